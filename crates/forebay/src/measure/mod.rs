@@ -38,7 +38,7 @@ pub use live::Live;
 pub use named::Named;
 pub use options::{BenchOptions, TelemetryOptions};
 pub use session::{Session, SessionOptions};
-pub use table::job as job_table;
+pub use table::{job as job_table, rate};
 pub use telemetry::records_to_parquet;
 pub use trace::TraceReader;
 pub use wear::Wear;

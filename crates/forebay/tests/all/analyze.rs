@@ -65,6 +65,29 @@ fn regression_a_recording_with_dropped_events_is_not_called_exact() {
     assert_eq!(json(&["analyze", parquet])["exact"], false);
 }
 
+#[test]
+fn regression_rates_flushes_and_great_depths_are_shown() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = directory.path().join("deep.csv");
+    let mut text = String::from("time_us,op,offset,size,latency_ns\n");
+    // A hundred at once each 100 ms, for a second, and a flush.
+    for at in 0..1000_u64 {
+        text.push_str(&format!("{},write,{},4096,5000000\n", at / 100 * 100_000 + at % 100, at * 4096));
+    }
+    text.push_str("999999,flush,0,0,7000000\n");
+    fs::write(&path, text).unwrap();
+    let output = forebay(&["analyze", path.to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    for part in ["1000 write (", "1000 IOPS, 4.10 MB/s", "flushes take", "65 - 128", "17 - 32"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let found = json(&["analyze", path.to_str().unwrap()]);
+    let report = &found["report"];
+    let write = report["operations"].as_array().unwrap().iter().find(|operation| operation["op"] == "write").unwrap();
+    assert!((write["requests_per_s"].as_f64().unwrap() - 1000.0).abs() < 1.0, "{report}");
+    assert_eq!(report["flush_ns"]["max"], 7_000_000);
+}
+
 /// A vscsi trace: (sector, bytes, is a write), a request each millisecond.
 fn trace(directory: &Path, name: &str, requests: &[(u64, u32, bool)]) -> PathBuf {
     let mut bytes = Vec::new();

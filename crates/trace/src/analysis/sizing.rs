@@ -5,6 +5,7 @@
 //! its write-stack distance fits the tier"). Each size then gets the number of rows that traps most.
 
 use super::blocks::{BLOCK_BYTES, FOLLOWED_BYTES};
+use super::groups::{Correction, GROUPS, Groups};
 use super::histogram::Histogram;
 use super::report::Report;
 use super::rows::{Part, Rows};
@@ -67,8 +68,11 @@ pub struct Sized {
     pub pinned: usize,
     /// Share of the written blocks that the capacity tier is spared.
     pub alpha: f64,
-    /// Half of the 95 % interval of alpha, from 20 parts of the trace; `None` where they are too few.
+    /// Half of the 95 % interval of alpha, from 20 parts of the trace and what the sample may be off by; `None` where they are
+    /// too few.
     pub alpha_error: Option<f64>,
+    /// What of it is the sample's: how far alpha of all blocks of this very trace may be. `None` where all were followed.
+    pub sample_error: Option<f64>,
     /// Of alpha, what pinned rows give.
     pub alpha_pinned: f64,
     /// Share of the written blocks that the fast tier takes: what is pinned, and where there is room for it what is staged.
@@ -120,6 +124,8 @@ struct Rest {
     distances: Vec<Histogram>,
     /// Blocks written that were followed, by the weight they had, for each part.
     followed: Vec<f64>,
+    /// What the sample says of itself.
+    groups: Groups,
 }
 
 /// A trace being sized.
@@ -171,6 +177,7 @@ impl Sizing {
                 places: HashMap::default(),
                 distances: vec![Histogram::default(); PARTS],
                 followed: vec![0.0; PARTS],
+                groups: Groups::default(),
             })
             .collect::<Vec<_>>();
         let limit = usize::try_from(options.memory_bytes / FOLLOWED_BYTES).unwrap_or(usize::MAX) / rests.len();
@@ -238,11 +245,15 @@ impl Sizing {
     /// A block is written by a row of that fate.
     fn follow(&mut self, key: u64, fate: Fate, at: usize) {
         let weight = self.sample.weight();
+        let group = (weight > 1).then(|| self.sample.group(key, GROUPS));
         for (pinned, rest) in self.rests.iter_mut().enumerate() {
             if let Some(place) = rest.places.remove(&key) {
                 // The version that was staged is dead: it is kept from the capacity tier where it was still there.
                 let distance = (rest.stack.above(place) as u64).saturating_mul(weight);
                 rest.distances[at].add_weighted(distance, weight as f64);
+                if let Some(group) = group {
+                    rest.groups.again(group, distance, weight);
+                }
                 rest.stack.remove(place);
             }
             let is_staged = match fate {
@@ -254,6 +265,9 @@ impl Sizing {
                 continue;
             }
             rest.followed[at] += weight as f64;
+            if let Some(group) = group {
+                rest.groups.access(group, weight);
+            }
             if rest.stack.is_full() {
                 rest.stack.pack(rest.places.values_mut());
             }
@@ -303,9 +317,12 @@ impl Sizing {
         for rest in &mut self.rests {
             // What is discarded while it is staged never gets to the capacity tier either. All of it dies at once, whatever
             // the order of the keys.
-            for place in followed.iter().filter_map(|key| rest.places.get(key)) {
+            for (key, place) in followed.iter().filter_map(|key| Some((*key, rest.places.get(key)?))) {
                 let distance = (rest.stack.above(*place) as u64).saturating_mul(weight);
                 rest.distances[at].add_weighted(distance, weight as f64);
+                if weight > 1 {
+                    rest.groups.again(self.sample.group(key, GROUPS), distance, weight);
+                }
             }
             for key in &followed {
                 if let Some(place) = rest.places.remove(key) {
@@ -344,19 +361,38 @@ impl Sizing {
         Sizes { order: self.order, bypassed: self.bypassed, sizes, knee, rewrites_max, footprint_bytes, one_block_in }
     }
 
-    /// Blocks that pinned rows keep in a part of the trace, that staging a share of the others does, and that are staged for it.
-    fn kept(&self, part: usize, pinned: usize, left_blocks: u64, share: f64) -> (f64, f64, f64) {
+    /// Blocks of a part of the trace that are offered to staging where so many rows are pinned.
+    fn offered(&self, part: usize, pinned: usize) -> f64 {
+        let kept: u64 = self.pinned_blocks[part][..pinned].iter().sum();
+        (self.blocks[part] - kept - self.bypassed_blocks[part]) as f64
+    }
+
+    /// Blocks that the sample has too few of, in all of the trace.
+    fn missing(&self, pinned: usize) -> f64 {
+        (0..PARTS).map(|part| self.offered(part, pinned) - self.rests[pinned].followed[part]).sum()
+    }
+
+    /// What the sample says of those, for a tier that has so much room.
+    fn correction(&self, pinned: usize, left_blocks: u64) -> Correction {
+        if left_blocks == 0 {
+            return Correction::default();
+        }
+        self.rests[pinned].groups.correction(left_blocks, self.missing(pinned))
+    }
+
+    /// Blocks that pinned rows keep in a part of the trace, that staging a share of the others does, and that are staged for
+    /// it. Of what the sample has too few of, `hits` are kept for each block.
+    fn kept(&self, part: usize, pinned: usize, left_blocks: u64, share: f64, hits: f64) -> (f64, f64, f64) {
         let kept: u64 = self.pinned_blocks[part][..pinned].iter().sum();
         let rest = &self.rests[pinned];
-        let offered = (self.blocks[part] - kept - self.bypassed_blocks[part]) as f64;
+        let offered = self.offered(part, pinned);
         if share <= 0.0 || left_blocks == 0 {
             return (kept as f64, 0.0, 0.0);
         }
         // Where a share of the blocks is staged, so is that share of what comes between two writes of one: it is as if the
         // others were not there and the tier were larger by that (the reasoning of SHARDS).
         let blocks = (left_blocks as f64 / share) as u64;
-        // What a sample has too many or too few of is written all the time (SHARDS-adj, as in `Distances`).
-        let adjusted = offered - rest.followed[part];
+        let adjusted = (offered - rest.followed[part]) * hits;
         let staged = rest.distances[part].below(blocks) + adjusted;
         (kept as f64, staged.max(0.0) * share, offered * share)
     }
@@ -369,6 +405,7 @@ impl Sizing {
             pinned: 0,
             alpha: -1.0,
             alpha_error: None,
+            sample_error: None,
             alpha_pinned: 0.0,
             fast_share: 0.0,
             rewrites: 0.0,
@@ -382,9 +419,12 @@ impl Sizing {
             }
             let Some(left_bytes) = size_bytes.checked_sub(pinned_bytes) else { break };
             let left = left_bytes / BLOCK_BYTES;
+            let (missing, correction) = (self.missing(pinned), self.correction(pinned, left));
+            // Of each block that the sample has too few of; about the same where a share is staged.
+            let hits = if missing == 0.0 { 0.0 } else { correction.hits / missing };
             let of_all = |share: f64| {
                 (0..PARTS)
-                    .map(|part| self.kept(part, pinned, left, share))
+                    .map(|part| self.kept(part, pinned, left, share, hits))
                     .fold((0.0, 0.0, 0.0), |sum, part| (sum.0 + part.0, sum.1 + part.1, sum.2 + part.2))
             };
             ways.extend((0..=STAGED_STEPS).rev().map(|step| {
@@ -404,13 +444,15 @@ impl Sizing {
             let parts: Vec<f64> = (0..PARTS)
                 .filter(|&part| self.blocks[part] > 0)
                 .map(|part| {
-                    let (kept, staged, _) = self.kept(part, pinned, left, 1.0);
+                    let (kept, staged, _) = self.kept(part, pinned, left, 1.0, hits);
                     (kept + staged) / self.blocks[part] as f64
                 })
                 .collect();
             best.pinned = pinned;
             best.alpha = alpha;
-            best.alpha_error = (parts.len() == PARTS).then(|| half_interval(&parts));
+            let of_sample = correction.error / all;
+            best.alpha_error = (parts.len() == PARTS).then(|| half_interval(&parts).hypot(of_sample));
+            best.sample_error = (self.sample.weight() > 1).then_some(of_sample);
             best.alpha_pinned = kept / all;
             best.fast_share = (kept + passed) / all;
         }
