@@ -1,6 +1,6 @@
 //! Planned looks at a run: it ends where all its promises are decided.
 //!
-//! Whoever looks at a run again and again, and ends it when it says what he wants, is told so too often. So it is fixed
+//! Whoever looks at a run again and again, and ends it when it says what he wants, finds it too often. So it is fixed
 //! beforehand when is looked, and each look has a part of the error that is allowed: intervals at it are wider, and those at
 //! the end have what is left. All looks together are wrong no more often than one at the end would be (Bonferroni).
 

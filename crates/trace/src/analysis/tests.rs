@@ -203,7 +203,7 @@ fn regression_what_a_sample_prints_holds_what_all_blocks_have() {
 }
 
 #[test]
-fn regression_rates_flushes_and_processes_are_told() {
+fn regression_rates_flushes_and_processes_are_shown() {
     let mut names = Names::default();
     let (one, other) = (names.processes.number("one"), names.processes.number("other"));
     let mut requests: Vec<Request> = (0..1001_u64)
