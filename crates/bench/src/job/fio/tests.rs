@@ -359,3 +359,28 @@ fn regression_clones_without_a_file_of_their_own_are_said_to_share_one() {
         assert!(!has_note(&format!("[a]\nrw=randread\nsize=1m\n{alone}")), "{alone}");
     }
 }
+
+#[test]
+fn regression_engines_with_a_counterpart_are_mapped() {
+    let run = |text: &str| plan(&format!("[a]\nrw=randread\nsize=1m\niodepth=4\n{text}"));
+    for (engine, calls, note) in [
+        ("linux-aio", Calls::Ring, "io_uring is used"),
+        ("io_uring_cmd\ncmd_type=nvme\nregisterfiles=1", Calls::Ring, "past the block layer"),
+        ("io_uring_cmd\nhipri=1", Calls::RingPolled, "past the block layer"),
+        ("sg", Calls::Ring, "past the block layer"),
+        ("xnvme\nxnvme_async=io_uring_cmd", Calls::Ring, "past the block layer"),
+        ("libblkio\nlibblkio_driver=io_uring\nlibblkio_path=/dev/nvme0n1", Calls::Ring, "past the block layer"),
+        ("cpp_null", Calls::Ring, "--target decides"),
+        ("rbd\npool=p\nrbdname=fio_test", Calls::Ring, "--target decides"),
+        ("libpmem", Calls::Sync { high_priority: false }, "instead of a mapping"),
+        ("splice", Calls::Sync { high_priority: false }, "which copy"),
+    ] {
+        let plan = run(&format!("ioengine={engine}\n"));
+        assert_eq!(plan.groups[0][0].access.calls, calls, "{engine}");
+        assert!(plan.notes.iter().any(|found| found.contains(note)), "{engine}: {:?}", plan.notes);
+    }
+    // What would do something else is refused.
+    for engine in ["sg\nsg_write_mode=write_same", "io_uring_cmd\nwrite_mode=zeroes", "rados", "filecreate"] {
+        job_error(&format!("rw=randread\nsize=1m\nioengine={engine}"));
+    }
+}
