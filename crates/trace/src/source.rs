@@ -26,6 +26,8 @@ pub struct Faults {
     pub first: Vec<Fault>,
     /// Whether places are lines; else they are bytes.
     pub by_line: bool,
+    /// Events that whoever recorded the trace says it has dropped: so much is missing, and nobody knows where.
+    pub missing: u64,
 }
 
 impl Faults {
@@ -35,6 +37,17 @@ impl Faults {
         if self.first.len() < FAULTS_KEPT {
             self.first.push(Fault { place, what: what() });
         }
+    }
+
+    /// That events are missing, in a sentence; none where all are there.
+    #[must_use]
+    pub fn missing_note(&self) -> Option<String> {
+        (self.missing > 0).then(|| {
+            format!(
+                "{} events are missing: they were dropped while the trace was recorded, at times that are not known",
+                self.missing
+            )
+        })
     }
 }
 

@@ -12,12 +12,15 @@ use crate::job::validate::validate;
 use crate::output::table::Table;
 use crate::run::{JobResult, Partial};
 use crate::stats::Confidence;
-use crate::stats::compare::{Better, Comparison, Metric, Verdict, compare as judge};
+use crate::stats::compare::{Better, Comparison, Metric, Terms, Verdict, compare as judge};
 use forebay_block::OpKind;
 use serde_json::{Value, json};
 
 /// Notes kept.
 const NOTES_MAX: usize = 40;
+
+/// Between the seeds of two rounds: odd and large, so that they share no low or high bits.
+const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Whole rounds from which a verdict is given: in fewer it cannot be seen how much two runs of one thing differ.
 const ROUNDS_MIN: u32 = 3;
@@ -42,8 +45,10 @@ pub struct Comparing {
     pub names: (String, String),
     /// Rounds, each with both; 3 to 10,000.
     pub rounds: u32,
-    /// Confidence of intervals.
+    /// Confidence of the intervals of all figures together.
     pub confidence: Confidence,
+    /// The factor that is to be shown, such as 1.05: of each figure it is said how many rounds that would take.
+    pub difference: f64,
     /// Seed of the bootstrap.
     pub seed: u64,
 }
@@ -62,12 +67,12 @@ struct Compared {
     rounds: Vec<(Option<f64>, Option<f64>)>,
 }
 
-/// Compares two ways of running jobs. `run` carries out one side's jobs, all of them, and gives their results in order,
-/// or nothing where the user has ended the run.
+/// Compares two ways of running jobs. `run` carries out one side's jobs of a round, counted from 0, all of them, and gives
+/// their results in order, or nothing where the user has ended the run.
 ///
 /// # Errors
 /// [`ExperimentError`]: rounds out of bounds, a run that could not begin, sides that have different numbers of jobs.
-pub fn compare(comparing: &Comparing, run: &mut dyn FnMut(Side, &str) -> Ran) -> Result<Report, ExperimentError> {
+pub fn compare(comparing: &Comparing, run: &mut dyn FnMut(Side, u32, &str) -> Ran) -> Result<Report, ExperimentError> {
     if !(ROUNDS_MIN..=super::options::ROUNDS_MAX).contains(&comparing.rounds) {
         let reason = format!("{}; 3 to {}: fewer than 3 judge nothing", comparing.rounds, super::options::ROUNDS_MAX);
         return Err(ExperimentError::Option { option: "rounds", reason });
@@ -90,9 +95,9 @@ pub fn compare_targets(
     groups: &[Vec<Job>],
 ) -> Result<Report, ExperimentError> {
     check(groups)?;
-    compare(comparing, &mut |side, step| match side {
-        Side::A => run_groups(a, step, groups),
-        Side::B => run_groups(b, step, groups),
+    compare(comparing, &mut |side, round, step| match side {
+        Side::A => run_groups(a, step, groups, round),
+        Side::B => run_groups(b, step, groups, round),
     })
 }
 
@@ -109,7 +114,7 @@ pub fn compare_settings(
 ) -> Result<Report, ExperimentError> {
     check(a)?;
     check(b)?;
-    compare(comparing, &mut |side, step| run_groups(driver, step, if side == Side::A { a } else { b }))
+    compare(comparing, &mut |side, round, step| run_groups(driver, step, if side == Side::A { a } else { b }, round))
 }
 
 fn check(groups: &[Vec<Job>]) -> Result<(), ExperimentError> {
@@ -117,13 +122,20 @@ fn check(groups: &[Vec<Job>]) -> Result<(), ExperimentError> {
     validate(&plan).map_err(|source| ExperimentError::Job { step: "comparison".to_owned(), source })
 }
 
-fn run_groups(driver: &mut dyn Driver, step: &str, groups: &[Vec<Job>]) -> Ran {
+/// Each round has seeds of its own, the same for both sides where they had the same: what one seed's places happen to cost
+/// would be in all rounds, and pass for a difference.
+fn of_round(job: &Job, round: u32) -> Job {
+    Job { seed: job.seed.wrapping_add(u64::from(round).wrapping_mul(SEED_STEP)), ..job.clone() }
+}
+
+fn run_groups(driver: &mut dyn Driver, step: &str, groups: &[Vec<Job>], round: u32) -> Ran {
     let mut results = Vec::new();
     for group in groups {
         if driver.is_stopped() {
             return Ok(None);
         }
-        results.extend(driver.run(step, group)?);
+        let jobs: Vec<Job> = group.iter().map(|job| of_round(job, round)).collect();
+        results.extend(driver.run(step, &jobs)?);
     }
     // A run that was cut short is no run of its round.
     let ended = driver.is_stopped() || results.iter().any(|result| result.partial == Some(Partial::Interrupted));
@@ -142,14 +154,14 @@ struct State {
 }
 
 impl State {
-    fn measure(&mut self, comparing: &Comparing, run: &mut dyn FnMut(Side, &str) -> Ran) -> Result<(), Halt> {
+    fn measure(&mut self, comparing: &Comparing, run: &mut dyn FnMut(Side, u32, &str) -> Ran) -> Result<(), Halt> {
         for round in 0..comparing.rounds {
             let order = if round % 2 == 0 { [Side::A, Side::B] } else { [Side::B, Side::A] };
             let mut found: [Option<Vec<JobResult>>; 2] = [None, None];
             for side in order {
                 let name = if side == Side::A { &comparing.names.0 } else { &comparing.names.1 };
                 let step = format!("round {} of {}: {name}", round + 1, comparing.rounds);
-                found[side as usize] = Some(self.side(&step, run(side, &step))?);
+                found[side as usize] = Some(self.side(&step, run(side, round, &step))?);
             }
             if let [Some(a), Some(b)] = found {
                 self.take(comparing, &a, &b)?;
@@ -232,6 +244,7 @@ impl State {
 
     fn report(mut self, comparing: &Comparing) -> Report {
         let (a, b) = &comparing.names;
+        let judged = self.compared.iter().filter(|figure| figure.is_whole()).count().max(1);
         let mut tables = Vec::new();
         let mut rows = Vec::new();
         for (job, names) in self.jobs.iter().enumerate() {
@@ -241,7 +254,7 @@ impl State {
             let head = ["figure", "A", "B", "variation A", "B", "B / A", &interval, "verdict"];
             let mut table = Table::new(format!("{title}: A = {a}, B = {b}, {} rounds", self.rounds), 1, &head);
             for figure in self.compared.iter().filter(|figure| figure.job == job) {
-                let (row, json) = figure.judged(comparing, names);
+                let (row, json) = figure.judged(comparing, judged, names);
                 table.rows.push(row);
                 rows.push(json);
             }
@@ -253,6 +266,12 @@ impl State {
         )];
         for (name, seen) in ["A", "B"].iter().zip(&self.seen) {
             conditions.extend(seen.iter().map(|seen| format!("{name} reached by {seen}")));
+        }
+        if judged > 1 {
+            conditions.push(format!(
+                "{judged} figures are judged together: all intervals hold at once with {} % (Bonferroni)",
+                comparing.confidence.percent()
+            ));
         }
         if self.partial {
             self.notes.insert(0, "PARTIAL: ended before its time; only whole rounds count".to_owned());
@@ -268,6 +287,8 @@ impl State {
             "b": b,
             "rounds": self.rounds,
             "confidence_percent": comparing.confidence.percent(),
+            "figures_judged_together": judged,
+            "difference": comparing.difference,
             "figures": rows,
             "conditions": conditions,
             "notes": self.notes,
@@ -319,8 +340,14 @@ fn value(figure: &Compared, result: &JobResult, latencies: &[(OpKind, Latency)])
 }
 
 impl Compared {
-    /// The row for people and the one for programs.
-    fn judged(&self, comparing: &Comparing, names: &(String, String)) -> (Vec<String>, Value) {
+    /// Whether every round has a value of both sides, and there are enough for a verdict.
+    fn is_whole(&self) -> bool {
+        self.rounds.len() >= ROUNDS_MIN as usize
+            && self.rounds.iter().all(|round| round.0.is_some() && round.1.is_some())
+    }
+
+    /// The row for people and the one for programs, of a figure among `together`.
+    fn judged(&self, comparing: &Comparing, together: usize, names: &(String, String)) -> (Vec<String>, Value) {
         let whole: Vec<(f64, f64)> = self.rounds.iter().filter_map(|round| Some((round.0?, round.1?))).collect();
         let found = if self.rounds.len() < ROUNDS_MIN as usize {
             Err(format!("no verdict: {}", too_few_rounds(self.rounds.len())))
@@ -328,7 +355,8 @@ impl Compared {
             let lacking = self.rounds.len() - whole.len();
             Err(format!("not compared: too few samples in {lacking} of {} rounds", self.rounds.len()))
         } else {
-            judge(&whole, self.metric, comparing.confidence, comparing.seed)
+            let error = comparing.confidence.error() / together as f64;
+            judge(&whole, self.metric, Terms { error, difference: comparing.difference, seed: comparing.seed })
                 .map_err(|error| format!("not compared: {error}"))
         };
         let json = json!({
@@ -354,19 +382,26 @@ impl Compared {
                 text::percent(found.variation.1),
                 format!("{:.3}", found.ratio),
                 format!("{:.3} - {:.3}", found.interval.low, found.interval.high),
-                verdict(&found, self.metric),
+                verdict(&found, self.metric, comparing.difference),
             ]),
         }
         (row, json)
     }
 }
 
-fn verdict(found: &Comparison, metric: Metric) -> String {
+fn verdict(found: &Comparison, metric: Metric, difference: f64) -> String {
     let word = if metric.better == Better::Higher { "more" } else { "faster" };
     match found.verdict {
         Verdict::AFaster => format!("A {:.3} x {word}", found.factor),
         Verdict::BFaster => format!("B {:.3} x {word}", found.factor),
-        Verdict::NoDifferenceShown => format!("no difference shown ({:.3} x would have been)", found.would_show),
+        Verdict::NoDifferenceShown => {
+            let needed = match found.rounds_needed {
+                Some(rounds) if rounds > found.rounds => format!("; {difference} x needs {rounds} rounds"),
+                None => format!("; no number of rounds shows {difference} x"),
+                Some(_) => String::new(),
+            };
+            format!("no difference shown ({:.3} x would have been{needed})", found.would_show)
+        }
     }
 }
 
@@ -386,6 +421,7 @@ fn comparison_json(found: &Comparison) -> Value {
         },
         "factor": found.factor,
         "would_show": found.would_show,
+        "rounds_needed": found.rounds_needed,
         "variation_a": found.variation.0,
         "variation_b": found.variation.1,
     })

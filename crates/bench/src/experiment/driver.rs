@@ -1,7 +1,7 @@
 //! Who runs the jobs of an experiment.
 
 use crate::job::model::Job;
-use crate::run::JobResult;
+use crate::run::{JobResult, Watch};
 
 /// Runs jobs on the target under test, for experiments that decide from one run what the next one is.
 pub trait Driver {
@@ -10,6 +10,12 @@ pub trait Driver {
     /// # Errors
     /// What could not be begun, as text with its causes.
     fn run(&mut self, step: &str, jobs: &[Job]) -> Result<Vec<JobResult>, DriverError>;
+
+    /// Runs one job, which may be ended before its time.
+    ///
+    /// # Errors
+    /// As of [`Driver::run`].
+    fn run_watched(&mut self, step: &str, job: &Job, watch: Watch) -> Result<Vec<JobResult>, DriverError>;
 
     /// Size of the target in bytes.
     ///

@@ -4,7 +4,7 @@ use super::{Driver, DriverError};
 use crate::job::model::{Arrival, Job, Plan};
 use crate::job::validate::validate;
 use crate::run::{
-    BurstRow, Failure, Failures, IntervalRow, JobResult, KindResult, Latencies, OpenLoop, Partial, Tally,
+    BurstRow, Failure, Failures, IntervalRow, JobResult, KindResult, Latencies, OpenLoop, Partial, Tally, Watch,
 };
 use crate::stats::clustering::Blocks;
 use forebay_block::OpKind;
@@ -29,11 +29,13 @@ pub(super) struct Fate {
     pub refused: Option<&'static str>,
     /// The user ends the experiment after this run.
     pub stop: bool,
+    /// Processor time an I/O, in nanoseconds.
+    pub cpu_ns: u64,
 }
 
 impl Default for Fate {
     fn default() -> Self {
-        Self { slower: 1.0, failures: 0, partial: None, refused: None, stop: false }
+        Self { slower: 1.0, failures: 0, partial: None, refused: None, stop: false, cpu_ns: 300 }
     }
 }
 
@@ -89,6 +91,10 @@ impl Driver for Fake {
             results.push(result(job, &fate, self.size_bytes, self.interval_ns));
         }
         Ok(results)
+    }
+
+    fn run_watched(&mut self, step: &str, job: &Job, _: Watch) -> Result<Vec<JobResult>, DriverError> {
+        self.run(step, std::slice::from_ref(job))
     }
 
     fn size_bytes(&mut self) -> Result<u64, DriverError> {
@@ -193,7 +199,7 @@ fn result(job: &Job, fate: &Fate, size_bytes: u64, interval_ns: u64) -> JobResul
         depth_mean: done as f64 * mean_ns / duration_ns as f64,
         depth_levels: [ios, 0, 0, 0, 0, 0, 0],
         service_mean_ns: mean_ns,
-        cpu_ns: (ios * 1000, ios * 2000),
+        cpu_ns: (ios * fate.cpu_ns / 3, ios * fate.cpu_ns * 2 / 3),
         failures: Failures {
             count: fate.failures,
             mismatches: 0,

@@ -123,6 +123,8 @@ pub(super) struct Figures {
     pub bytes_per_second: f64,
     /// Processor time an I/O in nanoseconds, user and system.
     pub cpu_ns_per_io: (f64, f64),
+    /// The rate is that of the threads that make the load, which had no time left.
+    pub is_limited_by_generator: bool,
     /// Latency of all I/Os that transfer data.
     pub all: Latency,
     /// Latency by kind.
@@ -152,6 +154,7 @@ impl Figures {
             iops: result.iops(),
             bytes_per_second: result.bytes_per_second(),
             cpu_ns_per_io: (per_io(result.cpu_ns.0), per_io(result.cpu_ns.1)),
+            is_limited_by_generator: result.is_limited_by_generator(),
             all,
             kinds,
             ios,
@@ -192,6 +195,7 @@ impl Figures {
             "max_ns": self.all.max_ns,
             "cpu_user_ns_per_io": self.cpu_ns_per_io.0,
             "cpu_system_ns_per_io": self.cpu_ns_per_io.1,
+            "limited_by_generator": self.is_limited_by_generator,
             "littles_law": self.little,
             "failures": self.failures,
             "latency": { "all": self.all.json(), "by_kind": kinds },

@@ -40,7 +40,8 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
     let points: Vec<Point> = rows.iter().map(point).collect();
     let curve = Curve::new(points.clone()).ok();
     let saturation = curve.as_ref().map(Curve::saturation);
-    let mut tables = vec![table(&rows, saturation.as_ref(), percent)];
+    let limited_at = saturation.as_ref().and_then(|found| limited_at(&rows, found));
+    let mut tables = vec![table(&rows, saturation.as_ref(), limited_at, percent)];
     tables.extend(plot::curve(&points));
     if let Some(shallow) = rows.iter().find(|row| row.figures.depth_mean < 0.9 * f64::from(row.depth)) {
         session.note(format!(
@@ -51,7 +52,7 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
         ));
     }
     if let Some(found) = &saturation {
-        tell(&mut session, found);
+        tell(&mut session, found, limited_at);
     }
     let application = curve.as_ref().and_then(|curve| weigh(&mut session, curve, &mut tables));
     let json = json!({
@@ -64,6 +65,7 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
             "peak_depth": found.peak.depth,
             "peak_iops": found.peak.iops,
             "reached": found.reached,
+            "limited_by_generator": limited_at.is_some(),
         })),
         "application": application,
     });
@@ -123,7 +125,13 @@ fn measure(session: &mut Session<'_>, percent: u32, rows: &mut Vec<Row>) -> Resu
     Ok(())
 }
 
-fn table(rows: &[Row], saturation: Option<&Saturation>, percent: u32) -> Table {
+/// The lower depth, of saturation and of the peak by which it was found, at which the generator was the limit.
+fn limited_at(rows: &[Row], found: &Saturation) -> Option<u32> {
+    let deciding = rows.iter().filter(|row| [found.knee.depth, found.peak.depth].contains(&row.depth));
+    deciding.filter(|row| row.figures.is_limited_by_generator).map(|row| row.depth).min()
+}
+
+fn table(rows: &[Row], saturation: Option<&Saturation>, limited_at: Option<u32>, percent: u32) -> Table {
     let mixed = (1..100).contains(&percent);
     let mut head = vec!["depth", "reached", "IOPS", "MB/s", "mean"];
     head.extend(if mixed {
@@ -151,6 +159,8 @@ fn table(rows: &[Row], saturation: Option<&Saturation>, percent: u32) -> Table {
         cells.push(on_curve.map_or_else(String::new, |point| text::percent(point.peak_share)));
         cells.push(on_curve.map_or_else(String::new, |point| format!("{:.2}", point.scaling)));
         let mark = match saturation {
+            Some(_) if limited_at == Some(row.depth) => "<- the generator's limit",
+            Some(_) if limited_at.is_some() => "",
             Some(found) if found.knee.depth == row.depth && found.reached => "<- saturation depth",
             Some(found) if found.knee.depth == row.depth => "<- at least (still rising)",
             Some(found) if found.peak.depth == row.depth => "<- peak",
@@ -162,10 +172,15 @@ fn table(rows: &[Row], saturation: Option<&Saturation>, percent: u32) -> Table {
     table
 }
 
-fn tell(session: &mut Session<'_>, found: &Saturation) {
+fn tell(session: &mut Session<'_>, found: &Saturation, limited_at: Option<u32>) {
     let knee = found.knee;
     let figures = format!("{} IOPS at a mean of {}", text::rate(knee.iops), text::time(knee.mean_latency_ns));
-    session.note(if found.reached {
+    session.note(if let Some(depth) = limited_at {
+        format!(
+            "at depth {depth} the threads that make the load have no time left: that is the generator's limit, and where the \
+             target saturates is not known; take more threads"
+        )
+    } else if found.reached {
         format!("saturation depth {}: {figures}; more I/Os in flight bring latency and no throughput", knee.depth)
     } else {
         format!(

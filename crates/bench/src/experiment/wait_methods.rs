@@ -11,7 +11,7 @@ use super::text;
 use crate::job::model::{Access, Calls, End, Job, Mix, Think};
 use crate::output::table::Table;
 use crate::run::JobResult;
-use crate::stats::compare::{Comparison, Metric, Verdict, compare};
+use crate::stats::compare::{Comparison, DIFFERENCE, Metric, Terms, Verdict, compare};
 use crate::stats::mean::summarise;
 use forebay_block::WaitMethod;
 use serde_json::{Value, json};
@@ -160,7 +160,8 @@ fn ratio(options: &Options, setting: &Setting, at: usize) -> Option<Comparison> 
         .zip(&setting.ways[at].rounds)
         .map(|(sleep, way)| (sleep.all.mean_ns, way.all.mean_ns))
         .collect();
-    compare(&pairs, Metric::MEAN_LATENCY, options.confidence, options.base.seed).ok()
+    let terms = Terms { error: options.confidence.error(), difference: DIFFERENCE, seed: options.base.seed };
+    compare(&pairs, Metric::MEAN_LATENCY, terms).ok()
 }
 
 fn mean(runs: &Runs, figure: impl Fn(&Figures) -> f64) -> Option<(f64, Option<f64>)> {

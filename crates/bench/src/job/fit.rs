@@ -40,6 +40,7 @@ pub fn check_fit(job: &Job, target_bytes: u64, block_bytes: u32, granularity_byt
             fits("align", align_bytes)?;
             fits("skew", skew_bytes)?;
         }
+        Pattern::Zones { align_bytes, .. } => fits("align", align_bytes)?,
         Pattern::Strided { stride_bytes } => fits("pattern", stride_bytes.unsigned_abs())?,
         _ => {}
     }

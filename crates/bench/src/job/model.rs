@@ -158,7 +158,12 @@ pub enum Pattern {
     },
     /// Zones by share of accesses and share of the region, random within; the shares are in percent and each sums to
     /// at most 100, the rest is one more zone.
-    Zones(Vec<Zone>),
+    Zones {
+        /// The zones.
+        zones: Vec<Zone>,
+        /// I/Os begin at multiples of this; 0: of the smallest I/O.
+        align_bytes: u64,
+    },
     /// Every block once in random order, then again (fio without `norandommap`).
     Shuffled,
     /// What a recorded trace says: kinds, places and sizes. The job's mix has the kinds that occur, its sizes are the

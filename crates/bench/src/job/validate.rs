@@ -174,7 +174,12 @@ fn check_pattern(at: &At<'_>, pattern: &Pattern) -> Result<(), JobError> {
                 format!("a deviation of {deviation_percent} percent of the region; above 0 and at most 100")
             })
         }
-        Pattern::Zones(ref zones) => check_zones(at, zones),
+        Pattern::Zones { ref zones, align_bytes } => {
+            at.ensure(align_bytes <= MAX_DISTANCE_BYTES, field, || {
+                format!("an alignment is at most {MAX_DISTANCE_BYTES} bytes")
+            })?;
+            check_zones(at, zones)
+        }
         Pattern::Sequential { .. } | Pattern::YcsbZipf | Pattern::Shuffled | Pattern::Replayed => Ok(()),
         Pattern::Generated { ref name } => {
             at.ensure(!name.is_empty() && name.len() <= 255, "generator", || "1 to 255 bytes of text".to_owned())
@@ -357,6 +362,7 @@ mod tests {
 
     #[test]
     fn patterns_are_bounded() {
+        let zones = |zones| Pattern::Zones { zones, align_bytes: 0 };
         for pattern in [
             Pattern::Zipf { theta: 0.0 },
             Pattern::Zipf { theta: f64::NAN },
@@ -369,18 +375,19 @@ mod tests {
             Pattern::Strided { stride_bytes: 0 },
             Pattern::Strided { stride_bytes: i64::MIN },
             Pattern::Random { align_bytes: u64::MAX, skew_bytes: 0 },
-            Pattern::Zones(Vec::new()),
-            Pattern::Zones(vec![Zone { access_percent: 60.0, size_percent: 60.0 }; 2]),
-            Pattern::Zones(vec![Zone { access_percent: 50.0, size_percent: 100.0 }]),
-            Pattern::Zones(vec![Zone { access_percent: 50.0, size_percent: 0.0 }]),
-            Pattern::Zones(vec![Zone { access_percent: f64::NAN, size_percent: 1.0 }]),
+            Pattern::Zones { zones: vec![Zone { access_percent: 50.0, size_percent: 10.0 }], align_bytes: u64::MAX },
+            zones(Vec::new()),
+            zones(vec![Zone { access_percent: 60.0, size_percent: 60.0 }; 2]),
+            zones(vec![Zone { access_percent: 50.0, size_percent: 100.0 }]),
+            zones(vec![Zone { access_percent: 50.0, size_percent: 0.0 }]),
+            zones(vec![Zone { access_percent: f64::NAN, size_percent: 1.0 }]),
         ] {
             refused("pattern", |job| job.pattern = pattern.clone());
         }
         for pattern in [
             Pattern::Zipf { theta: 1.0 },
-            Pattern::Zones(vec![Zone { access_percent: 0.0, size_percent: 10.0 }]),
-            Pattern::Zones(vec![Zone { access_percent: 33.3, size_percent: 33.3 }; 3]),
+            zones(vec![Zone { access_percent: 0.0, size_percent: 10.0 }]),
+            zones(vec![Zone { access_percent: 33.3, size_percent: 33.3 }; 3]),
         ] {
             validate(&plan(|job| job.pattern = pattern)).unwrap();
         }

@@ -6,10 +6,12 @@
 use crate::job::model::{Arrival, Calls, Job, Mix, Pattern, SizeMix};
 use crate::run::{BurstRow, IntervalRow, JobResult, KindResult, Latencies, OpenLoop, per_second};
 use crate::stats::Confidence;
-use crate::stats::clustering::Blocks;
+use crate::stats::Interval;
+use crate::stats::clustering::{BLOCKS_MIN, Blocks};
 use crate::stats::little::{self, Check, Measured};
 use crate::stats::open_loop::{self, Arrivals};
-use crate::stats::percentile::{Level, PercentileEstimate, Reported, estimates};
+use crate::stats::percentile::{Level, PercentileEstimate, Reported, estimates, printed_from};
+use forebay_block::OpKind;
 use serde_json::{Value, json};
 
 /// Seed of the bootstrap behind clustered intervals: results of one run are always reported the same.
@@ -70,6 +72,7 @@ pub fn job(result: &JobResult, own_cost_ns: Option<f64>, reporting: &Reporting) 
         "ios": ios,
         "bytes": result.bytes(),
         "iops": result.iops(),
+        "iops_interval": bounds(iops_interval(result, reporting)),
         "bytes_per_second": result.bytes_per_second(),
         "depth": {
             "asked": u64::from(result.job.threads) * u64::from(result.job.depth),
@@ -91,6 +94,8 @@ pub fn job(result: &JobResult, own_cost_ns: Option<f64>, reporting: &Reporting) 
         },
         "cpu": { "user_ns_per_io": per_io(result.cpu_ns.0), "system_ns_per_io": per_io(result.cpu_ns.1) },
         "own_cost_ns_per_io": own_cost_ns,
+        "path_cost_ns_per_io": path_cost_ns(result, own_cost_ns),
+        "generator_busy": result.generator_busy(),
         "kinds": result.kinds.iter().map(|found| kind(result, found, reporting)).collect::<Vec<_>>(),
         "bursts": result.bursts.iter().map(burst).collect::<Vec<_>>(),
         "failures": {
@@ -127,10 +132,19 @@ pub fn job(result: &JobResult, own_cost_ns: Option<f64>, reporting: &Reporting) 
         "records_dropped": result.records_dropped,
     });
     if reporting.intervals {
-        value["intervals"] = result.intervals.iter().map(interval).collect();
+        value["intervals"] = result.intervals.iter().map(|row| interval(row, reporting)).collect();
         value["interval_s"] = (result.interval_ns as f64 / 1e9).into();
     }
     value
+}
+
+/// User time an I/O that goes into the way to the target: rings, sockets, protocols. It is what is left of the threads' user
+/// time without the making and measuring of the load; none where they wait by looking, or where that is not known.
+#[must_use]
+pub fn path_cost_ns(result: &JobResult, own_cost_ns: Option<f64>) -> Option<f64> {
+    result.generator_busy()?;
+    let user_ns = result.cpu_ns.0 as f64 / result.ios().max(1) as f64;
+    Some((user_ns - own_cost_ns?).max(0.0))
 }
 
 /// A verdict on Little's law for people and programs.
@@ -182,6 +196,35 @@ pub fn open_loop_verdict(verdict: open_loop::Verdict) -> &'static str {
     }
 }
 
+/// Whether the run has enough blocks of time to tell whether slow I/Os come in clusters; where not, intervals of percentiles
+/// take them as independent.
+#[must_use]
+pub fn is_clustering_judged(found: &KindResult) -> bool {
+    found.blocks.len() >= BLOCKS_MIN
+}
+
+/// Interval of a job's I/Os a second.
+#[must_use]
+pub fn iops_interval(result: &JobResult, reporting: &Reporting) -> Option<Interval> {
+    result.rate_interval(&result.counts(|row| row.ios), result.iops(), reporting.confidence)
+}
+
+/// The same of a kind; only of reads, and of writes where all are of one kind: intervals count no others.
+#[must_use]
+pub fn kind_iops_interval(result: &JobResult, found: &KindResult, reporting: &Reporting) -> Option<Interval> {
+    let counts = match found.kind {
+        OpKind::Read => result.counts(|row| row.read.ios),
+        OpKind::Write if result.kind(OpKind::WriteFua).is_none() => result.counts(|row| row.write.ios),
+        OpKind::WriteFua if result.kind(OpKind::Write).is_none() => result.counts(|row| row.write.ios),
+        _ => return None,
+    };
+    result.rate_interval(&counts, per_second(found.ios, result.duration_ns), reporting.confidence)
+}
+
+fn bounds(interval: Option<Interval>) -> Value {
+    interval.map_or(Value::Null, |interval| json!({ "low": interval.low, "high": interval.high }))
+}
+
 fn kind(result: &JobResult, found: &KindResult, reporting: &Reporting) -> Value {
     json!({
         "kind": found.kind.name(),
@@ -189,7 +232,11 @@ fn kind(result: &JobResult, found: &KindResult, reporting: &Reporting) -> Value 
         "bytes": found.bytes,
         "errors": found.errors,
         "iops": per_second(found.ios, result.duration_ns),
+        "iops_interval": bounds(kind_iops_interval(result, found, reporting)),
         "bytes_per_second": per_second(found.bytes, result.duration_ns),
+        "mean_interval_ns": bounds(found.mean_interval(reporting.confidence)),
+        "blocks": found.blocks.len(),
+        "clustering_judged": is_clustering_judged(found),
         "latency_ns": {
             "total": latency(&found.total, Some(&found.blocks), reporting),
             "device": latency(&found.device, None, reporting),
@@ -235,15 +282,27 @@ fn percentile(estimate: &PercentileEstimate) -> Option<Value> {
     }))
 }
 
-fn interval(row: &IntervalRow) -> Value {
-    let [mean, median, p99, p999, max] = row.latency_ns.map(|ns| (row.ios > 0).then_some(ns));
+/// Percentiles are withheld below their sample counts here as well.
+fn interval(row: &IntervalRow, reporting: &Reporting) -> Value {
+    let [mean, median, p99, p999, max] = row.latency_ns;
+    let from = |least: u64, ns: u64| (row.ios >= least).then_some(ns);
+    let percentile = |level: &str, ns: u64| match level.parse() {
+        Ok(Level::Share(share)) => from(printed_from(share, reporting.confidence), ns),
+        _ => None,
+    };
     json!({
         "begin_s": row.begin_ns as f64 / 1e9,
         "length_s": row.length_ns as f64 / 1e9,
         "ios": row.ios,
         "bytes": row.bytes,
         "errors": row.errors,
-        "latency_ns": { "mean": mean, "p50": median, "p99": p99, "p99.9": p999, "max": max },
+        "latency_ns": {
+            "mean": from(1, mean),
+            "p50": percentile("50", median),
+            "p99": percentile("99", p99),
+            "p99.9": percentile("99.9", p999),
+            "max": from(1, max),
+        },
     })
 }
 
@@ -322,9 +381,10 @@ pub fn pattern(pattern: &Pattern) -> String {
         Pattern::YcsbZipf => "YCSB's scrambled zipfian".to_owned(),
         Pattern::Pareto { h } => format!("pareto {h}"),
         Pattern::Normal { deviation_percent } => format!("normal, deviation {deviation_percent} %"),
-        Pattern::Zones(zones) => {
+        Pattern::Zones { zones, align_bytes } => {
             let zone = |zone: &crate::job::model::Zone| format!("{}/{}", zone.access_percent, zone.size_percent);
-            format!("zones {}", zones.iter().map(zone).collect::<Vec<_>>().join(":"))
+            let at = if *align_bytes > 0 { format!(", multiples of {align_bytes} bytes") } else { String::new() };
+            format!("zones {}{at}", zones.iter().map(zone).collect::<Vec<_>>().join(":"))
         }
         Pattern::Shuffled => "each block once a pass, in random order".to_owned(),
         Pattern::Replayed => "as recorded".to_owned(),

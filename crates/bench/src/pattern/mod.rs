@@ -20,7 +20,8 @@
 //! - **MixedSequential**: a random I/O lies at a multiple of its own size; a sequential one begins where the one before
 //!   ended.
 //! - **Zipf, YcsbZipf, Pareto, Normal, Zones**: choose a block; blocks have the smallest size in the job, and an I/O
-//!   begins at a block (so larger I/Os overlap, as in fio with `blockalign`). Zones hold begins of I/Os. Popular blocks
+//!   begins at a block (so larger I/Os overlap, as in fio with `blockalign`); those of zones may have another size. Zones hold
+//!   begins of I/Os. Popular blocks
 //!   of Zipf and Pareto are scattered by a permutation that follows from the seed, the same in all threads; fio hashes
 //!   instead, where several ranks may share a block. Normal draws again what falls outside.
 //! - **Shuffled**: each thread visits every block once, in an order of its own, then again in another. With several
@@ -239,8 +240,12 @@ impl Grid<'_> {
         // A job of flushes alone has no sizes; its place is never asked for.
         let smallest = lens().min().unwrap_or(1);
         let largest = lens().max().unwrap_or(1).min(self.region_bytes().max(1));
+        let block_bytes = match self.job.pattern {
+            Pattern::Zones { align_bytes, .. } if align_bytes > 0 => align_bytes,
+            _ => smallest,
+        };
         // At the last block the largest I/O still fits.
-        let blocks = (self.region_bytes().max(1) - largest) / smallest + 1;
+        let blocks = (self.region_bytes().max(1) - largest) / block_bytes + 1;
         let mut scatter = Random::new(mix_seed(self.job.seed, SCATTER));
         let shape = match &self.job.pattern {
             Pattern::Random { skew_bytes, .. } => {
@@ -270,9 +275,9 @@ impl Grid<'_> {
             Pattern::YcsbZipf => Shape::ycsb(blocks),
             Pattern::Pareto { h } => Shape::pareto(blocks, *h, &mut scatter)?,
             Pattern::Normal { deviation_percent } => Shape::normal(blocks, *deviation_percent)?,
-            Pattern::Zones(zones) => Shape::zones(blocks, smallest, zones)?,
+            Pattern::Zones { zones, .. } => Shape::zones(blocks, block_bytes, zones)?,
         };
-        Ok((Place::Blocks { begin_bytes: start, block_bytes: smallest, shape: Box::new(shape) }, None))
+        Ok((Place::Blocks { begin_bytes: start, block_bytes, shape: Box::new(shape) }, None))
     }
 
     /// The share of a thread: a multiple of the largest I/O, and for the last thread all that is left.

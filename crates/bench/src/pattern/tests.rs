@@ -44,7 +44,7 @@ fn all_patterns() -> Vec<(&'static str, Pattern)> {
         ("ycsb", Pattern::YcsbZipf),
         ("pareto", Pattern::Pareto { h: 0.2 }),
         ("normal", Pattern::Normal { deviation_percent: 10.0 }),
-        ("zones", Pattern::Zones(zones.to_vec())),
+        ("zones", Pattern::Zones { zones: zones.to_vec(), align_bytes: 0 }),
         ("shuffled", Pattern::Shuffled),
     ]
 }
@@ -305,10 +305,11 @@ fn what_cannot_be_is_refused() {
 
 fn any_pattern() -> impl Strategy<Value = Pattern> {
     let zone = (0.0..60.0, 0.0..60.0);
-    let zones = prop::collection::vec(zone, 0..3).prop_map(|zones| {
-        Pattern::Zones(zones.into_iter().map(|(a, s)| Zone { access_percent: a, size_percent: s }).collect())
-    });
     let align = prop_oneof![Just(0), 1..10_000_u64, any::<u64>()];
+    let zones = (prop::collection::vec(zone, 0..3), align.clone()).prop_map(|(zones, align_bytes)| {
+        let zone = |(access_percent, size_percent)| Zone { access_percent, size_percent };
+        Pattern::Zones { zones: zones.into_iter().map(zone).collect(), align_bytes }
+    });
     let skew = prop_oneof![Just(0), 0..10_000_u64, any::<u64>()];
     let stride = prop_oneof![-100_000..100_000_i64, any::<i64>()];
     prop_oneof![
@@ -351,7 +352,8 @@ proptest! {
                 Err(PatternError::TooSmall { have_bytes, need_bytes, .. }) => prop_assert!(have_bytes < need_bytes),
                 Err(PatternError::NoSize { .. }) => prop_assert!(sizes.iter().all(|&(_, weight)| weight == 0)),
                 Err(PatternError::Parameter { .. } | PatternError::EmptyZone { .. }) => {
-                    prop_assert!(matches!(job.pattern, Pattern::Zones(_)));
+                    let is_zones = matches!(job.pattern, Pattern::Zones { .. });
+                    prop_assert!(is_zones);
                 }
                 Err(PatternError::TooManyBlocks { blocks, max }) => prop_assert!(blocks > max),
                 Err(other) => prop_assert!(false, "{other}"),

@@ -21,7 +21,7 @@ const BLOCKS: usize = 64;
 /// Windows of the burst rows, in fine intervals (milliseconds).
 const BURST_WINDOWS: [usize; 4] = [1, 10, 100, 1000];
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct KindTotals {
     ios: u64,
     bytes: u64,
@@ -33,7 +33,7 @@ struct KindTotals {
     blocks: Blocks,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct OpenInterval {
     row: IntervalRow,
     sum_ns: u128,
@@ -44,7 +44,7 @@ struct OpenInterval {
 }
 
 /// Figures of a job while it runs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Collector {
     job: Job,
     window: Window,
@@ -59,8 +59,11 @@ pub struct Collector {
     /// The newest closed interval holds figures of later ones.
     was_lumped: bool,
     interrupted: bool,
+    is_enough: bool,
     ended: usize,
     bursts: [Option<BurstRow>; BURST_WINDOWS.len()],
+    /// Of each window that is being filled: milliseconds so far, I/Os, bytes.
+    open_bursts: [(usize, u64, u64); BURST_WINDOWS.len()],
     depth_integral: u128,
     depth_levels: [u64; DEPTH_LEVELS],
     late: u64,
@@ -95,8 +98,10 @@ impl Collector {
             rows: Vec::new(),
             was_lumped: false,
             interrupted: false,
+            is_enough: false,
             ended: 0,
             bursts: [None; BURST_WINDOWS.len()],
+            open_bursts: Default::default(),
             depth_integral: 0,
             depth_levels: [0; DEPTH_LEVELS],
             late: 0,
@@ -124,6 +129,33 @@ impl Collector {
     /// The newest closed interval.
     pub fn last_row(&self) -> Option<&IntervalRow> {
         self.rows.last()
+    }
+
+    /// Intervals that are over for all workers.
+    pub fn intervals_over(&self) -> u64 {
+        self.rows.last().map_or(0, |row| row.begin_ns / self.interval_ns + 1)
+    }
+
+    /// Share of the job that is over, by its time or its I/Os; 0 where neither ends it.
+    pub fn share_over(&self) -> f64 {
+        let (end, over_ns) = (&self.job.end, self.intervals_over() * self.interval_ns);
+        let ios: u64 = self.kinds.iter().flatten().map(|kind| kind.ios + kind.errors).sum();
+        let of = |done: u64, all: Option<u64>| all.map_or(0.0, |all| done as f64 / all.max(1) as f64);
+        of(over_ns, end.after_ns).max(of(ios, end.after_ios))
+    }
+
+    /// The result as if the run ended with the last interval that is over.
+    pub fn so_far(&self, target: TargetFacts) -> JobResult {
+        let mut all = self.clone();
+        all.window.end_ns = all.window.begin_ns + self.intervals_over() * self.interval_ns;
+        // Who still works is no loss.
+        all.ended = all.reached.len();
+        all.finish(target)
+    }
+
+    /// Who watched has ended the run: then it is whole.
+    pub fn ended_by_watch(&mut self) {
+        self.is_enough = true;
     }
 
     /// Failures so far: of workers that have ended all, of the others the measured I/Os that the target refused.
@@ -259,6 +291,9 @@ impl Collector {
         let next = self.rows.last().map_or(0, |row| row.begin_ns / self.interval_ns + 1);
         let was_lumped = std::mem::replace(&mut self.was_lumped, interval.is_lumped);
         let nothing = vec![Fine::default(); interval.fine.len()];
+        if was_lumped {
+            self.begin_bursts();
+        }
         for missing in (next..index).filter(|_| !was_lumped) {
             let begin_ns = missing * self.interval_ns;
             self.rows.push(IntervalRow { begin_ns, length_ns: self.interval_ns, ..IntervalRow::default() });
@@ -270,17 +305,28 @@ impl Collector {
         let whole = is_whole(index) && !interval.is_lumped;
         if whole {
             self.count_bursts(&interval.fine);
+        } else {
+            self.begin_bursts();
         }
     }
 
+    /// Windows may be longer than an interval: they go on from one to the next while none is missing between.
     fn count_bursts(&mut self, fine: &[Fine]) {
-        // The last one is shorter where the interval is no multiple of it.
+        // The last one is shorter where the interval is no multiple of it, and then windows cannot go on.
         let fine = &fine[..fine.len().min((self.interval_ns / FINE_NS) as usize)];
-        for (row, window) in self.bursts.iter_mut().zip(BURST_WINDOWS) {
+        if !self.interval_ns.is_multiple_of(FINE_NS) {
+            self.begin_bursts();
+        }
+        for ((row, open), window) in self.bursts.iter_mut().zip(&mut self.open_bursts).zip(BURST_WINDOWS) {
             let window_ns = window as u64 * FINE_NS;
-            for part in fine.chunks_exact(window) {
-                let ios = part.iter().map(|fine| u64::from(fine.ios)).sum();
-                let bytes = part.iter().map(|fine| fine.bytes).sum();
+            for part in fine {
+                open.0 += 1;
+                open.1 += u64::from(part.ios);
+                open.2 += part.bytes;
+                if open.0 < window {
+                    continue;
+                }
+                let (_, ios, bytes) = std::mem::take(open);
                 let (iops, rate) =
                     (super::result::per_second(ios, window_ns), super::result::per_second(bytes, window_ns));
                 let row = row.get_or_insert(BurstRow {
@@ -296,6 +342,11 @@ impl Collector {
                 row.bytes_per_second_min = row.bytes_per_second_min.min(rate);
             }
         }
+    }
+
+    /// What comes does not follow what was: windows begin anew.
+    fn begin_bursts(&mut self) {
+        self.open_bursts = Default::default();
     }
 
     /// The result.
@@ -325,7 +376,7 @@ impl Collector {
             no_slot: self.no_slot,
         });
         let service: u128 = self.kinds.iter().flatten().map(|kind| kind.service_sum_ns).sum();
-        let partial = if interrupted {
+        let partial = if interrupted && !self.is_enough {
             Some(Partial::Interrupted)
         } else if self.gave_up || died {
             Some(Partial::GaveUp)

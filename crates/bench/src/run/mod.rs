@@ -13,6 +13,7 @@ mod share;
 mod tally;
 mod virtual_run;
 mod warnings;
+mod watch;
 mod window;
 mod worker;
 
@@ -23,6 +24,7 @@ pub use failures::{Failure, Failures};
 pub use result::{BurstRow, Direction, IntervalRow, JobResult, KindResult, OpenLoop, Partial, per_second};
 pub use tally::{Latencies, Tally};
 pub use virtual_run::run_virtual;
+pub use watch::Watch;
 
 use crate::job::model::{Arrival, Job};
 use crate::pattern::{Generator, PatternError};
@@ -41,6 +43,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
+use watch::Watched;
 use window::Window;
 use worker::{Message, Worker, WorkerParts};
 
@@ -68,11 +71,13 @@ pub struct Settings {
     pub interval_ns: u64,
     /// What was written before, for jobs that verify.
     pub maps: Maps,
+    /// May end a run of one job before its time.
+    pub watch: Watch,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { interval_ns: 1_000_000_000, maps: Maps::new(0) }
+        Self { interval_ns: 1_000_000_000, maps: Maps::new(0), watch: Watch::default() }
     }
 }
 
@@ -190,6 +195,8 @@ struct Group {
     /// Job, and number within it, of each worker.
     of_worker: Vec<(usize, usize)>,
     empties: Vec<Sender<Box<Share>>>,
+    /// None where several jobs run at once.
+    watched: Option<Watched>,
 }
 
 type Ready<Q, C> = (WorkerParts<Q, C>, Option<u32>);
@@ -206,7 +213,8 @@ impl Group {
         stop: &Arc<AtomicBool>,
     ) -> Result<Prepared<Q, C>, RunError> {
         let (to, messages) = channel();
-        let mut group = Self { jobs: Vec::new(), of_worker: Vec::new(), empties: Vec::new() };
+        let watched = (assignments.len() == 1).then(|| Watched::new(settings.watch.clone()));
+        let mut group = Self { jobs: Vec::new(), of_worker: Vec::new(), empties: Vec::new(), watched };
         let mut workers = Vec::new();
         for assignment in assignments {
             group.add(assignment, clock, settings, stop, &to, &mut workers)?;
@@ -233,6 +241,9 @@ impl Group {
                 let worker = share.worker;
                 let (job, number) = self.of_worker[worker];
                 self.jobs[job].collector.add(number, &share);
+                if let Some(watched) = &mut self.watched {
+                    watched.look(&self.jobs[job].collector, &self.jobs[job].facts);
+                }
                 share.clear();
                 // A worker that has ended takes none.
                 let _ = self.empties[worker].send(share);
@@ -259,7 +270,11 @@ impl Group {
 
     /// The results.
     fn results(self) -> Vec<JobResult> {
-        let finish = |running: Running| {
+        let has_ended_it = self.watched.is_some_and(|watched| watched.has_ended_it());
+        let finish = |mut running: Running| {
+            if has_ended_it {
+                running.collector.ended_by_watch();
+            }
             let mut result = running.collector.finish(running.facts);
             result.notes.extend(warnings::afterwards(&result));
             result
@@ -340,6 +355,7 @@ impl Group {
                 single_submission: job.single_submission,
                 recorder: recorders.next(),
                 stop: stop.clone(),
+                enough: self.watched.as_ref().map(Watched::flag).unwrap_or_default(),
                 to: to.clone(),
                 from,
                 share: Box::new(Share::new(number, &kinds, settings.interval_ns).with_drift(has_drift)),

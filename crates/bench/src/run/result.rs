@@ -5,8 +5,16 @@ use super::failures::Failures;
 use super::tally::Latencies;
 use crate::data::verify::Judged;
 use crate::job::model::Job;
-use crate::stats::clustering::Blocks;
-use forebay_block::OpKind;
+use crate::stats::clustering::{Blocks, mean_interval};
+use crate::stats::mean::throughput;
+use crate::stats::{Confidence, Interval};
+use forebay_block::{OpKind, WaitMethod};
+
+/// Share of its time from which a generator is taken to be the limit.
+const GENERATOR_BUSY: f64 = 0.9;
+
+/// Most intervals whose counts are looked at: a week of seconds; longer runs are judged by their first week.
+const INTERVALS_MAX: u64 = 7 * 86_400;
 
 /// A job's figures.
 #[derive(Debug)]
@@ -98,6 +106,16 @@ pub struct KindResult {
     pub total: Latencies,
     /// Total latencies by block of time, for the clustering of stalls.
     pub blocks: Blocks,
+}
+
+impl KindResult {
+    /// The interval of the mean of the total latencies, in nanoseconds; none with fewer than 8 blocks of time. Blocks know
+    /// latencies to a bucket, the mean is exact: the interval holds it in any case.
+    #[must_use]
+    pub fn mean_interval(&self, confidence: Confidence) -> Option<Interval> {
+        let (mean, found) = (self.total.mean_ns(), mean_interval(&self.blocks, confidence)?);
+        Some(Interval { low: found.low.min(mean), high: found.high.max(mean) })
+    }
 }
 
 /// One interval of a job, all kinds.
@@ -228,6 +246,24 @@ impl JobResult {
         Some(self.iops() * self.total_mean_ns()? / 1e9)
     }
 
+    /// Share of the time in which the threads that made the load had the processor, 0 to 1; none where they wait by looking,
+    /// compute as the job asks, or ran in virtual time: then being busy says nothing.
+    #[must_use]
+    pub fn generator_busy(&self) -> Option<f64> {
+        let computes = self.job.think.is_some_and(|think| think.compute);
+        let cpu_ns = self.cpu_ns.0 + self.cpu_ns.1;
+        if self.job.wait != WaitMethod::Sleep || computes || cpu_ns == 0 || self.duration_ns == 0 {
+            return None;
+        }
+        Some(cpu_ns as f64 / (self.duration_ns as f64 * f64::from(self.job.threads)))
+    }
+
+    /// Whether the threads that made the load had no time left: then the rate is the generator's limit, whatever the target's.
+    #[must_use]
+    pub fn is_limited_by_generator(&self) -> bool {
+        self.generator_busy().is_some_and(|busy| busy >= GENERATOR_BUSY)
+    }
+
     /// Bytes of these.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -257,6 +293,29 @@ impl JobResult {
     /// Intervals that a rate can be said of: not the few I/Os that ended behind the window, in a time that is none.
     pub fn rated_intervals(&self) -> impl Iterator<Item = &IntervalRow> {
         self.intervals.iter().filter(|row| row.length_ns >= self.interval_ns / 2)
+    }
+
+    /// What each whole interval counted, in order: what completes after the last one is the tail of what was begun in it.
+    #[must_use]
+    pub fn counts(&self, of: impl Fn(&IntervalRow) -> u64) -> Vec<u64> {
+        let interval_ns = self.interval_ns.max(1);
+        let whole = (self.duration_ns / interval_ns).min(INTERVALS_MAX);
+        let mut counts = vec![0_u64; whole as usize];
+        for row in &self.intervals {
+            let at = usize::try_from(row.begin_ns / interval_ns).unwrap_or(usize::MAX);
+            if let Some(count) = counts.get_mut(at) {
+                *count = count.saturating_add(of(row));
+            }
+        }
+        counts
+    }
+
+    /// The interval of a rate of counts, which holds the rate over all of the time in any case; none with fewer than 8
+    /// whole intervals.
+    #[must_use]
+    pub fn rate_interval(&self, counts: &[u64], per_second: f64, confidence: Confidence) -> Option<Interval> {
+        let found = throughput(counts, self.interval_ns, confidence)?.interval;
+        Some(Interval { low: found.low.min(per_second), high: found.high.max(per_second) })
     }
 
     /// Figures of a kind.

@@ -66,7 +66,7 @@ pub struct WorkerEnd {
     pub gave_up: bool,
     /// Ended because its I/Os or bytes were made, not because the time was over.
     pub spent: bool,
-    /// Ended because the user said so.
+    /// Ended from outside.
     pub interrupted: bool,
     /// When the last measured I/O was submitted, or the end of the window where that is known.
     pub ended_ns: u64,
@@ -141,8 +141,10 @@ pub struct WorkerParts<Q, C> {
     pub single_submission: bool,
     /// Records of every I/O.
     pub recorder: Option<Recorder>,
-    /// Ends the run where set.
+    /// Ends the run where set: the user's word.
     pub stop: Arc<AtomicBool>,
+    /// The same, since enough is known.
+    pub enough: Arc<AtomicBool>,
     /// To the coordinator.
     pub to: Sender<Message>,
     /// Empty shares from it.
@@ -230,9 +232,9 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         }
     }
 
-    /// Whether the user has ended the run.
+    /// Whether the run was ended from outside.
     pub fn is_stopped(&self) -> bool {
-        self.parts.stop.load(Ordering::Relaxed)
+        self.parts.stop.load(Ordering::Relaxed) || self.parts.enough.load(Ordering::Relaxed)
     }
 
     /// Makes the load until the job is over, and tells the coordinator.
@@ -317,7 +319,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
 
     /// Makes what is due at `now`; true where anything was.
     fn issue(&mut self, now: u64) -> bool {
-        if self.parts.stop.load(Ordering::Relaxed) {
+        if self.is_stopped() {
             self.end.interrupted = true;
             self.stop(now);
             return false;

@@ -1,25 +1,27 @@
 //! Running what a sheet asks, and judging it.
 
 use super::enough::enough_ios;
-use super::figure::{Figure, figure};
+use super::judged::{failed, is_steady, unjudged};
+use super::looks::Looks;
 use super::measure::Op;
-use super::report::{CheckReport, ConditionReport, LatencyCell, Outcome, PromiseReport, PublishedReport, RunReport};
+use super::report::{CheckReport, ConditionReport, LatencyCell, Outcome, PublishedReport, RunReport};
 use super::select::{blocks, bytes_of, counts, latencies};
 use super::sheet::{Before, Condition, Promise, PublishedRow, Spec};
-use super::verdict::{Judgement, Verdict, judge};
 use super::words;
 use crate::experiment::{Driver, DriverError};
 use crate::job::model::{End, Job, Mix, Pattern, SizeMix, Sizes};
 use crate::output::summary;
-use crate::run::JobResult;
+use crate::run::{JobResult, Watch};
 use crate::stats::Confidence;
-use crate::stats::mean::INTERVALS_MIN;
+use crate::stats::little;
 use crate::stats::percentile::{ByRank, Level, Reported, Share};
-use crate::stats::{little, steady};
 use forebay_block::OpKind;
 
 /// Length of a run where neither sheet nor user says otherwise: the evaluation guide's 600 s.
 pub const RUNTIME_NS: u64 = 600_000_000_000;
+
+/// What quick runs are shorter by.
+const QUICK: u64 = 10;
 
 /// Share by which the target's size may differ from the sheet's capacity before it is mentioned.
 const SIZE_SLACK: f64 = 0.1;
@@ -72,8 +74,12 @@ pub struct CheckOptions {
     pub rows: bool,
     /// Writes and trims may be made. Without it promises about them are not run, and nothing is conditioned.
     pub allow_writes: bool,
-    /// Confidence of intervals.
+    /// Confidence of intervals, of all looks at a run together.
     pub confidence: Confidence,
+    /// Runs take all their time, also where their promises are decided before.
+    pub whole: bool,
+    /// Runs whose length neither sheet nor user gives take a tenth of what they would.
+    pub quick: bool,
     /// The target runs in virtual time, where a run takes as long as it takes to compute: runs whose length neither sheet
     /// nor user gives end with the I/Os that bound what is asked, and after [`RUNTIME_NS`] at the latest.
     pub virtual_time: bool,
@@ -163,7 +169,10 @@ pub fn check(driver: &mut dyn Driver, spec: &Spec, options: &CheckOptions) -> Re
             continue;
         }
         let step = format!("{} ({} of {})", run.job.name, at + 1, runs.len());
-        let result = match run_one(driver, &step, &run.job) {
+        let asked: Vec<Promise> = run.promises.iter().map(|&at| selected[at].clone()).collect();
+        let looks = Looks::new(asked, options.confidence);
+        let watch = if options.whole { Watch::default() } else { looks.watch() };
+        let result = match run_one(driver, &step, &run.job, watch) {
             Ok(result) => result,
             Err(error) => {
                 skip(&format!("it could not be run: {error}"));
@@ -171,8 +180,11 @@ pub fn check(driver: &mut dyn Driver, spec: &Spec, options: &CheckOptions) -> Re
                 continue;
             }
         };
-        for &at in &run.promises {
-            judge_one(&mut report.promises[at], selected[at], &result, report.runs.len(), options.confidence);
+        let mut found = looks.verdicts(&result);
+        report.notes.extend(looks.note(&result));
+        for (&at, found) in run.promises.iter().zip(&mut found) {
+            found.run = Some(report.runs.len());
+            report.promises[at] = found.clone();
         }
         report.runs.push(run_report(result, &spec.rows, options.confidence));
     }
@@ -241,6 +253,12 @@ fn notes(spec: &Spec, target_bytes: u64, options: &CheckOptions) -> Vec<String> 
                    for longer ones";
         notes.push(why.to_owned());
     }
+    if options.quick {
+        notes.push(
+            "quick: runs take a tenth of their usual length at most; what is not decided then is said to have too few samples"
+                .to_owned(),
+        );
+    }
     notes
 }
 
@@ -265,12 +283,22 @@ fn group(spec: &Spec, promises: &[&Promise], options: &CheckOptions) -> Vec<Run>
             runs.push(Run { job: with_end(&row.job, false, options), promises: Vec::new() });
         }
     }
-    let not_given = End { after_ns: Some(RUNTIME_NS), ..End::default() };
+    let not_given = End { after_ns: Some(usual_ns(options)), ..End::default() };
     for run in runs.iter_mut().filter(|run| ends_early(options) && run.job.end == not_given) {
         let asked = run.promises.iter().map(|&at| promises[at]);
-        run.job.end.after_ios = Some(enough_ios(&run.job, asked, options.confidence));
+        run.job.end.after_ios = Some(enough_ios(&run.job, asked, options.confidence) / part(options));
     }
     runs
+}
+
+/// One part in so many of its usual length is what a run takes whose length nobody gave.
+fn part(options: &CheckOptions) -> u64 {
+    if options.quick { QUICK } else { 1 }
+}
+
+/// Length of a run where neither sheet nor user says otherwise.
+fn usual_ns(options: &CheckOptions) -> u64 {
+    RUNTIME_NS / part(options)
 }
 
 /// Whether runs whose length nobody gave end when enough I/Os were made.
@@ -283,16 +311,15 @@ fn with_end(job: &Job, own_end: bool, options: &CheckOptions) -> Job {
     let mut job = job.clone();
     match (options.runtime_ns, own_end) {
         (Some(runtime), true) => job.end.after_ns = Some(job.end.after_ns.map_or(runtime, |own| own.min(runtime))),
-        (runtime, false) => job.end = End { after_ns: Some(runtime.unwrap_or(RUNTIME_NS)), ..End::default() },
+        (runtime, false) => job.end = End { after_ns: Some(runtime.unwrap_or(usual_ns(options))), ..End::default() },
         (None, true) => {}
     }
     job
 }
 
-fn run_one(driver: &mut dyn Driver, step: &str, job: &Job) -> Result<JobResult, CheckError> {
-    let mut results = driver
-        .run(step, std::slice::from_ref(job))
-        .map_err(|source| CheckError::Driver { step: step.to_owned(), source })?;
+fn run_one(driver: &mut dyn Driver, step: &str, job: &Job, watch: Watch) -> Result<JobResult, CheckError> {
+    let mut results =
+        driver.run_watched(step, job, watch).map_err(|source| CheckError::Driver { step: step.to_owned(), source })?;
     match (results.pop(), results.len()) {
         (Some(result), 0) => Ok(result),
         (None, count) => Err(CheckError::Results { step: step.to_owned(), count }),
@@ -331,7 +358,8 @@ impl Conditions {
             if driver.is_stopped() {
                 break;
             }
-            let result = run_one(driver, &format!("conditioning: {}", condition.name), &condition.job)?;
+            let result =
+                run_one(driver, &format!("conditioning: {}", condition.name), &condition.job, Watch::default())?;
             let failed = failed(&result);
             let why = match (failed, result.partial) {
                 (0, None) => None,
@@ -359,60 +387,6 @@ impl Conditions {
             why: Some(why.to_owned()),
         })
     }
-}
-
-fn failed(result: &JobResult) -> u64 {
-    let errors: u64 = result.kinds.iter().map(|kind| kind.errors).sum();
-    errors.max(result.failures.count) + u64::from(result.hung)
-}
-
-fn unjudged(promise: &Promise) -> PromiseReport {
-    PromiseReport {
-        name: promise.name.clone(),
-        source: promise.source.clone(),
-        from_memory: promise.from_memory,
-        note: promise.note.clone(),
-        run: None,
-        measure: promise.measure,
-        op: promise.op,
-        unit: promise.measure.unit(),
-        promised: promise.bound,
-        measured: Figure::default(),
-        verdict: Verdict::NotRun,
-        needed_more: None,
-        undecided: false,
-        why: String::new(),
-    }
-}
-
-fn judge_one(report: &mut PromiseReport, promise: &Promise, result: &JobResult, run: usize, confidence: Confidence) {
-    let measured = figure(result, promise.measure, promise.op, promise.bound, confidence);
-    let failed = failed(result);
-    // One rule for all promises of a run, however it ended: whether what is slow is one stall or a habit cannot be seen
-    // in fewer intervals.
-    let too_short = counts(result, Op::All, false).len() < INTERVALS_MIN;
-    let judgement = match failed {
-        0 if too_short => {
-            let needed_more = measured.needed_more;
-            Judgement { verdict: Verdict::TooFewSamples, undecided: false, needed_more }
-        }
-        0 => judge(promise.bound, &measured),
-        // Latencies are of I/Os that succeeded; what failed keeps no promise.
-        _ => Judgement { verdict: Verdict::Fail, undecided: false, needed_more: None },
-    };
-    report.run = Some(run);
-    report.why = if failed > 0 {
-        let first = result.failures.first.first().map_or_else(String::new, |failure| {
-            format!(": {} at byte {}: {}", failure.kind.name(), failure.offset_bytes, failure.what)
-        });
-        format!("{failed} I/Os failed or never came back{first}")
-    } else {
-        words::why(&judgement, promise, &measured, result)
-    };
-    report.verdict = judgement.verdict;
-    report.undecided = judgement.undecided;
-    report.needed_more = judgement.needed_more;
-    report.measured = measured;
 }
 
 fn run_report(result: JobResult, rows: &[PublishedRow], confidence: Confidence) -> RunReport {
@@ -486,21 +460,6 @@ fn is_same_test(published: &Job, run: &Job) -> bool {
         && published.think == run.think
         && published.burst == run.burst
         && in_flight(published) == in_flight(run)
-}
-
-/// SNIA's rule over five equal parts of the run.
-fn is_steady(counts: &[u64]) -> Option<bool> {
-    let part = counts.len() / steady::WINDOW;
-    if part == 0 {
-        return None;
-    }
-    let sums: Vec<f64> = counts
-        .chunks_exact(part)
-        .take(steady::WINDOW)
-        .map(|part| part.iter().map(|&count| count as f64).sum())
-        .collect();
-    let values: [f64; steady::WINDOW] = sums.try_into().ok()?;
-    Some(steady::track("iops", values).steady)
 }
 
 /// What was noticed on the way.

@@ -4,12 +4,12 @@ use super::measure::{Bound, Measure, Op};
 use super::select::{blocks, bytes_of, counts, latencies};
 use crate::run::{JobResult, per_second};
 use crate::stats::Confidence;
-use crate::stats::clustering::{BLOCKS_MIN, Blocks, Clustering, bootstrap_mean};
-use crate::stats::mean::{INTERVALS_MIN, throughput};
+use crate::stats::clustering::{BLOCKS_MIN, Blocks, Clustering, mean_interval};
+use crate::stats::mean::INTERVALS_MIN;
 use crate::stats::percentile::{ByRank, Level, Share, effective_ranks, full_from};
 use serde::Serialize;
 
-/// Seed of the bootstrap behind intervals: one run is always judged the same.
+/// Seed of the test of sparse exceedances: one run is always judged the same.
 const SEED: u64 = 1;
 
 /// A figure in the unit of its measure.
@@ -43,18 +43,13 @@ pub(super) fn figure(result: &JobResult, measure: Measure, op: Op, bound: Bound,
 fn rate(result: &JobResult, op: Op, bytes: bool, confidence: Confidence) -> Figure {
     let counts = counts(result, op, bytes);
     let samples = latencies(result, op).count();
-    // The same number as in the row of the run: all that was measured, in all of the time. Its interval comes from whole
-    // intervals, and holds it in any case.
+    // The same number as in the row of the run: all that was measured, in all of the time.
     let all = if bytes { bytes_of(result, op) } else { samples };
     let value = (samples > 0).then(|| per_second(all, result.duration_ns));
-    match (value, throughput(&counts, result.interval_ns, confidence, SEED)) {
-        (Some(per_second), Some(rate)) => Figure {
-            value,
-            low: Some(rate.interval.low.min(per_second)),
-            high: Some(rate.interval.high.max(per_second)),
-            samples,
-            ..Figure::default()
-        },
+    match value.map(|per_second| result.rate_interval(&counts, per_second, confidence)) {
+        Some(Some(interval)) => {
+            Figure { value, low: Some(interval.low), high: Some(interval.high), samples, ..Figure::default() }
+        }
         _ => Figure {
             value,
             samples,
@@ -69,7 +64,7 @@ fn mean(result: &JobResult, op: Op, confidence: Confidence) -> Figure {
     let samples = latencies.count();
     let value = (samples > 0).then(|| latencies.mean_ns());
     let blocks = blocks(result, op).unwrap_or_default();
-    match (value, bootstrap_mean(&blocks, confidence, SEED)) {
+    match (value, mean_interval(&blocks, confidence)) {
         // Blocks know latencies to a bucket, the mean is exact: the interval holds it in any case.
         (Some(mean), Some(interval)) => Figure {
             value,

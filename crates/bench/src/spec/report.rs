@@ -19,7 +19,7 @@ pub struct CheckReport {
     pub kind: Option<String>,
     /// Size of the target in bytes.
     pub target_bytes: u64,
-    /// Confidence of all intervals, in percent.
+    /// Confidence of the verdicts, all looks at a run together, in percent.
     pub confidence_percent: u32,
     /// All in one.
     pub outcome: Outcome,
@@ -84,6 +84,10 @@ pub struct PromiseReport {
     pub promised: Bound,
     /// What was measured.
     pub measured: Figure,
+    /// Confidence of its interval, in percent: a look at a part of the run has more, and leaves less to the end.
+    pub confidence_percent: f64,
+    /// Seconds of the run after which a planned look decided it; none where it was judged by all of it.
+    pub decided_after_s: Option<f64>,
     /// The verdict.
     pub verdict: Verdict,
     /// Samples still needed, where more would tell.

@@ -6,9 +6,6 @@ use crate::stats::clustering::Blocks;
 use forebay_block::OpKind;
 use hdrhistogram::Histogram;
 
-/// Most intervals whose counts are looked at: a week of seconds; longer runs are judged by their first week.
-const INTERVALS_MAX: u64 = 7 * 86_400;
-
 impl Op {
     /// Whether figures of this include such I/Os.
     #[must_use]
@@ -64,17 +61,7 @@ pub(super) fn blocks(result: &JobResult, op: Op) -> Option<Blocks> {
 
 /// I/Os of each whole interval, in order; or bytes.
 pub(super) fn counts(result: &JobResult, op: Op, bytes: bool) -> Vec<u64> {
-    let interval_ns = result.interval_ns.max(1);
-    // What completes after the last whole interval is the tail of what was begun in it.
-    let whole = (result.duration_ns / interval_ns).min(INTERVALS_MAX);
-    let mut counts = vec![0_u64; whole as usize];
-    for row in &result.intervals {
-        let at = usize::try_from(row.begin_ns / interval_ns).unwrap_or(usize::MAX);
-        if let Some(count) = counts.get_mut(at) {
-            *count = count.saturating_add(count_of(row, op, bytes));
-        }
-    }
-    counts
+    result.counts(|row| count_of(row, op, bytes))
 }
 
 fn count_of(row: &IntervalRow, op: Op, bytes: bool) -> u64 {

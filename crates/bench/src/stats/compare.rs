@@ -6,12 +6,18 @@
 //! n rounds it cannot look beyond the smallest and largest ratio, and is too narrow below some ten rounds.
 
 use super::clustering::{RESAMPLES, bounds_of};
-use super::confidence::{Confidence, Interval};
-use super::mean::{summarise, t_interval};
+use super::confidence::Interval;
+use super::mean::{summarise, t_half, t_interval_of};
 use forebay_block::Random;
 
 /// Fewest rounds that are judged.
 pub const ROUNDS_MIN: usize = 3;
+
+/// The factor that somebody wants to know of, where none is given.
+pub const DIFFERENCE: f64 = 1.05;
+
+/// Most rounds that are asked for.
+pub const ROUNDS_ASKED: usize = 100_000;
 
 /// Relative width of a bucket of a histogram with three digits, at most.
 pub const HISTOGRAM_RESOLUTION: f64 = 1.0 / 1024.0;
@@ -54,6 +60,18 @@ pub enum Verdict {
     NoDifferenceShown,
 }
 
+/// By what a comparison is judged.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Terms {
+    /// Chance that the interval misses. Where several figures are judged together it is the error allowed to all of them
+    /// over their number (Bonferroni): then all intervals hold together as often as promised.
+    pub error: f64,
+    /// The factor that somebody wants to know of, such as [`DIFFERENCE`].
+    pub difference: f64,
+    /// Seed of the bootstrap.
+    pub seed: u64,
+}
+
 /// A comparison's result. Ratios are B over A.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
@@ -75,6 +93,9 @@ pub struct Comparison {
     pub factor: f64,
     /// The smallest factor that this many rounds of this variation would have shown as a difference.
     pub would_show: f64,
+    /// Rounds of this variation that would show a difference by [`Terms::difference`]; none where more than
+    /// [`ROUNDS_ASKED`] would not, or where it is within the resolution.
+    pub rounds_needed: Option<usize>,
     /// Run-to-run variation (coefficient of variation) of A, and of B.
     pub variation: (f64, f64),
 }
@@ -106,12 +127,7 @@ pub enum CompareError {
 ///
 /// # Errors
 /// Fewer than [`ROUNDS_MIN`] rounds; a value that is not positive and finite.
-pub fn compare(
-    rounds: &[(f64, f64)],
-    metric: Metric,
-    confidence: Confidence,
-    seed: u64,
-) -> Result<Comparison, CompareError> {
+pub fn compare(rounds: &[(f64, f64)], metric: Metric, terms: Terms) -> Result<Comparison, CompareError> {
     let usable = |value: f64| value.is_finite() && value > 0.0;
     if let Some(at) = rounds.iter().position(|(a, b)| !usable(*a) || !usable(*b)) {
         let (a, b) = rounds[at];
@@ -128,8 +144,9 @@ pub fn compare(
     let variation = |values: &[f64]| summarise(values).and_then(|summary| summary.variation).unwrap_or(0.0);
     let mean = logs.iter().sum::<f64>() / logs.len() as f64;
     let step = metric.resolution.max(0.0).ln_1p();
-    let Some(student) = t_interval(&logs, confidence) else { return Err(too_few) };
-    let Some(resampled) = bootstrap(&logs, confidence, seed) else { return Err(too_few) };
+    let Some(student) = t_interval_of(&logs, terms.error) else { return Err(too_few) };
+    let Some(resampled) = bootstrap(&logs, terms) else { return Err(too_few) };
+    let deviation = summarise(&logs).and_then(|summary| summary.deviation).unwrap_or(0.0);
     let wide = Interval { low: student.low - step, high: student.high + step };
     let verdict = match (metric.better, wide.low > 0.0, wide.high < 0.0) {
         (Better::Higher, true, _) | (Better::Lower, _, true) => Verdict::BFaster,
@@ -146,21 +163,38 @@ pub fn compare(
         verdict,
         factor: mean.abs().exp(),
         would_show: wide.half_width().exp(),
+        rounds_needed: rounds_needed(deviation, step, terms),
         variation: (variation(&a), variation(&b)),
     })
 }
 
-fn bootstrap(logs: &[f64], confidence: Confidence, seed: u64) -> Option<Interval> {
-    let mut random = Random::new(seed);
+/// The interval narrows with each round more: the first number at which it is narrow enough.
+fn rounds_needed(deviation: f64, step: f64, terms: Terms) -> Option<usize> {
+    let shows = |rounds: usize| t_half(deviation, rounds, terms.error) + step <= terms.difference.ln();
+    if !shows(ROUNDS_ASKED) {
+        return None;
+    }
+    let (mut low, mut high) = (ROUNDS_MIN, ROUNDS_ASKED);
+    while low < high {
+        let middle = (low + high) / 2;
+        if shows(middle) { high = middle } else { low = middle + 1 }
+    }
+    Some(low)
+}
+
+fn bootstrap(logs: &[f64], terms: Terms) -> Option<Interval> {
+    let mut random = Random::new(terms.seed);
     let mut means: Vec<f64> = (0..RESAMPLES)
         .map(|_| (0..logs.len()).map(|_| logs[random.index(logs.len())]).sum::<f64>() / logs.len() as f64)
         .collect();
-    bounds_of(&mut means, confidence)
+    bounds_of(&mut means, terms.error)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const TERMS: Terms = Terms { error: 0.05, difference: 1.05, seed: 1 };
 
     fn noisy(random: &mut Random, ratio: f64, rounds: usize) -> Vec<(f64, f64)> {
         let mut noise = || 1.0 + 0.02 * ((0..12).map(|_| random.below(1000) as f64 / 1000.0).sum::<f64>() - 6.0);
@@ -176,12 +210,12 @@ mod tests {
     #[test]
     fn says_which_is_faster_and_by_how_much() {
         let rounds = [(100.0, 110.0), (200.0, 222.0), (150.0, 164.0), (120.0, 132.0)];
-        let more = compare(&rounds, Metric::THROUGHPUT, Confidence::P95, 1).unwrap();
+        let more = compare(&rounds, Metric::THROUGHPUT, TERMS).unwrap();
         assert_eq!(more.verdict, Verdict::BFaster);
         assert!((more.ratio - 1.1).abs() < 0.01 && more.interval.holds(1.1) && !more.interval.holds(1.0));
-        assert_eq!(compare(&rounds, Metric::MEAN_LATENCY, Confidence::P95, 1).unwrap().verdict, Verdict::AFaster);
+        assert_eq!(compare(&rounds, Metric::MEAN_LATENCY, TERMS).unwrap().verdict, Verdict::AFaster);
         let swapped: Vec<_> = rounds.iter().map(|(a, b)| (*b, *a)).collect();
-        let other = compare(&swapped, Metric::THROUGHPUT, Confidence::P95, 1).unwrap();
+        let other = compare(&swapped, Metric::THROUGHPUT, TERMS).unwrap();
         assert_eq!(other.verdict, Verdict::AFaster);
         assert!((other.factor - more.factor).abs() < 1e-12 && (other.ratio * more.ratio - 1.0).abs() < 1e-12);
     }
@@ -189,18 +223,18 @@ mod tests {
     #[test]
     fn no_difference_is_an_answer_and_says_what_would_have_shown() {
         let rounds = [(100.0, 101.0), (100.0, 98.0), (100.0, 102.0), (100.0, 99.5)];
-        let result = compare(&rounds, Metric::THROUGHPUT, Confidence::P95, 1).unwrap();
+        let result = compare(&rounds, Metric::THROUGHPUT, TERMS).unwrap();
         assert_eq!(result.verdict, Verdict::NoDifferenceShown);
         assert!(result.would_show > 1.02 && result.would_show < 1.05, "{result:?}");
     }
 
     #[test]
     fn too_few_rounds_and_missing_results_are_refused() {
-        let short = compare(&[(1.0, 2.0), (1.0, 2.0)], Metric::THROUGHPUT, Confidence::P95, 1);
+        let short = compare(&[(1.0, 2.0), (1.0, 2.0)], Metric::THROUGHPUT, TERMS);
         assert_eq!(short, Err(CompareError::TooFewRounds { have: 2 }));
         assert_eq!(short.unwrap_err().to_string(), "too few rounds: 2 of A and B each, needs 3 or more");
         for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            let result = compare(&[(1.0, 2.0), (1.0, bad), (1.0, 2.0)], Metric::THROUGHPUT, Confidence::P95, 1);
+            let result = compare(&[(1.0, 2.0), (1.0, bad), (1.0, 2.0)], Metric::THROUGHPUT, TERMS);
             assert!(matches!(result, Err(CompareError::NoRatio { round: 2, .. })), "{result:?}");
         }
     }
@@ -208,9 +242,9 @@ mod tests {
     #[test]
     fn one_bucket_is_no_difference() {
         let rounds = [(1024.0, 1025.0); 5];
-        let read = compare(&rounds, Metric::PERCENTILE, Confidence::P95, 1).unwrap();
+        let read = compare(&rounds, Metric::PERCENTILE, TERMS).unwrap();
         assert_eq!(read.verdict, Verdict::NoDifferenceShown);
-        assert_eq!(compare(&rounds, Metric::MEAN_LATENCY, Confidence::P95, 1).unwrap().verdict, Verdict::AFaster);
+        assert_eq!(compare(&rounds, Metric::MEAN_LATENCY, TERMS).unwrap().verdict, Verdict::AFaster);
     }
 
     #[test]
@@ -218,7 +252,7 @@ mod tests {
         let mut random = Random::new(21);
         let (mut student, mut resampled, mut wrong) = (0, 0, 0);
         for seed in 0..400 {
-            let result = compare(&noisy(&mut random, 1.0, 3), Metric::THROUGHPUT, Confidence::P95, seed).unwrap();
+            let result = compare(&noisy(&mut random, 1.0, 3), Metric::THROUGHPUT, Terms { seed, ..TERMS }).unwrap();
             student += u32::from(result.interval.holds(1.0));
             resampled += u32::from(result.bootstrap.holds(1.0));
             wrong += u32::from(result.verdict != Verdict::NoDifferenceShown);
@@ -234,10 +268,43 @@ mod tests {
         let mut random = Random::new(22);
         let found = (0..100)
             .filter(|seed| {
-                let result = compare(&noisy(&mut random, 1.06, 6), Metric::THROUGHPUT, Confidence::P95, *seed);
+                let result = compare(&noisy(&mut random, 1.06, 6), Metric::THROUGHPUT, Terms { seed: *seed, ..TERMS });
                 result.unwrap().verdict == Verdict::BFaster
             })
             .count();
         assert!(found >= 90, "{found}");
+    }
+
+    #[test]
+    fn as_many_rounds_as_are_asked_for_show_the_difference() {
+        let mut random = Random::new(23);
+        let few = compare(&noisy(&mut random, 1.0, 5), Metric::THROUGHPUT, TERMS).unwrap();
+        let needed = few.rounds_needed.unwrap();
+        assert!((3..60).contains(&needed), "{few:?}");
+        let logs = few.would_show.ln() / t_half(1.0, 5, 0.05);
+        assert!(t_half(logs, needed, 0.05) <= 1.05_f64.ln() + 1e-12);
+        assert!(needed == 3 || t_half(logs, needed - 1, 0.05) > 1.05_f64.ln());
+        // A bucket's width is never shown, however often it is measured.
+        let fine = Terms { difference: 1.0005, ..TERMS };
+        assert_eq!(compare(&[(1024.0, 1025.0); 5], Metric::PERCENTILE, fine).unwrap().rounds_needed, None);
+    }
+
+    #[test]
+    fn regression_several_figures_of_one_thing_claim_a_difference_no_more_often_than_one() {
+        let mut random = Random::new(24);
+        let claims = |figures: u32, error: f64, random: &mut Random| {
+            (0..400)
+                .filter(|_| {
+                    (0..figures).any(|_| {
+                        let found = compare(&noisy(random, 1.0, 5), Metric::THROUGHPUT, Terms { error, ..TERMS });
+                        found.unwrap().verdict != Verdict::NoDifferenceShown
+                    })
+                })
+                .count()
+        };
+        // Seven figures at 5 % each: 30 % claim something. 20 expected of 400 at a seventh of that, standard deviation 4.4.
+        assert!(claims(7, 0.05, &mut random) > 80);
+        let together = claims(7, 0.05 / 7.0, &mut random);
+        assert!(together <= 33, "{together}");
     }
 }

@@ -1,32 +1,48 @@
 //! How sure an interval is, and the interval.
 
 /// Confidence of an interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Confidence {
-    /// 95 %, the customary one.
-    #[default]
-    P95,
-    /// 99 %.
-    P99,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Confidence {
+    /// Chance that the interval misses, in millionths.
+    error_ppm: u32,
+}
+
+impl Default for Confidence {
+    fn default() -> Self {
+        Self::P95
+    }
 }
 
 impl Confidence {
-    /// Chance that the interval misses: 0.05 or 0.01.
+    /// 95 %, the customary one.
+    pub const P95: Self = Self { error_ppm: 50_000 };
+    /// 99 %.
+    pub const P99: Self = Self { error_ppm: 10_000 };
+
+    /// What is left of it where `others` are intervals of the same figure, any of which may decide: all together miss no
+    /// more often than this one alone would (Bonferroni). At least a millionth is left.
     #[must_use]
-    pub fn error(self) -> f64 {
-        match self {
-            Self::P95 => 0.05,
-            Self::P99 => 0.01,
-        }
+    pub fn beside(self, others: impl IntoIterator<Item = Self>) -> Self {
+        let spent = others.into_iter().fold(0_u32, |sum, other| sum.saturating_add(other.error_ppm));
+        Self { error_ppm: self.error_ppm.saturating_sub(spent).max(1) }
     }
 
-    /// In percent: 95 or 99.
+    /// That with a part of its error, one in so many.
+    #[must_use]
+    pub fn share(self, one_in: u32) -> Self {
+        Self { error_ppm: (self.error_ppm / one_in.max(1)).max(1) }
+    }
+
+    /// Chance that the interval misses: 0.05 for 95 %.
+    #[must_use]
+    pub fn error(self) -> f64 {
+        f64::from(self.error_ppm) / 1e6
+    }
+
+    /// In whole percent, such as 95.
     #[must_use]
     pub fn percent(self) -> u32 {
-        match self {
-            Self::P95 => 95,
-            Self::P99 => 99,
-        }
+        100 - self.error_ppm.div_ceil(10_000).min(100)
     }
 }
 

@@ -1,12 +1,8 @@
 //! Means over repeated runs, and of series whose neighbours hang together.
 
-use super::clustering::{RESAMPLES, bounds_of};
+use super::clustering::SumError;
 use super::confidence::{Confidence, Interval};
 use super::distribution::student_t_quantile;
-use forebay_block::Random;
-
-/// Most intervals of a series that are resampled one by one; longer series are summed up by neighbours first.
-const INTERVALS_MAX: usize = 4096;
 
 /// Fewest intervals of a series that are judged.
 pub const INTERVALS_MIN: usize = 8;
@@ -45,10 +41,21 @@ pub fn summarise(values: &[f64]) -> Option<Summary> {
 /// normal values; for means of many I/Os that is close.
 #[must_use]
 pub fn t_interval(values: &[f64], confidence: Confidence) -> Option<Interval> {
+    t_interval_of(values, confidence.error())
+}
+
+/// The same with any chance to miss, above 0 and below 1.
+#[must_use]
+pub fn t_interval_of(values: &[f64], error: f64) -> Option<Interval> {
     let summary = summarise(values)?;
-    let error = summary.deviation? / (summary.runs as f64).sqrt();
-    let half = student_t_quantile(1.0 - confidence.error() / 2.0, (summary.runs - 1) as f64) * error;
+    let half = t_half(summary.deviation?, summary.runs, error);
     Some(Interval { low: summary.mean - half, high: summary.mean + half })
+}
+
+/// Half of Student's interval for the mean of so many runs, at least two, of this standard deviation.
+#[must_use]
+pub fn t_half(deviation: f64, runs: usize, error: f64) -> f64 {
+    student_t_quantile(1.0 - error / 2.0, (runs - 1) as f64) * deviation / (runs as f64).sqrt()
 }
 
 /// A rate from counts per interval of one run.
@@ -56,92 +63,31 @@ pub fn t_interval(values: &[f64], confidence: Confidence) -> Option<Interval> {
 pub struct Rate {
     /// Completions a second.
     pub per_second: f64,
-    /// Interval by block bootstrap.
+    /// Its interval.
     pub interval: Interval,
-    /// Length of the blocks drawn, in intervals of the series given.
-    pub block_intervals: usize,
 }
 
-/// Throughput of one run from its interval counts, neighbours taken as dependent: circular block bootstrap (Politis and
-/// Romano 1992) with the block length that the series' own correlation asks for (Politis and White 2004, as corrected
-/// by Patton, Politis and White 2009). None with fewer than 8 intervals or an interval of 0 ns. Trends are not
-/// dependence: this is for a steady state.
+/// Throughput of one run from its interval counts, neighbours taken as dependent ([`SumError`]). None with fewer than 8
+/// intervals or an interval of 0 ns. Trends are not dependence: this is for a steady state.
 #[must_use]
-pub fn throughput(counts: &[u64], interval_ns: u64, confidence: Confidence, seed: u64) -> Option<Rate> {
+pub fn throughput(counts: &[u64], interval_ns: u64, confidence: Confidence) -> Option<Rate> {
     if counts.len() < INTERVALS_MIN || interval_ns == 0 {
         return None;
     }
-    let together = counts.len().div_ceil(INTERVALS_MAX);
-    let whole = counts.len() / together * together;
-    let series: Vec<f64> =
-        counts[..whole].chunks(together).map(|part| part.iter().map(|count| *count as f64).sum()).collect();
-    let length = block_length(&series);
-    // Sums of the series twice over, so that a block may run past the end into the begin.
-    let count = series.len();
-    let sums: Vec<f64> = std::iter::once(0.0)
-        .chain(series.iter().chain(&series).scan(0.0, |sum, value| {
-            *sum += value;
-            Some(*sum)
-        }))
-        .collect();
-    let seconds_of = |intervals: usize| intervals as f64 * together as f64 * interval_ns as f64 / 1e9;
-    let mut random = Random::new(seed);
-    let mut rates = Vec::with_capacity(RESAMPLES);
-    for _ in 0..RESAMPLES {
-        let (mut sum, mut left) = (0.0, count);
-        while left > 0 {
-            let (start, taken) = (random.index(count), length.min(left));
-            sum += sums[start + taken] - sums[start];
-            left -= taken;
-        }
-        rates.push(sum / seconds_of(count));
-    }
+    let seconds = counts.len() as f64 * interval_ns as f64 / 1e9;
     let total: f64 = counts.iter().map(|count| *count as f64).sum();
-    let per_second = total / (counts.len() as f64 * interval_ns as f64 / 1e9);
-    Some(Rate { per_second, interval: bounds_of(&mut rates, confidence)?, block_intervals: length * together })
-}
-
-/// Block length for the mean of a series: 1 where neighbours tell nothing of each other, at most a quarter of the series.
-fn block_length(series: &[f64]) -> usize {
-    let count = series.len();
-    let n = count as f64;
-    let mean = series.iter().sum::<f64>() / n;
-    let covariance = |lag: usize| -> f64 {
-        series.iter().zip(&series[lag..]).map(|(a, b)| (a - mean) * (b - mean)).sum::<f64>() / n
-    };
-    let variance = covariance(0);
-    if variance <= 0.0 {
-        return 1;
-    }
-    // The lag after which a run of correlations is within chance.
-    let run = ((n.log10().sqrt()) as usize).max(5);
-    let longest = (n.sqrt().ceil() as usize + run).min(count - 1);
-    let chance = 2.0 * (n.log10() / n).sqrt();
-    let correlations: Vec<f64> = (0..=longest).map(|lag| covariance(lag) / variance).collect();
-    let within = |lag: usize| correlations.get(lag).is_none_or(|value| value.abs() < chance);
-    let last = (0..longest).find(|lag| (lag + 1..=lag + run).all(within)).unwrap_or(longest);
-    if last == 0 {
-        return 1;
-    }
-    let window = (2 * last).min(longest);
-    // Flat-top window: 1 up to half of it, then falling to 0.
-    let (mut weighted, mut density) = (0.0, 1.0);
-    for (lag, correlation) in correlations.iter().enumerate().take(window + 1).skip(1) {
-        let weight = (2.0 * (1.0 - lag as f64 / window as f64)).min(1.0);
-        weighted += 2.0 * weight * lag as f64 * correlation;
-        density += 2.0 * weight * correlation;
-    }
-    if density <= 0.0 {
-        return 1;
-    }
-    // (2 G^2 / D n)^(1/3) with D = 4/3 g(0)^2.
-    let length = (1.5 * (weighted / density).powi(2) * n).cbrt().ceil();
-    (length as usize).clamp(1, (count / 4).max(1))
+    let mean = total / counts.len() as f64;
+    let differences: Vec<f64> = counts.iter().map(|count| *count as f64 - mean).collect();
+    let half = SumError::of(&differences)?.half_interval(confidence) / seconds;
+    let per_second = total / seconds;
+    let interval = Interval { low: (per_second - half).max(0.0), high: per_second + half };
+    Some(Rate { per_second, interval })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forebay_block::Random;
 
     /// Sum of twelve uniform numbers: as good as normal.
     fn normal(random: &mut Random) -> f64 {
@@ -189,7 +135,7 @@ mod tests {
     fn throughput_of_a_dependent_series_is_covered() {
         let mut random = Random::new(12);
         let (mut covered, mut naive, rounds) = (0, 0, 300);
-        for round in 0..rounds {
+        for _ in 0..rounds {
             // First-order autoregression, coefficient 0.7: the mean's variance is 5.7 times the independent one.
             let mut state = 0.0;
             let counts: Vec<u64> = (0..600)
@@ -198,26 +144,25 @@ mod tests {
                     (10_000.0 + 500.0 * state) as u64
                 })
                 .collect();
-            let rate = throughput(&counts, 1_000_000_000, Confidence::P95, round).unwrap();
+            let rate = throughput(&counts, 1_000_000_000, Confidence::P95).unwrap();
             covered += u32::from(rate.interval.holds(10_000.0));
             let values: Vec<f64> = counts.iter().map(|count| *count as f64).collect();
             naive += u32::from(t_interval(&values, Confidence::P95).unwrap().holds(10_000.0));
         }
-        assert!(covered >= 270, "block bootstrap: {covered} of {rounds}");
+        assert!(covered >= 276, "{covered} of {rounds}");
         assert!(naive < 200, "as if independent: {naive} of {rounds}");
     }
 
     #[test]
-    fn independent_counts_need_no_blocks_and_long_series_are_summed_up() {
+    fn independent_counts_are_bounded_tightly_and_few_not_at_all() {
         let mut random = Random::new(13);
         let counts: Vec<u64> = (0..20_000).map(|_| 900 + random.below(200)).collect();
-        let rate = throughput(&counts, 100_000_000, Confidence::P95, 1).unwrap();
-        assert_eq!(rate.block_intervals % 5, 0);
+        let rate = throughput(&counts, 100_000_000, Confidence::P95).unwrap();
         assert!(rate.interval.holds(rate.per_second) && rate.interval.holds(9_995.0), "{rate:?}");
         assert!(rate.interval.half_width() < 30.0);
-        assert!(throughput(&counts[..7], 1, Confidence::P95, 1).is_none());
-        assert!(throughput(&counts, 0, Confidence::P95, 1).is_none());
-        let flat = throughput(&[5; 100], 1_000_000_000, Confidence::P95, 1).unwrap();
+        assert!(throughput(&counts[..7], 1, Confidence::P95).is_none());
+        assert!(throughput(&counts, 0, Confidence::P95).is_none());
+        let flat = throughput(&[5; 100], 1_000_000_000, Confidence::P95).unwrap();
         assert_eq!((flat.per_second, flat.interval), (5.0, Interval { low: 5.0, high: 5.0 }));
     }
 }

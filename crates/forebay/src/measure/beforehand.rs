@@ -122,7 +122,7 @@ pub fn idle_options(options: &BenchOptions, named: Option<Named>) -> Result<Vec<
 }
 
 /// Options that tune experiments.
-fn tuning(options: &BenchOptions) -> [(&'static str, bool); 9] {
+fn tuning(options: &BenchOptions) -> [(&'static str, bool); 10] {
     [
         ("--quick", options.quick),
         ("--read-percent", options.read_percent.is_some()),
@@ -131,6 +131,7 @@ fn tuning(options: &BenchOptions) -> [(&'static str, bool); 9] {
         ("--capacities", options.capacities.is_some()),
         ("--rate", options.rate.is_some()),
         ("--rounds", options.rounds.is_some()),
+        ("--difference", options.difference.is_some()),
         ("--files", options.files.is_some()),
         ("--file-size", options.file_size.is_some()),
     ]
@@ -151,14 +152,14 @@ fn reporting(options: &BenchOptions, compares: bool) -> [(&'static str, bool); 6
 fn plain(options: &BenchOptions, compares: bool) -> Result<()> {
     let has_use = |option: &str| match option {
         "--quick" => options.condition.is_some(),
-        "--rounds" => compares,
+        "--rounds" | "--difference" => compares,
         _ => false,
     };
     if let Some((option, _)) = tuning(options).into_iter().find(|(option, given)| *given && !has_use(option)) {
         let instead = match option {
             "--read-percent" => "; a job says it with --set rw=randrw --set read_percent=N",
             "--rate" => "; a job says it with --set rate=N",
-            "--rounds" => "; comparisons have rounds: --against or --against-set",
+            "--rounds" | "--difference" => "; comparisons have rounds: --against or --against-set",
             _ => "",
         };
         bail!("{option} is for experiments, which `forebay bench --list` names, and has no effect on a job{instead}");

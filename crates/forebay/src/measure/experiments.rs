@@ -76,13 +76,13 @@ fn experiment_options(base: Job, options: &BenchOptions, allow_writes: bool) -> 
 ///
 /// # Errors
 /// What could not be done.
-pub fn compare(session: &mut Session, other: Other<'_>, plan: &Plan, rounds: u32) -> Result<Report> {
+pub fn compare(session: &mut Session, other: Other<'_>, plan: &Plan, rounds: u32, difference: f64) -> Result<Report> {
     let name = session.name().to_owned();
     let names = match &other {
         Other::Target(other) => (name, other.name().to_owned()),
         Other::Settings(..) => ("as given".to_owned(), "with --against-set".to_owned()),
     };
-    let comparing = Comparing { names, rounds, confidence: Confidence::P95, seed: 1 };
+    let comparing = Comparing { names, rounds, confidence: Confidence::P95, difference, seed: 1 };
     Ok(match other {
         Other::Target(other) => compare_targets(&comparing, session, other, &plan.groups)?,
         Other::Settings(settings) => compare_settings(&comparing, session, &plan.groups, &settings.groups)?,

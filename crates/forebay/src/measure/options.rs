@@ -9,9 +9,9 @@ pub struct TelemetryOptions {
     /// Percentiles, e.g. 50,99,99.999
     #[arg(long, value_name = "LIST")]
     pub percentiles: Option<String>,
-    /// Length of an interval of the log
-    #[arg(long, value_name = "TIME", default_value = "1s")]
-    pub interval: String,
+    /// Length of an interval of the log; a fortieth of the run by default, 10ms to 1s
+    #[arg(long, value_name = "TIME")]
+    pub interval: Option<String>,
     /// Write a record of every I/O to this file
     #[arg(long, value_name = "FILE")]
     pub records: Option<PathBuf>,
@@ -31,6 +31,9 @@ pub struct BenchOptions {
     /// Names the experiments and generators
     #[arg(long)]
     pub list: bool,
+    /// Prints the JSON schema of results
+    #[arg(long)]
+    pub schema: bool,
     /// A key of the job, as in a TOML job file; may be given several times
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
@@ -60,6 +63,9 @@ pub struct BenchOptions {
     /// Rounds of a comparison or of an interleaved experiment; 5 by default
     #[arg(long, value_name = "N")]
     pub rounds: Option<u32>,
+    /// Comparisons: say how many rounds it takes to show this difference; 5 by default
+    #[arg(long, value_name = "PERCENT")]
+    pub difference: Option<f64>,
     /// Before anything: purge, sequential=PASSES, random=PASSES, fill=PERCENT, with commas between
     #[arg(long, value_name = "WHAT")]
     pub condition: Option<String>,

@@ -2,6 +2,7 @@
 
 use super::generated;
 use super::hint_book::HintBook;
+use super::interval::interval_of;
 use super::live::Live;
 use super::open::MeasureTarget;
 use super::own_cost::{essence, own_cost_ns};
@@ -14,7 +15,7 @@ use forebay_bench::job::check_fit;
 use forebay_bench::job::model::{Evidence, Job, Mix, Plan};
 use forebay_bench::output::summary::asked;
 use forebay_bench::replay::Feed;
-use forebay_bench::run::{Assignment, Clock, JobResult, Maps, Opened, Settings, TargetFacts, TscClock, run};
+use forebay_bench::run::{Assignment, Clock, JobResult, Maps, Opened, Settings, TargetFacts, TscClock, Watch, run};
 use forebay_bench::telemetry::{Header, Recorder, Spill, SpillOptions};
 use forebay_block::{OpKind, Queue};
 use forebay_device::Target;
@@ -35,8 +36,8 @@ const SPILL_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct SessionOptions {
     /// Data may be lost.
     pub destroy_data: bool,
-    /// Length of an interval in nanoseconds.
-    pub interval_ns: u64,
+    /// Length of an interval in nanoseconds; where none is given it follows from the length of each run.
+    pub interval_ns: Option<u64>,
     /// A record of every I/O goes to this file.
     pub records: Option<PathBuf>,
 }
@@ -52,6 +53,8 @@ pub struct Session {
     maps: Maps,
     /// Size of a null target: its queues are not called through a table, so that what is measured is the tool alone.
     null_bytes: Option<u64>,
+    /// Of the run that goes on.
+    watch: Watch,
 }
 
 /// What is measured.
@@ -81,7 +84,7 @@ impl Session {
     /// # Errors
     /// A name that is not understood, or a pool that cannot be opened.
     pub fn new(name: &str, options: SessionOptions) -> Result<Self> {
-        let target = match VirtualTarget::open(name, options.interval_ns)? {
+        let target = match VirtualTarget::open(name, options.interval_ns.unwrap_or_else(|| interval_of(None)))? {
             Some(target) => Measured::Virtual(target),
             None => Measured::Real(MeasureTarget::new(name)?),
         };
@@ -95,7 +98,7 @@ impl Session {
             _ => None,
         };
         let (name, clock, live) = (name.to_owned(), TscClock::new(), Live::new());
-        Ok(Self { name, target, options, clock, stop, live, maps, null_bytes })
+        Ok(Self { name, target, options, clock, stop, live, maps, null_bytes, watch: Watch::default() })
     }
 
     /// Whether the target runs in a time of its own, which costs computing only.
@@ -105,7 +108,7 @@ impl Session {
 
     /// Intervals of runs from now on.
     pub fn set_interval(&mut self, interval_ns: u64) {
-        self.options.interval_ns = interval_ns;
+        self.options.interval_ns = Some(interval_ns);
     }
 
     /// Name of the target.
@@ -274,7 +277,7 @@ impl Session {
         let target = match &self.target {
             Measured::Virtual(target) => {
                 let mut show = |progress: &_| self.live.show(prefix, progress);
-                return target.run(jobs, recorders, feeds, &self.settings(), &self.stop, &mut show);
+                return target.run(jobs, recorders, feeds, &self.settings(jobs), &self.stop, &mut show);
             }
             Measured::Real(target) => target,
         };
@@ -302,11 +305,14 @@ impl Session {
             assignments.push(Assignment { job: job.clone(), opened: open(job)?, recorders, replay: feed.clone() });
         }
         let mut show = |progress: &_| self.live.show(prefix, progress);
-        Ok(run(assignments, &self.clock, &self.settings(), &self.stop, &mut show)?)
+        Ok(run(assignments, &self.clock, &self.settings(jobs), &self.stop, &mut show)?)
     }
 
-    fn settings(&self) -> Settings {
-        Settings { interval_ns: self.options.interval_ns, maps: self.maps.clone() }
+    fn settings(&self, jobs: &[Job]) -> Settings {
+        // The shortest of jobs that run together must have enough of them.
+        let shortest_ns = jobs.iter().filter_map(|job| job.end.after_ns).min();
+        let interval_ns = self.options.interval_ns.unwrap_or_else(|| interval_of(shortest_ns));
+        Settings { interval_ns, maps: self.maps.clone(), watch: self.watch.clone() }
     }
 
     /// The file of records. Its times count from this session's clock.
@@ -393,6 +399,13 @@ impl Driver for Session {
     fn run(&mut self, step: &str, jobs: &[Job]) -> Result<Vec<JobResult>, DriverError> {
         self.live.step(step);
         self.run_group(jobs, 0, None, None, &format!("{step}: ")).map_err(|error| DriverError(output::chain(&error)))
+    }
+
+    fn run_watched(&mut self, step: &str, job: &Job, watch: Watch) -> Result<Vec<JobResult>, DriverError> {
+        self.watch = watch;
+        let results = self.run(step, std::slice::from_ref(job));
+        self.watch = Watch::default();
+        results
     }
 
     fn size_bytes(&mut self) -> Result<u64, DriverError> {

@@ -4,6 +4,8 @@ use crate::output::{self, size, time};
 use forebay_bench::job::model::Job;
 use forebay_bench::output::summary::{self, Reporting};
 use forebay_bench::run::{JobResult, KindResult, per_second};
+use forebay_bench::stats::Interval;
+use forebay_bench::stats::clustering::BLOCKS_MIN;
 use forebay_bench::stats::little::Verdict;
 use forebay_bench::stats::percentile::{Level, PercentileEstimate, Reported};
 
@@ -18,10 +20,11 @@ pub fn job(target: &str, result: &JobResult, own_cost_ns: Option<f64>, reporting
         lines.push(format!("  PARTIAL ({}): what follows is what is known", partial.name()));
     }
     lines.push(format!(
-        "  {:.2} s, {} I/Os, {} IOPS, {}/s",
+        "  {:.2} s, {} I/Os, {} IOPS{}, {}/s",
         result.duration_ns as f64 / 1e9,
         result.ios(),
         rate(result.iops()),
+        rates(summary::iops_interval(result, reporting)),
         size(result.bytes_per_second() as u64)
     ));
     lines.push(facts(result, own_cost_ns));
@@ -100,7 +103,16 @@ fn facts(result: &JobResult, own_cost_ns: Option<f64>) -> String {
         ),
     };
     let ios = result.ios().max(1) as f64;
-    let own = own_cost_ns.map_or_else(String::new, |ns| format!("; the tool itself {ns:.0} ns an I/O"));
+    let mut own = own_cost_ns.map_or_else(String::new, |ns| format!("; the tool itself {ns:.0} ns an I/O"));
+    if let Some(path_ns) = summary::path_cost_ns(result, own_cost_ns) {
+        own.push_str(&format!(", its way to the target {path_ns:.0} ns of user time"));
+    }
+    if result.is_limited_by_generator() {
+        own.push_str(&format!(
+            "\n  THE GENERATOR IS THE LIMIT: its threads were busy {:.0} % of the time; take more of them (threads)",
+            result.generator_busy().unwrap_or(1.0) * 100.0
+        ));
+    }
     format!(
         "  depth {:.2} in flight of {asked} asked, {wanted:.2} with those wanted and not yet submitted; mean total {}\n  \
          Little's law: {law}\n  CPU {:.2} us user, {:.2} us system an I/O{own}",
@@ -109,6 +121,11 @@ fn facts(result: &JobResult, own_cost_ns: Option<f64>) -> String {
         result.cpu_ns.0 as f64 / ios / 1e3,
         result.cpu_ns.1 as f64 / ios / 1e3,
     )
+}
+
+/// The interval of a rate, behind it.
+fn rates(interval: Option<Interval>) -> String {
+    interval.map_or_else(String::new, |found| format!(" ({} - {})", rate(found.low), rate(found.high)))
 }
 
 /// A rate with three digits and more.
@@ -124,23 +141,35 @@ pub fn rate(per_second: f64) -> String {
 fn of_kind(result: &JobResult, kind: &KindResult, reporting: &Reporting) -> String {
     let errors = if kind.errors > 0 { format!(", {} FAILED", kind.errors) } else { String::new() };
     let head = format!(
-        "  {}: {} I/Os, {} IOPS, {}/s{errors}",
+        "  {}: {} I/Os, {} IOPS{}, {}/s{errors}",
         kind.kind.name(),
         kind.ios,
         rate(per_second(kind.ios, result.duration_ns)),
+        rates(summary::kind_iops_interval(result, kind, reporting)),
         size(per_second(kind.bytes, result.duration_ns) as u64)
     );
     let total = summary::percentiles(&kind.total, Some(&kind.blocks), reporting);
     let device = summary::percentiles(&kind.device, None, reporting);
     let submission = summary::percentiles(&kind.submission, None, reporting);
     let or_none = |ns: f64| if kind.total.count() == 0 { "-".to_owned() } else { time(ns as u64) };
-    let mut rows = vec![vec![
-        "mean".to_owned(),
-        or_none(kind.total.mean_ns()),
-        format!("sd {}", or_none(kind.total.deviation_ns())),
-        or_none(kind.device.mean_ns()),
-        or_none(kind.submission.mean_ns()),
-    ]];
+    let mean = kind.mean_interval(reporting.confidence);
+    let mean = mean.map_or_else(String::new, |mean| format!("{} - {}", time(mean.low as u64), time(mean.high as u64)));
+    let mut rows = vec![
+        vec![
+            "mean".to_owned(),
+            or_none(kind.total.mean_ns()),
+            mean,
+            or_none(kind.device.mean_ns()),
+            or_none(kind.submission.mean_ns()),
+        ],
+        vec![
+            "sd".to_owned(),
+            or_none(kind.total.deviation_ns()),
+            String::new(),
+            or_none(kind.device.deviation_ns()),
+            or_none(kind.submission.deviation_ns()),
+        ],
+    ];
     let mut withheld = Vec::new();
     for ((total, device), submission) in total.iter().zip(&device).zip(&submission) {
         if let Reported::Withheld { needed_more } = total.value {
@@ -155,6 +184,13 @@ fn of_kind(result: &JobResult, kind: &KindResult, reporting: &Reporting) -> Stri
     lines.extend(table.lines().map(|line| format!("    {line}")));
     if !withheld.is_empty() {
         lines.push(format!("    withheld, too few samples: {}", withheld.join(", ")));
+    }
+    if kind.total.count() > 0 && !summary::is_clustering_judged(kind) {
+        let (have, need) = (kind.blocks.len(), BLOCKS_MIN);
+        lines.push(format!(
+            "    {have} intervals of the run are too few to see stalls cluster ({need} are needed): the intervals take I/Os as \
+             independent, and may be far too narrow"
+        ));
     }
     lines.join("\n")
 }

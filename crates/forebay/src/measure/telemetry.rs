@@ -28,9 +28,11 @@ impl TelemetryOptions {
     /// # Errors
     /// An interval out of bounds.
     pub fn session(&self, destroy_data: bool) -> Result<SessionOptions> {
-        let interval_ns = time_ns("--interval", &self.interval)?;
-        if !INTERVALS_NS.contains(&interval_ns) {
-            bail!("--interval {}: 1ms to 60s", self.interval);
+        let interval_ns = self.interval.as_deref().map(|text| time_ns("--interval", text)).transpose()?;
+        if let (Some(interval_ns), Some(text)) = (interval_ns, &self.interval)
+            && !INTERVALS_NS.contains(&interval_ns)
+        {
+            bail!("--interval {text}: 1ms to 60s");
         }
         Ok(SessionOptions { destroy_data, interval_ns, records: self.records.clone() })
     }
@@ -72,7 +74,7 @@ mod tests {
     fn an_interval_is_a_millisecond_to_a_minute() {
         let options = |interval: &str| TelemetryOptions {
             percentiles: None,
-            interval: interval.to_owned(),
+            interval: Some(interval.to_owned()),
             records: None,
             parquet: None,
         };

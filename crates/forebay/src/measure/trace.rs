@@ -7,7 +7,7 @@ use forebay_bench::replay::{Recorded, SourceError, TraceSource};
 use forebay_block::OpKind;
 use forebay_trace::format::Format;
 use forebay_trace::format::parquet::Wanted;
-use forebay_trace::{Faults, Flags, Names, Op, Request, Source};
+use forebay_trace::{Faults, Flags, Names, Op, Request, Source, Steady};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -70,7 +70,8 @@ impl TraceReader {
         let places = Wanted { flags: true, volume: true, ..Wanted::NONE };
         let wanted = hints.as_ref().map_or(places, |_| Wanted::ALL);
         Ok(Self {
-            source: open(text, format, volume, wanted)?,
+            // A replay sorts its I/Os itself.
+            source: Box::new(Steady::new(open(text, format, volume, wanted)?)),
             names: Names::default(),
             batch: Vec::new(),
             volume: volume.map(str::to_owned),
@@ -168,7 +169,7 @@ mod tests {
         }
 
         fn faults(&self) -> &Faults {
-            static NONE: Faults = Faults { count: 0, first: Vec::new(), by_line: false };
+            static NONE: Faults = Faults { count: 0, first: Vec::new(), by_line: false, missing: 0 };
             &NONE
         }
 

@@ -5,7 +5,7 @@ mod read;
 mod rules;
 
 pub use levels::Levels;
-pub use read::{Read, read};
+pub use read::{Order, Read, read};
 pub use rules::{Loaded, load as load_rules};
 
 use anyhow::{Context, Result, anyhow, bail};

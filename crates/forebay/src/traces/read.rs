@@ -4,7 +4,16 @@ use super::Named;
 use anyhow::{Context, Result, bail};
 use forebay_trace::format::Format as TraceFormat;
 use forebay_trace::format::parquet::Wanted;
-use forebay_trace::{Faults, Knows, Names, Request};
+use forebay_trace::{Faults, Knows, Names, Request, Sorted, Source, Steady};
+
+/// In which order requests are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// As the trace has them.
+    Recorded,
+    /// By their times, as far as neighbours go, and without times that lie far ahead.
+    Time,
+}
 
 /// A trace read to its end.
 pub struct Read {
@@ -12,11 +21,18 @@ pub struct Read {
     pub knows: Knows,
     pub requests: u64,
     pub names: Names,
+    /// What the reader had to decide, a sentence each.
+    pub notes: Vec<String>,
     /// Why nothing could be read from some point on.
     pub cut: Option<anyhow::Error>,
 }
 
 impl Read {
+    /// Whether all of the trace was there and could be read.
+    pub fn is_whole(&self) -> bool {
+        self.cut.is_none() && self.faults.count == 0 && self.faults.missing == 0
+    }
+
     /// Of no use in part.
     ///
     /// # Errors
@@ -35,13 +51,18 @@ pub fn read(
     format: Option<TraceFormat>,
     wanted: Wanted,
     volume: Option<&str>,
+    order: Order,
     mut take: impl FnMut(&[Request], &Names, Knows) -> bool,
 ) -> Result<Read> {
     let about = || format!("trace {}", trace.name);
     let mut names = Names::default();
     let (mut faults, mut knows, mut requests, mut cut) = (Faults::default(), Knows::default(), 0, None);
-    let mut batch = Vec::new();
-    for mut source in trace.open(format, wanted).with_context(about)? {
+    let (mut batch, mut notes) = (Vec::new(), Vec::new());
+    for source in trace.open(format, wanted).with_context(about)? {
+        let mut source: Box<dyn Source + Send> = match order {
+            Order::Recorded => source,
+            Order::Time => Box::new(Sorted::new(Steady::new(source))),
+        };
         let wants_more = loop {
             batch.clear();
             let read = source.read(&mut batch, &mut names).with_context(about);
@@ -64,9 +85,11 @@ pub fn read(
                 break wants_more && cut.is_none();
             }
         };
+        notes.append(&mut source.notes());
         let found = source.faults();
         faults.by_line = found.by_line;
         faults.count += found.count;
+        faults.missing += found.missing;
         let room = 8_usize.saturating_sub(faults.first.len());
         faults.first.extend(found.first.iter().take(room).cloned());
         if !wants_more {
@@ -77,5 +100,5 @@ pub fn read(
         let known: Vec<&str> = names.volumes.iter().filter(|name| !name.is_empty()).take(20).collect();
         bail!("{}: no requests of volume {volume:?}; there are {}", trace.name, known.join(", "));
     }
-    Ok(Read { faults, knows, requests, names, cut })
+    Ok(Read { faults, knows, requests, names, notes, cut })
 }

@@ -146,7 +146,7 @@ fn workload(plan: &Plan, seed: u64) -> Result<Vec<Through>> {
     let rules = traces::load_rules(plan.case.rules)?.rules;
     let mut analysis = Analysis::new(&Options { memory_bytes: ANALYSIS_BYTES, rules, ..Options::default() });
     let [trace] = traces::named(&plan.generator(seed), None)?.try_into().ok().context("one generator is one trace")?;
-    let read = traces::read(&trace, None, Wanted::ALL, None, |requests, names, knows| {
+    let read = traces::read(&trace, None, Wanted::ALL, None, traces::Order::Time, |requests, names, knows| {
         analysis.add(requests, names, knows);
         true
     })?
@@ -173,7 +173,7 @@ fn measure(plan: &Plan, target: &str, evidence: &str, seed: u64) -> Result<(Figu
         plan.generator(seed),
         plan.case.depth
     );
-    let options = SessionOptions { destroy_data: true, interval_ns: 1_000_000_000, records: None };
+    let options = SessionOptions { destroy_data: true, interval_ns: Some(1_000_000_000), records: None };
     let session = Session::new(target, options)?;
     let mut jobs = toml_file::parse(&text, "the use case")?;
     prepare_generated(&session, &mut jobs)?;

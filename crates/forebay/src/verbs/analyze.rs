@@ -2,7 +2,7 @@
 
 use crate::measure;
 use crate::output::{self, Format};
-use crate::traces::{self, Levels, Loaded, Named, Read, read};
+use crate::traces::{self, Levels, Loaded, Named, Order, Read, read};
 use anyhow::{Result, anyhow, bail};
 use forebay_block::size::parse_size_bytes;
 use forebay_daemon::finding::finding;
@@ -145,7 +145,7 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
     let wanted = wanted(&how);
     let one = |trace: &Named| -> Result<Analysed> {
         let mut analysis = Analysis::new(&how);
-        let mut read = read(trace, trace_format, wanted, volume, |requests, names, knows| {
+        let mut read = read(trace, trace_format, wanted, volume, Order::Time, |requests, names, knows| {
             analysis.add(requests, names, knows);
             true
         })?;
@@ -235,7 +235,8 @@ fn tell(list: &[Analysed], bad: &[(String, anyhow::Error)], is_fleet: bool, form
             "requests": analysed.read.requests,
             "cut": analysed.read.cut.as_ref().map(output::chain),
             "faults": faults_json(&analysed.read.faults),
-            "exact": analysed.report.one_block_in == 1,
+            "notes": analysed.read.notes,
+            "exact": analysed.report.one_block_in == 1 && analysed.read.is_whole(),
             "report": analysed.report,
         })
     };
@@ -251,8 +252,8 @@ fn tell(list: &[Analysed], bad: &[(String, anyhow::Error)], is_fleet: bool, form
         }
         (Format::Table, [one]) if !is_fleet => output::text(&text::whole(&one.name, &one.read, &one.report)),
         (Format::Table, list) => {
-            let rows: Vec<(&str, &Report)> =
-                list.iter().map(|analysed| (analysed.name.as_str(), &analysed.report)).collect();
+            let rows: Vec<(&str, &Read, &Report)> =
+                list.iter().map(|analysed| (analysed.name.as_str(), &analysed.read, &analysed.report)).collect();
             output::text(&text::fleet(&rows))
         }
     }
@@ -262,5 +263,5 @@ fn tell(list: &[Analysed], bad: &[(String, anyhow::Error)], is_fleet: bool, form
 pub fn faults_json(faults: &Faults) -> serde_json::Value {
     let unit = if faults.by_line { "line" } else { "byte" };
     let first: Vec<_> = faults.first.iter().map(|fault| json!({ unit: fault.place, "what": fault.what })).collect();
-    json!({ "count": faults.count, "first": first })
+    json!({ "count": faults.count, "first": first, "missing": faults.missing })
 }

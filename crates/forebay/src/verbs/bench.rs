@@ -11,6 +11,7 @@ use forebay_bench::job::{self, diskspd, toml_file};
 use forebay_bench::output::summary;
 use forebay_bench::output::{fio, fio_log};
 use forebay_bench::run::{JobResult, Partial};
+use forebay_bench::stats::compare::DIFFERENCE;
 use forebay_daemon::finding::finding;
 use forebay_device::counters::Difference;
 use forebay_device::{FileDevice, Target};
@@ -21,11 +22,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Rounds of a comparison where the user does not say.
 const ROUNDS: u32 = 5;
 
+/// What results of jobs look like as JSON.
+const SCHEMA: &str = include_str!("bench_schema.json");
+
 /// Runs a load, an experiment or a comparison.
 ///
 /// # Errors
 /// What could not be done; a finding where I/Os failed.
 pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
+    if options.schema {
+        return output::line(SCHEMA.trim_end());
+    }
     if options.list {
         return show_list(format);
     }
@@ -76,13 +83,20 @@ pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
     }
     if let Some(other) = other {
         let rounds = options.rounds.unwrap_or(ROUNDS);
+        let difference = match options.difference {
+            None => DIFFERENCE,
+            Some(percent) if percent > 0.0 && percent <= 1000.0 => 1.0 + percent / 100.0,
+            Some(percent) => bail!("--difference {percent}: above 0 and at most 1000 percent"),
+        };
         let report = match other {
             Against::Target(mut other) => {
-                let report = measure::compare(&mut session, Other::Target(&mut other), &plan, rounds)?;
+                let report = measure::compare(&mut session, Other::Target(&mut other), &plan, rounds, difference)?;
                 other.close()?;
                 report
             }
-            Against::Settings(other) => measure::compare(&mut session, Other::Settings(&other), &plan, rounds)?,
+            Against::Settings(other) => {
+                measure::compare(&mut session, Other::Settings(&other), &plan, rounds, difference)?
+            }
         };
         session.close()?;
         return show_report(&report, target, format);

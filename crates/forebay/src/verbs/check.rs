@@ -1,16 +1,11 @@
 //! `forebay check SPEC --target URI`.
 
-use crate::measure::{Session, SessionOptions, time_ns};
+use crate::measure::{Session, SessionOptions, interval_of, time_ns};
 use crate::output::{self, Format};
 use anyhow::{Context, Result, bail};
 use forebay_bench::spec::{self, CheckError, Conditioning, Outcome, Part, Spec};
 use forebay_daemon::finding::finding;
 use serde_json::json;
-
-/// Intervals of the shortest run: clustering of stalls is seen between intervals, not within.
-const INTERVALS: u64 = 40;
-/// Bounds of an interval in nanoseconds.
-const INTERVAL_NS: (u64, u64) = (10_000_000, 1_000_000_000);
 
 /// What is checked.
 #[derive(Clone, Debug, clap::Args)]
@@ -27,9 +22,15 @@ pub struct CheckOptions {
     /// What the target holds may be lost
     #[arg(long)]
     pub destroy_data: bool,
-    /// Time of each run; 10 min by default
+    /// Longest time of each run; 10 min by default. It ends before where a planned look finds all its promises decided
     #[arg(long, value_name = "TIME")]
     pub runtime: Option<String>,
+    /// A tenth of the default, for a first look
+    #[arg(long, conflicts_with = "runtime")]
+    pub quick: bool,
+    /// Runs take all their time, also where their promises are decided before: for the rows of the table
+    #[arg(long)]
+    pub whole: bool,
     /// Only promises with this in their name
     #[arg(long, value_name = "TEXT")]
     pub only: Option<String>,
@@ -69,12 +70,12 @@ pub fn run(options: &CheckOptions, format: Format) -> Result<()> {
         .filter_map(|promise| promise.job.end.after_ns)
         .chain(runtime_ns)
         .min();
-    let interval_ns = (shortest_ns.unwrap_or(spec::RUNTIME_NS) / INTERVALS).clamp(INTERVAL_NS.0, INTERVAL_NS.1);
+    let interval_ns = Some(interval_of(Some(shortest_ns.unwrap_or(spec::RUNTIME_NS))));
     let settings = SessionOptions { destroy_data: options.destroy_data, interval_ns, records: None };
     let mut session = Session::new(target, settings)?;
     if session.is_virtual() && shortest_ns.is_none() {
         // Runs end by their I/Os, which may be few seconds of the drive's time.
-        session.set_interval(INTERVAL_NS.0);
+        session.set_interval(interval_of(Some(0)));
     }
     // A target that cannot be opened is said once, and not as a reason to leave promises out.
     session.target_bytes()?;
@@ -83,6 +84,8 @@ pub fn run(options: &CheckOptions, format: Format) -> Result<()> {
         conditioning: if options.skip_conditioning { Conditioning::Skip } else { Conditioning::AsSheet },
         only: options.only.clone(),
         rows: options.rows,
+        whole: options.whole,
+        quick: options.quick,
         allow_writes: true,
         virtual_time: session.is_virtual(),
         ..spec::CheckOptions::default()

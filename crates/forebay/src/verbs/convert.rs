@@ -3,7 +3,7 @@
 use super::analyze::{ReadingOptions, faults_json};
 use crate::measure::check_new_files;
 use crate::output::{self, Format};
-use crate::traces::{self, Named, read};
+use crate::traces::{self, Named, Order, read};
 use anyhow::{Context, Result, bail};
 use forebay_trace::format::parquet::{ParquetWriter, PartitionedWriter, Wanted};
 use forebay_trace::format::{
@@ -137,7 +137,7 @@ pub fn run(options: &ConvertOptions, format: Format) -> Result<()> {
     let mut writer = None;
     let (mut failed, mut written) = (None, 0_u64);
     let limit = options.limit.unwrap_or(u64::MAX);
-    let read = read(trace, trace_format, Wanted::ALL, volume, |requests, names, knows| {
+    let read = read(trace, trace_format, Wanted::ALL, volume, Order::Recorded, |requests, names, knows| {
         if failed.is_some() || written >= limit {
             return false;
         }
@@ -207,17 +207,18 @@ pub fn capture_to_parquet(capture: &Path, to: &Path) -> Result<Converted> {
     let about = || to.display().to_string();
     let trace = Named { name: capture.display().to_string(), files: vec![capture.to_owned()], levels: None };
     let (mut writer, mut failed) = (None, None);
-    let read = read(&trace, Some(TraceFormat::Record), Wanted::ALL, None, |requests, names, knows| {
-        let mut write = || -> Result<(), TraceError> {
-            match &mut writer {
-                None => writer.insert(ParquetWriter::create(to, &knows)?).write(requests, names),
-                Some(writer) => writer.write(requests, names),
-            }
-        };
-        failed = write().err();
-        failed.is_none()
-    })?
-    .whole()?;
+    let read =
+        read(&trace, Some(TraceFormat::Record), Wanted::ALL, None, Order::Recorded, |requests, names, knows| {
+            let mut write = || -> Result<(), TraceError> {
+                match &mut writer {
+                    None => writer.insert(ParquetWriter::create(to, &knows)?).write(requests, names),
+                    Some(writer) => writer.write(requests, names),
+                }
+            };
+            failed = write().err();
+            failed.is_none()
+        })?
+        .whole()?;
     match (failed, writer) {
         (Some(error), _) => Err(error).with_context(about),
         (None, Some(writer)) => {
@@ -295,7 +296,7 @@ mod tests {
         assert_eq!((converted.requests, converted.faults.count, converted.refused.count), (6, 1, 0));
         let trace = &traces::named(parquet.to_str().unwrap(), None).unwrap()[0];
         let mut times = Vec::new();
-        read(trace, None, Wanted::ALL, None, |requests, _, _| {
+        read(trace, None, Wanted::ALL, None, Order::Recorded, |requests, _, _| {
             times.extend(requests.iter().map(|request| request.issued_ns));
             true
         })
@@ -312,6 +313,6 @@ mod tests {
         SegmentWriter::begin(File::create(&capture).unwrap(), header).unwrap().finish(0).unwrap();
         assert_eq!(capture_to_parquet(&capture, &parquet).unwrap().requests, 0);
         let trace = &traces::named(parquet.to_str().unwrap(), None).unwrap()[0];
-        assert_eq!(read(trace, None, Wanted::ALL, None, |_, _, _| true).unwrap().requests, 0);
+        assert_eq!(read(trace, None, Wanted::ALL, None, Order::Recorded, |_, _, _| true).unwrap().requests, 0);
     }
 }

@@ -164,6 +164,7 @@ fn check_parquet(file: &Path, parquet: &Path) -> Result<()> {
 fn to_parquet(file: &Path, parquet: &Path, recorded: u64) -> Result<()> {
     let Converted { requests, faults, refused } = capture_to_parquet(file, parquet)?;
     output::complain(format!("written: {}, {requests} requests", parquet.display()));
+    faults.missing_note().iter().for_each(|note| output::complain(format!("note: {note}")));
     if requests == recorded {
         return Ok(());
     }

@@ -359,6 +359,7 @@ fn replay_json(options: &ReplayOptions, known: &Known, drift: Option<&Drift>, re
         })),
         "faults": {
             "count": faults.count,
+            "missing": faults.missing,
             "places_are": if faults.by_line { "lines" } else { "bytes" },
             "first": faults.first.iter().map(|fault| json!({ "place": fault.place, "what": fault.what })).collect::<Vec<_>>(),
         },
@@ -401,6 +402,7 @@ fn replay_table(known: &Known, drift: Option<&Drift>) -> String {
         lines.push(format!("    {} parts of the trace could not be read:", faults.count));
         lines.extend(faults.first.iter().map(|fault| format!("      {}: {}", place(faults, fault), fault.what)));
     }
+    lines.extend(faults.missing_note().map(|note| format!("    {note}")));
     lines.join("\n")
 }
 

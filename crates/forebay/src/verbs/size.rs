@@ -1,13 +1,13 @@
 //! `forebay size`: how big a fast tier, for which classes, buys what.
 
-use super::analyze::{ReadingOptions, by, faults_json, lacks_levels, unknown, wanted, warn_of_levels};
+use super::analyze::{ReadingOptions, by, faults, faults_json, lacks_levels, unknown, wanted, warn_of_levels};
 use crate::output::{self, Format, ratio, size, table};
-use crate::traces::{self, Loaded, read};
+use crate::traces::{self, Loaded, Order, read};
 use anyhow::{Context, Result, bail};
 use forebay_block::size::parse_size_bytes;
-use forebay_model::endurance::{self, Life, Limit, Tier};
+use forebay_model::endurance::{self, Effective, Life, Limit, Tier};
 use forebay_model::preset::Drive;
-use forebay_trace::analysis::{Analysis, By, Options, Report, Sized, Sizes, Sizing};
+use forebay_trace::analysis::{Analysis, By, Options, Report, Sized, Sizes, Sizing, Way};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -55,9 +55,10 @@ fn life(option: &str, name: &str) -> Result<Life> {
 struct Offer<'a> {
     sized: &'a Sized,
     read_hits: Option<f64>,
-    edpwd: f64,
-    epbw: f64,
-    limit: Limit,
+    /// Where all that goes through the fast tier does.
+    all: Effective,
+    /// The way that lets hosts write most until the first tier is worn, and how much that is.
+    longest: (Way, Effective),
 }
 
 /// Sizes.
@@ -87,7 +88,7 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
         Options { memory_bytes: options.memory, sample_halvings: options.sample.trailing_zeros(), by, rules, bypassed };
     let columns = wanted(&how);
     let mut analysis = Analysis::new(&how);
-    let first = read(trace, trace_format, columns, volume, |requests, names, knows| {
+    let first = read(trace, trace_format, columns, volume, Order::Time, |requests, names, knows| {
         analysis.add(requests, names, knows);
         true
     })?
@@ -100,7 +101,7 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
         bail!("{}: nothing is written in it, so no fast tier keeps writes from the capacity tier", options.trace);
     }
     let mut sizing = Sizing::new(&how, &report);
-    let second = read(trace, trace_format, columns, volume, |requests, names, knows| {
+    let second = read(trace, trace_format, columns, volume, Order::Time, |requests, names, knows| {
         sizing.add(requests, names, knows);
         true
     })?
@@ -116,16 +117,22 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
         Format::Json => output::json(json!({
             "trace": options.trace,
             "faults": faults_json(&first.faults),
+            "notes": first.notes,
             "one_block_in": sizes.one_block_in,
             "order": sizes.order,
             "bypassed": sizes.bypassed,
             "untold": report.unknown,
+            "rewrites_max": sizes.rewrites_max,
+            "footprint_bytes": sizes.footprint_bytes,
             "sizes": offers.iter().map(value).collect::<Vec<_>>(),
             "knee": knee.map(value),
             "fast": options.fast,
             "capacity": options.capacity,
         })),
-        Format::Table => output::text(&text(options, &sizes, &report, &offers, knee)),
+        Format::Table => {
+            faults(&first.faults).iter().chain(&first.notes).try_for_each(|line| output::text(line))?;
+            output::text(&text(options, &sizes, &report, &offers, knee))
+        }
     }?;
     match (&options.config, knee) {
         (Some(path), Some(knee)) => write_config(path, &how, &sizes, &report, knee),
@@ -143,17 +150,27 @@ fn offer<'a>(sized: &'a Sized, report: &Report, fast: &Life, capacity: &Life) ->
         media_bytes: fast.media_bytes * drives,
         years: fast.years,
     };
-    let fast_tier = Tier { life, share: sized.fast_share, waf: 1.0 };
-    let below = Tier { life: *capacity, share: 1.0 - sized.alpha, waf: SHAPED_WAF };
-    let effective = endurance::pool(&fast_tier, &below)?;
+    let effective = |alpha: f64, fast_share: f64| {
+        let fast_tier = Tier { life, share: fast_share, waf: 1.0 };
+        endurance::pool(&fast_tier, &Tier { life: *capacity, share: 1.0 - alpha, waf: SHAPED_WAF })
+    };
+    let all = effective(sized.alpha, sized.fast_share)?;
+    let as_pinned = Way { pinned: sized.pinned, staged: 1.0, alpha: sized.alpha, fast_share: sized.fast_share };
+    let mut longest = (as_pinned, all);
+    for way in &sized.ways {
+        let found = effective(way.alpha, way.fast_share)?;
+        // Less than a hundredth more is not worth another way.
+        if found.edpwd > longest.1.edpwd * 1.01 {
+            longest = (*way, found);
+        }
+    }
     // The curve has octaves only: the largest that is no larger.
     let point = report.curve.iter().rfind(|point| point.size_bytes <= sized.size_bytes);
     Ok(Offer {
         sized,
         read_hits: point.and_then(|point| point.read_miss_ratio).map(|misses| 1.0 - misses),
-        edpwd: effective.edpwd,
-        epbw: effective.epbw,
-        limit: effective.limit,
+        all,
+        longest,
     })
 }
 
@@ -166,6 +183,7 @@ fn limit(limit: Limit) -> &'static str {
 
 fn value(offer: &Offer<'_>) -> Value {
     let finite = |value: f64| value.is_finite().then_some(value);
+    let (way, longest) = &offer.longest;
     json!({
         "size_bytes": offer.sized.size_bytes,
         "pinned": offer.sized.pinned,
@@ -174,9 +192,19 @@ fn value(offer: &Offer<'_>) -> Value {
         "alpha_pinned": offer.sized.alpha_pinned,
         "fast_share": offer.sized.fast_share,
         "read_hit_ratio": offer.read_hits,
-        "epbw": finite(offer.epbw),
-        "edpwd": finite(offer.edpwd),
-        "worn_first": limit(offer.limit),
+        "rewrites": offer.sized.rewrites,
+        "epbw": finite(offer.all.epbw),
+        "edpwd": finite(offer.all.edpwd),
+        "worn_first": limit(offer.all.limit),
+        "longest": {
+            "pinned": way.pinned,
+            "staged": way.staged,
+            "alpha": way.alpha,
+            "fast_share": way.fast_share,
+            "epbw": finite(longest.epbw),
+            "edpwd": finite(longest.edpwd),
+            "worn_first": limit(longest.limit),
+        },
     })
 }
 
@@ -216,22 +244,40 @@ fn text(
                 format!("{:.1} %", offer.sized.alpha * 100.0),
                 offer.sized.alpha_error.map_or_else(|| "-".to_owned(), |error| format!("{:.1}", error * 100.0)),
                 format!("{:.1} %", offer.sized.alpha_pinned * 100.0),
+                format!("{:.1} %", offer.sized.rewrites * 100.0),
                 ratio(offer.read_hits),
-                if offer.edpwd.is_finite() { format!("{:.2}", offer.edpwd) } else { "-".to_owned() },
+                writes_a_day(&offer.all),
                 format!("{:.1} %", offer.sized.fast_share * 100.0),
-                limit(offer.limit).to_owned(),
+                limit(offer.all.limit).to_owned(),
+                writes_a_day(&offer.longest.1),
+                format!("{:.1} %", offer.longest.0.fast_share * 100.0),
             ]
         })
         .collect();
-    let head = ["", "pinned", "fast tier", "alpha", "+-", "of pinned", "read hits", "EDPWD", "taken", "worn first"];
+    let head = [
+        "",
+        "pinned",
+        "fast tier",
+        "alpha",
+        "+-",
+        "of pinned",
+        "rewrites",
+        "read hits",
+        "EDPWD",
+        "taken",
+        "worn first",
+        "at most",
+        "taken then",
+    ];
     let mut lines = vec![table(&head, 2, &rows)];
     if sizes.one_block_in > 1 {
         lines.push(format!("SAMPLED: one block in {} was followed", sizes.one_block_in));
     }
     lines.push(format!(
         "alpha: share of block writes kept from the capacity tier; +-: half of the 95 % interval in points, from 20 parts \
-         of the trace. Read hits: of an LRU cache of that size over all accesses. EDPWD: {} over {}; the fast tier \
-         takes what is pinned or staged there (taken, of the writes), and the rest is shaped into bands (WAF {SHAPED_WAF}).",
+         of the trace. Rewrites: of these, what was written over or discarded there, by which the knee is found. Read hits: of an LRU cache of that size over all accesses. EDPWD: {} over {}; the fast tier \
+         takes what is pinned or staged there (taken, of the writes), and the rest is shaped into bands (WAF {SHAPED_WAF}). \
+         At most: where of what is staged the share that lets hosts write most passes the fast tier by.",
         options.fast, options.capacity
     ));
     if !sizes.bypassed.is_empty() {
@@ -246,9 +292,30 @@ fn text(
             names(sizes, knee.sized.pinned),
             knee.sized.alpha * 100.0
         )),
-        None => lines.push("There is no knee: more space buys nothing.".to_owned()),
+        None if sizes.rewrites_max < 0.001 => lines.push(format!(
+            "There is no knee: next to nothing is written twice. More space buys nothing until all of it fits ({}).",
+            size(sizes.footprint_bytes)
+        )),
+        None if sizes.sizes.iter().all(|sized| sized.rewrites >= sizes.rewrites_max * 0.98) => lines.push(format!(
+            "There is no knee: the smallest size keeps what any does. All that is written fits in {}.",
+            size(sizes.footprint_bytes)
+        )),
+        None => lines.push(format!(
+            "There is no knee: alpha rises evenly with each doubling, until all that is written fits ({}).",
+            size(sizes.footprint_bytes)
+        )),
+    }
+    if knee.is_some_and(|knee| knee.sized.size_bytes as f64 >= sizes.footprint_bytes as f64 * 0.8) {
+        lines.push(
+            "All that the trace writes fits there: a longer one may well show a knee beyond it, so record longer."
+                .to_owned(),
+        );
     }
     lines.join("\n")
+}
+
+fn writes_a_day(effective: &Effective) -> String {
+    if effective.edpwd.is_finite() { format!("{:.2}", effective.edpwd) } else { "-".to_owned() }
 }
 
 /// The classes of a configuration.

@@ -58,7 +58,7 @@ impl Stream {
         let mut is_too_large = false;
         for trace in traces::named(text, None)? {
             let wanted = Wanted::ALL;
-            let read = traces::read(&trace, None, wanted, None, |requests, _, _| {
+            let read = traces::read(&trace, None, wanted, None, traces::Order::Recorded, |requests, _, _| {
                 for request in requests {
                     found.take(request, &mut numbers);
                 }

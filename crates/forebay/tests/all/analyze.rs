@@ -19,6 +19,75 @@ fn refused(arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// What a recording of four requests says that dropped five events.
+fn recording_with_drops(directory: &Path) -> PathBuf {
+    use forebay_trace::format::segments::{Captured, Header, SegmentWriter, Volume};
+    use forebay_trace::{Op, Request};
+    let path = directory.join("dropped.fbr");
+    let volume = Volume { name: "sda".to_owned(), size_bytes: 1 << 30 };
+    let header = Header { capture: [7; 16], begin_unix_ns: 5, file: 0, volumes: vec![volume] };
+    let mut writer = SegmentWriter::begin(fs::File::create(&path).unwrap(), header).unwrap();
+    let records: Vec<Captured> = (0..4)
+        .map(|at| Captured {
+            request: Request::new(at * 1_000_000, Op::Write, at * 4096, 4096),
+            file_system: 0,
+            generation: 0,
+        })
+        .collect();
+    writer.records(&records, 5).unwrap();
+    writer.finish(5).unwrap();
+    path
+}
+
+#[test]
+fn regression_a_recording_with_dropped_events_is_not_called_exact() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = recording_with_drops(directory.path());
+    let path = path.to_str().unwrap();
+    let found = json(&["analyze", path]);
+    assert_eq!((&found["exact"], &found["faults"]["missing"]), (&Value::from(false), &Value::from(5)), "{found}");
+    // What is made of it is no more whole, and every reader says so.
+    let parquet = directory.path().join("dropped.parquet");
+    let parquet = parquet.to_str().unwrap();
+    let target = "null:?size=1GiB";
+    for arguments in [
+        &["analyze", path][..],
+        &["size", path],
+        &["convert", path, parquet],
+        &["analyze", parquet],
+        &["replay", path, "--target", target, "--as-fast-as-possible", "--destroy-data"],
+    ] {
+        let output = forebay(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(said.contains("5 events are missing"), "{arguments:?}: {said}");
+    }
+    assert_eq!(json(&["analyze", parquet])["exact"], false);
+}
+
+#[test]
+fn regression_rates_flushes_and_great_depths_are_shown() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = directory.path().join("deep.csv");
+    let mut text = String::from("time_us,op,offset,size,latency_ns\n");
+    // A hundred at once each 100 ms, for a second, and a flush.
+    for at in 0..1000_u64 {
+        text.push_str(&format!("{},write,{},4096,5000000\n", at / 100 * 100_000 + at % 100, at * 4096));
+    }
+    text.push_str("999999,flush,0,0,7000000\n");
+    fs::write(&path, text).unwrap();
+    let output = forebay(&["analyze", path.to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    for part in ["1000 write (", "1000 IOPS, 4.10 MB/s", "flushes take", "65 - 128", "17 - 32"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let found = json(&["analyze", path.to_str().unwrap()]);
+    let report = &found["report"];
+    let write = report["operations"].as_array().unwrap().iter().find(|operation| operation["op"] == "write").unwrap();
+    assert!((write["requests_per_s"].as_f64().unwrap() - 1000.0).abs() < 1.0, "{report}");
+    assert_eq!(report["flush_ns"]["max"], 7_000_000);
+}
+
 /// A vscsi trace: (sector, bytes, is a write), a request each millisecond.
 fn trace(directory: &Path, name: &str, requests: &[(u64, u32, bool)]) -> PathBuf {
     let mut bytes = Vec::new();

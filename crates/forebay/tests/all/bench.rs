@@ -7,6 +7,7 @@ mod generators;
 mod jobs;
 mod loads;
 mod records;
+mod schema;
 
 use crate::support::*;
 use serde_json::Value;
@@ -20,6 +21,9 @@ use tempfile::TempDir;
 const NULL: &str = "null:?size=1GiB";
 /// A target in memory.
 const RAM: &str = "ram:?size=64MiB";
+/// A target in virtual time, for what must not depend on what else the machine does: whether a schedule is kept, how wide an
+/// interval is.
+const MODEL: &str = "model:p4800x?size=256MiB";
 /// Longest that a run of these tests may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -75,6 +79,13 @@ fn bench(target: &str, more: &[&str]) -> Output {
 #[track_caller]
 fn measured(target: &str, more: &[&str]) -> Value {
     json(&good(&bench(target, &[&["--destroy-data"], more].concat())))
+}
+
+/// `bench` in a short time, or in a longer one where the machine was too busy to let anything be measured.
+fn bench_for_a_while(target: &str, more: &[&str]) -> Output {
+    let run = |runtime| bench(target, &[more, &["--runtime", runtime, "--warmup", "0s"]].concat());
+    let is_measured = |output: &Output| !err(output).contains("no I/O was measured");
+    ["50ms", "500ms", "5s"].into_iter().map(run).find(is_measured).unwrap_or_else(|| run("20s"))
 }
 
 #[track_caller]

@@ -27,6 +27,51 @@ fn a_model_gives_the_same_nanoseconds_each_time() {
 }
 
 #[test]
+fn regression_a_short_run_sees_stalls_cluster_and_says_where_it_cannot() {
+    let arguments = ["--set", "rw=randrw", "--set", "read_percent=70", "--set", "depth=8", "--runtime", "2s"];
+    let target = "model:p4510?size=1GiB&fill=100";
+    let run = |more: &[&str]| {
+        let base = ["bench", "--target", target, "--seed", "7", "--output", "json", "--percentiles", "50,90,99.9"];
+        json(&[&base[..], &arguments, more].concat())["jobs"][0].clone()
+    };
+    let width = |job: &Value| {
+        let p90 = &job["kinds"][0]["latency_ns"]["total"]["percentiles"][1];
+        p90["high"].as_f64().unwrap() - p90["low"].as_f64().unwrap()
+    };
+    let job = run(&[]);
+    // What ends behind the last whole interval is one more.
+    let blocks = job["kinds"][0]["blocks"].as_u64().unwrap();
+    assert!(job["interval_s"] == 0.05 && (40..=41).contains(&blocks), "{} {blocks}", job["interval_s"]);
+    assert_eq!(job["kinds"][0]["clustering_judged"], true);
+    let coarse = run(&["--interval", "1s"]);
+    assert_eq!(coarse["kinds"][0]["clustering_judged"], false);
+    assert!(width(&job) > 2.0 * width(&coarse), "{} {}", width(&job), width(&coarse));
+    let said = forebay(&[&["bench", "--target", target, "--interval", "1s"][..], &arguments].concat());
+    assert!(String::from_utf8_lossy(&said.stdout).contains("too few to see stalls cluster"), "{said:?}");
+    // Mean and rate have intervals, which hold them.
+    for (value, interval) in [
+        (&job["iops"], &job["iops_interval"]),
+        (&job["kinds"][0]["latency_ns"]["total"]["mean"], &job["kinds"][0]["mean_interval_ns"]),
+        (&job["kinds"][1]["iops"], &job["kinds"][1]["iops_interval"]),
+    ] {
+        let of = |value: &Value| value.as_f64().unwrap();
+        let (low, high) = (of(&interval["low"]), of(&interval["high"]));
+        assert!(low < of(value) && of(value) < high, "{value} {interval}");
+    }
+    assert!(coarse["iops_interval"].is_null());
+    // Percentiles of an interval need their samples as all others do.
+    let short = run(&["--interval", "1ms"]);
+    let rows = short["intervals"].as_array().unwrap();
+    assert!(rows.iter().any(|row| row["ios"].as_u64() > Some(4)), "{}", rows[0]);
+    for row in rows {
+        let (ios, found) = (row["ios"].as_u64().unwrap(), &row["latency_ns"]);
+        for (name, needed) in [("p50", 5), ("p99", 299), ("p99.9", 2_995)] {
+            assert_eq!(found[name].is_null(), ios < needed, "{name} of {row}");
+        }
+    }
+}
+
+#[test]
 fn models_are_as_fast_as_published() {
     // AnandTech's review of the P4800X (spec-check): 8.9 us at QD1, 584.8k IOPS at QD16.
     let single = bench("model:p4800x", &["--set", "rw=randread"]);

@@ -1,6 +1,7 @@
 //! What is remembered of each block: when it was accessed, who wrote it, whether it lives.
 
 use super::distances::Distances;
+use super::groups::GROUPS;
 use super::sampling::{Sample, address};
 use super::stack::{LIVE_MAX, Place, Stack};
 use crate::hash::Seed;
@@ -120,7 +121,7 @@ impl Blocks {
                 first_weight = Some(weight);
             }
             if is_read {
-                note(&mut self.reads, distance, weight);
+                note(&mut self.reads, distance, weight, self.sample.group(key, GROUPS));
             }
             tell(seen, weight);
             self.keep_within_limit();
@@ -160,7 +161,7 @@ impl Blocks {
             }
             let Some(block) = self.table.get_mut(&key) else { return };
             let distance = (block.written != NOWHERE).then(|| self.written.above(block.written));
-            note(&mut self.writes, distance, weight);
+            note(&mut self.writes, distance, weight, self.sample.group(key, GROUPS));
             if block.written != NOWHERE {
                 self.written.remove(block.written);
                 self.live[usize::from(block.row)] -= 1;
@@ -186,8 +187,10 @@ impl Blocks {
         let keys = self.sample.among(volume, first, count, self.table.keys().copied());
         let weight = self.sample.weight();
         // What is discarded while it is staged never gets to the capacity tier. All of it dies at once.
-        for block in keys.iter().filter_map(|key| self.table.get(key)).filter(|block| block.written != NOWHERE) {
-            self.writes.discarded(self.written.above(block.written), weight);
+        for (&key, block) in keys.iter().filter_map(|key| Some((key, self.table.get(key)?))) {
+            if block.written != NOWHERE {
+                self.writes.discarded(self.written.above(block.written), weight, self.sample.group(key, GROUPS));
+            }
         }
         for key in keys {
             let Some(block) = self.table.remove(&key) else { continue };
@@ -216,7 +219,7 @@ impl Blocks {
         match self.table.entry(key) {
             std::collections::hash_map::Entry::Vacant(entry) => {
                 entry.insert(fresh);
-                note(&mut self.all, None, weight);
+                note(&mut self.all, None, weight, self.sample.group(key, GROUPS));
                 let bytes = bytes_of(self.accessed.live() as u64, weight);
                 self.peak_accessed_bytes = self.peak_accessed_bytes.max(bytes);
                 (Seen { since_access_ns: None, writer: None, since_write: None }, None)
@@ -230,7 +233,7 @@ impl Blocks {
                 let since_ns = now_ns.saturating_sub(block.accessed_ns);
                 let seen = Seen { since_access_ns: Some(since_ns), writer, since_write: None };
                 (block.accessed, block.accessed_ns) = (place, now_ns);
-                note(&mut self.all, Some(distance), weight);
+                note(&mut self.all, Some(distance), weight, self.sample.group(key, GROUPS));
                 (seen, Some(distance))
             }
         }
@@ -266,10 +269,10 @@ fn bytes_of(blocks: u64, weight: u64) -> u64 {
     blocks.saturating_mul(weight).saturating_mul(BLOCK_BYTES)
 }
 
-fn note(distances: &mut Distances, distance: Option<usize>, weight: u64) {
+fn note(distances: &mut Distances, distance: Option<usize>, weight: u64, group: usize) {
     match distance {
-        Some(others) => distances.again(others, weight),
-        None => distances.first(weight),
+        Some(others) => distances.again(others, weight, group),
+        None => distances.first(weight, group),
     }
 }
 

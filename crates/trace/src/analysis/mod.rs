@@ -8,6 +8,7 @@ mod bursts;
 mod classes;
 mod depth;
 mod distances;
+mod groups;
 mod histogram;
 mod report;
 mod rows;
@@ -25,7 +26,7 @@ pub use histogram::Histogram;
 pub use report::{Agreement, Burst, Curve, Depth, Direction, Latency, Operation, Report, Row, Spread};
 pub use rows::By;
 pub use shapes::Shapes;
-pub use sizing::{Pinned, Sized, Sizes, Sizing};
+pub use sizing::{Pinned, Sized, Sizes, Sizing, Way};
 pub use statistics::RowStatistics;
 
 use crate::{Knows, NOT_KNOWN, Names, Op, Request};
@@ -95,6 +96,8 @@ pub struct Analysis {
     writes: Shapes,
     bursts: Bursts,
     counts: [Count; Op::ALL.len()],
+    /// Latencies of flushes, in nanoseconds.
+    flush_ns: Histogram,
     /// Nanoseconds from a write of a block to its next write, or discard.
     overwrite_ns: Histogram,
     overwrite_bytes: Histogram,
@@ -124,6 +127,7 @@ impl Analysis {
             writes: Shapes::default(),
             bursts: Bursts::default(),
             counts: [Count::default(); Op::ALL.len()],
+            flush_ns: Histogram::default(),
             overwrite_ns: Histogram::default(),
             overwrite_bytes: Histogram::default(),
             reread_ns: Histogram::default(),
@@ -166,6 +170,9 @@ impl Analysis {
         count.bytes = count.bytes.saturating_add(request.len_bytes);
         self.depth.issue(request);
         self.bursts.note(now_ns, if is_range(request) { 0 } else { request.len_bytes });
+        if request.op == Op::Flush && request.latency_ns != NOT_KNOWN {
+            self.flush_ns.add(request.latency_ns);
+        }
         if blocks == 0 {
             return;
         }

@@ -108,6 +108,12 @@ pub struct Curve {
     /// Share of block writes that find their block among the last written ones of this size: what a fast tier traps that
     /// stages writes only.
     pub alpha: Option<f64>,
+    /// Half of the 95 % interval of the miss ratio; `None` where all blocks were followed.
+    pub miss_ratio_error: Option<f64>,
+    /// Of the reads'.
+    pub read_miss_ratio_error: Option<f64>,
+    /// Of alpha.
+    pub alpha_error: Option<f64>,
 }
 
 /// Depths of all requests, or of a process.
@@ -115,6 +121,10 @@ pub struct Curve {
 pub struct Depth {
     /// Name of the process; empty for all.
     pub process: String,
+    /// Requests whose depth is known.
+    pub requests: u64,
+    /// Of these a second, over all of the trace; `None` where it has no times.
+    pub requests_per_s: Option<f64>,
     /// Mean depth that a request met, itself included.
     pub mean: Option<f64>,
     /// Mean depth over the time in which there was something in flight.
@@ -168,6 +178,10 @@ pub struct Operation {
     pub requests: u64,
     /// Bytes.
     pub bytes: u64,
+    /// Requests a second, over all of the trace; `None` where it has no times.
+    pub requests_per_s: Option<f64>,
+    /// Bytes a second.
+    pub bytes_per_s: Option<f64>,
 }
 
 /// What behaviour alone makes of what is known better.
@@ -212,6 +226,8 @@ pub struct Report {
     pub reads: Direction,
     /// Writes.
     pub writes: Direction,
+    /// Latency of flushes in nanoseconds, where the trace tells it.
+    pub flush_ns: Option<Spread>,
     /// Nanoseconds from one request to the next.
     pub gaps_ns: Option<Spread>,
     /// Nanoseconds from a write of a block to the next, or to its discard.
@@ -251,7 +267,12 @@ fn direction(shapes: &mut Shapes) -> Direction {
     }
 }
 
-fn depth(process: &str, depths: &Depths) -> Depth {
+/// So many a second of a trace of such a length.
+fn per_s(count: u64, duration_ns: Option<u64>) -> Option<f64> {
+    duration_ns.filter(|&ns| ns > 0).map(|ns| count as f64 * 1e9 / ns as f64)
+}
+
+fn depth(process: &str, depths: &Depths, duration_ns: Option<u64>) -> Depth {
     let requests: u64 = depths.requests.iter().sum();
     let busy_ns: u64 = depths.time_ns.iter().skip(1).sum();
     let histogram = (1..depths.requests.len())
@@ -262,6 +283,8 @@ fn depth(process: &str, depths: &Depths) -> Depth {
         .collect();
     Depth {
         process: process.to_owned(),
+        requests,
+        requests_per_s: per_s(requests, duration_ns),
         mean: depths.mean(),
         mean_busy: depths.mean_busy(),
         p50: depths.quantile(0.5),
@@ -310,12 +333,19 @@ impl Analysis {
     }
 
     fn at_size(&self, blocks: u64, percent: Option<u64>) -> Curve {
+        let blocks_of = &self.blocks;
+        let [all, reads, writes] =
+            [&blocks_of.all, &blocks_of.reads, &blocks_of.writes].map(|distances| distances.hit_ratio(blocks));
+        let error = |found: Option<(f64, Option<f64>)>| found.and_then(|found| found.1);
         Curve {
             size_bytes: blocks * BLOCK_BYTES,
             percent,
-            miss_ratio: self.blocks.all.hit_ratio(blocks).map(|hits| 1.0 - hits),
-            read_miss_ratio: self.blocks.reads.hit_ratio(blocks).map(|hits| 1.0 - hits),
-            alpha: self.blocks.writes.hit_ratio(blocks),
+            miss_ratio: all.map(|found| 1.0 - found.0),
+            read_miss_ratio: reads.map(|found| 1.0 - found.0),
+            alpha: writes.map(|found| found.0),
+            miss_ratio_error: error(all),
+            read_miss_ratio_error: error(reads),
+            alpha_error: error(writes),
         }
     }
 
@@ -379,13 +409,14 @@ impl Analysis {
                 bytes: *bytes,
             })
             .collect();
+        let duration_ns = self.knows.time.then(|| self.bursts.len_ns());
         let mut depths = Vec::new();
         if let Some((all, processes)) = std::mem::take(&mut self.depth).finish() {
-            depths.push(depth("", &all));
+            depths.push(depth("", &all, duration_ns));
             let named = processes.iter().filter(|_| processes.len() > 1);
             depths.extend(named.map(|(process, depths)| match names.processes.name(*process) {
-                "" => depth("not known", depths),
-                name => depth(name, depths),
+                "" => depth("not known", depths, duration_ns),
+                name => depth(name, depths, duration_ns),
             }));
         }
         let footprint = self.blocks.peak_all_bytes();
@@ -395,9 +426,15 @@ impl Analysis {
                 .into_iter()
                 .zip(self.counts)
                 .filter(|(_, count)| count.requests > 0)
-                .map(|(op, count)| Operation { op: op.name(), requests: count.requests, bytes: count.bytes })
+                .map(|(op, count)| Operation {
+                    op: op.name(),
+                    requests: count.requests,
+                    bytes: count.bytes,
+                    requests_per_s: per_s(count.requests, duration_ns),
+                    bytes_per_s: per_s(count.bytes, duration_ns),
+                })
                 .collect(),
-            duration_ns: self.knows.time.then(|| self.bursts.len_ns()),
+            duration_ns,
             footprint_bytes: self.blocks.peak_accessed_bytes(),
             written_footprint_bytes: footprint,
             beta: (footprint > 0).then(|| written_bytes as f64 / footprint as f64),
@@ -409,6 +446,7 @@ impl Analysis {
             depths,
             reads: direction(&mut self.reads),
             writes: direction(&mut self.writes),
+            flush_ns: Spread::of(&self.flush_ns),
             gaps_ns: Spread::of(&self.bursts.gaps_ns).filter(|_| self.knows.time),
             overwrite_ns: Spread::of(&self.overwrite_ns).filter(|_| self.knows.time),
             overwrite_bytes: Spread::of(&self.overwrite_bytes),

@@ -53,6 +53,12 @@ impl Sample {
         1 << self.halvings
     }
 
+    /// The group of a followed block, of so many: of as many that lie beside each other each is in another.
+    pub fn group(self, address: u64, groups: usize) -> usize {
+        let (number, groups) = (address >> self.halvings.min(63), groups as u64);
+        (number.wrapping_add(hash((number / groups) ^ SALT)) % groups) as usize
+    }
+
     /// Whether a block is followed.
     pub fn has(self, address: u64) -> bool {
         has(address, self.halvings, 0)

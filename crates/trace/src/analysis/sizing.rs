@@ -5,6 +5,7 @@
 //! its write-stack distance fits the tier"). Each size then gets the number of rows that traps most.
 
 use super::blocks::{BLOCK_BYTES, FOLLOWED_BYTES};
+use super::groups::{Correction, GROUPS, Groups};
 use super::histogram::Histogram;
 use super::report::Report;
 use super::rows::{Part, Rows};
@@ -22,6 +23,13 @@ const PINNED_MAX: usize = 16;
 const PARTS: usize = 20;
 /// How far above the line a knee lies at least, as a share of the whole height.
 const KNEE_MIN: f64 = 0.02;
+/// The line goes on for so many times the size at which nothing more can be bought: a curve that bends only there has its
+/// knee there.
+const BEYOND: f64 = 4.0;
+/// Octaves that the sizes span at least.
+const OCTAVES_MIN: u32 = 6;
+/// Steps in which the share of what is staged is varied, from all of it to nothing.
+const STAGED_STEPS: u32 = 16;
 /// Student's t for 19 degrees of freedom, 95 %, two-sided.
 const T_95: f64 = 2.093;
 /// Share of the writes below which a row is not worth a class.
@@ -38,6 +46,19 @@ pub struct Pinned {
     pub beta: f64,
 }
 
+/// A way to use a fast tier of some size.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Way {
+    /// How many rows of [`Sizes::order`] are pinned.
+    pub pinned: usize,
+    /// Share of the other rows' blocks that are staged; writes of the others pass the fast tier by.
+    pub staged: f64,
+    /// Share of the written blocks that the capacity tier is spared.
+    pub alpha: f64,
+    /// Share of the written blocks that the fast tier takes.
+    pub fast_share: f64,
+}
+
 /// A size of the fast tier, and what it buys.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sized {
@@ -47,12 +68,21 @@ pub struct Sized {
     pub pinned: usize,
     /// Share of the written blocks that the capacity tier is spared.
     pub alpha: f64,
-    /// Half of the 95 % interval of alpha, from 20 parts of the trace; `None` where they are too few.
+    /// Half of the 95 % interval of alpha, from 20 parts of the trace and what the sample may be off by; `None` where they are
+    /// too few.
     pub alpha_error: Option<f64>,
+    /// What of it is the sample's: how far alpha of all blocks of this very trace may be. `None` where all were followed.
+    pub sample_error: Option<f64>,
     /// Of alpha, what pinned rows give.
     pub alpha_pinned: f64,
     /// Share of the written blocks that the fast tier takes: what is pinned, and where there is room for it what is staged.
     pub fast_share: f64,
+    /// Share of the written blocks that are written over, or discarded, before the capacity tier has seen them. Data that
+    /// is pinned and still there does not count as it does in alpha, so the size at which all of the trace fits is no step.
+    pub rewrites: f64,
+    /// What else can be done with it: fewer rows pinned, and a share of what is staged passing by.
+    #[serde(skip)]
+    pub ways: Vec<Way>,
 }
 
 /// The outcome.
@@ -64,9 +94,13 @@ pub struct Sizes {
     pub bypassed: Vec<Pinned>,
     /// By size.
     pub sizes: Vec<Sized>,
-    /// Where more space begins to buy little: the point farthest above the line from the first to the last, over the
-    /// logarithm of the size (Satopaa et al. 2011, "Kneedle").
+    /// Where more space begins to buy little: the point of [`Sized::rewrites`] farthest above the line from the first to the
+    /// last, over the logarithm of the size (Satopaa et al. 2011, "Kneedle"). The last is four times what all of it needs.
     pub knee: Option<usize>,
+    /// Share of the written blocks that are written over or discarded at all: what no size goes beyond.
+    pub rewrites_max: f64,
+    /// Bytes in which all that is written fits.
+    pub footprint_bytes: u64,
     /// One block in so many was followed.
     pub one_block_in: u64,
 }
@@ -90,6 +124,8 @@ struct Rest {
     distances: Vec<Histogram>,
     /// Blocks written that were followed, by the weight they had, for each part.
     followed: Vec<f64>,
+    /// What the sample says of itself.
+    groups: Groups,
 }
 
 /// A trace being sized.
@@ -106,6 +142,7 @@ pub struct Sizing {
     sample: Sample,
     limit: usize,
     total_bytes: u64,
+    footprint_bytes: u64,
     written_bytes: u64,
     /// Blocks written, of each part: of each row in the order, and of all.
     pinned_blocks: Vec<Vec<u64>>,
@@ -140,6 +177,7 @@ impl Sizing {
                 places: HashMap::default(),
                 distances: vec![Histogram::default(); PARTS],
                 followed: vec![0.0; PARTS],
+                groups: Groups::default(),
             })
             .collect::<Vec<_>>();
         let limit = usize::try_from(options.memory_bytes / FOLLOWED_BYTES).unwrap_or(usize::MAX) / rests.len();
@@ -151,6 +189,7 @@ impl Sizing {
             sample: Sample::one_in_power(options.sample_halvings),
             limit: limit.clamp(1024, LIVE_MAX),
             total_bytes,
+            footprint_bytes: report.written_footprint_bytes,
             written_bytes: 0,
             pinned_blocks: vec![vec![0; order.len()]; PARTS],
             blocks: vec![0; PARTS],
@@ -206,11 +245,15 @@ impl Sizing {
     /// A block is written by a row of that fate.
     fn follow(&mut self, key: u64, fate: Fate, at: usize) {
         let weight = self.sample.weight();
+        let group = (weight > 1).then(|| self.sample.group(key, GROUPS));
         for (pinned, rest) in self.rests.iter_mut().enumerate() {
             if let Some(place) = rest.places.remove(&key) {
                 // The version that was staged is dead: it is kept from the capacity tier where it was still there.
                 let distance = (rest.stack.above(place) as u64).saturating_mul(weight);
                 rest.distances[at].add_weighted(distance, weight as f64);
+                if let Some(group) = group {
+                    rest.groups.again(group, distance, weight);
+                }
                 rest.stack.remove(place);
             }
             let is_staged = match fate {
@@ -222,6 +265,9 @@ impl Sizing {
                 continue;
             }
             rest.followed[at] += weight as f64;
+            if let Some(group) = group {
+                rest.groups.access(group, weight);
+            }
             if rest.stack.is_full() {
                 rest.stack.pack(rest.places.values_mut());
             }
@@ -271,9 +317,12 @@ impl Sizing {
         for rest in &mut self.rests {
             // What is discarded while it is staged never gets to the capacity tier either. All of it dies at once, whatever
             // the order of the keys.
-            for place in followed.iter().filter_map(|key| rest.places.get(key)) {
+            for (key, place) in followed.iter().filter_map(|key| Some((*key, rest.places.get(key)?))) {
                 let distance = (rest.stack.above(*place) as u64).saturating_mul(weight);
                 rest.distances[at].add_weighted(distance, weight as f64);
+                if weight > 1 {
+                    rest.groups.again(self.sample.group(key, GROUPS), distance, weight);
+                }
             }
             for key in &followed {
                 if let Some(place) = rest.places.remove(key) {
@@ -283,19 +332,23 @@ impl Sizing {
         }
     }
 
-    /// Ends it: what tiers of sizes from 1 MiB to the footprint buy, and of those given.
+    /// Ends it: what tiers of sizes from 1 MiB (or less, where all fits little more) to the footprint buy, and of those given.
     #[must_use]
     pub fn finish(self, more_bytes: &[u64]) -> Sizes {
-        // Also of what goes past the tier: the last size is that at which nothing more can be bought.
+        // Also of what goes past the tier: the last size is that at which nothing more can be bought. Rows have their most at
+        // different times, and some have no place in the order.
         let all = self.order.iter().chain(&self.bypassed);
-        let footprint = all.fold(0_u64, |sum, row| sum.saturating_add(row.occupancy_bytes));
+        let footprint_bytes =
+            all.fold(0_u64, |sum, row| sum.saturating_add(row.occupancy_bytes)).max(self.footprint_bytes);
         let mut ladder = Vec::new();
         // Quarter octaves: the knee is found no finer than that.
-        let mut size = (1_u64 << 20) as f64;
-        while size < footprint as f64 * 1.2 {
+        let first = (footprint_bytes >> OCTAVES_MIN).clamp(BLOCK_BYTES, 1 << 20);
+        let mut size = (1_u64 << first.ilog2()) as f64;
+        while size < footprint_bytes as f64 * 1.2 {
             ladder.push(size as u64 / BLOCK_BYTES * BLOCK_BYTES);
             size *= 2_f64.powf(0.25);
         }
+        ladder.dedup();
         let mut wanted = [more_bytes, &ladder].concat();
         wanted.sort_unstable();
         wanted.dedup();
@@ -303,58 +356,107 @@ impl Sizing {
         // Sizes that somebody asks for do not move it.
         let steps: Vec<usize> = (0..sizes.len()).filter(|&at| ladder.contains(&sizes[at].size_bytes)).collect();
         let knee = knee(&sizes, &steps);
-        Sizes { order: self.order, bypassed: self.bypassed, sizes, knee, one_block_in: self.sample.weight() }
+        let rewrites_max = self.best(u64::MAX).rewrites;
+        let one_block_in = self.sample.weight();
+        Sizes { order: self.order, bypassed: self.bypassed, sizes, knee, rewrites_max, footprint_bytes, one_block_in }
+    }
+
+    /// Blocks of a part of the trace that are offered to staging where so many rows are pinned.
+    fn offered(&self, part: usize, pinned: usize) -> f64 {
+        let kept: u64 = self.pinned_blocks[part][..pinned].iter().sum();
+        (self.blocks[part] - kept - self.bypassed_blocks[part]) as f64
+    }
+
+    /// Blocks that the sample has too few of, in all of the trace.
+    fn missing(&self, pinned: usize) -> f64 {
+        (0..PARTS).map(|part| self.offered(part, pinned) - self.rests[pinned].followed[part]).sum()
+    }
+
+    /// What the sample says of those, for a tier that has so much room.
+    fn correction(&self, pinned: usize, left_blocks: u64) -> Correction {
+        if left_blocks == 0 {
+            return Correction::default();
+        }
+        self.rests[pinned].groups.correction(left_blocks, self.missing(pinned))
+    }
+
+    /// Blocks that pinned rows keep in a part of the trace, that staging a share of the others does, and that are staged for
+    /// it. Of what the sample has too few of, `hits` are kept for each block.
+    fn kept(&self, part: usize, pinned: usize, left_blocks: u64, share: f64, hits: f64) -> (f64, f64, f64) {
+        let kept: u64 = self.pinned_blocks[part][..pinned].iter().sum();
+        let rest = &self.rests[pinned];
+        let offered = self.offered(part, pinned);
+        if share <= 0.0 || left_blocks == 0 {
+            return (kept as f64, 0.0, 0.0);
+        }
+        // Where a share of the blocks is staged, so is that share of what comes between two writes of one: it is as if the
+        // others were not there and the tier were larger by that (the reasoning of SHARDS).
+        let blocks = (left_blocks as f64 / share) as u64;
+        let adjusted = (offered - rest.followed[part]) * hits;
+        let staged = rest.distances[part].below(blocks) + adjusted;
+        (kept as f64, staged.max(0.0) * share, offered * share)
     }
 
     fn best(&self, size_bytes: u64) -> Sized {
-        let mut best: Option<Sized> = None;
+        let all = self.blocks.iter().sum::<u64>().max(1) as f64;
+        // Without anything pinned every size is large enough: there always is a best one.
+        let mut best = Sized {
+            size_bytes,
+            pinned: 0,
+            alpha: -1.0,
+            alpha_error: None,
+            sample_error: None,
+            alpha_pinned: 0.0,
+            fast_share: 0.0,
+            rewrites: 0.0,
+            ways: Vec::new(),
+        };
+        let (mut rewrites, mut ways) = (0.0_f64, Vec::new());
         let mut pinned_bytes = 0_u64;
         for pinned in 0..=self.order.len() {
             if pinned > 0 {
                 pinned_bytes = self.order[pinned - 1].occupancy_bytes.saturating_add(pinned_bytes);
             }
-            let Some(left) = size_bytes.checked_sub(pinned_bytes) else { break };
-            let of_part = |part: usize| {
-                let kept: u64 = self.pinned_blocks[part][..pinned].iter().sum();
-                let (rest, left) = (&self.rests[pinned], left / BLOCK_BYTES);
-                // What a sample has too many or too few of is written all the time (SHARDS-adj, as in `Distances`).
-                let adjusted = (self.blocks[part] - kept - self.bypassed_blocks[part]) as f64 - rest.followed[part];
-                let staged = rest.distances[part].below(left) + if left > 0 { adjusted } else { 0.0 };
-                (kept as f64, staged.max(0.0))
+            let Some(left_bytes) = size_bytes.checked_sub(pinned_bytes) else { break };
+            let left = left_bytes / BLOCK_BYTES;
+            let (missing, correction) = (self.missing(pinned), self.correction(pinned, left));
+            // Of each block that the sample has too few of; about the same where a share is staged.
+            let hits = if missing == 0.0 { 0.0 } else { correction.hits / missing };
+            let of_all = |share: f64| {
+                (0..PARTS)
+                    .map(|part| self.kept(part, pinned, left, share, hits))
+                    .fold((0.0, 0.0, 0.0), |sum, part| (sum.0 + part.0, sum.1 + part.1, sum.2 + part.2))
             };
-            let all: u64 = self.blocks.iter().sum();
-            let (kept, staged) = (0..PARTS).map(of_part).fold((0.0, 0.0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
-            let alpha = ((kept + staged) / all.max(1) as f64).min(1.0);
-            if best.as_ref().is_some_and(|best| best.alpha >= alpha) {
+            ways.extend((0..=STAGED_STEPS).rev().map(|step| {
+                let share = f64::from(step) / f64::from(STAGED_STEPS);
+                let (kept, staged, passed) = of_all(share);
+                let alpha = ((kept + staged) / all).min(1.0);
+                Way { pinned, staged: share, alpha, fast_share: (kept + passed) / all }
+            }));
+            let (kept, staged, passed) = of_all(1.0);
+            // What is pinned lies there once, whatever becomes of it.
+            let still_there = (pinned_bytes / BLOCK_BYTES) as f64;
+            rewrites = rewrites.max(((kept - still_there).max(0.0) + staged) / all).min(1.0);
+            let alpha = ((kept + staged) / all).min(1.0);
+            if best.alpha >= alpha {
                 continue;
             }
             let parts: Vec<f64> = (0..PARTS)
                 .filter(|&part| self.blocks[part] > 0)
                 .map(|part| {
-                    let (kept, staged) = of_part(part);
+                    let (kept, staged, _) = self.kept(part, pinned, left, 1.0, hits);
                     (kept + staged) / self.blocks[part] as f64
                 })
                 .collect();
-            let past: u64 = self.bypassed_blocks.iter().sum();
-            let taken = if left >= BLOCK_BYTES { (all - past) as f64 } else { kept };
-            best = Some(Sized {
-                size_bytes,
-                pinned,
-                alpha,
-                alpha_error: (parts.len() == PARTS).then(|| half_interval(&parts)),
-                alpha_pinned: kept / all.max(1) as f64,
-                fast_share: taken / all.max(1) as f64,
-            });
+            best.pinned = pinned;
+            best.alpha = alpha;
+            let of_sample = correction.error / all;
+            best.alpha_error = (parts.len() == PARTS).then(|| half_interval(&parts).hypot(of_sample));
+            best.sample_error = (self.sample.weight() > 1).then_some(of_sample);
+            best.alpha_pinned = kept / all;
+            best.fast_share = (kept + passed) / all;
         }
-        // Without anything pinned every size is large enough: there always is a best one.
-        best.unwrap_or(Sized {
-            size_bytes,
-            pinned: 0,
-            alpha: 0.0,
-            alpha_error: None,
-            alpha_pinned: 0.0,
-            fast_share: 0.0,
-        })
+        Sized { rewrites, ways, ..best }
     }
 }
 
@@ -369,15 +471,13 @@ fn half_interval(batches: &[f64]) -> f64 {
 /// Of sizes at some places.
 fn knee(sizes: &[Sized], steps: &[usize]) -> Option<usize> {
     let (first, last) = (&sizes[*steps.first()?], &sizes[*steps.last()?]);
-    let (width, height) = ((last.size_bytes as f64 / first.size_bytes as f64).ln(), last.alpha - first.alpha);
+    let octaves = |bytes: f64| (bytes / first.size_bytes as f64).ln();
+    let (width, height) = (octaves(last.size_bytes as f64 * BEYOND), last.rewrites - first.rewrites);
     if width <= 0.0 || height <= 0.0 {
         return None;
     }
-    let above = |sized: &Sized| {
-        (sized.alpha - first.alpha) / height - (sized.size_bytes as f64 / first.size_bytes as f64).ln() / width
-    };
+    let above = |sized: &Sized| (sized.rewrites - first.rewrites) / height - octaves(sized.size_bytes as f64) / width;
     let best = steps.iter().copied().max_by(|a, b| above(&sizes[*a]).total_cmp(&above(&sizes[*b])))?;
-    // Where nothing lies above the line, more space buys ever more.
     (above(&sizes[best]) > KNEE_MIN).then_some(best)
 }
 

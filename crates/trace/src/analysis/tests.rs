@@ -139,6 +139,93 @@ fn a_sample_comes_close() {
     }
 }
 
+/// Figures of a sample whose printed interval does not hold those of all blocks, of how many.
+fn outside(requests: &[Request], halvings: &[u32]) -> (Vec<String>, usize) {
+    let exact = analysed(&Options::default(), requests);
+    let (mut out, mut all) = (Vec::new(), 0);
+    for &sample_halvings in halvings {
+        let sampled = analysed(&Options { sample_halvings, ..Options::default() }, requests);
+        for point in &sampled.curve {
+            let other = exact.curve.iter().find(|other| other.size_bytes == point.size_bytes);
+            let Some(other) = other.filter(|other| other.percent.is_none()) else { continue };
+            for (what, found, truth, error) in [
+                ("miss ratio", point.miss_ratio, other.miss_ratio, point.miss_ratio_error),
+                ("of reads", point.read_miss_ratio, other.read_miss_ratio, point.read_miss_ratio_error),
+                ("alpha", point.alpha, other.alpha, point.alpha_error),
+            ] {
+                let (Some(found), Some(truth)) = (found, truth) else { continue };
+                all += 1;
+                let error = error.unwrap();
+                if (found - truth).abs() > error + 1e-9 {
+                    out.push(format!(
+                        "1 in {}, {}: {what} {found} +- {error}, {truth}",
+                        1 << sample_halvings,
+                        point.size_bytes
+                    ));
+                }
+            }
+        }
+    }
+    (out, all)
+}
+
+#[test]
+fn regression_what_a_sample_prints_holds_what_all_blocks_have() {
+    let loads: [(&str, Vec<Request>); 3] = [
+        ("skewed", skewed(300_000)),
+        // Blocks that are written alike, in no order: what the sample has too few of is no hit at small sizes.
+        ("even", {
+            let mut state = 9_u64;
+            (0..300_000)
+                .map(|at| {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    Request::new(at * 1000, Op::Write, (state >> 33) % 40_000 * BLOCK, BLOCK)
+                })
+                .collect()
+        }),
+        // A few blocks have half of all writes.
+        ("hot", {
+            let mut state = 5_u64;
+            (0..300_000)
+                .map(|at| {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let block = if at % 2 == 0 { at / 2 % 7 * 1000 } else { (state >> 33) % 60_000 };
+                    Request::new(at * 1000, Op::Write, block * BLOCK, BLOCK)
+                })
+                .collect()
+        }),
+    ];
+    for (name, requests) in loads {
+        let (out, all) = outside(&requests, &[2, 4, 6]);
+        // 95 % of them; figures of neighbouring sizes are off together.
+        assert!(out.len() * 10 <= all && all > 15, "{name}: {} of {all}: {out:#?}", out.len());
+    }
+}
+
+#[test]
+fn regression_rates_flushes_and_processes_are_shown() {
+    let mut names = Names::default();
+    let (one, other) = (names.processes.number("one"), names.processes.number("other"));
+    let mut requests: Vec<Request> = (0..1001_u64)
+        .map(|at| Request {
+            process: if at % 4 == 0 { one } else { other },
+            latency_ns: 500_000,
+            ..Request::new(at * 1_000_000, Op::Write, at * BLOCK, BLOCK)
+        })
+        .collect();
+    requests.insert(500, Request { latency_ns: 3_000_000, ..Request::new(499_000_000, Op::Flush, 0, 0) });
+    let mut analysis = Analysis::new(&Options::default());
+    analysis.add(&requests, &names, Knows { op: true, time: true, latency: true, process: true, ..Knows::default() });
+    let report = analysis.finish(&names);
+    let write = report.operations.iter().find(|operation| operation.op == "write").unwrap();
+    assert!((write.requests_per_s.unwrap() - 1001.0).abs() < 1e-6, "{write:?}");
+    assert!((write.bytes_per_s.unwrap() - 1001.0 * 4096.0).abs() < 1e-2, "{write:?}");
+    assert_eq!(report.flush_ns.unwrap().max, 3_000_000);
+    let of = |name: &str| report.depths.iter().find(|depth| depth.process == name).unwrap();
+    assert_eq!((of("one").requests, of("other").requests), (251, 750));
+    assert!((of("one").requests_per_s.unwrap() - 251.0).abs() < 1e-6);
+}
+
 #[test]
 fn rows_follow_rules_then_hints_then_behaviour() {
     let mut names = Names::default();

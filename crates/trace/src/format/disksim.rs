@@ -1,8 +1,8 @@
-//! DiskSim's ASCII format as MQSim has it: `nanoseconds device sector sectors op`, 0 a write and 1 a read (MQSim,
-//! `traces/README.md`).
+//! DiskSim's ASCII format, `time device sector sectors op`, 0 a write and 1 a read: the time in milliseconds with a fraction,
+//! or as MQSim has it in nanoseconds, without one (DiskSim 4.0's reference manual; MQSim, `traces/README.md`).
 
 use super::clock::Clock;
-use super::fields::{Bad, number, sectors, word};
+use super::fields::{Bad, milliseconds_ns, number, sectors, word};
 use super::namer::{Namer, as_is};
 use super::text::LineFormat;
 use crate::{Knows, Names, Op, Request};
@@ -22,7 +22,8 @@ impl LineFormat for DiskSim {
     fn line(&mut self, line: &[u8], into: &mut Vec<Request>, names: &mut Names) -> Result<(), Bad> {
         let mut rest = line;
         let mut next = || word(&mut rest).ok_or("too few fields");
-        let time_ns = number(next()?)?;
+        let time = next()?;
+        let time_ns = if time.contains(&b'.') { milliseconds_ns(time)? } else { number(time)? };
         let device = next()?;
         number(device)?;
         let (offset_bytes, len_bytes) = sectors(number(next()?)?, number(next()?)?)?;

@@ -26,6 +26,8 @@ pub(super) fn parse(letters: &[u8], len_bytes: u64) -> Result<(Op, Flags), Bad> 
             b'A' => Flags::READ_AHEAD,
             b'S' => Flags::SYNC,
             b'M' => Flags::META,
+            // A barrier, of kernels before 2.6.37: what is before it goes first, and it is durable when it ends.
+            b'B' => Flags::PREFLUSH.with(Flags::FUA),
             // An atomic write.
             b'U' => Flags::default(),
             _ => return Err("a letter of the operation is not known"),
@@ -45,6 +47,7 @@ mod tests {
             (&b"R"[..], 4096, Some((Op::Read, Flags::default()))),
             (b"RA", 4096, Some((Op::Read, Flags::READ_AHEAD))),
             (b"WSM", 4096, Some((Op::Write, sync_meta))),
+            (b"WBS", 4096, Some((Op::Write, Flags::PREFLUSH.with(Flags::FUA).with(Flags::SYNC)))),
             (b"WFS", 4096, Some((Op::Write, Flags::FUA.with(Flags::SYNC)))),
             (b"FWFS", 4096, Some((Op::Write, Flags::PREFLUSH.with(Flags::FUA).with(Flags::SYNC)))),
             (b"FWS", 0, Some((Op::Flush, Flags::SYNC))),

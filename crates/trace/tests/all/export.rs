@@ -66,7 +66,7 @@ fn requests() -> impl Strategy<Value = Vec<Request>> {
 
 /// What blktrace tells of a request. Flushes all have the same key, so that theirs may be exchanged.
 fn shown_by_blktrace(request: &Request, names: &Names) -> String {
-    let Request { issued_ns, op, offset_bytes, len_bytes, pid, cgroup, .. } = *request;
+    let Request { issued_ns, op, offset_bytes, len_bytes, pid, .. } = *request;
     let volume = match names.volumes.name(request.volume) {
         "hm.1" => "240,3",
         name => name,
@@ -80,7 +80,7 @@ fn shown_by_blktrace(request: &Request, names: &Names) -> String {
     let process: String = names.processes.name(request.process).chars().take(15).collect();
     let latency_ns = request.latency_ns;
     format!(
-        "{issued_ns} {} {offset_bytes} {len_bytes} {pid} {cgroup} {volume} {flags:x} {queued_ns} {latency_ns} {process}",
+        "{issued_ns} {} {offset_bytes} {len_bytes} {pid} {volume} {flags:x} {queued_ns} {latency_ns} {process}",
         op.name()
     )
 }

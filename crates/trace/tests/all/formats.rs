@@ -176,6 +176,14 @@ fn disksim_lines() {
     assert_eq!(trace.requests[1].op, Op::Read);
 }
 
+#[test]
+fn regression_disksims_own_milliseconds_with_a_fraction_are_read() {
+    let text = b"0.000000 0 4096 8 1\n12.345678 0 4104 8 0\n1000.5 1 16 8 1\n";
+    let trace = detected(text, Format::DiskSim);
+    let times: Vec<u64> = trace.requests.iter().map(|request| request.issued_ns).collect();
+    assert_eq!(times, [0, 12_345_678, 1_000_500_000]);
+}
+
 /// Lines that must be faults, one format after the other.
 #[test]
 fn bad_lines_are_counted_and_located() {

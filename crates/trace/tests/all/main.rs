@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod export;
+mod export_tools;
 mod formats;
 mod formats_blktrace;
 mod formats_hostile;

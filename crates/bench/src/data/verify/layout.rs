@@ -72,6 +72,7 @@ impl Layout {
                 granule = divisor(granule, align_bytes);
                 origin = origin.saturating_add(skew_bytes);
             }
+            Pattern::Zones { align_bytes, .. } => granule = divisor(granule, align_bytes),
             Pattern::Strided { stride_bytes } => granule = divisor(granule, stride_bytes.unsigned_abs()),
             _ => {}
         }

@@ -152,7 +152,9 @@ fn zones(distribution: &Distribution, create_bytes: Option<u64>, region: Region)
     let percent =
         |&(access, size): &(u32, u32)| Zone { access_percent: f64::from(access), size_percent: f64::from(size) };
     match distribution {
-        Distribution::Percent(zones) => Ok(Pattern::Zones(zones.iter().map(percent).collect())),
+        Distribution::Percent(zones) => {
+            Ok(Pattern::Zones { zones: zones.iter().map(percent).collect(), align_bytes: 0 })
+        }
         Distribution::Absolute(zones) => {
             let known = match region {
                 Region { size: Extent::Bytes(size), .. } if size > 0 => Some(size),
@@ -170,7 +172,7 @@ fn zones(distribution: &Distribution, create_bytes: Option<u64>, region: Region)
                 access_percent: f64::from(access),
                 size_percent: size as f64 / total as f64 * 100.0,
             };
-            Ok(Pattern::Zones(zones.iter().map(share).collect()))
+            Ok(Pattern::Zones { zones: zones.iter().map(share).collect(), align_bytes: 0 })
         }
     }
 }

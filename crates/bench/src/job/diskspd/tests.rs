@@ -84,9 +84,10 @@ fn random_and_sequential() {
     assert_eq!(job("-b4k -s4k").pattern, Pattern::Sequential { per_thread: false });
     assert_eq!(job("-b4k -s4k -t2 -T1g").pattern, Pattern::Sequential { per_thread: true });
     assert_eq!(job("-si -t2").pattern, Pattern::Sequential { per_thread: true });
+    let zones = |zones| Pattern::Zones { zones, align_bytes: 0 };
     assert_eq!(
         job("-r -rdpct90/10:0/10:5/20").pattern,
-        Pattern::Zones(vec![
+        zones(vec![
             Zone { access_percent: 90.0, size_percent: 10.0 },
             Zone { access_percent: 0.0, size_percent: 10.0 },
             Zone { access_percent: 5.0, size_percent: 20.0 },
@@ -94,7 +95,7 @@ fn random_and_sequential() {
     );
     assert_eq!(
         job("-r -rdabs90/1G:10/3G -f4G").pattern,
-        Pattern::Zones(vec![
+        zones(vec![
             Zone { access_percent: 90.0, size_percent: 25.0 },
             Zone { access_percent: 10.0, size_percent: 75.0 },
         ])

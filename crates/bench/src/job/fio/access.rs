@@ -6,14 +6,30 @@ use crate::job::model::{Access, Calls};
 use forebay_block::WaitMethod;
 
 /// Engines that have an equal here.
-const ENGINES: &[&str] =
-    &["io_uring", "libaio", "posixaio", "psync", "sync", "pvsync", "pvsync2", "vsync", "mmap", "null", "nbd"];
+const ENGINES: &[&str] = &["io_uring", "psync", "sync", "pvsync", "pvsync2", "vsync"];
+
+/// Others that make block I/O asynchronously: io_uring does, too.
+const ASYNCHRONOUS: &[&str] = &["libaio", "linux-aio", "posixaio", "guasi", "solarisaio", "windowsaio"];
+
+/// Those whose commands go past the block layer.
+const PASSING: &[&str] = &["io_uring_cmd", "sg", "libblkio", "xnvme"];
+
+/// Those that are a target rather than a way to one.
+const TARGETS: &[&str] = &["null", "cpp_null", "nbd", "rbd", "libiscsi"];
+
+/// Those that read and write memory into which the target is mapped.
+const MAPPED: &[&str] = &["mmap", "libpmem", "dev-dax"];
+
+/// Those that move pages between files.
+const MOVING: &[&str] = &["splice"];
+
+fn is_known(engine: &str) -> bool {
+    [ENGINES, ASYNCHRONOUS, PASSING, TARGETS, MAPPED, MOVING].iter().any(|list| list.contains(&engine))
+}
 
 /// Engines that fio has and that have none.
 const OTHERS: &[&str] = &[
-    "cpp_null",
     "cpuio",
-    "dev-dax",
     "dfs",
     "dircreate",
     "dirdelete",
@@ -29,33 +45,21 @@ const OTHERS: &[&str] = &[
     "ftruncate",
     "gfapi",
     "gfapi_async",
-    "guasi",
     "http",
     "ime_aio",
     "ime_psync",
     "ime_psyncv",
-    "io_uring_cmd",
-    "libblkio",
     "libcufile",
     "libhdfs",
     "libhipfile",
-    "libiscsi",
-    "libpmem",
     "libzbc",
-    "linux-aio",
     "mtd",
     "net",
     "netsplice",
     "nfs",
     "page_fault",
     "rados",
-    "rbd",
     "rdma",
-    "sg",
-    "solarisaio",
-    "splice",
-    "windowsaio",
-    "xnvme",
 ];
 
 /// Refuses engines without an equal: before any other key, since those of an engine mean nothing without it.
@@ -63,7 +67,7 @@ pub fn check_engine(reader: &Reader<'_>) -> Result<(), JobError> {
     let Some(engine) = reader.text("ioengine")? else { return Ok(()) };
     // `external:/path/to/engine.o` is a name and a path.
     let name = engine.split(':').next().unwrap_or(engine);
-    if ENGINES.contains(&name) {
+    if is_known(name) {
         return Ok(());
     }
     if OTHERS.contains(&name) {
@@ -71,7 +75,8 @@ pub fn check_engine(reader: &Reader<'_>) -> Result<(), JobError> {
             "it does something else than block I/O, or needs its own library; use io_uring or psync, and --target";
         return Err(reader.unsupported("ioengine", format!("the engine `{name}`"), advice));
     }
-    let known = ENGINES.iter().chain(OTHERS).copied();
+    let lists = [ENGINES, ASYNCHRONOUS, PASSING, TARGETS, MAPPED, MOVING, OTHERS];
+    let known = lists.into_iter().flatten().copied();
     Err(JobError::unknown(&reader.place("ioengine"), "engine", name, known))
 }
 
@@ -82,16 +87,28 @@ pub fn access(reader: &mut Reader<'_>) -> Result<(Access, u32, WaitMethod), JobE
     let calls = match engine {
         "io_uring" if polled => Calls::RingPolled,
         "io_uring" => Calls::Ring,
-        "libaio" | "posixaio" => {
+        _ if ASYNCHRONOUS.contains(&engine) => {
             reader.note(format!("`ioengine={engine}`: io_uring is used, which costs less per I/O."));
             Calls::Ring
         }
-        "null" | "nbd" => {
+        _ if PASSING.contains(&engine) => {
+            reader.note(format!(
+                "`ioengine={engine}`: its commands go past the block layer; io_uring is used, which sends them through it."
+            ));
+            if polled { Calls::RingPolled } else { Calls::Ring }
+        }
+        _ if TARGETS.contains(&engine) => {
             reader.note(format!("`ioengine={engine}`: --target decides (as `null:` or `nbd://...`)."));
             Calls::Ring
         }
-        "mmap" => {
-            reader.note("`ioengine=mmap`: pread and pwrite through the page cache are used instead of a mapping.");
+        _ if MAPPED.contains(&engine) => {
+            reader.note(format!(
+                "`ioengine={engine}`: pread and pwrite through the page cache are used instead of a mapping."
+            ));
+            Calls::Sync { high_priority: false }
+        }
+        _ if MOVING.contains(&engine) => {
+            reader.note(format!("`ioengine={engine}`: pread and pwrite are used instead, which copy."));
             Calls::Sync { high_priority: false }
         }
         "pvsync2" => Calls::Sync { high_priority: polled },
@@ -102,7 +119,7 @@ pub fn access(reader: &mut Reader<'_>) -> Result<(Access, u32, WaitMethod), JobE
         reader.note(format!("`iodepth` is 1 with the synchronous engine `{engine}`, in fio as here."));
         depth = 1;
     }
-    let buffered = engine == "mmap" || !reader.is_on("direct")?;
+    let buffered = MAPPED.contains(&engine) || !reader.is_on("direct")?;
     if buffered {
         reader.note("Without direct=1, I/O goes through the page cache, as with fio: this measures memory as well.");
     }

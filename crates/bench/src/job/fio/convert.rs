@@ -31,6 +31,12 @@ pub fn convert(section: &Section, index: usize, file: &str, notes: &mut Notes) -
     if !(1..=MAX_THREADS).contains(&threads) {
         return Err(reader.wrong("numjobs", format!("{threads}; 1 to {MAX_THREADS}")));
     }
+    if threads > 1 && !reader.has("filename") && !reader.has("offset_increment") {
+        reader.note(
+            "`numjobs` without `filename`: fio gives each clone a file of its own, here all of them share one region; \
+             `offset_increment` parts it.",
+        );
+    }
     let (access, depth, wait) = access::access(&mut reader)?;
     let direction = direction::direction(&mut reader)?;
     let sizes = sizes::sizes(&mut reader)?;

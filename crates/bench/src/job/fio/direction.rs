@@ -141,16 +141,22 @@ pub fn pattern(
         Some(percent) if percent < 100 => return Ok(Pattern::MixedSequential { random_percent: percent }),
         _ => {}
     }
-    if let Some(pattern) = distribution(reader, region)? {
-        if reader.has("ba") {
-            reader.note("`blockalign` has no effect with this `random_distribution`.");
-        }
-        return Ok(pattern);
-    }
     let align = reader.by_direction("ba")?.and_then(|[read, write, trim]| {
         let of = |done: bool, align: Option<u64>| align.filter(|_| done);
         of(direction.read, read).or(of(direction.write, write)).or(of(direction.trim, trim))
     });
+    match distribution(reader, region)? {
+        Some(Pattern::Zones { zones, .. }) => {
+            return Ok(Pattern::Zones { zones, align_bytes: align.unwrap_or(0) });
+        }
+        // Their blocks have the smallest size in the job.
+        Some(_) if align.is_some_and(|align| align != u64::from(least)) => {
+            let advice = "align by the smallest bs, or take zoned or a uniform distribution";
+            return Err(reader.unsupported("ba", "`blockalign` with this `random_distribution`", advice));
+        }
+        Some(pattern) => return Ok(pattern),
+        None => {}
+    }
     if reader.is_on("norandommap")? || align.is_some() || !uniform {
         if !uniform && !reader.is_on("norandommap")? {
             reader.note("With several sizes offsets are drawn anew each time: blocks may repeat, as with norandommap.");
@@ -237,7 +243,7 @@ fn zoned(reader: &mut Reader<'_>, word: &str, text: &str, region: Region) -> Res
         access_percent,
         size_percent: size.unwrap_or_else(|| left / open),
     };
-    Ok(Pattern::Zones(zones.into_iter().map(zone).collect()))
+    Ok(Pattern::Zones { zones: zones.into_iter().map(zone).collect(), align_bytes: 0 })
 }
 
 /// The part of the target that one job uses, from `offset`, `size` or `filesize`.

@@ -101,11 +101,11 @@ fn patterns() {
         assert_eq!(job(keys).pattern, pattern, "{keys}");
     }
     let zone = |access_percent, size_percent| Zone { access_percent, size_percent };
-    let zones = Pattern::Zones(vec![zone(50.0, 5.0), zone(30.0, 15.0), zone(20.0, 80.0)]);
+    let zones = Pattern::Zones { zones: vec![zone(50.0, 5.0), zone(30.0, 15.0), zone(20.0, 80.0)], align_bytes: 0 };
     assert_eq!(job("rw=randread random_distribution=zoned:50/5:30/15:20/").pattern, zones);
     assert_eq!(job("rw=randread random_distribution=zoned:50/5:30/15:20/80,100/100").pattern, zones);
     let absolute = job("rw=randread random_distribution=zoned_abs:75/256m:25/768m").pattern;
-    assert_eq!(absolute, Pattern::Zones(vec![zone(75.0, 25.0), zone(25.0, 75.0)]));
+    assert_eq!(absolute, Pattern::Zones { zones: vec![zone(75.0, 25.0), zone(25.0, 75.0)], align_bytes: 0 });
     for keys in
         ["zipf:x", "zipf:0", "pareto:1", "zonde:1/2", "normal", "sequence:2,0,1", "zoned:50", "zoned:90/60:10/60"]
     {
@@ -321,5 +321,66 @@ proptest! {
                 prop_assert!((1..=1024).contains(&job.threads) && (1..=65_536).contains(&job.depth));
             }
         }
+    }
+}
+
+/// fio's examples/jesd219.fio, what decides places of it.
+const JESD219: &str = "[global]
+bssplit=512/4:1024/1:1536/1:2048/1:2560/1:3072/1:3584/1:4k/67:8k/10:16k/7:32k/3:64k/3
+blockalign=4k
+random_distribution=zoned:50/5:30/15:20/
+rw=randrw
+rwmixread=40
+rwmixwrite=60
+size=1g
+[jesd219]
+numjobs=4
+";
+
+#[test]
+fn regression_blockalign_holds_in_zones() {
+    let plan = plan(JESD219);
+    let mut generator = crate::pattern::Generator::new(&plan.groups[0][0], (1 << 20, 1 << 30), 0).unwrap();
+    let offsets: Vec<u64> = (0..10_000).map(|_| generator.next().offset_bytes).collect();
+    assert!(offsets.iter().all(|offset| offset % 4096 == 0));
+    // Half of them in the first twentieth, nearly a third in the fifteen hundredths behind it.
+    let until = |percent: u64| offsets.iter().filter(|&&at| at - (1 << 20) < (1 << 30) / 100 * percent).count();
+    assert!((4_800..5_200).contains(&until(5)) && (7_800..8_200).contains(&until(20)), "{} {}", until(5), until(20));
+    // Where it cannot be had it is refused.
+    job_error("rw=randread bs=512 ba=4k random_distribution=zipf:1.1");
+    assert_eq!(job("rw=randread bs=4k ba=4k random_distribution=zipf:1.1").pattern, Pattern::Zipf { theta: 1.1 });
+}
+
+#[test]
+fn regression_clones_without_a_file_of_their_own_are_said_to_share_one() {
+    let has_note = |text: &str| plan(text).notes.iter().any(|note| note.contains("share one region"));
+    assert!(has_note(JESD219));
+    for alone in ["numjobs=1", "numjobs=4\nfilename=/dev/sdx", "numjobs=4\noffset_increment=1m"] {
+        assert!(!has_note(&format!("[a]\nrw=randread\nsize=1m\n{alone}")), "{alone}");
+    }
+}
+
+#[test]
+fn regression_engines_with_a_counterpart_are_mapped() {
+    let run = |text: &str| plan(&format!("[a]\nrw=randread\nsize=1m\niodepth=4\n{text}"));
+    for (engine, calls, note) in [
+        ("linux-aio", Calls::Ring, "io_uring is used"),
+        ("io_uring_cmd\ncmd_type=nvme\nregisterfiles=1", Calls::Ring, "past the block layer"),
+        ("io_uring_cmd\nhipri=1", Calls::RingPolled, "past the block layer"),
+        ("sg", Calls::Ring, "past the block layer"),
+        ("xnvme\nxnvme_async=io_uring_cmd", Calls::Ring, "past the block layer"),
+        ("libblkio\nlibblkio_driver=io_uring\nlibblkio_path=/dev/nvme0n1", Calls::Ring, "past the block layer"),
+        ("cpp_null", Calls::Ring, "--target decides"),
+        ("rbd\npool=p\nrbdname=fio_test", Calls::Ring, "--target decides"),
+        ("libpmem", Calls::Sync { high_priority: false }, "instead of a mapping"),
+        ("splice", Calls::Sync { high_priority: false }, "which copy"),
+    ] {
+        let plan = run(&format!("ioengine={engine}\n"));
+        assert_eq!(plan.groups[0][0].access.calls, calls, "{engine}");
+        assert!(plan.notes.iter().any(|found| found.contains(note)), "{engine}: {:?}", plan.notes);
+    }
+    // What would do something else is refused.
+    for engine in ["sg\nsg_write_mode=write_same", "io_uring_cmd\nwrite_mode=zeroes", "rados", "filecreate"] {
+        job_error(&format!("rw=randread\nsize=1m\nioengine={engine}"));
     }
 }

@@ -203,8 +203,12 @@ fn pattern(text: &JobText, wrong: Wrong<'_>) -> Result<Pattern, JobError> {
     let (align, skew) = (text.align.map_or(0, |bytes| bytes.0), text.skew.map_or(0, |bytes| bytes.0));
     match pattern {
         Pattern::Random { .. } => Ok(Pattern::Random { align_bytes: align, skew_bytes: skew }),
+        Pattern::Zones { zones, .. } if skew == 0 => Ok(Pattern::Zones { zones, align_bytes: align }),
         other if align == 0 && skew == 0 => Ok(other),
-        _ => Err(wrong("align", "`align` and `skew` place random I/O: use them with pattern = \"random\"")),
+        _ => Err(wrong(
+            "align",
+            "`align` and `skew` place random I/O: use them with pattern = \"random\", `align` with zones too",
+        )),
     }
 }
 

@@ -109,7 +109,7 @@ fn every_pattern_can_be_written() {
         ("ycsb", Pattern::YcsbZipf),
         ("pareto:0.2", Pattern::Pareto { h: 0.2 }),
         ("normal:10", Pattern::Normal { deviation_percent: 10.0 }),
-        ("zones: 90/10, 10/90", Pattern::Zones(vec![zone(90.0, 10.0), zone(10.0, 90.0)])),
+        ("zones: 90/10, 10/90", Pattern::Zones { zones: vec![zone(90.0, 10.0), zone(10.0, 90.0)], align_bytes: 0 }),
         ("shuffled", Pattern::Shuffled),
     ] {
         assert_eq!(job(&format!("pattern = {text:?}")).pattern, pattern, "{text}");
@@ -123,6 +123,7 @@ fn every_pattern_can_be_written() {
     }
     assert!(job_error("pattern = \"randm\"").contains("random"));
     assert!(job_error("pattern = \"shuffled\"\nalign = 4096").contains("align"));
+    assert!(job_error("pattern = \"zones:90/10\"\nskew = 512").contains("align"));
 }
 
 #[test]

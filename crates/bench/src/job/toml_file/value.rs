@@ -196,7 +196,7 @@ impl FromText for PatternValue {
                 Pattern::MixedSequential { random_percent: percent as u32 }
             }
             ("strided", Some(distance)) => Pattern::Strided { stride_bytes: stride(distance)? },
-            ("zones", Some(list)) => Pattern::Zones(zones(list)?),
+            ("zones", Some(list)) => Pattern::Zones { zones: zones(list)?, align_bytes: 0 },
             _ => {
                 let near =
                     nearest(word, PATTERNS).map_or_else(String::new, |near| format!("; the nearest is {near:?}"));

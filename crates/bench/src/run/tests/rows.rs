@@ -27,6 +27,7 @@ fn drive(job: Job, clock: &VirtualClock, queue: impl Queue, interval_ns: u64) ->
         wait: job.wait,
         single_submission: job.single_submission,
         recorder: None,
+        enough: Arc::default(),
         stop: Arc::new(AtomicBool::new(false)),
         to,
         from,
@@ -76,6 +77,18 @@ fn intervals_hold_what_ended_in_them() {
         assert_eq!((row.bytes_per_second_min, row.bytes_per_second_max), (8_192_000.0, 8_192_000.0), "{row:?}");
     }
     assert_eq!(result.kinds[0].blocks.samples(), result.ios());
+}
+
+#[test]
+fn regression_rates_of_a_second_are_seen_by_short_intervals_too() {
+    let clock = VirtualClock::default();
+    let result = drive(one_a_millisecond(2.5), &clock, Scripted::new(&clock, 32, fixed(100_000)), 50_000_000);
+    assert_eq!(result.intervals.len(), 50);
+    let windows: Vec<u64> = result.bursts.iter().map(|row| row.window_ns / 1_000_000).collect();
+    assert_eq!(windows, [1, 10, 100, 1000]);
+    for row in &result.bursts {
+        assert_eq!((row.iops_min, row.iops_max), (1000.0, 1000.0), "{row:?}");
+    }
 }
 
 #[test]

@@ -77,10 +77,14 @@ impl VirtualQueue for Line {
 }
 
 fn run_job(job: Job) -> JobResult {
-    run_replay(job, None)
+    run_with(job, None, &Settings::default())
 }
 
 fn run_replay(job: Job, replay: Option<Feed>) -> JobResult {
+    run_with(job, replay, &Settings::default())
+}
+
+fn run_with(job: Job, replay: Option<Feed>, settings: &Settings) -> JobResult {
     let clock = VirtualClock::default();
     let server = Arc::new(Mutex::new(Server::default()));
     let line = |number| Line { number, clock: clock.clone(), server: server.clone(), buffer: vec![0; 4096] };
@@ -88,7 +92,7 @@ fn run_replay(job: Job, replay: Option<Feed>) -> JobResult {
     let opened = Opened { queues: (0..job.threads as usize).map(line).collect(), facts };
     let assignment = Assignment { job, opened, recorders: Vec::new(), replay };
     let stop = Arc::new(AtomicBool::new(false));
-    run_virtual(vec![assignment], &clock, &Settings::default(), &stop, &mut |_| {}).unwrap().pop().unwrap()
+    run_virtual(vec![assignment], &clock, settings, &stop, &mut |_| {}).unwrap().pop().unwrap()
 }
 
 fn job(threads: u32, depth: u32, seconds: u64) -> Job {
@@ -111,6 +115,35 @@ fn threads_share_the_server_and_littles_law_holds() {
         let little = crate::output::summary::little(&result);
         assert_eq!(little.verdict, crate::stats::little::Verdict::Holds, "{little:?}");
     }
+}
+
+#[test]
+fn who_watches_sees_the_run_so_far_and_may_end_it() {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let watch = crate::run::Watch::new({
+        let asked = asked.clone();
+        move |share, so_far| {
+            let result = so_far();
+            asked.lock().unwrap().push((share, result.duration_ns, result.ios(), result.partial));
+            share >= 0.3
+        }
+    });
+    let settings = Settings { watch, ..Settings::default() };
+    let result = run_with(job(3, 4, 10), None, &settings);
+    let asked = asked.lock().unwrap();
+    let shares: Vec<f64> = asked.iter().map(|asked| asked.0).collect();
+    assert_eq!(shares, [0.1, 0.2, 0.3]);
+    for (share, duration_ns, ios, partial) in asked.iter() {
+        // What ended a little later is counted, with its time.
+        assert!((*duration_ns as f64 / 1e9 - share * 10.0).abs() < 0.1, "{share}: {duration_ns} ns");
+        assert!((*ios as f64 / (*duration_ns as f64 / 1e9) / 100_000.0 - 1.0).abs() < 0.02, "{share}: {ios}");
+        assert_eq!(*partial, None);
+    }
+    // The run is whole, as if it had been asked for no more.
+    assert_eq!(result.partial, None);
+    assert!((3.0..3.2).contains(&(result.duration_ns as f64 / 1e9)), "{}", result.duration_ns);
+    assert!((result.iops() / 100_000.0 - 1.0).abs() < 1e-3, "{}", result.iops());
+    assert_eq!(result.hung, 0);
 }
 
 #[test]

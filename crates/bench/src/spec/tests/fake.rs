@@ -2,7 +2,7 @@
 
 use crate::experiment::{Driver, DriverError};
 use crate::job::model::Job;
-use crate::run::{Failures, IntervalRow, JobResult, KindResult, Latencies, Tally};
+use crate::run::{Failures, IntervalRow, JobResult, KindResult, Latencies, Tally, Watch};
 use crate::stats::clustering::Blocks;
 use forebay_block::OpKind;
 use std::collections::HashMap;
@@ -120,6 +120,10 @@ impl Driver for Fake {
                 (self.answer)(job)
             })
             .collect()
+    }
+
+    fn run_watched(&mut self, step: &str, job: &Job, _: Watch) -> Result<Vec<JobResult>, DriverError> {
+        self.run(step, std::slice::from_ref(job))
     }
 
     fn size_bytes(&mut self) -> Result<u64, DriverError> {

@@ -2,5 +2,6 @@
 
 mod fake;
 mod judging;
+mod looks;
 mod running;
 mod sheets;

@@ -2,7 +2,7 @@
 //! hangs together within a block stays together.
 
 use super::blocks::{Block, Blocks};
-use super::dispersion::BLOCKS_MIN;
+use super::series::BLOCKS_MIN;
 use crate::stats::confidence::{Confidence, Interval};
 use crate::stats::percentile::Share;
 use forebay_block::Random;
@@ -13,29 +13,6 @@ pub const RESAMPLES: usize = 1000;
 /// Most distinct values kept for a percentile; beyond, neighbours share the upper one, which stays within 2 % for
 /// latencies of 1 ns to a minute.
 const VALUES_MAX: usize = 4096;
-
-/// Interval of the mean, in ns; none with fewer than 8 blocks or without samples.
-#[must_use]
-pub fn bootstrap_mean(blocks: &Blocks, confidence: Confidence, seed: u64) -> Option<Interval> {
-    let parts: Vec<(f64, f64)> = blocks.iter().map(|block| (block.sum(), block.samples() as f64)).collect();
-    if parts.len() < BLOCKS_MIN || blocks.samples() == 0 {
-        return None;
-    }
-    let mut random = Random::new(seed);
-    let mut means = Vec::with_capacity(RESAMPLES);
-    for _ in 0..RESAMPLES {
-        let (mut sum, mut samples) = (0.0, 0.0);
-        for _ in 0..parts.len() {
-            let part = parts[random.index(parts.len())];
-            sum += part.0;
-            samples += part.1;
-        }
-        if samples > 0.0 {
-            means.push(sum / samples);
-        }
-    }
-    bounds_of(&mut means, confidence)
-}
 
 /// Interval of a percentile, in ns; none with fewer than 8 blocks or without samples.
 #[must_use]
@@ -80,7 +57,7 @@ pub fn bootstrap_percentile(blocks: &Blocks, share: Share, confidence: Confidenc
         }
         found.push(values[low] as f64);
     }
-    bounds_of(&mut found, confidence)
+    bounds_of(&mut found, confidence.error())
 }
 
 /// All values of all blocks, thinned out to [`VALUES_MAX`].
@@ -98,9 +75,9 @@ fn values(blocks: &Blocks) -> Vec<u64> {
 /// The percentile interval of resampled figures (Efron 1979): from the rank (B + 1) a / 2 on either side, outwards.
 /// None where there are too few of them for it.
 #[must_use]
-pub fn bounds_of(resampled: &mut [f64], confidence: Confidence) -> Option<Interval> {
+pub fn bounds_of(resampled: &mut [f64], error: f64) -> Option<Interval> {
     resampled.sort_unstable_by(f64::total_cmp);
-    let rank = ((resampled.len() + 1) as f64 * confidence.error() / 2.0 + 1e-9) as usize;
+    let rank = ((resampled.len() + 1) as f64 * error / 2.0 + 1e-9) as usize;
     if rank == 0 {
         return None;
     }
@@ -139,12 +116,8 @@ mod tests {
         // Uniform: the median's standard error is 0.5 / sqrt(25,600) of the range, 3.1 million.
         assert!(median.holds(500_000_000.0), "{median:?}");
         assert!((4e6..9e6).contains(&median.half_width()), "{median:?}");
-        let mean = bootstrap_mean(&blocks, Confidence::P95, 1).unwrap();
-        // Standard error 0.2887 / 160 of the range, 1.8 million.
-        assert!(mean.holds(500_000_000.0) && (2.8e6..4.4e6).contains(&mean.half_width()), "{mean:?}");
-        assert_eq!(bootstrap_mean(&blocks, Confidence::P95, 1), Some(mean));
-        assert_ne!(bootstrap_mean(&blocks, Confidence::P95, 2), Some(mean));
-        assert!(bootstrap_mean(&blocks, Confidence::P99, 1).unwrap().half_width() > mean.half_width());
+        assert_eq!(bootstrap_percentile(&blocks, share("50"), Confidence::P95, 1), Some(median));
+        assert_ne!(bootstrap_percentile(&blocks, share("50"), Confidence::P95, 2), Some(median));
     }
 
     #[test]
@@ -154,17 +127,12 @@ mod tests {
         histogram.record_n(10, 100).unwrap();
         (0..8).for_each(|_| blocks.push(&histogram));
         let want = Some(Interval { low: 10.0, high: 10.0 });
-        assert_eq!(bootstrap_mean(&blocks, Confidence::P95, 1), want);
         assert_eq!(bootstrap_percentile(&blocks, share("99"), Confidence::P95, 1), want);
     }
 
     #[test]
     fn too_few_blocks_give_none() {
-        assert_eq!(bootstrap_mean(&spread_blocks(7, 10, 1), Confidence::P95, 1), None);
         assert_eq!(bootstrap_percentile(&spread_blocks(7, 10, 1), share("50"), Confidence::P95, 1), None);
-        let mut empty = Blocks::default();
-        (0..20).for_each(|_| empty.push(&Histogram::new(3).unwrap()));
-        assert_eq!(bootstrap_mean(&empty, Confidence::P95, 1), None);
     }
 
     #[test]

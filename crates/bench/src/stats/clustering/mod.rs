@@ -5,7 +5,9 @@
 mod blocks;
 mod bootstrap;
 mod dispersion;
+mod series;
 
 pub use blocks::{BLOCKS, Block, Blocks, Cell};
-pub use bootstrap::{RESAMPLES, bootstrap_mean, bootstrap_percentile, bounds_of};
-pub use dispersion::{BLOCKS_MIN, Clustering, SIGNIFICANCE};
+pub use bootstrap::{RESAMPLES, bootstrap_percentile, bounds_of};
+pub use dispersion::Clustering;
+pub use series::{BLOCKS_MIN, SIGNIFICANCE, SumError, mean_interval};

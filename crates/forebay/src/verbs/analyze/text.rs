@@ -1,11 +1,12 @@
 //! An analysis for people.
 
+use crate::measure::rate;
 use crate::output::{ratio, size, table, time};
 use crate::traces::Read;
 use forebay_trace::Faults;
-use forebay_trace::analysis::{Direction, Report, Spread};
+use forebay_trace::analysis::{DEPTHS, Direction, Operation, Report, Spread};
 
-/// Depths that are shown of the histogram; the rest is summed up.
+/// Depths that have a row each; the rest is summed up. Processes that are shown.
 const DEPTHS_SHOWN: usize = 16;
 
 fn percent(share: Option<f64>) -> String {
@@ -21,13 +22,15 @@ fn spread(spread: Option<&Spread>, show: fn(u64) -> String) -> String {
 
 /// What could not be read, a line each; empty where all could.
 pub fn faults(faults: &Faults) -> Vec<String> {
+    let missing = faults.missing_note();
     if faults.count == 0 {
-        return Vec::new();
+        return missing.into_iter().collect();
     }
     let unit = if faults.by_line { "line" } else { "byte" };
     let mut lines =
         vec![format!("{} parts of the trace could not be read and were left out; the first:", faults.count)];
     lines.extend(faults.first.iter().map(|fault| format!("  {unit} {}: {}", fault.place, fault.what)));
+    lines.extend(missing);
     lines
 }
 
@@ -61,11 +64,17 @@ fn direction(name: &str, direction: &Direction) -> Vec<String> {
 /// One trace.
 pub fn whole(name: &str, read: &Read, report: &Report) -> String {
     let mut lines = Vec::new();
-    let operations: Vec<String> =
-        report.operations.iter().map(|op| format!("{} {} ({})", op.requests, op.op, size(op.bytes))).collect();
+    let operation = |op: &Operation| match (op.requests_per_s, op.bytes_per_s) {
+        (Some(requests), Some(bytes)) => {
+            format!("{} {} ({}; {} IOPS, {:.2} MB/s)", op.requests, op.op, size(op.bytes), rate(requests), bytes / 1e6)
+        }
+        _ => format!("{} {} ({})", op.requests, op.op, size(op.bytes)),
+    };
+    let operations: Vec<String> = report.operations.iter().map(operation).collect();
     let duration = report.duration_ns.map_or_else(String::new, |ns| format!(" over {}", time(ns)));
     lines.push(format!("{name}: {} requests{duration}: {}", read.requests, operations.join(", ")));
     lines.extend(faults(&read.faults));
+    lines.extend(read.notes.iter().cloned());
     if read.cut.is_some() {
         lines.push("CUT: the trace could not be read to its end; this is what comes before".to_owned());
     }
@@ -80,7 +89,7 @@ pub fn whole(name: &str, read: &Read, report: &Report) -> String {
     }
     if report.one_block_in > 1 {
         lines.push(format!(
-            "SAMPLED: one block in {} was followed (SHARDS); occupancy, beta, lives, curves, and reads by who wrote are estimates",
+            "SAMPLED: one block in {} was followed (SHARDS), +- is half of the 95 % interval; occupancy, beta, lives, curves, and reads by who wrote are estimates",
             report.one_block_in
         ));
     }
@@ -107,6 +116,7 @@ pub fn whole(name: &str, read: &Read, report: &Report) -> String {
     lines.extend(direction("reads", &report.reads));
     lines.extend(direction("writes", &report.writes));
     for (what, found) in [
+        ("flushes take", &report.flush_ns),
         ("between requests", &report.gaps_ns),
         ("until overwritten", &report.overwrite_ns),
         ("until read again", &report.reread_ns),
@@ -183,13 +193,21 @@ fn curve(report: &Report) -> String {
         .curve
         .iter()
         .map(|point| {
-            let four = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.4}"));
+            let four = |value: Option<f64>, error: Option<f64>| {
+                let error = error.map_or_else(String::new, |error| format!(" +- {error:.4}"));
+                value.map_or_else(|| "-".to_owned(), |value| format!("{value:.4}{error}"))
+            };
+            let alpha_error = point.alpha_error.filter(|_| point.alpha.is_some());
             vec![
                 size(point.size_bytes),
                 point.percent.map_or_else(String::new, |percent| format!("{percent} %")),
-                four(point.miss_ratio),
-                four(point.read_miss_ratio),
-                percent(point.alpha),
+                four(point.miss_ratio, point.miss_ratio_error),
+                four(point.read_miss_ratio, point.read_miss_ratio_error),
+                format!(
+                    "{}{}",
+                    percent(point.alpha),
+                    alpha_error.map_or_else(String::new, |error| format!(" +- {:.1}", error * 100.0))
+                ),
             ]
         })
         .collect();
@@ -217,15 +235,22 @@ fn depths(report: &Report) -> String {
     let Some(all) = report.depths.first() else {
         return "Queue depths: the trace tells neither depths nor latencies".to_owned();
     };
-    let shown = all.histogram.len().min(DEPTHS_SHOWN);
-    let mut rows: Vec<Vec<String>> = all.histogram[..shown]
-        .iter()
-        .map(|(depth, requests, busy)| vec![depth.to_string(), percent(Some(*requests)), percent(Some(*busy))])
-        .collect();
-    if let Some((first, _, _)) = all.histogram.get(shown) {
-        let rest = &all.histogram[shown..];
-        let sum = |of: fn(&(usize, f64, f64)) -> f64| Some(rest.iter().map(of).sum::<f64>());
-        rows.push(vec![format!(">= {first}"), percent(sum(|entry| entry.1)), percent(sum(|entry| entry.2))]);
+    // Each by itself at first, then twice as many to a row each time.
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let (mut first, mut last) = (1, 1);
+    while all.histogram.last().is_some_and(|deepest| first <= deepest.0) {
+        let among = || all.histogram.iter().filter(|entry| (first..=last).contains(&entry.0));
+        let sum = |of: fn(&(usize, f64, f64)) -> f64| Some(among().map(of).sum::<f64>());
+        let name = match last {
+            _ if first == last => first.to_string(),
+            _ if last + 1 >= DEPTHS => format!(">= {first}"),
+            _ => format!("{first} - {last}"),
+        };
+        if among().next().is_some() {
+            rows.push(vec![name, percent(sum(|entry| entry.1)), percent(sum(|entry| entry.2))]);
+        }
+        first = last + 1;
+        last = if first <= DEPTHS_SHOWN { first } else { last * 2 };
     }
     let mut lines = vec![
         format!(
@@ -239,8 +264,10 @@ fn depths(report: &Report) -> String {
     ];
     for process in report.depths.iter().skip(1).take(DEPTHS_SHOWN) {
         lines.push(format!(
-            "  {}: mean {}, median {}, p99 {}",
+            "  {}: {} requests{}, depth: mean {}, median {}, p99 {}",
             process.process,
+            process.requests,
+            process.requests_per_s.map_or_else(String::new, |per_s| format!(" ({} IOPS)", rate(per_s))),
             ratio(process.mean),
             process.p50.unwrap_or(0),
             process.p99.unwrap_or(0)
@@ -262,10 +289,10 @@ fn agreement(report: &Report) -> String {
 }
 
 /// Many traces, a line each.
-pub fn fleet(list: &[(&str, &Report)]) -> String {
+pub fn fleet(list: &[(&str, &Read, &Report)]) -> String {
     let rows: Vec<Vec<String>> = list
         .iter()
-        .map(|(name, report)| {
+        .map(|(name, trace, report)| {
             let written: u64 = report.rows.iter().map(|row| row.written_bytes).sum();
             let read: u64 = report.rows.iter().map(|row| row.read_bytes).sum();
             let depth = report.depths.first();
@@ -278,7 +305,11 @@ pub fn fleet(list: &[(&str, &Report)]) -> String {
                 percent(report.alpha_fast),
                 size(report.fast_bytes),
                 ratio(depth.and_then(|depth| depth.mean)),
-                if report.one_block_in == 1 { "exact".to_owned() } else { format!("1 in {}", report.one_block_in) },
+                match report.one_block_in {
+                    1 if trace.is_whole() => "exact".to_owned(),
+                    1 => "incomplete".to_owned(),
+                    more => format!("1 in {more}"),
+                },
             ]
         })
         .collect();

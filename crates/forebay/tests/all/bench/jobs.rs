@@ -2,15 +2,13 @@
 
 use super::*;
 
-const SHORT: [&str; 4] = ["--runtime", "50ms", "--warmup", "0s"];
-
 #[test]
 fn the_job_files_that_come_with_the_program_run() {
     let files = shipped_jobs();
     assert!(files.len() >= 8, "{files:?}");
     let mut failed = Vec::new();
     for file in &files {
-        let output = bench(RAM, &[&[file.to_str().unwrap()][..], &SHORT].concat());
+        let output = bench_for_a_while(RAM, &[file.to_str().unwrap()]);
         if code(&output) != 0 {
             failed.push(format!("{}: {}", file.display(), err(&output)));
             continue;
@@ -26,7 +24,7 @@ fn the_job_files_that_come_with_the_program_run() {
 #[test]
 fn a_file_of_ours_in_groups() {
     let place = Place::new();
-    let jobs = "[defaults]\nruntime = \"150ms\"\nwarmup = \"0s\"\ndepth = 4\n\n[[job]]\nname = \"read\"\n\n[[job]]\n\
+    let jobs = "[defaults]\nios = 200\nwarmup = \"0s\"\ndepth = 4\n\n[[job]]\nname = \"read\"\n\n[[job]]\n\
         name = \"write\"\nafter = \"read\"\nrw = \"randwrite\"\nsize = [\"4KiB:50\", \"64KiB:50\"]\n";
     let result = measured(&place.target(), &[&place.write("j.toml", jobs)]);
     let names: Vec<&str> = jobs_of(&result).iter().map(|job| job["name"].as_str().unwrap()).collect();
@@ -58,7 +56,7 @@ fn fios_verify_writes_and_reads_back() {
 }
 
 /// Reads and writes at once, then one more.
-const AT_ONCE: &str = "[defaults]\nruntime = \"300ms\"\nwarmup = \"0s\"\ndepth = 4\n[[job]]\nname = \"r\"\n[[job]]\nname = \"w\"\n\
+const AT_ONCE: &str = "[defaults]\nios = 2000\nwarmup = \"0s\"\ndepth = 4\n[[job]]\nname = \"r\"\n[[job]]\nname = \"w\"\n\
     rw = \"randwrite\"\n[[job]]\nname = \"w2\"\nrw = \"write\"\nthreads = 2\nsize = \"64KiB\"\n[[job]]\nname = \"later\"\n\
     rw = \"randrw\"\nafter = \"w\"\n";
 

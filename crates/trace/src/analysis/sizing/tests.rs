@@ -119,7 +119,8 @@ fn regression_a_discard_kills_at_once_whatever_the_order_of_its_blocks() {
         (0..64).map(|at| Request::new(at, Op::Write, at * BLOCK_BYTES, BLOCK_BYTES)).collect();
     requests.push(Request::new(64, Op::Discard, 0, 1 << 40));
     let (_, found) = sized(&requests, &[32 * BLOCK_BYTES]);
-    assert_eq!((found.sizes[0].size_bytes, found.sizes[0].alpha), (32 * BLOCK_BYTES, 0.5));
+    let half = found.sizes.iter().find(|size| size.size_bytes == 32 * BLOCK_BYTES).unwrap();
+    assert_eq!(half.alpha, 0.5);
 }
 
 /// A hot megabyte and a cold rest.
@@ -179,4 +180,67 @@ fn an_interval_is_that_of_batch_means() {
     let size = found.sizes.iter().find(|size| size.size_bytes == 600 * BLOCK_BYTES).unwrap();
     // The load is the same throughout.
     assert!(size.alpha_error.unwrap() < 0.05, "{size:?}");
+}
+
+/// Hot data that is written over in turn, beside as much that is written once.
+fn hot_beside_write_once(hot_bytes: u64, writes: u64) -> Vec<Request> {
+    let hot = hot_bytes / BLOCK_BYTES;
+    (0..writes)
+        .map(|at| {
+            let block = if at % 2 == 0 { at / 2 % hot } else { 1 << 30 | at };
+            Request::new(at, Op::Write, block * BLOCK_BYTES, BLOCK_BYTES)
+        })
+        .collect()
+}
+
+#[test]
+fn regression_hot_data_beside_what_is_written_once_has_a_knee() {
+    // 16 MiB five times over: a block's next write comes after 16 MiB of hot and as much of other data.
+    let (_, found) = sized(&hot_beside_write_once(16 << 20, 5 * 8192), &[]);
+    let knee = &found.sizes[found.knee.unwrap()];
+    assert!((32 << 20..40 << 20).contains(&knee.size_bytes), "{}", knee.size_bytes);
+    // Of ten writes five are hot, and of five of these the first is none over another.
+    assert!((knee.rewrites - 0.4).abs() < 0.01, "{knee:?}");
+    assert!((found.rewrites_max - 0.4).abs() < 0.01, "{}", found.rewrites_max);
+    // All fits at the end, and is pinned: that is no rewrite.
+    let last = found.sizes.last().unwrap();
+    assert_eq!((last.alpha, last.rewrites), (1.0, knee.rewrites));
+}
+
+#[test]
+fn regression_a_curve_that_bends_upwards_has_its_knee_where_it_ends() {
+    // A recording of pgbench: little of it at small sizes, most from 256 MiB on, at which next to all fits. Here 1/16 of that.
+    let (small, large) = (1 << 8, 12 << 8);
+    let requests: Vec<Request> = (0..40_000_u64)
+        .map(|at| {
+            let block = if at % 4 == 0 { at / 4 % small } else { 1 << 20 | (at % large) };
+            Request::new(at, Op::Write, block * BLOCK_BYTES, BLOCK_BYTES)
+        })
+        .collect();
+    let (_, found) = sized(&requests, &[]);
+    let knee = &found.sizes[found.knee.unwrap()];
+    let footprint = found.footprint_bytes;
+    assert!(knee.rewrites > found.rewrites_max * 0.95, "{knee:?} {}", found.rewrites_max);
+    assert!((footprint / 2..footprint * 5 / 4).contains(&knee.size_bytes), "{} of {footprint}", knee.size_bytes);
+}
+
+#[test]
+fn what_is_written_once_has_no_knee_and_little_data_has_a_table() {
+    let once: Vec<Request> = (0..16_384).map(|at| Request::new(at, Op::Write, at * BLOCK_BYTES, BLOCK_BYTES)).collect();
+    let (_, found) = sized(&once, &[]);
+    assert_eq!((found.knee, found.rewrites_max), (None, 0.0));
+    assert_eq!(found.footprint_bytes, 64 << 20);
+    let (_, found) = sized(&once[..4], &[]);
+    assert_eq!(found.sizes.first().map(|size| size.size_bytes), Some(BLOCK_BYTES));
+}
+
+#[test]
+fn a_share_that_passes_by_leaves_room_for_the_rest() {
+    // Half of the blocks staged in half of the space are kept as all of them are in all of it.
+    let (_, found) = sized(&hot_beside_write_once(16 << 20, 5 * 8192), &[18 << 20]);
+    let size = found.sizes.iter().find(|size| size.size_bytes == 18 << 20).unwrap();
+    let way = |staged: f64| size.ways.iter().find(|way| way.pinned == 0 && way.staged == staged).unwrap();
+    assert_eq!(way(1.0).alpha, 0.0);
+    assert!((way(0.5).alpha - 0.2).abs() < 0.01, "{:?}", way(0.5));
+    assert_eq!((way(0.5).fast_share, way(0.0).fast_share, way(0.0).alpha), (0.5, 0.0, 0.0));
 }

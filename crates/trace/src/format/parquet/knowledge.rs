@@ -18,7 +18,7 @@ pub(super) fn to_json(knows: Knows, faults: &Faults) -> String {
             "process": knows.process,
             "file": knows.file,
         },
-        "faults": {"count": faults.count, "by_line": faults.by_line, "first": first},
+        "faults": {"count": faults.count, "by_line": faults.by_line, "first": first, "missing": faults.missing},
     })
     .to_string()
 }
@@ -46,6 +46,7 @@ pub(super) fn from_json(text: &str) -> Option<(Knows, Faults)> {
             let what = fault.get("what").and_then(Value::as_str).unwrap_or_default();
             faults.note(place, || what.to_owned());
         }
+        faults.missing = value.get("missing").and_then(Value::as_u64).unwrap_or(0);
         faults.count = value.get("count").and_then(Value::as_u64).unwrap_or(faults.count);
     }
     Some((knows, faults))

@@ -95,7 +95,8 @@ impl ParquetTrace {
             rows_left: 0,
             rows: 0,
             knows,
-            faults: Faults { by_line: true, ..Faults::default() },
+            // What is missing is missing from what was made of the trace, too.
+            faults: Faults { by_line: true, missing: faults_at_import.missing, ..Faults::default() },
             faults_at_import,
             bad: BTreeMap::new(),
             is_over: false,

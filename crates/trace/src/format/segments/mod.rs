@@ -34,7 +34,6 @@ pub struct Segments<R> {
     /// Sequence number that comes next.
     sequence: u64,
     records: u64,
-    dropped: u64,
     footer: Option<Footer>,
     is_over: bool,
     faults: Faults,
@@ -70,7 +69,6 @@ impl<R: Read + Seek> Segments<R> {
             begin_bytes,
             sequence: 0,
             records: 0,
-            dropped: 0,
             footer: None,
             is_over: false,
             faults: Faults::default(),
@@ -94,7 +92,7 @@ impl<R: Read + Seek> Segments<R> {
     /// Events that the capture dropped, as far as the file has been read.
     #[must_use]
     pub fn dropped(&self) -> u64 {
-        self.dropped
+        self.faults.missing
     }
 
     /// Whether the file was ended, and not cut off by a kill; known when it has been read.
@@ -279,7 +277,7 @@ impl<R: Read + Seek> Source for Segments<R> {
             }
             if let Some(footer) = (len == BLOCK).then(|| self.footer_of(&block)).flatten() {
                 self.footer = Some(footer);
-                self.dropped = self.dropped.max(footer.dropped);
+                self.faults.missing = self.faults.missing.max(footer.dropped);
                 self.offset_bytes += BLOCK as u64;
                 continue;
             }
@@ -311,7 +309,7 @@ impl<R: Read + Seek> Source for Segments<R> {
                 self.faults.note(at, || format!("{missing} segments are missing before this one"));
             }
             self.sequence = segment.sequence.saturating_add(1);
-            self.dropped = self.dropped.max(segment.dropped);
+            self.faults.missing = self.faults.missing.max(segment.dropped);
             match segment.kind {
                 Kind::Names => self.take_names(at, Some(names)),
                 Kind::Records => {

@@ -129,7 +129,10 @@ impl Capture {
     /// What could not be read up to now, of all files.
     fn gather(&mut self) {
         let current = self.current.faults();
+        // Each file counts all that was dropped since the capture's begin.
+        let missing = self.before.missing.max(current.missing);
         if self.before.count + current.count == self.faults.count {
+            self.faults.missing = missing;
             return;
         }
         self.faults = self.before.clone();
@@ -141,6 +144,7 @@ impl Capture {
             self.faults.note(fault.place, what);
         }
         self.faults.count = self.before.count + current.count;
+        self.faults.missing = missing;
     }
 }
 

@@ -1,0 +1,115 @@
+//! Planned looks at a run: it ends where all its promises are decided.
+//!
+//! Whoever looks at a run again and again, and ends it when it says what he wants, finds it too often. So it is fixed
+//! beforehand when is looked, and each look has a part of the error that is allowed: intervals at it are wider, and those at
+//! the end have what is left. All looks together are wrong no more often than one at the end would be (Bonferroni).
+
+use super::judged::{failed, is_steady, judged};
+use super::measure::Op;
+use super::report::PromiseReport;
+use super::select::counts;
+use super::sheet::Promise;
+use super::verdict::Verdict;
+use crate::run::{JobResult, Watch};
+use crate::stats::Confidence;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Shares of a run after which it is looked at.
+const AT: [f64; 4] = [1.0 / 16.0, 1.0 / 8.0, 1.0 / 4.0, 1.0 / 2.0];
+/// Part of the allowed error that each of these looks has.
+const ONE_IN: u32 = 20;
+/// Intervals below which no look is made: whether slow I/Os cluster, and whether the run is steady, shows in no fewer.
+const INTERVALS_MIN: usize = 16;
+
+#[derive(Default)]
+struct State {
+    /// Looks of [`AT`] that are over, made or not.
+    passed: usize,
+    /// Looks that were made.
+    made: usize,
+    /// What was found where all was decided.
+    decided: Option<Vec<PromiseReport>>,
+}
+
+/// The looks at one run.
+#[derive(Clone)]
+pub(super) struct Looks {
+    promises: Vec<Promise>,
+    confidence: Confidence,
+    state: Arc<Mutex<State>>,
+}
+
+impl Looks {
+    /// At a run that is asked for these.
+    pub fn new(promises: Vec<Promise>, confidence: Confidence) -> Self {
+        Self { promises, confidence, state: Arc::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What ends the run.
+    pub fn watch(&self) -> Watch {
+        let looks = self.clone();
+        Watch::new(move |share, so_far| looks.look(share, so_far))
+    }
+
+    fn look(&self, share: f64, so_far: &dyn Fn() -> JobResult) -> bool {
+        let mut state = self.state();
+        let due = AT.iter().filter(|&&at| at <= share).count();
+        // At the end there is the last look, which is another.
+        if self.promises.is_empty() || due <= state.passed || share >= 1.0 {
+            return false;
+        }
+        state.passed = due;
+        let result = so_far();
+        let counts = counts(&result, Op::All, false);
+        if counts.len() < INTERVALS_MIN {
+            return false;
+        }
+        state.made += 1;
+        // What still changes says nothing of what comes.
+        if is_steady(&counts) != Some(true) {
+            return false;
+        }
+        let found = self.judge(&result, self.confidence.share(ONE_IN));
+        if found.iter().any(|report| report.verdict == Verdict::TooFewSamples) {
+            return false;
+        }
+        let after_s = result.duration_ns as f64 / 1e9;
+        let at_look = |report| PromiseReport { decided_after_s: Some(after_s), ..report };
+        state.decided = Some(found.into_iter().map(at_look).collect());
+        true
+    }
+
+    fn judge(&self, result: &JobResult, confidence: Confidence) -> Vec<PromiseReport> {
+        self.promises.iter().map(|promise| judged(promise, result, 0, confidence)).collect()
+    }
+
+    /// The verdicts, in the order of the promises: those of the look that ended the run, otherwise by all of it.
+    pub fn verdicts(&self, result: &JobResult) -> Vec<PromiseReport> {
+        let state = self.state();
+        match &state.decided {
+            // What failed on the way to the end keeps no promise.
+            Some(found) if failed(result) == 0 => found.clone(),
+            _ => {
+                let spent = std::iter::repeat_n(self.confidence.share(ONE_IN), state.made);
+                self.judge(result, self.confidence.beside(spent))
+            }
+        }
+    }
+
+    /// What to say of a run that ended before its time.
+    pub fn note(&self, result: &JobResult) -> Option<String> {
+        let state = self.state();
+        let first = state.decided.as_ref()?.first()?;
+        Some(format!(
+            "{}: ended after {:.1} s, since a planned look found all its promises decided (by intervals of {} %); --whole goes \
+             on to the end",
+            result.job.name,
+            first.decided_after_s.unwrap_or_default(),
+            first.confidence_percent
+        ))
+    }
+}

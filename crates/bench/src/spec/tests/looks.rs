@@ -1,0 +1,105 @@
+//! Planned looks: when they end a run, and how often they are wrong.
+
+use super::fake::run;
+use crate::job::model::Job;
+use crate::run::JobResult;
+use crate::spec::looks::Looks;
+use crate::spec::{Bound, Measure, Op, Promise, Verdict};
+use crate::stats::Confidence;
+use forebay_block::Random;
+
+fn promise(measure: &str, bound: Bound) -> Promise {
+    Promise {
+        name: measure.to_owned(),
+        source: "this test".to_owned(),
+        from_memory: false,
+        note: None,
+        job: Job::default(),
+        own_end: false,
+        measure: measure.parse::<Measure>().unwrap(),
+        op: Op::All,
+        bound,
+    }
+}
+
+/// Looks at a run as it grows, a second at a time: how long it took.
+fn seconds(looks: &Looks, all: u64, latencies: impl Fn(u64) -> Vec<u64>) -> (u64, JobResult) {
+    let watch = looks.watch();
+    let so_far = |seconds| run(&Job::default(), seconds, &latencies);
+    for second in 1..all {
+        if watch.is_enough(second as f64 / all as f64, &|| so_far(second)) {
+            return (second, so_far(second));
+        }
+    }
+    (all, so_far(all))
+}
+
+#[test]
+fn a_run_ends_at_the_first_look_that_finds_all_decided() {
+    let quick = |_| vec![5_000; 100];
+    let kept = promise("mean", Bound::AtMost(10_000.0));
+    let looks = Looks::new(vec![kept.clone(), promise("mean", Bound::AtMost(4_000.0))], Confidence::P95);
+    let (took, result) = seconds(&looks, 600, quick);
+    // A sixteenth of it.
+    assert_eq!(took, 38);
+    let found = looks.verdicts(&result);
+    let verdicts: Vec<Verdict> = found.iter().map(|report| report.verdict).collect();
+    assert_eq!(verdicts, [Verdict::Pass, Verdict::Fail]);
+    assert_eq!((found[0].decided_after_s, found[0].confidence_percent), (Some(38.0), 99.75));
+    assert!(looks.note(&result).unwrap().contains("38.0 s"));
+    // One that needs all of it keeps the others waiting, and the looks have cost.
+    let looks = Looks::new(vec![kept.clone(), promise("p99.999", Bound::AtMost(10_000.0))], Confidence::P95);
+    let (took, result) = seconds(&looks, 600, quick);
+    assert_eq!(took, 600);
+    let found = looks.verdicts(&result);
+    assert_eq!((found[0].verdict, found[0].decided_after_s), (Verdict::Pass, None));
+    assert!((found[0].confidence_percent - 96.0).abs() < 1e-9, "{}", found[0].confidence_percent);
+    assert_eq!((found[1].verdict, looks.note(&result)), (Verdict::TooFewSamples, None));
+    // What has too few intervals is not looked at, and loses nothing by it.
+    let looks = Looks::new(vec![kept], Confidence::P95);
+    let (took, result) = seconds(&looks, 30, quick);
+    assert_eq!((took, looks.verdicts(&result)[0].confidence_percent), (30, 95.0));
+}
+
+#[test]
+fn what_still_changes_is_not_decided_by_its_begin() {
+    let looks = Looks::new(vec![promise("iops", Bound::AtLeast(100.0))], Confidence::P95);
+    // Twice as quick at first: a cache that fills.
+    let (took, result) = seconds(&looks, 64, |second| vec![10_000; 2000 - 30 * second.min(40) as usize]);
+    assert_eq!(took, 64);
+    assert_eq!(looks.verdicts(&result)[0].verdict, Verdict::Pass);
+}
+
+#[test]
+fn what_fails_after_the_last_look_is_no_pass() {
+    let looks = Looks::new(vec![promise("mean", Bound::AtMost(10_000.0))], Confidence::P95);
+    let (_, mut result) = seconds(&looks, 600, |_| vec![5_000; 100]);
+    assert_eq!(looks.verdicts(&result)[0].verdict, Verdict::Pass);
+    result.kinds[0].errors = 1;
+    assert_eq!(looks.verdicts(&result)[0].verdict, Verdict::Fail);
+}
+
+#[test]
+fn regression_looks_are_wrong_no_more_often_than_one() {
+    // The promise is the truth itself, so each decision is by chance.
+    let truth = Bound::AtMost(100_000.0);
+    let (mut wrong, mut as_if_one, rounds) = (0, 0, 200);
+    for round in 0..rounds {
+        let latencies = |second: u64| {
+            let mut random = Random::new(round * 1000 + second);
+            let uniform = |random: &mut Random| ((random.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
+            (0..20).map(|_| (-uniform(&mut random).ln() * 100_000.0) as u64 + 1).collect()
+        };
+        let looks = Looks::new(vec![promise("mean", truth)], Confidence::P95);
+        let (_, result) = seconds(&looks, 128, latencies);
+        wrong += u32::from(looks.verdicts(&result)[0].verdict != Verdict::TooFewSamples);
+        as_if_one += u32::from([16, 32, 64, 128].into_iter().any(|seconds| {
+            let so_far = run(&Job::default(), seconds, latencies);
+            let looks = Looks::new(vec![promise("mean", truth)], Confidence::P95);
+            looks.verdicts(&so_far)[0].verdict != Verdict::TooFewSamples
+        }));
+    }
+    // 10 expected at most, standard deviation 3.1; as if each look were the only one, twice as many and more.
+    assert!(wrong <= 16, "{wrong} of {rounds}");
+    assert!(as_if_one > 16 && as_if_one > wrong, "{as_if_one} of {rounds}, {wrong} by the plan");
+}

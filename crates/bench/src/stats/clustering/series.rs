@@ -1,0 +1,153 @@
+//! The error of a sum over parts of a run, where neighbours may hang together and few parts may make most of it.
+
+use super::blocks::{Block, Blocks};
+use crate::stats::confidence::{Confidence, Interval};
+use crate::stats::distribution::{normal_quantile, student_t_quantile};
+
+/// Error allowed in calling exceedances clustered, or neighbours alike: 1 %.
+pub const SIGNIFICANCE: f64 = 0.01;
+
+/// Fewest blocks that are judged.
+pub const BLOCKS_MIN: usize = 8;
+
+/// Parts are not merged below this number to make them independent.
+pub(super) const MERGED_MIN: usize = 16;
+
+/// How far a sum over the parts of a run may be off.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SumError {
+    /// Its standard error.
+    pub standard: f64,
+    /// As well as from so many degrees of freedom it is known: see [`freedom`].
+    pub freedom: f64,
+}
+
+impl SumError {
+    /// Of the differences of the parts from what each would have had by its size alone; none with fewer than 8. Neighbours
+    /// are merged while they are alike, and what is left between them is counted (Newey and West 1987, one lag).
+    #[must_use]
+    pub fn of(differences: &[f64]) -> Option<Self> {
+        if differences.len() < BLOCKS_MIN {
+            return None;
+        }
+        let mut parts = differences.to_vec();
+        while parts.len() / 2 >= MERGED_MIN && neighbours_alike(&parts) {
+            parts = parts.chunks(2).map(|pair| pair.iter().sum()).collect();
+        }
+        let count = parts.len() as f64;
+        let squares = squares(&parts) * count / (count - 1.0);
+        let standard = (squares + 2.0 * products(&parts).max(0.0)).sqrt();
+        Some(Self { standard, freedom: freedom(&parts) })
+    }
+
+    /// Half of the interval of the sum, by Student's t.
+    #[must_use]
+    pub fn half_interval(&self, confidence: Confidence) -> f64 {
+        student_t_quantile(1.0 - confidence.error() / 2.0, self.freedom) * self.standard
+    }
+}
+
+/// Interval of the mean, in ns; none with fewer than 8 blocks or without samples.
+#[must_use]
+pub fn mean_interval(blocks: &Blocks, confidence: Confidence) -> Option<Interval> {
+    let samples = blocks.samples() as f64;
+    if samples <= 0.0 {
+        return None;
+    }
+    let mean = blocks.iter().map(Block::sum).sum::<f64>() / samples;
+    let differences: Vec<f64> = blocks.iter().map(|block| block.sum() - mean * block.samples() as f64).collect();
+    let half = SumError::of(&differences)?.half_interval(confidence) / samples;
+    Some(Interval { low: (mean - half).max(0.0), high: mean + half })
+}
+
+/// Degrees of freedom of the variance of such parts: one less than their number where they deviate alike, half of it where they
+/// do as in a bell, and nearly the number of those that deviate where few make all of it. (Half of Satterthwaite's, which would
+/// hold if the number of stalls were not as much by chance as their place.)
+pub(super) fn freedom(differences: &[f64]) -> f64 {
+    let count = differences.len() as f64;
+    let fourth: f64 = differences.iter().map(|difference| difference.powi(4)).sum();
+    // 1 where all deviate alike, 3 where they do as in a bell, their number where one does alone.
+    let kurtosis = count * fourth / squares(differences).powi(2);
+    let freedom = count / (kurtosis - 1.0);
+    if freedom > 0.0 { freedom.clamp(1.0, count - 1.0) } else { count - 1.0 }
+}
+
+/// Whether a part tells of the next one: their correlation is above what chance gives in one case of a hundred.
+pub(super) fn neighbours_alike(differences: &[f64]) -> bool {
+    let correlation = products(differences) / squares(differences);
+    correlation > normal_quantile(1.0 - SIGNIFICANCE) / (differences.len() as f64).sqrt()
+}
+
+fn squares(differences: &[f64]) -> f64 {
+    differences.iter().map(|difference| difference * difference).sum()
+}
+
+fn products(differences: &[f64]) -> f64 {
+    differences.windows(2).map(|pair| pair[0] * pair[1]).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_block::Random;
+    use hdrhistogram::Histogram;
+
+    #[test]
+    fn freedom_is_that_of_the_parts_that_deviate() {
+        let bell: Vec<f64> = (0..40).map(|at| if at % 2 == 0 { 1.0 } else { -1.0 }).collect();
+        assert_eq!(freedom(&bell), 39.0);
+        // Four stalls in forty parts: a kurtosis of about ten.
+        let few: Vec<f64> = (0..40).map(|at| if at % 10 == 3 { 9.0 } else { -1.0 }).collect();
+        assert!((4.0..6.0).contains(&freedom(&few)), "{}", freedom(&few));
+        let one: Vec<f64> = (0..40).map(|at| if at == 3 { 39.0 } else { -1.0 }).collect();
+        assert!((1.0..1.2).contains(&freedom(&one)), "{}", freedom(&one));
+        assert_eq!(freedom(&[0.0; 8]), 7.0);
+    }
+
+    #[test]
+    fn an_error_is_the_textbooks_where_parts_are_independent_and_larger_where_they_are_not() {
+        let alternating: Vec<f64> = (0..40).map(|at| if at % 2 == 0 { 2.0 } else { -2.0 }).collect();
+        let error = SumError::of(&alternating).unwrap();
+        assert!((error.standard - 2.0 * (40.0 * 40.0 / 39.0_f64).sqrt()).abs() < 1e-12, "{error:?}");
+        // t of 39 degrees of freedom: 2.0227.
+        assert!((error.half_interval(Confidence::P95) / error.standard - 2.022_69).abs() < 1e-4, "{error:?}");
+        let in_fives: Vec<f64> = (0..80).map(|at| if at / 5 % 2 == 0 { 2.0 } else { -2.0 }).collect();
+        let independent = 2.0 * 80.0_f64.sqrt();
+        assert!(SumError::of(&in_fives).unwrap().standard > independent * 1.5);
+        assert_eq!(SumError::of(&alternating[..7]), None);
+    }
+
+    fn spread_blocks(count: usize, samples: u64, seed: u64) -> Blocks {
+        let mut random = Random::new(seed);
+        let mut blocks = Blocks::new(256);
+        let mut histogram = Histogram::<u64>::new(3).unwrap();
+        for _ in 0..count {
+            histogram.clear();
+            (0..samples).for_each(|_| histogram.record(1 + random.below(1_000_000_000)).unwrap());
+            blocks.push(&histogram);
+        }
+        blocks
+    }
+
+    #[test]
+    fn an_interval_of_the_mean_surrounds_it() {
+        let blocks = spread_blocks(128, 200, 5);
+        let mean = mean_interval(&blocks, Confidence::P95).unwrap();
+        // Standard error 0.2887 / 160 of the range, 1.8 million.
+        assert!(mean.holds(500_000_000.0) && (2.8e6..4.4e6).contains(&mean.half_width()), "{mean:?}");
+        assert!(mean_interval(&blocks, Confidence::P99).unwrap().half_width() > mean.half_width());
+        let mut flat = Blocks::default();
+        let mut histogram = Histogram::<u64>::new(3).unwrap();
+        histogram.record_n(10, 100).unwrap();
+        (0..8).for_each(|_| flat.push(&histogram));
+        assert_eq!(mean_interval(&flat, Confidence::P95), Some(Interval { low: 10.0, high: 10.0 }));
+    }
+
+    #[test]
+    fn too_few_blocks_and_no_samples_have_no_interval() {
+        assert_eq!(mean_interval(&spread_blocks(7, 10, 1), Confidence::P95), None);
+        let mut empty = Blocks::default();
+        (0..20).for_each(|_| empty.push(&Histogram::new(3).unwrap()));
+        assert_eq!(mean_interval(&empty, Confidence::P95), None);
+    }
+}

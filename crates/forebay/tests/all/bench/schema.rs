@@ -1,0 +1,78 @@
+//! The JSON schema of results, and results by it.
+
+use super::*;
+
+/// What of a value is not as the schema has it: types, required and unknown fields, listed values. All that ours uses.
+fn differences(schema: &Value, value: &Value, at: &str, into: &mut Vec<String>) {
+    let named = |of: &Value| -> Vec<String> {
+        let list = of.as_array().cloned().unwrap_or_else(|| vec![of.clone()]);
+        list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    if let Some(types) = schema.get("type") {
+        let is = |name: &String| match name.as_str() {
+            "null" => value.is_null(),
+            "object" => value.is_object(),
+            "array" => value.is_array(),
+            "string" => value.is_string(),
+            "boolean" => value.is_boolean(),
+            "integer" => value.is_u64() || value.is_i64(),
+            "number" => value.is_number(),
+            other => panic!("{other} is no type of JSON schema"),
+        };
+        if !named(types).iter().any(is) {
+            into.push(format!("{at} is {value}, and not {types}"));
+            return;
+        }
+    }
+    if schema.get("enum").is_some_and(|listed| !listed.as_array().unwrap().contains(value)) {
+        into.push(format!("{at} is {value}, which is not listed"));
+    }
+    if let Some(fields) = value.as_object() {
+        let of = |name: &str| schema.get("properties").and_then(|properties| properties.get(name));
+        for name in schema.get("required").map(named).unwrap_or_default() {
+            if !fields.contains_key(&name) {
+                into.push(format!("{at}.{name} is missing"));
+            }
+        }
+        for (name, field) in fields {
+            match (of(name), schema.get("additionalProperties")) {
+                (Some(schema), _) => differences(schema, field, &format!("{at}.{name}"), into),
+                (None, Some(Value::Bool(false))) => into.push(format!("{at}.{name} is not in the schema")),
+                (None, Some(other @ Value::Object(_))) => differences(other, field, &format!("{at}.{name}"), into),
+                (None, _) => {}
+            }
+        }
+    }
+    if let (Some(items), Some(list)) = (schema.get("items"), value.as_array()) {
+        for (number, item) in list.iter().enumerate() {
+            differences(items, item, &format!("{at}[{number}]"), into);
+        }
+    }
+}
+
+#[test]
+fn results_are_as_their_schema_says() {
+    let place = Place::new();
+    let file = place.path("target.img");
+    let output = forebay(&["bench", "--schema"]);
+    assert!(output.status.success());
+    let schema: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for (target, more) in [
+        ("model:p4800x?size=256MiB", &["--set", "rw=randrw"][..]),
+        (file.to_str().unwrap(), &[]),
+        ("null:?size=1GiB", &["--set", "rate=1000"]),
+        ("ram:?size=64MiB", &["--set", "rw=randrw", "--set", "verify=true"]),
+    ] {
+        let output = bench_for_a_while(target, &[&["--destroy-data"], more].concat());
+        let result = json(&good(&output));
+        let mut found = Vec::new();
+        differences(&schema, &result, "$", &mut found);
+        assert!(found.is_empty(), "{target}: {found:#?}");
+        // The check itself finds what is wrong.
+        let mut wrong = result.clone();
+        wrong["jobs"][0]["iops"] = Value::Null;
+        wrong["jobs"][0]["surplus"] = Value::from(1);
+        differences(&schema, &wrong, "$", &mut found);
+        assert_eq!(found.len(), 2, "{found:#?}");
+    }
+}

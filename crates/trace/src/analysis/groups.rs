@@ -1,0 +1,148 @@
+//! How far a sample may be off, and what its number of accesses says of it.
+//!
+//! Followed blocks fall into groups, each of which is such a sample itself, only smaller ("random groups", Wolter,
+//! "Introduction to Variance Estimation", chapter 2): how much these differ says how much the sample would, if others were
+//! followed. It also says what to make of it where the sample has had more accesses, or fewer, than its part of all. Where groups
+//! with more accesses have as many more hits, a few blocks that are accessed all the time make the difference, and it is all hits
+//! (SHARDS-adj, Waldspurger et al., FAST'15, 3.3). Where they do not, it is not (a regression estimate, Cochran, "Sampling
+//! Techniques", chapter 7).
+
+use super::histogram::Histogram;
+
+/// Groups.
+pub const GROUPS: usize = 32;
+/// Student's t for two degrees of freedom fewer, 95 %, two-sided.
+const T_95: f64 = 2.042;
+/// Standard deviations up to which a difference is that of blocks like those that are followed.
+const LIKE: f64 = 3.0;
+
+#[derive(Clone, Debug, Default)]
+struct Group {
+    /// Distances of accesses to blocks that were accessed before.
+    again: Histogram,
+    /// All accesses.
+    accesses: f64,
+}
+
+/// The groups; nothing until blocks are sampled.
+#[derive(Clone, Debug, Default)]
+pub struct Groups {
+    list: Vec<Group>,
+    /// Blocks that each followed one stood for, last.
+    weight: u64,
+}
+
+/// What is to be added to the hits that were counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Correction {
+    /// Hits among the accesses that the sample has too few of; negative where it has too many.
+    pub hits: f64,
+    /// Half of the 95 % interval of all hits.
+    pub error: f64,
+}
+
+impl Groups {
+    fn at(&mut self, group: usize) -> &mut Group {
+        if self.list.is_empty() {
+            self.list.resize_with(GROUPS, Group::default);
+        }
+        &mut self.list[group % GROUPS]
+    }
+
+    /// An access of a block of this group that stands for `weight`.
+    pub fn access(&mut self, group: usize, weight: u64) {
+        self.weight = weight;
+        self.at(group).accesses += weight as f64;
+    }
+
+    /// The block was there before, at such a distance.
+    pub fn again(&mut self, group: usize, distance: u64, weight: u64) {
+        self.at(group).again.add_weighted(distance, weight as f64);
+    }
+
+    /// Of hits below a distance, where `missing` accesses more were made than the sample stands for.
+    pub fn correction(&self, distance: u64, missing: f64) -> Correction {
+        if self.list.is_empty() {
+            // Nothing is known of them.
+            return Correction { hits: missing, error: missing.abs() };
+        }
+        let count = GROUPS as f64;
+        let hits: Vec<f64> = self.list.iter().map(|group| group.again.below(distance)).collect();
+        let mean_hits = hits.iter().sum::<f64>() / count;
+        let mean = self.list.iter().map(|group| group.accesses).sum::<f64>() / count;
+        let (mut squares, mut products) = (0.0, 0.0);
+        for (group, hits) in self.list.iter().zip(&hits) {
+            squares += (group.accesses - mean).powi(2);
+            products += (group.accesses - mean) * (hits - mean_hits);
+        }
+        // Hits of an access more: between none and one.
+        let slope = if squares > 0.0 { (products / squares).clamp(0.0, 1.0) } else { 1.0 };
+        let spread = |squares: f64| (squares * count / (count - 1.0)).sqrt();
+        let like = LIKE * spread(squares);
+        let explained = missing.clamp(-like, like);
+        // More than blocks like those that are followed could make: by some that are not, and are accessed all the time.
+        let beyond = missing - explained;
+        let left: f64 = self
+            .list
+            .iter()
+            .zip(&hits)
+            .map(|(group, hits)| (hits - mean_hits - slope * (group.accesses - mean)).powi(2))
+            .sum();
+        // Distances are counted in blocks of the sample, too.
+        let off = ((distance as f64) * self.weight.saturating_sub(1) as f64).sqrt();
+        let all = |distance: f64| self.list.iter().map(|group| group.again.below(distance as u64)).sum::<f64>();
+        let by_distance = (all(distance as f64 + off) - all((distance as f64 - off).max(0.0))) / 2.0;
+        let by_groups = T_95 * (left * count / (count - 1.0) + by_distance * by_distance).sqrt() + beyond.abs();
+        // What was seen less than once a group may as well be chance: then it has the interval of so many rare events.
+        let (all_hits, all_accesses) = (mean_hits * count, mean * count);
+        let seen = all_hits.min(all_accesses - all_hits).max(0.0) / self.weight.max(1) as f64;
+        let rare = if seen < count { self.weight as f64 * (1.92 + 1.96 * (seen + 0.96).sqrt()) } else { 0.0 };
+        Correction { hits: slope * explained + beyond, error: by_groups.max(rare) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Groups with so many accesses each, of which a share are hits.
+    fn groups(accesses: impl Fn(usize) -> (u64, u64)) -> Groups {
+        let mut groups = Groups::default();
+        for group in 0..GROUPS {
+            let (all, hits) = accesses(group);
+            (0..all).for_each(|_| groups.access(group, 4));
+            (0..hits).for_each(|_| groups.again(group, 0, 4));
+        }
+        groups
+    }
+
+    #[test]
+    fn what_was_never_seen_may_be_all_the_same() {
+        let never = groups(|_| (100, 0));
+        // Poisson's interval of no event ends at 3.69.
+        let found = never.correction(1000, 0.0);
+        assert!((3.5..4.0).contains(&(found.error / 4.0)), "{found:?}");
+        let always = groups(|_| (100, 100));
+        assert_eq!(always.correction(1000, 0.0).error, found.error);
+    }
+
+    #[test]
+    fn the_sample_itself_says_what_its_accesses_mean() {
+        // Some groups have a block that is accessed all the time: each access more is a hit more.
+        let hot = groups(|group| (100 + 50 * (group as u64 % 3), 20 + 50 * (group as u64 % 3)));
+        let found = hot.correction(1000, 400.0);
+        assert!((found.hits - 400.0).abs() < 1e-6 && found.error < 50.0, "{found:?}");
+        // Blocks that are accessed alike: of each access more a fifth is one.
+        let alike = groups(|group| (100 + 10 * (group as u64 % 3), 20 + 2 * (group as u64 % 3)));
+        let found = alike.correction(1000, 400.0);
+        assert!((found.hits - 80.0).abs() < 1e-6, "{found:?}");
+        // More than these could be off by: a block that is accessed all the time and was not followed.
+        let like = LIKE
+            * (32.0_f64 / 31.0 * (0..32).map(|at| 40.0 * ((at % 3) as f64 - 31.0 / 32.0)).map(|x| x * x).sum::<f64>())
+                .sqrt();
+        let found = alike.correction(1000, 100_000.0);
+        assert!((found.hits - (like * 0.2 + 100_000.0 - like)).abs() < 1.0, "{found:?}");
+        assert!(found.error > 100_000.0 - like - 1.0);
+        assert_eq!(Groups::default().correction(1000, 5.0), Correction { hits: 5.0, error: 5.0 });
+    }
+}

@@ -1,0 +1,254 @@
+//! Requests in the order of their times, as far as a part of the trace shows it.
+
+use crate::{Faults, Knows, Names, Request, Source, TraceError};
+use std::collections::{BTreeMap, VecDeque};
+
+/// A time so much ahead of the one before it is looked at: it may be a slip.
+const AHEAD_NS: u64 = 3600 * 1_000_000_000;
+/// Requests behind it by which it is judged.
+const JUDGES: usize = 64;
+/// Requests among which are sorted.
+const WINDOW: usize = 1 << 16;
+
+/// A source without times that lie far ahead of what follows them: one of them, a year ahead, would make a year of an hour.
+///
+/// A time is a slip where it is more than an hour after the one before it, and of the next 64 requests three of four are about
+/// where that one was. Such a request is taken to be issued with the one before it.
+pub struct Steady<S> {
+    source: S,
+    waiting: VecDeque<Request>,
+    batch: Vec<Request>,
+    last_ns: Option<u64>,
+    slips: u64,
+    /// How far the farthest was ahead.
+    farthest_ns: u64,
+    is_over: bool,
+}
+
+impl<S: Source> Steady<S> {
+    /// Over a source.
+    pub fn new(source: S) -> Self {
+        let (waiting, batch) = (VecDeque::new(), Vec::new());
+        Self { source, waiting, batch, last_ns: None, slips: 0, farthest_ns: 0, is_over: false }
+    }
+
+    fn is_slip(&self, issued_ns: u64, last_ns: u64) -> bool {
+        let (low, high) = (last_ns.saturating_sub(AHEAD_NS), issued_ns - AHEAD_NS);
+        let judges = self.waiting.iter().take(JUDGES);
+        let behind = judges.clone().filter(|other| (low..high).contains(&other.issued_ns)).count();
+        behind > 0 && behind * 4 >= judges.count() * 3
+    }
+}
+
+impl<S: Source> Source for Steady<S> {
+    fn read(&mut self, into: &mut Vec<Request>, names: &mut Names) -> Result<bool, TraceError> {
+        let mut read = Ok(true);
+        while !self.is_over && self.waiting.len() <= JUDGES {
+            read = self.source.read(&mut self.batch, names);
+            // What was read before an error is handed out with it.
+            self.is_over = !matches!(read, Ok(true));
+            self.waiting.extend(self.batch.drain(..));
+        }
+        let kept = if self.is_over { 0 } else { JUDGES };
+        while self.waiting.len() > kept {
+            let Some(mut request) = self.waiting.pop_front() else { break };
+            if let Some(last_ns) = self.last_ns
+                && request.issued_ns.saturating_sub(last_ns) > AHEAD_NS
+                && self.is_slip(request.issued_ns, last_ns)
+            {
+                self.slips += 1;
+                self.farthest_ns = self.farthest_ns.max(request.issued_ns - last_ns);
+                request.issued_ns = last_ns;
+            }
+            self.last_ns = Some(request.issued_ns);
+            into.push(request);
+        }
+        read.map(|_| !self.is_over)
+    }
+
+    fn faults(&self) -> &Faults {
+        self.source.faults()
+    }
+
+    fn knows(&self) -> Knows {
+        self.source.knows()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = self.source.notes();
+        if self.slips > 0 {
+            notes.push(format!(
+                "{} times lie far ahead of those behind them, the farthest by {} hours: they were taken as issued with the \
+                 request before",
+                self.slips,
+                self.farthest_ns / AHEAD_NS
+            ));
+        }
+        notes
+    }
+}
+
+/// A source in the order of its times: each request among the 65,536 around it.
+pub struct Sorted<S> {
+    source: S,
+    /// By time, and among the same time in the order in which they came.
+    waiting: BTreeMap<(u64, u64), Request>,
+    batch: Vec<Request>,
+    number: u64,
+    latest_ns: u64,
+    moved: u64,
+    is_over: bool,
+}
+
+impl<S: Source> Sorted<S> {
+    /// Over a source.
+    pub fn new(source: S) -> Self {
+        let (waiting, batch) = (BTreeMap::new(), Vec::new());
+        Self { source, waiting, batch, number: 0, latest_ns: 0, moved: 0, is_over: false }
+    }
+}
+
+impl<S: Source> Source for Sorted<S> {
+    fn read(&mut self, into: &mut Vec<Request>, names: &mut Names) -> Result<bool, TraceError> {
+        let mut read = Ok(true);
+        if !self.is_over {
+            read = self.source.read(&mut self.batch, names);
+            self.is_over = !matches!(read, Ok(true));
+            for request in self.batch.drain(..) {
+                self.moved += u64::from(request.issued_ns < self.latest_ns);
+                self.latest_ns = self.latest_ns.max(request.issued_ns);
+                self.waiting.insert((request.issued_ns, self.number), request);
+                self.number += 1;
+            }
+        }
+        let kept = if self.is_over { 0 } else { WINDOW };
+        while self.waiting.len() > kept {
+            let Some((_, request)) = self.waiting.pop_first() else { break };
+            into.push(request);
+        }
+        read.map(|_| !self.is_over)
+    }
+
+    fn faults(&self) -> &Faults {
+        self.source.faults()
+    }
+
+    fn knows(&self) -> Knows {
+        self.source.knows()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = self.source.notes();
+        if self.moved > 0 {
+            notes.push(format!("{} requests came out of the order of their times, and were sorted", self.moved));
+        }
+        notes
+    }
+}
+
+impl<S: Source + ?Sized> Source for Box<S> {
+    fn read(&mut self, into: &mut Vec<Request>, names: &mut Names) -> Result<bool, TraceError> {
+        (**self).read(into, names)
+    }
+
+    fn faults(&self) -> &Faults {
+        (**self).faults()
+    }
+
+    fn knows(&self) -> Knows {
+        (**self).knows()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        (**self).notes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::Op;
+
+    const HOUR_NS: u64 = AHEAD_NS;
+
+    /// Requests at such times, handed out by sevens, each with its number as its offset.
+    struct Times {
+        times_ns: VecDeque<u64>,
+        number: u64,
+        faults: Faults,
+    }
+
+    fn times(times_ns: impl IntoIterator<Item = u64>) -> Times {
+        Times { times_ns: times_ns.into_iter().collect(), number: 0, faults: Faults::default() }
+    }
+
+    impl Source for Times {
+        fn read(&mut self, into: &mut Vec<Request>, _: &mut Names) -> Result<bool, TraceError> {
+            for _ in 0..7 {
+                let Some(time_ns) = self.times_ns.pop_front() else { break };
+                into.push(Request::new(time_ns, Op::Write, self.number, 1));
+                self.number += 1;
+            }
+            Ok(!self.times_ns.is_empty())
+        }
+
+        fn faults(&self) -> &Faults {
+            &self.faults
+        }
+
+        fn knows(&self) -> Knows {
+            Knows { time: true, ..Knows::default() }
+        }
+    }
+
+    fn all(mut source: impl Source) -> (Vec<Request>, Vec<String>) {
+        let (mut requests, mut names) = (Vec::new(), Names::default());
+        while source.read(&mut requests, &mut names).unwrap() {}
+        (requests, source.notes())
+    }
+
+    #[test]
+    fn regression_a_time_a_year_ahead_does_not_make_a_year() {
+        let year_ns = 365 * 24 * HOUR_NS;
+        let given: Vec<u64> =
+            (0..1000).map(|at| if at == 500 || at == 501 { year_ns } else { at * 1_000_000 }).collect();
+        let (requests, notes) = all(Steady::new(times(given)));
+        assert_eq!(requests.len(), 1000);
+        assert!(requests.iter().all(|request| request.issued_ns < 1_000_000_000));
+        assert_eq!((requests[500].issued_ns, requests[501].issued_ns), (499_000_000, 499_000_000));
+        assert!(notes[0].starts_with("2 times lie far ahead") && notes[0].contains("8759 hours"), "{notes:?}");
+    }
+
+    #[test]
+    fn a_night_without_requests_is_none_and_neither_is_the_next_volume() {
+        let night = (0..200).map(|at| if at < 100 { at } else { 9 * HOUR_NS + at });
+        let (requests, notes) = all(Steady::new(times(night.clone())));
+        assert!(requests.iter().map(|request| request.issued_ns).eq(night) && notes.is_empty());
+        // Volumes one after the other, the first of which ends with a few requests after a pause.
+        let volumes = (0..300).map(|at| match at {
+            0..200 => 100 * HOUR_NS + at,
+            200..210 => 103 * HOUR_NS + at,
+            _ => at,
+        });
+        let (requests, notes) = all(Steady::new(times(volumes.clone())));
+        assert!(requests.iter().map(|request| request.issued_ns).eq(volumes) && notes.is_empty(), "{notes:?}");
+    }
+
+    #[test]
+    fn regression_requests_in_the_order_of_their_ends_are_sorted() {
+        // As desktops were recorded: by completion, so every third, which is slow, comes late.
+        let given: Vec<u64> =
+            (0..3000_u64).map(|at| if at % 3 == 2 { at * 100 - 3500 * u64::from(at > 60) } else { at * 100 }).collect();
+        let (requests, notes) = all(Sorted::new(times(given.clone())));
+        assert!(requests.is_sorted_by_key(|request| request.issued_ns));
+        let mut sorted = given;
+        sorted.sort_unstable();
+        assert!(requests.iter().map(|request| request.issued_ns).eq(sorted));
+        assert!(notes[0].contains("sorted"), "{notes:?}");
+        // What comes at one time keeps its order.
+        let (requests, notes) = all(Sorted::new(times([5, 5, 5, 1, 5])));
+        assert!(requests.iter().map(|request| request.offset_bytes).eq([3, 0, 1, 2, 4]) && notes.len() == 1);
+    }
+}
