@@ -14,6 +14,7 @@ mod vhost_inflight;
 mod vhost_request;
 mod volume_batch;
 mod volume_capacity;
+mod volume_label;
 mod volume_page;
 mod volume_root;
 mod volume_summary;
@@ -23,7 +24,7 @@ mod volume_superblock;
 type Run = fn(&[u8]);
 
 /// Each kind by the name of its folder in `fuzz/corpus`.
-pub const KINDS: [(&str, Run); 14] = [
+pub const KINDS: [(&str, Run); 15] = [
     ("nbd_session", nbd_session::run),
     ("trace_any", trace_any::run),
     ("trace_blktrace", trace_blktrace::run),
@@ -34,6 +35,7 @@ pub const KINDS: [(&str, Run); 14] = [
     ("vhost_request", vhost_request::run),
     ("volume_batch", volume_batch::run),
     ("volume_capacity", volume_capacity::run),
+    ("volume_label", volume_label::run),
     ("volume_page", volume_page::run),
     ("volume_root", volume_root::run),
     ("volume_summary", volume_summary::run),

@@ -8,6 +8,7 @@ use forebay_volume::layout::plan::{PoolOptions, plan};
 use forebay_volume::layout::root::{HEADER_BYTES, Root, RootBounds, RootHeader};
 use forebay_volume::layout::root_blob;
 use forebay_volume::layout::superblock::Superblock;
+use forebay_volume::mirror::{Candidate, join};
 use forebay_volume::recovery::format::NewDisk;
 use forebay_volume::recovery::{OpenError, format, open, open_alone};
 use forebay_volume::{Devices, EngineOptions, Outcome, Pool};
@@ -156,6 +157,25 @@ impl Served {
         let (mut devices, shared) = devices(images);
         let (engine, _) = open(&mut devices, 1, &classes(), options())?;
         Ok(Self { pool: Pool::new(engine, devices), shared, now_ns: 0 })
+    }
+
+    /// As a mirror, of the first device and a blank one, where that can be put together and opened.
+    pub(crate) fn joined(images: Images) -> Option<Self> {
+        let blank = vec![0; images[0].len()];
+        let (mut all, shared) = devices(images);
+        let (others, _) = devices([blank, Vec::new()]);
+        let mut capacity = Devices::new(all.list.split_off(1));
+        let candidates = all.list.into_iter().chain(others.list.into_iter().take(1));
+        let candidates = candidates.map(|device| Candidate {
+            name: device.name().to_owned(),
+            device: Ok(device),
+            contents: Vec::new(),
+        });
+        let joined = join(candidates.collect(), &mut capacity, Some(&mut || [8; 16])).ok()?;
+        let fast = Box::new(joined.mirror) as Box<dyn Device>;
+        let mut devices = Devices::mirrored(std::iter::once(fast).chain(capacity.list).collect(), joined.view);
+        let (engine, _) = open(&mut devices, 1, &classes(), options()).ok()?;
+        Some(Self { pool: Pool::new(engine, devices), shared, now_ns: 0 })
     }
 
     /// One request, to its end; `None` where it was refused.

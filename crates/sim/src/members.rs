@@ -118,8 +118,13 @@ impl Members {
         let joined = match join(candidates, &mut capacity, is_writable.then_some(&mut new_id)) {
             Ok(joined) => joined,
             // It was left behind: no more than that is refused.
-            Err(JoinError::Stale { .. }) if self.is_alone => {
+            Err(JoinError::Stale { .. } | JoinError::Unread { .. }) if self.is_alone => {
                 self.is_alone = false;
+                return self.join(devices, is_writable);
+            }
+            // A label of a capacity device was torn: whoever is there may be one that was left behind.
+            Err(JoinError::Unread { .. }) if self.is_absent => {
+                self.is_absent = false;
                 return self.join(devices, is_writable);
             }
             Err(error) => return Err(error.to_string()),

@@ -61,6 +61,11 @@ impl Devices {
         }
     }
 
+    /// Flushes of labels that have failed, of which nobody has heard yet.
+    pub(crate) fn take_lost_flushes(&mut self) -> Vec<(usize, IoError)> {
+        std::mem::take(&mut self.lost_flushes)
+    }
+
     /// Goes on with what a mirror has to write to the capacity devices. `flushes`: whether a device has a flush in flight. True where
     /// something was done.
     pub(crate) fn step_labels(&mut self, flushes: impl Fn(usize) -> bool) -> bool {

@@ -38,7 +38,13 @@ impl Exchange {
         }
         for (i, device) in devices.list.iter_mut().enumerate() {
             while device.in_flight() < device.queue_limit() {
-                let is_flush = |request: &DeviceRequest| matches!(request.op, Op::Flush);
+                let geometry = device.geometry();
+                let is_flushed_behind = geometry.volatile_cache && !geometry.durable_writes;
+                let is_flush = |request: &DeviceRequest| match request.op {
+                    Op::Flush => true,
+                    Op::Write { fua, .. } => fua && is_flushed_behind,
+                    _ => false,
+                };
                 let waits = devices.labels.as_ref().is_some_and(|labels| labels.is_flushing(i));
                 let next = self.queues[i].pop_front_if(|request| !(waits && is_flush(request)));
                 let Some(request) = next else { break };
@@ -50,10 +56,18 @@ impl Exchange {
             device.poll(&mut self.done);
             for completion in self.done.drain(..) {
                 moved = true;
-                if !devices.labels.as_mut().is_some_and(|labels| labels.ended(&completion)) {
-                    self.flushes[i].retain(|&tag| tag != completion.tag);
+                let Some(labels) = &mut devices.labels else {
                     engine.complete(i, completion);
+                    continue;
+                };
+                if labels.ended(&completion) {
+                    continue;
                 }
+                if completion.result.is_err() && self.flushes[i].contains(&completion.tag) {
+                    labels.flush_of_others_failed(i);
+                }
+                self.flushes[i].retain(|&tag| tag != completion.tag);
+                engine.complete(i, completion);
             }
         }
         let flushes = &self.flushes;

@@ -1,6 +1,6 @@
 //! The fast tier of a configuration: one device, or a mirror of several.
 
-use super::devices::open_target;
+use super::devices::{open_target, refuse_one_file_twice};
 use super::missing::explain_unopened;
 use crate::config::Config;
 use crate::contents;
@@ -32,7 +32,7 @@ pub fn candidate(target: &Target, mode: OpenMode) -> Candidate {
 
 /// Whether the only fast device is a member of a mirror.
 pub fn carries_label(devices: &mut Devices) -> bool {
-    mirror::read_label(devices, 0).is_some()
+    mirror::read_label(devices, 0).is_some_and(|label| label.member.is_some())
 }
 
 /// Opens the fast tier as a mirror, beside these capacity devices. In `mode` for reading only nothing is changed.
@@ -76,6 +76,9 @@ pub fn join(config: &Config, capacity: Vec<Box<dyn Device>>, mode: OpenMode) -> 
 /// Gives devices that are configured, and are no members that work, to the mirror. What was done, and what was refused.
 pub fn offer(config: &Config, view: &MirrorView) -> (Vec<String>, Vec<String>) {
     let (mut done, mut refused) = (Vec::new(), Vec::new());
+    if let Err(why) = refuse_one_file_twice(config) {
+        return (done, vec![why.to_string()]);
+    }
     let members = view.status().members;
     for fast in &config.fast {
         let target = &fast.target.0;
@@ -102,13 +105,20 @@ pub fn offer(config: &Config, view: &MirrorView) -> (Vec<String>, Vec<String>) {
 fn give(target: &Target, view: &MirrorView) -> Result<(), String> {
     let Candidate { name, device, contents } = candidate(target, OpenMode::ReadWrite);
     let mut devices = Devices::new(vec![device?]);
-    let is_former = mirror::read_label(&mut devices, 0).is_some_and(|label| label.pool == view.pool());
-    if !is_former && !contents.is_empty() {
+    let label = mirror::read_label(&mut devices, 0).filter(|label| label.pool == view.pool());
+    let own = label.as_ref().and_then(|label| label.ids.get(usize::from(label.member?)).copied());
+    let works = |member: &MemberStatus| Some(member.id) == own && member.state != MemberState::Out;
+    if view.status().members.iter().any(works) {
+        return Err("it is another name, or a copy, of a member that works".to_owned());
+    }
+    // It was a member before, and what it holds counts no more.
+    if own.is_none() && !contents.is_empty() {
         return Err(format!(
             "it holds {}; clear it first (`blkdiscard` or `wipefs -a`, and zeros over its first MiB)",
             contents.join(", ")
         ));
     }
+    mirror::clear_labels(&mut devices).map_err(|(_, error)| error.to_string())?;
     let mut id = Id::default();
     getrandom::fill(&mut id).map_err(|error| error.to_string())?;
     let device = devices.list.pop().ok_or_else(|| "it is gone".to_owned())?;
@@ -137,6 +147,7 @@ fn explain(config: &Config, error: JoinError) -> anyhow::Error {
             "attach the missing device or correct its target. Where it is lost for ever, `forebay serve --without-fast CONFIG` \
              reads what the capacity tier holds"
         }
+        JoinError::Newer { .. } => "attach the devices that were in use last; nothing was changed",
         JoinError::Unread { .. } => "repair the path to it; nothing was changed",
         JoinError::Counter { .. } => "the label is forged or damaged: detach the device",
         JoinError::Copy { .. } => "detach the copy; nothing was changed",

@@ -2,13 +2,14 @@
 
 use super::Budget;
 use crate::config::Config;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use forebay_block::Random;
 use forebay_prism::ClassTable;
 use forebay_volume::Devices;
 use forebay_volume::layout::Id;
 use forebay_volume::layout::plan::{PoolOptions, plan};
 use forebay_volume::layout::superblock::Superblock;
+use forebay_volume::mirror::clear_labels;
 use forebay_volume::recovery::{self, format::NewDisk};
 
 /// Where the ids of a new pool and its devices come from.
@@ -37,6 +38,8 @@ impl Ids<'_> {
 /// # Errors
 /// What does not fit, or which device failed.
 pub fn format(config: &Config, devices: &mut Devices, ids: &mut Ids<'_>) -> Result<Superblock> {
+    // Those of another pool would count more than ours.
+    clear_labels(devices).map_err(|(at, error)| anyhow!("{}: {error}", devices.list[at].name()))?;
     let (members, is_mirrored) = (config.fast.len(), config.fast.len() > 1);
     let pool_id = ids.next()?;
     let device_ids: Vec<Id> = devices.list.iter().map(|_| ids.next()).collect::<Result<_>>()?;

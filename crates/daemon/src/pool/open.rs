@@ -106,17 +106,20 @@ pub fn open_read_only(config: &Config) -> Result<Devices> {
 
 /// Opens all devices, but for members of a mirror that can be done without.
 fn open_whole(config: &Config, mode: OpenMode) -> Result<Devices> {
-    let explained = |error| if is_lost(&error) { explain_unopened(config, error) } else { error };
     refuse_one_file_twice(config)?;
-    let capacity = config.capacity.iter().map(|device| open_target(&device.target.0, mode).map_err(explained));
-    with_fast(config, capacity.collect::<Result<_>>()?, mode)
+    let capacity = config.capacity.iter().map(|device| open_target(&device.target.0, mode));
+    // Whoever explains what is missing looks at all devices, and each is for one to hold: none is open then.
+    let capacity: Result<Vec<_>> = capacity.collect();
+    capacity.and_then(|capacity| with_fast(config, capacity, mode)).map_err(|error| match is_lost(&error) {
+        true => explain_unopened(config, error),
+        false => error,
+    })
 }
 
 /// Puts the fast device, or the mirror that it is, in front of the capacity devices.
 fn with_fast(config: &Config, capacity: Vec<Box<dyn Device>>, mode: OpenMode) -> Result<Devices> {
     let [fast] = &config.fast[..] else { return fast::join(config, capacity, mode) };
-    let explained = |error| if is_lost(&error) { explain_unopened(config, error) } else { error };
-    let mut devices = Devices::new(vec![open_target(&fast.target.0, mode).map_err(explained)?]);
+    let mut devices = Devices::new(vec![open_target(&fast.target.0, mode)?]);
     // One member of a mirror, without the others.
     if fast::carries_label(&mut devices) {
         drop(devices);

@@ -84,7 +84,10 @@ fn a_class_of_one_export_says_nothing_of_another_disks_evidence() {
 #[test]
 fn what_cannot_work_is_refused_before_a_device_is_touched() {
     for (more, parts) in [
-        ("[[fast]]\ntarget = \"/x\"\n", &["mirrored fast devices are not supported yet"][..]),
+        (
+            "[[fast]]\ntarget = \"/x\"\n[[fast]]\ntarget = \"/y\"\n[[fast]]\ntarget = \"/z\"\n",
+            &["4 [[fast]] sections", "3 is the most"][..],
+        ),
         ("[[export]]\nnbd = \"tcp:0.0.0.0:10809\"\n", &["can be reached by others", "allow_remote", "[tls]"]),
         // What allow_remote alone meant before TLS leads to both ways on.
         (

@@ -50,6 +50,31 @@ fn power_that_fails_every_few_requests_meets_as_much_with_each_cut() {
     assert!(coverage.pairs().map(|(_, count)| count).sum::<u64>() > cuts * 3 / 2, "{coverage:?}");
 }
 
+/// One member of a mirror at a time does whatever devices can do wrong, and no request fails for it.
+#[test]
+fn a_mirror_loses_nothing_by_one_of_its_members() {
+    let mut coverage = Coverage::default();
+    for number in 0..150 {
+        let lived = live(&Scenario::random(Kind::Mirrored.seed(number)), false);
+        assert_eq!(lived.failure, None, "number {number}");
+        coverage.add(&lived.coverage);
+    }
+    for mark in [
+        "members that were left behind",
+        "members replaced by blank devices",
+        "members that others had been rebuilt from",
+        "members that were served alone",
+        "blocks of members that were mended",
+        "power cuts in a rebuild",
+    ] {
+        assert!(coverage.of(mark) > 2, "{mark}: {coverage:?}");
+    }
+    assert!(
+        coverage.of("members that were there alone") > coverage.of("members that were served alone"),
+        "some are refused: {coverage:?}"
+    );
+}
+
 #[test]
 fn a_failing_life_is_made_short() {
     let scenario = Scenario::random(3);

@@ -149,8 +149,8 @@ impl Mirror {
         }
         match self.members.remove(tag) {
             Some(Flight::Read(read)) => self.read_ended(read, result, bufs),
-            Some(Flight::Label { is_flush }) => {
-                self.roster.label_ended((number, is_flush), result, &mut self.members, &mut self.copying);
+            Some(Flight::Label { serial, is_flush }) => {
+                self.roster.label_ended(number, (serial, is_flush), result, &mut self.members, &mut self.copying);
             }
             Some(Flight::Copy) => {
                 let bytes = match bufs {

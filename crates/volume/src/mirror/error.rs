@@ -42,6 +42,19 @@ pub enum JoinError {
         /// Ids of members that are not there.
         missing: String,
     },
+    /// A device that is no source was used later than those that are.
+    #[error(
+        "{device} was last opened in epoch {epoch}, but the members that hold everything by their labels in {expected}: one of these, or a capacity \
+         device, is an old copy"
+    )]
+    Newer {
+        /// The device.
+        device: String,
+        /// Its epoch.
+        epoch: u64,
+        /// Theirs.
+        expected: u64,
+    },
     /// A capacity device may know more, and cannot be read.
     #[error("{device} cannot be read ({why}), and may say that {devices} were left behind")]
     Unread {

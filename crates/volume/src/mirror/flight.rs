@@ -9,7 +9,7 @@ pub(super) enum Flight {
     /// A read.
     Read(Read),
     /// A label, or the flush behind it.
-    Label { is_flush: bool },
+    Label { serial: u64, is_flush: bool },
     /// Part of what is copied from one member to another.
     Copy,
     /// The flush behind what was copied.

@@ -10,7 +10,7 @@ use crate::layout::member_label::{LABEL_BYTES, MEMBERS_MAX, MemberLabel, OFFSETS
 use crate::layout::superblock::{Role, Superblock};
 use crate::layout::{Id, format_id};
 use crate::recovery::read_superblock;
-use forebay_block::{Device, IoError};
+use forebay_block::{Buf, Device, IoError};
 
 /// A device that is configured as a member.
 pub struct Candidate {
@@ -22,37 +22,64 @@ pub struct Candidate {
     pub contents: Vec<String>,
 }
 
-/// The newest label on a device; none where there is none.
-///
-/// # Errors
-/// Where it cannot be read, and there may be one.
-fn look(device: &mut Devices, number: usize) -> Result<Option<MemberLabel>, IoError> {
-    let mut newest: Option<MemberLabel> = None;
-    let mut failure = None;
+/// What lies on a device where labels do.
+struct Look {
+    /// The newest label.
+    label: Option<MemberLabel>,
+    /// A copy cannot be read, or is neither a label nor blank: it may have been a newer one.
+    doubt: Option<String>,
+}
+
+fn look(device: &mut Devices, number: usize) -> Look {
+    let mut look = Look { label: None, doubt: None };
     for offset_bytes in OFFSETS_BYTES {
         // Once more: one transfer may go wrong.
-        for _ in 0..2 {
-            match device.read(number, offset_bytes, LABEL_BYTES) {
-                Ok(bytes) => {
-                    let label = MemberLabel::decode(&bytes);
-                    let is_newer =
-                        |label: &MemberLabel| newest.as_ref().is_none_or(|newest| label.serial > newest.serial);
-                    newest = label.filter(is_newer).or(newest.take());
-                }
-                Err(error) => failure = Some(error),
+        let mut read = || device.read(number, offset_bytes, LABEL_BYTES);
+        let decode = |bytes: &Result<Buf, IoError>| MemberLabel::decode(bytes.as_ref().ok()?);
+        let first = read();
+        let (bytes, label) = match decode(&first) {
+            Some(label) => (first, Some(label)),
+            None => {
+                let again = read();
+                let label = decode(&again);
+                (again, label)
             }
+        };
+        match (bytes, label) {
+            (_, Some(label)) => {
+                if look.label.as_ref().is_none_or(|newest| label.serial > newest.serial) {
+                    look.label = Some(label);
+                }
+            }
+            (Err(error), None) => look.doubt = Some(error.to_string()),
+            (Ok(bytes), None) if bytes.iter().any(|&byte| byte != 0) => {
+                look.doubt = Some(format!("its label at {offset_bytes} is damaged"));
+            }
+            (Ok(_), None) => {}
         }
     }
-    match (newest, failure) {
-        (None, Some(error)) => Err(error),
-        (newest, _) => Ok(newest),
-    }
+    look
 }
 
 /// The newest label on a device, where one can be read.
 #[must_use]
 pub fn read_label(device: &mut Devices, number: usize) -> Option<MemberLabel> {
-    look(device, number).ok().flatten()
+    look(device, number).label
+}
+
+/// Clears what labels there are on devices that are to become a pool's.
+///
+/// # Errors
+/// Which device failed.
+pub fn clear_labels(devices: &mut Devices) -> Result<(), (usize, IoError)> {
+    for number in 0..devices.list.len() {
+        let clear = |devices: &mut Devices| {
+            OFFSETS_BYTES.iter().try_for_each(|&at| devices.write(number, at, &[0; LABEL_BYTES]))?;
+            devices.flush(number)
+        };
+        clear(devices).map_err(|error| (number, error))?;
+    }
+    Ok(())
 }
 
 /// What the configured devices are.
@@ -114,9 +141,9 @@ struct Capacity {
     /// The newest label there. Nothing that came after its change was answered without it: the members that it names as such hold everything,
     /// whatever their own labels say.
     confirmed: Option<MemberLabel>,
-    /// All of them have it.
+    /// All of them have it, and durably.
     is_on_all: bool,
-    /// One that cannot be read, and why.
+    /// One that may say more, and why that is not known.
     unread: Option<(String, String)>,
 }
 
@@ -124,16 +151,17 @@ fn look_at_capacity(capacity: &mut Devices, pool: Id) -> Capacity {
     let mut labels = Vec::new();
     let mut unread = None;
     for number in 0..capacity.list.len() {
-        match look(capacity, number) {
-            Ok(label) => labels.push(label.filter(|label| label.pool == pool)),
-            Err(error) => unread = Some((capacity.list[number].name().to_owned(), error.to_string())),
-        }
+        let Look { label, doubt } = look(capacity, number);
+        labels.push(label.filter(|label| label.pool == pool));
+        unread = doubt.map(|why| (capacity.list[number].name().to_owned(), why)).or(unread);
     }
     let newest = labels.iter().flatten().max_by_key(|label| (label.generation, label.serial));
     let confirmed = newest.cloned();
     let has_it =
         |label: &Option<MemberLabel>| label.as_ref().zip(confirmed.as_ref()).is_some_and(|(a, b)| is_same(a, b));
-    let is_on_all = unread.is_none() && labels.iter().all(has_it);
+    // That it can be read does not make it durable.
+    let is_cached = capacity.list.iter().any(|device| device.geometry().volatile_cache);
+    let is_on_all = !is_cached && unread.is_none() && labels.iter().all(has_it);
     Capacity { confirmed, is_on_all, unread }
 }
 
@@ -149,32 +177,36 @@ pub fn join(
     new_id: Option<&mut dyn FnMut() -> Id>,
 ) -> Result<Joined, JoinError> {
     let configured = candidates.len().min(MEMBERS_MAX);
-    let Sorted { mut found, alone, blank, mut left_out } = sort(candidates);
+    let Sorted { mut found, mut alone, blank, mut left_out } = sort(candidates);
     // A pool that is to have a mirror from now on; who only reads it need not wait for that.
-    let is_made_one = found.is_empty() && alone.len() == 1 && (!blank.is_empty() || new_id.is_none());
-    if is_made_one {
-        found = alone;
-    } else {
-        let why = "it is the fast device of a pool without a mirror";
-        left_out.extend(alone.into_iter().map(|found| (found.name, why.to_owned())));
+    if found.is_empty() && alone.len() == 1 && (!blank.is_empty() || new_id.is_none()) {
+        (found, alone) = (alone, Vec::new());
+        if let Some(confirmed) = look_at_capacity(capacity, found[0].label.pool).confirmed {
+            let why = format!("; {} has lost its label, of generation {}", found[0].name, confirmed.generation);
+            return Err(JoinError::NoLabel { why });
+        }
     }
     let newest = newest(&found, (&blank, &left_out))?.clone();
-    check_copies(&found)?;
     let Capacity { confirmed, is_on_all, unread } = look_at_capacity(capacity, newest.pool);
-    if is_made_one && confirmed.is_some() {
-        return Err(JoinError::NoLabel { why: format!("; {} has lost its label", found[0].name) });
-    }
-    let basis = confirmed.clone().unwrap_or_else(|| newest.clone());
+    // Where no label is confirmed the first that was written may be on another device than this.
+    let (first, others): (Vec<_>, Vec<_>) =
+        alone.into_iter().partition(|found| confirmed.is_none() && found.label.pool == newest.pool);
+    found.extend(first);
+    let why = "it is the fast device of a pool without a mirror, or has lost its label";
+    left_out.extend(others.into_iter().map(|found| (found.name, why.to_owned())));
+    check_copies(&found)?;
+    let basis = basis(confirmed.as_ref(), &newest);
     let mut assembly = Assembly::new(&basis, left_out);
     assembly.count_from(found.iter().map(|found| &found.label).chain(&confirmed));
     assembly.differs = !is_on_all;
-    let sources = found.iter().filter(|found| found.number_in(&basis).is_some_and(|number| basis.is_in_sync(number)));
-    let epoch = sources.map(|found| found.epoch).max().unwrap_or_default();
+    let epoch = check_epochs(&found, &basis)?;
+    let is_newer = confirmed.as_ref().is_some_and(|confirmed| newest.generation > confirmed.generation);
     let mut former = Vec::new();
     found.into_iter().for_each(|found| former.extend(assembly.take(found, &basis, epoch)));
     let in_sync = assembly.members.iter().filter(|member| member.state == MemberState::InSync).count();
     let devices = assembly.members_named();
-    if let Some((device, why)) = unread.filter(|_| new_id.is_some() && in_sync < basis.in_sync.count_ones() as usize) {
+    let are_all_there = assembly.members.iter().all(|member| member.device.is_some());
+    if let Some((device, why)) = unread.filter(|_| !are_all_there && !is_newer && basis.ids.len() > 1) {
         return Err(JoinError::Unread { device, why, devices });
     }
     if in_sync == 0 {
@@ -197,6 +229,36 @@ pub fn join(
         None => assembly.change_nothing(former.into_iter().chain(blank)),
     }
     assembly.finish(&basis)
+}
+
+/// The label that counts: what the capacity devices say. Of a change that came after it, and may have been confirmed where that cannot be read,
+/// only members count that both name: they hold everything either way.
+fn basis(confirmed: Option<&MemberLabel>, newest: &MemberLabel) -> MemberLabel {
+    let Some(confirmed) = confirmed else { return newest.clone() };
+    let mut basis = confirmed.clone();
+    if newest.generation > confirmed.generation {
+        let by_both = (0..confirmed.ids.len()).filter(|&number| {
+            let id = &confirmed.ids[number];
+            let there = newest.ids.iter().position(|other| other == id);
+            confirmed.is_in_sync(number) && there.is_some_and(|number| newest.is_in_sync(number))
+        });
+        let in_sync = by_both.fold(0, |bits, number| bits | 1 << number);
+        basis.in_sync = if in_sync == 0 { basis.in_sync } else { in_sync };
+    }
+    basis
+}
+
+/// The newest epoch of the members that hold everything.
+fn check_epochs(found: &[Found], basis: &MemberLabel) -> Result<u64, JoinError> {
+    let is_source = |found: &&Found| found.number_in(basis).is_some_and(|number| basis.is_in_sync(number));
+    let epoch = found.iter().filter(is_source).map(|found| found.epoch).max();
+    // A change that nobody confirmed never led to an epoch.
+    match epoch.zip(found.iter().max_by_key(|found| found.epoch)) {
+        Some((epoch, newest)) if newest.epoch > epoch.saturating_add(1) => {
+            Err(JoinError::Newer { device: newest.name.clone(), epoch: newest.epoch, expected: epoch })
+        }
+        _ => Ok(epoch.unwrap_or_default()),
+    }
 }
 
 /// The newest label of the members.

@@ -64,7 +64,8 @@ impl Labelling {
 
     /// Whether answers to hosts wait for one.
     pub fn holds_answers(&self) -> bool {
-        self.phase != Phase::Idle && self.is_change || self.wants_change
+        // Also where it is progress alone: its flush may be the one that hears of what a host's flush covered.
+        self.phase != Phase::Idle || self.wants_change
     }
 
     /// Asks for a label. `is_change`: who holds everything is not what it was.
@@ -88,16 +89,13 @@ impl Labelling {
         Next::Write(members)
     }
 
-    /// Whether a member is still to answer.
-    pub fn awaits(&self, member: usize) -> bool {
-        self.left & 1 << member != 0
+    /// Whether a member is still to answer for the label with this serial.
+    pub fn awaits(&self, member: usize, serial: u64) -> bool {
+        serial == self.label.serial && self.left & 1 << member != 0
     }
 
     /// A request of the label ended well, or its member was left behind.
     pub fn ended(&mut self, member: usize) -> Option<Next> {
-        if !self.awaits(member) {
-            return None;
-        }
         self.left &= !(1 << member);
         self.next()
     }
@@ -136,6 +134,8 @@ impl Labelling {
     pub fn failed_last(&mut self, member: usize) -> Option<Next> {
         if !self.is_change {
             (self.phase, self.left) = (Phase::Idle, 0);
+            // The next goes to the same place: the other one has the last that is whole.
+            self.label.serial += 1;
             return Some(Next::Done);
         }
         self.attempts += 1;

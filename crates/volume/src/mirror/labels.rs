@@ -1,6 +1,7 @@
 //! The labels on the capacity devices: written when the mirror asks for it, beside the engine's requests.
 
 use super::view::MirrorView;
+use crate::layout::codec::COUNTER_LIMIT;
 use crate::layout::member_label::{MemberLabel, OFFSETS_BYTES};
 use forebay_block::{Buf, Completion, Device, IoError, Op, Request, Vectored};
 
@@ -54,7 +55,9 @@ impl CapacityLabels {
 
     /// What lies on a device when the pool is opened, of each copy.
     pub fn found(&mut self, number: usize, copies: [Option<MemberLabel>; 2]) {
-        let [first, second] = copies.map(|label| label.map_or(0, |label| label.serial));
+        let is_ours = |label: &MemberLabel| label.pool == self.view.pool() && label.serial < COUNTER_LIMIT / 2;
+        let serial = |label: Option<MemberLabel>| label.filter(is_ours).map_or(0, |label| label.serial);
+        let [first, second] = copies.map(serial);
         self.newest_is_second |= u32::from(second > first) << number;
         self.serial = self.serial.max(first).max(second);
     }
@@ -109,6 +112,11 @@ impl CapacityLabels {
     /// Whether a flush of ours is in flight on a device: others of it wait.
     pub fn is_flushing(&self, number: usize) -> bool {
         self.phase == Phase::Flushing && self.in_flight & 1 << number != 0
+    }
+
+    /// A flush of others has failed on a device: it may have been the one report of what became of the label there.
+    pub fn flush_of_others_failed(&mut self, number: usize) {
+        self.taken &= !(1 << number);
     }
 
     /// Flushes that have failed since they were asked for last.

@@ -101,6 +101,10 @@ impl Members {
         self.flights.get(key).filter(|(nonce, _)| u64::from(*nonce) == tag >> 32).map(|_| key)
     }
 
+    fn flight(&self, tag: u64) -> Option<&Flight> {
+        self.flights.get(self.key(tag)?).map(|(_, flight)| flight)
+    }
+
     /// What is in flight with this tag.
     pub fn flight_mut(&mut self, tag: u64) -> Option<&mut Flight> {
         let key = self.key(tag)?;
@@ -116,8 +120,11 @@ impl Members {
     /// A member is left behind: nobody waits for its answers to changes, and what it was not sent yet it is not sent.
     pub fn leave(&mut self, number: usize, error: &IoError) {
         self.list[number].state = MemberState::Out;
-        // Reads wait for theirs, and are answered by others then.
-        self.list[number].waiting.retain(|request| matches!(request.op, Op::Read { .. }));
+        // What else waits is for reads, labels and copies, which hear of their ends.
+        let waiting = std::mem::take(&mut self.list[number].waiting);
+        let is_change = |request: &Request| matches!(self.flight(request.tag), Some(Flight::Change(_)));
+        let others: VecDeque<Request> = waiting.into_iter().filter(|request| !is_change(request)).collect();
+        self.list[number].waiting = others;
         for (key, (nonce, flight)) in &mut self.flights {
             if let Flight::Change(change) = flight
                 && change.left & 1 << number != 0

@@ -21,6 +21,6 @@ mod view;
 pub use assembly::{Joined, new_mirror};
 pub use device::Mirror;
 pub use error::JoinError;
-pub use join::{Candidate, join, read_label};
+pub use join::{Candidate, clear_labels, join, read_label};
 pub(crate) use labels::CapacityLabels;
 pub use view::{MemberState, MemberStatus, MirrorStatus, MirrorView};

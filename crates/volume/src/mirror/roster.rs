@@ -51,6 +51,7 @@ impl Roster {
             return;
         }
         self.hear_of_capacity(members);
+        self.close_left(members);
         if !self.labelling.is_due() {
             return;
         }
@@ -87,6 +88,16 @@ impl Roster {
         self.go_on(next, members);
     }
 
+    /// Closes the devices of members that were left behind, so that others may open them, or they be given back.
+    fn close_left(&self, members: &mut Members) {
+        for (number, member) in members.list.iter_mut().enumerate() {
+            let is_left = member.state == MemberState::Out && !self.to_rebuild.contains(&number);
+            if is_left && member.device.is_some() && !member.is_busy() {
+                member.device = None;
+            }
+        }
+    }
+
     /// Begins to rebuild the next member that waits for it, where none is being rebuilt.
     fn rebuild_next(&mut self, members: &mut Members, copying: &mut Copying) {
         let is_idle = members.numbers(MemberState::Rebuilding).next().is_none();
@@ -113,12 +124,17 @@ impl Roster {
                     let label = MemberLabel { member: Some(number as u8), ..self.labelling.label.clone() };
                     let bufs = Vectored::One(Buf::copy_of(&label.encode()).freeze());
                     let op = Op::Write { bufs, fua: false };
-                    members.send(number, Flight::Label { is_flush: false }, OFFSETS_BYTES[(serial % 2) as usize], op);
+                    members.send(
+                        number,
+                        Flight::Label { serial, is_flush: false },
+                        OFFSETS_BYTES[(serial % 2) as usize],
+                        op,
+                    );
                 }
             }
             Some(Next::Flush(to)) => {
                 for number in numbers_in(to) {
-                    members.send(number, Flight::Label { is_flush: true }, 0, Op::Flush);
+                    members.send(number, Flight::Label { serial, is_flush: true }, 0, Op::Flush);
                 }
             }
             Some(Next::Capacity) => self.view.want(self.labelling.label.clone()),
@@ -164,12 +180,13 @@ impl Roster {
     /// A request of a label was answered.
     pub fn label_ended(
         &mut self,
-        (number, is_flush): (usize, bool),
+        number: usize,
+        (serial, is_flush): (u64, bool),
         result: Result<(), IoError>,
         members: &mut Members,
         copying: &mut Copying,
     ) {
-        if !self.labelling.awaits(number) {
+        if !self.labelling.awaits(number, serial) {
             return;
         }
         let Err(error) = result else {

@@ -151,6 +151,9 @@ impl MirrorView {
     /// # Errors
     /// Why it cannot be a member.
     pub fn offer(&self, name: String, id: Id, device: Box<dyn Device>) -> Result<(), String> {
+        if !self.is_begun() {
+            return Err("the pool is only read".to_owned());
+        }
         let (geometry, mirror) = (device.geometry(), &self.0.geometry);
         fits(geometry, mirror.size_bytes, mirror.logical_block_bytes)?;
         if geometry.volatile_cache && (!mirror.volatile_cache || mirror.durable_writes && !geometry.durable_writes) {

@@ -174,8 +174,11 @@ pub(super) fn open_members(
         // A newer program keeps something on these devices that a write of this one would make wrong.
         Overlay::over_all(devices);
     }
-    check_mirror(devices, &superblocks[0])?;
-    devices.begin_mirror();
+    if devices.mirror().is_some() {
+        check_mirror(devices, &superblocks[0])?;
+        look_first(devices, superblocks, classes, &options, missing_batches)?;
+        devices.begin_mirror();
+    }
     let read_before = devices.read_bytes;
     flush_all(devices)?;
     let (header, root) = load_root(devices, &superblocks[0])?;
@@ -192,11 +195,7 @@ pub(super) fn open_members(
     prism.restore(&root.evidence);
 
     let superblock = superblocks[0].clone();
-    let geometry = JournalGeometry {
-        offset_bytes: superblock.journal_offset_bytes,
-        len_bytes: superblock.journal_len_bytes,
-        sector_bytes: u64::from(superblock.journal_sector_bytes),
-    };
+    let geometry = journal_of(&superblock);
     if devices.copies() > 1 {
         write_to_all(devices, geometry, &superblock, &header, &root)?;
     }
@@ -268,12 +267,42 @@ pub(super) fn open_members(
         let serving = Superblock { epoch, serving: true, is_mirrored, ..superblocks[device].clone() };
         write_superblock(devices, device, &serving).map_err(OpenError::of_device(devices, device))?;
     }
+    for (device, error) in devices.take_lost_flushes() {
+        engine.flush_beside_failed(device, &error);
+    }
     devices.settle();
     engine.migrate.pause_all(unknown != 0);
     if unknown != 0 {
         engine.set_read_only(&format!("feature bits {unknown:#x} need a newer program"));
     }
     Ok((engine, report))
+}
+
+/// Whether the pool can be opened with the members that are there, as far as reading says. Only then do labels say that it went on without
+/// the others: where it cannot, one of them may be what is left of it.
+fn look_first(
+    devices: &mut Devices,
+    superblocks: &[Superblock],
+    classes: &[ClassSpec],
+    options: &EngineOptions,
+    missing_batches: MissingBatches,
+) -> Result<(), OpenError> {
+    let superblock = &superblocks[0];
+    let (header, root) = load_root(devices, superblock)?;
+    check_epochs(devices, superblocks, header.epoch)?;
+    check_memory(superblock, &root, options)?;
+    load_disks(devices, superblock, &root)?;
+    ClassTable::decode(&root.classes)?.merge(classes)?;
+    survey(devices, journal_of(superblock), superblock, &header, &root, missing_batches)?;
+    Ok(())
+}
+
+fn journal_of(superblock: &Superblock) -> JournalGeometry {
+    JournalGeometry {
+        offset_bytes: superblock.journal_offset_bytes,
+        len_bytes: superblock.journal_len_bytes,
+        sector_bytes: u64::from(superblock.journal_sector_bytes),
+    }
 }
 
 /// The mirror that was put together is this pool's.
