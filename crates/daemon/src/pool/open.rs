@@ -87,7 +87,14 @@ pub fn open_all(config: &Config, opening: Opening) -> Result<Devices> {
         Opening::WithoutFast => config.capacity.iter().filter_map(|device| open_or_warn(&device.target.0)).collect(),
         Opening::Degraded => {
             let capacity = config.capacity.iter().filter_map(|device| open_or_warn(&device.target.0)).collect();
-            return with_fast(config, capacity, OpenMode::ReadOnly);
+            let mode = OpenMode::ReadOnly;
+            return match &config.fast[..] {
+                [fast] => match open_or_warn(&fast.target.0) {
+                    Some(fast) => with_fast(config, fast, capacity, mode),
+                    None => Ok(Devices::new(capacity)),
+                },
+                _ => fast::join(config, capacity, mode),
+            };
         }
     };
     if list.is_empty() {
@@ -107,21 +114,30 @@ pub fn open_read_only(config: &Config) -> Result<Devices> {
 /// Opens all devices, but for members of a mirror that can be done without.
 fn open_whole(config: &Config, mode: OpenMode) -> Result<Devices> {
     refuse_one_file_twice(config)?;
-    let capacity = config.capacity.iter().map(|device| open_target(&device.target.0, mode));
     // Whoever explains what is missing looks at all devices, and each is for one to hold: none is open then.
-    let capacity: Result<Vec<_>> = capacity.collect();
-    capacity.and_then(|capacity| with_fast(config, capacity, mode)).map_err(|error| match is_lost(&error) {
-        true => explain_unopened(config, error),
-        false => error,
-    })
+    let opened = match &config.fast[..] {
+        [fast] => {
+            open_target(&fast.target.0, mode).and_then(|fast| with_fast(config, fast, capacity(config, mode)?, mode))
+        }
+        _ => capacity(config, mode).and_then(|capacity| fast::join(config, capacity, mode)),
+    };
+    opened.map_err(|error| if is_lost(&error) { explain_unopened(config, error) } else { error })
 }
 
-/// Puts the fast device, or the mirror that it is, in front of the capacity devices.
-fn with_fast(config: &Config, capacity: Vec<Box<dyn Device>>, mode: OpenMode) -> Result<Devices> {
-    let [fast] = &config.fast[..] else { return fast::join(config, capacity, mode) };
-    let mut devices = Devices::new(vec![open_target(&fast.target.0, mode)?]);
-    // One member of a mirror, without the others.
+fn capacity(config: &Config, mode: OpenMode) -> Result<Vec<Box<dyn Device>>> {
+    config.capacity.iter().map(|device| open_target(&device.target.0, mode)).collect()
+}
+
+/// Puts the only fast device in front of the capacity devices, or the mirror that it is a member of.
+fn with_fast(
+    config: &Config,
+    fast: Box<dyn Device>,
+    capacity: Vec<Box<dyn Device>>,
+    mode: OpenMode,
+) -> Result<Devices> {
+    let mut devices = Devices::new(vec![fast]);
     if fast::carries_label(&mut devices) {
+        // It is opened again.
         drop(devices);
         return fast::join(config, capacity, mode);
     }
