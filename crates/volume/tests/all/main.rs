@@ -13,6 +13,7 @@ mod device_faults;
 mod disks;
 mod holes;
 mod hostile;
+mod mirror;
 mod moved;
 mod packed;
 mod reclass;

@@ -1,0 +1,294 @@
+//! A mirrored fast tier: which members may be believed, whatever labels were left where, and members that fail in the middle of
+//! something.
+
+mod disk;
+
+use disk::{Disk, Mood, QUEUE};
+use forebay_block::{Buf, Device};
+use forebay_prism::{ClassSpec, ClassTable, Place};
+use forebay_volume::layout::member_label::MemberLabel;
+use forebay_volume::layout::plan::{PoolOptions, plan};
+use forebay_volume::layout::superblock::Superblock;
+use forebay_volume::mirror::{Candidate, JoinError, MemberState, MirrorView, clear_labels, join, new_mirror};
+use forebay_volume::recovery::{format, format::NewDisk, open};
+use forebay_volume::{Devices, EngineOptions, Op, Pool, Request};
+
+const FAST_BYTES: usize = 4 << 20;
+const CAPACITY_BYTES: usize = 16 << 20;
+
+fn classes() -> Vec<ClassSpec> {
+    vec![ClassSpec::new("bulk", Place::Capacity)]
+}
+
+fn options() -> EngineOptions {
+    EngineOptions { memory_limit_bytes: 64 << 20, frames: Some(64), ..EngineOptions::default() }
+}
+
+/// Two members and a capacity device, formatted.
+fn three(pool: u8) -> [Disk; 3] {
+    let disks = [Disk::new("a", FAST_BYTES), Disk::new("b", FAST_BYTES), Disk::new("c", CAPACITY_BYTES)];
+    create(&disks, pool);
+    disks
+}
+
+fn create(disks: &[Disk; 3], pool: u8) {
+    let [a, b, c] = disks;
+    let mut all = Devices::new(vec![a.boxed(), b.boxed(), c.boxed()]);
+    clear_labels(&mut all).unwrap();
+    let (mirror, view) = new_mirror(vec![a.boxed(), b.boxed()], [pool; 16], &[[pool + 1; 16], [pool + 2; 16]]);
+    lay_out(&mut Devices::mirrored(vec![Box::new(mirror), c.boxed()], view), pool, true);
+}
+
+fn lay_out(devices: &mut Devices, pool: u8, is_mirrored: bool) {
+    let (band_bytes, journal_bytes) = (Some(64 << 10), Some(256 << 10));
+    let options_of = PoolOptions { name: "mirror".into(), band_bytes, journal_bytes, is_mirrored };
+    let geometry = |at: usize| devices.list[at].geometry().clone();
+    let ids = [[pool + 1; 16], [pool + 3; 16]];
+    let superblock: Superblock = plan(&options_of, &geometry(0), &[geometry(1)], [pool; 16], &ids).unwrap();
+    let disks = [NewDisk { name: "disk".into(), size_bytes: 4 << 20 }];
+    format(devices, &superblock, ClassTable::from_configured(&classes()).unwrap(), &disks, true, options()).unwrap();
+}
+
+fn joined(members: &[&Disk], capacity: &Disk) -> Result<(Devices, MirrorView), JoinError> {
+    let candidate = |disk: &&Disk| Candidate {
+        name: disk.name.clone(),
+        device: Ok(disk.boxed()),
+        contents: if disk.bytes().bytes.iter().all(|&byte| byte == 0) {
+            Vec::new()
+        } else {
+            vec!["something".to_owned()]
+        },
+    };
+    let mut devices = Devices::new(vec![capacity.boxed()]);
+    let mut next = 100;
+    let mut new_id = || {
+        next += 1;
+        [next; 16]
+    };
+    let joined = join(members.iter().map(candidate).collect(), &mut devices, Some(&mut new_id))?;
+    let view = joined.view.clone();
+    let list = std::iter::once(Box::new(joined.mirror) as Box<dyn Device>).chain(devices.list);
+    Ok((Devices::mirrored(list.collect(), joined.view), view))
+}
+
+struct Served {
+    pool: Pool,
+    view: MirrorView,
+    now_ns: u64,
+}
+
+impl Served {
+    fn open(members: &[&Disk], capacity: &Disk) -> Self {
+        let (mut devices, view) = joined(members, capacity).unwrap();
+        let (engine, _) = open(&mut devices, 1, &classes(), options()).unwrap();
+        Self { pool: Pool::new(engine, devices), view, now_ns: 0 }
+    }
+
+    fn submit(&mut self, block: u64, blocks: u64, op: Op) {
+        let disk = self.pool.engine.disk_named("disk").unwrap().id;
+        let (offset_bytes, len_bytes) = (block * 4096, blocks * 4096);
+        let fua = false;
+        self.pool.submit(Request {
+            token: 0,
+            disk,
+            offset_bytes,
+            len_bytes,
+            op,
+            fua,
+            export: 0,
+            tag: None,
+            hints: None,
+        });
+    }
+
+    /// Requests that end within so many ticks, and whether all of them ended well.
+    fn turn(&mut self, ticks: u32) -> (usize, bool) {
+        let mut done = Vec::new();
+        for _ in 0..ticks {
+            self.now_ns += 10_000_000;
+            self.pool.tick(self.now_ns);
+            self.pool.poll(&mut done);
+        }
+        (done.len(), done.iter().all(|completion| completion.result.is_ok()))
+    }
+
+    #[track_caller]
+    fn write(&mut self, block: u64, byte: u8) {
+        let mut buf = Buf::zeroed(4096);
+        buf.fill(byte);
+        self.submit(block, 1, Op::Write(buf));
+        self.submit(0, 0, Op::Flush);
+        assert_eq!(self.turn(20), (2, true));
+    }
+
+    fn states(&self) -> Vec<MemberState> {
+        self.view.status().members.iter().map(|member| member.state).collect()
+    }
+
+    #[track_caller]
+    fn until_rebuilt(&mut self) {
+        for _ in 0..200 {
+            self.turn(10);
+            if self.states().iter().all(|&state| state == MemberState::InSync) {
+                return;
+            }
+        }
+        panic!("no end of the rebuild: {:?}", self.view.status());
+    }
+
+    #[track_caller]
+    fn close(mut self) {
+        self.turn(10);
+        assert!(self.pool.close());
+    }
+}
+
+/// What a power cut leaves of a change that only one member has: its label says that the other was left behind.
+fn left_alone(disk: &Disk, member: u8) {
+    let label = disk.label();
+    let (generation, serial) = (label.generation + 1, label.serial + 1);
+    disk.put(&MemberLabel { generation, serial, in_sync: 1 << member, member: Some(member), ..label });
+}
+
+/// A change that no capacity device had when the power failed was never confirmed: the other member could be opened alone afterwards, with
+/// what it held before.
+#[test]
+fn regression_a_change_that_was_not_confirmed_is_confirmed_by_the_next_opening() {
+    let [a, b, c] = three(10);
+    Served::open(&[&a, &b], &c).close();
+    left_alone(&a, 0);
+    let mut served = Served::open(&[&a], &c);
+    served.write(1, 7);
+    served.close();
+    assert_eq!((c.label().in_sync, c.label().member), (1, None));
+    assert!(matches!(joined(&[&b], &c), Err(JoinError::Stale { .. })));
+}
+
+/// Labels of a member that was never confirmed won over what the capacity devices say, and those that had gone on were rebuilt from it.
+#[test]
+fn regression_what_was_never_confirmed_does_not_win_over_what_was() {
+    let [a, b, c] = three(10);
+    Served::open(&[&a, &b], &c).close();
+    left_alone(&a, 0);
+    left_alone(&a, 0);
+    let mut served = Served::open(&[&b], &c);
+    served.write(1, 7);
+    served.close();
+    let served = Served::open(&[&a, &b], &c);
+    assert_eq!(served.states(), [MemberState::Rebuilding, MemberState::InSync]);
+}
+
+/// A damaged copy of a label may have been the newest: the member that it left behind was opened with what it held before.
+#[test]
+fn regression_a_damaged_label_does_not_let_a_stale_member_in() {
+    let [a, b, c] = three(10);
+    let mut served = Served::open(&[&a, &b], &c);
+    b.set(Mood::Fails);
+    served.write(1, 7);
+    assert_eq!(served.states(), [MemberState::InSync, MemberState::Out]);
+    served.close();
+    b.set(Mood::Good);
+    c.damage_newest_label();
+    assert!(matches!(joined(&[&b], &c), Err(JoinError::Unread { .. })));
+    // By its own label the other one knows better.
+    let served = Served::open(&[&a, &b], &c);
+    assert_eq!(served.states(), [MemberState::InSync, MemberState::Rebuilding]);
+}
+
+/// The power failed when the first label of a new mirror was on the blank device alone: it was refused at every start.
+#[test]
+fn regression_a_pool_becomes_a_mirror_although_the_power_failed_at_its_first_label() {
+    let (a, b, c) = (Disk::new("a", FAST_BYTES), Disk::new("b", FAST_BYTES), Disk::new("c", CAPACITY_BYTES));
+    lay_out(&mut Devices::new(vec![a.boxed(), c.boxed()]), 10, false);
+    let before = [a.copy(), c.copy()];
+    let mut served = Served::open(&[&a, &b], &c);
+    served.write(1, 7);
+    let label = b.label();
+    drop(served);
+    let [a, c] = before;
+    let torn = Disk::new("b", FAST_BYTES);
+    torn.put(&label);
+    let mut served = Served::open(&[&a, &torn], &c);
+    served.write(1, 8);
+    served.until_rebuilt();
+    served.close();
+}
+
+/// Labels of an older pool on the same devices counted more than those of the new one, which could not be opened.
+#[test]
+fn regression_labels_of_an_older_pool_do_not_outlive_formatting() {
+    let disks = three(10);
+    let [a, b, c] = &disks;
+    for _ in 0..3 {
+        Served::open(&[a, b], c).close();
+        Served::open(&[a], c).close();
+        Served::open(&[a, b], c).until_rebuilt();
+    }
+    create(&disks, 50);
+    let served = Served::open(&[a, b], c);
+    assert_eq!(served.states(), [MemberState::InSync; 2]);
+    served.close();
+}
+
+/// A copy that waited for room in the queue of a member was forgotten when that failed, and waited for ever: nothing was rebuilt any
+/// more, and writes to what was being copied never ended.
+#[test]
+fn regression_a_copy_in_the_queue_of_a_member_that_fails_is_not_waited_for() {
+    let [a, b, c] = three(10);
+    let mut served = Served::open(&[&a], &c);
+    served.write(1, 7);
+    served.close();
+    let mut served = Served::open(&[&a, &b], &c);
+    assert_eq!(served.states(), [MemberState::InSync, MemberState::Rebuilding]);
+    // Its queue fills up with writes of hosts, and what is copied comes behind them.
+    b.set(Mood::Hangs);
+    for block in 0..2 * QUEUE as u64 {
+        let mut buf = Buf::zeroed(4096);
+        buf.fill(9);
+        served.submit(block * 40, 1, Op::Write(buf));
+    }
+    served.turn(50);
+    b.set(Mood::Fails);
+    served.turn(50);
+    assert_eq!(served.states(), [MemberState::InSync, MemberState::Out]);
+    served.write(900, 3);
+    let other = Disk::new("d", FAST_BYTES);
+    served.view.offer("d".into(), [99; 16], other.boxed()).unwrap();
+    served.until_rebuilt();
+    served.close();
+    let mut served = Served::open(&[&other], &c);
+    served.write(901, 4);
+    served.close();
+}
+
+/// An opening that failed had said by then that the member which was missing was left behind, and that may have been the only good one.
+#[test]
+fn regression_an_opening_that_fails_leaves_no_member_behind() {
+    let [a, b, c] = three(10);
+    let mut served = Served::open(&[&a, &b], &c);
+    served.write(1, 7);
+    served.close();
+    // All roots and the journal of the member that is there are gone.
+    b.bytes().bytes[128 << 10..2 << 20].fill(0xa5);
+    let before = [b.label(), c.label()];
+    let (mut devices, _) = joined(&[&b], &c).unwrap();
+    assert!(open(&mut devices, 1, &classes(), options()).is_err());
+    assert_eq!([b.label(), c.label()], before);
+    let mut served = Served::open(&[&a, &b], &c);
+    served.write(2, 8);
+    served.close();
+}
+
+/// An old copy of a capacity device says that an old copy of a member holds everything: the member that was used since is not rebuilt from it.
+#[test]
+fn regression_a_member_is_not_rebuilt_from_one_that_was_used_before_it() {
+    let [a, b, c] = three(10);
+    Served::open(&[&a, &b], &c).close();
+    let old_b = b.copy();
+    for _ in 0..3 {
+        Served::open(&[&a], &c).close();
+    }
+    let label = c.label();
+    c.put(&MemberLabel { generation: label.generation + 1, serial: label.serial + 1, in_sync: 2, ..label });
+    assert!(matches!(joined(&[&a, &old_b], &c), Err(JoinError::Newer { .. })));
+}

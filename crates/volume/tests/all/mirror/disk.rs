@@ -1,0 +1,162 @@
+//! A device in memory that can be made to fail, and to hang.
+
+use forebay_block::{Completion, Device, Geometry, IoError, IoErrorKind, Op as DeviceOp, Request as DeviceRequest};
+use forebay_volume::Devices;
+use forebay_volume::layout::member_label::{MemberLabel, OFFSETS_BYTES};
+use forebay_volume::mirror::read_label;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Requests that may be in flight.
+pub const QUEUE: usize = 8;
+
+/// What a device does with what it is asked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Mood {
+    Good,
+    /// Writes and flushes fail.
+    Fails,
+    /// Writes and flushes do not end.
+    Hangs,
+}
+
+pub struct Inner {
+    pub bytes: Vec<u8>,
+    mood: Mood,
+    waiting: Vec<DeviceRequest>,
+    done: Vec<Completion>,
+}
+
+/// A device in memory that can be made to fail.
+#[derive(Clone)]
+pub struct Disk {
+    inner: Arc<Mutex<Inner>>,
+    geometry: Geometry,
+    pub name: String,
+}
+
+impl Disk {
+    pub fn new(name: &str, len: usize) -> Self {
+        let inner = Inner { bytes: vec![0; len], mood: Mood::Good, waiting: Vec::new(), done: Vec::new() };
+        let geometry = Geometry {
+            size_bytes: len as u64,
+            logical_block_bytes: 512,
+            optimal_band_bytes: None,
+            volatile_cache: false,
+            durable_writes: true,
+            discards: false,
+        };
+        Self { inner: Arc::new(Mutex::new(inner)), geometry, name: name.to_owned() }
+    }
+
+    pub fn set(&self, mood: Mood) {
+        let mut inner = self.inner.lock().unwrap();
+        inner.mood = mood;
+        for request in std::mem::take(&mut inner.waiting) {
+            inner.carry_out(request);
+        }
+    }
+
+    /// Another device with the same contents.
+    pub fn copy(&self) -> Self {
+        let copy = Self::new(&self.name, 0);
+        copy.inner.lock().unwrap().bytes = self.inner.lock().unwrap().bytes.clone();
+        Self { geometry: self.geometry.clone(), ..copy }
+    }
+
+    pub fn boxed(&self) -> Box<dyn Device> {
+        Box::new(self.clone())
+    }
+
+    pub fn label(&self) -> MemberLabel {
+        read_label(&mut Devices::new(vec![self.boxed()]), 0).unwrap()
+    }
+
+    /// Puts a label where it belongs by its serial.
+    pub fn put(&self, label: &MemberLabel) {
+        let at = OFFSETS_BYTES[(label.serial % 2) as usize] as usize;
+        self.inner.lock().unwrap().bytes[at..at + 4096].copy_from_slice(&label.encode());
+    }
+
+    /// All that is on it.
+    pub fn bytes(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap()
+    }
+
+    /// Damages the copy of the label that is the newest.
+    pub fn damage_newest_label(&self) {
+        let newest = self.label();
+        let mut inner = self.inner.lock().unwrap();
+        for at in OFFSETS_BYTES.map(|at| at as usize) {
+            if MemberLabel::decode(&inner.bytes[at..at + 4096]).is_some_and(|label| label.serial == newest.serial) {
+                inner.bytes[at + 100] ^= 1;
+                inner.bytes[at + 10] ^= 1;
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn carry_out(&mut self, request: DeviceRequest) {
+        let DeviceRequest { tag, offset_bytes, op, .. } = request;
+        let is_read = matches!(op, DeviceOp::Read { .. });
+        if self.mood == Mood::Hangs && !is_read {
+            self.waiting.push(DeviceRequest { tag, offset_bytes, stream: 0, op });
+            return;
+        }
+        if self.mood == Mood::Fails && !is_read {
+            let error = IoError { kind: IoErrorKind::Medium, operation: op.name(), offset_bytes, os_error: 5 };
+            self.done.push(Completion { tag, result: Err(error), bufs: None });
+            return;
+        }
+        let mut at = offset_bytes as usize;
+        let mut back = None;
+        match op {
+            DeviceOp::Read { mut bufs, .. } => {
+                for buf in bufs.as_mut_slice() {
+                    let end = at + buf.len();
+                    buf.copy_from_slice(&self.bytes[at..end]);
+                    at = end;
+                }
+                back = Some(bufs);
+            }
+            DeviceOp::Write { bufs, .. } => {
+                for buf in bufs.as_slice() {
+                    self.bytes[at..at + buf.len()].copy_from_slice(buf);
+                    at += buf.len();
+                }
+            }
+            DeviceOp::WriteZeroes { len_bytes } => self.bytes[at..at + len_bytes as usize].fill(0),
+            DeviceOp::Flush | DeviceOp::Discard { .. } => {}
+        }
+        self.done.push(Completion { tag, result: Ok(()), bufs: back });
+    }
+}
+
+impl Device for Disk {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn submit(&mut self, request: DeviceRequest) {
+        self.inner.lock().unwrap().carry_out(request);
+    }
+
+    fn poll(&mut self, done: &mut Vec<Completion>) {
+        done.append(&mut self.inner.lock().unwrap().done);
+    }
+
+    fn wait(&mut self, _timeout_ns: u64) {}
+
+    fn queue_limit(&self) -> usize {
+        QUEUE
+    }
+
+    fn in_flight(&self) -> usize {
+        let inner = self.inner.lock().unwrap();
+        inner.waiting.len() + inner.done.len()
+    }
+}
