@@ -247,6 +247,8 @@ fn regression_a_copy_in_the_queue_of_a_member_that_fails_is_not_waited_for() {
         buf.fill(9);
         served.submit(block * 40, 1, Op::Write(buf));
     }
+    // No time passes, so that nothing is copied yet.
+    (0..50).for_each(|_| served.pool.poll(&mut Vec::new()));
     served.turn(50);
     b.set(Mood::Fails);
     served.turn(50);
