@@ -171,7 +171,7 @@ impl MirrorView {
 
     /// What was offered since it was asked last.
     pub(super) fn take_offers(&self) -> Vec<Offer> {
-        if !self.0.has_offers.swap(false, Ordering::Relaxed) {
+        if !self.0.has_offers.load(Ordering::Relaxed) || !self.0.has_offers.swap(false, Ordering::Relaxed) {
             return Vec::new();
         }
         std::mem::take(&mut *lock(&self.0.offers))
@@ -222,7 +222,8 @@ impl MirrorView {
 
     /// The label to be written to the capacity devices, once for each time it is wanted.
     pub(super) fn take_wanted(&self) -> Option<MemberLabel> {
-        if !self.0.has_wanted.swap(false, Ordering::Relaxed) {
+        // Asked in each round of a pool: a load costs nothing.
+        if !self.0.has_wanted.load(Ordering::Relaxed) || !self.0.has_wanted.swap(false, Ordering::Relaxed) {
             return None;
         }
         lock(&self.0.wanted).take()
