@@ -3,7 +3,7 @@
 
 mod disk;
 
-use disk::{Disk, Mood, QUEUE};
+use disk::{Disk, Fate, QUEUE};
 use forebay_block::{Buf, Device};
 use forebay_prism::{ClassSpec, ClassTable, Place};
 use forebay_volume::layout::member_label::MemberLabel;
@@ -183,11 +183,11 @@ fn regression_what_was_never_confirmed_does_not_win_over_what_was() {
 fn regression_a_damaged_label_does_not_let_a_stale_member_in() {
     let [a, b, c] = three(10);
     let mut served = Served::open(&[&a, &b], &c);
-    b.set(Mood::Fails);
+    b.set(Fate::Fails);
     served.write(1, 7);
     assert_eq!(served.states(), [MemberState::InSync, MemberState::Out]);
     served.close();
-    b.set(Mood::Good);
+    b.set(Fate::Good);
     c.damage_newest_label();
     assert!(matches!(joined(&[&b], &c), Err(JoinError::Unread { .. })));
     // By its own label the other one knows better.
@@ -241,7 +241,7 @@ fn regression_a_copy_in_the_queue_of_a_member_that_fails_is_not_waited_for() {
     let mut served = Served::open(&[&a, &b], &c);
     assert_eq!(served.states(), [MemberState::InSync, MemberState::Rebuilding]);
     // Its queue fills up with writes of hosts, and what is copied comes behind them.
-    b.set(Mood::Hangs);
+    b.set(Fate::Hangs);
     for block in 0..2 * QUEUE as u64 {
         let mut buf = Buf::zeroed(4096);
         buf.fill(9);
@@ -250,7 +250,7 @@ fn regression_a_copy_in_the_queue_of_a_member_that_fails_is_not_waited_for() {
     // No time passes, so that nothing is copied yet.
     (0..50).for_each(|_| served.pool.poll(&mut Vec::new()));
     served.turn(50);
-    b.set(Mood::Fails);
+    b.set(Fate::Fails);
     served.turn(50);
     assert_eq!(served.states(), [MemberState::InSync, MemberState::Out]);
     served.write(900, 3);

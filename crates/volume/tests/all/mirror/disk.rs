@@ -11,7 +11,7 @@ pub const QUEUE: usize = 8;
 
 /// What a device does with what it is asked.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Mood {
+pub enum Fate {
     Good,
     /// Writes and flushes fail.
     Fails,
@@ -21,7 +21,7 @@ pub enum Mood {
 
 pub struct Inner {
     pub bytes: Vec<u8>,
-    mood: Mood,
+    fate: Fate,
     waiting: Vec<DeviceRequest>,
     done: Vec<Completion>,
 }
@@ -36,7 +36,7 @@ pub struct Disk {
 
 impl Disk {
     pub fn new(name: &str, len: usize) -> Self {
-        let inner = Inner { bytes: vec![0; len], mood: Mood::Good, waiting: Vec::new(), done: Vec::new() };
+        let inner = Inner { bytes: vec![0; len], fate: Fate::Good, waiting: Vec::new(), done: Vec::new() };
         let geometry = Geometry {
             size_bytes: len as u64,
             logical_block_bytes: 512,
@@ -48,9 +48,9 @@ impl Disk {
         Self { inner: Arc::new(Mutex::new(inner)), geometry, name: name.to_owned() }
     }
 
-    pub fn set(&self, mood: Mood) {
+    pub fn set(&self, fate: Fate) {
         let mut inner = self.inner.lock().unwrap();
-        inner.mood = mood;
+        inner.fate = fate;
         for request in std::mem::take(&mut inner.waiting) {
             inner.carry_out(request);
         }
@@ -99,11 +99,11 @@ impl Inner {
     fn carry_out(&mut self, request: DeviceRequest) {
         let DeviceRequest { tag, offset_bytes, op, .. } = request;
         let is_read = matches!(op, DeviceOp::Read { .. });
-        if self.mood == Mood::Hangs && !is_read {
+        if self.fate == Fate::Hangs && !is_read {
             self.waiting.push(DeviceRequest { tag, offset_bytes, stream: 0, op });
             return;
         }
-        if self.mood == Mood::Fails && !is_read {
+        if self.fate == Fate::Fails && !is_read {
             let error = IoError { kind: IoErrorKind::Medium, operation: op.name(), offset_bytes, os_error: 5 };
             self.done.push(Completion { tag, result: Err(error), bufs: None });
             return;
