@@ -18,7 +18,7 @@ pub(super) const MERGED_MIN: usize = 16;
 pub struct SumError {
     /// Its standard error.
     pub standard: f64,
-    /// As well as from so many degrees of freedom it is known: see [`freedom`].
+    /// As well as from so many degrees of freedom it is known: see `freedom`.
     pub freedom: f64,
 }
 
