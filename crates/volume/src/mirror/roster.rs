@@ -142,6 +142,9 @@ impl Roster {
                 let label = &self.labelling.label;
                 self.view.set_status(|status| {
                     (status.generation, status.rebuilt_bytes) = (label.generation, label.rebuilt_bytes);
+                    // Not before: who sees it may take the others away.
+                    let in_sync = status.members.iter_mut().enumerate().filter(|(at, _)| label.is_in_sync(*at));
+                    in_sync.for_each(|(at, member)| member.state = members.list[at].state);
                 });
             }
             None => {}
@@ -240,7 +243,6 @@ impl Roster {
     /// A member holds everything now.
     pub fn rebuilt(&mut self, number: usize, members: &mut Members, copying: &mut Copying) {
         members.list[number].state = MemberState::InSync;
-        self.view.set_status(|status| status.members[number].state = MemberState::InSync);
         self.rebuild_next(members, copying);
         self.labelling.want(true);
     }
