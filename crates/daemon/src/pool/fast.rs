@@ -118,6 +118,7 @@ fn give(target: &Target, view: &MirrorView) -> Result<(), String> {
             contents.join(", ")
         ));
     }
+    view.may_take(devices.list[0].geometry())?;
     mirror::clear_labels(&mut devices).map_err(|(_, error)| error.to_string())?;
     let mut id = Id::default();
     getrandom::fill(&mut id).map_err(|error| error.to_string())?;

@@ -201,12 +201,17 @@ pub fn join(
     assembly.differs = !is_on_all;
     let epoch = check_epochs(&found, &basis)?;
     let is_newer = confirmed.as_ref().is_some_and(|confirmed| newest.generation > confirmed.generation);
+    // A label goes to all members that hold everything before any capacity device has it: with all of those there, none is unknown.
+    let is_there = |number: usize| {
+        let is_it = |found: &Found| found.number_in(&basis) == Some(number);
+        found.iter().any(|found| is_it(found) && found.label.generation >= basis.generation)
+    };
+    let is_all_known = (0..basis.ids.len()).filter(|&number| basis.is_in_sync(number)).all(is_there);
     let mut former = Vec::new();
     found.into_iter().for_each(|found| former.extend(assembly.take(found, &basis, epoch)));
     let in_sync = assembly.members.iter().filter(|member| member.state == MemberState::InSync).count();
     let devices = assembly.members_named();
-    let are_all_there = assembly.members.iter().all(|member| member.device.is_some());
-    if let Some((device, why)) = unread.filter(|_| !are_all_there && !is_newer && basis.ids.len() > 1) {
+    if let Some((device, why)) = unread.filter(|_| !is_all_known && !is_newer) {
         return Err(JoinError::Unread { device, why, devices });
     }
     if in_sync == 0 {

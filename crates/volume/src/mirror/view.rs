@@ -151,10 +151,21 @@ impl MirrorView {
     /// # Errors
     /// Why it cannot be a member.
     pub fn offer(&self, name: String, id: Id, device: Box<dyn Device>) -> Result<(), String> {
+        self.may_take(device.geometry())?;
+        lock(&self.0.offers).push(Offer { name, id, device });
+        self.0.has_offers.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Whether it takes a device: to be asked before anything on that is changed.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn may_take(&self, geometry: &Geometry) -> Result<(), String> {
         if !self.is_begun() {
             return Err("the pool is only read".to_owned());
         }
-        let (geometry, mirror) = (device.geometry(), &self.0.geometry);
+        let mirror = &self.0.geometry;
         fits(geometry, mirror.size_bytes, mirror.logical_block_bytes)?;
         if geometry.volatile_cache && (!mirror.volatile_cache || mirror.durable_writes && !geometry.durable_writes) {
             return Err(
@@ -164,8 +175,6 @@ impl MirrorView {
         if !self.status().members.iter().any(|member| member.state == MemberState::Out) {
             return Err("the mirror has all its members: restart the server to add one more".to_owned());
         }
-        lock(&self.0.offers).push(Offer { name, id, device });
-        self.0.has_offers.store(true, Ordering::Relaxed);
         Ok(())
     }
 

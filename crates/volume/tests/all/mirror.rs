@@ -188,11 +188,25 @@ fn regression_a_damaged_label_does_not_let_a_stale_member_in() {
     assert_eq!(served.states(), [MemberState::InSync, MemberState::Out]);
     served.close();
     b.set(Fate::Good);
-    c.damage_newest_label();
+    c.damage_label(true);
     assert!(matches!(joined(&[&b], &c), Err(JoinError::Unread { .. })));
     // By its own label the other one knows better.
     let served = Served::open(&[&a, &b], &c);
     assert_eq!(served.states(), [MemberState::InSync, MemberState::Rebuilding]);
+}
+
+/// A torn label of a capacity device and a member that was dead made a good pool one that could not be opened.
+#[test]
+fn regression_a_torn_label_and_a_dead_member_are_no_reason_to_refuse() {
+    let [a, b, c] = three(10);
+    let mut served = Served::open(&[&a, &b], &c);
+    b.set(Fate::Fails);
+    served.write(1, 7);
+    served.close();
+    c.damage_label(false);
+    let mut served = Served::open(&[&a], &c);
+    served.write(2, 8);
+    served.close();
 }
 
 /// The power failed when the first label of a new mirror was on the blank device alone: it was refused at every start.

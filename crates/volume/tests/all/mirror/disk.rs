@@ -82,12 +82,14 @@ impl Disk {
         self.inner.lock().unwrap()
     }
 
-    /// Damages the copy of the label that is the newest.
-    pub fn damage_newest_label(&self) {
+    /// Damages the copy of the label that is the newest, or the other one.
+    pub fn damage_label(&self, is_newest: bool) {
         let newest = self.label();
         let mut inner = self.inner.lock().unwrap();
         for at in OFFSETS_BYTES.map(|at| at as usize) {
-            if MemberLabel::decode(&inner.bytes[at..at + 4096]).is_some_and(|label| label.serial == newest.serial) {
+            if MemberLabel::decode(&inner.bytes[at..at + 4096])
+                .is_some_and(|label| (label.serial == newest.serial) == is_newest)
+            {
                 inner.bytes[at + 100] ^= 1;
                 inner.bytes[at + 10] ^= 1;
             }
