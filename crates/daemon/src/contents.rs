@@ -4,6 +4,18 @@ use forebay_block::{Device, IoError};
 use forebay_device::{FileContent, detect, file_content, first_content};
 use std::path::Path;
 
+/// Name under which a pool's own magic is recognised.
+pub const OWN_SIGNATURE: &str = "Forebay pool";
+
+/// What is recognised on a device that is no pool's, each with its place.
+///
+/// # Errors
+/// The device's.
+pub fn foreign(device: &mut dyn Device) -> Result<Vec<String>, IoError> {
+    let found = detect(device)?;
+    Ok(found.iter().filter(|found| found.name != OWN_SIGNATURE).map(ToString::to_string).collect())
+}
+
 /// What is recognised on a device, each with its place.
 ///
 /// # Errors

@@ -16,16 +16,25 @@ use tracing::warn;
 /// Where to read more.
 pub const DOCUMENT: &str = "docs/when-a-device-fails.md";
 
+/// Opens a device to look whether it can be a member. One that holds what others know is none, whatever labels are left on it: it may
+/// have been a member before it was used for that.
+fn open_unused(target: &Target, mode: OpenMode) -> Result<(Box<dyn Device>, Vec<String>), String> {
+    let mut device = open_target(target, mode).map_err(|error| format!("{error:#}"))?;
+    let foreign = contents::foreign(device.as_mut()).map_err(|error| error.to_string())?;
+    if !foreign.is_empty() {
+        return Err(format!("it holds {}: clear it first, where that is to be lost", foreign.join(", ")));
+    }
+    // What is not known what it is will not be written over.
+    let found = contents::anything(device.as_mut(), target.path()).map_err(|error| error.to_string())?;
+    Ok((device, found))
+}
+
 /// A device as a candidate for the mirror.
-pub fn candidate(target: &Target, mode: OpenMode) -> Candidate {
+fn candidate(target: &Target, mode: OpenMode) -> Candidate {
     let name = target.to_string();
-    let (device, contents) = match open_target(target, mode) {
-        // What is not known what it is will not be written over.
-        Ok(mut device) => match contents::anything(device.as_mut(), target.path()) {
-            Ok(found) => (Ok(device), found),
-            Err(error) => (Err(error.to_string()), Vec::new()),
-        },
-        Err(error) => (Err(format!("{error:#}")), Vec::new()),
+    let (device, contents) = match open_unused(target, mode) {
+        Ok((device, contents)) => (Ok(device), contents),
+        Err(why) => (Err(why), Vec::new()),
     };
     Candidate { name, device, contents }
 }

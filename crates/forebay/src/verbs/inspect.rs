@@ -2,6 +2,7 @@
 
 use crate::output::{self, Format};
 use anyhow::Result;
+use forebay_daemon::contents::OWN_SIGNATURE;
 use forebay_daemon::finding::finding;
 use forebay_daemon::pool;
 use forebay_device::{OpenMode, Signature, Target, detect};
@@ -14,9 +15,6 @@ use forebay_volume::mirror::read_label;
 use forebay_volume::recovery::capacity::{Found, read_capacity_roots};
 use forebay_volume::recovery::read_superblock;
 use serde_json::{Value, json};
-
-/// Name under which the pool's own magic is reported.
-const OWN_SIGNATURE: &str = "Forebay pool";
 
 /// What was found on a device.
 struct Looked {

@@ -134,6 +134,25 @@ fn a_member_that_was_left_behind_is_never_opened_alone() {
     holds(&server, 0, 2);
 }
 
+/// A device that had been a member, and was used for something else, was rebuilt over because a label of it was left.
+#[test]
+fn regression_a_former_member_that_holds_something_else_is_left_alone() {
+    let scene = mirrored();
+    let server = scene.serve();
+    write(&server, 0, 1);
+    assert_eq!(server.stop(), 0);
+    let other = scene.path("other.img");
+    let file = OpenOptions::new().write(true).open(&other).unwrap();
+    file.write_all_at(b"SQLite format 3\0", 0).unwrap();
+    let before = std::fs::read(&other).unwrap();
+    let server = scene.serve();
+    assert_eq!(states(&scene), ["in sync", "out"]);
+    server.reload();
+    holds(&server, 0, 1);
+    assert_eq!(server.stop(), 0);
+    assert!(std::fs::read(&other).unwrap() == before, "it was written to");
+}
+
 #[test]
 fn a_device_becomes_a_member_while_the_pool_is_served() {
     let scene = mirrored();
