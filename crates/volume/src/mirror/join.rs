@@ -249,6 +249,11 @@ fn basis(confirmed: Option<&MemberLabel>, newest: &MemberLabel) -> MemberLabel {
         });
         let in_sync = by_both.fold(0, |bits, number| bits | 1 << number);
         basis.in_sync = if in_sync == 0 { basis.in_sync } else { in_sync };
+        // A rebuild that was given up since begins anew: what it had missed is not known.
+        let of = |label: &MemberLabel| label.rebuilding.map(|number| label.ids[usize::from(number)]);
+        if of(newest) != of(confirmed) {
+            (basis.rebuilding, basis.rebuilt_bytes) = (None, 0);
+        }
     }
     basis
 }

@@ -128,9 +128,13 @@ impl Members {
         for (key, (nonce, flight)) in &mut self.flights {
             if let Flight::Change(change) = flight
                 && change.left & 1 << number != 0
-                && change.ended(number, Err(error.clone()))
             {
-                self.orphans.push(u64::from(*nonce) << 32 | key as u64);
+                let is_last = change.ended(number, Err(error.clone()));
+                // It is left already, and another device may have its number when the change ends.
+                change.failed &= !(1 << number);
+                if is_last {
+                    self.orphans.push(u64::from(*nonce) << 32 | key as u64);
+                }
             }
         }
     }

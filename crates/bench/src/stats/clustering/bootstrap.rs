@@ -85,7 +85,7 @@ pub fn bounds_of(resampled: &mut [f64], error: f64) -> Option<Interval> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::stats::percentile::Level;
     use hdrhistogram::Histogram;
@@ -97,7 +97,7 @@ mod tests {
         }
     }
 
-    fn spread_blocks(count: usize, samples: u64, seed: u64) -> Blocks {
+    pub(crate) fn spread_blocks(count: usize, samples: u64, seed: u64) -> Blocks {
         let mut random = Random::new(seed);
         let mut blocks = Blocks::new(256);
         let mut histogram = Histogram::<u64>::new(3).unwrap();

@@ -88,8 +88,8 @@ fn products(differences: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::bootstrap::tests::spread_blocks;
     use super::*;
-    use forebay_block::Random;
     use hdrhistogram::Histogram;
 
     #[test]
@@ -115,18 +115,6 @@ mod tests {
         let independent = 2.0 * 80.0_f64.sqrt();
         assert!(SumError::of(&in_fives).unwrap().standard > independent * 1.5);
         assert_eq!(SumError::of(&alternating[..7]), None);
-    }
-
-    fn spread_blocks(count: usize, samples: u64, seed: u64) -> Blocks {
-        let mut random = Random::new(seed);
-        let mut blocks = Blocks::new(256);
-        let mut histogram = Histogram::<u64>::new(3).unwrap();
-        for _ in 0..count {
-            histogram.clear();
-            (0..samples).for_each(|_| histogram.record(1 + random.below(1_000_000_000)).unwrap());
-            blocks.push(&histogram);
-        }
-        blocks
     }
 
     #[test]
