@@ -268,6 +268,7 @@ Exit 0: nothing but notes; 1: a setting costs latency, throughput or safety; 2: 
   forebay conformance queue-depth            # with the curves; also surface, mixed, endurance, pair
   forebay conformance oq-rocksdb             # a published use case of two tiers; also oq-mongodb
   forebay conformance wa --trace trace.vscsi.gz      # write amplification of policies of placement
+  forebay conformance cache --trace trace.vscsi.gz   # hit ratios of policies of the read cache
   forebay conformance --ios 20000000 --output json")]
     Conformance(ConformanceOptions),
     /// Lives of pools in virtual time over devices that lose power, lie and die, until one breaks a promise
@@ -373,7 +374,7 @@ pub enum ConfigAction {
 pub struct ConformanceOptions {
     /// Only tests with this in their drive, name, host or source; or an experiment (queue-depth, surface, mixed, endurance,
     /// pair), whose data are shown too; or a use case of two tiers (oq-rocksdb, oq-mongodb); or wa, the write amplification of
-    /// policies of placement
+    /// policies of placement; or cache, the hit ratios of policies of the read cache
     pub part: Option<String>,
     /// I/Os of each test; a tenth of them for each point of an experiment (default 2000000)
     #[arg(long, value_name = "N")]
@@ -393,10 +394,10 @@ pub struct ConformanceOptions {
     /// Of a use case: size of the fast tier (default: the published one at that scale)
     #[arg(long, value_name = "SIZE", value_parser = forebay_block::size::parse_size_bytes)]
     pub fast_size: Option<u64>,
-    /// Of wa: a trace or a generator beside the built-in ones; may be repeated
+    /// Of wa and cache: a trace or a generator beside the built-in ones; may be repeated
     #[arg(long, value_name = "TRACE")]
     pub trace: Vec<String>,
-    /// Of wa: only what --trace names, without the built-in ones
+    /// Of wa and cache: only what --trace names, without the built-in ones
     #[arg(long, requires = "trace")]
     pub only: bool,
     /// Of wa: only bands of so much data, such as 4MiB; may be repeated
@@ -405,6 +406,9 @@ pub struct ConformanceOptions {
     /// Of wa: only that much spare space, in percent; may be repeated
     #[arg(long, value_name = "PERCENT")]
     pub spare: Vec<u32>,
+    /// Of cache: only caches of so many percent of the blocks that are read; may be repeated
+    #[arg(long, value_name = "PERCENT")]
+    pub cache_percent: Vec<f64>,
 }
 
 /// Options of `forebay simulate`.

@@ -7,6 +7,8 @@ mod cli_record;
 mod demo;
 mod measure;
 mod output;
+mod parallel;
+mod read_cache;
 mod status;
 mod traces;
 mod use_cases;

@@ -28,6 +28,14 @@ pub struct Named {
     pub levels: Option<Arc<Levels>>,
 }
 
+/// What tables call a trace: a file by its own name, without its folder.
+pub fn short_name(text: &str) -> String {
+    if generate::open(text).is_some() {
+        return text.to_owned();
+    }
+    Path::new(text).file_name().map_or_else(|| text.to_owned(), |name| name.to_string_lossy().into_owned())
+}
+
 /// What results call the volume of requests of which none is known.
 const NO_VOLUME: &str = "(no volume)";
 /// Volumes at most in a directory.

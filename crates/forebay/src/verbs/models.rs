@@ -2,6 +2,7 @@
 
 use crate::cli::ConformanceOptions;
 use crate::output::{self, Format};
+use crate::read_cache;
 use crate::use_cases::{self, UseCase};
 use crate::write_amplification;
 use anyhow::{Result, bail, ensure};
@@ -63,8 +64,14 @@ pub fn conformance(options: &ConformanceOptions, format: Format) -> Result<()> {
     if options.part.as_deref() == Some("wa") {
         return write_amplification(options, format);
     }
+    if options.part.as_deref() == Some("cache") {
+        return cache(options, format);
+    }
     if !options.trace.is_empty() || !options.band.is_empty() || !options.spare.is_empty() {
-        bail!("--trace, --band and --spare are of wa");
+        bail!("--trace is of wa and cache, --band and --spare are of wa");
+    }
+    if !options.cache_percent.is_empty() {
+        bail!("--cache-percent is of cache");
     }
     if let Some(case) = use_cases::ALL.into_iter().find(|case| options.part.as_deref() == Some(case.name)) {
         return use_case(case, options, format);
@@ -160,8 +167,7 @@ const FAST_BYTES_MIN: u64 = 1 << 20;
 
 /// The table of write amplification.
 fn write_amplification(options: &ConformanceOptions, format: Format) -> Result<()> {
-    let of_others = options.scale.is_some() || options.seeds.is_some() || options.fast_size.is_some();
-    if of_others || options.full || options.strict || options.ios.is_some() {
+    if is_of_models(options) || !options.cache_percent.is_empty() {
         bail!("wa takes --trace, --only, --band and --spare: leave the others out");
     }
     let plan = write_amplification::Plan {
@@ -175,6 +181,29 @@ fn write_amplification(options: &ConformanceOptions, format: Format) -> Result<(
         Format::Json => output::json(write_amplification::json(&found)),
         Format::Table => output::text(&write_amplification::text(&found)),
     }
+}
+
+/// The table of hit ratios.
+fn cache(options: &ConformanceOptions, format: Format) -> Result<()> {
+    if is_of_models(options) || !options.band.is_empty() || !options.spare.is_empty() {
+        bail!("cache takes --trace, --only and --cache-percent: leave the others out");
+    }
+    let plan = read_cache::Plan {
+        traces: options.trace.clone(),
+        without_built_in: options.only,
+        sizes_percent: options.cache_percent.clone(),
+    };
+    let found = read_cache::run(&plan, |what| output::complain(what))?;
+    match format {
+        Format::Json => output::json(read_cache::json(&found)),
+        Format::Table => output::text(&read_cache::text(&found)),
+    }
+}
+
+/// Whether there are options of modelled drives or of use cases.
+fn is_of_models(options: &ConformanceOptions) -> bool {
+    let of_use_case = options.scale.is_some() || options.seeds.is_some() || options.fast_size.is_some();
+    of_use_case || options.full || options.strict || options.ios.is_some()
 }
 
 fn scores(rows: &[Row]) -> [(&'static str, (usize, usize)); 3] {

@@ -2,12 +2,11 @@
 
 use super::policies::{Policy, Setting};
 use super::streams::{BUILT_IN, Stream};
+use crate::parallel::in_parallel;
 use anyhow::{Result, bail};
 use forebay_placement::grouping::Kind;
 use forebay_placement::victim::Choice;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bands where nothing else is asked for, in blocks: 64 blocks to 16 MiB.
 const BANDS_BLOCKS: [u32; 4] = [64, 256, 1024, 4096];
@@ -71,7 +70,7 @@ const KNOWN: [(Policy, f64, f64); 5] = [
 ];
 const KNOWN_STREAM: &str = "zipf:?alpha=1";
 
-/// Runs all of it, on as many threads as there are processors, at most 8.
+/// Runs all of it, on several threads.
 ///
 /// # Errors
 /// A trace that cannot be read; a size that no band can have.
@@ -151,24 +150,4 @@ fn known(stream: &Stream) -> Vec<Known> {
         })
     };
     KNOWN.iter().flat_map(each).collect()
-}
-
-/// The results in the order of the cells.
-fn in_parallel<C: Sync, R: Send>(cells: &[C], work: impl Fn(&C) -> R + Sync) -> Vec<R> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
-    let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some((at, cell)) = {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    cells.get(at).map(|cell| (at, cell))
-                } {
-                    let result = work(cell);
-                    done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(at, result);
-                }
-            });
-        }
-    });
-    done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).into_values().collect()
 }

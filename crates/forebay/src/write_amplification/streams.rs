@@ -47,7 +47,7 @@ impl Stream {
     /// It cannot be read, tells no writes, or is too large.
     pub fn read(text: &str) -> Result<Self> {
         let mut found = Self {
-            name: name(text),
+            name: traces::short_name(text),
             ops: Vec::new(),
             dies_after: Vec::new(),
             blocks: 0,
@@ -143,13 +143,4 @@ impl Stream {
         }
         Ok(())
     }
-}
-
-/// Of a file its own name, without its folder.
-fn name(text: &str) -> String {
-    if BUILT_IN.contains(&text) || text.contains(":?") {
-        return text.to_owned();
-    }
-    let path = std::path::Path::new(text);
-    path.file_name().map_or_else(|| text.to_owned(), |name| name.to_string_lossy().into_owned())
 }

@@ -351,6 +351,46 @@ fn published_curves_and_orders_are_shown_with_their_data() {
 }
 
 #[test]
+fn policies_of_the_read_cache_are_held_against_each_other() {
+    // The shared traces are not the repository's: streams in which each of LRU and ARC is the better one somewhere.
+    let mut arguments = vec!["conformance", "cache", "--only", "--output", "json"];
+    let streams = [
+        "zipf:?alpha=1&reads=1&size=32MiB",
+        "zipf:?alpha=1&reads=1&shift=0.1&size=32MiB",
+        "ycsb:?workload=a&records=20000&operations=200000",
+        "ycsb:?workload=e&records=20000&operations=10000",
+    ];
+    arguments.extend(streams.iter().flat_map(|stream| ["--trace", *stream]));
+    let found = json(&arguments);
+    let rows = found["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 12);
+    for row in rows {
+        let ratios = row["hit_ratios"].as_object().unwrap();
+        let optimum = row["optimum"].as_f64().unwrap();
+        assert_eq!(ratios.len(), 6);
+        assert!(ratios.values().all(|ratio| (0.0..=optimum).contains(&ratio.as_f64().unwrap())), "{row}");
+        assert!(row["ours_of_better"].as_f64().unwrap() >= 0.98, "{row}");
+    }
+    let mean = |name: &str| {
+        let of = |policy: &&Value| policy["policy"] == name;
+        found["policies"].as_array().unwrap().iter().find(of).unwrap()["mean_hit_ratio"].as_f64().unwrap()
+    };
+    assert!(mean("ours") > mean("LRU") && mean("ours") > mean("ARC"), "{}", found["policies"]);
+    for (arguments, said) in [
+        (["cache", "--band", "1MiB"], "leave the others out"),
+        (["cache", "--cache-percent", "0"], "0.001 to 100"),
+        (["wa", "--cache-percent", "1"], "leave the others out"),
+        (["p4800x", "--cache-percent", "1"], "of cache"),
+    ] {
+        let output = forebay(&["conformance", arguments[0], arguments[1], arguments[2]]);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && text.contains(said), "{arguments:?}: {text}");
+    }
+    let none = forebay(&["conformance", "cache", "--only", "--trace", "zipf:?size=1MiB"]);
+    assert!(String::from_utf8_lossy(&none.stderr).contains("no reads"));
+}
+
+#[test]
 fn lives_are_counted_and_a_seed_replays() {
     let found = json(&["simulate", "--count", "40", "--from", "500", "--output", "json"]);
     assert_eq!((&found["lives"], &found["failure"]), (&Value::from(40), &Value::Null));

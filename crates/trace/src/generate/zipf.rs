@@ -1,4 +1,4 @@
-//! Writes of single blocks by Zipf's law of any skew, as the authors of SepBIT make them: who is hot may change.
+//! Writes and reads of single blocks by Zipf's law of any skew, as the authors of SepBIT make writes: who is hot may change.
 
 use super::parts::{BLOCK_BYTES, fraction, poisson_gap_ns};
 use super::{GenerateError, Parameters};
@@ -14,17 +14,19 @@ const NS_PER_S: f64 = 1e9;
 /// What a [`Zipf`] is made of.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ZipfOptions {
-    /// Skew: the block of rank r is written in proportion to r^-alpha.
+    /// Skew: the block of rank r is accessed in proportion to r^-alpha.
     pub alpha: f64,
     /// Bytes of the volume.
     pub size_bytes: u64,
-    /// Writes, in multiples of the volume, beside the fill.
+    /// Accesses, in multiples of the volume, beside the fill.
     pub writes: f64,
+    /// Part of them that are reads, by chance.
+    pub reads: f64,
     /// Whether all blocks are written in sequence before.
     pub fill: bool,
-    /// Writes after which the hottest fifth changes places, in multiples of the volume; 0: never.
+    /// Accesses after which the hottest fifth changes places, in multiples of the volume; 0: never.
     pub shift: f64,
-    /// Writes a second, coming at random.
+    /// Accesses a second, coming at random.
     pub rate: f64,
     /// Seed.
     pub seed: u64,
@@ -32,12 +34,21 @@ pub struct ZipfOptions {
 
 impl Default for ZipfOptions {
     fn default() -> Self {
-        Self { alpha: 1.0, size_bytes: 512 << 20, writes: 10.0, fill: false, shift: 0.0, rate: 10_000.0, seed: 1 }
+        Self {
+            alpha: 1.0,
+            size_bytes: 512 << 20,
+            writes: 10.0,
+            reads: 0.0,
+            fill: false,
+            shift: 0.0,
+            rate: 10_000.0,
+            seed: 1,
+        }
     }
 }
 
 impl ZipfOptions {
-    pub(super) const KEYS: &[&str] = &["alpha", "size", "writes", "fill", "shift", "rate", "seed"];
+    pub(super) const KEYS: &[&str] = &["alpha", "size", "writes", "reads", "fill", "shift", "rate", "seed"];
 
     pub(super) fn parse(text: &str) -> Result<Self, GenerateError> {
         let parameters = Parameters::parse("zipf", Self::KEYS, text)?;
@@ -51,6 +62,7 @@ impl ZipfOptions {
                 BLOCK_BYTES,
             )?,
             writes: parameters.number("writes", default.writes, 0.0, 1e6)?,
+            reads: parameters.number("reads", default.reads, 0.0, 1.0)?,
             fill: parameters.count("fill", default.fill.into(), 0, 1)? == 1,
             shift: parameters.number("shift", default.shift, 0.0, 1e6)?,
             rate: parameters.number("rate", default.rate, 0.001, 1e9)?,
@@ -137,8 +149,12 @@ impl Source for Zipf {
     fn read(&mut self, into: &mut Vec<Request>, _names: &mut Names) -> Result<bool, TraceError> {
         let end = into.len() + BATCH_REQUESTS;
         while into.len() < end && (self.fill_left > 0 || self.written < self.writes) {
+            // Streams without reads, and their fill, take no chance: they are what they were before there were reads.
+            let is_read =
+                self.fill_left == 0 && self.options.reads > 0.0 && fraction(&mut self.random) < self.options.reads;
             let block = self.next_block();
-            into.push(Request::new(self.now_ns, Op::Write, block * BLOCK_BYTES, BLOCK_BYTES));
+            let op = if is_read { Op::Read } else { Op::Write };
+            into.push(Request::new(self.now_ns, op, block * BLOCK_BYTES, BLOCK_BYTES));
             let gap_ns = poisson_gap_ns(&mut self.random, NS_PER_S / self.options.rate.max(0.001));
             self.now_ns = self.now_ns.saturating_add(gap_ns);
         }
@@ -189,6 +205,30 @@ mod tests {
         }
         let even = by_count(&blocks(ZipfOptions { alpha: 0.0, ..options }));
         assert!(even[0].0 < 1200 && even[999].0 > 800, "alpha 0 has no ranks");
+    }
+
+    #[test]
+    fn reads_have_their_part_and_the_fill_has_none() {
+        let options = ZipfOptions {
+            size_bytes: 1000 * BLOCK_BYTES,
+            reads: 0.7,
+            fill: true,
+            writes: 50.0,
+            ..ZipfOptions::default()
+        };
+        let of = |options| {
+            let (mut requests, mut names) = (Vec::new(), Names::default());
+            let mut zipf = Zipf::new(options);
+            while zipf.read(&mut requests, &mut names).unwrap() {}
+            requests
+        };
+        let is_read = |request: &&Request| request.op == Op::Read;
+        let found = of(options);
+        assert_eq!(found[..1000].iter().filter(is_read).count(), 0);
+        let reads = found[1000..].iter().filter(is_read).count() as f64 / 50_000.0;
+        assert!((reads - 0.7).abs() < 0.01, "{reads}");
+        assert!(of(ZipfOptions { reads: 1.0, fill: false, ..options }).iter().all(|request| is_read(&request)));
+        assert!(!of(ZipfOptions { reads: 0.0, ..options }).iter().any(|request| is_read(&request)));
     }
 
     #[test]

@@ -1,0 +1,25 @@
+//! Cells of a table, several at a time.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What `work` makes of each cell, in their order; on as many threads as there are processors, at most 8.
+pub fn in_parallel<C: Sync, R: Send>(cells: &[C], work: impl Fn(&C) -> R + Sync) -> Vec<R> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some((at, cell)) = {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    cells.get(at).map(|cell| (at, cell))
+                } {
+                    let result = work(cell);
+                    done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(at, result);
+                }
+            });
+        }
+    });
+    done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).into_values().collect()
+}

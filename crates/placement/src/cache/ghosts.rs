@@ -1,0 +1,170 @@
+//! Blocks that had a copy not long ago: fingerprints in the order in which they went, of a number that is bounded.
+
+use super::index::Index;
+use super::key::Key;
+
+/// An empty place of the ring.
+const NONE: u32 = 0;
+/// The bit of a fingerprint that says that its block was passed by and never had a copy.
+const PASSED_BIT: u32 = 1;
+
+/// A block that is remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ghost {
+    at: u32,
+    /// It never had a copy: it was passed by.
+    pub was_passed: bool,
+}
+
+/// A ring of fingerprints. They have 31 bits, so that of blocks that are not remembered one in (2^31 / ghosts) seems to be:
+/// one in 214 with ten million ghosts.
+#[derive(Clone, Debug)]
+pub(super) struct Ghosts {
+    ring: Vec<u32>,
+    index: Index,
+    /// Where the next one goes.
+    next: u32,
+    /// How many of the last that came are remembered.
+    window: u32,
+    len: u32,
+}
+
+/// The fingerprint of a block: no other bits are needed to find it again.
+fn fingerprint(key: Key) -> u32 {
+    ((key.hash() >> 32) as u32 & !PASSED_BIT).max(PASSED_BIT << 1)
+}
+
+/// The hash by which a fingerprint is found.
+fn hash(fingerprint: u32) -> u64 {
+    u64::from(fingerprint & !PASSED_BIT) << 32
+}
+
+impl Ghosts {
+    /// Room for so many, all of which are remembered.
+    pub fn new(count_max: u32) -> Self {
+        Self { ring: vec![NONE; count_max as usize], index: Index::new(count_max), next: 0, window: count_max, len: 0 }
+    }
+
+    /// Memory for so many.
+    pub fn memory_bytes(count_max: u32) -> u64 {
+        u64::from(count_max) * size_of::<u32>() as u64 + Index::memory_bytes(count_max)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// The ghost of a block.
+    pub fn find(&self, key: Key) -> Option<Ghost> {
+        let wanted = fingerprint(key);
+        let at = self.index.find(hash(wanted), |at| self.ring[at as usize] & !PASSED_BIT == wanted)?;
+        Some(Ghost { at, was_passed: self.ring[at as usize] & PASSED_BIT != 0 })
+    }
+
+    /// Remembers a block, and forgets one that is too old.
+    pub fn push(&mut self, key: Key, was_passed: bool) {
+        if self.window == 0 {
+            return;
+        }
+        self.forget(self.before(self.window));
+        let fingerprint = fingerprint(key);
+        self.ring[self.next as usize] = if was_passed { fingerprint | PASSED_BIT } else { fingerprint };
+        self.index.add(hash(fingerprint), self.next);
+        self.next = if self.next + 1 == self.capacity() { 0 } else { self.next + 1 };
+        self.len += 1;
+    }
+
+    /// Forgets one.
+    pub fn remove(&mut self, ghost: Ghost) {
+        self.forget(ghost.at);
+    }
+
+    /// Remembers only so many of the last from now on, at most as many as there is room for.
+    pub fn resize(&mut self, window: u32) {
+        let window = window.min(self.capacity());
+        for age in window + 1..=self.window {
+            self.forget(self.before(age));
+        }
+        self.window = window;
+    }
+
+    fn capacity(&self) -> u32 {
+        self.ring.len() as u32
+    }
+
+    /// The place of the one that came so many before the next.
+    fn before(&self, age: u32) -> u32 {
+        if age <= self.next { self.next - age } else { self.next + (self.capacity() - age) }
+    }
+
+    fn forget(&mut self, at: u32) {
+        let fingerprint = self.ring[at as usize];
+        if fingerprint != NONE {
+            let ring = &self.ring;
+            self.index.remove(hash(fingerprint), at, |other| hash(ring[other as usize]));
+            self.ring[at as usize] = NONE;
+            self.len -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Push(u64, bool),
+        Remove(u64),
+        Resize(u32),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            8 => (0u64..30, any::<bool>()).prop_map(|(key, was_passed)| Step::Push(key, was_passed)),
+            2 => (0u64..30).prop_map(Step::Remove),
+            1 => (0u32..12).prop_map(Step::Resize),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn the_last_that_came_are_remembered(steps in prop::collection::vec(step(), 1..300)) {
+            let mut ghosts = Ghosts::new(9);
+            // All that came, the last first; none where one was removed.
+            let (mut model, mut window) = (VecDeque::new(), 9);
+            for step in steps {
+                match step {
+                    Step::Push(key, was_passed) if !model.contains(&Some((key, !was_passed))) && !model.contains(&Some((key, was_passed))) => {
+                        ghosts.push(Key::from_bits(key), was_passed);
+                        if window > 0 {
+                            model.push_front(Some((key, was_passed)));
+                        }
+                    }
+                    Step::Push(..) => {}
+                    Step::Remove(key) => {
+                        if let Some(ghost) = ghosts.find(Key::from_bits(key)) {
+                            ghosts.remove(ghost);
+                        }
+                        for entry in model.iter_mut().filter(|entry| entry.is_some_and(|(other, _)| other == key)) {
+                            *entry = None;
+                        }
+                    }
+                    Step::Resize(to) => {
+                        window = to.min(9) as usize;
+                        ghosts.resize(to);
+                    }
+                }
+                model.truncate(window);
+                prop_assert_eq!(ghosts.len() as usize, model.iter().flatten().count());
+                for key in 0..30 {
+                    let known = model.iter().flatten().find(|(other, _)| *other == key).map(|&(_, was_passed)| was_passed);
+                    prop_assert_eq!(ghosts.find(Key::from_bits(key)).map(|ghost| ghost.was_passed), known);
+                }
+            }
+        }
+    }
+}

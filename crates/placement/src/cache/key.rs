@@ -1,0 +1,62 @@
+//! Which block a read cache holds a copy of.
+
+/// Bits of a block's number.
+const BLOCK_BITS: u32 = 48;
+
+/// A block of a disk in 64 bits: the disk above, the number of the block below.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key(u64);
+
+impl Key {
+    /// A block of a disk; `None` where its number has more than 48 bits.
+    #[must_use]
+    pub fn new(disk: u16, block: u64) -> Option<Self> {
+        (block >> BLOCK_BITS == 0).then_some(Self(u64::from(disk) << BLOCK_BITS | block))
+    }
+
+    /// The key in these bits: all of them mean something.
+    #[must_use]
+    pub fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// The 64 bits.
+    #[must_use]
+    pub fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// The disk.
+    #[must_use]
+    pub fn disk(self) -> u16 {
+        (self.0 >> BLOCK_BITS) as u16
+    }
+
+    /// The number of the block in it.
+    #[must_use]
+    pub fn block(self) -> u64 {
+        self.0 & ((1 << BLOCK_BITS) - 1)
+    }
+
+    /// Its bits spread evenly (the finalizer of SplitMix64, Steele and others, 2014). One key has one hash, so that the same
+    /// accesses always end in the same cache; whoever can choose addresses could make some of them slow to find, not wrong.
+    pub(super) fn hash(self) -> u64 {
+        let mut bits = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^ bits >> 31
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_its_disk_and_its_block() {
+        let key = Key::new(7, (1 << BLOCK_BITS) - 1).unwrap();
+        assert_eq!((key.disk(), key.block()), (7, (1 << BLOCK_BITS) - 1));
+        assert_eq!(Key::from_bits(key.bits()), key);
+        assert_eq!(Key::new(0, 1 << BLOCK_BITS), None);
+    }
+}

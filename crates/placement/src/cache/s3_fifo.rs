@@ -1,0 +1,296 @@
+//! S3-FIFO: a small queue that most blocks leave again before they are read a second time, a main queue whose blocks get
+//! as many further rounds as they were read, and ghosts of what left (Yang and others, "FIFO queues are all you need for cache eviction", SOSP 2023,
+//! algorithm 1; its authors' code is `libCacheSim/cache/eviction/S3FIFO.c` of github.com/1a1a11a/libCacheSim).
+//!
+//! What is ours:
+//!
+//! * The size of the small queue follows the ghosts, as ARC's first list does: a block that comes back from the small queue's
+//!   ghosts makes it larger, one that comes back from the main queue's makes it smaller. The paper's tenth of all places is what
+//!   it begins with. With that alone, block traces in which a block is read twice and never again keep a third less
+//!   than LRU does.
+//! * A run of blocks in sequence passes by where runs have not come back lately ([`Seen::Passed`]). It leaves ghosts only, so that
+//!   what is read a second time soon is admitted.
+
+use super::ghosts::Ghosts;
+use super::key::Key;
+use super::nodes::Nodes;
+use super::runs::Runs;
+
+/// The small queue and the main one.
+pub(super) const SMALL: usize = 0;
+pub(super) const MAIN: usize = 1;
+/// Reads of a block that are counted.
+const READS_MAX: u8 = 3;
+/// The part of the places that the small queue begins with, and between which it stays, in percent.
+const SMALL_PERCENT: u32 = 10;
+const SMALL_PERCENT_MIN: u32 = 1;
+const SMALL_PERCENT_MAX: u32 = 95;
+/// Ghosts of what left the small queue and the main one, in percent of the places.
+const SMALL_GHOSTS_PERCENT: u32 = 90;
+const MAIN_GHOSTS_PERCENT: u32 = 50;
+/// Rounds that one eviction grants at most: then the oldest goes, whatever it was read. It bounds the time of a call.
+const ROUNDS_MAX: u32 = 256;
+/// Parts of a place in which the small queue's size is reckoned: in whole places the two queues' steps are rounded so differently
+/// that the size drifts.
+const PARTS: u64 = 16;
+/// By how much a block that comes back changes the small queue at least: two places.
+const STEP_PARTS: u64 = 2 * PARTS;
+
+fn percent(places: u32, percent: u32) -> u32 {
+    (u64::from(places) * u64::from(percent) / 100) as u32
+}
+
+/// What is known of a block that is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// It has a copy in this place.
+    Hit(u32),
+    /// It has none; [`S3Fifo::admit`] it when it was read.
+    Miss,
+    /// It has none, and is not worth one.
+    Passed,
+}
+
+/// A block that gets a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admitted {
+    /// Where it goes.
+    pub place: u32,
+    /// Whose copy was there.
+    pub evicted: Option<Key>,
+}
+
+/// A block that has a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Warm {
+    /// The block.
+    pub key: Key,
+    /// Where its copy is.
+    pub place: u32,
+    /// Whether it was read again since it came.
+    pub is_main: bool,
+}
+
+/// What happened, in blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Read, with a copy.
+    pub hits: u64,
+    /// Read, without.
+    pub misses: u64,
+    /// Those of the misses that would have been hits with more places: their ghosts were there.
+    pub returned: u64,
+    /// Those of the misses that were not worth a copy.
+    pub passed: u64,
+    /// Copied.
+    pub admitted: u64,
+}
+
+/// The policy. Places are numbers below those that it was made with; what they are is up to who asks.
+///
+/// Nothing is allocated after it was made, and the time of a call does not depend on the number of places.
+#[derive(Clone, Debug)]
+pub struct S3Fifo {
+    nodes: Nodes<2>,
+    /// Places that may be taken.
+    places: u32,
+    places_max: u32,
+    /// Size of the small queue that is aimed at.
+    small_target_parts: u64,
+    small_ghosts: Ghosts,
+    main_ghosts: Ghosts,
+    runs: Runs,
+    counts: Counts,
+}
+
+impl S3Fifo {
+    /// Over so many places, all of which may be taken.
+    #[must_use]
+    pub fn new(places_max: u32) -> Self {
+        Self {
+            nodes: Nodes::new(places_max),
+            places: places_max,
+            places_max,
+            small_target_parts: u64::from(percent(places_max, SMALL_PERCENT).max(1)) * PARTS,
+            small_ghosts: Ghosts::new(percent(places_max, SMALL_GHOSTS_PERCENT)),
+            main_ghosts: Ghosts::new(percent(places_max, MAIN_GHOSTS_PERCENT)),
+            runs: Runs::new(places_max),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Memory over so many places: 23 bytes for each, and 10 for each of 1.4 ghosts.
+    #[must_use]
+    pub fn memory_bytes(places_max: u32) -> u64 {
+        Nodes::<2>::memory_bytes(places_max)
+            + Ghosts::memory_bytes(percent(places_max, SMALL_GHOSTS_PERCENT))
+            + Ghosts::memory_bytes(percent(places_max, MAIN_GHOSTS_PERCENT))
+            + size_of::<Self>() as u64
+    }
+
+    /// A block of the capacity tier is to be read. To be called in the order in which reads come, for that says who reads in sequence.
+    pub fn seen(&mut self, key: Key) -> Seen {
+        if let Some(number) = self.nodes.find(key) {
+            self.nodes.set_note(number, (self.nodes.note(number) + 1).min(READS_MAX));
+            self.runs.read(key, true);
+            self.counts.hits += 1;
+            return Seen::Hit(number);
+        }
+        self.counts.misses += 1;
+        let is_ghost = self.small_ghosts.find(key).or_else(|| self.main_ghosts.find(key)).is_some();
+        self.counts.returned += u64::from(is_ghost);
+        if self.runs.read(key, is_ghost) && !is_ghost {
+            self.small_ghosts.push(key, true);
+            self.counts.passed += 1;
+            return Seen::Passed;
+        }
+        Seen::Miss
+    }
+
+    /// A block that [`Seen::Miss`] was said of was read: it gets a copy, unless it has one by now or there are no places. Between the
+    /// two calls others may come. A block that was written meanwhile must not be admitted.
+    pub fn admit(&mut self, key: Key) -> Option<Admitted> {
+        if self.places == 0 || self.nodes.find(key).is_some() {
+            return None;
+        }
+        let came_back = self.returns(key);
+        let evicted = if self.held() >= self.places { self.evict() } else { None };
+        let place = evicted.map(|(_, place)| place).or_else(|| self.nodes.free())?;
+        self.nodes.add(place, key, if came_back { MAIN } else { SMALL });
+        self.counts.admitted += 1;
+        Some(Admitted { place, evicted: evicted.map(|(key, _)| key) })
+    }
+
+    /// A block was written or discarded: its copy is worth nothing, and its place is free. Whether it would come back is not known
+    /// any more.
+    pub fn remove(&mut self, key: Key) -> Option<u32> {
+        for ghosts in [&mut self.small_ghosts, &mut self.main_ghosts] {
+            if let Some(ghost) = ghosts.find(key) {
+                ghosts.remove(ghost);
+            }
+        }
+        let place = self.nodes.find(key)?;
+        self.nodes.remove(place);
+        Some(place)
+    }
+
+    /// Where the copy of a block is; it does not count as read.
+    #[must_use]
+    pub fn place_of(&self, key: Key) -> Option<u32> {
+        self.nodes.find(key)
+    }
+
+    /// Blocks that have a copy.
+    #[must_use]
+    pub fn held(&self) -> u32 {
+        self.nodes.len(SMALL) + self.nodes.len(MAIN)
+    }
+
+    /// Places that may be taken.
+    #[must_use]
+    pub fn places(&self) -> u32 {
+        self.places
+    }
+
+    /// What happened up to now.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Only so many places may be taken from now on, at most as many as it was made with. `given_back` hears of those that are
+    /// free by that, the block of least use first. Whoever may not wait does it in steps.
+    pub fn resize(&mut self, places: u32, mut given_back: impl FnMut(Key, u32)) {
+        let before = self.places.max(1);
+        self.places = places.min(self.places_max);
+        // The queue keeps its part, not its size.
+        self.small_target_parts =
+            (u128::from(self.small_target_parts) * u128::from(self.places) / u128::from(before)) as u64;
+        self.move_target(0, 0);
+        while self.held() > self.places
+            && let Some((key, place)) = self.evict()
+        {
+            given_back(key, place);
+        }
+        self.small_ghosts.resize(percent(self.places, SMALL_GHOSTS_PERCENT));
+        self.main_ghosts.resize(percent(self.places, MAIN_GHOSTS_PERCENT));
+        self.runs.resize(self.places);
+    }
+
+    /// The blocks that have a copy, those first that would stay longest: as far as this is kept, it is what is worth most.
+    pub fn warm(&self) -> impl Iterator<Item = Warm> + '_ {
+        [MAIN, SMALL].into_iter().flat_map(move |list| {
+            std::iter::successors(self.nodes.newest(list), |&number| self.nodes.older(number)).map(move |place| Warm {
+                key: self.nodes.key(place),
+                place,
+                is_main: list == MAIN,
+            })
+        })
+    }
+
+    /// Takes over a block of a list that [`Self::warm`] gave, in its order. False where there is no room, or the place or the
+    /// block is there already: it is not taken over then.
+    pub fn restore(&mut self, warm: Warm) -> bool {
+        let Warm { key, place, is_main } = warm;
+        let is_free = place < self.places_max && self.nodes.is_free(place);
+        if !is_free || self.held() >= self.places || self.nodes.find(key).is_some() {
+            return false;
+        }
+        self.nodes.add_oldest(place, key, if is_main { MAIN } else { SMALL });
+        true
+    }
+
+    /// Whether a block comes back that has a ghost, which is not needed any more. The queue that it left should have been larger.
+    fn returns(&mut self, key: Key) -> bool {
+        if let Some(ghost) = self.small_ghosts.find(key) {
+            if !ghost.was_passed {
+                self.move_target(self.step(&self.main_ghosts, &self.small_ghosts), 0);
+            }
+            self.small_ghosts.remove(ghost);
+            return true;
+        }
+        let found = self.main_ghosts.find(key);
+        if let Some(ghost) = found {
+            self.move_target(0, self.step(&self.small_ghosts, &self.main_ghosts));
+            self.main_ghosts.remove(ghost);
+        }
+        found.is_some()
+    }
+
+    /// By how much: the fewer ghosts there are, the more one of them says (ARC, FAST 2003, figure 4).
+    fn step(&self, others: &Ghosts, own: &Ghosts) -> u64 {
+        (u64::from(others.len()) * STEP_PARTS / u64::from(own.len().max(1))).max(STEP_PARTS)
+    }
+
+    fn move_target(&mut self, up_parts: u64, down_parts: u64) {
+        let least = percent(self.places, SMALL_PERCENT_MIN).max(1);
+        let most = percent(self.places, SMALL_PERCENT_MAX).max(least);
+        let moved = (self.small_target_parts + up_parts).saturating_sub(down_parts);
+        self.small_target_parts = moved.clamp(u64::from(least) * PARTS, u64::from(most) * PARTS);
+    }
+
+    /// Frees the place of least use.
+    fn evict(&mut self) -> Option<(Key, u32)> {
+        let mut rounds = 0;
+        loop {
+            let small = self.nodes.len(SMALL);
+            let is_small =
+                small > 0 && (u64::from(small) >= self.small_target_parts / PARTS || self.nodes.len(MAIN) == 0);
+            let number = self.nodes.oldest(if is_small { SMALL } else { MAIN })?;
+            let reads = self.nodes.note(number);
+            if reads == 0 || rounds == ROUNDS_MAX {
+                let key = self.nodes.key(number);
+                self.nodes.remove(number);
+                if is_small { &mut self.small_ghosts } else { &mut self.main_ghosts }.push(key, false);
+                return Some((key, number));
+            }
+            // Another round; in the small queue, where all begin, it was a trial.
+            rounds += 1;
+            self.nodes.renew(number, MAIN);
+            self.nodes.set_note(number, if is_small { 0 } else { reads - 1 });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

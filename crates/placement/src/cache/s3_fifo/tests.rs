@@ -1,0 +1,354 @@
+//! Ours beside a model that keeps everything in plain queues, and what a scan leaves.
+
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use forebay_block::Random;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// The policy in plain queues, the newest first, searched from end to end. Of runs the cache's own judgement is taken, which has
+/// tests of its own.
+struct Model {
+    small: VecDeque<(Key, u8)>,
+    main: VecDeque<(Key, u8)>,
+    /// None: one that came back or was written. The flag: it was passed by.
+    small_ghosts: VecDeque<Option<(Key, bool)>>,
+    main_ghosts: VecDeque<Option<(Key, bool)>>,
+    places: u32,
+    /// In sixteenths of a place.
+    target: u64,
+    runs: Runs,
+}
+
+fn position(ghosts: &VecDeque<Option<(Key, bool)>>, key: Key) -> Option<usize> {
+    ghosts.iter().position(|ghost| ghost.is_some_and(|(other, _)| other == key))
+}
+
+fn living(ghosts: &VecDeque<Option<(Key, bool)>>) -> u32 {
+    ghosts.iter().flatten().count() as u32
+}
+
+impl Model {
+    fn new(places: u32) -> Self {
+        let target = u64::from((places / 10).max(1)) * 16;
+        let queue = VecDeque::new;
+        Self {
+            small: queue(),
+            main: queue(),
+            small_ghosts: VecDeque::new(),
+            main_ghosts: VecDeque::new(),
+            places,
+            target,
+            runs: Runs::new(places),
+        }
+    }
+
+    fn held(&self) -> u32 {
+        (self.small.len() + self.main.len()) as u32
+    }
+
+    fn limit(&mut self) {
+        self.small_ghosts.truncate((self.places * 9 / 10) as usize);
+        self.main_ghosts.truncate((self.places / 2) as usize);
+        let least = (self.places / 100).max(1);
+        let most = (self.places * 95 / 100).max(least);
+        self.target = self.target.clamp(u64::from(least) * 16, u64::from(most) * 16);
+    }
+
+    fn seen(&mut self, key: Key) -> &'static str {
+        if let Some((_, reads)) = self.small.iter_mut().chain(&mut self.main).find(|(other, _)| *other == key) {
+            *reads = (*reads + 1).min(3);
+            self.runs.read(key, true);
+            return "hit";
+        }
+        let is_ghost = position(&self.small_ghosts, key).or(position(&self.main_ghosts, key)).is_some();
+        if self.runs.read(key, is_ghost) && !is_ghost {
+            self.small_ghosts.push_front(Some((key, true)));
+            self.limit();
+            return "passed";
+        }
+        "miss"
+    }
+
+    fn admit(&mut self, key: Key) -> Option<Key> {
+        let (small, main) = (u64::from(living(&self.small_ghosts)), u64::from(living(&self.main_ghosts)));
+        let mut came_back = false;
+        if let Some(at) = position(&self.small_ghosts, key) {
+            came_back = true;
+            if !self.small_ghosts[at].unwrap().1 {
+                self.target += (32 * main / small).max(32);
+            }
+            self.small_ghosts[at] = None;
+        } else if let Some(at) = position(&self.main_ghosts, key) {
+            came_back = true;
+            self.target = self.target.saturating_sub((32 * small / main).max(32));
+            self.main_ghosts[at] = None;
+        }
+        self.limit();
+        let evicted = if self.held() >= self.places { self.evict() } else { None };
+        if came_back { &mut self.main } else { &mut self.small }.push_front((key, 0));
+        evicted
+    }
+
+    fn evict(&mut self) -> Option<Key> {
+        for round in 0.. {
+            let small = self.small.len() as u32;
+            let is_small = small > 0 && (u64::from(small) >= self.target / 16 || self.main.is_empty());
+            let (key, reads) = if is_small { self.small.pop_back() } else { self.main.pop_back() }?;
+            if reads == 0 || round == 256 {
+                if is_small { &mut self.small_ghosts } else { &mut self.main_ghosts }.push_front(Some((key, false)));
+                self.limit();
+                return Some(key);
+            }
+            self.main.push_front((key, if is_small { 0 } else { reads - 1 }));
+        }
+        None
+    }
+
+    fn remove(&mut self, key: Key) -> bool {
+        let before = self.held();
+        self.small.retain(|(other, _)| *other != key);
+        self.main.retain(|(other, _)| *other != key);
+        for ghosts in [&mut self.small_ghosts, &mut self.main_ghosts] {
+            if let Some(at) = position(ghosts, key) {
+                ghosts[at] = None;
+            }
+        }
+        self.held() < before
+    }
+
+    fn resize(&mut self, places: u32) -> Vec<Key> {
+        self.target = self.target * u64::from(places) / u64::from(self.places.max(1));
+        let before = self.places;
+        self.places = places;
+        let least = (places / 100).max(1);
+        self.target = self.target.clamp(u64::from(least) * 16, u64::from((places * 95 / 100).max(least)) * 16);
+        let mut gone = Vec::new();
+        while self.held() > places {
+            // Ghosts are cut to their new number at the end.
+            self.places = before;
+            let target = self.target;
+            gone.extend(self.evict());
+            (self.target, self.places) = (target, places);
+        }
+        self.limit();
+        self.runs.resize(places);
+        gone
+    }
+
+    fn warm(&self) -> Vec<(Key, bool)> {
+        let of =
+            |queue: &VecDeque<(Key, u8)>, is_main| queue.iter().map(|&(key, _)| (key, is_main)).collect::<Vec<_>>();
+        [of(&self.main, true), of(&self.small, false)].concat()
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Read(u64),
+    /// A run: so many blocks from the first.
+    Run(u64, u64),
+    Remove(u64),
+    Resize(u32),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        40 => (0u64..90).prop_map(Step::Read),
+        40 => (0u64..12).prop_map(Step::Read),
+        1 => (0u64..2000, 1u64..900).prop_map(|(first, blocks)| Step::Run(first, blocks)),
+        6 => (0u64..90).prop_map(Step::Remove),
+        1 => (0u32..40).prop_map(Step::Resize),
+    ]
+}
+
+/// Reads a block by both, and holds them against each other.
+fn read(cache: &mut S3Fifo, model: &mut Model, held: &mut BTreeMap<u32, Key>, key: Key) -> Result<(), TestCaseError> {
+    let seen = cache.seen(key);
+    match (seen, model.seen(key)) {
+        (Seen::Hit(place), "hit") => prop_assert_eq!(held.get(&place), Some(&key)),
+        (Seen::Passed, "passed") => {}
+        (Seen::Miss, "miss") if cache.places() == 0 => prop_assert_eq!(cache.admit(key), None),
+        (Seen::Miss, "miss") => {
+            let admitted = cache.admit(key).unwrap();
+            prop_assert_eq!(admitted.evicted, model.admit(key));
+            prop_assert_eq!(held.insert(admitted.place, key), admitted.evicted);
+            prop_assert_eq!(cache.admit(key), None, "it is there");
+        }
+        (seen, wanted) => prop_assert!(false, "{seen:?} of {key:?}, {wanted} wanted"),
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+    #[test]
+    fn does_what_the_model_does(places in 1u32..40, steps in prop::collection::vec(step(), 1..400)) {
+        let (mut cache, mut model, mut held) = (S3Fifo::new(places), Model::new(places), BTreeMap::new());
+        for step in steps {
+            match step {
+                Step::Read(block) => read(&mut cache, &mut model, &mut held, Key::from_bits(block))?,
+                Step::Run(first, blocks) => {
+                    for block in first..first + blocks {
+                        read(&mut cache, &mut model, &mut held, Key::from_bits(block))?;
+                    }
+                }
+                Step::Remove(block) => {
+                    let key = Key::from_bits(block);
+                    let place = cache.remove(key);
+                    prop_assert_eq!(place.is_some(), model.remove(key));
+                    prop_assert_eq!(place.and_then(|place| held.remove(&place)), place.map(|_| key));
+                }
+                Step::Resize(to) => {
+                    let to = to.min(places);
+                    let mut gone = Vec::new();
+                    cache.resize(to, |key, place| gone.push((key, place)));
+                    prop_assert_eq!(gone.iter().map(|&(key, _)| key).collect::<Vec<_>>(), model.resize(to));
+                    for (key, place) in gone {
+                        prop_assert_eq!(held.remove(&place), Some(key));
+                    }
+                }
+            }
+            prop_assert_eq!(cache.small_target_parts, model.target);
+            let warm: Vec<(Key, bool)> = cache.warm().map(|warm| (warm.key, warm.is_main)).collect();
+            prop_assert_eq!(warm, model.warm());
+            prop_assert!(held.keys().all(|&place| place < places) && held.len() as u32 == cache.held());
+            prop_assert!(held.iter().all(|(&place, &key)| cache.place_of(key) == Some(place)));
+        }
+    }
+
+    /// What was held comes back to its places and in its order, as far as the list was kept; what is wrong in it is refused.
+    #[test]
+    fn the_warm_set_comes_back(blocks in prop::collection::vec(0u64..60, 1..300), kept in 0usize..40) {
+        let mut cache = S3Fifo::new(30);
+        for block in blocks {
+            let key = Key::from_bits(block);
+            if cache.seen(key) == Seen::Miss {
+                cache.admit(key);
+            }
+        }
+        let warm: Vec<Warm> = cache.warm().take(kept).collect();
+        let mut again = S3Fifo::new(30);
+        for &entry in &warm {
+            prop_assert!(again.restore(entry));
+            let twice = Warm { place: 29, ..entry };
+            prop_assert!(!again.restore(entry) && !again.restore(twice), "it is there");
+            prop_assert!(!again.restore(Warm { key: Key::from_bits(1000), ..entry }), "the place is taken");
+        }
+        prop_assert!(!again.restore(Warm { key: Key::from_bits(1000), place: 30, is_main: false }), "no such place");
+        prop_assert!(again.warm().eq(warm.iter().copied()));
+        for entry in warm {
+            prop_assert_eq!(again.seen(entry.key), Seen::Hit(entry.place));
+        }
+    }
+}
+
+const PLACES: u32 = 10_000;
+
+/// A cache whose blocks were read again and again, at random, and the set of them.
+fn warmed() -> (S3Fifo, BTreeSet<Key>) {
+    let (mut cache, mut random) = (S3Fifo::new(PLACES), Random::new(1));
+    for _ in 0..40 * PLACES {
+        one(&mut cache, random.below(u64::from(PLACES)));
+    }
+    let held = cache.warm().map(|warm| warm.key).collect();
+    (cache, held)
+}
+
+fn one(cache: &mut S3Fifo, block: u64) {
+    let key = Key::new(0, block).unwrap();
+    if cache.seen(key) == Seen::Miss {
+        cache.admit(key);
+    }
+}
+
+fn left(cache: &S3Fifo, held: &BTreeSet<Key>) -> f64 {
+    held.iter().filter(|&&key| cache.place_of(key).is_some()).count() as f64 / held.len() as f64
+}
+
+#[test]
+fn a_scan_of_ten_times_its_size_leaves_nine_tenths() {
+    let (mut cache, held) = warmed();
+    assert_eq!(held.len(), PLACES as usize);
+    let before = cache.counts();
+    (1 << 20..(1 << 20) + 10 * u64::from(PLACES)).for_each(|block| one(&mut cache, block));
+    assert!(left(&cache, &held) >= 0.9, "{}", left(&cache, &held));
+    // Nearly all of it passes by: it costs the fast tier hardly any writes.
+    let admitted = cache.counts().admitted - before.admitted;
+    assert!(admitted < 10 * u64::from(PLACES) / 20, "{admitted} of {} were copied", 10 * PLACES);
+}
+
+#[test]
+fn a_scan_without_order_leaves_nine_tenths() {
+    let (mut cache, held) = warmed();
+    // Every block of the scan once, at a stride that has no factor in common with their number.
+    let blocks = 10 * u64::from(PLACES);
+    (0..blocks).for_each(|at| one(&mut cache, (1 << 20) + at * 61_803 % blocks));
+    assert!(left(&cache, &held) >= 0.9, "{}", left(&cache, &held));
+    assert_eq!(cache.counts().passed, 0);
+}
+
+#[test]
+fn a_scan_leaves_nine_tenths_where_the_small_queue_has_become_large() {
+    let mut cache = S3Fifo::new(PLACES);
+    // Blocks that are read twice, the second time after three fifths of the places, and never again: LRU's load.
+    let apart = u64::from(PLACES) * 3 / 5;
+    for at in 0..20 * u64::from(PLACES) {
+        one(&mut cache, (1 << 40) + at * 3);
+        one(&mut cache, (1 << 40) + at.saturating_sub(apart) * 3);
+    }
+    assert!(cache.small_target_parts > u64::from(PLACES / 2) * PARTS, "{}", cache.small_target_parts);
+    let held: BTreeSet<Key> = cache.warm().map(|warm| warm.key).collect();
+    (1 << 20..(1 << 20) + 10 * u64::from(PLACES)).for_each(|block| one(&mut cache, block));
+    assert!(left(&cache, &held) >= 0.9, "{}", left(&cache, &held));
+}
+
+#[test]
+fn scans_beside_the_load_leave_nine_tenths() {
+    let (mut cache, held) = warmed();
+    let mut random = Random::new(2);
+    for at in 0..10 * u64::from(PLACES) {
+        one(&mut cache, (1 << 20) + at);
+        one(&mut cache, random.below(u64::from(PLACES)));
+    }
+    assert!(left(&cache, &held) >= 0.9, "{}", left(&cache, &held));
+}
+
+#[test]
+fn what_is_read_twice_in_sequence_is_admitted_the_second_time() {
+    let (mut cache, _) = warmed();
+    // Runs without returns first, so that the next one passes by.
+    (1 << 20..(1 << 20) + 5000).for_each(|block| one(&mut cache, block));
+    let file = 1 << 30..(1 << 30) + 2000;
+    file.clone().for_each(|block| one(&mut cache, block));
+    assert!(file.clone().filter(|&block| cache.place_of(Key::new(0, block).unwrap()).is_some()).count() < 300);
+    file.clone().for_each(|block| one(&mut cache, block));
+    assert!(file.clone().filter(|&block| cache.place_of(Key::new(0, block).unwrap()).is_some()).count() > 1700);
+}
+
+#[test]
+fn memory_is_what_is_said() {
+    let places = 1_000_000;
+    let bytes = S3Fifo::memory_bytes(places) as f64 / f64::from(places);
+    assert!((36.9..=37.1).contains(&bytes), "{bytes} bytes a place");
+    let nodes = Nodes::<2>::memory_bytes(places) as f64 / f64::from(places);
+    let ghosts = Ghosts::memory_bytes(places) as f64 / f64::from(places);
+    assert!((nodes - 23.0).abs() < 0.1 && (ghosts - 10.0).abs() < 0.1, "{nodes} {ghosts}");
+}
+
+#[test]
+fn an_eviction_takes_a_bounded_number_of_rounds() {
+    let mut cache = S3Fifo::new(100_000);
+    for _ in 0..4 {
+        (0..100_000).for_each(|block| one(&mut cache, block * 2));
+    }
+    // All of them were read three times: without a bound, the next one would look at each of them several times.
+    let oldest = cache.warm().last().unwrap().key;
+    let admitted = match cache.seen(Key::new(1, 0).unwrap()) {
+        Seen::Miss => cache.admit(Key::new(1, 0).unwrap()).unwrap(),
+        seen => panic!("{seen:?}"),
+    };
+    let at = admitted.evicted.unwrap().block() / 2 - oldest.block() / 2;
+    assert_eq!(at, u64::from(ROUNDS_MAX));
+}
