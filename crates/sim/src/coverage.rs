@@ -13,7 +13,7 @@ pub struct Coverage {
 }
 
 /// What every campaign of some length must have met.
-pub const MARKS: [&str; 19] = [
+pub const MARKS: [&str; 21] = [
     "power cuts",
     "power cuts in recovery",
     "power cuts in a clean stop",
@@ -33,6 +33,8 @@ pub const MARKS: [&str; 19] = [
     "bits that rotted at rest",
     "recoveries in which devices failed",
     "failed flushes made good",
+    "reads of cached blocks",
+    "cached blocks from before a restart",
 ];
 
 impl Coverage {

@@ -120,7 +120,7 @@ fn is_at_rest(round: &Round) -> bool {
 
 type Wrong = (&'static str, String);
 
-/// Classes of which all or none are compressed, of a third of all shapes each in one of two ways.
+/// Classes of which all or none are compressed, of a third of all shapes each in one of two ways, and all or none cached.
 fn classes(shape: &Shape) -> Vec<ClassSpec> {
     let compress = match (shape.frames % 3, shape.sector_bytes[1]) {
         // In larger sectors a dead one is that of neighbours, too, which the oracle does not know.
@@ -130,7 +130,9 @@ fn classes(shape: &Shape) -> Vec<ClassSpec> {
     };
     let mut classes = plain_classes(shape.kind);
     classes.push(ClassSpec::new("cold", Place::Stage));
-    classes.iter_mut().for_each(|class| class.compress = compress);
+    // Of half of all shapes what is read is cached.
+    let read_cache = (shape.frames / 3).is_multiple_of(2);
+    classes.iter_mut().for_each(|class| (class.compress, class.read_cache) = (compress, read_cache));
     classes
 }
 
@@ -362,8 +364,10 @@ impl<'a> Life<'a> {
         if let Some(log) = &mut log {
             log.push(format!("the end of the round finds {activity:?}\n{}", world.pool.engine.describe()));
         }
-        let made_good = world.pool.engine.status().counters.flushes_made_good;
-        self.coverage.count_all("failed flushes made good", made_good);
+        let status = world.pool.engine.status();
+        self.coverage.count_all("failed flushes made good", status.counters.flushes_made_good);
+        self.coverage.count_all("reads of cached blocks", status.read_cache.hit_blocks);
+        self.coverage.count_all("cached blocks from before a restart", status.read_cache.restored_blocks);
         world.give_up();
         self.members.ended(world.pool.devices.mirror(), &said, round, &mut self.coverage);
         drop(world);

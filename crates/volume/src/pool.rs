@@ -175,6 +175,8 @@ impl Pool {
     /// Writes a clean checkpoint. Host requests must have been answered. True where the stop is clean.
     pub fn close(&mut self) -> bool {
         let before = self.engine.checkpoint_number();
+        self.engine.hurry_list();
+        self.run_until(&mut Vec::new(), |engine, _| !engine.hurries_list());
         for _ in 0..CHECKPOINT_ATTEMPTS {
             let mut done = Vec::new();
             if self.engine.has_flush_failed() {

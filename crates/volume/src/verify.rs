@@ -185,6 +185,9 @@ impl Check<'_> {
     }
 
     fn slots(&mut self) {
+        self.engine.slots_of_copies().for_each(|slot| {
+            self.named.set(slot);
+        });
         let leaked: Vec<u64> = (0..self.engine.space.slots.total())
             .filter(|&slot| self.engine.space.slots.is_used(slot) && !self.named.is_used(slot))
             .collect();

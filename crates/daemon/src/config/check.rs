@@ -20,6 +20,9 @@ const POOL_NAME_MAX: usize = 64;
 /// Rates of a scrub, in bytes a second.
 const SCRUB_RATES: RangeInclusive<u64> = 64 << 10..=16 << 30;
 
+/// Rates of copying what was read, in bytes a second.
+const FILL_RATES: RangeInclusive<u64> = SCRUB_RATES;
+
 impl Config {
     /// Checks everything that can be known without touching a device.
     ///
@@ -37,6 +40,11 @@ impl Config {
         ensure!(
             SCRUB_RATES.contains(&rate),
             "scrub.rate is {rate} bytes a second; it is from 64KiB to 16GiB (`forebay scrub CONFIG pause` stops one)"
+        );
+        let rate = self.read_cache.rate.0;
+        ensure!(
+            FILL_RATES.contains(&rate),
+            "read_cache.rate is {rate} bytes a second; it is from 64KiB to 16GiB (`read_cache = false` of a class ends its copies)"
         );
         let limit = self.memory.limit.0;
         ensure!(

@@ -35,6 +35,9 @@ pub struct Config {
     /// Reading everything to find damage.
     #[serde(default)]
     pub scrub: Scrub,
+    /// Copies of what is read of the capacity tier, of classes with `read_cache`.
+    #[serde(default)]
+    pub read_cache: ReadCache,
     /// Where disks are served.
     #[serde(default)]
     pub export: Vec<Export>,
@@ -149,6 +152,28 @@ impl Scrub {
 }
 
 impl Default for Scrub {
+    fn default() -> Self {
+        Self { rate: Self::default_rate() }
+    }
+}
+
+/// `[read_cache]`
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReadCache {
+    /// Most bytes a second that are copied to the fast tier.
+    #[schemars(with = "String")]
+    #[serde(default = "ReadCache::default_rate")]
+    pub rate: Size,
+}
+
+impl ReadCache {
+    fn default_rate() -> Size {
+        Size(64 << 20)
+    }
+}
+
+impl Default for ReadCache {
     fn default() -> Self {
         Self { rate: Self::default_rate() }
     }

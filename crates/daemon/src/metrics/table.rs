@@ -101,6 +101,15 @@ const POOL: &[Metric] = &[
         "Wrong on one member of the fast tier's mirror, and written again from another",
     ),
     gauge("scrub_damaged_bytes", "/scrub/damaged_bytes", "Found by the last scrub to be damaged or unreadable"),
+    gauge("read_cache_bytes", "/read_cache/held_bytes", "Copies of the capacity tier's data on the fast tier"),
+    gauge("read_cache_kept_bytes", "/read_cache/kept_bytes", "Space of the fast tier that is kept for copies"),
+    counter("read_cache_hit_bytes", "/read_cache/hit_bytes", "Data of the capacity tier read from copies"),
+    counter(
+        "read_cache_missed_bytes",
+        "/read_cache/missed_bytes",
+        "Data of the capacity tier read there, of classes with a read cache",
+    ),
+    counter("read_cache_written_bytes", "/read_cache/written_bytes", "Copies written"),
     counter("read_ahead_bytes", "/counters/ahead_read_bytes", "Read ahead of who reads in sequence"),
     counter("read_ahead_used_bytes", "/counters/ahead_used_bytes", "Read ahead, and asked for later"),
     scaled(

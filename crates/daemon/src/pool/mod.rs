@@ -11,6 +11,7 @@ pub mod lifetimes;
 mod memory;
 mod missing;
 mod open;
+pub mod read_cache;
 pub mod scrub;
 pub mod stays;
 

@@ -89,6 +89,10 @@ impl Reloader {
             backend.pool.engine.set_scrub_rate(new.scrub.rate.0);
             outcome.done.push("the rate of scrubs was changed".to_owned());
         }
+        if self.config.read_cache != new.read_cache {
+            backend.pool.engine.set_fill_rate(new.read_cache.rate.0);
+            outcome.done.push("the rate at which the read cache is filled was changed".to_owned());
+        }
         if let Some(view) = backend.pool.devices.mirror() {
             let (done, refused) = fast::offer(&new, view);
             outcome.done.extend(done);

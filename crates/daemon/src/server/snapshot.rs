@@ -2,7 +2,7 @@
 
 use super::ublk::BlockDevices;
 use crate::config::LogLimits;
-use crate::pool::{Left, PoolBackend, classes, fast, lifetimes, scrub, stays};
+use crate::pool::{Left, PoolBackend, classes, fast, lifetimes, read_cache, scrub, stays};
 use forebay_device::{DeviceCounts, KindCounts, WatchedCounts};
 use forebay_export::{Access, Listen, ServerControl};
 use forebay_volume::engine::{Counters, LatencyHistogram, RequestCounts, RequestKind, TierStatus};
@@ -137,6 +137,7 @@ pub fn snapshot(
         "stays": stays::json(engine),
         "lifetimes": lifetimes::json(engine),
         "scrub": scrub::json(engine),
+        "read_cache": read_cache::json(engine),
         "wear": stays::wear(engine, now_ns.saturating_sub(fixed.started_ns) as f64 / 1e9),
         "disks": disks(backend),
         "exports": exports(fixed, backend, server, block_devices),

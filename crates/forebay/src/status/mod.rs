@@ -4,6 +4,7 @@ mod classes;
 mod lifetimes;
 mod mirror;
 pub mod rates;
+mod read_cache;
 pub mod scrub;
 mod stays;
 
@@ -90,6 +91,7 @@ pub fn head(status: &Value) -> String {
     ));
     head.extend(stays::wear_line(&status["wear"]).map(|line| format!("\n{line}")));
     head.extend(mirror::lines(&status["mirror"]).map(|lines| format!("\n{lines}")));
+    head.extend(read_cache::line(&status["read_cache"]).map(|line| format!("\n{line}")));
     head.extend(scrub::lines(&status["scrub"]).map(|lines| format!("\n{lines}")));
     let recovery = &status["recovery"];
     head.push_str(&format!(

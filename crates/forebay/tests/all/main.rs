@@ -17,6 +17,7 @@ mod metrics;
 mod mirror;
 mod models;
 mod outsider;
+mod read_cache;
 mod replay;
 mod serving;
 mod support;

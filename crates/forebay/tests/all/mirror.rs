@@ -1,15 +1,13 @@
 //! A mirrored fast tier: members that fail, return, rot and are replaced, and what a user sees of it.
 
+use crate::support::client::*;
 use crate::support::*;
-use forebay_device::nbd_client::{ClientOptions, NbdClient, NbdUri};
-use serde_json::Value;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const MIB_BYTES: u64 = 1 << 20;
-const DATA_BYTES: usize = 2 << 20;
 
 fn blank(path: &Path) {
     File::create(path).unwrap().set_len(64 * MIB_BYTES).unwrap();
@@ -24,55 +22,10 @@ fn mirrored() -> Scene {
     scene.created()
 }
 
-fn connect(server: &Server) -> NbdClient {
-    let uri: NbdUri = server.uri.parse().unwrap();
-    NbdClient::connect(&uri.endpoint, &uri.export, &ClientOptions::default()).unwrap()
-}
-
-/// Data that is the same each time, and differs by `seed`.
-fn data(seed: u64) -> Vec<u8> {
-    let mut random = forebay_block::Random::new(seed);
-    (0..DATA_BYTES / 8).flat_map(|_| random.next_u64().to_le_bytes()).collect()
-}
-
-fn write(server: &Server, offset_bytes: u64, seed: u64) {
-    let mut client = connect(server);
-    for (at, chunk) in (offset_bytes..).step_by(65536).zip(data(seed).chunks(65536)) {
-        let cookie = client.submit_write(at, chunk, false).unwrap();
-        client.wait_for(cookie).unwrap().result.unwrap();
-    }
-    let cookie = client.submit_flush().unwrap();
-    client.wait_for(cookie).unwrap().result.unwrap();
-}
-
-#[track_caller]
-fn holds(server: &Server, offset_bytes: u64, seed: u64) {
-    let mut client = connect(server);
-    for (at, expected) in (offset_bytes..).step_by(65536).zip(data(seed).chunks(65536)) {
-        let cookie = client.submit_read(at, expected.len() as u32).unwrap();
-        let reply = client.wait_for(cookie).unwrap();
-        assert!(reply.result.is_ok(), "{:?}", reply.result);
-        assert!(reply.data == expected, "at {at}");
-    }
-}
-
-fn status(scene: &Scene) -> Value {
-    serde_json::from_str(&good(&forebay(&["status", scene.config(), "--output", "json"]))).unwrap()
-}
-
 fn states(scene: &Scene) -> Vec<String> {
     let status = status(scene);
     let members = status["mirror"]["members"].as_array().unwrap().iter();
     members.map(|member| member["state"].as_str().unwrap().to_owned()).collect()
-}
-
-#[track_caller]
-fn until(what: &str, is_so: impl Fn() -> bool) {
-    let begin = Instant::now();
-    while !is_so() {
-        assert!(begin.elapsed() < Duration::from_secs(120), "it never came to be that {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 #[track_caller]

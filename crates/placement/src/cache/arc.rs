@@ -24,7 +24,7 @@ impl Arc {
     /// Over so many places.
     #[must_use]
     pub fn new(places: u32) -> Self {
-        Self { nodes: Nodes::new(places.saturating_mul(2)), places, target: 0 }
+        Self { nodes: Nodes::new(places.saturating_mul(2), 0), places, target: 0 }
     }
 
     fn len(&self, list: usize) -> u32 {

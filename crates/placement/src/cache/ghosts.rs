@@ -1,12 +1,7 @@
-//! Blocks that had a copy not long ago: fingerprints in the order in which they went, of a number that is bounded.
+//! Blocks that had a copy not long ago, in the order in which they went, of a number that is bounded.
 
 use super::index::Index;
 use super::key::Key;
-
-/// An empty place of the ring.
-const NONE: u32 = 0;
-/// The bit of a fingerprint that says that its block was passed by and never had a copy.
-const PASSED_BIT: u32 = 1;
 
 /// A block that is remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,12 +11,21 @@ pub(super) struct Ghost {
     pub was_passed: bool,
 }
 
-/// A ring of fingerprints. They have 31 bits, so that of blocks that are not remembered one in (2^31 / ghosts) seems to be:
-/// one in 214 with ten million ghosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Empty,
+    Went,
+    WasPassed,
+}
+
+/// A ring of keys. Whole ones: with ten million ghosts, fingerprints of 32 bits would take so many strangers for blocks that came back that
+/// no scan were one any more.
 #[derive(Clone, Debug)]
 pub(super) struct Ghosts {
-    ring: Vec<u32>,
+    ring: Vec<Key>,
+    states: Vec<State>,
     index: Index,
+    seed: u64,
     /// Where the next one goes.
     next: u32,
     /// How many of the last that came are remembered.
@@ -29,25 +33,17 @@ pub(super) struct Ghosts {
     len: u32,
 }
 
-/// The fingerprint of a block: no other bits are needed to find it again.
-fn fingerprint(key: Key) -> u32 {
-    ((key.hash() >> 32) as u32 & !PASSED_BIT).max(PASSED_BIT << 1)
-}
-
-/// The hash by which a fingerprint is found.
-fn hash(fingerprint: u32) -> u64 {
-    u64::from(fingerprint & !PASSED_BIT) << 32
-}
-
 impl Ghosts {
-    /// Room for so many, all of which are remembered.
-    pub fn new(count_max: u32) -> Self {
-        Self { ring: vec![NONE; count_max as usize], index: Index::new(count_max), next: 0, window: count_max, len: 0 }
+    /// Room for so many, all of which are remembered. `seed`: of the hashes.
+    pub fn new(count_max: u32, seed: u64) -> Self {
+        let count = count_max as usize;
+        let (ring, states) = (vec![Key::default(); count], vec![State::Empty; count]);
+        Self { ring, states, index: Index::new(count_max), seed, next: 0, window: count_max, len: 0 }
     }
 
     /// Memory for so many.
     pub fn memory_bytes(count_max: u32) -> u64 {
-        u64::from(count_max) * size_of::<u32>() as u64 + Index::memory_bytes(count_max)
+        u64::from(count_max) * (size_of::<Key>() + size_of::<State>()) as u64 + Index::memory_bytes(count_max)
     }
 
     /// How many there are.
@@ -57,9 +53,8 @@ impl Ghosts {
 
     /// The ghost of a block.
     pub fn find(&self, key: Key) -> Option<Ghost> {
-        let wanted = fingerprint(key);
-        let at = self.index.find(hash(wanted), |at| self.ring[at as usize] & !PASSED_BIT == wanted)?;
-        Some(Ghost { at, was_passed: self.ring[at as usize] & PASSED_BIT != 0 })
+        let at = self.index.find(key.hash(self.seed), |at| self.ring[at as usize] == key)?;
+        Some(Ghost { at, was_passed: self.states[at as usize] == State::WasPassed })
     }
 
     /// Remembers a block, and forgets one that is too old.
@@ -68,9 +63,9 @@ impl Ghosts {
             return;
         }
         self.forget(self.before(self.window));
-        let fingerprint = fingerprint(key);
-        self.ring[self.next as usize] = if was_passed { fingerprint | PASSED_BIT } else { fingerprint };
-        self.index.add(hash(fingerprint), self.next);
+        self.ring[self.next as usize] = key;
+        self.states[self.next as usize] = if was_passed { State::WasPassed } else { State::Went };
+        self.index.add(key.hash(self.seed), self.next);
         self.next = if self.next + 1 == self.capacity() { 0 } else { self.next + 1 };
         self.len += 1;
     }
@@ -99,11 +94,9 @@ impl Ghosts {
     }
 
     fn forget(&mut self, at: u32) {
-        let fingerprint = self.ring[at as usize];
-        if fingerprint != NONE {
-            let ring = &self.ring;
-            self.index.remove(hash(fingerprint), at, |other| hash(ring[other as usize]));
-            self.ring[at as usize] = NONE;
+        if std::mem::replace(&mut self.states[at as usize], State::Empty) != State::Empty {
+            let (ring, seed) = (&self.ring, self.seed);
+            self.index.remove(ring[at as usize].hash(seed), at, |other| ring[other as usize].hash(seed));
             self.len -= 1;
         }
     }
@@ -133,7 +126,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_last_that_came_are_remembered(steps in prop::collection::vec(step(), 1..300)) {
-            let mut ghosts = Ghosts::new(9);
+            let mut ghosts = Ghosts::new(9, 5);
             // All that came, the last first; none where one was removed.
             let (mut model, mut window) = (VecDeque::new(), 9);
             for step in steps {

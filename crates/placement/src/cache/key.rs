@@ -38,11 +38,11 @@ impl Key {
         self.0 & ((1 << BLOCK_BITS) - 1)
     }
 
-    /// Its bits spread evenly (the finalizer of SplitMix64, Steele and others, 2014). One key has one hash, so that the same
-    /// accesses always end in the same cache; whoever can choose addresses could make some of them slow to find, not wrong.
-    pub(super) fn hash(self) -> u64 {
-        let mut bits = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    /// Its bits spread evenly (the finalizer of SplitMix64, Steele and others, 2014). With one seed a key has one hash, so that the
+    /// same accesses always end in the same cache; who does not know the seed cannot choose addresses that are slow to find.
+    pub(super) fn hash(self, seed: u64) -> u64 {
+        let mut bits = (self.0 ^ seed).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9 ^ seed << 1);
         bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         bits ^ bits >> 31
     }

@@ -14,7 +14,7 @@ impl Lru {
     /// Over so many places.
     #[must_use]
     pub fn new(places: u32) -> Self {
-        Self { nodes: Nodes::new(places) }
+        Self { nodes: Nodes::new(places, 0) }
     }
 
     fn seen(&mut self, key: Key) -> bool {

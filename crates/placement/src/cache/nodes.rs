@@ -31,13 +31,14 @@ pub(super) struct Nodes<const LISTS: usize> {
     index: Index,
     ends: [Ends; LISTS],
     free: Ends,
+    seed: u64,
 }
 
 const NOTE_BITS: u32 = 4;
 
 impl<const LISTS: usize> Nodes<LISTS> {
-    /// So many nodes, all of them free: the first is taken first.
-    pub fn new(count: u32) -> Self {
+    /// So many nodes, all of them free: the first is taken first. `seed`: of the hashes.
+    pub fn new(count: u32, seed: u64) -> Self {
         let empty = Ends { newest: NONE, oldest: NONE, len: 0 };
         let node = Node { key: Key::default(), newer: NONE, older: NONE };
         let mut nodes = Self {
@@ -46,6 +47,7 @@ impl<const LISTS: usize> Nodes<LISTS> {
             index: Index::new(count),
             ends: [empty; LISTS],
             free: empty,
+            seed,
         };
         for number in 0..count {
             nodes.link(LISTS, number, true);
@@ -64,7 +66,7 @@ impl<const LISTS: usize> Nodes<LISTS> {
 
     /// The node of a key.
     pub fn find(&self, key: Key) -> Option<u32> {
-        self.index.find(key.hash(), |number| self.key(number) == key)
+        self.index.find(key.hash(self.seed), |number| self.key(number) == key)
     }
 
     /// The key of a node that is in a list.
@@ -127,7 +129,7 @@ impl<const LISTS: usize> Nodes<LISTS> {
     pub fn add(&mut self, number: u32, key: Key, list: usize) {
         self.unlink(number);
         self.nodes[number as usize].key = key;
-        self.index.add(key.hash(), number);
+        self.index.add(key.hash(self.seed), number);
         self.link(list, number, false);
         self.set_note(number, 0);
     }
@@ -147,8 +149,9 @@ impl<const LISTS: usize> Nodes<LISTS> {
 
     /// Forgets a key; its node is free and the next to be taken.
     pub fn remove(&mut self, number: u32) {
-        let (nodes, hash) = (&self.nodes, self.key(number).hash());
-        self.index.remove(hash, number, |other| nodes[other as usize].key.hash());
+        let (nodes, seed) = (&self.nodes, self.seed);
+        let hash = self.key(number).hash(seed);
+        self.index.remove(hash, number, |other| nodes[other as usize].key.hash(seed));
         self.unlink(number);
         self.link(LISTS, number, false);
     }
@@ -205,7 +208,7 @@ mod tests {
         /// Held against lists that are searched from end to end, the newest first.
         #[test]
         fn lists_keep_their_order(steps in prop::collection::vec((0u8..5, 0u64..20, 0usize..2), 1..300)) {
-            let mut nodes: Nodes<2> = Nodes::new(7);
+            let mut nodes: Nodes<2> = Nodes::new(7, 0);
             let mut model: [VecDeque<u64>; 2] = Default::default();
             for (what, block, list) in steps {
                 let key = Key::from_bits(block);

@@ -52,7 +52,7 @@ impl Policy {
             Self::TinyLfu => Box::new(TinyLfu::new(places)),
             Self::Sieve => Box::new(Sieve::new(places)),
             Self::Published => Box::new(StaticS3Fifo::new(places)),
-            Self::S3Fifo => Box::new(S3Fifo::new(places)),
+            Self::S3Fifo => Box::new(S3Fifo::new(places, 0)),
         }
     }
 }

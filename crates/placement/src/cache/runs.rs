@@ -2,28 +2,51 @@
 
 use super::key::Key;
 
-/// Sequences that are followed at once: those that were read last.
-const STREAMS: usize = 16;
+/// Sequences that are followed at once, in sets of so many: where one is found depends on the block that is expected next.
+const SETS: usize = 64;
+const WAYS: usize = 4;
 /// Blocks in sequence from which on it is a run: 1 MiB, from which on Open CAS lets reads pass by.
 const RUN_BLOCKS: u32 = 256;
+/// Blocks in sequence from which on others do not take its place, unless nothing of it was read for so many blocks.
+const KEPT_BLOCKS: u32 = 32;
+const KEPT_FOR_BLOCKS: u32 = 1 << 16;
+/// A block that was read is read again by the same reader within so many blocks, if at all.
+const AGAIN_WITHIN_BLOCKS: u32 = 128;
 /// A run passes by where less than one of so many of its blocks has lately come back.
 const RETURNS_ONE_OF: u32 = 32;
 /// What is lately: between one and two of so many of the places, in blocks of runs, and no fewer than the least.
 const WINDOW_ONE_OF: u32 = 64;
 const WINDOW_BLOCKS_MIN: u32 = 64;
 
-/// A sequence.
+/// A sequence; none where it has no blocks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stream {
     next: u64,
     blocks: u32,
+    /// When it was read last, in blocks read.
+    read_at: u32,
+    /// Its last block was not worth a copy.
+    passed: bool,
+}
+
+/// A block in its sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// It was read just now, and is again: requests that are smaller than a block, or not aligned, do that. Whether it was not worth a copy
+    /// then.
+    Again { passed: bool },
+    /// The next one, after so many.
+    Next { blocks: u32 },
 }
 
 /// What was read in sequence.
 #[derive(Clone, Debug)]
 pub(super) struct Runs {
-    /// The one that was read last comes first.
-    streams: [Stream; STREAMS],
+    streams: [[Stream; WAYS]; SETS],
+    /// Where the sequence lies that was read last.
+    last: (usize, usize),
+    read_blocks: u32,
+    seed: u64,
     window_blocks: u32,
     /// Blocks of runs lately, and how many of them had a copy or a ghost.
     blocks: u32,
@@ -31,9 +54,17 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    /// Beside a cache of so many places.
-    pub fn new(places: u32) -> Self {
-        let mut runs = Self { streams: [Stream::default(); STREAMS], window_blocks: 0, blocks: 0, returned: 0 };
+    /// Beside a cache of so many places. `seed`: of the hashes.
+    pub fn new(places: u32, seed: u64) -> Self {
+        let mut runs = Self {
+            streams: [[Stream::default(); WAYS]; SETS],
+            last: (0, 0),
+            read_blocks: 0,
+            seed,
+            window_blocks: 0,
+            blocks: 0,
+            returned: 0,
+        };
         runs.resize(places);
         runs
     }
@@ -43,9 +74,57 @@ impl Runs {
         self.window_blocks = (places / WINDOW_ONE_OF).max(WINDOW_BLOCKS_MIN);
     }
 
-    /// A block is read; whether it has a copy or a ghost. True where it is of a run of which nothing is to be expected.
-    pub fn read(&mut self, key: Key, is_known: bool) -> bool {
-        if self.length(key) <= RUN_BLOCKS {
+    fn set(&self, next: u64) -> usize {
+        (Key::from_bits(next).hash(self.seed) >> 32) as usize % SETS
+    }
+
+    fn find(&self, next: u64) -> Option<(usize, usize)> {
+        let set = self.set(next);
+        let way = self.streams[set].iter().position(|stream| stream.blocks > 0 && stream.next == next)?;
+        Some((set, way))
+    }
+
+    /// A block is read: where it is in its sequence.
+    pub fn step(&mut self, key: Key) -> Step {
+        self.read_blocks = self.read_blocks.wrapping_add(1);
+        let after = key.bits().wrapping_add(1);
+        let found = self.find(key.bits());
+        if found.is_none()
+            && let Some((set, way)) = self.find(after)
+            // Of a single block that says nothing: it may be one that is read often. Nor where others were read since then.
+            && self.streams[set][way].blocks > 1
+            && self.read_blocks.wrapping_sub(self.streams[set][way].read_at) <= AGAIN_WITHIN_BLOCKS
+        {
+            let stream = &mut self.streams[set][way];
+            stream.read_at = self.read_blocks;
+            self.last = (set, way);
+            return Step::Again { passed: stream.passed };
+        }
+        let before = found.map_or(0, |(set, way)| std::mem::take(&mut self.streams[set][way]).blocks);
+        let blocks = before.saturating_add(1);
+        let set = self.set(after);
+        let way = self.victim(set, after);
+        self.streams[set][way] = Stream { next: after, blocks, read_at: self.read_blocks, passed: false };
+        self.last = (set, way);
+        Step::Next { blocks }
+    }
+
+    /// Which sequence of a set makes room for another: the one that was read longest ago, first of those that are not kept.
+    fn victim(&self, set: usize, next: u64) -> usize {
+        let age = |stream: &Stream| self.read_blocks.wrapping_sub(stream.read_at);
+        let worth = |stream: &Stream| match stream.blocks {
+            0 => (0, 0),
+            _ if stream.next == next => (0, 1),
+            KEPT_BLOCKS.. if age(stream) < KEPT_FOR_BLOCKS => (2, u32::MAX - age(stream)),
+            _ => (1, u32::MAX - age(stream)),
+        };
+        (0..WAYS).min_by_key(|&way| worth(&self.streams[set][way])).unwrap_or(0)
+    }
+
+    /// Of a sequence of so many blocks one more is read; whether it has a copy or a ghost. True where it is of a run of which
+    /// nothing is to be expected.
+    pub fn is_hopeless(&mut self, blocks: u32, is_known: bool) -> bool {
+        if blocks <= RUN_BLOCKS {
             return false;
         }
         self.blocks += 1;
@@ -59,52 +138,77 @@ impl Runs {
         is_hopeless
     }
 
-    /// How long the sequence is to which a block belongs.
-    fn length(&mut self, key: Key) -> u32 {
-        let bits = key.bits();
-        // Requests that are not aligned read the block between them twice.
-        let again = bits.wrapping_add(1);
-        let found =
-            self.streams.iter().position(|stream| stream.blocks > 0 && (stream.next == bits || stream.next == again));
-        let before = found.map_or(Stream::default(), |at| self.streams[at]);
-        let blocks =
-            if before.blocks > 0 && before.next == again { before.blocks } else { before.blocks.saturating_add(1) };
-        self.streams[..=found.unwrap_or(STREAMS - 1)].rotate_right(1);
-        self.streams[0] = Stream { next: again, blocks };
-        blocks
+    /// The block that was read last was not worth a copy.
+    pub fn passed(&mut self) {
+        let (set, way) = self.last;
+        self.streams[set][way].passed = true;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forebay_block::Random;
 
     fn key(block: u64) -> Key {
         Key::from_bits(block)
     }
 
+    fn blocks(runs: &mut Runs, block: u64) -> u32 {
+        match runs.step(key(block)) {
+            Step::Next { blocks } => blocks,
+            Step::Again { .. } => 0,
+        }
+    }
+
     #[test]
     fn sequences_are_followed_beside_each_other() {
-        let mut runs = Runs::new(1);
+        let mut runs = Runs::new(1, 7);
         for at in 0..100 {
-            assert_eq!(runs.length(key(1000 + at)), at as u32 + 1);
-            assert_eq!(runs.length(key(1000 + at)), at as u32 + 1, "the same block again");
-            assert_eq!(runs.length(key(5000 + at)), at as u32 + 1);
-            assert_eq!(runs.length(key(90_000 - 7 * at)), 1);
+            assert_eq!(blocks(&mut runs, 1000 + at), at as u32 + 1);
+            if at > 0 {
+                assert_eq!(runs.step(key(1000 + at)), Step::Again { passed: false }, "the same block again");
+            }
+            assert_eq!(blocks(&mut runs, 5000 + at), at as u32 + 1);
+            assert_eq!(blocks(&mut runs, 90_000 - 7 * at), 1);
         }
-        for at in 0..STREAMS as u64 {
-            runs.length(key(100_000 + 3 * at));
+        let mut random = Random::new(3);
+        (0..u64::from(KEPT_FOR_BLOCKS) / 2).for_each(|_| {
+            blocks(&mut runs, 1 << 40 | random.below(1 << 39));
+        });
+        assert_eq!(blocks(&mut runs, 1100), 101, "kept beside what is read here and there");
+        (0..4 * u64::from(KEPT_FOR_BLOCKS)).for_each(|_| {
+            blocks(&mut runs, 1 << 40 | random.below(1 << 39));
+        });
+        assert_eq!(blocks(&mut runs, 1101), 1, "forgotten");
+    }
+
+    #[test]
+    fn a_block_that_is_read_often_is_no_sequence() {
+        let mut runs = Runs::new(1, 7);
+        for at in 0..10 {
+            assert_eq!((blocks(&mut runs, 5), blocks(&mut runs, 100 + 3 * at)), (1, 1));
         }
-        assert_eq!(runs.length(key(1100)), 1, "forgotten");
+        // Two neighbours that are read together are each read anew.
+        for _ in 0..10 {
+            assert_eq!((blocks(&mut runs, 50), blocks(&mut runs, 51)), (1, 2));
+        }
     }
 
     #[test]
     fn runs_pass_by_until_they_come_back() {
-        let mut runs = Runs::new(64);
-        let passed = (0..1000).position(|at| runs.read(key(at), false));
+        let mut runs = Runs::new(64, 7);
+        let mut read = |block, is_known| match runs.step(key(block)) {
+            Step::Next { blocks } => runs.is_hopeless(blocks, is_known),
+            Step::Again { .. } => panic!("read once"),
+        };
+        let passed = (0..1000).position(|at| read(at, false));
         assert_eq!(passed, Some((RUN_BLOCKS + WINDOW_BLOCKS_MIN) as usize - 1));
-        assert!(!runs.read(key(50_000), false), "no run");
-        let admitted = (1000..2000).position(|at| !runs.read(key(at), true));
+        (passed.unwrap_or(0) as u64 + 1..1000).for_each(|at| {
+            read(at, false);
+        });
+        assert!(!read(50_000, false), "no run");
+        let admitted = (1000..2000).position(|at| !read(at, true));
         assert!(admitted.is_some_and(|reads| reads < 10), "{admitted:?}");
     }
 }

@@ -14,7 +14,7 @@
 use super::ghosts::Ghosts;
 use super::key::Key;
 use super::nodes::Nodes;
-use super::runs::Runs;
+use super::runs::{Runs, Step};
 
 /// The small queue and the main one.
 pub(super) const SMALL: usize = 0;
@@ -30,11 +30,34 @@ const SMALL_GHOSTS_PERCENT: u32 = 90;
 const MAIN_GHOSTS_PERCENT: u32 = 50;
 /// Rounds that one eviction grants at most: then the oldest goes, whatever it was read. It bounds the time of a call.
 const ROUNDS_MAX: u32 = 256;
-/// Parts of a place in which the small queue's size is reckoned: in whole places the two queues' steps are rounded so differently
-/// that the size drifts.
-const PARTS: u64 = 16;
-/// By how much a block that comes back changes the small queue at least: two places.
-const STEP_PARTS: u64 = 2 * PARTS;
+/// By how much a block that comes back changes the small queue at least, in places.
+const STEP_PLACES: u64 = 2;
+
+/// A share of the places: in parts of 2^40, so that the two queues' steps are not rounded differently, and the share stays what it is
+/// however the number of places changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Share(u64);
+
+impl Share {
+    const ONE: u64 = 1 << 40;
+
+    /// Rounded up, so that a tenth of twenty is two.
+    const fn percent(percent: u32) -> Self {
+        Self((Self::ONE * percent as u64).div_ceil(100))
+    }
+
+    fn of(self, places: u32) -> u64 {
+        ((u128::from(self.0) * u128::from(places)) >> 40) as u64
+    }
+
+    /// Larger and smaller by so many of these places, within what it may be.
+    fn moved(self, up: u64, down: u64, places: u32) -> Self {
+        let share = |moved: u64| u128::from(moved) * u128::from(Self::ONE) / u128::from(places.max(1));
+        let moved = (u128::from(self.0) + share(up)).saturating_sub(share(down));
+        let (least, most) = (Self::percent(SMALL_PERCENT_MIN).0, Self::percent(SMALL_PERCENT_MAX).0);
+        Self(moved.clamp(u128::from(least), u128::from(most)) as u64)
+    }
+}
 
 fn percent(places: u32, percent: u32) -> u32 {
     (u64::from(places) * u64::from(percent) / 100) as u32
@@ -69,6 +92,8 @@ pub struct Warm {
     pub place: u32,
     /// Whether it was read again since it came.
     pub is_main: bool,
+    /// How often it was read since, as far as that is counted: up to 3.
+    pub reads: u8,
 }
 
 /// What happened, in blocks.
@@ -96,7 +121,7 @@ pub struct S3Fifo {
     places: u32,
     places_max: u32,
     /// Size of the small queue that is aimed at.
-    small_target_parts: u64,
+    small_share: Share,
     small_ghosts: Ghosts,
     main_ghosts: Ghosts,
     runs: Runs,
@@ -104,22 +129,22 @@ pub struct S3Fifo {
 }
 
 impl S3Fifo {
-    /// Over so many places, all of which may be taken.
+    /// Over so many places, all of which may be taken. `seed`: whoever does not know it cannot choose blocks that are slow to find.
     #[must_use]
-    pub fn new(places_max: u32) -> Self {
+    pub fn new(places_max: u32, seed: u64) -> Self {
         Self {
-            nodes: Nodes::new(places_max),
+            nodes: Nodes::new(places_max, seed),
             places: places_max,
             places_max,
-            small_target_parts: u64::from(percent(places_max, SMALL_PERCENT).max(1)) * PARTS,
-            small_ghosts: Ghosts::new(percent(places_max, SMALL_GHOSTS_PERCENT)),
-            main_ghosts: Ghosts::new(percent(places_max, MAIN_GHOSTS_PERCENT)),
-            runs: Runs::new(places_max),
+            small_share: Share::percent(SMALL_PERCENT),
+            small_ghosts: Ghosts::new(percent(places_max, SMALL_GHOSTS_PERCENT), seed),
+            main_ghosts: Ghosts::new(percent(places_max, MAIN_GHOSTS_PERCENT), seed),
+            runs: Runs::new(places_max, seed),
             counts: Counts::default(),
         }
     }
 
-    /// Memory over so many places: 23 bytes for each, and 10 for each of 1.4 ghosts.
+    /// Memory over so many places: 23 bytes for each, and 15 for each of 1.4 ghosts.
     #[must_use]
     pub fn memory_bytes(places_max: u32) -> u64 {
         Nodes::<2>::memory_bytes(places_max)
@@ -130,16 +155,26 @@ impl S3Fifo {
 
     /// A block of the capacity tier is to be read. To be called in the order in which reads come, for that says who reads in sequence.
     pub fn seen(&mut self, key: Key) -> Seen {
-        if let Some(number) = self.nodes.find(key) {
+        let step = self.runs.step(key);
+        let found = self.nodes.find(key);
+        self.counts.hits += u64::from(found.is_some());
+        self.counts.misses += u64::from(found.is_none());
+        let blocks = match (step, found) {
+            // The second read of a block that was read just now says no more than the first.
+            (Step::Again { .. }, Some(number)) => return Seen::Hit(number),
+            (Step::Again { passed: true }, None) => return Seen::Passed,
+            (Step::Again { passed: false }, None) => return Seen::Miss,
+            (Step::Next { blocks }, _) => blocks,
+        };
+        if let Some(number) = found {
             self.nodes.set_note(number, (self.nodes.note(number) + 1).min(READS_MAX));
-            self.runs.read(key, true);
-            self.counts.hits += 1;
+            self.runs.is_hopeless(blocks, true);
             return Seen::Hit(number);
         }
-        self.counts.misses += 1;
         let is_ghost = self.small_ghosts.find(key).or_else(|| self.main_ghosts.find(key)).is_some();
         self.counts.returned += u64::from(is_ghost);
-        if self.runs.read(key, is_ghost) && !is_ghost {
+        if self.runs.is_hopeless(blocks, is_ghost) && !is_ghost {
+            self.runs.passed();
             self.small_ghosts.push(key, true);
             self.counts.passed += 1;
             return Seen::Passed;
@@ -174,6 +209,17 @@ impl S3Fifo {
         Some(place)
     }
 
+    /// Gives up the block of least use, and says in which place its copy was.
+    pub fn give_up_one(&mut self) -> Option<(Key, u32)> {
+        self.evict()
+    }
+
+    /// Blocks that had a copy not long ago and are remembered.
+    #[must_use]
+    pub fn ghosts(&self) -> u32 {
+        self.small_ghosts.len() + self.main_ghosts.len()
+    }
+
     /// Where the copy of a block is; it does not count as read.
     #[must_use]
     pub fn place_of(&self, key: Key) -> Option<u32> {
@@ -201,12 +247,7 @@ impl S3Fifo {
     /// Only so many places may be taken from now on, at most as many as it was made with. `given_back` hears of those that are
     /// free by that, the block of least use first. Whoever may not wait does it in steps.
     pub fn resize(&mut self, places: u32, mut given_back: impl FnMut(Key, u32)) {
-        let before = self.places.max(1);
         self.places = places.min(self.places_max);
-        // The queue keeps its part, not its size.
-        self.small_target_parts =
-            (u128::from(self.small_target_parts) * u128::from(self.places) / u128::from(before)) as u64;
-        self.move_target(0, 0);
         while self.held() > self.places
             && let Some((key, place)) = self.evict()
         {
@@ -220,62 +261,73 @@ impl S3Fifo {
     /// The blocks that have a copy, those first that would stay longest: as far as this is kept, it is what is worth most.
     pub fn warm(&self) -> impl Iterator<Item = Warm> + '_ {
         [MAIN, SMALL].into_iter().flat_map(move |list| {
-            std::iter::successors(self.nodes.newest(list), |&number| self.nodes.older(number)).map(move |place| Warm {
-                key: self.nodes.key(place),
-                place,
-                is_main: list == MAIN,
-            })
+            std::iter::successors(self.nodes.newest(list), |&number| self.nodes.older(number))
+                .map(move |place| self.at(place))
         })
+    }
+
+    /// The block that has its copy in a place; of one that is free, whatever was there last.
+    #[must_use]
+    pub fn at(&self, place: u32) -> Warm {
+        let (is_main, reads) = (self.nodes.list(place) == MAIN, self.nodes.note(place));
+        Warm { key: self.nodes.key(place), place, is_main, reads }
     }
 
     /// Takes over a block of a list that [`Self::warm`] gave, in its order. False where there is no room, or the place or the
     /// block is there already: it is not taken over then.
     pub fn restore(&mut self, warm: Warm) -> bool {
-        let Warm { key, place, is_main } = warm;
+        let Warm { key, place, is_main, reads } = warm;
         let is_free = place < self.places_max && self.nodes.is_free(place);
         if !is_free || self.held() >= self.places || self.nodes.find(key).is_some() {
             return false;
         }
         self.nodes.add_oldest(place, key, if is_main { MAIN } else { SMALL });
+        self.nodes.set_note(place, reads.min(READS_MAX));
         true
+    }
+
+    /// What it has learned of how large the small queue should be, to be gone on with after a restart.
+    #[must_use]
+    pub fn learned(&self) -> u64 {
+        self.small_share.0
+    }
+
+    /// Goes on with that; what cannot be is brought within what can.
+    pub fn relearn(&mut self, learned: u64) {
+        self.small_share = Share(learned.min(Share::ONE)).moved(0, 0, self.places);
     }
 
     /// Whether a block comes back that has a ghost, which is not needed any more. The queue that it left should have been larger.
     fn returns(&mut self, key: Key) -> bool {
         if let Some(ghost) = self.small_ghosts.find(key) {
             if !ghost.was_passed {
-                self.move_target(self.step(&self.main_ghosts, &self.small_ghosts), 0);
+                let up = self.step(&self.main_ghosts, &self.small_ghosts);
+                self.small_share = self.small_share.moved(up, 0, self.places);
             }
             self.small_ghosts.remove(ghost);
             return true;
         }
         let found = self.main_ghosts.find(key);
         if let Some(ghost) = found {
-            self.move_target(0, self.step(&self.small_ghosts, &self.main_ghosts));
+            let down = self.step(&self.small_ghosts, &self.main_ghosts);
+            self.small_share = self.small_share.moved(0, down, self.places);
             self.main_ghosts.remove(ghost);
         }
         found.is_some()
     }
 
-    /// By how much: the fewer ghosts there are, the more one of them says (ARC, FAST 2003, figure 4).
+    /// By how many places: the fewer ghosts there are, the more one of them says (ARC, FAST 2003, figure 4).
     fn step(&self, others: &Ghosts, own: &Ghosts) -> u64 {
-        (u64::from(others.len()) * STEP_PARTS / u64::from(own.len().max(1))).max(STEP_PARTS)
-    }
-
-    fn move_target(&mut self, up_parts: u64, down_parts: u64) {
-        let least = percent(self.places, SMALL_PERCENT_MIN).max(1);
-        let most = percent(self.places, SMALL_PERCENT_MAX).max(least);
-        let moved = (self.small_target_parts + up_parts).saturating_sub(down_parts);
-        self.small_target_parts = moved.clamp(u64::from(least) * PARTS, u64::from(most) * PARTS);
+        (u64::from(others.len()) * STEP_PLACES / u64::from(own.len().max(1))).max(STEP_PLACES)
     }
 
     /// Frees the place of least use.
     fn evict(&mut self) -> Option<(Key, u32)> {
         let mut rounds = 0;
+        let small_target = self.small_share.of(self.places).max(1);
         loop {
             let small = self.nodes.len(SMALL);
-            let is_small =
-                small > 0 && (u64::from(small) >= self.small_target_parts / PARTS || self.nodes.len(MAIN) == 0);
+            let is_small = small > 0 && (u64::from(small) >= small_target || self.nodes.len(MAIN) == 0);
             let number = self.nodes.oldest(if is_small { SMALL } else { MAIN })?;
             let reads = self.nodes.note(number);
             if reads == 0 || rounds == ROUNDS_MAX {

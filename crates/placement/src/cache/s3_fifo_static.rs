@@ -26,7 +26,12 @@ impl StaticS3Fifo {
     pub fn new(places: u32) -> Self {
         let small_max = (places / 10).max(1);
         let ghosts_max = places - small_max.min(places);
-        Self { nodes: Nodes::new(places.saturating_add(ghosts_max).saturating_add(1)), places, small_max, ghosts_max }
+        Self {
+            nodes: Nodes::new(places.saturating_add(ghosts_max).saturating_add(1), 0),
+            places,
+            small_max,
+            ghosts_max,
+        }
     }
 
     fn held(&self) -> u32 {

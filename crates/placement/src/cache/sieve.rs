@@ -18,7 +18,7 @@ impl Sieve {
     /// Over so many places.
     #[must_use]
     pub fn new(places: u32) -> Self {
-        Self { nodes: Nodes::new(places), hand: None }
+        Self { nodes: Nodes::new(places, 0), hand: None }
     }
 
     fn drop_node(&mut self, number: u32) {

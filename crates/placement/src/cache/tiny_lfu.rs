@@ -39,12 +39,12 @@ impl Sketch {
     }
 
     fn count(&self, key: Key) -> u8 {
-        let hash = key.hash();
+        let hash = key.hash(0);
         (0..ROWS).map(|row| self.counts[self.at(hash, row)]).min().unwrap_or(0)
     }
 
     fn read(&mut self, key: Key) {
-        let (hash, least) = (key.hash(), self.count(key));
+        let (hash, least) = (key.hash(0), self.count(key));
         for row in 0..ROWS {
             let at = self.at(hash, row);
             // Only the least are counted up ("conservative update").
@@ -75,7 +75,7 @@ impl TinyLfu {
     pub fn new(places: u32) -> Self {
         let window_max = (places / 100).max(1);
         let protected_max = (f64::from(places - window_max.min(places)) * 0.8) as u32;
-        Self { nodes: Nodes::new(places), sketch: Sketch::new(places), window_max, protected_max }
+        Self { nodes: Nodes::new(places, 0), sketch: Sketch::new(places), window_max, protected_max }
     }
 
     /// Lets the oldest of the window compete with the oldest of the main part, if the window is too long.

@@ -84,6 +84,7 @@ pub struct Stays {
     began_at: Option<u64>,
     /// There was room for all that saves anything.
     has_room: bool,
+    gain_of_more: f64,
     is_planned: bool,
     room_part: f64,
     price: f64,
@@ -133,6 +134,7 @@ impl Stays {
             planned_at: 0,
             began_at: None,
             has_room: true,
+            gain_of_more: 0.0,
             is_planned: false,
             room_part: ROOM_PARTS.0,
             price: 0.0,
@@ -283,6 +285,12 @@ impl Stays {
         self.price
     }
 
+    /// Writes that one more block of the tier would save for each block that hosts write; `None` as long as too little is known.
+    #[must_use]
+    pub fn gain_of_more(&self) -> Option<f64> {
+        self.is_planned.then_some(self.gain_of_more)
+    }
+
     /// Begins to share `room_blocks` of the tier out. `early_blocks`: what has left it since the last time before it should.
     pub fn begin_plan(&mut self, now: u64, room_blocks: u64, early_blocks: u64) {
         let passed = now.saturating_sub(self.planned_at);
@@ -326,7 +334,7 @@ impl Stays {
         }
         let shares = pass.shares().iter().copied().chain(std::iter::repeat(Share::default()));
         self.groups.iter_mut().zip(shares).for_each(|(group, share)| group.share = share);
-        self.has_room = pass.has_room();
+        (self.has_room, self.gain_of_more) = (pass.has_room(), pass.gain_of_more());
         let began_at = *self.began_at.get_or_insert(pass.now());
         self.is_planned = pass.now() >= began_at.saturating_add(self.tier_blocks);
         self.pass = None;

@@ -96,6 +96,11 @@ impl Pass {
         self.fill.left > 0.0
     }
 
+    /// Writes that one more block of the tier would save for each block written.
+    pub fn gain_of_more(&self) -> f64 {
+        self.fill.gain_of_more
+    }
+
     /// Goes on; true where it came to its end. Allocates, once in a while.
     pub fn go_on(&mut self, known: &mut Known<'_>, piece: Piece) -> bool {
         self.step = match self.step {

@@ -104,6 +104,8 @@ pub struct Fill {
     heads: BinaryHeap<Head>,
     /// Blocks of the tier that are left.
     pub left: f64,
+    /// Writes that one more block of it would save for each block written: 0 as long as some are left.
+    pub gain_of_more: f64,
 }
 
 impl Fill {
@@ -122,7 +124,7 @@ impl Fill {
             if takes_blocks > self.left {
                 let part_long = (self.left / takes_blocks).max(0.0);
                 give(group, Share { short_blocks: from_age, long_blocks: to_age, part_long, saved_long });
-                self.left = 0.0;
+                (self.left, self.gain_of_more) = (0.0, head.gain);
                 return false;
             }
             give(group, Share { short_blocks: to_age, long_blocks: to_age, part_long: 1.0, saved_long });

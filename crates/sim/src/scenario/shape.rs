@@ -86,6 +86,8 @@ impl Shape {
             bypass_below_percent: self.bypass_below_percent,
             // Drawn from what was drawn, so that lives of old keep their numbers.
             grouping: GroupingKind::ALL[(self.job_blocks as usize + self.frames) % GroupingKind::ALL.len()],
+            fill_bytes_per_s: 1 << 40,
+            warm_list_interval_ns: 50_000_000,
             ..EngineOptions::default()
         }
     }

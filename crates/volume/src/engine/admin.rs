@@ -224,8 +224,8 @@ impl Engine {
             return Err(AdminError::NoRoomForMap { needed });
         }
         let sizes = self.map.disks.values().map(|disk| disk.size_bytes);
-        let Setup { options, superblock, extents, .. } = &*self.setup;
-        let frames = frames(options, superblock, extents, sizes);
+        let Setup { options, superblock, extents, copies_max, .. } = &*self.setup;
+        let frames = frames(options, superblock, extents, sizes, *copies_max);
         let fits = self.checkpoint.limit_by_memory(frames, self.requests.executing);
         if fits { Ok(()) } else { Err(AdminError::Busy) }
     }
@@ -248,6 +248,7 @@ impl Engine {
             self.stats.classes.resize(classes, Default::default());
         }
         self.space.changed = true;
+        self.prepare_copies();
         self.migrate.policy_changed();
         self.checkpoint.request(false);
     }

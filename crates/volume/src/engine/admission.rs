@@ -142,7 +142,7 @@ impl Engine {
             in_flight_bytes: self.outbox.in_flight_bytes(),
             changes: self.requests.changes_with_one_more(),
             may_stay: self.prism.table().host_facts_keep_fast(),
-            free: self.space.data_slots_free(),
+            free: self.space.data_slots_free() + self.copies.excess(),
             // Half of what should be free for hosts is gone: destage does not keep up.
             threshold: by_share.min(self.free_slots_wanted().div_ceil(2)),
         };

@@ -2,7 +2,7 @@
 
 use super::checkpoint::Checkpoint;
 use super::clock::Clock;
-use super::copies::{INDEX_BYTES_PER_COPY, copies_max};
+use super::copies::{self, INDEX_BYTES_PER_COPY};
 use super::flush::Flushes;
 use super::lifetimes::Lifetimes;
 use super::limits::{GROUP_BYTES, LeafLimits, Limits, ahead_groups};
@@ -101,13 +101,14 @@ pub(super) fn frames(
     superblock: &Superblock,
     extents: &Extents,
     disk_sizes: impl Iterator<Item = u64>,
+    copies_max: u64,
 ) -> usize {
     let fixed = memory_fixed_bytes(superblock, extents, disk_sizes);
     let fitting = options.memory_limit_bytes.saturating_sub(fixed) / FRAME_BYTES;
     // Jobs hold their blocks, and what was read between them. Where memory is little the map needs it more: with a few
     // frames a checkpoint would follow every few writes.
     let jobs = (u64::from(options.job_blocks) * 4096 * 2).min(options.memory_limit_bytes / 16) / FRAME_BYTES;
-    let copies = copies_max(options.memory_limit_bytes) * INDEX_BYTES_PER_COPY / FRAME_BYTES;
+    let copies = copies_max * INDEX_BYTES_PER_COPY / FRAME_BYTES;
     let ahead = ahead_groups(options.memory_limit_bytes);
     let known = ahead as u64 * GROUP_BYTES + staying::memory_bytes(options.memory_limit_bytes);
     let others = jobs + copies + known.div_ceil(FRAME_BYTES);
@@ -141,7 +142,9 @@ impl Parts {
             ..
         } = self;
         let extents = Extents::new(&superblock.members, superblock.band_bytes);
-        let frames = frames(&options, &superblock, &extents, disks.values().map(|disk| disk.size_bytes));
+        let copies_max = copies::copies_max(options.memory_limit_bytes, superblock.slots, prism.table());
+        let sizes = disks.values().map(|disk| disk.size_bytes);
+        let frames = frames(&options, &superblock, &extents, sizes, copies_max);
         let ahead = ahead_groups(options.memory_limit_bytes);
         let geometry = JournalGeometry {
             offset_bytes: superblock.journal_offset_bytes,
@@ -162,6 +165,7 @@ impl Parts {
             names,
             volatile,
             copies,
+            copies_max,
             flushed_behind,
             unit_sectors,
             discards,
@@ -198,12 +202,13 @@ impl Parts {
             checkpoint,
             migrate: Default::default(),
             requests: Requests::new(Ahead::new(ahead)),
-            copies: Default::default(),
+            copies: copies::Copies::new(setup.options.fill_bytes_per_s),
             read_only: None,
             setup,
         };
         engine.migrate.ages.enqueue_all(&engine.map);
         engine.reserve_for_map();
+        engine.prepare_copies();
         engine.staying.begin(engine.tier_bytes());
         engine.prism.set_disks(&engine.map.disk_names());
         engine

@@ -27,6 +27,7 @@ mod outbox;
 mod pace;
 mod packing;
 mod place;
+mod read_cache;
 mod release;
 mod requests;
 mod rewrite;
@@ -46,6 +47,7 @@ pub use admin::{AdminError, DISK_NAME_MAX};
 pub(crate) use batches::BATCH_ATTEMPTS_MAX;
 pub(crate) use checkpoint::header_offsets;
 pub use construct::{Parts, memory_needed_bytes};
+pub use copies::ReadCacheStatus;
 pub use forebay_placement::grouping::Kind as GroupingKind;
 pub(crate) use freed::{Freed, FreedQueue};
 pub use latency::LatencyHistogram;
@@ -132,6 +134,7 @@ impl Engine {
         }
         self.migrate_tick();
         self.share_out_fast_tier();
+        self.look_at_copies();
         self.scrub.go_on();
         self.scrub_step();
     }
@@ -226,9 +229,10 @@ impl Engine {
         match pending {
             Pending::Read { piece, part } => self.read_done(piece, part, device, result, bufs),
             Pending::Ahead { key } => self.ahead_done(key, result, bufs),
-            Pending::Copy { disk, block, slot } => {
-                self.copies.written(disk, block, slot, &result, &mut self.space.slots);
+            Pending::Copy { disk, block, slot, blocks } => {
+                self.copies.written((disk, block), slot..slot + blocks, &result, &mut self.space.slots);
             }
+            Pending::WarmList => self.list_written(result.is_ok()),
             Pending::Merge { piece } => self.merge_read_done(piece, device, result, bufs),
             Pending::Write { piece, device, groups } => {
                 self.summaries.written(&groups, result.is_ok(), &mut self.space.bands, &mut self.outbox);
@@ -360,10 +364,24 @@ impl Engine {
 
     /// What the rooms look like now.
     fn look(&self) -> Look<'_> {
-        let Self { map, space, journal, stats, prism, checkpoint, migrate, requests, outbox, .. } = self;
+        let Self { map, space, journal, stats, prism, checkpoint, migrate, requests, outbox, copies, .. } = self;
         let (flush_failed, now_ns) = (self.flushes.has_failed(), self.clock.now_ns());
         let refusal = self.refusal();
-        Look { map, space, journal, stats, prism, checkpoint, migrate, requests, outbox, refusal, flush_failed, now_ns }
+        Look {
+            map,
+            space,
+            journal,
+            stats,
+            prism,
+            checkpoint,
+            migrate,
+            requests,
+            outbox,
+            copies,
+            refusal,
+            flush_failed,
+            now_ns,
+        }
     }
 
     /// What is in progress, by kind.

@@ -25,8 +25,10 @@ pub(crate) enum Pending {
     Read { piece: u32, part: u16 },
     /// A group of a band, ahead of who reads in sequence.
     Ahead { key: GroupKey },
-    /// The fast copy of a block.
-    Copy { disk: DiskId, block: u64, slot: u64 },
+    /// Fast copies of blocks, in slots that lie together.
+    Copy { disk: DiskId, block: u64, slot: u64, blocks: u64 },
+    /// Part of the list of these.
+    WarmList,
     /// Old content of a block that is partly overwritten.
     Merge { piece: u32 },
     /// Data of a write piece on a device.
@@ -96,6 +98,7 @@ impl Pending {
             Self::Read { .. }
                 | Self::Ahead { .. }
                 | Self::Copy { .. }
+                | Self::WarmList
                 | Self::PageIn { .. }
                 | Self::Trim { .. }
                 | Self::Watermark

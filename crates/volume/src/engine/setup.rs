@@ -19,6 +19,8 @@ pub(crate) struct Setup {
     pub volatile: u32,
     /// Copies that the fast device has of everything.
     pub copies: u8,
+    /// Most copies of blocks of the capacity tier.
+    pub copies_max: u64,
     /// One bit per device with a volatile cache that the system flushes behind a durable write.
     pub flushed_behind: u32,
     /// Sectors in which all capacity devices can be read.

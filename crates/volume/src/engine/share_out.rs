@@ -25,7 +25,9 @@ impl Engine {
 
     /// Bytes written to the tiers since the start, as far as the engine knows: data, journal, map.
     pub(super) fn tier_bytes(&self) -> TierBytes {
-        let (mut fast, mut capacity) = (self.stats.counters.journal_bytes + self.checkpoint.pages.written_bytes(), 0);
+        let copied = self.copies.written_blocks() * 4096;
+        let (mut fast, mut capacity) =
+            (self.stats.counters.journal_bytes + self.checkpoint.pages.written_bytes() + copied, 0);
         for class in &self.stats.classes {
             fast += class.host_written_bytes.saturating_sub(class.bypassed_bytes);
             capacity += class.bypassed_bytes + class.destaged_bytes + class.collected_bytes;
@@ -44,7 +46,8 @@ impl Engine {
         let used_most = self.space.slots.total() * self.setup.options.destage_above_percent / 100;
         let unused = (used_most + passing).saturating_sub(self.space.slots_used());
         let over = self.space.slots_used().saturating_sub(used_most + passing);
-        (held + free.saturating_sub(self.free_slots_wanted()).min(unused)).saturating_sub(over)
+        let room = held + free.saturating_sub(self.free_slots_wanted()).min(unused);
+        room.saturating_sub(over).saturating_sub(self.copies.entitled())
     }
 
     /// What the fast tier and the capacity tier were written.

@@ -1,6 +1,7 @@
 //! What the engine tells of itself.
 
 use super::checkpoint::Checkpoint;
+use super::copies::{Copies, ReadCacheStatus};
 use super::leaves::may_destage;
 use super::map::Map;
 use super::migrate::Migrate;
@@ -33,6 +34,8 @@ pub struct Status {
     pub classes: Vec<ClassStats>,
     /// Counts since the start.
     pub counters: Counters,
+    /// Copies of the capacity tier's blocks on the fast tier.
+    pub read_cache: ReadCacheStatus,
     /// Host requests in flight.
     pub in_flight: usize,
     /// Leaves resident, and most that may be.
@@ -97,6 +100,7 @@ pub(super) struct Look<'a> {
     pub migrate: &'a Migrate,
     pub requests: &'a Requests,
     pub outbox: &'a Outbox,
+    pub copies: &'a Copies,
     pub refusal: Option<&'a str>,
     pub flush_failed: bool,
     pub now_ns: u64,
@@ -257,6 +261,7 @@ impl Look<'_> {
                 capacity_side_bytes: self.checkpoint.capacity.written_bytes(),
                 ..self.stats.counters.clone()
             },
+            read_cache: self.copies.status(),
             in_flight: self.requests.clients.len(),
             leaves_resident: self.map.frames.resident(),
             leaves_limit: self.map.frames.limit(),

@@ -20,6 +20,7 @@ pub mod stored;
 pub mod stream;
 pub mod superblock;
 pub mod tier_page;
+pub mod warm_list;
 pub mod watermark;
 
 /// Identifier of a pool or a device, 16 random bytes chosen by the caller.

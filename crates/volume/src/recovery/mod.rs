@@ -13,6 +13,7 @@ mod present;
 mod replay;
 mod report;
 mod survey;
+mod warm_list;
 mod written;
 
 pub use alone::{AloneError, AloneReport, open_alone, verify_alone};

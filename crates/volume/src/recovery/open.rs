@@ -6,6 +6,7 @@ use super::policy_state;
 use super::replay::replay;
 use super::report::{OpenError, RecoveryReport};
 use super::survey::{MissingBatches, survey, write_to_all};
+use super::warm_list;
 use crate::engine::{Engine, EngineOptions, Parts, header_offsets};
 use crate::io::Devices;
 use crate::journal::JournalGeometry;
@@ -271,6 +272,7 @@ pub(super) fn open_members(
         engine.flush_beside_failed(device, &error);
     }
     devices.settle();
+    warm_list::restore(devices, &superblock, &mut engine);
     engine.migrate.pause_all(unknown != 0);
     if unknown != 0 {
         engine.set_read_only(&format!("feature bits {unknown:#x} need a newer program"));

@@ -64,8 +64,8 @@ fn one_operation(world: &mut World, random: &mut Random) {
                     _ => forebay_prism::Place::Capacity,
                 };
                 let compress = [Compress::Off, Compress::Lz4, Compress::Zstd(1)][(sector / 8 % 3) as usize];
-                let (place, compress) = (Some(place), Some(compress));
-                let change = forebay_prism::class::ClassChange { place, compress, ..Default::default() };
+                let (place, compress, read_cache) = (Some(place), Some(compress), Some((sector / 8).is_multiple_of(2)));
+                let change = forebay_prism::class::ClassChange { place, compress, read_cache, ..Default::default() };
                 let name = ["hot", "bulk", "cold", "log"][random.index(4)];
                 world.pool.engine.prism_mut().table_mut().set(name, change).unwrap();
                 world.pool.engine.classes_changed();
@@ -200,13 +200,13 @@ fn constant_collection_survives_power_cuts() {
     many("constant collection", 0..300, &shape, 160);
 }
 
-/// Bands of several groups, each with a summary of its own; few bands, so that they are collected, and one more than the
+/// Bands of several groups, each with a summary of its own; few bands, so that they are collected, and two more than the
 /// histories fill.
 fn grouped(band_blocks: u64) -> Shape {
     let band_bytes = band_blocks * 4096;
     Shape {
         fast_bytes: 1664 << 10,
-        capacity_bytes: (256 << 10) + 8 * band_bytes,
+        capacity_bytes: (256 << 10) + 9 * band_bytes,
         band_bytes,
         leaves: 6,
         ..Shape::default()

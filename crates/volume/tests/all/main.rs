@@ -16,6 +16,7 @@ mod hostile;
 mod mirror;
 mod moved;
 mod packed;
+mod read_cache;
 mod reclass;
 mod salvage;
 mod stays;

@@ -1,6 +1,8 @@
 //! A pool in a directory of its own, the binary, and a server that does not outlive its test.
 #![allow(clippy::expect_used)]
 
+pub mod client;
+
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};

@@ -142,11 +142,16 @@ pub(super) fn destage_due(rooms: &Moving<'_>) -> bool {
     if rooms.migrate.ages.is_empty() && rooms.migrate.surveys_left == 0 {
         return false;
     }
-    let is_full =
-        rooms.space.slots_kept() * 100 > rooms.space.slots.total() * rooms.setup.options.destage_above_percent;
+    // Copies count with what they are entitled to, whatever they have: more of them makes room for whoever wants it.
+    let kept = rooms.space.slots_kept().saturating_sub(rooms.copies.len() as u64) + rooms.copies.entitled();
+    let is_full = kept * 100 > rooms.space.slots.total() * rooms.setup.options.destage_above_percent;
     // What jobs are moving is as good as free.
-    let soon_free = rooms.space.data_slots_free() + rooms.space.freed.slots() + rooms.migrate.held.len() as u64;
-    is_full || soon_free < free_slots_wanted(rooms.setup, rooms.space, rooms.migrate)
+    let soon_free = rooms.space.data_slots_free()
+        + rooms.space.freed.slots()
+        + rooms.migrate.held.len() as u64
+        + rooms.copies.excess();
+    let wanted = free_slots_wanted(rooms.setup, rooms.space, rooms.migrate) + rooms.copies.lacking();
+    is_full || soon_free < wanted
 }
 
 /// Slots that should be free for hosts: what they take while jobs make room.

@@ -91,7 +91,7 @@ impl Engine {
                     let kept = self.space.slots.total() * self.setup.options.bypass_below_percent / 100;
                     let spare = self.space.data_slots_free().saturating_sub(kept);
                     let rooms = (&*self.setup, &mut self.space.slots, &mut self.outbox);
-                    self.copies.write((disk, block, class), &checksums, &slice, spare, rooms);
+                    self.copies.write((disk, block, class), (&checksums, segment.is_packed()), &slice, spare, rooms);
                 }
             }
         }

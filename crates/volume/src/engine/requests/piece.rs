@@ -120,6 +120,8 @@ pub(crate) struct Piece {
     /// Where a read was sent to, one per block, to tell a move from damage.
     pub spans: SmallVec<[Span; 4]>,
     pub buf: Option<Buf>,
+    /// Which of its blocks are to have copies on the fast tier once they were read.
+    pub fills: SmallVec<[u16; 4]>,
     pub parts: SmallVec<[(u16, Option<Buf>); 1]>,
     pub attempts: u8,
     /// How often in a row the same data at the same place could not be read.
@@ -168,6 +170,7 @@ impl Piece {
             sizes: Vec::new(),
             spans: SmallVec::new(),
             buf: None,
+            fills: SmallVec::new(),
             parts: SmallVec::new(),
             attempts: 0,
             failures_in_place: 0,

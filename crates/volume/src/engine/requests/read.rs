@@ -43,14 +43,19 @@ impl Engine {
         let mut spans: SmallVec<[Span; 4]> = SmallVec::with_capacity(blocks);
         let mut checksums: SmallVec<[u32; 4]> = SmallVec::with_capacity(blocks);
         for i in first..first + blocks {
-            let (entry, checksum) =
+            let (entry, mut checksum) =
                 frame.map_or((Entry::Unmapped, 0), |frame| page::leaf_entry(&self.map.frames.get(frame).page, i));
             match entry {
                 Entry::Data { span, class } => {
+                    let address = block + (i - first) as u64;
                     // A copy says nothing of what it is one of.
-                    let copy =
-                        if is_scrub { None } else { self.copies.slot(disk, block + (i - first) as u64, checksum) };
-                    let span = copy.map_or(span, |slot| Span::whole(self.setup.extents.slot_location(slot)));
+                    let may_have_copy = self.copies.is_on() && !is_scrub && !self.setup.extents.is_fast(span.location);
+                    let copy = if may_have_copy { self.copies.find(disk, address, checksum) } else { None };
+                    if may_have_copy && attempts == 0 && self.caches_reads(class) && self.copies.seen(disk, address) {
+                        self.requests.pieces[id as usize].fills.push((i - first) as u16);
+                    }
+                    let span = copy.map_or(span, |copy| Span::whole(self.setup.extents.slot_location(copy.slot)));
+                    checksum = copy.map_or(checksum, |copy| copy.own);
                     spans.push(span);
                     if let Some(stats) = self.stats.classes.get_mut(usize::from(class.0))
                         && attempts == 0
@@ -341,6 +346,7 @@ impl Engine {
                 };
                 self.prism.observe_read(&intent);
             }
+            self.copy_what_was_read(id);
         }
         self.finish_piece(id);
     }

@@ -144,6 +144,8 @@ impl Shape {
             destage_above_percent: 40,
             bypass_below_percent: 15,
             unflushed_limit_bytes: 512 << 10,
+            fill_bytes_per_s: 1 << 40,
+            warm_list_interval_ns: 20_000_000,
             faults: self.faults,
             ..EngineOptions::default()
         }

@@ -1,0 +1,36 @@
+//! The read cache, for programs.
+
+use forebay_volume::Engine;
+use forebay_volume::engine::ReadCacheStatus;
+use serde_json::{Value, json};
+
+const BLOCK: u64 = 4096;
+
+/// What it holds and did since the start; null where no class has copies.
+pub fn json(engine: &Engine) -> Value {
+    if !engine.has_copies() {
+        return Value::Null;
+    }
+    let ReadCacheStatus {
+        held_blocks,
+        entitled_blocks,
+        hit_blocks,
+        missed_blocks,
+        passed_blocks,
+        returned_blocks,
+        written_blocks,
+        restored_blocks,
+    } = engine.status().read_cache;
+    let read_blocks = hit_blocks + missed_blocks;
+    json!({
+        "held_bytes": held_blocks * BLOCK,
+        "kept_bytes": entitled_blocks * BLOCK,
+        "hit_bytes": hit_blocks * BLOCK,
+        "missed_bytes": missed_blocks * BLOCK,
+        "hit_ratio": (read_blocks > 0).then(|| hit_blocks as f64 / read_blocks as f64),
+        "passed_bytes": passed_blocks * BLOCK,
+        "returned_bytes": returned_blocks * BLOCK,
+        "written_bytes": written_blocks * BLOCK,
+        "restored_bytes": restored_blocks * BLOCK,
+    })
+}

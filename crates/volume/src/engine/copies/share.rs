@@ -1,0 +1,115 @@
+//! What copies are entitled to of the fast tier: by what one more slot would save, as a read of the capacity tier if it had a copy, or
+//! as a write to it if it had data that dies there.
+
+use super::Copies;
+use forebay_placement::cache::Counts;
+
+/// The share is looked at whenever hosts have read and written so many tiers' worth, and moves by so much of the tier.
+const STEPS_PER_TIER: u64 = 64;
+/// Blocks read and written between two looks, at least.
+const ROUND_MIN_BLOCKS: u64 = 256;
+/// Most of the tier that copies are entitled to, in percent.
+const PERCENT_MAX: u64 = 75;
+/// By how much one gain must be above the other.
+const MARGIN: f64 = 1.1;
+/// Copies fill what they have where so many in a hundred of their places are taken.
+const FULL_PERCENT: u64 = 90;
+
+/// What the share depends on.
+pub(crate) struct Look {
+    /// Blocks that hosts have written.
+    pub written_blocks: u64,
+    /// Writes that one more slot for data would save for each block written; `None`: too little is known, and each slot is
+    /// taken to save one in each turn of the tier.
+    pub gain_of_staging: Option<f64>,
+}
+
+/// The copies, for who looks at them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadCacheStatus {
+    /// Blocks that have a copy.
+    pub held_blocks: u64,
+    /// Slots that are kept for copies; more are used as long as nobody else wants them.
+    pub entitled_blocks: u64,
+    /// Blocks of the capacity tier read, with a copy, since the start.
+    pub hit_blocks: u64,
+    /// Read without.
+    pub missed_blocks: u64,
+    /// Of these, those that are not worth a copy: they are part of a run.
+    pub passed_blocks: u64,
+    /// Of these, those that had a copy not long ago.
+    pub returned_blocks: u64,
+    /// Copies written since the start.
+    pub written_blocks: u64,
+    /// Copies that were there from before the start.
+    pub restored_blocks: u64,
+}
+
+/// The share.
+#[derive(Debug, Default)]
+pub(super) struct Share {
+    slots: u64,
+    entitled: u64,
+    last: Counts,
+    last_written_blocks: u64,
+}
+
+impl Share {
+    pub fn new(slots: u64) -> Self {
+        let mut share = Self { slots, ..Self::default() };
+        share.entitled = share.step();
+        share
+    }
+
+    pub fn entitled(&self) -> u64 {
+        self.entitled
+    }
+
+    fn step(&self) -> u64 {
+        (self.slots / STEPS_PER_TIER).max(1)
+    }
+
+    /// Looks, where it is time to. `copies`: what happened to them, blocks that are remembered, how many there are and how many there may be.
+    pub fn look(&mut self, look: &Look, copies: (Counts, u32, u64, u64)) {
+        let (counts, ghosts, len, places) = copies;
+        let reads = (counts.hits + counts.misses).saturating_sub(self.last.hits + self.last.misses);
+        let written = look.written_blocks.saturating_sub(self.last_written_blocks);
+        if reads + written < self.step().max(ROUND_MIN_BLOCKS) {
+            return;
+        }
+        let returned = counts.returned.saturating_sub(self.last.returned);
+        (self.last, self.last_written_blocks) = (counts, look.written_blocks);
+        let gain_of_copies = returned as f64 / f64::from(ghosts.max(1));
+        let gain_of_staging = look.gain_of_staging.unwrap_or(1.0 / self.slots.max(1) as f64) * written as f64;
+        let is_full = len * 100 >= places * FULL_PERCENT;
+        if is_full && gain_of_copies > gain_of_staging * MARGIN {
+            let most = self.slots * PERCENT_MAX / 100;
+            self.entitled = (self.entitled.max(len.min(most)) + self.step()).min(most);
+        } else if gain_of_staging > gain_of_copies * MARGIN {
+            // A step is left, of which what comes back tells whether more is worth it.
+            self.entitled = self.entitled.saturating_sub(self.step()).max(self.step());
+        }
+    }
+
+    /// Whether the policy's tables are to be fitted to another number of places: each time costs as much as it moves.
+    pub fn is_worth_resizing(&self, places: u64, most: u64) -> bool {
+        places.abs_diff(most) >= self.step().div_ceil(4)
+    }
+}
+
+impl Copies {
+    /// What there is to be shown.
+    pub fn status(&self) -> ReadCacheStatus {
+        let counts = self.counts();
+        ReadCacheStatus {
+            held_blocks: self.len() as u64,
+            entitled_blocks: self.entitled(),
+            hit_blocks: counts.hits,
+            missed_blocks: counts.misses,
+            passed_blocks: counts.passed,
+            returned_blocks: counts.returned,
+            written_blocks: self.written_blocks,
+            restored_blocks: self.warm.restored_blocks,
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Writing the list of copies, now and then, and where hosts leave it time: chunk after chunk, then the head that names the last.
+
+use super::Copies;
+use crate::engine::outbox::{Outbox, Pending};
+use crate::engine::setup::Setup;
+use crate::layout::warm_list::{
+    CHUNK_SLOTS_MAX, ENTRY_BYTES, HEAD_OFFSET_BYTES, SlotRun, WarmChunk, WarmHead, entries_max,
+};
+use crate::space::slots::Slots;
+use forebay_block::{Buf, Op, Vectored};
+
+/// Fewest copies that a list is written of.
+const COPIES_MIN: u64 = 32;
+/// A list is written when one in so many copies is another than in the last one.
+const CHANGED_PART: u64 = 32;
+/// A list takes at most one in so many slots of the tier, with the one before it one in half as many.
+const TIER_PART: u64 = 64;
+/// Lists take so many bytes a second at most, on average: the longer they are the rarer.
+const BYTES_PER_S: u64 = 1 << 20;
+/// Wait after one that could not be written, in intervals.
+const FAILED_INTERVALS: u64 = 8;
+
+/// A list on its way.
+#[derive(Debug)]
+struct Writing {
+    number: u64,
+    /// The first place that is not in it yet; `None`: all are.
+    from: Option<u32>,
+    runs: Vec<SlotRun>,
+    is_in_flight: bool,
+    is_head: bool,
+}
+
+/// The list that is on the device, and the one that is on its way.
+#[derive(Debug, Default)]
+pub(crate) struct WarmWriter {
+    number: u64,
+    kept: Vec<SlotRun>,
+    writing: Option<Writing>,
+    not_before_ns: u64,
+    interval_ns: u64,
+    /// It is to be written at once, as the pool comes to its end.
+    hurries: bool,
+    /// Copies written when the last list was begun.
+    written_then: u64,
+    /// Copies that were there from before the start.
+    pub restored_blocks: u64,
+}
+
+fn clear(runs: Vec<SlotRun>, slots: &mut Slots) {
+    runs.into_iter().for_each(|run| slots.clear_run(run.first, run.slots));
+}
+
+impl WarmWriter {
+    /// A list is on the device, in these slots, which are taken.
+    pub fn found(&mut self, number: u64, kept: Vec<SlotRun>, restored_blocks: u64) {
+        (self.number, self.kept, self.restored_blocks) = (number, kept, restored_blocks);
+    }
+
+    /// Slots that it takes.
+    pub fn slots(&self) -> impl Iterator<Item = u64> + '_ {
+        let runs = self.kept.iter().chain(self.writing.iter().flat_map(|writing| &writing.runs));
+        runs.flat_map(|run| run.first..run.first + run.slots)
+    }
+}
+
+impl Copies {
+    /// Begins a list where it is time to. `interval_ns`: from the beginning of one to that of the next, at least.
+    pub fn begin_list(&mut self, now_ns: u64, interval_ns: u64) {
+        let len = self.len() as u64;
+        let changed = self.written_blocks - self.warm.written_then;
+        let is_due = now_ns >= self.warm.not_before_ns && len >= COPIES_MIN && changed * CHANGED_PART >= len;
+        if self.warm.writing.is_some() || !is_due {
+            return;
+        }
+        let interval_ns = interval_ns.max(len * ENTRY_BYTES as u64 * 1_000_000_000 / BYTES_PER_S);
+        (self.warm.interval_ns, self.warm.not_before_ns) = (interval_ns, now_ns.saturating_add(interval_ns));
+        self.start_list();
+    }
+
+    fn start_list(&mut self) {
+        self.warm.written_then = self.written_blocks;
+        let (number, runs) = (self.warm.number + 1, Vec::new());
+        self.warm.writing = Some(Writing { number, from: Some(0), runs, is_in_flight: false, is_head: false });
+    }
+
+    /// The pool comes to its end: where the list is old it is written anew, without waiting for time to pass.
+    pub fn hurry_list(&mut self) {
+        self.warm.hurries = true;
+        if self.warm.writing.is_none() && self.written_blocks > self.warm.written_then {
+            self.start_list();
+        }
+    }
+
+    /// Whether it is written at once, and is not complete yet.
+    pub fn hurries_list(&self) -> bool {
+        self.warm.hurries && self.warm.writing.is_some()
+    }
+
+    /// Goes on with it: one chunk at a time. `spare`: slots that nobody wants.
+    pub fn go_on_with_list(&mut self, spare: u64, (setup, slots, outbox): (&Setup, &mut Slots, &mut Outbox)) {
+        let Some(writing) = self.warm.writing.as_ref().filter(|writing| !writing.is_in_flight) else { return };
+        let (number, previous, index) = (writing.number, writing.runs.last().copied(), writing.runs.len() as u32);
+        let Some(from) = writing.from else {
+            let Some(last) = previous else {
+                self.warm.writing = None;
+                return;
+            };
+            let bytes =
+                WarmHead { number, chunks: index, last, learned: self.learned() }.encode(&setup.superblock.pool);
+            return self.send_list((HEAD_OFFSET_BYTES, bytes), true, outbox);
+        };
+        let used: u64 = writing.runs.iter().map(|run| run.slots).sum();
+        let most = (slots.total() / TIER_PART).saturating_sub(used).min(spare).min(CHUNK_SLOTS_MAX);
+        let (mut entries, mut next) = self.list(from, entries_max(most));
+        if entries.is_empty() && most > 0 {
+            if let Some(writing) = &mut self.warm.writing {
+                writing.from = next;
+            }
+            return;
+        }
+        let wanted = (1..=most).find(|&slots| entries_max(slots) >= entries.len()).unwrap_or(0);
+        let Some((first, got)) = slots.allocate(wanted) else {
+            return self.give_up_list(slots);
+        };
+        if got < wanted {
+            (entries, next) = self.list(from, entries_max(got));
+        }
+        let run = SlotRun { first, slots: got };
+        let chunk = WarmChunk { number, index, previous, entries };
+        let Some(writing) = &mut self.warm.writing else { return };
+        writing.from = next;
+        writing.runs.push(run);
+        let bytes = chunk.encode(got, &setup.superblock.pool);
+        match setup.extents.place(setup.extents.slot_location(first)) {
+            Some((0, offset_bytes)) => self.send_list((offset_bytes, bytes), false, outbox),
+            _ => self.give_up_list(slots),
+        }
+    }
+
+    fn send_list(&mut self, (offset_bytes, bytes): (u64, Vec<u8>), is_head: bool, outbox: &mut Outbox) {
+        if let Some(writing) = &mut self.warm.writing {
+            (writing.is_in_flight, writing.is_head) = (true, is_head);
+            let bufs = Vectored::One(Buf::copy_of(&bytes).freeze());
+            outbox.send(0, offset_bytes, 0, Op::Write { bufs, fua: false }, Pending::WarmList);
+        }
+    }
+
+    /// A part of it was written.
+    pub fn list_written(&mut self, is_good: bool, slots: &mut Slots) {
+        let Some(writing) = &mut self.warm.writing else { return };
+        writing.is_in_flight = false;
+        if !is_good {
+            self.give_up_list(slots);
+        } else if writing.is_head {
+            self.warm.number = writing.number;
+            let runs = std::mem::take(&mut writing.runs);
+            self.warm.writing = None;
+            clear(std::mem::replace(&mut self.warm.kept, runs), slots);
+        }
+    }
+
+    /// The list is not written to its end; nothing of it is in flight.
+    fn give_up_list(&mut self, slots: &mut Slots) {
+        if let Some(writing) = self.warm.writing.take() {
+            // The next has another number: of this one the head may be on the device.
+            self.warm.number = writing.number;
+            clear(writing.runs, slots);
+        }
+        let pause_ns = self.warm.interval_ns.saturating_mul(FAILED_INTERVALS);
+        self.warm.not_before_ns = self.warm.not_before_ns.saturating_add(pause_ns);
+    }
+}

@@ -1,0 +1,152 @@
+//! A read cache: what hosts read of the capacity tier gets copies on the fast one, where its class says so and it is likely to be read
+//! again.
+
+use super::Engine;
+use super::copies::{Copies, Look};
+use crate::layout::page::{self, Entry};
+use crate::layout::warm_list::{SlotRun, WarmEntry, WarmHead};
+use crate::map::index::NO_FRAME;
+use forebay_block::{Buf, ClassId};
+
+const BLOCK: usize = 4096;
+impl Engine {
+    /// Whether what is read of a class gets copies.
+    pub(super) fn caches_reads(&self, class: ClassId) -> bool {
+        self.prism.table().get(class).is_some_and(|spec| spec.read_cache)
+    }
+
+    /// Most bytes a second that copies of what was read are written with from now on.
+    pub fn set_fill_rate(&mut self, bytes_per_s: u64) {
+        self.copies.set_fill_rate(bytes_per_s);
+    }
+
+    /// The classes are others than before.
+    pub(super) fn prepare_copies(&mut self) {
+        self.copies.prepare(self.prism.table(), &self.setup, &mut self.space.slots);
+    }
+
+    /// Slots that nobody wants for anything else.
+    fn slots_for_copies(&self) -> u64 {
+        self.space.data_slots_free().saturating_sub(self.free_slots_wanted())
+    }
+
+    /// Time passes.
+    pub(super) fn look_at_copies(&mut self) {
+        if !self.copies.is_on() {
+            return;
+        }
+        self.copies.tick(self.clock.now_ns());
+        self.prepare_copies();
+        let look =
+            Look { written_blocks: self.stats.written_blocks(), gain_of_staging: self.staying.stays.gain_of_more() };
+        let unused = self.slots_for_copies();
+        self.copies.share_out(&look, unused);
+        if self.refusal().is_none() {
+            self.copies.begin_list(self.clock.now_ns(), self.setup.options.warm_list_interval_ns);
+            self.go_on_with_list();
+        }
+    }
+
+    fn go_on_with_list(&mut self) {
+        let spare = self.slots_for_copies();
+        self.copies.go_on_with_list(spare, (&self.setup, &mut self.space.slots, &mut self.outbox));
+    }
+
+    /// Part of the list of copies was written.
+    pub(super) fn list_written(&mut self, is_good: bool) {
+        self.copies.list_written(is_good, &mut self.space.slots);
+        if self.copies.hurries_list() {
+            self.go_on_with_list();
+        }
+    }
+
+    /// The pool comes to its end: the list of copies is written at once, where it is old.
+    pub(crate) fn hurry_list(&mut self) {
+        if self.copies.is_on() && self.refusal().is_none() {
+            self.copies.hurry_list();
+            self.go_on_with_list();
+        }
+    }
+
+    /// Whether that is in progress.
+    pub(crate) fn hurries_list(&self) -> bool {
+        self.copies.hurries_list()
+    }
+
+    /// Whether any class has copies.
+    #[must_use]
+    pub fn has_copies(&self) -> bool {
+        self.copies.is_on()
+    }
+
+    /// Where slots are that a list of copies may take up: the device and the offset. `None` where they are in use, or there are none such.
+    pub(crate) fn place_of_list(&self, run: &SlotRun) -> Option<(usize, u64)> {
+        let is_free = (run.first..run.first.saturating_add(run.slots)).all(|slot| !self.space.slots.is_used(slot));
+        is_free.then(|| self.setup.extents.place(self.setup.extents.slot_location(run.first))).flatten()
+    }
+
+    /// A part of a list is there: its slots are taken, and so are those of the copies that it names, as far as nobody else wants them.
+    pub(crate) fn restore_copies(&mut self, run: &SlotRun, entries: &[WarmEntry]) {
+        (run.first..run.first + run.slots).for_each(|slot| {
+            self.space.slots.set(slot);
+        });
+        let room = self.slots_for_copies() as usize;
+        let Self { copies, space, .. } = self;
+        entries.iter().take(room).for_each(|entry| copies.restore(entry, &mut space.slots));
+    }
+
+    /// All of a list is there that can be read.
+    pub(crate) fn restored_list(&mut self, head: &WarmHead, runs: Vec<SlotRun>) {
+        self.copies.relearn(head.learned);
+        self.copies.warm.found(head.number, runs, self.copies.len() as u64);
+    }
+
+    /// Slots that copies and their list take: no record names them.
+    pub(crate) fn slots_of_copies(&self) -> impl Iterator<Item = u64> + '_ {
+        self.copies.slots()
+    }
+
+    /// A piece was read: those of its blocks that are to have copies get them, as far as the rate, the memory and the slots go. Copied
+    /// in memory: the host gets its buffer at once.
+    pub(super) fn copy_what_was_read(&mut self, id: u32) {
+        let wanted = self.free_slots_wanted();
+        let is_refused = self.refusal().is_some();
+        let Self { setup, requests, map, space, copies, outbox, .. } = self;
+        let Some(piece) = requests.pieces.get_mut(id as usize) else { return };
+        let fills = std::mem::take(&mut piece.fills);
+        let frame = map.disk(piece.disk).map_or(NO_FRAME, |disk| disk.frame(piece.leaf));
+        if fills.is_empty() || is_refused || frame == NO_FRAME {
+            return;
+        }
+        let leaf = &map.frames.get(frame).page;
+        // What was written or moved meanwhile is not what was read.
+        let kind = |at: u16, copies: &Copies| {
+            let at = usize::from(at);
+            let (entry, named) = page::leaf_entry(leaf, usize::from(piece.first) + at);
+            match entry {
+                Entry::Data { span, class } if piece.spans.get(at) == Some(&span) => {
+                    let is_same = piece.checksums.get(at) == Some(&named);
+                    let has_copy = copies.holds(piece.disk, piece.block() + at as u64);
+                    (is_same && !has_copy).then_some((class, !span.is_whole()))
+                }
+                _ => None,
+            }
+        };
+        let mut fills = fills.into_iter().peekable();
+        while let Some(from) = fills.next() {
+            let Some((class, is_packed)) = kind(from, copies) else { continue };
+            let mut to = from + 1;
+            while fills.next_if(|&next| next == to && kind(next, copies) == Some((class, is_packed))).is_some() {
+                to += 1;
+            }
+            let run = usize::from(from)..usize::from(to);
+            let bytes = piece.buf.as_deref().and_then(|data| data.get(run.start * BLOCK..run.end * BLOCK));
+            let Some(bytes) = bytes.filter(|bytes| copies.may_fill(bytes.len() as u64)) else { return };
+            let data = Buf::copy_of(bytes).freeze();
+            let first = piece.block() + u64::from(from);
+            let spare = space.data_slots_free().saturating_sub(wanted);
+            let rooms = (&**setup, &mut space.slots, &mut *outbox);
+            copies.write((piece.disk, first, class), (&piece.checksums[run], is_packed), &data, spare, rooms);
+        }
+    }
+}

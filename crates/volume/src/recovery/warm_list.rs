@@ -1,0 +1,38 @@
+//! The copies of a read cache that were there before: by the list that was written of them, as far as their slots are not used for
+//! anything else by now.
+
+use crate::engine::Engine;
+use crate::io::Devices;
+use crate::layout::superblock::Superblock;
+use crate::layout::warm_list::{HEAD_BYTES, HEAD_OFFSET_BYTES, WarmChunk, WarmHead};
+
+const BLOCK: u64 = 4096;
+
+/// Reads the list, and gives the engine what it names. Nothing of this keeps a pool from being opened: what is damaged, or was written
+/// over, ends the list there.
+pub(super) fn restore(devices: &mut Devices, superblock: &Superblock, engine: &mut Engine) {
+    if !engine.has_copies() {
+        return;
+    }
+    let decode = |bytes: &[u8]| WarmHead::decode(bytes, &superblock.pool);
+    let read = devices.read_good(0, HEAD_OFFSET_BYTES, HEAD_BYTES, |bytes| decode(bytes).is_some());
+    let Some(head) = read.ok().flatten().and_then(|bytes| decode(&bytes)) else { return };
+    let (mut next, mut runs) = (Some(head.last), Vec::new());
+    // Each chunk names the one before it, of a lower number: the way ends.
+    for index in (0..head.chunks).rev() {
+        let Some(run) = next.take() else { break };
+        let Some((device, offset_bytes)) = engine.place_of_list(&run) else { break };
+        let len_bytes = (run.slots * BLOCK) as usize;
+        let decode = |bytes: &[u8]| {
+            WarmChunk::decode(bytes, &superblock.pool)
+                .filter(|chunk| chunk.number == head.number && chunk.index == index)
+        };
+        let read = devices.read_good(device, offset_bytes, len_bytes, |bytes| decode(bytes).is_some());
+        let Some(chunk) = read.ok().flatten().and_then(|bytes| decode(&bytes)) else { break };
+        engine.restore_copies(&run, &chunk.entries);
+        runs.push(run);
+        next = chunk.previous;
+    }
+    runs.reverse();
+    engine.restored_list(&head, runs);
+}
