@@ -9,7 +9,7 @@ use forebay_volume::Devices;
 use forebay_volume::layout::Id;
 use forebay_volume::layout::plan::{PoolOptions, plan};
 use forebay_volume::layout::superblock::Superblock;
-use forebay_volume::mirror::clear_labels;
+use forebay_volume::mirror::{clear_labels, new_geometry};
 use forebay_volume::recovery::{self, format::NewDisk};
 
 /// Where the ids of a new pool and its devices come from.
@@ -38,8 +38,6 @@ impl Ids<'_> {
 /// # Errors
 /// What does not fit, or which device failed.
 pub fn format(config: &Config, devices: &mut Devices, ids: &mut Ids<'_>) -> Result<Superblock> {
-    // Those of another pool would count more than ours.
-    clear_labels(devices).map_err(|(at, error)| anyhow!("{}: {error}", devices.list[at].name()))?;
     let (members, is_mirrored) = (config.fast.len(), config.fast.len() > 1);
     let pool_id = ids.next()?;
     let device_ids: Vec<Id> = devices.list.iter().map(|_| ids.next()).collect::<Result<_>>()?;
@@ -49,19 +47,26 @@ pub fn format(config: &Config, devices: &mut Devices, ids: &mut Ids<'_>) -> Resu
         journal_bytes: None,
         is_mirrored,
     };
-    if is_mirrored {
-        super::fast::make(devices, members, pool_id, &device_ids[..members]);
-    }
-    // The mirror has the id of its first member.
-    let device_ids: Vec<Id> = device_ids.iter().take(1).chain(&device_ids[members..]).copied().collect();
     let geometries: Vec<_> = devices.list.iter().map(|device| device.geometry().clone()).collect();
-    let (fast, capacity) = geometries.split_first().context("the configuration names no device")?;
+    let (fast, capacity) = geometries.split_at_checked(members).context("the configuration names no device")?;
+    let fast = match fast {
+        [fast] => fast.clone(),
+        several => new_geometry(several),
+    };
+    let member_ids = &device_ids[..members];
+    // The mirror has the id of its first member.
+    let ids: Vec<Id> = device_ids.iter().take(1).chain(&device_ids[members..]).copied().collect();
     let superblock =
-        plan(&options, fast, capacity, pool_id, &device_ids).context("the pool cannot be laid out on these devices")?;
+        plan(&options, &fast, capacity, pool_id, &ids).context("the pool cannot be laid out on these devices")?;
     let classes = ClassTable::from_configured(&config.class_specs())?;
     let disks: Vec<NewDisk> =
         config.disk.iter().map(|disk| NewDisk { name: disk.name.clone(), size_bytes: disk.size.0 }).collect();
     let engine = Budget::of(config.memory.limit.0).engine();
+    // Labels of another pool would count more than ours.
+    clear_labels(devices).map_err(|(at, error)| anyhow!("{}: {error}", devices.list[at].name()))?;
+    if is_mirrored {
+        super::fast::make(devices, members, pool_id, member_ids);
+    }
     recovery::format(devices, &superblock, classes, &disks, config.pool.overcommit, engine)
         .context("the pool cannot be formatted")?;
     Ok(superblock)

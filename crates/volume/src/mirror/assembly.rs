@@ -181,12 +181,35 @@ impl Assembly {
     }
 }
 
+/// What a new mirror over such devices is as one.
+#[must_use]
+pub fn new_geometry(geometries: &[Geometry]) -> Geometry {
+    let size_bytes = geometries.iter().map(|geometry| geometry.size_bytes / 4096 * 4096).min().unwrap_or_default();
+    let logical_block_bytes = geometries.iter().map(|geometry| geometry.logical_block_bytes).max().unwrap_or(512);
+    as_one(|| geometries.iter(), (size_bytes, logical_block_bytes))
+}
+
+fn as_one<'a, I: Iterator<Item = &'a Geometry>>(
+    there: impl Fn() -> I,
+    (size_bytes, logical_block_bytes): (u64, u32),
+) -> Geometry {
+    let caches = || there().filter(|geometry| geometry.volatile_cache);
+    Geometry {
+        size_bytes,
+        logical_block_bytes,
+        optimal_band_bytes: None,
+        volatile_cache: caches().next().is_some(),
+        durable_writes: caches().all(|geometry| geometry.durable_writes),
+        discards: there().all(|geometry| geometry.discards),
+    }
+}
+
 /// A new mirror over these devices, whatever they hold; its label is written with the first change. `ids`: one for each.
 #[must_use]
 pub fn new_mirror(devices: Vec<Box<dyn Device>>, pool: Id, ids: &[Id]) -> (Mirror, MirrorView) {
     let names = devices.iter().map(|device| device.name().to_owned()).collect();
     let geometries: Vec<Geometry> = devices.iter().map(|device| device.geometry().clone()).collect();
-    let size_bytes = geometries.iter().map(|geometry| geometry.size_bytes / 4096 * 4096).min().unwrap_or_default();
+    let Geometry { size_bytes, logical_block_bytes, .. } = new_geometry(&geometries);
     let label = MemberLabel {
         pool,
         member: None,
@@ -197,7 +220,7 @@ pub fn new_mirror(devices: Vec<Box<dyn Device>>, pool: Id, ids: &[Id]) -> (Mirro
         rebuilding: None,
         rebuilt_bytes: 0,
         size_bytes,
-        logical_block_bytes: geometries.iter().map(|geometry| geometry.logical_block_bytes).max().unwrap_or(512),
+        logical_block_bytes,
     };
     let members = devices.into_iter().map(|device| Member::new(Some(device), MemberState::InSync)).collect();
     mirror_of(members, names, label, true, VecDeque::new())
@@ -211,15 +234,7 @@ fn mirror_of(
     to_rebuild: VecDeque<usize>,
 ) -> (Mirror, MirrorView) {
     let there = || members.iter().filter_map(|member| member.device.as_ref().map(|device| device.geometry()));
-    let caches = || there().filter(|geometry| geometry.volatile_cache);
-    let geometry = Geometry {
-        size_bytes: label.size_bytes,
-        logical_block_bytes: label.logical_block_bytes,
-        optimal_band_bytes: None,
-        volatile_cache: caches().next().is_some(),
-        durable_writes: caches().all(|geometry| geometry.durable_writes),
-        discards: there().all(|geometry| geometry.discards),
-    };
+    let geometry = as_one(there, (label.size_bytes, label.logical_block_bytes));
     let status = MirrorStatus {
         members: members
             .iter()

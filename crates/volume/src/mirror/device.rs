@@ -20,8 +20,10 @@ pub struct Mirror {
     /// Changes that wait for others which overlap them, or for what is copied there.
     held: VecDeque<Request>,
     roster: Roster,
-    /// What has ended and is answered when the label is durable.
-    unanswered: Vec<Completion>,
+    /// What has ended and is answered when the label is durable, and whether it says that writes are.
+    unanswered: Vec<(Completion, bool)>,
+    /// A flush has failed of which nobody has heard yet: the next flush does.
+    lost: Option<IoError>,
     copying: Copying,
     view: MirrorView,
     done: Vec<Completion>,
@@ -52,6 +54,7 @@ impl Mirror {
             held: VecDeque::new(),
             roster: Roster::new(label, to_rebuild, view.clone()),
             unanswered: Vec::new(),
+            lost: None,
             copying,
             view,
             done: Vec::new(),
@@ -85,7 +88,9 @@ impl Mirror {
         let Request { tag, offset_bytes, stream, op } = request;
         let left = self.members.written();
         let is_discard = matches!(op, Op::Discard { .. });
-        let change = Change { tag, left, done: 0, failed: 0, error: None, is_discard };
+        let is_flush = matches!(op, Op::Flush | Op::Write { fua: true, .. });
+        let lost = if is_flush { self.lost.take() } else { None };
+        let change = Change { tag, left, done: 0, failed: 0, error: None, is_discard, is_flush, lost };
         let key = self.members.send_all(left, Flight::Change(change), (offset_bytes, stream), &op);
         if len_bytes > 0 {
             self.changing.add(offset_bytes, len_bytes, key);
@@ -104,12 +109,24 @@ impl Mirror {
         self.members.send(member, Flight::Read(read), offset_bytes, Op::Read { bufs, attempt });
     }
 
-    fn answer(&mut self, completion: Completion, is_read: bool) {
-        if !is_read && self.roster.holds_answers() {
-            self.unanswered.push(completion);
+    /// Answers a change, or keeps the answer until the label is durable.
+    fn answer(&mut self, completion: Completion, is_flush: bool) {
+        if self.roster.holds_answers() {
+            self.unanswered.push((completion, is_flush));
         } else {
             self.done.push(completion);
         }
+    }
+
+    /// A label's flush on the only member that is left has failed, and was the one report of what it covered: all flushes that are not
+    /// answered yet fail with it, or else the next.
+    fn flush_was_lost(&mut self, error: &IoError) {
+        let mut any = self.members.fail_flushes(error);
+        for (completion, _) in self.unanswered.iter_mut().filter(|(_, is_flush)| *is_flush) {
+            completion.result = Err(error.clone());
+            any = true;
+        }
+        self.lost = if any { None } else { Some(error.clone()) };
     }
 
     /// Answers what waited for the label.
@@ -126,7 +143,7 @@ impl Mirror {
         if self.unanswered.is_empty() || self.roster.holds_answers() {
             return;
         }
-        self.done.extend(self.unanswered.drain(..).map(|completion| match &broken {
+        self.done.extend(self.unanswered.drain(..).map(|(completion, _)| match &broken {
             Some(error) => Completion { result: Err(error.clone()), ..completion },
             None => completion,
         }));
@@ -150,7 +167,10 @@ impl Mirror {
         match self.members.remove(tag) {
             Some(Flight::Read(read)) => self.read_ended(read, result, bufs),
             Some(Flight::Label { serial, is_flush }) => {
-                self.roster.label_ended(number, (serial, is_flush), result, &mut self.members, &mut self.copying);
+                let ended = (number, (serial, is_flush), result);
+                if let Some(error) = self.roster.label_ended(ended, &mut self.members, &mut self.copying) {
+                    self.flush_was_lost(&error);
+                }
             }
             Some(Flight::Copy) => {
                 let bytes = match bufs {
@@ -177,7 +197,7 @@ impl Mirror {
         let error = change.error;
         let failed = change.failed & self.members.written();
         let result = match (&error, is_done) {
-            (_, true) => Ok(()),
+            (_, true) => change.lost.map_or(Ok(()), Err),
             (Some(error), false) => Err(error.clone()),
             (None, false) => Err(gone("write")),
         };
@@ -190,7 +210,7 @@ impl Mirror {
             Some(broken) => Err(broken.clone()),
             None => result,
         };
-        self.answer(Completion { tag: change.tag, result, bufs: None }, false);
+        self.answer(Completion { tag: change.tag, result, bufs: None }, change.is_flush);
     }
 
     fn read_ended(&mut self, read: Read, result: Result<(), IoError>, bufs: Option<Vectored<Buf>>) {
@@ -198,11 +218,9 @@ impl Mirror {
         if result.is_err() {
             let failed = read.failed | 1 << read.member;
             self.view.set_status(|status| status.members[read.member].failed_reads += 1);
-            let other = self.members.reader(offset_bytes, read.attempt, failed, self.view.is_settled());
-            if let (Some(member), Some(bufs)) = (other, bufs) {
-                self.begin_read(Read { failed, member, ..read }, bufs);
-            } else {
-                self.answer(Completion { tag: read.tag, result, bufs: None }, true);
+            match (self.members.reader(offset_bytes, read.attempt, failed, self.view.is_settled()), bufs) {
+                (Some(member), Some(bufs)) => self.begin_read(Read { failed, member, ..read }, bufs),
+                (_, bufs) => self.done.push(Completion { tag: read.tag, result, bufs }),
             }
             return;
         }
@@ -210,7 +228,7 @@ impl Mirror {
         for number in numbers_in(mends) {
             self.copying.mend(number, offset_bytes, len_bytes);
         }
-        self.answer(Completion { tag: read.tag, result, bufs }, true);
+        self.done.push(Completion { tag: read.tag, result, bufs });
     }
 
     fn copied(&mut self, event: Event) {
@@ -218,6 +236,8 @@ impl Mirror {
             Event::None => {}
             Event::Mended => self.view.set_status(|status| status.mended_blocks += 1),
             Event::Unreadable => self.view.set_status(|status| status.unreadable_blocks += 1),
+            // What was to be mended there is found again.
+            Event::Failed(number, _) if self.members.in_sync() == 1 << number => {}
             Event::Failed(number, error) => {
                 self.roster.leave(1 << number, &error, &mut self.members, &mut self.copying);
             }

@@ -30,6 +30,10 @@ pub(super) struct Change {
     pub error: Option<IoError>,
     /// A discard: a member that fails it holds what it held, which nobody reads.
     pub is_discard: bool,
+    /// It says that what was written is durable: a flush, or a write past the caches.
+    pub is_flush: bool,
+    /// What it would say is not so: a flush beside it was the one that heard of writes that were lost.
+    pub lost: Option<IoError>,
 }
 
 /// A read.

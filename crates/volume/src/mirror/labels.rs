@@ -83,7 +83,7 @@ impl CapacityLabels {
                 Phase::Writing => {
                     let label = MemberLabel { member: None, serial: self.serial, ..label.clone() };
                     let bufs = Vectored::One(Buf::copy_of(&label.encode()).freeze());
-                    let second = usize::from(self.newest_is_second & bit == 0);
+                    let second = usize::from((self.newest_is_second & bit == 0) != self.is_swapped());
                     (OFFSETS_BYTES[second], Op::Write { bufs, fua: device.geometry().durable_writes })
                 }
                 Phase::Idle | Phase::Flushing => (0, Op::Flush),
@@ -102,6 +102,12 @@ impl CapacityLabels {
         self.phase = Phase::Writing;
         self.to_send = (1..devices).fold(0, |bits, number| bits | 1 << number);
         self.taken = self.to_send;
+    }
+
+    /// The place may be what is broken: the last attempt goes to the other one, which has the label before this one. Where the power fails
+    /// in the middle of that it is seen that a label was there.
+    fn is_swapped(&self) -> bool {
+        self.attempts == ATTEMPTS_MAX
     }
 
     /// Whether one is being written.
@@ -157,7 +163,7 @@ impl CapacityLabels {
             }
         }
         if self.phase == Phase::Flushing {
-            self.newest_is_second ^= self.taken;
+            self.newest_is_second ^= if self.is_swapped() { 0 } else { self.taken };
             self.phase = Phase::Idle;
             if self.taken == 0 && self.attempts < ATTEMPTS_MAX {
                 return self.begin(list.len());

@@ -139,6 +139,20 @@ impl Members {
         }
     }
 
+    /// A flush beside them has failed: flushes in flight say so, too. Whether there were any.
+    pub fn fail_flushes(&mut self, error: &IoError) -> bool {
+        let mut any = false;
+        for (_, (_, flight)) in &mut self.flights {
+            if let Flight::Change(change) = flight
+                && change.is_flush
+            {
+                change.lost = Some(error.clone());
+                any = true;
+            }
+        }
+        any
+    }
+
     /// Sends a request to a member.
     pub fn send(&mut self, number: usize, flight: Flight, offset_bytes: u64, op: Op) {
         let tag = self.insert(flight);

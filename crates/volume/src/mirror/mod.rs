@@ -18,7 +18,7 @@ mod members;
 mod roster;
 mod view;
 
-pub use assembly::{Joined, new_mirror};
+pub use assembly::{Joined, new_geometry, new_mirror};
 pub use device::Mirror;
 pub use error::JoinError;
 pub use join::{Candidate, clear_labels, join, read_label};

@@ -180,27 +180,32 @@ impl Roster {
         }
     }
 
-    /// A request of a label was answered.
+    /// A request of a label was answered. Returns what a failed flush said of the only member that is left: it is the one report of
+    /// whatever it covered.
     pub fn label_ended(
         &mut self,
-        number: usize,
-        (serial, is_flush): (u64, bool),
-        result: Result<(), IoError>,
+        (number, (serial, is_flush), result): (usize, (u64, bool), Result<(), IoError>),
         members: &mut Members,
         copying: &mut Copying,
-    ) {
+    ) -> Option<IoError> {
         if !self.labelling.awaits(number, serial) {
-            return;
+            return None;
         }
         let Err(error) = result else {
             let next = self.labelling.ended(number);
-            return self.go_on(next, members);
+            self.go_on(next, members);
+            return None;
         };
         let is_last = members.in_sync() == 1 << number;
-        // A failed flush is the one report of whatever it covered.
-        match if is_last && !is_flush { self.labelling.failed_last(number) } else { None } {
-            Some(next) => self.go_on(Some(next), members),
-            None => self.leave(1 << number, &error, members, copying),
+        match if is_last { self.labelling.failed_last(number) } else { None } {
+            Some(next) => {
+                self.go_on(Some(next), members);
+                is_flush.then_some(error)
+            }
+            None => {
+                self.leave(1 << number, &error, members, copying);
+                None
+            }
         }
     }
 

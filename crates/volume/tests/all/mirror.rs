@@ -11,7 +11,7 @@ use forebay_volume::layout::plan::{PoolOptions, plan};
 use forebay_volume::layout::superblock::Superblock;
 use forebay_volume::mirror::{Candidate, JoinError, MemberState, MirrorView, clear_labels, join, new_mirror};
 use forebay_volume::recovery::{format, format::NewDisk, open};
-use forebay_volume::{Devices, EngineOptions, Op, Pool, Request};
+use forebay_volume::{Devices, EngineOptions, Op, Outcome, Pool, Request};
 
 const FAST_BYTES: usize = 4 << 20;
 const CAPACITY_BYTES: usize = 16 << 20;
@@ -119,6 +119,21 @@ impl Served {
         self.submit(block, 1, Op::Write(buf));
         self.submit(0, 0, Op::Flush);
         assert_eq!(self.turn(20), (2, true));
+    }
+
+    #[track_caller]
+    fn read(&mut self, block: u64, blocks: u64) -> Buf {
+        self.submit(block, blocks, Op::Read);
+        let mut done = Vec::new();
+        for _ in 0..20 {
+            self.now_ns += 10_000_000;
+            self.pool.tick(self.now_ns);
+            self.pool.poll(&mut done);
+        }
+        match done.pop().unwrap().result.unwrap() {
+            Outcome::Data(data) => data,
+            other => panic!("{other:?}"),
+        }
     }
 
     fn states(&self) -> Vec<MemberState> {
@@ -307,4 +322,64 @@ fn regression_a_member_is_not_rebuilt_from_one_that_was_used_before_it() {
     let label = c.label();
     c.put(&MemberLabel { generation: label.generation + 1, serial: label.serial + 1, in_sync: 2, ..label });
     assert!(matches!(joined(&[&a, &old_b], &c), Err(JoinError::Newer { .. })));
+}
+
+/// A read of several blocks failed where each of two members had another one of them wrong, until a scrub had mended both.
+#[test]
+fn regression_one_bad_block_on_each_of_two_members_costs_nothing() {
+    let [a, b, c] = three(1);
+    let mut served = Served::open(&[&a, &b], &c);
+    let mut buf = Buf::zeroed(8 * 4096);
+    buf.chunks_exact_mut(4096).zip(0xa0u8..).for_each(|(block, byte)| block.fill(byte));
+    served.submit(0, 8, Op::Write(buf));
+    assert_eq!(served.turn(5), (1, true));
+    for (disk, byte) in [(&a, 0xa3), (&b, 0xa6)] {
+        let mut inner = disk.bytes();
+        let at = inner.bytes.windows(4096).step_by(512).position(|bytes| bytes.iter().all(|&found| found == byte));
+        inner.bytes[at.unwrap() * 512 + 7] ^= 1;
+    }
+    let data = served.read(0, 8);
+    assert!(data.chunks_exact(4096).zip(0xa0u8..).all(|(block, byte)| block.iter().all(|&found| found == byte)));
+    let has = |disk: &Disk, byte| {
+        disk.bytes().bytes.windows(4096).step_by(512).any(|bytes| bytes.iter().all(|&found| found == byte))
+    };
+    assert!(has(&a, 0xa3) && has(&b, 0xa6), "both are mended");
+}
+
+/// One flush of a label that failed on the last member, or one place for labels that took none, and nothing was written any more until a restart.
+#[test]
+fn regression_a_label_that_fails_on_the_last_member_is_tried_again() {
+    for fate in [Fate::FailsOneFlush, Fate::FailsLabel(0), Fate::FailsLabel(1)] {
+        let [a, b, c] = three(1);
+        let mut served = Served::open(&[&a, &b], &c);
+        served.write(1, 1);
+        a.set(fate);
+        b.set(Fate::Fails);
+        let mut buf = Buf::zeroed(4096);
+        buf.fill(2);
+        served.submit(2, 1, Op::Write(buf));
+        assert_eq!(served.turn(20), (1, true));
+        assert_eq!((served.states()[1], served.view.status().broken), (MemberState::Out, None));
+        served.write(3, 3);
+        drop(served);
+        let mut served = Served::open(&[&a], &c);
+        for (block, byte) in [(1, 1), (2, 2), (3, 3)] {
+            assert!(served.read(block, 1).iter().all(|&found| found == byte));
+        }
+    }
+}
+
+/// The same of the only capacity device.
+#[test]
+fn regression_one_bad_place_for_labels_on_a_capacity_device_is_no_end() {
+    for copy in [0, 1] {
+        let [a, b, c] = three(1);
+        let mut served = Served::open(&[&a, &b], &c);
+        c.set(Fate::FailsLabel(copy));
+        b.set(Fate::Fails);
+        served.write(2, 2);
+        assert_eq!((served.states()[1], served.view.status().broken), (MemberState::Out, None));
+        drop(served);
+        assert!(matches!(joined(&[&b], &c), Err(JoinError::Stale { .. })), "it is known that it was left behind");
+    }
 }

@@ -135,6 +135,16 @@ impl Engine {
         // One for this function, so that the piece outlives devices that complete at once.
         piece.outstanding = 1;
         let attempt = piece.copy + piece.failures_in_place;
+        // One of several copies may have one block wrong, and another one another: what was right is kept, and the rest read block by block.
+        let is_piecemeal = piece.failures_in_place > 0 && self.setup.copies > 1;
+        let is_right = |at: usize, bytes: &[u8]| {
+            let named = piece.checksums.get(at).copied();
+            Some(block_checksum(piece.disk, piece.block() + at as u64, bytes)) == named
+        };
+        let right: SmallVec<[bool; 4]> = match is_piecemeal {
+            true => rest.chunks_exact(BLOCK).enumerate().map(|(at, bytes)| is_right(at, bytes)).collect(),
+            false => SmallVec::new(),
+        };
         // Given back below: no copy of it for each request.
         let spans = std::mem::take(&mut piece.spans);
         // Not where something could not be read: that may have been the summary. A scrub reads what is there, and nothing else.
@@ -147,12 +157,17 @@ impl Engine {
         while at < spans.len() {
             let start = spans[at];
             // Where a run of compressed blocks failed each is read by itself, so that none fails for another.
-            let is_alone = !start.is_whole() && self.requests.pieces[id as usize].attempts > 0;
+            let is_alone = is_piecemeal || !start.is_whole() && self.requests.pieces[id as usize].attempts > 0;
             let run = if is_alone { 1 } else { self.run_from(&spans, at) };
             let buf = take(run);
             let part = self.requests.pieces[id as usize].parts.len() as u16;
             let first = at as u16;
+            let is_kept = start.is_whole() && right.get(at).copied().unwrap_or(false);
             at += run;
+            if is_kept {
+                self.requests.pieces[id as usize].parts.push((first, Some(buf)));
+                continue;
+            }
             let around = Window::around(start, spans[at - 1], self.setup.unit_sectors);
             let place = self.setup.extents.place(around.first).filter(|_| start != NOWHERE);
             let Some((device, offset_bytes)) = place else {

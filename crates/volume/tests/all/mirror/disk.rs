@@ -17,6 +17,10 @@ pub enum Fate {
     Fails,
     /// Writes and flushes do not end.
     Hangs,
+    /// The next flush fails, and nothing else.
+    FailsOneFlush,
+    /// What is written to this copy of the label fails.
+    FailsLabel(usize),
 }
 
 pub struct Inner {
@@ -105,7 +109,17 @@ impl Inner {
             self.waiting.push(DeviceRequest { tag, offset_bytes, stream: 0, op });
             return;
         }
-        if self.fate == Fate::Fails && !is_read {
+        let is_flush = matches!(op, DeviceOp::Flush);
+        let fails = match self.fate {
+            Fate::Fails => !is_read,
+            Fate::FailsOneFlush => is_flush,
+            Fate::FailsLabel(copy) => !is_read && !is_flush && offset_bytes == OFFSETS_BYTES[copy],
+            Fate::Good | Fate::Hangs => false,
+        };
+        if self.fate == Fate::FailsOneFlush && is_flush {
+            self.fate = Fate::Good;
+        }
+        if fails {
             let error = IoError { kind: IoErrorKind::Medium, operation: op.name(), offset_bytes, os_error: 5 };
             self.done.push(Completion { tag, result: Err(error), bufs: None });
             return;
