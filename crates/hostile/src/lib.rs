@@ -19,12 +19,13 @@ mod volume_page;
 mod volume_root;
 mod volume_summary;
 mod volume_superblock;
+mod volume_warm;
 
 /// Reads bytes of one kind.
 type Run = fn(&[u8]);
 
 /// Each kind by the name of its folder in `fuzz/corpus`.
-pub const KINDS: [(&str, Run); 15] = [
+pub const KINDS: [(&str, Run); 16] = [
     ("nbd_session", nbd_session::run),
     ("trace_any", trace_any::run),
     ("trace_blktrace", trace_blktrace::run),
@@ -40,6 +41,7 @@ pub const KINDS: [(&str, Run); 15] = [
     ("volume_root", volume_root::run),
     ("volume_summary", volume_summary::run),
     ("volume_superblock", volume_superblock::run),
+    ("volume_warm", volume_warm::run),
 ];
 
 /// Reads `input` as what `kind` says.

@@ -122,7 +122,7 @@ fn options() -> EngineOptions {
 }
 
 fn classes() -> Vec<ClassSpec> {
-    vec![ClassSpec::new("bulk", Place::Capacity)]
+    vec![ClassSpec { read_cache: true, ..ClassSpec::new("bulk", Place::Capacity) }]
 }
 
 /// An open pool, with a clock that ticks while it is asked for something.
@@ -214,11 +214,19 @@ impl Served {
         }
     }
 
+    /// All blocks of the disk, in pieces, as far as they can be read.
+    pub(crate) fn read_all(&mut self) -> Vec<Option<Vec<u8>>> {
+        let pieces = (0..DISK_BYTES / 4096).step_by(16);
+        let read = pieces.map(|block| match self.ask(forebay_volume::Op::Read, block, 16, None)? {
+            Outcome::Data(data) => Some(data.to_vec()),
+            _ => None,
+        });
+        read.collect()
+    }
+
     /// What a life after this needs: everything is read, a part is written again and again, so that bands are collected.
     pub(crate) fn live(&mut self, rounds: u64) {
-        for block in (0..DISK_BYTES / 4096).step_by(16) {
-            self.ask(forebay_volume::Op::Read, block, 16, None);
-        }
+        self.read_all();
         for round in 0..rounds {
             self.write(round * 37 % 900, 1 + round % 40, round as u8 | 1, round % 3 != 0);
         }

@@ -84,7 +84,8 @@ pub struct Stays {
     began_at: Option<u64>,
     /// There was room for all that saves anything.
     has_room: bool,
-    gain_of_more: f64,
+    /// None until the tier was shared out since the start.
+    gain_of_more: Option<f64>,
     is_planned: bool,
     room_part: f64,
     price: f64,
@@ -134,7 +135,7 @@ impl Stays {
             planned_at: 0,
             began_at: None,
             has_room: true,
-            gain_of_more: 0.0,
+            gain_of_more: None,
             is_planned: false,
             room_part: ROOM_PARTS.0,
             price: 0.0,
@@ -288,7 +289,7 @@ impl Stays {
     /// Writes that one more block of the tier would save for each block that hosts write; `None` as long as too little is known.
     #[must_use]
     pub fn gain_of_more(&self) -> Option<f64> {
-        self.is_planned.then_some(self.gain_of_more)
+        self.gain_of_more.filter(|_| self.is_planned)
     }
 
     /// Begins to share `room_blocks` of the tier out. `early_blocks`: what has left it since the last time before it should.
@@ -334,7 +335,7 @@ impl Stays {
         }
         let shares = pass.shares().iter().copied().chain(std::iter::repeat(Share::default()));
         self.groups.iter_mut().zip(shares).for_each(|(group, share)| group.share = share);
-        (self.has_room, self.gain_of_more) = (pass.has_room(), pass.gain_of_more());
+        (self.has_room, self.gain_of_more) = (pass.has_room(), Some(pass.gain_of_more()));
         let began_at = *self.began_at.get_or_insert(pass.now());
         self.is_planned = pass.now() >= began_at.saturating_add(self.tier_blocks);
         self.pass = None;

@@ -56,6 +56,8 @@ impl World<'_> {
     /// The power failed, or a promise was broken.
     pub fn stop(&mut self) -> Result<(), Halt> {
         self.settle(0)?;
+        self.pool.engine.hurry_list();
+        self.until(|world| !world.pool.engine.hurries_list())?;
         let before = self.pool.engine.checkpoint_number();
         self.pool.engine.request_checkpoint(true);
         let tries = self.pool.engine.checkpoints_given_up();

@@ -49,7 +49,7 @@ impl Engine {
         };
         let staying: u64 = self.stats.classes.iter().zip(0..).map(stays).sum();
         // What is only passing through: copies that can be dropped, and slots that are about to be free.
-        let passing = self.copies.len() as u64 + self.space.freed.slots() + self.checkpoint.pages.slots_held();
+        let passing = self.copies.slots_held() + self.space.freed.slots() + self.checkpoint.pages.slots_held();
         let pages = self.space.slots_used().saturating_sub(self.stats.fast_blocks() + passing);
         let wanted = pages + staying + self.meta_reserve() + self.map_growth();
         wanted.saturating_sub(self.space.slots.total())

@@ -188,7 +188,14 @@ impl Leaves<'_> {
         if let Change::Reclass { .. } = change {
             return Some(change_of_stageable);
         }
-        self.copies.superseded(who.0, who.1, entry, checksum, &mut self.space.slots);
+        let now_at = match entry {
+            Entry::Data { span, .. } => Some(span.location),
+            _ => None,
+        };
+        match (change, now_at) {
+            (Change::Move { source, .. }, Some(to)) => self.copies.moved(who.0, who.1, (source, to)),
+            _ => self.copies.superseded(who.0, who.1, now_at, &mut self.space.slots),
+        }
         if let Entry::Data { span, class } = entry {
             self.stats.count_block(class, span.sectors, self.setup.extents.is_fast(span.location), true);
             self.space.gain(span);

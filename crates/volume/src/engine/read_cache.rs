@@ -2,17 +2,19 @@
 //! again.
 
 use super::Engine;
-use super::copies::{Copies, Look};
+use super::copies::{Copies, Look, Originals};
 use crate::layout::page::{self, Entry};
+use crate::layout::root::BandState;
 use crate::layout::warm_list::{SlotRun, WarmEntry, WarmHead};
 use crate::map::index::NO_FRAME;
 use forebay_block::{Buf, ClassId};
+use forebay_prism::Place;
 
 const BLOCK: usize = 4096;
 impl Engine {
     /// Whether what is read of a class gets copies.
     pub(super) fn caches_reads(&self, class: ClassId) -> bool {
-        self.prism.table().get(class).is_some_and(|spec| spec.read_cache)
+        self.prism.table().get(class).is_some_and(|spec| spec.read_cache || spec.place == Place::Both)
     }
 
     /// Most bytes a second that copies of what was read are written with from now on.
@@ -49,7 +51,10 @@ impl Engine {
 
     fn go_on_with_list(&mut self) {
         let spare = self.slots_for_copies();
-        self.copies.go_on_with_list(spare, (&self.setup, &mut self.space.slots, &mut self.outbox));
+        let Self { copies, setup, space, outbox, .. } = self;
+        let bands = &space.bands;
+        let generation = |location| setup.extents.band(location).map_or(0, |(band, _)| bands.get(band).generation);
+        copies.go_on_with_list(spare, generation, (setup, &mut space.slots, outbox));
     }
 
     /// Part of the list of copies was written.
@@ -61,7 +66,7 @@ impl Engine {
     }
 
     /// The pool comes to its end: the list of copies is written at once, where it is old.
-    pub(crate) fn hurry_list(&mut self) {
+    pub fn hurry_list(&mut self) {
         if self.copies.is_on() && self.refusal().is_none() {
             self.copies.hurry_list();
             self.go_on_with_list();
@@ -69,7 +74,8 @@ impl Engine {
     }
 
     /// Whether that is in progress.
-    pub(crate) fn hurries_list(&self) -> bool {
+    #[must_use]
+    pub fn hurries_list(&self) -> bool {
         self.copies.hurries_list()
     }
 
@@ -79,8 +85,12 @@ impl Engine {
         self.copies.is_on()
     }
 
-    /// Where slots are that a list of copies may take up: the device and the offset. `None` where they are in use, or there are none such.
+    /// Where slots are that a list of copies may take up: the device and the offset. `None` where they are in use or wanted, or there are none
+    /// such.
     pub(crate) fn place_of_list(&self, run: &SlotRun) -> Option<(usize, u64)> {
+        if self.slots_for_copies() < run.slots {
+            return None;
+        }
         let is_free = (run.first..run.first.saturating_add(run.slots)).all(|slot| !self.space.slots.is_used(slot));
         is_free.then(|| self.setup.extents.place(self.setup.extents.slot_location(run.first))).flatten()
     }
@@ -91,14 +101,21 @@ impl Engine {
             self.space.slots.set(slot);
         });
         let room = self.slots_for_copies() as usize;
-        let Self { copies, space, .. } = self;
-        entries.iter().take(room).for_each(|entry| copies.restore(entry, &mut space.slots));
+        let Self { copies, space, setup, .. } = self;
+        // What is somewhere else by now, and another thing there, is in a band that was free meanwhile.
+        let is_there = |entry: &&WarmEntry| {
+            let band = setup.extents.band(entry.location).map(|(band, _)| space.bands.get(band));
+            band.is_some_and(|band| band.state != BandState::Free && band.generation == entry.generation)
+        };
+        let known: Vec<_> = entries.iter().take(room).filter(is_there).collect();
+        known.into_iter().for_each(|entry| copies.restore(entry, &mut space.slots));
     }
 
     /// All of a list is there that can be read.
     pub(crate) fn restored_list(&mut self, head: &WarmHead, runs: Vec<SlotRun>) {
         self.copies.relearn(head.learned);
         self.copies.warm.found(head.number, runs, self.copies.len() as u64);
+        self.reserve_for_map();
     }
 
     /// Slots that copies and their list take: no record names them.
@@ -142,11 +159,12 @@ impl Engine {
             let run = usize::from(from)..usize::from(to);
             let bytes = piece.buf.as_deref().and_then(|data| data.get(run.start * BLOCK..run.end * BLOCK));
             let Some(bytes) = bytes.filter(|bytes| copies.may_fill(bytes.len() as u64)) else { return };
-            let data = Buf::copy_of(bytes).freeze();
-            let first = piece.block() + u64::from(from);
+            let data = &Buf::copy_of(bytes).freeze();
+            let (disk, first) = (piece.disk, piece.block() + u64::from(from));
+            let originals = Originals { disk, first, class, data, named: &piece.checksums[run.clone()], is_packed };
+            let location = |at: usize| piece.spans[run.start + at].location;
             let spare = space.data_slots_free().saturating_sub(wanted);
-            let rooms = (&**setup, &mut space.slots, &mut *outbox);
-            copies.write((piece.disk, first, class), (&piece.checksums[run], is_packed), &data, spare, rooms);
+            copies.write(&originals, location, spare, (setup, &mut space.slots, outbox));
         }
     }
 }

@@ -41,7 +41,7 @@ impl Engine {
             if may_destage(&self.prism, ClassId(number)) { class.fast_blocks } else { 0 }
         };
         let held: u64 = self.stats.classes.iter().zip(0..).map(staged).sum();
-        let passing = self.copies.len() as u64 + self.space.freed.slots();
+        let passing = self.copies.slots_held() + self.space.freed.slots();
         let free = self.space.data_slots_free() + passing;
         let used_most = self.space.slots.total() * self.setup.options.destage_above_percent / 100;
         let unused = (used_most + passing).saturating_sub(self.space.slots_used());

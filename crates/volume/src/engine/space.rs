@@ -102,12 +102,25 @@ impl Space {
 
     /// Slots that new map pages may still take: free ones less those that the map needs to be written at all.
     pub fn page_slots_free(&self) -> u64 {
-        self.slots.free().saturating_sub(self.reserve + self.new_leaves)
+        self.slots.free().saturating_sub(self.kept_for_pages())
+    }
+
+    fn kept_for_pages(&self) -> u64 {
+        self.reserve + self.new_leaves
     }
 
     /// Slots that data may still take: less those that the map may grow into, too.
     pub fn data_slots_free(&self) -> u64 {
-        self.page_slots_free().saturating_sub(self.growth.saturating_sub(self.new_leaves))
+        self.slots.free().saturating_sub(self.kept_for_map())
+    }
+
+    fn kept_for_map(&self) -> u64 {
+        self.kept_for_pages() + self.growth.saturating_sub(self.new_leaves)
+    }
+
+    /// What has to be given back before data finds a slot.
+    fn missing_for_map(&self) -> u64 {
+        self.kept_for_map().saturating_sub(self.slots.free())
     }
 
     /// Free bands below which collection is due.
@@ -117,7 +130,13 @@ impl Space {
 
     /// Blocks of data that there is space for now, on both tiers; in bands none where they are left to collection.
     pub fn room(&self) -> u64 {
-        self.data_slots_free() + if self.pace.is_closed() { 0 } else { self.bands.room(false) }
+        self.room_without(0)
+    }
+
+    /// The same, if so many slots were given back.
+    pub fn room_without(&self, copies: u64) -> u64 {
+        let slots = (self.slots.free() + copies).saturating_sub(self.kept_for_map());
+        slots + if self.pace.is_closed() { 0 } else { self.bands.room(false) }
     }
 
     /// Whether there is space for `blocks` blocks now, copies given up for them where that suffices. A write that cannot
@@ -126,8 +145,8 @@ impl Space {
     pub fn has_room(&mut self, blocks: u64, copies: &mut Copies) -> bool {
         let missing = blocks.saturating_sub(self.room());
         // Copies are not given up for a write that would have to wait all the same, nor for one that waits for collection.
-        if missing > 0 && !self.pace.is_closed() && missing <= copies.len() as u64 {
-            copies.evict(missing, &mut self.slots);
+        if missing > 0 && !self.pace.is_closed() && self.room_without(copies.slots_held()) >= blocks {
+            copies.evict(missing + self.missing_for_map(), &mut self.slots);
         }
         self.room() >= blocks
     }
@@ -135,8 +154,11 @@ impl Space {
     /// Whether there is a slot for the page of one more leaf beside `executing` others, in place of copies if need be.
     pub fn has_page_slot(&mut self, executing: u64, copies: &mut Copies) -> bool {
         let needed = executing + 1;
-        let missing = needed.saturating_sub(self.page_slots_free());
-        missing == 0 || copies.evict(missing, &mut self.slots) && self.page_slots_free() >= needed
+        let missing = (self.kept_for_pages() + needed).saturating_sub(self.slots.free());
+        if missing > 0 {
+            copies.evict(missing, &mut self.slots);
+        }
+        self.page_slots_free() >= needed
     }
 
     /// Takes space for what arrives, of a class, on the preferred tier as far as that goes; with the lifetime of what goes to bands.
@@ -179,8 +201,8 @@ impl Space {
     }
 
     fn take_slots(&mut self, wanted: u32, copies: &mut Copies) -> Option<Run> {
-        if self.data_slots_free() == 0 && !copies.evict(u64::from(wanted), &mut self.slots) {
-            return None;
+        if self.data_slots_free() == 0 {
+            copies.evict(u64::from(wanted) + self.missing_for_map(), &mut self.slots);
         }
         let wanted = u64::from(wanted).min(self.data_slots_free());
         let (slot, got) = self.slots.allocate(wanted)?;

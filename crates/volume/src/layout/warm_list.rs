@@ -16,11 +16,11 @@ const CHUNK_MAGIC: [u8; 4] = *b"FBWL";
 /// Bytes of a chunk before its entries.
 const CHUNK_HEADER_BYTES: usize = 64;
 /// Bytes of an entry.
-pub const ENTRY_BYTES: usize = 24;
-/// The bit of an entry's slot that says that its block is in the main queue, and where those are that count its reads.
+pub const ENTRY_BYTES: usize = 32;
+/// The bit of an entry's location that says that its block is in the main queue, and where those are that count its reads.
 const MAIN_BIT: u64 = 1 << 63;
 const READS_SHIFT: u32 = 61;
-const SLOT_MASK: u64 = (1 << READS_SHIFT) - 1;
+const LOCATION_MASK: u64 = (1 << READS_SHIFT) - 1;
 
 /// Slots that lie together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,11 +36,13 @@ pub struct SlotRun {
 pub struct WarmEntry {
     /// Disk and block, as `forebay_placement::cache::Key` has them.
     pub key: u64,
+    /// Where the block is, in sectors.
+    pub location: u64,
+    /// Generation of the band that this is in.
+    pub generation: u32,
     /// Where the copy is.
-    pub slot: u64,
-    /// The checksum that the map names for the block.
-    pub named: u32,
-    /// The checksum of the copy: another one where the block is stored compressed.
+    pub slot: u32,
+    /// The checksum of the copy: not the one that the map names where the block is stored compressed.
     pub own: u32,
     /// The block was read again since it came.
     pub is_main: bool,
@@ -129,9 +131,8 @@ impl WarmChunk {
         for entry in &self.entries {
             w.u64(entry.key);
             let reads = u64::from(entry.reads.min(3)) << READS_SHIFT;
-            w.u64(entry.slot & SLOT_MASK | reads | if entry.is_main { MAIN_BIT } else { 0 });
-            w.u32(entry.named);
-            w.u32(entry.own);
+            w.u64(entry.location & LOCATION_MASK | reads | if entry.is_main { MAIN_BIT } else { 0 });
+            [entry.generation, entry.slot, entry.own, 0].into_iter().for_each(|field| w.u32(field));
         }
         w.bytes.resize(slots as usize * SLOT_BYTES, 0);
         seal(&mut w.bytes);
@@ -148,9 +149,10 @@ impl WarmChunk {
         }
         let mut r = Reader::new(bytes.get(CHUNK_HEADER_BYTES..)?);
         let entries = (0..count).map(|_| {
-            let (key, slot, named, own) = (r.u64()?, r.u64()?, r.u32()?, r.u32()?);
-            let (is_main, reads) = (slot & MAIN_BIT != 0, (slot >> READS_SHIFT & 3) as u8);
-            Some(WarmEntry { key, slot: slot & SLOT_MASK, named, own, is_main, reads })
+            let (key, place) = (r.u64()?, r.u64()?);
+            let [generation, slot, own, _] = [r.u32()?, r.u32()?, r.u32()?, r.u32()?];
+            let (is_main, reads) = (place & MAIN_BIT != 0, (place >> READS_SHIFT & 3) as u8);
+            Some(WarmEntry { key, location: place & LOCATION_MASK, generation, slot, own, is_main, reads })
         });
         Some(Self { number, index, previous, entries: entries.collect::<Option<_>>()? })
     }
@@ -162,15 +164,20 @@ mod tests {
     use proptest::prelude::*;
 
     fn entry() -> impl Strategy<Value = WarmEntry> {
-        (any::<u64>(), 0..=SLOT_MASK, any::<u32>(), any::<u32>(), any::<bool>(), 0u8..4)
-            .prop_map(|(key, slot, named, own, is_main, reads)| WarmEntry { key, slot, named, own, is_main, reads })
+        let numbers = (any::<u32>(), any::<u32>(), any::<u32>());
+        (any::<u64>(), 0..=LOCATION_MASK, numbers, any::<bool>(), 0u8..4).prop_map(
+            |(key, location, numbers, is_main, reads)| {
+                let (generation, slot, own) = numbers;
+                WarmEntry { key, location, generation, slot, own, is_main, reads }
+            },
+        )
     }
 
     proptest! {
         #[test]
         fn what_is_written_is_read_or_refused(
             entries in prop::collection::vec(entry(), 0..500),
-            (number, index, slots) in (0..COUNTER_LIMIT, any::<u32>(), 3u64..6),
+            (number, index, slots) in (0..COUNTER_LIMIT, any::<u32>(), 4u64..6),
             previous in prop::option::of((0..COUNTER_LIMIT, 1..=CHUNK_SLOTS_MAX)),
             (at, bit) in (0usize..24_000, 0u8..8),
         ) {

@@ -201,7 +201,7 @@ fn constant_collection_survives_power_cuts() {
 }
 
 /// Bands of several groups, each with a summary of its own; few bands, so that they are collected, and two more than the
-/// histories fill.
+/// histories fill: up to six are open at once, for a class and a lifetime each.
 fn grouped(band_blocks: u64) -> Shape {
     let band_bytes = band_blocks * 4096;
     Shape {

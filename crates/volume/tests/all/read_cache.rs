@@ -1,6 +1,8 @@
 //! A read cache: what is read again is read from the fast tier, after a restart too; it takes nothing from anybody, and whatever becomes
 //! of it nobody reads anything wrong.
 
+mod regressions;
+
 use crate::holes::device::{Fate, Kind};
 use crate::holes::rig::{BLOCK, CAPACITY, FAST, Rig, Setup, failed, findings};
 use forebay_block::Random;

@@ -2,6 +2,7 @@
 //! classes whose reads are cached, written when they were read. Reads prefer them. No record names a copy: nothing is lost with
 //! one, and what its slot holds is verified like everything that is read.
 
+mod cache;
 mod rate;
 mod share;
 mod warm;
@@ -12,13 +13,13 @@ pub use share::ReadCacheStatus;
 use super::outbox::{Outbox, Pending};
 use super::setup::Setup;
 use crate::layout::Id;
-use crate::layout::page::Entry;
 use crate::layout::stream::class_hint;
 use crate::layout::warm_list::WarmEntry;
 use crate::space::slots::Slots;
+use cache::{Cache, Found, Held, State};
 use forebay_block::checksum::block_checksum;
 use forebay_block::{ClassId, DiskId, IoError, Op, SharedBuf, Vectored};
-use forebay_placement::cache::{Admitted, Counts, Key, S3Fifo, Seen, Warm};
+use forebay_placement::cache::{Admitted, Counts, Key, Seen};
 use forebay_prism::{ClassTable, Place};
 use rate::FillRate;
 use share::Share;
@@ -30,11 +31,12 @@ const BLOCK: usize = 4096;
 /// when the pool was opened.
 const MEMORY_BYTES_PER_COPY: u64 = 512;
 const MEMORY_BYTES_PER_COPY_LATER: u64 = 4096;
-/// Bytes of the tables per copy, for the sharing out of memory: 44 of the policy, and a [`Held`].
+/// Bytes of the tables per copy, for the sharing out of memory: 44 of the policy, a [`Held`] and a [`State`].
 pub(crate) const INDEX_BYTES_PER_COPY: u64 = 64;
-const _: () = assert!(size_of::<Held>() == 16);
-/// Blocks of copies on their way, at most: 8 MiB of memory.
+/// Memory of copies on their way: this part of the limit, at most and at least so many blocks.
+const ARRIVING_PART: u64 = 64;
 const ARRIVING_MAX_BLOCKS: u64 = 2048;
+const ARRIVING_MIN_BLOCKS: u64 = 16;
 /// Copies given up at once where no class has any more.
 const GIVEN_UP_AT_ONCE: u64 = 4096;
 
@@ -55,39 +57,16 @@ fn seed(pool: &Id) -> u64 {
     low ^ high.rotate_left(32)
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
-    #[default]
-    Free,
-    /// Its data is on its way.
-    Arriving,
-    Ready,
-}
-
-/// A copy.
-#[derive(Clone, Copy, Debug, Default)]
-struct Held {
-    slot: u32,
-    /// The checksum that the map names for the block.
-    named: u32,
-    /// That of the copy itself, which is never compressed.
-    own: u32,
-    state: State,
-}
-
-/// The tables. All memory is taken when they are made.
-#[derive(Debug)]
-struct Cache {
-    policy: S3Fifo,
-    /// By the policy's places.
-    held: Vec<Held>,
-}
-
-/// A copy that a read may be sent to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
-    pub slot: u64,
-    pub own: u32,
+/// Blocks that get copies: neighbours, of one class.
+pub(crate) struct Originals<'a> {
+    pub disk: DiskId,
+    pub first: u64,
+    pub class: ClassId,
+    pub data: &'a SharedBuf,
+    /// The checksums that the map names for them.
+    pub named: &'a [u32],
+    /// These are of compressed forms.
+    pub is_packed: bool,
 }
 
 /// All copies.
@@ -104,6 +83,7 @@ pub(crate) struct Copies {
     /// Blocks written since the start, and on their way.
     written_blocks: u64,
     arriving_blocks: u64,
+    arriving_max_blocks: u64,
 }
 
 impl Copies {
@@ -113,13 +93,14 @@ impl Copies {
             self.evict(GIVEN_UP_AT_ONCE, slots);
             if self.len() == 0 {
                 self.cache = None;
+                self.warm.give_up(slots);
             }
         } else if self.cache.is_none() {
             let places = setup.copies_max as u32;
-            let held = vec![Held::default(); places as usize];
-            let policy = S3Fifo::new(places, seed(&setup.superblock.pool));
-            self.cache = Some(Box::new(Cache { policy, held }));
-            self.share = Share::new(slots.total());
+            self.cache = Some(Box::new(Cache::new(places, seed(&setup.superblock.pool))));
+            self.share = Share::new(slots.total(), places.into());
+            let arriving_bytes = setup.options.memory_limit_bytes / ARRIVING_PART;
+            self.arriving_max_blocks = (arriving_bytes / BLOCK as u64).clamp(ARRIVING_MIN_BLOCKS, ARRIVING_MAX_BLOCKS);
         }
     }
 
@@ -130,8 +111,13 @@ impl Copies {
 
     /// Slots that copies hold, and the list of them.
     pub fn slots(&self) -> impl Iterator<Item = u64> + '_ {
-        let held = self.cache.iter().flat_map(|cache| &cache.held).filter(|held| held.state != State::Free);
-        held.map(|held| held.slot.into()).chain(self.orphans.iter().copied()).chain(self.warm.slots())
+        let held = self.cache.iter().flat_map(|cache| cache.slots());
+        held.chain(self.orphans.iter().copied()).chain(self.warm.slots())
+    }
+
+    /// How many these are: all of them make room for what has no other place.
+    pub fn slots_held(&self) -> u64 {
+        (self.len() + self.orphans.len()) as u64 + self.warm.slots_held()
     }
 
     /// Number of copies.
@@ -154,9 +140,9 @@ impl Copies {
         (self.len() as u64).saturating_sub(self.entitled())
     }
 
-    /// Blocks of copies written since the start.
+    /// Blocks of copies written since the start, and of lists of them.
     pub fn written_blocks(&self) -> u64 {
-        self.written_blocks
+        self.written_blocks + self.warm.written_slots
     }
 
     /// None yet; so many bytes a second may be written of what was read.
@@ -178,18 +164,16 @@ impl Copies {
 
     /// Whether so many bytes that were read may be copied now; they count as copied then.
     pub fn may_fill(&mut self, bytes: u64) -> bool {
-        self.arriving_blocks + bytes / BLOCK as u64 <= ARRIVING_MAX_BLOCKS && self.rate.take(bytes)
+        self.arriving_blocks + bytes / BLOCK as u64 <= self.arriving_max_blocks && self.rate.take(bytes)
     }
 
     fn counts(&self) -> Counts {
         self.cache.as_ref().map(|cache| cache.policy.counts()).unwrap_or_default()
     }
 
-    /// The copy that a read of a block is best sent to, where there is one of the content that the map names.
-    pub fn find(&self, disk: DiskId, block: u64, named: u32) -> Option<Found> {
-        let cache = self.cache.as_ref().filter(|cache| cache.policy.held() > 0)?;
-        let held = cache.held[cache.policy.place_of(Key::new(disk.0, block)?)? as usize];
-        (held.state == State::Ready && held.named == named).then_some(Found { slot: held.slot.into(), own: held.own })
+    /// The copy that a read of a block is best sent to, where there is one of what the map names there.
+    pub fn find(&self, disk: DiskId, block: u64, location: u64) -> Option<Found> {
+        self.cache.as_ref()?.find(Key::new(disk.0, block)?, location)
     }
 
     /// Whether a block has a copy, or one on its way.
@@ -199,19 +183,32 @@ impl Copies {
     }
 
     /// A host reads a block of the capacity tier; in the order in which reads come. Whether it is to have a copy and has none.
-    pub fn seen(&mut self, disk: DiskId, block: u64) -> bool {
-        let Some((cache, key)) = self.cache.as_mut().zip(Key::new(disk.0, block)) else { return false };
-        cache.policy.seen(key) == Seen::Miss
+    pub fn seen(&mut self, (disk, block, location): (DiskId, u64, u64), slots: &mut Slots) -> bool {
+        let Some(key) = Key::new(disk.0, block) else { return false };
+        let is_other = |cache: &Cache| {
+            cache.policy.place_of(key).is_some_and(|place| cache.held[place as usize].location != location)
+        };
+        // Of a list that was older than the map.
+        if self.cache.as_ref().is_some_and(|cache| is_other(cache)) {
+            self.give_up(key, slots);
+        }
+        self.cache.as_mut().is_some_and(|cache| cache.policy.seen(key) == Seen::Miss)
     }
 
-    /// A block got a new entry: a copy of something else is of no use any more.
-    pub fn superseded(&mut self, disk: DiskId, block: u64, entry: Entry, checksum: u32, slots: &mut Slots) {
-        let Some(cache) = &self.cache else { return };
-        let Some(key) = Key::new(disk.0, block) else { return };
-        let stays = |place: u32| cache.held[place as usize].named == checksum && matches!(entry, Entry::Data { .. });
+    /// A host wrote a block, or discarded it, or it is damaged: a copy is of no use any more, unless it is of what is there now.
+    pub fn superseded(&mut self, disk: DiskId, block: u64, now_at: Option<u64>, slots: &mut Slots) {
+        let (Some(cache), Some(key)) = (&self.cache, Key::new(disk.0, block)) else { return };
+        let is_of_it = |place: u32| Some(cache.held[place as usize].location) == now_at;
         // What is not there may be remembered: whether it would come back is not known any more.
-        if !cache.policy.place_of(key).is_some_and(stays) {
+        if !cache.policy.place_of(key).is_some_and(is_of_it) {
             self.give_up(key, slots);
+        }
+    }
+
+    /// A block was moved, and is what it was.
+    pub fn moved(&mut self, disk: DiskId, block: u64, (from, to): (u64, u64)) {
+        if let Some((cache, key)) = self.cache.as_mut().zip(Key::new(disk.0, block)) {
+            cache.moved(key, from, to);
         }
     }
 
@@ -231,47 +228,47 @@ impl Copies {
     /// The policy has given up a place.
     fn release(&mut self, place: u32, slots: &mut Slots) {
         let Some(cache) = &mut self.cache else { return };
-        let Held { slot, state, .. } = std::mem::take(&mut cache.held[place as usize]);
-        match state {
+        let slot = u64::from(cache.held[place as usize].slot);
+        match std::mem::take(&mut cache.states[place as usize]) {
             State::Free => {}
             State::Arriving => {
-                self.orphans.insert(slot.into());
+                self.orphans.insert(slot);
             }
             // No record names the slot: it is free at once. A read in flight finds another checksum and looks again.
             State::Ready => {
-                slots.clear(slot.into());
+                slots.clear(slot);
             }
         }
     }
 
-    /// Gives up copies for data that has no other place, those of least use; true where there was one.
-    pub fn evict(&mut self, wanted: u64, slots: &mut Slots) -> bool {
-        let mut any = false;
+    /// Gives up copies for data that has no other place, those of least use, and then the list of them; returns how many slots are free by
+    /// that.
+    pub fn evict(&mut self, wanted: u64, slots: &mut Slots) -> u64 {
+        let before = slots.free();
         for _ in 0..wanted {
-            let Some((_, place)) = self.cache.as_mut().and_then(|cache| cache.policy.give_up_one()) else { break };
+            let Some((_, place)) = self.cache.as_mut().and_then(|cache| cache.policy.give_up_one()) else {
+                self.warm.give_up(slots);
+                break;
+            };
             self.release(place, slots);
-            any = true;
         }
-        any
+        slots.free() - before
     }
 
-    /// Sends copies of a run to the fast tier, in slots that are to spare or in place of others. `named`: the checksums that the map
-    /// names for them; `is_packed`: those of their compressed forms.
+    /// Sends copies of blocks to the fast tier, in slots that are to spare or in place of others. `location`: where each of them is.
     pub fn write(
         &mut self,
-        (disk, first, class): (DiskId, u64, ClassId),
-        (named, is_packed): (&[u32], bool),
-        data: &SharedBuf,
+        of: &Originals<'_>,
+        location: impl Fn(usize) -> u64,
         mut spare: u64,
         (setup, slots, outbox): (&Setup, &mut Slots, &mut Outbox),
     ) {
+        let &Originals { disk, first, class, data, named, is_packed } = of;
         let mut at = 0;
         while at < named.len() && self.cache.as_ref().is_some_and(|cache| cache.policy.places() > 0) {
             let left = (named.len() - at) as u64;
             if spare == 0 {
-                let free = slots.free();
-                self.evict(left, slots);
-                spare = slots.free() - free;
+                spare = self.evict_copies(left, slots);
             }
             let Some((slot, got)) = slots.allocate(left.min(spare)) else { return };
             if slot + got > u64::from(u32::MAX) {
@@ -282,9 +279,9 @@ impl Copies {
                 let (within, free) = (at + i as usize, slots.free());
                 let block = first + within as u64;
                 let bytes = data.get(within * BLOCK..(within + 1) * BLOCK).unwrap_or_default();
-                let named = named[within];
-                let own = if is_packed { block_checksum(disk, block, bytes) } else { named };
-                self.admit((disk, block), Held { slot: (slot + i) as u32, named, own, state: State::Arriving }, slots);
+                let own = if is_packed { block_checksum(disk, block, bytes) } else { named[within] };
+                let held = Held { location: location(within), slot: (slot + i) as u32, own };
+                self.admit((disk, block), held, slots);
                 spare += slots.free() - free;
             }
             if let Some((device, offset_bytes)) = setup.extents.place(setup.extents.slot_location(slot)) {
@@ -298,10 +295,15 @@ impl Copies {
         }
     }
 
+    /// The same of copies alone, for others.
+    fn evict_copies(&mut self, wanted: u64, slots: &mut Slots) -> u64 {
+        let most = wanted.min(self.len() as u64);
+        if most == 0 { 0 } else { self.evict(most, slots) }
+    }
+
     fn admit(&mut self, (disk, block): (DiskId, u64), held: Held, slots: &mut Slots) {
         let Some((cache, key)) = self.cache.as_mut().zip(Key::new(disk.0, block)) else { return };
-        let before = cache.policy.place_of(key);
-        if before.is_some() {
+        if cache.policy.place_of(key).is_some() {
             self.give_up(key, slots);
         }
         match self.cache.as_mut().and_then(|cache| cache.policy.admit(key)) {
@@ -310,7 +312,7 @@ impl Copies {
                     self.release(place, slots);
                 }
                 if let Some(cache) = &mut self.cache {
-                    cache.held[place as usize] = held;
+                    (cache.held[place as usize], cache.states[place as usize]) = (held, State::Arriving);
                 }
             }
             // Its data is on its way all the same.
@@ -336,9 +338,9 @@ impl Copies {
             }
             let Some((cache, key)) = self.cache.as_mut().zip(Key::new(disk.0, block)) else { continue };
             let Some(place) = cache.policy.place_of(key) else { continue };
-            let held = &mut cache.held[place as usize];
-            if u64::from(held.slot) == slot && held.state == State::Arriving {
-                held.state = State::Ready;
+            let (held, state) = (cache.held[place as usize], &mut cache.states[place as usize]);
+            if u64::from(held.slot) == slot && *state == State::Arriving {
+                *state = State::Ready;
                 if result.is_err() {
                     self.give_up(key, slots);
                 }
@@ -357,36 +359,11 @@ impl Copies {
         self.cache.as_ref().map_or(0, |cache| cache.policy.learned())
     }
 
-    /// A copy that was there before a restart, of a list. Its slot is free; it is taken where there is room.
+    /// A copy that was there before a restart, of a list.
     pub fn restore(&mut self, entry: &WarmEntry, slots: &mut Slots) {
-        let Some(cache) = &mut self.cache else { return };
-        let place = cache.policy.held();
-        let &WarmEntry { key, slot, named, own, is_main, reads } = entry;
-        let warm = Warm { key: Key::from_bits(key), place, is_main, reads };
-        let Ok(number) = u32::try_from(slot) else { return };
-        if !slots.is_used(slot) && cache.policy.restore(warm) {
-            slots.set(slot);
-            cache.held[place as usize] = Held { slot: number, named, own, state: State::Ready };
+        if let Some(cache) = &mut self.cache {
+            cache.restore(entry, slots);
         }
-    }
-
-    /// Copies from a place on, as a list has them, at most so many; and where to go on, `None` at the end.
-    fn list(&self, from: u32, most: usize) -> (Vec<WarmEntry>, Option<u32>) {
-        let Some(cache) = &self.cache else { return (Vec::new(), None) };
-        let mut entries = Vec::with_capacity(most.min(self.len()));
-        // So many places are looked at in one turn, however few of them are taken.
-        let looked_at = cache.held.len().min(from as usize + (1 << 16));
-        for place in from as usize..looked_at {
-            if entries.len() == most {
-                return (entries, Some(place as u32));
-            }
-            let Held { slot, named, own, state } = cache.held[place];
-            if state == State::Ready {
-                let Warm { key, is_main, reads, .. } = cache.policy.at(place as u32);
-                entries.push(WarmEntry { key: key.bits(), slot: slot.into(), named, own, is_main, reads });
-            }
-        }
-        (entries, (looked_at < cache.held.len()).then_some(looked_at as u32))
     }
 
     /// Adapts what copies are entitled to, and what the policy may take of the slots. `unused`: slots that nobody wants.
@@ -399,6 +376,21 @@ impl Copies {
         if self.share.is_worth_resizing(u64::from(policy.places()), most) {
             // Never below what it has: others take slots of it one by one, as they need them.
             policy.resize(most.max(len) as u32, |_, _| {});
+        }
+    }
+
+    /// What there is to be shown.
+    pub fn status(&self) -> ReadCacheStatus {
+        let counts = self.counts();
+        ReadCacheStatus {
+            held_blocks: self.len() as u64,
+            entitled_blocks: self.entitled(),
+            hit_blocks: counts.hits,
+            missed_blocks: counts.misses,
+            passed_blocks: counts.passed,
+            returned_blocks: counts.returned,
+            written_blocks: self.written_blocks,
+            restored_blocks: self.warm.restored_blocks,
         }
     }
 }

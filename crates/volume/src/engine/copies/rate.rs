@@ -2,29 +2,32 @@
 
 /// What may be written at once of what was left of the rate before, in nanoseconds.
 const SAVED_MAX_NS: u64 = 100_000_000;
+const NS_PER_S: i128 = 1_000_000_000;
 
 /// How much may be copied now.
 #[derive(Debug, Default)]
 pub(super) struct FillRate {
     /// Most bytes a second.
     pub bytes_per_s: u64,
-    left_bytes: u64,
+    /// What is left of it, in bytes times nanoseconds a second: ticks may come so often that none gains a whole byte. Below 0 where more
+    /// was copied at once than was left.
+    left: i128,
     at_ns: u64,
 }
 
 impl FillRate {
     /// Time passes.
     pub fn tick(&mut self, now_ns: u64) {
-        let passed_ns = now_ns.saturating_sub(self.at_ns).min(SAVED_MAX_NS);
+        let passed_ns = now_ns.saturating_sub(self.at_ns).min(NS_PER_S as u64);
         self.at_ns = now_ns;
-        let gained = |ns: u64| (u128::from(self.bytes_per_s) * u128::from(ns) / 1_000_000_000) as u64;
-        self.left_bytes = (self.left_bytes + gained(passed_ns)).min(gained(SAVED_MAX_NS));
+        let gained = |ns: u64| i128::from(self.bytes_per_s) * i128::from(ns);
+        self.left = (self.left + gained(passed_ns)).min(gained(SAVED_MAX_NS));
     }
 
-    /// Takes so many bytes, where there are so many.
+    /// Takes so many bytes, where there are any: what is more than that the next have to wait for.
     pub fn take(&mut self, bytes: u64) -> bool {
-        let fits = bytes <= self.left_bytes;
-        self.left_bytes -= if fits { bytes } else { 0 };
+        let fits = self.left > 0;
+        self.left -= if fits { i128::from(bytes) * NS_PER_S } else { 0 };
         fits
     }
 }
@@ -33,21 +36,32 @@ impl FillRate {
 mod tests {
     use super::*;
 
-    #[test]
-    fn no_more_is_taken_than_the_rate_gives_however_long_nothing_was() {
-        let mut rate = FillRate { bytes_per_s: 1_000_000, ..FillRate::default() };
-        assert!(!rate.take(1));
+    /// Bytes copied in a second, at a rate, in pieces, with so many ticks.
+    fn in_a_second(bytes_per_s: u64, piece: u64, ticks: u64) -> u64 {
+        let mut rate = FillRate { bytes_per_s, ..FillRate::default() };
         rate.tick(3_600_000_000_000);
-        assert!(
-            rate.take(60_000) && !rate.take(60_000) && rate.take(40_000) && !rate.take(1),
-            "a tenth of a second's worth"
-        );
-        let taken: u64 = (1..=1000)
-            .map(|ms| {
-                rate.tick(3_600_000_000_000 + ms * 1_000_000);
-                (0..10).filter(|_| rate.take(300)).count() as u64 * 300
+        while rate.take(piece) {}
+        (1..=ticks)
+            .map(|tick| {
+                rate.tick(3_600_000_000_000 + tick * 1_000_000_000 / ticks);
+                (0..10).filter(|_| rate.take(piece)).count() as u64 * piece
             })
-            .sum();
-        assert!((999_000..=1_000_000).contains(&taken), "{taken}");
+            .sum()
+    }
+
+    #[test]
+    fn no_more_is_taken_than_the_rate_gives_and_no_less() {
+        for (bytes_per_s, piece, ticks) in [(1_000_000, 300, 1000), (1 << 20, 128 << 10, 20), (64 << 10, 4096, 200_000)]
+        {
+            let copied = in_a_second(bytes_per_s, piece, ticks);
+            assert!(copied.abs_diff(bytes_per_s) <= piece, "{copied} of {bytes_per_s}");
+        }
+    }
+
+    #[test]
+    fn what_nobody_took_is_not_saved() {
+        let mut rate = FillRate { bytes_per_s: 1_000_000, ..FillRate::default() };
+        rate.tick(3_600_000_000_000);
+        assert_eq!((0..1000).filter(|_| rate.take(1000)).count(), 100, "a tenth of a second's worth");
     }
 }

@@ -1,7 +1,6 @@
 //! What copies are entitled to of the fast tier: by what one more slot would save, as a read of the capacity tier if it had a copy, or
 //! as a write to it if it had data that dies there.
 
-use super::Copies;
 use forebay_placement::cache::Counts;
 
 /// The share is looked at whenever hosts have read and written so many tiers' worth, and moves by so much of the tier.
@@ -49,14 +48,17 @@ pub struct ReadCacheStatus {
 #[derive(Debug, Default)]
 pub(super) struct Share {
     slots: u64,
+    /// Most copies that there may be.
+    places: u64,
     entitled: u64,
     last: Counts,
     last_written_blocks: u64,
 }
 
 impl Share {
-    pub fn new(slots: u64) -> Self {
-        let mut share = Self { slots, ..Self::default() };
+    /// On a tier of so many slots, with memory for so many copies.
+    pub fn new(slots: u64, places: u64) -> Self {
+        let mut share = Self { slots, places, ..Self::default() };
         share.entitled = share.step();
         share
     }
@@ -66,7 +68,11 @@ impl Share {
     }
 
     fn step(&self) -> u64 {
-        (self.slots / STEPS_PER_TIER).max(1)
+        (self.slots / STEPS_PER_TIER).max(1).min(self.most().div_ceil(STEPS_PER_TIER))
+    }
+
+    fn most(&self) -> u64 {
+        (self.slots * PERCENT_MAX / 100).min(self.places)
     }
 
     /// Looks, where it is time to. `copies`: what happened to them, blocks that are remembered, how many there are and how many there may be.
@@ -74,7 +80,7 @@ impl Share {
         let (counts, ghosts, len, places) = copies;
         let reads = (counts.hits + counts.misses).saturating_sub(self.last.hits + self.last.misses);
         let written = look.written_blocks.saturating_sub(self.last_written_blocks);
-        if reads + written < self.step().max(ROUND_MIN_BLOCKS) {
+        if reads + written < (self.slots / STEPS_PER_TIER).max(ROUND_MIN_BLOCKS) {
             return;
         }
         let returned = counts.returned.saturating_sub(self.last.returned);
@@ -83,8 +89,7 @@ impl Share {
         let gain_of_staging = look.gain_of_staging.unwrap_or(1.0 / self.slots.max(1) as f64) * written as f64;
         let is_full = len * 100 >= places * FULL_PERCENT;
         if is_full && gain_of_copies > gain_of_staging * MARGIN {
-            let most = self.slots * PERCENT_MAX / 100;
-            self.entitled = (self.entitled.max(len.min(most)) + self.step()).min(most);
+            self.entitled = (self.entitled + self.step()).min(self.most());
         } else if gain_of_staging > gain_of_copies * MARGIN {
             // A step is left, of which what comes back tells whether more is worth it.
             self.entitled = self.entitled.saturating_sub(self.step()).max(self.step());
@@ -94,22 +99,5 @@ impl Share {
     /// Whether the policy's tables are to be fitted to another number of places: each time costs as much as it moves.
     pub fn is_worth_resizing(&self, places: u64, most: u64) -> bool {
         places.abs_diff(most) >= self.step().div_ceil(4)
-    }
-}
-
-impl Copies {
-    /// What there is to be shown.
-    pub fn status(&self) -> ReadCacheStatus {
-        let counts = self.counts();
-        ReadCacheStatus {
-            held_blocks: self.len() as u64,
-            entitled_blocks: self.entitled(),
-            hit_blocks: counts.hits,
-            missed_blocks: counts.misses,
-            passed_blocks: counts.passed,
-            returned_blocks: counts.returned,
-            written_blocks: self.written_blocks,
-            restored_blocks: self.warm.restored_blocks,
-        }
     }
 }

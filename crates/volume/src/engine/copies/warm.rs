@@ -29,6 +29,8 @@ struct Writing {
     runs: Vec<SlotRun>,
     is_in_flight: bool,
     is_head: bool,
+    /// It is not to be finished.
+    is_given_up: bool,
 }
 
 /// The list that is on the device, and the one that is on its way.
@@ -45,6 +47,8 @@ pub(crate) struct WarmWriter {
     written_then: u64,
     /// Copies that were there from before the start.
     pub restored_blocks: u64,
+    /// Slots written of lists since the start.
+    pub written_slots: u64,
 }
 
 fn clear(runs: Vec<SlotRun>, slots: &mut Slots) {
@@ -62,6 +66,31 @@ impl WarmWriter {
         let runs = self.kept.iter().chain(self.writing.iter().flat_map(|writing| &writing.runs));
         runs.flat_map(|run| run.first..run.first + run.slots)
     }
+
+    /// How many these are.
+    pub fn slots_held(&self) -> u64 {
+        self.kept.iter().chain(self.writing.iter().flat_map(|writing| &writing.runs)).map(|run| run.slots).sum()
+    }
+
+    /// Gives all of them back; those that are being written, when that has ended.
+    pub fn give_up(&mut self, slots: &mut Slots) {
+        clear(std::mem::take(&mut self.kept), slots);
+        match &mut self.writing {
+            Some(writing) if writing.is_in_flight => writing.is_given_up = true,
+            _ => self.give_up_writing(slots),
+        }
+    }
+
+    /// The list is not written to its end; nothing of it is in flight.
+    fn give_up_writing(&mut self, slots: &mut Slots) {
+        if let Some(writing) = self.writing.take() {
+            // The next has another number: of this one the head may be on the device.
+            self.number = writing.number;
+            clear(writing.runs, slots);
+        }
+        let pause_ns = self.interval_ns.saturating_mul(FAILED_INTERVALS);
+        self.not_before_ns = self.not_before_ns.saturating_add(pause_ns);
+    }
 }
 
 impl Copies {
@@ -73,7 +102,7 @@ impl Copies {
         if self.warm.writing.is_some() || !is_due {
             return;
         }
-        let interval_ns = interval_ns.max(len * ENTRY_BYTES as u64 * 1_000_000_000 / BYTES_PER_S);
+        let interval_ns = interval_ns.max(len.saturating_mul(ENTRY_BYTES as u64 * 1_000_000_000) / BYTES_PER_S);
         (self.warm.interval_ns, self.warm.not_before_ns) = (interval_ns, now_ns.saturating_add(interval_ns));
         self.start_list();
     }
@@ -81,7 +110,8 @@ impl Copies {
     fn start_list(&mut self) {
         self.warm.written_then = self.written_blocks;
         let (number, runs) = (self.warm.number + 1, Vec::new());
-        self.warm.writing = Some(Writing { number, from: Some(0), runs, is_in_flight: false, is_head: false });
+        let (is_in_flight, is_head, is_given_up) = (false, false, false);
+        self.warm.writing = Some(Writing { number, from: Some(0), runs, is_in_flight, is_head, is_given_up });
     }
 
     /// The pool comes to its end: where the list is old it is written anew, without waiting for time to pass.
@@ -97,44 +127,59 @@ impl Copies {
         self.warm.hurries && self.warm.writing.is_some()
     }
 
-    /// Goes on with it: one chunk at a time. `spare`: slots that nobody wants.
-    pub fn go_on_with_list(&mut self, spare: u64, (setup, slots, outbox): (&Setup, &mut Slots, &mut Outbox)) {
-        let Some(writing) = self.warm.writing.as_ref().filter(|writing| !writing.is_in_flight) else { return };
-        let (number, previous, index) = (writing.number, writing.runs.last().copied(), writing.runs.len() as u32);
-        let Some(from) = writing.from else {
-            let Some(last) = previous else {
-                self.warm.writing = None;
-                return;
+    /// Goes on with it: one chunk at a time. `spare`: slots that nobody wants; copies make room where there are too few. `generation`: that of
+    /// the band that a location lies in.
+    pub fn go_on_with_list(
+        &mut self,
+        mut spare: u64,
+        generation: impl Fn(u64) -> u32,
+        (setup, slots, outbox): (&Setup, &mut Slots, &mut Outbox),
+    ) {
+        let list = |copies: &Self, from, most| {
+            copies.cache.as_ref().map_or((Vec::new(), None), |cache| cache.list(from, most, &generation))
+        };
+        while let Some(writing) = self.warm.writing.as_ref().filter(|writing| !writing.is_in_flight) {
+            let (number, previous, index) = (writing.number, writing.runs.last().copied(), writing.runs.len() as u32);
+            let Some(from) = writing.from else {
+                let Some(last) = previous else {
+                    self.warm.writing = None;
+                    return;
+                };
+                let head = WarmHead { number, chunks: index, last, learned: self.learned() };
+                return self.send_list((HEAD_OFFSET_BYTES, head.encode(&setup.superblock.pool)), true, outbox);
             };
-            let bytes =
-                WarmHead { number, chunks: index, last, learned: self.learned() }.encode(&setup.superblock.pool);
-            return self.send_list((HEAD_OFFSET_BYTES, bytes), true, outbox);
-        };
-        let used: u64 = writing.runs.iter().map(|run| run.slots).sum();
-        let most = (slots.total() / TIER_PART).saturating_sub(used).min(spare).min(CHUNK_SLOTS_MAX);
-        let (mut entries, mut next) = self.list(from, entries_max(most));
-        if entries.is_empty() && most > 0 {
-            if let Some(writing) = &mut self.warm.writing {
-                writing.from = next;
+            let used: u64 = writing.runs.iter().map(|run| run.slots).sum();
+            let most = (slots.total() / TIER_PART).saturating_sub(used).min(CHUNK_SLOTS_MAX);
+            let (mut entries, mut next) = list(self, from, entries_max(most));
+            if entries.is_empty() && most > 0 {
+                if let Some(writing) = &mut self.warm.writing {
+                    writing.from = next;
+                }
+                // Places without copies: as many as are looked at in one turn, or all of them.
+                if self.warm.hurries || next.is_none() {
+                    continue;
+                }
+                return;
             }
-            return;
-        }
-        let wanted = (1..=most).find(|&slots| entries_max(slots) >= entries.len()).unwrap_or(0);
-        let Some((first, got)) = slots.allocate(wanted) else {
-            return self.give_up_list(slots);
-        };
-        if got < wanted {
-            (entries, next) = self.list(from, entries_max(got));
-        }
-        let run = SlotRun { first, slots: got };
-        let chunk = WarmChunk { number, index, previous, entries };
-        let Some(writing) = &mut self.warm.writing else { return };
-        writing.from = next;
-        writing.runs.push(run);
-        let bytes = chunk.encode(got, &setup.superblock.pool);
-        match setup.extents.place(setup.extents.slot_location(first)) {
-            Some((0, offset_bytes)) => self.send_list((offset_bytes, bytes), false, outbox),
-            _ => self.give_up_list(slots),
+            let wanted = (1..=most).find(|&slots| entries_max(slots) >= entries.len()).unwrap_or(0);
+            if spare < wanted {
+                spare += self.evict_copies(wanted - spare, slots);
+            }
+            let Some((first, got)) = slots.allocate(wanted.min(spare)) else {
+                return self.warm.give_up_writing(slots);
+            };
+            // Also where one of these has just made room.
+            (entries, next) = list(self, from, entries_max(got));
+            let run = SlotRun { first, slots: got };
+            let Some(writing) = &mut self.warm.writing else { return };
+            writing.from = next;
+            writing.runs.push(run);
+            self.warm.written_slots += got;
+            let bytes = WarmChunk { number, index, previous, entries }.encode(got, &setup.superblock.pool);
+            return match setup.extents.place(setup.extents.slot_location(first)) {
+                Some((0, offset_bytes)) => self.send_list((offset_bytes, bytes), false, outbox),
+                _ => self.warm.give_up_writing(slots),
+            };
         }
     }
 
@@ -150,24 +195,13 @@ impl Copies {
     pub fn list_written(&mut self, is_good: bool, slots: &mut Slots) {
         let Some(writing) = &mut self.warm.writing else { return };
         writing.is_in_flight = false;
-        if !is_good {
-            self.give_up_list(slots);
+        if !is_good || writing.is_given_up {
+            self.warm.give_up_writing(slots);
         } else if writing.is_head {
             self.warm.number = writing.number;
             let runs = std::mem::take(&mut writing.runs);
             self.warm.writing = None;
             clear(std::mem::replace(&mut self.warm.kept, runs), slots);
         }
-    }
-
-    /// The list is not written to its end; nothing of it is in flight.
-    fn give_up_list(&mut self, slots: &mut Slots) {
-        if let Some(writing) = self.warm.writing.take() {
-            // The next has another number: of this one the head may be on the device.
-            self.warm.number = writing.number;
-            clear(writing.runs, slots);
-        }
-        let pause_ns = self.warm.interval_ns.saturating_mul(FAILED_INTERVALS);
-        self.warm.not_before_ns = self.warm.not_before_ns.saturating_add(pause_ns);
     }
 }

@@ -143,7 +143,7 @@ pub(super) fn destage_due(rooms: &Moving<'_>) -> bool {
         return false;
     }
     // Copies count with what they are entitled to, whatever they have: more of them makes room for whoever wants it.
-    let kept = rooms.space.slots_kept().saturating_sub(rooms.copies.len() as u64) + rooms.copies.entitled();
+    let kept = rooms.space.slots_kept().saturating_sub(rooms.copies.slots_held()) + rooms.copies.entitled();
     let is_full = kept * 100 > rooms.space.slots.total() * rooms.setup.options.destage_above_percent;
     // What jobs are moving is as good as free.
     let soon_free = rooms.space.data_slots_free()

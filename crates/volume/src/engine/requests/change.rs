@@ -3,8 +3,10 @@
 
 use super::piece::{Fill, Segment};
 use crate::engine::append::Append;
+use crate::engine::copies::Originals;
 use crate::engine::{Engine, Freed, Pending};
 use crate::layout::band_summary::SummaryEntry;
+use crate::layout::page::BLOCK_SECTORS;
 use crate::layout::record::{Record, Target, packed_write_bytes, put_write, write_bytes};
 use crate::layout::stored::Stored;
 use crate::layout::stream::{Lifetime, Stream, class_hint};
@@ -84,14 +86,21 @@ impl Engine {
                     self.note_written(id, segment, sequence);
                     self.summaries.append(append, &mut self.space.bands, location, segment.device_blocks.into());
                 }
-                if device != 0 && self.prism.table().get(class).is_some_and(|spec| spec.place == Place::Both) {
+                if device != 0
+                    && !segment.is_packed()
+                    && self.prism.table().get(class).is_some_and(|spec| spec.place == Place::Both)
+                {
                     let checksums = self.requests.pieces[id as usize].checksums[range.clone()].to_vec();
                     let slice = data.slice(range.start * BLOCK, range.len() * BLOCK);
                     // Data comes first: only what is well above the threshold at which writes go past the tier.
                     let kept = self.space.slots.total() * self.setup.options.bypass_below_percent / 100;
                     let spare = self.space.data_slots_free().saturating_sub(kept);
+                    let originals =
+                        Originals { disk, first: block, class, data: &slice, named: &checksums, is_packed: false };
+                    let Fill::Data { location, .. } = segment.fill else { continue };
+                    let location = |at: usize| location + BLOCK_SECTORS * at as u64;
                     let rooms = (&*self.setup, &mut self.space.slots, &mut self.outbox);
-                    self.copies.write((disk, block, class), (&checksums, segment.is_packed()), &slice, spare, rooms);
+                    self.copies.write(&originals, location, spare, rooms);
                 }
             }
         }

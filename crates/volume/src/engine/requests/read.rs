@@ -50,8 +50,12 @@ impl Engine {
                     let address = block + (i - first) as u64;
                     // A copy says nothing of what it is one of.
                     let may_have_copy = self.copies.is_on() && !is_scrub && !self.setup.extents.is_fast(span.location);
-                    let copy = if may_have_copy { self.copies.find(disk, address, checksum) } else { None };
-                    if may_have_copy && attempts == 0 && self.caches_reads(class) && self.copies.seen(disk, address) {
+                    let copy = if may_have_copy { self.copies.find(disk, address, span.location) } else { None };
+                    if may_have_copy
+                        && attempts == 0
+                        && self.caches_reads(class)
+                        && self.copies.seen((disk, address, span.location), &mut self.space.slots)
+                    {
                         self.requests.pieces[id as usize].fills.push((i - first) as u16);
                     }
                     let span = copy.map_or(span, |copy| Span::whole(self.setup.extents.slot_location(copy.slot)));

@@ -91,8 +91,8 @@ impl Engine {
         let Some(PieceKind::Write { data }) = self.requests.pieces.get(id as usize).map(|piece| &piece.kind) else {
             return false;
         };
-        let copies = if self.space.pace.is_closed() { 0 } else { self.copies.len() as u64 };
-        let room = self.space.room() + copies;
+        let copies = if self.space.pace.is_closed() { 0 } else { self.copies.slots_held() };
+        let room = self.space.room_without(copies);
         room < (data.len() / BLOCK) as u64 && room < blocks_to_store(data)
     }
 

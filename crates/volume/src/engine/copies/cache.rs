@@ -1,0 +1,109 @@
+//! Which blocks have copies, where, and of what: tables whose memory is taken when they are made.
+
+use crate::layout::warm_list::WarmEntry;
+use crate::space::slots::Slots;
+use forebay_placement::cache::{Key, S3Fifo, Warm};
+
+const _: () = assert!(size_of::<Held>() == 16 && size_of::<State>() == 1);
+/// Places that are looked at in one turn for a list, however few of them are taken.
+const LOOKED_AT: usize = 1 << 16;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum State {
+    #[default]
+    Free,
+    /// Its data is on its way.
+    Arriving,
+    Ready,
+}
+
+/// A copy.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Held {
+    /// Where the block was that it is one of, in sectors, and still is as far as the map changed since: a place in a band holds one thing until
+    /// the band is free. Checksums alone would not tell: whatever ends with a checksum of its own has the same one in all its versions.
+    pub location: u64,
+    pub slot: u32,
+    /// Its checksum; another one than the map's where the block is stored compressed.
+    pub own: u32,
+}
+
+/// The tables. All memory is taken when they are made.
+#[derive(Debug)]
+pub(super) struct Cache {
+    pub policy: S3Fifo,
+    /// By the policy's places.
+    pub held: Vec<Held>,
+    pub states: Vec<State>,
+}
+
+/// A copy that a read may be sent to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub slot: u64,
+    pub own: u32,
+}
+
+impl Cache {
+    /// Room for so many copies. `seed`: of the policy's hashes.
+    pub fn new(places: u32, seed: u64) -> Self {
+        let count = places as usize;
+        Self { policy: S3Fifo::new(places, seed), held: vec![Held::default(); count], states: vec![State::Free; count] }
+    }
+
+    /// Slots that copies hold.
+    pub fn slots(&self) -> impl Iterator<Item = u64> + '_ {
+        let all = self.held.iter().zip(&self.states);
+        all.filter(|(_, state)| **state != State::Free).map(|(held, _)| held.slot.into())
+    }
+
+    /// The copy of what is in this place, where it has arrived.
+    pub fn find(&self, key: Key, location: u64) -> Option<Found> {
+        if self.policy.held() == 0 {
+            return None;
+        }
+        let place = self.policy.place_of(key)? as usize;
+        let held = self.held[place];
+        let is_it = self.states[place] == State::Ready && held.location == location;
+        is_it.then_some(Found { slot: held.slot.into(), own: held.own })
+    }
+
+    /// A block was moved.
+    pub fn moved(&mut self, key: Key, from: u64, to: u64) {
+        if let Some(place) = self.policy.place_of(key) {
+            let held = &mut self.held[place as usize];
+            held.location = if held.location == from { to } else { held.location };
+        }
+    }
+
+    /// Takes over a copy of a list, where its slot is free and there is room.
+    pub fn restore(&mut self, entry: &WarmEntry, slots: &mut Slots) {
+        let place = self.policy.held();
+        let &WarmEntry { key, slot, location, own, is_main, reads, .. } = entry;
+        let warm = Warm { key: Key::from_bits(key), place, is_main, reads };
+        if !slots.is_used(slot.into()) && self.policy.restore(warm) {
+            slots.set(slot.into());
+            self.held[place as usize] = Held { location, slot, own };
+            self.states[place as usize] = State::Ready;
+        }
+    }
+
+    /// Copies from a place on, as a list has them, at most so many; and where to go on, `None` at the end. `generation`: that of the band
+    /// that a location lies in.
+    pub fn list(&self, from: u32, most: usize, generation: impl Fn(u64) -> u32) -> (Vec<WarmEntry>, Option<u32>) {
+        let mut entries = Vec::with_capacity(most.min(self.policy.held() as usize));
+        let looked_at = self.held.len().min(from as usize + LOOKED_AT);
+        for place in from as usize..looked_at {
+            if entries.len() == most {
+                return (entries, Some(place as u32));
+            }
+            if self.states[place] == State::Ready {
+                let Held { location, slot, own } = self.held[place];
+                let Warm { key, is_main, reads, .. } = self.policy.at(place as u32);
+                let generation = generation(location);
+                entries.push(WarmEntry { key: key.bits(), location, slot, generation, own, is_main, reads });
+            }
+        }
+        (entries, (looked_at < self.held.len()).then_some(looked_at as u32))
+    }
+}

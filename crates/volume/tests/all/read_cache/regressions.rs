@@ -1,0 +1,145 @@
+//! What readers found in the read cache that neither its tests nor simulated lives had.
+
+use super::{cache, cache_reads, count_capacity_reads, read_all, rig_of, rig_with, setup, shuffled};
+use crate::holes::rig::{BLOCK, Rig, Setup, content};
+use forebay_block::checksum::crc32c;
+use forebay_block::{Buf, Random};
+use forebay_prism::Place;
+use forebay_prism::class::ClassChange;
+use forebay_volume::{EngineOptions, Op, Outcome};
+use std::sync::atomic::Ordering;
+
+/// A block that ends with its own CRC32C, as those of ext4 do: all its versions have one checksum.
+fn self_checked(seed: u64) -> Buf {
+    let mut random = Random::new(seed);
+    let mut bytes = Buf::new(BLOCK);
+    bytes.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&random.next_u64().to_le_bytes()));
+    let crc = crc32c(&bytes[..BLOCK - 4]).to_le_bytes();
+    bytes[BLOCK - 4..].copy_from_slice(&crc);
+    bytes
+}
+
+fn put_raw(rig: &mut Rig, block: u64, seed: u64) {
+    let token = rig.submit_to(rig.disk, block, BLOCK as u64, Op::Write(self_checked(seed)), false, None);
+    rig.wait(token).unwrap();
+}
+
+#[track_caller]
+fn is_raw(rig: &mut Rig, block: u64, seed: u64) {
+    let token = rig.submit_to(rig.disk, block, BLOCK as u64, Op::Read, false, None);
+    let Ok(Outcome::Data(data)) = rig.wait(token) else { panic!("not read") };
+    assert!(data[..] == self_checked(seed)[..], "another version");
+}
+
+/// A copy was taken for the newer version of its block where both have the same checksum: for each other's block after a restart, too.
+#[test]
+fn regression_versions_with_one_checksum_are_told_apart() {
+    assert_eq!(crc32c(&self_checked(1)), crc32c(&self_checked(2)));
+    for (place, crashes) in
+        [(Place::Capacity, false), (Place::Capacity, true), (Place::Stage, false), (Place::Both, true)]
+    {
+        let mut rig = rig_with(300);
+        put_raw(&mut rig, 1000, 1);
+        rig.flush();
+        read_all(&mut rig, &shuffled(100, 1));
+        is_raw(&mut rig, 1000, 1);
+        rig.pass_ms(2000);
+        rig.pass_ms(2000);
+        cache_reads(&mut rig, place);
+        put_raw(&mut rig, 1000, 2);
+        is_raw(&mut rig, 1000, 2);
+        // What is staged leaves the tier as others come.
+        for block in 2000..2000 + if place == Place::Stage { 900 } else { 0 } {
+            rig.put(block, 1, None);
+        }
+        rig.flush();
+        is_raw(&mut rig, 1000, 2);
+        let options = rig.setup.options.clone();
+        let mut rig = if crashes { rig.crash() } else { rig.restart(options) };
+        is_raw(&mut rig, 1000, 2);
+        is_raw(&mut rig, 1000, 2);
+    }
+}
+
+/// Memory for fewer copies than the tier has slots: what copies can never have was kept for them.
+#[test]
+fn regression_nothing_is_kept_for_copies_that_there_is_no_memory_for() {
+    let base = setup();
+    let options = EngineOptions { memory_limit_bytes: 128 * 4096, ..base.options.clone() };
+    let mut rig = rig_of(&Setup { options, ..base }, 2000);
+    for round in 0..10 {
+        read_all(&mut rig, &shuffled(300, round));
+    }
+    let status = cache(&rig);
+    assert!(status.held_blocks <= 128 && status.entitled_blocks <= 128, "{status:?}");
+    assert!(status.entitled_blocks > 16, "{status:?}");
+}
+
+/// The map is to have more slots than are free beside a full cache: one copy was given up, and the pool called full.
+#[test]
+fn regression_a_disk_is_added_beside_a_full_cache() {
+    let mut rig = rig_with(2000);
+    read_all(&mut rig, &shuffled(2000, 1));
+    rig.pool.engine.add_disk("more", 200 << 20, true).unwrap();
+    rig.checkpoint();
+    let more = rig.pool.engine.disk_named("more").unwrap().id;
+    for leaf in 0..100 {
+        let op = Op::Write(content(leaf * 400, 1));
+        let token = rig.submit_to(more, leaf * 400, BLOCK as u64, op, false, None);
+        assert!(rig.wait(token).is_ok(), "leaf {leaf}: {:?}", cache(&rig));
+    }
+}
+
+/// A tier without a free slot, and one with far more places than copies: no list was written of either.
+#[test]
+fn regression_a_list_is_written_of_a_full_tier_and_of_a_nearly_empty_one() {
+    let mut rig = rig_with(2000);
+    for round in 0..3 {
+        read_all(&mut rig, &shuffled(2000, round));
+    }
+    let held = cache(&rig).held_blocks;
+    let options = rig.setup.options.clone();
+    let rig = rig.restart(options);
+    assert!(cache(&rig).restored_blocks * 100 >= held * 95, "{:?} of {held}", cache(&rig));
+    let base = setup();
+    let large = Setup { fast_bytes: 600 << 20, ..base };
+    let mut rig = rig_of(&large, 200);
+    read_all(&mut rig, &shuffled(200, 1));
+    let options = large.options.clone();
+    let rig = rig.restart(options);
+    assert_eq!(cache(&rig).restored_blocks, 200);
+}
+
+/// The list's slots were in use until the next start.
+#[test]
+fn regression_a_cache_that_is_switched_off_leaves_nothing() {
+    let mut rig = rig_with(300);
+    rig.checkpoint();
+    let used = |rig: &Rig| rig.pool.engine.status().fast.used_bytes;
+    let before = used(&rig);
+    read_all(&mut rig, &shuffled(300, 1));
+    (0..5).for_each(|_| rig.pass_ms(2000));
+    assert!(used(&rig) > before + 300 * BLOCK as u64, "copies, and a list");
+    let change = ClassChange { read_cache: Some(false), ..ClassChange::default() };
+    rig.pool.engine.prism_mut().table_mut().set("cold", change).unwrap();
+    rig.pool.engine.classes_changed();
+    rig.polls(50);
+    rig.checkpoint();
+    assert!(used(&rig) <= before + 2 * BLOCK as u64, "{} more than {before}", used(&rig) - before);
+}
+
+/// A block that was written over between the list and a crash is cached again.
+#[test]
+fn regression_what_an_old_list_names_is_cached_anew() {
+    let mut rig = rig_with(100);
+    read_all(&mut rig, &shuffled(100, 1));
+    rig.pass_ms(2000);
+    rig.pass_ms(2000);
+    rig.put(7, 2, None);
+    rig.flush();
+    let mut rig = rig.crash();
+    assert_eq!(rig.get(7), Ok(2));
+    rig.pass_ms(10);
+    let reads = count_capacity_reads(&rig);
+    assert_eq!((rig.get(7), reads.load(Ordering::Relaxed)), (Ok(2), 0));
+}
