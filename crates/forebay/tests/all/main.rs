@@ -18,6 +18,7 @@ mod mirror;
 mod models;
 mod outsider;
 mod replay;
+mod report;
 mod serving;
 mod support;
 mod width;
