@@ -306,7 +306,8 @@ begins to buy little.")]
   forebay report a.json b.json -o runs.html              # beside each other
   forebay bench --target ram:?size=1GiB --output json | forebay report - -o run.html
 
-RESULT is what bench, check, replay, conformance, analyze, size, simulate, doctor or status write with --output json; - is standard input.
+RESULT is what bench, check, replay, conformance, analyze, size, simulate, doctor or status write with --output json, or the records of
+bench --records: single I/Os, of which the slowest and some windows are shown. - is standard input.
 Without -o the page goes to standard output, unless that is a terminal. A file is only written over if it is such a page.
 Exit 0: written; 2: it could not be done.")]
     Report(ReportOptions),

@@ -10,6 +10,7 @@ mod fields;
 mod markup;
 mod page;
 mod picture;
+mod records;
 mod results;
 mod section;
 mod svg;
@@ -18,4 +19,5 @@ mod unit;
 
 pub use error::ReportError;
 pub use page::is_page;
+pub use records::{Io, Records};
 pub use results::{Kind, Results};

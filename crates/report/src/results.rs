@@ -2,6 +2,7 @@
 
 use crate::error::ReportError;
 use crate::fields::{self, at};
+use crate::records::Records;
 use serde_json::Value;
 
 /// Version of the shape of results that is known here.
@@ -89,6 +90,7 @@ fn quoted(word: &str) -> String {
 #[derive(Clone, Debug, Default)]
 pub struct Results {
     found: Vec<Found>,
+    records: Vec<Records>,
 }
 
 impl Results {
@@ -120,10 +122,13 @@ impl Results {
         Ok(kind)
     }
 
-    /// Whether there is nothing to show.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.found.is_empty()
+    /// Takes records of single I/Os, which were looked through three times.
+    pub fn add_records(&mut self, records: Records) {
+        self.records.push(records);
+    }
+
+    pub(crate) fn records(&self) -> &[Records] {
+        &self.records
     }
 
     pub(crate) fn found(&self) -> &[Found] {

@@ -7,6 +7,8 @@ use serde_json::Value;
 
 /// Rows of a table; of what has more, every so-manieth is left out by [`Table::bounded`], and the caption says so.
 pub(crate) const ROWS_MAX: usize = 1000;
+/// A text from which on it is written over several lines.
+const LONG_CHARS: usize = 36;
 
 /// A column.
 #[derive(Clone, Debug)]
@@ -69,7 +71,11 @@ impl Cell {
     pub(crate) fn of(value: Option<&Value>, unit: Unit) -> Self {
         match value {
             Some(Value::Number(number)) => Self {
-                text: number.as_f64().map_or_else(|| number.to_string(), |value| unit.show(value)),
+                text: match number.as_f64() {
+                    // A whole number without a unit is a count.
+                    Some(value) if unit != Unit::Plain || number.is_f64() => unit.show(value),
+                    _ => number.to_string(),
+                },
                 value: Some(number.to_string()),
                 tone: Tone::Plain,
             },
@@ -169,7 +175,9 @@ impl Table {
             into.raw("<tr>");
             for (at, (cell, column)) in row.iter().zip(&self.head).enumerate() {
                 let name = if at == 0 { "th" } else { "td" };
-                let class = format!("{}{}", if column.is_text { "text " } else { "" }, cell.tone.class());
+                let is_long = cell.text.chars().count() > LONG_CHARS;
+                let kind = if column.is_text { if is_long { "text long " } else { "text " } } else { "" };
+                let class = format!("{kind}{}", cell.tone.class());
                 let mut attributes: Vec<crate::markup::Attribute<'_>> = Vec::new();
                 if at == 0 {
                     attributes.push(("scope", &"row"));

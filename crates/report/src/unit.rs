@@ -47,6 +47,9 @@ impl Unit {
 
     /// At a tick of an axis: without zeros at the end.
     pub(crate) fn tick(self, value: f64) -> String {
+        if value == 0.0 {
+            return "0".to_owned();
+        }
         let text = self.show(value);
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '-').unwrap_or(text.len());
         let (number, unit) = text.split_at(end);

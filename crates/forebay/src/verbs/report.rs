@@ -3,8 +3,9 @@
 use crate::measure::check_new_files;
 use crate::output::{self, Format};
 use anyhow::{Context, Result, bail, ensure};
+use forebay_bench::telemetry::{Reader, Record, Summary, TelemetryError};
 use forebay_daemon::text::read_text;
-use forebay_report::{Results, is_page};
+use forebay_report::{Io, Records, Results, is_page};
 use serde_json::json;
 use std::fs::File;
 use std::io::{IsTerminal, Read, Write};
@@ -48,7 +49,12 @@ pub fn run(options: &ReportOptions, format: Format) -> Result<()> {
     );
     let mut results = Results::default();
     for path in &options.results {
-        results.add(&path.display().to_string(), &read(path)?)?;
+        match records(path)? {
+            Some(records) => results.add_records(records),
+            None => {
+                results.add(&path.display().to_string(), &read(path)?)?;
+            }
+        }
     }
     let page = results.page();
     let Some(path) = &options.to else {
@@ -64,6 +70,48 @@ pub fn run(options: &ReportOptions, format: Format) -> Result<()> {
             options.results.len(),
             if options.results.len() == 1 { "" } else { "s" }
         )),
+    }
+}
+
+/// The records of `bench --records`; none where the file holds anything else.
+fn records(path: &Path) -> Result<Option<Records>> {
+    let about = || path.display().to_string();
+    // What can be read once cannot be looked at before it is read.
+    if !path.is_file() {
+        return Ok(None);
+    }
+    match Reader::open(path) {
+        Ok(_) => {}
+        Err(TelemetryError::NotTelemetry) => return Ok(None),
+        Err(error) => return Err(error).with_context(about),
+    }
+    let (mut records, mut summary) = (Records::new(&about()), Summary::default());
+    for pass in [Records::survey, Records::reduce, Records::gather] {
+        let mut reader = Reader::open(path).with_context(about)?;
+        while let Some(segment) = reader.next_segment().with_context(about)? {
+            segment.records.iter().map(io).for_each(|io| pass(&mut records, &io));
+        }
+        summary = *reader.summary();
+    }
+    if summary.dropped > 0 {
+        records.note(format!("{} records were dropped by the run", summary.dropped));
+    }
+    if !summary.is_whole() {
+        records.note("The file is not whole: the run was killed, or a part of it is damaged".to_owned());
+    }
+    Ok(Some(records))
+}
+
+fn io(record: &Record) -> Io {
+    Io {
+        intended_ns: record.intended_ns,
+        submitted_ns: record.submitted_ns,
+        completed_ns: record.completed_ns,
+        offset_bytes: record.offset_bytes,
+        len_bytes: record.len_bytes,
+        depth: record.depth,
+        kind: record.kind.name(),
+        failed: record.failed,
     }
 }
 

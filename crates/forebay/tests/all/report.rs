@@ -232,6 +232,34 @@ fn results_of_every_kind_become_a_page_that_is_sound() {
 }
 
 #[test]
+fn records_of_single_ios_are_shown_as_they_are() {
+    let folder = TempDir::new().unwrap();
+    let records = folder.path().join("run.fbt");
+    let target = "model:p4510?size=1GiB&fill=100";
+    let settings =
+        ["--set", "rw=randread", "--set", "depth=4", "--runtime", "200ms", "--records", records.to_str().unwrap()];
+    let run = result(&folder, "run.json", &[&["bench", "--target", target][..], &settings].concat());
+    let seen = seen(&page(&folder, &[&run, &records]));
+    is_sound(&seen);
+    let job = &json(&run)["jobs"][0];
+    let cells = cells(&seen);
+    stands(&cells, &job["kinds"][0]["latency_ns"]["total"]["max"]);
+    let text = seen["text"].as_str().unwrap();
+    for part in ["Single I/Os of", "Around the slowest I/O", "The busiest 1 ms", "The first 1 ms"] {
+        assert!(text.contains(part), "{part}");
+    }
+    let slowest = job["kinds"][0]["latency_ns"]["total"]["max"].as_u64().unwrap().to_string();
+    let is_slowest = |dot: &&Value| dot["picture"] == "Around the slowest I/O" && dot["y"] == slowest.as_str();
+    assert_eq!(list(&seen, "dots").iter().filter(is_slowest).count(), 1);
+    // A file that ends early is said to.
+    let bytes = std::fs::read(&records).unwrap();
+    let torn = folder.path().join("torn.fbt");
+    std::fs::write(&torn, &bytes[..bytes.len() / 2]).unwrap();
+    let page = std::fs::read_to_string(self::page(&folder, &[&torn])).unwrap();
+    assert!(page.contains("The file is not whole"));
+}
+
+#[test]
 fn nothing_but_a_page_of_ours_is_written_over() {
     let folder = TempDir::new().unwrap();
     let doctor = result(&folder, "doctor.json", &["doctor"]);

@@ -27,10 +27,10 @@ pub fn is_page(begin: &[u8]) -> bool {
 
 /// The page of results.
 pub(crate) fn write(results: &Results) -> String {
-    let sections = section::all(results.found());
+    let sections = section::all(results.found(), results.records());
     let title = match sections.as_slice() {
         [one] => one.title.clone(),
-        _ => format!("{} results", results.found().len()),
+        _ => format!("{} results", results.found().len() + results.records().len()),
     };
     let mut page = Markup::default();
     page.raw("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");

@@ -132,7 +132,7 @@ function save(name, type, parts) {
 
 const fileName = (title, ending) => `${title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "").slice(0, 60) || "picture"}.${ending}`;
 
-const STYLED = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "stroke-linejoin", "stroke-opacity", "opacity", "font-size", "font-weight", "font-style", "font-family", "vector-effect"];
+const STYLED = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "stroke-linejoin", "stroke-opacity", "opacity", "font-size", "font-weight", "font-style", "font-family", "paint-order", "vector-effect"];
 
 // The picture with its style inside, on the ground that it stands on.
 function alone(svg) {

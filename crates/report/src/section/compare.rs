@@ -27,7 +27,9 @@ pub(super) fn of(found: &Found) -> Section {
     ]);
     let figures = list(result, "figures");
     let confidence = number(result, "confidence_percent").unwrap_or(95.0);
-    section.pictures.push(ratios(figures, confidence));
+    let ratios = ratios(figures, confidence);
+    let verdicts = Picture::table("Verdicts", ratios.table.clone());
+    section.pictures.extend([ratios, verdicts]);
     section.pictures.extend(figures.iter().take(ROUNDS_SHOWN).filter_map(rounds));
     section
 }

@@ -68,7 +68,8 @@ fn ratios(rows: &[Value], table: &Table) -> Option<Picture> {
         let (published, modelled) = (number(row, "published")?, number(row, "modelled")?);
         let ratio = modelled / published;
         let name = format!("{} {}", text(row, "drive").unwrap_or("-"), text(row, "test").unwrap_or("-"));
-        let say = format!("{name}, {}: {ratio:.3}", text(row, "measure").unwrap_or("-"));
+        let name = format!("{name}, {}", text(row, "measure").unwrap_or("-"));
+        let say = format!("{name}: {ratio:.3}");
         let is_outside = at(row, "within").and_then(Value::as_bool) == Some(false);
         ratio.is_finite().then(|| Estimate {
             name,
@@ -105,7 +106,7 @@ pub(super) fn of_use_case(found: &Found) -> Section {
         .about
         .push("Medians over the seeds, with the least and the greatest; beside them what was published.".to_owned());
     section.facts.extend([
-        ("Scale".to_owned(), Cell::at(value, "scale", Unit::Plain)),
+        ("Scale".to_owned(), Cell::at(value, "scale", Unit::Count)),
         ("Seeds".to_owned(), Cell::at(value, "seeds", Unit::Count)),
         ("Fast tier".to_owned(), Cell::at(value, "fast_tier_bytes", Unit::Bytes)),
         ("I/Os in flight".to_owned(), Cell::at(value, "depth", Unit::Count)),
@@ -146,14 +147,16 @@ fn gains(value: &Value) -> Option<Picture> {
             let name = format!("{figure} / {over}, {set_up}");
             let shown = median
                 .map_or_else(|| "-".to_owned(), |median| super::texts::bounded(median, least, greatest, Unit::Ratio));
-            rows.push(Estimate {
-                say: format!("{name}: {shown}"),
-                name,
-                value: median,
-                low: least,
-                high: greatest,
-                look: 0,
-            });
+            if median.is_some() {
+                rows.push(Estimate {
+                    say: format!("{name}: {shown}"),
+                    name,
+                    value: median,
+                    low: least,
+                    high: greatest,
+                    look: 0,
+                });
+            }
         }
         if let Some(published) = number(ratio, "published") {
             let name = format!("{figure} / {over}, published");

@@ -17,11 +17,9 @@ pub(super) fn of(found: &Found) -> Section {
         section.notes.push(format!("Read from the tree {root}"));
     }
     let (findings, unknown, good) = (list(value, "findings"), list(value, "unknown"), list(value, "good"));
+    let has_cost = findings.iter().any(|finding| text(finding, "severity") != Some("note"));
     section.facts.extend([
-        (
-            "Findings".to_owned(),
-            Cell::toned(findings.len().to_string(), if findings.is_empty() { Tone::Good } else { Tone::Bad }),
-        ),
+        ("Findings".to_owned(), Cell::toned(findings.len().to_string(), if has_cost { Tone::Bad } else { Tone::Good })),
         ("Unknown".to_owned(), Cell::toned(unknown.len().to_string(), Tone::Open)),
         ("Good".to_owned(), Cell::toned(good.len().to_string(), Tone::Good)),
     ]);

@@ -9,6 +9,7 @@ mod other;
 mod over_time;
 mod percentiles;
 mod prism;
+mod records;
 mod simulation;
 mod sizing;
 mod surface;
@@ -18,6 +19,7 @@ mod together;
 
 use crate::fields;
 use crate::picture::Picture;
+use crate::records::Records;
 use crate::results::{Found, Kind};
 use crate::table::Cell;
 
@@ -39,9 +41,10 @@ pub(crate) struct Section {
 }
 
 /// What the page shows of all: first what holds results beside each other, then each alone.
-pub(crate) fn all(found: &[Found]) -> Vec<Section> {
+pub(crate) fn all(found: &[Found], records: &[Records]) -> Vec<Section> {
     let mut sections = together::of(found);
     sections.extend(found.iter().map(|result| one(result, found)));
+    sections.extend(records.iter().map(records::of));
     sections
 }
 

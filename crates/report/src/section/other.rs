@@ -48,7 +48,7 @@ pub(super) fn of_status(found: &Found) -> Section {
     section.pictures.extend(super::prism::bars(
         classes,
         "alpha",
-        "alpha of classes",
+        ("Alpha of classes", "share of the writes that never reached the capacity tier"),
         Unit::Share,
         crate::svg::Form::FromZero,
     ));

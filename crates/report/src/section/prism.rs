@@ -43,8 +43,8 @@ fn one(found: &Found) -> Section {
         ("Which take".to_owned(), Cell::at(report, "fast_bytes", Unit::Bytes)),
     ]);
     let rows = list(report, "rows");
-    section.pictures.extend(bars(rows, "alpha", "alpha: share of the writes", Unit::Share, Form::FromZero));
-    section.pictures.extend(bars(rows, "beta", "beta: written over occupied", Unit::Plain, Form::Log));
+    section.pictures.extend(bars(rows, "alpha", ("Alpha", "share of the writes"), Unit::Share, Form::FromZero));
+    section.pictures.extend(bars(rows, "beta", ("Beta", "written over occupied"), Unit::Plain, Form::Log));
     section.pictures.push(Picture::table("The workload through the PRISM", workload(rows)));
     section.pictures.extend(curve(list(report, "curve")));
     section.pictures.extend(sweep::depths(found));
@@ -54,7 +54,8 @@ fn one(found: &Found) -> Section {
 }
 
 /// A bar for each row of the table.
-pub(super) fn bars(rows: &[Value], path: &str, title: &str, unit: Unit, form: Form) -> Option<Picture> {
+pub(super) fn bars(rows: &[Value], path: &str, (title, axis): (&str, &str), unit: Unit, form: Form) -> Option<Picture> {
+    let has_letters = rows.iter().any(|row| text(row, "letter").is_some());
     let bars: Vec<Bar> = rows
         .iter()
         .filter_map(|row| {
@@ -64,7 +65,8 @@ pub(super) fn bars(rows: &[Value], path: &str, title: &str, unit: Unit, form: Fo
             let look = match text(row, "letter") {
                 Some("X") => 4,
                 Some(_) => 0,
-                None => 3,
+                None if has_letters => 3,
+                None => 0,
             };
             Some(Bar { say: format!("{name}: {}", unit.show(value)), name, value, look })
         })
@@ -76,8 +78,12 @@ pub(super) fn bars(rows: &[Value], path: &str, title: &str, unit: Unit, form: Fo
     table.rows.extend(rows.iter().map(|row| {
         vec![Cell::at(row, "name", Unit::Plain), Cell::at(row, "letter", Unit::Plain), Cell::at(row, path, unit)]
     }));
-    let about = "Blue: for the fast tier (T temporary, M metadata, L log, H hot); gray: for the capacity tier (X).";
-    let drawing = Bars { title: title.to_owned(), unit, form, bars };
+    let about = if has_letters {
+        "Blue: for the fast tier (T temporary, M metadata, L log, H hot); gray: for the capacity tier (X)."
+    } else {
+        axis
+    };
+    let drawing = Bars { title: axis.to_owned(), unit, form, bars };
     Some(Picture::drawn(title, about, Drawing::Bars(drawing), table))
 }
 

@@ -59,7 +59,7 @@ pub(super) fn of(found: &Found) -> Section {
     section.pictures.extend(super::prism::bars(
         list(value, "order"),
         "beta",
-        "Beta of what can be pinned, in this order",
+        ("What can be pinned, in this order", "beta: written over occupied"),
         Unit::Plain,
         Form::Log,
     ));

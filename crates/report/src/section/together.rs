@@ -31,9 +31,16 @@ fn files(found: &[&Found]) -> String {
     found.iter().map(|found| found.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// The name of a run among several: its file, which alone is sure to be its own.
-fn called(found: &Found) -> String {
-    format!("{} ({})", found.name, text(&found.value, "target").unwrap_or("-"))
+/// The name of a run among several: that of its file, which alone is sure to be its own; the whole path where names are the same.
+fn called(found: &Found, among: &[&Found]) -> String {
+    let short = |found: &Found| found.name.rsplit('/').next().unwrap_or(&found.name).to_owned();
+    let is_alone = among.iter().filter(|other| short(other) == short(found)).count() == 1;
+    if is_alone { short(found) } else { found.name.clone() }
+}
+
+/// The same with what it was run on.
+fn with_target(found: &Found, among: &[&Found]) -> String {
+    format!("{} ({})", called(found, among), text(&found.value, "target").unwrap_or("-"))
 }
 
 fn of_sweeps(sweeps: &[&Found]) -> Section {
@@ -41,7 +48,7 @@ fn of_sweeps(sweeps: &[&Found]) -> Section {
         Section { title: "Queue depth, beside each other".to_owned(), file: files(sweeps), ..Section::default() };
     section.about.push(NO_VERDICT.to_owned());
     let shown: Vec<(String, &Value)> =
-        sweeps.iter().take(LOOKS).map(|found| (called(found), sweep::results(found))).collect();
+        sweeps.iter().take(LOOKS).map(|found| (with_target(found, sweeps), sweep::results(found))).collect();
     if sweeps.len() > LOOKS {
         section.notes.push(format!("Of {} sweeps the first {LOOKS} are drawn", sweeps.len()));
     }
@@ -52,6 +59,7 @@ fn of_sweeps(sweeps: &[&Found]) -> Section {
 /// A job's kind in one run: what is drawn in a row.
 struct Row<'a> {
     run: String,
+    run_with_target: String,
     job: &'a Value,
     kind: &'a Value,
 }
@@ -69,7 +77,14 @@ fn of_runs(runs: &[&Found]) -> Section {
         .iter()
         .flat_map(|found| {
             let jobs = list(&found.value, "jobs").iter();
-            jobs.flat_map(|job| list(job, "kinds").iter().map(|kind| Row { run: called(found), job, kind }))
+            jobs.flat_map(|job| {
+                list(job, "kinds").iter().map(|kind| Row {
+                    run: called(found, runs),
+                    run_with_target: with_target(found, runs),
+                    job,
+                    kind,
+                })
+            })
         })
         .collect();
     let mut whats: Vec<String> = Vec::new();
@@ -99,7 +114,7 @@ fn of_runs(runs: &[&Found]) -> Section {
             .take(LOOKS)
             .enumerate()
             .filter_map(|(look, row)| {
-                Some(Named { name: row.run.clone(), latency: at(row.kind, "latency_ns/total")?, look })
+                Some(Named { name: row.run_with_target.clone(), latency: at(row.kind, "latency_ns/total")?, look })
             })
             .collect();
         let confidence = named.first().and_then(|named| number(named.latency, "confidence_percent"));
@@ -141,7 +156,7 @@ impl Figure {
         let mut table = Table::new(format!("{what}: {}", self.title), head);
         table.rows.extend(rows.iter().map(|row| {
             vec![
-                Cell::text(row.run.clone()),
+                Cell::text(row.run_with_target.clone()),
                 Cell::at(row.kind, self.value, self.unit),
                 Cell::interval(at(row.kind, self.low), at(row.kind, self.high), self.unit),
                 Cell::at(row.kind, "ios", Unit::Count),

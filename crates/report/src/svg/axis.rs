@@ -117,19 +117,35 @@ impl Scale {
     }
 
     fn even_ticks(&self) -> Vec<(f64, String)> {
-        let span = self.high - self.low;
+        self.even_ticks_between(self.low, self.high)
+    }
+
+    fn even_ticks_between(&self, low: f64, high: f64) -> Vec<(f64, String)> {
+        let span = high - low;
         let rough = span / (TICKS_MAX - 2) as f64;
         let power = 10f64.powf(rough.log10().floor());
         let step = [1.0, 2.0, 5.0, 10.0].map(|by| by * power).into_iter().find(|step| *step >= rough).unwrap_or(rough);
-        let first = (self.low / step).ceil();
+        let first = (low / step).ceil();
         let values = (0..TICKS_MAX * 2).map(|at| (first + at as f64) * step);
         // Sums of steps miss zero by a hair.
         let values = values.map(|value| if value.abs() < step * 1e-6 { 0.0 } else { value });
-        values.take_while(|value| *value <= self.high + step * 1e-6).map(|value| self.tick(value)).collect()
+        values
+            .take_while(|value| *value <= high + step * 1e-6)
+            .map(|value| (self.at(value), self.words(value, step)))
+            .collect()
+    }
+
+    /// Of numbers without a unit, which may lie far from zero and close together, as many digits as their distance needs.
+    fn words(&self, value: f64, step: f64) -> String {
+        let digits = (-step.log10().floor()).clamp(0.0, 9.0) as usize;
+        if self.unit == Unit::Plain && value.abs() < 1e7 { format!("{value:.digits$}") } else { self.unit.tick(value) }
     }
 
     fn log_ticks(&self) -> Vec<(f64, String)> {
         let decades = self.high - self.low;
+        if decades < 0.3 {
+            return self.even_ticks_between(10f64.powf(self.low), 10f64.powf(self.high));
+        }
         let within: &[f64] = match decades {
             decades if decades < 0.9 => &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0],
             decades if decades < 2.2 => &[1.0, 2.0, 5.0],
@@ -177,6 +193,8 @@ mod tests {
         assert_eq!(words(Form::FromZero, Unit::Rate, &[5e5]), ["0", "200k", "400k"]);
         assert_eq!(words(Form::Log, Unit::Ns, &[9e3, 2e6]), ["10 us", "30 us", "100 us", "300 us", "1 ms"]);
         assert_eq!(words(Form::Log, Unit::Ns, &[9e3, 1.2e5]), ["10 us", "20 us", "50 us", "100 us"]);
+        assert_eq!(words(Form::Log, Unit::Ratio, &[0.9, 1.1]), ["0.8", "0.9", "1", "1.1", "1.2"]);
+        assert_eq!(words(Form::Linear, Unit::Plain, &[1520.9, 1522.1]), ["1521.0", "1521.5", "1522.0"]);
         assert_eq!(words(Form::Nines, Unit::Percent, &[50.0, 99.99]), ["50", "90", "99", "99.9", "99.99"]);
         assert_eq!(words(Form::Octaves, Unit::Bytes, &[1048576.0, 4194304.0]), ["1 MiB", "2 MiB", "4 MiB"]);
     }

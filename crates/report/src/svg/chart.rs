@@ -156,6 +156,15 @@ impl Chart {
         let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
         let mut labels = Labels::within([LEFT + 1.0, TOP - 14.0, right + 12.0, bottom + 2.0]);
         self.points().for_each(|point| labels.take((x.at(point.x), y.at(point.y))));
+        if let Some(part) = &self.withheld {
+            let (from, to) = (x.at(part.from), x.at(part.to));
+            let wide = part.words.chars().count() as f64 * CHAR;
+            // Where its part of the axis is too narrow for words the sentence below the picture says it.
+            if to - from > wide {
+                words(into, "note", "end", (to - 4.0, TOP + 15.0), &part.words);
+                labels.take_box([to - wide, TOP, to, TOP + 20.0]);
+            }
+        }
         let mut write = |into: &mut Markup, class: &str, at: (f64, f64), text: &str| {
             let place = labels.beside(at, text);
             if let Some(place) = &place {
@@ -163,10 +172,6 @@ impl Chart {
             }
             place.is_some()
         };
-        if let Some(part) = &self.withheld {
-            let middle = (x.at(part.from) + x.at(part.to)) / 2.0;
-            write(into, "note", (middle, TOP + 14.0), &part.words);
-        }
         // The span's words are its first: they stand at its upper end.
         if let Some((from, to, text)) = &self.span {
             write(into, "note", ((x.at(*from) + x.at(*to)) / 2.0, TOP + 10.0), text);

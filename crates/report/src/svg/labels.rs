@@ -4,7 +4,7 @@
 const CHAR: (f64, f64) = (7.6, 14.0);
 
 /// A rectangle: left, top, right, bottom.
-type Box = [f64; 4];
+pub(super) type Box = [f64; 4];
 
 /// Places that are taken.
 #[derive(Debug, Default)]
@@ -26,7 +26,12 @@ impl Labels {
 
     /// Nothing may stand over a point.
     pub(super) fn take(&mut self, (x, y): (f64, f64)) {
-        self.taken.push([x - 4.0, y - 4.0, x + 4.0, y + 4.0]);
+        self.take_box([x - 4.0, y - 4.0, x + 4.0, y + 4.0]);
+    }
+
+    /// Nor over other words.
+    pub(super) fn take_box(&mut self, taken: Box) {
+        self.taken.push(taken);
     }
 
     /// A place beside a point; none where all are taken.
