@@ -70,6 +70,16 @@ pub(crate) struct Found {
 }
 
 impl Found {
+    /// What an experiment found.
+    pub(crate) fn experiment(&self) -> &Value {
+        &self.value["result"]["results"]
+    }
+
+    /// Whether it is this experiment.
+    pub(crate) fn is_experiment(&self, name: &str) -> bool {
+        self.kind == Kind::Experiment && fields::text(&self.value, "experiment") == Some(name)
+    }
+
     /// The command that made it, as a shell takes it; none where the result does not say.
     pub(crate) fn command(&self) -> Option<String> {
         let words: Vec<String> = fields::texts(&self.value, "command").map(quoted).collect();
@@ -133,12 +143,6 @@ impl Results {
 
     pub(crate) fn found(&self) -> &[Found] {
         &self.found
-    }
-
-    /// The page: HTML that needs nothing else.
-    #[must_use]
-    pub fn page(&self) -> String {
-        crate::page::write(self)
     }
 }
 

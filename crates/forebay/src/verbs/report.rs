@@ -56,7 +56,7 @@ pub fn run(options: &ReportOptions, format: Format) -> Result<()> {
             }
         }
     }
-    let page = results.page();
+    let page = forebay_report::page(&results);
     let Some(path) = &options.to else {
         return output::raw(page.as_bytes());
     };

@@ -74,6 +74,8 @@ fn is_sound(seen: &Value) {
         (&0.into(), &true.into()),
         "names are given once, and pictures are whole alone"
     );
+    let png = list(seen, "png");
+    assert!(png[1] == "image/png" && png[2].as_u64().unwrap() > 5000, "a picture can be saved: {png:?}");
     let pictures = list(seen, "pictures");
     assert!(!pictures.is_empty());
     for picture in pictures {
@@ -170,6 +172,8 @@ fn a_run_in_a_browser_says_what_its_json_says() {
     for interval in list(job, "intervals") {
         interval["latency_ns"].as_object().unwrap().values().for_each(|value| stands(&cells, value));
     }
+    let [whole, closer, again] = list(&seen, "zoomed").as_slice() else { panic!("three looks") };
+    assert!(whole != closer && whole == again, "{}", seen["zoomed"]);
     assert_eq!(job["steady_from_s"].is_number(), seen["text"].as_str().unwrap().contains("Steady by SNIA's rule"));
 }
 

@@ -25,8 +25,9 @@ pub fn is_page(begin: &[u8]) -> bool {
     begin.windows(SIGN.len()).any(|part| part == SIGN.as_bytes())
 }
 
-/// The page of results.
-pub(crate) fn write(results: &Results) -> String {
+/// The page of results: HTML that needs nothing else.
+#[must_use]
+pub fn page(results: &Results) -> String {
     let sections = section::all(results.found(), results.records());
     let title = match sections.as_slice() {
         [one] => one.title.clone(),

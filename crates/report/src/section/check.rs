@@ -1,6 +1,6 @@
 //! A spec sheet against a target: promised, measured, verdict.
 
-use super::Section;
+use super::frame::Section;
 use crate::fields::{at, list, number, text, texts};
 use crate::picture::Picture;
 use crate::results::Found;

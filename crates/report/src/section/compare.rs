@@ -1,9 +1,9 @@
 //! A comparison in interleaved rounds: the ratio of each figure with its interval, and the rounds themselves.
 
-use super::{Section, framed};
+use super::frame::{Section, framed};
 use crate::fields::{at, list, number, text};
 use crate::picture::Picture;
-use crate::results::{Found, Kind};
+use crate::results::Found;
 use crate::svg::{Axis, Chart, Draw, Drawing, Estimate, Forest, Form, Point, Series};
 use crate::table::{Cell, Column, Table, Tone};
 use crate::unit::Unit;
@@ -12,9 +12,8 @@ use serde_json::Value;
 /// Figures whose rounds are drawn.
 const ROUNDS_SHOWN: usize = 6;
 
-pub(super) fn is(found: &Found) -> bool {
-    found.kind == Kind::Experiment && text(&found.value, "experiment") == Some("compare")
-}
+/// What results call it.
+pub(super) const NAME: &str = "compare";
 
 pub(super) fn of(found: &Found) -> Section {
     let result = &found.value["result"];

@@ -1,6 +1,7 @@
 //! What is published beside what is found here: drives, use cases of two tiers, policies of placement.
 
-use super::{Section, other};
+use super::frame::Section;
+use super::other;
 use crate::fields::{at, list, number, text, texts};
 use crate::picture::Picture;
 use crate::results::Found;

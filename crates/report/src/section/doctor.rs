@@ -1,6 +1,6 @@
 //! The audit of a machine.
 
-use super::Section;
+use super::frame::Section;
 use crate::fields::{list, text};
 use crate::picture::Picture;
 use crate::results::Found;

@@ -1,8 +1,8 @@
 //! Jobs: what was asked, what came of it, percentiles and intervals.
 
+use super::frame::{Section, framed};
 use super::over_time::{self, Rows, Steady};
 use super::percentiles::{self, Named};
-use super::{Section, framed};
 use crate::fields::{at, list, number, text, texts};
 use crate::picture::Picture;
 use crate::results::Found;

@@ -1,7 +1,7 @@
 //! Results without pictures of their own: what they say, as tables.
 
+use super::frame::{Section, framed};
 use super::over_time::{self, Rows};
-use super::{Section, framed, sweep};
 use crate::fields::{at, list, number, text};
 use crate::picture::Picture;
 use crate::results::Found;
@@ -21,7 +21,7 @@ pub(super) fn of_experiment(found: &Found) -> Section {
     let (name, target) =
         (text(value, "experiment").unwrap_or("-"), text(value, "target").unwrap_or("an unnamed target"));
     let mut section = framed(found, format!("{name} on {target}"));
-    let results = sweep::results(found);
+    let results = found.experiment();
     section.pictures.extend(intervals(results));
     let mut tables = Vec::new();
     collect("", results, 0, &mut tables);
@@ -45,7 +45,7 @@ pub(super) fn of_status(found: &Found) -> Section {
         ("In use".to_owned(), Cell::at(value, "pool/fill", Unit::Share)),
     ]);
     let classes = list(value, "classes");
-    section.pictures.extend(super::prism::bars(
+    section.pictures.extend(super::class_bars::bars(
         classes,
         "alpha",
         ("Alpha of classes", "share of the writes that never reached the capacity tier"),

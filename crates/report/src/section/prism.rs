@@ -1,10 +1,11 @@
 //! A trace through the PRISM: rows with alpha and beta, what sizes of a fast tier keep, and the depths of its requests.
 
-use super::{Section, sweep};
+use super::frame::Section;
+use super::{class_bars, sweep};
 use crate::fields::{at, list, number, text, texts};
 use crate::picture::Picture;
 use crate::results::Found;
-use crate::svg::{Axis, Bar, Bars, Chart, Draw, Drawing, Form, Point, Series};
+use crate::svg::{Axis, Chart, Draw, Drawing, Form, Point, Series};
 use crate::table::{Cell, Column, Table, Tone};
 use crate::unit::Unit;
 use serde_json::Value;
@@ -43,48 +44,20 @@ fn one(found: &Found) -> Section {
         ("Which take".to_owned(), Cell::at(report, "fast_bytes", Unit::Bytes)),
     ]);
     let rows = list(report, "rows");
-    section.pictures.extend(bars(rows, "alpha", ("Alpha", "share of the writes"), Unit::Share, Form::FromZero));
-    section.pictures.extend(bars(rows, "beta", ("Beta", "written over occupied"), Unit::Plain, Form::Log));
+    section.pictures.extend(class_bars::bars(
+        rows,
+        "alpha",
+        ("Alpha", "share of the writes"),
+        Unit::Share,
+        Form::FromZero,
+    ));
+    section.pictures.extend(class_bars::bars(rows, "beta", ("Beta", "written over occupied"), Unit::Plain, Form::Log));
     section.pictures.push(Picture::table("The workload through the PRISM", workload(rows)));
     section.pictures.extend(curve(list(report, "curve")));
     section.pictures.extend(sweep::depths(found));
     section.pictures.push(operations(report));
     section.pictures.extend(spreads(report));
     section
-}
-
-/// A bar for each row of the table.
-pub(super) fn bars(rows: &[Value], path: &str, (title, axis): (&str, &str), unit: Unit, form: Form) -> Option<Picture> {
-    let has_letters = rows.iter().any(|row| text(row, "letter").is_some());
-    let bars: Vec<Bar> = rows
-        .iter()
-        .filter_map(|row| {
-            let value = number(row, path)?;
-            let name = text(row, "name")?.to_owned();
-            // A class has one look in all pictures: that of where it belongs.
-            let look = match text(row, "letter") {
-                Some("X") => 4,
-                Some(_) => 0,
-                None if has_letters => 3,
-                None => 0,
-            };
-            Some(Bar { say: format!("{name}: {}", unit.show(value)), name, value, look })
-        })
-        .collect();
-    if bars.is_empty() {
-        return None;
-    }
-    let mut table = Table::new(title, vec![Column::text("data"), Column::text("class"), Column::number(path, unit)]);
-    table.rows.extend(rows.iter().map(|row| {
-        vec![Cell::at(row, "name", Unit::Plain), Cell::at(row, "letter", Unit::Plain), Cell::at(row, path, unit)]
-    }));
-    let about = if has_letters {
-        "Blue: for the fast tier (T temporary, M metadata, L log, H hot); gray: for the capacity tier (X)."
-    } else {
-        axis
-    };
-    let drawing = Bars { title: axis.to_owned(), unit, form, bars };
-    Some(Picture::drawn(title, about, Drawing::Bars(drawing), table))
 }
 
 fn workload(rows: &[Value]) -> Table {

@@ -1,6 +1,6 @@
 //! Single I/Os: the fastest and the slowest of each part of the run, and windows in which each is seen.
 
-use super::Section;
+use super::frame::Section;
 use crate::picture::Picture;
 use crate::records::{Io, Records, Window};
 use crate::svg::{Axis, Chart, Draw, Drawing, Form, Point, Series};

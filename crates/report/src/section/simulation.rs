@@ -1,6 +1,6 @@
 //! Lives of pools in virtual time: what they met, and whether a promise was broken.
 
-use super::Section;
+use super::frame::Section;
 use crate::fields::{at, number, text, texts};
 use crate::picture::Picture;
 use crate::results::Found;

@@ -1,6 +1,6 @@
 //! How big a fast tier: alpha and endurance over its size, with the knee.
 
-use super::Section;
+use super::frame::Section;
 use crate::fields::{at, list, number, text, texts};
 use crate::picture::Picture;
 use crate::results::Found;
@@ -56,7 +56,7 @@ pub(super) fn of(found: &Found) -> Section {
         ("drive writes a day", Unit::Plain),
         &[("edpwd", "all through the fast tier"), ("longest/edpwd", "at most")],
     ));
-    section.pictures.extend(super::prism::bars(
+    section.pictures.extend(super::class_bars::bars(
         list(value, "order"),
         "beta",
         ("What can be pinned, in this order", "beta: written over occupied"),

@@ -1,9 +1,9 @@
 //! Fill level, share of reads and queue depth: a grid for each fill level and figure.
 
-use super::{Section, framed, sweep};
+use super::frame::{Section, framed};
 use crate::fields::{at, list, number, text};
 use crate::picture::Picture;
-use crate::results::{Found, Kind};
+use crate::results::Found;
 use crate::svg::{Drawing, Heat};
 use crate::table::{Cell, Column, Table};
 use crate::unit::Unit;
@@ -14,14 +14,13 @@ const FILLS_MAX: usize = 12;
 /// Depths and shares of a grid: what more there is finds no room.
 const SIDE_MAX: usize = 12;
 
-pub(super) fn is(found: &Found) -> bool {
-    found.kind == Kind::Experiment && text(&found.value, "experiment") == Some("surface")
-}
+/// What results call it.
+pub(super) const NAME: &str = "surface";
 
 pub(super) fn of(found: &Found) -> Section {
     let target = text(&found.value, "target").unwrap_or("an unnamed target");
     let mut section = framed(found, format!("Surface of {target}"));
-    let cells = list(sweep::results(found), "cells");
+    let cells = list(found.experiment(), "cells");
     let mut fills = distinct(cells, "fill_percent");
     fills.truncate(FILLS_MAX);
     for fill in fills {

@@ -1,8 +1,8 @@
 //! The sweep over the queue depth: throughput against latency with the depths on the line, and what an application's depths meet there.
 
+use super::frame::{Section, framed};
 use super::percentiles::{self, Named};
 use super::texts::bounded;
-use super::{Section, framed};
 use crate::fields::{at, is_set, list, number, text};
 use crate::picture::Picture;
 use crate::results::{Found, Kind};
@@ -11,21 +11,15 @@ use crate::table::{Cell, Column, Table, Tone};
 use crate::unit::Unit;
 use serde_json::Value;
 
-/// What an experiment found.
-pub(super) fn results(found: &Found) -> &Value {
-    &found.value["result"]["results"]
-}
-
-pub(super) fn is(found: &Found) -> bool {
-    found.kind == Kind::Experiment && text(&found.value, "experiment") == Some("qd-sweep")
-}
+/// What results call it.
+pub(super) const NAME: &str = "qd-sweep";
 
 /// The section of one sweep. `all` are all results of the page: an analysis among them tells at which depths an application works.
 pub(super) fn of(found: &Found, all: &[Found]) -> Section {
     let value = &found.value;
     let target = text(value, "target").unwrap_or("an unnamed target");
     let mut section = framed(found, format!("Queue depth of {target}"));
-    let result = results(found);
+    let result = found.experiment();
     facts(&mut section, result);
     section.pictures.extend(curve(&[(target.to_owned(), result)]));
     section.pictures.extend(application(result));

@@ -1,8 +1,9 @@
 //! Results of one kind beside each other. No verdict is given here: what one run has and another lacks may be chance, and only
 //! interleaved rounds (`forebay bench --against`) tell that.
 
+use super::frame::Section;
 use super::percentiles::{self, Named};
-use super::{Section, jobs, sweep};
+use super::{jobs, sweep};
 use crate::fields::{at, list, number, text};
 use crate::picture::Picture;
 use crate::results::{Found, Kind};
@@ -15,7 +16,7 @@ const NO_VERDICT: &str = "Runs that were made one after the other differ by chan
                           interleaved rounds tell: forebay bench --target A --against B.";
 
 pub(super) fn of(found: &[Found]) -> Vec<Section> {
-    let sweeps: Vec<&Found> = found.iter().filter(|found| sweep::is(found)).collect();
+    let sweeps: Vec<&Found> = found.iter().filter(|found| found.is_experiment(sweep::NAME)).collect();
     let runs: Vec<&Found> = found.iter().filter(|found| found.kind == Kind::Jobs).collect();
     let mut sections = Vec::new();
     if sweeps.len() > 1 {
@@ -48,7 +49,7 @@ fn of_sweeps(sweeps: &[&Found]) -> Section {
         Section { title: "Queue depth, beside each other".to_owned(), file: files(sweeps), ..Section::default() };
     section.about.push(NO_VERDICT.to_owned());
     let shown: Vec<(String, &Value)> =
-        sweeps.iter().take(LOOKS).map(|found| (with_target(found, sweeps), sweep::results(found))).collect();
+        sweeps.iter().take(LOOKS).map(|found| (with_target(found, sweeps), found.experiment())).collect();
     if sweeps.len() > LOOKS {
         section.notes.push(format!("Of {} sweeps the first {LOOKS} are drawn", sweeps.len()));
     }

@@ -1,7 +1,7 @@
 //! Bars from left to right, each with its name before and its number behind it.
 
 use super::axis::{Axis, Form};
-use super::{WIDTH, clipped, coordinate, line, words};
+use super::shapes::{WIDTH, clipped, coordinate, line, words};
 use crate::markup::Markup;
 use crate::unit::Unit;
 
@@ -57,7 +57,7 @@ impl Bars {
             let end = scale.at(bar.value);
             let middle = y + ROW / 2.0;
             words(into, "tick", "end", (left - 7.0, middle + 4.5), name);
-            into.open("g", &[("class", &format!("bar s{}", bar.look % super::LOOKS))]);
+            into.open("g", &[("class", &format!("bar s{}", bar.look % super::shapes::LOOKS))]);
             if self.form == Form::FromZero {
                 into.open(
                     "rect",

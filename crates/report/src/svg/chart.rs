@@ -2,7 +2,7 @@
 
 use super::axis::{Axis, Scale};
 use super::labels::Labels;
-use super::{LOOKS, WIDTH, coordinate, line, words};
+use super::shapes::{LOOKS, WIDTH, coordinate, line, words};
 use crate::markup::{Attribute, Markup};
 
 pub(super) const HEIGHT: f64 = 300.0;

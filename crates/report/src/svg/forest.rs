@@ -1,7 +1,7 @@
 //! Estimates with their intervals, one below the other, and the line that they are held against.
 
 use super::axis::{Axis, Form, Scale};
-use super::{WIDTH, clipped, coordinate, line, words};
+use super::shapes::{WIDTH, clipped, coordinate, line, words};
 use crate::markup::{Attribute, Markup};
 use crate::unit::Unit;
 
@@ -93,7 +93,7 @@ impl Forest {
 }
 
 fn write_row(into: &mut Markup, row: &Estimate, scale: &Scale, y: f64) {
-    let look = row.look % super::LOOKS;
+    let look = row.look % super::shapes::LOOKS;
     let class = format!("whisker s{look}");
     if let (Some(low), Some(high)) = (row.low.or(row.value), row.high.or(row.value)) {
         line(into, &class, (scale.at(low), y), (scale.at(high), y));

@@ -1,6 +1,6 @@
 //! A grid of numbers, each in its cell, the larger the darker.
 
-use super::{WIDTH, coordinate, words};
+use super::shapes::{WIDTH, coordinate, words};
 use crate::markup::Markup;
 use crate::unit::Unit;
 

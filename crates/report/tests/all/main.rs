@@ -11,7 +11,7 @@ fn page(results: &[Value]) -> String {
     for (at, result) in results.iter().enumerate() {
         all.add(&format!("{at}.json"), &result.to_string()).unwrap();
     }
-    all.page()
+    forebay_report::page(&all)
 }
 
 /// The values of an attribute, in the order of the page.
@@ -123,7 +123,7 @@ fn texts_of_results_are_never_markup() {
     let mut all = Results::default();
     all.add(HOSTILE, &result.to_string()).unwrap();
     all.add(HOSTILE, &other.to_string()).unwrap();
-    let page = all.page();
+    let page = forebay_report::page(&all);
     assert!(page.contains("&lt;img src=x"));
     assert!(
         !page.contains("<img") && !page.contains("\" onload") && !page.contains('\u{202e}') && !page.contains('\u{0}')
@@ -190,7 +190,7 @@ fn whatever_a_result_lacks_there_is_a_page() {
             }
             let mut results = Results::default();
             assert_eq!(results.add("x", &result.to_string()).unwrap(), kind, "{result}");
-            assert!(results.page().ends_with("</html>\n"), "{result}");
+            assert!(forebay_report::page(&results).ends_with("</html>\n"), "{result}");
         }
     }
 }
