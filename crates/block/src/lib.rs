@@ -4,6 +4,7 @@
 pub mod buf;
 pub mod checksum;
 pub mod device;
+pub mod figures;
 pub mod geometry;
 pub mod ident;
 pub mod queue;

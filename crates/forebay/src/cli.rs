@@ -4,8 +4,8 @@ use crate::arguments::DEFAULT_CONFIG;
 use crate::measure::BenchOptions;
 use crate::output::Format;
 use crate::verbs::{
-    AnalyzeOptions, CheckOptions, ClassAction, ConvertOptions, DiskAction, DoctorOptions, EvidenceAction, ScrubVerb,
-    SizeOptions,
+    AnalyzeOptions, CheckOptions, ClassAction, ConvertOptions, DiskAction, DoctorOptions, EvidenceAction,
+    ReportOptions, ScrubVerb, SizeOptions,
 };
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
@@ -299,6 +299,19 @@ written over bytes occupied; T temporary, M metadata, L log, H hot, X for the ca
 Rows of the analysis are pinned in the order of their beta, the rest is staged in what is left. The knee is where more space
 begins to buy little.")]
     Size(SizeOptions),
+    /// Results as one HTML file: pictures, tables, and the command that made each; it needs no network
+    #[command(after_help = "Example:
+  forebay bench qd-sweep --target /dev/nvme0n1 --output json > sweep.json
+  forebay report sweep.json -o sweep.html
+  forebay report sweep.json trace.json -o both.html      # the depths of the trace below the sweep
+  forebay report a.json b.json -o runs.html              # beside each other
+  forebay bench --target ram:?size=1GiB --output json | forebay report - -o run.html
+
+RESULT is what bench, check, replay, conformance, analyze, size, simulate, doctor or status write with --output json, or the records of
+bench --records: single I/Os, of which the slowest and some windows are shown. - is standard input.
+Without -o the page goes to standard output, unless that is a terminal. A file is only written over if it is such a page.
+Exit 0: written; 2: it could not be done.")]
+    Report(ReportOptions),
     /// A trace in another format: Parquet, fio's log, blktrace's binary, CSV
     #[command(after_help = "Example:
   forebay convert trace.vscsi.gz trace.parquet

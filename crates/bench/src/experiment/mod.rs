@@ -26,7 +26,6 @@ mod snia;
 mod snia_iops;
 mod snia_latency;
 mod surface;
-mod text;
 mod wait_methods;
 mod write_saturation;
 
@@ -44,3 +43,5 @@ pub use error::ExperimentError;
 pub use list::{Experiment, UnknownExperiment};
 pub use options::{Options, Rate};
 pub use report::Report;
+
+use forebay_block::figures as text;

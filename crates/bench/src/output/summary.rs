@@ -11,6 +11,7 @@ use crate::stats::clustering::{BLOCKS_MIN, Blocks};
 use crate::stats::little::{self, Check, Measured};
 use crate::stats::open_loop::{self, Arrivals};
 use crate::stats::percentile::{Level, PercentileEstimate, Reported, estimates, printed_from};
+use crate::stats::steady::steady_from;
 use forebay_block::OpKind;
 use serde_json::{Value, json};
 
@@ -134,8 +135,17 @@ pub fn job(result: &JobResult, own_cost_ns: Option<f64>, reporting: &Reporting) 
     if reporting.intervals {
         value["intervals"] = result.intervals.iter().map(|row| interval(row, reporting)).collect();
         value["interval_s"] = (result.interval_ns as f64 / 1e9).into();
+        value["steady_from_s"] = steady_from_s(result).into();
     }
     value
+}
+
+/// Seconds of the run from which on it was steady by SNIA's rule; none where it was not, or has too few intervals.
+fn steady_from_s(result: &JobResult) -> Option<f64> {
+    // The last interval may be cut short: it would pass for a fall.
+    let whole = result.intervals.iter().filter(|row| row.length_ns == result.interval_ns);
+    let counts: Vec<u64> = whole.clone().map(|row| row.ios).collect();
+    whole.clone().nth(steady_from(&counts)?).map(|row| row.begin_ns as f64 / 1e9)
 }
 
 /// User time an I/O that goes into the way to the target: rings, sockets, protocols. It is what is left of the threads' user

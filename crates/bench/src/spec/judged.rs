@@ -76,15 +76,5 @@ pub(super) fn judged(promise: &Promise, result: &JobResult, run: usize, confiden
 
 /// SNIA's rule over five equal parts of the run.
 pub(super) fn is_steady(counts: &[u64]) -> Option<bool> {
-    let part = counts.len() / steady::WINDOW;
-    if part == 0 {
-        return None;
-    }
-    let sums: Vec<f64> = counts
-        .chunks_exact(part)
-        .take(steady::WINDOW)
-        .map(|part| part.iter().map(|&count| count as f64).sum())
-        .collect();
-    let values: [f64; steady::WINDOW] = sums.try_into().ok()?;
-    Some(steady::track("iops", values).steady)
+    steady::five_parts(counts).map(|found| found.steady)
 }

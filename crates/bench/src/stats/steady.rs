@@ -132,6 +132,29 @@ impl Search {
     }
 }
 
+/// SNIA's rule over five equal parts of a run, of which `counts` are what each interval has; none below five intervals.
+#[must_use]
+pub fn five_parts(counts: &[u64]) -> Option<Tracked> {
+    let part = counts.len() / WINDOW;
+    if part == 0 {
+        return None;
+    }
+    let sum = |part: &[u64]| part.iter().map(|&count| count as f64).sum();
+    let sums: Vec<f64> = counts.chunks_exact(part).take(WINDOW).map(sum).collect();
+    Some(track("iops", sums.try_into().ok()?))
+}
+
+/// The interval from which on a run was steady by this rule to its end; none where not even its last five intervals were.
+#[must_use]
+pub fn steady_from(counts: &[u64]) -> Option<usize> {
+    let last = counts.len().checked_sub(WINDOW)?;
+    (0..=last).find(|&begin| {
+        // Parts are equal: what does not go into five of them is left out at the begin.
+        let rest = &counts[begin..];
+        five_parts(&rest[rest.len() % WINDOW..]).is_some_and(|found| found.steady)
+    })
+}
+
 /// Judges one variable over one window.
 #[must_use]
 pub fn track(name: &str, values: [f64; WINDOW]) -> Tracked {
@@ -167,6 +190,18 @@ mod tests {
         assert_eq!((found.average, found.range, found.slope, found.excursion), (104.0, 8.0, 2.0, 8.0));
         assert_eq!(found.line, (100.0, 108.0));
         assert!(found.steady);
+    }
+
+    #[test]
+    fn a_run_is_steady_from_where_its_rest_is() {
+        let falling: Vec<u64> = (0..20).map(|at| 400 - 10 * at).collect();
+        let flat = [200, 201, 199, 200, 200, 202, 198, 200, 200, 201, 199, 200, 200, 200, 200];
+        let run: Vec<u64> = falling.iter().chain(&flat).copied().collect();
+        let from = steady_from(&run).unwrap();
+        assert!((10..20).contains(&from), "{from}");
+        assert_eq!(steady_from(&flat), Some(0));
+        assert_eq!((steady_from(&falling[..10]), steady_from(&[1, 1, 1, 1])), (None, None));
+        assert_eq!(steady_from(&[0; 40]), None, "nothing was done");
     }
 
     #[test]

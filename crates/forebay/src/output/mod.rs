@@ -36,9 +36,23 @@ pub fn raw(bytes: &[u8]) -> Result<()> {
     out.write_all(bytes).and_then(|()| out.flush()).context("cannot write to standard output")
 }
 
-/// Writes a JSON object with the schema version first.
+/// Writes a JSON object with the schema version first, and then the command that made it: a result that lies in a file says how
+/// it came about.
 pub fn json(value: Value) -> Result<()> {
-    line(&serde_json::to_string_pretty(&versioned(value))?)
+    let mut value = versioned(value);
+    if let Value::Object(fields) = &mut value {
+        fields.shift_insert(1, "command".to_owned(), command().into());
+    }
+    line(&serde_json::to_string_pretty(&value)?)
+}
+
+/// The words of the command; the program by its name alone.
+fn command() -> Vec<String> {
+    let mut words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    if let Some(program) = words.first_mut() {
+        *program = "forebay".to_owned();
+    }
+    words
 }
 
 /// A table below its title, where it has one.

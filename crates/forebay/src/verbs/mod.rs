@@ -16,6 +16,7 @@ mod manual;
 mod models;
 mod record;
 mod replay;
+mod report;
 mod scrub;
 mod serve;
 mod simulate;
@@ -35,6 +36,7 @@ pub use disk::DiskAction;
 pub use doctor::DoctorOptions;
 pub use evidence::{EvidenceAction, table as evidence_table};
 pub use replay::ReplayOptions;
+pub use report::ReportOptions;
 pub use scrub::ScrubVerb;
 pub use serve::STOP_WITH_PARENT;
 pub use size::SizeOptions;
@@ -72,6 +74,7 @@ pub fn run(cli: Cli) -> Result<()> {
         Verb::Simulate(options) => simulate::run(&options, format),
         Verb::Analyze(options) => analyze::run(&options, format),
         Verb::Size(options) => size::run(&options, format),
+        Verb::Report(options) => report::run(&options, format),
         Verb::Convert(options) => convert::run(&options, format),
         Verb::Record(options) => record::run(&options, format),
         Verb::Config { action } => config::run(&action, format),

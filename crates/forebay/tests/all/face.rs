@@ -26,6 +26,7 @@ fn every_verb_has_help_with_an_example() {
         &["attach"],
         &["detach"],
         &["doctor"],
+        &["report"],
         &["config"],
         &["config", "check"],
         &["config", "schema"],

@@ -19,6 +19,7 @@ mod models;
 mod outsider;
 mod read_cache;
 mod replay;
+mod report;
 mod serving;
 mod support;
 mod width;

@@ -4,7 +4,7 @@ use crate::source::{Source, paths, words};
 use std::collections::BTreeSet;
 
 /// What each room may import, from the ground up.
-pub const FLOORS: [(&str, &[&str]); 16] = [
+pub const FLOORS: [(&str, &[&str]); 17] = [
     ("block", &[]),
     ("model", &["block"]),
     ("proof", &["block"]),
@@ -12,6 +12,7 @@ pub const FLOORS: [(&str, &[&str]); 16] = [
     ("placement", &[]),
     ("prism", &["block"]),
     ("platform", &[]),
+    ("report", &["block"]),
     ("trace", &["block", "prism"]),
     ("bench", &["block"]),
     ("volume", &["block", "placement", "prism"]),
@@ -36,6 +37,7 @@ pub const FLOORS: [(&str, &[&str]); 16] = [
             "sim",
             "export",
             "platform",
+            "report",
         ],
     ),
 ];

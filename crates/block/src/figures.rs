@@ -1,7 +1,8 @@
-//! Figures for people: three digits and a unit.
+//! Figures for people: three digits and a unit. Tables of experiments and the pictures of reports show them alike.
 
 /// A time in nanoseconds.
-pub(super) fn time(ns: f64) -> String {
+#[must_use]
+pub fn time(ns: f64) -> String {
     let (value, unit) = match ns {
         ns if ns < 1e3 => return format!("{ns:.0} ns"),
         ns if ns < 1e6 => (ns / 1e3, "us"),
@@ -12,7 +13,8 @@ pub(super) fn time(ns: f64) -> String {
 }
 
 /// A rate a second.
-pub(super) fn rate(per_second: f64) -> String {
+#[must_use]
+pub fn rate(per_second: f64) -> String {
     match per_second {
         rate if rate >= 1e6 => format!("{:.2}M", rate / 1e6),
         rate if rate >= 1e4 => format!("{:.1}k", rate / 1e3),
@@ -22,12 +24,14 @@ pub(super) fn rate(per_second: f64) -> String {
 }
 
 /// A throughput in 10^6 bytes a second, as data sheets and the SNIA give it.
-pub(super) fn megabytes(bytes_per_second: f64) -> String {
+#[must_use]
+pub fn megabytes(bytes_per_second: f64) -> String {
     digits(bytes_per_second / 1e6)
 }
 
 /// A size in binary units.
-pub(super) fn size(bytes: u64) -> String {
+#[must_use]
+pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let (mut value, mut unit) = (bytes as f64, 0);
     while value >= 1024.0 && unit + 1 < UNITS.len() {
@@ -38,12 +42,14 @@ pub(super) fn size(bytes: u64) -> String {
 }
 
 /// A share in percent.
-pub(super) fn percent(share: f64) -> String {
+#[must_use]
+pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
 /// Three digits and more.
-pub(super) fn digits(value: f64) -> String {
+#[must_use]
+pub fn digits(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),
         size if size >= 10.0 => format!("{value:.1}"),

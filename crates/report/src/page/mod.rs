@@ -1,0 +1,123 @@
+//! The page around the pictures.
+
+use crate::markup::Markup;
+use crate::results::Results;
+use crate::section::{self, Section};
+
+/// Colours, by day and by night.
+const COLOURS: &str = include_str!("colours.css");
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+/// Stands in the first lines of each page: what may be written over by the next.
+const SIGN: &str = "<meta name=\"generator\" content=\"forebay report\">";
+/// Within so many bytes.
+const SIGN_WITHIN_BYTES: usize = 512;
+
+/// Nothing is fetched, whatever a result says.
+const POLICY: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
+                      script-src 'unsafe-inline'; img-src data: blob:\">";
+
+/// Whether a file that begins so is a page of ours.
+#[must_use]
+pub fn is_page(begin: &[u8]) -> bool {
+    let begin = &begin[..begin.len().min(SIGN_WITHIN_BYTES)];
+    begin.windows(SIGN.len()).any(|part| part == SIGN.as_bytes())
+}
+
+/// The page of results: HTML that needs nothing else.
+#[must_use]
+pub fn page(results: &Results) -> String {
+    let sections = section::all(results.found(), results.records());
+    let title = match sections.as_slice() {
+        [one] => one.title.clone(),
+        _ => format!("{} results", results.found().len() + results.records().len()),
+    };
+    let mut page = Markup::default();
+    page.raw("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
+    page.raw(SIGN);
+    page.raw("\n");
+    page.raw(POLICY);
+    page.raw("\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
+    page.raw("<meta name=\"color-scheme\" content=\"light dark\">\n");
+    page.element("title", &[], format!("{title} - Forebay"));
+    page.raw("\n<link rel=\"icon\" href=\"data:,\">\n<style>\n");
+    page.raw(COLOURS);
+    page.raw(STYLE);
+    page.raw("</style>\n</head>\n<body>\n<header>");
+    page.element("h1", &[], &title);
+    page.raw("</header>\n");
+    write_contents(&mut page, &sections);
+    page.raw("<main>\n");
+    for (at, section) in sections.iter().enumerate() {
+        write_section(&mut page, section, at + 1, sections.len() == 1);
+    }
+    page.raw("</main>\n<footer>Written by <code>forebay report</code>. Arrow keys go through the points of a picture.</footer>\n<script>\n");
+    page.raw(SCRIPT);
+    page.raw("</script>\n</body>\n</html>\n");
+    page.finish()
+}
+
+fn write_contents(page: &mut Markup, sections: &[Section]) {
+    if sections.len() < 2 {
+        return;
+    }
+    page.raw("<nav aria-label=\"Contents\"><ol>");
+    for (at, section) in sections.iter().enumerate() {
+        page.raw("<li>");
+        page.element("a", &[("href", &format!("#s{}", at + 1))], &section.title);
+        page.raw("</li>");
+    }
+    page.raw("</ol></nav>\n");
+}
+
+fn write_section(page: &mut Markup, section: &Section, number: usize, is_alone: bool) {
+    let id = format!("s{number}");
+    page.open("section", &[("id", &id), ("aria-labelledby", &format!("{id}-h"))]);
+    // Of a section that is alone the page's title has said it.
+    page.element(
+        "h2",
+        &[("id", &format!("{id}-h")), ("class", if is_alone { &"unseen" } else { &"" })],
+        &section.title,
+    );
+    for text in &section.about {
+        page.element("p", &[("class", &"about")], text);
+    }
+    for text in &section.warnings {
+        page.element("p", &[("class", &"warning")], text);
+    }
+    if !section.facts.is_empty() {
+        page.raw("<dl class=\"facts\">");
+        for (name, cell) in &section.facts {
+            page.raw("<div>");
+            page.element("dt", &[], name);
+            cell.write_as(page, "dd");
+            page.raw("</div>");
+        }
+        page.raw("</dl>");
+    }
+    page.raw("<div class=\"pictures\">");
+    for (at, picture) in section.pictures.iter().enumerate() {
+        picture.write(page, &format!("{id}p{}", at + 1));
+    }
+    page.raw("</div>");
+    write_list(page, "Conditions", &section.conditions);
+    write_list(page, "Notes", &section.notes);
+    page.raw("<p class=\"made\">");
+    match &section.command {
+        Some(command) => page.element("code", &[], command),
+        None => page.text("The result does not say by which command it was made."),
+    }
+    page.element("span", &[("class", &"file")], format!("from {}", section.file));
+    page.raw("</p></section>\n");
+}
+
+fn write_list(page: &mut Markup, title: &str, texts: &[String]) {
+    if texts.is_empty() {
+        return;
+    }
+    page.element("h3", &[], title);
+    page.raw("<ul class=\"texts\">");
+    texts.iter().for_each(|text| page.element("li", &[], text));
+    page.raw("</ul>");
+}

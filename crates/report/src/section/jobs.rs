@@ -1,0 +1,208 @@
+//! Jobs: what was asked, what came of it, percentiles and intervals.
+
+use super::frame::{Section, framed};
+use super::over_time::{self, Rows, Steady};
+use super::percentiles::{self, Named};
+use crate::fields::{at, list, number, text, texts};
+use crate::picture::Picture;
+use crate::results::Found;
+use crate::table::{Cell, Column, Table, Tone};
+use crate::unit::Unit;
+use serde_json::Value;
+
+/// Jobs that have pictures of their own; the table has all.
+const JOBS_MAX: usize = 24;
+
+const LATENCIES: [(&str, &str); 5] = [
+    ("latency_ns/p50", "p50"),
+    ("latency_ns/mean", "mean"),
+    ("latency_ns/p99", "p99"),
+    ("latency_ns/p99.9", "p99.9"),
+    ("latency_ns/max", "max"),
+];
+
+pub(super) fn of(found: &Found) -> Section {
+    let value = &found.value;
+    let target = text(value, "target").unwrap_or("an unnamed target");
+    let is_replay = at(value, "replay").is_some();
+    let jobs = list(value, "jobs");
+    let what = if is_replay { "Replay on" } else { "Run on" };
+    let mut section = framed(found, format!("{what} {target}"));
+    let not_started: Vec<&str> = texts(value, "not_started").collect();
+    if !not_started.is_empty() {
+        section.warnings.push(format!("Never started, since the run was ended: {}", not_started.join(", ")));
+    }
+    for job in jobs {
+        warn(&mut section, job);
+    }
+    if let [job] = jobs {
+        facts(&mut section, job);
+    }
+    for job in jobs.iter().take(JOBS_MAX) {
+        let name = if jobs.len() == 1 { String::new() } else { format!("{}: ", name(job)) };
+        section.pictures.extend(pictures(job, &name));
+    }
+    if jobs.len() > JOBS_MAX {
+        section.notes.push(format!("Of {} jobs the first {JOBS_MAX} have pictures", jobs.len()));
+    }
+    section.pictures.push(kinds(jobs));
+    section.pictures.push(asked(jobs));
+    section.pictures.extend(bursts(jobs));
+    section
+}
+
+pub(super) fn name(job: &Value) -> &str {
+    text(job, "name").unwrap_or("a job without a name")
+}
+
+fn warn(section: &mut Section, job: &Value) {
+    let name = name(job);
+    if let Some(partial) = text(job, "partial") {
+        section.warnings.push(format!("{name}: PARTIAL: {partial}"));
+    }
+    let failed = number(job, "failures/count").unwrap_or(0.0) + number(job, "failures/hung").unwrap_or(0.0);
+    if failed > 0.0 {
+        section.warnings.push(format!("{name}: {failed} I/Os failed or never came back"));
+    }
+    if let Some(verdict) = text(job, "littles_law/verdict").filter(|verdict| verdict.starts_with("broken")) {
+        section.warnings.push(format!("{name}: Little's law is {verdict}"));
+    }
+    if let Some(verdict) = text(job, "open_loop/verdict").filter(|verdict| verdict.starts_with("broken")) {
+        section.warnings.push(format!("{name}: arrivals: {verdict}"));
+    }
+    section.notes.extend(texts(job, "target/notes").map(|note| format!("{name}: {note}")));
+    if list(job, "kinds").iter().any(|kind| at(kind, "clustering_judged").and_then(Value::as_bool) == Some(false)) {
+        section.notes.push(format!(
+            "{name}: the run is too short to see whether slow I/Os cluster; intervals take them as independent"
+        ));
+    }
+}
+
+fn facts(section: &mut Section, job: &Value) {
+    let mut fact = |name: &str, cell: Cell| section.facts.push((name.to_owned(), cell));
+    fact("IOPS", Cell::at(job, "iops", Unit::Rate));
+    fact("Its interval", Cell::interval(at(job, "iops_interval/low"), at(job, "iops_interval/high"), Unit::Rate));
+    fact("Throughput", Cell::at(job, "bytes_per_second", Unit::BytesPerSecond));
+    fact("Mean latency", Cell::at(job, "total_latency_mean_ns", Unit::Ns));
+    fact("I/Os", Cell::at(job, "ios", Unit::Count));
+    fact("Measured for", Cell::at(job, "duration_s", Unit::Seconds));
+}
+
+fn pictures(job: &Value, prefix: &str) -> Vec<Picture> {
+    let kinds = list(job, "kinds")
+        .iter()
+        .filter(|kind| number(kind, "latency_ns/total/samples").is_some_and(|samples| samples > 0.0));
+    let named: Vec<Named<'_>> = kinds
+        .enumerate()
+        .filter_map(|(look, kind)| {
+            Some(Named {
+                name: text(kind, "kind").unwrap_or("I/Os").to_owned(),
+                latency: at(kind, "latency_ns/total")?,
+                look,
+            })
+        })
+        .collect();
+    let confidence = named.first().and_then(|named| number(named.latency, "confidence_percent"));
+    let rows = Rows {
+        rows: list(job, "intervals"),
+        begin_s: |row| number(row, "begin_s"),
+        length_s: |row| number(row, "length_s"),
+        latencies: &LATENCIES,
+    };
+    let end = rows.rows.last().and_then(|row| Some(number(row, "begin_s")? + number(row, "length_s")?));
+    let steady = number(job, "steady_from_s").zip(end).map(|(from_s, to_s)| Steady { from_s, to_s });
+    let mut pictures: Vec<Picture> = Vec::new();
+    pictures.extend(percentiles::picture(format!("{prefix}Latency by percentile"), &named, confidence));
+    pictures.extend(over_time::latency(format!("{prefix}Latency over time"), &rows, steady.as_ref()));
+    pictures.extend(over_time::rate(format!("{prefix}I/Os a second over time"), &rows, steady.as_ref()));
+    pictures
+}
+
+/// Every job and kind in a row.
+fn kinds(jobs: &[Value]) -> Picture {
+    let head = vec![
+        Column::text("job"),
+        Column::text("kind"),
+        Column::number("I/Os", Unit::Count),
+        Column::number("failed", Unit::Count),
+        Column::number("IOPS", Unit::Rate),
+        Column::text("interval"),
+        Column::number("throughput", Unit::BytesPerSecond),
+        Column::number("mean", Unit::Ns),
+        Column::text("interval"),
+        Column::number("max", Unit::Ns),
+        Column::number("in flight", Unit::Plain),
+        Column::text("Little's law"),
+    ];
+    let mut table = Table::new("What was measured", head);
+    for job in jobs {
+        for kind in list(job, "kinds") {
+            let law = text(job, "littles_law/verdict").unwrap_or("-");
+            let failed = Cell::at(kind, "errors", Unit::Count);
+            table.rows.push(vec![
+                Cell::text(name(job)),
+                Cell::at(kind, "kind", Unit::Plain),
+                Cell::at(kind, "ios", Unit::Count),
+                if number(kind, "errors").is_some_and(|errors| errors > 0.0) {
+                    failed.with_tone(Tone::Bad)
+                } else {
+                    failed
+                },
+                Cell::at(kind, "iops", Unit::Rate),
+                Cell::interval(at(kind, "iops_interval/low"), at(kind, "iops_interval/high"), Unit::Rate),
+                Cell::at(kind, "bytes_per_second", Unit::BytesPerSecond),
+                Cell::at(kind, "latency_ns/total/mean", Unit::Ns),
+                Cell::interval(at(kind, "mean_interval_ns/low"), at(kind, "mean_interval_ns/high"), Unit::Ns),
+                Cell::at(kind, "latency_ns/total/max", Unit::Ns),
+                Cell::at(job, "depth/mean", Unit::Plain),
+                Cell::toned(law, if law.starts_with("broken") { Tone::Bad } else { Tone::Plain }),
+            ]);
+        }
+    }
+    Picture::table("What was measured", table)
+}
+
+/// What was asked for, so that the page can be read without the file of the job.
+fn asked(jobs: &[Value]) -> Picture {
+    let is_one = jobs.len() == 1;
+    let job = (!is_one).then(|| Column::text("job"));
+    let head = job.into_iter().chain([Column::text("setting"), Column::text("value")]).collect();
+    let mut table = Table::new("What was asked for", head);
+    for job in jobs {
+        let settings = at(job, "job").and_then(Value::as_object).into_iter().flatten();
+        for (key, value) in settings.filter(|(_, value)| !value.is_null()) {
+            let shown = match value {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            let job = (!is_one).then(|| Cell::text(name(job)));
+            table.rows.push(job.into_iter().chain([Cell::text(key.replace('_', " ")), Cell::text(shown)]).collect());
+        }
+    }
+    Picture::table("What was asked for", table)
+}
+
+fn bursts(jobs: &[Value]) -> Option<Picture> {
+    let head = vec![
+        Column::text("job"),
+        Column::number("windows of (ms)", Unit::Plain),
+        Column::number("greatest IOPS", Unit::Rate),
+        Column::number("least IOPS", Unit::Rate),
+        Column::number("greatest throughput", Unit::BytesPerSecond),
+        Column::number("least throughput", Unit::BytesPerSecond),
+    ];
+    let mut table = Table::new("Greatest and least rates in windows of time", head);
+    for job in jobs {
+        table.rows.extend(list(job, "bursts").iter().map(|row| {
+            vec![
+                Cell::text(name(job)),
+                Cell::at(row, "window_ms", Unit::Plain),
+                Cell::at(row, "iops_max", Unit::Rate),
+                Cell::at(row, "iops_min", Unit::Rate),
+                Cell::at(row, "bytes_per_second_max", Unit::BytesPerSecond),
+                Cell::at(row, "bytes_per_second_min", Unit::BytesPerSecond),
+            ]
+        }));
+    }
+    (!table.rows.is_empty()).then(|| Picture::table("Bursts", table))
+}

@@ -1,0 +1,54 @@
+//! From results to what the page shows of them: one file for each kind of result, and pictures that several kinds share.
+
+mod check;
+mod class_bars;
+mod compare;
+mod conformance;
+mod doctor;
+mod frame;
+mod jobs;
+mod other;
+mod over_time;
+mod percentiles;
+mod prism;
+mod records;
+mod simulation;
+mod sizing;
+mod surface;
+mod sweep;
+mod texts;
+mod together;
+
+use crate::records::Records;
+use crate::results::{Found, Kind};
+pub(crate) use frame::Section;
+
+/// What the page shows of all: first what holds results beside each other, then each alone.
+pub(crate) fn all(found: &[Found], records: &[Records]) -> Vec<Section> {
+    let mut sections = together::of(found);
+    sections.extend(found.iter().map(|result| one(result, found)));
+    sections.extend(records.iter().map(records::of));
+    sections
+}
+
+fn one(found: &Found, all: &[Found]) -> Section {
+    let mut section = match found.kind {
+        Kind::Jobs => jobs::of(found),
+        Kind::Experiment if found.is_experiment(sweep::NAME) => sweep::of(found, all),
+        Kind::Experiment if found.is_experiment(compare::NAME) => compare::of(found),
+        Kind::Experiment if found.is_experiment(surface::NAME) => surface::of(found),
+        Kind::Experiment => other::of_experiment(found),
+        Kind::Check => check::of(found),
+        Kind::Analysis => prism::of(found),
+        Kind::Size => sizing::of(found),
+        Kind::UseCase => conformance::of_use_case(found),
+        Kind::Conformance => conformance::of_drives(found),
+        Kind::WriteAmplification => conformance::of_write_amplification(found),
+        Kind::Simulation => simulation::of(found),
+        Kind::Doctor => doctor::of(found),
+        Kind::Status => other::of_status(found),
+    };
+    section.file = found.name.clone();
+    section.command = found.command();
+    section
+}

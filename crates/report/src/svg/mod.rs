@@ -1,0 +1,80 @@
+//! Pictures as SVG. Colours and sizes of text come from the page's style, by classes: one picture is right by day, by night and in
+//! print. Each dot carries its numbers as the result has them.
+
+mod axis;
+mod bars;
+mod chart;
+mod forest;
+mod heat;
+mod labels;
+mod shapes;
+
+pub(crate) use axis::{Axis, Form};
+pub(crate) use bars::{Bar, Bars};
+pub(crate) use chart::{Chart, Draw, Point, Series, Withheld};
+pub(crate) use forest::{Estimate, Forest};
+pub(crate) use heat::Heat;
+pub(crate) use shapes::LOOKS;
+
+use crate::markup::Markup;
+use shapes::{WIDTH, coordinate};
+
+/// Something that draws itself.
+#[derive(Clone, Debug)]
+pub(crate) enum Drawing {
+    Chart(Chart),
+    Bars(Bars),
+    Forest(Forest),
+    Heat(Heat),
+}
+
+impl Drawing {
+    /// Height of the picture.
+    pub(crate) fn height(&self) -> f64 {
+        match self {
+            Self::Chart(_) => chart::HEIGHT,
+            Self::Bars(bars) => bars.height(),
+            Self::Forest(forest) => forest.height(),
+            Self::Heat(heat) => heat.height(),
+        }
+    }
+
+    /// Whether a part of the horizontal axis can be looked at alone.
+    pub(crate) fn zooms(&self) -> bool {
+        matches!(self, Self::Chart(chart) if chart.zooms)
+    }
+
+    /// Whether the series of a look has dots alone.
+    pub(crate) fn is_of_dots(&self, look: usize) -> bool {
+        match self {
+            Self::Chart(chart) => chart.series.iter().any(|series| series.look == look && series.draw == Draw::Dots),
+            Self::Forest(_) => true,
+            Self::Bars(_) | Self::Heat(_) => false,
+        }
+    }
+
+    /// The whole picture, whose name is `id`.
+    pub(crate) fn write(&self, into: &mut Markup, id: &str, title: &str, about: &str) {
+        let (names, view) = (format!("{id}-t {id}-d"), format!("0 0 {WIDTH} {}", coordinate(self.height())));
+        into.open(
+            "svg",
+            &[
+                ("xmlns", &"http://www.w3.org/2000/svg"),
+                ("id", &id),
+                ("viewBox", &view),
+                ("role", &"img"),
+                ("tabindex", &"0"),
+                ("aria-labelledby", &names),
+            ],
+        );
+        into.element("title", &[("id", &format!("{id}-t"))], title);
+        into.element("desc", &[("id", &format!("{id}-d"))], about);
+        match self {
+            Self::Chart(chart) => chart.write(into, id),
+            Self::Bars(bars) => bars.write(into),
+            Self::Forest(forest) => forest.write(into),
+            Self::Heat(heat) => heat.write(into),
+        }
+        into.close("svg");
+    }
+}

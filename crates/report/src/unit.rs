@@ -1,0 +1,90 @@
+//! Units of what is shown.
+
+use forebay_block::figures;
+
+/// What a number of a result is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// A number without a unit.
+    Plain,
+    /// A count, with all its digits.
+    Count,
+    /// Nanoseconds.
+    Ns,
+    /// Seconds.
+    Seconds,
+    /// A second.
+    Rate,
+    /// Bytes.
+    Bytes,
+    /// Bytes a second.
+    BytesPerSecond,
+    /// A part of 1.
+    Share,
+    /// Percent.
+    Percent,
+    /// One number over another.
+    Ratio,
+}
+
+impl Unit {
+    /// For people.
+    pub(crate) fn show(self, value: f64) -> String {
+        match self {
+            Self::Plain => figures::digits(value),
+            Self::Count => format!("{value}"),
+            Self::Ns => figures::time(value),
+            Self::Seconds => figures::time(value * 1e9),
+            Self::Rate => figures::rate(value),
+            // Sizes beyond 64 bits are no sizes; the cast keeps them at the largest.
+            Self::Bytes => figures::size(value as u64),
+            Self::BytesPerSecond => format!("{} MB/s", figures::megabytes(value)),
+            Self::Share => figures::percent(value),
+            Self::Percent => format!("{} %", figures::digits(value)),
+            Self::Ratio => format!("{value:.3}"),
+        }
+    }
+
+    /// At a tick of an axis: without zeros at the end.
+    pub(crate) fn tick(self, value: f64) -> String {
+        if value == 0.0 {
+            return "0".to_owned();
+        }
+        let text = self.show(value);
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '-').unwrap_or(text.len());
+        let (number, unit) = text.split_at(end);
+        if !number.contains('.') {
+            return text;
+        }
+        format!("{}{unit}", number.trim_end_matches('0').trim_end_matches('.'))
+    }
+
+    /// The unit of the raw numbers, for the heads of columns.
+    pub(crate) fn raw(self) -> &'static str {
+        match self {
+            Self::Plain | Self::Count | Self::Ratio => "",
+            Self::Ns => "ns",
+            Self::Seconds => "s",
+            Self::Rate => "1/s",
+            Self::Bytes => "bytes",
+            Self::BytesPerSecond => "bytes/s",
+            Self::Share => "of 1",
+            Self::Percent => "percent",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_have_no_zeros_at_their_end() {
+        let cases =
+            [(Unit::Ns, 1e4, "10 us"), (Unit::Ns, 2.5e6, "2.5 ms"), (Unit::Rate, 0.0, "0"), (Unit::Rate, 5e5, "500k")];
+        for (unit, value, text) in cases {
+            assert_eq!(unit.tick(value), text);
+        }
+        assert_eq!((Unit::Share.tick(0.2), Unit::Bytes.tick(1048576.0)), ("20 %".to_owned(), "1 MiB".to_owned()));
+    }
+}

@@ -1,0 +1,220 @@
+//! Pages of results as a reader of the file finds them. What a browser makes of them is tested with the program.
+#![forbid(unsafe_code)]
+// Here a panic is the finding.
+#![allow(clippy::unwrap_used)]
+
+use forebay_report::{Kind, Results, is_page};
+use serde_json::{Value, json};
+
+fn page(results: &[Value]) -> String {
+    let mut all = Results::default();
+    for (at, result) in results.iter().enumerate() {
+        all.add(&format!("{at}.json"), &result.to_string()).unwrap();
+    }
+    forebay_report::page(&all)
+}
+
+/// The values of an attribute, in the order of the page.
+fn values(page: &str, name: &str) -> Vec<String> {
+    let begin = format!(" {name}=\"");
+    page.split(&begin).skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
+}
+
+fn percentile(percent: f64, ns: Option<u64>) -> Value {
+    json!({ "percentile": percent, "value_ns": ns, "low_ns": ns.map(|ns| ns.saturating_sub(100)), "high_ns": ns.map(|ns| ns.saturating_add(1000)),
+            "samples_needed_more": ns.is_none().then_some(4711), "effective_samples": 1234.5 })
+}
+
+fn sweep(points: &[(u32, f64, f64)]) -> Value {
+    let point = |&(depth, iops, mean): &(u32, f64, f64)| {
+        let p99 = (mean as u64).saturating_mul(3);
+        json!({ "depth": depth, "depth_mean": f64::from(depth), "ios": 1000, "iops": iops, "bytes_per_second": iops * 4096.0, "mean_ns": mean,
+                "p50_ns": mean as u64, "p99_ns": p99, "p99.9_ns": null, "max_ns": p99.saturating_mul(2), "littles_law": "holds",
+                "latency": { "all": { "samples": 1000, "mean_ns": mean, "max_ns": p99.saturating_mul(2),
+                    "percentiles": [percentile(50.0, Some(mean as u64)), percentile(99.0, Some(p99)), percentile(99.9, None)] } } })
+    };
+    json!({
+        "schema_version": 1, "command": ["forebay", "bench", "qd-sweep", "--target", "model:x?size=1GiB"], "experiment": "qd-sweep",
+        "what": "what it is", "target": "model:x?size=1GiB", "partial": false, "failures": 0, "conditions": ["a condition"], "notes": [],
+        "result": { "results": { "read_percent": 70, "points": points.iter().map(point).collect::<Vec<_>>(),
+            "saturation": { "depth": 4, "iops": points[2].1, "mean_ns": points[2].2, "peak_depth": 8, "peak_iops": 2e5, "reached": true, "limited_by_generator": false },
+            "application": null } },
+    })
+}
+
+const POINTS: [(u32, f64, f64); 4] = [
+    (1, 92531.64709828437, 9192.16469740634),
+    (2, 150000.5, 11000.25),
+    (4, 296270.5598323952, 11885.75),
+    (8, 301616.34777870466, 24000.125),
+];
+
+fn job(intervals: Vec<Value>) -> Value {
+    let latency = json!({ "samples": 94404, "min": 10386, "mean": 158336.7851150375, "stddev": 1.0, "max": 4359602, "confidence_percent": 95, "percentiles": [
+        { "percentile": 50.0, "status": "bounded", "value": 90943, "low": 90880, "high": 90950, "samples_needed_more": null, "effective_samples": 2608.2 },
+        { "percentile": 99.0, "status": "open", "value": 2034687, "low": 1906688, "high": null, "samples_needed_more": null, "effective_samples": null },
+        { "percentile": 99.999, "status": "withheld", "value": null, "low": null, "high": null, "samples_needed_more": 152017, "effective_samples": null },
+    ] });
+    json!({
+        "schema_version": 1, "target": "ram:", "notes": [], "not_started": [], "drive_counters": null, "models": null,
+        "jobs": [{ "name": "one", "job": { "depth": 8 }, "target": { "notes": [] }, "partial": null, "duration_s": 2.0, "ios": 94404, "iops": 47202.25,
+            "iops_interval": { "low": 46000.0, "high": null }, "littles_law": { "verdict": "holds" }, "failures": { "count": 0, "hung": 0 }, "steady_from_s": 0.5,
+            "kinds": [{ "kind": "read", "ios": 94404, "errors": 0, "iops": 47202.25, "iops_interval": null, "clustering_judged": true, "latency_ns": { "total": latency } }],
+            "bursts": [], "intervals": intervals, "interval_s": 0.05 }],
+    })
+}
+
+fn interval(at: usize, max: u64) -> Value {
+    json!({ "begin_s": at as f64 * 0.05, "length_s": 0.05, "ios": 4000 + at % 7, "errors": 0,
+            "latency_ns": { "mean": 110_589, "p50": 78_944, "p99": null, "p99.9": null, "max": max } })
+}
+
+#[test]
+fn points_of_a_sweep_are_those_of_the_result() {
+    let page = page(&[sweep(&POINTS)]);
+    let (x, y) = (values(&page, "data-x"), values(&page, "data-y"));
+    for (_, iops, mean) in POINTS {
+        let at = x.iter().position(|value| *value == iops.to_string()).unwrap();
+        assert_eq!(y[at], mean.to_string(), "the first curve is the mean's");
+        assert!(page.contains(&format!("data-value=\"{iops}\"")) && page.contains(&format!("data-value=\"{mean}\"")));
+    }
+    assert!(
+        page.contains("saturation depth 4")
+            && page.contains("forebay bench qd-sweep --target &#39;model:x?size=1GiB&#39;")
+    );
+    assert!(page.contains("withheld, needs 4711 more samples") && page.contains("a condition"));
+    assert!(is_page(page.as_bytes()) && !is_page(b"<html>forebay report</html>"));
+}
+
+#[test]
+fn withheld_percentiles_are_no_points() {
+    let page = page(&[job(vec![])]);
+    assert!(values(&page, "data-x").iter().all(|x| x != "99.999"));
+    assert!(page.contains("withheld: too few samples") && page.contains("withheld, needs 152017 more samples"));
+    assert!(page.contains("1.91 ms to open"), "an open interval is said to be open");
+    assert_eq!(values(&page, "data-y").iter().filter(|y| *y == "2034687").count(), 1);
+}
+
+#[test]
+fn many_intervals_keep_their_extremes_and_the_page_stays_small() {
+    let many = (0..20_000).map(|at| interval(at, if at == 12_345 { 999_999_999 } else { 500_000 + at as u64 % 1000 }));
+    let page = page(&[job(many.collect())]);
+    assert!(page.len() < 1 << 20, "{} bytes", page.len());
+    assert!(values(&page, "data-y").contains(&"999999999".to_owned()), "the slowest is drawn");
+    assert!(page.contains("data-value=\"999999999\""), "and in the table");
+    assert!(page.contains("Of 20000 intervals") && page.contains("The 1000 slowest of 20000 intervals"));
+    assert!(page.contains("Steady by SNIA&#39;s rule from 0.5 s on"));
+}
+
+#[test]
+fn texts_of_results_are_never_markup() {
+    const HOSTILE: &str = "</script><img src=x onerror=alert(1)>\" onload=\"alert(2)'\u{202e}\u{0}";
+    let mut result = job(vec![interval(0, 5), interval(1, 6)]);
+    result["target"] = HOSTILE.into();
+    result["command"] = json!(["forebay", HOSTILE]);
+    result["notes"] = json!([HOSTILE]);
+    result["jobs"][0]["name"] = HOSTILE.into();
+    result["jobs"][0]["kinds"][0]["kind"] = HOSTILE.into();
+    result["jobs"][0]["job"][HOSTILE] = HOSTILE.into();
+    let mut other = sweep(&POINTS);
+    for key in ["target", "what"] {
+        other[key] = HOSTILE.into();
+    }
+    let mut all = Results::default();
+    all.add(HOSTILE, &result.to_string()).unwrap();
+    all.add(HOSTILE, &other.to_string()).unwrap();
+    let page = forebay_report::page(&all);
+    assert!(page.contains("&lt;img src=x"));
+    assert!(
+        !page.contains("<img") && !page.contains("\" onload") && !page.contains('\u{202e}') && !page.contains('\u{0}')
+    );
+    assert_eq!((page.matches("<script>").count(), page.matches("</script>").count()), (1, 1));
+}
+
+#[test]
+fn results_of_one_kind_stand_beside_each_other() {
+    let mut other = sweep(&POINTS);
+    other["target"] = "ram:".into();
+    let page = page(&[sweep(&POINTS), other, job(vec![]), job(vec![])]);
+    assert!(page.contains("Queue depth, beside each other") && page.contains("Runs, beside each other"));
+    assert!(page.contains("0.json (model:x?size=1GiB)") && page.contains("1.json (ram:)"));
+    let depths = json!({ "schema_version": 1, "trace": "t.fbr", "report": { "depths": [{ "mean": 2.5, "p50": 2, "p99": 9, "histogram": [[1, 0.5, 0.25], [2, 0.25, 0.5], [9, 0.25, 0.25]] }] } });
+    let both = self::page(&[sweep(&POINTS), depths]);
+    let sweep_ends = both.find("id=\"s2\"").unwrap();
+    assert!(both[..sweep_ends].contains("Depths of t.fbr"), "the depths stand in the section of the sweep");
+}
+
+/// Of each kind the least that is recognised, and then parts of every wrong type.
+#[test]
+fn whatever_a_result_lacks_there_is_a_page() {
+    let least = [
+        (Kind::Jobs, json!({ "jobs": [{}], "target": null })),
+        (Kind::Experiment, json!({ "experiment": "qd-sweep", "result": {}, "target": "x" })),
+        (
+            Kind::Experiment,
+            json!({ "experiment": "surface", "result": { "results": { "cells": [{ "depth": 1 }] } }, "target": "x" }),
+        ),
+        (
+            Kind::Experiment,
+            json!({ "experiment": "compare", "result": { "figures": [{ "comparison": null }] }, "target": "x" }),
+        ),
+        (
+            Kind::Experiment,
+            json!({ "experiment": "new", "result": { "results": { "rows": [{ "a_ns": 5, "b": { "c": "d" } }] } }, "target": "x" }),
+        ),
+        (Kind::Check, json!({ "promises": [{}], "sheet": "x", "runs": [{}] })),
+        (Kind::Analysis, json!({ "report": {}, "trace": "t" })),
+        (Kind::Analysis, json!({ "traces": [{}], "left_out": [{}] })),
+        (Kind::Size, json!({ "sizes": [{}], "footprint_bytes": 5, "order": [] })),
+        (Kind::UseCase, json!({ "use_case": "x", "settings": [{}] })),
+        (
+            Kind::Conformance,
+            json!({ "rows": [{}], "scores": [{}], "experiments": [{ "data": [{ "rows": [{ "x": 1 }] }] }] }),
+        ),
+        (Kind::WriteAmplification, json!({ "rows": [{}], "known": [{}], "left_out": [] })),
+        (Kind::Simulation, json!({ "lives": 1, "met": { "a": 5 } })),
+        (Kind::Doctor, json!({ "findings": [{}], "unknown": [{}], "good": [{}] })),
+        (Kind::Status, json!({ "tiers": [{}], "classes": [{ "name": "a", "alpha": 0.5 }], "disks": [] })),
+    ];
+    for (kind, mut result) in least {
+        result["schema_version"] = 1.into();
+        for (part, wrong) in [
+            ("", json!(null)),
+            ("notes", json!(5)),
+            ("what", json!([1])),
+            ("command", json!({})),
+            ("conditions", json!([[1]])),
+        ] {
+            if !part.is_empty() {
+                result[part] = wrong;
+            }
+            let mut results = Results::default();
+            assert_eq!(results.add("x", &result.to_string()).unwrap(), kind, "{result}");
+            assert!(forebay_report::page(&results).ends_with("</html>\n"), "{result}");
+        }
+    }
+}
+
+proptest::proptest! {
+    /// Numbers of any size at every place of a sweep: coordinates stay inside the picture.
+    #[test]
+    fn no_number_leaves_the_picture(values in proptest::collection::vec(-1e308..1e308f64, 8), exponent in -300i32..300) {
+        let scale = 10f64.powi(exponent);
+        let points: Vec<(u32, f64, f64)> = (0..4).map(|at| (1 << at, values[at] / 1e308 * scale, values[at + 4] / 1e308 * scale)).collect();
+        let page = page(&[sweep(&points)]);
+        proptest::prop_assert!(!page.contains("NaN") && !page.contains("inf "), "{points:?}");
+        for path in values_of_paths(&page) {
+            proptest::prop_assert!((-20.0..=1500.0).contains(&path), "{points:?}: {path}");
+        }
+    }
+}
+
+fn values_of_paths(page: &str) -> Vec<f64> {
+    let page = &page[page.find("<main>").unwrap()..];
+    let paths = values(page, "d");
+    paths
+        .iter()
+        .flat_map(|path| path.split(|c: char| !c.is_ascii_digit() && c != '.' && c != '-'))
+        .filter_map(|number| number.parse().ok())
+        .collect()
+}
