@@ -11,6 +11,9 @@ const WINDOW: usize = 0;
 const PROBATION: usize = 1;
 const PROTECTED: usize = 2;
 const ROWS: usize = 4;
+/// Of the rows' hashes: the first hexadecimal digits of pi's fraction.
+const ROW_SEEDS: [u64; ROWS] =
+    [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344, 0xa409_3822_299f_31d0, 0x082e_fa98_ec4e_6c89];
 const COUNT_MAX: u8 = 15;
 /// Reads between two halvings, for each place.
 const SAMPLE: u64 = 10;
@@ -32,21 +35,20 @@ impl Sketch {
         Self { counts: vec![0; width * ROWS], width, reads: 0, reads_max: SAMPLE * u64::from(places).max(1) }
     }
 
-    fn at(&self, hash: u64, row: usize) -> usize {
-        let hash = hash.wrapping_add(row as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
-        let column = (u128::from(hash.wrapping_mul(0xbf58_476d_1ce4_e5b9)) * self.width as u128) >> 64;
-        row * self.width + column as usize
+    /// Where a key is counted in a row. Each row has a hash of its own: two keys that meet in one do not meet in the next for it.
+    fn at(&self, key: Key, row: usize) -> usize {
+        let hash = key.hash(ROW_SEEDS[row]);
+        row * self.width + ((u128::from(hash) * self.width as u128) >> 64) as usize
     }
 
     fn count(&self, key: Key) -> u8 {
-        let hash = key.hash(0);
-        (0..ROWS).map(|row| self.counts[self.at(hash, row)]).min().unwrap_or(0)
+        (0..ROWS).map(|row| self.counts[self.at(key, row)]).min().unwrap_or(0)
     }
 
     fn read(&mut self, key: Key) {
-        let (hash, least) = (key.hash(0), self.count(key));
+        let least = self.count(key);
         for row in 0..ROWS {
-            let at = self.at(hash, row);
+            let at = self.at(key, row);
             // Only the least are counted up ("conservative update").
             if self.counts[at] == least && least < COUNT_MAX {
                 self.counts[at] += 1;
@@ -78,23 +80,25 @@ impl TinyLfu {
         Self { nodes: Nodes::new(places, 0), sketch: Sketch::new(places), window_max, protected_max }
     }
 
-    /// Lets the oldest of the window compete with the oldest of the main part, if the window is too long.
-    fn out_of_window(&mut self) {
-        if self.nodes.len(WINDOW) <= self.window_max && self.nodes.free().is_some() {
+    /// Makes room for one that comes to the window. Where that is as long as it may be its oldest moves on: to the main part while there
+    /// is room, and else only if it was read more often than the one that it drives out there.
+    fn make_room(&mut self) {
+        let candidate = self.nodes.oldest(WINDOW).filter(|_| self.nodes.len(WINDOW) >= self.window_max);
+        if self.nodes.free().is_some() {
+            if let Some(candidate) = candidate {
+                self.nodes.renew(candidate, PROBATION);
+            }
             return;
         }
-        let Some(candidate) = self.nodes.oldest(WINDOW) else { return };
-        if self.nodes.free().is_some() {
-            return self.nodes.renew(candidate, PROBATION);
-        }
+        let count = |number| self.sketch.count(self.nodes.key(number));
         let victim = self.nodes.oldest(PROBATION).or_else(|| self.nodes.oldest(PROTECTED));
-        let Some(victim) = victim else { return self.nodes.remove(candidate) };
-        let is_better = self.sketch.count(self.nodes.key(candidate)) > self.sketch.count(self.nodes.key(victim));
-        if is_better {
-            self.nodes.remove(victim);
-            self.nodes.renew(candidate, PROBATION);
-        } else {
-            self.nodes.remove(candidate);
+        match (candidate, victim) {
+            (Some(candidate), Some(victim)) if count(candidate) > count(victim) => {
+                self.nodes.remove(victim);
+                self.nodes.renew(candidate, PROBATION);
+            }
+            (Some(loser), _) | (None, Some(loser)) => self.nodes.remove(loser),
+            (None, None) => {}
         }
     }
 
@@ -116,14 +120,9 @@ impl TinyLfu {
     }
 
     fn admit(&mut self, key: Key) {
-        if self.nodes.free().is_none() {
-            self.out_of_window();
-        }
+        self.make_room();
         if let Some(number) = self.nodes.free() {
             self.nodes.add(number, key, WINDOW);
-            if self.nodes.len(WINDOW) > self.window_max {
-                self.out_of_window();
-            }
         }
     }
 }
@@ -145,5 +144,44 @@ impl Replacement for TinyLfu {
 
     fn holds(&self, key: Key) -> bool {
         self.nodes.find(key).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keys that meet in the first row meet in another as often as any two do.
+    #[test]
+    fn regression_rows_of_the_sketch_are_independent() {
+        let sketch = Sketch::new(64);
+        let keys: Vec<Key> = (0..4000).map(Key::from_bits).collect();
+        let columns: Vec<[usize; ROWS]> =
+            keys.iter().map(|&key| std::array::from_fn(|row| sketch.at(key, row) % sketch.width)).collect();
+        let (mut together, mut also) = (0_u32, [0_u32; ROWS]);
+        for (at, one) in columns.iter().enumerate() {
+            for other in columns[..at].iter().filter(|other| other[0] == one[0]) {
+                together += 1;
+                (1..ROWS).for_each(|row| also[row] += u32::from(other[row] == one[row]));
+            }
+        }
+        let expected = together / sketch.width as u32;
+        assert!(expected > 100 && also[0] == 0, "{together} {also:?}");
+        for count in &also[1..] {
+            assert!((expected * 2 / 3..expected * 3 / 2).contains(count), "{also:?}, {expected} expected");
+        }
+    }
+
+    #[test]
+    fn regression_all_places_are_held_once_it_is_full() {
+        for places in 1..300 {
+            let mut cache = TinyLfu::new(places);
+            for block in 0..u64::from(places) * 3 {
+                cache.read(Key::from_bits(block));
+                cache.read(Key::from_bits(block / 2));
+                let held = cache.nodes.len(WINDOW) + cache.nodes.len(PROBATION) + cache.nodes.len(PROTECTED);
+                assert_eq!(u64::from(held), (block + 1).min(u64::from(places)), "{places} places");
+            }
+        }
     }
 }

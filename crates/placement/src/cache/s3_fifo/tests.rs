@@ -76,18 +76,24 @@ impl Model {
         "miss"
     }
 
+    /// Two places, or a hundredth where that is less, and more where there are more ghosts of the other queue.
+    fn step(&self, others: u64, own: u64) -> u64 {
+        let least = ((2 << 40) / u64::from(self.places)).min((1_u64 << 40).div_ceil(100));
+        (least * others / own).max(least)
+    }
+
     fn admit(&mut self, key: Key) -> Option<Key> {
         let (small, main) = (u64::from(living(&self.small_ghosts)), u64::from(living(&self.main_ghosts)));
         let mut came_back = false;
         if let Some(at) = position(&self.small_ghosts, key) {
             came_back = true;
             if !self.small_ghosts[at].unwrap().1 {
-                self.share = self.share.moved((2 * main / small).max(2), 0, self.places);
+                self.share = self.share.moved(self.step(main, small), 0);
             }
             self.small_ghosts[at] = None;
         } else if let Some(at) = position(&self.main_ghosts, key) {
             came_back = true;
-            self.share = self.share.moved(0, (2 * small / main).max(2), self.places);
+            self.share = self.share.moved(0, self.step(small, main));
             self.main_ghosts[at] = None;
         }
         self.limit();
@@ -345,6 +351,22 @@ fn regression_a_scan_that_reads_blocks_twice_leaves_nine_tenths() {
     }
 }
 
+/// Files that are too short to be runs, each by requests that are not aligned: their blocks do not fill the main queue. To count second reads as
+/// long as a sequence is no run, which CloudPhysics' trace likes at 10 %, left a third.
+#[test]
+fn a_scan_of_short_files_that_reads_blocks_twice_leaves_nine_tenths() {
+    for file_blocks in [8, 128, 256, 1024] {
+        let (mut cache, held) = warmed();
+        for first in (0..10 * u64::from(PLACES)).step_by(file_blocks as usize).map(|at| (1 << 32) + 2 * at) {
+            // Requests of 64 KiB from the second sector of the file on.
+            for request in (0..file_blocks).step_by(16) {
+                (request..=(request + 16).min(file_blocks - 1)).for_each(|block| one(&mut cache, first + block));
+            }
+        }
+        assert!(left(&cache, &held) >= 0.9, "{file_blocks} blocks: {}", left(&cache, &held));
+    }
+}
+
 /// The run is seen beside what many others read here and there.
 #[test]
 fn regression_a_scan_beside_many_others_is_a_run() {
@@ -373,6 +395,27 @@ fn regression_the_small_queue_keeps_its_share_however_the_places_change() {
         cache.resize(1000, |_, _| {});
     }
     assert_eq!(cache.small_share, before);
+}
+
+/// In whole places a step of 3.6 was one of 3, and the small queue of streams whose ghosts come back about evenly drifted upwards: YCSB's B and C
+/// at 10 % lost a tenth of their hits.
+#[test]
+fn regression_steps_of_the_two_queues_are_not_rounded_to_places() {
+    let places = |step: u64| step as f64 * 10_000.0 / Share::ONE as f64;
+    assert!((places(Share::step(10_000, 9000, 5000)) - 3.6).abs() < 0.001);
+    assert!((places(Share::step(10_000, 5000, 9000)) - 2.0).abs() < 0.001);
+    // What comes back in turn from the one and the other leaves it where it was, but for that.
+    let share = Share::percent(50);
+    assert_eq!(share.moved(Share::step(777, 100, 70), 0).moved(0, Share::step(777, 100, 70)), share);
+}
+
+/// In a cache of twenty places a step of two was a tenth of all.
+#[test]
+fn regression_one_ghost_moves_a_small_cache_by_a_hundredth() {
+    for places in [1, 7, 20, 199] {
+        assert_eq!(Share::step(places, 1, 1), Share::percent(1).0, "{places}");
+    }
+    assert!(Share::step(1000, 1, 1) < Share::percent(1).0);
 }
 
 /// After a restart the cache does as well as before: what it had learned is kept, too.
