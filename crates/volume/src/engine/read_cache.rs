@@ -2,7 +2,7 @@
 //! again.
 
 use super::Engine;
-use super::copies::{Copies, Look, Originals};
+use super::copies::{self, Copies, Look, Originals};
 use crate::layout::page::{self, Entry};
 use crate::layout::root::BandState;
 use crate::layout::warm_list::{SlotRun, WarmEntry, WarmHead};
@@ -44,7 +44,7 @@ impl Engine {
         let unused = self.slots_for_copies();
         self.copies.share_out(&look, unused);
         if self.refusal().is_none() {
-            self.copies.begin_list(self.clock.now_ns(), self.setup.options.warm_list_interval_ns);
+            copies::begin_list(&mut self.copies, self.clock.now_ns(), self.setup.options.warm_list_interval_ns);
             self.go_on_with_list();
         }
     }
@@ -54,13 +54,13 @@ impl Engine {
         let Self { copies, setup, space, outbox, .. } = self;
         let bands = &space.bands;
         let generation = |location| setup.extents.band(location).map_or(0, |(band, _)| bands.get(band).generation);
-        copies.go_on_with_list(spare, generation, (setup, &mut space.slots, outbox));
+        copies::go_on_with_list(copies, spare, generation, (setup, &mut space.slots, outbox));
     }
 
     /// Part of the list of copies was written.
     pub(super) fn list_written(&mut self, is_good: bool) {
-        self.copies.list_written(is_good, &mut self.space.slots);
-        if self.copies.hurries_list() {
+        copies::list_written(&mut self.copies, is_good, &mut self.space.slots);
+        if copies::hurries_list(&self.copies) {
             self.go_on_with_list();
         }
     }
@@ -68,7 +68,7 @@ impl Engine {
     /// The pool comes to its end: the list of copies is written at once, where it is old.
     pub fn hurry_list(&mut self) {
         if self.copies.is_on() && self.refusal().is_none() {
-            self.copies.hurry_list();
+            copies::hurry_list(&mut self.copies);
             self.go_on_with_list();
         }
     }
@@ -76,7 +76,7 @@ impl Engine {
     /// Whether that is in progress.
     #[must_use]
     pub fn hurries_list(&self) -> bool {
-        self.copies.hurries_list()
+        copies::hurries_list(&self.copies)
     }
 
     /// Whether any class has copies.

@@ -9,6 +9,7 @@ mod warm;
 
 pub(crate) use share::Look;
 pub use share::ReadCacheStatus;
+pub(crate) use warm::{begin_list, go_on_with_list, hurries_list, hurry_list, list_written};
 
 use super::outbox::{Outbox, Pending};
 use super::setup::Setup;
