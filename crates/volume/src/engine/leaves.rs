@@ -193,7 +193,7 @@ impl Leaves<'_> {
             _ => None,
         };
         match (change, now_at) {
-            (Change::Move { source, .. }, Some(to)) => self.copies.moved(who.0, who.1, (source, to)),
+            (Change::Move { source, .. }, Some(to)) => self.copies.moved(who, (source, to), &mut self.space.slots),
             _ => self.copies.superseded(who.0, who.1, now_at, &mut self.space.slots),
         }
         if let Entry::Data { span, class } = entry {

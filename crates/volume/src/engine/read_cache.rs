@@ -3,14 +3,24 @@
 
 use super::Engine;
 use super::copies::{self, Copies, Look, Originals};
-use crate::layout::page::{self, Entry};
+use crate::engine::setup::Setup;
+use crate::layout::page::{self, BLOCK_SECTORS, Entry};
 use crate::layout::root::BandState;
 use crate::layout::warm_list::{SlotRun, WarmEntry, WarmHead};
 use crate::map::index::NO_FRAME;
+use crate::space::bands::Bands;
 use forebay_block::{Buf, ClassId};
 use forebay_prism::Place;
 
 const BLOCK: usize = 4096;
+/// The generation of the band in which something was written to a place; none where nothing was.
+fn written_in(setup: &Setup, bands: &Bands, location: u64) -> Option<u32> {
+    let (number, block) = setup.extents.band(location)?;
+    let band = bands.get(number);
+    let is_written = band.state != BandState::Free && u64::from(block) * BLOCK_SECTORS < u64::from(band.written);
+    is_written.then_some(band.generation)
+}
+
 impl Engine {
     /// Whether what is read of a class gets copies.
     pub(super) fn caches_reads(&self, class: ClassId) -> bool {
@@ -51,10 +61,11 @@ impl Engine {
 
     fn go_on_with_list(&mut self) {
         let spare = self.slots_for_copies();
-        let Self { copies, setup, space, outbox, .. } = self;
+        let Self { copies, setup, space, outbox, journal, .. } = self;
         let bands = &space.bands;
-        let generation = |location| setup.extents.band(location).map_or(0, |(band, _)| bands.get(band).generation);
-        copies::go_on_with_list(copies, spare, generation, (setup, &mut space.slots, outbox));
+        let generation = |location| written_in(setup, bands, location);
+        let of = (journal.epoch(), generation);
+        copies::go_on_with_list(copies, spare, of, (setup, &mut space.slots, outbox));
     }
 
     /// Part of the list of copies was written.
@@ -102,11 +113,9 @@ impl Engine {
         });
         let room = self.slots_for_copies() as usize;
         let Self { copies, space, setup, .. } = self;
-        // What is somewhere else by now, and another thing there, is in a band that was free meanwhile.
-        let is_there = |entry: &&WarmEntry| {
-            let band = setup.extents.band(entry.location).map(|(band, _)| space.bands.get(band));
-            band.is_some_and(|band| band.state != BandState::Free && band.generation == entry.generation)
-        };
+        // What is somewhere else by now, and another thing there, is in a band that was free meanwhile, or beyond what is known to be written
+        // there: what a power cut has taken was not, and others may be.
+        let is_there = |entry: &&WarmEntry| written_in(setup, &space.bands, entry.location) == Some(entry.generation);
         let known: Vec<_> = entries.iter().take(room).filter(is_there).collect();
         known.into_iter().for_each(|entry| copies.restore(entry, &mut space.slots));
     }

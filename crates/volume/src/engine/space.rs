@@ -201,7 +201,8 @@ impl Space {
     }
 
     fn take_slots(&mut self, wanted: u32, copies: &mut Copies) -> Option<Run> {
-        if self.data_slots_free() == 0 {
+        // Not where even all of them were too few.
+        if self.data_slots_free() == 0 && self.slots.free() + copies.slots_held() > self.kept_for_map() {
             copies.evict(u64::from(wanted) + self.missing_for_map(), &mut self.slots);
         }
         let wanted = u64::from(wanted).min(self.data_slots_free());

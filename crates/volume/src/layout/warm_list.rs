@@ -44,6 +44,8 @@ pub struct WarmEntry {
     pub slot: u32,
     /// The checksum of the copy: not the one that the map names where the block is stored compressed.
     pub own: u32,
+    /// A hash of what the copy holds that is no CRC.
+    pub hash: u32,
     /// The block was read again since it came.
     pub is_main: bool,
     /// How often since then, up to 3.
@@ -55,6 +57,8 @@ pub struct WarmEntry {
 pub struct WarmHead {
     /// Number of the list.
     pub number: u64,
+    /// The epoch in which it was written.
+    pub epoch: u64,
     /// Its chunks.
     pub chunks: u32,
     /// The last one.
@@ -103,6 +107,7 @@ impl WarmHead {
         w.u32(self.chunks);
         put_run(&mut w, Some(self.last));
         w.u64(self.learned);
+        w.u64(self.epoch);
         w.bytes.resize(HEAD_BYTES, 0);
         seal(&mut w.bytes);
         w.bytes
@@ -113,7 +118,9 @@ impl WarmHead {
     pub fn decode(bytes: &[u8], pool: &Id) -> Option<Self> {
         let mut r = Reader::of_pool(bytes.get(..HEAD_BYTES)?, HEAD_MAGIC, pool)?;
         let (number, chunks, last, learned) = (r.u64()?, r.u32()?, take_run(&mut r)??, r.u64()?);
-        (number < COUNTER_LIMIT && chunks > 0).then_some(Self { number, chunks, last, learned })
+        let epoch = r.u64()?;
+        let is_good = number < COUNTER_LIMIT && epoch < COUNTER_LIMIT && chunks > 0;
+        is_good.then_some(Self { number, epoch, chunks, last, learned })
     }
 }
 
@@ -132,7 +139,7 @@ impl WarmChunk {
             w.u64(entry.key);
             let reads = u64::from(entry.reads.min(3)) << READS_SHIFT;
             w.u64(entry.location & LOCATION_MASK | reads | if entry.is_main { MAIN_BIT } else { 0 });
-            [entry.generation, entry.slot, entry.own, 0].into_iter().for_each(|field| w.u32(field));
+            [entry.generation, entry.slot, entry.own, entry.hash].into_iter().for_each(|field| w.u32(field));
         }
         w.bytes.resize(slots as usize * SLOT_BYTES, 0);
         seal(&mut w.bytes);
@@ -150,9 +157,9 @@ impl WarmChunk {
         let mut r = Reader::new(bytes.get(CHUNK_HEADER_BYTES..)?);
         let entries = (0..count).map(|_| {
             let (key, place) = (r.u64()?, r.u64()?);
-            let [generation, slot, own, _] = [r.u32()?, r.u32()?, r.u32()?, r.u32()?];
+            let [generation, slot, own, hash] = [r.u32()?, r.u32()?, r.u32()?, r.u32()?];
             let (is_main, reads) = (place & MAIN_BIT != 0, (place >> READS_SHIFT & 3) as u8);
-            Some(WarmEntry { key, location: place & LOCATION_MASK, generation, slot, own, is_main, reads })
+            Some(WarmEntry { key, location: place & LOCATION_MASK, generation, slot, own, hash, is_main, reads })
         });
         Some(Self { number, index, previous, entries: entries.collect::<Option<_>>()? })
     }
@@ -164,11 +171,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn entry() -> impl Strategy<Value = WarmEntry> {
-        let numbers = (any::<u32>(), any::<u32>(), any::<u32>());
+        let numbers = (any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>());
         (any::<u64>(), 0..=LOCATION_MASK, numbers, any::<bool>(), 0u8..4).prop_map(
             |(key, location, numbers, is_main, reads)| {
-                let (generation, slot, own) = numbers;
-                WarmEntry { key, location, generation, slot, own, is_main, reads }
+                let (generation, slot, own, hash) = numbers;
+                WarmEntry { key, location, generation, slot, own, hash, is_main, reads }
             },
         )
     }
@@ -195,7 +202,7 @@ mod tests {
             }
             prop_assert_eq!(WarmChunk::decode(&bytes[..at.min(bytes.len() - 1)], &pool), None);
             let last = SlotRun { first: number, slots };
-            let head = WarmHead { number, chunks: index.max(1), last, learned: number };
+            let head = WarmHead { number, epoch: number, chunks: index.max(1), last, learned: number };
             let bytes = head.encode(&pool);
             prop_assert_eq!(WarmHead::decode(&bytes, &pool), Some(head));
             let mut damaged = bytes.clone();
@@ -206,9 +213,9 @@ mod tests {
 
     #[test]
     fn impossible_heads_are_refused() {
-        let head = WarmHead { number: 1, chunks: 1, last: SlotRun { first: 9, slots: 1 }, learned: 5 };
+        let head = WarmHead { number: 1, epoch: 2, chunks: 1, last: SlotRun { first: 9, slots: 1 }, learned: 5 };
         let with = |slots, chunks, number| {
-            WarmHead { number, chunks, last: SlotRun { first: 9, slots }, learned: 5 }.encode(&[3; 16])
+            WarmHead { number, epoch: 2, chunks, last: SlotRun { first: 9, slots }, learned: 5 }.encode(&[3; 16])
         };
         assert_eq!(WarmHead::decode(&with(1, 1, 1), &[3; 16]), Some(head));
         for bytes in [with(0, 1, 1), with(CHUNK_SLOTS_MAX + 1, 1, 1), with(1, 0, 1), with(1, 1, COUNTER_LIMIT)] {

@@ -17,6 +17,10 @@ pub(super) fn restore(devices: &mut Devices, superblock: &Superblock, engine: &m
     let decode = |bytes: &[u8]| WarmHead::decode(bytes, &superblock.pool);
     let read = devices.read_good(0, HEAD_OFFSET_BYTES, HEAD_BYTES, |bytes| decode(bytes).is_some());
     let Some(head) = read.ok().flatten().and_then(|bytes| decode(&bytes)) else { return };
+    // Of the time just before this opening alone: generations of bands that a power cut has taken are given again.
+    if head.epoch + 1 != engine.journal.epoch() {
+        return;
+    }
     let (mut next, mut runs) = (Some(head.last), Vec::new());
     // Each chunk names the one before it, of a lower number: the way ends.
     for index in (0..head.chunks).rev() {

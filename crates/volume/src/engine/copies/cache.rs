@@ -15,13 +15,15 @@ pub(super) enum State {
     /// Its data is on its way.
     Arriving,
     Ready,
+    /// It was there before a restart, and nobody has read it since: what the map named when the pool was opened it may be of, or not.
+    Restored,
 }
 
 /// A copy.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Held {
-    /// Where the block was that it is one of, in sectors, and still is as far as the map changed since: a place in a band holds one thing until
-    /// the band is free. Checksums alone would not tell: whatever ends with a checksum of its own has the same one in all its versions.
+    /// Where the block is that it is one of, in sectors: each change of the map is followed. Checksums would not tell: whatever ends with a
+    /// checksum of its own has the same one in all its versions.
     pub location: u64,
     pub slot: u32,
     /// Its checksum; another one than the map's where the block is stored compressed.
@@ -35,6 +37,8 @@ pub(super) struct Cache {
     /// By the policy's places.
     pub held: Vec<Held>,
     pub states: Vec<State>,
+    /// Of what each holds.
+    pub hashes: Vec<u32>,
 }
 
 /// A copy that a read may be sent to.
@@ -42,13 +46,27 @@ pub(super) struct Cache {
 pub(crate) struct Found {
     pub slot: u64,
     pub own: u32,
+    /// What it has to be shown to hold before it is believed.
+    pub hash: Option<u32>,
+}
+
+/// A hash of a block that has nothing to do with CRCs, for which contents may be made: multiplies, and folds the halves.
+pub(super) fn hash(bytes: &[u8]) -> u32 {
+    const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+    let (words, _) = bytes.as_chunks::<8>();
+    let folded = words.iter().fold(MULTIPLIER, |state, word| {
+        let product = u128::from(state ^ u64::from_le_bytes(*word)) * u128::from(MULTIPLIER);
+        (product as u64 ^ (product >> 64) as u64).wrapping_add(1)
+    });
+    (folded >> 32) as u32 ^ folded as u32
 }
 
 impl Cache {
     /// Room for so many copies. `seed`: of the policy's hashes.
     pub fn new(places: u32, seed: u64) -> Self {
         let count = places as usize;
-        Self { policy: S3Fifo::new(places, seed), held: vec![Held::default(); count], states: vec![State::Free; count] }
+        let (held, states, hashes) = (vec![Held::default(); count], vec![State::Free; count], vec![0; count]);
+        Self { policy: S3Fifo::new(places, seed), held, states, hashes }
     }
 
     /// Slots that copies hold.
@@ -64,44 +82,54 @@ impl Cache {
         }
         let place = self.policy.place_of(key)? as usize;
         let held = self.held[place];
-        let is_it = self.states[place] == State::Ready && held.location == location;
-        is_it.then_some(Found { slot: held.slot.into(), own: held.own })
+        let state = self.states[place];
+        let is_it = matches!(state, State::Ready | State::Restored) && held.location == location;
+        let hash = (state == State::Restored).then_some(self.hashes[place]);
+        is_it.then_some(Found { slot: held.slot.into(), own: held.own, hash })
     }
 
-    /// A block was moved.
-    pub fn moved(&mut self, key: Key, from: u64, to: u64) {
-        if let Some(place) = self.policy.place_of(key) {
-            let held = &mut self.held[place as usize];
-            held.location = if held.location == from { to } else { held.location };
-        }
+    /// A block was moved; false where it has a copy of something else.
+    pub fn moved(&mut self, key: Key, from: u64, to: u64) -> bool {
+        let Some(place) = self.policy.place_of(key) else { return true };
+        let held = &mut self.held[place as usize];
+        let is_of_it = held.location == from;
+        held.location = if is_of_it { to } else { held.location };
+        is_of_it
     }
 
     /// Takes over a copy of a list, where its slot is free and there is room.
     pub fn restore(&mut self, entry: &WarmEntry, slots: &mut Slots) {
         let place = self.policy.held();
-        let &WarmEntry { key, slot, location, own, is_main, reads, .. } = entry;
+        let &WarmEntry { key, slot, location, own, hash, is_main, reads, .. } = entry;
         let warm = Warm { key: Key::from_bits(key), place, is_main, reads };
         if !slots.is_used(slot.into()) && self.policy.restore(warm) {
             slots.set(slot.into());
             self.held[place as usize] = Held { location, slot, own };
-            self.states[place as usize] = State::Ready;
+            (self.states[place as usize], self.hashes[place as usize]) = (State::Restored, hash);
         }
     }
 
     /// Copies from a place on, as a list has them, at most so many; and where to go on, `None` at the end. `generation`: that of the band
-    /// that a location lies in.
-    pub fn list(&self, from: u32, most: usize, generation: impl Fn(u64) -> u32) -> (Vec<WarmEntry>, Option<u32>) {
+    /// that a location lies in; none where nothing was written there in it.
+    pub fn list(
+        &self,
+        from: u32,
+        most: usize,
+        generation: impl Fn(u64) -> Option<u32>,
+    ) -> (Vec<WarmEntry>, Option<u32>) {
         let mut entries = Vec::with_capacity(most.min(self.policy.held() as usize));
         let looked_at = self.held.len().min(from as usize + LOOKED_AT);
         for place in from as usize..looked_at {
             if entries.len() == most {
                 return (entries, Some(place as u32));
             }
-            if self.states[place] == State::Ready {
-                let Held { location, slot, own } = self.held[place];
+            let Held { location, slot, own } = self.held[place];
+            if matches!(self.states[place], State::Ready | State::Restored)
+                && let Some(generation) = generation(location)
+            {
                 let Warm { key, is_main, reads, .. } = self.policy.at(place as u32);
-                let generation = generation(location);
-                entries.push(WarmEntry { key: key.bits(), location, slot, generation, own, is_main, reads });
+                let hash = self.hashes[place];
+                entries.push(WarmEntry { key: key.bits(), location, slot, generation, own, hash, is_main, reads });
             }
         }
         (entries, (looked_at < self.held.len()).then_some(looked_at as u32))

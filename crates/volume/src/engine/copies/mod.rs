@@ -32,8 +32,8 @@ const BLOCK: usize = 4096;
 /// when the pool was opened.
 const MEMORY_BYTES_PER_COPY: u64 = 512;
 const MEMORY_BYTES_PER_COPY_LATER: u64 = 4096;
-/// Bytes of the tables per copy, for the sharing out of memory: 44 of the policy, a [`Held`] and a [`State`].
-pub(crate) const INDEX_BYTES_PER_COPY: u64 = 64;
+/// Bytes of the tables per copy, for the sharing out of memory: 44 of the policy, a [`Held`], a [`State`] and a hash.
+pub(crate) const INDEX_BYTES_PER_COPY: u64 = 65;
 /// Memory of copies on their way: this part of the limit, at most and at least so many blocks.
 const ARRIVING_PART: u64 = 64;
 const ARRIVING_MAX_BLOCKS: u64 = 2048;
@@ -165,7 +165,9 @@ impl Copies {
 
     /// Whether so many bytes that were read may be copied now; they count as copied then.
     pub fn may_fill(&mut self, bytes: u64) -> bool {
-        self.arriving_blocks + bytes / BLOCK as u64 <= self.arriving_max_blocks && self.rate.take(bytes)
+        let is_bounded = self.arriving_blocks + bytes / BLOCK as u64 <= self.arriving_max_blocks;
+        // A read larger than that is one alone.
+        (is_bounded || self.arriving_blocks == 0) && self.rate.take(bytes)
     }
 
     fn counts(&self) -> Counts {
@@ -199,7 +201,11 @@ impl Copies {
     /// A host wrote a block, or discarded it, or it is damaged: a copy is of no use any more, unless it is of what is there now.
     pub fn superseded(&mut self, disk: DiskId, block: u64, now_at: Option<u64>, slots: &mut Slots) {
         let (Some(cache), Some(key)) = (&self.cache, Key::new(disk.0, block)) else { return };
-        let is_of_it = |place: u32| Some(cache.held[place as usize].location) == now_at;
+        // One that was there before a restart is of no write of now, wherever that goes.
+        let is_of_it = |place: u32| {
+            let (held, state) = (cache.held[place as usize], cache.states[place as usize]);
+            Some(held.location) == now_at && state != State::Restored
+        };
         // What is not there may be remembered: whether it would come back is not known any more.
         if !cache.policy.place_of(key).is_some_and(is_of_it) {
             self.give_up(key, slots);
@@ -207,10 +213,23 @@ impl Copies {
     }
 
     /// A block was moved, and is what it was.
-    pub fn moved(&mut self, disk: DiskId, block: u64, (from, to): (u64, u64)) {
-        if let Some((cache, key)) = self.cache.as_mut().zip(Key::new(disk.0, block)) {
-            cache.moved(key, from, to);
+    pub fn moved(&mut self, (disk, block): (DiskId, u64), (from, to): (u64, u64), slots: &mut Slots) {
+        if let Some((cache, key)) = self.cache.as_mut().zip(Key::new(disk.0, block))
+            && !cache.moved(key, from, to)
+        {
+            self.give_up(key, slots);
         }
+    }
+
+    /// A copy that was there before a restart was read: whether it holds what it should.
+    pub fn prove(&mut self, disk: DiskId, block: u64, bytes: &[u8]) -> bool {
+        let Some((cache, key)) = self.cache.as_mut().zip(Key::new(disk.0, block)) else { return true };
+        let Some(place) = cache.policy.place_of(key).map(|place| place as usize) else { return true };
+        let is_good = cache.hashes[place] == cache::hash(bytes);
+        if is_good && cache.states[place] == State::Restored {
+            cache.states[place] = State::Ready;
+        }
+        is_good
     }
 
     /// Forgets the copies of blocks: their slots do not hold what they should.
@@ -236,7 +255,7 @@ impl Copies {
                 self.orphans.insert(slot);
             }
             // No record names the slot: it is free at once. A read in flight finds another checksum and looks again.
-            State::Ready => {
+            State::Ready | State::Restored => {
                 slots.clear(slot);
             }
         }
@@ -282,7 +301,7 @@ impl Copies {
                 let bytes = data.get(within * BLOCK..(within + 1) * BLOCK).unwrap_or_default();
                 let own = if is_packed { block_checksum(disk, block, bytes) } else { named[within] };
                 let held = Held { location: location(within), slot: (slot + i) as u32, own };
-                self.admit((disk, block), held, slots);
+                self.admit((disk, block), (held, cache::hash(bytes)), slots);
                 spare += slots.free() - free;
             }
             if let Some((device, offset_bytes)) = setup.extents.place(setup.extents.slot_location(slot)) {
@@ -302,7 +321,7 @@ impl Copies {
         if most == 0 { 0 } else { self.evict(most, slots) }
     }
 
-    fn admit(&mut self, (disk, block): (DiskId, u64), held: Held, slots: &mut Slots) {
+    fn admit(&mut self, (disk, block): (DiskId, u64), (held, hash): (Held, u32), slots: &mut Slots) {
         let Some((cache, key)) = self.cache.as_mut().zip(Key::new(disk.0, block)) else { return };
         if cache.policy.place_of(key).is_some() {
             self.give_up(key, slots);
@@ -313,7 +332,8 @@ impl Copies {
                     self.release(place, slots);
                 }
                 if let Some(cache) = &mut self.cache {
-                    (cache.held[place as usize], cache.states[place as usize]) = (held, State::Arriving);
+                    let place = place as usize;
+                    (cache.held[place], cache.states[place], cache.hashes[place]) = (held, State::Arriving, hash);
                 }
             }
             // Its data is on its way all the same.

@@ -43,6 +43,8 @@ pub(crate) struct WarmWriter {
     interval_ns: u64,
     /// It is to be written at once, as the pool comes to its end.
     hurries: bool,
+    /// The one on the device is of the epoch before.
+    is_old: bool,
     /// Copies written when the last list was begun.
     written_then: u64,
     /// Copies that were there from before the start.
@@ -59,6 +61,8 @@ impl WarmWriter {
     /// A list is on the device, in these slots, which are taken.
     pub fn found(&mut self, number: u64, kept: Vec<SlotRun>, restored_blocks: u64) {
         (self.number, self.kept, self.restored_blocks) = (number, kept, restored_blocks);
+        // It counts for one opening: soon there is to be one of this epoch.
+        self.is_old = true;
     }
 
     /// Slots that it takes.
@@ -83,11 +87,10 @@ impl WarmWriter {
 
     /// The list is not written to its end; nothing of it is in flight.
     fn give_up_writing(&mut self, slots: &mut Slots) {
-        if let Some(writing) = self.writing.take() {
-            // The next has another number: of this one the head may be on the device.
-            self.number = writing.number;
-            clear(writing.runs, slots);
-        }
+        let Some(writing) = self.writing.take() else { return };
+        // The next has another number: of this one the head may be on the device.
+        self.number = writing.number;
+        clear(writing.runs, slots);
         let pause_ns = self.interval_ns.saturating_mul(FAILED_INTERVALS);
         self.not_before_ns = self.not_before_ns.saturating_add(pause_ns);
     }
@@ -97,7 +100,9 @@ impl WarmWriter {
 pub(crate) fn begin_list(copies: &mut Copies, now_ns: u64, interval_ns: u64) {
     let len = copies.len() as u64;
     let changed = copies.written_blocks - copies.warm.written_then;
-    let is_due = now_ns >= copies.warm.not_before_ns && len >= COPIES_MIN && changed * CHANGED_PART >= len;
+    let is_due = now_ns >= copies.warm.not_before_ns
+        && len >= COPIES_MIN
+        && (copies.warm.is_old || changed * CHANGED_PART >= len);
     if copies.warm.writing.is_some() || !is_due {
         return;
     }
@@ -107,7 +112,7 @@ pub(crate) fn begin_list(copies: &mut Copies, now_ns: u64, interval_ns: u64) {
 }
 
 fn start_list(copies: &mut Copies) {
-    copies.warm.written_then = copies.written_blocks;
+    (copies.warm.written_then, copies.warm.is_old) = (copies.written_blocks, false);
     let (number, runs) = (copies.warm.number + 1, Vec::new());
     let (is_in_flight, is_head, is_given_up) = (false, false, false);
     copies.warm.writing = Some(Writing { number, from: Some(0), runs, is_in_flight, is_head, is_given_up });
@@ -116,7 +121,7 @@ fn start_list(copies: &mut Copies) {
 /// The pool comes to its end: where the list is old it is written anew, without waiting for time to pass.
 pub(crate) fn hurry_list(copies: &mut Copies) {
     copies.warm.hurries = true;
-    if copies.warm.writing.is_none() && copies.written_blocks > copies.warm.written_then {
+    if copies.warm.writing.is_none() && (copies.warm.is_old || copies.written_blocks > copies.warm.written_then) {
         start_list(copies);
     }
 }
@@ -131,7 +136,7 @@ pub(crate) fn hurries_list(copies: &Copies) -> bool {
 pub(crate) fn go_on_with_list(
     copies: &mut Copies,
     mut spare: u64,
-    generation: impl Fn(u64) -> u32,
+    (epoch, generation): (u64, impl Fn(u64) -> Option<u32>),
     (setup, slots, outbox): (&Setup, &mut Slots, &mut Outbox),
 ) {
     let list = |copies: &Copies, from, most| {
@@ -144,7 +149,7 @@ pub(crate) fn go_on_with_list(
                 copies.warm.writing = None;
                 return;
             };
-            let head = WarmHead { number, chunks: index, last, learned: copies.learned() };
+            let head = WarmHead { number, epoch, chunks: index, last, learned: copies.learned() };
             return send_list(copies, (HEAD_OFFSET_BYTES, head.encode(&setup.superblock.pool)), true, outbox);
         };
         let used: u64 = writing.runs.iter().map(|run| run.slots).sum();

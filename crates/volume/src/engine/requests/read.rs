@@ -40,6 +40,7 @@ impl Engine {
         let (first, blocks, block) = (usize::from(piece.first), usize::from(piece.blocks), piece.block());
         let attempts = piece.attempts;
         let is_scrub = matches!(piece.kind, PieceKind::Scrub);
+        self.requests.pieces[id as usize].unproven.clear();
         let mut spans: SmallVec<[Span; 4]> = SmallVec::with_capacity(blocks);
         let mut checksums: SmallVec<[u32; 4]> = SmallVec::with_capacity(blocks);
         for i in first..first + blocks {
@@ -60,6 +61,9 @@ impl Engine {
                     }
                     let span = copy.map_or(span, |copy| Span::whole(self.setup.extents.slot_location(copy.slot)));
                     checksum = copy.map_or(checksum, |copy| copy.own);
+                    if copy.is_some_and(|copy| copy.hash.is_some()) {
+                        self.requests.pieces[id as usize].unproven.push((i - first) as u16);
+                    }
                     spans.push(span);
                     if let Some(stats) = self.stats.classes.get_mut(usize::from(class.0))
                         && attempts == 0
@@ -335,6 +339,16 @@ impl Engine {
             }
         }
         piece.buf = Some(whole.unwrap_or_else(|| Buf::new(usize::from(piece.blocks) * BLOCK)));
+        if piece.error.is_none() && !piece.unproven.is_empty() {
+            let (disk, first) = (piece.disk, piece.block());
+            let data = piece.buf.as_deref().unwrap_or_default();
+            let bad = piece.unproven.iter().map(|&at| usize::from(at)).find(|&at| {
+                let bytes = data.get(at * BLOCK..(at + 1) * BLOCK).unwrap_or_default();
+                !self.copies.prove(disk, first + at as u64, bytes)
+            });
+            piece.error =
+                bad.map(|at| RequestError::Damaged { disk, offset_bytes: (first + at as u64) * BLOCK as u64 });
+        }
         if piece.error.is_some() && complete {
             piece.attempts += 1;
             let (disk, first, blocks) = (piece.disk, piece.block(), u64::from(piece.blocks));

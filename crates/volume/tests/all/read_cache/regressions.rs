@@ -1,7 +1,8 @@
 //! What readers found in the read cache that neither its tests nor simulated lives had.
 
 use super::{cache, cache_reads, count_capacity_reads, read_all, rig_of, rig_with, setup, shuffled};
-use crate::holes::rig::{BLOCK, Rig, Setup, content};
+use crate::holes::device::Region;
+use crate::holes::rig::{BLOCK, FAST, Rig, Setup, content};
 use forebay_block::checksum::crc32c;
 use forebay_block::{Buf, Random};
 use forebay_prism::Place;
@@ -142,4 +143,61 @@ fn regression_what_an_old_list_names_is_cached_anew() {
     rig.pass_ms(10);
     let reads = count_capacity_reads(&rig);
     assert_eq!((rig.get(7), reads.load(Ordering::Relaxed)), (Ok(2), 0));
+}
+
+/// A power cut takes a write, and leaves the copy that was made of it and the list of copies. The next write of the block gets the same place
+/// in the same generation of the band: the copy was read for it.
+#[test]
+fn regression_a_copy_of_a_write_that_was_lost_is_not_of_the_next_one() {
+    let mut rig = rig_of(&Setup { volatile_fast: true, ..setup() }, 300);
+    read_all(&mut rig, &shuffled(100, 1));
+    put_raw(&mut rig, 1000, 1);
+    let place = rig.pool.engine.status().capacity.live_bytes;
+    is_raw(&mut rig, 1000, 1);
+    for _ in 0..4 {
+        rig.pass_ms(2000);
+    }
+    let setup = rig.setup.clone();
+    let devices = rig.cut(|seen| seen.region == Region::Slots || seen.bytes.starts_with(b"FBW"));
+    let mut rig = Rig::open(&setup, devices).unwrap();
+    assert!(cache(&rig).restored_blocks > 50, "{:?}", cache(&rig));
+    assert!(rig.pool.engine.status().capacity.live_bytes < place, "the write is lost");
+    put_raw(&mut rig, 1000, 2);
+    rig.flush();
+    is_raw(&mut rig, 1000, 2);
+}
+
+/// A list counts for the opening after it alone: what another has written since is not in it.
+#[test]
+fn regression_a_list_counts_for_one_opening() {
+    let mut rig = rig_with(300);
+    read_all(&mut rig, &shuffled(300, 1));
+    rig.pass_ms(2000);
+    rig.pass_ms(2000);
+    let rig = rig.crash();
+    assert!(cache(&rig).restored_blocks > 250);
+    // Before there is another list.
+    let rig = rig.crash();
+    assert_eq!(cache(&rig).restored_blocks, 0);
+}
+
+/// What lies in the slot of a copy is another version of its block with the same checksum: the copy itself was never written.
+#[test]
+fn regression_a_copy_that_was_never_written_is_not_believed_for_its_checksum() {
+    let mut rig = rig_with(300);
+    put_raw(&mut rig, 1000, 1);
+    rig.flush();
+    read_all(&mut rig, &shuffled(100, 1));
+    is_raw(&mut rig, 1000, 1);
+    rig.pass_ms(2000);
+    rig.pass_ms(2000);
+    let setup = rig.setup.clone();
+    let devices = rig.cut(|_| true);
+    let older = self_checked(2);
+    let here = |bytes: &[u8]| bytes.windows(BLOCK).step_by(512).position(|bytes| bytes == &self_checked(1)[..]);
+    let copy = devices[FAST].bytes(here).unwrap() as u64 * 512;
+    devices[FAST].forge(copy, &older);
+    let mut rig = Rig::open(&setup, devices).unwrap();
+    is_raw(&mut rig, 1000, 1);
+    is_raw(&mut rig, 1000, 1);
 }
