@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn reads_that_go_on_inside_a_block_are_known() {
-        // Two readers in turn, of which one is aligned; then one that begins inside a block which nobody read.
+        // Two readers by turns, one of them aligned; then one that begins inside a block which nobody read.
         let found = stream(
             "0,read,512,65536,,\n1,read,1048576,65536,,\n2,read,66048,65536,,\n3,read,1114112,65536,,\n4,read,9000000,512,,\n",
         )
