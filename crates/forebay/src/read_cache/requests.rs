@@ -1,12 +1,10 @@
 //! The streams: which blocks hosts read, write and discard.
 
-use crate::traces;
+use crate::traces::{self, Blocks, What};
 use anyhow::{Context, Result, bail};
 use forebay_placement::cache::Key;
-use forebay_trace::format::parquet::Wanted;
-use forebay_trace::{Op, Request};
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeSet, HashMap};
+use forebay_trace::generate;
+use std::collections::{BTreeSet, VecDeque};
 
 /// What is always run: reads by Zipf's law, in one stream with changes of what is hot; YCSB's six workloads; a log-structured merge
 /// tree with users that read.
@@ -24,37 +22,54 @@ pub const BUILT_IN: [&str; 11] = [
     "rocksdb:?scale=0.001&reads=0.5",
 ];
 
-const BLOCK_BYTES: u64 = 4096;
-/// Blocks that requests of a stream may have, each counted as often as it is accessed.
+/// Blocks that reads and writes of a stream may have, each counted as often as it is accessed.
 const ACCESSES_MAX: u64 = 1 << 25;
-
-/// What a request does with its blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
-    Read,
-    Write,
-    /// They are zeros from now on: discarded, or written as zeros, which the pool keeps no data of.
-    Discard,
-}
+/// A read that goes on inside the block in which another ended follows it within so many reads.
+const CONTINUED_WITHIN: usize = 64;
 
 /// A request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     pub what: What,
     pub first: Key,
-    pub blocks: u32,
+    pub blocks: u64,
+    /// A read that begins inside the block in which one of the last reads ended: of one reader whose requests are not aligned.
+    pub goes_on_inside: bool,
 }
 
 impl Access {
-    pub fn keys(self) -> impl Iterator<Item = Key> {
-        (0..u64::from(self.blocks)).map(move |at| Key::from_bits(self.first.bits() + at))
+    /// A read of so many blocks.
+    pub fn read(first: Key, blocks: u64) -> Self {
+        Self { what: What::Read, first, blocks, goes_on_inside: false }
     }
+
+    pub fn last(self) -> Key {
+        Key::from_bits(self.first.bits() + (self.blocks - 1))
+    }
+
+    pub fn keys(self) -> impl Iterator<Item = Key> {
+        (0..self.blocks).map(move |at| Key::from_bits(self.first.bits() + at))
+    }
+}
+
+/// Where a stream is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A file: somebody did that once.
+    Recorded,
+    /// A generator.
+    Generated,
+    /// Made for a cache of just this size.
+    Made,
 }
 
 /// A stream.
 pub struct Stream {
     pub name: String,
+    pub origin: Origin,
     pub accesses: Vec<Access>,
+    /// Different blocks that are read or written, in order.
+    pub known: Vec<Key>,
     /// Different blocks that are read.
     pub read_blocks: u64,
 }
@@ -65,66 +80,96 @@ impl Stream {
     /// # Errors
     /// It cannot be read, tells no reads, or is too large.
     pub fn read(text: &str) -> Result<Self> {
-        let mut found = Self { name: traces::short_name(text), accesses: Vec::new(), read_blocks: 0 };
-        let (mut disks, mut count) = (HashMap::new(), 0);
-        for trace in traces::named(text, None)? {
-            let mut outside = None;
-            let read = traces::read(&trace, None, Wanted::ALL, None, traces::Order::Recorded, |requests, _, _| {
-                for request in requests {
-                    match access(request, &mut disks) {
-                        Ok(Some(access)) => {
-                            count += u64::from(access.blocks);
-                            found.accesses.push(access);
-                        }
-                        Ok(None) => {}
-                        Err(error) => outside = Some(error),
-                    }
+        let (mut accesses, mut last_reads) = (Vec::new(), VecDeque::new());
+        let (mut count, mut outside) = (0, None);
+        traces::read_blocks(text, |blocks| {
+            match access(blocks, &mut last_reads) {
+                Ok(access) => {
+                    // What is discarded is looked at only as far as it is known.
+                    count += if access.what == What::Discard { 1 } else { access.blocks };
+                    accesses.push(access);
                 }
-                outside.is_none() && count <= ACCESSES_MAX
-            })?;
-            read.whole()?;
-            if let Some(error) = outside {
-                return Err(error).with_context(|| format!("trace {text}"));
+                Err(error) => outside = Some(error),
             }
+            outside.is_none() && count <= ACCESSES_MAX
+        })?;
+        if let Some(error) = outside {
+            return Err(error).with_context(|| format!("trace {text}"));
         }
         if count > ACCESSES_MAX {
             bail!("trace {text}: over {ACCESSES_MAX} blocks are accessed: take a part of it");
         }
-        let reads = found.accesses.iter().filter(|access| access.what == What::Read);
-        let different: BTreeSet<Key> = reads.flat_map(|access| access.keys()).collect();
-        if different.is_empty() {
+        let origin = if generate::open(text).is_some() { Origin::Generated } else { Origin::Recorded };
+        let found = Self::of(traces::short_name(text), origin, accesses);
+        if found.read_blocks == 0 {
             bail!("trace {text}: no reads; a read cache has nothing to do");
         }
-        found.read_blocks = different.len() as u64;
         Ok(found)
+    }
+
+    /// Of these requests.
+    pub fn of(name: String, origin: Origin, accesses: Vec<Access>) -> Self {
+        let different = |of: &[What]| -> BTreeSet<Key> {
+            accesses.iter().filter(|access| of.contains(&access.what)).flat_map(|access| access.keys()).collect()
+        };
+        let read_blocks = different(&[What::Read]).len() as u64;
+        let known = different(&[What::Read, What::Write]).into_iter().collect();
+        Self { name, origin, accesses, known, read_blocks }
+    }
+
+    /// Reads that go on inside a block.
+    pub fn going_on_inside(&self) -> u64 {
+        self.accesses.iter().filter(|access| access.goes_on_inside).count() as u64
     }
 }
 
-/// What a request does, if it concerns a cache. An access of which the trace does not tell what it was is taken as a read.
-fn access(request: &Request, disks: &mut HashMap<u32, u16>) -> Result<Option<Access>> {
-    let (first, end) = (request.offset_bytes / BLOCK_BYTES, request.end_bytes().div_ceil(BLOCK_BYTES));
-    let (what, first, end) = match request.op {
-        Op::Read | Op::Access => (What::Read, first, end),
-        Op::Write => (What::Write, first, end),
-        // Whole blocks only.
-        Op::Discard | Op::WriteZeroes => {
-            (What::Discard, request.offset_bytes.div_ceil(BLOCK_BYTES), request.end_bytes() / BLOCK_BYTES)
-        }
-        Op::Flush => return Ok(None),
-    };
-    if first >= end {
-        return Ok(None);
-    }
-    let next = disks.len();
-    let disk = match disks.entry(request.volume) {
-        Entry::Occupied(known) => *known.get(),
-        Entry::Vacant(new) => {
-            *new.insert(u16::try_from(next).context("more volumes than a pool may have disks, 65,536")?)
-        }
-    };
+/// What a request does. `last_reads`: the blocks in which the last reads ended.
+fn access(blocks: Blocks, last_reads: &mut VecDeque<Key>) -> Result<Access> {
+    let disk = u16::try_from(blocks.volume).context("more volumes than a pool may have disks, 65,536")?;
     let key = |block| Key::new(disk, block).with_context(|| format!("block {block} is above 2^48"));
-    let blocks = u32::try_from(end - first).ok().filter(|&blocks| u64::from(blocks) <= ACCESSES_MAX);
-    let blocks = blocks.with_context(|| format!("a request of {} blocks", end - first))?;
-    key(end - 1)?;
-    Ok(Some(Access { what, first: key(first)?, blocks }))
+    let (first, last) = (key(blocks.first)?, key(blocks.end - 1)?);
+    let is_read = blocks.what == What::Read;
+    let goes_on_inside = is_read && blocks.begins_inside && last_reads.contains(&first);
+    if is_read {
+        last_reads.push_back(last);
+        if last_reads.len() > CONTINUED_WITHIN {
+            last_reads.pop_front();
+        }
+    }
+    Ok(Access { what: blocks.what, first, blocks: blocks.end - blocks.first, goes_on_inside })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn stream(lines: &str) -> Result<Stream> {
+        let file = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
+        std::fs::write(file.path(), format!("time_ns,op,offset_bytes,len_bytes,latency_ns,volume\n{lines}")).unwrap();
+        Stream::read(file.path().to_str().unwrap())
+    }
+
+    /// A discard of a whole disk is one line of a trace.
+    #[test]
+    fn regression_a_large_discard_is_no_reason_to_refuse_a_trace() {
+        let found = stream("0,discard,0,1099511627776,,\n1,read,0,8192,,\n2,write,65536,4096,,\n").unwrap();
+        assert_eq!((found.read_blocks, found.known.len(), found.accesses.len()), (2, 3, 3));
+        assert_eq!(found.origin, Origin::Recorded);
+        let error = stream("0,read,0,1099511627776,,\n").err().unwrap();
+        assert!(error.to_string().contains("33554432 blocks"), "{error}");
+    }
+
+    #[test]
+    fn reads_that_go_on_inside_a_block_are_known() {
+        // Two readers by turns, one of them aligned; then one that begins inside a block which nobody read.
+        let found = stream(
+            "0,read,512,65536,,\n1,read,1048576,65536,,\n2,read,66048,65536,,\n3,read,1114112,65536,,\n4,read,9000000,512,,\n",
+        )
+        .unwrap();
+        let inside: Vec<bool> = found.accesses.iter().map(|access| access.goes_on_inside).collect();
+        assert_eq!(inside, [false, false, true, false, false]);
+        assert_eq!(found.going_on_inside(), 1);
+    }
 }

@@ -1,7 +1,8 @@
 //! Every stream and size through every policy.
 
-use super::requests::{BUILT_IN, Stream};
-use super::staging::events;
+use super::patterns;
+use super::requests::{BUILT_IN, Origin, Stream};
+use super::staging::{Reads, events};
 use crate::parallel::in_parallel;
 use anyhow::{Result, bail};
 use forebay_placement::cache::{Event, Policy, optimum_hits};
@@ -9,6 +10,11 @@ use std::collections::BTreeMap;
 
 /// Sizes where nothing else is asked for, in percent of the blocks that are read.
 const SIZES_PERCENT: [f64; 3] = [0.1, 1.0, 10.0];
+/// Blocks that are staged, in percent of those that are read, whatever the size of the cache: else a row would differ from another
+/// in what is read, too.
+pub const STAGED_PERCENT: u64 = 10;
+/// Blocks of which patterns have so many percent as places.
+const PATTERN_BLOCKS: u64 = 131_072;
 
 /// What is run.
 pub struct Plan {
@@ -20,17 +26,29 @@ pub struct Plan {
     pub sizes_percent: Vec<f64>,
 }
 
+/// What a policy makes of a stream, in blocks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outcome {
+    pub hits: u64,
+    /// Copied to the fast tier.
+    pub fills: u64,
+}
+
 /// A row: a stream through caches of a size.
 #[derive(Clone, Debug)]
 pub struct Row {
     pub stream: String,
+    pub origin: Origin,
+    /// Which of the stream's reads count.
+    pub counted: Reads,
     pub size_percent: f64,
     pub places: u32,
+    pub staged_blocks: u64,
     /// Different blocks that are read.
     pub read_blocks: u64,
     /// Reads of blocks of the capacity tier.
     pub reads: u64,
-    pub hits: BTreeMap<Policy, u64>,
+    pub outcomes: BTreeMap<Policy, Outcome>,
     pub optimum_hits: u64,
 }
 
@@ -44,39 +62,79 @@ pub fn run(plan: &Plan, say: impl Fn(&str)) -> Result<Vec<Row>> {
         bail!("--cache-percent {percent}: 0.001 to 100");
     }
     let built_in: &[&str] = if plan.without_built_in { &[] } else { &BUILT_IN };
-    let names = built_in.iter().map(|name| (*name).to_owned()).chain(plan.traces.iter().cloned());
     let mut rows = Vec::new();
-    for name in names {
-        say(&name);
-        let stream = Stream::read(&name)?;
-        rows.extend(in_parallel(sizes, |&percent| row(&stream, percent)));
+    for name in built_in.iter().copied().chain(plan.traces.iter().map(String::as_str)) {
+        say(name);
+        let stream = Stream::read(name)?;
+        rows.extend(rows_of(&stream, sizes, Reads::All));
+        if stream.origin == Origin::Recorded && stream.going_on_inside() > 0 {
+            rows.extend(rows_of(&stream, sizes, Reads::OnceBetweenRequests));
+        }
+    }
+    if !plan.without_built_in {
+        let load = patterns::load()?;
+        for (name, pattern) in patterns::ALL {
+            say(name);
+            for &percent in sizes {
+                let places = places(PATTERN_BLOCKS, percent);
+                let stream = patterns::make(name, pattern, &load, places);
+                rows.extend(rows_at(&stream, &[(percent, places)], Reads::All));
+            }
+        }
     }
     Ok(rows)
 }
 
-fn row(stream: &Stream, size_percent: f64) -> Row {
-    let places = ((stream.read_blocks as f64 * size_percent / 100.0) as u32).max(1);
-    // The fast tier is shared out in halves: as many blocks are staged as may have copies.
-    let events = events(&stream.accesses, places);
-    Row {
-        stream: stream.name.clone(),
-        size_percent,
-        places,
-        read_blocks: stream.read_blocks,
-        reads: events.iter().filter(|event| matches!(event, Event::Read(_))).count() as u64,
-        hits: Policy::ALL.map(|policy| (policy, hits(policy, &events, places))).into(),
-        optimum_hits: optimum_hits(&events, places),
-    }
+fn places(blocks: u64, percent: f64) -> u32 {
+    ((blocks as f64 * percent / 100.0) as u32).max(1)
 }
 
-fn hits(policy: Policy, events: &[Event], places: u32) -> u64 {
+fn rows_of(stream: &Stream, sizes_percent: &[f64], counted: Reads) -> Vec<Row> {
+    let sizes: Vec<_> = sizes_percent.iter().map(|&percent| (percent, places(stream.read_blocks, percent))).collect();
+    rows_at(stream, &sizes, counted)
+}
+
+/// The rows for caches of so many places each.
+fn rows_at(stream: &Stream, sizes: &[(f64, u32)], counted: Reads) -> Vec<Row> {
+    let staged_blocks = stream.read_blocks * STAGED_PERCENT / 100;
+    let events = events(stream, staged_blocks as usize, counted);
+    let reads = events.iter().filter(|event| matches!(event, Event::Read(_))).count() as u64;
+    // One cell for each policy, and one for the optimum.
+    let with = Policy::ALL.into_iter().map(Some).chain([None]);
+    let cells: Vec<_> =
+        sizes.iter().flat_map(|&(_, places)| with.clone().map(move |policy| (places, policy))).collect();
+    let outcomes = in_parallel(&cells, |&(places, policy)| match policy {
+        Some(policy) => outcome(policy, &events, places),
+        None => Outcome { hits: optimum_hits(&events, places), fills: 0 },
+    });
+    let of_size = outcomes.chunks(Policy::ALL.len() + 1);
+    sizes
+        .iter()
+        .zip(of_size)
+        .map(|(&(size_percent, places), outcomes)| Row {
+            stream: stream.name.clone(),
+            origin: stream.origin,
+            counted,
+            size_percent,
+            places,
+            staged_blocks,
+            read_blocks: stream.read_blocks,
+            reads,
+            outcomes: Policy::ALL.into_iter().zip(outcomes.iter().copied()).collect(),
+            optimum_hits: outcomes.last().map_or(0, |optimum| optimum.hits),
+        })
+        .collect()
+}
+
+fn outcome(policy: Policy, events: &[Event], places: u32) -> Outcome {
     let mut cache = policy.build(places);
-    let mut hits = 0;
+    let mut outcome = Outcome::default();
     for event in events {
         match *event {
-            Event::Read(key) => hits += u64::from(cache.read(key)),
+            Event::Read(key) if cache.read(key) => outcome.hits += 1,
+            Event::Read(key) => outcome.fills += u64::from(cache.holds(key)),
             Event::Gone(key) => cache.remove(key),
         }
     }
-    hits
+    outcome
 }

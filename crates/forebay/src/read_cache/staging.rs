@@ -5,9 +5,19 @@
 //! by then, for the write ended it. What was discarded is read without any device. A block that was read but never written before
 //! is on the capacity tier.
 
-use super::requests::{Access, What};
+use super::requests::{Access, Stream};
+use crate::traces::What;
 use forebay_placement::cache::{Event, Key};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
+
+/// Which reads count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reads {
+    /// All of them.
+    All,
+    /// All but those of a block in which one read ended and the next begins: its reader, or who reads ahead of it, still has it.
+    OnceBetweenRequests,
+}
 
 /// Where the newest data of a block is, if not on the capacity tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,29 +34,47 @@ struct Staging {
     writes: VecDeque<(Key, u64)>,
     staged: usize,
     written: u64,
+    staged_max: usize,
 }
 
 /// The events of a cache beside a fast tier that stages so many blocks.
-pub fn events(accesses: &[Access], staged_max: u32) -> Vec<Event> {
-    let mut staging = Staging { blocks: HashMap::new(), writes: VecDeque::new(), staged: 0, written: 0 };
+pub fn events(stream: &Stream, staged_max: usize, reads: Reads) -> Vec<Event> {
+    let mut staging = Staging { blocks: HashMap::new(), writes: VecDeque::new(), staged: 0, written: 0, staged_max };
     let mut events = Vec::new();
-    for &access in accesses {
-        for key in access.keys() {
-            match access.what {
-                What::Read if staging.blocks.contains_key(&key) => {}
-                What::Read => events.push(Event::Read(key)),
-                What::Write => {
-                    staging.write(key, staged_max);
-                    events.push(Event::Gone(key));
-                }
-                What::Discard => {
-                    staging.set(key, State::Discarded);
-                    events.push(Event::Gone(key));
+    // What a cache may know of: the end of anything else is no event.
+    let mut may_be_known = HashSet::new();
+    let ends = |key: Key, events: &mut Vec<Event>, may_be_known: &mut HashSet<Key>| {
+        if may_be_known.remove(&key) {
+            events.push(Event::Gone(key));
+        }
+    };
+    for &access in &stream.accesses {
+        match access.what {
+            What::Read => {
+                let left_out = usize::from(access.goes_on_inside && reads == Reads::OnceBetweenRequests);
+                for key in access.keys().skip(left_out).filter(|key| !staging.blocks.contains_key(key)) {
+                    may_be_known.insert(key);
+                    events.push(Event::Read(key));
                 }
             }
+            What::Write => access.keys().for_each(|key| {
+                staging.write(key);
+                ends(key, &mut events, &mut may_be_known);
+            }),
+            What::Discard => known_of(stream, access).iter().for_each(|&key| {
+                staging.set(key, State::Discarded);
+                ends(key, &mut events, &mut may_be_known);
+            }),
         }
     }
     events
+}
+
+/// The blocks of a request that are ever read or written: nothing is said of the others.
+fn known_of(stream: &Stream, access: Access) -> &[Key] {
+    let from = stream.known.partition_point(|&key| key < access.first);
+    let to = stream.known.partition_point(|&key| key <= access.last());
+    &stream.known[from..to]
 }
 
 impl Staging {
@@ -56,11 +84,11 @@ impl Staging {
         self.staged += usize::from(matches!(state, State::Staged(_)));
     }
 
-    fn write(&mut self, key: Key, staged_max: u32) {
+    fn write(&mut self, key: Key) {
         self.written += 1;
         self.set(key, State::Staged(self.written));
         self.writes.push_back((key, self.written));
-        while self.staged > staged_max as usize
+        while self.staged > self.staged_max
             && let Some((key, number)) = self.writes.pop_front()
         {
             if self.blocks.get(&key) == Some(&State::Staged(number)) {
@@ -73,18 +101,23 @@ impl Staging {
 
 #[cfg(test)]
 mod tests {
+    use super::super::requests::Origin;
     use super::*;
 
-    fn access(what: What, first: u64, blocks: u32) -> Access {
-        Access { what, first: Key::from_bits(first), blocks }
+    fn access(what: What, first: u64, blocks: u64) -> Access {
+        Access { what, ..Access::read(Key::from_bits(first), blocks) }
     }
 
-    fn reads(accesses: &[Access], staged_max: u32) -> Vec<u64> {
+    fn stream(accesses: &[Access]) -> Stream {
+        Stream::of(String::new(), Origin::Made, accesses.to_vec())
+    }
+
+    fn reads(accesses: &[Access], staged_max: usize) -> Vec<u64> {
         let read = |event: &Event| match event {
             Event::Read(key) => Some(key.block()),
             Event::Gone(_) => None,
         };
-        events(accesses, staged_max).iter().filter_map(read).collect()
+        events(&stream(accesses), staged_max, Reads::All).iter().filter_map(read).collect()
     }
 
     #[test]
@@ -95,7 +128,11 @@ mod tests {
         assert_eq!(reads(&[write(1), write(2), write(3), read], 2), [1], "three were written, two are staged");
         assert_eq!(reads(&[write(1), write(2), write(1), write(3), read], 2), [0; 0], "written again");
         assert_eq!(reads(&[write(1), write(1), write(1), read], 2), [0; 0], "one block, whatever it was written");
-        assert_eq!(events(&[write(7)], 2), [Event::Gone(Key::from_bits(7))]);
+        // The end of a copy is an event where there may be one.
+        let key = Key::from_bits(1);
+        let all = |accesses: &[Access]| events(&stream(accesses), 2, Reads::All);
+        assert_eq!(all(&[write(1), write(7)]), []);
+        assert_eq!(all(&[read, write(1), write(1)]), [Event::Read(key), Event::Gone(key)]);
     }
 
     #[test]
@@ -106,5 +143,12 @@ mod tests {
         let writes = [access(What::Write, 3, 1), discard, access(What::Write, 11, 1), access(What::Read, 11, 1)];
         assert_eq!(reads(&writes, 1), [0; 0]);
         assert_eq!(reads(&[discard, access(What::Write, 4, 1), access(What::Write, 5, 1), all], 1), [4, 10, 11]);
+    }
+    #[test]
+    fn a_block_between_two_requests_is_read_once_where_that_is_asked_for() {
+        let second = Access { goes_on_inside: true, ..access(What::Read, 16, 17) };
+        let stream = stream(&[access(What::Read, 0, 17), second]);
+        assert_eq!(events(&stream, 0, Reads::All).len(), 34);
+        assert_eq!(events(&stream, 0, Reads::OnceBetweenRequests).len(), 33);
     }
 }

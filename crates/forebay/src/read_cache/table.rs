@@ -1,116 +1,134 @@
 //! The table of hit ratios.
 
-use super::run::Row;
+use super::run::{Row, STAGED_PERCENT};
+use super::staging::Reads;
+use super::verdict::{LOSS_MAX, Set, Summary, TELLING_MIN, mean, untelling, verdicts};
 use crate::output;
 use forebay_placement::cache::Policy;
 use serde_json::{Map, Value, json};
 
-/// What is promised of ours: no more is lost against the better of LRU and ARC.
-const LOSS_MAX: f64 = 0.02;
+/// What marks rows in which blocks between two requests are read once.
+const ONCE: &str = " (once)";
 
-impl Row {
-    fn ratio(&self, hits: u64) -> f64 {
-        hits as f64 / self.reads.max(1) as f64
-    }
-
-    /// Hits of the better of LRU and ARC.
-    fn better(&self) -> u64 {
-        self.hits[&Policy::Lru].max(self.hits[&Policy::Arc])
-    }
-
-    /// Hits of a policy beside those of the better of LRU and ARC; none where that has none.
-    fn of_better(&self, policy: Policy) -> Option<f64> {
-        (self.better() > 0).then(|| self.hits[&policy] as f64 / self.better() as f64)
-    }
-}
-
-/// What all rows say of a policy.
-struct Summary {
-    policy: Policy,
-    mean_ratio: f64,
-    worst_of_better: f64,
-    rows_below: usize,
-}
-
-fn mean(values: impl Iterator<Item = f64>) -> f64 {
-    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
-    sum / count
-}
-
-fn summaries(rows: &[Row]) -> Vec<Summary> {
-    let of = |policy: Policy| {
-        let beside: Vec<f64> = rows.iter().filter_map(|row| row.of_better(policy)).collect();
-        Summary {
-            policy,
-            mean_ratio: mean(rows.iter().map(|row| row.ratio(row.hits[&policy]))),
-            worst_of_better: beside.iter().copied().fold(f64::INFINITY, f64::min),
-            rows_below: beside.iter().filter(|&&part| part < 1.0 - LOSS_MAX).count(),
-        }
-    };
-    Policy::ALL.map(of).into()
-}
-
-fn optimum(rows: &[Row]) -> f64 {
+fn optimum(rows: &[&Row]) -> f64 {
     mean(rows.iter().map(|row| row.ratio(row.optimum_hits)))
 }
 
 /// The rows as JSON.
 pub fn json(rows: &[Row]) -> Value {
-    let ratios = |row: &Row| -> Map<String, Value> {
-        row.hits.iter().map(|(policy, &hits)| (policy.name().to_owned(), json!(row.ratio(hits)))).collect()
+    let of_each = |figure: &dyn Fn(Policy) -> f64| -> Map<String, Value> {
+        Policy::ALL.into_iter().map(|policy| (policy.name().to_owned(), json!(figure(policy)))).collect()
+    };
+    let policy = |summary: &Summary| {
+        json!({
+            "policy": summary.policy.name(), "mean_hit_ratio": summary.mean_ratio,
+            "mean_of_better": summary.mean_of_better, "worst_of_better": summary.worst.map(|(part, _)| part),
+            "worst_stream": summary.worst.map(|(_, row)| &row.stream),
+            "worst_size_percent": summary.worst.map(|(_, row)| row.size_percent),
+            "rows_below": summary.rows_below, "mean_fills_per_read": summary.mean_fills,
+        })
+    };
+    let set = |set: Set| {
+        let of = set.of(rows);
+        (!of.is_empty()).then(|| {
+            json!({
+                "set": set.name(), "rows": of.len(), "rows_without_rereads": untelling(&of),
+                "policies": Policy::ALL.map(|each| policy(&Summary::of(each, &of))),
+                "optimum_mean": optimum(&of),
+                "verdicts": verdicts(&of).map(|(claim, verdict)| json!({ "claim": claim, "holds": verdict.name() })),
+            })
+        })
     };
     json!({
         "rows": rows.iter().map(|row| json!({
-            "stream": row.stream, "size_percent": row.size_percent, "places": row.places,
-            "read_blocks": row.read_blocks, "reads": row.reads, "hit_ratios": ratios(row),
+            "stream": row.stream, "blocks_between_requests_once": row.counted == Reads::OnceBetweenRequests,
+            "size_percent": row.size_percent, "places": row.places, "staged_blocks": row.staged_blocks,
+            "read_blocks": row.read_blocks, "reads": row.reads,
+            "hit_ratios": of_each(&|policy| row.hit_ratio(policy)),
+            "fills_per_read": of_each(&|policy| row.ratio(row.outcomes[&policy].fills)),
             "optimum": row.ratio(row.optimum_hits), "ours_of_better": row.of_better(Policy::S3Fifo),
         })).collect::<Vec<_>>(),
-        "policies": summaries(rows).iter().map(|summary| json!({
-            "policy": summary.policy.name(), "mean_hit_ratio": summary.mean_ratio,
-            "worst_of_better": summary.worst_of_better.is_finite().then_some(summary.worst_of_better),
-            "rows_below": summary.rows_below,
-        })).collect::<Vec<_>>(),
-        "optimum_mean": optimum(rows),
+        "sets": Set::ALL.into_iter().filter_map(set).collect::<Vec<_>>(),
         "loss_max": LOSS_MAX,
+        "rereads_min": TELLING_MIN,
     })
+}
+
+fn percent(ratio: f64) -> String {
+    format!("{:.2}", ratio * 100.0)
+}
+
+fn part(part: Option<f64>) -> String {
+    part.map_or_else(|| "-".to_owned(), |part| format!("{part:.3}"))
+}
+
+fn name(row: &Row) -> String {
+    format!("{}{}", row.stream, if row.counted == Reads::All { "" } else { ONCE })
 }
 
 /// The rows for people.
 pub fn text(rows: &[Row]) -> String {
-    let percent = |ratio: f64| format!("{:.2}", ratio * 100.0);
-    let part = |part: Option<f64>| part.map_or_else(|| "-".to_owned(), |part| format!("{part:.3}"));
-    let mut head = vec!["stream", "size", "places", "reads"];
+    let mut head = vec!["stream", "size", "places", "reads", "reads/size"];
     head.extend(Policy::ALL.map(Policy::name));
     head.extend(["optimum", "/ better"]);
     let line = |row: &Row| {
-        let mut cells =
-            vec![row.stream.clone(), format!("{} %", row.size_percent), row.places.to_string(), row.reads.to_string()];
-        cells.extend(Policy::ALL.map(|policy| percent(row.ratio(row.hits[&policy]))));
+        let per_place = row.reads as f64 / f64::from(row.places);
+        let mut cells = vec![name(row), format!("{} %", row.size_percent), row.places.to_string()];
+        cells.extend([row.reads.to_string(), format!("{per_place:.1}")]);
+        cells.extend(Policy::ALL.map(|policy| percent(row.hit_ratio(policy))));
         cells.extend([percent(row.ratio(row.optimum_hits)), part(row.of_better(Policy::S3Fifo))]);
         cells
     };
-    let summary = |summary: &Summary| {
+    let mut parts = vec![
+        "Hits, in percent of the reads of blocks on the capacity tier; size: places, of the blocks that are read"
+            .to_owned(),
+        output::table(&head, 1, &rows.iter().map(line).collect::<Vec<_>>()),
+        format!(
+            "better: of LRU and ARC. Optimum: with all of the future known. {STAGED_PERCENT} % of the blocks that are read are staged, and \
+             read from there.{}",
+            if rows.iter().any(|row| row.counted != Reads::All) {
+                " (once): a block inside which one read ended and the next begins is read once."
+            } else {
+                ""
+            }
+        ),
+    ];
+    parts.extend(Set::ALL.into_iter().filter_map(|set| about(set, &set.of(rows))));
+    parts.join("\n")
+}
+
+/// What a set says; nothing where it has no rows.
+fn about(set: Set, rows: &[&Row]) -> Option<String> {
+    if rows.is_empty() {
+        return None;
+    }
+    let line = |policy: Policy| {
+        let summary = Summary::of(policy, rows);
+        let worst = |(part, row): (f64, &Row)| format!("{part:.3} ({}, {} %)", name(row), row.size_percent);
         vec![
-            summary.policy.name().to_owned(),
+            policy.name().to_owned(),
             percent(summary.mean_ratio),
-            part(Some(summary.worst_of_better).filter(|worst| worst.is_finite())),
+            part(summary.mean_of_better),
             summary.rows_below.to_string(),
+            percent(summary.mean_fills),
+            summary.worst.map_or_else(|| "-".to_owned(), worst),
         ]
     };
-    let mut about: Vec<Vec<String>> = summaries(rows).iter().map(summary).collect();
-    about.push(vec!["optimum".to_owned(), percent(optimum(rows)), "-".to_owned(), "-".to_owned()]);
-    [
-        "Hits, in percent of the reads of blocks on the capacity tier; size: places, of the blocks that are read".to_owned(),
-        output::table(&head, 1, &rows.iter().map(line).collect::<Vec<_>>()),
-        "better: of LRU and ARC. Optimum: with all of the future known. As many blocks as there are places are staged, and \
-         read from there."
-            .to_owned(),
-        format!("\nOver {} rows", rows.len()),
-        output::table(
-            &["policy", "mean", "worst / better", "rows 2 % below"],
-            1,
-            &about,
+    let mut lines: Vec<Vec<String>> = Policy::ALL.map(line).into();
+    let mut last = vec!["optimum".to_owned(), percent(optimum(rows))];
+    last.resize(6, "-".to_owned());
+    lines.push(last);
+    let title = match untelling(rows) {
+        0 => format!("\n{}: {} rows", set.name(), rows.len()),
+        some => format!(
+            "\n{}: {} rows; in {some} of them next to nothing is read again: not even the optimum hits {} %",
+            set.name(),
+            rows.len(),
+            TELLING_MIN * 100.0
         ),
-    ]
-    .join("\n")
+    };
+    let head = ["policy", "mean", "mean / better", "rows 2 % below", "copied/read %", "worst / better"];
+    let mut parts = vec![title, output::table(&head, 1, &lines)];
+    parts.extend(verdicts(rows).map(|(claim, verdict)| format!("{claim}: {}", verdict.name())));
+    Some(parts.join("\n"))
 }

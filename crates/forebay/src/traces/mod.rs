@@ -1,9 +1,11 @@
 //! Traces by name: a file of any format, a generator, a directory of many.
 
+mod blocks;
 mod levels;
 mod read;
 mod rules;
 
+pub use blocks::{Blocks, What, read_blocks};
 pub use levels::Levels;
 pub use read::{Order, Read, read};
 pub use rules::{Loaded, load as load_rules};

@@ -1,10 +1,8 @@
 //! The streams: what hosts write and discard, block by block.
 
-use crate::traces;
+use crate::traces::{self, Blocks, What};
 use anyhow::{Context, Result, bail};
 use forebay_placement::log::Op;
-use forebay_trace::format::parquet::Wanted;
-use forebay_trace::{Op as TraceOp, Request};
 use std::collections::HashMap;
 
 /// What is always run: Zipf's law on an empty log, as in the figures that are held against, and on a full one; what is hot
@@ -22,7 +20,6 @@ pub const BUILT_IN: [&str; 10] = [
     "ycsb:?workload=a&records=131072&operations=2600000",
 ];
 
-const BLOCK_BYTES: u64 = 4096;
 /// Blocks that a stream may touch, and writes and discards that are taken of it.
 const BLOCKS_MAX: usize = 1 << 24;
 const OPS_MAX: usize = 1 << 26;
@@ -56,17 +53,11 @@ impl Stream {
         };
         let mut numbers: HashMap<(u32, u64), u32> = HashMap::new();
         let mut is_too_large = false;
-        for trace in traces::named(text, None)? {
-            let wanted = Wanted::ALL;
-            let read = traces::read(&trace, None, wanted, None, traces::Order::Recorded, |requests, _, _| {
-                for request in requests {
-                    found.take(request, &mut numbers);
-                }
-                is_too_large = numbers.len() > BLOCKS_MAX || found.ops.len() > OPS_MAX;
-                !is_too_large
-            })?;
-            read.whole()?;
-        }
+        traces::read_blocks(text, |blocks| {
+            found.take(blocks, &mut numbers);
+            is_too_large = numbers.len() > BLOCKS_MAX || found.ops.len() > OPS_MAX;
+            !is_too_large
+        })?;
         if is_too_large {
             bail!("trace {text}: over {BLOCKS_MAX} blocks or {OPS_MAX} writes and discards: take a part of it");
         }
@@ -79,13 +70,13 @@ impl Stream {
         Ok(found)
     }
 
-    fn take(&mut self, request: &Request, numbers: &mut HashMap<(u32, u64), u32>) {
-        let (first, end) = (request.offset_bytes / BLOCK_BYTES, request.end_bytes().div_ceil(BLOCK_BYTES));
-        match request.op {
-            TraceOp::Write => {
-                for block in first..end {
+    fn take(&mut self, blocks: Blocks, numbers: &mut HashMap<(u32, u64), u32>) {
+        match blocks.what {
+            What::Read => {}
+            What::Write => {
+                for block in blocks.first..blocks.end {
                     let next = numbers.len() as u32;
-                    let number = *numbers.entry((request.volume, block)).or_insert(next);
+                    let number = *numbers.entry((blocks.volume, block)).or_insert(next);
                     self.ops.push(Op::Write(number));
                     self.written_blocks += 1;
                     if numbers.len() > BLOCKS_MAX {
@@ -93,13 +84,11 @@ impl Stream {
                     }
                 }
             }
-            TraceOp::Discard | TraceOp::WriteZeroes => {
-                // Whole blocks only, and of those only what was written: nothing else is in the log.
-                let (first, end) = (request.offset_bytes.div_ceil(BLOCK_BYTES), request.end_bytes() / BLOCK_BYTES);
-                let known = (first..end).filter_map(|block| numbers.get(&(request.volume, block)));
+            What::Discard => {
+                // Only what was written: nothing else is in the log.
+                let known = (blocks.first..blocks.end).filter_map(|block| numbers.get(&(blocks.volume, block)));
                 self.ops.extend(known.map(|&number| Op::Discard(number)));
             }
-            _ => {}
         }
     }
 
