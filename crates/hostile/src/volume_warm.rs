@@ -22,11 +22,12 @@ fn list(superblock: &forebay_volume::layout::superblock::Superblock) -> (WarmHea
         generation: 1,
         slot: (superblock.slots - 3 - at) as u32,
         own: at as u32,
+        hash: at as u32,
         is_main: at.is_multiple_of(2),
         reads: (at % 4) as u8,
     };
     let chunk = WarmChunk { number: 3, index: 0, previous: None, entries: (0..20).map(entry).collect() };
-    (WarmHead { number: 3, chunks: 1, last, learned: 1 << 38 }, chunk)
+    (WarmHead { number: 3, epoch: superblock.epoch, chunks: 1, last, learned: 1 << 38 }, chunk)
 }
 
 pub(crate) fn run(input: &[u8]) {
