@@ -107,6 +107,19 @@ fn many_intervals_keep_their_extremes_and_the_page_stays_small() {
 }
 
 #[test]
+fn regression_paths_of_many_points_are_drawn_to_their_end() {
+    let page = page(&[job((0..401).map(|at| interval(at, 500_000 + at as u64)).collect())]);
+    let paths = values(&page, "d");
+    assert!(!page.contains("(cut)"), "nothing of this page is a long text");
+    let lines: Vec<&String> = paths.iter().filter(|path| path.matches('L').count() > 300).collect();
+    assert!(!lines.is_empty(), "the lines of the intervals are drawn");
+    for line in lines {
+        let last = line.rsplit('L').next().unwrap();
+        assert!(paths.contains(&format!("M{last}h0")), "the line ends at a point: {last}");
+    }
+}
+
+#[test]
 fn texts_of_results_are_never_markup() {
     const HOSTILE: &str = "</script><img src=x onerror=alert(1)>\" onload=\"alert(2)'\u{202e}\u{0}";
     let mut result = job(vec![interval(0, 5), interval(1, 6)]);
