@@ -231,3 +231,11 @@ fn values_of_paths(page: &str) -> Vec<f64> {
         .filter_map(|number| number.parse().ok())
         .collect()
 }
+
+#[test]
+fn regression_a_file_that_mentions_the_sign_is_no_page() {
+    let page = page(&[sweep(&POINTS)]);
+    assert!(is_page(page.as_bytes()) && is_page(&page.as_bytes()[..512]));
+    assert!(!is_page(format!("My notes: {page}").as_bytes()), "the sign stands later");
+    assert!(!is_page(&page.as_bytes()[..100]), "a part of the beginning is not enough");
+}
