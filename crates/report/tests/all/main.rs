@@ -239,3 +239,12 @@ fn regression_a_file_that_mentions_the_sign_is_no_page() {
     assert!(!is_page(format!("My notes: {page}").as_bytes()), "the sign stands later");
     assert!(!is_page(&page.as_bytes()[..100]), "a part of the beginning is not enough");
 }
+
+#[test]
+fn regression_times_of_experiments_are_labelled_nanoseconds() {
+    let row = |at: u64| json!({ "begin_ns": at * 1_000_000, "length_ns": 1_000_000, "ios": 5, "p50_ns": 900, "max_ns": 1000 });
+    let new = json!({ "schema_version": 1, "experiment": "new", "target": "x", "result": { "results": { "intervals": [row(0), row(1), row(2)] } } });
+    let page = page(&[new]);
+    assert!(page.contains("data-unit=\"ns\">begin</th>") && page.contains("data-unit=\"ns\">length</th>"));
+    assert!(self::page(&[job(vec![interval(0, 5), interval(1, 6)])]).contains("data-unit=\"s\">begin</th>"));
+}
