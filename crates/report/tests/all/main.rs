@@ -248,3 +248,13 @@ fn regression_times_of_experiments_are_labelled_nanoseconds() {
     assert!(page.contains("data-unit=\"ns\">begin</th>") && page.contains("data-unit=\"ns\">length</th>"));
     assert!(self::page(&[job(vec![interval(0, 5), interval(1, 6)])]).contains("data-unit=\"s\">begin</th>"));
 }
+
+#[test]
+fn regression_an_outcome_that_is_not_known_claims_nothing() {
+    let claim = "no promise is broken";
+    for (outcome, claims) in [(json!("not_shown"), true), (json!("new word"), false), (json!(null), false)] {
+        let check = json!({ "schema_version": 1, "sheet": "x", "promises": [], "runs": [], "outcome": outcome });
+        let page = page(&[check]);
+        assert_eq!((page.contains(claim), page.contains("<dd class=\"open\">unknown</dd>")), (claims, !claims), "{outcome}");
+    }
+}
