@@ -255,6 +255,24 @@ fn regression_an_outcome_that_is_not_known_claims_nothing() {
     for (outcome, claims) in [(json!("not_shown"), true), (json!("new word"), false), (json!(null), false)] {
         let check = json!({ "schema_version": 1, "sheet": "x", "promises": [], "runs": [], "outcome": outcome });
         let page = page(&[check]);
-        assert_eq!((page.contains(claim), page.contains("<dd class=\"open\">unknown</dd>")), (claims, !claims), "{outcome}");
+        assert_eq!(
+            (page.contains(claim), page.contains("<dd class=\"open\">unknown</dd>")),
+            (claims, !claims),
+            "{outcome}"
+        );
+    }
+}
+
+#[test]
+fn regression_saturation_is_marked_only_where_it_was_reached() {
+    for (reached, limited) in [(true, false), (false, false), (true, true)] {
+        let mut result = sweep(&POINTS);
+        let found = &mut result["result"]["results"]["saturation"];
+        (found["reached"], found["limited_by_generator"]) = (reached.into(), limited.into());
+        let page = page(&[result]);
+        let main = &page[page.find("<main>").unwrap()..page.find("<footer>").unwrap()];
+        let is_marked = main.contains("saturation depth 4") && main.contains(">saturation</td>");
+        assert_eq!(is_marked, reached && !limited);
+        assert_eq!(main.to_lowercase().contains("saturation"), reached && !limited);
     }
 }
