@@ -30,7 +30,14 @@ impl Markup {
 
     /// A text of a result, or one of ours.
     pub(crate) fn text(&mut self, text: impl Display) {
-        escape(&mut self.0, &text.to_string());
+        let text = text.to_string();
+        match text.char_indices().nth(TEXT_CHARS_MAX) {
+            Some((end, _)) => {
+                escape(&mut self.0, &text[..end]);
+                self.0.push_str(" ... (cut)");
+            }
+            None => escape(&mut self.0, &text),
+        }
     }
 
     /// Opens an element.
@@ -58,6 +65,7 @@ impl Markup {
         self.0.push_str("/>");
     }
 
+    /// Attributes are never cut: a path of SVG that ends early is another picture.
     fn begin(&mut self, name: &'static str, attributes: &[Attribute<'_>]) {
         let _ = write!(self.0, "<{name}");
         for (name, value) in attributes {
@@ -70,11 +78,7 @@ impl Markup {
 
 /// Characters that would end the text, control it, or turn the direction of what follows, are written out.
 fn escape(into: &mut String, text: &str) {
-    for (at, character) in text.chars().enumerate() {
-        if at >= TEXT_CHARS_MAX {
-            into.push_str(" ... (cut)");
-            return;
-        }
+    for character in text.chars() {
         match character {
             '&' => into.push_str("&amp;"),
             '<' => into.push_str("&lt;"),

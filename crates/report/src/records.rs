@@ -122,7 +122,8 @@ impl Records {
     /// All I/Os for the second time.
     pub fn reduce(&mut self, io: &Io) {
         let (busy_ns, part_ns) = (self.busy_ns(), self.part_ns());
-        let after_ns = io.intended_ns.saturating_sub(self.begin_ns);
+        // What the survey has not seen, as of a file that grew since, stands at an end of its span.
+        let after_ns = io.intended_ns.saturating_sub(self.begin_ns).min(self.span_ns() - 1);
         let at = (after_ns / busy_ns) as usize;
         if self.busy.len() <= at {
             self.busy.resize(at + 1, 0);
@@ -153,7 +154,7 @@ impl Records {
     }
 
     fn span_ns(&self) -> u64 {
-        self.end_ns.saturating_sub(self.begin_ns) + 1
+        self.end_ns.saturating_sub(self.begin_ns).saturating_add(1)
     }
 
     fn busy_ns(&self) -> u64 {
@@ -161,7 +162,7 @@ impl Records {
     }
 
     fn part_ns(&self) -> u64 {
-        self.span_ns().div_ceil(PARTS as u64)
+        self.span_ns().div_ceil(PARTS as u64).max(1)
     }
 
     fn chosen(&self) -> Vec<Window> {
@@ -173,12 +174,12 @@ impl Records {
         }
         let busiest = self.busy.iter().enumerate().max_by_key(|(at, count)| (**count, usize::MAX - at));
         if let Some((at, _)) = busiest {
-            let begin = self.begin_ns + at as u64 * self.busy_ns();
+            let begin = self.begin_ns.saturating_add((at as u64).saturating_mul(self.busy_ns()));
             let title = format!("The busiest {} ms", self.busy_ns() as f64 / 1e6);
-            windows.push(Window::new(title, begin, begin + self.busy_ns() - 1));
+            windows.push(Window::new(title, begin, begin.saturating_add(self.busy_ns() - 1)));
         }
         let title = format!("The first {} ms", self.busy_ns() as f64 / 1e6);
-        windows.push(Window::new(title, self.begin_ns, self.begin_ns + self.busy_ns() - 1));
+        windows.push(Window::new(title, self.begin_ns, self.begin_ns.saturating_add(self.busy_ns() - 1)));
         windows
     }
 }
@@ -186,6 +187,32 @@ impl Records {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn regression_times_near_the_largest_there_is_are_records_too() {
+        let io = |at: u64| Io {
+            intended_ns: at,
+            submitted_ns: at,
+            completed_ns: u64::MAX,
+            offset_bytes: 0,
+            len_bytes: 4096,
+            depth: 1,
+            kind: "read",
+            failed: false,
+        };
+        for times in [&[0, u64::MAX][..], &[u64::MAX - 1, u64::MAX][..], &[u64::MAX][..]] {
+            let mut records = Records::new("x");
+            times.iter().for_each(|at| records.survey(&io(*at)));
+            times.iter().for_each(|at| records.reduce(&io(*at)));
+            times.iter().for_each(|at| records.gather(&io(*at)));
+            assert_eq!(records.extremes().len(), times.len(), "{times:?}");
+        }
+        // A record that the survey has not seen takes no room beyond the span.
+        let mut records = Records::new("x");
+        records.survey(&io(0));
+        records.reduce(&io(u64::MAX));
+        assert_eq!(records.busy.len(), 1);
+    }
 
     #[test]
     fn extremes_and_windows_are_records_as_they_are() {

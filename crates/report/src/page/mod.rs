@@ -9,10 +9,9 @@ const COLOURS: &str = include_str!("colours.css");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// Stands in the first lines of each page: what may be written over by the next.
-const SIGN: &str = "<meta name=\"generator\" content=\"forebay report\">";
-/// Within so many bytes.
-const SIGN_WITHIN_BYTES: usize = 512;
+/// How each page begins: what begins exactly so may be written over by the next.
+const BEGIN: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+                     <meta name=\"generator\" content=\"forebay report\">\n";
 
 /// Nothing is fetched, whatever a result says.
 const POLICY: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
@@ -21,8 +20,7 @@ const POLICY: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"def
 /// Whether a file that begins so is a page of ours.
 #[must_use]
 pub fn is_page(begin: &[u8]) -> bool {
-    let begin = &begin[..begin.len().min(SIGN_WITHIN_BYTES)];
-    begin.windows(SIGN.len()).any(|part| part == SIGN.as_bytes())
+    begin.starts_with(BEGIN.as_bytes())
 }
 
 /// The page of results: HTML that needs nothing else.
@@ -34,9 +32,7 @@ pub fn page(results: &Results) -> String {
         _ => format!("{} results", results.found().len() + results.records().len()),
     };
     let mut page = Markup::default();
-    page.raw("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
-    page.raw(SIGN);
-    page.raw("\n");
+    page.raw(BEGIN);
     page.raw(POLICY);
     page.raw("\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
     page.raw("<meta name=\"color-scheme\" content=\"light dark\">\n");

@@ -19,7 +19,8 @@ pub(super) fn of(found: &Found) -> Section {
     let (words, tone) = match text(value, "outcome") {
         Some("pass") => ("every promise is kept", Tone::Good),
         Some("fail") => ("at least one promise is broken", Tone::Bad),
-        _ => ("no promise is broken, and not all are shown to be kept", Tone::Open),
+        Some("not_shown") => ("no promise is broken, and not all are shown to be kept", Tone::Open),
+        _ => ("unknown", Tone::Open),
     };
     let promises = list(value, "promises");
     section.facts.push(("Outcome".to_owned(), Cell::toned(words, tone)));

@@ -130,9 +130,13 @@ pub(super) fn reduced(points: Vec<Point>) -> Vec<Point> {
 }
 
 fn table(rows: &Rows<'_>) -> Table {
+    // Jobs give seconds, experiments nanoseconds: the head names what the numbers are of.
+    let unit_of = |seconds: &str| {
+        if rows.rows.iter().any(|row| at(row, seconds).is_some()) { Unit::Seconds } else { Unit::Ns }
+    };
     let mut head = vec![
-        Column::number("begin", Unit::Seconds),
-        Column::number("length", Unit::Seconds),
+        Column::number("begin", unit_of("begin_s")),
+        Column::number("length", unit_of("length_s")),
         Column::number("I/Os", Unit::Count),
     ];
     head.extend(rows.latencies.iter().map(|(_, name)| Column::number(*name, Unit::Ns)));

@@ -43,17 +43,20 @@ fn facts(section: &mut Section, result: &Value) {
                 .to_owned(),
         );
     }
-    let depth = if is_set(found, "reached") {
-        "Saturation depth"
-    } else {
-        "Saturation depth, at least (throughput still rises)"
-    };
+    let is_saturated = is_saturated(result);
     let mut fact = |name: &str, cell: Cell| section.facts.push((name.to_owned(), cell));
-    fact(depth, Cell::at(found, "depth", Unit::Count));
-    fact("IOPS there", Cell::at(found, "iops", Unit::Rate));
-    fact("Mean latency there", Cell::at(found, "mean_ns", Unit::Ns));
+    if is_saturated {
+        fact("Saturation depth", Cell::at(found, "depth", Unit::Count));
+        fact("IOPS there", Cell::at(found, "iops", Unit::Rate));
+        fact("Mean latency there", Cell::at(found, "mean_ns", Unit::Ns));
+    }
     fact("Greatest IOPS", Cell::at(found, "peak_iops", Unit::Rate));
     fact("Reads", Cell::at(result, "read_percent", Unit::Percent));
+}
+
+/// Whether the depths of the sweep reached the saturation of the target, and it was not that of the generator.
+fn is_saturated(result: &Value) -> bool {
+    is_set(result, "saturation/reached") && !is_set(result, "saturation/limited_by_generator")
 }
 
 /// Curves of one sweep or several. One has its 99th percentile beside its mean.
@@ -62,7 +65,7 @@ pub(super) fn curve(sweeps: &[(String, &Value)]) -> Option<Picture> {
     let mut table = Table::new("Throughput and latency by queue depth", head(sweeps.len() > 1));
     let mut legend = Vec::new();
     for (look, (name, result)) in sweeps.iter().enumerate() {
-        let knee = number(result, "saturation/depth").filter(|_| !is_set(result, "saturation/limited_by_generator"));
+        let knee = number(result, "saturation/depth").filter(|_| is_saturated(result));
         let points = list(result, "points");
         let mean: Vec<Point> =
             points.iter().filter_map(|point| on_curve(point, "mean_ns", "mean", knee, true)).collect();
@@ -89,16 +92,12 @@ pub(super) fn curve(sweeps: &[(String, &Value)]) -> Option<Picture> {
     let mut about = "Throughput against latency; at each point stands the number of I/Os in flight.".to_owned();
     if let [(_, result)] = sweeps
         && let (Some(depth), Some(iops)) = (number(result, "saturation/depth"), number(result, "saturation/iops"))
-        && !is_set(result, "saturation/limited_by_generator")
+        && is_saturated(result)
     {
-        let reached = is_set(result, "saturation/reached");
-        let words = if reached { format!("saturation depth {depth}") } else { format!("at least depth {depth}") };
-        about.push_str(&if reached {
-            format!(" The saturation depth, {depth}, is the lowest with 95 % of the peak: more I/Os in flight bring latency and no throughput.")
-        } else {
-            format!(" Throughput still rises at the deepest point: the saturation depth is at least {depth}.")
-        });
-        chart.marks.push((iops, words));
+        about.push_str(&format!(
+            " The saturation depth, {depth}, is the lowest with 95 % of the peak: more I/Os in flight bring latency and no throughput."
+        ));
+        chart.marks.push((iops, format!("saturation depth {depth}")));
     }
     Some(Picture { legend, ..Picture::drawn("Throughput and latency", about, Drawing::Chart(chart), table) })
 }

@@ -107,6 +107,19 @@ fn many_intervals_keep_their_extremes_and_the_page_stays_small() {
 }
 
 #[test]
+fn regression_paths_of_many_points_are_drawn_to_their_end() {
+    let page = page(&[job((0..401).map(|at| interval(at, 500_000 + at as u64)).collect())]);
+    let paths = values(&page, "d");
+    assert!(!page.contains("(cut)"), "nothing of this page is a long text");
+    let lines: Vec<&String> = paths.iter().filter(|path| path.matches('L').count() > 300).collect();
+    assert!(!lines.is_empty(), "the lines of the intervals are drawn");
+    for line in lines {
+        let last = line.rsplit('L').next().unwrap();
+        assert!(paths.contains(&format!("M{last}h0")), "the line ends at a point: {last}");
+    }
+}
+
+#[test]
 fn texts_of_results_are_never_markup() {
     const HOSTILE: &str = "</script><img src=x onerror=alert(1)>\" onload=\"alert(2)'\u{202e}\u{0}";
     let mut result = job(vec![interval(0, 5), interval(1, 6)]);
@@ -217,4 +230,49 @@ fn values_of_paths(page: &str) -> Vec<f64> {
         .flat_map(|path| path.split(|c: char| !c.is_ascii_digit() && c != '.' && c != '-'))
         .filter_map(|number| number.parse().ok())
         .collect()
+}
+
+#[test]
+fn regression_a_file_that_mentions_the_sign_is_no_page() {
+    let page = page(&[sweep(&POINTS)]);
+    assert!(is_page(page.as_bytes()) && is_page(&page.as_bytes()[..512]));
+    assert!(!is_page(format!("My notes: {page}").as_bytes()), "the sign stands later");
+    assert!(!is_page(&page.as_bytes()[..100]), "a part of the beginning is not enough");
+}
+
+#[test]
+fn regression_times_of_experiments_are_labelled_nanoseconds() {
+    let row = |at: u64| json!({ "begin_ns": at * 1_000_000, "length_ns": 1_000_000, "ios": 5, "p50_ns": 900, "max_ns": 1000 });
+    let new = json!({ "schema_version": 1, "experiment": "new", "target": "x", "result": { "results": { "intervals": [row(0), row(1), row(2)] } } });
+    let page = page(&[new]);
+    assert!(page.contains("data-unit=\"ns\">begin</th>") && page.contains("data-unit=\"ns\">length</th>"));
+    assert!(self::page(&[job(vec![interval(0, 5), interval(1, 6)])]).contains("data-unit=\"s\">begin</th>"));
+}
+
+#[test]
+fn regression_an_outcome_that_is_not_known_claims_nothing() {
+    let claim = "no promise is broken";
+    for (outcome, claims) in [(json!("not_shown"), true), (json!("new word"), false), (json!(null), false)] {
+        let check = json!({ "schema_version": 1, "sheet": "x", "promises": [], "runs": [], "outcome": outcome });
+        let page = page(&[check]);
+        assert_eq!(
+            (page.contains(claim), page.contains("<dd class=\"open\">unknown</dd>")),
+            (claims, !claims),
+            "{outcome}"
+        );
+    }
+}
+
+#[test]
+fn regression_saturation_is_marked_only_where_it_was_reached() {
+    for (reached, limited) in [(true, false), (false, false), (true, true)] {
+        let mut result = sweep(&POINTS);
+        let found = &mut result["result"]["results"]["saturation"];
+        (found["reached"], found["limited_by_generator"]) = (reached.into(), limited.into());
+        let page = page(&[result]);
+        let main = &page[page.find("<main>").unwrap()..page.find("<footer>").unwrap()];
+        let is_marked = main.contains("saturation depth 4") && main.contains(">saturation</td>");
+        assert_eq!(is_marked, reached && !limited);
+        assert_eq!(main.to_lowercase().contains("saturation"), reached && !limited);
+    }
 }
