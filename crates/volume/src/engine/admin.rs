@@ -4,6 +4,7 @@
 use super::Engine;
 use super::construct::{frames, memory_needed_bytes};
 use super::requests::{Client, ClientKind};
+use super::served::RequestCounts;
 use super::setup::Setup;
 use crate::map::index::{Disk, INDEX_SPAN_BYTES, NO_FRAME};
 use forebay_block::DiskId;
@@ -251,5 +252,11 @@ impl Engine {
         self.prepare_copies();
         self.migrate.policy_changed();
         self.checkpoint.request(false);
+    }
+
+    /// What was answered to hosts of a disk since the start.
+    #[must_use]
+    pub fn requests_of(&self, disk: DiskId) -> RequestCounts {
+        self.stats.disks.get(&disk.0).copied().unwrap_or_default()
     }
 }

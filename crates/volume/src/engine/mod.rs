@@ -229,8 +229,8 @@ impl Engine {
         match pending {
             Pending::Read { piece, part } => self.read_done(piece, part, device, result, bufs),
             Pending::Ahead { key } => self.ahead_done(key, result, bufs),
-            Pending::Copy { disk, block, slot, blocks } => {
-                self.copies.written((disk, block), slot..slot + blocks, &result, &mut self.space.slots);
+            Pending::Copy { disk, block, slots } => {
+                self.copies.written((disk, block), slots, &result, &mut self.space.slots)
             }
             Pending::WarmList => self.list_written(result.is_ok()),
             Pending::Merge { piece } => self.merge_read_done(piece, device, result, bufs),
@@ -364,24 +364,10 @@ impl Engine {
 
     /// What the rooms look like now.
     fn look(&self) -> Look<'_> {
-        let Self { map, space, journal, stats, prism, checkpoint, migrate, requests, outbox, copies, .. } = self;
+        let Self { map, space, journal, stats, prism, checkpoint, migrate, requests, outbox, .. } = self;
         let (flush_failed, now_ns) = (self.flushes.has_failed(), self.clock.now_ns());
         let refusal = self.refusal();
-        Look {
-            map,
-            space,
-            journal,
-            stats,
-            prism,
-            checkpoint,
-            migrate,
-            requests,
-            outbox,
-            copies,
-            refusal,
-            flush_failed,
-            now_ns,
-        }
+        Look { map, space, journal, stats, prism, checkpoint, migrate, requests, outbox, refusal, flush_failed, now_ns }
     }
 
     /// What is in progress, by kind.
@@ -404,15 +390,9 @@ impl Engine {
         self.look().describe()
     }
 
-    /// What was answered to hosts of a disk since the start.
-    #[must_use]
-    pub fn requests_of(&self, disk: DiskId) -> RequestCounts {
-        self.stats.disks.get(&disk.0).copied().unwrap_or_default()
-    }
-
     /// A snapshot.
     #[must_use]
     pub fn status(&self) -> Status {
-        self.look().status()
+        Status { read_cache: self.copies.status(), ..self.look().status() }
     }
 }

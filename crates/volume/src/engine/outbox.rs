@@ -26,7 +26,7 @@ pub(crate) enum Pending {
     /// A group of a band, ahead of who reads in sequence.
     Ahead { key: GroupKey },
     /// Fast copies of blocks, in slots that lie together.
-    Copy { disk: DiskId, block: u64, slot: u64, blocks: u64 },
+    Copy { disk: DiskId, block: u64, slots: std::ops::Range<u64> },
     /// Part of the list of these.
     WarmList,
     /// Old content of a block that is partly overwritten.

@@ -2,7 +2,7 @@
 //! again.
 
 use super::Engine;
-use super::copies::{self, Copies, Look, Originals};
+use super::copies::{Copies, Look, Originals};
 use crate::engine::setup::Setup;
 use crate::layout::page::{self, BLOCK_SECTORS, Entry};
 use crate::layout::root::BandState;
@@ -54,7 +54,7 @@ impl Engine {
         let unused = self.slots_for_copies();
         self.copies.share_out(&look, unused);
         if self.refusal().is_none() {
-            copies::begin_list(&mut self.copies, self.clock.now_ns(), self.setup.options.warm_list_interval_ns);
+            self.copies.begin_list(self.clock.now_ns(), self.setup.options.warm_list_interval_ns);
             self.go_on_with_list();
         }
     }
@@ -65,13 +65,13 @@ impl Engine {
         let bands = &space.bands;
         let generation = |location| written_in(setup, bands, location);
         let of = (journal.epoch(), generation);
-        copies::go_on_with_list(copies, spare, of, (setup, &mut space.slots, outbox));
+        copies.go_on_with_list(spare, of, (setup, &mut space.slots, outbox));
     }
 
     /// Part of the list of copies was written.
     pub(super) fn list_written(&mut self, is_good: bool) {
-        copies::list_written(&mut self.copies, is_good, &mut self.space.slots);
-        if copies::hurries_list(&self.copies) {
+        self.copies.warm.written(is_good, &mut self.space.slots);
+        if self.copies.warm.hurries() {
             self.go_on_with_list();
         }
     }
@@ -79,7 +79,7 @@ impl Engine {
     /// The pool comes to its end: the list of copies is written at once, where it is old.
     pub fn hurry_list(&mut self) {
         if self.copies.is_on() && self.refusal().is_none() {
-            copies::hurry_list(&mut self.copies);
+            self.copies.hurry_list();
             self.go_on_with_list();
         }
     }
@@ -87,7 +87,7 @@ impl Engine {
     /// Whether that is in progress.
     #[must_use]
     pub fn hurries_list(&self) -> bool {
-        copies::hurries_list(&self.copies)
+        self.copies.warm.hurries()
     }
 
     /// Whether any class has copies.

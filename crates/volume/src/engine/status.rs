@@ -1,7 +1,7 @@
 //! What the engine tells of itself.
 
 use super::checkpoint::Checkpoint;
-use super::copies::{Copies, ReadCacheStatus};
+use super::copies::ReadCacheStatus;
 use super::leaves::may_destage;
 use super::map::Map;
 use super::migrate::Migrate;
@@ -100,7 +100,6 @@ pub(super) struct Look<'a> {
     pub migrate: &'a Migrate,
     pub requests: &'a Requests,
     pub outbox: &'a Outbox,
-    pub copies: &'a Copies,
     pub refusal: Option<&'a str>,
     pub flush_failed: bool,
     pub now_ns: u64,
@@ -261,7 +260,7 @@ impl Look<'_> {
                 capacity_side_bytes: self.checkpoint.capacity.written_bytes(),
                 ..self.stats.counters.clone()
             },
-            read_cache: self.copies.status(),
+            read_cache: ReadCacheStatus::default(),
             in_flight: self.requests.clients.len(),
             leaves_resident: self.map.frames.resident(),
             leaves_limit: self.map.frames.limit(),

@@ -3,6 +3,7 @@
 use crate::layout::warm_list::WarmEntry;
 use crate::space::slots::Slots;
 use forebay_placement::cache::{Key, S3Fifo, Warm};
+use std::collections::BTreeSet;
 
 const _: () = assert!(size_of::<Held>() == 16 && size_of::<State>() == 1);
 /// Places that are looked at in one turn for a list, however few of them are taken.
@@ -133,5 +134,60 @@ impl Cache {
             }
         }
         (entries, (looked_at < self.held.len()).then_some(looked_at as u32))
+    }
+}
+
+/// The tables, where any class has copies, and what is left of copies that were given up.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    /// None as long as no class has any.
+    pub cache: Option<Box<Cache>>,
+    /// Slots of copies given up while their write was in flight: they are free when it ends, not before, or it could
+    /// fall upon somebody else's data.
+    pub orphans: BTreeSet<u64>,
+}
+
+impl Table {
+    /// Number of copies.
+    pub fn len(&self) -> usize {
+        self.cache.as_ref().map_or(0, |cache| cache.policy.held() as usize)
+    }
+
+    /// Gives the copy of a block up, and forgets that it was read.
+    pub fn give_up(&mut self, key: Key, slots: &mut Slots) {
+        if let Some(place) = self.cache.as_mut().and_then(|cache| cache.policy.remove(key)) {
+            self.release(place, slots);
+        }
+    }
+
+    /// The policy has given up a place.
+    pub fn release(&mut self, place: u32, slots: &mut Slots) {
+        let Some(cache) = &mut self.cache else { return };
+        let slot = u64::from(cache.held[place as usize].slot);
+        match std::mem::take(&mut cache.states[place as usize]) {
+            State::Free => {}
+            State::Arriving => {
+                self.orphans.insert(slot);
+            }
+            // No record names the slot: it is free at once. A read in flight finds another checksum and looks again.
+            State::Ready | State::Restored => {
+                slots.clear(slot);
+            }
+        }
+    }
+
+    /// Gives up so many copies, those of least use; returns how many slots are free by that.
+    pub fn evict(&mut self, wanted: u64, slots: &mut Slots) -> u64 {
+        let before = slots.free();
+        for _ in 0..wanted {
+            let Some((_, place)) = self.cache.as_mut().and_then(|cache| cache.policy.give_up_one()) else { break };
+            self.release(place, slots);
+        }
+        slots.free() - before
+    }
+
+    /// What the policy has learned.
+    pub fn learned(&self) -> u64 {
+        self.cache.as_ref().map_or(0, |cache| cache.policy.learned())
     }
 }

@@ -9,7 +9,6 @@ mod warm;
 
 pub(crate) use share::Look;
 pub use share::ReadCacheStatus;
-pub(crate) use warm::{begin_list, go_on_with_list, hurries_list, hurry_list, list_written};
 
 use super::outbox::{Outbox, Pending};
 use super::setup::Setup;
@@ -17,14 +16,13 @@ use crate::layout::Id;
 use crate::layout::stream::class_hint;
 use crate::layout::warm_list::WarmEntry;
 use crate::space::slots::Slots;
-use cache::{Cache, Found, Held, State};
+use cache::{Cache, Found, Held, State, Table};
 use forebay_block::checksum::block_checksum;
 use forebay_block::{ClassId, DiskId, IoError, Op, SharedBuf, Vectored};
 use forebay_placement::cache::{Admitted, Counts, Key, Seen};
 use forebay_prism::{ClassTable, Place};
 use rate::FillRate;
 use share::Share;
-use std::collections::BTreeSet;
 use warm::WarmWriter;
 
 const BLOCK: usize = 4096;
@@ -73,11 +71,7 @@ pub(crate) struct Originals<'a> {
 /// All copies.
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
-    /// None as long as no class has any.
-    cache: Option<Box<Cache>>,
-    /// Slots of copies given up while their write was in flight: they are free when it ends, not before, or it could
-    /// fall upon somebody else's data.
-    orphans: BTreeSet<u64>,
+    table: Table,
     share: Share,
     rate: FillRate,
     pub warm: WarmWriter,
@@ -93,12 +87,12 @@ impl Copies {
         if !are_wanted(table) {
             self.evict(GIVEN_UP_AT_ONCE, slots);
             if self.len() == 0 {
-                self.cache = None;
+                self.table.cache = None;
                 self.warm.give_up(slots);
             }
-        } else if self.cache.is_none() {
+        } else if self.table.cache.is_none() {
             let places = setup.copies_max as u32;
-            self.cache = Some(Box::new(Cache::new(places, seed(&setup.superblock.pool))));
+            self.table.cache = Some(Box::new(Cache::new(places, seed(&setup.superblock.pool))));
             self.share = Share::new(slots.total(), places.into());
             let arriving_bytes = setup.options.memory_limit_bytes / ARRIVING_PART;
             self.arriving_max_blocks = (arriving_bytes / BLOCK as u64).clamp(ARRIVING_MIN_BLOCKS, ARRIVING_MAX_BLOCKS);
@@ -107,23 +101,23 @@ impl Copies {
 
     /// Whether there may be any.
     pub fn is_on(&self) -> bool {
-        self.cache.is_some()
+        self.table.cache.is_some()
     }
 
     /// Slots that copies hold, and the list of them.
     pub fn slots(&self) -> impl Iterator<Item = u64> + '_ {
-        let held = self.cache.iter().flat_map(|cache| cache.slots());
-        held.chain(self.orphans.iter().copied()).chain(self.warm.slots())
+        let held = self.table.cache.iter().flat_map(|cache| cache.slots());
+        held.chain(self.table.orphans.iter().copied()).chain(self.warm.slots())
     }
 
     /// How many these are: all of them make room for what has no other place.
     pub fn slots_held(&self) -> u64 {
-        (self.len() + self.orphans.len()) as u64 + self.warm.slots_held()
+        (self.len() + self.table.orphans.len()) as u64 + self.warm.slots_held()
     }
 
     /// Number of copies.
     pub fn len(&self) -> usize {
-        self.cache.as_ref().map_or(0, |cache| cache.policy.held() as usize)
+        self.table.len()
     }
 
     /// Slots that are kept for copies, whether they have them yet or not.
@@ -171,17 +165,17 @@ impl Copies {
     }
 
     fn counts(&self) -> Counts {
-        self.cache.as_ref().map(|cache| cache.policy.counts()).unwrap_or_default()
+        self.table.cache.as_ref().map(|cache| cache.policy.counts()).unwrap_or_default()
     }
 
     /// The copy that a read of a block is best sent to, where there is one of what the map names there.
     pub fn find(&self, disk: DiskId, block: u64, location: u64) -> Option<Found> {
-        self.cache.as_ref()?.find(Key::new(disk.0, block)?, location)
+        self.table.cache.as_ref()?.find(Key::new(disk.0, block)?, location)
     }
 
     /// Whether a block has a copy, or one on its way.
     pub fn holds(&self, disk: DiskId, block: u64) -> bool {
-        let found = self.cache.as_ref().zip(Key::new(disk.0, block));
+        let found = self.table.cache.as_ref().zip(Key::new(disk.0, block));
         found.is_some_and(|(cache, key)| cache.policy.place_of(key).is_some())
     }
 
@@ -192,15 +186,15 @@ impl Copies {
             cache.policy.place_of(key).is_some_and(|place| cache.held[place as usize].location != location)
         };
         // Of a list that was older than the map.
-        if self.cache.as_ref().is_some_and(|cache| is_other(cache)) {
-            self.give_up(key, slots);
+        if self.table.cache.as_ref().is_some_and(|cache| is_other(cache)) {
+            self.table.give_up(key, slots);
         }
-        self.cache.as_mut().is_some_and(|cache| cache.policy.seen(key) == Seen::Miss)
+        self.table.cache.as_mut().is_some_and(|cache| cache.policy.seen(key) == Seen::Miss)
     }
 
     /// A host wrote a block, or discarded it, or it is damaged: a copy is of no use any more, unless it is of what is there now.
     pub fn superseded(&mut self, disk: DiskId, block: u64, now_at: Option<u64>, slots: &mut Slots) {
-        let (Some(cache), Some(key)) = (&self.cache, Key::new(disk.0, block)) else { return };
+        let (Some(cache), Some(key)) = (&self.table.cache, Key::new(disk.0, block)) else { return };
         // One that was there before a restart is of no write of now, wherever that goes.
         let is_of_it = |place: u32| {
             let (held, state) = (cache.held[place as usize], cache.states[place as usize]);
@@ -208,22 +202,22 @@ impl Copies {
         };
         // What is not there may be remembered: whether it would come back is not known any more.
         if !cache.policy.place_of(key).is_some_and(is_of_it) {
-            self.give_up(key, slots);
+            self.table.give_up(key, slots);
         }
     }
 
     /// A block was moved, and is what it was.
     pub fn moved(&mut self, (disk, block): (DiskId, u64), (from, to): (u64, u64), slots: &mut Slots) {
-        if let Some((cache, key)) = self.cache.as_mut().zip(Key::new(disk.0, block))
+        if let Some((cache, key)) = self.table.cache.as_mut().zip(Key::new(disk.0, block))
             && !cache.moved(key, from, to)
         {
-            self.give_up(key, slots);
+            self.table.give_up(key, slots);
         }
     }
 
     /// A copy that was there before a restart was read: whether it holds what it should.
     pub fn prove(&mut self, disk: DiskId, block: u64, bytes: &[u8]) -> bool {
-        let Some((cache, key)) = self.cache.as_mut().zip(Key::new(disk.0, block)) else { return true };
+        let Some((cache, key)) = self.table.cache.as_mut().zip(Key::new(disk.0, block)) else { return true };
         let Some(place) = cache.policy.place_of(key).map(|place| place as usize) else { return true };
         let is_good = cache.hashes[place] == cache::hash(bytes);
         if is_good && cache.states[place] == State::Restored {
@@ -235,29 +229,7 @@ impl Copies {
     /// Forgets the copies of blocks: their slots do not hold what they should.
     pub fn forget(&mut self, disk: DiskId, blocks: std::ops::Range<u64>, slots: &mut Slots) {
         if self.is_on() {
-            blocks.filter_map(|block| Key::new(disk.0, block)).for_each(|key| self.give_up(key, slots));
-        }
-    }
-
-    fn give_up(&mut self, key: Key, slots: &mut Slots) {
-        if let Some(place) = self.cache.as_mut().and_then(|cache| cache.policy.remove(key)) {
-            self.release(place, slots);
-        }
-    }
-
-    /// The policy has given up a place.
-    fn release(&mut self, place: u32, slots: &mut Slots) {
-        let Some(cache) = &mut self.cache else { return };
-        let slot = u64::from(cache.held[place as usize].slot);
-        match std::mem::take(&mut cache.states[place as usize]) {
-            State::Free => {}
-            State::Arriving => {
-                self.orphans.insert(slot);
-            }
-            // No record names the slot: it is free at once. A read in flight finds another checksum and looks again.
-            State::Ready | State::Restored => {
-                slots.clear(slot);
-            }
+            blocks.filter_map(|block| Key::new(disk.0, block)).for_each(|key| self.table.give_up(key, slots));
         }
     }
 
@@ -265,12 +237,10 @@ impl Copies {
     /// that.
     pub fn evict(&mut self, wanted: u64, slots: &mut Slots) -> u64 {
         let before = slots.free();
-        for _ in 0..wanted {
-            let Some((_, place)) = self.cache.as_mut().and_then(|cache| cache.policy.give_up_one()) else {
-                self.warm.give_up(slots);
-                break;
-            };
-            self.release(place, slots);
+        let is_last = wanted > self.len() as u64;
+        self.table.evict(wanted, slots);
+        if is_last {
+            self.warm.give_up(slots);
         }
         slots.free() - before
     }
@@ -285,10 +255,10 @@ impl Copies {
     ) {
         let &Originals { disk, first, class, data, named, is_packed } = of;
         let mut at = 0;
-        while at < named.len() && self.cache.as_ref().is_some_and(|cache| cache.policy.places() > 0) {
+        while at < named.len() && self.table.cache.as_ref().is_some_and(|cache| cache.policy.places() > 0) {
             let left = (named.len() - at) as u64;
             if spare == 0 {
-                spare = self.evict_copies(left, slots);
+                spare = self.table.evict(left, slots);
             }
             let Some((slot, got)) = slots.allocate(left.min(spare)) else { return };
             if slot + got > u64::from(u32::MAX) {
@@ -306,7 +276,7 @@ impl Copies {
             }
             if let Some((device, offset_bytes)) = setup.extents.place(setup.extents.slot_location(slot)) {
                 let bufs = Vectored::One(data.slice(at * BLOCK, got as usize * BLOCK));
-                let pending = Pending::Copy { disk, block: first + at as u64, slot, blocks: got };
+                let pending = Pending::Copy { disk, block: first + at as u64, slots: slot..slot + got };
                 self.arriving_blocks += got;
                 self.written_blocks += got;
                 outbox.send(device, offset_bytes, class_hint(class), Op::Write { bufs, fua: false }, pending);
@@ -315,30 +285,24 @@ impl Copies {
         }
     }
 
-    /// The same of copies alone, for others.
-    fn evict_copies(&mut self, wanted: u64, slots: &mut Slots) -> u64 {
-        let most = wanted.min(self.len() as u64);
-        if most == 0 { 0 } else { self.evict(most, slots) }
-    }
-
     fn admit(&mut self, (disk, block): (DiskId, u64), (held, hash): (Held, u32), slots: &mut Slots) {
-        let Some((cache, key)) = self.cache.as_mut().zip(Key::new(disk.0, block)) else { return };
+        let Some((cache, key)) = self.table.cache.as_mut().zip(Key::new(disk.0, block)) else { return };
         if cache.policy.place_of(key).is_some() {
-            self.give_up(key, slots);
+            self.table.give_up(key, slots);
         }
-        match self.cache.as_mut().and_then(|cache| cache.policy.admit(key)) {
+        match self.table.cache.as_mut().and_then(|cache| cache.policy.admit(key)) {
             Some(Admitted { place, evicted }) => {
                 if evicted.is_some() {
-                    self.release(place, slots);
+                    self.table.release(place, slots);
                 }
-                if let Some(cache) = &mut self.cache {
+                if let Some(cache) = &mut self.table.cache {
                     let place = place as usize;
                     (cache.held[place], cache.states[place], cache.hashes[place]) = (held, State::Arriving, hash);
                 }
             }
             // Its data is on its way all the same.
             None => {
-                self.orphans.insert(held.slot.into());
+                self.table.orphans.insert(held.slot.into());
             }
         }
     }
@@ -353,17 +317,17 @@ impl Copies {
     ) {
         self.arriving_blocks -= written.end - written.start;
         for (block, slot) in (first..).zip(written) {
-            if self.orphans.remove(&slot) {
+            if self.table.orphans.remove(&slot) {
                 slots.clear(slot);
                 continue;
             }
-            let Some((cache, key)) = self.cache.as_mut().zip(Key::new(disk.0, block)) else { continue };
+            let Some((cache, key)) = self.table.cache.as_mut().zip(Key::new(disk.0, block)) else { continue };
             let Some(place) = cache.policy.place_of(key) else { continue };
             let (held, state) = (cache.held[place as usize], &mut cache.states[place as usize]);
             if u64::from(held.slot) == slot && *state == State::Arriving {
                 *state = State::Ready;
                 if result.is_err() {
-                    self.give_up(key, slots);
+                    self.table.give_up(key, slots);
                 }
             }
         }
@@ -371,18 +335,14 @@ impl Copies {
 
     /// What the policy had learned before a restart.
     pub fn relearn(&mut self, learned: u64) {
-        if let Some(cache) = &mut self.cache {
+        if let Some(cache) = &mut self.table.cache {
             cache.policy.relearn(learned);
         }
     }
 
-    fn learned(&self) -> u64 {
-        self.cache.as_ref().map_or(0, |cache| cache.policy.learned())
-    }
-
     /// A copy that was there before a restart, of a list.
     pub fn restore(&mut self, entry: &WarmEntry, slots: &mut Slots) {
-        if let Some(cache) = &mut self.cache {
+        if let Some(cache) = &mut self.table.cache {
             cache.restore(entry, slots);
         }
     }
@@ -390,7 +350,7 @@ impl Copies {
     /// Adapts what copies are entitled to, and what the policy may take of the slots. `unused`: slots that nobody wants.
     pub fn share_out(&mut self, look: &Look, unused: u64) {
         let len = self.len() as u64;
-        let Some(cache) = &mut self.cache else { return };
+        let Some(cache) = &mut self.table.cache else { return };
         let policy = &mut cache.policy;
         self.share.look(look, (policy.counts(), policy.ghosts(), len, u64::from(policy.places())));
         let most = (self.share.entitled().max(len + unused)).min(cache.held.len() as u64).max(1);
@@ -398,6 +358,26 @@ impl Copies {
             // Never below what it has: others take slots of it one by one, as they need them.
             policy.resize(most.max(len) as u32, |_, _| {});
         }
+    }
+
+    /// Begins a list where it is time to. `interval_ns`: from the beginning of one to that of the next, at least.
+    pub fn begin_list(&mut self, now_ns: u64, interval_ns: u64) {
+        self.warm.begin((self.len() as u64, self.written_blocks), now_ns, interval_ns);
+    }
+
+    /// See [`WarmWriter::go_on`].
+    pub fn go_on_with_list(
+        &mut self,
+        spare: u64,
+        of: (u64, impl Fn(u64) -> Option<u32>),
+        rooms: (&Setup, &mut Slots, &mut Outbox),
+    ) {
+        self.warm.go_on(&mut self.table, spare, of, rooms);
+    }
+
+    /// The pool comes to its end: where the list is old it is written anew, without waiting for time to pass.
+    pub fn hurry_list(&mut self) {
+        self.warm.hurry(self.written_blocks);
     }
 
     /// What there is to be shown.

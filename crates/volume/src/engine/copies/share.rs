@@ -19,7 +19,7 @@ pub(crate) struct Look {
     /// Blocks that hosts have written.
     pub written_blocks: u64,
     /// Writes that one more slot for data would save for each block written; `None`: too little is known, and each slot is
-    /// taken to save one in each turn of the tier.
+    /// taken to save one while as much as the tier holds is written.
     pub gain_of_staging: Option<f64>,
 }
 

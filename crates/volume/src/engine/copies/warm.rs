@@ -1,6 +1,6 @@
 //! Writing the list of copies, now and then, and where hosts leave it time: chunk after chunk, then the head that names the last.
 
-use super::Copies;
+use super::cache::Table;
 use crate::engine::outbox::{Outbox, Pending};
 use crate::engine::setup::Setup;
 use crate::layout::warm_list::{
@@ -94,117 +94,116 @@ impl WarmWriter {
         let pause_ns = self.interval_ns.saturating_mul(FAILED_INTERVALS);
         self.not_before_ns = self.not_before_ns.saturating_add(pause_ns);
     }
-}
 
-/// Begins a list where it is time to. `interval_ns`: from the beginning of one to that of the next, at least.
-pub(crate) fn begin_list(copies: &mut Copies, now_ns: u64, interval_ns: u64) {
-    let len = copies.len() as u64;
-    let changed = copies.written_blocks - copies.warm.written_then;
-    let is_due = now_ns >= copies.warm.not_before_ns
-        && len >= COPIES_MIN
-        && (copies.warm.is_old || changed * CHANGED_PART >= len);
-    if copies.warm.writing.is_some() || !is_due {
-        return;
-    }
-    let interval_ns = interval_ns.max(len.saturating_mul(ENTRY_BYTES as u64 * 1_000_000_000) / BYTES_PER_S);
-    (copies.warm.interval_ns, copies.warm.not_before_ns) = (interval_ns, now_ns.saturating_add(interval_ns));
-    start_list(copies);
-}
-
-fn start_list(copies: &mut Copies) {
-    (copies.warm.written_then, copies.warm.is_old) = (copies.written_blocks, false);
-    let (number, runs) = (copies.warm.number + 1, Vec::new());
-    let (is_in_flight, is_head, is_given_up) = (false, false, false);
-    copies.warm.writing = Some(Writing { number, from: Some(0), runs, is_in_flight, is_head, is_given_up });
-}
-
-/// The pool comes to its end: where the list is old it is written anew, without waiting for time to pass.
-pub(crate) fn hurry_list(copies: &mut Copies) {
-    copies.warm.hurries = true;
-    if copies.warm.writing.is_none() && (copies.warm.is_old || copies.written_blocks > copies.warm.written_then) {
-        start_list(copies);
-    }
-}
-
-/// Whether it is written at once, and is not complete yet.
-pub(crate) fn hurries_list(copies: &Copies) -> bool {
-    copies.warm.hurries && copies.warm.writing.is_some()
-}
-
-/// Goes on with it: one chunk at a time. `spare`: slots that nobody wants; copies make room where there are too few. `generation`: that of
-/// the band that a location lies in.
-pub(crate) fn go_on_with_list(
-    copies: &mut Copies,
-    mut spare: u64,
-    (epoch, generation): (u64, impl Fn(u64) -> Option<u32>),
-    (setup, slots, outbox): (&Setup, &mut Slots, &mut Outbox),
-) {
-    let list = |copies: &Copies, from, most| {
-        copies.cache.as_ref().map_or((Vec::new(), None), |cache| cache.list(from, most, &generation))
-    };
-    while let Some(writing) = copies.warm.writing.as_ref().filter(|writing| !writing.is_in_flight) {
-        let (number, previous, index) = (writing.number, writing.runs.last().copied(), writing.runs.len() as u32);
-        let Some(from) = writing.from else {
-            let Some(last) = previous else {
-                copies.warm.writing = None;
-                return;
-            };
-            let head = WarmHead { number, epoch, chunks: index, last, learned: copies.learned() };
-            return send_list(copies, (HEAD_OFFSET_BYTES, head.encode(&setup.superblock.pool)), true, outbox);
-        };
-        let used: u64 = writing.runs.iter().map(|run| run.slots).sum();
-        let most = (slots.total() / TIER_PART).saturating_sub(used).min(CHUNK_SLOTS_MAX);
-        let (mut entries, mut next) = list(copies, from, entries_max(most));
-        if entries.is_empty() && most > 0 {
-            if let Some(writing) = &mut copies.warm.writing {
-                writing.from = next;
-            }
-            // Places without copies: as many as are looked at in one turn, or all of them.
-            if copies.warm.hurries || next.is_none() {
-                continue;
-            }
+    /// Begins a list where it is time to: of so many copies, so many written since the start. `interval_ns`: from the beginning of one to that of the next, at least.
+    pub fn begin(&mut self, (len, written_blocks): (u64, u64), now_ns: u64, interval_ns: u64) {
+        let changed = written_blocks - self.written_then;
+        let is_due =
+            now_ns >= self.not_before_ns && len >= COPIES_MIN && (self.is_old || changed * CHANGED_PART >= len);
+        if self.writing.is_some() || !is_due {
             return;
         }
-        let wanted = (1..=most).find(|&slots| entries_max(slots) >= entries.len()).unwrap_or(0);
-        if spare < wanted {
-            spare += copies.evict_copies(wanted - spare, slots);
+        let interval_ns = interval_ns.max(len.saturating_mul(ENTRY_BYTES as u64 * 1_000_000_000) / BYTES_PER_S);
+        (self.interval_ns, self.not_before_ns) = (interval_ns, now_ns.saturating_add(interval_ns));
+        self.start(written_blocks);
+    }
+
+    fn start(&mut self, written_blocks: u64) {
+        (self.written_then, self.is_old) = (written_blocks, false);
+        let (number, runs) = (self.number + 1, Vec::new());
+        let (is_in_flight, is_head, is_given_up) = (false, false, false);
+        self.writing = Some(Writing { number, from: Some(0), runs, is_in_flight, is_head, is_given_up });
+    }
+
+    /// The pool comes to its end: where the list is old it is written anew, without waiting for time to pass.
+    pub fn hurry(&mut self, written_blocks: u64) {
+        self.hurries = true;
+        if self.writing.is_none() && (self.is_old || written_blocks > self.written_then) {
+            self.start(written_blocks);
         }
-        let Some((first, got)) = slots.allocate(wanted.min(spare)) else {
-            return copies.warm.give_up_writing(slots);
-        };
-        // Also where one of these has just made room.
-        (entries, next) = list(copies, from, entries_max(got));
-        let run = SlotRun { first, slots: got };
-        let Some(writing) = &mut copies.warm.writing else { return };
-        writing.from = next;
-        writing.runs.push(run);
-        copies.warm.written_slots += got;
-        let bytes = WarmChunk { number, index, previous, entries }.encode(got, &setup.superblock.pool);
-        return match setup.extents.place(setup.extents.slot_location(first)) {
-            Some((0, offset_bytes)) => send_list(copies, (offset_bytes, bytes), false, outbox),
-            _ => copies.warm.give_up_writing(slots),
-        };
     }
-}
 
-fn send_list(copies: &mut Copies, (offset_bytes, bytes): (u64, Vec<u8>), is_head: bool, outbox: &mut Outbox) {
-    if let Some(writing) = &mut copies.warm.writing {
-        (writing.is_in_flight, writing.is_head) = (true, is_head);
-        let bufs = Vectored::One(Buf::copy_of(&bytes).freeze());
-        outbox.send(0, offset_bytes, 0, Op::Write { bufs, fua: false }, Pending::WarmList);
+    /// Whether it is written at once, and is not complete yet.
+    pub fn hurries(&self) -> bool {
+        self.hurries && self.writing.is_some()
     }
-}
 
-/// A part of it was written.
-pub(crate) fn list_written(copies: &mut Copies, is_good: bool, slots: &mut Slots) {
-    let Some(writing) = &mut copies.warm.writing else { return };
-    writing.is_in_flight = false;
-    if !is_good || writing.is_given_up {
-        copies.warm.give_up_writing(slots);
-    } else if writing.is_head {
-        copies.warm.number = writing.number;
-        let runs = std::mem::take(&mut writing.runs);
-        copies.warm.writing = None;
-        clear(std::mem::replace(&mut copies.warm.kept, runs), slots);
+    /// Goes on with it: one chunk at a time. `spare`: slots that nobody wants; copies make room where there are too few. `generation`: that of
+    /// the band that a location lies in.
+    pub(super) fn go_on(
+        &mut self,
+        table: &mut Table,
+        mut spare: u64,
+        (epoch, generation): (u64, impl Fn(u64) -> Option<u32>),
+        (setup, slots, outbox): (&Setup, &mut Slots, &mut Outbox),
+    ) {
+        let list = |table: &Table, from, most| {
+            table.cache.as_ref().map_or((Vec::new(), None), |cache| cache.list(from, most, &generation))
+        };
+        while let Some(writing) = self.writing.as_ref().filter(|writing| !writing.is_in_flight) {
+            let (number, previous, index) = (writing.number, writing.runs.last().copied(), writing.runs.len() as u32);
+            let Some(from) = writing.from else {
+                let Some(last) = previous else {
+                    self.writing = None;
+                    return;
+                };
+                let head = WarmHead { number, epoch, chunks: index, last, learned: table.learned() };
+                return self.send((HEAD_OFFSET_BYTES, head.encode(&setup.superblock.pool)), true, outbox);
+            };
+            let used: u64 = writing.runs.iter().map(|run| run.slots).sum();
+            let most = (slots.total() / TIER_PART).saturating_sub(used).min(CHUNK_SLOTS_MAX);
+            let (mut entries, mut next) = list(table, from, entries_max(most));
+            if entries.is_empty() && most > 0 {
+                if let Some(writing) = &mut self.writing {
+                    writing.from = next;
+                }
+                // Places without copies: as many as are looked at in one turn, or all of them.
+                if self.hurries || next.is_none() {
+                    continue;
+                }
+                return;
+            }
+            let wanted = (1..=most).find(|&slots| entries_max(slots) >= entries.len()).unwrap_or(0);
+            if spare < wanted {
+                spare += table.evict(wanted - spare, slots);
+            }
+            let Some((first, got)) = slots.allocate(wanted.min(spare)) else {
+                return self.give_up_writing(slots);
+            };
+            // Also where one of these has just made room.
+            (entries, next) = list(table, from, entries_max(got));
+            let run = SlotRun { first, slots: got };
+            let Some(writing) = &mut self.writing else { return };
+            writing.from = next;
+            writing.runs.push(run);
+            self.written_slots += got;
+            let bytes = WarmChunk { number, index, previous, entries }.encode(got, &setup.superblock.pool);
+            return match setup.extents.place(setup.extents.slot_location(first)) {
+                Some((0, offset_bytes)) => self.send((offset_bytes, bytes), false, outbox),
+                _ => self.give_up_writing(slots),
+            };
+        }
+    }
+
+    fn send(&mut self, (offset_bytes, bytes): (u64, Vec<u8>), is_head: bool, outbox: &mut Outbox) {
+        if let Some(writing) = &mut self.writing {
+            (writing.is_in_flight, writing.is_head) = (true, is_head);
+            let bufs = Vectored::One(Buf::copy_of(&bytes).freeze());
+            outbox.send(0, offset_bytes, 0, Op::Write { bufs, fua: false }, Pending::WarmList);
+        }
+    }
+
+    /// A part of it was written.
+    pub fn written(&mut self, is_good: bool, slots: &mut Slots) {
+        let Some(writing) = &mut self.writing else { return };
+        writing.is_in_flight = false;
+        if !is_good || writing.is_given_up {
+            self.give_up_writing(slots);
+        } else if writing.is_head {
+            self.number = writing.number;
+            let runs = std::mem::take(&mut writing.runs);
+            self.writing = None;
+            clear(std::mem::replace(&mut self.kept, runs), slots);
+        }
     }
 }

@@ -34,7 +34,7 @@ fn is_raw(rig: &mut Rig, block: u64, seed: u64) {
 
 /// A copy was taken for the newer version of its block where both have the same checksum: for each other's block after a restart, too.
 #[test]
-fn regression_versions_with_one_checksum_are_told_apart() {
+fn regression_versions_with_one_checksum_are_not_mixed_up() {
     assert_eq!(crc32c(&self_checked(1)), crc32c(&self_checked(2)));
     for (place, crashes) in
         [(Place::Capacity, false), (Place::Capacity, true), (Place::Stage, false), (Place::Both, true)]

@@ -8,9 +8,8 @@ use forebay_block::{Buf, ClassId, Completion, Device, DiskId, Geometry, Random, 
 use forebay_device::{FaultyDevice, Image, ReorderDevice, VolatileDevice, image::ImageDevice};
 use forebay_prism::{ClassSpec, ClassTable, Compress, Place};
 use forebay_proof::oracle::Made;
-pub use forebay_proof::oracle::Oracle;
-pub use forebay_proof::stamp::content_of;
 use forebay_proof::stamp::{fill_all, tag_of};
+pub use forebay_proof::{oracle::Oracle, stamp::content_of};
 use forebay_volume::engine::Faults;
 use forebay_volume::layout::plan::{PoolOptions, plan};
 use forebay_volume::recovery::{OpenError, RecoveryReport, format, format::NewDisk, open};
