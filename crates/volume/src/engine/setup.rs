@@ -36,9 +36,10 @@ impl Setup {
         self.flushed_behind == 0
     }
 
-    /// How often the same is read, each time of another copy where there are several, before it is believed to be damaged.
+    /// How often the same is read before it is believed to be damaged. Where there are several copies: all of it of one, then block by block of
+    /// each, for blocks of one read may lie in places of which different ones are read first.
     pub fn read_attempts(&self) -> u8 {
-        self.copies.max(2)
+        if self.copies > 1 { self.copies + 1 } else { 2 }
     }
 
     /// Whether what recovery finds in a device's latest writes is written again: what can be read there may lie in a cache alone, or on one of
