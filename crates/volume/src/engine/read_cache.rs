@@ -13,6 +13,7 @@ use forebay_block::{Buf, ClassId};
 use forebay_prism::Place;
 
 const BLOCK: usize = 4096;
+
 /// The generation of the band in which something was written to a place; none where nothing was.
 fn written_in(setup: &Setup, bands: &Bands, location: u64) -> Option<u32> {
     let (number, block) = setup.extents.band(location)?;

@@ -215,12 +215,14 @@ impl Copies {
         }
     }
 
-    /// A copy that was there before a restart was read: whether it holds what it should.
-    pub fn prove(&mut self, disk: DiskId, block: u64, bytes: &[u8]) -> bool {
-        let Some((cache, key)) = self.table.cache.as_mut().zip(Key::new(disk.0, block)) else { return true };
-        let Some(place) = cache.policy.place_of(key).map(|place| place as usize) else { return true };
-        let is_good = cache.hashes[place] == cache::hash(bytes);
-        if is_good && cache.states[place] == State::Restored {
+    /// A copy that was there before a restart was read, with this hash when the read began: whether it holds what it should.
+    pub fn prove(&mut self, disk: DiskId, block: u64, (hash, bytes): (u32, &[u8])) -> bool {
+        let is_good = hash == cache::hash(bytes);
+        if let Some((cache, key)) = self.table.cache.as_mut().zip(Key::new(disk.0, block))
+            && let Some(place) = cache.policy.place_of(key).map(|place| place as usize)
+            && is_good
+            && cache.states[place] == State::Restored
+        {
             cache.states[place] = State::Ready;
         }
         is_good

@@ -61,8 +61,8 @@ impl Engine {
                     }
                     let span = copy.map_or(span, |copy| Span::whole(self.setup.extents.slot_location(copy.slot)));
                     checksum = copy.map_or(checksum, |copy| copy.own);
-                    if copy.is_some_and(|copy| copy.hash.is_some()) {
-                        self.requests.pieces[id as usize].unproven.push((i - first) as u16);
+                    if let Some(hash) = copy.and_then(|copy| copy.hash) {
+                        self.requests.pieces[id as usize].unproven.push(((i - first) as u16, hash));
                     }
                     spans.push(span);
                     if let Some(stats) = self.stats.classes.get_mut(usize::from(class.0))
@@ -342,12 +342,12 @@ impl Engine {
         if piece.error.is_none() && !piece.unproven.is_empty() {
             let (disk, first) = (piece.disk, piece.block());
             let data = piece.buf.as_deref().unwrap_or_default();
-            let bad = piece.unproven.iter().map(|&at| usize::from(at)).find(|&at| {
+            let bad = piece.unproven.iter().map(|&(at, hash)| (usize::from(at), hash)).find(|&(at, hash)| {
                 let bytes = data.get(at * BLOCK..(at + 1) * BLOCK).unwrap_or_default();
-                !self.copies.prove(disk, first + at as u64, bytes)
+                !self.copies.prove(disk, first + at as u64, (hash, bytes))
             });
             piece.error =
-                bad.map(|at| RequestError::Damaged { disk, offset_bytes: (first + at as u64) * BLOCK as u64 });
+                bad.map(|(at, _)| RequestError::Damaged { disk, offset_bytes: (first + at as u64) * BLOCK as u64 });
         }
         if piece.error.is_some() && complete {
             piece.attempts += 1;
