@@ -130,7 +130,7 @@ cp with-export.toml pool.toml
 say "a device without an export"
 
 # Regression: a server that was killed between the two halves of taking its device over left one that nobody could take over.
-planted=${FOREBAY%/release/forebay}/debug/forebay
+planted=${FOREBAY%/*/forebay}/debug/forebay
 [ -x "$planted" ] || die "no $planted: build it as the first lines of this script say"
 back
 device=$(sed -n 's/^ready \(\/dev\/ublkb.*\)/\1/p' serve.out | tail -n 1)

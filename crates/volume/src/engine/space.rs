@@ -1,6 +1,6 @@
 //! Space on both tiers: what may be taken, what is given back, and when it is free again.
 
-use super::copies::Copies;
+use super::copies::{Copies, GIVEN_UP_AT_ONCE};
 use super::lifetimes::{Arrival, Lifetimes};
 use super::pace::Pace;
 use super::setup::Setup;
@@ -118,9 +118,16 @@ impl Space {
         self.kept_for_pages() + self.growth.saturating_sub(self.new_leaves)
     }
 
-    /// What has to be given back before data finds a slot.
+    /// What has to be given back before data finds a slot, at most as much as is given up at once: a disk that was added may want a large part
+    /// of the tier.
     fn missing_for_map(&self) -> u64 {
-        self.kept_for_map().saturating_sub(self.slots.free())
+        self.kept_for_map().saturating_sub(self.slots.free()).min(GIVEN_UP_AT_ONCE)
+    }
+
+    /// Gives up copies in whose place the map may grow, as many as at once; false where there was nothing to give up.
+    pub fn give_up_for_map(&mut self, copies: &mut Copies) -> bool {
+        let missing = self.missing_for_map();
+        missing > 0 && copies.evict(missing, &mut self.slots) > 0
     }
 
     /// Free bands below which collection is due.
@@ -156,7 +163,7 @@ impl Space {
         let needed = executing + 1;
         let missing = (self.kept_for_pages() + needed).saturating_sub(self.slots.free());
         if missing > 0 {
-            copies.evict(missing, &mut self.slots);
+            copies.evict(missing.min(GIVEN_UP_AT_ONCE), &mut self.slots);
         }
         self.page_slots_free() >= needed
     }

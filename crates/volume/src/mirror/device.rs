@@ -88,7 +88,12 @@ impl Mirror {
         let Request { tag, offset_bytes, stream, op } = request;
         let left = self.members.written();
         let is_discard = matches!(op, Op::Discard { .. });
-        let is_flush = matches!(op, Op::Flush | Op::Write { fua: true, .. });
+        // A write past the caches tells nothing of what is in them: who hears of one that failed does not go on as after a failed flush.
+        let is_flush = match op {
+            Op::Flush => true,
+            Op::Write { fua, .. } => fua && self.geometry.volatile_cache && !self.geometry.durable_writes,
+            _ => false,
+        };
         let lost = if is_flush { self.lost.take() } else { None };
         let change = Change { tag, left, done: 0, failed: 0, error: None, is_discard, is_flush, lost };
         let key = self.members.send_all(left, Flight::Change(change), (offset_bytes, stream), &op);

@@ -85,9 +85,12 @@ impl Served {
     }
 
     fn submit(&mut self, block: u64, blocks: u64, op: Op) {
+        self.submit_as(block, blocks, op, false);
+    }
+
+    fn submit_as(&mut self, block: u64, blocks: u64, op: Op, fua: bool) {
         let disk = self.pool.engine.disk_named("disk").unwrap().id;
         let (offset_bytes, len_bytes) = (block * 4096, blocks * 4096);
-        let fua = false;
         self.pool.submit(Request {
             token: 0,
             disk,
@@ -367,6 +370,30 @@ fn regression_a_label_that_fails_on_the_last_member_is_tried_again() {
             assert!(served.read(block, 1).iter().all(|&found| found == byte));
         }
     }
+}
+
+/// A write past the caches was told that the flush of a label had failed, and took it for its own failure: what that flush should have made
+/// durable was answered as durable by the next.
+#[test]
+fn regression_a_lost_flush_is_not_reported_to_a_write_past_the_caches() {
+    let disks = three(1).map(Disk::cached);
+    let [a, b, c] = &disks;
+    let mut served = Served::open(&[a, b], c);
+    let filled = |byte| {
+        let mut buf = Buf::zeroed(4096);
+        buf.fill(byte);
+        Op::Write(buf)
+    };
+    served.submit(1, 1, filled(1));
+    assert_eq!(served.turn(5), (1, true));
+    a.set(Fate::FailsOneFlush);
+    b.set(Fate::Fails);
+    served.submit_as(2, 1, filled(2), true);
+    served.turn(20);
+    served.submit_as(3, 1, filled(3), true);
+    served.submit(0, 0, Op::Flush);
+    served.turn(20);
+    assert_eq!(served.pool.engine.status().counters.flush_errors, 1, "the pool has heard of it");
 }
 
 /// The same of the only capacity device.

@@ -3,10 +3,12 @@
 //! one, and what its slot holds is verified like everything that is read.
 
 mod cache;
+mod memory;
 mod rate;
 mod share;
 mod warm;
 
+pub(crate) use memory::{INDEX_BYTES_PER_COPY, copies_max};
 pub(crate) use share::Look;
 pub use share::ReadCacheStatus;
 
@@ -20,35 +22,19 @@ use cache::{Cache, Found, Held, State, Table};
 use forebay_block::checksum::block_checksum;
 use forebay_block::{ClassId, DiskId, IoError, Op, SharedBuf, Vectored};
 use forebay_placement::cache::{Admitted, Counts, Key, Seen};
-use forebay_prism::{ClassTable, Place};
+use forebay_prism::ClassTable;
+use memory::are_wanted;
 use rate::FillRate;
 use share::Share;
 use warm::WarmWriter;
 
 const BLOCK: usize = 4096;
-/// One copy for so many bytes of the memory limit: 1 GiB allows 8 GiB of copies for 128 MiB of tables, or 1 GiB for 16 where no class had any
-/// when the pool was opened.
-const MEMORY_BYTES_PER_COPY: u64 = 512;
-const MEMORY_BYTES_PER_COPY_LATER: u64 = 4096;
-/// Bytes of the tables per copy, for the sharing out of memory: 44 of the policy, a [`Held`], a [`State`] and a hash.
-pub(crate) const INDEX_BYTES_PER_COPY: u64 = 65;
 /// Memory of copies on their way: this part of the limit, at most and at least so many blocks.
 const ARRIVING_PART: u64 = 64;
 const ARRIVING_MAX_BLOCKS: u64 = 2048;
 const ARRIVING_MIN_BLOCKS: u64 = 16;
-/// Copies given up at once where no class has any more.
-const GIVEN_UP_AT_ONCE: u64 = 4096;
-
-/// Most copies that a memory limit allows, on a tier of so many slots, where these are the classes when the pool is opened.
-pub(crate) fn copies_max(memory_limit_bytes: u64, slots: u64, table: &ClassTable) -> u64 {
-    let each = if are_wanted(table) { MEMORY_BYTES_PER_COPY } else { MEMORY_BYTES_PER_COPY_LATER };
-    (memory_limit_bytes / each).min(slots).min(u64::from(u32::MAX / 4))
-}
-
-/// Whether blocks of any class get copies.
-fn are_wanted(table: &ClassTable) -> bool {
-    table.classes().iter().any(|class| class.read_cache || class.place == Place::Both)
-}
+/// Copies given up in one turn, however many have to go.
+pub(crate) const GIVEN_UP_AT_ONCE: u64 = 4096;
 
 /// Seeds the policy's hashes: nobody who chooses addresses knows the pool's id.
 fn seed(pool: &Id) -> u64 {
@@ -92,7 +78,10 @@ impl Copies {
             }
         } else if self.table.cache.is_none() {
             let places = setup.copies_max as u32;
-            self.table.cache = Some(Box::new(Cache::new(places, seed(&setup.superblock.pool))));
+            let mut cache = Box::new(Cache::new(places, seed(&setup.superblock.pool)));
+            // What a power cut left of a slot may differ from member to member.
+            cache.is_doubted = setup.copies > 1;
+            self.table.cache = Some(cache);
             self.share = Share::new(slots.total(), places.into());
             let arriving_bytes = setup.options.memory_limit_bytes / ARRIVING_PART;
             self.arriving_max_blocks = (arriving_bytes / BLOCK as u64).clamp(ARRIVING_MIN_BLOCKS, ARRIVING_MAX_BLOCKS);
@@ -215,7 +204,14 @@ impl Copies {
         }
     }
 
-    /// A copy that was there before a restart was read, with this hash when the read began: whether it holds what it should.
+    /// A flush of the fast device has failed: what was written to slots may not be there.
+    pub fn doubt(&mut self) {
+        if let Some(cache) = &mut self.table.cache {
+            cache.is_doubted = true;
+        }
+    }
+
+    /// A copy that was there before a restart, or is doubted, was read, with this hash when the read began: whether it holds what it should.
     pub fn prove(&mut self, disk: DiskId, block: u64, (hash, bytes): (u32, &[u8])) -> bool {
         let is_good = hash == cache::hash(bytes);
         if let Some((cache, key)) = self.table.cache.as_mut().zip(Key::new(disk.0, block))

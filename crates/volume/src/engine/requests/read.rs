@@ -52,6 +52,7 @@ impl Engine {
                     // A copy says nothing of what it is one of.
                     let may_have_copy = self.copies.is_on() && !is_scrub && !self.setup.extents.is_fast(span.location);
                     let copy = if may_have_copy { self.copies.find(disk, address, span.location) } else { None };
+                    let copy = copy.filter(|copy| !span.is_whole() || copy.own == checksum);
                     if may_have_copy
                         && attempts == 0
                         && self.caches_reads(class)

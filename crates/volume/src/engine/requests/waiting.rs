@@ -50,6 +50,9 @@ impl Engine {
             // The flush that makes the failed one good frees what it waits for.
             return;
         }
+        if wants == Wants::Space && self.space.give_up_for_map(&mut self.copies) {
+            return;
+        }
         let hopeless = self.checkpoint.hopeless(&self.stats.counters);
         let error = if self.flushes.has_failed() {
             // Nothing can be freed now: neither journal nor space.

@@ -52,6 +52,12 @@ impl Disk {
         Self { inner: Arc::new(Mutex::new(inner)), geometry, name: name.to_owned() }
     }
 
+    /// The same with a volatile cache, past which it can write.
+    pub fn cached(mut self) -> Self {
+        self.geometry.volatile_cache = true;
+        self
+    }
+
     pub fn set(&self, fate: Fate) {
         let mut inner = self.inner.lock().unwrap();
         inner.fate = fate;
