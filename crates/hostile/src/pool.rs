@@ -272,7 +272,7 @@ pub(crate) fn aged() -> Images {
         let geometry = [devices.list[0].geometry().clone(), devices.list[1].geometry().clone()];
         let superblock = plan(&plan_options, &geometry[0], &[geometry[1].clone()], POOL, &[[1; 16], [2; 16]]).unwrap();
         let table = ClassTable::from_configured(&classes()).unwrap();
-        let disks = [NewDisk { name: "disk".into(), size_bytes: DISK_BYTES }];
+        let disks = [NewDisk { name: "disk".into(), size_bytes: DISK_BYTES, base: None }];
         format(&mut devices, &superblock, table, &disks, true, options()).unwrap();
         drop(devices);
         let mut served = Served::open(bytes_of(&shared)).unwrap();

@@ -173,7 +173,7 @@ impl<'a> Life<'a> {
         let superblock =
             plan(&options, &geometries[0], &geometries[1..], [7; 16], &uuids).map_err(|error| error.to_string())?;
         let table = ClassTable::from_configured(&classes(shape)).map_err(|error| error.to_string())?;
-        let disks = [NewDisk { name: FIRST.into(), size_bytes: shape.disk_bytes }];
+        let disks = [NewDisk { name: FIRST.into(), size_bytes: shape.disk_bytes, base: None }];
         format(&mut members.create(&devices), &superblock, table, &disks, true, shape.options())
             .map_err(|error| error.to_string())?;
         devices.iter().for_each(SimDevice::write_back);

@@ -2,12 +2,15 @@
 
 use crate::layout::member_label::{LABEL_BYTES, MemberLabel, OFFSETS_BYTES};
 use crate::mirror::{CapacityLabels, MirrorView};
+use crate::recovery::Absent;
 use forebay_block::{Buf, Completion, Device, IoError, IoErrorKind, Op, Request, SECTOR_BYTES, Vectored};
 
 /// The devices of a pool: index 0 is the fast one.
 pub struct Devices {
-    /// The devices.
+    /// The devices, and behind those of the pool bases of its disks.
     pub list: Vec<Box<dyn Device>>,
+    /// How many are bases.
+    bases: usize,
     /// Bytes read since the start, for the statement of what recovery reads.
     pub read_bytes: u64,
     /// Where the fast device is a mirror.
@@ -32,13 +35,33 @@ impl Devices {
     /// Over these devices.
     #[must_use]
     pub fn new(list: Vec<Box<dyn Device>>) -> Self {
-        Self { list, read_bytes: 0, labels: None, lost_flushes: Vec::new(), is_read_only: false }
+        Self { list, bases: 0, read_bytes: 0, labels: None, lost_flushes: Vec::new(), is_read_only: false }
     }
 
     /// Over these devices, of which the first is a mirror.
     #[must_use]
     pub fn mirrored(list: Vec<Box<dyn Device>>, view: MirrorView) -> Self {
         Self { labels: Some(CapacityLabels::new(view)), ..Self::new(list) }
+    }
+
+    /// Those of the pool, without bases of its disks.
+    #[must_use]
+    pub fn own(&self) -> &[Box<dyn Device>] {
+        &self.list[..self.list.len() - self.bases]
+    }
+
+    /// Takes the base of a disk in; returns its number.
+    pub(crate) fn add_base(&mut self, device: Box<dyn Device>) -> usize {
+        self.bases += 1;
+        self.list.push(device);
+        self.list.len() - 1
+    }
+
+    /// Gives a base up that is not read any more.
+    pub(crate) fn give_up_base(&mut self, number: usize) {
+        if let Some(device) = self.list.get_mut(number) {
+            *device = Box::new(Absent::new(device.name(), device.geometry()));
+        }
     }
 
     /// The mirror that the fast device is, where it is one.
@@ -69,7 +92,8 @@ impl Devices {
     /// Goes on with what a mirror has to write to the capacity devices. `flushes`: whether a device has a flush in flight. True where
     /// something was done.
     pub(crate) fn step_labels(&mut self, flushes: impl Fn(usize) -> bool) -> bool {
-        self.labels.as_mut().is_some_and(|labels| labels.step(&mut self.list, flushes))
+        let own = self.list.len() - self.bases;
+        self.labels.as_mut().is_some_and(|labels| labels.step(&mut self.list[..own], flushes))
     }
 
     /// It is known that all devices are this pool's: a mirror takes changes from now on, unless nothing may be written.

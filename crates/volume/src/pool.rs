@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::io::{Devices, advance};
 use crate::request::{Completion, Request};
-use forebay_block::{Completion as DeviceCompletion, Op, Request as DeviceRequest};
+use forebay_block::{Completion as DeviceCompletion, Device, DiskId, Op, Request as DeviceRequest};
 use std::collections::VecDeque;
 
 /// A pool being served.
@@ -25,8 +25,15 @@ struct Exchange {
 
 impl Exchange {
     fn new(devices: &Devices) -> Self {
-        let queues = devices.list.iter().map(|_| VecDeque::new()).collect();
-        Self { queues, flushes: devices.list.iter().map(|_| Vec::new()).collect(), done: Vec::new() }
+        let mut exchange = Self { queues: Vec::new(), flushes: Vec::new(), done: Vec::new() };
+        exchange.make_room(devices);
+        exchange
+    }
+
+    /// There may be more devices than before.
+    fn make_room(&mut self, devices: &Devices) {
+        self.queues.resize_with(devices.list.len(), VecDeque::new);
+        self.flushes.resize_with(devices.list.len(), Vec::new);
     }
 
     /// Hands requests to devices and completions to the engine; true where there was any.
@@ -103,6 +110,14 @@ impl Pool {
         Self { engine, devices, exchange }
     }
 
+    /// A disk gets the base that it lies over, without which what is in there cannot be read. See [`Engine::base_of`] for what it has to be.
+    pub fn attach_base(&mut self, disk: DiskId, device: Box<dyn Device>) {
+        let name = device.name().to_owned();
+        let number = self.devices.add_base(device);
+        self.exchange.make_room(&self.devices);
+        self.engine.attach_base(disk, number, name);
+    }
+
     /// Takes a host request. Never waits.
     pub fn submit(&mut self, request: Request) {
         self.engine.submit(request);
@@ -129,6 +144,9 @@ impl Pool {
     pub fn tick(&mut self, now_ns: u64) {
         self.devices.tick(now_ns);
         self.engine.tick(now_ns);
+        while let Some(base) = self.engine.take_given_up_base() {
+            self.devices.give_up_base(base);
+        }
     }
 
     /// Descriptors that become readable when devices have completions.

@@ -94,6 +94,8 @@ pub enum Outcome {
 pub enum ExtentState {
     /// Never written or discarded; reads as zeros.
     Hole,
+    /// In the base that the disk lies over.
+    Base,
     /// Allocated, reads as zeros.
     Zero,
     /// Data.
@@ -125,6 +127,9 @@ pub enum RequestError {
     /// The disk does not exist (any more).
     #[error("there is no such disk")]
     NoDisk,
+    /// What the disk lies over is not there.
+    #[error("the base that the disk lies over is not there")]
+    NoBase,
     /// A device failed.
     #[error("device {device}: {source}")]
     Device {

@@ -1,11 +1,13 @@
 //! Changing disks and classes while the pool is served. A change is durable with the next checkpoint, which each of
 //! these asks for.
 
+use super::AdoptionStatus;
 use super::Engine;
 use super::construct::{frames, memory_needed_bytes};
 use super::requests::{Client, ClientKind};
 use super::served::RequestCounts;
 use super::setup::Setup;
+use crate::layout::base::Base;
 use crate::map::index::{Disk, INDEX_SPAN_BYTES, NO_FRAME};
 use forebay_block::DiskId;
 use forebay_block::size::format_size;
@@ -68,6 +70,28 @@ pub enum AdminError {
     /// The disk still holds data, or requests for it are in progress.
     #[error("disk {0:?} still holds data: discard it first")]
     NotEmpty(String),
+    /// The disk lies over a base.
+    #[error("disk {0:?} lies over a base: it can be made smaller when that is detached")]
+    HasBase(String),
+    /// The disk lies over nothing.
+    #[error("disk {0:?} has no base")]
+    NoBase(String),
+    /// The base is needed yet.
+    #[error("the base of disk {name:?} is needed yet: {done_blocks} of its {blocks} blocks of 4 KiB were looked at")]
+    BaseNeeded {
+        /// The disk.
+        name: String,
+        /// Blocks looked at.
+        done_blocks: u64,
+        /// Blocks of the base.
+        blocks: u64,
+    },
+    /// The base is longer than the disk, or empty.
+    #[error("a base has at least one block of 4 KiB, and not more than the disk: this one has {blocks}")]
+    BadBase {
+        /// Blocks of the base.
+        blocks: u64,
+    },
     /// Too many disks.
     #[error("a pool has at most {DISKS_MAX} disks")]
     TooMany,
@@ -150,8 +174,11 @@ impl Engine {
     /// See [`AdminError`]; shrinking is refused where data lies beyond the new end.
     pub fn resize_disk(&mut self, name: &str, size_bytes: u64, overcommit: bool) -> Result<(), AdminError> {
         let disk = self.disk_named(name).ok_or_else(|| AdminError::NoDisk(name.to_owned()))?;
-        let (id, old_bytes) = (disk.id, disk.size_bytes);
+        let (id, old_bytes, has_base) = (disk.id, disk.size_bytes, disk.base.is_some());
         self.check_size(old_bytes, size_bytes, overcommit || size_bytes <= old_bytes)?;
+        if size_bytes < old_bytes && has_base {
+            return Err(AdminError::HasBase(name.to_owned()));
+        }
         if size_bytes < old_bytes {
             // The leaf in which the disk would end must be empty too: its tail cannot be distinguished cheaply.
             let first = size_bytes / (400 * 4096);
@@ -175,6 +202,50 @@ impl Engine {
         }
         self.disks_changed();
         Ok(())
+    }
+
+    /// Lays a disk, to which nothing was written yet, over a base. It is served when [`crate::Pool::attach_base`] was called, and a durable root
+    /// knows of it.
+    ///
+    /// # Errors
+    /// See [`AdminError`].
+    pub fn lay_over(&mut self, id: DiskId, base: Base) -> Result<(), AdminError> {
+        let Some(disk) = self.map.disk_mut(id) else { return Err(AdminError::NoDisk(String::new())) };
+        if disk.durable_bytes > 0 {
+            return Err(AdminError::NotEmpty(disk.name.clone()));
+        }
+        if base.blocks == 0 || base.blocks > disk.blocks() {
+            return Err(AdminError::BadBase { blocks: base.blocks });
+        }
+        disk.base = Some(base);
+        Ok(())
+    }
+
+    /// Ends the adoption of a disk: everything of its base was copied.
+    ///
+    /// # Errors
+    /// See [`AdminError`].
+    pub fn detach_base(&mut self, name: &str) -> Result<(), AdminError> {
+        if let Some(reason) = self.refusal() {
+            return Err(AdminError::ReadOnly(reason.to_owned()));
+        }
+        let id = self.disk_named(name).ok_or_else(|| AdminError::NoDisk(name.to_owned()))?.id;
+        let Some(AdoptionStatus { done_blocks, blocks, is_complete, .. }) = self.adoption(id) else {
+            return Err(AdminError::NoBase(name.to_owned()));
+        };
+        if !is_complete {
+            return Err(AdminError::BaseNeeded { name: name.to_owned(), done_blocks, blocks });
+        }
+        self.abandon_base(id);
+        Ok(())
+    }
+
+    /// A disk does without its base, whatever is missing of it then: it is about to be removed.
+    pub fn abandon_base(&mut self, id: DiskId) {
+        if let Some(disk) = self.map.disk_mut(id).filter(|disk| disk.base.is_some()) {
+            disk.leaves_base = true;
+            self.checkpoint.request(false);
+        }
     }
 
     fn is_used(&self, id: DiskId) -> bool {

@@ -1,5 +1,6 @@
 //! Building an engine from a root, and sharing out its memory.
 
+use super::adoption::Adoption;
 use super::checkpoint::Checkpoint;
 use super::clock::Clock;
 use super::copies::{self, INDEX_BYTES_PER_COPY};
@@ -194,6 +195,8 @@ impl Parts {
             bypass: Bypass::default(),
             staying: Staying::new(&setup, memory_limit_bytes),
             scrub: Scrub::new(root.scrub, setup.options.scrub_bytes_per_s),
+            bases: Default::default(),
+            adoption: Adoption::new(setup.options.adoption_bytes_per_s),
             packing: Packing::default(),
             journal,
             flushes: Flushes::new(setup.clone()),

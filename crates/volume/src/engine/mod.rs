@@ -6,7 +6,9 @@
 
 mod admin;
 mod admission;
+mod adoption;
 mod append;
+mod base;
 mod batches;
 mod checkpoint;
 mod clock;
@@ -17,6 +19,7 @@ mod flush;
 mod freed;
 mod latency;
 mod leaves;
+mod leisure;
 mod lifetimes;
 mod limits;
 mod map;
@@ -44,6 +47,7 @@ mod summaries;
 mod watermark;
 
 pub use admin::{AdminError, DISK_NAME_MAX};
+pub use adoption::AdoptionStatus;
 pub(crate) use batches::BATCH_ATTEMPTS_MAX;
 pub(crate) use checkpoint::header_offsets;
 pub use construct::{Parts, memory_needed_bytes};
@@ -67,6 +71,8 @@ use crate::journal::Journal;
 use crate::layout::page::PageRef;
 use crate::map::index::Disk;
 use crate::request::Completion;
+use adoption::Adoption;
+use base::Bases;
 use checkpoint::{Checkpoint, Checkpointing};
 use clock::Clock;
 use flush::Flushes;
@@ -109,6 +115,8 @@ pub struct Engine {
     bypass: Bypass,
     staying: Staying,
     scrub: Scrub,
+    bases: Bases,
+    adoption: Adoption,
     packing: Packing,
     /// Why no writes are taken any more.
     pub(crate) read_only: Option<String>,
@@ -137,6 +145,7 @@ impl Engine {
         self.look_at_copies();
         self.scrub.go_on();
         self.scrub_step();
+        self.adopt_step();
     }
 
     /// Lets everything that became possible happen: to be called after a round of `submit` and `complete`.
@@ -279,6 +288,7 @@ impl Engine {
             Pending::ScrubPage(page) => scrub_pages::read(page, single(bufs), &self.map, &mut self.outbox),
         }
         self.scrub_step();
+        self.adopt_step();
     }
 
     /// The rooms that a change of a leaf concerns.

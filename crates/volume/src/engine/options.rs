@@ -26,6 +26,8 @@ pub struct EngineOptions {
     pub grouping: Kind,
     /// Most bytes a second that a scrub reads, while hosts ask for nothing.
     pub scrub_bytes_per_s: u64,
+    /// Most bytes a second that are copied of bases, while hosts ask for nothing.
+    pub adoption_bytes_per_s: u64,
     /// Most bytes a second that copies of what was read are written with.
     pub fill_bytes_per_s: u64,
     /// Time between two lists of these copies at least, in nanoseconds.
@@ -46,6 +48,7 @@ impl Default for EngineOptions {
             endurance_bytes: None,
             grouping: Kind::default(),
             scrub_bytes_per_s: 64 << 20,
+            adoption_bytes_per_s: 256 << 20,
             fill_bytes_per_s: 64 << 20,
             warm_list_interval_ns: 1_000_000_000,
             faults: Faults::default(),

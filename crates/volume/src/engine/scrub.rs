@@ -2,6 +2,7 @@
 //! while what it could be restored from still exists. Here is what is read next and what came of it; `requests/scrub.rs`
 //! reads it.
 
+use super::leisure::Leisure;
 use crate::layout::scrub_record::{Pass, ScrubRecord, ScrubState};
 use crate::request::RequestError;
 use forebay_block::DiskId;
@@ -9,12 +10,6 @@ use std::ops::Range;
 
 /// Blocks read at once, at most.
 const STEP_BLOCKS: u64 = 32;
-/// How long after the last request of a host there is time, in nanoseconds.
-const QUIET_NS: u64 = 200_000_000;
-/// How much slower it is until then: slow enough not to be noticed, fast enough to come to an end.
-const BUSY_FACTOR: u64 = 8;
-/// How far ahead of its rate it may be, in nanoseconds: clocks tick some twenty times a second.
-const AHEAD_NS: u64 = 50_000_000;
 /// Ranges of damaged blocks that are kept to be shown.
 const FOUND_MAX: usize = 64;
 /// Bytes of a block.
@@ -55,16 +50,10 @@ pub struct ScrubStatus {
 #[derive(Debug)]
 pub(crate) struct Scrub {
     record: ScrubRecord,
-    rate_bytes_per_s: u64,
+    leisure: Leisure,
     /// What is to be read before it goes on from where it is: parts of what could not be read as a whole. The next is last.
     parts: Vec<Range<u64>>,
     in_flight: Option<Blocks>,
-    /// When all that was read would have been read at its rate.
-    spent_ns: u64,
-    /// How long the last step takes at its rate.
-    step_ns: u64,
-    /// When a host asked for something last.
-    asked_ns: Option<u64>,
     /// The leaf that is in memory for this alone.
     brought: Option<(DiskId, u64)>,
     found: Vec<Found>,
@@ -79,12 +68,9 @@ impl Scrub {
     pub fn new(record: ScrubRecord, rate_bytes_per_s: u64) -> Self {
         Self {
             record,
-            rate_bytes_per_s: rate_bytes_per_s.max(BLOCK),
+            leisure: Leisure::new(rate_bytes_per_s),
             parts: Vec::new(),
             in_flight: None,
-            spent_ns: 0,
-            step_ns: 0,
-            asked_ns: None,
             brought: None,
             found: Vec::new(),
             has_changed: false,
@@ -94,7 +80,7 @@ impl Scrub {
 
     /// Most bytes a second from now on.
     pub fn set_rate(&mut self, bytes_per_s: u64) {
-        self.rate_bytes_per_s = bytes_per_s.max(BLOCK);
+        self.leisure.set_rate(bytes_per_s);
     }
 
     /// How far it is, for the root. What is in flight is read again after a crash.
@@ -105,7 +91,11 @@ impl Scrub {
     }
 
     pub fn status(&self) -> ScrubStatus {
-        ScrubStatus { record: self.record(), found: self.found.clone(), rate_bytes_per_s: self.rate_bytes_per_s }
+        ScrubStatus {
+            record: self.record(),
+            found: self.found.clone(),
+            rate_bytes_per_s: self.leisure.rate_bytes_per_s(),
+        }
     }
 
     /// Whether something about it changed that a checkpoint should keep; asked once.
@@ -146,7 +136,7 @@ impl Scrub {
 
     /// A host asks for something.
     pub fn asked(&mut self, now_ns: u64) {
-        self.asked_ns = Some(now_ns);
+        self.leisure.asked(now_ns);
     }
 
     /// The next step is in this leaf, which is in memory for this alone where `is_new`. Returns one that was, and is not needed
@@ -165,15 +155,10 @@ impl Scrub {
 
     /// Whether a step may begin.
     pub fn is_due(&self, now_ns: u64) -> bool {
-        if self.record.state != ScrubState::Running || self.in_flight.is_some() || self.is_held {
-            return false;
-        }
-        let is_quiet = self.asked_ns.is_none_or(|asked_ns| now_ns.saturating_sub(asked_ns) >= QUIET_NS);
-        if is_quiet {
-            self.spent_ns <= now_ns.saturating_add(AHEAD_NS)
-        } else {
-            self.spent_ns.saturating_add(self.step_ns * (BUSY_FACTOR - 1)) <= now_ns
-        }
+        self.record.state == ScrubState::Running
+            && self.in_flight.is_none()
+            && !self.is_held
+            && self.leisure.has_come(now_ns)
     }
 
     /// What is read next. `next_stored` gives the first blocks, from a block of a disk on, that lie in a leaf with something in
@@ -197,10 +182,7 @@ impl Scrub {
                 Blocks { disk, range }
             }
         };
-        let bytes = (blocks.range.end - blocks.range.start) * BLOCK;
-        self.step_ns = (u128::from(bytes) * 1_000_000_000 / u128::from(self.rate_bytes_per_s)) as u64;
-        // What it did not use of its rate is lost.
-        self.spent_ns = self.spent_ns.max(now_ns).saturating_add(self.step_ns);
+        self.leisure.take(now_ns, (blocks.range.end - blocks.range.start) * BLOCK);
         self.in_flight = Some(blocks.clone());
         Some(blocks)
     }
@@ -272,24 +254,14 @@ mod tests {
     }
 
     #[test]
-    fn busy_hosts_make_it_slower_and_it_is_never_far_ahead_of_its_rate() {
-        // A step is 128 KiB: an eighth of a second.
+    fn one_step_at_a_time_and_none_before_time_passes() {
         let mut scrub = Scrub::new(ScrubRecord::default(), 1 << 20);
         scrub.start(0);
         assert!(!scrub.is_due(0), "held until time passes");
         scrub.go_on();
-        let step = |scrub: &mut Scrub, now_ns| {
-            scrub.begin_step(now_ns, 0, |disk, from| Some(Blocks { disk, range: from..from + 400 })).unwrap();
-            assert!(!scrub.is_due(u64::MAX), "one at a time");
-            assert!(!scrub.ended(32, None));
-        };
-        step(&mut scrub, 0);
+        scrub.begin_step(0, 0, |disk, from| Some(Blocks { disk, range: from..from + 400 })).unwrap();
+        assert!(!scrub.is_due(u64::MAX), "one at a time");
+        assert!(!scrub.ended(32, None));
         assert!(!scrub.is_due(70_000_000) && scrub.is_due(75_000_000));
-        scrub.asked(1_000_000_000);
-        assert!(scrub.is_due(1_000_000_000), "eight steps' time have passed");
-        step(&mut scrub, 1_000_000_000);
-        assert!(!scrub.is_due(1_199_000_000) && scrub.is_due(1_200_000_000), "quiet again");
-        scrub.asked(1_200_000_000);
-        assert!(!scrub.is_due(1_300_000_000));
     }
 }

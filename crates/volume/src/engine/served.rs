@@ -53,9 +53,10 @@ impl RequestKind {
             ClientKind::Write => Self::Write,
             ClientKind::Flush => Self::Flush,
             ClientKind::Sweep { what: Sweep::Unmap | Sweep::Zero, .. } => Self::Discard,
-            ClientKind::Sweep { what: Sweep::Reclass, .. } | ClientKind::Status { .. } | ClientKind::Scrub { .. } => {
-                Self::Other
-            }
+            ClientKind::Sweep { what: Sweep::Reclass, .. }
+            | ClientKind::Status { .. }
+            | ClientKind::Scrub { .. }
+            | ClientKind::Adopt => Self::Other,
         }
     }
 }

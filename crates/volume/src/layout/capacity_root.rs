@@ -3,6 +3,7 @@
 
 use super::Id;
 use super::band_summary::{BandShape, SummaryEntry, take_entries};
+use super::base::Base;
 use super::capacity_area::PAGE_REF_BYTES;
 pub use super::capacity_area::{CapacityArea, DEVICE, HEADER_BYTES, UNAPPLIED_MAX};
 use super::codec::COUNTER_LIMIT;
@@ -22,6 +23,8 @@ const MAGIC: [u8; 4] = *b"FBCR";
 const BLOCK: u64 = 4096;
 const FREE: u32 = 1 << 31;
 const DISK_BYTES_MAX: u64 = 1 << 58;
+/// Beside the size of a disk that lies over a base, which follows: for a program without bases no disk is that large.
+const HAS_BASE: u64 = 1 << 63;
 
 /// The header before a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +91,8 @@ pub struct CapacityDisk {
     pub name: String,
     /// Size in bytes.
     pub size_bytes: u64,
+    /// What it lies over.
+    pub base: Option<Base>,
     /// Of pages from this number on that are not listed nothing is known; below, they map nothing.
     pub unlisted_from: u32,
     /// Pages, in the order of their numbers.
@@ -160,7 +165,10 @@ impl CapacityRoot {
             entries.iter().for_each(|entry| entry.put(&mut w));
         }
         let mut room = area.blob_bytes_max().saturating_sub(w.bytes.len() as u64 + 4);
-        let size = |disk: &CapacityDisk| 22 + disk.name.len() as u64 + disk.pages.len() as u64 * PAGE_REF_BYTES;
+        let of_base = |disk: &CapacityDisk| if disk.base.is_some() { Base::BYTES } else { 0 };
+        let size = |disk: &CapacityDisk| {
+            22 + of_base(disk) + disk.name.len() as u64 + disk.pages.len() as u64 * PAGE_REF_BYTES
+        };
         let fits = |disk: &&CapacityDisk| {
             let fits = size(disk) <= room;
             room = room.saturating_sub(size(disk));
@@ -172,7 +180,8 @@ impl CapacityRoot {
         for disk in listed {
             w.u16(disk.id);
             w.blob(disk.name.as_bytes());
-            w.u64(disk.size_bytes);
+            w.u64(disk.size_bytes | if disk.base.is_some() { HAS_BASE } else { 0 });
+            disk.base.iter().for_each(|base| base.put(&mut w));
             w.u32(disk.unlisted_from);
             w.u32(disk.pages.len() as u32);
             for page in &disk.pages {
@@ -248,7 +257,13 @@ impl CapacityRoot {
         for _ in 0..disks {
             let id = r.u16()?;
             let name = std::str::from_utf8(r.blob()?).ok()?.to_owned();
-            let (size_bytes, unlisted_from, count) = (r.u64()?, r.u32()?, r.u32()?);
+            let size = r.u64()?;
+            let (size_bytes, has_base) = (size & !HAS_BASE, size & HAS_BASE != 0);
+            let base = if has_base { Some(Base::take(r)?) } else { None };
+            let (unlisted_from, count) = (r.u32()?, r.u32()?);
+            if base.is_some_and(|base| !base.is_possible(size_bytes)) {
+                return None;
+            }
             if id == 0 || !ids.insert(id) || size_bytes > DISK_BYTES_MAX || name.len() > 255 {
                 return None;
             }
@@ -266,7 +281,7 @@ impl CapacityRoot {
                 }
                 pages.push(page);
             }
-            self.disks.push(CapacityDisk { id, name, size_bytes, unlisted_from, pages });
+            self.disks.push(CapacityDisk { id, name, size_bytes, base, unlisted_from, pages });
         }
         Some(())
     }

@@ -1,5 +1,6 @@
 use super::super::plan::{PoolOptions, plan};
 use super::*;
+use crate::layout::base::Base;
 use forebay_block::{DiskId, Geometry};
 
 fn superblock() -> Superblock {
@@ -33,10 +34,18 @@ fn root(superblock: &Superblock) -> CapacityRoot {
                 id: 1,
                 name: "a".to_owned(),
                 size_bytes: 1 << 30,
+                base: None,
                 unlisted_from: ALL_LISTED,
                 pages: vec![page(0, 4), page(7, 2)],
             },
-            CapacityDisk { id: 9, name: "b".to_owned(), size_bytes: 4096, unlisted_from: 0, pages: Vec::new() },
+            CapacityDisk {
+                id: 9,
+                name: "b".to_owned(),
+                size_bytes: 4096,
+                base: Some(Base { blocks: 1, identity: 5 }),
+                unlisted_from: 0,
+                pages: Vec::new(),
+            },
         ],
         bands,
         open_groups: vec![(0, 1, vec![entry; 5])],

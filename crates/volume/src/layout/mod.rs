@@ -1,6 +1,7 @@
 //! What lies on the devices, byte by byte; `docs/format.md` is the specification.
 
 pub mod band_summary;
+pub mod base;
 pub mod batch;
 pub mod capacity_area;
 pub mod capacity_root;

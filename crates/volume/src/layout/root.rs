@@ -2,6 +2,7 @@
 
 use super::Id;
 use super::band_summary::{BandShape, SummaryEntry, open_groups_bytes_max};
+use super::base::Base;
 use super::codec::COUNTER_LIMIT;
 use super::codec::{Reader, Writer};
 use super::page::{BLOCK_SECTORS, PageRef};
@@ -77,6 +78,8 @@ pub struct DiskRoot {
     pub name: String,
     /// Size in bytes.
     pub size_bytes: u64,
+    /// What it lies over.
+    pub base: Option<Base>,
     /// Index pages that exist, by number.
     pub pages: Vec<(u32, PageRef)>,
 }

@@ -1,6 +1,7 @@
 //! The blob of a root: its sections, bounded by the geometry that the superblock tells.
 
 use super::band_summary::{SummaryEntry, take_entries};
+use super::base::Base;
 use super::codec::{COUNTER_LIMIT, Reader, Writer};
 use super::page::{BLOCK_SECTORS, INDEX_ENTRIES, LEAF_ENTRIES, PageRef};
 use super::root::{BandRoot, BandState, DiskRoot, Root, RootBounds};
@@ -24,6 +25,8 @@ const SLOTS: Tag = *b"SLOT";
 const SCRUB: Tag = *b"SCRB";
 /// Sectors that the blocks of each class take in bands, where some are compressed.
 const PACKED: Tag = *b"PACK";
+/// Bases of disks, where there are any: what a program without them would take for zeros is in none of their blocks.
+const BASES: Tag = *b"BASE";
 const KNOWN: [Tag; 9] = [SHARD, POOL, DISKS, CLASSES, STATISTICS, EVIDENCE, BANDS, OPEN, SLOTS];
 /// Largest size of a disk in bytes.
 const DISK_BYTES_MAX: u64 = 1 << 58;
@@ -97,6 +100,16 @@ pub fn encode(root: &Root) -> Vec<u8> {
         w.u16(root.disks.len() as u16);
         root.disks.iter().for_each(|disk| put_disk(w, disk));
     });
+    let bases: Vec<(u16, Base)> = root.disks.iter().filter_map(|disk| Some((disk.id, disk.base?))).collect();
+    if !bases.is_empty() {
+        section(BASES, &|w| {
+            w.u16(bases.len() as u16);
+            bases.iter().for_each(|(id, base)| {
+                w.u16(*id);
+                base.put(w);
+            });
+        });
+    }
     section(CLASSES, &|w| w.bytes.extend_from_slice(&root.classes));
     section(STATISTICS, &|w| {
         w.u16(root.stats.len() as u16);
@@ -140,7 +153,9 @@ pub fn encode(root: &Root) -> Vec<u8> {
 /// # Errors
 /// Names the first section that is not as it can be in a pool of these bounds.
 pub fn decode(bytes: &[u8], bounds: &RootBounds) -> Result<Root, RootError> {
-    let (mut sections, mut kept) = split(bytes, &KNOWN)?;
+    let known: Vec<Tag> = KNOWN.into_iter().chain([BASES]).collect();
+    let (mut sections, mut kept) = split(bytes, &known)?;
+    let bases = sections.remove(&BASES);
     let mut optional = |tag: Tag| {
         let at = kept.iter().position(|section| (section.tag, section.shard) == (tag, 0));
         at.map(|at| kept.remove(at))
@@ -159,6 +174,9 @@ pub fn decode(bytes: &[u8], bounds: &RootBounds) -> Result<Root, RootError> {
         if r.remaining() > 0 {
             return Err(error(tag, "it is longer than what is in it"));
         }
+    }
+    if let Some(payload) = bases {
+        take_bases(&mut root, &mut Reader::new(payload)).ok_or_else(|| error(BASES, "a base that cannot be"))?;
     }
     let packed = packed.map_or_else(Vec::new, |section| section.payload);
     let mut r = Reader::new(&packed);
@@ -239,6 +257,18 @@ fn take_disks(root: &mut Root, r: &mut Reader<'_>, bounds: &RootBounds) -> Optio
         root.disks.push(disk);
     }
     Some(Ok(()))
+}
+
+/// `None` where it names what is not there.
+fn take_bases(root: &mut Root, r: &mut Reader<'_>) -> Option<()> {
+    for _ in 0..r.u16()? {
+        let (id, base) = (r.u16()?, Base::take(r)?);
+        let disk = root.disks.iter_mut().find(|disk| disk.id == id)?;
+        if !base.is_possible(disk.size_bytes) || disk.base.replace(base).is_some() {
+            return None;
+        }
+    }
+    (r.remaining() == 0).then_some(())
 }
 
 fn take_statistics(root: &mut Root, r: &mut Reader<'_>, bounds: &RootBounds) -> Option<Result<(), &'static str>> {

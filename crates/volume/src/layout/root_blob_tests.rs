@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::layout::band_summary::BandShape;
+use crate::layout::base::Base;
 use crate::layout::page::LEAF_ENTRIES;
 use crate::layout::scrub_record::{Pass, ScrubState};
 use crate::layout::sections::{HEADER_BYTES, KeptSection};
@@ -32,6 +33,7 @@ fn root() -> Root {
             id: 1,
             name: "a".to_owned(),
             size_bytes: 2 * (LEAF_ENTRIES * INDEX_ENTRIES * 4096) as u64,
+            base: Some(Base { blocks: 7, identity: 9 }),
             pages: vec![(0, page(8)), (1, page(8 * 70))],
         }],
         next_disk: 2,

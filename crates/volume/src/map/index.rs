@@ -1,5 +1,6 @@
 //! Disks and their index pages. The index is always resident (about 21 bytes for each 1.6 MB mapped); leaves are not.
 
+use crate::layout::base::Base;
 use crate::layout::page::{INDEX_ENTRIES, LEAF_ENTRIES, PageRef};
 use forebay_block::DiskId;
 
@@ -66,6 +67,10 @@ pub struct Disk {
     /// Size that a durable root tells, in bytes: what lies beyond it would be gone after a power cut, with all that was
     /// written there.
     pub durable_bytes: u64,
+    /// What it lies over: blocks of it that the map does not name are read there.
+    pub base: Option<Base>,
+    /// It needs that no more, but the durable root does not say so yet.
+    pub leaves_base: bool,
     /// Index pages that exist.
     pub pages: Vec<Option<Box<IndexPage>>>,
 }
@@ -91,10 +96,31 @@ impl Disk {
         self.size_bytes.min(self.durable_bytes)
     }
 
+    /// Blocks, from the first on, that are in its base where the map names nothing for them.
+    #[must_use]
+    pub fn base_blocks(&self) -> u64 {
+        self.base.map_or(0, |base| base.blocks)
+    }
+
+    /// What the next root says that it lies over.
+    #[must_use]
+    pub fn base_for_root(&self) -> Option<Base> {
+        self.base.filter(|_| !self.leaves_base)
+    }
+
+    /// A root is durable that says for how long the disk is, and whether it lies over something.
+    pub fn is_in_root(&mut self, size_bytes: u64, has_base: bool) {
+        self.durable_bytes = size_bytes;
+        if self.leaves_base && !has_base {
+            (self.base, self.leaves_base) = (None, false);
+        }
+    }
+
     /// An empty disk that no durable root knows of.
     #[must_use]
     pub fn new(id: DiskId, name: String, size_bytes: u64) -> Self {
-        let mut disk = Self { id, name, size_bytes, durable_bytes: 0, pages: Vec::new() };
+        let mut disk =
+            Self { id, name, size_bytes, durable_bytes: 0, base: None, leaves_base: false, pages: Vec::new() };
         disk.resize(size_bytes);
         disk
     }

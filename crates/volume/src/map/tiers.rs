@@ -1,6 +1,7 @@
 //! The pages on the capacity tier that say where each block lives, and what waits for the next checkpoint that they are part
 //! of: changed leaves, replaced pages, and bands that the last one names.
 
+use crate::layout::base::Base;
 use crate::layout::capacity_root::{ALL_LISTED, CapacityArea, CapacityDisk, CapacityRoot, TierPageRef};
 use crate::layout::tier_page::{LeafTiers, PAGE_LEAVES, TierPage};
 use crate::space::slots::Slots;
@@ -295,7 +296,7 @@ impl Tiers {
 
     /// A disk as the checkpoint lists it.
     #[must_use]
-    pub fn disk(&self, id: u16, name: &str, size_bytes: u64) -> CapacityDisk {
+    pub fn disk(&self, (id, name, size_bytes): (u16, &str, u64), base: Option<Base>) -> CapacityDisk {
         let numbers = crate::layout::capacity_root::pages_of_disk(size_bytes);
         let pages = self.pages.range((id, 0)..=(id, u32::MAX));
         let pages = pages.map(|(key, stored)| TierPageRef { number: key.1, slot: stored.slot, crc: stored.crc });
@@ -303,6 +304,7 @@ impl Tiers {
             id,
             name: name.to_owned(),
             size_bytes,
+            base,
             unlisted_from: self.unlisted_from.get(&id).copied().unwrap_or(ALL_LISTED),
             pages: pages.take_while(|page| u64::from(page.number) < numbers).collect(),
         }

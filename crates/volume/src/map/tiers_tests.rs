@@ -52,7 +52,7 @@ fn a_slot_that_a_durable_checkpoint_names_is_not_used_again_before_the_next_is_d
         assert!(written.len() == 1 && written[0].1 != first[0].1, "{written:?}");
         seen.push(written[0].1);
     }
-    assert_eq!(tiers.disk(1, "d", 1 << 30).pages.len(), 1);
+    assert_eq!(tiers.disk((1, "d", 1 << 30), None).pages.len(), 1);
     tiers.durable();
     assert_eq!(tiers.slots.free(), 3);
 }
@@ -65,7 +65,7 @@ fn what_does_not_fit_is_unknown_and_not_empty() {
     }
     assert_eq!(write(&mut tiers, true).len(), 2);
     tiers.durable();
-    let disk = tiers.disk(1, "d", 1 << 40);
+    let disk = tiers.disk((1, "d", 1 << 40), None);
     assert_eq!((disk.unlisted_from, disk.pages.len()), (7, 2));
     assert_eq!(tiers.work((1, 8)), Work::Make(TierPage::unknown()));
     assert_eq!(tiers.work((1, 3)), Work::Make(TierPage::empty()));
@@ -73,7 +73,7 @@ fn what_does_not_fit_is_unknown_and_not_empty() {
     tiers.leaf_written(1, 0, LeafTiers::EMPTY);
     tiers.leaf_written(1, 8 * PAGE_LEAVES as u64, leaf(3));
     assert_eq!(write(&mut tiers, true).len(), 1);
-    let disk = tiers.disk(1, "d", 1 << 40);
+    let disk = tiers.disk((1, "d", 1 << 40), None);
     assert_eq!(disk.pages.iter().map(|page| page.number).collect::<Vec<_>>(), [1, 8]);
     // Its root lost: nothing is known any more of what was not written since.
     let mut again = Tiers::new(tiers.area);
@@ -103,7 +103,7 @@ fn pages_of_an_attempt_that_came_to_nothing_are_written_in_their_place_again() {
     for attempt in 2..5 {
         both.iter().for_each(|&number| tiers.leaf_written(1, number, leaf(attempt)));
         assert_eq!(write(&mut tiers, true).len(), 2);
-        let disk = tiers.disk(1, "d", 1 << 40);
+        let disk = tiers.disk((1, "d", 1 << 40), None);
         assert_eq!((disk.unlisted_from, disk.pages.len()), (ALL_LISTED, 2), "attempt {attempt}");
     }
     // In its place it may be lost: then it is unknown, and not empty.

@@ -3,6 +3,7 @@
 use super::members::write_superblock;
 use crate::engine::{AdminError, EngineOptions, Parts};
 use crate::io::Devices;
+use crate::layout::base::Base;
 use crate::layout::root::Root;
 use crate::layout::superblock::Superblock;
 use crate::pool::drive;
@@ -43,6 +44,8 @@ pub struct NewDisk {
     pub name: String,
     /// Size in bytes.
     pub size_bytes: u64,
+    /// What it lies over.
+    pub base: Option<Base>,
 }
 
 /// Writes an empty pool laid out by `superblock`. The superblocks come last: until then nothing recognises the devices
@@ -77,9 +80,9 @@ pub fn format(
     }
     .build();
     for disk in disks {
-        engine
-            .add_disk(&disk.name, disk.size_bytes, overcommit)
-            .map_err(|source| FormatError::Disk { name: disk.name.clone(), source })?;
+        let added = engine.add_disk(&disk.name, disk.size_bytes, overcommit);
+        let made = added.and_then(|id| disk.base.map_or(Ok(()), |base| engine.lay_over(id, base)));
+        made.map_err(|source| FormatError::Disk { name: disk.name.clone(), source })?;
     }
     engine.request_checkpoint(true);
     drive(&mut engine, devices, |engine| !engine.checkpoint_pending() || engine.checkpoint_failed());

@@ -79,6 +79,7 @@ fn load_disks(devices: &mut Devices, superblock: &Superblock, root: &Root) -> Re
     for entry in &root.disks {
         let mut disk = Disk::new(DiskId(entry.id), entry.name.clone(), entry.size_bytes);
         disk.durable_bytes = entry.size_bytes;
+        disk.base = entry.base;
         for group in entry.pages.chunks(INDEX_READS_AT_ONCE) {
             let damaged = |page| OpenError::Index { disk: entry.name.clone(), page };
             let mut reads = Vec::new();

@@ -7,10 +7,17 @@ use crate::layout::superblock::{Role, Superblock};
 use forebay_block::{Completion, Device, Geometry, IoError, IoErrorKind, Op, Request};
 
 /// A member that is not there: reads of it fail.
-struct Absent {
+pub(crate) struct Absent {
     name: String,
     geometry: Geometry,
     done: Vec<Completion>,
+}
+
+impl Absent {
+    /// One of this name and form.
+    pub fn new(name: &str, geometry: &Geometry) -> Self {
+        Self { name: name.to_owned(), geometry: geometry.clone(), done: Vec::new() }
+    }
 }
 
 impl Device for Absent {
@@ -162,7 +169,7 @@ pub fn present(devices: &mut Devices) -> Result<Present, MemberError> {
                 discards: false,
             };
             let name = format!("the missing {} device {}", member.role.name(), format_id(&member.id));
-            Box::new(Absent { name, geometry, done: Vec::new() })
+            Box::new(Absent::new(&name, &geometry))
         }));
     }
     Ok(Present { newest, superblocks, unusable })

@@ -45,7 +45,7 @@ fn lay_out(devices: &mut Devices, pool: u8, is_mirrored: bool) {
     let geometry = |at: usize| devices.list[at].geometry().clone();
     let ids = [[pool + 1; 16], [pool + 3; 16]];
     let superblock: Superblock = plan(&options_of, &geometry(0), &[geometry(1)], [pool; 16], &ids).unwrap();
-    let disks = [NewDisk { name: "disk".into(), size_bytes: 4 << 20 }];
+    let disks = [NewDisk { name: "disk".into(), size_bytes: 4 << 20, base: None }];
     format(devices, &superblock, ClassTable::from_configured(&classes()).unwrap(), &disks, true, options()).unwrap();
 }
 

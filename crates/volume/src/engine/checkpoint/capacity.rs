@@ -247,7 +247,10 @@ impl CapacityWriter {
             bands.get(band as usize).is_some_and(|band| !band.is_free && band.groups == group)
         };
         let open_groups: Vec<_> = frozen.open_groups.iter().filter(is_open).cloned().collect();
-        let disks = map.disks.values().map(|disk| self.tiers.disk(disk.id.0, &disk.name, disk.size_bytes));
+        let disks = map
+            .disks
+            .values()
+            .map(|disk| self.tiers.disk((disk.id.0, &disk.name, disk.size_bytes), disk.base_for_root()));
         let root = CapacityRoot {
             next_sequence: frozen.next_sequence,
             unapplied: unapplied.to_vec(),

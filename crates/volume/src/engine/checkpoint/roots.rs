@@ -10,6 +10,7 @@ use crate::layout::root::{DiskRoot, Root, RootHeader};
 use crate::layout::root_blob;
 use crate::layout::sections::KeptSection;
 use crate::layout::superblock::Superblock;
+use crate::map::index::Disk;
 use forebay_block::Buf;
 use std::sync::Arc;
 
@@ -36,8 +37,8 @@ pub(crate) struct RootWriter {
     /// The attempt has them beside it.
     has_policy: bool,
     header: Option<RootHeader>,
-    /// Sizes of the disks that its root tells, in bytes.
-    disk_sizes_bytes: Vec<(u16, u64)>,
+    /// What its root tells of the disks: size in bytes, and whether it lies over something.
+    disks: Vec<(u16, u64, bool)>,
 }
 
 impl RootWriter {
@@ -54,7 +55,7 @@ impl RootWriter {
             has_failed: false,
             has_policy: false,
             header: None,
-            disk_sizes_bytes: Vec::new(),
+            disks: Vec::new(),
         }
     }
 
@@ -95,7 +96,8 @@ impl RootWriter {
         // Disks may have been added since the freeze; their ids must never be given out again.
         self.root.next_disk = map.next_disk;
         self.root.disks = map.disks.values().map(disk_root).collect();
-        self.disk_sizes_bytes = map.disks.values().map(|disk| (disk.id.0, disk.size_bytes)).collect();
+        let told = |disk: &Disk| (disk.id.0, disk.size_bytes, disk.base_for_root().is_some());
+        self.disks = map.disks.values().map(told).collect();
         let Some(shadow) = pages.take_shadow() else { return Ok(Root::default()) };
         self.root.slots = shadow.words().to_vec();
         let root = std::mem::take(&mut self.root);
@@ -157,9 +159,9 @@ impl RootWriter {
         let header = self.header.take()?;
         self.number = header.checkpoint;
         self.has_failed = false;
-        for (id, size_bytes) in std::mem::take(&mut self.disk_sizes_bytes) {
+        for (id, size_bytes, has_base) in std::mem::take(&mut self.disks) {
             if let Some(disk) = map.disks.get_mut(&id) {
-                disk.durable_bytes = size_bytes;
+                disk.is_in_root(size_bytes, has_base);
             }
         }
         let older = RootHeader { checkpoint: header.checkpoint - 1, superseded_by: header.checkpoint, ..header };
@@ -174,13 +176,14 @@ impl RootWriter {
     }
 }
 
-fn disk_root(disk: &crate::map::index::Disk) -> DiskRoot {
+fn disk_root(disk: &Disk) -> DiskRoot {
     let pages = disk.pages.iter().enumerate();
     let pages = pages.filter_map(|(i, page)| page.as_ref().map(|page| (i as u32, page.reference)));
     DiskRoot {
         id: disk.id.0,
         name: disk.name.clone(),
         size_bytes: disk.size_bytes,
+        base: disk.base_for_root(),
         pages: pages.filter(|(_, reference)| reference.location != 0).collect(),
     }
 }

@@ -19,6 +19,8 @@ pub(crate) enum ClientKind {
     Flush,
     /// A step of a scrub, which no host asked for: blocks of it that hold data.
     Scrub { stored_blocks: u64 },
+    /// A step of the copying of a base, which no host asked for either.
+    Adopt,
 }
 
 /// What is done to a range leaf by leaf.

@@ -1,12 +1,13 @@
 //! Writes of less than a block: what they do not change is read first.
 
 use super::piece::PieceKind;
+use crate::engine::base::{is_in_base, span_in_base};
 use crate::engine::{Engine, Pending};
 use crate::io::single;
 use crate::layout::page::{self, Entry, Window};
 use crate::request::RequestError;
 use forebay_block::checksum::block_checksum;
-use forebay_block::{Buf, IoError, Op, Vectored};
+use forebay_block::{Buf, ClassId, IoError, Op, Vectored};
 use smallvec::SmallVec;
 
 const BLOCK: usize = 4096;
@@ -17,6 +18,11 @@ impl Engine {
         let piece = &self.requests.pieces[id as usize];
         let at = usize::from(piece.first);
         let (entry, checksum) = page::leaf_entry(&self.map.frames.get(frame).page, at);
+        let entry = match (entry, span_in_base(self.map.disk(piece.disk), piece.block())) {
+            // The class is of no account: it is read, and written anew.
+            (Entry::Unmapped, Some(span)) => Entry::Data { span, class: ClassId(0) },
+            (entry, _) => entry,
+        };
         match entry {
             Entry::Unmapped | Entry::Zero => self.merge(id, Buf::zeroed(BLOCK)),
             Entry::Damaged => {
@@ -25,7 +31,11 @@ impl Engine {
             }
             Entry::Data { span, .. } => {
                 let around = Window::of(span, self.setup.unit_sectors);
-                let Some((device, offset_bytes)) = self.setup.extents.place(around.first) else {
+                let place = match is_in_base(span.location) {
+                    true => self.bases.place(piece.disk, span.location),
+                    false => self.setup.extents.place(around.first),
+                };
+                let Some((device, offset_bytes)) = place else {
                     let (disk, offset_bytes) = (piece.disk, piece.block() * BLOCK as u64);
                     return self.fail_piece(id, RequestError::Damaged { disk, offset_bytes });
                 };
@@ -55,7 +65,7 @@ impl Engine {
         result: Result<(), IoError>,
         bufs: Option<Vectored<Buf>>,
     ) {
-        let error = result.err().map(|source| self.setup.device_error(device, source));
+        let error = result.err().map(|source| self.device_error(device, source));
         let verify = !self.setup.options.faults.checksums_ignored();
         let Some(piece) = self.requests.pieces.get_mut(id as usize) else {
             return;
@@ -63,7 +73,8 @@ impl Engine {
         let expected = piece.checksums.first().copied().unwrap_or(0);
         let (disk, block) = (piece.disk, piece.block());
         let span = piece.spans.first().copied();
-        let is_good = |stored: &[u8]| !verify || block_checksum(disk, block, stored) == expected;
+        let is_ours = span.is_none_or(|span| !is_in_base(span.location));
+        let is_good = |stored: &[u8]| !verify || !is_ours || block_checksum(disk, block, stored) == expected;
         let old = match (single(bufs), span) {
             (Some(buf), Some(span)) if span.is_whole() => Some(buf).filter(|buf| is_good(buf)),
             (Some(buf), Some(span)) => {

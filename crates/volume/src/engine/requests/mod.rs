@@ -1,5 +1,6 @@
 //! Host requests, from their coming to their answer.
 
+mod adopt;
 mod ahead;
 mod change;
 mod client;
@@ -86,12 +87,21 @@ impl Engine {
     /// Goes on with a piece whose turn has come: a leaf arrived, a range or space was freed.
     pub(crate) fn resume(&mut self, piece: u32) {
         if piece & CLIENT != 0 {
-            return self.begin_sweep(piece & !CLIENT);
+            return self.begin_locked(piece & !CLIENT);
         }
         match self.requests.pieces.get(piece as usize).map(|p| &p.kind) {
-            Some(PieceKind::Read | PieceKind::Scrub) => self.read_piece(piece),
+            Some(PieceKind::Read | PieceKind::Scrub | PieceKind::Adopt) => self.read_piece(piece),
             Some(PieceKind::Status) => self.status_piece(piece),
             Some(_) => self.change_piece(piece),
+            None => {}
+        }
+    }
+
+    /// The range of a client is locked.
+    fn begin_locked(&mut self, id: u32) {
+        match self.requests.clients.get(id as usize).map(|client| &client.kind) {
+            Some(ClientKind::Adopt) => self.begin_adopting(id),
+            Some(_) => self.begin_sweep(id),
             None => {}
         }
     }
@@ -173,6 +183,10 @@ impl Engine {
         match client.kind {
             ClientKind::Sweep { .. } => self.unlock(id | CLIENT),
             ClientKind::Scrub { .. } => return self.scrub_ended(client),
+            ClientKind::Adopt => {
+                self.unlock(id | CLIENT);
+                return self.adopted(client);
+            }
             _ => {}
         }
         let Client { token, kind, disk, offset_bytes, len_bytes, error, started_ns, .. } = client;

@@ -23,6 +23,8 @@ pub(crate) enum PieceKind {
     Read,
     /// Read to see whether it can be.
     Scrub,
+    /// Read what the map does not name of the base, to write it.
+    Adopt,
     /// Write whole blocks.
     Write { data: SharedBuf },
     /// Merge bytes into one block: read, then write.

@@ -2,6 +2,7 @@
 
 use super::mend::mend;
 use super::piece::{NOWHERE, PieceKind};
+use crate::engine::base::{is_in_base, span_in_base};
 use crate::engine::map::Leaf;
 use crate::engine::{Engine, Pending};
 use crate::io::single;
@@ -40,15 +41,20 @@ impl Engine {
         let (first, blocks, block) = (usize::from(piece.first), usize::from(piece.blocks), piece.block());
         let attempts = piece.attempts;
         let is_scrub = matches!(piece.kind, PieceKind::Scrub);
+        // What the map names is not read to be copied, and what it does not name is not read by a scrub.
+        let is_adopted = matches!(piece.kind, PieceKind::Adopt);
+        let base = if is_scrub { None } else { self.map.disk(disk) };
         self.requests.pieces[id as usize].unproven.clear();
         let mut spans: SmallVec<[Span; 4]> = SmallVec::with_capacity(blocks);
         let mut checksums: SmallVec<[u32; 4]> = SmallVec::with_capacity(blocks);
         for i in first..first + blocks {
             let (entry, mut checksum) =
                 frame.map_or((Entry::Unmapped, 0), |frame| page::leaf_entry(&self.map.frames.get(frame).page, i));
+            let address = block + (i - first) as u64;
             match entry {
+                Entry::Unmapped => spans.push(span_in_base(base, address).unwrap_or(NOWHERE)),
+                _ if is_adopted => spans.push(NOWHERE),
                 Entry::Data { span, class } => {
-                    let address = block + (i - first) as u64;
                     // A copy says nothing of what it is one of.
                     let may_have_copy = self.copies.is_on() && !is_scrub && !self.setup.extents.is_fast(span.location);
                     let copy = if may_have_copy { self.copies.find(disk, address, span.location) } else { None };
@@ -75,9 +81,9 @@ impl Engine {
                             if self.setup.extents.is_fast(span.location) { BLOCK as u64 } else { 0 };
                     }
                 }
-                Entry::Unmapped | Entry::Zero => spans.push(NOWHERE),
+                Entry::Zero => spans.push(NOWHERE),
                 Entry::Damaged => {
-                    let offset_bytes = (block + (i - first) as u64) * BLOCK as u64;
+                    let offset_bytes = address * BLOCK as u64;
                     self.requests.pieces[id as usize].error = Some(RequestError::Damaged { disk, offset_bytes });
                     self.stats.counters.damaged_reads += u64::from(!is_scrub);
                     return self.finish_piece(id);
@@ -178,7 +184,11 @@ impl Engine {
                 continue;
             }
             let around = Window::around(start, spans[at - 1], self.setup.unit_sectors);
-            let place = self.setup.extents.place(around.first).filter(|_| start != NOWHERE);
+            let disk = self.requests.pieces[id as usize].disk;
+            let place = match is_in_base(start.location) {
+                true => self.bases.place(disk, start.location),
+                false => self.setup.extents.place(around.first).filter(|_| start != NOWHERE),
+            };
             let Some((device, offset_bytes)) = place else {
                 self.read_nowhere(id, first, buf, start == NOWHERE);
                 continue;
@@ -240,10 +250,9 @@ impl Engine {
         result: Result<(), IoError>,
         bufs: Option<Vectored<Buf>>,
     ) {
-        let error = match &result {
-            Err(source) => Some(self.setup.device_error(device, source.clone())),
-            Ok(()) => None,
-        };
+        let short = IoError { kind: IoErrorKind::Short, operation: "read", offset_bytes: 0, os_error: 0 };
+        let failure = result.err().or_else(|| bufs.is_none().then_some(short));
+        let error = failure.map(|source| self.device_error(device, source));
         let verify = !self.setup.options.faults.checksums_ignored();
         let Some(piece) = self.requests.pieces.get_mut(id as usize) else {
             return;
@@ -261,13 +270,11 @@ impl Engine {
             None => SmallVec::new(),
         };
         let mut bad = error;
-        if bufs.is_empty() {
-            let source = IoError { kind: IoErrorKind::Short, operation: "read", offset_bytes: 0, os_error: 0 };
-            bad = bad.or(Some(RequestError::Device { device: self.setup.names[device].clone(), source }));
-        }
         for (buf, (first, slot)) in bufs.into_iter().zip(piece.parts.iter_mut().skip(usize::from(part))) {
             let first = usize::from(*first);
-            if bad.is_none() && verify {
+            // Of what is in a base nobody knows what it should be.
+            let is_ours = piece.spans.get(first).is_none_or(|span| !is_in_base(span.location));
+            if bad.is_none() && verify && is_ours {
                 let address = first_bad(disk, base + first as u64, &buf, &piece.checksums[first..]);
                 bad = address.map(|block| RequestError::Damaged { disk, offset_bytes: block * BLOCK as u64 });
             }
@@ -362,6 +369,10 @@ impl Engine {
             return self.read_piece(id);
         }
         let piece = &mut self.requests.pieces[id as usize];
+        if piece.error.is_none() && matches!(piece.kind, PieceKind::Adopt) {
+            self.write_adopted(id);
+            return self.finish_piece(id);
+        }
         if piece.error.is_none() && !matches!(piece.kind, PieceKind::Scrub) {
             let (client, disk, offset_bytes) = (piece.client, piece.disk, piece.block() * BLOCK as u64);
             let export = self.requests.clients.get(client as usize).map_or(0, |c| c.export);

@@ -5,6 +5,7 @@ use super::piece::{Piece, PieceKind};
 use crate::engine::Engine;
 use crate::engine::map::Leaf;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES};
+use crate::map::index::Disk;
 use crate::request::{Extent, ExtentState};
 
 const BLOCK: u64 = 4096;
@@ -22,9 +23,12 @@ impl Engine {
         let leaf = *next_block / LEAF_ENTRIES as u64;
         let next = self.map.disks.get(&disk.0).and_then(|d| d.next_leaf(leaf));
         let mapped_from = next.map_or(*end_block, |next| (next * LEAF_ENTRIES as u64).min(*end_block));
-        if mapped_from > *next_block {
-            push_extent(extents, (mapped_from - *next_block) * BLOCK, ExtentState::Hole);
-            *next_block = mapped_from;
+        let base_end = self.map.disk(disk).map_or(0, Disk::base_blocks);
+        for (end, state) in [(mapped_from.min(base_end), ExtentState::Base), (mapped_from, ExtentState::Hole)] {
+            if end > *next_block {
+                push_extent(extents, (end - *next_block) * BLOCK, state);
+                *next_block = end;
+            }
         }
         if *next_block < *end_block {
             let piece = Self::piece_within_leaf(id, PieceKind::Status, disk, *next_block, *end_block - *next_block);
@@ -63,10 +67,12 @@ impl Engine {
             Leaf::Hole => None,
             Leaf::Ready(frame) => Some(frame),
         };
+        let (begin, base_end) = (leaf * LEAF_ENTRIES as u64, self.map.disk(disk).map_or(0, Disk::base_blocks));
         let entries: Vec<ExtentState> = (usize::from(first)..usize::from(first + blocks))
             .map(|i| {
                 let entry = frame.map_or(Entry::Unmapped, |f| page::leaf_entry(&self.map.frames.get(f).page, i).0);
                 match entry {
+                    Entry::Unmapped if begin + (i as u64) < base_end => ExtentState::Base,
                     Entry::Unmapped => ExtentState::Hole,
                     Entry::Zero => ExtentState::Zero,
                     Entry::Damaged => ExtentState::Damaged,

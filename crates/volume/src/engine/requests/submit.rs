@@ -21,6 +21,10 @@ impl Engine {
         let Some(size_bytes) = self.map.disk(disk).map(Disk::served_bytes).filter(|&size_bytes| size_bytes > 0) else {
             return answer(self, Err(RequestError::NoDisk));
         };
+        let has_base = self.base_of(disk).is_some();
+        if has_base && !self.bases.is_attached(disk) {
+            return answer(self, Err(RequestError::NoBase));
+        }
         let is_flush = matches!(op, Op::Flush);
         let bad_range = offset_bytes.checked_add(len_bytes).is_none_or(|end| end > size_bytes)
             || offset_bytes % 512 != 0
@@ -58,6 +62,8 @@ impl Engine {
             Op::Flush => ClientKind::Flush,
             // Nothing is cached on reads yet: the hint is taken and nothing is promised.
             Op::Cache => return answer(self, Ok(Outcome::Done)),
+            // A hole of a disk that lies over a base would show that.
+            Op::Discard | Op::WriteZeroes { may_unmap: true } if has_base => sweep(Sweep::Zero),
             Op::Discard | Op::WriteZeroes { may_unmap: true } => sweep(Sweep::Unmap),
             Op::WriteZeroes { may_unmap: false } => sweep(Sweep::Zero),
             Op::Reclass => sweep(Sweep::Reclass),
@@ -67,6 +73,7 @@ impl Engine {
         };
         let started_ns = self.clock.now_ns();
         self.scrub.asked(started_ns);
+        self.adoption.asked(started_ns);
         let client = Client {
             token,
             kind,

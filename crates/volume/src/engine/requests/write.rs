@@ -64,7 +64,7 @@ impl Engine {
             PieceKind::Merge { .. } | PieceKind::MergeZeros { .. } => self.start_merge(id, frame),
             PieceKind::Write { .. } => self.execute_write(id, frame),
             PieceKind::Sweep(_) => self.execute_sweep(id, frame),
-            PieceKind::Read | PieceKind::Scrub | PieceKind::Status => {}
+            PieceKind::Read | PieceKind::Scrub | PieceKind::Adopt | PieceKind::Status => {}
         }
     }
 

@@ -332,6 +332,7 @@ impl Map {
     ) -> (Disk, DiskReport) {
         let mut opened = Disk::new(DiskId(disk.id), disk.name.clone(), disk.size_bytes);
         opened.durable_bytes = disk.size_bytes;
+        opened.base = disk.base;
         let mut report = DiskReport { name: disk.name.clone(), size_bytes: disk.size_bytes, ..DiskReport::default() };
         let mut references: BTreeMap<usize, Vec<PageRef>> = BTreeMap::new();
         for (number, leaf) in leaves {

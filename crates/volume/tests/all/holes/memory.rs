@@ -161,7 +161,7 @@ fn discards_while_no_flush_ends() {
         ..EngineOptions::default()
     };
     let table = ClassTable::from_configured(&classes()).unwrap();
-    let disks = [NewDisk { name: "disk".into(), size_bytes: BLOCKS * BLOCK as u64 }];
+    let disks = [NewDisk { name: "disk".into(), size_bytes: BLOCKS * BLOCK as u64, base: None }];
     format(&mut devices, &superblock, table, &disks, true, options.clone()).unwrap();
     let (engine, _) = open(&mut devices, 1, &classes(), options).unwrap();
     let disk = engine.disk_named("disk").unwrap().id;

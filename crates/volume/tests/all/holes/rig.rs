@@ -154,7 +154,7 @@ pub fn formatted(setup: &Setup) -> Vec<Scripted> {
     let ids: Vec<_> = (1..=devices.len() as u8).map(|id| [id; 16]).collect();
     let superblock = plan(&options, &geometries[0], &geometries[1..], [99; 16], &ids).unwrap();
     let table = ClassTable::from_configured(&classes()).unwrap();
-    let disks = [NewDisk { name: "disk".into(), size_bytes: setup.disk_bytes }];
+    let disks = [NewDisk { name: "disk".into(), size_bytes: setup.disk_bytes, base: None }];
     format(&mut over(&devices), &superblock, table, &disks, true, setup.options.clone()).unwrap();
     devices
 }
@@ -219,6 +219,15 @@ impl Rig {
         let token = self.next_token;
         self.next_token += 1;
         self.pool.submit(Request { fua, len_bytes, tag, ..block_request(token, disk, block, op) });
+        token
+    }
+
+    /// A request that may begin within a block.
+    pub fn submit_within(&mut self, disk: DiskId, block: u64, within_bytes: u64, len_bytes: u64, op: Op) -> u64 {
+        let token = self.next_token;
+        self.next_token += 1;
+        let offset_bytes = block * BLOCK as u64 + within_bytes;
+        self.pool.submit(Request { offset_bytes, len_bytes, ..block_request(token, disk, block, op) });
         token
     }
 

@@ -53,7 +53,7 @@ impl Life {
             plan(&options, shared[0].geometry(), &[shared[1].geometry().clone()], [7; 16], &[[1; 16], [2; 16]])
                 .unwrap();
         let table = ClassTable::from_configured(&classes()).unwrap();
-        let disks = [NewDisk { name: "disk".into(), size_bytes: shape.disk_bytes }];
+        let disks = [NewDisk { name: "disk".into(), size_bytes: shape.disk_bytes, base: None }];
         format(&mut devices, &superblock, table, &disks, true, shape.options()).unwrap();
         Self::open(shape, shared)
     }

@@ -162,7 +162,7 @@ impl Shape {
             plan(&options, shared[0].geometry(), &[shared[1].geometry().clone()], [7; 16], &[[1; 16], [2; 16]])
                 .unwrap();
         let table = ClassTable::from_configured(&classes()).unwrap();
-        let disks = [NewDisk { name: "disk".into(), size_bytes: self.disk_bytes }];
+        let disks = [NewDisk { name: "disk".into(), size_bytes: self.disk_bytes, base: None }];
         format(&mut devices, &superblock, table, &disks, true, self.options()).unwrap();
         let mut random = Random::new(0);
         shared.iter().map(|s| s.cut(&mut random)).collect()

@@ -1,0 +1,72 @@
+//! Bases: devices with older data that disks lie over while they are adopted. Nothing is written to them.
+
+use crate::layout::page::Span;
+use crate::map::index::Disk;
+use forebay_block::DiskId;
+use std::collections::BTreeMap;
+
+const BLOCK: u64 = 4096;
+const BLOCK_SECTORS: u64 = 8;
+/// In the place of a location: what follows lies in the base of the block's own disk. No pool is that long.
+const IN_BASE: u64 = 1 << 61;
+
+/// Where a block is that the map of its disk does not name, where that is in a base.
+pub(crate) fn span_in_base(disk: Option<&Disk>, block: u64) -> Option<Span> {
+    (block < disk?.base_blocks()).then(|| Span::whole(IN_BASE + block * BLOCK_SECTORS))
+}
+
+/// Whether it is in a base.
+pub(crate) fn is_in_base(location: u64) -> bool {
+    location >> 61 == 1
+}
+
+#[derive(Debug)]
+struct Attached {
+    device: usize,
+    name: String,
+}
+
+/// Those that are there.
+#[derive(Debug, Default)]
+pub(crate) struct Bases {
+    attached: BTreeMap<u16, Attached>,
+    /// Devices that are not needed any more.
+    given_up: Vec<usize>,
+}
+
+impl Bases {
+    /// The base of a disk is this device.
+    pub fn attach(&mut self, disk: DiskId, device: usize, name: String) {
+        self.attached.insert(disk.0, Attached { device, name });
+    }
+
+    pub fn is_attached(&self, disk: DiskId) -> bool {
+        self.attached.contains_key(&disk.0)
+    }
+
+    /// The device and the offset of what lies in the base of a disk; `None` where that is not there.
+    pub fn place(&self, disk: DiskId, location: u64) -> Option<(usize, u64)> {
+        let attached = self.attached.get(&disk.0)?;
+        Some((attached.device, (location & !IN_BASE) / BLOCK_SECTORS * BLOCK))
+    }
+
+    /// The name of a device that is a base.
+    pub fn name(&self, device: usize) -> Option<&str> {
+        self.attached.values().find(|attached| attached.device == device).map(|attached| attached.name.as_str())
+    }
+
+    /// Gives up the bases of disks that need none any more.
+    pub fn retain(&mut self, needs: impl Fn(u16) -> bool) {
+        let Self { attached, given_up } = self;
+        attached.retain(|&disk, attached| {
+            let is_needed = needs(disk);
+            given_up.extend((!is_needed).then_some(attached.device));
+            is_needed
+        });
+    }
+
+    /// One that was given up.
+    pub fn take_given_up(&mut self) -> Option<usize> {
+        self.given_up.pop()
+    }
+}

@@ -1,0 +1,135 @@
+//! Copying what a disk still has in its base ([`crate::engine::adoption`]): the range is locked as for a change, what the map does not name
+//! there is read of the base, and written as a host would write it.
+
+use super::CLIENT;
+use super::client::{Client, ClientKind};
+use super::piece::{Piece, PieceKind};
+use crate::engine::Engine;
+use crate::engine::adoption::AdoptionStatus;
+use crate::engine::base::is_in_base;
+use crate::engine::scrub::Blocks;
+use crate::layout::base::Base;
+use crate::map::index::Disk;
+use crate::request::RequestError;
+use forebay_block::{Buf, DiskId, IoError};
+
+const BLOCK: u64 = 4096;
+/// No export: these are nobody's writes.
+const NO_EXPORT: u16 = u16::MAX;
+
+impl Engine {
+    /// The base that a disk lies over and was not attached yet, without which it cannot be served.
+    #[must_use]
+    pub fn base_of(&self, disk: DiskId) -> Option<Base> {
+        self.map.disk(disk).and_then(|disk| disk.base)
+    }
+
+    /// A disk's base is this device; what is in it is copied from now on.
+    pub(crate) fn attach_base(&mut self, disk: DiskId, device: usize, name: String) {
+        self.bases.attach(disk, device, name);
+        self.adoption.begin(disk);
+    }
+
+    /// The failure of a device, which may be a base, as the host sees it.
+    pub(super) fn device_error(&self, device: usize, source: IoError) -> RequestError {
+        match self.bases.name(device) {
+            Some(name) => RequestError::Device { device: name.to_owned(), source },
+            None => self.setup.device_error(device, source),
+        }
+    }
+
+    /// A device that was a base and is not needed any more.
+    pub(crate) fn take_given_up_base(&mut self) -> Option<usize> {
+        self.bases.take_given_up()
+    }
+
+    /// Most bytes a second that are copied of bases from now on.
+    pub fn set_adoption_rate(&mut self, bytes_per_s: u64) {
+        self.adoption.set_rate(bytes_per_s);
+    }
+
+    /// How far the copying of a disk's base is; `None` where it has none.
+    #[must_use]
+    pub fn adoption(&self, disk: DiskId) -> Option<AdoptionStatus> {
+        let blocks = self.map.disk(disk).map(Disk::base_blocks).filter(|&blocks| blocks > 0)?;
+        Some(self.adoption.status(disk, blocks))
+    }
+
+    /// Time passes: goes on with what is due.
+    pub(crate) fn adopt_step(&mut self) {
+        let map = &self.map;
+        let needs = |disk: u16| map.disk(DiskId(disk)).is_some_and(|disk| disk.base.is_some());
+        self.bases.retain(needs);
+        self.adoption.retain(needs);
+        if self.refusal().is_some() {
+            return;
+        }
+        // What ends at once has begun the next.
+        let base_blocks = |disk: u16| map.disk(DiskId(disk)).map_or(0, Disk::base_blocks);
+        if let Some(Blocks { disk, range }) = self.adoption.begin_step(self.clock.now_ns(), base_blocks) {
+            self.adopt_blocks(disk, range.start, range.end - range.start);
+        }
+    }
+
+    fn adopt_blocks(&mut self, disk: DiskId, block: u64, blocks: u64) {
+        let client = Client {
+            token: 0,
+            kind: ClientKind::Adopt,
+            disk,
+            offset_bytes: block * BLOCK,
+            len_bytes: blocks * BLOCK,
+            fua: false,
+            export: NO_EXPORT,
+            tag: None,
+            hints: None,
+            // One until its range is locked.
+            remaining: 1,
+            error: None,
+            started_ns: self.clock.now_ns(),
+            waits_since_ns: self.clock.waiting_ns(),
+        };
+        let id = self.requests.clients.insert(client) as u32;
+        if blocks == 0 || self.requests.ranges.lock(disk.0, block, blocks, id | CLIENT) {
+            self.begin_adopting(id);
+        }
+    }
+
+    /// The range is locked.
+    pub(super) fn begin_adopting(&mut self, id: u32) {
+        let Some(client) = self.requests.clients.get(id as usize) else { return };
+        let (disk, block, blocks) = (client.disk, client.offset_bytes / BLOCK, client.len_bytes / BLOCK);
+        if blocks > 0 && client.error.is_none() {
+            let mut piece = Piece::new(id, PieceKind::Adopt, disk, block, blocks, 0);
+            piece.buf = Some(Buf::new((blocks * BLOCK) as usize));
+            let piece = self.add_piece(piece);
+            self.read_piece(piece);
+        }
+        self.piece_of_client_done(id, None);
+    }
+
+    /// What the map does not name was read of the base: it is written.
+    pub(super) fn write_adopted(&mut self, id: u32) {
+        let piece = &mut self.requests.pieces[id as usize];
+        let Some(data) = piece.buf.take().map(Buf::freeze) else { return };
+        let (client, disk, first) = (piece.client, piece.disk, piece.block());
+        let spans = std::mem::take(&mut piece.spans);
+        let mut at = 0;
+        for run in spans.chunk_by(|a, b| is_in_base(a.location) == is_in_base(b.location)) {
+            if run.first().is_some_and(|span| is_in_base(span.location)) {
+                let bytes = data.slice(at * BLOCK as usize, run.len() * BLOCK as usize);
+                let kind = PieceKind::Write { data: bytes };
+                let write = Piece::new(client, kind, disk, first + at as u64, run.len() as u64, 0);
+                // A stream goes past the fast tier.
+                self.launch_in_range(Piece { streams: true, ..write });
+            }
+            at += run.len();
+        }
+    }
+
+    /// A step has ended.
+    pub(super) fn adopted(&mut self, client: Client) {
+        let now_ns = self.clock.now_ns();
+        let blocks = self.map.disk(client.disk).map_or(0, Disk::base_blocks);
+        self.adoption.ended(now_ns, client.error, blocks);
+    }
+}

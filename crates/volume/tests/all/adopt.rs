@@ -1,0 +1,235 @@
+//! A disk over a base: what the map does not name is read there, from the first moment on; it is copied while hosts write, discard and
+//! read, over power cuts and restarts, and when it is detached nothing of it shows any more.
+
+use crate::holes::device::{Fate, Kind, Scripted};
+use crate::holes::rig::{BLOCK, Rig, Setup};
+use forebay_block::{Buf, DiskId, IoErrorKind, Random};
+use forebay_volume::layout::base::Base;
+use forebay_volume::{AdminError, EngineOptions, ExtentState, Op, Outcome, RequestError};
+
+/// Two leaves and a part of a third; the base ends within the second.
+const DISK_BLOCKS: u64 = 900;
+const BASE_BLOCKS: u64 = 700;
+const BASE: Base = Base { blocks: BASE_BLOCKS, identity: 7 };
+
+fn setup(adoption_bytes_per_s: u64) -> Setup {
+    let options =
+        EngineOptions { frames: Some(64), destage_above_percent: 60, adoption_bytes_per_s, ..EngineOptions::default() };
+    Setup { capacity_bytes: 24 << 20, volatile_capacity: false, options, ..Setup::default() }
+}
+
+fn filled(len: usize, seed: u64) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    (0..len.div_ceil(8)).flat_map(|_| random.next_u64().to_le_bytes()).take(len).collect()
+}
+
+/// A pool with a disk over a base, what is in that, and what the disk is to read as.
+struct Adopted {
+    rig: Rig,
+    base: Scripted,
+    disk: DiskId,
+    model: Vec<u8>,
+}
+
+impl Adopted {
+    fn new(setup: &Setup) -> Self {
+        let mut rig = Rig::new(setup);
+        let base = Scripted::new("base", BASE_BLOCKS * BLOCK as u64, false);
+        let mut bytes = filled(BASE_BLOCKS as usize * BLOCK, 1);
+        // Zeros need no space.
+        bytes[50 * BLOCK..90 * BLOCK].fill(0);
+        base.forge(0, &bytes);
+        // Nothing is ever written there.
+        base.rule(|seen| if seen.kind == Kind::Read { Fate::Good } else { panic!("a base was changed") });
+        let disk = rig.pool.engine.add_disk("adopted", DISK_BLOCKS * BLOCK as u64, true).unwrap();
+        rig.pool.engine.lay_over(disk, BASE).unwrap();
+        rig.pool.attach_base(disk, Box::new(base.clone()));
+        rig.checkpoint();
+        bytes.resize(DISK_BLOCKS as usize * BLOCK, 0);
+        Self { rig, base, disk, model: bytes }
+    }
+
+    fn ask(&mut self, at: usize, len: usize, op: Op) -> Result<Outcome, RequestError> {
+        let (block, sectors) = ((at / BLOCK) as u64, at % BLOCK);
+        let token = self.rig.submit_within(self.disk, block, sectors as u64, len as u64, op);
+        self.rig.wait(token)
+    }
+
+    fn write(&mut self, at: usize, len: usize, seed: u64) {
+        let bytes = filled(len, seed);
+        self.ask(at, len, Op::Write(Buf::copy_of(&bytes))).unwrap();
+        self.model[at..at + len].copy_from_slice(&bytes);
+    }
+
+    fn clear(&mut self, at: usize, len: usize, op: Op) {
+        self.ask(at, len, op).unwrap();
+        self.model[at..at + len].fill(0);
+    }
+
+    #[track_caller]
+    fn check(&mut self, at: usize, len: usize) {
+        let Ok(Outcome::Data(data)) = self.ask(at, len, Op::Read) else { panic!("bytes {at}+{len} cannot be read") };
+        let wrong = data.iter().zip(&self.model[at..]).position(|(a, b)| a != b);
+        assert_eq!(wrong.map(|wrong| (at + wrong, (at + wrong) / BLOCK)), None, "the first wrong byte, and its block");
+    }
+
+    #[track_caller]
+    fn check_all(&mut self) {
+        for at in (0..self.model.len()).step_by(100 * BLOCK) {
+            self.check(at, (100 * BLOCK).min(self.model.len() - at));
+        }
+    }
+
+    /// Opened again, the base too where it is needed.
+    fn again(self, open: impl FnOnce(Rig) -> Rig) -> Self {
+        let Self { rig, base, disk, model } = self;
+        let mut rig = open(rig);
+        match rig.pool.engine.base_of(disk) {
+            Some(found) => {
+                assert_eq!(found, BASE);
+                rig.pool.attach_base(disk, Box::new(base.clone()));
+            }
+            None => assert!(rig.pool.engine.adoption(disk).is_none()),
+        }
+        Self { rig, base, disk, model }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.rig.pool.engine.adoption(self.disk).is_some_and(|status| status.is_complete)
+    }
+
+    fn copy_to_the_end(&mut self) {
+        for _ in 0..10_000 {
+            if self.is_complete() {
+                return;
+            }
+            self.rig.pass_ms(500);
+        }
+        panic!("never complete: {:?}", self.rig.pool.engine.adoption(self.disk));
+    }
+}
+
+#[test]
+fn a_disk_over_a_base_reads_as_it_from_the_first_moment_and_without_it_in_the_end() {
+    let mut adopted = Adopted::new(&setup(64 << 20));
+    adopted.check_all();
+    adopted.write(5 * BLOCK, BLOCK, 2);
+    // A part of a block is merged with what is in the base.
+    adopted.write(7 * BLOCK + 512, 1024, 3);
+    adopted.clear(10 * BLOCK, 4 * BLOCK, Op::Discard);
+    adopted.clear(20 * BLOCK + 512, 2 * BLOCK, Op::WriteZeroes { may_unmap: true });
+    adopted.check_all();
+    let before = adopted.rig.pool.engine.detach_base("adopted");
+    assert!(matches!(before, Err(AdminError::BaseNeeded { .. })), "{before:?}");
+    adopted.copy_to_the_end();
+    adopted.rig.pool.engine.detach_base("adopted").unwrap();
+    adopted.rig.checkpoint();
+    adopted.rig.polls(3);
+    assert!(adopted.rig.pool.engine.base_of(adopted.disk).is_none());
+    adopted.base.rule(|_| panic!("the base is read although it was detached"));
+    adopted.clear(30 * BLOCK, 50 * BLOCK, Op::Discard);
+    adopted.check_all();
+    let mut adopted = adopted.again(Rig::crash);
+    adopted.check_all();
+}
+
+#[test]
+fn extents_of_a_base_are_told_from_holes() {
+    let mut adopted = Adopted::new(&setup(1));
+    adopted.write(3 * BLOCK, BLOCK, 2);
+    let mut extents = Vec::new();
+    let mut at = 0;
+    while at < adopted.model.len() {
+        let len = adopted.model.len() - at;
+        let Ok(Outcome::Extents(found)) = adopted.ask(at, len, Op::Status { max_extents: 100 }) else { panic!() };
+        at += found.iter().map(|extent| extent.len_bytes as usize).sum::<usize>();
+        extents.extend(found);
+    }
+    let of =
+        |extent: &forebay_volume::Extent| (extent.len_bytes / BLOCK as u64, matches!(extent.state, ExtentState::Base));
+    let (bases, others): (Vec<_>, Vec<_>) = extents.iter().map(of).partition(|(_, is_base)| *is_base);
+    let sum = |extents: &[(u64, bool)]| extents.iter().map(|(blocks, _)| blocks).sum::<u64>();
+    let holes = extents.iter().filter(|extent| extent.state == ExtentState::Hole).map(|extent| extent.len_bytes);
+    assert_eq!(holes.sum::<u64>(), (DISK_BLOCKS - BASE_BLOCKS) * BLOCK as u64);
+    // One step was copied.
+    assert!((BASE_BLOCKS - 129..BASE_BLOCKS).contains(&sum(&bases)), "{bases:?}");
+    assert_eq!(sum(&bases) + sum(&others), DISK_BLOCKS);
+}
+
+#[test]
+fn a_disk_is_not_served_without_its_base_nor_made_smaller() {
+    let mut adopted = Adopted::new(&setup(1));
+    adopted.write(3 * BLOCK, BLOCK, 2);
+    let smaller = adopted.rig.pool.engine.resize_disk("adopted", 800 * BLOCK as u64, true);
+    assert_eq!(smaller, Err(AdminError::HasBase("adopted".into())));
+    let Adopted { rig, base, disk, model } = adopted;
+    let mut alone = Adopted { rig: rig.crash(), base, disk, model };
+    assert_eq!(alone.ask(3 * BLOCK, BLOCK, Op::Read).err(), Some(RequestError::NoBase));
+    let detached = alone.rig.pool.engine.detach_base("adopted");
+    assert!(matches!(detached, Err(AdminError::BaseNeeded { .. })), "{detached:?}");
+    alone.rig.pool.attach_base(disk, Box::new(alone.base.clone()));
+    alone.check_all();
+}
+
+/// What cannot be read of a base is an error to whoever reads it, by its name, and copied when it can be.
+#[test]
+fn a_bad_block_of_a_base_is_told_and_waited_for() {
+    let mut adopted = Adopted::new(&setup(1));
+    let bad = 128 * BLOCK as u64..=200 * BLOCK as u64;
+    adopted.base.rule(move |seen| if bad.contains(&seen.offset_bytes) { Fate::Failed } else { Fate::Good });
+    let read = adopted.ask(200 * BLOCK, BLOCK, Op::Read);
+    let Err(RequestError::Device { device, source }) = read else { panic!("{read:?}") };
+    assert_eq!((device.as_str(), source.kind == IoErrorKind::Gone), ("base", false));
+    adopted.rig.pool.engine.set_adoption_rate(64 << 20);
+    for _ in 0..400 {
+        adopted.rig.pass_ms(500);
+    }
+    let status = adopted.rig.pool.engine.adoption(adopted.disk).unwrap();
+    assert!(!status.is_complete && status.why.is_some(), "{status:?}");
+    adopted.base.rule(|_| Fate::Good);
+    adopted.copy_to_the_end();
+    adopted.check_all();
+}
+
+#[test]
+fn lives_of_adopted_disks() {
+    let (mut steps, mut detached) = (0, 0);
+    for seed in 0..24 {
+        let mut random = Random::new(seed);
+        let mut adopted = Adopted::new(&setup([1 << 16, 4 << 20, 64 << 20][seed as usize % 3]));
+        for step in 0..120 {
+            let len = random.index(60 * 8) * 512 + 512;
+            let at = random.index((adopted.model.len() - len) / 512) * 512;
+            match random.index(16) {
+                0..6 => adopted.write(at, len, seed << 32 | step),
+                6 => adopted.clear(at, len, Op::Discard),
+                7 => adopted.clear(at, len, Op::WriteZeroes { may_unmap: step % 2 == 0 }),
+                8..11 => adopted.check(at, len),
+                11 => adopted.rig.pass_ms(random.index(400) as u64),
+                12 => adopted.rig.polls(random.index(40)),
+                13 => adopted = adopted.again(Rig::crash),
+                14 => {
+                    let options = adopted.rig.setup.options.clone();
+                    adopted = adopted.again(|rig| rig.restart(options));
+                }
+                _ if adopted.is_complete() => {
+                    adopted.rig.pool.engine.detach_base("adopted").unwrap();
+                    detached += 1;
+                }
+                _ => adopted.rig.checkpoint(),
+            }
+            steps += 1;
+        }
+        adopted.check_all();
+        if adopted.rig.pool.engine.base_of(adopted.disk).is_some() {
+            adopted.copy_to_the_end();
+            adopted.rig.pool.engine.detach_base("adopted").unwrap();
+            adopted.rig.checkpoint();
+            adopted.check_all();
+        }
+        let mut adopted = adopted.again(Rig::crash);
+        adopted.check_all();
+        assert_eq!(adopted.rig.pool.engine.audit(), Ok(()));
+    }
+    assert!(steps == 24 * 120 && detached > 3, "{steps} {detached}");
+}
