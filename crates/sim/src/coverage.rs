@@ -13,7 +13,7 @@ pub struct Coverage {
 }
 
 /// What every campaign of some length must have met.
-pub const MARKS: [&str; 21] = [
+pub const MARKS: [&str; 23] = [
     "power cuts",
     "power cuts in recovery",
     "power cuts in a clean stop",
@@ -35,6 +35,8 @@ pub const MARKS: [&str; 21] = [
     "failed flushes made good",
     "reads of cached blocks",
     "cached blocks from before a restart",
+    "blocks copied of a base",
+    "bases detached",
 ];
 
 impl Coverage {

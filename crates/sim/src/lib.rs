@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod base;
 mod coverage;
 pub mod device;
 pub mod fault;

@@ -1,5 +1,6 @@
 //! A pool's whole life: rounds of use, each ended by a power cut or a clean stop, each begun by recovery.
 
+use crate::base::BaseImage;
 use crate::coverage::Coverage;
 use crate::device::{Behaviour, SimDevice, Timing};
 use crate::fault::FaultKind;
@@ -8,7 +9,7 @@ use crate::order::Places;
 use crate::power::Power;
 use crate::scenario::{End, Kind, Round, Scenario, Shape};
 use crate::world::{FIRST, Halt, Memory, World, harmful_strikes, misreads, plan_faults, plan_holds};
-use forebay_block::VirtualClock;
+use forebay_block::{DiskId, VirtualClock};
 use forebay_model::preset::Drive;
 use forebay_prism::{ClassSpec, ClassTable, Compress, Place};
 use forebay_volume::layout::plan::{PoolOptions, plan};
@@ -54,6 +55,8 @@ struct Life<'a> {
     clock: VirtualClock,
     power: Power,
     memory: Memory,
+    /// What the first disk lies over, or lay.
+    base: Option<BaseImage>,
     coverage: Coverage,
     log: Option<Vec<String>>,
     /// Devices have lied: the pool may refuse to open and may answer with errors, but never with what is wrong.
@@ -173,7 +176,11 @@ impl<'a> Life<'a> {
         let superblock =
             plan(&options, &geometries[0], &geometries[1..], [7; 16], &uuids).map_err(|error| error.to_string())?;
         let table = ClassTable::from_configured(&classes(shape)).map_err(|error| error.to_string())?;
-        let disks = [NewDisk { name: FIRST.into(), size_bytes: shape.disk_bytes, base: None }];
+        let mut memory = Memory::new();
+        let blocks = shape.base_blocks();
+        let base = blocks.map(|blocks| BaseImage::new(DiskId(1), blocks, &mut memory));
+        let disks =
+            [NewDisk { name: FIRST.into(), size_bytes: shape.disk_bytes, base: base.as_ref().map(BaseImage::base) }];
         format(&mut members.create(&devices), &superblock, table, &disks, true, shape.options())
             .map_err(|error| error.to_string())?;
         devices.iter().for_each(SimDevice::write_back);
@@ -188,7 +195,8 @@ impl<'a> Life<'a> {
             members,
             clock,
             power,
-            memory: Memory::new(),
+            memory,
+            base,
             coverage: Coverage::default(),
             log,
             is_tainted: false,
@@ -353,6 +361,7 @@ impl<'a> Life<'a> {
         }
         let before = self.struck();
         let mut world = World::new(engine, list, &self.devices, &mut self.memory, &self.clock, &self.power);
+        world.lie_over(self.base.as_ref());
         world.log = self.log.take();
         world.names_files = self.shape.kind == Kind::Naming;
         world.makes_good = self.shape.kind == Kind::Forgetting;
@@ -365,6 +374,8 @@ impl<'a> Life<'a> {
             log.push(format!("the end of the round finds {activity:?}\n{}", world.pool.engine.describe()));
         }
         let status = world.pool.engine.status();
+        self.coverage.count_all("blocks copied of a base", world.copied_of_base);
+        self.coverage.count_all("bases detached", world.bases_detached);
         self.coverage.count_all("failed flushes made good", status.counters.flushes_made_good);
         self.coverage.count_all("reads of cached blocks", status.read_cache.hit_blocks);
         self.coverage.count_all("cached blocks from before a restart", status.read_cache.restored_blocks);
@@ -464,6 +475,7 @@ impl<'a> Life<'a> {
         let Some((engine, _, list)) = self.switch_on_and_open(&round)? else { return Ok(()) };
         let errors_allowed = self.is_tainted || self.may_be_damaged;
         let mut world = World::new(engine, list, &self.devices, &mut self.memory, &self.clock, &self.power);
+        world.lie_over(self.base.as_ref());
         (world.errors_allowed, world.is_damaged) = (errors_allowed, errors_allowed);
         let seen = match round.is_beyond_judgement() {
             true => world.survey(),

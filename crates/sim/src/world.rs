@@ -10,6 +10,7 @@ mod memory;
 mod second;
 mod steps;
 
+use crate::base::BaseImage;
 use crate::device::SimDevice;
 use crate::oracle::Place;
 use crate::power::Power;
@@ -54,6 +55,9 @@ pub struct World<'a> {
     /// Parts of the map may have been lost before.
     pub is_damaged: bool,
     strikes_before: u64,
+    /// Blocks of the first disk's base that were looked at, and how often it was found not to be needed any more.
+    pub copied_of_base: u64,
+    pub bases_detached: u64,
     /// The journal of what happened, where somebody reads it.
     pub log: Option<Vec<String>>,
     tick_ns: u64,
@@ -85,8 +89,30 @@ impl<'a> World<'a> {
             errors_allowed: false,
             is_damaged: false,
             strikes_before: harmful_strikes(devices),
+            copied_of_base: 0,
+            bases_detached: 0,
             log: None,
             tick_ns: TICK_NS.0,
+        }
+    }
+
+    /// The first disk lies over this, where it was made so and does so yet.
+    pub fn lie_over(&mut self, base: Option<&BaseImage>) {
+        let first = self.pool.engine.disk_named(FIRST).filter(|disk| disk.base.is_some()).map(|disk| disk.id);
+        if let Some((first, base)) = first.zip(base) {
+            self.pool.attach_base(first, base.device());
+        }
+    }
+
+    /// Goes on with the adoption of the first disk: some time after everything was copied its base is detached.
+    fn adopt(&mut self) {
+        let first = self.pool.engine.disk_named(FIRST).filter(|disk| disk.base.is_some()).map(|disk| disk.id);
+        let Some(status) = first.and_then(|first| self.pool.engine.adoption(first)) else { return };
+        self.copied_of_base = status.done_blocks;
+        let is_time = self.pool.engine.checkpoint_number().is_multiple_of(3);
+        if status.is_complete && is_time && self.pool.engine.detach_base(FIRST).is_ok() {
+            self.note(|| "the base of the first disk is detached".to_owned());
+            self.bases_detached += 1;
         }
     }
 
@@ -166,6 +192,7 @@ impl<'a> World<'a> {
             self.tick_ns = (self.tick_ns * 2).min(TICK_NS.1);
         }
         self.is_second_durable();
+        self.adopt();
         if let Some((token, since_ns)) = self.flights.oldest()
             && now.saturating_sub(since_ns) > STALL_NS
         {

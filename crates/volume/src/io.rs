@@ -1,8 +1,8 @@
 //! Devices of a pool, and running requests on them to the end (for formatting, recovery and verification).
 
+use crate::absent::Absent;
 use crate::layout::member_label::{LABEL_BYTES, MemberLabel, OFFSETS_BYTES};
 use crate::mirror::{CapacityLabels, MirrorView};
-use crate::recovery::Absent;
 use forebay_block::{Buf, Completion, Device, IoError, IoErrorKind, Op, Request, SECTOR_BYTES, Vectored};
 
 /// The devices of a pool: index 0 is the fast one.

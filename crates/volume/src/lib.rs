@@ -1,6 +1,7 @@
 //! The tiered volume, sans-I/O: mapping, journal, staging, bands, garbage collection, recovery.
 #![forbid(unsafe_code)]
 
+mod absent;
 pub mod engine;
 pub mod io;
 mod journal;

@@ -41,6 +41,8 @@ impl Config {
             SCRUB_RATES.contains(&rate),
             "scrub.rate is {rate} bytes a second; it is from 64KiB to 16GiB (`forebay scrub CONFIG pause` stops one)"
         );
+        let rate = self.adopt.rate.0;
+        ensure!(SCRUB_RATES.contains(&rate), "adopt.rate is {rate} bytes a second; it is from 64KiB to 16GiB");
         let rate = self.read_cache.rate.0;
         ensure!(
             FILL_RATES.contains(&rate),
@@ -147,6 +149,10 @@ impl Config {
             ensure!(
                 size > 0 && size.is_multiple_of(4096) && size <= 1 << 58,
                 "the size of disk {name:?} is {size} bytes: use a multiple of 4KiB"
+            );
+            ensure!(
+                disk.base.is_none() || self.modelled().is_none(),
+                "disk {name:?} has a base, and the pool's devices are models in virtual time: a base is read in real time"
             );
         }
         Ok(())

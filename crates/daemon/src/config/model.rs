@@ -35,6 +35,9 @@ pub struct Config {
     /// Reading everything to find damage.
     #[serde(default)]
     pub scrub: Scrub,
+    /// Copying what disks have in their bases.
+    #[serde(default)]
+    pub adopt: Adopt,
     /// Copies of what is read of the capacity tier, of classes with `read_cache`.
     #[serde(default)]
     pub read_cache: ReadCache,
@@ -111,6 +114,10 @@ pub struct Disk {
     /// Size; a multiple of 4 KiB.
     #[schemars(with = "String")]
     pub size: Size,
+    /// Path or URI of a device with data that the disk is laid over when it is made: nothing is written there, and all of it is copied into the
+    /// pool while the disk is served, until `forebay disk CONFIG detach-base`.
+    #[schemars(with = "Option<String>")]
+    pub base: Option<TargetText>,
 }
 
 /// `[memory]`
@@ -132,6 +139,28 @@ impl Memory {
 impl Default for Memory {
     fn default() -> Self {
         Self { limit: Self::default_limit() }
+    }
+}
+
+/// `[adopt]`
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Adopt {
+    /// Most bytes a second that are copied of bases while hosts ask for nothing; an eighth of it while they do.
+    #[schemars(with = "String")]
+    #[serde(default = "Adopt::default_rate")]
+    pub rate: Size,
+}
+
+impl Adopt {
+    fn default_rate() -> Size {
+        Size(256 << 20)
+    }
+}
+
+impl Default for Adopt {
+    fn default() -> Self {
+        Self { rate: Self::default_rate() }
     }
 }
 

@@ -81,6 +81,14 @@ pub enum Question {
         size_bytes: u64,
         /// Whether to export it under its name.
         export: bool,
+        /// What it is laid over.
+        #[serde(default)]
+        base: Option<String>,
+    },
+    /// Ends the adoption of a disk.
+    DiskDetachBase {
+        /// Its name.
+        name: String,
     },
     /// Discards and removes a disk.
     DiskRemove {

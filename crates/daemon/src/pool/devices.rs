@@ -26,7 +26,8 @@ pub fn open_devices(config: &Config, mode: OpenMode) -> Result<Devices> {
 /// Which two.
 pub fn refuse_one_file_twice(config: &Config) -> Result<()> {
     let mut seen: Vec<(&Target, (bool, u64, u64))> = Vec::new();
-    for target in config.targets() {
+    let bases = config.disk.iter().filter_map(|disk| Some(&disk.base.as_ref()?.0));
+    for target in config.targets().chain(bases) {
         // What cannot be looked at is reported when it is opened.
         let Some(metadata) = target.path().and_then(|path| path.metadata().ok()) else { continue };
         let identity = match metadata.file_type().is_block_device() {
@@ -35,7 +36,7 @@ pub fn refuse_one_file_twice(config: &Config) -> Result<()> {
         };
         if let Some((other, _)) = seen.iter().find(|(_, known)| *known == identity) {
             bail!(
-                "targets {other} and {target} are one and the same device: a pool needs a device of its own for each member"
+                "targets {other} and {target} are one and the same device: a pool needs a device of its own for each member, and for each base of a disk"
             );
         }
         seen.push((target, identity));

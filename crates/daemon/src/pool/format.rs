@@ -1,7 +1,7 @@
 //! Formatting the pool of a configuration.
 
-use super::Budget;
-use crate::config::Config;
+use super::{Budget, base};
+use crate::config::{Config, Disk};
 use anyhow::{Context, Result, anyhow};
 use forebay_block::Random;
 use forebay_prism::ClassTable;
@@ -33,6 +33,12 @@ impl Ids<'_> {
     }
 }
 
+fn new_disk(disk: &Disk) -> Result<NewDisk> {
+    let (name, size_bytes) = (disk.name.clone(), disk.size.0);
+    let base = disk.base.as_ref().map(|target| base::open(&name, size_bytes, &target.0)).transpose()?;
+    Ok(NewDisk { name, size_bytes, base: base.map(|(_, base)| base) })
+}
+
 /// Lays the pool out and writes it. Whatever was on the devices is lost.
 ///
 /// # Errors
@@ -59,8 +65,7 @@ pub fn format(config: &Config, devices: &mut Devices, ids: &mut Ids<'_>) -> Resu
     let superblock =
         plan(&options, &fast, capacity, pool_id, &ids).context("the pool cannot be laid out on these devices")?;
     let classes = ClassTable::from_configured(&config.class_specs())?;
-    let disks: Vec<NewDisk> =
-        config.disk.iter().map(|disk| NewDisk { name: disk.name.clone(), size_bytes: disk.size.0 }).collect();
+    let disks: Vec<NewDisk> = config.disk.iter().map(new_disk).collect::<Result<_>>()?;
     let engine = Budget::of(config.memory.limit.0).engine();
     // Labels of another pool would count more than ours.
     clear_labels(devices).map_err(|(at, error)| anyhow!("{}: {error}", devices.list[at].name()))?;

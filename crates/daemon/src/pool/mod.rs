@@ -2,6 +2,7 @@
 
 mod backend;
 mod backing;
+pub mod base;
 pub mod classes;
 mod devices;
 mod endurance;

@@ -65,7 +65,15 @@ pub fn open(config: &Config, devices: &mut Devices, opening: Opening) -> Result<
     let scrub_bytes_per_s = config.scrub.rate.0;
     let fill_bytes_per_s = config.read_cache.rate.0;
     let budget = Budget::of(config.memory.limit.0).engine();
-    let options = EngineOptions { endurance_bytes, grouping, scrub_bytes_per_s, fill_bytes_per_s, ..budget };
+    let adoption_bytes_per_s = config.adopt.rate.0;
+    let options = EngineOptions {
+        endurance_bytes,
+        grouping,
+        scrub_bytes_per_s,
+        adoption_bytes_per_s,
+        fill_bytes_per_s,
+        ..budget
+    };
     let open = match opening {
         Opening::Salvage => recovery::salvage,
         _ => recovery::open,

@@ -5,8 +5,9 @@ use super::snapshot::{Fixed, disks, snapshot};
 use super::ublk::BlockDevices;
 use crate::control::{Question, ScrubAction};
 use crate::evidence::Wanted;
-use crate::pool::{PoolBackend, classes, now_ns, scrub};
+use crate::pool::{PoolBackend, base, classes, now_ns, scrub};
 use crate::text::chain;
+use forebay_device::TargetError;
 use forebay_export::ublk::UblkError;
 use forebay_export::{Export, Exports, ServerControl};
 use forebay_prism::{ClassSpec, opencas};
@@ -232,7 +233,7 @@ impl Answerer {
                 let notes: Vec<Value> = notes.collect();
                 json!({ "imported": names, "notes": notes, "classes": classes::json(&backend.pool.engine) })
             }
-            Question::DiskAdd { name, size_bytes, export } => {
+            Question::DiskAdd { name, size_bytes, export, base } => {
                 if export && self.fixed.addresses.is_empty() {
                     return Err(format!(
                         "the server listens nowhere, so {name:?} cannot be exported: add the disk without --export, write an [[export]] with \
@@ -242,7 +243,12 @@ impl Answerer {
                 if export && server.exports().iter().any(|(_, other)| other.name == name) {
                     return Err(format!("an export named {name:?} exists already"));
                 }
-                let disk = engine.add_disk(&name, size_bytes, self.overcommit).map_err(|error| error.to_string())?;
+                let base = base.map(|text| text.parse()).transpose().map_err(|error: TargetError| error.to_string())?;
+                let added = match &base {
+                    Some(target) => base::add_disk(&mut backend.pool, &name, size_bytes, self.overcommit, target),
+                    None => engine.add_disk(&name, size_bytes, self.overcommit).map_err(Into::into),
+                };
+                let disk = added.map_err(|error| chain(&error))?;
                 info!("disk {name} was added");
                 publish = export.then(|| Publish::Add { name: name.clone(), disk, size_bytes });
                 json!({ "disks": disks(backend) })
@@ -252,6 +258,11 @@ impl Answerer {
                 let disk = engine.disk_named(&name).map(|disk| disk.id);
                 publish = disk.map(|disk| Publish::Resize { disk, size_bytes });
                 info!("disk {name} has {size_bytes} bytes now");
+                json!({ "disks": disks(backend) })
+            }
+            Question::DiskDetachBase { name } => {
+                engine.detach_base(&name).map_err(|error| error.to_string())?;
+                info!("disk {name} does without its base");
                 json!({ "disks": disks(backend) })
             }
             Question::DiskRemove { name } => {

@@ -13,6 +13,8 @@ const TIMEOUT_NS: u64 = 90_000_000_000;
 enum Step {
     /// The change is in memory; the checkpoint that holds it is awaited.
     Durable(Checkpoint),
+    /// A disk that is to be removed lies over a base; the checkpoint that says that it needs none is awaited.
+    WithoutBase { disk: DiskId, name: String, len_bytes: u64, checkpoint: Checkpoint },
     /// The disk's data is being discarded.
     Discard { disk: DiskId, name: String, token: u64 },
     /// The disk is empty as soon as a checkpoint has let go of its map.
@@ -96,6 +98,13 @@ impl Publish {
     }
 }
 
+/// Discards all of a disk.
+fn discard(backend: &mut PoolBackend, disk: DiskId, name: String, len_bytes: u64) -> Step {
+    let (op, hints) = (Op::Discard, None);
+    let request = Request { token: 0, disk, offset_bytes: 0, len_bytes, op, fua: false, export: 0, tag: None, hints };
+    Step::Discard { disk, name, token: backend.submit_own(request) }
+}
+
 impl Job {
     /// Waits for a checkpoint, then publishes and answers.
     pub fn durable(client: u64, checkpoint: Checkpoint, answer: Value, now_ns: u64, publish: Option<Publish>) -> Self {
@@ -116,7 +125,7 @@ impl Job {
         if let Some(reason) = backend.pool.engine.read_only_reason() {
             return Err(AdminError::ReadOnly(reason.to_owned()).to_string());
         }
-        let (id, len_bytes) = (disk.id, disk.served_bytes());
+        let (id, len_bytes, has_base) = (disk.id, disk.served_bytes(), disk.base.is_some());
         let exports: Vec<(u16, String)> = server
             .exports()
             .iter()
@@ -131,24 +140,16 @@ impl Job {
             // Found a moment ago.
             let _ = server.exports().remove(&export);
         }
-        let token = backend.submit_own(Request {
-            token: 0,
-            disk: id,
-            offset_bytes: 0,
-            len_bytes,
-            op: Op::Discard,
-            fua: false,
-            export: 0,
-            tag: None,
-            hints: None,
-        });
-        Ok(Self {
-            client,
-            step: Step::Discard { disk: id, name: name.to_owned(), token },
-            answer,
-            deadline_ns: now_ns + TIMEOUT_NS,
-            publish: None,
-        })
+        let name = name.to_owned();
+        let step = if has_base {
+            // What is discarded of a disk over a base becomes zeros, which are not nothing.
+            let checkpoint = Checkpoint::after_change(&backend.pool.engine);
+            backend.pool.engine.abandon_base(id);
+            Step::WithoutBase { disk: id, name, len_bytes, checkpoint }
+        } else {
+            discard(backend, id, name, len_bytes)
+        };
+        Ok(Self { client, step, answer, deadline_ns: now_ns + TIMEOUT_NS, publish: None })
     }
 
     /// Goes on as far as possible; `by_default` says who sees what is exported with nothing said of it. `Some`: the job has ended.
@@ -169,6 +170,16 @@ impl Job {
                             None => Ok(()),
                         });
                         return Some(published.map(|()| std::mem::take(&mut self.answer)));
+                    }
+                }
+                Step::WithoutBase { disk, name, len_bytes, checkpoint } => {
+                    match checkpoint.reached(&backend.pool.engine) {
+                        Some(Ok(())) => {
+                            self.step = discard(backend, *disk, name.clone(), *len_bytes);
+                            continue;
+                        }
+                        Some(Err(error)) => return Some(Err(error)),
+                        None => {}
                     }
                 }
                 Step::Discard { disk, name, token } => {

@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::control::control_path;
 use crate::evidence::{Evidence, unknown};
 use crate::metrics;
-use crate::pool::{self, Budget, Left, Opened, Opening, PoolBackend};
+use crate::pool::{self, Budget, Left, Opened, Opening, PoolBackend, base};
 use crate::text;
 use anyhow::{Result, anyhow, bail};
 use forebay_block::Device;
@@ -69,7 +69,7 @@ impl Server {
         };
         let (listener, socket) = listen_control(&control, &access)?;
         let started = Instant::now();
-        let Opened { mut engine, devices, recovery, superblock, left } = pool::open_as(&config, devices, opening)?;
+        let Opened { engine, devices, recovery, superblock, left } = pool::open_as(&config, devices, opening)?;
         let recovery_time = started.elapsed();
         if opening == Opening::Recover {
             let notes = pool::backing_notes(&config);
@@ -79,8 +79,13 @@ impl Server {
         let mut reactor = Reactor::new(Budget::of(config.memory.limit.0).server(&config))?;
         reactor.set_tls(tls);
         let (devices, watched) = watched(devices);
-        let exports = exports(&config, &mut engine, reactor.exports())?;
-        compare_disks(&config, &engine);
+        let mut pool = Pool::new(engine, devices);
+        if let Err(error) = base::attach_all(&config, &mut pool, opening) {
+            pool.close();
+            return Err(error);
+        }
+        let exports = exports(&config, &mut pool.engine, reactor.exports())?;
+        compare_disks(&config, &pool.engine);
         let is_whole = opening == Opening::Recover && left.is_none();
         let mut block_devices = BlockDevices::new(&superblock.pool, is_whole);
         block_devices.make(&config, &mut reactor)?;
@@ -144,7 +149,7 @@ impl Server {
             publisher,
         };
         let evidence = Evidence::new(Budget::of(config.memory.limit.0).evidence_bytes);
-        let mut backend = PoolBackend::new(Pool::new(engine, devices), evidence);
+        let mut backend = PoolBackend::new(pool, evidence);
         for part in &config.evidence {
             attach_evidence(wanted(&config, part), &mut backend, reactor.exports())
                 .map_err(|why| anyhow!("[[evidence]]: {why}"))?;

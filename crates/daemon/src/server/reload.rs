@@ -89,6 +89,10 @@ impl Reloader {
             backend.pool.engine.set_scrub_rate(new.scrub.rate.0);
             outcome.done.push("the rate of scrubs was changed".to_owned());
         }
+        if self.config.adopt != new.adopt {
+            backend.pool.engine.set_adoption_rate(new.adopt.rate.0);
+            outcome.done.push("the rate at which bases are copied was changed".to_owned());
+        }
         if self.config.read_cache != new.read_cache {
             backend.pool.engine.set_fill_rate(new.read_cache.rate.0);
             outcome.done.push("the rate at which the read cache is filled was changed".to_owned());

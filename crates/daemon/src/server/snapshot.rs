@@ -2,7 +2,7 @@
 
 use super::ublk::BlockDevices;
 use crate::config::LogLimits;
-use crate::pool::{Left, PoolBackend, classes, fast, lifetimes, read_cache, scrub, stays};
+use crate::pool::{Left, PoolBackend, base, classes, fast, lifetimes, read_cache, scrub, stays};
 use forebay_device::{DeviceCounts, KindCounts, WatchedCounts};
 use forebay_export::{Access, Listen, ServerControl};
 use forebay_volume::engine::{Counters, LatencyHistogram, RequestCounts, RequestKind, TierStatus};
@@ -126,7 +126,7 @@ pub fn snapshot(
             "fill_mark": fixed.fill_mark(fill),
             "usable_bytes": engine.usable_bytes(),
             "promised_bytes": engine.promised_bytes(),
-            "devices": backend.pool.devices.list.iter().map(|device| device.name()).collect::<Vec<_>>(),
+            "devices": backend.pool.devices.own().iter().map(|device| device.name()).collect::<Vec<_>>(),
         },
         "uptime_seconds": now_ns.saturating_sub(fixed.started_ns) as f64 / 1e9,
         "tiers": [tier("fast", &status.fast), tier("capacity", &status.capacity)],
@@ -252,6 +252,7 @@ pub fn disks(backend: &PoolBackend) -> Value {
             "size_bytes": disk.size_bytes,
             // Leaves of the map that exist: what they map is known only to those in memory.
             "mapped_bytes_max": (disk.leaves() * LEAF_BYTES).min(disk.size_bytes),
+            "base": base::json(&backend.pool.engine, disk.id),
             "reads": kind(RequestKind::Read),
             "writes": kind(RequestKind::Write),
             "flushes": kind(RequestKind::Flush),

@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 pub enum OpenMode {
     /// Reads only; others may read too.
     ReadOnly,
+    /// Reads only; nobody may change it meanwhile: a block device cannot be mounted, or whatever else holds one.
+    ReadAlone,
     /// Reads and writes; nobody else may have it.
     ReadWrite,
 }
@@ -96,7 +98,7 @@ pub(crate) fn open_unlocked(path: &Path, options: &FileOptions) -> Result<Opened
 pub(crate) fn open_holder(path: &Path, mode: OpenMode) -> Result<File, OpenError> {
     let block_device = is_block_device(path)?;
     let write = mode == OpenMode::ReadWrite;
-    let flags = claim_flags(block_device && write);
+    let flags = claim_flags(block_device && mode != OpenMode::ReadOnly);
     let opened = OpenOptions::new().read(true).write(write).custom_flags(flags).open(path);
     let file = opened.map_err(|source| open_error(path, source))?;
     metadata_of(&file, path, block_device)?;
@@ -154,7 +156,7 @@ fn open_once(path: &Path, options: &FileOptions, guarded: bool) -> Result<Opened
     let open_error = |source: io::Error| open_error(path, source);
     let block_device = is_block_device(path)?;
     let write = options.mode == OpenMode::ReadWrite;
-    let exclusive = claim_flags(guarded && block_device && write);
+    let exclusive = claim_flags(guarded && block_device && options.mode != OpenMode::ReadOnly);
     let with_flags = |flags: i32| OpenOptions::new().read(true).write(write).custom_flags(flags | exclusive).open(path);
     let guard = |file: &File| if guarded { lock(file, path, write) } else { Ok(()) };
     let (mut file, mut direct) = match options.direct.then(|| with_flags(libc::O_DIRECT)) {

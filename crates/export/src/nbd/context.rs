@@ -67,7 +67,8 @@ impl Context {
         match (self, state) {
             (Self::Allocation, ExtentState::Hole) => 3,
             (Self::Allocation, ExtentState::Zero) => 2,
-            (Self::Allocation, ExtentState::Data { .. } | ExtentState::Damaged) => 0,
+            (Self::Allocation, ExtentState::Data { .. } | ExtentState::Base | ExtentState::Damaged) => 0,
+            (Self::Placement, ExtentState::Base) => PLACEMENT_NO_CLASS,
             (Self::Placement, ExtentState::Hole) => PLACEMENT_NO_CLASS | PLACEMENT_HOLE | PLACEMENT_ZERO,
             (Self::Placement, ExtentState::Zero) => PLACEMENT_NO_CLASS | PLACEMENT_ZERO,
             (Self::Placement, ExtentState::Damaged) => PLACEMENT_NO_CLASS | PLACEMENT_DAMAGED,

@@ -75,6 +75,7 @@ impl Errno {
             RequestError::OutOfRange if writes => Self::NoSpace,
             RequestError::OutOfRange => Self::Invalid,
             RequestError::NoDisk
+            | RequestError::NoBase
             | RequestError::Device { .. }
             | RequestError::Damaged { .. }
             | RequestError::FlushFailed => Self::Io,

@@ -152,7 +152,8 @@ impl PoolTarget {
         let (engine, _) = pool::open(&config, &mut devices, Opening::Recover)?;
         let (id, size_bytes, name) = choose_disk(&engine, file, disk)?;
         let description = describe(&config, &name);
-        let pool = Pool::new(engine, devices);
+        let mut pool = Pool::new(engine, devices);
+        pool::base::attach_all(&config, &mut pool, Opening::Recover)?;
         let shared = Shared { pool, inboxes: BTreeMap::new(), next_number: 0, done: Vec::new() };
         Ok(Self { shared: Arc::new(Mutex::new(shared)), disk: id, size_bytes, description, hint_book: Arc::default() })
     }
@@ -224,7 +225,7 @@ impl Shared {
 fn as_io_error(error: &RequestError) -> IoError {
     let (kind, offset_bytes) = match error {
         RequestError::Device { source, .. } => return source.clone(),
-        RequestError::OutOfRange | RequestError::NoDisk => (IoErrorKind::Invalid, 0),
+        RequestError::OutOfRange | RequestError::NoDisk | RequestError::NoBase => (IoErrorKind::Invalid, 0),
         RequestError::Damaged { offset_bytes, .. } => (IoErrorKind::Medium, *offset_bytes),
         RequestError::NoSpace => (IoErrorKind::NoSpace, 0),
         RequestError::FlushFailed | RequestError::ReadOnly(_) | RequestError::ShuttingDown => (IoErrorKind::Gone, 0),

@@ -1,4 +1,4 @@
-//! `forebay disk CONFIG list|add|remove|resize`.
+//! `forebay disk CONFIG list|add|remove|resize|detach-base`.
 
 use crate::output::{self, Format};
 use anyhow::{Result, bail, ensure};
@@ -6,6 +6,8 @@ use clap::Subcommand;
 use forebay_block::size::parse_size_bytes;
 use forebay_daemon::config;
 use forebay_daemon::control::{Question, ask};
+use forebay_device::Target;
+use serde_json::Value;
 use std::path::Path;
 
 #[derive(Debug, Subcommand)]
@@ -23,6 +25,15 @@ pub enum DiskAction {
         /// Export it under its name at the addresses already served, until the next restart
         #[arg(long)]
         export: bool,
+        /// Lay it over this device or file: its data is read there and copied, nothing is written there
+        #[arg(long, value_name = "TARGET")]
+        base: Option<String>,
+    },
+    /// Ends the adoption of a disk whose base was copied to its end; then the base is free
+    #[command(after_help = "Example:\n  forebay disk pool.toml detach-base db")]
+    DetachBase {
+        /// Name of the disk
+        name: String,
     },
     /// Discards a disk's data and removes it, unless clients are connected to it or evidence is attached
     #[command(after_help = "Example:\n  forebay disk pool.toml remove logs --destroy-data logs")]
@@ -43,6 +54,14 @@ pub enum DiskAction {
     },
 }
 
+fn absolute(text: &str) -> Result<String> {
+    let target: Target = text.parse()?;
+    Ok(match target.path() {
+        Some(path) => Target::Path(std::path::absolute(path)?).to_string(),
+        None => target.to_string(),
+    })
+}
+
 /// Shows or changes disks of the running pool; done when the change is durable.
 ///
 /// # Errors
@@ -55,9 +74,12 @@ pub fn run(file: &Path, action: DiskAction, format: Format) -> Result<()> {
             keep_in_step = false;
             Question::DiskList
         }
-        DiskAction::Add { name, size, export } => {
-            Question::DiskAdd { name, size_bytes: parse_size_bytes(&size)?, export }
+        DiskAction::Add { name, size, export, base } => {
+            // The server has a working directory of its own.
+            let base = base.map(|text| absolute(&text)).transpose()?;
+            Question::DiskAdd { name, size_bytes: parse_size_bytes(&size)?, export, base }
         }
+        DiskAction::DetachBase { name } => Question::DiskDetachBase { name },
         DiskAction::Resize { name, size } => Question::DiskResize { name, size_bytes: parse_size_bytes(&size)? },
         DiskAction::Remove { name, destroy_data } => {
             let again = format!("--destroy-data {name}");
@@ -91,8 +113,19 @@ pub fn run(file: &Path, action: DiskAction, format: Format) -> Result<()> {
         .map(|disk| {
             let name = disk["name"].as_str().unwrap_or("-").to_owned();
             let size = |key: &str| disk[key].as_u64().map_or_else(|| "-".to_owned(), output::size);
-            vec![name, disk["id"].to_string(), size("size_bytes"), size("mapped_bytes_max")]
+            vec![name, disk["id"].to_string(), size("size_bytes"), size("mapped_bytes_max"), base_text(&disk["base"])]
         })
         .collect();
-    output::text(&output::table(&["DISK", "ID", "SIZE", "HOLDS AT MOST"], 1, &rows))
+    output::text(&output::table(&["DISK", "ID", "SIZE", "HOLDS AT MOST", "BASE"], 1, &rows))
+}
+
+/// How far the copying of a base is.
+fn base_text(base: &Value) -> String {
+    let Some((copied, all)) = base["copied_bytes"].as_u64().zip(base["size_bytes"].as_u64()) else {
+        return "-".to_owned();
+    };
+    match base["complete"].as_bool() {
+        Some(true) => "copied: detach-base".to_owned(),
+        _ => format!("{} % of {}", (copied.saturating_mul(100) / all.max(1)).min(99), output::size(all)),
+    }
 }

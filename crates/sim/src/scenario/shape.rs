@@ -87,9 +87,16 @@ impl Shape {
             // Drawn from what was drawn, so that lives of old keep their numbers.
             grouping: GroupingKind::ALL[(self.job_blocks as usize + self.frames) % GroupingKind::ALL.len()],
             fill_bytes_per_s: 1 << 40,
+            adoption_bytes_per_s: 64 << 20,
             warm_list_interval_ns: 50_000_000,
             ..EngineOptions::default()
         }
+    }
+
+    /// Blocks of what the first disk lies over, in some lives: those that requests go to.
+    pub(crate) fn base_blocks(&self) -> Option<u64> {
+        let has_base = (self.frames as u64 + self.disk_bytes / 4096 + self.blocks) % 4 == 1;
+        has_base.then(|| self.blocks.min(self.disk_bytes / 4096)).filter(|&blocks| blocks > 0)
     }
 
     /// Its devices.

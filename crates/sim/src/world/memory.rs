@@ -36,6 +36,13 @@ impl Memory {
         Self { oracle: Oracle::default(), next_tag: 1, second: None, maybe: None, changed_at: 0 }
     }
 
+    /// Tags for a write that begins.
+    pub fn new_tags(&mut self, sectors: usize) -> Vec<u32> {
+        let first = self.next_tag;
+        self.next_tag += sectors as u32;
+        (first..self.next_tag).collect()
+    }
+
     /// The second disk as it is used: as the last change made it, durable or not.
     pub(super) fn used_second(&self) -> Option<Second> {
         self.maybe.flatten().or(self.second)

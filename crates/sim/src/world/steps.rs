@@ -82,9 +82,8 @@ impl World<'_> {
         class: Option<u8>,
         is_zero: impl Fn(u32) -> bool,
     ) {
-        let first = self.memory.next_tag;
-        self.memory.next_tag += sectors as u32;
-        let tags: Vec<u32> = (0..sectors as u32).map(|at| if is_zero(at) { 0 } else { first + at }).collect();
+        let mut tags = self.memory.new_tags(sectors as usize);
+        tags.iter_mut().zip(0..).for_each(|(tag, at)| *tag = if is_zero(at) { 0 } else { *tag });
         let mut buf = Buf::new(sectors as usize * 512);
         fill_all(&tags, &mut buf);
         let made = self.memory.oracle.change(disk.0, sector, &tags);

@@ -88,7 +88,6 @@ use rewrite::Rewriter;
 use scrub::Scrub;
 use space::Space;
 use statistics::Statistics;
-use status::Look;
 use staying::Staying;
 use std::sync::Arc;
 use summaries::Summaries;
@@ -370,39 +369,5 @@ impl Engine {
     /// Seals the open batch and sends it.
     pub(crate) fn seal_batch(&mut self, force: bool) {
         batches::seal(force, &mut self.journal, &mut self.stats.counters, &mut self.outbox);
-    }
-
-    /// What the rooms look like now.
-    fn look(&self) -> Look<'_> {
-        let Self { map, space, journal, stats, prism, checkpoint, migrate, requests, outbox, .. } = self;
-        let (flush_failed, now_ns) = (self.flushes.has_failed(), self.clock.now_ns());
-        let refusal = self.refusal();
-        Look { map, space, journal, stats, prism, checkpoint, migrate, requests, outbox, refusal, flush_failed, now_ns }
-    }
-
-    /// What is in progress, by kind.
-    #[must_use]
-    pub fn activity(&self) -> Activity {
-        self.look().activity()
-    }
-
-    /// What must be true at any time, as far as it can be seen at once.
-    ///
-    /// # Errors
-    /// What is not.
-    pub fn audit(&self) -> Result<(), String> {
-        self.look().audit()
-    }
-
-    /// What is in progress, in words, for reports of requests that do not end.
-    #[must_use]
-    pub fn describe(&self) -> String {
-        self.look().describe()
-    }
-
-    /// A snapshot.
-    #[must_use]
-    pub fn status(&self) -> Status {
-        Status { read_cache: self.copies.status(), ..self.look().status() }
     }
 }

@@ -1,5 +1,6 @@
 //! What the engine tells of itself.
 
+use super::Engine;
 use super::checkpoint::Checkpoint;
 use super::copies::ReadCacheStatus;
 use super::leaves::may_destage;
@@ -275,5 +276,41 @@ impl Look<'_> {
             read_only: self.refusal.map(str::to_owned),
             flush_failed: self.flush_failed,
         }
+    }
+}
+
+impl Engine {
+    /// What the rooms look like now.
+    fn look(&self) -> Look<'_> {
+        let Self { map, space, journal, stats, prism, checkpoint, migrate, requests, outbox, .. } = self;
+        let (flush_failed, now_ns) = (self.flushes.has_failed(), self.clock.now_ns());
+        let refusal = self.refusal();
+        Look { map, space, journal, stats, prism, checkpoint, migrate, requests, outbox, refusal, flush_failed, now_ns }
+    }
+
+    /// What is in progress, by kind.
+    #[must_use]
+    pub fn activity(&self) -> Activity {
+        self.look().activity()
+    }
+
+    /// What must be true at any time, as far as it can be seen at once.
+    ///
+    /// # Errors
+    /// What is not.
+    pub fn audit(&self) -> Result<(), String> {
+        self.look().audit()
+    }
+
+    /// What is in progress, in words, for reports of requests that do not end.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        self.look().describe()
+    }
+
+    /// A snapshot.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        Status { read_cache: self.copies.status(), ..self.look().status() }
     }
 }

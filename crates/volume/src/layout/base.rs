@@ -11,7 +11,7 @@ const BLOCKS_MAX: u64 = 1 << 46;
 pub struct Base {
     /// Its length in blocks of 4 KiB, from the first block of the disk on.
     pub blocks: u64,
-    /// By which it is told from another device: chosen by who opens it.
+    /// Another device has another one: chosen by who opens it.
     pub identity: u64,
 }
 

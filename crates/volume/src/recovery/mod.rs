@@ -22,5 +22,4 @@ pub use format::{FormatError, format};
 pub use members::{MemberError, assemble, read_superblock};
 pub use open::{open, salvage};
 pub use policy_state::PolicyState;
-pub(crate) use present::Absent;
 pub use report::{OpenError, RecoveryReport};

@@ -1,60 +1,11 @@
 //! Which devices of a pool are there, where not all have to be.
 
 use super::members::{MemberError, read_superblock};
+use crate::absent::Absent;
 use crate::io::Devices;
 use crate::layout::format_id;
 use crate::layout::superblock::{Role, Superblock};
-use forebay_block::{Completion, Device, Geometry, IoError, IoErrorKind, Op, Request};
-
-/// A member that is not there: reads of it fail.
-pub(crate) struct Absent {
-    name: String,
-    geometry: Geometry,
-    done: Vec<Completion>,
-}
-
-impl Absent {
-    /// One of this name and form.
-    pub fn new(name: &str, geometry: &Geometry) -> Self {
-        Self { name: name.to_owned(), geometry: geometry.clone(), done: Vec::new() }
-    }
-}
-
-impl Device for Absent {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn geometry(&self) -> &Geometry {
-        &self.geometry
-    }
-
-    fn submit(&mut self, request: Request) {
-        let Request { tag, offset_bytes, op, .. } = request;
-        let failed = |operation| Err(IoError { kind: IoErrorKind::Gone, operation, offset_bytes, os_error: 0 });
-        let (result, bufs) = match op {
-            Op::Read { bufs, .. } => (failed("read"), Some(bufs)),
-            // Nothing that is there is waited for.
-            Op::Flush => (Ok(()), None),
-            Op::Write { .. } | Op::WriteZeroes { .. } | Op::Discard { .. } => (failed("write"), None),
-        };
-        self.done.push(Completion { tag, result, bufs });
-    }
-
-    fn poll(&mut self, done: &mut Vec<Completion>) {
-        done.append(&mut self.done);
-    }
-
-    fn wait(&mut self, _timeout_ns: u64) {}
-
-    fn queue_limit(&self) -> usize {
-        64
-    }
-
-    fn in_flight(&self) -> usize {
-        self.done.len()
-    }
-}
+use forebay_block::{Device, Geometry};
 
 /// Members of a pool.
 #[derive(Clone, Debug)]

@@ -134,7 +134,7 @@ fn a_disk_over_a_base_reads_as_it_from_the_first_moment_and_without_it_in_the_en
 }
 
 #[test]
-fn extents_of_a_base_are_told_from_holes() {
+fn extents_of_a_base_are_no_holes() {
     let mut adopted = Adopted::new(&setup(1));
     adopted.write(3 * BLOCK, BLOCK, 2);
     let mut extents = Vec::new();
@@ -173,7 +173,7 @@ fn a_disk_is_not_served_without_its_base_nor_made_smaller() {
 
 /// What cannot be read of a base is an error to whoever reads it, by its name, and copied when it can be.
 #[test]
-fn a_bad_block_of_a_base_is_told_and_waited_for() {
+fn a_bad_block_of_a_base_is_reported_and_waited_for() {
     let mut adopted = Adopted::new(&setup(1));
     let bad = 128 * BLOCK as u64..=200 * BLOCK as u64;
     adopted.base.rule(move |seen| if bad.contains(&seen.offset_bytes) { Fate::Failed } else { Fate::Good });

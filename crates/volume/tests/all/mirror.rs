@@ -2,6 +2,7 @@
 //! something.
 
 mod disk;
+mod labels;
 
 use disk::{Disk, Fate, QUEUE};
 use forebay_block::{Buf, Device};
@@ -347,66 +348,4 @@ fn regression_one_bad_block_on_each_of_two_members_costs_nothing() {
         disk.bytes().bytes.windows(4096).step_by(512).any(|bytes| bytes.iter().all(|&found| found == byte))
     };
     assert!(has(&a, 0xa3) && has(&b, 0xa6), "both are mended");
-}
-
-/// One flush of a label that failed on the last member, or one place for labels that took none, and nothing was written any more until a restart.
-#[test]
-fn regression_a_label_that_fails_on_the_last_member_is_tried_again() {
-    for fate in [Fate::FailsOneFlush, Fate::FailsLabel(0), Fate::FailsLabel(1)] {
-        let [a, b, c] = three(1);
-        let mut served = Served::open(&[&a, &b], &c);
-        served.write(1, 1);
-        a.set(fate);
-        b.set(Fate::Fails);
-        let mut buf = Buf::zeroed(4096);
-        buf.fill(2);
-        served.submit(2, 1, Op::Write(buf));
-        assert_eq!(served.turn(20), (1, true));
-        assert_eq!((served.states()[1], served.view.status().broken), (MemberState::Out, None));
-        served.write(3, 3);
-        drop(served);
-        let mut served = Served::open(&[&a], &c);
-        for (block, byte) in [(1, 1), (2, 2), (3, 3)] {
-            assert!(served.read(block, 1).iter().all(|&found| found == byte));
-        }
-    }
-}
-
-/// A write past the caches was told that the flush of a label had failed, and took it for its own failure: what that flush should have made
-/// durable was answered as durable by the next.
-#[test]
-fn regression_a_lost_flush_is_not_reported_to_a_write_past_the_caches() {
-    let disks = three(1).map(Disk::cached);
-    let [a, b, c] = &disks;
-    let mut served = Served::open(&[a, b], c);
-    let filled = |byte| {
-        let mut buf = Buf::zeroed(4096);
-        buf.fill(byte);
-        Op::Write(buf)
-    };
-    served.submit(1, 1, filled(1));
-    assert_eq!(served.turn(5), (1, true));
-    a.set(Fate::FailsOneFlush);
-    b.set(Fate::Fails);
-    served.submit_as(2, 1, filled(2), true);
-    served.turn(20);
-    served.submit_as(3, 1, filled(3), true);
-    served.submit(0, 0, Op::Flush);
-    served.turn(20);
-    assert_eq!(served.pool.engine.status().counters.flush_errors, 1, "the pool has heard of it");
-}
-
-/// The same of the only capacity device.
-#[test]
-fn regression_one_bad_place_for_labels_on_a_capacity_device_is_no_end() {
-    for copy in [0, 1] {
-        let [a, b, c] = three(1);
-        let mut served = Served::open(&[&a, &b], &c);
-        c.set(Fate::FailsLabel(copy));
-        b.set(Fate::Fails);
-        served.write(2, 2);
-        assert_eq!((served.states()[1], served.view.status().broken), (MemberState::Out, None));
-        drop(served);
-        assert!(matches!(joined(&[&b], &c), Err(JoinError::Stale { .. })), "it is known that it was left behind");
-    }
 }

@@ -96,8 +96,8 @@ impl RootWriter {
         // Disks may have been added since the freeze; their ids must never be given out again.
         self.root.next_disk = map.next_disk;
         self.root.disks = map.disks.values().map(disk_root).collect();
-        let told = |disk: &Disk| (disk.id.0, disk.size_bytes, disk.base_for_root().is_some());
-        self.disks = map.disks.values().map(told).collect();
+        let shown = |disk: &Disk| (disk.id.0, disk.size_bytes, disk.base_for_root().is_some());
+        self.disks = map.disks.values().map(shown).collect();
         let Some(shadow) = pages.take_shadow() else { return Ok(Root::default()) };
         self.root.slots = shadow.words().to_vec();
         let root = std::mem::take(&mut self.root);

@@ -51,8 +51,8 @@ impl Engine {
     /// How far the copying of a disk's base is; `None` where it has none.
     #[must_use]
     pub fn adoption(&self, disk: DiskId) -> Option<AdoptionStatus> {
-        let blocks = self.map.disk(disk).map(Disk::base_blocks).filter(|&blocks| blocks > 0)?;
-        Some(self.adoption.status(disk, blocks))
+        let base = self.map.disk(disk).and_then(Disk::base_for_root)?;
+        Some(self.adoption.status(disk, base.blocks))
     }
 
     /// Time passes: goes on with what is due.

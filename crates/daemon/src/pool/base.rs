@@ -1,0 +1,143 @@
+//! Bases of disks: devices with data of the user's, opened for reading and held, that disks are laid over while they are adopted.
+
+use super::Opening;
+use super::devices::open_target;
+use crate::config::{Config, Disk};
+use crate::text;
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use forebay_block::checksum::crc32c;
+use forebay_block::{Device, DiskId};
+use forebay_device::{OpenMode, Target};
+use forebay_volume::layout::base::Base;
+use forebay_volume::{Devices, Engine, Pool};
+use serde_json::{Value, json};
+use tracing::{info, warn};
+
+const BLOCK: u64 = 4096;
+/// Parts of a base by which another device, or this one with other data, is recognised: so many, spread over it, of so many bytes. Where a
+/// file system, a partition table or a database was changed its beginning tells.
+const PARTS: u64 = 64;
+const PART_BYTES: u64 = 16 << 10;
+const HEAD_BYTES: u64 = 1 << 20;
+
+/// Opens what a disk is to be laid over, and says what it is.
+///
+/// # Errors
+/// Why it cannot be a base, and what to do.
+pub fn open(name: &str, size_bytes: u64, target: &Target) -> Result<(Box<dyn Device>, Base)> {
+    let what = || format!("base {target} of disk {name:?}");
+    let device = open_target(target, OpenMode::ReadAlone).with_context(what)?;
+    let base_bytes = device.geometry().size_bytes;
+    ensure!(
+        base_bytes.is_multiple_of(BLOCK) && base_bytes > 0,
+        "{} has {base_bytes} bytes: a base is a multiple of 4096 long",
+        what()
+    );
+    ensure!(
+        base_bytes <= size_bytes,
+        "{} has {base_bytes} bytes ({}) and does not fit into the {size_bytes} of the disk: make that as large at least",
+        what(),
+        text::size(base_bytes)
+    );
+    let mut devices = Devices::new(vec![device]);
+    let identity = identity(&mut devices, base_bytes).with_context(what)?;
+    let device = devices.list.pop().context("a device that was there a moment ago")?;
+    Ok((device, Base { blocks: base_bytes / BLOCK, identity }))
+}
+
+/// A number that another device has not, nor this one with other data.
+fn identity(devices: &mut Devices, base_bytes: u64) -> Result<u64> {
+    let mut read = |at: u64, len: u64| devices.read(0, at, len.min(base_bytes - at) as usize);
+    let head = crc32c(&read(0, HEAD_BYTES)?);
+    let mut parts = base_bytes.to_le_bytes().to_vec();
+    for part in 0..PARTS {
+        let at = (base_bytes / PARTS * part) / BLOCK * BLOCK;
+        parts.extend(crc32c(&read(at, PART_BYTES)?).to_le_bytes());
+    }
+    let last = base_bytes.saturating_sub(PART_BYTES);
+    parts.extend(crc32c(&read(last, PART_BYTES)?).to_le_bytes());
+    Ok(u64::from(head) << 32 | u64::from(crc32c(&parts)))
+}
+
+/// Attaches the bases of all disks that lie over one. Where the pool is opened for reading only, those that cannot be had are said, and what is
+/// in them cannot be read.
+///
+/// # Errors
+/// Which is missing, or is not what the disk was laid over, and what to do.
+pub fn attach_all(config: &Config, pool: &mut Pool, opening: Opening) -> Result<()> {
+    for disk in config.disk.iter().filter(|disk| disk.base.is_some()) {
+        if pool.engine.disk_named(&disk.name).is_some_and(|real| real.base.is_none()) {
+            warn!(
+                cause = "base not used",
+                advice = "Remove `base` from the configuration",
+                "disk {:?} lies over nothing, as its base was detached or it was made without one: `base` is not used",
+                disk.name
+            );
+        }
+    }
+    let over: Vec<(DiskId, String, u64, Base)> = pool
+        .engine
+        .disks()
+        .filter_map(|disk| Some((disk.id, disk.name.clone(), disk.size_bytes, disk.base?)))
+        .collect();
+    for (id, name, size_bytes, base) in over {
+        let configured = config.disk.iter().find(|disk| disk.name == name);
+        match found(&name, size_bytes, base, configured) {
+            Ok(device) => {
+                info!("disk {name} lies over {}, which is being copied into the pool", device.name());
+                pool.attach_base(id, device);
+            }
+            Err(error) if opening == Opening::Recover => return Err(error),
+            Err(error) => warn!("{error:#}; disk {name} is not served"),
+        }
+    }
+    Ok(())
+}
+
+fn found(name: &str, size_bytes: u64, base: Base, configured: Option<&Disk>) -> Result<Box<dyn Device>> {
+    let Some(target) = configured.and_then(|disk| disk.base.as_ref()) else {
+        bail!(
+            "disk {name:?} lies over a base of {} that was not copied to its end: name it, as `base` of a [[disk]] {name:?} in the configuration",
+            text::size(base.blocks * BLOCK)
+        );
+    };
+    let (device, found) = open(name, size_bytes, &target.0)?;
+    ensure!(
+        found.blocks == base.blocks,
+        "disk {name:?} was laid over a device of {} bytes, and {} has {}: name the one that it was laid over",
+        base.blocks * BLOCK,
+        target.0,
+        found.blocks * BLOCK
+    );
+    ensure!(
+        found.identity == base.identity,
+        "{} is not what disk {name:?} was laid over, or was written to since: bring back what it was; nothing may change it before `forebay disk \
+         CONFIG detach-base {name}`",
+        target.0
+    );
+    Ok(device)
+}
+
+/// Lays a new disk over a base.
+///
+/// # Errors
+/// Why it cannot be; there is no such disk then.
+pub fn add_disk(pool: &mut Pool, name: &str, size_bytes: u64, overcommit: bool, target: &Target) -> Result<DiskId> {
+    let (device, base) = open(name, size_bytes, target)?;
+    let id = pool.engine.add_disk(name, size_bytes, overcommit)?;
+    pool.engine.lay_over(id, base).map_err(|error| anyhow!(error))?;
+    pool.attach_base(id, device);
+    Ok(id)
+}
+
+/// How far the copying of a disk's base is, for programs; null where it has none.
+pub fn json(engine: &Engine, disk: DiskId) -> Value {
+    let Some(status) = engine.adoption(disk) else { return Value::Null };
+    json!({
+        "size_bytes": status.blocks * BLOCK,
+        "copied_bytes": status.done_blocks * BLOCK,
+        "failed_bytes": status.failed_blocks * BLOCK,
+        "complete": status.is_complete,
+        "why": status.why.map(|why| why.to_string()),
+    })
+}
