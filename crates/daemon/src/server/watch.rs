@@ -99,6 +99,7 @@ impl Watch {
         self.look_at_waiting(now_ns, &backend.pool.engine, &status);
         self.look_at_checkpoints(now_ns, &backend.pool.engine, &status);
         self.look_at_damage(now_ns, &status);
+        self.look_at_bases(now_ns, &backend.pool.engine);
         self.look_at_clients(now_ns, server);
         self.counters = status.counters;
     }
@@ -368,6 +369,31 @@ impl Watch {
                 self.causes.lasts(now_ns, &Report { severity, cause: CAPACITY_SIDE, about: "", message, advice });
             }
             None => self.causes.ended(CAPACITY_SIDE, "", "the capacity-side checkpoint is written again"),
+        }
+    }
+
+    fn look_at_bases(&mut self, now_ns: u64, engine: &Engine) {
+        const FAILING: &str = "base not copied";
+        const COPIED: &str = "base copied";
+        for disk in engine.disks() {
+            let (about, adoption) = (disk.name.as_str(), engine.adoption(disk.id).unwrap_or_default());
+            if let Some(why) = &adoption.why {
+                let (severity, cause) = (Severity::Error, FAILING);
+                let message = format!("what disk {about} has in its base cannot all be copied: {why}");
+                let advice =
+                    "It is tried again, and all else of it is copied; make the base readable, or room in the pool";
+                self.causes.lasts(now_ns, &Report { severity, cause, about, message, advice });
+            } else {
+                self.causes.ended(FAILING, about, &format!("what disk {about} has in its base is copied again"));
+            }
+            if adoption.is_complete {
+                let (severity, cause) = (Severity::Notice, COPIED);
+                let message = format!("everything that disk {about} had in its base is in the pool");
+                let advice = "`forebay disk CONFIG detach-base NAME` ends it; then the base is free";
+                self.causes.lasts(now_ns, &Report { severity, cause, about, message, advice });
+            } else {
+                self.causes.forget(COPIED, about);
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! What a server says of itself, as people see it.
 
+pub mod base;
 mod classes;
 mod lifetimes;
 mod mirror;
@@ -92,6 +93,7 @@ pub fn head(status: &Value) -> String {
     head.extend(stays::wear_line(&status["wear"]).map(|line| format!("\n{line}")));
     head.extend(mirror::lines(&status["mirror"]).map(|lines| format!("\n{lines}")));
     head.extend(read_cache::line(&status["read_cache"]).map(|line| format!("\n{line}")));
+    head.extend(base::lines(&status["disks"]).map(|lines| format!("\n{lines}")));
     head.extend(scrub::lines(&status["scrub"]).map(|lines| format!("\n{lines}")));
     let recovery = &status["recovery"];
     head.push_str(&format!(

@@ -1,13 +1,13 @@
 //! `forebay disk CONFIG list|add|remove|resize|detach-base`.
 
 use crate::output::{self, Format};
+use crate::status::base;
 use anyhow::{Result, bail, ensure};
 use clap::Subcommand;
 use forebay_block::size::parse_size_bytes;
 use forebay_daemon::config;
 use forebay_daemon::control::{Question, ask};
 use forebay_device::Target;
-use serde_json::Value;
 use std::path::Path;
 
 #[derive(Debug, Subcommand)]
@@ -69,6 +69,7 @@ fn absolute(text: &str) -> Result<String> {
 pub fn run(file: &Path, action: DiskAction, format: Format) -> Result<()> {
     let config = config::load_real(file)?;
     let mut keep_in_step = true;
+    let mut advice = String::new();
     let question = match action {
         DiskAction::List => {
             keep_in_step = false;
@@ -77,6 +78,9 @@ pub fn run(file: &Path, action: DiskAction, format: Format) -> Result<()> {
         DiskAction::Add { name, size, export, base } => {
             // The server has a working directory of its own.
             let base = base.map(|text| absolute(&text)).transpose()?;
+            if let Some(base) = &base {
+                advice = format!(" (with `base = {base:?}` of its [[disk]], without which the next start refuses it)");
+            }
             Question::DiskAdd { name, size_bytes: parse_size_bytes(&size)?, export, base }
         }
         DiskAction::DetachBase { name } => Question::DiskDetachBase { name },
@@ -100,7 +104,10 @@ pub fn run(file: &Path, action: DiskAction, format: Format) -> Result<()> {
     };
     let answer = ask(&config, file, &question)?;
     if keep_in_step {
-        output::complain(format!("done and durable; change {} too, so that it describes the pool", file.display()));
+        output::complain(format!(
+            "done and durable; change {} too, so that it describes the pool{advice}",
+            file.display()
+        ));
     }
     if format == Format::Json {
         return output::json(answer);
@@ -113,19 +120,8 @@ pub fn run(file: &Path, action: DiskAction, format: Format) -> Result<()> {
         .map(|disk| {
             let name = disk["name"].as_str().unwrap_or("-").to_owned();
             let size = |key: &str| disk[key].as_u64().map_or_else(|| "-".to_owned(), output::size);
-            vec![name, disk["id"].to_string(), size("size_bytes"), size("mapped_bytes_max"), base_text(&disk["base"])]
+            vec![name, disk["id"].to_string(), size("size_bytes"), size("mapped_bytes_max"), base::cell(&disk["base"])]
         })
         .collect();
     output::text(&output::table(&["DISK", "ID", "SIZE", "HOLDS AT MOST", "BASE"], 1, &rows))
-}
-
-/// How far the copying of a base is.
-fn base_text(base: &Value) -> String {
-    let Some((copied, all)) = base["copied_bytes"].as_u64().zip(base["size_bytes"].as_u64()) else {
-        return "-".to_owned();
-    };
-    match base["complete"].as_bool() {
-        Some(true) => "copied: detach-base".to_owned(),
-        _ => format!("{} % of {}", (copied.saturating_mul(100) / all.max(1)).min(99), output::size(all)),
-    }
 }

@@ -4,6 +4,7 @@
 // Here a panic is the finding.
 #![allow(clippy::unwrap_used)]
 
+mod adopt;
 mod alone;
 mod analyze;
 mod bench;

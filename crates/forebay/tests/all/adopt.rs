@@ -1,0 +1,122 @@
+//! Moving in: a disk over a file of the user's, as he sees it.
+
+use crate::support::client::*;
+use crate::support::*;
+use serde_json::Value;
+
+/// Pieces of data in the base.
+const PIECES: u64 = 8;
+const PIECE_BYTES: u64 = DATA_BYTES as u64;
+
+/// A pool whose disk lies over `base.img`.
+fn scene(rate: &str) -> Scene {
+    let scene = Scene::with(&format!("[adopt]\nrate = \"{rate}\"\n"));
+    let base = scene.path("base.img");
+    scene.edit("size = \"64MiB\"", &format!("size = \"64MiB\"\nbase = \"{}\"", base.display()));
+    let bytes: Vec<u8> = (0..PIECES).flat_map(|piece| data(100 + piece)).collect();
+    std::fs::write(base, bytes).unwrap();
+    scene
+}
+
+fn base(scene: &Scene) -> Value {
+    status(scene)["disks"][0]["base"].clone()
+}
+
+#[track_caller]
+fn all_holds(server: &Server, changed: &[(u64, u64)]) {
+    for piece in 0..PIECES {
+        let seed = changed.iter().find(|(at, _)| *at == piece).map_or(100 + piece, |(_, seed)| *seed);
+        holds(server, piece * PIECE_BYTES, seed);
+    }
+}
+
+#[test]
+fn a_disk_moves_in_while_it_is_used_and_does_without_its_base_in_the_end() {
+    let scene = scene("64KiB").created();
+    let untouched = std::fs::read(scene.path("base.img")).unwrap();
+    let server = scene.serve();
+    all_holds(&server, &[]);
+    write(&server, 3 * PIECE_BYTES, 1);
+    let early = forebay(&["disk", scene.config(), "detach-base", "db"]);
+    refused(&early, 2, &["base of disk \"db\" is needed yet"]);
+    server.kill();
+    let server = scene.serve();
+    all_holds(&server, &[(3, 1)]);
+    let text = good(&forebay(&["disk", scene.config(), "list"]));
+    assert!(text.contains("% of 16.0 MiB"), "{text}");
+    scene.edit("rate = \"64KiB\"", "rate = \"1GiB\"");
+    server.reload();
+    write(&server, 5 * PIECE_BYTES, 2);
+    until("all of it was copied", || base(&scene)["complete"] == true);
+    good(&forebay(&["disk", scene.config(), "detach-base", "db"]));
+    assert_eq!(base(&scene), Value::Null);
+    assert!(std::fs::read(scene.path("base.img")).unwrap() == untouched, "the base was written to");
+    std::fs::remove_file(scene.path("base.img")).unwrap();
+    server.kill();
+    // What the configuration says of a base counts for nothing any more.
+    let server = scene.serve();
+    all_holds(&server, &[(3, 1), (5, 2)]);
+    assert_eq!(server.stop(), 0);
+    good(&forebay(&["verify", scene.config()]));
+}
+
+#[test]
+fn a_base_that_is_missing_or_is_not_what_it_was_is_refused() {
+    let scene = scene("64KiB").created();
+    let base = scene.path("base.img");
+    let away = scene.path("away.img");
+    std::fs::rename(&base, &away).unwrap();
+    refused(&forebay(&["serve", scene.config()]), 2, &["base", "of disk \"db\"", "No such file"]);
+    let mut bytes = std::fs::read(&away).unwrap();
+    bytes[4096] ^= 1;
+    std::fs::write(&base, &bytes).unwrap();
+    refused(&forebay(&["serve", scene.config()]), 2, &["is not what disk \"db\" was laid over", "detach-base db"]);
+    bytes.truncate(bytes.len() - 4096);
+    std::fs::write(&base, &bytes).unwrap();
+    refused(&forebay(&["serve", scene.config()]), 2, &["was laid over a device of 16777216 bytes"]);
+    std::fs::rename(&away, &base).unwrap();
+    let server = scene.serve();
+    all_holds(&server, &[]);
+    drop(server);
+    scene.edit(&format!("base = \"{}\"", base.display()), "");
+    refused(&forebay(&["serve", scene.config()]), 2, &["lies over a base of 16.0 MiB", "name it, as `base`"]);
+}
+
+#[test]
+fn what_cannot_be_a_base_is_refused_before_anything_is_written() {
+    let before = |scene: &Scene| std::fs::read(scene.path("fast.img")).unwrap();
+    let long = scene("1MiB");
+    std::fs::File::create(long.path("base.img")).unwrap().set_len(65 * MIB).unwrap();
+    let blank = before(&long);
+    refused(&forebay(&["create", long.config()]), 2, &["68157440 bytes", "does not fit"]);
+    std::fs::write(long.path("base.img"), [1; 5000]).unwrap();
+    refused(&forebay(&["create", long.config()]), 2, &["a multiple of 4096"]);
+    let own = long.path("capacity.img");
+    long.edit(&long.path("base.img").display().to_string(), &own.display().to_string());
+    refused(&forebay(&["create", long.config()]), 2, &["one and the same device"]);
+    assert!(before(&long) == blank);
+}
+
+#[test]
+fn a_disk_over_a_base_is_added_to_a_running_pool_and_removed_again() {
+    let scene = Scene::with("[adopt]\nrate = \"64KiB\"\n").created();
+    let bytes: Vec<u8> = (0..PIECES).flat_map(|piece| data(100 + piece)).collect();
+    std::fs::write(scene.path("old.img"), &bytes).unwrap();
+    let server = scene.serve();
+    let old = scene.path("old.img");
+    let add = ["disk", scene.config(), "add", "old", "32MiB", "--export", "--base", old.to_str().unwrap()];
+    let added = forebay(&add);
+    good(&added);
+    assert!(err(&added).contains("base"), "{}", err(&added));
+    let uri = server.uri.replace("/db?", "/old?");
+    let mut endpoint = server;
+    endpoint.uri = uri;
+    all_holds(&endpoint, &[]);
+    // Its base cannot be another's, nor a member of a pool meanwhile.
+    let twice =
+        forebay(&["disk", scene.config(), "add", "two", "32MiB", "--base", scene.path("fast.img").to_str().unwrap()]);
+    refused(&twice, 2, &["in use"]);
+    good(&forebay(&["disk", scene.config(), "remove", "old", "--destroy-data", "old"]));
+    assert!(std::fs::read(&old).unwrap() == bytes);
+    good(&forebay(&["status", scene.config()]));
+}
