@@ -13,6 +13,8 @@ pub struct Pool {
     /// Its devices, in the order of the pool's table.
     pub devices: Devices,
     exchange: Exchange,
+    /// Bases that are not needed any more, and may have requests in flight yet.
+    leaving: Vec<usize>,
 }
 
 /// What is on its way between an engine and its devices.
@@ -87,6 +89,12 @@ impl Exchange {
         moved
     }
 
+    /// Whether a device has no requests in flight or waiting.
+    fn is_idle(&self, devices: &Devices, number: usize) -> bool {
+        self.queues.get(number).is_none_or(VecDeque::is_empty)
+            && devices.list.get(number).is_none_or(|device| device.in_flight() == 0)
+    }
+
     /// Whether a device has requests in flight or waiting.
     fn is_busy(&self, devices: &Devices) -> bool {
         devices.list.iter().any(|device| device.in_flight() > 0) || self.queues.iter().any(|queue| !queue.is_empty())
@@ -107,15 +115,28 @@ impl Pool {
     #[must_use]
     pub fn new(engine: Engine, devices: Devices) -> Self {
         let exchange = Exchange::new(&devices);
-        Self { engine, devices, exchange }
+        Self { engine, devices, exchange, leaving: Vec::new() }
     }
 
-    /// A disk gets the base that it lies over, without which what is in there cannot be read. See [`Engine::base_of`] for what it has to be.
+    /// A disk gets the base that it lies over, without which it is not served. See [`Engine::base_of`] for what it has to be.
     pub fn attach_base(&mut self, disk: DiskId, device: Box<dyn Device>) {
         let name = device.name().to_owned();
         let number = self.devices.add_base(device);
         self.exchange.make_room(&self.devices);
         self.engine.attach_base(disk, number, name);
+    }
+
+    /// Gives up bases that are not needed any more, when the last request to them has ended.
+    fn let_bases_go(&mut self) {
+        self.leaving.extend(std::iter::from_fn(|| self.engine.take_given_up_base()));
+        let Self { devices, exchange, leaving, .. } = self;
+        leaving.retain(|&number| {
+            let is_idle = exchange.is_idle(devices, number);
+            if is_idle {
+                devices.give_up_base(number);
+            }
+            !is_idle
+        });
     }
 
     /// Takes a host request. Never waits.
@@ -144,9 +165,7 @@ impl Pool {
     pub fn tick(&mut self, now_ns: u64) {
         self.devices.tick(now_ns);
         self.engine.tick(now_ns);
-        while let Some(base) = self.engine.take_given_up_base() {
-            self.devices.give_up_base(base);
-        }
+        self.let_bases_go();
     }
 
     /// Descriptors that become readable when devices have completions.

@@ -59,8 +59,9 @@ fn identity(devices: &mut Devices, base_bytes: u64) -> Result<u64> {
     Ok(u64::from(head) << 32 | u64::from(crc32c(&parts)))
 }
 
-/// Attaches the bases of all disks that lie over one. Where the pool is opened for reading only, those that cannot be had are said, and what is
-/// in them cannot be read.
+/// Attaches the bases of all disks that lie over one. Where the pool is opened for reading only disks are served without those that cannot be had,
+/// and what is in these alone cannot be read; without the fast tier none is attached: the capacity tier does not tell what was discarded from what was
+/// never written.
 ///
 /// # Errors
 /// Which is missing, or is not what the disk was laid over, and what to do.
@@ -80,7 +81,14 @@ pub fn attach_all(config: &Config, pool: &mut Pool, opening: Opening) -> Result<
         .disks()
         .filter_map(|disk| Some((disk.id, disk.name.clone(), disk.size_bytes, disk.base?)))
         .collect();
+    if opening != Opening::Recover && !over.is_empty() {
+        pool.engine.serve_without_bases();
+    }
     for (id, name, size_bytes, base) in over {
+        if opening == Opening::WithoutFast {
+            warn!("disk {name} lies over a base: what the capacity tier does not have of it cannot be read here");
+            continue;
+        }
         let configured = config.disk.iter().find(|disk| disk.name == name);
         match found(&name, size_bytes, base, configured) {
             Ok(device) => {
@@ -88,7 +96,7 @@ pub fn attach_all(config: &Config, pool: &mut Pool, opening: Opening) -> Result<
                 pool.attach_base(id, device);
             }
             Err(error) if opening == Opening::Recover => return Err(error),
-            Err(error) => warn!("{error:#}; disk {name} is not served"),
+            Err(error) => warn!("{error:#}; what is in it alone cannot be read"),
         }
     }
     Ok(())

@@ -254,7 +254,8 @@ fn log_opening(
 pub fn wait_for_devices(config: &Config, limit: Duration, asked: &Asked) {
     let begin = Instant::now();
     let mut has_said = false;
-    while let Some(target) = config.targets().find(|target| pool::is_missing(target)) {
+    let bases = || config.disk.iter().filter_map(|disk| Some(&disk.base.as_ref()?.0));
+    while let Some(target) = config.targets().chain(bases()).find(|target| pool::is_missing(target)) {
         if begin.elapsed() >= limit {
             return;
         }

@@ -158,7 +158,8 @@ fn open_once(path: &Path, options: &FileOptions, guarded: bool) -> Result<Opened
     let write = options.mode == OpenMode::ReadWrite;
     let exclusive = claim_flags(guarded && block_device && options.mode != OpenMode::ReadOnly);
     let with_flags = |flags: i32| OpenOptions::new().read(true).write(write).custom_flags(flags | exclusive).open(path);
-    let guard = |file: &File| if guarded { lock(file, path, write) } else { Ok(()) };
+    let is_alone = options.mode != OpenMode::ReadOnly;
+    let guard = |file: &File| if guarded { lock(file, path, is_alone) } else { Ok(()) };
     let (mut file, mut direct) = match options.direct.then(|| with_flags(libc::O_DIRECT)) {
         Some(Ok(file)) => (file, true),
         // EINVAL: the file system does not do direct I/O (open(2)).
@@ -241,7 +242,12 @@ fn hold_behind(device: u64, path: &Path, exclusive: bool) -> Result<Option<File>
 
 /// Takes the advisory lock of a file without waiting.
 pub(crate) fn lock(file: &File, path: &Path, exclusive: bool) -> Result<(), OpenError> {
-    match kernel::try_lock(file.as_fd(), exclusive) {
+    let locked = match kernel::try_lock(file.as_fd(), exclusive) {
+        // NFS takes an exclusive lock only on a file that is open for writing.
+        Err(error) if exclusive && error.raw_os_error() == Some(libc::EBADF) => kernel::try_lock(file.as_fd(), false),
+        locked => locked,
+    };
+    match locked {
         Ok(true) => Ok(()),
         Ok(false) => Err(OpenError::InUse { path: path.to_owned() }),
         Err(source) => Err(OpenError::Probe { path: path.to_owned(), what: "lock", source }),

@@ -1,5 +1,6 @@
 //! Moving in: a disk over a file of the user's, as he sees it.
 
+use crate::alone::Flagged;
 use crate::support::client::*;
 use crate::support::*;
 use serde_json::Value;
@@ -95,6 +96,28 @@ fn what_cannot_be_a_base_is_refused_before_anything_is_written() {
     long.edit(&long.path("base.img").display().to_string(), &own.display().to_string());
     refused(&forebay(&["create", long.config()]), 2, &["one and the same device"]);
     assert!(before(&long) == blank);
+}
+
+/// Of the capacity tier alone a discarded block looked as one that was never written, and the base showed through it.
+#[test]
+fn regression_without_the_fast_tier_nothing_discarded_shows_the_base() {
+    let scene = scene("64KiB").created();
+    let server = scene.serve();
+    let mut client = connect(&server);
+    let cookie = client.submit_trim(3 * PIECE_BYTES, PIECE_BYTES as u32, true).unwrap();
+    client.wait_for(cookie).unwrap().result.unwrap();
+    drop(client);
+    assert_eq!(server.stop(), 0);
+    std::fs::remove_file(scene.path("fast.img")).unwrap();
+    let alone = Flagged::start(&scene, "--without-fast");
+    let mut client = alone.connect();
+    let cookie = client.submit_read(3 * PIECE_BYTES, 4096).unwrap();
+    let reply = client.wait_for(cookie).unwrap();
+    assert!(reply.result.is_err() || reply.data.iter().all(|&byte| byte == 0), "the base shows");
+    // What was copied can be read.
+    let cookie = client.submit_read(0, 4096).unwrap();
+    let reply = client.wait_for(cookie).unwrap();
+    assert!(reply.result.is_ok() && reply.data == data(100)[..4096], "{:?}", reply.result);
 }
 
 #[test]

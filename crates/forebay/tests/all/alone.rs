@@ -11,14 +11,14 @@ use std::process::{Child, Command, Stdio};
 const CLASSES: &str = "\n[[class]]\nname = \"mine\"\nplace = \"capacity\"\nmatch = [\"offset:0..8MiB\"]\n";
 
 /// A server that was started with flags, and what it said before it was ready.
-struct Flagged {
+pub struct Flagged {
     child: Child,
     said: Vec<String>,
     uri: String,
 }
 
 impl Flagged {
-    fn start(scene: &Scene, flag: &str) -> Self {
+    pub fn start(scene: &Scene, flag: &str) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_forebay"))
             .args(["serve", scene.config(), flag])
             .stdout(Stdio::piped())
@@ -37,7 +37,7 @@ impl Flagged {
         Self { child, said, uri }
     }
 
-    fn connect(&self) -> NbdClient {
+    pub fn connect(&self) -> NbdClient {
         let uri: NbdUri = self.uri.parse().unwrap();
         NbdClient::connect(&uri.endpoint, &uri.export, &ClientOptions::default()).unwrap()
     }

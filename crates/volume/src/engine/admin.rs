@@ -86,6 +86,14 @@ pub enum AdminError {
         /// Blocks of the base.
         blocks: u64,
     },
+    /// Copied blocks may have been lost, or the capacity tier alone would still need the base.
+    #[error("the base of disk {name:?} is needed yet: {why}")]
+    BaseKept {
+        /// The disk.
+        name: String,
+        /// Why.
+        why: &'static str,
+    },
     /// The base is longer than the disk, or empty.
     #[error("a base has at least one block of 4 KiB, and not more than the disk: this one has {blocks}")]
     BadBase {
@@ -235,6 +243,19 @@ impl Engine {
         };
         if !is_complete {
             return Err(AdminError::BaseNeeded { name: name.to_owned(), done_blocks, blocks });
+        }
+        let kept = |why| Err(AdminError::BaseKept { name: name.to_owned(), why });
+        if self.capacity_side_error().is_some() {
+            return kept(
+                "the capacity-side checkpoint cannot be written, and the one that is there names it: look at the first capacity device",
+            );
+        }
+        // Where copies can go past the caches they did, and no flush covers them.
+        if !self.setup.has_durable_writes() && self.stats.counters.flush_lost_blocks > 0 {
+            return kept(
+                "blocks were lost after a failed flush, and some of them may be copies: let a scrub read all of the disk, restore what it names from \
+                 the base, and detach it after a restart",
+            );
         }
         self.abandon_base(id);
         Ok(())

@@ -38,6 +38,8 @@ struct Progress {
     is_complete: bool,
     failed_blocks: u64,
     why: Option<RequestError>,
+    /// Nothing of it before this time.
+    rests_until_ns: u64,
 }
 
 /// The copying.
@@ -46,12 +48,14 @@ pub(crate) struct Adoption {
     leisure: Leisure,
     disks: BTreeMap<u16, Progress>,
     in_flight: Option<Blocks>,
+    /// The pool comes to a stop: nothing begins before time passes.
+    is_held: bool,
 }
 
 impl Adoption {
     /// So many bytes a second at most, while hosts ask for nothing.
     pub fn new(rate_bytes_per_s: u64) -> Self {
-        Self { leisure: Leisure::new(rate_bytes_per_s), disks: BTreeMap::new(), in_flight: None }
+        Self { leisure: Leisure::new(rate_bytes_per_s), disks: BTreeMap::new(), in_flight: None, is_held: false }
     }
 
     /// Most bytes a second from now on.
@@ -62,6 +66,16 @@ impl Adoption {
     /// A host asks for something.
     pub fn asked(&mut self, now_ns: u64) {
         self.leisure.asked(now_ns);
+    }
+
+    /// Nothing begins until [`Adoption::go_on`].
+    pub fn hold(&mut self) {
+        self.is_held = true;
+    }
+
+    /// Time passes.
+    pub fn go_on(&mut self) {
+        self.is_held = false;
     }
 
     /// What a disk has in its base is copied from now on.
@@ -76,10 +90,11 @@ impl Adoption {
 
     /// What is copied next, where there is time for it: blocks of one leaf. `base_blocks`: of a disk.
     pub fn begin_step(&mut self, now_ns: u64, base_blocks: impl Fn(u16) -> u64) -> Option<Blocks> {
-        if self.in_flight.is_some() || !self.leisure.has_come(now_ns) {
+        if self.in_flight.is_some() || self.is_held || !self.leisure.has_come(now_ns) {
             return None;
         }
-        let (&disk, progress) = self.disks.iter().find(|(_, progress)| !progress.is_complete)?;
+        let is_next = |progress: &Progress| !progress.is_complete && progress.rests_until_ns <= now_ns;
+        let (&disk, progress) = self.disks.iter().find(|(_, progress)| is_next(progress))?;
         let start = progress.next;
         let of_leaf = (start / LEAF_ENTRIES as u64 + 1) * LEAF_ENTRIES as u64;
         let most = if start < progress.singly_until { 1 } else { STEP_BLOCKS };
@@ -90,9 +105,13 @@ impl Adoption {
         Some(blocks)
     }
 
-    /// A step has ended. `base_blocks`: of its disk.
-    pub fn ended(&mut self, now_ns: u64, error: Option<RequestError>, base_blocks: u64) {
+    /// A step has ended, in which so many blocks had to be copied. `base_blocks`: of its disk.
+    pub fn ended(&mut self, now_ns: u64, (copied, error): (u64, Option<RequestError>), base_blocks: u64) {
         let Some(Blocks { disk, range }) = self.in_flight.take() else { return };
+        if copied == 0 && error.is_none() {
+            // Nothing was read.
+            self.leisure.take_back();
+        }
         let Some(progress) = self.disks.get_mut(&disk.0) else { return };
         match error {
             None => progress.next = range.end,
@@ -117,9 +136,9 @@ impl Adoption {
         if progress.failed_blocks == 0 {
             (progress.is_complete, progress.why) = (true, None);
         } else {
-            // Once more from the beginning: what was copied is passed over.
-            *progress = Progress { why: progress.why.take(), ..Progress::default() };
-            self.leisure.rest_until(now_ns.saturating_add(REST_NS));
+            // Once more from the beginning, later: what was copied is passed over.
+            let rests_until_ns = now_ns.saturating_add(REST_NS);
+            *progress = Progress { why: progress.why.take(), rests_until_ns, ..Progress::default() };
         }
     }
 
@@ -156,12 +175,29 @@ mod tests {
             if error.is_none() {
                 copied.extend(blocks.range.clone());
             }
-            adoption.ended(now_ns, error, 1000);
+            adoption.ended(now_ns, (1, error), 1000);
         }
         assert_eq!(copied.len(), 999);
         let status = adoption.status(DiskId(1), 1000);
         assert!(!status.is_complete && status.why.is_some(), "it begins anew, later");
         assert!(adoption.begin_step(REST_NS / 2, |_| 1000).is_none());
-        assert_eq!(adoption.begin_step(REST_NS * 2, |_| 1000).unwrap().range, 0..128);
+        // Nor does it keep other disks from having their time.
+        adoption.begin(DiskId(2));
+        assert_eq!(adoption.begin_step(REST_NS / 2, |_| 1000).unwrap().disk, DiskId(2));
+        adoption.ended(REST_NS / 2, (128, None), 1000);
+        assert_eq!(adoption.begin_step(REST_NS * 2, |_| 1000).unwrap(), Blocks { disk: DiskId(1), range: 0..128 });
+    }
+
+    #[test]
+    fn what_has_not_to_be_copied_takes_no_time() {
+        let mut adoption = Adoption::new(1 << 20);
+        adoption.begin(DiskId(1));
+        for step in 0..100 {
+            assert!(adoption.begin_step(1, |_| 1 << 20).is_some(), "step {step}");
+            adoption.ended(1, (0, None), 1 << 20);
+        }
+        assert!(adoption.begin_step(1, |_| 1 << 20).is_some());
+        adoption.ended(1, (128, None), 1 << 20);
+        assert!(adoption.begin_step(1, |_| 1 << 20).is_none());
     }
 }

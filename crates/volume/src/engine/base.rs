@@ -30,6 +30,8 @@ struct Attached {
 #[derive(Debug, Default)]
 pub(crate) struct Bases {
     attached: BTreeMap<u16, Attached>,
+    /// Disks are served without theirs: what is there alone cannot be read.
+    pub may_be_missing: bool,
     /// Devices that are not needed any more.
     given_up: Vec<usize>,
 }
@@ -40,8 +42,9 @@ impl Bases {
         self.attached.insert(disk.0, Attached { device, name });
     }
 
-    pub fn is_attached(&self, disk: DiskId) -> bool {
-        self.attached.contains_key(&disk.0)
+    /// Whether a disk that lies over a base can be served.
+    pub fn is_served(&self, disk: DiskId) -> bool {
+        self.may_be_missing || self.attached.contains_key(&disk.0)
     }
 
     /// The device and the offset of what lies in the base of a disk; `None` where that is not there.
@@ -57,7 +60,7 @@ impl Bases {
 
     /// Gives up the bases of disks that need none any more.
     pub fn retain(&mut self, needs: impl Fn(u16) -> bool) {
-        let Self { attached, given_up } = self;
+        let Self { attached, given_up, .. } = self;
         attached.retain(|&disk, attached| {
             let is_needed = needs(disk);
             given_up.extend((!is_needed).then_some(attached.device));

@@ -17,6 +17,7 @@ impl Engine {
         if clean {
             // A pass that came to its end now would ask for another checkpoint, after the clean one.
             self.scrub.hold();
+            self.adoption.hold();
         }
         self.checkpoint.request(clean);
     }

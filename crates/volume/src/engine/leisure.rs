@@ -58,6 +58,11 @@ impl Leisure {
         self.spent_ns = self.spent_ns.max(now_ns).saturating_add(self.step_ns);
     }
 
+    /// The step that was begun last did nothing.
+    pub fn take_back(&mut self) {
+        self.spent_ns = self.spent_ns.saturating_sub(std::mem::take(&mut self.step_ns));
+    }
+
     /// Nothing more until this time.
     pub fn rest_until(&mut self, ns: u64) {
         (self.spent_ns, self.step_ns) = (self.spent_ns.max(ns.saturating_add(AHEAD_NS)), 0);

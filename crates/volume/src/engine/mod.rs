@@ -144,6 +144,7 @@ impl Engine {
         self.look_at_copies();
         self.scrub.go_on();
         self.scrub_step();
+        self.adoption.go_on();
         self.adopt_step();
     }
 

@@ -56,7 +56,7 @@ impl RequestKind {
             ClientKind::Sweep { what: Sweep::Reclass, .. }
             | ClientKind::Status { .. }
             | ClientKind::Scrub { .. }
-            | ClientKind::Adopt => Self::Other,
+            | ClientKind::Adopt { .. } => Self::Other,
         }
     }
 }

@@ -117,7 +117,8 @@ impl CapacityLabels {
 
     /// Whether a flush of ours is in flight on a device: others of it wait.
     pub fn is_flushing(&self, number: usize) -> bool {
-        self.phase == Phase::Flushing && self.in_flight & 1 << number != 0
+        // Bases of disks have numbers beyond those of the pool's devices, however many there were.
+        self.phase == Phase::Flushing && self.in_flight.checked_shr(number as u32).unwrap_or(0) & 1 != 0
     }
 
     /// A flush of others has failed on a device: it may have been the one report of what became of the label there.

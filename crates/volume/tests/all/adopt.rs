@@ -191,6 +191,48 @@ fn a_bad_block_of_a_base_is_reported_and_waited_for() {
     adopted.check_all();
 }
 
+/// A base that was given up was closed with reads of it in flight, which never ended: neither did the removal of its disk, nor the copying of others.
+#[test]
+fn regression_reads_of_a_base_that_is_given_up_come_to_their_end() {
+    let mut adopted = Adopted::new(&setup(64 << 20));
+    adopted.base.rule(|_| Fate::Held);
+    adopted.rig.pass_ms(500);
+    let read = adopted.rig.submit_within(adopted.disk, 600, 0, BLOCK as u64, Op::Read);
+    adopted.rig.polls(5);
+    adopted.rig.pool.engine.abandon_base(adopted.disk);
+    adopted.rig.checkpoint();
+    assert!(adopted.rig.pool.engine.base_of(adopted.disk).is_none(), "the durable root has no base any more");
+    let len_bytes = DISK_BLOCKS * BLOCK as u64;
+    let discard = adopted.rig.submit_within(adopted.disk, 0, 0, len_bytes, Op::Discard);
+    adopted.rig.polls(50);
+    assert!(adopted.rig.answer(read).is_none() && adopted.rig.answer(discard).is_none(), "both wait for the base");
+    adopted.base.heal();
+    adopted.rig.wait(read).unwrap();
+    adopted.rig.wait(discard).unwrap();
+    // As a removal goes on: until a checkpoint has let go of the last page of its map.
+    assert!(adopted.rig.until(|rig| {
+        let engine = &mut rig.pool.engine;
+        if engine.checkpoint_pending() {
+            return false;
+        }
+        let removed = engine.remove_disk("adopted");
+        engine.request_checkpoint(false);
+        removed.is_ok()
+    }));
+    assert!(adopted.rig.until(|rig| !rig.pool.engine.is_busy()), "{}", adopted.rig.pool.engine.describe());
+}
+
+/// Discards beyond the base became zeros that the map keeps, too.
+#[test]
+fn regression_what_is_discarded_beyond_a_base_is_nothing() {
+    let mut adopted = Adopted::new(&setup(1));
+    adopted.write(800 * BLOCK, 8 * BLOCK, 2);
+    adopted.clear(800 * BLOCK, 8 * BLOCK, Op::Discard);
+    let answer = adopted.ask(800 * BLOCK, 8 * BLOCK, Op::Status { max_extents: 9 }).unwrap();
+    let Outcome::Extents(extents) = answer else { panic!("{answer:?}") };
+    assert_eq!(extents.iter().map(|extent| extent.state).collect::<Vec<_>>(), [ExtentState::Hole]);
+}
+
 #[test]
 fn lives_of_adopted_disks() {
     let (mut steps, mut detached) = (0, 0);

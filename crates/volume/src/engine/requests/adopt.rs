@@ -14,6 +14,8 @@ use crate::request::RequestError;
 use forebay_block::{Buf, DiskId, IoError};
 
 const BLOCK: u64 = 4096;
+/// Steps begun in one turn, at most.
+const STEPS_MAX: usize = 64;
 /// No export: these are nobody's writes.
 const NO_EXPORT: u16 = u16::MAX;
 
@@ -24,6 +26,11 @@ impl Engine {
         self.map.disk(disk).and_then(|disk| disk.base)
     }
 
+    /// Disks are served without their bases, for reading what else there is of them: what is in a base alone cannot be read.
+    pub fn serve_without_bases(&mut self) {
+        self.bases.may_be_missing = true;
+    }
+
     /// A disk's base is this device; what is in it is copied from now on.
     pub(crate) fn attach_base(&mut self, disk: DiskId, device: usize, name: String) {
         self.bases.attach(disk, device, name);
@@ -32,10 +39,11 @@ impl Engine {
 
     /// The failure of a device, which may be a base, as the host sees it.
     pub(super) fn device_error(&self, device: usize, source: IoError) -> RequestError {
-        match self.bases.name(device) {
-            Some(name) => RequestError::Device { device: name.to_owned(), source },
-            None => self.setup.device_error(device, source),
+        if device < self.setup.names.len() {
+            return self.setup.device_error(device, source);
         }
+        let name = self.bases.name(device).unwrap_or("a base that was detached");
+        RequestError::Device { device: name.to_owned(), source }
     }
 
     /// A device that was a base and is not needed any more.
@@ -64,9 +72,12 @@ impl Engine {
         if self.refusal().is_some() {
             return;
         }
-        // What ends at once has begun the next.
-        let base_blocks = |disk: u16| map.disk(DiskId(disk)).map_or(0, Disk::base_blocks);
-        if let Some(Blocks { disk, range }) = self.adoption.begin_step(self.clock.now_ns(), base_blocks) {
+        // Those that find nothing to copy end at once.
+        for _ in 0..STEPS_MAX {
+            let map = &self.map;
+            let base_blocks = |disk: u16| map.disk(DiskId(disk)).map_or(0, Disk::base_blocks);
+            let next = self.adoption.begin_step(self.clock.now_ns(), base_blocks);
+            let Some(Blocks { disk, range }) = next else { return };
             self.adopt_blocks(disk, range.start, range.end - range.start);
         }
     }
@@ -74,7 +85,7 @@ impl Engine {
     fn adopt_blocks(&mut self, disk: DiskId, block: u64, blocks: u64) {
         let client = Client {
             token: 0,
-            kind: ClientKind::Adopt,
+            kind: ClientKind::Adopt { copied_blocks: 0 },
             disk,
             offset_bytes: block * BLOCK,
             len_bytes: blocks * BLOCK,
@@ -113,6 +124,13 @@ impl Engine {
         let Some(data) = piece.buf.take().map(Buf::freeze) else { return };
         let (client, disk, first) = (piece.client, piece.disk, piece.block());
         let spans = std::mem::take(&mut piece.spans);
+        if let Some(Client { kind: ClientKind::Adopt { copied_blocks }, .. }) =
+            self.requests.clients.get_mut(client as usize)
+        {
+            *copied_blocks = spans.iter().filter(|span| is_in_base(span.location)).count() as u64;
+        }
+        // Past the caches where that can be: a flush that fails later must not take what the base would still have had.
+        let fua = self.setup.has_durable_writes();
         let mut at = 0;
         for run in spans.chunk_by(|a, b| is_in_base(a.location) == is_in_base(b.location)) {
             if run.first().is_some_and(|span| is_in_base(span.location)) {
@@ -120,7 +138,7 @@ impl Engine {
                 let kind = PieceKind::Write { data: bytes };
                 let write = Piece::new(client, kind, disk, first + at as u64, run.len() as u64, 0);
                 // A stream goes past the fast tier.
-                self.launch_in_range(Piece { streams: true, ..write });
+                self.launch_in_range(Piece { streams: true, fua, ..write });
             }
             at += run.len();
         }
@@ -130,6 +148,7 @@ impl Engine {
     pub(super) fn adopted(&mut self, client: Client) {
         let now_ns = self.clock.now_ns();
         let blocks = self.map.disk(client.disk).map_or(0, Disk::base_blocks);
-        self.adoption.ended(now_ns, client.error, blocks);
+        let ClientKind::Adopt { copied_blocks } = client.kind else { return };
+        self.adoption.ended(now_ns, (copied_blocks, client.error), blocks);
     }
 }

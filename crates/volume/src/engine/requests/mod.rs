@@ -100,7 +100,7 @@ impl Engine {
     /// The range of a client is locked.
     fn begin_locked(&mut self, id: u32) {
         match self.requests.clients.get(id as usize).map(|client| &client.kind) {
-            Some(ClientKind::Adopt) => self.begin_adopting(id),
+            Some(ClientKind::Adopt { .. }) => self.begin_adopting(id),
             Some(_) => self.begin_sweep(id),
             None => {}
         }
@@ -183,7 +183,7 @@ impl Engine {
         match client.kind {
             ClientKind::Sweep { .. } => self.unlock(id | CLIENT),
             ClientKind::Scrub { .. } => return self.scrub_ended(client),
-            ClientKind::Adopt => {
+            ClientKind::Adopt { .. } => {
                 self.unlock(id | CLIENT);
                 return self.adopted(client);
             }

@@ -177,7 +177,8 @@ impl Engine {
             let buf = take(run);
             let part = self.requests.pieces[id as usize].parts.len() as u16;
             let first = at as u16;
-            let is_kept = start.is_whole() && right.get(at).copied().unwrap_or(false);
+            let is_ours = start.is_whole() && !is_in_base(start.location);
+            let is_kept = is_ours && right.get(at).copied().unwrap_or(false);
             at += run;
             if is_kept {
                 self.requests.pieces[id as usize].parts.push((first, Some(buf)));

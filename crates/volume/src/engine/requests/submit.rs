@@ -21,8 +21,8 @@ impl Engine {
         let Some(size_bytes) = self.map.disk(disk).map(Disk::served_bytes).filter(|&size_bytes| size_bytes > 0) else {
             return answer(self, Err(RequestError::NoDisk));
         };
-        let has_base = self.base_of(disk).is_some();
-        if has_base && !self.bases.is_attached(disk) {
+        let base_bytes = self.base_of(disk).map_or(0, |base| base.blocks * BLOCK);
+        if base_bytes > 0 && !self.bases.is_served(disk) {
             return answer(self, Err(RequestError::NoBase));
         }
         let is_flush = matches!(op, Op::Flush);
@@ -62,8 +62,8 @@ impl Engine {
             Op::Flush => ClientKind::Flush,
             // Nothing is cached on reads yet: the hint is taken and nothing is promised.
             Op::Cache => return answer(self, Ok(Outcome::Done)),
-            // A hole of a disk that lies over a base would show that.
-            Op::Discard | Op::WriteZeroes { may_unmap: true } if has_base => sweep(Sweep::Zero),
+            // A hole above a base would show that.
+            Op::Discard | Op::WriteZeroes { may_unmap: true } if offset_bytes < base_bytes => sweep(Sweep::Zero),
             Op::Discard | Op::WriteZeroes { may_unmap: true } => sweep(Sweep::Unmap),
             Op::WriteZeroes { may_unmap: false } => sweep(Sweep::Zero),
             Op::Reclass => sweep(Sweep::Reclass),
