@@ -59,6 +59,13 @@ impl Picture {
         into.open("figcaption", &[]);
         into.text(&self.about);
         into.close("figcaption");
+        if let (left @ 1.., all) = drawing.left_out() {
+            into.element(
+                "p",
+                &[("class", &"note")],
+                format!("Of {all} rows the first {} are drawn; the table has all.", all - left),
+            );
+        }
         self.write_notes(into);
         into.raw("<details><summary>Numbers</summary>");
         self.table.clone().bounded().write(into);

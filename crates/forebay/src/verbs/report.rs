@@ -136,8 +136,16 @@ fn check_target(path: &Path, results: &[PathBuf]) -> Result<()> {
         "-o {}: is a result itself, which would be lost",
         path.display()
     );
-    let is_ours = path.symlink_metadata().is_ok_and(|found| found.is_file()) && begins_as_page(path)?;
-    if is_ours { Ok(()) } else { check_new_files(std::iter::once(path)) }
+    let found = path.symlink_metadata().ok().filter(|found| found.is_file());
+    let Some(found) = found.filter(|_| begins_as_page(path).unwrap_or(false)) else {
+        return check_new_files(std::iter::once(path));
+    };
+    ensure!(
+        !found.permissions().readonly(),
+        "-o {}: is a page that may not be written to: make it writable, or name another file",
+        path.display()
+    );
+    Ok(())
 }
 
 fn begins_as_page(path: &Path) -> Result<bool> {
@@ -154,6 +162,10 @@ fn write(path: &Path, page: &[u8]) -> Result<()> {
     // As other programs make files, so that others may look at them: the mask of the process takes from it.
     let mut file = builder.prefix(".forebay-report").permissions(permissions()).tempfile_in(folder)?;
     file.write_all(page)?;
+    // A page that is made anew keeps whom it was open to.
+    if let Ok(found) = path.metadata() {
+        file.as_file().set_permissions(found.permissions())?;
+    }
     file.as_file().sync_all()?;
     file.persist(path)?;
     Ok(())

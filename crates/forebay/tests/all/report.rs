@@ -290,3 +290,19 @@ fn nothing_but_a_page_of_ours_is_written_over() {
     assert_eq!(forebay(&["report", doctor]).stdout, std::fs::read(&page).unwrap());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 4, "nothing is left behind");
 }
+
+/// A page that was open to its group alone became open to all when it was made anew, and one that was not to be written to was replaced.
+#[test]
+fn regression_a_page_that_is_made_anew_keeps_its_mode() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = TempDir::new().unwrap();
+    let run = run(&folder, "run.json", 1);
+    let page = page(&folder, &[&run]);
+    let set = |mode| std::fs::set_permissions(&page, std::fs::Permissions::from_mode(mode)).unwrap();
+    let again = || forebay(&["report", run.to_str().unwrap(), "-o", page.to_str().unwrap()]);
+    set(0o640);
+    good(&again());
+    assert_eq!(std::fs::metadata(&page).unwrap().permissions().mode() & 0o777, 0o640);
+    set(0o440);
+    refused(&again(), 2, &["is a page that may not be written to"]);
+}

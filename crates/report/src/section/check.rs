@@ -4,7 +4,7 @@ use super::frame::Section;
 use crate::fields::{at, list, number, text, texts};
 use crate::picture::Picture;
 use crate::results::Found;
-use crate::svg::{Drawing, Estimate, Forest, Form};
+use crate::svg::{Drawing, Estimate, Forest, Form, WITHHELD};
 use crate::table::{Cell, Column, Table, Tone};
 use crate::unit::Unit;
 use serde_json::Value;
@@ -94,6 +94,7 @@ fn judged(promises: &[Value]) -> Picture {
             value,
             low: over(low),
             high: over(high),
+            absent: if words == "Not run" { "not run" } else { WITHHELD },
             look: match tone {
                 Tone::Good => 2,
                 Tone::Bad => 1,

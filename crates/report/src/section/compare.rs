@@ -4,7 +4,7 @@ use super::frame::{Section, framed};
 use crate::fields::{at, list, number, text};
 use crate::picture::Picture;
 use crate::results::Found;
-use crate::svg::{Axis, Chart, Draw, Drawing, Estimate, Forest, Form, Point, Series};
+use crate::svg::{Axis, Chart, Draw, Drawing, Estimate, Forest, Form, Point, Series, WITHHELD};
 use crate::table::{Cell, Column, Table, Tone};
 use crate::unit::Unit;
 use serde_json::Value;
@@ -80,6 +80,7 @@ fn ratios(figures: &[Value], confidence: f64) -> Picture {
             low,
             high,
             say: format!("{}: B / A {ratio}: {verdict}", called(figure)),
+            absent: WITHHELD,
             look: usize::from(text(figure, "unit") != Some("iops")),
         });
     }

@@ -5,7 +5,7 @@ use super::other;
 use crate::fields::{at, list, number, text, texts};
 use crate::picture::Picture;
 use crate::results::Found;
-use crate::svg::{Drawing, Estimate, Forest, Form};
+use crate::svg::{Drawing, Estimate, Forest, Form, WITHHELD};
 use crate::table::{Cell, Column, Table, Tone};
 use crate::unit::Unit;
 use serde_json::Value;
@@ -78,6 +78,7 @@ fn ratios(rows: &[Value], table: &Table) -> Option<Picture> {
             low: None,
             high: None,
             say,
+            absent: WITHHELD,
             look: usize::from(is_outside),
         })
     };
@@ -155,6 +156,7 @@ fn gains(value: &Value) -> Option<Picture> {
                     value: median,
                     low: least,
                     high: greatest,
+                    absent: WITHHELD,
                     look: 0,
                 });
             }
@@ -167,6 +169,7 @@ fn gains(value: &Value) -> Option<Picture> {
                 value: Some(published),
                 low: None,
                 high: None,
+                absent: WITHHELD,
                 look: 1,
             });
         }
@@ -279,7 +282,15 @@ pub(super) fn of_write_amplification(found: &Found) -> Section {
             number(row, "band_blocks").map_or_else(|| "-".to_owned(), |blocks| Unit::Bytes.show(blocks * 4096.0)),
             number(row, "spare_percent").unwrap_or(f64::NAN)
         );
-        Some(Estimate { say: format!("{name}: {ratio:.3}"), name, value: Some(ratio), low: None, high: None, look: 0 })
+        Some(Estimate {
+            say: format!("{name}: {ratio:.3}"),
+            name,
+            value: Some(ratio),
+            low: None,
+            high: None,
+            look: 0,
+            absent: WITHHELD,
+        })
     });
     let estimates: Vec<Estimate> = estimates.take(DRAWN_MAX).collect();
     let victims = rows.iter().filter_map(|row| at(row, "published_victims")?.as_object()).flatten();

@@ -40,13 +40,14 @@ impl Rows<'_> {
 /// Latency over time; none below two intervals.
 pub(super) fn latency(title: impl Into<String>, rows: &Rows<'_>, steady: Option<&Steady>) -> Option<Picture> {
     let of = |(look, (path, name)): (usize, &(&'static str, &'static str))| {
-        let points = rows.drawn().iter().filter_map(|row| {
+        let point = |row: &Value| {
             let (x, y) = (middle(rows, row)?, number(row, path)?);
             let say = format!("{} s: {name} {}", seconds(x), Unit::Ns.show(y));
             Some(Point { x, y, say, ..Point::default() })
-        });
+        };
+        let points = with_gaps(rows.drawn().iter().map(point));
         let draw = if *name == "max" { Draw::Dots } else { Draw::QuietLine };
-        Series { name: (*name).to_owned(), look, draw, points: reduced(points.collect()) }
+        Series { name: (*name).to_owned(), look, draw, points: reduced(points) }
     };
     let series: Vec<Series> =
         rows.latencies.iter().enumerate().map(of).filter(|series| !series.points.is_empty()).collect();
@@ -55,13 +56,14 @@ pub(super) fn latency(title: impl Into<String>, rows: &Rows<'_>, steady: Option<
 
 /// I/Os a second over time.
 pub(super) fn rate(title: impl Into<String>, rows: &Rows<'_>, steady: Option<&Steady>) -> Option<Picture> {
-    let points = rows.drawn().iter().filter_map(|row| {
+    let point = |row: &Value| {
         let length = (rows.length_s)(row).filter(|length| *length > 0.0)?;
         let (x, y) = (middle(rows, row)?, number(row, "ios")? / length);
         let say = format!("{} s: {} IOPS", seconds(x), Unit::Rate.show(y));
         Some(Point { x, y, say, ..Point::default() })
-    });
-    let series = Series { name: "IOPS".to_owned(), look: 0, draw: Draw::QuietLine, points: reduced(points.collect()) };
+    };
+    let points = with_gaps(rows.drawn().iter().map(point));
+    let series = Series { name: "IOPS".to_owned(), look: 0, draw: Draw::QuietLine, points: reduced(points) };
     let what = "I/Os a second in the intervals of the run.";
     draw(title.into(), what, ("IOPS", Unit::Rate, Form::FromZero), vec![series], rows, steady)
 }
@@ -109,6 +111,21 @@ fn seconds(value: f64) -> String {
     format!("{}", (value * 1e6).round() / 1e6)
 }
 
+/// The points of the intervals that have a value; those behind others that have none say so.
+fn with_gaps(points: impl Iterator<Item = Option<Point>>) -> Vec<Point> {
+    let (mut found, mut is_gap) = (Vec::<Point>::new(), false);
+    for point in points {
+        match point {
+            Some(point) => {
+                found.push(Point { after_gap: is_gap && !found.is_empty(), ..point });
+                is_gap = false;
+            }
+            None => is_gap = true,
+        }
+    }
+    found
+}
+
 /// Points in the order of time, of which each part of the time keeps its least and its greatest as they are.
 pub(super) fn reduced(points: Vec<Point>) -> Vec<Point> {
     if points.len() <= 2 * PARTS {
@@ -116,6 +133,7 @@ pub(super) fn reduced(points: Vec<Point>) -> Vec<Point> {
     }
     let each = points.len().div_ceil(PARTS);
     let mut kept = Vec::with_capacity(2 * PARTS);
+    let mut is_gap = false;
     for part in points.chunks(each) {
         let by = |a: &(usize, &Point), b: &(usize, &Point)| a.1.y.total_cmp(&b.1.y);
         let (Some(least), Some(most)) = (part.iter().enumerate().min_by(by), part.iter().enumerate().max_by(by)) else {
@@ -124,7 +142,14 @@ pub(super) fn reduced(points: Vec<Point>) -> Vec<Point> {
         let mut ends = [least, most];
         ends.sort_by_key(|end| end.0);
         let count = if least.0 == most.0 { 1 } else { 2 };
-        kept.extend(ends[..count].iter().map(|end| end.1.clone()));
+        // A gap between two that are kept is one, whichever point was behind it.
+        let has_gap = |from: usize, to: usize| part[from..=to].iter().any(|point| point.after_gap);
+        let mut from = 0;
+        for (at, end) in &ends[..count] {
+            kept.push(Point { after_gap: has_gap(from, *at) || std::mem::take(&mut is_gap), ..(*end).clone() });
+            from = at + 1;
+        }
+        is_gap = from < part.len() && has_gap(from, part.len() - 1);
     }
     kept
 }

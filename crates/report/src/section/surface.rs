@@ -22,6 +22,9 @@ pub(super) fn of(found: &Found) -> Section {
     let mut section = framed(found, format!("Surface of {target}"));
     let cells = list(found.experiment(), "cells");
     let mut fills = distinct(cells, "fill_percent");
+    if fills.len() > FILLS_MAX {
+        section.notes.push(format!("Of {} degrees of fill the first {FILLS_MAX} are drawn", fills.len()));
+    }
     fills.truncate(FILLS_MAX);
     for fill in fills {
         let here: Vec<&Value> = cells.iter().filter(|cell| number(cell, "fill_percent") == Some(fill)).collect();
@@ -42,6 +45,10 @@ fn distinct<'a>(cells: impl IntoIterator<Item = &'a Value>, path: &str) -> Vec<f
 fn grid(fill: f64, cells: &[&Value], what: &str, path: &str, unit: Unit) -> Picture {
     let mut depths = distinct(cells.iter().copied(), "depth");
     let mut reads = distinct(cells.iter().copied(), "read_percent");
+    let drawn = |what: &str, all: usize| format!(" Of {all} {what} the first {SIDE_MAX} are drawn; the table has all.");
+    let left_out = [("depths", depths.len()), ("shares of reads", reads.len())];
+    let left_out: String =
+        left_out.iter().filter(|(_, all)| *all > SIDE_MAX).map(|(what, all)| drawn(what, *all)).collect();
     depths.truncate(SIDE_MAX);
     reads.truncate(SIDE_MAX);
     let value = |depth: f64, read: f64| {
@@ -74,8 +81,9 @@ fn grid(fill: f64, cells: &[&Value], what: &str, path: &str, unit: Unit) -> Pict
             Cell::at(cell, path, unit),
         ]
     }));
-    let about =
-        format!("{what} over queue depth and share of reads, {fill} % full; the larger the darker, by the logarithm.");
+    let about = format!(
+        "{what} over queue depth and share of reads, {fill} % full; the larger the darker, by the logarithm.{left_out}"
+    );
     Picture::drawn(format!("{fill} % full: {what}"), about, Drawing::Heat(heat), table)
 }
 

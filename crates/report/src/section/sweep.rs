@@ -117,6 +117,7 @@ fn on_curve(point: &Value, path: &str, name: &str, knee: Option<f64>, labelled: 
         label: labelled.then(|| format!("{depth}")),
         say: format!("depth {depth}: {} IOPS, {name} {}", Unit::Rate.show(iops), bounded(ns, low, high, Unit::Ns)),
         marked: knee == Some(depth),
+        after_gap: false,
     })
 }
 

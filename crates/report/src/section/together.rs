@@ -7,7 +7,7 @@ use super::{jobs, sweep};
 use crate::fields::{at, list, number, text};
 use crate::picture::Picture;
 use crate::results::{Found, Kind};
-use crate::svg::{Drawing, Estimate, Forest, Form, LOOKS};
+use crate::svg::{Drawing, Estimate, Forest, Form, LOOKS, WITHHELD};
 use crate::table::{Cell, Column, Table};
 use crate::unit::Unit;
 use serde_json::Value;
@@ -139,7 +139,15 @@ impl Figure {
             let (value, low, high) =
                 (number(row.kind, self.value), number(row.kind, self.low), number(row.kind, self.high));
             let say = value.map_or_else(String::new, |value| super::texts::bounded(value, low, high, self.unit));
-            Estimate { name: row.run.clone(), value, low, high, say: format!("{}: {say}", row.run), look }
+            Estimate {
+                name: row.run.clone(),
+                value,
+                low,
+                high,
+                say: format!("{}: {say}", row.run),
+                look,
+                absent: WITHHELD,
+            }
         };
         let forest = Forest {
             title: self.title.to_owned(),

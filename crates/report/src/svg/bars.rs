@@ -37,6 +37,11 @@ impl Bars {
         &self.bars[..self.bars.len().min(BARS_MAX)]
     }
 
+    /// Bars that find no room, of all.
+    pub(super) fn left_out(&self) -> (usize, usize) {
+        (self.bars.len() - self.shown().len(), self.bars.len())
+    }
+
     pub(super) fn height(&self) -> f64 {
         TOP + self.shown().len().max(1) as f64 * ROW + 8.0
     }

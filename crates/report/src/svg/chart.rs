@@ -39,6 +39,8 @@ pub(crate) struct Point {
     pub(crate) say: String,
     /// It is the one that matters.
     pub(crate) marked: bool,
+    /// Between it and the one before lies what has no value: no line joins them.
+    pub(crate) after_gap: bool,
 }
 
 /// Points that belong together.
@@ -218,7 +220,7 @@ fn write_band(into: &mut Markup, series: &Series, x: &Scale, y: &Scale) {
     let look = series.look % LOOKS;
     let both = |point: &Point| Some((x.at(point.x), y.at(point.low?), y.at(point.high?)));
     if series.draw == Draw::Line {
-        for part in series.points.chunk_by(|a, b| both(a).is_some() && both(b).is_some()) {
+        for part in series.points.chunk_by(|a, b| both(a).is_some() && both(b).is_some() && !b.after_gap) {
             let edge: Vec<(f64, f64, f64)> = part.iter().filter_map(both).collect();
             if edge.len() < 2 {
                 continue;
@@ -244,11 +246,14 @@ fn write_band(into: &mut Markup, series: &Series, x: &Scale, y: &Scale) {
 
 fn write_series(into: &mut Markup, series: &Series, x: &Scale, y: &Scale) {
     let look = series.look % LOOKS;
-    if series.draw != Draw::Dots && series.points.len() > 1 {
-        let places =
-            series.points.iter().map(|point| format!("{} {}", coordinate(x.at(point.x)), coordinate(y.at(point.y))));
-        let path = format!("M{}", places.collect::<Vec<_>>().join("L"));
-        into.shape("path", &[("class", &format!("line s{look}")), ("d", &path)]);
+    if series.draw != Draw::Dots {
+        let place = |point: &Point| format!("{} {}", coordinate(x.at(point.x)), coordinate(y.at(point.y)));
+        let parts = series.points.chunk_by(|_, next| !next.after_gap).filter(|part| part.len() > 1);
+        let lines: Vec<String> =
+            parts.map(|part| format!("M{}", part.iter().map(place).collect::<Vec<_>>().join("L"))).collect();
+        if !lines.is_empty() {
+            into.shape("path", &[("class", &format!("line s{look}")), ("d", &lines.concat())]);
+        }
     }
     for point in &series.points {
         let quiet = if series.draw == Draw::QuietLine { " quiet" } else { "" };

@@ -25,8 +25,13 @@ pub(crate) struct Estimate {
     pub(crate) high: Option<f64>,
     /// What it is, in words.
     pub(crate) say: String,
+    /// What stands in the place of its value, where it has none.
+    pub(crate) absent: &'static str,
     pub(crate) look: usize,
 }
+
+/// What stands in the place of a value that was measured, by too few samples.
+pub(crate) const WITHHELD: &str = "withheld";
 
 /// A picture of estimates.
 #[derive(Clone, Debug)]
@@ -42,6 +47,11 @@ pub(crate) struct Forest {
 impl Forest {
     fn shown(&self) -> &[Estimate] {
         &self.rows[..self.rows.len().min(ROWS_MAX)]
+    }
+
+    /// Rows that find no room, of all.
+    pub(super) fn left_out(&self) -> (usize, usize) {
+        (self.rows.len() - self.shown().len(), self.rows.len())
     }
 
     fn longest_name(&self) -> usize {
@@ -105,7 +115,7 @@ fn write_row(into: &mut Markup, row: &Estimate, scale: &Scale, y: f64) {
     let Some(value) = row.value else {
         let at = ends.map(|end| scale.at(end)).reduce(f64::max).unwrap_or(WIDTH / 2.0);
         let (anchor, at) = if at > WIDTH * 0.7 { ("end", at - 8.0) } else { ("start", at + 8.0) };
-        words(into, "note", anchor, (at, y + 4.5), "withheld");
+        words(into, "note", anchor, (at, y + 4.5), row.absent);
         return;
     };
     let (class, path) = (format!("dot s{look}"), format!("M{} {}h0", coordinate(scale.at(value)), coordinate(y)));

@@ -12,7 +12,7 @@ mod shapes;
 pub(crate) use axis::{Axis, Form};
 pub(crate) use bars::{Bar, Bars};
 pub(crate) use chart::{Chart, Draw, Point, Series, Withheld};
-pub(crate) use forest::{Estimate, Forest};
+pub(crate) use forest::{Estimate, Forest, WITHHELD};
 pub(crate) use heat::Heat;
 pub(crate) use shapes::LOOKS;
 
@@ -36,6 +36,15 @@ impl Drawing {
             Self::Bars(bars) => bars.height(),
             Self::Forest(forest) => forest.height(),
             Self::Heat(heat) => heat.height(),
+        }
+    }
+
+    /// Rows that find no room, of all.
+    pub(crate) fn left_out(&self) -> (usize, usize) {
+        match self {
+            Self::Bars(bars) => bars.left_out(),
+            Self::Forest(forest) => forest.left_out(),
+            Self::Chart(_) | Self::Heat(_) => (0, 0),
         }
     }
 
