@@ -245,18 +245,28 @@ Ctrl-C ends it with the result so far. Exit 0: replayed, also in part; 1: I/Os f
 SPEC is a file (docs/check.md) or one of the sheets that are built in. Promises of writes need --destroy-data on a block
 device and on a file that is not empty. Exit 1 where a promise is broken, 2 where there is nothing to check; too few samples are no pass, and no fail.")]
     Check(CheckOptions),
-    /// Audits the machine's settings: what costs latency or throughput, why, and how to change it; changes nothing
+    /// Audits the machine's settings: what costs latency or throughput, and why; changes them for now and puts them back; measures what each costs here
     #[command(after_help = "Example:
   forebay doctor
   forebay doctor --device /dev/nvme0n1
+  forebay doctor pool.toml
   forebay doctor --capture machine.tree
   forebay doctor --root machine.tree --device nvme0n1 --output json
+  forebay doctor --apply latency --device /dev/nvme0n1 --dry-run
+  forebay doctor --restore
+  forebay doctor --hold -- forebay bench --target /dev/nvme0n1
+  forebay doctor --ladder --target /dev/nvme0n1 --rounds 7
+  forebay doctor --ladder --target model:p4800x
 
-Reads files of the kernel below /sys and /proc, and names of services below /etc and /usr/lib; nothing is measured. Costs are those of the
-sources that are named. What cannot be read is unknown, not good. --capture takes what rules look at, to be read elsewhere.
-docs/doctor.md lists the rules.
-Exit 0: nothing but notes; 1: a setting costs latency, throughput or safety; 2: it could not be done.")]
-    Doctor(DoctorOptions),
+Without --apply or --ladder it changes nothing: it reads files of the kernel below /sys and /proc, and names of services below /etc and
+/usr/lib. Costs are those of the sources that are named. What cannot be read is unknown, not good. --capture takes what rules look at, to be
+read elsewhere.
+Profiles, each with those before it: default-safe, latency, measure. What was there is recorded before the first change; --restore puts it
+back, also after a crash. --ladder puts it back itself.
+docs/doctor.md lists the rules and the settings.
+Exit 0: nothing but notes; 1: a setting costs latency, throughput or safety, was refused by the kernel or has not held, COMMAND or an I/O
+failed; 2: it could not be done.")]
+    Doctor(Box<DoctorOptions>),
     /// Lists the SSDs and hosts that can be modelled
     #[command(after_help = "Example:
   forebay models

@@ -5,6 +5,7 @@ mod arguments;
 mod cli;
 mod cli_record;
 mod demo;
+mod doctor;
 mod measure;
 mod output;
 mod parallel;

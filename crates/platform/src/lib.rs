@@ -1,13 +1,16 @@
 //! The machine below a drive: its settings as the kernel shows them in files, what each costs, and how to change it.
 //!
 //! A [`Tree`] reads files below a root, which may come from somebody else. [`Machine::read`] takes the settings from it, and
-//! [`audit`] holds them against rules. Nothing is written and nothing is measured: costs are quoted with their sources.
+//! [`audit`] holds them against rules, which neither write nor measure: costs are quoted with their sources. [`change`] changes
+//! what can be changed at run time, and puts it back.
 #![forbid(unsafe_code)]
 
 mod capture;
+pub mod change;
 mod finding;
 mod lack;
 mod machine;
+pub mod pool;
 mod render;
 mod report;
 mod rules;
@@ -22,4 +25,5 @@ pub use render::text;
 pub use report::{Entry, Report, Verdict, audit};
 pub use rules::{RULES, Rule, RuleOf};
 pub use settings::device::Device;
-pub use tree::{Tree, TreeError};
+pub use settings::services::meddlers;
+pub use tree::{Content, Tree, TreeError};

@@ -3,7 +3,9 @@
 use crate::finding::{Finding, Outcome, Severity};
 use crate::lack::Reading;
 use crate::machine::Machine;
+use crate::rules::pool::POOL_RULES;
 use crate::rules::{RULES, RuleOf};
+use crate::settings::pool::Pool;
 use serde::Serialize;
 
 /// A finding of a rule.
@@ -51,6 +53,16 @@ impl Report {
     /// Findings of one severity.
     pub fn of(&self, severity: Severity) -> impl Iterator<Item = &Entry> {
         self.findings.iter().filter(move |entry| entry.finding.severity == severity)
+    }
+
+    /// The same with what is to be said of a pool.
+    #[must_use]
+    pub fn with_pool(mut self, pool: &Pool) -> Self {
+        for rule in POOL_RULES {
+            self.add(rule.name, None, (rule.judge)(pool));
+        }
+        self.findings.sort_by_key(|entry| entry.finding.severity);
+        self
     }
 
     fn add(&mut self, name: &'static str, device: Option<&str>, outcome: Reading<Outcome>) {

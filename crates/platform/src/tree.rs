@@ -2,10 +2,13 @@
 //! devices and pipes are never opened, and everything is bounded.
 //!
 //! What was read is remembered with the links on the way to it, so that a capture holds exactly that.
+//!
+//! What is written is a file that was there, by its path without links: what a link leads to, and a file that has a second name,
+//! may be somebody else's.
 
 use crate::lack::{Lack, Reading};
-use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, openat, readlinkat};
-use rustix::io::{Errno, read, retry_on_intr};
+use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, fstatfs, ftruncate, openat, readlinkat, stat};
+use rustix::io::{Errno, read, retry_on_intr, write};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -25,6 +28,8 @@ pub const LARGE_FILE_BYTES_MAX: usize = 16 << 20;
 pub const ENTRIES_MAX: usize = 65_536;
 /// Entries of a directory that are taken.
 pub const NAMES_MAX: usize = 4096;
+/// File systems whose files the kernel makes: sysfs and procfs (statfs(2)).
+const KERNEL_FILES: [u64; 2] = [0x6265_6572, 0x9fa0];
 
 /// A root that cannot be read.
 #[derive(Debug, Error)]
@@ -47,10 +52,21 @@ pub(crate) enum Seen {
     Name,
 }
 
+/// What stands in a file, byte for byte.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Content {
+    /// The text with all that is behind it.
+    pub text: String,
+    /// The kernel makes the file: a value is written to it, and what it says then is the kernel's.
+    pub is_kernel: bool,
+}
+
 /// A directory with a tree such as `/` or a capture of it.
 #[derive(Debug)]
 pub struct Tree {
     root: Rc<OwnedFd>,
+    /// It is the machine's own, not a copy.
+    is_machine: bool,
     seen: RefCell<BTreeMap<String, Seen>>,
 }
 
@@ -92,7 +108,15 @@ impl Tree {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root_fd = rustix::fs::open(root, flags, Mode::empty())
             .map_err(|error| TreeError { path: root.to_owned(), source: error.into() })?;
-        Ok(Self { root: Rc::new(root_fd), seen: RefCell::default() })
+        let failed = |error: Errno| TreeError { path: root.to_owned(), source: error.into() };
+        let (found, own) = (fstat(&root_fd).map_err(failed)?, stat("/").map_err(failed)?);
+        let is_machine = (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino);
+        Ok(Self { root: Rc::new(root_fd), is_machine, seen: RefCell::default() })
+    }
+
+    /// Whether it is the machine's own root, not a copy of one.
+    pub fn is_machine(&self) -> bool {
+        self.is_machine
     }
 
     pub(crate) fn seen(&self) -> BTreeMap<String, Seen> {
@@ -223,24 +247,63 @@ impl Tree {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(Lack::unreadable(path, "not a file any more"));
         }
-        let mut bytes = Vec::new();
-        let mut part = vec![0; 16 << 10];
-        loop {
-            let got = retry_on_intr(|| read(&file, &mut part[..])).map_err(|error| lack(path, error))?;
-            if got == 0 {
-                break;
-            }
-            bytes.extend_from_slice(&part[..got]);
-            if bytes.len() > bytes_max {
-                return Err(Lack::unreadable(path, format!("longer than {bytes_max} bytes")));
-            }
-        }
+        let bytes = read_all(&file, path, bytes_max)?;
         let text = String::from_utf8_lossy(&bytes);
         let Some(kept) = keep(text.trim_end_matches(|c: char| c.is_whitespace() || c == '\0')) else {
             return Err(Lack::absent(path));
         };
         self.remember(place.path, Seen::File(kept.clone()));
         Ok(kept)
+    }
+
+    /// Opens a file by its path without links.
+    fn open_direct(&self, path: &str, access: OFlags) -> Reading<OwnedFd> {
+        let place = self.walk(path)?;
+        let Some(name) = place.file.as_ref().filter(|_| place.path == path) else {
+            let why = if place.file.is_none() { "a directory" } else { "a link is on the way" };
+            return Err(Lack::unreadable(path, why));
+        };
+        let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = openat(&*place.folder, name, flags, Mode::empty()).map_err(|error| lack(path, error))?;
+        let stat = fstat(&file).map_err(|error| lack(path, error))?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(Lack::unreadable(path, "not a file any more"));
+        }
+        if stat.st_nlink != 1 {
+            return Err(Lack::unreadable(path, "it has another name as well, maybe outside of the tree"));
+        }
+        Ok(file)
+    }
+
+    /// What stands in a file, by its path without links.
+    ///
+    /// # Errors
+    /// As [`Tree::read`], where a link is on the way, where the file has a second name, and where it is no text.
+    pub fn content(&self, path: &str) -> Reading<Content> {
+        let file = self.open_direct(path, OFlags::RDONLY)?;
+        let bytes = read_all(&file, path, FILE_BYTES_MAX)?;
+        let text = String::from_utf8(bytes).map_err(|_| Lack::unreadable(path, "not UTF-8"))?;
+        Ok(Content { text, is_kernel: is_kernel(&file, path)? })
+    }
+
+    /// Writes a file that is there, by its path without links: `value` where the kernel makes it, and `text` in its place where
+    /// it is part of a copy. On a machine's own root only files of the kernel are written.
+    ///
+    /// # Errors
+    /// As [`Tree::content`], and what the kernel refuses.
+    pub fn write(&self, path: &str, value: &str, text: &str) -> Reading<()> {
+        let file = self.open_direct(path, OFlags::WRONLY)?;
+        let is_kernel = is_kernel(&file, path)?;
+        if self.is_machine && !is_kernel {
+            return Err(Lack::unreadable(path, "not a file of the kernel's"));
+        }
+        // The kernel takes each call for a whole value.
+        let bytes = if is_kernel { format!("{value}\n") } else { text.to_owned() };
+        let written = retry_on_intr(|| write(&file, bytes.as_bytes())).map_err(|error| lack(path, error))?;
+        if written != bytes.len() {
+            return Err(Lack::unreadable(path, format!("{written} of {} bytes were taken", bytes.len())));
+        }
+        if is_kernel { Ok(()) } else { ftruncate(&file, bytes.len() as u64).map_err(|error| lack(path, error)) }
     }
 
     /// The names in a directory of which `keep` is true, at most so many (4,096). Names that are not UTF-8 are left out.
@@ -285,6 +348,26 @@ impl Tree {
         }
         Ok(listing)
     }
+}
+
+fn read_all(file: &OwnedFd, path: &str, bytes_max: usize) -> Reading<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut part = vec![0; 16 << 10];
+    loop {
+        let got = retry_on_intr(|| read(file, &mut part[..])).map_err(|error| lack(path, error))?;
+        if got == 0 {
+            return Ok(bytes);
+        }
+        bytes.extend_from_slice(&part[..got]);
+        if bytes.len() > bytes_max {
+            return Err(Lack::unreadable(path, format!("longer than {bytes_max} bytes")));
+        }
+    }
+}
+
+fn is_kernel(file: &OwnedFd, path: &str) -> Reading<bool> {
+    let kind = fstatfs(file).map_err(|error| lack(path, error))?.f_type;
+    Ok(KERNEL_FILES.contains(&(kind as u64 & u64::from(u32::MAX))))
 }
 
 /// The number at the end of a name, so that `cpu10` comes behind `cpu9`.

@@ -1,9 +1,11 @@
 //! Interleaved comparison of two targets or two settings: A B, B A, A B and so on, so that what drifts meets both alike,
 //! and only the ratio within a round counts.
 
+use super::compared::too_few_rounds;
+use super::compared::{Figure, Pair, ROUNDS_MIN, comparison_json, figures_of, is_whole, latencies, of_round};
 use super::driver::{Driver, DriverError};
 use super::error::ExperimentError;
-use super::figures::{Latency, failures};
+use super::figures::failures;
 use super::report::Report;
 use super::session::Halt;
 use super::text;
@@ -12,22 +14,11 @@ use crate::job::validate::validate;
 use crate::output::table::Table;
 use crate::run::{JobResult, Partial};
 use crate::stats::Confidence;
-use crate::stats::compare::{Better, Comparison, Metric, Terms, Verdict, compare as judge};
-use forebay_block::OpKind;
+use crate::stats::compare::{Better, Comparison, Metric, Terms, Verdict};
 use serde_json::{Value, json};
 
 /// Notes kept.
 const NOTES_MAX: usize = 40;
-
-/// Between the seeds of two rounds: odd and large, so that they share no low or high bits.
-const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// Whole rounds from which a verdict is given: in fewer it cannot be seen how much two runs of one thing differ.
-const ROUNDS_MIN: u32 = 3;
-
-fn too_few_rounds(rounds: usize) -> String {
-    format!("{rounds} whole rounds, at least {ROUNDS_MIN} are needed to see how much two runs of one thing differ")
-}
 
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,15 +47,10 @@ pub struct Comparing {
 /// What a round's run gave: its results, or that the user ended it.
 type Ran = Result<Option<Vec<JobResult>>, DriverError>;
 
-/// A figure of one job that is compared.
+/// A figure with its values in each round.
 struct Compared {
-    job: usize,
-    name: String,
-    metric: Metric,
-    show: fn(f64) -> String,
-    /// Name in the JSON, with its unit.
-    key: &'static str,
-    rounds: Vec<(Option<f64>, Option<f64>)>,
+    figure: Figure,
+    rounds: Vec<Pair>,
 }
 
 /// Compares two ways of running jobs. `run` carries out one side's jobs of a round, counted from 0, all of them, and gives
@@ -120,12 +106,6 @@ pub fn compare_settings(
 fn check(groups: &[Vec<Job>]) -> Result<(), ExperimentError> {
     let plan = Plan { groups: groups.to_vec(), notes: Vec::new() };
     validate(&plan).map_err(|source| ExperimentError::Job { step: "comparison".to_owned(), source })
-}
-
-/// Each round has seeds of its own, the same for both sides where they had the same: what one seed's places happen to cost
-/// would be in all rounds, and pass for a difference.
-fn of_round(job: &Job, round: u32) -> Job {
-    Job { seed: job.seed.wrapping_add(u64::from(round).wrapping_mul(SEED_STEP)), ..job.clone() }
 }
 
 fn run_groups(driver: &mut dyn Driver, step: &str, groups: &[Vec<Job>], round: u32) -> Ran {
@@ -213,7 +193,10 @@ impl State {
         self.rounds += 1;
         if self.rounds == 1 {
             self.jobs = a.iter().zip(b).map(|(a, b)| (a.job.name.clone(), b.job.name.clone())).collect();
-            self.compared = a.iter().enumerate().flat_map(|(job, result)| figures_of(job, result)).collect();
+            let of = |(job, result)| {
+                figures_of(job, result).into_iter().map(|figure| Compared { figure, rounds: Vec::new() })
+            };
+            self.compared = a.iter().enumerate().flat_map(of).collect();
         }
         for (seen, results) in self.seen.iter_mut().zip([a, b]) {
             for result in results {
@@ -223,28 +206,20 @@ impl State {
                 }
             }
         }
-        let latencies = |results: &[JobResult]| -> Vec<Vec<(OpKind, Latency)>> {
-            let of = |result: &JobResult| {
-                let kinds = result.kinds.iter();
-                kinds
-                    .map(|kind| (kind.kind, Latency::new(&kind.total, Some(&kind.blocks), comparing.confidence)))
-                    .collect()
-            };
-            results.iter().map(of).collect()
+        let of = |results: &[JobResult]| -> Vec<_> {
+            results.iter().map(|result| latencies(result, comparing.confidence)).collect()
         };
-        let (of_a, of_b) = (latencies(a), latencies(b));
-        for figure in &mut self.compared {
+        let (of_a, of_b) = (of(a), of(b));
+        for Compared { figure, rounds } in &mut self.compared {
             let at = figure.job;
-            let value = |result: &JobResult, latencies: &[(OpKind, Latency)]| value(figure, result, latencies);
-            let pair = (value(&a[at], &of_a[at]), value(&b[at], &of_b[at]));
-            figure.rounds.push(pair);
+            rounds.push((figure.value(&a[at], &of_a[at]), figure.value(&b[at], &of_b[at])));
         }
         Ok(())
     }
 
     fn report(mut self, comparing: &Comparing) -> Report {
         let (a, b) = &comparing.names;
-        let judged = self.compared.iter().filter(|figure| figure.is_whole()).count().max(1);
+        let judged = self.compared.iter().filter(|figure| is_whole(&figure.rounds)).count().max(1);
         let mut tables = Vec::new();
         let mut rows = Vec::new();
         for (job, names) in self.jobs.iter().enumerate() {
@@ -253,7 +228,7 @@ impl State {
             let interval = format!("{} % interval", comparing.confidence.percent());
             let head = ["figure", "A", "B", "variation A", "B", "B / A", &interval, "verdict"];
             let mut table = Table::new(format!("{title}: A = {a}, B = {b}, {} rounds", self.rounds), 1, &head);
-            for figure in self.compared.iter().filter(|figure| figure.job == job) {
+            for figure in self.compared.iter().filter(|compared| compared.figure.job == job) {
                 let (row, json) = figure.judged(comparing, judged, names);
                 table.rows.push(row);
                 rows.push(json);
@@ -306,83 +281,39 @@ impl State {
     }
 }
 
-/// What is compared of a job: throughput, and of each kind mean, p99 and p99.9.
-fn figures_of(job: usize, result: &JobResult) -> Vec<Compared> {
-    let new = |name: String, metric, show: fn(f64) -> String, key| Compared {
-        job,
-        name,
-        metric,
-        show,
-        key,
-        rounds: Vec::new(),
-    };
-    let mut all = vec![new("IOPS".to_owned(), Metric::THROUGHPUT, text::rate, "iops")];
-    for kind in result.kinds.iter().map(|kind| kind.kind.name()) {
-        all.push(new(format!("{kind} mean"), Metric::MEAN_LATENCY, text::time, "mean_ns"));
-        all.push(new(format!("{kind} p99"), Metric::PERCENTILE, text::time, "p99_ns"));
-        all.push(new(format!("{kind} p99.9"), Metric::PERCENTILE, text::time, "p99.9_ns"));
-    }
-    all
-}
-
-/// A figure's value in one run; none where it is not printed.
-fn value(figure: &Compared, result: &JobResult, latencies: &[(OpKind, Latency)]) -> Option<f64> {
-    if figure.key == "iops" {
-        return Some(result.iops());
-    }
-    let kind = figure.name.split(' ').next()?;
-    let latency = &latencies.iter().find(|(found, latency)| found.name() == kind && latency.samples > 0)?.1;
-    match figure.key {
-        "mean_ns" => Some(latency.mean_ns),
-        "p99_ns" => latency.value_ns(99.0).map(|ns| ns as f64),
-        _ => latency.value_ns(99.9).map(|ns| ns as f64),
-    }
-}
-
 impl Compared {
-    /// Whether every round has a value of both sides, and there are enough for a verdict.
-    fn is_whole(&self) -> bool {
-        self.rounds.len() >= ROUNDS_MIN as usize
-            && self.rounds.iter().all(|round| round.0.is_some() && round.1.is_some())
-    }
-
     /// The row for people and the one for programs, of a figure among `together`.
     fn judged(&self, comparing: &Comparing, together: usize, names: &(String, String)) -> (Vec<String>, Value) {
-        let whole: Vec<(f64, f64)> = self.rounds.iter().filter_map(|round| Some((round.0?, round.1?))).collect();
-        let found = if self.rounds.len() < ROUNDS_MIN as usize {
-            Err(format!("no verdict: {}", too_few_rounds(self.rounds.len())))
-        } else if whole.len() < self.rounds.len() {
-            let lacking = self.rounds.len() - whole.len();
-            Err(format!("not compared: too few samples in {lacking} of {} rounds", self.rounds.len()))
-        } else {
-            let error = comparing.confidence.error() / together as f64;
-            judge(&whole, self.metric, Terms { error, difference: comparing.difference, seed: comparing.seed })
-                .map_err(|error| format!("not compared: {error}"))
+        let terms = Terms {
+            error: comparing.confidence.error() / together as f64,
+            difference: comparing.difference,
+            seed: comparing.seed,
         };
+        let found = self.figure.judged(&self.rounds, terms);
         let json = json!({
             "job_a": names.0,
             "job_b": names.1,
-            "figure": self.name,
-            "unit": self.key,
+            "figure": self.figure.name,
+            "unit": self.figure.key,
             "rounds_a": self.rounds.iter().map(|round| round.0).collect::<Vec<_>>(),
             "rounds_b": self.rounds.iter().map(|round| round.1).collect::<Vec<_>>(),
             "comparison": found.as_ref().ok().map(comparison_json),
             "not_compared": found.as_ref().err(),
         });
-        let mut row = vec![self.name.clone()];
+        let mut row = vec![self.figure.name.clone()];
         match found {
             Err(why) => {
                 row.extend(std::iter::repeat_n("-".to_owned(), 6));
                 row.push(why);
             }
             Ok(found) => row.extend([
-                (self.show)(found.a),
-                (self.show)(found.b),
+                (self.figure.show)(found.a),
+                (self.figure.show)(found.b),
                 text::percent(found.variation.0),
                 text::percent(found.variation.1),
                 format!("{:.3}", found.ratio),
                 format!("{:.3} - {:.3}", found.interval.low, found.interval.high),
-                verdict(&found, self.metric, comparing.difference),
+                verdict(&found, self.figure.metric, comparing.difference),
             ]),
         }
         (row, json)
@@ -394,35 +325,16 @@ fn verdict(found: &Comparison, metric: Metric, difference: f64) -> String {
     match found.verdict {
         Verdict::AFaster => format!("A {:.3} x {word}", found.factor),
         Verdict::BFaster => format!("B {:.3} x {word}", found.factor),
-        Verdict::NoDifferenceShown => {
-            let needed = match found.rounds_needed {
-                Some(rounds) if rounds > found.rounds => format!("; {difference} x needs {rounds} rounds"),
-                None => format!("; no number of rounds shows {difference} x"),
-                Some(_) => String::new(),
-            };
-            format!("no difference shown ({:.3} x would have been{needed})", found.would_show)
-        }
+        Verdict::NoDifferenceShown => not_shown(found, difference),
     }
 }
 
-fn comparison_json(found: &Comparison) -> Value {
-    json!({
-        "a": found.a,
-        "b": found.b,
-        "ratio": found.ratio,
-        "ratio_low": found.interval.low,
-        "ratio_high": found.interval.high,
-        "bootstrap_low": found.bootstrap.low,
-        "bootstrap_high": found.bootstrap.high,
-        "verdict": match found.verdict {
-            Verdict::AFaster => "a better",
-            Verdict::BFaster => "b better",
-            Verdict::NoDifferenceShown => "no difference shown",
-        },
-        "factor": found.factor,
-        "would_show": found.would_show,
-        "rounds_needed": found.rounds_needed,
-        "variation_a": found.variation.0,
-        "variation_b": found.variation.1,
-    })
+/// That no difference was shown, and what would have been.
+fn not_shown(found: &Comparison, difference: f64) -> String {
+    let needed = match found.rounds_needed {
+        Some(rounds) if rounds > found.rounds => format!("; {difference} x needs {rounds} rounds"),
+        None => format!("; no number of rounds shows {difference} x"),
+        Some(_) => String::new(),
+    };
+    format!("no difference shown ({:.3} x would have been{needed})", found.would_show)
 }

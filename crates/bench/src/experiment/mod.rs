@@ -2,15 +2,17 @@
 //!
 //! [`Experiment`] names the built-in ones and [`Experiment::run`] carries one out on a [`Driver`], as [`Options`] say.
 //! [`Conditioning`] brings a target into a known state, before an experiment or any other job. [`compare`] tells two
-//! targets or two settings apart. All answer with a [`Report`].
+//! targets or two settings apart, [`ladder`] many settings, one after the other. All answer with a [`Report`].
 
 mod compare;
+mod compared;
 mod condition;
 mod conditioning;
 mod depth_histogram;
 mod driver;
 mod error;
 mod figures;
+mod ladder;
 mod list;
 mod mixed;
 mod options;
@@ -35,11 +37,13 @@ mod fake;
 mod tests;
 
 pub use compare::{Comparing, Side, compare, compare_settings, compare_targets};
+pub use compared::of_round;
 pub use condition::condition;
 pub use conditioning::{Conditioning, ConditioningError, Stage};
 pub use depth_histogram::{DepthHistogram, HistogramError};
 pub use driver::{Driver, DriverError};
 pub use error::ExperimentError;
+pub use ladder::{Climb, Ladder, Pass, Published, Rung, ladder};
 pub use list::{Experiment, UnknownExperiment};
 pub use options::{Options, Rate};
 pub use report::Report;

@@ -474,6 +474,13 @@ fn forbidden_cpu(cpus: &[u32]) -> Option<u32> {
     cpus.iter().copied().find(|&cpu| !allowed.is_set(cpu as usize).unwrap_or(false))
 }
 
+/// CPUs that this process may run on.
+#[must_use]
+pub fn allowed_cpus() -> Vec<u32> {
+    let Ok(allowed) = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)) else { return Vec::new() };
+    (0..nix::sched::CpuSet::count() as u32).filter(|&cpu| allowed.is_set(cpu as usize).unwrap_or(false)).collect()
+}
+
 /// Pins this thread. CPUs that it may not run on were refused before; one that went away meanwhile is no reason to fail.
 fn pin(cpu: u32) {
     let mut set = nix::sched::CpuSet::new();

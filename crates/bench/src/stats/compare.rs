@@ -16,6 +16,9 @@ pub const ROUNDS_MIN: usize = 3;
 /// The factor that somebody wants to know of, where none is given.
 pub const DIFFERENCE: f64 = 1.05;
 
+/// Resamples that lie beyond both ends of an interval, and how many are made at most.
+const RESAMPLES_BEYOND: f64 = 10.0;
+const RESAMPLES_MAX: usize = 100_000;
 /// Most rounds that are asked for.
 pub const ROUNDS_ASKED: usize = 100_000;
 
@@ -184,7 +187,9 @@ fn rounds_needed(deviation: f64, step: f64, terms: Terms) -> Option<usize> {
 
 fn bootstrap(logs: &[f64], terms: Terms) -> Option<Interval> {
     let mut random = Random::new(terms.seed);
-    let mut means: Vec<f64> = (0..RESAMPLES)
+    // A small chance to miss lies between few resamples: there must be some beyond it.
+    let resamples = ((RESAMPLES_BEYOND / terms.error).ceil() as usize).clamp(RESAMPLES, RESAMPLES_MAX);
+    let mut means: Vec<f64> = (0..resamples)
         .map(|_| (0..logs.len()).map(|_| logs[random.index(logs.len())]).sum::<f64>() / logs.len() as f64)
         .collect();
     bounds_of(&mut means, terms.error)
@@ -236,6 +241,16 @@ mod tests {
         for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             let result = compare(&[(1.0, 2.0), (1.0, bad), (1.0, 2.0)], Metric::THROUGHPUT, TERMS);
             assert!(matches!(result, Err(CompareError::NoRatio { round: 2, .. })), "{result:?}");
+        }
+    }
+
+    #[test]
+    fn regression_dozens_of_figures_judged_together_are_judged() {
+        let mut random = Random::new(25);
+        for together in [26.0, 64.0, 1000.0] {
+            let terms = Terms { error: 0.05 / together, ..TERMS };
+            let found = compare(&noisy(&mut random, 1.5, 8), Metric::THROUGHPUT, terms).unwrap();
+            assert!(found.bootstrap.low <= found.ratio && found.ratio <= found.bootstrap.high, "{found:?}");
         }
     }
 

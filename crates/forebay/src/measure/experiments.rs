@@ -4,7 +4,7 @@ use super::named::{APPLICATIONS, Named};
 use super::options::BenchOptions;
 use super::session::Session;
 use super::time_ns;
-use crate::output;
+use crate::output::{self, Format};
 use anyhow::{Result, bail};
 use forebay_bench::application::{self, PHOTO_BYTES, PHOTOS};
 use forebay_bench::experiment::{
@@ -13,6 +13,8 @@ use forebay_bench::experiment::{
 use forebay_bench::job::model::{Job, Plan};
 use forebay_bench::job::size::size_bytes;
 use forebay_bench::stats::Confidence;
+use forebay_daemon::finding::finding;
+use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -145,4 +147,36 @@ pub fn report_table(report: &Report) -> String {
         lines.extend(report.notes.iter().map(|note| format!("note: {note}")));
     }
     lines.join("\n")
+}
+
+/// Shows a report.
+///
+/// # Errors
+/// Where it cannot be written; a finding where I/Os failed.
+pub fn show_report(report: &Report, target: &str, format: Format) -> Result<()> {
+    match format {
+        Format::Json => output::json(json!({
+            "experiment": report.name,
+            "what": report.what,
+            "target": target,
+            "partial": report.partial,
+            "failures": report.failures,
+            "conditions": report.conditions,
+            "notes": report.notes,
+            "result": report.json,
+        }))?,
+        Format::Table => output::text(&report_table(report))?,
+    }
+    failed(report)
+}
+
+/// A finding where I/Os failed.
+///
+/// # Errors
+/// That finding.
+pub fn failed(report: &Report) -> Result<()> {
+    if report.failures == 0 {
+        return Ok(());
+    }
+    Err(finding(format!("{} I/Os failed or never came back", report.failures)))
 }

@@ -1,10 +1,9 @@
 //! `forebay bench`.
 
 use crate::measure::BenchOptions;
-use crate::measure::{self, Named, Other, Session, SessionOptions, Wear, job_table, report_table, time_ns};
+use crate::measure::{self, Named, Other, Session, SessionOptions, Wear, job_table, time_ns};
 use crate::output::{self, Format};
 use anyhow::{Context, Result, bail};
-use forebay_bench::experiment::Report;
 use forebay_bench::job::model::{Arrival, Evidence, Job, Plan};
 use forebay_bench::job::validate::validate;
 use forebay_bench::job::{self, diskspd, toml_file};
@@ -48,7 +47,7 @@ pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
         output::complain(format!("note: {note}"));
     }
     if let Some(named @ (Named::PhotoIngest | Named::IndexRebuild)) = named {
-        return show_report(&measure::application(named, target, options)?, target, format);
+        return measure::show_report(&measure::application(named, target, options)?, target, format);
     }
     let mut plan = plan(options, named.is_some())?;
     for note in &plan.notes {
@@ -70,7 +69,7 @@ pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
         }
         let report = measure::experiment(&mut session, experiment, base, options)?;
         session.close()?;
-        return show_report(&report, target, format);
+        return measure::show_report(&report, target, format);
     }
     let shown = plan.notes.len();
     measure::prepare_generated(&session, &mut plan)?;
@@ -99,7 +98,7 @@ pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
             }
         };
         session.close()?;
-        return show_report(&report, target, format);
+        return measure::show_report(&report, target, format);
     }
     run_plan(session, &plan, options, format)
 }
@@ -272,27 +271,6 @@ fn show_list(format: Format) -> Result<()> {
             output::text(&output::table(&["name", "what it shows"], 2, &rows))
         }
     }
-}
-
-/// Shows a report; a finding where I/Os failed.
-fn show_report(report: &Report, target: &str, format: Format) -> Result<()> {
-    match format {
-        Format::Json => output::json(json!({
-            "experiment": report.name,
-            "what": report.what,
-            "target": target,
-            "partial": report.partial,
-            "failures": report.failures,
-            "conditions": report.conditions,
-            "notes": report.notes,
-            "result": report.json,
-        }))?,
-        Format::Table => output::text(&report_table(report))?,
-    }
-    if report.failures == 0 {
-        return Ok(());
-    }
-    Err(finding(format!("{} I/Os failed or never came back", report.failures)))
 }
 
 /// A finding where I/Os failed, or where nothing was found out.

@@ -1,15 +1,24 @@
 //! `forebay doctor`.
 
+use crate::doctor::{self, LadderOptions, Place};
 use crate::output::{self, Format};
 use anyhow::{Context, Result};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use forebay_daemon::finding::finding;
+use forebay_device::Target;
+use forebay_platform::change::Profile;
 use forebay_platform::{Machine, Report, Tree, Wanted, audit, capture, text};
 use serde_json::json;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// What is audited.
+/// What is audited, changed or measured.
 #[derive(Clone, Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("act").args(["capture", "apply", "restore", "verify", "hold", "ladder"]))]
 pub struct DoctorOptions {
+    /// A pool to look at too: its members, its memory, what its rules ask
+    #[arg(conflicts_with = "act")]
+    pub config: Option<PathBuf>,
     /// A block device to look at too: its queue, interrupts, link and power
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<String>,
@@ -19,17 +28,54 @@ pub struct DoctorOptions {
     /// Write what rules read, of all disks or the one named, into a new folder, and judge nothing
     #[arg(long, value_name = "FOLDER")]
     pub capture: Option<PathBuf>,
+    /// Change settings until the next start, as a profile says: shows what, records what was there, and changes it
+    #[arg(long, value_name = "PROFILE", value_parser = profiles())]
+    pub apply: Option<Profile>,
+    /// With --apply: show only
+    #[arg(long, requires = "apply")]
+    pub dry_run: bool,
+    /// Put back what --apply or --ladder changed, also after a crash
+    #[arg(long)]
+    pub restore: bool,
+    /// Look whether what --apply changed has held, and who may have changed it
+    #[arg(long)]
+    pub verify: bool,
+    /// Where what was there before is recorded [default: $STATE_DIRECTORY, or /var/lib/forebay/doctor]
+    #[arg(long, value_name = "FOLDER")]
+    pub state: Option<PathBuf>,
+    /// Keep CPUs out of deep idle states while COMMAND runs, or until it is interrupted
+    #[arg(long, conflicts_with = "root")]
+    pub hold: bool,
+    /// Measure what each setting costs here: the same load rung by rung, in interleaved rounds, and all put back
+    #[arg(long)]
+    pub ladder: bool,
+    #[command(flatten)]
+    pub climbing: LadderOptions,
+    /// With --hold: what is run meanwhile
+    #[arg(last = true, value_name = "COMMAND", requires = "hold")]
+    pub command: Vec<OsString>,
 }
 
-/// Audits a machine, or a captured one, and one of its devices; or captures it.
+/// The names of profiles.
+fn profiles() -> impl TypedValueParser<Value = Profile> {
+    PossibleValuesParser::new(Profile::ALL.map(|(_, name, _)| name)).map(|name| {
+        let named = Profile::ALL.into_iter().find(|(_, known, _)| *known == name);
+        named.map_or(Profile::DefaultSafe, |(profile, ..)| profile)
+    })
+}
+
+/// Audits a machine, or a captured one, and one of its devices; or captures it, changes it, or measures what settings cost.
 ///
 /// # Errors
 /// What could not be read or written; a finding where a setting costs something.
 pub fn run(options: &DoctorOptions, format: Format) -> Result<()> {
+    if options.hold {
+        return doctor::hold(&options.command, format);
+    }
     let root = options.root.as_deref().unwrap_or(Path::new("/"));
     let tree = Tree::open(root)?;
-    let device =
-        options.device.as_deref().map(|name| if options.root.is_some() { name.to_owned() } else { real(name) });
+    let device = options.device.clone().or_else(|| of_target(options));
+    let device = device.map(|name| if options.root.is_some() { name } else { real(&name) });
     let wanted = match (&device, &options.capture) {
         (Some(name), _) => Wanted::Device(name),
         (None, Some(_)) => Wanted::All,
@@ -39,11 +85,26 @@ pub fn run(options: &DoctorOptions, format: Format) -> Result<()> {
     if let Some(folder) = &options.capture {
         return captured(&tree, folder, format);
     }
-    let report = audit(&machine);
+    if options.apply.is_some() || options.restore || options.verify || options.ladder {
+        let place = Place::new(&tree, root, options.state.as_deref())?;
+        let device = machine.devices.first();
+        return match options.apply {
+            Some(profile) => doctor::apply(&place, profile, device, options.dry_run, format),
+            None if options.restore => doctor::restore(&place, format),
+            None if options.verify => doctor::verify(&place, format),
+            None => doctor::ladder(&options.climbing, &place, device, format),
+        };
+    }
+    let mut report = audit(&machine);
+    if let Some(config) = &options.config {
+        let name = |name: &str| if options.root.is_some() { name.to_owned() } else { real(name) };
+        report = report.with_pool(&doctor::pool(config, &tree, &name)?);
+    }
     let others = if device.is_none() { Machine::disks(&tree) } else { Vec::new() };
     match format {
         Format::Json => output::json(json!({
             "root": root,
+            "config": options.config,
             "device": machine.devices.first().map(|device| &device.name),
             "measured": false,
             "findings": report.findings,
@@ -53,6 +114,18 @@ pub fn run(options: &DoctorOptions, format: Format) -> Result<()> {
         Format::Table => output::text(&format!("{}{}", text(&report), hint(&others)))?,
     }
     judged(&report)
+}
+
+/// The block device that the ladder measures, whose settings it then changes.
+fn of_target(options: &DoctorOptions) -> Option<String> {
+    use std::os::unix::fs::FileTypeExt;
+    if options.root.is_some() {
+        return None;
+    }
+    let target: Target = options.climbing.target.as_deref()?.parse().ok()?;
+    let path = target.path()?;
+    let is_block = std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device());
+    is_block.then(|| path.to_str().map(str::to_owned)).flatten()
 }
 
 /// Devices that could be named.

@@ -72,3 +72,32 @@ fn what_is_not_there_is_refused() {
     refused(&forebay(&["doctor", "--root", &root, "--device", "sdx"]), 2, &["sdx", "no such block device", "nvme0n1"]);
     refused(&forebay(&["doctor", "--device", "/etc/passwd"]), 2, &["no such block device"]);
 }
+
+#[test]
+fn a_pool_is_looked_at_with_its_machine() {
+    let folder = TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::File::create(path("capacity")).unwrap().set_len(1 << 40).unwrap();
+    let config = path("pool.toml");
+    let text = format!(
+        "[pool]\nname = \"p\"\n[[fast]]\ntarget = \"/dev/nvme0n1\"\n[[capacity]]\ntarget = \"{}\"\n[[disk]]\nname = \"d\"\n\
+         size = \"1GiB\"\n[memory]\nlimit = \"64MiB\"\n[[class]]\nname = \"wal\"\nplace = \"fast\"\nmatch = [\"path:**/*.log\"]\n",
+        path("capacity")
+    );
+    std::fs::write(&config, &text).unwrap();
+    let output = forebay(&["doctor", &config, "--root", &tree("laptop"), "--output", "json"]);
+    assert_eq!(code(&output), 1, "{}", err(&output));
+    let value: Value = serde_json::from_str(&out(&output)).unwrap();
+    assert_eq!(value["config"], config.as_str());
+    let said = |list: &str, name: &str| {
+        let all = value[list].as_array().unwrap();
+        let found = all.iter().find(|entry| entry["name"] == name).unwrap_or_else(|| panic!("{name}: {value}"));
+        found["what"].as_str().or(found["text"].as_str()).unwrap().to_owned()
+    };
+    assert!(said("findings", "pool-evidence").contains("wal: path:**/*.log"));
+    // The laptop's tree does not say how large its drive is.
+    assert!(said("unknown", "pool-map").contains("size"));
+    assert!(said("unknown", "pool-band").contains("no capacity device"));
+    refused(&forebay(&["doctor", &path("none.toml")]), 2, &["none.toml"]);
+    refused(&forebay(&["doctor", &config, "--restore"]), 2, &["cannot be used with"]);
+}

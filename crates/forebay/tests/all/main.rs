@@ -10,6 +10,7 @@ mod analyze;
 mod bench;
 mod convert;
 mod doctor;
+mod doctor_change;
 mod face;
 mod guards;
 mod habits;

@@ -209,6 +209,11 @@ fn results_of_every_kind_become_a_page_that_is_sound() {
         result(&folder, "doctor.json", &["doctor"]),
         result(&folder, "simulate.json", &["simulate", "--count", "3"]),
         result(&folder, "conformance.json", &["conformance", "p4800x", "--ios", "5000"]),
+        result(
+            &folder,
+            "ladder.json",
+            &["doctor", "--ladder", "--target", "model:p4800x", "--rounds", "3", "--runtime", "10ms"],
+        ),
     ];
     let paths: Vec<&Path> = results.iter().map(PathBuf::as_path).collect();
     let seen = seen(&page(&folder, &paths));
@@ -222,10 +227,18 @@ fn results_of_every_kind_become_a_page_that_is_sound() {
         "Settings of the machine",
         "Simulated lives",
         "Published figures",
+        "What settings cost: model:p4800x",
+        "what each rung changes",
+        "CALIBRATED, NOT PREDICTED",
     ] {
         assert!(text.contains(part), "{part}");
     }
     let cells = cells(&seen);
+    for rung in list(&json(&results[11])["result"], "rungs") {
+        stands(&cells, &rung["jobs"][0]["mean_ns"]);
+        let effects = list(&rung["jobs"][0], "effects").iter().map(|effect| &effect["comparison"]["ratio"]);
+        effects.filter(|ratio| !ratio.is_null()).for_each(|ratio| stands(&cells, ratio));
+    }
     for row in list(&json(&results[6])["report"], "rows") {
         ["alpha", "beta", "occupancy_bytes", "written_bytes"].iter().for_each(|key| stands(&cells, &row[*key]));
     }

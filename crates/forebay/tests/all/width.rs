@@ -38,7 +38,7 @@ fn everything_for_people_fits_80_columns() {
         ["replay", "zipf:?size=4MiB", "--target", model, "--destroy-data"],
     );
     let laptop = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/machines/laptop");
-    let said: [&[&str]; 15] = [
+    let said: [&[&str]; 17] = [
         &check,
         &bench,
         &replay,
@@ -53,6 +53,8 @@ fn everything_for_people_fits_80_columns() {
         &["class", config, "list"],
         &["check", "--list"],
         &["doctor", "--root", laptop, "--device", "nvme0n1"],
+        &["doctor", "--root", laptop, "--device", "nvme0n1", "--apply", "measure", "--dry-run"],
+        &["doctor", "--ladder", "--target", "model:p4800x", "--rounds", "3", "--runtime", "5ms"],
         &["--help"],
     ];
     for args in said {

@@ -4,6 +4,7 @@ mod cpu;
 mod drive;
 mod kernel;
 mod link;
+pub(crate) mod pool;
 mod power;
 mod queue;
 mod services;
@@ -13,6 +14,7 @@ use crate::finding::Outcome;
 use crate::lack::Reading;
 use crate::machine::Machine;
 use crate::settings::device::Device;
+pub(crate) use words::{GUIDE, SYSFS_BLOCK};
 
 /// A rule.
 #[derive(Clone, Copy, Debug)]

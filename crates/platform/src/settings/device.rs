@@ -32,7 +32,9 @@ pub struct Device {
     pub parts: Reading<Vec<String>>,
     /// CPUs of each of its hardware queues.
     pub hardware_queues: Reading<Vec<String>>,
-    /// CPUs that each interrupt of its queues goes to.
+    /// Numbers of the interrupts of its queues.
+    pub interrupt_numbers: Reading<Vec<String>>,
+    /// CPUs that each of them goes to.
     pub interrupts: Reading<Vec<BTreeSet<u64>>>,
     /// Its place in PCI.
     pub pci: Option<Pci>,
@@ -74,7 +76,8 @@ impl Device {
             queue: QUEUE.map(|file| (file, tree.read(&at(&format!("queue/{file}"))))).into(),
             parts: parts(tree, &path),
             hardware_queues: hardware_queues(tree, &path, controller.as_deref()),
-            interrupts: interrupts(tree, &hardware),
+            interrupts: interrupt_numbers(tree, &hardware).and_then(|numbers| interrupts(tree, &numbers)),
+            interrupt_numbers: interrupt_numbers(tree, &hardware),
             pci: Pci::read(tree, &hardware),
             tolerance,
             scsi_cache: scsi_cache(tree, &path),
@@ -187,7 +190,7 @@ fn queue_interrupt(line: &str) -> Option<(&str, &str)> {
     (is_numbered(number, "") && (is_nvme || is_virtio)).then_some((number, name))
 }
 
-fn interrupts(tree: &Tree, path: &str) -> Reading<Vec<BTreeSet<u64>>> {
+fn interrupt_numbers(tree: &Tree, path: &str) -> Reading<Vec<String>> {
     const INTERRUPTS: &str = "/proc/interrupts";
     let keep = |text: &str| {
         let lines = text.lines().filter_map(queue_interrupt).map(|(number, name)| format!("{number}: {name}"));
@@ -195,13 +198,13 @@ fn interrupts(tree: &Tree, path: &str) -> Reading<Vec<BTreeSet<u64>>> {
     };
     let text = tree.read_kept(INTERRUPTS, LARGE_FILE_BYTES_MAX, keep)?;
     let Some(prefix) = interrupt_prefix(path) else { return Ok(Vec::new()) };
-    let of_device = text
-        .lines()
-        .filter_map(queue_interrupt)
-        .filter(|(_, name)| is_numbered(name, &prefix))
-        .map(|(number, _)| number);
+    let of_device = text.lines().filter_map(queue_interrupt).filter(|(_, name)| is_numbered(name, &prefix));
+    Ok(of_device.map(|(number, _)| number.to_owned()).collect())
+}
+
+fn interrupts(tree: &Tree, numbers: &[String]) -> Reading<Vec<BTreeSet<u64>>> {
     let mut found = Vec::new();
-    for number in of_device {
+    for number in numbers {
         let effective = format!("/proc/irq/{number}/effective_affinity_list");
         let list = match tree.read(&effective) {
             Err(Lack::Absent { .. }) => tree.read(&format!("/proc/irq/{number}/smp_affinity_list"))?,
@@ -219,9 +222,13 @@ fn scsi_cache(tree: &Tree, path: &str) -> Reading<String> {
     tree.read(&format!("{folder}/{first}/cache_type"))
 }
 
+/// The SCSI host on the way to a disk, such as `host0`.
+pub fn sata_host(path: &str) -> Option<&str> {
+    path.split('/').find(|name| is_numbered(name, "host"))
+}
+
 fn sata_link_policy(tree: &Tree, path: &str) -> Reading<String> {
-    let host = path.split('/').find(|name| is_numbered(name, "host"));
-    let host = host.ok_or_else(|| Lack::absent("link_power_management_policy"))?;
+    let host = sata_host(path).ok_or_else(|| Lack::absent("link_power_management_policy"))?;
     tree.read(&format!("/sys/class/scsi_host/{host}/link_power_management_policy"))
 }
 

@@ -4,6 +4,7 @@ pub mod cpu;
 pub mod device;
 pub mod kernel;
 pub mod pci;
+pub mod pool;
 pub mod power;
 pub mod services;
 pub mod text;

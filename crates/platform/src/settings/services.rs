@@ -72,6 +72,12 @@ fn is_listed(name: &str) -> bool {
     name == BALANCER || TUNERS.contains(&name) || SCANNERS.iter().any(|(known, _)| *known == name)
 }
 
+/// Names of running services that set what others have set.
+pub fn meddlers(tree: &Tree) -> Vec<String> {
+    let is_one = |name: &String| name == BALANCER || TUNERS.contains(&name.as_str());
+    Services::read(tree).running.unwrap_or_default().into_iter().filter(is_one).collect()
+}
+
 impl Services {
     /// Reads all of it.
     pub fn read(tree: &Tree) -> Self {

@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod captures;
+mod change;
 mod hostile;
+mod pool;
 mod rules;
 mod support;

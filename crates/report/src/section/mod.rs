@@ -7,6 +7,7 @@ mod conformance;
 mod doctor;
 mod frame;
 mod jobs;
+mod ladder;
 mod other;
 mod over_time;
 mod percentiles;
@@ -36,6 +37,7 @@ fn one(found: &Found, all: &[Found]) -> Section {
         Kind::Jobs => jobs::of(found),
         Kind::Experiment if found.is_experiment(sweep::NAME) => sweep::of(found, all),
         Kind::Experiment if found.is_experiment(compare::NAME) => compare::of(found),
+        Kind::Experiment if found.is_experiment(ladder::NAME) => ladder::of(found),
         Kind::Experiment if found.is_experiment(surface::NAME) => surface::of(found),
         Kind::Experiment => other::of_experiment(found),
         Kind::Check => check::of(found),

@@ -1,0 +1,118 @@
+//! A figure of interleaved rounds, and how it is judged: of two sides, or of rungs of a ladder.
+
+use super::figures::Latency;
+use super::text;
+use crate::job::model::Job;
+use crate::run::JobResult;
+use crate::stats::Confidence;
+use crate::stats::compare::{Comparison, Metric, Terms, Verdict, compare};
+use forebay_block::OpKind;
+use serde_json::{Value, json};
+
+/// Whole rounds from which a verdict is given: in fewer it cannot be seen how much two runs of one thing differ.
+pub(super) const ROUNDS_MIN: u32 = 3;
+/// Between the seeds of two rounds: odd and large, so that they share no low or high bits.
+const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A round's values of two runs; none where one has too few samples.
+pub(super) type Pair = (Option<f64>, Option<f64>);
+
+/// A figure of one job that is compared.
+#[derive(Clone)]
+pub(super) struct Figure {
+    /// Number of the job.
+    pub job: usize,
+    /// What people call it.
+    pub name: String,
+    /// How it is judged.
+    pub metric: Metric,
+    /// How it is shown.
+    pub show: fn(f64) -> String,
+    /// Name in the JSON, with its unit.
+    pub key: &'static str,
+}
+
+pub(super) fn too_few_rounds(rounds: usize) -> String {
+    format!("{rounds} whole rounds, at least {ROUNDS_MIN} are needed to see how much two runs of one thing differ")
+}
+
+/// Each round has seeds of its own, the same for all sides where they had the same: what one seed's places happen to cost
+/// would be in all rounds, and pass for a difference.
+#[must_use]
+pub fn of_round(job: &Job, round: u32) -> Job {
+    Job { seed: job.seed.wrapping_add(u64::from(round).wrapping_mul(SEED_STEP)), ..job.clone() }
+}
+
+/// What is compared of a job: throughput, and of each kind mean, p99 and p99.9.
+pub(super) fn figures_of(job: usize, result: &JobResult) -> Vec<Figure> {
+    let new = |name: String, metric, show: fn(f64) -> String, key| Figure { job, name, metric, show, key };
+    let mut all = vec![new("IOPS".to_owned(), Metric::THROUGHPUT, text::rate, "iops")];
+    for kind in result.kinds.iter().map(|kind| kind.kind.name()) {
+        all.push(new(format!("{kind} mean"), Metric::MEAN_LATENCY, text::time, "mean_ns"));
+        all.push(new(format!("{kind} p99"), Metric::PERCENTILE, text::time, "p99_ns"));
+        all.push(new(format!("{kind} p99.9"), Metric::PERCENTILE, text::time, "p99.9_ns"));
+    }
+    all
+}
+
+/// Latencies of a run by kind.
+pub(super) fn latencies(result: &JobResult, confidence: Confidence) -> Vec<(OpKind, Latency)> {
+    let kinds = result.kinds.iter();
+    kinds.map(|kind| (kind.kind, Latency::new(&kind.total, Some(&kind.blocks), confidence))).collect()
+}
+
+/// Whether every round has a value of both sides, and there are enough for a verdict.
+pub(super) fn is_whole(rounds: &[Pair]) -> bool {
+    rounds.len() >= ROUNDS_MIN as usize && rounds.iter().all(|round| round.0.is_some() && round.1.is_some())
+}
+
+impl Figure {
+    /// Its value in one run; none where it is not printed.
+    pub(super) fn value(&self, result: &JobResult, latencies: &[(OpKind, Latency)]) -> Option<f64> {
+        if self.key == "iops" {
+            return Some(result.iops());
+        }
+        let kind = self.name.split(' ').next()?;
+        let latency = &latencies.iter().find(|(found, latency)| found.name() == kind && latency.samples > 0)?.1;
+        match self.key {
+            "mean_ns" => Some(latency.mean_ns),
+            "p99_ns" => latency.value_ns(99.0).map(|ns| ns as f64),
+            _ => latency.value_ns(99.9).map(|ns| ns as f64),
+        }
+    }
+
+    /// Judges its rounds, or says why not.
+    pub(super) fn judged(&self, rounds: &[Pair], terms: Terms) -> Result<Comparison, String> {
+        if rounds.len() < ROUNDS_MIN as usize {
+            return Err(format!("no verdict: {}", too_few_rounds(rounds.len())));
+        }
+        let whole: Vec<(f64, f64)> = rounds.iter().filter_map(|round| Some((round.0?, round.1?))).collect();
+        if whole.len() < rounds.len() {
+            let lacking = rounds.len() - whole.len();
+            return Err(format!("not compared: too few samples in {lacking} of {} rounds", rounds.len()));
+        }
+        compare(&whole, self.metric, terms).map_err(|error| format!("not compared: {error}"))
+    }
+}
+
+pub(super) fn comparison_json(found: &Comparison) -> Value {
+    json!({
+        "a": found.a,
+        "b": found.b,
+        "ratio": found.ratio,
+        "ratio_low": found.interval.low,
+        "ratio_high": found.interval.high,
+        "bootstrap_low": found.bootstrap.low,
+        "bootstrap_high": found.bootstrap.high,
+        "verdict": match found.verdict {
+            Verdict::AFaster => "a better",
+            Verdict::BFaster => "b better",
+            Verdict::NoDifferenceShown => "no difference shown",
+        },
+        "factor": found.factor,
+        "would_show": found.would_show,
+        "rounds_needed": found.rounds_needed,
+        "variation_a": found.variation.0,
+        "variation_b": found.variation.1,
+    })
+}

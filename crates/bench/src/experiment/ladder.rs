@@ -1,0 +1,639 @@
+//! A ladder of settings: the same jobs on every rung, and what each rung changes.
+//!
+//! Rungs are measured in interleaved rounds. A seed gives an order, which is walked forwards and then backwards, and then begins
+//! one rung later: what drifts meets all alike, and only ratios within a round count.
+
+use super::compared::{Figure, Pair, ROUNDS_MIN, comparison_json, figures_of, is_whole, latencies, too_few_rounds};
+use super::driver::DriverError;
+use super::error::ExperimentError;
+use super::figures::{Latency, failures};
+use super::report::Report;
+use super::session::Halt;
+use super::text;
+use crate::output::table::Table;
+use crate::run::{JobResult, Latencies, Partial};
+use crate::stats::Confidence;
+use crate::stats::compare::{Comparison, Terms, Verdict};
+use forebay_block::Random;
+use serde_json::{Map, Value, json};
+
+/// Notes kept.
+const NOTES_MAX: usize = 40;
+/// Figures that are judged, by their names in the JSON.
+const JUDGED: [&str; 2] = ["mean_ns", "p99_ns"];
+
+const WHAT: &str = "The same jobs, rung by rung, in interleaved rounds (the settings ladder of Intel's P4800X evaluation guide): each \
+                    rung held against the one that it says; \"no difference shown\" is an answer.";
+
+/// A rung.
+#[derive(Clone, Debug, Default)]
+pub struct Rung {
+    /// Its name.
+    pub name: String,
+    /// What is to be said of it, by keys such as `what`, `cost` and `source`.
+    pub facts: Vec<(&'static str, String)>,
+    /// Number of the rung that it is held against; none for the first alone.
+    pub against: Option<usize>,
+    /// What was published of it, job by job.
+    pub published: Vec<Option<Published>>,
+    /// Why it is not there, where that is known before.
+    pub missing: Option<String>,
+}
+
+/// Published figures of a job on a rung.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Published {
+    /// Mean latency in nanoseconds.
+    pub mean_ns: Option<f64>,
+    /// 99th percentile in nanoseconds.
+    pub p99_ns: Option<f64>,
+    /// I/Os a second.
+    pub iops: Option<f64>,
+}
+
+/// A ladder, and how it is climbed.
+#[derive(Clone, Debug)]
+pub struct Ladder {
+    /// Rungs; all are held against the first, or against one that is.
+    pub rungs: Vec<Rung>,
+    /// Rounds, 3 to 10,000.
+    pub rounds: u32,
+    /// Confidence of all intervals together.
+    pub confidence: Confidence,
+    /// The factor that is to be shown, such as 1.05.
+    pub difference: f64,
+    /// Seed of the order and of the bootstrap.
+    pub seed: u64,
+    /// Conditions of all runs, for the report.
+    pub conditions: Vec<String>,
+    /// What the reader should know first.
+    pub notes: Vec<String>,
+}
+
+/// For what a rung is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// To see whether it is there, and to warm up: shorter, and not counted.
+    Look,
+    /// A round, from 0.
+    Round(u32),
+}
+
+/// What came of running a rung.
+#[derive(Debug)]
+pub enum Climb {
+    /// Results of all jobs, in order.
+    Ran(Vec<JobResult>),
+    /// The user has ended it.
+    Ended,
+    /// The rung is not there, and why.
+    Missing(String),
+}
+
+/// Climbs a ladder. `run` sets what a rung says, runs all jobs, and gives their results.
+///
+/// # Errors
+/// [`ExperimentError`]: rounds out of bounds; a first rung that cannot be run.
+pub fn ladder(
+    ladder: &Ladder,
+    run: &mut dyn FnMut(usize, Pass, &str) -> Result<Climb, DriverError>,
+) -> Result<Report, ExperimentError> {
+    if !(ROUNDS_MIN..=super::options::ROUNDS_MAX).contains(&ladder.rounds) {
+        let reason = format!("{}; 3 to {}: fewer than 3 judge nothing", ladder.rounds, super::options::ROUNDS_MAX);
+        return Err(ExperimentError::Option { option: "rounds", reason });
+    }
+    let taken = ladder.rungs.iter().map(|rung| Taken { missing: rung.missing.clone(), ..Taken::default() }).collect();
+    let mut state = State { taken, notes: ladder.notes.clone(), ..State::default() };
+    match state.measure(ladder, run) {
+        Ok(()) | Err(Halt::Ended) => Ok(state.report(ladder)),
+        Err(Halt::Failed(error)) => Err(error),
+    }
+}
+
+/// The order of a round.
+fn order(base: &[usize], round: u32) -> Vec<usize> {
+    let mut order = base.to_vec();
+    let by = (round / 2) as usize % order.len().max(1);
+    order.rotate_left(by);
+    if round % 2 == 1 {
+        order.reverse();
+    }
+    order
+}
+
+/// A seed's order of so many rungs.
+fn shuffled(count: usize, seed: u64) -> Vec<usize> {
+    let mut random = Random::new(seed);
+    let mut order: Vec<usize> = (0..count).collect();
+    for last in (1..count).rev() {
+        order.swap(last, random.index(last + 1));
+    }
+    order
+}
+
+/// What was measured of a job on a rung.
+#[derive(Default)]
+struct Pooled {
+    latencies: Latencies,
+    iops: Vec<f64>,
+    description: String,
+}
+
+/// What was measured on a rung.
+#[derive(Default)]
+struct Taken {
+    jobs: Vec<Pooled>,
+    /// Of each judged figure its value in each round.
+    values: Vec<Vec<Option<f64>>>,
+    missing: Option<String>,
+}
+
+#[derive(Default)]
+struct State {
+    taken: Vec<Taken>,
+    figures: Vec<Figure>,
+    jobs: Vec<String>,
+    notes: Vec<String>,
+    rounds: u32,
+    partial: bool,
+    failures: u64,
+}
+
+impl State {
+    fn measure(
+        &mut self,
+        ladder: &Ladder,
+        run: &mut dyn FnMut(usize, Pass, &str) -> Result<Climb, DriverError>,
+    ) -> Result<(), Halt> {
+        for rung in 0..ladder.rungs.len() {
+            self.one(ladder, run, rung, Pass::Look)?;
+        }
+        let base = shuffled(ladder.rungs.len(), ladder.seed);
+        for round in 0..ladder.rounds {
+            let mut found = Vec::new();
+            for rung in order(&base, round) {
+                if let Some(results) = self.one(ladder, run, rung, Pass::Round(round))? {
+                    found.push((rung, results));
+                }
+            }
+            self.take(ladder, found)?;
+        }
+        Ok(())
+    }
+
+    /// Results of a rung, nothing where it is not there, or the end.
+    fn one(
+        &mut self,
+        ladder: &Ladder,
+        run: &mut dyn FnMut(usize, Pass, &str) -> Result<Climb, DriverError>,
+        rung: usize,
+        pass: Pass,
+    ) -> Result<Option<Vec<JobResult>>, Halt> {
+        if self.taken[rung].missing.is_some() {
+            return Ok(None);
+        }
+        let name = &ladder.rungs[rung].name;
+        let step = match pass {
+            Pass::Look => format!("looking at {name}"),
+            Pass::Round(round) => format!("round {} of {}: {name}", round + 1, ladder.rounds),
+        };
+        let why = match run(rung, pass, &step) {
+            Ok(Climb::Ran(results)) => return self.looked(&step, results).map(Some),
+            Ok(Climb::Ended) => {
+                self.partial = true;
+                return Err(Halt::Ended);
+            }
+            Ok(Climb::Missing(why)) => why,
+            Err(error) => error.to_string(),
+        };
+        // What all others are held against must be there.
+        if rung == 0 {
+            if self.rounds == 0 {
+                return Err(ExperimentError::Driver { step, source: DriverError(why) }.into());
+            }
+            self.partial = true;
+            self.note(format!("{step}: {why}; the ladder ended there"));
+            return Err(Halt::Ended);
+        }
+        self.taken[rung] = Taken { missing: Some(why), ..Taken::default() };
+        Ok(None)
+    }
+
+    fn looked(&mut self, step: &str, results: Vec<JobResult>) -> Result<Vec<JobResult>, Halt> {
+        for result in &results {
+            let failed = failures(result);
+            self.failures += failed;
+            if failed > 0 {
+                self.note(format!("{step}: job {:?}: {failed} I/Os failed or never came back", result.job.name));
+            }
+            if let Some(partial) = result.partial {
+                self.partial = true;
+                if partial != Partial::Interrupted {
+                    self.note(format!("{step}: job {:?}: {}; the ladder ended there", result.job.name, partial.name()));
+                }
+            }
+        }
+        if self.partial { Err(Halt::Ended) } else { Ok(results) }
+    }
+
+    fn note(&mut self, text: String) {
+        if self.notes.len() < NOTES_MAX && !self.notes.contains(&text) {
+            self.notes.push(text);
+        }
+    }
+
+    /// A whole round.
+    fn take(&mut self, ladder: &Ladder, found: Vec<(usize, Vec<JobResult>)>) -> Result<(), ExperimentError> {
+        if self.rounds == 0
+            && let Some((_, first)) = found.first()
+        {
+            self.jobs = first.iter().map(|result| result.job.name.clone()).collect();
+            let figures = first.iter().enumerate().flat_map(|(job, result)| figures_of(job, result));
+            self.figures = figures.filter(|figure| JUDGED.contains(&figure.key)).collect();
+        }
+        self.rounds += 1;
+        for (rung, results) in found {
+            if results.len() != self.jobs.len() {
+                let step = ladder.rungs[rung].name.clone();
+                return Err(ExperimentError::Results { step, got: results.len(), want: self.jobs.len() });
+            }
+            let taken = &mut self.taken[rung];
+            // It may have been found missing later in this very round.
+            if taken.missing.is_some() {
+                continue;
+            }
+            taken.jobs.resize_with(results.len(), Pooled::default);
+            taken.values.resize_with(self.figures.len(), Vec::new);
+            for (pooled, result) in taken.jobs.iter_mut().zip(&results) {
+                pooled.latencies.merge(&result.total());
+                pooled.iops.push(result.iops());
+                pooled.description = format!("{}, waiting by {}", result.description, result.job.wait);
+            }
+            let of_kinds: Vec<_> = results.iter().map(|result| latencies(result, ladder.confidence)).collect();
+            for (values, figure) in taken.values.iter_mut().zip(&self.figures) {
+                values.push(figure.value(&results[figure.job], &of_kinds[figure.job]));
+            }
+        }
+        Ok(())
+    }
+
+    /// The rung that one is held against: where that is missing, the one below it.
+    fn against(&self, ladder: &Ladder, rung: usize) -> Option<usize> {
+        let mut below = ladder.rungs[rung].against?;
+        while self.taken[below].missing.is_some() {
+            below = ladder.rungs[below].against?;
+        }
+        Some(below)
+    }
+
+    /// A figure of a rung and of the one that it is held against, round by round.
+    fn pairs(&self, ladder: &Ladder, rung: usize, figure: usize) -> Option<Vec<Pair>> {
+        let before = self.taken[self.against(ladder, rung)?].values.get(figure)?;
+        Some(before.iter().copied().zip(self.taken[rung].values.get(figure)?.iter().copied()).collect())
+    }
+
+    fn report(mut self, ladder: &Ladder) -> Report {
+        let present: Vec<usize> = (0..ladder.rungs.len()).filter(|&rung| self.taken[rung].missing.is_none()).collect();
+        let all = || present.iter().flat_map(|&rung| (0..self.figures.len()).map(move |figure| (rung, figure)));
+        let judged = all().filter(|&(rung, at)| self.pairs(ladder, rung, at).is_some_and(|pairs| is_whole(&pairs)));
+        let together = judged.count().max(1);
+        let terms = Terms {
+            error: ladder.confidence.error() / together as f64,
+            difference: ladder.difference,
+            seed: ladder.seed,
+        };
+        let climbed = Climbed { ladder, state: &self, terms };
+        let mut tables: Vec<Table> = (0..self.jobs.len()).map(|job| climbed.table(job, &present)).collect();
+        tables.extend((0..self.jobs.len()).filter_map(|job| climbed.published_table(job, &present)));
+        let rungs: Vec<Value> = (0..ladder.rungs.len()).map(|rung| climbed.rung_json(rung)).collect();
+        let mut conditions = ladder.conditions.clone();
+        conditions.push(format!(
+            "{} whole rounds of {}; the order comes from seed {}, is walked forwards and backwards, and then begins one rung later",
+            self.rounds, ladder.rounds, ladder.seed
+        ));
+        conditions.push("\"would show\" is the smallest effect that these rounds would have shown".to_owned());
+        conditions.push(format!(
+            "{together} effects are judged together: all intervals hold at once with {} % (Bonferroni)",
+            ladder.confidence.percent()
+        ));
+        if self.partial {
+            self.notes.insert(0, "PARTIAL: ended before its time; only whole rounds count".to_owned());
+        }
+        if self.rounds < ROUNDS_MIN {
+            self.notes.insert(0, format!("NO VERDICT: {}", too_few_rounds(self.rounds as usize)));
+        }
+        for (rung, taken) in ladder.rungs.iter().zip(&self.taken) {
+            if let Some(why) = &taken.missing {
+                self.notes.push(format!("not there: {}: {why}", rung.name));
+            }
+        }
+        let json = json!({
+            "experiment": "ladder",
+            "partial": self.partial,
+            "failures": self.failures,
+            "rounds": self.rounds,
+            "seed": ladder.seed,
+            "confidence_percent": ladder.confidence.percent(),
+            "effects_judged_together": together,
+            "difference": ladder.difference,
+            "rungs": rungs,
+            "conditions": conditions,
+            "notes": self.notes,
+        });
+        Report {
+            name: "ladder".to_owned(),
+            what: WHAT.to_owned(),
+            conditions,
+            tables,
+            json,
+            notes: self.notes,
+            partial: self.partial,
+            failures: self.failures,
+        }
+    }
+}
+
+/// A ladder that was climbed, for its tables.
+struct Climbed<'a> {
+    ladder: &'a Ladder,
+    state: &'a State,
+    terms: Terms,
+}
+
+impl Climbed<'_> {
+    fn latency(&self, rung: usize, job: usize) -> Option<(Latency, f64)> {
+        let pooled = self.state.taken[rung].jobs.get(job)?;
+        let iops = pooled.iops.iter().sum::<f64>() / pooled.iops.len().max(1) as f64;
+        Some((Latency::new(&pooled.latencies, None, self.ladder.confidence), iops))
+    }
+
+    fn effect(&self, rung: usize, figure: usize) -> Option<Result<Comparison, String>> {
+        let pairs = self.state.pairs(self.ladder, rung, figure)?;
+        Some(self.state.figures[figure].judged(&pairs, self.terms))
+    }
+
+    fn numbered(&self, rung: usize) -> String {
+        format!("{rung} {}", self.ladder.rungs[rung].name)
+    }
+
+    fn table(&self, job: usize, present: &[usize]) -> Table {
+        let interval = format!("{} % interval", self.ladder.confidence.percent());
+        let head = [
+            "rung",
+            "mean",
+            "p99",
+            "p99.999",
+            "max",
+            "IOPS",
+            "against",
+            "mean / against",
+            &interval,
+            "effect on mean",
+            "would show",
+            "effect on p99",
+            "would show",
+        ];
+        let title = format!("{}: {} rounds", self.state.jobs[job], self.state.rounds);
+        let mut table = Table::new(title, 1, &head);
+        for &rung in present {
+            let Some((latency, iops)) = self.latency(rung, job) else { continue };
+            let mut row = vec![
+                self.numbered(rung),
+                latency.mean_cell(),
+                latency.cell(99.0),
+                latency.cell(99.999),
+                latency.max_cell(),
+                text::rate(iops),
+            ];
+            row.push(self.state.against(self.ladder, rung).map_or_else(|| "-".to_owned(), |below| below.to_string()));
+            let of_job =
+                |key: &str| self.state.figures.iter().position(|figure| figure.job == job && figure.key == key);
+            let effect = |key: &str| of_job(key).and_then(|figure| self.effect(rung, figure));
+            let none = || "-".to_owned();
+            let judged = |found: Option<Result<Comparison, String>>| match found {
+                Some(Ok(found)) => [verdict(&found), format!("{:.3} x", found.would_show)],
+                Some(Err(why)) => [why, none()],
+                None => [none(), none()],
+            };
+            let of_mean = effect("mean_ns");
+            row.extend(match &of_mean {
+                Some(Ok(found)) => {
+                    [format!("{:.3}", found.ratio), format!("{:.3} - {:.3}", found.interval.low, found.interval.high)]
+                }
+                _ => [none(), none()],
+            });
+            row.extend(judged(of_mean));
+            row.extend(judged(effect("p99_ns")));
+            table.rows.push(row);
+        }
+        table
+    }
+
+    /// Our figures beside published ones, where there are any.
+    fn published_table(&self, job: usize, present: &[usize]) -> Option<Table> {
+        let head = ["rung", "mean", "published", "off by", "p99", "published", "off by", "IOPS", "published", "off by"];
+        let mut table = Table::new(format!("{}: beside what was published", self.state.jobs[job]), 1, &head);
+        for &rung in present {
+            let Some(Some(published)) = self.ladder.rungs[rung].published.get(job) else { continue };
+            let Some((latency, iops)) = self.latency(rung, job) else { continue };
+            let mut row = vec![self.numbered(rung)];
+            for (ours, theirs, show) in beside(published, &latency, iops) {
+                let off = ours.zip(theirs).map(|(ours, theirs)| format!("{:+.1} %", (ours / theirs - 1.0) * 100.0));
+                let shown = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), show);
+                row.extend([shown(ours), shown(theirs), off.unwrap_or_else(|| "-".to_owned())]);
+            }
+            table.rows.push(row);
+        }
+        (!table.rows.is_empty()).then_some(table)
+    }
+
+    fn rung_json(&self, rung: usize) -> Value {
+        let (what, taken) = (&self.ladder.rungs[rung], &self.state.taken[rung]);
+        let mut fields = Map::new();
+        fields.insert("name".to_owned(), what.name.clone().into());
+        fields.extend(what.facts.iter().map(|(key, text)| ((*key).to_owned(), text.clone().into())));
+        let against = self.state.against(self.ladder, rung).map(|below| self.ladder.rungs[below].name.clone());
+        fields.insert("against".to_owned(), json!(against));
+        fields.insert("missing".to_owned(), json!(taken.missing));
+        let jobs = (0..taken.jobs.len()).map(|job| self.job_json(rung, job)).collect::<Vec<_>>();
+        fields.insert("jobs".to_owned(), json!(jobs));
+        Value::Object(fields)
+    }
+
+    fn job_json(&self, rung: usize, job: usize) -> Value {
+        let Some((latency, iops)) = self.latency(rung, job) else { return Value::Null };
+        let of_job = self.state.figures.iter().enumerate().filter(|(_, figure)| figure.job == job);
+        let effects = of_job.map(|(at, figure)| {
+            let found = self.effect(rung, at);
+            json!({
+                "figure": figure.name,
+                "unit": figure.key,
+                "rounds": self.state.taken[rung].values.get(at),
+                "comparison": found.as_ref().and_then(|found| found.as_ref().ok()).map(comparison_json),
+                "not_compared": found.as_ref().and_then(|found| found.as_ref().err()),
+            })
+        });
+        let published = self.ladder.rungs[rung].published.get(job).copied().flatten().map(
+            |published| json!({ "mean_ns": published.mean_ns, "p99_ns": published.p99_ns, "iops": published.iops }),
+        );
+        json!({
+            "job": self.state.jobs[job],
+            "access": self.state.taken[rung].jobs[job].description,
+            "mean_ns": latency.mean_ns,
+            "p99_ns": latency.value_ns(99.0),
+            "p99.999_ns": latency.value_ns(99.999),
+            "max_ns": latency.max_ns,
+            "iops": iops,
+            "latency": latency.json(),
+            "effects": effects.collect::<Vec<_>>(),
+            "published": published,
+        })
+    }
+}
+
+/// Ours, theirs, and how a value is shown.
+type Beside = (Option<f64>, Option<f64>, fn(f64) -> String);
+
+fn beside(published: &Published, latency: &Latency, iops: f64) -> [Beside; 3] {
+    [
+        (Some(latency.mean_ns), published.mean_ns, text::time),
+        (latency.value_ns(99.0).map(|ns| ns as f64), published.p99_ns, text::time),
+        (Some(iops), published.iops, text::rate),
+    ]
+}
+
+fn verdict(found: &Comparison) -> String {
+    match found.verdict {
+        Verdict::AFaster => format!("{:.3} x slower", found.factor),
+        Verdict::BFaster => format!("{:.3} x faster", found.factor),
+        Verdict::NoDifferenceShown => "no difference shown".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake::{Fake, Fate};
+    use super::*;
+    use crate::experiment::Driver;
+    use crate::job::model::Job;
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    fn rungs(names: &[&str]) -> Vec<Rung> {
+        let rung = |(at, name): (usize, &&str)| Rung {
+            name: (*name).to_owned(),
+            facts: vec![("what", "a setting".to_owned())],
+            against: at.checked_sub(1),
+            ..Rung::default()
+        };
+        names.iter().enumerate().map(rung).collect()
+    }
+
+    fn of(rungs: Vec<Rung>, rounds: u32) -> Ladder {
+        Ladder {
+            rungs,
+            rounds,
+            confidence: Confidence::P95,
+            difference: 1.05,
+            seed: 7,
+            conditions: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// A device that is so much slower on each rung, with 1 % of noise.
+    fn climb(ladder: &Ladder, slower: &'static [f64], end_after: usize) -> (Report, Vec<(usize, Pass)>) {
+        let rung_now = Rc::new(RefCell::new(0));
+        let of_fake = Rc::clone(&rung_now);
+        let mut random = Random::new(3);
+        let mut fake = Fake::new(move |_, _| Fate {
+            slower: slower[*of_fake.borrow()] * (0.99 + random.below(1000) as f64 / 50_000.0),
+            ..Fate::default()
+        });
+        let mut seen = Vec::new();
+        let report = super::ladder(ladder, &mut |rung, pass, step| {
+            if seen.len() == end_after {
+                return Ok(Climb::Ended);
+            }
+            seen.push((rung, pass));
+            *rung_now.borrow_mut() = rung;
+            if slower[rung] == 0.0 {
+                return Ok(Climb::Missing("nothing is there".to_owned()));
+            }
+            fake.run(step, &[Job::default()]).map(Climb::Ran)
+        });
+        (report.unwrap(), seen)
+    }
+
+    fn effect(report: &Report, rung: usize) -> Value {
+        report.json["rungs"][rung]["jobs"][0]["effects"][0]["comparison"].clone()
+    }
+
+    #[test]
+    fn each_rung_is_held_against_the_one_below_it() {
+        let ladder = of(rungs(&["as found", "governor", "turbo", "merges"]), 8);
+        let (report, seen) = climb(&ladder, &[1.0, 0.8, 1.0, 1.0], usize::MAX);
+        let verdicts: Vec<Value> = (1..4).map(|rung| effect(&report, rung)["verdict"].clone()).collect();
+        assert_eq!(verdicts, ["b better", "a better", "no difference shown"], "{}", report.json);
+        let ratio = effect(&report, 1)["ratio"].as_f64().unwrap();
+        assert!((ratio - 0.8).abs() < 0.02, "{ratio}");
+        assert_eq!(report.json["rungs"][2]["against"], "governor");
+        assert!(report.tables[0].rows[1].iter().any(|cell| cell.contains("x faster")));
+        // Every rung stands in every place: 4 rungs, 8 rounds.
+        let mut places = vec![std::collections::BTreeSet::new(); 4];
+        for (at, (rung, _)) in seen[4..].iter().enumerate() {
+            places[*rung].insert(at % 4);
+        }
+        assert!(places.iter().all(|places| places.len() == 4), "{places:?}");
+        assert!(seen[..4].iter().all(|(_, pass)| *pass == Pass::Look));
+    }
+
+    #[test]
+    fn what_is_not_there_is_named_and_the_next_is_held_against_what_is() {
+        let mut all = rungs(&["as found", "governor", "turbo", "merges"]);
+        all[1].missing = Some("no files of the kernel".to_owned());
+        let ladder = of(all, 4);
+        let (report, seen) = climb(&ladder, &[1.0, 1.0, 0.0, 0.5], usize::MAX);
+        assert_eq!(report.json["rungs"][3]["against"], "as found");
+        assert_eq!(effect(&report, 3)["verdict"], "b better");
+        for (rung, why) in [(1, "no files of the kernel"), (2, "nothing is there")] {
+            assert_eq!(report.json["rungs"][rung]["missing"], why);
+            assert!(report.notes.iter().any(|note| note.contains(why)), "{:?}", report.notes);
+        }
+        assert!(seen.iter().all(|(rung, pass)| *rung != 1 && (*rung != 2 || *pass == Pass::Look)));
+    }
+
+    #[test]
+    fn only_whole_rounds_count_and_few_give_no_verdict() {
+        let ladder = of(rungs(&["as found", "governor"]), 9);
+        let (report, _) = climb(&ladder, &[1.0, 0.5], 2 + 5);
+        assert!(report.partial);
+        assert_eq!(report.json["rounds"], 2);
+        assert!(report.notes[0].starts_with("NO VERDICT"), "{:?}", report.notes);
+        assert!(effect(&report, 1).is_null());
+        assert_eq!(report.json["rungs"][1]["jobs"][0]["effects"][0]["rounds"].as_array().unwrap().len(), 2);
+        let none = super::ladder(&of(rungs(&["as found"]), 2), &mut |_, _, _| Ok(Climb::Ended));
+        assert!(none.unwrap_err().to_string().contains("rounds"));
+        let first = super::ladder(&ladder, &mut |_, _, _| Ok(Climb::Missing("no target".to_owned())));
+        assert!(first.unwrap_err().to_string().contains("no target"));
+    }
+
+    #[test]
+    fn equal_rungs_show_no_difference() {
+        let ladder = of(rungs(&["as found", "a", "b", "c", "d"]), 5);
+        let (report, _) = climb(&ladder, &[1.0; 5], usize::MAX);
+        for rung in 1..5 {
+            assert_eq!(effect(&report, rung)["verdict"], "no difference shown", "{rung}");
+        }
+    }
+
+    #[test]
+    fn published_figures_stand_beside_ours() {
+        let mut all = rungs(&["as found", "governor"]);
+        all[1].published = vec![Some(Published { mean_ns: Some(10_000.0), ..Published::default() })];
+        let (report, _) = climb(&of(all, 3), &[1.0, 1.0], usize::MAX);
+        assert_eq!(report.tables.len(), 2);
+        assert_eq!(report.tables[1].rows.len(), 1);
+        assert_eq!(report.json["rungs"][1]["jobs"][0]["published"]["mean_ns"], 10_000.0);
+    }
+}

@@ -1,0 +1,89 @@
+//! How a ladder is climbed: its options, and the loads of its rungs.
+
+use crate::measure::time_ns;
+use anyhow::Result;
+use forebay_bench::experiment::{Ladder, Pass, Rung, of_round};
+use forebay_bench::job::model::{End, Job, Mix};
+use forebay_bench::stats::Confidence;
+use forebay_bench::stats::compare::DIFFERENCE;
+use forebay_block::OpKind;
+
+/// Rounds where the user does not say.
+const ROUNDS: u32 = 5;
+/// Time of a run in nanoseconds, on real targets and in virtual time.
+const RUN_NS: u64 = 5_000_000_000;
+const VIRTUAL_RUN_NS: u64 = 2_000_000_000;
+/// Time of the look at a rung, at most.
+const LOOK_NS: u64 = 200_000_000;
+/// Time before measurement, at most: frequencies need some milliseconds to settle.
+const WARMUP_NS: u64 = 500_000_000;
+
+/// How the ladder is climbed.
+#[derive(Clone, Debug, clap::Args)]
+pub struct LadderOptions {
+    /// What is measured on each rung: a path or a URI; over model: the rungs are the hosts of the guide's ladder
+    #[arg(long, value_name = "URI", requires = "ladder")]
+    pub target: Option<String>,
+    /// Rounds, each with every rung; 5 by default
+    #[arg(long, value_name = "N", requires = "ladder")]
+    pub rounds: Option<u32>,
+    /// Time of measurement of each run; 5s by default, 2s in virtual time
+    #[arg(long, value_name = "TIME", requires = "ladder")]
+    pub runtime: Option<String>,
+    /// Seed of the order of rungs, and of places
+    #[arg(long, value_name = "N", requires = "ladder")]
+    pub seed: Option<u64>,
+    /// What the target holds may be lost: measures writes too
+    #[arg(long, requires = "ladder")]
+    pub destroy_data: bool,
+}
+
+impl LadderOptions {
+    /// Time of a run in nanoseconds.
+    fn run_ns(&self, usual_ns: u64) -> Result<u64> {
+        self.runtime.as_deref().map_or(Ok(usual_ns), |text| time_ns("--runtime", text))
+    }
+
+    /// A ladder of these rungs.
+    pub(super) fn ladder(&self, rungs: Vec<Rung>, conditions: Vec<String>, notes: Vec<String>) -> Ladder {
+        Ladder {
+            rungs,
+            rounds: self.rounds.unwrap_or(ROUNDS),
+            confidence: Confidence::P95,
+            difference: DIFFERENCE,
+            seed: self.seed.unwrap_or(1),
+            conditions,
+            notes,
+        }
+    }
+
+    /// The guide's two loads: reads one at a time, and writes 16 at once by 4 workers.
+    ///
+    /// # Errors
+    /// A time that is none.
+    pub(super) fn jobs(&self, is_virtual: bool) -> Result<[Job; 2]> {
+        let run_ns = self.run_ns(if is_virtual { VIRTUAL_RUN_NS } else { RUN_NS })?;
+        let job = |name: &str, kind, (threads, depth)| Job {
+            name: name.to_owned(),
+            threads,
+            depth,
+            mix: Mix::only(kind),
+            end: End { after_ns: Some(run_ns), ..End::default() },
+            warmup_ns: WARMUP_NS.min(run_ns / 5),
+            seed: self.seed.unwrap_or(1),
+            ..Job::default()
+        };
+        Ok([job("4 KiB random read QD1", OpKind::Read, (1, 1)), job("4 KiB random write QD16", OpKind::Write, (4, 4))])
+    }
+}
+
+/// A job as a pass runs it: each round has places of its own, the same on all rungs.
+pub(super) fn of_pass(job: &Job, pass: Pass) -> Job {
+    match pass {
+        Pass::Look => {
+            let look_ns = job.end.after_ns.map(|ns| ns.min(LOOK_NS));
+            Job { end: End { after_ns: look_ns, ..job.end }, warmup_ns: 0, ..job.clone() }
+        }
+        Pass::Round(round) => of_round(job, round),
+    }
+}

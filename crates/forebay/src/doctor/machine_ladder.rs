@@ -1,0 +1,367 @@
+//! The ladder on this machine: settings that add up, one after the other, and ways of the instrument itself, each alone.
+
+use super::climbing::{LadderOptions, of_pass};
+use super::folder::Place;
+use crate::measure::{Session, SessionOptions};
+use crate::output;
+use anyhow::{Context, Result};
+use forebay_bench::experiment::{Climb, Driver, DriverError, Pass, Report, Rung, ladder};
+use forebay_bench::job::model::{Access, Calls, Job};
+use forebay_bench::run::{JobResult, allowed_cpus};
+use forebay_block::WaitMethod;
+use forebay_platform::change::{Hold, HoldError, Plan, SETTINGS, Setting, Side, Step, Store, StoreError, put};
+use forebay_platform::{Device, Lack, meddlers};
+
+/// How long the hybrid looks before it sleeps.
+const HYBRID_SPIN_NS: u64 = 20_000;
+
+/// What a rung changes.
+#[derive(Clone, Debug, PartialEq)]
+enum Change {
+    /// Nothing: everything as it was found.
+    Nothing,
+    /// A setting of the kernel, and those of the rungs below.
+    Setting(&'static str),
+    /// Idle states are kept shallow, on top of the settings below.
+    Hold,
+    /// Nothing that the doctor can change: a name for the guide's rung.
+    Service,
+    /// How the instrument waits.
+    Wait(WaitMethod),
+    /// The calls of the instrument.
+    Calls(Calls),
+    /// Its threads stay where they are.
+    Pinned(Vec<u32>),
+}
+
+impl Change {
+    /// It stands on the rungs below.
+    fn adds_up(&self) -> bool {
+        matches!(self, Self::Setting(_) | Self::Hold | Self::Service)
+    }
+
+    /// A job on this rung.
+    fn job(&self, job: &Job) -> Job {
+        let job = job.clone();
+        match self {
+            Self::Wait(wait) => Job { wait: *wait, ..job },
+            // One call, one I/O: more in flight take more threads.
+            Self::Calls(calls @ Calls::Sync { .. }) => Job {
+                threads: job.threads * job.depth,
+                depth: 1,
+                access: Access { calls: *calls, ..job.access },
+                ..job
+            },
+            Self::Calls(calls) => Job { access: Access { calls: *calls, ..job.access }, ..job },
+            Self::Pinned(cpus) => Job { cpus: cpus.clone(), ..job },
+            _ => job,
+        }
+    }
+}
+
+/// A rung and what it changes.
+type Changed = (Rung, Change);
+
+const GUIDE: &str = "Intel, Optane SSD DC P4800X performance evaluation guide";
+const CPUIDLE: &str = "Linux, admin-guide/pm/cpuidle.rst (/dev/cpu_dma_latency)";
+
+fn facts(what: &str, cost: &str, source: &str, price: &str) -> Vec<(&'static str, String)> {
+    let all = [("what", what), ("cost", cost), ("source", source), ("price", price)];
+    all.into_iter().map(|(key, text)| (key, text.to_owned())).collect()
+}
+
+/// The rungs of the kernel's settings, each on those below it.
+fn of_settings(plan: &Plan, place: &Place<'_>, unrecorded: Option<&str>) -> Vec<Changed> {
+    let mut rungs: Vec<Changed> = Vec::new();
+    let mut add = |name: &str, facts, missing: Option<String>, change| {
+        let rung = Rung { name: name.to_owned(), facts, against: Some(rungs.len()), published: Vec::new(), missing };
+        rungs.push((rung, change));
+    };
+    let mut seen: Vec<&str> = Vec::new();
+    for setting in SETTINGS {
+        if seen.contains(&setting.name) {
+            continue;
+        }
+        seen.push(setting.name);
+        // The guide's order: governor, IRQ balancing, affinity, turbo.
+        if setting.name == "interrupts" {
+            let running = meddlers(place.tree).iter().any(|name| name == "irqbalance");
+            let why = if running {
+                "irqbalance runs, and the doctor stops no services: systemctl stop irqbalance, and climb again"
+            } else {
+                "irqbalance does not run here: that is so already"
+            };
+            let facts = facts(
+                "the service that moves interrupts between CPUs off",
+                "interrupts move while they are measured; the guide's ladder: 8.16 us to 8.01 us",
+                GUIDE,
+                "interrupts stay where they are, also where that is one CPU",
+            );
+            add("irq-balancing", facts, Some(why.to_owned()), Change::Service);
+        }
+        if setting.name == "scheduler" {
+            let missing = if place.tree.is_machine() {
+                Hold::begin().err().map(|error| error.to_string())
+            } else {
+                Some("idle states are those of the machine that this runs on, not of the tree".to_owned())
+            };
+            let facts = facts(
+                "CPUs kept out of idle states that take time to leave",
+                "who is woken by an interrupt waits until its CPU has left its idle state: up to hundreds of microseconds",
+                CPUIDLE,
+                "much more power when idle, and less turbo",
+            );
+            add("idle-states", facts, missing, Change::Hold);
+        }
+        add(setting.name, of_setting(setting), missing(setting, plan, unrecorded), Change::Setting(setting.name));
+    }
+    rungs
+}
+
+fn of_setting(setting: &Setting) -> Vec<(&'static str, String)> {
+    facts(setting.what, setting.cost, setting.source, setting.price)
+}
+
+/// Why a setting is no rung here.
+fn missing(setting: &Setting, plan: &Plan, unrecorded: Option<&str>) -> Option<String> {
+    if plan.changed().contains(&setting.name) {
+        return unrecorded.map(str::to_owned);
+    }
+    let left = plan.left.iter().find(|left| left.name == setting.name);
+    Some(left.map_or_else(|| "there is no such setting here".to_owned(), |left| left.why.clone()))
+}
+
+/// The rungs of the instrument itself, which are always there; each is held against the first.
+fn of_instrument(cpus: Vec<u32>) -> Vec<Changed> {
+    let rung = |name: &str, what: &str, cost: &str, price: &str, change| {
+        let source = "the instrument's own way, measured here";
+        let rung = Rung {
+            name: name.to_owned(),
+            facts: facts(what, cost, source, price),
+            against: Some(0),
+            ..Rung::default()
+        };
+        (rung, change)
+    };
+    let whole_cpu = "each thread takes a whole CPU";
+    let sleep = "io_uring, woken by the interrupt, takes a wake-up and a change of context for each I/O";
+    vec![
+        rung("wait: spin", "looks without pause", sleep, whole_cpu, Change::Wait(WaitMethod::Spin)),
+        rung(
+            "wait: hybrid",
+            "looks for 20 us and sleeps then",
+            sleep,
+            "a CPU for 20 us of each I/O",
+            Change::Wait(WaitMethod::Hybrid { spin_ns: HYBRID_SPIN_NS }),
+        ),
+        rung(
+            "calls: polled ring",
+            "io_uring whose I/Os the kernel polls for (IOPOLL)",
+            "an interrupt for each I/O",
+            "each thread takes a whole CPU, and the drive needs queues for it (nvme.poll_queues)",
+            Change::Calls(Calls::RingPolled),
+        ),
+        rung(
+            "calls: sync",
+            "pread and pwrite, a thread for each I/O",
+            "a ring is one call of the system for submission and completion too, with its own bookkeeping",
+            "one I/O a thread",
+            Change::Calls(Calls::Sync { high_priority: false }),
+        ),
+        rung(
+            "calls: sync, high priority",
+            "preadv2 and pwritev2 with RWF_HIPRI, as the guide's reads",
+            "polling in the kernel until Linux 5.19; since then no other than plain calls",
+            "one I/O a thread",
+            Change::Calls(Calls::Sync { high_priority: true }),
+        ),
+        rung(
+            "pinned",
+            "each thread stays on a CPU of its own",
+            "threads move between CPUs, and their data with them",
+            "other work on those CPUs gets in the way",
+            Change::Pinned(cpus),
+        ),
+    ]
+}
+
+/// The settings of the kernel as the ladder has them now.
+struct Settings<'a> {
+    place: &'a Place<'a>,
+    steps: Vec<Step>,
+    /// Settings that are changed now.
+    applied: Vec<String>,
+    /// Where there is anything to put back.
+    store: Option<Store>,
+    hold: Option<Hold>,
+}
+
+impl Settings<'_> {
+    /// Brings all files to what a rung wants: `applied` are the settings that are changed. What the kernel moves along with a
+    /// setting is left to it as long as that one is changed. The error says which setting it was.
+    fn bring(&mut self, applied: &[&str], hold: bool) -> Result<(), (String, String)> {
+        let is_applied = |step: &Step| applied.contains(&step.setting.as_str());
+        let failed = |step: &Step, lack: Lack| (step.setting.clone(), lack.to_string());
+        // What was changed on a higher rung, and here is the kernel's to choose, it chooses again with its cause.
+        for (cause, step) in self.steps.iter().filter_map(|step| Some((&self.steps[step.moved_by?], step))) {
+            if is_applied(cause) && !is_applied(step) && self.applied.contains(&step.setting) {
+                put(self.place.tree, cause, Side::Before).map_err(|lack| failed(cause, lack))?;
+            }
+        }
+        self.applied = applied.iter().map(|&name| name.to_owned()).collect();
+        for step in &self.steps {
+            let is_moved = step.moved_by.is_some_and(|cause| is_applied(&self.steps[cause]));
+            let side = if is_applied(step) { Side::After } else { Side::Before };
+            if side == Side::Before && is_moved {
+                continue;
+            }
+            put(self.place.tree, step, side).map_err(|lack| failed(step, lack))?;
+        }
+        let unheld = |error: HoldError| ("idle-states".to_owned(), error.to_string());
+        self.hold = match (hold, self.hold.take()) {
+            (false, _) => None,
+            (true, Some(hold)) => Some(hold),
+            (true, None) => Some(Hold::begin().map_err(unheld)?),
+        };
+        Ok(())
+    }
+
+    /// Puts everything back, and takes the record away where that has worked.
+    fn end(mut self) -> Result<()> {
+        self.hold = None;
+        let mut first = None;
+        for step in &self.steps {
+            if let Err(lack) = put(self.place.tree, step, Side::Before) {
+                first = first.or(Some(lack));
+            }
+        }
+        match (first, self.store) {
+            (None, Some(store)) => Ok(store.remove()?),
+            (None, None) => Ok(()),
+            (Some(lack), _) => Err(anyhow::Error::new(lack))
+                .with_context(|| format!("a setting was not put back; repeat: {}", self.place.restore_command())),
+        }
+    }
+}
+
+/// Records what is there, where anything is to be changed; or says why that cannot be, and then nothing is changed.
+fn recorded(place: &Place<'_>, plan: &Plan) -> Result<(Option<Store>, Option<String>)> {
+    if plan.is_empty() {
+        return Ok((None, None));
+    }
+    match place.begin("ladder", &plan.steps) {
+        Ok(store) => Ok((Some(store), None)),
+        // Without a place for the record the instrument can still be measured.
+        Err(error) if matches!(error.downcast_ref::<StoreError>(), Some(StoreError::Io { .. })) => {
+            Ok((None, Some(format!("settings are changed only where they can be recorded: {}", output::chain(&error)))))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Climbs it.
+///
+/// # Errors
+/// What could not be measured, recorded or put back.
+pub(super) fn climb(
+    options: &LadderOptions,
+    target: &str,
+    place: &Place<'_>,
+    device: Option<&Device>,
+) -> Result<Report> {
+    let how = SessionOptions { destroy_data: options.destroy_data, interval_ns: None, records: None };
+    let mut session = Session::new(target, how)?;
+    let [read, write] = options.jobs(session.is_virtual())?;
+    session.check_base(&read)?;
+    let mut notes = Vec::new();
+    let mut jobs = vec![read];
+    match session.may_write() {
+        Ok(()) => jobs.push(write),
+        Err(why) => notes.push(format!("writes at QD16 are left out: {}", output::chain(&why))),
+    }
+    let plan = Plan::with(place.tree, device, |_| true);
+    let (store, unrecorded) = recorded(place, &plan)?;
+    let mut settings = Settings { place, steps: plan.steps.clone(), applied: Vec::new(), store, hold: None };
+    if unrecorded.is_some() {
+        settings.steps.clear();
+    }
+    let as_found = Rung {
+        name: "as found".to_owned(),
+        facts: facts("everything as it was found", "-", "this machine", "none"),
+        ..Rung::default()
+    };
+    let mut all = vec![(as_found, Change::Nothing)];
+    all.extend(of_settings(&plan, place, unrecorded.as_deref()));
+    all.extend(of_instrument(allowed_cpus()));
+    let (rungs, changes): (Vec<Rung>, Vec<Change>) = all.into_iter().unzip();
+    let missing: Vec<bool> = rungs.iter().map(|rung| rung.missing.is_some()).collect();
+    let of =
+        device.map_or_else(|| "no device was named: --device".to_owned(), |device| format!("and of {}", device.name));
+    let conditions = vec![
+        format!("target: {target}; settings of the machine, {of}"),
+        "each setting stands on those below it; ways of the instrument stand alone, on everything as found".to_owned(),
+    ];
+    let ladder_of = options.ladder(rungs, conditions, notes);
+    let mut climber = Climber { session: &mut session, settings: &mut settings, jobs, changes, missing, own_way: None };
+    let report = ladder(&ladder_of, &mut |rung, pass, step| climber.climb(rung, pass, step));
+    // Whatever came of it, the settings are put back first.
+    settings.end()?;
+    session.close()?;
+    Ok(report?)
+}
+
+/// Who sets a rung and measures there.
+struct Climber<'a, 'b> {
+    session: &'a mut Session,
+    settings: &'a mut Settings<'b>,
+    jobs: Vec<Job>,
+    changes: Vec<Change>,
+    missing: Vec<bool>,
+    /// How the target is reached on the first rung.
+    own_way: Option<String>,
+}
+
+impl Climber<'_, '_> {
+    fn climb(&mut self, rung: usize, pass: Pass, step: &str) -> Result<Climb, DriverError> {
+        let change = self.changes[rung].clone();
+        let below: Vec<&Change> = if change.adds_up() {
+            (0..=rung).filter(|&at| !self.missing[at]).map(|at| &self.changes[at]).collect()
+        } else {
+            Vec::new()
+        };
+        let applied: Vec<&str> = below
+            .iter()
+            .filter_map(|change| if let Change::Setting(name) = change { Some(*name) } else { None })
+            .collect();
+        if let Err((setting, why)) = self.settings.bring(&applied, below.contains(&&Change::Hold)) {
+            let own = match &change {
+                Change::Setting(name) => name,
+                Change::Hold => "idle-states",
+                _ => "",
+            };
+            if own != setting {
+                return Err(DriverError(format!("{setting}: {why}")));
+            }
+            // What of it was changed goes back with the next rung.
+            self.missing[rung] = true;
+            return Ok(Climb::Missing(why));
+        }
+        let mut results: Vec<JobResult> = Vec::new();
+        for job in &self.jobs {
+            if self.session.is_stopped() {
+                return Ok(Climb::Ended);
+            }
+            results.extend(self.session.run(step, &[of_pass(&change.job(job), pass)])?);
+        }
+        if results.len() < self.jobs.len() {
+            return Ok(Climb::Ended);
+        }
+        let way = &results[0].description;
+        let own_way = self.own_way.get_or_insert_with(|| way.clone());
+        if matches!(change, Change::Calls(_)) && way == own_way {
+            self.missing[rung] = true;
+            return Ok(Climb::Missing("this target is reached in one way only".to_owned()));
+        }
+        Ok(Climb::Ran(results))
+    }
+}

@@ -1,0 +1,19 @@
+//! What the doctor does beyond looking: changing settings and putting them back, keeping CPUs awake, climbing the ladder.
+
+mod apply;
+mod climbing;
+mod folder;
+mod hold;
+mod ladder;
+mod machine_ladder;
+mod model_ladder;
+mod pool;
+mod restore;
+
+pub use apply::apply;
+pub use climbing::LadderOptions;
+pub use folder::Place;
+pub use hold::hold;
+pub use ladder::ladder;
+pub use pool::pool;
+pub use restore::{restore, verify};

@@ -1,0 +1,137 @@
+//! `forebay doctor --restore` and `--verify`.
+
+use super::folder::Place;
+use crate::output::{self, Format};
+use anyhow::{Result, bail};
+use forebay_daemon::finding::finding;
+use forebay_platform::Lack;
+use forebay_platform::change::{Done, Side, Step, put, verify as held};
+use serde_json::json;
+
+/// Puts back what was changed, also by somebody who was killed meanwhile.
+///
+/// # Errors
+/// No record, one of another boot, and what the kernel refuses: then the record stays.
+pub fn restore(place: &Place<'_>, format: Format) -> Result<()> {
+    let (store, record) = place.current()?;
+    let back: Vec<(&Step, Result<Done, Lack>)> =
+        record.steps.iter().map(|step| (step, put(place.tree, step, Side::Before))).collect();
+    let is_gone = |outcome: &Result<Done, Lack>| matches!(outcome, Err(Lack::Absent { .. }));
+    let refused: Vec<String> = back
+        .iter()
+        .filter(|(_, outcome)| !is_gone(outcome))
+        .filter_map(|(step, outcome)| outcome.as_ref().err().map(|why| format!("{}: {why}", step.setting)))
+        .collect();
+    if refused.is_empty() {
+        store.remove()?;
+    }
+    let written = back.iter().filter(|(_, outcome)| outcome.as_ref().is_ok_and(|done| done.is_written)).count();
+    let changed: Vec<(&Step, &Done)> =
+        back.iter().filter_map(|(step, outcome)| Some((*step, outcome.as_ref().ok()?))).filter(changed_since).collect();
+    let gone: Vec<&Step> = back.iter().filter(|(_, outcome)| is_gone(outcome)).map(|(step, _)| *step).collect();
+    match format {
+        Format::Json => output::json(json!({
+            "profile": record.profile,
+            "root": place.root,
+            "put_back": written,
+            "already_so": back.len() - written - refused.len() - gone.len(),
+            "changed_since": changed.iter().map(|(step, done)| json!({
+                "name": step.setting, "device": step.device, "file": step.path,
+                "left_as": step.to, "found": done.found, "put_back_to": step.from,
+            })).collect::<Vec<_>>(),
+            "gone": gone.iter().map(|step| &step.path).collect::<Vec<_>>(),
+            "refused": refused,
+        }))?,
+        Format::Table => {
+            let mut lines = Vec::new();
+            for (step, done) in &changed {
+                lines.push(format!(
+                    "{}: {} was left as {}, and somebody else made it {}: it is {} again",
+                    step.setting,
+                    step.path,
+                    step.to.as_deref().unwrap_or("it was"),
+                    done.found,
+                    step.from
+                ));
+            }
+            lines.extend(
+                gone.iter().map(|step| format!("{}: {} is gone, with what was set there", step.setting, step.path)),
+            );
+            lines.extend(refused.iter().map(|why| format!("REFUSED: {why}")));
+            lines.push(format!("Files put back: {written} of {}; the others were so already.", back.len()));
+            output::text(&lines.join("\n"))?;
+        }
+    }
+    if refused.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "{}: files that were not put back: {}; the record stays. Settings of the kernel are root's to change; then repeat: {}",
+        store.place().display(),
+        refused.len(),
+        place.restore_command()
+    )
+}
+
+/// Neither as it was left nor as it was before.
+fn changed_since((step, done): &(&Step, &Done)) -> bool {
+    step.to.as_ref().is_some_and(|to| *to != done.found && step.from != done.found)
+}
+
+/// Looks whether what was changed still is so.
+///
+/// # Errors
+/// No record, one of another boot; a finding where something has not held.
+pub fn verify(place: &Place<'_>, format: Format) -> Result<()> {
+    let (_store, record) = place.current()?;
+    let looked: Vec<_> = record.steps.iter().filter_map(|step| Some((step, held(place.tree, step)?))).collect();
+    let lost: Vec<_> = looked.iter().filter(|(_, held)| !held.has_held).collect();
+    let running = forebay_platform::meddlers(place.tree);
+    let suspects = |step: &Step| -> Vec<&String> {
+        let is_interrupt = step.setting == "interrupts";
+        running.iter().filter(|name| (name.as_str() == "irqbalance") == is_interrupt).collect()
+    };
+    let now = |held: &forebay_platform::change::Held| match &held.now {
+        Ok(now) => now.clone(),
+        Err(lack) => lack.to_string(),
+    };
+    match format {
+        Format::Json => output::json(json!({
+            "profile": record.profile,
+            "root": place.root,
+            "held": looked.len() - lost.len(),
+            "lost": lost.iter().map(|(step, held)| json!({
+                "name": step.setting, "device": step.device, "file": step.path,
+                "left_as": step.to, "now": now(held), "suspects": suspects(step),
+            })).collect::<Vec<_>>(),
+            "running": running,
+        }))?,
+        Format::Table => {
+            let mut lines = Vec::new();
+            for (step, held) in &lost {
+                let by = match suspects(step).as_slice() {
+                    [] => "none of the services that are known to do that runs".to_owned(),
+                    names => {
+                        let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
+                        format!("{} runs here and sets such things: stop it, or have it set this", names.join(", "))
+                    }
+                };
+                lines.push(format!(
+                    "{}: {} was set to {} and says {}; {by}",
+                    step.setting,
+                    step.path,
+                    step.to.as_deref().unwrap_or("-"),
+                    now(held)
+                ));
+            }
+            lines.push(format!(
+                "Profile {}: {} of {} files hold.",
+                record.profile,
+                looked.len() - lost.len(),
+                looked.len()
+            ));
+            output::text(&lines.join("\n"))?;
+        }
+    }
+    if lost.is_empty() { Ok(()) } else { Err(finding(format!("settings that did not hold: {}", lost.len()))) }
+}
