@@ -4,7 +4,7 @@ use super::frame::{Section, framed};
 use crate::fields::{at, list, number, text};
 use crate::picture::Picture;
 use crate::results::Found;
-use crate::svg::{Drawing, Estimate, Forest, Form};
+use crate::svg::{Drawing, Estimate, Forest, Form, WITHHELD};
 use crate::table::{Cell, Column, Table, Tone};
 use crate::unit::Unit;
 use serde_json::Value;
@@ -81,6 +81,7 @@ fn effects(rungs: &[Value], job: usize, name: &str, confidence: f64) -> Picture 
                 value,
                 low,
                 high,
+                absent: WITHHELD,
                 look,
             });
         }
