@@ -95,7 +95,7 @@ fn said<'a>(plan: &'a Plan, name: &str) -> Option<&'a Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(16))]
+    #![proptest_config(ProptestConfig::with_cases(12))]
 
     /// A crash after each step of applying, in the middle of a write, after each step of restoring, and before the record is
     /// taken away: what is put back is the old tree, byte for byte.
