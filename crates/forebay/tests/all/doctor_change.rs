@@ -240,7 +240,10 @@ fn the_ladder_names_what_is_not_there_and_leaves_nothing_behind() {
     assert!(of("idle-states")["missing"].as_str().unwrap().contains("not of the tree"));
     assert_eq!(of("governor")["against"], "as found");
     assert!(rungs.iter().all(|rung| rung["source"].is_string() && rung["cost"].is_string()));
-    assert!(!of("wait: spin")["jobs"][0]["effects"][0]["comparison"].is_null());
+    // Whether so short a run has enough samples is the machine's to say.
+    let effect = &of("wait: spin")["jobs"][0]["effects"][0];
+    assert_ne!(effect["comparison"].is_null(), effect["not_compared"].is_null(), "{effect}");
+    assert!(!effect["not_compared"].as_str().unwrap_or_default().contains("too few rounds"), "{effect}");
     assert_eq!(copy.all(), before);
     // Where nothing can be recorded nothing is changed, and the instrument is measured all the same.
     fs::remove_dir(copy.folder.path().join("state")).unwrap();

@@ -41,13 +41,16 @@ fn unknown(step: &Step) -> Lack {
 /// What is no step of a setting that is known, what the kernel refuses, and what says something else afterwards.
 pub fn put(tree: &Tree, step: &Step, side: Side) -> Reading<Done> {
     let setting = step.known().ok_or_else(|| unknown(step))?;
+    // What is only put back need not even be there meanwhile.
+    if side == Side::After && step.to.is_none() {
+        return Ok(Done { found: String::new(), is_written: false });
+    }
     let content = tree.content(&step.path)?;
     // What cannot be understood was written by somebody else, or half: it is written over, and shown as it is.
     let found = setting.value(&step.path, &content.text).unwrap_or_else(|_| content.text.trim_end().to_owned());
     let (value, text) = match (side, &step.to) {
-        (Side::After, None) => return Ok(Done { found, is_written: false }),
         (Side::After, Some(to)) => (to, setting.text_with(&content.text, to)),
-        (Side::Before, _) => (&step.from, step.text.clone()),
+        (_, _) => (&step.from, step.text.clone()),
     };
     let is_so = |content: &crate::tree::Content| {
         if content.is_kernel {

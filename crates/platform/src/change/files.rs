@@ -16,6 +16,8 @@ pub(super) enum Files {
     Policies(&'static str),
     /// One in the folder `queue` of a device.
     Queue(&'static str),
+    /// All those of the device's scheduler.
+    Scheduler,
     /// One of the device's NVMe controller.
     Controller(&'static str),
     /// The policy of the SATA link.
@@ -57,6 +59,11 @@ impl Files {
         let one = |path: String| tree.resolved(&path).map(|path| vec![plain(path)]);
         match self {
             Self::Queue(file) => one(format!("{}/queue/{file}", device.path)),
+            Self::Scheduler => {
+                let folder = format!("{}/queue/iosched", device.path);
+                let names = tree.list(&folder, |_| true)?.names;
+                names.iter().map(|name| tree.resolved(&format!("{folder}/{name}")).map(plain)).collect()
+            }
             Self::Controller(file) => {
                 let folder =
                     device.controller.as_deref().ok_or_else(|| Lack::absent("an NVMe controller of the device"))?;
@@ -84,6 +91,9 @@ impl Files {
                     .is_some_and(|(policy, name)| is_numbered(policy, "policy") && name == file)
             }),
             Self::Queue(file) => below("/sys/devices/").is_some_and(|rest| rest.ends_with(&format!("/queue/{file}"))),
+            Self::Scheduler => below("/sys/devices/").is_some_and(|rest| {
+                rest.rsplit_once('/').is_some_and(|(folder, _)| folder.ends_with("/queue/iosched"))
+            }),
             Self::Controller(file) => below("/sys/devices/").is_some_and(|rest| rest.ends_with(&format!("/{file}"))),
             Self::SataLink => {
                 below("/sys/devices/").is_some_and(|rest| rest.ends_with("/link_power_management_policy"))

@@ -40,7 +40,7 @@ impl Plan {
         let mut plan = Self::default();
         for setting in SETTINGS {
             let causes: Vec<usize> = plan.causes_of(setting);
-            let is_wanted = is_wanted(setting);
+            let is_wanted = setting.want != Want::Nothing && is_wanted(setting);
             if !is_wanted && causes.is_empty() {
                 continue;
             }
@@ -93,8 +93,11 @@ impl Plan {
         let mut said = Vec::new();
         for file in files {
             // Files of one folder belong together: of one group of CPUs, of one queue.
-            let folder = |path: &str| path.rsplit_once('/').map(|(folder, _)| folder.to_owned());
-            let cause = causes.iter().copied().find(|&at| folder(&self.steps[at].path) == folder(&file.path));
+            let is_below = |at: usize| {
+                let (folder, _) = self.steps[at].path.rsplit_once('/').unwrap_or_default();
+                file.path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
+            };
+            let cause = causes.iter().copied().find(|&at| is_below(at));
             let wanted = if is_wanted { file.wanted.clone() } else { None };
             if !said.contains(&file.value) {
                 said.push(file.value.clone());

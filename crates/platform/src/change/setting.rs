@@ -64,6 +64,8 @@ pub(super) enum Want {
     },
     /// What belongs to the file: interrupts go to a CPU each.
     Own,
+    /// Nothing: it is only put back where the kernel has changed it along with another.
+    Nothing,
 }
 
 /// A setting that can be changed at run time and put back.
@@ -172,7 +174,21 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::Marked,
         want: Want::Value("none"),
         is_for_flash: true,
-        moves: &["write-throttling", "requests"],
+        moves: &["scheduler", "write-throttling", "requests"],
+    },
+    // Its own settings begin anew each time that it is chosen.
+    Setting {
+        name: "scheduler",
+        what: "the scheduler's own settings as they were",
+        cost: "nothing: they are put back with it",
+        source: SYSFS_BLOCK,
+        price: "none",
+        profile: None,
+        files: Files::Scheduler,
+        form: Form::Number,
+        want: Want::Nothing,
+        is_for_flash: false,
+        moves: &[],
     },
     Setting {
         name: "write-throttling",
@@ -372,6 +388,7 @@ impl Setting {
             Want::Most(most) => number().filter(|&number| number > most).map(|_| most.to_string()),
             Want::Instead { of, by } => (value == of).then(|| by.to_owned()),
             Want::Own => own.map(str::to_owned),
+            Want::Nothing => None,
         };
         wanted.filter(|wanted| wanted != value)
     }

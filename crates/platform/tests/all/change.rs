@@ -14,7 +14,7 @@ const QUEUE: &str = "/sys/devices/pci0000:00/0000:00:01.0/nvme/nvme0/nvme0n1/que
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// Files of a machine with a drive, with texts that each may have.
-const FILES: [(&str, &[&str]); 17] = [
+const FILES: [(&str, &[&str]); 18] = [
     ("/sys/devices/system/cpu/cpufreq/policy0/scaling_governor", &["powersave\n", "performance\n", "schedutil"]),
     ("/sys/devices/system/cpu/cpufreq/policy4/scaling_governor", &["powersave\n", "ondemand\n"]),
     (
@@ -41,6 +41,7 @@ const FILES: [(&str, &[&str]); 17] = [
     ("iostats", &["1\n", "0\n"]),
     ("add_random", &["1\n", "0\n", "what is this\n"]),
     ("rotational", &["0\n", "1\n"]),
+    ("iosched/read_expire", &["500\n", "77\n"]),
 ];
 
 /// A tree with those files for which a choice is given.
@@ -94,7 +95,7 @@ fn said<'a>(plan: &'a Plan, name: &str) -> Option<&'a Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(16))]
+    #![proptest_config(ProptestConfig::with_cases(12))]
 
     /// A crash after each step of applying, in the middle of a write, after each step of restoring, and before the record is
     /// taken away: what is put back is the old tree, byte for byte.
@@ -189,6 +190,13 @@ fn what_the_kernel_moves_along_is_put_back_too() {
     let done = put(&tree, requests, Side::Before).unwrap();
     assert_eq!((done.found.as_str(), done.is_written), ("1023", true));
     assert_eq!(tree.read(&format!("{QUEUE}/nr_requests")).unwrap(), "256");
+    // A scheduler that is chosen again has its own settings again, and none has a folder of them meanwhile.
+    let tunable = plan.steps.iter().find(|step| step.path.ends_with("iosched/read_expire")).unwrap();
+    fs::remove_file(small.path(&tunable.path)).unwrap();
+    assert!(!put(&tree, tunable, Side::After).unwrap().is_written);
+    small.put(&tunable.path, "123\n");
+    assert!(put(&tree, tunable, Side::Before).unwrap().is_written);
+    assert_eq!(tree.read(&tunable.path).unwrap(), "500");
 }
 
 #[test]

@@ -80,7 +80,7 @@ fn each_rule_finds_what_it_is_for() {
     assert!(found(&zones, "pool-streams").1.contains("host-aware"));
 
     let small = changed(&|pool| pool.fast[0].size_bytes = Ok(16 << 30));
-    assert!(found(&small, "pool-map").1.contains("65.8 %"), "{}", found(&small, "pool-map").1);
+    assert!(found(&small, "pool-map").1.contains("65.9 %"), "{}", found(&small, "pool-map").1);
 
     let little = changed(&|pool| pool.memory_limit_bytes = 1 << 30);
     assert_eq!(found(&little, "pool-memory").0, Severity::CostsLatency);
