@@ -7,6 +7,7 @@
 mod alone;
 mod analyze;
 mod bench;
+mod bucket;
 mod convert;
 mod doctor;
 mod face;
