@@ -12,6 +12,14 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
+/// CRC32C of bytes that lie in several places.
+#[must_use]
+pub fn crc32c_of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u32 {
+    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+    parts.into_iter().for_each(|part| digest.update(part));
+    digest.finalize() as u32
+}
+
 /// Checksum of a stored data payload, bound to the disk and the 4 KiB block address it belongs to, so that a
 /// misdirected write is seen although its bytes are intact.
 #[must_use]
@@ -40,6 +48,7 @@ mod tests {
         assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);
         assert_eq!(crc32c(&[0xff; 32]), 0x62a8_ab43);
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);
+        assert_eq!(crc32c_of([&b"1234"[..], b"", b"56789"]), 0xe306_9283);
     }
 
     #[test]

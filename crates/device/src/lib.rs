@@ -2,7 +2,9 @@
 //! lose, tear, reorder and fail for the tests of durability.
 
 mod alarm;
+mod bell;
 pub mod blocking;
+pub mod bucket;
 pub mod counters;
 pub mod emulated;
 mod escape;
@@ -24,6 +26,7 @@ pub mod virtual_device;
 pub mod volatile;
 pub mod watched;
 
+pub use bucket::{BucketDevice, BucketError, BucketUri};
 pub use emulated::EmulatedDevice;
 pub use faulty::FaultyDevice;
 pub use file::{FileDevice, FileOptions, OpenMode};

@@ -78,6 +78,14 @@ pub enum OpenError {
         /// Bytes of the drive.
         size_bytes: u64,
     },
+    /// A bucket cannot be used.
+    #[error("{target}: {source}")]
+    Bucket {
+        /// The target.
+        target: String,
+        /// Why.
+        source: crate::bucket::BucketError,
+    },
     /// Memory for a RAM device could not be had.
     #[error("cannot reserve {size_bytes} bytes of memory: {source}")]
     Memory {

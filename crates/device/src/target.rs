@@ -1,5 +1,6 @@
 //! Targets by name: a path or a URI, as users and configurations write them.
 
+use crate::bucket::{BucketDevice, BucketForm, BucketUri};
 use crate::escape::{escape, unescape};
 use crate::file::{FileDevice, FileOptions, OpenMode};
 use crate::modelled::{ModelForm, ModelUri, Store};
@@ -16,7 +17,7 @@ use std::str::FromStr;
 /// What a target may be, for messages.
 const KNOWN: &str = "a path, file:///path, ram:?size=1GiB, null:?size=1GiB, volatile:TARGET[?seed=1], \
      nbd://ADDRESS[:PORT]/EXPORT, nbd+unix:///EXPORT?socket=/PATH, model:p4800x[?size=1GiB&fill=90&host=NAME], \
-     emulated:p4800x?size=1GiB&store=ram";
+     emulated:p4800x?size=1GiB&store=ram, s3://BUCKET/PREFIX?size=64GiB";
 /// Seed of a `volatile:` target that names none.
 const DEFAULT_SEED: u64 = 1;
 /// Seed of an emulated SSD: of its refresh and the like.
@@ -51,6 +52,8 @@ pub enum Target {
     Model(ModelUri),
     /// A modelled SSD in real time, over memory or a file.
     Emulated(ModelUri),
+    /// A bucket of an S3-compatible store.
+    Bucket(BucketUri),
 }
 
 /// Why a target's name was not understood.
@@ -115,10 +118,20 @@ impl Target {
     #[must_use]
     pub fn is_persistent(&self) -> bool {
         match self {
-            Self::Path(_) | Self::Nbd(_) => true,
+            Self::Path(_) | Self::Nbd(_) | Self::Bucket(_) => true,
             Self::Ram { .. } | Self::Null { .. } | Self::Model(_) => false,
             Self::Volatile { inner, .. } => inner.is_persistent(),
             Self::Emulated(uri) => matches!(uri.store, Some(Store::Path(_))),
+        }
+    }
+
+    /// The bucket, also behind a volatile cache.
+    #[must_use]
+    pub fn bucket(&self) -> Option<&BucketUri> {
+        match self {
+            Self::Bucket(uri) => Some(uri),
+            Self::Volatile { inner, .. } => inner.bucket(),
+            _ => None,
         }
     }
 
@@ -129,7 +142,12 @@ impl Target {
             Self::Path(path) => Some(path),
             Self::Volatile { inner, .. } => inner.path(),
             Self::Emulated(ModelUri { store: Some(Store::Path(path)), .. }) => Some(path),
-            Self::Ram { .. } | Self::Null { .. } | Self::Nbd(_) | Self::Model(_) | Self::Emulated(_) => None,
+            Self::Ram { .. }
+            | Self::Null { .. }
+            | Self::Nbd(_)
+            | Self::Model(_)
+            | Self::Emulated(_)
+            | Self::Bucket(_) => None,
         }
     }
 }
@@ -152,6 +170,7 @@ impl fmt::Display for Target {
             Self::Null { size_bytes } => write!(f, "null:?size={}", format_size(*size_bytes)),
             Self::Nbd(uri) => uri.fmt(f),
             Self::Model(uri) | Self::Emulated(uri) => uri.fmt(f),
+            Self::Bucket(uri) => uri.fmt(f),
             Self::Volatile { inner, seed } => {
                 let inner = inner.to_string();
                 let separator = if inner.contains('?') { '&' } else { '?' };
@@ -182,6 +201,7 @@ impl FromStr for Target {
             "nbd" | "nbd+unix" => Ok(Self::Nbd(text.parse()?)),
             "model" => Ok(Self::Model(parse_model(text, rest, false)?)),
             "emulated" => Ok(Self::Emulated(parse_model(text, rest, true)?)),
+            "s3" => Ok(Self::Bucket(parse_bucket(text, rest)?)),
             _ => Err(TargetError::UnknownScheme { scheme: scheme.to_owned(), text: text.to_owned() }),
         }
     }
@@ -255,6 +275,17 @@ fn parse_model(text: &str, rest: &str, is_emulated: bool) -> Result<ModelUri, Ta
     })
 }
 
+fn parse_bucket(text: &str, rest: &str) -> Result<BucketUri, TargetError> {
+    // What may be a key is not repeated: errors go to logs.
+    let text =
+        || if text.contains('@') { "s3:".to_owned() } else { text.split('?').next().unwrap_or_default().to_owned() };
+    BucketUri::parse(rest).map_err(|wrong| match wrong {
+        BucketForm::Unknown(name) => TargetError::UnknownParameter { text: text(), name, known: BucketUri::PARAMETERS },
+        BucketForm::Size(source) => TargetError::Size { text: text(), source },
+        BucketForm::Form(what) => TargetError::Form { text: text(), what },
+    })
+}
+
 /// The last parameter is ours where it is `seed=`; everything before it belongs to the target within.
 fn parse_volatile(text: &str, rest: &str) -> Result<Target, TargetError> {
     let (inner, seed) = match rest.rfind(['?', '&']) {
@@ -286,6 +317,10 @@ pub fn open(target: &Target, mode: OpenMode) -> Result<Box<dyn Device>, OpenErro
         Target::Nbd(uri) => Err(OpenError::NotADevice { target: uri.to_string() }),
         Target::Model(uri) => Err(OpenError::NotADevice { target: uri.to_string() }),
         Target::Emulated(uri) => open_emulated(uri, mode),
+        Target::Bucket(uri) => match BucketDevice::open(uri, mode) {
+            Ok(device) => Ok(Box::new(device)),
+            Err(source) => Err(OpenError::Bucket { target: uri.to_string(), source }),
+        },
         Target::Volatile { inner, seed } => {
             let inner = BoxedDevice(open(inner, mode)?);
             Ok(Box::new(VolatileDevice::new(inner).with_leak(*seed)))
@@ -360,6 +395,7 @@ mod tests {
 
     #[test]
     fn reads_every_documented_form() {
+        let bucket = |rest| Target::Bucket(BucketUri::parse(rest).unwrap());
         let volatile = |inner, seed| Target::Volatile { inner: Box::new(inner), seed };
         for (text, target) in [
             ("/dev/nvme0n1", path("/dev/nvme0n1")),
@@ -378,6 +414,14 @@ mod tests {
             ("file:/%a0b%25", Target::Path(std::ffi::OsStr::from_bytes(b"/\xa0b%").into())),
             ("nbd://[::1]:7/a%20b", Target::Nbd("nbd://[::1]:7/a b".parse().unwrap())),
             ("nbd+unix:///?socket=/s", Target::Nbd("nbd+unix:///?socket=/s".parse().unwrap())),
+            ("s3://cold/pool0?size=1TiB", bucket("//cold/pool0?size=1TiB")),
+            ("s3://cold", bucket("//cold/")),
+            (
+                "s3://cold/a/b/?timeout=5s&endpoint=http://127.0.0.1:9&credentials=/a%26b&memory=8MiB&http=allow&object=1MiB&region=x",
+                bucket(
+                    "//cold/a/b?object=1MiB&memory=8MiB&timeout=5s&endpoint=http://127.0.0.1:9&region=x&credentials=/a%26b&http=allow",
+                ),
+            ),
             (
                 "volatile:nbd+unix:///x?socket=/s&seed=4",
                 volatile(Target::Nbd("nbd+unix:///x?socket=/s".parse().unwrap()), 4),
@@ -411,9 +455,24 @@ mod tests {
             ("volatile:volatile:/x", "twice"),
             ("volatile:/x?seed=y", "no number"),
             ("/x\0", "zero byte"),
+            ("s3:cold", "s3://bucket/prefix"),
+            ("s3://", "names no bucket"),
+            ("s3://Cold/x", "names no bucket"),
+            ("s3://cold/../x", "a prefix with"),
+            ("s3://cold/a?b", "known here: size"),
+            ("s3://cold/a?size=1", "at least 1MiB"),
+            ("s3://cold/a?size=1GiB&size=2GiB", "twice"),
+            ("s3://cold/a?timeout=5", "of the form 45s"),
+            ("s3://cold/a?endpoint=ftp://x", "http://"),
+            ("s3://cold/a?http=yes", "allow"),
+            ("s3://SECRET:SECRET@cold/a", "keys do not belong"),
+            ("s3://cold/a?aws_secret_access_key=SECRET", "has a key"),
+            ("s3://cold/a?accessKey=SECRET", "has a key"),
+            ("s3://cold/a?nothing=SECRET", "parameter \"nothing\""),
         ] {
             let message = parse(text).unwrap_err().to_string();
             assert!(message.contains(part), "{text:?}: {message}");
+            assert!(!message.contains("SECRET"), "{message}");
         }
     }
 
@@ -450,7 +509,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_panics_and_what_reads_reads_back(text in "(volatile:)?(file:/{0,3}|ram:|null:|nbd://|nbd\\+unix:///|/)?[a-z?&=%:./0-9]{0,20}") {
+        fn no_text_panics_and_what_reads_reads_back(text in "(volatile:)?(file:/{0,3}|ram:|null:|s3://|nbd://|nbd\\+unix:///|/)?[a-z?&=%:./0-9]{0,20}") {
             if let Ok(target) = parse(&text) {
                 prop_assert_eq!(parse(&target.to_string()), Ok(target));
             }

@@ -49,6 +49,10 @@ pub struct Options {
     /// Plants a fault that must be found.
     #[arg(long)]
     plant: Option<Plant>,
+    /// The capacity device in place of a file, `{pool}` and `{size}` in it standing for the pool's name and the device's size: a
+    /// bucket, which loses what was not flushed by itself.
+    #[arg(long, conflicts_with = "plant")]
+    capacity: Option<String>,
 }
 
 /// Runs all rounds. A [`Finding`] where durability was broken.
@@ -62,7 +66,7 @@ pub fn run(options: &Options) -> Result<()> {
     };
     let mut settings = Vec::new();
     for kind in kinds {
-        settings.push(Setting::create(*kind, &options.program, &directory, options.seed)?);
+        settings.push(Setting::create(*kind, &options.program, &directory, options.seed, options.capacity.as_deref())?);
     }
     println!(
         "{:>5} {:<6} {:>7} {:>7} {:>6} {:>6} {:>6} {:>7} {:>6} {:>5} {:>9} | {:>8} {:>7} {:>7} {:>7} {:>7}",

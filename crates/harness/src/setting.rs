@@ -46,14 +46,16 @@ pub struct Setting {
 
 impl Setting {
     /// Makes files and configuration, and formats the pool.
-    pub fn create(kind: Kind, program: &Path, directory: &Path, seed: u64) -> Result<Self> {
+    pub fn create(kind: Kind, program: &Path, directory: &Path, seed: u64, capacity: Option<&str>) -> Result<Self> {
         let directory = directory.join(kind.name);
         std::fs::create_dir_all(&directory)?;
         sparse_file(&directory.join("fast.img"), kind.fast << 20)?;
-        sparse_file(&directory.join("capacity.img"), kind.capacity << 20)?;
+        if capacity.is_none() {
+            sparse_file(&directory.join("capacity.img"), kind.capacity << 20)?;
+        }
         let config = directory.join("pool.toml");
         let text = directory.to_str().context("the directory's name is not UTF-8")?;
-        std::fs::write(&config, configuration(&kind, text, seed))?;
+        std::fs::write(&config, configuration(&kind, text, seed, capacity))?;
         let pool = Pool { program: program.to_owned(), config, log: directory.join("server.log") };
         pool.run("create", &[])?;
         let disk_bytes = kind.disk << 20;
@@ -63,8 +65,12 @@ impl Setting {
 }
 
 /// Four placements by address. Both devices lose what was not flushed when the process dies.
-fn configuration(kind: &Kind, directory: &str, seed: u64) -> String {
-    let Kind { fast, disk, memory, .. } = kind;
+fn configuration(kind: &Kind, directory: &str, seed: u64, capacity: Option<&str>) -> String {
+    let Kind { name, fast, disk, memory, .. } = kind;
+    let capacity = match capacity {
+        Some(target) => target.replace("{pool}", name).replace("{size}", &format!("{}MiB", kind.capacity)),
+        None => format!("volatile:{directory}/capacity.img?seed={seed}"),
+    };
     let (a, b, c) = (fast / 4, disk / 3, disk * 2 / 3);
     let mut text = format!(
         r#"[pool]
@@ -74,7 +80,7 @@ name = "crash"
 target = "volatile:{directory}/fast.img?seed={seed}"
 
 [[capacity]]
-target = "volatile:{directory}/capacity.img?seed={seed}"
+target = "{capacity}"
 band = "1MiB"
 
 [[disk]]

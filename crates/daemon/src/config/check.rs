@@ -95,12 +95,22 @@ impl Config {
             !self.capacity.is_empty(),
             "there is no [[capacity]] section: add one with `target = \"/dev/...\"`, the large device"
         );
+        if let Some(fast) = self.fast.iter().find(|fast| fast.target.0.bucket().is_some()) {
+            bail!(
+                "the [[fast]] device is {}: a bucket is for capacity; a fast device answers in microseconds",
+                fast.target.0
+            );
+        }
         let mut seen: Vec<&Target> = Vec::new();
         for target in self.targets() {
             if matches!(target, Target::Null { .. }) {
                 bail!("target {target} keeps nothing: a pool needs targets that give back what was written");
             }
-            let again = seen.iter().any(|other| target.path().is_some() && other.path() == target.path());
+            let place = |target: &Target| target.bucket().map(|uri| (uri.bucket.clone(), uri.prefix.clone()));
+            let again = seen.iter().any(|other| {
+                (target.path().is_some() && other.path() == target.path())
+                    || (target.bucket().is_some() && place(other) == place(target))
+            });
             ensure!(!again, "target {target} is configured twice");
             seen.push(target);
         }

@@ -1,7 +1,8 @@
 //! Opening the devices of a pool.
 
 use crate::config::Config;
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
+use forebay_device::bucket::{self, BucketError};
 use forebay_device::{OpenError, OpenMode, Target};
 use forebay_volume::Devices;
 use std::io::ErrorKind;
@@ -18,6 +19,50 @@ pub fn open_devices(config: &Config, mode: OpenMode) -> Result<Devices> {
         list.push(open_target(target, mode)?);
     }
     Ok(Devices::new(list))
+}
+
+/// Makes devices in buckets that hold none yet, for a new pool.
+///
+/// # Errors
+/// What lies there instead, or why it cannot be made.
+pub fn make_in_buckets(config: &Config) -> Result<()> {
+    for uri in config.targets().filter_map(Target::bucket) {
+        bucket::create(uri).map_err(|error| anyhow!("target {uri}: {error}"))?;
+    }
+    Ok(())
+}
+
+/// Deletes what devices in buckets hold, which a new pool would write over only in time.
+///
+/// # Errors
+/// Why it cannot be deleted.
+pub fn clear_buckets(config: &Config) -> Result<()> {
+    for uri in config.targets().filter_map(Target::bucket) {
+        bucket::clear(uri).map_err(|error| anyhow!("target {uri}: {error}"))?;
+    }
+    Ok(())
+}
+
+/// Opening a bucket takes it from whoever serves it; a pool that is being served is known by its fast devices, which are for one to hold.
+///
+/// # Errors
+/// Which device is in use.
+pub fn refuse_while_served(config: &Config) -> Result<()> {
+    if config.targets().all(|target| target.bucket().is_none()) {
+        return Ok(());
+    }
+    for fast in &config.fast {
+        match open_target(&fast.target.0, OpenMode::ReadOnly) {
+            Err(error) if is_in_use(&error) => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn is_in_use(error: &anyhow::Error) -> bool {
+    let open_error = error.chain().find_map(|cause| cause.downcast_ref::<OpenError>());
+    matches!(open_error, Some(OpenError::InUse { .. }))
 }
 
 /// Two names may lead to one file: links, or two nodes of one device. A pool over it twice would overwrite itself.
@@ -85,7 +130,7 @@ pub fn is_lost(error: &anyhow::Error) -> bool {
     };
     match open_error {
         Some(OpenError::Open { source, .. } | OpenError::Probe { source, .. }) => is_gone(source),
-        Some(OpenError::TooSmall { .. }) => true,
+        Some(OpenError::TooSmall { .. } | OpenError::Bucket { source: BucketError::Absent, .. }) => true,
         _ => false,
     }
 }

@@ -18,7 +18,9 @@ pub mod stays;
 
 pub use backend::PoolBackend;
 pub use backing::notes as backing_notes;
-pub use devices::{is_absent, is_missing, open_devices, open_target};
+pub use devices::{
+    clear_buckets, is_absent, is_missing, make_in_buckets, open_devices, open_target, refuse_while_served,
+};
 pub use forebay_export::server::monotonic_ns as now_ns;
 pub use format::{Ids, format};
 pub use memory::Budget;

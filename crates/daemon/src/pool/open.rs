@@ -1,7 +1,7 @@
 //! Opening the pool of a configuration for service.
 
 use super::Budget;
-use super::devices::{is_lost, open_target, refuse_one_file_twice};
+use super::devices::{is_lost, open_target, refuse_one_file_twice, refuse_while_served};
 use super::fast;
 use super::missing::{explain_blank, explain_unopened};
 use crate::config::Config;
@@ -123,6 +123,9 @@ pub fn open_read_only(config: &Config) -> Result<Devices> {
 /// Opens all devices, but for members of a mirror that can be done without.
 fn open_whole(config: &Config, mode: OpenMode) -> Result<Devices> {
     refuse_one_file_twice(config)?;
+    if mode == OpenMode::ReadWrite {
+        refuse_while_served(config)?;
+    }
     // Whoever explains what is missing looks at all devices, and each is for one to hold: none is open then.
     let opened = match &config.fast[..] {
         [fast] => {

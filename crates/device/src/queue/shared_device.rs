@@ -1,11 +1,11 @@
 //! One device that several queues share: requests go in under a lock, and completions that belong to another queue
 //! are put aside for it. Queues come and go.
 
+use crate::bell::Bell;
 use crate::file::kernel;
 use forebay_block::{Completion, Device, Geometry, Request};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ struct Outbox {
     ready: Vec<Completion>,
     /// Its queue sleeps and wants to be woken by `wake`.
     waiting: bool,
-    wake: Arc<OwnedFd>,
+    wake: Arc<Bell>,
 }
 
 /// The lock around a device. A queue that panicked leaves the device usable: each step ends whole.
@@ -70,7 +70,7 @@ impl Handle {
     /// # Errors
     /// The operating system's, where it gives no eventfd.
     pub(super) fn enter(&self) -> io::Result<QueueNumber> {
-        let outbox = Outbox { ready: Vec::new(), waiting: false, wake: Arc::new(event()?) };
+        let outbox = Outbox { ready: Vec::new(), waiting: false, wake: Arc::new(Bell::new()?) };
         let mut shared = self.lock();
         // Bounded: there are fewer queues than numbers, for each has a descriptor.
         while shared.outboxes.contains_key(&shared.next_number) {
@@ -157,10 +157,10 @@ impl Handle {
             let left = timeout.saturating_sub(started.elapsed());
             let want = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
             // The device, and with it its descriptor, lives as long as `self`.
-            let mut wanted = [want(device_fd), want(wake.as_raw_fd())];
+            let mut wanted = [want(device_fd), want(wake.fd())];
             kernel::poll_until(&mut wanted, u64::try_from(left.as_nanos()).unwrap_or(u64::MAX));
             if wanted[1].revents != 0 {
-                clear(&wake);
+                wake.clear();
             }
             if started.elapsed() >= timeout {
                 self.lock().stop_waiting(number);
@@ -201,31 +201,8 @@ impl SharedDevice {
             let Some(outbox) = self.outboxes.get_mut(&number_of(completion.tag)) else { continue };
             outbox.ready.push(completion);
             if std::mem::take(&mut outbox.waiting) {
-                set(&outbox.wake);
+                outbox.wake.ring();
             }
         }
     }
-}
-
-fn event() -> io::Result<OwnedFd> {
-    // SAFETY: eventfd takes no pointers.
-    let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: a fresh descriptor that nobody else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-/// Neither can fail in a way that matters: a full counter is set, an empty one is clear (eventfd(2)).
-fn set(fd: &OwnedFd) {
-    let one = 1u64;
-    // SAFETY: eight valid bytes.
-    unsafe { libc::write(fd.as_raw_fd(), (&raw const one).cast(), 8) };
-}
-
-fn clear(fd: &OwnedFd) {
-    let mut count = 0u64;
-    // SAFETY: room for eight bytes.
-    unsafe { libc::read(fd.as_raw_fd(), (&raw mut count).cast(), 8) };
 }

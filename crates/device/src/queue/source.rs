@@ -62,9 +62,11 @@ impl Source {
             Target::Path(path) => Kind::File(Arc::new(Hold::new(path))),
             Target::Nbd(uri) => Kind::Nbd(uri),
             Target::Null { size_bytes } => Kind::Null { size_bytes },
-            Target::Ram { .. } | Target::Volatile { .. } | Target::Emulated(_) | Target::Model(_) => {
-                Kind::Device { target, opened: Mutex::new(None) }
-            }
+            Target::Ram { .. }
+            | Target::Volatile { .. }
+            | Target::Emulated(_)
+            | Target::Model(_)
+            | Target::Bucket(_) => Kind::Device { target, opened: Mutex::new(None) },
         };
         Self { name, kind }
     }

@@ -60,7 +60,7 @@ pub struct Session {
 /// What is measured.
 enum Measured {
     /// In real time.
-    Real(MeasureTarget),
+    Real(Box<MeasureTarget>),
     /// In a time of its own.
     Virtual(VirtualTarget),
 }
@@ -86,7 +86,7 @@ impl Session {
     pub fn new(name: &str, options: SessionOptions) -> Result<Self> {
         let target = match VirtualTarget::open(name, options.interval_ns.unwrap_or_else(|| interval_of(None)))? {
             Some(target) => Measured::Virtual(target),
-            None => Measured::Real(MeasureTarget::new(name)?),
+            None => Measured::Real(Box::new(MeasureTarget::new(name)?)),
         };
         let stop = Arc::new(AtomicBool::new(false));
         super::signals::watch(&stop)?;

@@ -25,6 +25,9 @@ pub fn run(file: &Path, destroy_data: bool, format: Format) -> Result<()> {
             file.display()
         );
     }
+    // A pool that is being served is known by its fast devices, before its bucket is taken from it.
+    pool::refuse_while_served(&config)?;
+    pool::make_in_buckets(&config)?;
     let mut devices =
         pool::open_devices(&config, OpenMode::ReadWrite).map_err(|error| match pool::is_absent(&error) {
             true => anyhow!("{error}; for a pool over files make it first: truncate -s 1G PATH"),
@@ -40,6 +43,11 @@ pub fn run(file: &Path, destroy_data: bool, format: Format) -> Result<()> {
             );
         }
         output::complain(format!("formatting over what was found, as asked:\n  {list}"));
+        if config.targets().any(|target| target.bucket().is_some()) {
+            drop(devices);
+            pool::clear_buckets(&config)?;
+            devices = pool::open_devices(&config, OpenMode::ReadWrite)?;
+        }
     }
     for note in pool::backing_notes(&config) {
         output::complain(format!("note: {note}"));

@@ -8,6 +8,7 @@ mod adopt;
 mod alone;
 mod analyze;
 mod bench;
+mod bucket;
 mod convert;
 mod doctor;
 mod doctor_change;

@@ -2,6 +2,7 @@
 #![allow(clippy::expect_used)]
 
 pub mod client;
+pub mod store;
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

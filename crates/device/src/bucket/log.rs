@@ -1,0 +1,603 @@
+//! The device as a log of objects that never change, free of I/O: requests and answers of the store go in, completions and jobs come
+//! out.
+//!
+//! What is written is held in memory, for a bounded number of bytes, and goes to the store as objects when a flush or a durable write
+//! asks for it, when a unit is complete, and when memory runs short. An object is durable once the store has answered. A flush is
+//! answered when the objects of all that it covers are there and a look at the epoch, which began after that, has found it unchanged:
+//! whoever opens the device next then lists them.
+
+use super::job::{Answer, Failure, Job};
+use super::memory::{Held, Memory, Run};
+use super::merge::Merge;
+use super::name::{Content, ObjectName, Sequence};
+use super::objects::Objects;
+use super::scatter::{fill, gather, scatter};
+use crate::request::{error, finish};
+use bytes::Bytes;
+use forebay_block::checksum::{crc32c, crc32c_of};
+use forebay_block::{Buf, Completion, IoError, Op, Request, Vectored};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
+
+/// Objects on their way to the store at once that were sent because memory runs short.
+const PUTS_MAX: usize = 8;
+/// Deletions at once: hosts come first.
+const DELETES_MAX: usize = 4;
+
+/// What bounds the device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// The most an object holds; none crosses the border of such a unit.
+    pub(crate) unit_bytes: u64,
+    /// The most that is held in memory before it is in objects.
+    pub(crate) memory_bytes: u64,
+    /// Objects that may show in a unit: where there are more, they are made one.
+    pub(crate) objects_max: usize,
+}
+
+/// A read that waits for objects.
+struct Read {
+    tag: u64,
+    offset_bytes: u64,
+    bufs: Vectored<Buf>,
+    waits: usize,
+    failed: Option<Failure>,
+}
+
+/// What a part of an object is read for.
+enum Purpose {
+    /// A read, and where in it.
+    Read { number: u64, at: usize },
+    /// Making a unit one object.
+    Merge { at: usize },
+}
+
+struct Get {
+    name: ObjectName,
+    range: Range<u64>,
+    purpose: Purpose,
+}
+
+/// An object on its way.
+struct Put {
+    name: ObjectName,
+    /// Whether it was written by hosts; else it is made of objects.
+    is_written: bool,
+}
+
+/// A flush, or a durable write: what it waits for.
+struct Barrier {
+    tag: u64,
+    operation: &'static str,
+    offset_bytes: u64,
+    waits: BTreeSet<u64>,
+    /// It is answered by the look at the epoch that is in flight.
+    is_looked: bool,
+    failed: Option<Failure>,
+}
+
+/// The log.
+pub(crate) struct Log {
+    limits: Limits,
+    epoch: u32,
+    next_counter: u64,
+    next_number: u64,
+    objects: Objects,
+    memory: Memory,
+    /// Bytes of objects on their way.
+    sent_bytes: u64,
+    puts: BTreeMap<u64, Put>,
+    reads: BTreeMap<u64, Read>,
+    gets: BTreeMap<u64, Get>,
+    /// Writes that wait for room in memory.
+    waiting: VecDeque<Request>,
+    barriers: Vec<Barrier>,
+    is_looking: bool,
+    /// Objects have come since the last good look at the epoch began.
+    has_news: bool,
+    deletes: usize,
+    merge: Option<Merge>,
+    /// Units of many objects.
+    to_merge: BTreeSet<u64>,
+    /// The store may hold, or come to hold, what is not in the table.
+    is_doubtful: bool,
+    is_fenced: bool,
+    /// It is read only: garbage is another's.
+    is_passive: bool,
+    jobs: Vec<Job>,
+    done: Vec<Completion>,
+}
+
+impl Log {
+    /// A device of these objects, as `epoch`. Those in the second list must not be there.
+    pub(crate) fn new(limits: Limits, epoch: u32, objects: &[ObjectName], invalid: &[ObjectName]) -> Self {
+        let mut table = Objects::new(limits.unit_bytes);
+        objects.iter().for_each(|name| table.add(*name));
+        invalid.iter().for_each(|name| table.add_garbage(*name));
+        Self {
+            limits,
+            epoch,
+            next_counter: 1,
+            next_number: 0,
+            objects: table,
+            memory: Memory::new(limits.unit_bytes),
+            sent_bytes: 0,
+            puts: BTreeMap::new(),
+            reads: BTreeMap::new(),
+            gets: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            barriers: Vec::new(),
+            is_looking: false,
+            has_news: false,
+            deletes: 0,
+            merge: None,
+            to_merge: BTreeSet::new(),
+            is_doubtful: false,
+            is_fenced: false,
+            is_passive: false,
+            jobs: Vec::new(),
+            done: Vec::new(),
+        }
+    }
+
+    /// The same, for reading only: nothing is written or deleted.
+    pub(crate) fn for_reading(self) -> Self {
+        Self { is_passive: true, ..self }
+    }
+
+    /// Takes what is to be asked of the store.
+    pub(crate) fn take_jobs(&mut self) -> Vec<Job> {
+        std::mem::take(&mut self.jobs)
+    }
+
+    /// Requests that have ended.
+    pub(crate) fn done(&mut self) -> &mut Vec<Completion> {
+        &mut self.done
+    }
+
+    /// Another server has the device.
+    #[cfg(test)]
+    pub(crate) fn is_fenced(&self) -> bool {
+        self.is_fenced
+    }
+
+    /// How many objects there are, garbage included, and how many of them are garbage.
+    pub(crate) fn objects(&self) -> (usize, usize) {
+        self.objects.count()
+    }
+
+    /// Whether all that was written is in objects.
+    #[cfg(test)]
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.memory.is_empty() && self.puts.is_empty() && self.sent_bytes == 0 && self.merge.is_none()
+    }
+
+    /// A request that was found valid.
+    pub(crate) fn submit(&mut self, request: Request) {
+        let range = request.offset_bytes..request.offset_bytes + request.op.len_bytes();
+        if self.is_fenced && !matches!(request.op, Op::Read { .. }) {
+            return self.refuse(request, Failure::FENCED);
+        }
+        match request.op {
+            Op::Read { bufs, .. } => self.read(request.tag, range, bufs),
+            Op::Write { .. } | Op::WriteZeroes { .. } => self.waiting.push_back(request),
+            Op::Discard { .. } => {
+                self.discard(range);
+                self.done.push(finish(request, Ok(())));
+                self.tidy();
+            }
+            Op::Flush => {
+                self.send(&(0..u64::MAX));
+                let waits = self.puts.iter().filter(|(_, put)| put.is_written).map(|(counter, _)| *counter).collect();
+                self.barrier(request.tag, "flush", 0, waits);
+                // Garbage that a failure of the store has left is tried again.
+                self.tidy();
+            }
+        }
+        self.go_on();
+        self.make_room();
+    }
+
+    fn refuse(&mut self, request: Request, failure: Failure) {
+        let error = IoError { os_error: failure.os_error, ..error(failure.kind, &request) };
+        self.done.push(finish(request, Err(error)));
+    }
+
+    fn next_sequence(&mut self) -> Sequence {
+        let counter = self.next_counter;
+        self.next_counter += 1;
+        Sequence { epoch: self.epoch, counter }
+    }
+
+    // --- writes ---------------------------------------------------------------------------------------------------
+
+    fn held_bytes(&self) -> u64 {
+        self.memory.dirty_bytes() + self.sent_bytes
+    }
+
+    /// Takes what waits for room, in order, as far as there is some. One that is larger than the limit is taken alone.
+    fn take_waiting(&mut self) {
+        while let Some(request) = self.waiting.front() {
+            let needed = match request.op {
+                Op::Write { .. } => request.op.len_bytes(),
+                _ => 0,
+            };
+            let held = self.held_bytes();
+            if held > 0 && held + needed > self.limits.memory_bytes {
+                return;
+            }
+            if let Some(request) = self.waiting.pop_front() {
+                self.take_write(request);
+            }
+        }
+    }
+
+    fn take_write(&mut self, request: Request) {
+        let (start, len) = (request.offset_bytes, request.op.len_bytes());
+        let range = start..start + len;
+        let is_durable = match &request.op {
+            Op::Write { bufs, fua } => {
+                self.memory.write(start, &Held::Data(gather(bufs)));
+                *fua
+            }
+            _ => {
+                self.zero(range.clone());
+                false
+            }
+        };
+        for unit in start / self.limits.unit_bytes..(start + len).div_ceil(self.limits.unit_bytes) {
+            if self.memory.is_full(unit) {
+                self.send(&self.unit(unit));
+            }
+        }
+        if is_durable {
+            self.send(&range);
+            // Parts of it may have gone with a unit that became complete.
+            let overlaps = |put: &&Put| put.name.start_bytes < range.end && put.name.end_bytes() > range.start;
+            let waits = self.puts.values().filter(|put| put.is_written).filter(overlaps);
+            let waits = waits.map(|put| put.name.sequence.counter).collect();
+            self.barrier(request.tag, "write", start, waits);
+        } else {
+            self.done.push(finish(request, Ok(())));
+        }
+    }
+
+    /// Zeros need no object where nothing was ever, nor can come from a request that was lost.
+    fn zero(&mut self, range: Range<u64>) {
+        let mut at = range.start;
+        while at < range.end {
+            let end = ((at / self.limits.unit_bytes + 1) * self.limits.unit_bytes).min(range.end);
+            let unit = at / self.limits.unit_bytes;
+            let in_flight = |put: &Put| put.name.start_bytes / self.limits.unit_bytes == unit;
+            if !self.is_doubtful && !self.objects.exists(unit) && !self.puts.values().any(in_flight) {
+                self.memory.remove(at..end);
+            } else {
+                self.memory.write(at, &Held::Zeros(end - at));
+            }
+            at = end;
+        }
+    }
+
+    fn discard(&mut self, range: Range<u64>) {
+        self.memory.remove(range.clone());
+        let in_flight = !self.puts.is_empty() || self.merge.is_some();
+        let since = in_flight.then(|| self.next_sequence());
+        self.objects.discard(range, since);
+    }
+
+    fn unit(&self, unit: u64) -> Range<u64> {
+        unit * self.limits.unit_bytes..(unit + 1) * self.limits.unit_bytes
+    }
+
+    /// Makes objects of what waits in a range.
+    fn send(&mut self, range: &Range<u64>) {
+        for run in self.memory.runs(range) {
+            self.send_run(run);
+        }
+    }
+
+    fn send_run(&mut self, run: Run) {
+        let (start, len) = (run.start, run.len());
+        let payload: Vec<Bytes> = run
+            .held
+            .into_iter()
+            .filter_map(|held| match held {
+                Held::Data(bytes) => Some(bytes),
+                Held::Zeros(_) => None,
+            })
+            .collect();
+        let content = match payload.is_empty() {
+            true => Content::Zeros,
+            false => Content::Data { crc: crc32c_of(payload.iter().map(|bytes| &bytes[..])) },
+        };
+        let sequence = self.next_sequence();
+        self.memory.sent(&(start..start + len), sequence.counter);
+        self.put(ObjectName { sequence, start_bytes: start, len_bytes: len, content }, payload, true);
+    }
+
+    fn put(&mut self, name: ObjectName, payload: Vec<Bytes>, is_written: bool) {
+        self.sent_bytes += name.stored_bytes();
+        self.puts.insert(name.sequence.counter, Put { name, is_written });
+        self.jobs.push(Job::Put { name, payload });
+    }
+
+    /// Sends what waits where half of the memory is used, fullest units first.
+    fn make_room(&mut self) {
+        while self.puts.len() < PUTS_MAX
+            && (self.held_bytes() > self.limits.memory_bytes / 2 || !self.waiting.is_empty())
+            && let Some(unit) = self.memory.fullest_unit()
+        {
+            self.send(&self.unit(unit));
+        }
+    }
+
+    fn sent(&mut self, sequence: Sequence, result: Result<(), Failure>, is_repeated: bool) {
+        let Some(Put { name, is_written }) = self.puts.remove(&sequence.counter) else { return };
+        let range = name.start_bytes..name.end_bytes();
+        self.sent_bytes -= name.stored_bytes();
+        self.is_doubtful |= is_repeated || result.is_err();
+        match result {
+            Ok(()) => {
+                self.objects.add(name);
+                self.has_news = true;
+                self.memory.arrived(&range, sequence.counter);
+                let unit = name.start_bytes / self.limits.unit_bytes;
+                if self.objects.showing(unit) > self.limits.objects_max {
+                    self.to_merge.insert(unit);
+                }
+            }
+            Err(failure) => {
+                self.memory.failed(&range, sequence.counter);
+                if is_written {
+                    // They waited for what was sent, which took as long as a request may take.
+                    for request in std::mem::take(&mut self.waiting) {
+                        self.refuse(request, failure);
+                    }
+                }
+            }
+        }
+        for barrier in &mut self.barriers {
+            if barrier.waits.remove(&sequence.counter)
+                && let Err(failure) = result
+            {
+                barrier.failed.get_or_insert(failure);
+            }
+        }
+        if self.puts.is_empty() && self.merge.is_none() {
+            self.objects.fill_holes();
+        }
+    }
+
+    // --- flushes --------------------------------------------------------------------------------------------------
+
+    fn barrier(&mut self, tag: u64, operation: &'static str, offset_bytes: u64, waits: BTreeSet<u64>) {
+        // Nothing is in flight, and a look has covered all that is there.
+        if waits.is_empty() && !self.has_news && !self.is_looking {
+            return self.done.push(Completion { tag, result: Ok(()), bufs: None });
+        }
+        self.barriers.push(Barrier { tag, operation, offset_bytes, waits, is_looked: false, failed: None });
+    }
+
+    fn end_barriers(&mut self, ends: impl Fn(&Barrier) -> bool, result: Result<(), Failure>) {
+        let mut kept = Vec::with_capacity(self.barriers.len());
+        for barrier in std::mem::take(&mut self.barriers) {
+            if !ends(&barrier) {
+                kept.push(barrier);
+                continue;
+            }
+            let (operation, offset_bytes) = (barrier.operation, barrier.offset_bytes);
+            let result = result.and(barrier.failed.map_or(Ok(()), Err)).map_err(|Failure { kind, os_error }| IoError {
+                kind,
+                operation,
+                offset_bytes,
+                os_error,
+            });
+            self.done.push(Completion { tag: barrier.tag, result, bufs: None });
+        }
+        self.barriers = kept;
+    }
+
+    fn looked(&mut self, result: Result<(), Failure>) {
+        self.is_looking = false;
+        self.has_news |= result.is_err();
+        self.objects.look_ended(result.is_ok());
+        self.end_barriers(|barrier| barrier.is_looked, result);
+        if result == Err(Failure::FENCED) {
+            self.is_fenced = true;
+            self.end_barriers(|_| true, result);
+            for request in std::mem::take(&mut self.waiting) {
+                self.refuse(request, Failure::FENCED);
+            }
+        }
+    }
+
+    // --- reads ----------------------------------------------------------------------------------------------------
+
+    fn read(&mut self, tag: u64, range: Range<u64>, mut bufs: Vectored<Buf>) {
+        let number = self.next_number;
+        self.next_number += 1;
+        let mut waits = 0;
+        let at = |offset: u64| (offset - range.start) as usize;
+        let len = |part: &Range<u64>| (part.end - part.start) as usize;
+        for (part, held) in self.memory.look(range.clone()) {
+            match held {
+                Some(Held::Data(bytes)) => scatter(&mut bufs, at(part.start), &bytes),
+                Some(Held::Zeros(_)) => fill(&mut bufs, at(part.start), len(&part)),
+                None => {
+                    for (part, object) in self.objects.look(part) {
+                        let Some(name) = object else {
+                            fill(&mut bufs, at(part.start), len(&part));
+                            continue;
+                        };
+                        waits += 1;
+                        self.get(name, part.clone(), Purpose::Read { number, at: at(part.start) });
+                    }
+                }
+            }
+        }
+        if waits == 0 {
+            return self.done.push(Completion { tag, result: Ok(()), bufs: Some(bufs) });
+        }
+        self.reads.insert(number, Read { tag, offset_bytes: range.start, bufs, waits, failed: None });
+    }
+
+    fn get(&mut self, name: ObjectName, part: Range<u64>, purpose: Purpose) {
+        let number = self.next_number;
+        self.next_number += 1;
+        let range = part.start - name.start_bytes..part.end - name.start_bytes;
+        self.objects.pin(name.sequence);
+        self.gets.insert(number, Get { name, range: range.clone(), purpose });
+        self.jobs.push(Job::Get { number, name, range });
+    }
+
+    fn got(&mut self, number: u64, result: Result<Bytes, Failure>) {
+        let Some(Get { name, range, purpose }) = self.gets.remove(&number) else { return };
+        self.objects.unpin(name.sequence);
+        let result = result.and_then(|bytes| verified(&name, &range, bytes));
+        match purpose {
+            Purpose::Merge { at } => {
+                if let Some(merge) = &mut self.merge {
+                    merge.got(at, result.ok().as_deref());
+                }
+                self.end_merge();
+            }
+            Purpose::Read { number, at } => {
+                let Some(read) = self.reads.get_mut(&number) else { return };
+                match result {
+                    Ok(bytes) => scatter(&mut read.bufs, at, &bytes),
+                    Err(failure) => read.failed = Some(failure),
+                }
+                read.waits -= 1;
+                if read.waits == 0
+                    && let Some(read) = self.reads.remove(&number)
+                {
+                    let Read { tag, offset_bytes, bufs, failed, .. } = read;
+                    let result = failed.map_or(Ok(()), |Failure { kind, os_error }| {
+                        Err(IoError { kind, operation: "read", offset_bytes, os_error })
+                    });
+                    self.done.push(Completion { tag, result, bufs: Some(bufs) });
+                }
+            }
+        }
+    }
+
+    // --- units of many objects --------------------------------------------------------------------------------------
+
+    /// Begins to make one object of a unit's many. Its number is older than that of all that is written from now on, and newer than
+    /// that of all it is made of: none of the unit's may be in flight.
+    fn begin_merge(&mut self) {
+        if self.merge.is_some() || self.is_fenced {
+            return;
+        }
+        let is_idle =
+            |unit: &&u64| !self.puts.values().any(|put| put.name.start_bytes / self.limits.unit_bytes == **unit);
+        let Some(unit) = self.to_merge.iter().find(is_idle).copied() else { return };
+        self.to_merge.remove(&unit);
+        let parts: Vec<_> =
+            self.objects.look(self.unit(unit)).into_iter().filter_map(|(part, name)| Some((part, name?))).collect();
+        let (Some((first, _)), Some((last, _))) = (parts.first(), parts.last()) else { return };
+        let range = first.start..last.end;
+        if parts.len() <= 1 {
+            return;
+        }
+        let sequence = self.next_sequence();
+        self.merge = Some(Merge::new(sequence, range.clone(), parts.len()));
+        for (part, name) in parts {
+            let at = (part.start - range.start) as usize;
+            self.get(name, part, Purpose::Merge { at });
+        }
+    }
+
+    fn end_merge(&mut self) {
+        let Some(merge) = self.merge.take_if(|merge| merge.is_complete()) else { return };
+        // What could not be read is not written over: it is tried again when more is written to the unit.
+        if let Some((sequence, start_bytes, bytes)) = merge.into_object() {
+            let content = Content::Data { crc: crc32c(&bytes) };
+            let name = ObjectName { sequence, start_bytes, len_bytes: bytes.len() as u64, content };
+            self.put(name, vec![bytes], false);
+        } else if self.puts.is_empty() {
+            self.objects.fill_holes();
+        }
+    }
+
+    // --- what goes on by itself ------------------------------------------------------------------------------------
+
+    /// An answer of the store.
+    pub(crate) fn answer(&mut self, answer: Answer) {
+        let is_good = match answer {
+            Answer::Put { sequence, result, is_repeated } => {
+                self.sent(sequence, result, is_repeated);
+                result.is_ok()
+            }
+            Answer::Get { number, result } => {
+                let is_good = result.is_ok();
+                self.got(number, result);
+                is_good
+            }
+            Answer::Look { result } => {
+                self.looked(result);
+                result.is_ok()
+            }
+            Answer::Delete { sequence, is_gone } => {
+                self.deletes -= 1;
+                self.objects.deleted(sequence, is_gone);
+                is_gone
+            }
+        };
+        self.go_on();
+        // Where the store fails, only what hosts ask for is tried again.
+        if is_good {
+            self.make_room();
+            self.tidy();
+        }
+    }
+
+    fn go_on(&mut self) {
+        self.take_waiting();
+        self.end_barriers(|barrier| barrier.waits.is_empty() && barrier.failed.is_some(), Ok(()));
+        let mut wants = false;
+        if !self.is_looking {
+            for barrier in self.barriers.iter_mut().filter(|barrier| barrier.waits.is_empty()) {
+                barrier.is_looked = true;
+                wants = true;
+            }
+        }
+        if wants {
+            self.look();
+        }
+    }
+
+    fn look(&mut self) {
+        self.is_looking = true;
+        self.has_news = false;
+        self.objects.look_begins();
+        self.jobs.push(Job::Look);
+    }
+
+    /// Garbage, and units of many objects.
+    pub(crate) fn tidy(&mut self) {
+        if self.is_fenced || self.is_passive {
+            return;
+        }
+        if !self.is_looking && self.objects.wants_look() {
+            self.look();
+        }
+        while self.deletes < DELETES_MAX
+            && let Some(name) = self.objects.next_to_delete()
+        {
+            self.deletes += 1;
+            self.jobs.push(Job::Delete { name });
+        }
+        self.begin_merge();
+    }
+}
+
+/// What was read, if it is what was stored as far as can be known: of a part only its length is.
+fn verified(name: &ObjectName, range: &Range<u64>, bytes: Bytes) -> Result<Bytes, Failure> {
+    let is_whole = *range == (0..name.len_bytes);
+    let is_good = match name.content {
+        Content::Data { crc } if is_whole => crc32c(&bytes) == crc,
+        _ => true,
+    };
+    if is_good && bytes.len() as u64 == range.end - range.start { Ok(bytes) } else { Err(Failure::CORRUPT) }
+}

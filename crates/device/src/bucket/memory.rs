@@ -1,0 +1,234 @@
+//! What was written and is in no object yet, in the form in which reads find it and objects are made of it.
+
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// What a piece counts for, at least: zeros take no room, but entries do.
+const WEIGHT_MIN_BYTES: u64 = 512;
+
+/// What lies at a range.
+#[derive(Clone, Debug)]
+pub(crate) enum Held {
+    /// Bytes.
+    Data(Bytes),
+    /// So many zeros.
+    Zeros(u64),
+}
+
+impl Held {
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::Data(bytes) => bytes.len() as u64,
+            Self::Zeros(len) => *len,
+        }
+    }
+
+    fn slice(&self, range: Range<u64>) -> Self {
+        match self {
+            Self::Data(bytes) => Self::Data(bytes.slice(range.start as usize..range.end as usize)),
+            Self::Zeros(_) => Self::Zeros(range.end - range.start),
+        }
+    }
+
+    fn weight(&self) -> u64 {
+        match self {
+            Self::Data(bytes) => (bytes.len() as u64).max(WEIGHT_MIN_BYTES),
+            Self::Zeros(_) => WEIGHT_MIN_BYTES,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Piece {
+    held: Held,
+    /// The object that it is being sent in.
+    sent: Option<u64>,
+}
+
+/// Neighbouring pieces that make an object.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// Where it begins.
+    pub(crate) start: u64,
+    /// Data, in order; or zeros.
+    pub(crate) held: Vec<Held>,
+}
+
+impl Run {
+    /// Its length.
+    pub(crate) fn len(&self) -> u64 {
+        self.held.iter().map(Held::len).sum()
+    }
+
+    fn is_zeros(&self) -> bool {
+        matches!(self.held.first(), Some(Held::Zeros(_)))
+    }
+}
+
+/// The pieces: without overlap, none across the border of a unit.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    pieces: BTreeMap<u64, Piece>,
+    unit_bytes: u64,
+    /// Weight of what is not being sent, in all and by unit.
+    dirty_bytes: u64,
+    dirty_of_unit: BTreeMap<u64, u64>,
+}
+
+impl Memory {
+    pub(crate) fn new(unit_bytes: u64) -> Self {
+        Self { pieces: BTreeMap::new(), unit_bytes, dirty_bytes: 0, dirty_of_unit: BTreeMap::new() }
+    }
+
+    /// Weight of what is not being sent.
+    pub(crate) fn dirty_bytes(&self) -> u64 {
+        self.dirty_bytes
+    }
+
+    fn add(&mut self, start: u64, piece: Piece) {
+        if piece.sent.is_none() {
+            let weight = piece.held.weight();
+            self.dirty_bytes += weight;
+            *self.dirty_of_unit.entry(start / self.unit_bytes).or_default() += weight;
+        }
+        self.pieces.insert(start, piece);
+    }
+
+    fn take(&mut self, start: u64) -> Option<Piece> {
+        let piece = self.pieces.remove(&start)?;
+        if piece.sent.is_none() {
+            let weight = piece.held.weight();
+            self.dirty_bytes -= weight;
+            let unit = start / self.unit_bytes;
+            if let Some(bytes) = self.dirty_of_unit.get_mut(&unit) {
+                *bytes -= weight;
+                if *bytes == 0 {
+                    self.dirty_of_unit.remove(&unit);
+                }
+            }
+        }
+        Some(piece)
+    }
+
+    fn overlapping(&self, range: &Range<u64>) -> Vec<u64> {
+        let before = self.pieces.range(..range.start).next_back();
+        let before = before.filter(|(start, piece)| *start + piece.held.len() > range.start);
+        before.into_iter().chain(self.pieces.range(range.clone())).map(|(start, _)| *start).collect()
+    }
+
+    /// What lay at a range is forgotten.
+    pub(crate) fn remove(&mut self, range: Range<u64>) {
+        for start in self.overlapping(&range) {
+            let Some(piece) = self.take(start) else { continue };
+            let end = start + piece.held.len();
+            if start < range.start {
+                let held = piece.held.slice(0..range.start - start);
+                self.add(start, Piece { held, ..piece });
+            }
+            if end > range.end {
+                let held = piece.held.slice(range.end - start..end - start);
+                self.add(range.end, Piece { held, ..piece });
+            }
+        }
+    }
+
+    /// A range is written.
+    pub(crate) fn write(&mut self, start: u64, held: &Held) {
+        let end = start + held.len();
+        self.remove(start..end);
+        let mut at = start;
+        while at < end {
+            let next = ((at / self.unit_bytes + 1) * self.unit_bytes).min(end);
+            self.add(at, Piece { held: held.slice(at - start..next - start), sent: None });
+            at = next;
+        }
+    }
+
+    /// The unit that most waits in.
+    pub(crate) fn fullest_unit(&self) -> Option<u64> {
+        self.dirty_of_unit.iter().max_by_key(|(_, bytes)| **bytes).map(|(unit, _)| *unit)
+    }
+
+    /// Whether everything of a unit waits.
+    pub(crate) fn is_full(&self, unit: u64) -> bool {
+        self.dirty_of_unit.get(&unit).is_some_and(|bytes| *bytes >= self.unit_bytes)
+    }
+
+    /// What waits in a range, as one run for each object to be.
+    pub(crate) fn runs(&self, range: &Range<u64>) -> Vec<Run> {
+        let mut runs: Vec<Run> = Vec::new();
+        let mut end = None;
+        for start in self.overlapping(range) {
+            let Some(piece) = self.pieces.get(&start).filter(|piece| piece.sent.is_none()) else { continue };
+            let is_zeros = matches!(piece.held, Held::Zeros(_));
+            match runs.last_mut() {
+                Some(run)
+                    if end == Some(start) && run.is_zeros() == is_zeros && !start.is_multiple_of(self.unit_bytes) =>
+                {
+                    run.held.push(piece.held.clone());
+                }
+                _ => runs.push(Run { start, held: vec![piece.held.clone()] }),
+            }
+            end = Some(start + piece.held.len());
+        }
+        runs
+    }
+
+    /// A run is being sent as the object with this number.
+    pub(crate) fn sent(&mut self, range: &Range<u64>, number: u64) {
+        self.change(range, |piece| {
+            if piece.sent.is_none() {
+                piece.sent = Some(number);
+            }
+            true
+        });
+    }
+
+    /// The object is there: what of it was not written over meanwhile is found in it.
+    pub(crate) fn arrived(&mut self, range: &Range<u64>, number: u64) {
+        self.change(range, |piece| piece.sent != Some(number));
+    }
+
+    /// The object could not be sent: what of it was not written over meanwhile waits again.
+    pub(crate) fn failed(&mut self, range: &Range<u64>, number: u64) {
+        self.change(range, |piece| {
+            if piece.sent == Some(number) {
+                piece.sent = None;
+            }
+            true
+        });
+    }
+
+    fn change(&mut self, range: &Range<u64>, keep: impl Fn(&mut Piece) -> bool) {
+        for start in self.overlapping(range) {
+            let Some(mut piece) = self.take(start) else { continue };
+            if keep(&mut piece) {
+                self.add(start, piece);
+            }
+        }
+    }
+
+    /// A range from its beginning to its end: parts, and what lies there where something does.
+    pub(crate) fn look(&self, range: Range<u64>) -> Vec<(Range<u64>, Option<Held>)> {
+        let (mut parts, mut at) = (Vec::new(), range.start);
+        for start in self.overlapping(&range) {
+            let Some(piece) = self.pieces.get(&start) else { continue };
+            if start > at {
+                parts.push((at..start, None));
+            }
+            let (from, to) = (start.max(range.start), (start + piece.held.len()).min(range.end));
+            parts.push((from..to, Some(piece.held.slice(from - start..to - start))));
+            at = to;
+        }
+        if at < range.end {
+            parts.push((at..range.end, None));
+        }
+        parts
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+}

@@ -1,0 +1,241 @@
+//! Requests to the store that are repeated until they succeed, cannot, or have taken too long.
+
+use super::error::BucketError;
+use super::job::Failure;
+use forebay_block::{IoErrorKind, Random};
+use object_store::path::Path;
+use object_store::{Error, ObjectStore};
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout_at};
+use tracing::{error, info, warn};
+
+/// Between a request and its repetition: at first and at most, halved to doubled by chance.
+const DELAY_FIRST: Duration = Duration::from_millis(50);
+const DELAY_MAX: Duration = Duration::from_secs(2);
+/// Of somebody else's text that a message repeats.
+const SHOWN_CHARS: usize = 200;
+
+/// A request that did not succeed.
+#[derive(Clone, Debug)]
+pub(crate) struct Refused {
+    /// For whoever asked the device.
+    pub(crate) failure: Failure,
+    /// There is no such object.
+    pub(crate) is_absent: bool,
+    /// There is one already.
+    pub(crate) exists: bool,
+    /// In words.
+    pub(crate) text: String,
+}
+
+impl Refused {
+    /// As an error of opening.
+    pub(crate) fn while_doing(self, doing: impl Into<String>) -> BucketError {
+        BucketError::Store { doing: doing.into(), text: self.text }
+    }
+}
+
+/// When the store last failed to answer, while it does.
+#[derive(Debug, Default)]
+struct Outage {
+    since: Option<Instant>,
+}
+
+/// The part of a store that one device has.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) client: Arc<dyn ObjectStore>,
+    prefix: String,
+    /// As messages name it.
+    pub(crate) name: String,
+    timeout: Duration,
+    outage: Mutex<Outage>,
+    random: Mutex<Random>,
+}
+
+impl Store {
+    /// `seed` is that of the delays between repetitions.
+    pub(crate) fn new(client: Arc<dyn ObjectStore>, prefix: &str, name: String, timeout: Duration, seed: u64) -> Self {
+        let random = Mutex::new(Random::new(seed));
+        Self { client, prefix: prefix.to_owned(), name, timeout, outage: Mutex::default(), random }
+    }
+
+    /// Where an object is.
+    pub(crate) fn path(&self, name: &str) -> Path {
+        match self.prefix.is_empty() {
+            true => Path::from(name),
+            false => Path::from(format!("{}/{name}", self.prefix)),
+        }
+    }
+
+    /// Where all objects are; `None`: everywhere.
+    pub(crate) fn root(&self) -> Option<Path> {
+        (!self.prefix.is_empty()).then(|| Path::from(self.prefix.as_str()))
+    }
+
+    /// When a request that begins now has taken too long.
+    pub(crate) fn deadline(&self) -> Instant {
+        Instant::now() + self.timeout
+    }
+
+    /// Repeats a request. With its result comes whether it was sent more than once.
+    pub(crate) async fn persist<T, F>(
+        &self,
+        deadline: Instant,
+        mut request: impl FnMut() -> F,
+    ) -> (Result<T, Refused>, bool)
+    where
+        F: Future<Output = object_store::Result<T>>,
+    {
+        let (mut delay, mut is_repeated) = (DELAY_FIRST, false);
+        loop {
+            let refused = match timeout_at(deadline, request()).await {
+                Ok(Ok(value)) => {
+                    self.answers();
+                    return (Ok(value), is_repeated);
+                }
+                Ok(Err(error)) => match judge(&error) {
+                    (refused, Verdict::Final) => return (Err(refused), is_repeated),
+                    (refused, Verdict::Repeat) => refused,
+                },
+                Err(_) => late(),
+            };
+            self.is_silent(&refused.text);
+            let pause = self.pause(delay);
+            if Instant::now() + pause >= deadline {
+                return (Err(refused), is_repeated);
+            }
+            sleep(pause).await;
+            delay = (delay * 2).min(DELAY_MAX);
+            is_repeated = true;
+        }
+    }
+
+    /// From half to twice as long, so that requests which failed together do not come together again.
+    fn pause(&self, delay: Duration) -> Duration {
+        let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
+        delay / 2 + Duration::from_millis(random.below(delay.as_millis() as u64 * 3 / 2))
+    }
+
+    fn is_silent(&self, text: &str) {
+        let mut outage = self.outage.lock().unwrap_or_else(PoisonError::into_inner);
+        if outage.since.is_none() {
+            outage.since = Some(Instant::now());
+            warn!(
+                cause = "store does not answer",
+                about = self.name,
+                advice = "Look whether the server of the store runs and can be reached. What is asked of it is repeated (docs/bucket.md)",
+                "{}: {text}; requests are repeated for up to {} s and wait meanwhile",
+                self.name,
+                self.timeout.as_secs()
+            );
+        }
+    }
+
+    fn answers(&self) {
+        let mut outage = self.outage.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(since) = outage.since.take() {
+            let seconds = since.elapsed().as_secs_f64();
+            info!(
+                cause = "store does not answer",
+                about = self.name,
+                ended = true,
+                "{}: answers again after {seconds:.1} s",
+                self.name
+            );
+        }
+    }
+
+    /// Somebody else has opened the device to write.
+    pub(crate) fn replaced(&self) {
+        error!(
+            cause = "store taken over",
+            about = self.name,
+            advice =
+                "Stop one of the two servers; what this one had answered as durable is in the bucket (docs/bucket.md)",
+            "{}: another server has opened it; this one writes nothing more",
+            self.name
+        );
+    }
+
+    /// A request is given up.
+    pub(crate) fn given_up(&self, doing: &str, refused: &Refused) {
+        warn!(
+            cause = "request to a store failed",
+            about = self.name,
+            advice = "The pool treats it as a failed request of a device (docs/when-a-device-fails.md)",
+            "{}: cannot {doing}: {}",
+            self.name,
+            refused.text
+        );
+    }
+}
+
+enum Verdict {
+    Repeat,
+    Final,
+}
+
+fn late() -> Refused {
+    let failure = Failure { kind: IoErrorKind::Medium, os_error: libc::ETIMEDOUT };
+    Refused { failure, is_absent: false, exists: false, text: "no answer in time".to_owned() }
+}
+
+/// What an error means, and whether the same request may succeed later.
+fn judge(error: &Error) -> (Refused, Verdict) {
+    let text = words(error);
+    let refused = |kind, os_error| Refused {
+        failure: Failure { kind, os_error },
+        is_absent: false,
+        exists: false,
+        text: text.clone(),
+    };
+    match error {
+        Error::NotFound { .. } => {
+            // The bucket itself may be what is gone.
+            let is_absent = !text.contains("NoSuchBucket");
+            (Refused { is_absent, ..refused(IoErrorKind::Medium, libc::ENOENT) }, Verdict::Final)
+        }
+        Error::AlreadyExists { .. } | Error::Precondition { .. } => {
+            (Refused { exists: true, ..refused(IoErrorKind::Medium, libc::EEXIST) }, Verdict::Final)
+        }
+        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
+            (refused(IoErrorKind::Medium, libc::EACCES), Verdict::Final)
+        }
+        Error::NotSupported { .. } | Error::NotImplemented { .. } => {
+            (refused(IoErrorKind::Unsupported, libc::EOPNOTSUPP), Verdict::Final)
+        }
+        Error::InvalidPath { .. } | Error::UnknownConfigurationKey { .. } => {
+            (refused(IoErrorKind::Medium, libc::EINVAL), Verdict::Final)
+        }
+        _ if is_full(&text) => (refused(IoErrorKind::NoSpace, libc::ENOSPC), Verdict::Final),
+        _ => (refused(IoErrorKind::Medium, libc::ETIMEDOUT), Verdict::Repeat),
+    }
+}
+
+/// Codes of a store that has no room.
+fn is_full(text: &str) -> bool {
+    ["QuotaExceeded", "XMinioStorageFull", "InsufficientCapacity"].iter().any(|code| text.contains(code))
+}
+
+/// An error in words. A store's own has code and message, and beside them what it was sent, which is nobody's business.
+fn words(error: &Error) -> String {
+    let whole = error.to_string();
+    let between = |open: &str, close: &str| Some(whole.split_once(open)?.1.split_once(close)?.0.to_owned());
+    let text = match between("<Code>", "</Code>") {
+        Some(code) => {
+            let message = between("<Message>", "</Message>").unwrap_or_default();
+            format!("the store says {code}: {message}")
+        }
+        None => {
+            let mut inner: &dyn std::error::Error = error;
+            while let Some(source) = inner.source() {
+                inner = source;
+            }
+            inner.to_string()
+        }
+    };
+    text.chars().take(SHOWN_CHARS).collect()
+}

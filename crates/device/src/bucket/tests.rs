@@ -1,0 +1,367 @@
+//! The device over a store in memory that loses requests and answers, and goes away.
+
+use super::*;
+use crate::blocking;
+use async_trait::async_trait;
+use forebay_block::{Buf, Op, Random, Vectored};
+use futures_util::stream::{BoxStream, StreamExt};
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStoreExt, PutMode,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+};
+use std::fmt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+const MIB: u64 = 1 << 20;
+
+/// A store that fails where the test says so.
+#[derive(Debug, Default)]
+struct Unsteady {
+    inner: InMemory,
+    is_down: AtomicBool,
+    forbids: AtomicBool,
+    /// Of 100 requests so many are lost, half of them after they were carried out.
+    lost: AtomicU64,
+    /// It takes no notice of conditions.
+    is_old: AtomicBool,
+    random: Mutex<Option<Random>>,
+    puts: AtomicU64,
+}
+
+fn no_answer() -> object_store::Error {
+    object_store::Error::Generic { store: "unsteady", source: "connection reset".into() }
+}
+
+impl Unsteady {
+    fn dice(&self) -> u64 {
+        let mut random = self.random.lock().unwrap();
+        random.get_or_insert_with(|| Random::new(1)).below(200)
+    }
+
+    /// Whether a request arrives, and whether its answer does.
+    fn fate(&self) -> Result<bool> {
+        if self.forbids.load(Ordering::SeqCst) {
+            let source = "<Code>AccessDenied</Code><Message>no</Message><StringToSign>SECRET</StringToSign>".into();
+            return Err(object_store::Error::PermissionDenied { path: "x".to_owned(), source });
+        }
+        let (lost, dice) = (self.lost.load(Ordering::SeqCst), self.dice());
+        if self.is_down.load(Ordering::SeqCst) || dice < lost {
+            return Err(no_answer());
+        }
+        Ok(dice >= 2 * lost)
+    }
+}
+
+/// The store as the device has it.
+#[derive(Clone, Debug)]
+struct Door(Arc<Unsteady>);
+
+impl std::ops::Deref for Door {
+    type Target = Unsteady;
+    fn deref(&self) -> &Unsteady {
+        &self.0
+    }
+}
+
+impl fmt::Display for Door {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("unsteady")
+    }
+}
+
+#[async_trait]
+impl ObjectStore for Door {
+    async fn put_opts(&self, location: &Path, payload: PutPayload, mut opts: PutOptions) -> Result<PutResult> {
+        self.puts.fetch_add(1, Ordering::SeqCst);
+        let answers = self.fate()?;
+        if self.is_old.load(Ordering::SeqCst) {
+            opts.mode = PutMode::Overwrite;
+        }
+        let result = self.inner.put_opts(location, payload, opts).await;
+        if answers { result } else { Err(no_answer()) }
+    }
+
+    async fn put_multipart_opts(&self, _: &Path, _: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
+        Err(no_answer())
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let answers = self.fate()?;
+        let result = self.inner.get_opts(location, options).await;
+        if answers { result } else { Err(no_answer()) }
+    }
+
+    fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        match self.fate() {
+            Ok(true) => self.inner.delete_stream(locations),
+            Ok(false) => self.inner.delete_stream(locations).map(|_| Err(no_answer())).boxed(),
+            Err(_) => locations.map(|_| Err(no_answer())).boxed(),
+        }
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        match self.fate() {
+            Ok(_) => self.inner.list(prefix),
+            Err(error) => futures_util::stream::iter([Err(error)]).boxed(),
+        }
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.inner.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.inner.copy_opts(from, to, options).await
+    }
+}
+
+fn uri(more: &str) -> BucketUri {
+    BucketUri::parse(&format!("//cold/pool?size=16MiB&object=1MiB&memory=4MiB{more}")).unwrap()
+}
+
+fn made() -> Arc<Unsteady> {
+    let store = Arc::new(Unsteady::default());
+    create_in(Arc::new(Door(store.clone())), &uri("")).unwrap();
+    store
+}
+
+fn open(store: &Arc<Unsteady>, more: &str, mode: OpenMode) -> std::result::Result<BucketDevice, BucketError> {
+    BucketDevice::open_in(Arc::new(Door(store.clone())), &uri(more), mode)
+}
+
+fn opened(store: &Arc<Unsteady>) -> BucketDevice {
+    open(store, "", OpenMode::ReadWrite).unwrap()
+}
+
+fn names(store: &Arc<Unsteady>, folder: &str) -> Vec<String> {
+    let folder = Path::from(format!("pool/{folder}"));
+    let list = store.inner.list(Some(&folder)).map(|meta| meta.unwrap().location.filename().unwrap().to_owned());
+    runtime().unwrap().block_on(list.collect())
+}
+
+/// Until the device has nothing more to do for itself.
+fn until(device: &mut BucketDevice, is_so: impl Fn(&BucketDevice) -> bool) {
+    let (begin, mut done) = (std::time::Instant::now(), Vec::new());
+    while !is_so(device) {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", device.objects());
+        device.poll(&mut done);
+        kernel::wait_readable(device.worker.answers.bell.as_fd(), 10_000_000);
+    }
+}
+
+#[test]
+fn a_band_is_one_object_and_what_replaces_it_leaves_no_other() {
+    let store = made();
+    let mut device = opened(&store);
+    assert_eq!(device.geometry().size_bytes, 16 * MIB);
+    for round in 1..=3u8 {
+        for part in 0..16 {
+            blocking::write(&mut device, MIB + part * 65536, &[round; 65536]).unwrap();
+        }
+        blocking::flush(&mut device).unwrap();
+        assert_eq!(*blocking::read(&mut device, MIB + 4096, 4096).unwrap(), [round; 4096]);
+        until(&mut device, |device| device.objects() == (1, 0));
+    }
+    assert_eq!(names(&store, "data").len(), 1);
+    blocking::run(&mut device, MIB, Op::Discard { len_bytes: MIB }).unwrap();
+    until(&mut device, |device| device.objects() == (0, 0));
+    assert_eq!(*blocking::read(&mut device, MIB, 4096).unwrap(), [0; 4096]);
+    assert!(names(&store, "data").is_empty());
+}
+
+#[test]
+fn a_flush_sends_what_waits_and_a_durable_write_itself_alone() {
+    let store = made();
+    let mut device = opened(&store);
+    let before = store.puts.load(Ordering::SeqCst);
+    blocking::write(&mut device, 0, &[1; 4096]).unwrap();
+    blocking::write(&mut device, 4096, &[2; 4096]).unwrap();
+    assert_eq!(store.puts.load(Ordering::SeqCst), before, "memory alone");
+    let bufs = Vectored::One(Buf::copy_of(&[3; 512]).freeze());
+    blocking::run(&mut device, 8 * MIB, Op::Write { bufs, fua: true }).unwrap();
+    assert_eq!(names(&store, "data").len(), 1);
+    blocking::flush(&mut device).unwrap();
+    assert_eq!(names(&store, "data").len(), 2, "neighbours go together");
+    blocking::flush(&mut device).unwrap();
+    drop(device);
+    let mut device = opened(&store);
+    assert_eq!(*blocking::read(&mut device, 4096, 512).unwrap(), [2; 512]);
+    assert_eq!(*blocking::read(&mut device, 8 * MIB, 1024).unwrap(), [[3; 512], [0; 512]].concat()[..]);
+}
+
+#[test]
+fn many_small_objects_become_one() {
+    let store = made();
+    let mut device = opened(&store);
+    for at in 0..90u64 {
+        blocking::write(&mut device, at * 8192, &[at as u8 + 1; 4096]).unwrap();
+        blocking::flush(&mut device).unwrap();
+    }
+    until(&mut device, |device| device.objects().0 <= 30 && device.objects().1 == 0);
+    // A page that is written again and again is no reason to write all of it again.
+    for _ in 0..20 {
+        for at in 0..8u64 {
+            blocking::write(&mut device, at * 8192, &[at as u8 + 1; 4096]).unwrap();
+        }
+        blocking::flush(&mut device).unwrap();
+    }
+    until(&mut device, |device| (20..=40).contains(&device.objects().0) && device.objects().1 == 0);
+    drop(device);
+    let mut device = opened(&store);
+    for at in 0..90u64 {
+        let expected = [[at as u8 + 1; 4096], [0; 4096]].concat();
+        assert_eq!(*blocking::read(&mut device, at * 8192, 8192).unwrap(), expected[..], "{at}");
+    }
+}
+
+#[test]
+fn lost_requests_and_answers_lose_nothing() {
+    let store = made();
+    store.lost.store(20, Ordering::SeqCst);
+    let mut random = Random::new(3);
+    let mut expected = vec![0u8; 16 * MIB as usize];
+    for life in 0..4u8 {
+        let mut device = opened(&store);
+        assert!(*blocking::read(&mut device, 0, expected.len()).unwrap() == expected[..], "life {life}");
+        for _ in 0..40 {
+            let (at, len) = (random.below(4000) * 4096, (random.below(24) + 1) as usize * 4096);
+            let value = random.below(250) as u8 + 1;
+            blocking::write(&mut device, at, &vec![value; len]).unwrap();
+            expected[at as usize..][..len].fill(value);
+            if random.chance(1, 4) {
+                blocking::flush(&mut device).unwrap();
+            }
+        }
+        blocking::flush(&mut device).unwrap();
+    }
+}
+
+#[test]
+fn a_dead_store_fails_what_waits_in_time_and_what_was_held_is_sent_when_it_is_back() {
+    let store = made();
+    let mut device = open(&store, "&timeout=1s", OpenMode::ReadWrite).unwrap();
+    blocking::write(&mut device, 0, &[1; 4096]).unwrap();
+    blocking::flush(&mut device).unwrap();
+    store.is_down.store(true, Ordering::SeqCst);
+    blocking::write(&mut device, 4096, &[2; 4096]).unwrap();
+    assert_eq!(blocking::flush(&mut device).unwrap_err().os_error, libc::ETIMEDOUT);
+    assert_eq!(blocking::read(&mut device, 0, 4096).unwrap_err().os_error, libc::ETIMEDOUT);
+    assert_eq!(*blocking::read(&mut device, 4096, 4096).unwrap(), [2; 4096], "what is in memory is read there");
+    // Memory is bounded: in the end writes wait, and fail as flushes do.
+    let failed = (0..8).find_map(|part| blocking::write(&mut device, 8 * MIB + part * MIB, &[3; MIB as usize]).err());
+    assert_eq!(failed.unwrap().os_error, libc::ETIMEDOUT);
+    store.is_down.store(false, Ordering::SeqCst);
+    blocking::flush(&mut device).unwrap();
+    drop(device);
+    let mut device = opened(&store);
+    assert_eq!(*blocking::read(&mut device, 0, 8192).unwrap(), [[1; 4096], [2; 4096]].concat()[..]);
+    assert_eq!(blocking::read(&mut device, 8 * MIB, 4096).unwrap()[0], 3);
+}
+
+#[test]
+fn a_store_that_says_no_is_not_asked_again_and_again() {
+    let store = made();
+    let mut device = opened(&store);
+    blocking::write(&mut device, 0, &[1; 4096]).unwrap();
+    store.forbids.store(true, Ordering::SeqCst);
+    let before = store.puts.load(Ordering::SeqCst);
+    assert_eq!(blocking::flush(&mut device).unwrap_err().os_error, libc::EACCES);
+    assert_eq!(store.puts.load(Ordering::SeqCst), before + 1);
+    let error = open(&store, "", OpenMode::ReadOnly).err().unwrap().to_string();
+    assert!(error.contains("AccessDenied") && !error.contains("SECRET"), "{error}");
+}
+
+#[test]
+fn of_two_servers_the_first_one_promises_nothing_more() {
+    let store = made();
+    let mut first = opened(&store);
+    blocking::write(&mut first, 0, &[1; 4096]).unwrap();
+    blocking::flush(&mut first).unwrap();
+    let mut second = opened(&store);
+    blocking::write(&mut first, 0, &[2; 4096]).unwrap();
+    blocking::write(&mut first, MIB, &[2; 4096]).unwrap();
+    assert_eq!(blocking::flush(&mut first).unwrap_err().os_error, libc::ESTALE);
+    assert_eq!(blocking::write(&mut first, 0, &[2; 4096]).unwrap_err().os_error, libc::ESTALE);
+    blocking::write(&mut second, 4096, &[3; 4096]).unwrap();
+    blocking::flush(&mut second).unwrap();
+    drop((first, second));
+    let mut third = opened(&store);
+    assert_eq!(*blocking::read(&mut third, 0, 8192).unwrap(), [[1; 4096], [3; 4096]].concat()[..]);
+    assert_eq!(*blocking::read(&mut third, MIB, 4096).unwrap(), [0; 4096], "what came late does not show");
+    until(&mut third, |device| device.objects() == (2, 0));
+    assert_eq!((names(&store, "epoch").len(), names(&store, "roll").len()), (1, 1));
+}
+
+#[test]
+fn whoever_reads_only_takes_it_from_nobody_and_writes_nothing() {
+    let store = made();
+    let mut server = opened(&store);
+    blocking::write(&mut server, 0, &[1; 4096]).unwrap();
+    blocking::flush(&mut server).unwrap();
+    // Garbage that a crash has left is not the reader's either.
+    let name = "00000001-000000000000-0000000000000000-0000000200-zeros";
+    let garbage = Path::from(format!("pool/data/{name}"));
+    runtime().unwrap().block_on(store.inner.put(&garbage, PutPayload::from(Vec::new()))).unwrap();
+    let puts = store.puts.load(Ordering::SeqCst);
+    let mut reader = open(&store, "", OpenMode::ReadOnly).unwrap();
+    assert_eq!(*blocking::read(&mut reader, 0, 4096).unwrap(), [1; 4096]);
+    assert_eq!(blocking::write(&mut reader, 0, &[2; 4096]).unwrap_err().kind, IoErrorKind::Unsupported);
+    blocking::flush(&mut reader).unwrap();
+    assert_eq!(reader.objects(), (2, 1));
+    drop(reader);
+    assert!(names(&store, "data").contains(&name.to_owned()));
+    assert_eq!(store.puts.load(Ordering::SeqCst), puts);
+    blocking::write(&mut server, 0, &[2; 4096]).unwrap();
+    blocking::flush(&mut server).unwrap();
+}
+
+#[test]
+fn refuses_what_is_no_device_and_says_what_was_found() {
+    let store = Arc::new(Unsteady::default());
+    let refused = |result: std::result::Result<(), BucketError>, part: &str| {
+        let text = result.err().unwrap().to_string();
+        assert!(text.contains(part), "{text}");
+    };
+    let create = |uri: &BucketUri| create_in(Arc::new(Door(store.clone())), uri);
+    let open = |more: &str| open(&store, more, OpenMode::ReadWrite).map(|_| ());
+    refused(open(""), "forebay create");
+    refused(create(&BucketUri::parse("//cold/pool").unwrap()), "add size=");
+    let runtime = runtime().unwrap();
+    let put = |name: &str, text: &str| {
+        runtime.block_on(store.inner.put(&Path::from(name), PutPayload::from(text.as_bytes().to_vec()))).unwrap();
+    };
+    put("pool/photos/cat.jpg", "cat");
+    refused(create(&uri("")), "pool/photos/cat.jpg");
+    runtime.block_on(store.inner.delete(&Path::from("pool/photos/cat.jpg"))).unwrap();
+    // Another prefix is another's.
+    put("pool2/x", "x");
+    create(&uri("")).unwrap();
+    create(&uri("")).unwrap();
+    refused(create(&BucketUri::parse("//cold/pool?size=32MiB").unwrap()), "size=16MiB");
+    open("").unwrap();
+    put("pool/data/00000009-000000000001-0000000000000000-0000000200-zeros", "");
+    refused(open(""), "objects below epoch/ were deleted");
+    put("pool/geometry.json", "{}");
+    refused(open(""), "geometry.json cannot be understood");
+    let old = made();
+    old.is_old.store(true, Ordering::SeqCst);
+    refused(super::tests::open(&old, "", OpenMode::ReadWrite).map(|_| ()), "conditional writes");
+}
+
+#[test]
+fn an_object_that_was_changed_is_an_error_and_no_data() {
+    let store = made();
+    let mut device = opened(&store);
+    blocking::write(&mut device, 0, &[1; 4096]).unwrap();
+    blocking::flush(&mut device).unwrap();
+    let [name] = &names(&store, "data")[..] else { panic!("one object") };
+    let path = Path::from(format!("pool/data/{name}"));
+    runtime().unwrap().block_on(store.inner.put(&path, PutPayload::from(vec![9; 4096]))).unwrap();
+    assert_eq!(blocking::read(&mut device, 0, 4096).unwrap_err().os_error, libc::EBADMSG);
+    runtime().unwrap().block_on(store.inner.put(&path, PutPayload::from(vec![1; 100]))).unwrap();
+    assert!(blocking::read(&mut device, 0, 4096).is_err());
+}
