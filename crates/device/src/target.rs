@@ -465,14 +465,14 @@ mod tests {
             ("s3://cold/a?timeout=5", "of the form 45s"),
             ("s3://cold/a?endpoint=ftp://x", "http://"),
             ("s3://cold/a?http=yes", "allow"),
-            ("s3://SECRET:SECRET@cold/a", "keys do not belong"),
-            ("s3://cold/a?aws_secret_access_key=SECRET", "has a key"),
-            ("s3://cold/a?accessKey=SECRET", "has a key"),
-            ("s3://cold/a?nothing=SECRET", "parameter \"nothing\""),
+            ("s3://HUSH:HUSH@cold/a", "keys do not belong"),
+            ("s3://cold/a?aws_secret_access_key=HUSH", "has a key"),
+            ("s3://cold/a?accessKey=HUSH", "has a key"),
+            ("s3://cold/a?nothing=HUSH", "parameter \"nothing\""),
         ] {
             let message = parse(text).unwrap_err().to_string();
             assert!(message.contains(part), "{text:?}: {message}");
-            assert!(!message.contains("SECRET"), "{message}");
+            assert!(!message.contains("HUSH"), "{message}");
         }
     }
 

@@ -477,6 +477,19 @@ fn live(steps: &[Step], seed: u64, may_fail: bool) {
     world.replace(true);
 }
 
+#[test]
+fn regression_zeros_over_a_part_of_an_object_that_was_discarded_outlast_a_restart() {
+    let steps = [
+        Step::Write { at: 6, len: 7, fua: false },
+        Step::Flush,
+        Step::Answer,
+        Step::Discard { at: 2, len: 10 },
+        Step::Answer,
+        Step::Zero { at: 0, len: 9 },
+    ];
+    (0..20).for_each(|seed| live(&steps, seed, false));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 
