@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_is_told_by_address_and_not_by_how_a_name_begins() {
+    fn loopback_is_known_by_its_address_and_not_by_how_a_name_begins() {
         for good in ["http://127.0.0.1:9000", "http://localhost", "http://[::1]:7/x", "http://127.8.8.8"] {
             assert!(is_loopback(good), "{good}");
         }
