@@ -16,6 +16,8 @@ type Outcome<'a> = (&'a Step, Option<Result<(), Lack>>);
 /// # Errors
 /// What stands in the way of recording what was there; a finding where the kernel refused some of it.
 pub fn apply(place: &Place<'_>, profile: Profile, device: Option<&Device>, is_dry: bool, format: Format) -> Result<()> {
+    // Before anything is read: what somebody puts back meanwhile is not what was there.
+    let store = if is_dry { None } else { Some(place.begin()?) };
     let plan = Plan::of(profile, place.tree, device);
     let changes: Vec<&Step> = plan.steps.iter().filter(|step| step.is_change()).collect();
     if format == Format::Table {
@@ -23,8 +25,8 @@ pub fn apply(place: &Place<'_>, profile: Profile, device: Option<&Device>, is_dr
     }
     let mut outcomes: Vec<Outcome<'_>> = changes.iter().map(|&step| (step, None)).collect();
     let mut record = None;
-    if !is_dry && !plan.is_empty() {
-        let store = place.begin(profile.name(), &plan.steps)?;
+    if let Some(store) = store.filter(|_| !plan.is_empty()) {
+        place.record(&store, profile.name(), &plan.steps)?;
         let written: Vec<_> = plan.steps.iter().map(|step| put(place.tree, step, Side::After).map(|_| ())).collect();
         for (step, outcome) in &mut outcomes {
             let number = plan.steps.iter().position(|other| std::ptr::eq(other, *step));
@@ -33,7 +35,10 @@ pub fn apply(place: &Place<'_>, profile: Profile, device: Option<&Device>, is_dr
         let first = outcomes.iter().find_map(|(_, outcome)| outcome.as_ref()?.as_ref().err());
         if let (Some(first), true) = (first, outcomes.iter().all(|(_, outcome)| matches!(outcome, Some(Err(_))))) {
             let first = first.clone();
-            // What the kernel changed along with nothing is as it was.
+            // A write that failed may have changed something all the same.
+            if plan.steps.iter().any(|step| put(place.tree, step, Side::Before).is_err()) {
+                bail!("{first}; not all is as it was, and the record stays. Repeat: {}", place.restore_command());
+            }
             store.remove()?;
             bail!("{first}; nothing was changed. Settings of the kernel are root's to change: run it as root");
         }

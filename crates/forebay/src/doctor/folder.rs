@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use forebay_platform::Tree;
-use forebay_platform::change::{Record, RecordError, Step, Store, boot_id};
+use forebay_platform::change::{Record, RecordError, Step, Store, StoreError, boot_id};
 use std::path::{Path, PathBuf};
 
 /// Where records lie unless somebody says otherwise.
@@ -46,11 +46,11 @@ impl<'a> Place<'a> {
         format!("forebay doctor --restore{root}{folder}")
     }
 
-    /// Records what is about to be changed, durably. A record of another boot is written over: nothing is left of what it says.
+    /// Keeps all others from changing settings, before anything of them is read. A record of another boot goes: nothing is left of what it says.
     ///
     /// # Errors
     /// Where something is changed already, and where nothing can be recorded.
-    pub fn begin(&self, profile: &str, steps: &[Step]) -> Result<Store> {
+    pub fn begin(&self) -> Result<Store> {
         let store = self.open()?;
         if let Some(old) = store.load()? {
             match old.check(self.boot_id.as_deref(), &self.real_root) {
@@ -66,9 +66,16 @@ impl<'a> Place<'a> {
                 }
             }
         }
-        let record = Record::new(self.boot_id.clone(), self.real_root.clone(), profile.to_owned(), steps.to_vec());
-        store.save(&record)?;
         Ok(store)
+    }
+
+    /// Records what is about to be changed, durably.
+    ///
+    /// # Errors
+    /// Where it cannot be.
+    pub fn record(&self, store: &Store, profile: &str, steps: &[Step]) -> Result<()> {
+        let record = Record::new(self.boot_id.clone(), self.real_root.clone(), profile.to_owned(), steps.to_vec());
+        Ok(store.save(&record)?)
     }
 
     /// The record of what was changed, and its store.
@@ -90,7 +97,10 @@ impl<'a> Place<'a> {
     }
 
     fn open(&self) -> Result<Store> {
-        Store::open(&self.folder)
-            .context("what was there before is recorded first: name a folder that can be written, --state FOLDER")
+        Store::open(&self.folder).map_err(|error| match error {
+            StoreError::Io { .. } => anyhow::Error::new(error)
+                .context("what was there before is recorded first: name a folder that can be written, --state FOLDER"),
+            other => other.into(),
+        })
     }
 }

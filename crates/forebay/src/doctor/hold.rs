@@ -31,8 +31,22 @@ pub fn hold(command: &[OsString], format: Format) -> Result<()> {
         }
         return Ok(());
     };
-    // A signal of the terminal reaches the command too, which ends as it sees fit; we wait for it.
-    let status = Command::new(program).args(arguments).status();
-    let status = status.with_context(|| format!("{}: cannot be started", program.to_string_lossy()))?;
+    let mut child = Command::new(program)
+        .args(arguments)
+        .spawn()
+        .with_context(|| format!("{}: cannot be started", program.to_string_lossy()))?;
+    let mut is_passed_on = false;
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        // A signal of the terminal reaches the command too; one that was sent to us alone does not.
+        if stop.load(Ordering::Relaxed) && !is_passed_on {
+            is_passed_on = true;
+            let _ =
+                rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
     if status.success() { Ok(()) } else { Err(finding(format!("{}: {status}", program.to_string_lossy()))) }
 }

@@ -244,16 +244,21 @@ impl Settings<'_> {
     }
 }
 
-/// Records what is there, where anything is to be changed; or says why that cannot be, and then nothing is changed.
-fn recorded(place: &Place<'_>, plan: &Plan) -> Result<(Option<Store>, Option<String>)> {
+/// Plans, and records what is there, where anything is to be changed; or says why that cannot be, and then nothing is changed.
+fn recorded(place: &Place<'_>, device: Option<&Device>) -> Result<(Plan, Option<Store>, Option<String>)> {
+    // Nobody else changes anything from before it is read on.
+    let store = place.begin();
+    let plan = Plan::with(place.tree, device, |_| true);
     if plan.is_empty() {
-        return Ok((None, None));
+        return Ok((plan, None, None));
     }
-    match place.begin("ladder", &plan.steps) {
-        Ok(store) => Ok((Some(store), None)),
+    let recorded = store.and_then(|store| place.record(&store, "ladder", &plan.steps).map(|()| store));
+    match recorded {
+        Ok(store) => Ok((plan, Some(store), None)),
         // Without a place for the record the instrument can still be measured.
         Err(error) if matches!(error.downcast_ref::<StoreError>(), Some(StoreError::Io { .. })) => {
-            Ok((None, Some(format!("settings are changed only where they can be recorded: {}", output::chain(&error)))))
+            let why = format!("settings are changed only where they can be recorded: {}", output::chain(&error));
+            Ok((plan, None, Some(why)))
         }
         Err(error) => Err(error),
     }
@@ -279,8 +284,7 @@ pub(super) fn climb(
         Ok(()) => jobs.push(write),
         Err(why) => notes.push(format!("writes at QD16 are left out: {}", output::chain(&why))),
     }
-    let plan = Plan::with(place.tree, device, |_| true);
-    let (store, unrecorded) = recorded(place, &plan)?;
+    let (plan, store, unrecorded) = recorded(place, device)?;
     let mut settings = Settings { place, steps: plan.steps.clone(), applied: Vec::new(), store, hold: None };
     if unrecorded.is_some() {
         settings.steps.clear();

@@ -16,10 +16,15 @@ pub fn restore(place: &Place<'_>, format: Format) -> Result<()> {
     let (store, record) = place.current()?;
     let back: Vec<(&Step, Result<Done, Lack>)> =
         record.steps.iter().map(|step| (step, put(place.tree, step, Side::Before))).collect();
-    let is_gone = |outcome: &Result<Done, Lack>| matches!(outcome, Err(Lack::Absent { .. }));
+    // A device that is not there any more took its settings along; what is missing of the machine itself may come back.
+    let is_gone = |(step, outcome): &(&Step, Result<Done, Lack>)| {
+        let folder = step.path.rsplit_once('/').map_or("/", |(folder, _)| folder);
+        let is_missing = || matches!(place.tree.list(folder, |_| false), Err(Lack::Absent { .. }));
+        step.device.is_some() && matches!(outcome, Err(Lack::Absent { .. })) && is_missing()
+    };
     let refused: Vec<String> = back
         .iter()
-        .filter(|(_, outcome)| !is_gone(outcome))
+        .filter(|back| !is_gone(back))
         .filter_map(|(step, outcome)| outcome.as_ref().err().map(|why| format!("{}: {why}", step.setting)))
         .collect();
     if refused.is_empty() {
@@ -28,7 +33,7 @@ pub fn restore(place: &Place<'_>, format: Format) -> Result<()> {
     let written = back.iter().filter(|(_, outcome)| outcome.as_ref().is_ok_and(|done| done.is_written)).count();
     let changed: Vec<(&Step, &Done)> =
         back.iter().filter_map(|(step, outcome)| Some((*step, outcome.as_ref().ok()?))).filter(changed_since).collect();
-    let gone: Vec<&Step> = back.iter().filter(|(_, outcome)| is_gone(outcome)).map(|(step, _)| *step).collect();
+    let gone: Vec<&Step> = back.iter().filter(|back| is_gone(back)).map(|(step, _)| *step).collect();
     match format {
         Format::Json => output::json(json!({
             "profile": record.profile,
@@ -58,7 +63,8 @@ pub fn restore(place: &Place<'_>, format: Format) -> Result<()> {
                 gone.iter().map(|step| format!("{}: {} is gone, with what was set there", step.setting, step.path)),
             );
             lines.extend(refused.iter().map(|why| format!("REFUSED: {why}")));
-            lines.push(format!("Files put back: {written} of {}; the others were so already.", back.len()));
+            let so = back.len() - written - refused.len() - gone.len();
+            lines.push(format!("Files put back: {written} of {}; {so} were so already.", back.len()));
             output::text(&lines.join("\n"))?;
         }
     }
@@ -84,6 +90,9 @@ fn changed_since((step, done): &(&Step, &Done)) -> bool {
 /// No record, one of another boot; a finding where something has not held.
 pub fn verify(place: &Place<'_>, format: Format) -> Result<()> {
     let (_store, record) = place.current()?;
+    if record.profile == "ladder" {
+        bail!("a ladder was killed, and what it changed is partly in force: put it back: {}", place.restore_command());
+    }
     let looked: Vec<_> = record.steps.iter().filter_map(|step| Some((step, held(place.tree, step)?))).collect();
     let lost: Vec<_> = looked.iter().filter(|(_, held)| !held.has_held).collect();
     let running = forebay_platform::meddlers(place.tree);

@@ -1,7 +1,7 @@
 //! Ctrl-C: the first ends the run with what is known, a later one kills.
 
 use anyhow::{Context, Result};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 /// a terminal may send what a script sends as well.
 const SAME_WISH: Duration = Duration::from_secs(1);
 
-/// Sets `stop` at SIGINT and SIGTERM; another one, later than a second after the first, kills, as without us.
+/// Sets `stop` at SIGINT, SIGTERM and SIGHUP (a connection that was lost); another one, later than a second after the first, kills, as without us.
 ///
 /// # Errors
 /// Where the system does not let us.
 pub fn watch(stop: &Arc<AtomicBool>) -> Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot watch for Ctrl-C")?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot watch for Ctrl-C")?;
     let stop = stop.clone();
     let body = move || {
         let mut first: Option<Instant> = None;

@@ -275,3 +275,35 @@ fn the_ladder_of_a_model_gives_the_guides_means() {
     let text = good(&forebay(&words));
     assert!(text.contains("CALIBRATED, NOT PREDICTED") && text.contains("beside what was published"), "{text}");
 }
+
+/// What was only absent for a moment was given up for gone, and the record with it.
+#[test]
+fn regression_what_is_missing_of_the_machine_itself_keeps_the_record() {
+    let copy = Copy::new();
+    let before = copy.all();
+    good(&copy.doctor(&["--apply", "latency"]));
+    let (here, away) = (copy.root().join("sys/devices/system/cpu/cpufreq"), copy.folder.path().join("away"));
+    fs::rename(&here, &away).unwrap();
+    refused(&copy.doctor(&["--restore"]), 2, &["were not put back", "the record stays"]);
+    fs::rename(&away, &here).unwrap();
+    good(&copy.doctor(&["--restore"]));
+    assert!(copy.all() == before);
+}
+
+/// A request to end was kept from the command, which went on without us.
+#[test]
+fn regression_a_request_to_end_reaches_the_command_that_idle_states_are_held_for() {
+    if !Path::new("/dev/cpu_dma_latency").exists() {
+        refused(&forebay(&["doctor", "--hold", "--", "true"]), 2, &["/dev/cpu_dma_latency"]);
+        return;
+    }
+    let words = ["doctor", "--hold", "--", "sleep", "600"];
+    let mut child = Command::new(env!("CARGO_BIN_EXE_forebay")).args(words).stderr(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let begin = std::time::Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        assert!(begin.elapsed().as_secs() < 60, "it goes on");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}

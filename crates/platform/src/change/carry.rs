@@ -1,5 +1,6 @@
 //! Carrying out single steps: writing, reading back, and saying what was found.
 
+use super::setting::Want;
 use super::step::Step;
 use crate::lack::{Lack, Reading};
 use crate::tree::Tree;
@@ -59,7 +60,9 @@ pub fn put(tree: &Tree, step: &Step, side: Side) -> Reading<Done> {
             content.text == text
         }
     };
-    if is_so(&content) {
+    // Of a bound what is beyond it is as good.
+    let is_bound = matches!(setting.want, Want::Least(_) | Want::Most(_));
+    if is_so(&content) || side == Side::After && is_bound && setting.wanted(&found, None).is_none() {
         return Ok(Done { found, is_written: false });
     }
     tree.write(&step.path, value, &text)?;
@@ -78,6 +81,10 @@ pub fn verify(tree: &Tree, step: &Step) -> Option<Held> {
         let content = tree.content(&step.path)?;
         setting.value(&step.path, &content.text)
     });
-    let has_held = now.as_ref().is_ok_and(|now| now == to);
+    let is_bound = |now: &str| {
+        let bound = step.known().filter(|setting| matches!(setting.want, Want::Least(_) | Want::Most(_)));
+        bound.is_some_and(|setting| setting.wanted(now, None).is_none())
+    };
+    let has_held = now.as_ref().is_ok_and(|now| now == to || is_bound(now));
     Some(Held { now, has_held })
 }

@@ -52,7 +52,12 @@ impl Files {
         if let Self::Policies(file) = self {
             let names = tree.list(CPUFREQ, |name| is_numbered(name, "policy"))?.names;
             let paths = names.iter().map(|name| tree.resolved(&format!("{CPUFREQ}/{name}/{file}")).map(plain));
-            let paths = paths.collect::<Reading<Vec<_>>>()?;
+            // One that is not there keeps no other from being changed.
+            let (found, missing): (Vec<_>, Vec<_>) = paths.partition(Result::is_ok);
+            let paths: Vec<Place> = found.into_iter().flatten().collect();
+            if let (true, Some(Err(lack))) = (paths.is_empty(), missing.into_iter().next()) {
+                return Err(lack);
+            }
             return if paths.is_empty() { Err(Lack::absent(&format!("{CPUFREQ}/policy*"))) } else { Ok(paths) };
         }
         let device = device.ok_or_else(|| Lack::unreadable("--device", "no device was named"))?;

@@ -38,6 +38,7 @@ impl Plan {
     /// What all settings of which `is_wanted` is true would change.
     pub fn with(tree: &Tree, device: Option<&Device>, is_wanted: impl Fn(&Setting) -> bool) -> Self {
         let mut plan = Self::default();
+        let mut unreadable = Vec::new();
         for setting in SETTINGS {
             let causes: Vec<usize> = plan.causes_of(setting);
             let is_wanted = setting.want != Want::Nothing && is_wanted(setting);
@@ -46,13 +47,23 @@ impl Plan {
             }
             let name = device.filter(|_| setting.files.is_of_device()).map(|device| device.name.clone());
             match found(setting, tree, device, is_wanted) {
-                Ok(files) => plan.add(setting, name.as_ref(), files, is_wanted, &causes),
+                Ok((files, unread)) => {
+                    let device = name.clone();
+                    unreadable.extend(unread.map(|why| Left {
+                        name: setting.name,
+                        device,
+                        why: why.to_string(),
+                        is_good: false,
+                    }));
+                    plan.add(setting, name.as_ref(), files, is_wanted, &causes)
+                }
                 Err(why) if is_wanted => plan.leave(setting, name, why.to_string(), false),
                 // Nothing to put back.
                 Err(_) => {}
             }
         }
         plan.one_reason_each();
+        plan.left.extend(unreadable);
         plan
     }
 
@@ -147,13 +158,30 @@ struct Found {
     wanted: Option<String>,
 }
 
-fn found(setting: &Setting, tree: &Tree, device: Option<&Device>, is_wanted: bool) -> Reading<Vec<Found>> {
+/// What the files of a setting hold, and why the first of those that cannot be read is left as it is: a group of CPUs that are offline keeps no
+/// other from being changed.
+fn found(
+    setting: &Setting,
+    tree: &Tree,
+    device: Option<&Device>,
+    is_wanted: bool,
+) -> Reading<(Vec<Found>, Option<Lack>)> {
     let places = setting.files.places(tree, device)?;
     if setting.is_for_flash && device.is_some_and(Device::is_rotational) {
         let path = places.first().map_or("", |place| place.path.as_str());
         return Err(Lack::unreadable(path, "the device says that it turns"));
     }
-    places.into_iter().map(|place| one(setting, tree, place, is_wanted)).collect()
+    let (mut files, mut first) = (Vec::new(), None);
+    for place in places {
+        match one(setting, tree, place, is_wanted) {
+            Ok(file) => files.push(file),
+            Err(lack) => first = first.or(Some(lack)),
+        }
+    }
+    match first {
+        Some(lack) if files.is_empty() => Err(lack),
+        first => Ok((files, first)),
+    }
 }
 
 fn one(setting: &Setting, tree: &Tree, Place { path, own }: Place, is_wanted: bool) -> Reading<Found> {

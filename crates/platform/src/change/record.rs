@@ -39,7 +39,9 @@ pub enum RecordError {
         is: String,
     },
     /// It is another tree's.
-    #[error("it is of the tree {was}, not of {is}: name that one with --root")]
+    #[error(
+        "it is of the tree {was}, not of {is}: name that one with --root, or remove the record where that tree is gone for good"
+    )]
     OtherTree {
         /// That of the record.
         was: String,
@@ -80,6 +82,10 @@ impl Record {
         let said = |id: Option<&str>| id.unwrap_or("without identity").to_owned();
         if self.schema_version != VERSION {
             return Err(RecordError::Version { found: self.schema_version });
+        }
+        // Of a machine that was started anew nothing is left, whichever tree it was seen by.
+        if self.boot_id.is_some() && boot_id.is_some() && self.boot_id.as_deref() != boot_id {
+            return Err(RecordError::OtherBoot { was: said(self.boot_id.as_deref()), is: said(boot_id) });
         }
         if self.root != root {
             return Err(RecordError::OtherTree { was: self.root.clone(), is: root.to_owned() });

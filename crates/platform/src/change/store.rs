@@ -31,8 +31,16 @@ pub enum StoreError {
         /// Why.
         source: io::Error,
     },
+    /// It would be longer than what is read.
+    #[error("{}: a record of {bytes} bytes is longer than the {RECORD_BYTES_MAX} that are read: nothing was changed", path.display())]
+    TooLong {
+        /// Where.
+        path: PathBuf,
+        /// Its length.
+        bytes: usize,
+    },
     /// It is no record.
-    #[error("{}: no record of settings: {why}", path.display())]
+    #[error("{}: no record of settings: {why}. Where it is of no use to anybody, remove it", path.display())]
     Garbage {
         /// Where.
         path: PathBuf,
@@ -100,6 +108,9 @@ impl Store {
     /// Where it cannot be written, and where there is one already.
     pub fn save(&self, record: &Record) -> Result<(), StoreError> {
         let text = serde_json::to_string_pretty(record).map_err(|error| self.failed(io::Error::other(error)))?;
+        if text.len() as u64 >= RECORD_BYTES_MAX {
+            return Err(StoreError::TooLong { path: self.place(), bytes: text.len() });
+        }
         self.unlink(NEW_NAME)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(&self.folder, NEW_NAME, flags, Mode::from_raw_mode(0o600));

@@ -211,6 +211,29 @@ fn regression_a_length_that_suffices_is_not_written_again_with_another_scheduler
     assert_eq!(said(&plan, "write-throttling").unwrap().to.as_deref(), Some("0"), "the kernel turns it on again");
 }
 
+/// A group of CPUs that is offline, whose files cannot be read, left the governor of all others as it was.
+#[test]
+fn regression_one_policy_that_cannot_be_read_keeps_no_other_from_being_changed() {
+    let small = tree_of(&[Some(0); FILES.len()]);
+    small.put("/sys/devices/system/cpu/cpufreq/policy0/scaling_governor", "no one word\n");
+    let plan = plan_of(Profile::Latency, &small.tree());
+    assert!(said(&plan, "governor").unwrap().path.contains("/policy4/"));
+    assert!(plan.left.iter().any(|left| left.name == "governor" && left.why.contains("policy0")), "{:?}", plan.left);
+}
+
+/// A record was written that was longer than what is read of one: nothing could be put back.
+#[test]
+fn regression_a_record_that_could_not_be_read_is_not_written() {
+    let small = tree_of(&[Some(0); FILES.len()]);
+    let mut plan = plan_of(Profile::Latency, &small.tree());
+    plan.steps[0].text = "x".repeat(17 << 20);
+    let state = TempDir::new().unwrap();
+    let store = Store::open(state.path()).unwrap();
+    let saved = store.save(&record_of(&small.tree(), &plan));
+    assert!(matches!(saved, Err(StoreError::TooLong { .. })), "{saved:?}");
+    assert!(store.load().unwrap().is_none());
+}
+
 #[test]
 fn values_that_are_not_known_or_not_offered_are_left_alone() {
     let mut choices = [Some(0); FILES.len()];
@@ -223,9 +246,12 @@ fn values_that_are_not_known_or_not_offered_are_left_alone() {
     assert!(why("scheduler").contains("none is not among what the kernel offers: bfq"), "{}", why("scheduler"));
     assert!(why("governor").contains("performance is not among what the kernel offers"), "{}", why("governor"));
     assert!(why("entropy").contains("is not a number"), "{}", why("entropy"));
-    for name in ["scheduler", "governor", "entropy"] {
+    for name in ["scheduler", "entropy"] {
         assert!(said(&plan, name).is_none(), "{name}");
     }
+    // One group of CPUs keeps no other from being changed.
+    let governors: Vec<&Step> = plan.steps.iter().filter(|step| step.setting == "governor").collect();
+    assert!(governors.len() == 1 && governors[0].path.contains("/policy4/"), "{governors:?}");
     assert!(plan.left.iter().filter(|left| left.name == "turbo").count() <= 1);
     // A disk that turns keeps its scheduler.
     choices[9] = Some(0);
