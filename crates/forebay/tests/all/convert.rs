@@ -73,6 +73,30 @@ fn regression_one_volume_of_a_fleet_is_all_that_is_asked_for() {
     assert!(stderr(&none).contains("no volume \"4\"; there are 1, 2, 3"), "{}", stderr(&none));
 }
 
+/// It was to be written to `fleet/.partial`, which cannot be.
+#[test]
+fn regression_a_name_that_ends_in_a_slash_is_a_directory_by_volume() {
+    let (directory, path) = place(&[(1, 4096), (2, 4096)]);
+    let fleet = format!("{}/fleet/", directory.path().display());
+    json(&["convert", &path, &fleet]);
+    assert_eq!(json(&["analyze", &fleet])["traces"].as_array().unwrap().len(), 2);
+}
+
+/// Its parts were a trace each, and none had the volume's name.
+#[test]
+fn regression_the_directory_of_a_volume_is_one_trace() {
+    let (directory, path) = place(&[(1, 4096), (2, 4096), (2, 4096)]);
+    let fleet = directory.path().join("fleet");
+    json(&["convert", &path, fleet.to_str().unwrap(), "--to-format", "parquet-by-volume"]);
+    // As volumes of several machines are put together, whose disks have the same names.
+    let volume = directory.path().join("volume=host%2Fsdb");
+    fs::rename(fleet.join("volume=2"), &volume).unwrap();
+    fs::copy(volume.join("part-0.parquet"), volume.join("part-1.parquet")).unwrap();
+    let found = json(&["analyze", volume.to_str().unwrap()]);
+    let traces = found["traces"].as_array().unwrap();
+    assert_eq!((traces.len(), &traces[0]["trace"], &traces[0]["requests"]), (1, &"host/sdb".into(), &4.into()));
+}
+
 /// Its name was empty.
 #[test]
 fn regression_a_partition_without_a_volume_has_a_name() {

@@ -69,11 +69,13 @@ impl PartitionedWriter {
 
     pub(super) fn with_limits(path: &Path, knows: &Knows, limits: Limits) -> Result<Self, TraceError> {
         let open = |path: &Path, source| TraceError::Open { path: path.to_owned(), source };
-        refuse_existing(path).map_err(|source| open(path, source))?;
-        let at = with_partial(path);
+        // A `/` at the end is none of the name, and `fleet/.partial` would lie in a directory that is not there.
+        let path: PathBuf = path.components().collect();
+        refuse_existing(&path).map_err(|source| open(&path, source))?;
+        let at = with_partial(&path);
         fs::create_dir(&at).map_err(|source| open(&at, source))?;
         Ok(Self {
-            to: path.to_owned(),
+            to: path,
             at,
             is_whole: false,
             volumes: BTreeMap::new(),
@@ -280,7 +282,8 @@ pub struct Partition {
 }
 
 /// The volumes of a directory, in the order of their names: what [`PartitionedWriter`] or another tool has written.
-/// What is no `volume=...` directory, and files that do not end in `.parquet`, are left alone.
+/// What is no `volume=...` directory, and files that do not end in `.parquet`, are left alone. Of a directory that is
+/// itself that of a volume, this volume.
 ///
 /// # Errors
 /// The directory cannot be read.
@@ -288,13 +291,23 @@ pub fn partitions(directory: &Path) -> Result<Vec<Partition>, TraceError> {
     let mut partitions = Vec::new();
     for inner in entries(directory)? {
         let Some(volume) = volume_of(&inner) else { continue };
-        let mut files = entries(&inner)?;
-        files.retain(|file| file.extension().is_some_and(|extension| extension == "parquet"));
-        files.sort_by_key(|file| (file.as_os_str().len(), file.clone()));
-        partitions.push(Partition { volume, files });
+        partitions.push(Partition { volume, files: parts(&inner)? });
+    }
+    if partitions.is_empty()
+        && let Some(volume) = volume_of(directory)
+    {
+        partitions.push(Partition { volume, files: parts(directory)? });
     }
     partitions.sort_by(|a, b| a.volume.cmp(&b.volume));
     Ok(partitions)
+}
+
+/// The files of a volume, in the order of their names: of two lengths the shorter first.
+fn parts(directory: &Path) -> Result<Vec<PathBuf>, TraceError> {
+    let mut files = entries(directory)?;
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "parquet"));
+    files.sort_by_key(|file| (file.as_os_str().len(), file.clone()));
+    Ok(files)
 }
 
 fn entries(directory: &Path) -> Result<Vec<PathBuf>, TraceError> {

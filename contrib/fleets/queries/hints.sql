@@ -1,0 +1,21 @@
+-- Writes by what the kernel and the writer said of them: the classes of the PRISM that a request carries itself. analyze --by hint:
+-- report.rows. Reads belong to who last wrote what they read, and other classes follow from behaviour: both need a memory of each block
+-- (analyze).
+WITH named AS (
+    SELECT
+        volume,
+        size_bytes,
+        CASE WHEN (flags & 16) <> 0 THEN 'swap' WHEN (flags & 1) <> 0 THEN 'metadata' ELSE 'lifetime ' || lifetime END
+            AS hint
+    FROM requests
+    WHERE direction = 'write'
+),
+counts AS (
+    SELECT volume, hint, count(*) AS writes, CAST(sum(size_bytes) AS BIGINT) AS written_bytes
+    FROM named
+    GROUP BY volume, hint
+)
+SELECT
+    *,
+    CAST(written_bytes AS DOUBLE) / nullif(CAST(sum(written_bytes) OVER (PARTITION BY volume) AS DOUBLE), 0e0) AS alpha
+FROM counts;
