@@ -66,6 +66,8 @@ pub(crate) fn client(uri: &BucketUri) -> Result<Arc<dyn ObjectStore>, BucketErro
         .with_connect_timeout(CONNECT_MAX.min(uri.timeout));
     // Repeating is done here, with an end that is ours.
     let retry = RetryConfig { max_retries: 0, ..RetryConfig::default() };
+    // Its answer names objects, and the client ends where one was not asked for.
+    let builder = builder.with_disable_bulk_delete(true);
     let builder = builder.with_client_options(options).with_retry(retry).with_crypto_provider(Arc::new(OpenSsl));
     let client = builder.build().map_err(|error| BucketError::Client(error.to_string()))?;
     Ok(Arc::new(client))

@@ -86,6 +86,15 @@ pub enum BucketError {
         /// The object.
         found: String,
     },
+    /// Which objects count is not known.
+    #[error(
+        "it holds {found:?}, and the object below roll/ that says which objects count is missing: restore it (docs/bucket.md), or format \
+         the device anew"
+    )]
+    NoRoll {
+        /// An object that it would name, or come before.
+        found: String,
+    },
     /// The store said no, or nothing.
     #[error("cannot {doing}: {text}")]
     Store {

@@ -33,6 +33,20 @@ pub(crate) enum Job {
     },
 }
 
+impl Job {
+    /// The answer where it ends without one.
+    pub(crate) fn unanswered(&self) -> Answer {
+        match self {
+            Self::Put { name, .. } => {
+                Answer::Put { sequence: name.sequence, result: Err(Failure::UNANSWERED), is_repeated: true }
+            }
+            Self::Get { number, .. } => Answer::Get { number: *number, result: Err(Failure::UNANSWERED) },
+            Self::Look => Answer::Look { result: Err(Failure::UNANSWERED) },
+            Self::Delete { name } => Answer::Delete { sequence: name.sequence, is_gone: false },
+        }
+    }
+}
+
 /// Why something could not be done, for whoever asked the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
@@ -45,6 +59,8 @@ pub(crate) struct Failure {
 impl Failure {
     /// Another server has opened the device since.
     pub(crate) const FENCED: Self = Self { kind: IoErrorKind::Gone, os_error: libc::ESTALE };
+    /// What should have answered has come to an end without.
+    pub(crate) const UNANSWERED: Self = Self { kind: IoErrorKind::Medium, os_error: libc::EIO };
     /// What came is not what was stored.
     pub(crate) const CORRUPT: Self = Self { kind: IoErrorKind::Medium, os_error: libc::EBADMSG };
 }

@@ -102,6 +102,8 @@ pub(crate) struct Log {
     /// The store may hold, or come to hold, what is not in the table.
     is_doubtful: bool,
     is_fenced: bool,
+    /// Objects that are not as long as their name says.
+    damaged: BTreeSet<Sequence>,
     /// It is read only: garbage is another's.
     is_passive: bool,
     jobs: Vec<Job>,
@@ -132,12 +134,19 @@ impl Log {
             deletes: 0,
             merge: None,
             to_merge: BTreeSet::new(),
-            is_doubtful: false,
+            // A request of an earlier opening may have been lost, or be on its way.
+            is_doubtful: !objects.is_empty(),
             is_fenced: false,
+            damaged: BTreeSet::new(),
             is_passive: false,
             jobs: Vec::new(),
             done: Vec::new(),
         }
+    }
+
+    /// The same, where these objects are damaged: reads of them fail.
+    pub(crate) fn with_damaged(self, damaged: BTreeSet<Sequence>) -> Self {
+        Self { damaged, ..self }
     }
 
     /// The same, for reading only: nothing is written or deleted.
@@ -453,7 +462,9 @@ impl Log {
     fn got(&mut self, number: u64, result: Result<Bytes, Failure>) {
         let Some(Get { name, range, purpose }) = self.gets.remove(&number) else { return };
         self.objects.unpin(name.sequence);
-        let result = result.and_then(|bytes| verified(&name, &range, bytes));
+        let is_sound = !self.damaged.contains(&name.sequence);
+        let result =
+            result.and_then(|bytes| if is_sound { verified(&name, &range, bytes) } else { Err(Failure::CORRUPT) });
         match purpose {
             Purpose::Merge { at } => {
                 if let Some(merge) = &mut self.merge {

@@ -5,6 +5,7 @@
 use super::job::{Answer, Failure, Job};
 use super::log::{Limits, Log};
 use super::name::{Content, ObjectName};
+use super::open::is_owned;
 use super::roll::Roll;
 use forebay_block::checksum::crc32c;
 use forebay_block::{Buf, IoErrorKind, Op, Random, Request, Vectored};
@@ -72,6 +73,10 @@ struct World {
     late_puts: Vec<(String, Vec<u8>)>,
     late_deletes: Vec<String>,
     roll: Roll,
+    /// Objects of epochs, each with its owner.
+    epochs: BTreeMap<u32, String>,
+    /// Requests for such objects that may come again.
+    late_epochs: Vec<(u32, String)>,
     sectors: Vec<Sector>,
     next_tag: u32,
     next_request: u64,
@@ -85,6 +90,11 @@ fn open(stored: &Stored, roll: &mut Roll, epoch: u32) -> Server {
     let mut log = Log::new(LIMITS, epoch, &good, &bad);
     log.tidy();
     Server { log, epoch, jobs: Vec::new(), asked: BTreeMap::new(), is_replaced: false }
+}
+
+/// A server of its own for each epoch.
+fn owner(epoch: u32) -> String {
+    format!("owner of {epoch}")
 }
 
 fn bytes_of(tag: u32) -> Vec<u8> {
@@ -109,6 +119,8 @@ impl World {
             late_puts: Vec::new(),
             late_deletes: Vec::new(),
             roll,
+            epochs: BTreeMap::from([(1, owner(1))]),
+            late_epochs: vec![(1, owner(1))],
             sectors: vec![sector; SECTORS as usize],
             next_tag: 1,
             next_request: 0,
@@ -214,7 +226,7 @@ impl World {
     }
 
     /// What comes of a request that is carried out.
-    fn carry_out(stored: &mut Stored, job: &Job, epoch: u32, newest: u32) -> Answer {
+    fn carry_out(stored: &mut Stored, job: &Job, epoch: u32, epochs: &BTreeMap<u32, String>) -> Answer {
         match job {
             Job::Put { name, payload } => {
                 let bytes: Vec<u8> = payload.iter().flat_map(|part| part.to_vec()).collect();
@@ -233,7 +245,11 @@ impl World {
                 let absent = Failure { kind: IoErrorKind::Medium, os_error: libc::ENOENT };
                 Answer::Get { number: *number, result: bytes.map(|bytes| bytes.to_vec().into()).ok_or(absent) }
             }
-            Job::Look => Answer::Look { result: if epoch == newest { Ok(()) } else { Err(Failure::FENCED) } },
+            Job::Look => {
+                let content = epochs.get(&epoch).cloned().unwrap_or_default();
+                let is_owned = is_owned(&epochs.keys().copied().collect(), epoch, content.as_bytes(), &owner(epoch));
+                Answer::Look { result: if is_owned { Ok(()) } else { Err(Failure::FENCED) } }
+            }
             Job::Delete { name } => {
                 stored.remove(&name.to_string());
                 Answer::Delete { sequence: name.sequence, is_gone: true }
@@ -270,12 +286,12 @@ impl World {
         }
         let job = self.server.jobs.swap_remove(self.random.index(self.server.jobs.len()));
         let fate = if may_fail { self.random.below(10) } else { 9 };
-        let (epoch, newest) = (self.server.epoch, self.server.epoch);
+        let epoch = self.server.epoch;
         let answer = match fate {
             // Lost, or carried out and the answer lost, or still on its way.
             0 => Self::refused(&job),
             1 => {
-                Self::carry_out(&mut self.stored, &job, epoch, newest);
+                Self::carry_out(&mut self.stored, &job, epoch, &self.epochs);
                 Self::refused(&job)
             }
             2 => {
@@ -287,12 +303,12 @@ impl World {
                 if matches!(job, Job::Put { .. }) {
                     self.float(&job);
                 }
-                match Self::carry_out(&mut self.stored, &job, epoch, newest) {
+                match Self::carry_out(&mut self.stored, &job, epoch, &self.epochs) {
                     Answer::Put { sequence, result, .. } => Answer::Put { sequence, result, is_repeated: true },
                     answer => answer,
                 }
             }
-            _ => Self::carry_out(&mut self.stored, &job, epoch, newest),
+            _ => Self::carry_out(&mut self.stored, &job, epoch, &self.epochs),
         };
         let is_lost = matches!(&answer, Answer::Get { result: Err(failure), .. } if failure.os_error == libc::ENOENT);
         if is_lost && let Job::Get { name, .. } = &job {
@@ -306,6 +322,9 @@ impl World {
     }
 
     fn late(&mut self) {
+        // A request for an epoch comes a second time: it is conditional.
+        let (epoch, owner) = self.late_epochs[self.random.index(self.late_epochs.len())].clone();
+        self.epochs.entry(epoch).or_insert(owner);
         if !self.late_puts.is_empty() {
             let (name, bytes) = self.late_puts.swap_remove(self.random.index(self.late_puts.len()));
             self.stored.insert(name, bytes);
@@ -322,12 +341,14 @@ impl World {
         if was_killed {
             for job in std::mem::take(&mut self.server.jobs) {
                 match self.random.below(3) {
-                    0 => drop(Self::carry_out(&mut self.stored, &job, self.server.epoch, self.server.epoch)),
+                    0 => drop(Self::carry_out(&mut self.stored, &job, self.server.epoch, &self.epochs)),
                     1 => self.float(&job),
                     _ => {}
                 }
             }
         }
+        self.epochs = BTreeMap::from([(epoch, owner(epoch))]);
+        self.late_epochs.push((epoch, owner(epoch)));
         let next = open(&self.stored, &mut self.roll, epoch);
         let mut before = std::mem::replace(&mut self.server, next);
         if !was_killed {
@@ -354,7 +375,7 @@ impl World {
                 for job in jobs {
                     match &job {
                         Job::Get { .. } => {
-                            let answer = Self::carry_out(&mut self.stored, &job, 0, 0);
+                            let answer = Self::carry_out(&mut self.stored, &job, 0, &self.epochs);
                             self.server.log.answer(answer);
                         }
                         _ => self.server.jobs.push(job),
@@ -389,7 +410,14 @@ impl World {
         server.jobs.extend(server.log.take_jobs());
         if !server.jobs.is_empty() {
             let job = server.jobs.swap_remove(self.random.index(server.jobs.len()));
-            let answer = Self::carry_out(&mut self.stored, &job, server.epoch, self.server.epoch);
+            let answer = Self::carry_out(&mut self.stored, &job, server.epoch, &self.epochs);
+            let is_fenced = matches!(answer, Answer::Look { result: Err(Failure::FENCED) });
+            assert!(
+                is_fenced || !matches!(job, Job::Look),
+                "epoch {} passes its fence: {:?}",
+                server.epoch,
+                self.epochs
+            );
             server.log.answer(answer);
         }
         for completion in std::mem::take(server.log.done()) {

@@ -7,6 +7,7 @@ mod access;
 mod crypto;
 mod error;
 mod extents;
+mod fetch;
 mod job;
 mod log;
 mod memory;
@@ -20,6 +21,8 @@ mod store;
 mod uri;
 mod worker;
 
+#[cfg(test)]
+mod hostile_tests;
 #[cfg(test)]
 mod log_tests;
 #[cfg(test)]
@@ -96,7 +99,7 @@ impl BucketDevice {
         let (runtime, store) = (runtime()?, store(client, uri));
         let is_writable = mode == OpenMode::ReadWrite;
         let found = runtime.block_on(open::open(&store, uri, is_writable))?;
-        let open::Found { description, epoch, owner, objects, invalid } = found;
+        let open::Found { description, epoch, owner, objects, invalid, damaged } = found;
         let geometry = Geometry {
             size_bytes: description.size_bytes,
             logical_block_bytes: 512,
@@ -107,7 +110,7 @@ impl BucketDevice {
         };
         let limits =
             Limits { unit_bytes: description.object_bytes, memory_bytes: uri.memory_bytes, objects_max: OBJECTS_MAX };
-        let log = Log::new(limits, epoch, &objects, &invalid);
+        let log = Log::new(limits, epoch, &objects, &invalid).with_damaged(damaged);
         let log = if is_writable { log } else { log.for_reading() };
         let worker = Worker::start(runtime, store, epoch, owner)?;
         let mut device = Self { name: uri.to_string(), geometry, log, worker, is_writable, in_flight: 0 };

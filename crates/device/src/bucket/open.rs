@@ -1,17 +1,21 @@
 //! Making a device in a bucket, and opening it.
 //!
 //! `geometry.json` says how large it is. `epoch/N` belongs to whoever opened it last to write: made by a conditional write, so that of
-//! two only one has it, and its predecessors are deleted, which is how those find out. Only then are the objects listed. `roll/N` says
-//! which were there: requests that were on their way then may arrive later, and must not count.
+//! two only one has it. The highest one counts: a request that was held up may make an older one again. Predecessors are deleted.
+//! Only then are the objects listed. `roll/N` says which were there: requests that were on their way then may arrive later, and must not
+//! count.
 
 use super::error::BucketError;
+use super::fetch::fetch;
 use super::job::Failure;
-use super::name::ObjectName;
+use super::name::{ObjectName, Sequence};
 use super::roll::Roll;
 use super::store::{Refused, Store};
-use super::uri::{BucketUri, OBJECT_DEFAULT_BYTES};
+use super::uri::{BucketUri, OBJECT_DEFAULT_BYTES, OBJECT_MAX_BYTES, OBJECT_MIN_BYTES, SIZE_MAX_BYTES};
+use bytes::Bytes;
 use forebay_block::size::format_size;
 use futures_util::TryStreamExt;
+use futures_util::future::join;
 use object_store::path::Path;
 use object_store::{ObjectStoreExt, PutMode, PutOptions, PutPayload};
 use serde::{Deserialize, Serialize};
@@ -21,6 +25,10 @@ use tracing::warn;
 
 const GEOMETRY: &str = "geometry.json";
 const FORMAT: u32 = 1;
+/// What `geometry.json` and an epoch's object hold at most.
+const NOTE_MAX_BYTES: usize = 64 << 10;
+/// What a roll holds at most: some millions of runs.
+const ROLL_MAX_BYTES: usize = 256 << 20;
 
 /// What a device is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +50,8 @@ pub(crate) struct Found {
     pub(crate) objects: Vec<ObjectName>,
     /// Objects that came after somebody else had opened the device.
     pub(crate) invalid: Vec<ObjectName>,
+    /// Those that count and are not as long as their name says.
+    pub(crate) damaged: BTreeSet<Sequence>,
 }
 
 fn epoch_name(epoch: u32) -> String {
@@ -59,11 +69,9 @@ pub(crate) fn data_name(name: &ObjectName) -> String {
 
 type Result<T> = std::result::Result<T, BucketError>;
 
-async fn read(store: &Store, name: &str) -> std::result::Result<Vec<u8>, Refused> {
+async fn read(store: &Store, name: &str, most_bytes: usize) -> std::result::Result<Bytes, Refused> {
     let path = store.path(name);
-    let client = &store.client;
-    let get = || async { client.get(&path).await?.bytes().await };
-    store.persist(store.deadline(), get).await.0.map(|bytes| bytes.to_vec())
+    store.persist(store.deadline(), || fetch(&store.client, &path, most_bytes)).await.0
 }
 
 /// Makes an object where there is none of that name.
@@ -86,6 +94,10 @@ async fn delete(store: &Store, name: &str) -> Result<()> {
 
 /// The names below a folder, each with its size.
 async fn list(store: &Store, folder: &str) -> Result<Vec<(String, u64)>> {
+    names_below(store, folder).await.map_err(|refused| refused.while_doing(format!("list {folder}/")))
+}
+
+async fn names_below(store: &Store, folder: &str) -> std::result::Result<Vec<(String, u64)>, Refused> {
     let path = store.path(folder);
     let once = || async {
         let mut names = Vec::new();
@@ -95,14 +107,18 @@ async fn list(store: &Store, folder: &str) -> Result<Vec<(String, u64)>> {
         }
         Ok(names)
     };
-    let listed = store.persist(store.deadline(), once).await.0;
-    listed.map_err(|refused| refused.while_doing(format!("list {folder}/")))
+    store.persist(store.deadline(), once).await.0
 }
 
 /// Numbers below a folder that holds one object for each.
 async fn numbers(store: &Store, folder: &str) -> Result<BTreeSet<u32>> {
-    let names = list(store, folder).await?;
-    Ok(names.iter().filter_map(|(name, _)| u32::from_str_radix(name, 16).ok()).collect())
+    Ok(numbers_of(&list(store, folder).await?))
+}
+
+/// Names that are written otherwise are none of ours.
+fn numbers_of(names: &[(String, u64)]) -> BTreeSet<u32> {
+    let number = |name: &str| u32::from_str_radix(name, 16).ok().filter(|number| format!("{number:08x}") == name);
+    names.iter().filter_map(|(name, _)| number(name)).collect()
 }
 
 /// Any object at all.
@@ -113,7 +129,7 @@ async fn anything(store: &Store) -> Result<Option<Path>> {
 }
 
 async fn description(store: &Store) -> Result<Description> {
-    let bytes = match read(store, GEOMETRY).await {
+    let bytes = match read(store, GEOMETRY, NOTE_MAX_BYTES).await {
         Ok(bytes) => bytes,
         Err(refused) if refused.is_absent => return Err(BucketError::Absent),
         Err(refused) => return Err(refused.while_doing(format!("read {GEOMETRY}"))),
@@ -124,7 +140,9 @@ async fn description(store: &Store) -> Result<Description> {
         return Err(wrong(format!("it has format {}, and this program knows {FORMAT}", description.format)));
     }
     let Description { size_bytes, object_bytes, .. } = description;
-    if size_bytes == 0 || !size_bytes.is_multiple_of(512) || object_bytes == 0 || !object_bytes.is_multiple_of(4096) {
+    let is_size = (1..=SIZE_MAX_BYTES).contains(&size_bytes) && size_bytes.is_multiple_of(512);
+    let is_object = (OBJECT_MIN_BYTES..=OBJECT_MAX_BYTES).contains(&object_bytes) && object_bytes.is_multiple_of(4096);
+    if !is_size || !is_object {
         return Err(wrong(format!("a device of {size_bytes} bytes in objects of {object_bytes}")));
     }
     Ok(description)
@@ -167,7 +185,9 @@ pub(crate) async fn create(store: &Store, uri: &BucketUri) -> Result<()> {
 /// Deletes all data of a device, which stays as large as it is. Servers that have it open find out.
 pub(crate) async fn clear(store: &Store) -> Result<()> {
     description(store).await?;
-    take_epoch(store).await?;
+    let (epoch, _) = take_epoch(store).await?;
+    // What is still on its way from others does not count either.
+    write_roll(store, &Roll::call(epoch, [])).await?;
     for (name, _) in list(store, "data").await? {
         delete(store, &format!("data/{name}")).await?;
     }
@@ -184,38 +204,54 @@ pub(crate) async fn open(store: &Store, uri: &BucketUri, is_writable: bool) -> R
     };
     let roll = newest_roll(store).await?;
     let listed = list(store, "data").await?;
-    let (objects, invalid) = sort(store, &description, &roll, &listed);
-    let later = objects.iter().chain(&invalid).find(|name| name.sequence.epoch >= newest + u32::from(!is_writable));
-    if let Some(name) = later {
+    let sorted = sort(store, &description, &roll, &listed);
+    let latest = sorted.names.iter().max_by_key(|name| name.sequence);
+    // Whoever reads only has the epoch of the one who writes.
+    let is_known = |epoch| if is_writable { epoch < newest } else { epoch <= newest };
+    if let Some(name) = latest.filter(|name| !is_known(name.sequence.epoch)) {
         return Err(BucketError::Newer { epoch: newest, found: data_name(name) });
     }
-    if is_writable {
-        let roll = Roll::call(newest, &objects);
-        let text = serde_json::to_vec(&roll).map_err(|error| BucketError::Client(error.to_string()))?;
-        let name = roll_name(newest);
-        let path = store.path(&name);
-        let put = || store.client.put(&path, PutPayload::from(text.clone()));
-        let put = store.persist(store.deadline(), put).await.0;
-        put.map_err(|refused| refused.while_doing(format!("write {name}")))?;
-        for epoch in numbers(store, "roll").await?.into_iter().filter(|epoch| *epoch < newest) {
-            delete(store, &roll_name(epoch)).await?;
-        }
+    // Whoever opens it to write makes a roll before the first object: one is missing, and without it nobody knows what counts.
+    if let Some(name) = latest.filter(|name| !roll.knows(name.sequence.epoch)) {
+        return Err(BucketError::NoRoll { found: data_name(name) });
     }
-    Ok(Found { description, epoch: newest, owner, objects, invalid })
+    if is_writable {
+        let counted = sorted.names.iter().filter(|name| roll.counts(name.sequence));
+        write_roll(store, &Roll::call(newest, counted)).await?;
+    }
+    let Sorted { objects, invalid, damaged, .. } = sorted;
+    Ok(Found { description, epoch: newest, owner, objects, invalid, damaged })
+}
+
+/// Makes a roll the newest one.
+async fn write_roll(store: &Store, roll: &Roll) -> Result<()> {
+    let text = serde_json::to_vec(roll).map_err(|error| BucketError::Client(error.to_string()))?;
+    let name = roll_name(roll.author());
+    let path = store.path(&name);
+    let put = || store.client.put(&path, PutPayload::from(text.clone()));
+    let put = store.persist(store.deadline(), put).await.0;
+    put.map_err(|refused| refused.while_doing(format!("write {name}")))?;
+    for epoch in numbers(store, "roll").await?.into_iter().filter(|epoch| *epoch < roll.author()) {
+        delete(store, &roll_name(epoch)).await?;
+    }
+    Ok(())
 }
 
 /// Becomes the one who writes: number and content of the epoch's object.
 async fn take_epoch(store: &Store) -> Result<(u32, String)> {
     let before = numbers(store, "epoch").await?;
     let rolls = numbers(store, "roll").await?;
-    let epoch = before.last().max(rolls.last()).copied().unwrap_or_default() + 1;
+    let last = before.last().max(rolls.last()).copied().unwrap_or_default();
+    let Some(epoch) = last.checked_add(1) else {
+        return Err(BucketError::Description { object: epoch_name(last), what: "no epoch can follow it".to_owned() });
+    };
     let name = epoch_name(epoch);
     // Different for each program that opens it, so that one knows its own when an answer was lost.
     let owner = format!("{:016x}{:016x}", RandomState::new().build_hasher().finish(), std::process::id());
     match make(store, &name, owner.as_bytes()).await {
         Ok(()) => {}
         Err(refused) if refused.exists => {
-            let found = read(store, &name).await;
+            let found = read(store, &name, NOTE_MAX_BYTES).await;
             if !found.is_ok_and(|found| found == owner.as_bytes()) {
                 return Err(BucketError::Busy { epoch });
             }
@@ -231,6 +267,13 @@ async fn take_epoch(store: &Store) -> Result<(u32, String)> {
         Ok(()) => return Err(BucketError::NoConditions),
         Err(refused) => return Err(refused.while_doing(format!("write {name}"))),
     }
+    // Others may have taken this one and later ones, and deleted this one, since the list was made.
+    let (after, rolls) = (numbers(store, "epoch").await?, numbers(store, "roll").await?);
+    let newest = after.last().max(rolls.last()).copied().unwrap_or_default();
+    if newest > epoch {
+        delete(store, &name).await?;
+        return Err(BucketError::Busy { epoch: newest });
+    }
     for epoch in before {
         delete(store, &epoch_name(epoch)).await?;
     }
@@ -241,18 +284,25 @@ async fn take_epoch(store: &Store) -> Result<(u32, String)> {
 async fn newest_roll(store: &Store) -> Result<Roll> {
     let Some(epoch) = numbers(store, "roll").await?.last().copied() else { return Ok(Roll::default()) };
     let name = roll_name(epoch);
-    let bytes = read(store, &name).await.map_err(|refused| refused.while_doing(format!("read {name}")))?;
+    let bytes =
+        read(store, &name, ROLL_MAX_BYTES).await.map_err(|refused| refused.while_doing(format!("read {name}")))?;
     serde_json::from_slice(&bytes).map_err(|error| BucketError::Description { object: name, what: error.to_string() })
 }
 
-/// Objects that count, and objects that do not.
-fn sort(
-    store: &Store,
-    description: &Description,
-    roll: &Roll,
-    listed: &[(String, u64)],
-) -> (Vec<ObjectName>, Vec<ObjectName>) {
-    let (mut objects, mut invalid) = (Vec::new(), Vec::new());
+/// What the names say.
+#[derive(Default)]
+struct Sorted {
+    /// All that are names.
+    names: Vec<ObjectName>,
+    /// Objects that count, and those that do not.
+    objects: Vec<ObjectName>,
+    invalid: Vec<ObjectName>,
+    /// Objects that count and are not as long as their name says.
+    damaged: BTreeSet<Sequence>,
+}
+
+fn sort(store: &Store, description: &Description, roll: &Roll, listed: &[(String, u64)]) -> Sorted {
+    let mut sorted = Sorted::default();
     let mut seen = BTreeSet::new();
     let mut strangers = Vec::new();
     for (text, size_bytes) in listed {
@@ -260,44 +310,57 @@ fn sort(
             strangers.push(text);
             continue;
         };
+        sorted.names.push(name);
         let unit = |at: u64| at / description.object_bytes;
-        let is_whole = name.stored_bytes() == *size_bytes
-            && name.end_bytes() <= description.size_bytes
-            && unit(name.start_bytes) == unit(name.end_bytes() - 1);
-        if !is_whole || !seen.insert(name.sequence) {
+        let fits = name.end_bytes() <= description.size_bytes && unit(name.start_bytes) == unit(name.end_bytes() - 1);
+        if !fits || !seen.insert(name.sequence) {
             strangers.push(text);
-            continue;
-        }
-        match roll.counts(name.sequence) {
-            true => objects.push(name),
-            false => invalid.push(name),
+        } else if !roll.counts(name.sequence) {
+            sorted.invalid.push(name);
+        } else {
+            if name.stored_bytes() != *size_bytes {
+                strangers.push(text);
+                sorted.damaged.insert(name.sequence);
+            }
+            sorted.objects.push(name);
         }
     }
     if let Some(first) = strangers.first() {
         warn!(
             cause = "strange objects",
             about = store.name,
-            advice = "They are left alone. An object that is not as long as its name says was damaged in the store: run forebay verify",
+            advice = "They are left alone. An object that is not as long as its name says was damaged in the store, and reads of it fail: run forebay verify",
             "{}: {} objects below data/ are no device's or not whole, such as {first}",
             store.name,
             strangers.len()
         );
     }
-    (objects, invalid)
+    sorted
+}
+
+/// Whether the epoch is its owner's: it is the highest, and its object is the one that the owner made.
+pub(crate) fn is_owned(epochs: &BTreeSet<u32>, epoch: u32, content: &[u8], owner: &str) -> bool {
+    epochs.last() == Some(&epoch) && content == owner.as_bytes()
 }
 
 /// Whether an epoch is still that of its owner.
 pub(crate) async fn look(store: &Store, epoch: u32, owner: &str) -> std::result::Result<(), Failure> {
     let name = epoch_name(epoch);
-    match read(store, &name).await {
-        Ok(found) if found == owner.as_bytes() => Ok(()),
-        Err(refused) if !refused.is_absent => {
-            store.given_up(&format!("read {name}"), &refused);
-            Err(refused.failure)
-        }
-        Ok(_) | Err(_) => {
+    // A successor lists the objects after its own epoch is there, so this may be asked in any order.
+    let (listed, content) = join(names_below(store, "epoch"), read(store, &name, NOTE_MAX_BYTES)).await;
+    let content = match content {
+        Err(refused) if refused.is_absent => Ok(Bytes::new()),
+        content => content,
+    };
+    match listed.and_then(|listed| Ok((listed, content?))) {
+        Ok((listed, content)) if is_owned(&numbers_of(&listed), epoch, &content, owner) => Ok(()),
+        Ok(_) => {
             store.replaced();
             Err(Failure::FENCED)
+        }
+        Err(refused) => {
+            store.given_up(&format!("look at {name}"), &refused);
+            Err(refused.failure)
         }
     }
 }

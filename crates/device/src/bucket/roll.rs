@@ -31,6 +31,16 @@ impl Roll {
         Self { author, epochs }
     }
 
+    /// The epoch of who called it; 0 of none.
+    pub(crate) fn author(&self) -> u32 {
+        self.author
+    }
+
+    /// Whether there may be objects of an epoch: its server called the roll before it made any, and nobody has called it since.
+    pub(crate) fn knows(&self, epoch: u32) -> bool {
+        self.author > 0 && epoch <= self.author
+    }
+
     /// Whether an object counts that is there now.
     pub(crate) fn counts(&self, Sequence { epoch, counter }: Sequence) -> bool {
         let Some(runs) = self.epochs.get(&epoch).filter(|_| epoch < self.author) else { return epoch >= self.author };

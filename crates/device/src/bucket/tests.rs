@@ -8,8 +8,8 @@ use futures_util::stream::{BoxStream, StreamExt};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStoreExt, PutMode,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    CopyOptions, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta, ObjectStoreExt,
+    PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 use std::fmt;
 use std::sync::Mutex;
@@ -18,12 +18,37 @@ use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 
+/// Runs once.
+#[derive(Default)]
+pub(super) struct Once(pub(super) Mutex<Option<Box<dyn FnOnce() + Send>>>);
+
+impl fmt::Debug for Once {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("once")
+    }
+}
+
+impl Once {
+    fn run(&self) {
+        let run = self.0.lock().unwrap().take();
+        if let Some(run) = run {
+            run();
+        }
+    }
+}
+
 /// A store that fails where the test says so.
 #[derive(Debug, Default)]
-struct Unsteady {
-    inner: InMemory,
+pub(super) struct Unsteady {
+    pub(super) inner: InMemory,
     is_down: AtomicBool,
     forbids: AtomicBool,
+    /// What happens while the next epoch's object is on its way.
+    pub(super) before_epoch: Once,
+    /// The next read that is answered ends in a panic of the client's.
+    pub(super) panics: AtomicBool,
+    /// What is read comes in parts and is said to be longer than memory.
+    pub(super) swells: AtomicBool,
     /// Of 100 requests so many are lost, half of them after they were carried out.
     lost: AtomicU64,
     /// It takes no notice of conditions.
@@ -58,7 +83,7 @@ impl Unsteady {
 
 /// The store as the device has it.
 #[derive(Clone, Debug)]
-struct Door(Arc<Unsteady>);
+pub(super) struct Door(pub(super) Arc<Unsteady>);
 
 impl std::ops::Deref for Door {
     type Target = Unsteady;
@@ -77,6 +102,9 @@ impl fmt::Display for Door {
 impl ObjectStore for Door {
     async fn put_opts(&self, location: &Path, payload: PutPayload, mut opts: PutOptions) -> Result<PutResult> {
         self.puts.fetch_add(1, Ordering::SeqCst);
+        if location.as_ref().contains("/epoch/") {
+            self.before_epoch.run();
+        }
         let answers = self.fate()?;
         if self.is_old.load(Ordering::SeqCst) {
             opts.mode = PutMode::Overwrite;
@@ -91,7 +119,15 @@ impl ObjectStore for Door {
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let answers = self.fate()?;
-        let result = self.inner.get_opts(location, options).await;
+        let mut result = self.inner.get_opts(location, options).await;
+        assert!(!self.panics.swap(false, Ordering::SeqCst), "a panic of the client's");
+        if let Ok(found) = &mut result
+            && self.swells.load(Ordering::SeqCst)
+        {
+            found.range = 0..1 << 62;
+            let parts = [bytes::Bytes::from_static(b"{"), bytes::Bytes::from_static(b"}")];
+            found.payload = GetResultPayload::Stream(futures_util::stream::iter(parts).map(Ok).boxed());
+        }
         if answers { result } else { Err(no_answer()) }
     }
 
@@ -119,32 +155,36 @@ impl ObjectStore for Door {
     }
 }
 
-fn uri(more: &str) -> BucketUri {
+pub(super) fn uri(more: &str) -> BucketUri {
     BucketUri::parse(&format!("//cold/pool?size=16MiB&object=1MiB&memory=4MiB{more}")).unwrap()
 }
 
-fn made() -> Arc<Unsteady> {
+pub(super) fn made() -> Arc<Unsteady> {
     let store = Arc::new(Unsteady::default());
     create_in(Arc::new(Door(store.clone())), &uri("")).unwrap();
     store
 }
 
-fn open(store: &Arc<Unsteady>, more: &str, mode: OpenMode) -> std::result::Result<BucketDevice, BucketError> {
+pub(super) fn open(
+    store: &Arc<Unsteady>,
+    more: &str,
+    mode: OpenMode,
+) -> std::result::Result<BucketDevice, BucketError> {
     BucketDevice::open_in(Arc::new(Door(store.clone())), &uri(more), mode)
 }
 
-fn opened(store: &Arc<Unsteady>) -> BucketDevice {
+pub(super) fn opened(store: &Arc<Unsteady>) -> BucketDevice {
     open(store, "", OpenMode::ReadWrite).unwrap()
 }
 
-fn names(store: &Arc<Unsteady>, folder: &str) -> Vec<String> {
+pub(super) fn names(store: &Arc<Unsteady>, folder: &str) -> Vec<String> {
     let folder = Path::from(format!("pool/{folder}"));
     let list = store.inner.list(Some(&folder)).map(|meta| meta.unwrap().location.filename().unwrap().to_owned());
     runtime().unwrap().block_on(list.collect())
 }
 
 /// Until the device has nothing more to do for itself.
-fn until(device: &mut BucketDevice, is_so: impl Fn(&BucketDevice) -> bool) {
+pub(super) fn until(device: &mut BucketDevice, is_so: impl Fn(&BucketDevice) -> bool) {
     let (begin, mut done) = (std::time::Instant::now(), Vec::new());
     while !is_so(device) {
         assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", device.objects());

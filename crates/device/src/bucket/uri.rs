@@ -8,14 +8,15 @@ use std::time::Duration;
 
 /// The most that one object holds, and the band of a pool that asks for none.
 pub(crate) const OBJECT_DEFAULT_BYTES: u64 = 16 << 20;
-const OBJECT_MIN_BYTES: u64 = 64 << 10;
-const OBJECT_MAX_BYTES: u64 = 256 << 20;
+pub(crate) const OBJECT_MIN_BYTES: u64 = 64 << 10;
+pub(crate) const OBJECT_MAX_BYTES: u64 = 256 << 20;
 /// What is held in memory before it is in objects.
 const MEMORY_DEFAULT_BYTES: u64 = 64 << 20;
 /// How long a request is repeated before it fails.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(45);
 const TIMEOUT_MAX: Duration = Duration::from_secs(600);
 const SIZE_MIN_BYTES: u64 = 1 << 20;
+pub(crate) const SIZE_MAX_BYTES: u64 = 1 << 60;
 
 /// A bucket as a target. Secrets are no part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,8 +136,11 @@ impl BucketUri {
     }
 
     fn check(self) -> Result<Self, BucketForm> {
-        if self.size_bytes.is_some_and(|size| size < SIZE_MIN_BYTES || !size.is_multiple_of(512)) {
-            return Err(BucketForm::Form("is too small, or no multiple of 512 bytes: at least 1MiB"));
+        let is_size = |bytes: u64| (SIZE_MIN_BYTES..=SIZE_MAX_BYTES).contains(&bytes) && bytes.is_multiple_of(512);
+        if !self.size_bytes.is_none_or(is_size) {
+            return Err(BucketForm::Form(
+                "is too small or too large, or no multiple of 512 bytes: at least 1MiB, at most 1EiB",
+            ));
         }
         let is_good = |bytes: u64| (OBJECT_MIN_BYTES..=OBJECT_MAX_BYTES).contains(&bytes) && bytes.is_multiple_of(4096);
         if !self.object_bytes.is_none_or(is_good) {

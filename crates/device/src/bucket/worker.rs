@@ -1,5 +1,6 @@
 //! The thread that talks with the store: it takes jobs, several at once, and answers them.
 
+use super::fetch::fetch_range;
 use super::job::{Answer, Job};
 use super::open::{data_name, look};
 use super::store::Store;
@@ -95,12 +96,33 @@ struct Session {
     gets: Semaphore,
 }
 
+/// Gives the answer of a job when it ends, be it by a panic: a request that is never answered stands still for ever.
+struct Ticket {
+    answers: Arc<Answers>,
+    answer: Option<Answer>,
+}
+
+impl Ticket {
+    fn end(mut self, answer: Answer) {
+        self.answer = Some(answer);
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if let Some(answer) = self.answer.take() {
+            self.answers.give(answer);
+        }
+    }
+}
+
 async fn take(session: Arc<Session>, mut jobs: mpsc::UnboundedReceiver<Job>) {
     while let Some(job) = jobs.recv().await {
         let session = session.clone();
+        let ticket = Ticket { answers: session.answers.clone(), answer: Some(job.unanswered()) };
         tokio::spawn(async move {
             let answer = session.run(job).await;
-            session.answers.give(answer);
+            ticket.end(answer);
         });
     }
 }
@@ -125,7 +147,7 @@ impl Session {
             Job::Get { number, name, range } => {
                 let _turn = timeout_at(deadline, self.gets.acquire()).await;
                 let path = self.store.path(&data_name(&name));
-                let result = self.store.persist(deadline, || client.get_range(&path, range.clone())).await.0;
+                let result = self.store.persist(deadline, || fetch_range(client, &path, range.clone())).await.0;
                 let result = result.map_err(|refused| {
                     self.store.given_up(&format!("read {path}"), &refused);
                     refused.failure

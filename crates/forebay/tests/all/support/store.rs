@@ -136,14 +136,6 @@ fn answer(shared: &Shared, request: &Request) -> Response {
             objects.insert(request.path.clone(), request.body.clone());
             Response { status: "200 OK", headers: MADE.to_owned(), body: Vec::new() }
         }
-        "POST" => {
-            let text = String::from_utf8_lossy(&request.body).into_owned();
-            for part in text.split("<Key>").skip(1) {
-                let key = part.split("</Key>").next().unwrap_or_default();
-                objects.remove(&format!("{}/{key}", request.path.trim_end_matches('/')));
-            }
-            plain("200 OK", "<DeleteResult></DeleteResult>".to_owned())
-        }
         "DELETE" => {
             objects.remove(&request.path);
             plain("204 No Content", String::new())
