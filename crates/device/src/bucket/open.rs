@@ -17,7 +17,7 @@ use forebay_block::size::format_size;
 use futures_util::TryStreamExt;
 use futures_util::future::join;
 use object_store::path::Path;
-use object_store::{ObjectStoreExt, PutMode, PutOptions, PutPayload};
+use object_store::{ObjectMeta, ObjectStoreExt, PutMode, PutOptions, PutPayload};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -25,6 +25,8 @@ use tracing::warn;
 
 const GEOMETRY: &str = "geometry.json";
 const FORMAT: u32 = 1;
+/// Names that a server lists at once.
+const PAGE_NAMES: usize = 1000;
 /// What `geometry.json` and an epoch's object hold at most.
 const NOTE_MAX_BYTES: usize = 64 << 10;
 /// What a roll holds at most: some millions of runs.
@@ -71,7 +73,7 @@ type Result<T> = std::result::Result<T, BucketError>;
 
 async fn read(store: &Store, name: &str, most_bytes: usize) -> std::result::Result<Bytes, Refused> {
     let path = store.path(name);
-    store.persist(store.deadline(), || fetch(&store.client, &path, most_bytes)).await.0
+    store.persist(most_bytes as u64, || fetch(&store.client, &path, most_bytes)).await.0
 }
 
 /// Makes an object where there is none of that name.
@@ -81,12 +83,12 @@ async fn make(store: &Store, name: &str, content: &[u8]) -> std::result::Result<
         let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
         store.client.put_opts(&path, PutPayload::from(content.to_vec()), options)
     };
-    store.persist(store.deadline(), put).await.0.map(|_| ())
+    store.persist(0, put).await.0.map(|_| ())
 }
 
 async fn delete(store: &Store, name: &str) -> Result<()> {
     let path = store.path(name);
-    match store.persist(store.deadline(), || store.client.delete(&path)).await.0 {
+    match store.persist(0, || store.client.delete(&path)).await.0 {
         Err(refused) if !refused.is_absent => Err(refused.while_doing(format!("delete {name}"))),
         _ => Ok(()),
     }
@@ -97,17 +99,41 @@ async fn list(store: &Store, folder: &str) -> Result<Vec<(String, u64)>> {
     names_below(store, folder).await.map_err(|refused| refused.while_doing(format!("list {folder}/")))
 }
 
+/// Each page has the time that a request has, and follows the last name of the one before it.
 async fn names_below(store: &Store, folder: &str) -> std::result::Result<Vec<(String, u64)>, Refused> {
     let path = store.path(folder);
-    let once = || async {
-        let mut names = Vec::new();
-        let mut list = store.client.list(Some(&path));
-        while let Some(meta) = list.try_next().await? {
-            names.push((meta.location.filename().unwrap_or_default().to_owned(), meta.size));
+    let mut names = Vec::new();
+    let mut last: Option<Path> = None;
+    loop {
+        let page = || async {
+            let mut list = match &last {
+                Some(last) => store.client.list_with_offset(Some(&path), last),
+                None => store.client.list(Some(&path)),
+            };
+            let mut page: Vec<ObjectMeta> = Vec::new();
+            while page.len() < PAGE_NAMES
+                && let Some(meta) = list.try_next().await?
+            {
+                // Else names would be left out, or come for ever.
+                if page.last().map(|meta| &meta.location).or(last.as_ref()).is_some_and(|last| meta.location <= *last) {
+                    return Err(object_store::Error::NotSupported { source: "names are not listed in order".into() });
+                }
+                page.push(meta);
+            }
+            Ok(page)
+        };
+        let page = store.persist(0, page).await.0?;
+        let name = |location: &Path| {
+            let parts: Vec<_> = location.prefix_match(&path).into_iter().flatten().collect();
+            parts.iter().map(AsRef::as_ref).collect::<Vec<&str>>().join("/")
+        };
+        names.extend(page.iter().map(|meta| (name(&meta.location), meta.size)));
+        let is_last = page.len() < PAGE_NAMES;
+        last = page.into_iter().next_back().map(|meta| meta.location);
+        if is_last {
+            return Ok(names);
         }
-        Ok(names)
-    };
-    store.persist(store.deadline(), once).await.0
+    }
 }
 
 /// Numbers below a folder that holds one object for each.
@@ -125,7 +151,7 @@ fn numbers_of(names: &[(String, u64)]) -> BTreeSet<u32> {
 async fn anything(store: &Store) -> Result<Option<Path>> {
     let root = store.root();
     let once = || async { Ok(store.client.list(root.as_ref()).try_next().await?.map(|meta| meta.location)) };
-    store.persist(store.deadline(), once).await.0.map_err(|refused| refused.while_doing("list it"))
+    store.persist(0, once).await.0.map_err(|refused| refused.while_doing("list it"))
 }
 
 async fn description(store: &Store) -> Result<Description> {
@@ -229,7 +255,7 @@ async fn write_roll(store: &Store, roll: &Roll) -> Result<()> {
     let name = roll_name(roll.author());
     let path = store.path(&name);
     let put = || store.client.put(&path, PutPayload::from(text.clone()));
-    let put = store.persist(store.deadline(), put).await.0;
+    let put = store.persist(text.len() as u64, put).await.0;
     put.map_err(|refused| refused.while_doing(format!("write {name}")))?;
     for epoch in numbers(store, "roll").await?.into_iter().filter(|epoch| *epoch < roll.author()) {
         delete(store, &roll_name(epoch)).await?;
