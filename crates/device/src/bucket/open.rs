@@ -31,6 +31,8 @@ const PAGE_NAMES: usize = 1000;
 const NOTE_MAX_BYTES: usize = 64 << 10;
 /// What a roll holds at most: some millions of runs.
 const ROLL_MAX_BYTES: usize = 256 << 20;
+/// The most that a read is given time for where its length is not known before.
+const READ_TIMED_BYTES: usize = 16 << 20;
 
 /// What a device is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,7 +75,7 @@ type Result<T> = std::result::Result<T, BucketError>;
 
 async fn read(store: &Store, name: &str, most_bytes: usize) -> std::result::Result<Bytes, Refused> {
     let path = store.path(name);
-    store.persist(most_bytes as u64, || fetch(&store.client, &path, most_bytes)).await.0
+    store.persist(most_bytes.min(READ_TIMED_BYTES) as u64, || fetch(&store.client, &path, most_bytes)).await.0
 }
 
 /// Makes an object where there is none of that name.
@@ -288,17 +290,20 @@ async fn take_epoch(store: &Store) -> Result<(u32, String)> {
         Err(refused) => return Err(refused.while_doing(format!("write {name}"))),
     }
     // A store that does not know the condition writes it again.
-    match make(store, &name, owner.to_uppercase().as_bytes()).await {
-        Err(refused) if refused.exists => {}
-        Ok(()) => return Err(BucketError::NoConditions),
+    let is_written_again = match make(store, &name, owner.to_uppercase().as_bytes()).await {
+        Err(refused) if refused.exists => false,
+        Ok(()) => true,
         Err(refused) => return Err(refused.while_doing(format!("write {name}"))),
-    }
+    };
     // Others may have taken this one and later ones, and deleted this one, since the list was made.
     let (after, rolls) = (numbers(store, "epoch").await?, numbers(store, "roll").await?);
     let newest = after.last().max(rolls.last()).copied().unwrap_or_default();
     if newest > epoch {
         delete(store, &name).await?;
         return Err(BucketError::Busy { epoch: newest });
+    }
+    if is_written_again {
+        return Err(BucketError::NoConditions);
     }
     for epoch in before {
         delete(store, &epoch_name(epoch)).await?;
