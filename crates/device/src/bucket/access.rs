@@ -4,27 +4,20 @@
 use super::crypto::OpenSsl;
 use super::error::BucketError;
 use super::uri::BucketUri;
-use object_store::aws::AmazonS3Builder;
-use object_store::{ClientOptions, ObjectStore, RetryConfig};
+use object_store::aws::{AmazonS3Builder, AwsCredential};
+use object_store::{ClientOptions, ObjectStore, RetryConfig, StaticCredentialProvider};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One try of a request, its content included.
-pub(crate) const TRY_MAX: Duration = Duration::from_secs(30);
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// Where the endpoint may stand in the environment, the first that is set counting.
 const ENDPOINTS: [&str; 3] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
-/// Any of these says where keys come from.
-const SOURCES: [&str; 4] = [
-    "AWS_ACCESS_KEY_ID",
-    "AWS_WEB_IDENTITY_TOKEN_FILE",
-    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-];
+/// Where containers get their keys without encryption: Amazon's own agents on the same machine.
+const AGENTS: [&str; 3] = ["http://169.254.170.2/", "http://169.254.170.23/", "http://[fd00:ec2::23]/"];
 
-/// Keys as a file has them. Not to be shown.
+/// Keys as a file or the environment has them. Not to be shown.
 struct Keys {
     id: String,
     secret: String,
@@ -33,25 +26,29 @@ struct Keys {
 
 /// Makes the client. Nothing is sent yet.
 pub(crate) fn client(uri: &BucketUri) -> Result<Arc<dyn ObjectStore>, BucketError> {
-    let set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let mut builder = AmazonS3Builder::from_env().with_bucket_name(&uri.bucket);
-    if let Some(path) = &uri.credentials {
-        let Keys { id, secret, token } = read_keys(path)?;
-        builder = builder.with_access_key_id(id).with_secret_access_key(secret);
-        if let Some(token) = token {
-            builder = builder.with_token(token);
-        }
-    } else if !SOURCES.iter().any(&set) {
-        // The client would ask the metadata service of a cloud that we may not be in.
-        return Err(BucketError::NoCredentials);
+    let keys = match &uri.credentials {
+        Some(path) => Some(read_keys(path)?),
+        None => environment_keys(&variable)?,
+    };
+    if let Some(Keys { id, secret, token }) = keys {
+        // These and nothing else: a token of the environment's belongs to other keys.
+        let credential = AwsCredential { key_id: id, secret_key: secret, token };
+        builder = builder.with_credentials(Arc::new(StaticCredentialProvider::new(credential)));
     }
     if let Some(region) = &uri.region {
         builder = builder.with_region(region);
     }
-    let from_environment = || ENDPOINTS.iter().find(|name| set(name)).and_then(|name| std::env::var(name).ok());
-    let endpoint = uri.endpoint.clone().or_else(from_environment);
+    for name in ["AWS_REGION", "AWS_DEFAULT_REGION"] {
+        refuse_control(name, variable(name).as_deref())?;
+    }
+    refuse_control("region=", uri.region.as_deref())?;
+    let from_environment = || ENDPOINTS.iter().find_map(|name| variable(name).map(|value| (*name, value)));
+    let endpoint = uri.endpoint.clone().map(|endpoint| ("endpoint=", endpoint)).or_else(from_environment);
     let mut is_plain = false;
-    if let Some(endpoint) = endpoint {
+    if let Some((name, endpoint)) = endpoint {
+        refuse_endpoint(name, &endpoint)?;
         is_plain = endpoint.starts_with("http://");
         if is_plain && !is_loopback(&endpoint) && !uri.allow_http {
             return Err(BucketError::PlainHttp { endpoint });
@@ -62,7 +59,8 @@ pub(crate) fn client(uri: &BucketUri) -> Result<Arc<dyn ObjectStore>, BucketErro
     }
     let options = ClientOptions::new()
         .with_allow_http(is_plain)
-        .with_timeout(TRY_MAX.min(uri.timeout))
+        // How long a try may take depends on what it carries, and is seen to where requests are repeated.
+        .with_timeout_disabled()
         .with_connect_timeout(CONNECT_MAX.min(uri.timeout));
     // Repeating is done here, with an end that is ours.
     let retry = RetryConfig { max_retries: 0, ..RetryConfig::default() };
@@ -71,6 +69,67 @@ pub(crate) fn client(uri: &BucketUri) -> Result<Arc<dyn ObjectStore>, BucketErro
     let builder = builder.with_client_options(options).with_retry(retry).with_crypto_provider(Arc::new(OpenSsl));
     let client = builder.build().map_err(|error| BucketError::Client(error.to_string()))?;
     Ok(Arc::new(client))
+}
+
+/// The keys of the environment; nothing where it names a service that has them. Half of what that takes is an error: the client would
+/// go on to the next source, and at last ask the metadata service of a cloud that we may not be in.
+fn environment_keys(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<Keys>, BucketError> {
+    let pair = |one: &'static str, other: &'static str| match (variable(one), variable(other)) {
+        (Some(first), Some(second)) => Ok(Some((first, second))),
+        (None, None) => Ok(None),
+        (None, _) => Err(BucketError::Environment { variable: one, what: format!("is missing beside {other}") }),
+        (_, None) => Err(BucketError::Environment { variable: other, what: format!("is missing beside {one}") }),
+    };
+    if let Some((id, secret)) = pair("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")? {
+        let token = variable("AWS_SESSION_TOKEN");
+        refuse_control("AWS_ACCESS_KEY_ID", Some(&id))?;
+        refuse_control("AWS_SESSION_TOKEN", token.as_deref())?;
+        return Ok(Some(Keys { id, secret, token }));
+    }
+    // The role may stand there for other programs.
+    let has_file = variable("AWS_WEB_IDENTITY_TOKEN_FILE").is_some();
+    if has_file && pair("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN")?.is_some() {
+        return Ok(None);
+    }
+    if variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI").is_some() {
+        return Ok(None);
+    }
+    const FULL_URI: &str = "AWS_CONTAINER_CREDENTIALS_FULL_URI";
+    match pair(FULL_URI, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")? {
+        Some((endpoint, _)) => {
+            refuse_endpoint(FULL_URI, &endpoint)?;
+            let is_near = is_loopback(&endpoint) || AGENTS.iter().any(|agent| endpoint.starts_with(agent));
+            if endpoint.starts_with("http://") && !is_near {
+                return Err(BucketError::Environment {
+                    variable: FULL_URI,
+                    what: "is on another machine and not encrypted: use https://".to_owned(),
+                });
+            }
+            Ok(None)
+        }
+        None => Err(BucketError::NoCredentials),
+    }
+}
+
+/// What goes into the head of a request has to be text: the client ends where it is not.
+fn refuse_control(variable: &'static str, value: Option<&str>) -> Result<(), BucketError> {
+    match value {
+        Some(value) if !value.bytes().all(|byte| byte.is_ascii_graphic()) => Err(BucketError::Environment {
+            variable,
+            what: "has characters that are no letters, digits or signs of ASCII".to_owned(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// What stands before an `@` would be shown, and what stands behind it be the host.
+fn refuse_endpoint(variable: &'static str, endpoint: &str) -> Result<(), BucketError> {
+    let is_url = endpoint.starts_with("http://") || endpoint.starts_with("https://");
+    if !is_url || endpoint.contains('@') {
+        let what = "does not begin with http:// or https://, or has an @".to_owned();
+        return Err(BucketError::Environment { variable, what });
+    }
+    refuse_control(variable, Some(endpoint))
 }
 
 /// Whether a URL of the form `http://host...` names this machine.
@@ -108,7 +167,14 @@ fn read_keys(path: &Path) -> Result<Keys, BucketError> {
         }
     }
     match (id, secret) {
-        (Some(id), Some(secret)) if !id.is_empty() && !secret.is_empty() => Ok(Keys { id, secret, token }),
+        (Some(id), Some(secret)) if !id.is_empty() && !secret.is_empty() => {
+            let token = token.filter(|token| !token.is_empty());
+            let is_text = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
+            if !is_text(&id) || !token.as_deref().is_none_or(is_text) {
+                return Err(fail("a key or token has characters that are no letters, digits or signs of ASCII"));
+            }
+            Ok(Keys { id, secret, token })
+        }
         _ => Err(fail("it lacks aws_access_key_id = ... or aws_secret_access_key = ...")),
     }
 }
@@ -154,5 +220,54 @@ mod tests {
         refused("chmod 600");
         write("[default]\naws_access_key_id = ID\n", 0o600);
         refused("lacks");
+    }
+
+    #[test]
+    fn regression_half_of_a_source_is_an_error_and_no_reason_to_ask_another_one() {
+        let found = |variables: &[(&str, &str)]| {
+            let variable =
+                |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+            match environment_keys(&variable) {
+                Ok(keys) => keys.map_or("a service".to_owned(), |Keys { id, token, .. }| format!("{id} {token:?}")),
+                Err(error) => error.to_string(),
+            }
+        };
+        const ID: (&str, &str) = ("AWS_ACCESS_KEY_ID", "ID");
+        const SECRET: (&str, &str) = ("AWS_SECRET_ACCESS_KEY", "S");
+        const FILE: (&str, &str) = ("AWS_WEB_IDENTITY_TOKEN_FILE", "/f");
+        const AUTHORIZATION: (&str, &str) = ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "/f");
+        let full = |uri| ("AWS_CONTAINER_CREDENTIALS_FULL_URI", uri);
+        for (variables, part) in [
+            (&[][..], "no keys"),
+            (&[ID, SECRET], "ID None"),
+            (&[ID, SECRET, ("AWS_SESSION_TOKEN", "T")], "ID Some(\"T\")"),
+            (&[ID, SECRET, ("AWS_SESSION_TOKEN", "T\nx")], "AWS_SESSION_TOKEN has characters"),
+            (&[ID], "AWS_SECRET_ACCESS_KEY is missing"),
+            (&[SECRET, FILE], "AWS_ACCESS_KEY_ID is missing"),
+            (&[FILE], "AWS_ROLE_ARN is missing"),
+            (&[FILE, ("AWS_ROLE_ARN", "r")], "a service"),
+            (&[("AWS_ROLE_ARN", "r")], "no keys"),
+            (&[("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/x")], "a service"),
+            (&[full("https://x/y")], "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE is missing"),
+            (&[full("https://x/y"), AUTHORIZATION], "a service"),
+            (&[full("http://169.254.170.23/v1/credentials"), AUTHORIZATION], "a service"),
+            (&[full("http://127.0.0.1:9/x"), AUTHORIZATION], "a service"),
+            (&[full("http://elsewhere/x"), AUTHORIZATION], "on another machine"),
+            (&[full("http://127.0.0.1:9@elsewhere/x"), AUTHORIZATION], "has an @"),
+        ] {
+            assert!(found(variables).contains(part), "{variables:?}: {}", found(variables));
+        }
+        assert!(refuse_endpoint("AWS_ENDPOINT_URL", "https://me:secret@x").is_err());
+        assert!(refuse_endpoint("AWS_ENDPOINT_URL", "https://x:9000/y").is_ok());
+    }
+
+    #[test]
+    fn regression_a_token_that_is_no_text_is_refused_before_the_client_has_it() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let path = directory.path().join("keys");
+        let text = "aws_access_key_id = ID\naws_secret_access_key = S\naws_session_token = a\u{1}b\n";
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        assert!(read_keys(&path).err().unwrap().to_string().contains("token has characters"));
     }
 }

@@ -19,6 +19,14 @@ pub enum BucketError {
         /// Why.
         what: String,
     },
+    /// A setting cannot be used.
+    #[error("{variable} {what}")]
+    Environment {
+        /// Its name.
+        variable: &'static str,
+        /// What is wrong, without its value.
+        what: String,
+    },
     /// Everybody on the way could read it.
     #[error(
         "the endpoint {endpoint} is on another machine and not encrypted: use https://, or add http=allow to the target if that is meant"

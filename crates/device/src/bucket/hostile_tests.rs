@@ -175,3 +175,34 @@ fn regression_zeros_outlast_an_object_of_an_earlier_opening_that_a_late_request_
     put(&store, &format!("data/{name}"), &content);
     assert_eq!(*blocking::read(&mut opened(&store), 0, 4096).unwrap(), [0; 4096]);
 }
+
+#[test]
+fn regression_a_list_of_many_pages_goes_on_where_it_was_interrupted() {
+    let store = made();
+    drop(opened(&store));
+    runtime().unwrap().block_on(async {
+        for counter in 1..=2500u64 {
+            let name = format!("pool/data/00000001-{counter:012x}-{:016x}-0000000200-zeros", counter * 512);
+            store.inner.put(&Path::from(name), PutPayload::new()).await.unwrap();
+        }
+    });
+    // No list of them all comes to its end in one go.
+    store.listed_names.store(1500, Ordering::SeqCst);
+    assert_eq!(open(&store, "&timeout=1s", OpenMode::ReadOnly).unwrap().objects(), (2500, 0));
+}
+
+#[test]
+fn regression_a_link_that_is_slow_is_no_dead_one() {
+    let store = made();
+    let mut device = open(&store, "&timeout=1s", OpenMode::ReadWrite).unwrap();
+    store.write_ms.store(1500, Ordering::SeqCst);
+    blocking::write(&mut device, 0, &[1; 1 << 20]).unwrap();
+    blocking::flush(&mut device).unwrap();
+    // Nor does it count against a request that others were sent before it.
+    let mut device = open(&store, "&timeout=3s", OpenMode::ReadWrite).unwrap();
+    store.write_ms.store(2000, Ordering::SeqCst);
+    for part in 0..9 {
+        blocking::write(&mut device, part * 8192, &[2; 512]).unwrap();
+    }
+    blocking::flush(&mut device).unwrap();
+}

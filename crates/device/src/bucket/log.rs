@@ -175,6 +175,12 @@ impl Log {
         self.objects.count()
     }
 
+    /// How many discarded ranges are remembered.
+    #[cfg(test)]
+    pub(crate) fn holes(&self) -> usize {
+        self.objects.holes()
+    }
+
     /// Whether all that was written is in objects.
     #[cfg(test)]
     pub(crate) fn is_at_rest(&self) -> bool {
@@ -332,7 +338,8 @@ impl Log {
 
     /// Sends what waits where half of the memory is used, fullest units first.
     fn make_room(&mut self) {
-        while self.puts.len() < PUTS_MAX
+        while !self.is_fenced
+            && self.puts.len() < PUTS_MAX
             && (self.held_bytes() > self.limits.memory_bytes / 2 || !self.waiting.is_empty())
             && let Some(unit) = self.memory.fullest_unit()
         {
@@ -372,9 +379,12 @@ impl Log {
                 barrier.failed.get_or_insert(failure);
             }
         }
-        if self.puts.is_empty() && self.merge.is_none() {
-            self.objects.fill_holes();
-        }
+        self.fill_holes();
+    }
+
+    fn fill_holes(&mut self) {
+        let put = self.puts.values().next().map(|put| put.name.sequence);
+        self.objects.fill_holes(put.into_iter().chain(self.merge.as_ref().map(Merge::sequence)).min());
     }
 
     // --- flushes --------------------------------------------------------------------------------------------------
@@ -522,12 +532,12 @@ impl Log {
     fn end_merge(&mut self) {
         let Some(merge) = self.merge.take_if(|merge| merge.is_complete()) else { return };
         // What could not be read is not written over: it is tried again when more is written to the unit.
-        if let Some((sequence, start_bytes, bytes)) = merge.into_object() {
+        if let Some((sequence, start_bytes, bytes)) = merge.into_object().filter(|_| !self.is_fenced) {
             let content = Content::Data { crc: crc32c(&bytes) };
             let name = ObjectName { sequence, start_bytes, len_bytes: bytes.len() as u64, content };
             self.put(name, vec![bytes], false);
-        } else if self.puts.is_empty() {
-            self.objects.fill_holes();
+        } else {
+            self.fill_holes();
         }
     }
 

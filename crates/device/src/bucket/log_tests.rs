@@ -518,6 +518,53 @@ fn regression_zeros_over_a_part_of_an_object_that_was_discarded_outlast_a_restar
     (0..20).for_each(|seed| live(&steps, seed, false));
 }
 
+/// What is asked of the store for this many writes of a sector, each in a unit of its own.
+fn submit_writes(log: &mut Log, units: std::ops::Range<u64>) {
+    for unit in units {
+        let op = Op::Write { bufs: Vectored::One(Buf::copy_of(&bytes_of(1)).freeze()), fua: false };
+        log.submit(Request { tag: unit, offset_bytes: unit * 4096, stream: 0, op });
+    }
+}
+
+fn put_answer(job: &Job) -> Answer {
+    let Job::Put { name, .. } = job else { panic!("{job:?}") };
+    Answer::Put { sequence: name.sequence, result: Ok(()), is_repeated: false }
+}
+
+#[test]
+fn regression_one_that_was_replaced_sends_nothing_more() {
+    let limits = Limits { memory_bytes: 16 << 10, ..LIMITS };
+    let mut log = Log::new(limits, 1, &[], &[]);
+    submit_writes(&mut log, 0..1);
+    log.submit(Request { tag: 100, offset_bytes: 0, stream: 0, op: Op::Flush });
+    let puts = log.take_jobs();
+    log.answer(put_answer(&puts[0]));
+    assert!(matches!(log.take_jobs()[..], [Job::Look]));
+    submit_writes(&mut log, 1..30);
+    let puts = log.take_jobs();
+    assert_eq!(puts.len(), 8, "memory runs short");
+    log.answer(Answer::Look { result: Err(Failure::FENCED) });
+    puts.iter().for_each(|put| log.answer(put_answer(put)));
+    assert!(log.take_jobs().is_empty());
+}
+
+#[test]
+fn regression_discards_are_remembered_no_longer_than_what_was_sent_before_them() {
+    let mut log = Log::new(LIMITS, 1, &[], &[]);
+    let mut in_flight: Option<Job> = None;
+    for _ in 0..1000 {
+        submit_writes(&mut log, 0..1);
+        log.submit(Request { tag: 100, offset_bytes: 0, stream: 0, op: Op::Flush });
+        log.submit(Request { tag: 101, offset_bytes: 8192, stream: 0, op: Op::Discard { len_bytes: 512 } });
+        // There is always one in flight.
+        let next = log.take_jobs().into_iter().find(|job| matches!(job, Job::Put { .. }));
+        if let Some(before) = std::mem::replace(&mut in_flight, next) {
+            log.answer(put_answer(&before));
+        }
+        assert!(log.holes() <= 4, "{}", log.holes());
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 

@@ -42,8 +42,24 @@ impl Held {
 #[derive(Clone, Debug)]
 struct Piece {
     held: Held,
+    /// Length of the memory that it keeps.
+    whole_bytes: u64,
     /// The object that it is being sent in.
     sent: Option<u64>,
+}
+
+impl Piece {
+    /// A part of it. Less than half is copied: it would keep all of the memory that it was a part of, for which nothing counts.
+    fn part(&self, range: Range<u64>) -> Self {
+        match self.held.slice(range) {
+            Held::Data(bytes) if (bytes.len() as u64) < self.whole_bytes / 2 => Self {
+                whole_bytes: bytes.len() as u64,
+                held: Held::Data(Bytes::copy_from_slice(&bytes)),
+                sent: self.sent,
+            },
+            held => Self { held, whole_bytes: self.whole_bytes, sent: self.sent },
+        }
+    }
 }
 
 /// Neighbouring pieces that make an object.
@@ -123,12 +139,10 @@ impl Memory {
             let Some(piece) = self.take(start) else { continue };
             let end = start + piece.held.len();
             if start < range.start {
-                let held = piece.held.slice(0..range.start - start);
-                self.add(start, Piece { held, ..piece });
+                self.add(start, piece.part(0..range.start - start));
             }
             if end > range.end {
-                let held = piece.held.slice(range.end - start..end - start);
-                self.add(range.end, Piece { held, ..piece });
+                self.add(range.end, piece.part(range.end - start..end - start));
             }
         }
     }
@@ -137,10 +151,11 @@ impl Memory {
     pub(crate) fn write(&mut self, start: u64, held: &Held) {
         let end = start + held.len();
         self.remove(start..end);
+        let piece = Piece { held: held.clone(), whole_bytes: held.len(), sent: None };
         let mut at = start;
         while at < end {
             let next = ((at / self.unit_bytes + 1) * self.unit_bytes).min(end);
-            self.add(at, Piece { held: held.slice(at - start..next - start), sent: None });
+            self.add(at, piece.part(at - start..next - start));
             at = next;
         }
     }
@@ -230,5 +245,21 @@ impl Memory {
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.pieces.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regression_a_small_rest_of_a_large_write_does_not_keep_all_of_its_memory() {
+        let mut memory = Memory::new(1 << 20);
+        let whole = Bytes::from(vec![7; 65536]);
+        memory.write(4096, &Held::Data(whole.clone()));
+        memory.write(4096 + 512, &Held::Zeros(65536 - 512));
+        assert!(whole.is_unique(), "512 bytes are left of 65536");
+        let parts = memory.look(4096..4096 + 512);
+        assert!(matches!(&parts[..], [(_, Some(Held::Data(bytes)))] if bytes[..] == [7; 512]));
     }
 }

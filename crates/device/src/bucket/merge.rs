@@ -21,6 +21,11 @@ impl Merge {
         Self { sequence, start_bytes: range.start, bytes, waits: parts, has_failed: false }
     }
 
+    /// Number of the object that is to be.
+    pub(crate) fn sequence(&self) -> Sequence {
+        self.sequence
+    }
+
     /// A part, which stands there in the range; nothing where it could not be read.
     pub(crate) fn got(&mut self, at: usize, part: Option<&[u8]>) {
         self.waits -= 1;

@@ -84,9 +84,10 @@ impl Objects {
         }
     }
 
-    /// No object is in flight.
-    pub(crate) fn fill_holes(&mut self) {
-        for (range, sequence) in std::mem::take(&mut self.holes) {
+    /// No object is in flight but this one and newer ones, which show in what was discarded before them.
+    pub(crate) fn fill_holes(&mut self, oldest: Option<Sequence>) {
+        let ends = oldest.map_or(self.holes.len(), |oldest| self.holes.partition_point(|(_, since)| *since < oldest));
+        for (range, sequence) in self.holes.drain(..ends) {
             self.extents.remove_of(&range, sequence);
         }
     }
@@ -174,6 +175,12 @@ impl Objects {
         } else {
             self.deletable.push_back(sequence);
         }
+    }
+
+    /// How many discarded ranges are remembered.
+    #[cfg(test)]
+    pub(crate) fn holes(&self) -> usize {
+        self.holes.len()
     }
 
     /// How many there are, garbage included, and how many of them are garbage.

@@ -17,7 +17,7 @@ use forebay_block::size::format_size;
 use futures_util::TryStreamExt;
 use futures_util::future::join;
 use object_store::path::Path;
-use object_store::{ObjectStoreExt, PutMode, PutOptions, PutPayload};
+use object_store::{ObjectMeta, ObjectStoreExt, PutMode, PutOptions, PutPayload};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -25,10 +25,14 @@ use tracing::warn;
 
 const GEOMETRY: &str = "geometry.json";
 const FORMAT: u32 = 1;
+/// Names that a server lists at once.
+const PAGE_NAMES: usize = 1000;
 /// What `geometry.json` and an epoch's object hold at most.
 const NOTE_MAX_BYTES: usize = 64 << 10;
 /// What a roll holds at most: some millions of runs.
 const ROLL_MAX_BYTES: usize = 256 << 20;
+/// The most that a read is given time for where its length is not known before.
+const READ_TIMED_BYTES: usize = 16 << 20;
 
 /// What a device is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,7 +75,7 @@ type Result<T> = std::result::Result<T, BucketError>;
 
 async fn read(store: &Store, name: &str, most_bytes: usize) -> std::result::Result<Bytes, Refused> {
     let path = store.path(name);
-    store.persist(store.deadline(), || fetch(&store.client, &path, most_bytes)).await.0
+    store.persist(most_bytes.min(READ_TIMED_BYTES) as u64, || fetch(&store.client, &path, most_bytes)).await.0
 }
 
 /// Makes an object where there is none of that name.
@@ -81,12 +85,12 @@ async fn make(store: &Store, name: &str, content: &[u8]) -> std::result::Result<
         let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
         store.client.put_opts(&path, PutPayload::from(content.to_vec()), options)
     };
-    store.persist(store.deadline(), put).await.0.map(|_| ())
+    store.persist(0, put).await.0.map(|_| ())
 }
 
 async fn delete(store: &Store, name: &str) -> Result<()> {
     let path = store.path(name);
-    match store.persist(store.deadline(), || store.client.delete(&path)).await.0 {
+    match store.persist(0, || store.client.delete(&path)).await.0 {
         Err(refused) if !refused.is_absent => Err(refused.while_doing(format!("delete {name}"))),
         _ => Ok(()),
     }
@@ -97,17 +101,41 @@ async fn list(store: &Store, folder: &str) -> Result<Vec<(String, u64)>> {
     names_below(store, folder).await.map_err(|refused| refused.while_doing(format!("list {folder}/")))
 }
 
+/// Each page has the time that a request has, and follows the last name of the one before it.
 async fn names_below(store: &Store, folder: &str) -> std::result::Result<Vec<(String, u64)>, Refused> {
     let path = store.path(folder);
-    let once = || async {
-        let mut names = Vec::new();
-        let mut list = store.client.list(Some(&path));
-        while let Some(meta) = list.try_next().await? {
-            names.push((meta.location.filename().unwrap_or_default().to_owned(), meta.size));
+    let mut names = Vec::new();
+    let mut last: Option<Path> = None;
+    loop {
+        let page = || async {
+            let mut list = match &last {
+                Some(last) => store.client.list_with_offset(Some(&path), last),
+                None => store.client.list(Some(&path)),
+            };
+            let mut page: Vec<ObjectMeta> = Vec::new();
+            while page.len() < PAGE_NAMES
+                && let Some(meta) = list.try_next().await?
+            {
+                // Else names would be left out, or come for ever.
+                if page.last().map(|meta| &meta.location).or(last.as_ref()).is_some_and(|last| meta.location <= *last) {
+                    return Err(object_store::Error::NotSupported { source: "names are not listed in order".into() });
+                }
+                page.push(meta);
+            }
+            Ok(page)
+        };
+        let page = store.persist(0, page).await.0?;
+        let name = |location: &Path| {
+            let parts: Vec<_> = location.prefix_match(&path).into_iter().flatten().collect();
+            parts.iter().map(AsRef::as_ref).collect::<Vec<&str>>().join("/")
+        };
+        names.extend(page.iter().map(|meta| (name(&meta.location), meta.size)));
+        let is_last = page.len() < PAGE_NAMES;
+        last = page.into_iter().next_back().map(|meta| meta.location);
+        if is_last {
+            return Ok(names);
         }
-        Ok(names)
-    };
-    store.persist(store.deadline(), once).await.0
+    }
 }
 
 /// Numbers below a folder that holds one object for each.
@@ -125,7 +153,7 @@ fn numbers_of(names: &[(String, u64)]) -> BTreeSet<u32> {
 async fn anything(store: &Store) -> Result<Option<Path>> {
     let root = store.root();
     let once = || async { Ok(store.client.list(root.as_ref()).try_next().await?.map(|meta| meta.location)) };
-    store.persist(store.deadline(), once).await.0.map_err(|refused| refused.while_doing("list it"))
+    store.persist(0, once).await.0.map_err(|refused| refused.while_doing("list it"))
 }
 
 async fn description(store: &Store) -> Result<Description> {
@@ -229,7 +257,7 @@ async fn write_roll(store: &Store, roll: &Roll) -> Result<()> {
     let name = roll_name(roll.author());
     let path = store.path(&name);
     let put = || store.client.put(&path, PutPayload::from(text.clone()));
-    let put = store.persist(store.deadline(), put).await.0;
+    let put = store.persist(text.len() as u64, put).await.0;
     put.map_err(|refused| refused.while_doing(format!("write {name}")))?;
     for epoch in numbers(store, "roll").await?.into_iter().filter(|epoch| *epoch < roll.author()) {
         delete(store, &roll_name(epoch)).await?;
@@ -262,17 +290,20 @@ async fn take_epoch(store: &Store) -> Result<(u32, String)> {
         Err(refused) => return Err(refused.while_doing(format!("write {name}"))),
     }
     // A store that does not know the condition writes it again.
-    match make(store, &name, owner.to_uppercase().as_bytes()).await {
-        Err(refused) if refused.exists => {}
-        Ok(()) => return Err(BucketError::NoConditions),
+    let is_written_again = match make(store, &name, owner.to_uppercase().as_bytes()).await {
+        Err(refused) if refused.exists => false,
+        Ok(()) => true,
         Err(refused) => return Err(refused.while_doing(format!("write {name}"))),
-    }
+    };
     // Others may have taken this one and later ones, and deleted this one, since the list was made.
     let (after, rolls) = (numbers(store, "epoch").await?, numbers(store, "roll").await?);
     let newest = after.last().max(rolls.last()).copied().unwrap_or_default();
     if newest > epoch {
         delete(store, &name).await?;
         return Err(BucketError::Busy { epoch: newest });
+    }
+    if is_written_again {
+        return Err(BucketError::NoConditions);
     }
     for epoch in before {
         delete(store, &epoch_name(epoch)).await?;

@@ -8,12 +8,17 @@ use object_store::{Error, ObjectStore};
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::{error, info, warn};
 
 /// Between a request and its repetition: at first and at most, halved to doubled by chance.
 const DELAY_FIRST: Duration = Duration::from_millis(50);
 const DELAY_MAX: Duration = Duration::from_secs(2);
+/// One try of a request, but for what it carries.
+const TRY_MAX: Duration = Duration::from_secs(30);
+/// What a link carries at least, for each of the requests that share it.
+const RATE_MIN_BYTES_PER_S: u64 = 1 << 20;
 /// Of somebody else's text that a message repeats.
 const SHOWN_CHARS: usize = 200;
 
@@ -75,23 +80,29 @@ impl Store {
         (!self.prefix.is_empty()).then(|| Path::from(self.prefix.as_str()))
     }
 
-    /// When a request that begins now has taken too long.
-    pub(crate) fn deadline(&self) -> Instant {
-        Instant::now() + self.timeout
+    /// Waits until another request may be sent, for as long as one is repeated. The time of its own begins after that.
+    pub(crate) async fn slot<'a>(&self, slots: &'a Semaphore) -> Result<SemaphorePermit<'a>, Refused> {
+        match timeout(self.timeout, slots.acquire()).await {
+            Ok(Ok(slot)) => Ok(slot),
+            Ok(Err(_)) | Err(_) => Err(late()),
+        }
     }
 
-    /// Repeats a request. With its result comes whether it was sent more than once.
+    /// Repeats a request that carries so many bytes, this way or that. With its result comes whether it was sent more than once.
     pub(crate) async fn persist<T, F>(
         &self,
-        deadline: Instant,
+        carried_bytes: u64,
         mut request: impl FnMut() -> F,
     ) -> (Result<T, Refused>, bool)
     where
         F: Future<Output = object_store::Result<T>>,
     {
+        let carried = Duration::from_millis(carried_bytes * 1000 / RATE_MIN_BYTES_PER_S);
+        let deadline = Instant::now() + self.timeout + carried;
+        let try_max = self.timeout.min(TRY_MAX) + carried;
         let (mut delay, mut is_repeated) = (DELAY_FIRST, false);
         loop {
-            let refused = match timeout_at(deadline, request()).await {
+            let refused = match timeout_at(deadline.min(Instant::now() + try_max), request()).await {
                 Ok(Ok(value)) => {
                     self.answers();
                     return (Ok(value), is_repeated);

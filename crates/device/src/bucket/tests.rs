@@ -47,6 +47,10 @@ pub(super) struct Unsteady {
     pub(super) before_epoch: Once,
     /// The next read that is answered ends in a panic of the client's.
     pub(super) panics: AtomicBool,
+    /// A write takes so long.
+    pub(super) write_ms: AtomicU64,
+    /// A list fails after so many names of it; 0: none does.
+    pub(super) listed_names: AtomicU64,
     /// What is read comes in parts and is said to be longer than memory.
     pub(super) swells: AtomicBool,
     /// Of 100 requests so many are lost, half of them after they were carried out.
@@ -65,6 +69,13 @@ impl Unsteady {
     fn dice(&self) -> u64 {
         let mut random = self.random.lock().unwrap();
         random.get_or_insert_with(|| Random::new(1)).below(200)
+    }
+
+    fn cut(&self, list: BoxStream<'static, Result<ObjectMeta>>) -> BoxStream<'static, Result<ObjectMeta>> {
+        match self.listed_names.load(Ordering::SeqCst) as usize {
+            0 => list,
+            names => list.enumerate().map(move |(at, meta)| if at < names { meta } else { Err(no_answer()) }).boxed(),
+        }
     }
 
     /// Whether a request arrives, and whether its answer does.
@@ -106,6 +117,10 @@ impl ObjectStore for Door {
             self.before_epoch.run();
         }
         let answers = self.fate()?;
+        let wait = Duration::from_millis(self.write_ms.load(Ordering::SeqCst));
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
         if self.is_old.load(Ordering::SeqCst) {
             opts.mode = PutMode::Overwrite;
         }
@@ -141,9 +156,13 @@ impl ObjectStore for Door {
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
         match self.fate() {
-            Ok(_) => self.inner.list(prefix),
+            Ok(_) => self.cut(self.inner.list(prefix)),
             Err(error) => futures_util::stream::iter([Err(error)]).boxed(),
         }
+    }
+
+    fn list_with_offset(&self, prefix: Option<&Path>, offset: &Path) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.cut(self.inner.list_with_offset(prefix, offset))
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {

@@ -2,16 +2,19 @@
 
 use super::fetch::fetch_range;
 use super::job::{Answer, Job};
+use super::name::ObjectName;
 use super::open::{data_name, look};
-use super::store::Store;
+use super::store::{Refused, Store};
 use crate::bell::Bell;
+use bytes::Bytes;
 use object_store::{ObjectStoreExt, PutPayload};
 use std::io;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, mpsc};
-use tokio::time::timeout_at;
 
 /// Objects written, and read, at once.
 const PUTS_MAX: usize = 8;
@@ -61,6 +64,7 @@ impl Worker {
             answers: answers.clone(),
             puts: Semaphore::new(PUTS_MAX),
             gets: Semaphore::new(GETS_MAX),
+            fails_to_delete: AtomicBool::new(false),
         });
         let thread = std::thread::Builder::new().name("forebay-bucket".to_owned()).spawn(move || {
             runtime.block_on(take(session, jobs));
@@ -94,6 +98,8 @@ struct Session {
     answers: Arc<Answers>,
     puts: Semaphore,
     gets: Semaphore,
+    /// The last deletion failed: that is logged once, for it is tried again and again.
+    fails_to_delete: AtomicBool,
 }
 
 /// Gives the answer of a job when it ends, be it by a panic: a request that is never answered stands still for ever.
@@ -129,37 +135,57 @@ async fn take(session: Arc<Session>, mut jobs: mpsc::UnboundedReceiver<Job>) {
 
 impl Session {
     async fn run(&self, job: Job) -> Answer {
-        // From when it was submitted: waiting for others is part of it.
-        let deadline = self.store.deadline();
-        let client = &self.store.client;
         match job {
             Job::Put { name, payload } => {
-                let _turn = timeout_at(deadline, self.puts.acquire()).await;
-                let path = self.store.path(&data_name(&name));
-                let payload: PutPayload = payload.into_iter().collect();
-                let (result, is_repeated) = self.store.persist(deadline, || client.put(&path, payload.clone())).await;
-                let result = result.map(|_| ()).map_err(|refused| {
-                    self.store.given_up(&format!("write {path}"), &refused);
+                let (result, is_repeated) = self.write(&name, payload.into_iter().collect()).await;
+                let result = result.map_err(|refused| {
+                    self.store.given_up(&format!("write {}", data_name(&name)), &refused);
                     refused.failure
                 });
                 Answer::Put { sequence: name.sequence, result, is_repeated }
             }
             Job::Get { number, name, range } => {
-                let _turn = timeout_at(deadline, self.gets.acquire()).await;
-                let path = self.store.path(&data_name(&name));
-                let result = self.store.persist(deadline, || fetch_range(client, &path, range.clone())).await.0;
-                let result = result.map_err(|refused| {
-                    self.store.given_up(&format!("read {path}"), &refused);
+                let result = self.read(&name, range).await.map_err(|refused| {
+                    self.store.given_up(&format!("read {}", data_name(&name)), &refused);
                     refused.failure
                 });
                 Answer::Get { number, result }
             }
             Job::Look => Answer::Look { result: look(&self.store, self.epoch, &self.owner).await },
             Job::Delete { name } => {
-                let path = self.store.path(&data_name(&name));
-                let result = self.store.persist(deadline, || client.delete(&path)).await.0;
-                Answer::Delete { sequence: name.sequence, is_gone: result.is_ok_and(|()| true) }
+                let is_gone = self.delete(&name).await;
+                Answer::Delete { sequence: name.sequence, is_gone }
             }
         }
+    }
+
+    async fn delete(&self, name: &ObjectName) -> bool {
+        let path = self.store.path(&data_name(name));
+        let refused = self.store.persist(0, || self.store.client.delete(&path)).await.0.err();
+        // One that an earlier request has deleted is gone, too.
+        let refused = refused.filter(|refused| !refused.is_absent);
+        let failed_before = self.fails_to_delete.swap(refused.is_some(), Ordering::Relaxed);
+        if let Some(refused) = refused.as_ref().filter(|_| !failed_before) {
+            self.store.given_up(&format!("delete {path}, which is garbage and is tried again"), refused);
+        }
+        refused.is_none()
+    }
+
+    async fn write(&self, name: &ObjectName, payload: PutPayload) -> (Result<(), Refused>, bool) {
+        let _slot = match self.store.slot(&self.puts).await {
+            Ok(slot) => slot,
+            Err(refused) => return (Err(refused), false),
+        };
+        let path = self.store.path(&data_name(name));
+        let put = || self.store.client.put(&path, payload.clone());
+        let (result, is_repeated) = self.store.persist(name.stored_bytes(), put).await;
+        (result.map(|_| ()), is_repeated)
+    }
+
+    async fn read(&self, name: &ObjectName, range: Range<u64>) -> Result<Bytes, Refused> {
+        let _slot = self.store.slot(&self.gets).await?;
+        let path = self.store.path(&data_name(name));
+        let get = || fetch_range(&self.store.client, &path, range.clone());
+        self.store.persist(range.end - range.start, get).await.0
     }
 }

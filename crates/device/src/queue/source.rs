@@ -112,15 +112,18 @@ pub fn open_queues(target: &Target, options: &QueueOptions, count: usize) -> Res
 }
 
 /// The one device of a session. For reading and writing from the beginning, so that a writer may join readers; where
-/// that is refused, readers have it read-only, in which nothing can get lost when a writer opens it anew.
+/// that is refused, readers have it read-only, in which nothing can get lost when a writer opens it anew. So have those of a bucket:
+/// opening it to write takes it from the server that has it.
 fn device(target: &Target, opened: &mut Option<OpenedDevice>, read_only: bool) -> Result<Handle, OpenError> {
     if let Some(known) = opened.as_ref().filter(|known| known.writable || read_only) {
         return Ok(known.handle.clone());
     }
     // A lock of its own would stand in the way.
     *opened = None;
-    let (device, writable) = match open(target, OpenMode::ReadWrite) {
-        Ok(device) => (device, true),
+    let is_passive = read_only && target.bucket().is_some();
+    let (device, writable) = match open(target, if is_passive { OpenMode::ReadOnly } else { OpenMode::ReadWrite }) {
+        Ok(device) => (device, !is_passive),
+        Err(error) if is_passive => return Err(error.into()),
         Err(_) if read_only => (open(target, OpenMode::ReadOnly)?, false),
         Err(error) => return Err(error.into()),
     };

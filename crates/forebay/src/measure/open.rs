@@ -31,6 +31,8 @@ pub struct MeasureTarget {
     kind: Kind,
     /// The file or block device that writes reach.
     path: Option<PathBuf>,
+    /// To open it to write takes it from whoever has it.
+    is_bucket: bool,
     /// It was looked at before it was written to, and held nothing. What the session writes itself may look like
     /// anything later.
     may_write: AtomicBool,
@@ -51,15 +53,16 @@ impl MeasureTarget {
     /// # Errors
     /// What is not understood, and what is known.
     pub fn new(text: &str) -> Result<Self> {
-        let (kind, path) = match text.strip_prefix("pool:") {
-            Some(config) => (Kind::Pool(PoolTarget::open(config)?), None),
+        let (kind, path, is_bucket) = match text.strip_prefix("pool:") {
+            Some(config) => (Kind::Pool(PoolTarget::open(config)?), None, false),
             None => {
                 let target = text.parse::<Target>()?;
                 let path = target.path().map(Path::to_owned);
-                (Kind::Device(Source::new(target)), path)
+                let is_bucket = target.bucket().is_some();
+                (Kind::Device(Source::new(target)), path, is_bucket)
             }
         };
-        Ok(Self { kind, path, may_write: AtomicBool::new(false), has_written: AtomicBool::new(false) })
+        Ok(Self { kind, path, is_bucket, may_write: AtomicBool::new(false), has_written: AtomicBool::new(false) })
     }
 
     /// Opens it for a job, which writes only where that destroys nothing or was asked for.
@@ -77,7 +80,8 @@ impl MeasureTarget {
                 let options = QueueOptions {
                     slots: job.depth,
                     buffer_bytes,
-                    read_only: !destructive,
+                    // One that only reads has the table of a bucket as it was: beside a job that writes it would miss what that changes.
+                    read_only: !(destructive || self.is_bucket && destroy_data),
                     calls: calls(job.access.calls),
                     buffered: job.access.buffered,
                     dsync: job.access.dsync,
@@ -125,7 +129,7 @@ impl MeasureTarget {
             let way = (job.access, !job.mix.is_destructive());
             if !known.iter().any(|(found, _)| *found == way) {
                 let options = QueueOptions {
-                    read_only: way.1,
+                    read_only: way.1 || self.is_bucket,
                     calls: calls(job.access.calls),
                     buffered: job.access.buffered,
                     ..QueueOptions::default()
@@ -159,6 +163,15 @@ impl MeasureTarget {
         }
         if destroy_data || self.may_write.load(Ordering::Relaxed) {
             return Ok(());
+        }
+        if self.is_bucket
+            && let Kind::Device(source) = &self.kind
+        {
+            bail!(
+                "{}: to write to a bucket takes it from the server that has it, and what it holds is lost: if that is meant, repeat with \
+                 --destroy-data",
+                source.name()
+            );
         }
         if !self.path.as_deref().is_some_and(scratch::is_marked) {
             let (queue, facts) = self.probe()?;

@@ -28,22 +28,25 @@ pub fn run(file: &Path, destroy_data: bool, format: Format) -> Result<()> {
     // A pool that is being served is known by its fast devices, before its bucket is taken from it.
     pool::refuse_while_served(&config)?;
     pool::make_in_buckets(&config)?;
-    let mut devices =
-        pool::open_devices(&config, OpenMode::ReadWrite).map_err(|error| match pool::is_absent(&error) {
+    let open = |mode| {
+        pool::open_devices(&config, mode).map_err(|error| match pool::is_absent(&error) {
             true => anyhow!("{error}; for a pool over files make it first: truncate -s 1G PATH"),
             false => error,
-        })?;
+        })
+    };
+    let has_buckets = config.targets().any(|target| target.bucket().is_some());
+    if has_buckets && !destroy_data {
+        // One that another pool's server has is known only by what lies in it, and to open it to write takes it from there.
+        refuse_loss(&what_would_be_lost(&config, &mut open(OpenMode::ReadOnly)?)?)?;
+    }
+    let mut devices = open(OpenMode::ReadWrite)?;
     let found = what_would_be_lost(&config, &mut devices)?;
+    if !destroy_data {
+        refuse_loss(&found)?;
+    }
     if !found.is_empty() {
-        let list = found.join("\n  ");
-        if !destroy_data {
-            bail!(
-                "there is data on the devices, and nothing was written:\n  {list}\nIf all of it is to be lost for ever, repeat with \
-                 --destroy-data"
-            );
-        }
-        output::complain(format!("formatting over what was found, as asked:\n  {list}"));
-        if config.targets().any(|target| target.bucket().is_some()) {
+        output::complain(format!("formatting over what was found, as asked:\n  {}", found.join("\n  ")));
+        if has_buckets {
             drop(devices);
             pool::clear_buckets(&config)?;
             devices = pool::open_devices(&config, OpenMode::ReadWrite)?;
@@ -68,6 +71,17 @@ pub fn run(file: &Path, destroy_data: bool, format: Format) -> Result<()> {
             file.display()
         )),
     }
+}
+
+fn refuse_loss(found: &[String]) -> Result<()> {
+    if !found.is_empty() {
+        bail!(
+            "there is data on the devices, and nothing was written:\n  {}\nIf all of it is to be lost for ever, repeat with \
+             --destroy-data",
+            found.join("\n  ")
+        );
+    }
+    Ok(())
 }
 
 /// A sentence for each device that holds anything: a pool, what is recognised, or content that nothing explains.

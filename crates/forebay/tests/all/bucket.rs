@@ -148,3 +148,24 @@ fn refuses_what_would_be_lost_or_seen() {
     scene.edit(&scene.path("fast.img").display().to_string(), "s3://cold/fast?size=64MiB");
     refused(&forebay(&["config", "check", scene.config()]), 2, &["a bucket is for capacity"]);
 }
+
+#[test]
+fn regression_commands_that_write_nothing_leave_a_bucket_to_its_server() {
+    let store = Store::start();
+    let scene = scene(&store, "").created();
+    let server = scene.serve();
+    write(&server, 0, 1);
+    let epochs = || store.names().into_iter().filter(|name| name.contains("/epoch/")).collect::<Vec<_>>();
+    let before = epochs();
+    let target = format!("s3://cold/pool?endpoint={}&credentials={}", store.endpoint, scene.path("keys").display());
+    good(&forebay(&["bench", &target, "--set", "rw=randread", "--set", "ios=8", "--warmup", "0s"]));
+    assert_eq!(epochs(), before, "a job that reads");
+    refused(&forebay(&["bench", &target, "--set", "rw=randwrite", "--set", "ios=8"]), 2, &["--destroy-data"]);
+    assert_eq!(epochs(), before, "a job that may not write");
+    // Another host's pool has another fast device, and does not see that the bucket's server has its own.
+    let other = self::scene(&store, "");
+    refused(&forebay(&["create", other.config()]), 2, &["there is data on the devices", "s3://cold/pool"]);
+    assert_eq!(epochs(), before, "create");
+    write(&server, MIB_BYTES, 2);
+    assert_eq!(server.stop(), 0);
+}
