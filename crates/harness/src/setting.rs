@@ -47,6 +47,8 @@ pub struct Setting {
 impl Setting {
     /// Makes files and configuration, and formats the pool.
     pub fn create(kind: Kind, program: &Path, directory: &Path, seed: u64, capacity: Option<&str>) -> Result<Self> {
+        // A load of a second or two moves little to a store that comes and goes.
+        let kind = Kind { must_move: kind.must_move && capacity.is_none(), ..kind };
         let directory = directory.join(kind.name);
         std::fs::create_dir_all(&directory)?;
         sparse_file(&directory.join("fast.img"), kind.fast << 20)?;
