@@ -33,6 +33,14 @@ REQUIRED = ("issued_ns", "op", "offset_bytes", "size_bytes")
 # The first query: what it finds decides whether the others mean anything.
 VOLUMES = "volumes"
 
+# What requests are grouped by in by_writer.sql: the table's name, its column, the value, and what stands where there is none.
+WRITERS = {
+    "directories": ("directory", "nullif(regexp_extract(path, '(?s)^(.*)/[^/]*$', 1), '')", "'not known'"),
+    "extensions": ("extension", "nullif(regexp_extract(path, '(?s)([.][^./]*)$', 1), '')", "'not known'"),
+    "io_classes": ("io_class", "'class ' || CAST(io_class AS VARCHAR(10))", "'none'"),
+    "processes": ("process", "nullif(process, '')", "'not known'"),
+}
+
 # What `forebay analyze` gives of a volume, as tables: their columns in the words of its JSON.
 SPREAD = ("mean", "p50", "p90", "p99", "p99_9", "max")
 TABLES = {
@@ -113,8 +121,14 @@ def volumes(fleet):
 
 def queries(folder):
     """(name, SQL) of the files of a folder; the query for the volumes first."""
-    files = sorted((HERE / folder).glob("*.sql"), key=lambda file: (file.stem != VOLUMES, file.stem))
-    return [(file.stem, statements(file)[0]) for file in files]
+    found = {file.stem: statements(file)[0] for file in (HERE / folder).glob("*.sql")}
+    if folder == "queries":
+        (template,) = statements(HERE / "by_writer.sql")
+        found |= {
+            table: template.replace("{name}", name).replace("{value}", value).replace("{none}", none)
+            for table, (name, value, none) in WRITERS.items()
+        }
+    return sorted(found.items(), key=lambda pair: (pair[0] != VOLUMES, pair[0]))
 
 
 def statements(file):
@@ -241,6 +255,41 @@ def wanted_sums(arguments):
     """The queries over the tables of the others, as (name, SQL): without analyses only what needs none."""
     sums = queries("sums")
     return [(name, sql) for name, sql in sums if name == "fleet_operations"] if arguments.sql_alone else sums
+
+
+def run(engine, arguments, queries_wanted, found):
+    """Carries the queries, the analyses and the sums out. `engine` has keep_sql(name, sql), dicts(name) and keep_analyses(volumes, options)."""
+    for name, sql in queries_wanted:
+        engine.keep_sql(name, sql)
+        if name == VOLUMES:
+            read = {row["volume"]: row for row in engine.dicts(name)}
+            check_volumes(found, read)
+    bad = 0
+    if not arguments.sql_alone:
+        engine.keep_analyses(found, analysis_options(arguments))
+        bad = complain(engine.dicts("left_out"))
+        check_analyses(read, engine.dicts("analyses"))
+    for name, sql in wanted_sums(arguments):
+        engine.keep_sql(name, sql)
+    if bad:
+        raise Refused(f"{bad} of {len(found)} volumes were not analysed; the tables have the others")
+    print(f"{len(found)} volumes, {sum(row['requests'] for row in read.values())} requests: {arguments.to}")
+
+
+def main(name, parser, run_it, errors):
+    """Reads the command line and runs it; what goes wrong is one line, and exit code 2."""
+    arguments = parser.parse_args()
+    try:
+        run_it(arguments)
+    except (Refused, OSError) as error:
+        sys.exit(ended(name, error))
+    except errors as error:
+        sys.exit(ended(name, about(error)))
+
+
+def ended(name, what):
+    print(f"{name}: {what}", file=sys.stderr)
+    return 2
 
 
 def about(error):

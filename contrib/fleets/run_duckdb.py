@@ -63,28 +63,42 @@ def open_fleet(database, fleet, volumes):
             database.execute(statement)
 
 
-def keep(database, name, sql, to):
-    """Writes a query's table, and lets others read it by its name."""
-    file = literal(f"{to}/{name}.parquet")
-    database.execute(f"COPY ({sql}) TO {file} (FORMAT parquet)")
-    database.execute(f"CREATE TEMPORARY VIEW {name} AS SELECT * FROM read_parquet({file})")
+class Engine:
+    """DuckDB, with the directory that its tables are written to."""
 
+    def __init__(self, database, to, at_a_time):
+        self.database, self.to, self.at_a_time = database, to, at_a_time
 
-def keep_rows(database, name, rows, to):
-    kinds = {column: kind.replace("STRING", "VARCHAR") for column, kind in fleets.TABLES[name].items()}
-    # Through a file: inserts row by row would take minutes where there are many volumes.
-    with tempfile.NamedTemporaryFile("w", suffix=".json", dir=to) as file:
-        for row in rows:
-            file.write(json.dumps(row) + "\n")
-        file.flush()
-        source = f"read_json({literal(file.name)}, format = 'newline_delimited', columns = {kinds})"
-        keep(database, name, f"SELECT * FROM {source}", to)
+    def keep_sql(self, name, sql):
+        """Writes a query's table, and lets others read it by its name."""
+        file = literal(f"{self.to}/{name}.parquet")
+        self.database.execute(f"COPY ({sql}) TO {file} (FORMAT parquet)")
+        self.database.execute(f"CREATE TEMPORARY VIEW {name} AS SELECT * FROM read_parquet({file})")
 
+    def keep_rows(self, name, rows):
+        kinds = {column: kind.replace("STRING", "VARCHAR") for column, kind in fleets.TABLES[name].items()}
+        # Through a file: inserts row by row would take minutes where there are many volumes.
+        with tempfile.NamedTemporaryFile("w", suffix=".json", dir=self.to) as file:
+            for row in rows:
+                file.write(json.dumps(row) + "\n")
+            file.flush()
+            source = f"read_json({literal(file.name)}, format = 'newline_delimited', columns = {kinds})"
+            self.keep_sql(name, f"SELECT * FROM {source}")
 
-def dicts(database, name):
-    found = database.execute(f"SELECT * FROM {name}")
-    columns = [column[0] for column in found.description]
-    return [dict(zip(columns, row)) for row in found.fetchall()]
+    def dicts(self, name):
+        found = self.database.execute(f"SELECT * FROM {name}")
+        columns = [column[0] for column in found.description]
+        return [dict(zip(columns, row)) for row in found.fetchall()]
+
+    def keep_analyses(self, volumes, options):
+        tables = {name: [] for name in fleets.TABLES}
+        # Each waits for a process of its own: threads are enough.
+        with concurrent.futures.ThreadPoolExecutor(self.at_a_time) as pool:
+            for found in pool.map(lambda volume: fleets.analyze(*volume, options), volumes):
+                for name, rows in found.items():
+                    tables[name] += rows
+        for name, rows in tables.items():
+            self.keep_rows(name, rows)
 
 
 def run(arguments):
@@ -96,29 +110,7 @@ def run(arguments):
     if arguments.engine_memory:
         database.execute(f"SET memory_limit = {literal(arguments.engine_memory)}")
     open_fleet(database, arguments.fleet, volumes)
-    for name, sql in queries:
-        keep(database, name, sql, to)
-        if name == fleets.VOLUMES:
-            read = {row["volume"]: row for row in dicts(database, name)}
-            fleets.check_volumes(volumes, read)
-    bad = 0
-    if not arguments.sql_alone:
-        options = fleets.analysis_options(arguments)
-        tables = {name: [] for name in fleets.TABLES}
-        # Each waits for a process of its own: threads are enough.
-        with concurrent.futures.ThreadPoolExecutor(arguments.at_a_time) as pool:
-            for found in pool.map(lambda volume: fleets.analyze(*volume, options), volumes):
-                for name, rows in found.items():
-                    tables[name] += rows
-        for name, rows in tables.items():
-            keep_rows(database, name, rows, to)
-        bad = fleets.complain(tables["left_out"])
-        fleets.check_analyses(read, tables["analyses"])
-    for name, sql in fleets.wanted_sums(arguments):
-        keep(database, name, sql, to)
-    if bad:
-        raise fleets.Refused(f"{bad} of {len(volumes)} volumes were not analysed; the tables have the others")
-    print(f"{len(volumes)} volumes, {sum(row['requests'] for row in read.values())} requests: {to}")
+    fleets.run(Engine(database, to, arguments.at_a_time), arguments, queries, volumes)
 
 
 def main():
@@ -126,15 +118,7 @@ def main():
     fleets.add_arguments(parser)
     parser.add_argument("--at-a-time", type=int, default=os.cpu_count() or 1, metavar="N", help="volumes that are analysed at a time; all cores where left out")
     parser.add_argument("--engine-memory", metavar="SIZE", help="DuckDB's memory, such as 8GB; beyond it spills to the directory of the tables")
-    arguments = parser.parse_args()
-    try:
-        run(arguments)
-    except (fleets.Refused, OSError) as error:
-        print(f"run_duckdb.py: {error}", file=sys.stderr)
-        sys.exit(2)
-    except duckdb.Error as error:
-        print(f"run_duckdb.py: {fleets.about(error)}", file=sys.stderr)
-        sys.exit(2)
+    fleets.main("run_duckdb.py", parser, run, duckdb.Error)
 
 
 if __name__ == "__main__":

@@ -32,32 +32,39 @@ def open_fleet(spark, fleet):
             spark.sql(statement)
 
 
-def keep(spark, name, table, to):
-    """Writes a table, and lets queries read it by its name."""
-    table.write.parquet(f"{to}/{name}.parquet")
-    spark.read.parquet(f"{to}/{name}.parquet").createOrReplaceTempView(name)
+class Engine:
+    """Spark, with the directory that its tables are written to."""
 
+    def __init__(self, spark, to):
+        self.spark, self.to = spark, to
 
-def dicts(spark, name):
-    return [row.asDict() for row in spark.table(name).collect()]
+    def keep(self, name, table):
+        """Writes a table, and lets queries read it by its name."""
+        table.write.parquet(f"{self.to}/{name}.parquet")
+        self.spark.read.parquet(f"{self.to}/{name}.parquet").createOrReplaceTempView(name)
 
+    def keep_sql(self, name, sql):
+        self.keep(name, self.spark.sql(sql))
 
-def analyze_all(spark, volumes, options, to):
-    """Every volume is a partition of its own, wherever there is room for it; the tables come from all of them."""
-    spark.sparkContext.addPyFile(str(fleets.HERE / "fleet.py"))
+    def dicts(self, name):
+        return [row.asDict() for row in self.spark.table(name).collect()]
 
-    def of_partition(part):
-        return [pair for volume in part for pair in fleets.analyze(*volume, options).items()]
+    def keep_analyses(self, volumes, options):
+        """Every volume is a partition of its own, wherever there is room for it; the tables come from all of them."""
+        self.spark.sparkContext.addPyFile(str(fleets.HERE / "fleet.py"))
 
-    found = spark.sparkContext.parallelize(volumes, len(volumes)).mapPartitions(of_partition).cache()
-    for name, columns in fleets.TABLES.items():
-        in_order = list(columns)
-        rows = found.filter(lambda pair, name=name: pair[0] == name).flatMap(
-            lambda pair, in_order=in_order: [tuple(row.get(column) for column in in_order) for row in pair[1]]
-        )
-        schema = ", ".join(f"`{column}` {kind}" for column, kind in columns.items())
-        keep(spark, name, spark.createDataFrame(rows, schema), to)
-    found.unpersist()
+        def of_partition(part):
+            return [pair for volume in part for pair in fleets.analyze(*volume, options).items()]
+
+        found = self.spark.sparkContext.parallelize(volumes, len(volumes)).mapPartitions(of_partition).cache()
+        for name, columns in fleets.TABLES.items():
+            in_order = list(columns)
+            rows = found.filter(lambda pair, name=name: pair[0] == name).flatMap(
+                lambda pair, in_order=in_order: [tuple(row.get(column) for column in in_order) for row in pair[1]]
+            )
+            schema = ", ".join(f"`{column}` {kind}" for column, kind in columns.items())
+            self.keep(name, self.spark.createDataFrame(rows, schema))
+        found.unpersist()
 
 
 def run(arguments):
@@ -65,35 +72,13 @@ def run(arguments):
     spark = SparkSession.builder.appName("forebay fleet").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     open_fleet(spark, arguments.fleet)
-    for name, sql in queries:
-        keep(spark, name, spark.sql(sql), arguments.to)
-        if name == fleets.VOLUMES:
-            read = {row["volume"]: row for row in dicts(spark, name)}
-            fleets.check_volumes(volumes, read)
-    bad = 0
-    if not arguments.sql_alone:
-        analyze_all(spark, volumes, fleets.analysis_options(arguments), arguments.to)
-        bad = fleets.complain(dicts(spark, "left_out"))
-        fleets.check_analyses(read, dicts(spark, "analyses"))
-    for name, sql in fleets.wanted_sums(arguments):
-        keep(spark, name, spark.sql(sql), arguments.to)
-    if bad:
-        raise fleets.Refused(f"{bad} of {len(volumes)} volumes were not analysed; the tables have the others")
-    print(f"{len(volumes)} volumes, {sum(row['requests'] for row in read.values())} requests: {arguments.to}")
+    fleets.run(Engine(spark, arguments.to), arguments, queries, volumes)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     fleets.add_arguments(parser)
-    arguments = parser.parse_args()
-    try:
-        run(arguments)
-    except (fleets.Refused, OSError) as error:
-        print(f"run_spark.py: {error}", file=sys.stderr)
-        sys.exit(2)
-    except (PySparkException, Py4JError) as error:
-        print(f"run_spark.py: {fleets.about(error)}", file=sys.stderr)
-        sys.exit(2)
+    fleets.main("run_spark.py", parser, run, (PySparkException, Py4JError))
 
 
 if __name__ == "__main__":

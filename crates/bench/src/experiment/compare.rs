@@ -1,12 +1,11 @@
 //! Interleaved comparison of two targets or two settings: A B, B A, A B and so on, so that what drifts meets both alike,
 //! and only the ratio within a round counts.
 
-use super::compared::too_few_rounds;
 use super::compared::{Figure, Pair, ROUNDS_MIN, comparison_json, figures_of, is_whole, latencies, of_round};
 use super::driver::{Driver, DriverError};
 use super::error::ExperimentError;
-use super::figures::failures;
 use super::report::Report;
+use super::rounds::Rounds;
 use super::session::Halt;
 use super::text;
 use crate::job::model::{Job, Plan};
@@ -16,9 +15,6 @@ use crate::run::{JobResult, Partial};
 use crate::stats::Confidence;
 use crate::stats::compare::{Better, Comparison, Metric, Terms, Verdict};
 use serde_json::{Value, json};
-
-/// Notes kept.
-const NOTES_MAX: usize = 40;
 
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,10 +123,7 @@ struct State {
     compared: Vec<Compared>,
     jobs: Vec<(String, String)>,
     seen: [Vec<String>; 2],
-    notes: Vec<String>,
-    rounds: u32,
-    partial: bool,
-    failures: u64,
+    rounds: Rounds,
 }
 
 impl State {
@@ -155,34 +148,15 @@ impl State {
         let results = match ran {
             Ok(Some(results)) => results,
             Ok(None) => {
-                self.partial = true;
+                self.rounds.partial = true;
                 return Err(Halt::Ended);
             }
-            Err(source) if self.rounds > 0 => {
-                self.partial = true;
-                self.note(format!("{step}: {source}; the comparison ended there"));
-                return Err(Halt::Ended);
+            Err(source) if self.rounds.whole > 0 => {
+                return Err(self.rounds.ended(format!("{step}: {source}; the comparison ended there")));
             }
             Err(source) => return Err(ExperimentError::Driver { step: step.to_owned(), source }.into()),
         };
-        for result in &results {
-            let failed = failures(result);
-            self.failures += failed;
-            if failed > 0 {
-                self.note(format!("{step}: job {:?}: {failed} I/Os failed or never came back", result.job.name));
-            }
-            if let Some(partial) = result.partial {
-                self.partial = true;
-                self.note(format!("{step}: job {:?}: {}; this round is left out", result.job.name, partial.name()));
-            }
-        }
-        if self.partial { Err(Halt::Ended) } else { Ok(results) }
-    }
-
-    fn note(&mut self, text: String) {
-        if self.notes.len() < NOTES_MAX {
-            self.notes.push(text);
-        }
+        self.rounds.looked(step, results, "this round is left out")
     }
 
     fn take(&mut self, comparing: &Comparing, a: &[JobResult], b: &[JobResult]) -> Result<(), ExperimentError> {
@@ -190,8 +164,8 @@ impl State {
             let step = format!("comparing {} with {}", comparing.names.0, comparing.names.1);
             return Err(ExperimentError::Results { step, got: b.len(), want: a.len() });
         }
-        self.rounds += 1;
-        if self.rounds == 1 {
+        self.rounds.whole += 1;
+        if self.rounds.whole == 1 {
             self.jobs = a.iter().zip(b).map(|(a, b)| (a.job.name.clone(), b.job.name.clone())).collect();
             let of = |(job, result)| {
                 figures_of(job, result).into_iter().map(|figure| Compared { figure, rounds: Vec::new() })
@@ -227,7 +201,7 @@ impl State {
                 if names.0 == names.1 { names.0.clone() } else { format!("{} (A) and {} (B)", names.0, names.1) };
             let interval = format!("{} % interval", comparing.confidence.percent());
             let head = ["figure", "A", "B", "variation A", "B", "B / A", &interval, "verdict"];
-            let mut table = Table::new(format!("{title}: A = {a}, B = {b}, {} rounds", self.rounds), 1, &head);
+            let mut table = Table::new(format!("{title}: A = {a}, B = {b}, {} rounds", self.rounds.whole), 1, &head);
             for figure in self.compared.iter().filter(|compared| compared.figure.job == job) {
                 let (row, json) = figure.judged(comparing, judged, names);
                 table.rows.push(row);
@@ -237,7 +211,7 @@ impl State {
         }
         let mut conditions = vec![format!(
             "{} whole rounds of {} in the order A B, B A; only ratios within a round count",
-            self.rounds, comparing.rounds
+            self.rounds.whole, comparing.rounds
         )];
         for (name, seen) in ["A", "B"].iter().zip(&self.seen) {
             conditions.extend(seen.iter().map(|seen| format!("{name} reached by {seen}")));
@@ -248,25 +222,20 @@ impl State {
                 comparing.confidence.percent()
             ));
         }
-        if self.partial {
-            self.notes.insert(0, "PARTIAL: ended before its time; only whole rounds count".to_owned());
-        }
-        if self.rounds < ROUNDS_MIN {
-            self.notes.insert(0, format!("NO VERDICT: {}", too_few_rounds(self.rounds as usize)));
-        }
+        self.rounds.warn();
         let json = json!({
             "experiment": "compare",
-            "partial": self.partial,
-            "failures": self.failures,
+            "partial": self.rounds.partial,
+            "failures": self.rounds.failures,
             "a": a,
             "b": b,
-            "rounds": self.rounds,
+            "rounds": self.rounds.whole,
             "confidence_percent": comparing.confidence.percent(),
             "figures_judged_together": judged,
             "difference": comparing.difference,
             "figures": rows,
             "conditions": conditions,
-            "notes": self.notes,
+            "notes": self.rounds.notes,
         });
         Report {
             name: "compare".to_owned(),
@@ -274,9 +243,9 @@ impl State {
             conditions,
             tables,
             json,
-            notes: self.notes,
-            partial: self.partial,
-            failures: self.failures,
+            notes: self.rounds.notes,
+            partial: self.rounds.partial,
+            failures: self.rounds.failures,
         }
     }
 }

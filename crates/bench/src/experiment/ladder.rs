@@ -3,22 +3,21 @@
 //! Rungs are measured in interleaved rounds. A seed gives an order, which is walked forwards and then backwards, and then begins
 //! one rung later: what drifts meets all alike, and only ratios within a round count.
 
-use super::compared::{Figure, Pair, ROUNDS_MIN, comparison_json, figures_of, is_whole, latencies, too_few_rounds};
+use super::compared::{Figure, Pair, ROUNDS_MIN, comparison_json, figures_of, is_whole, latencies};
 use super::driver::DriverError;
 use super::error::ExperimentError;
-use super::figures::{Latency, failures};
+use super::figures::Latency;
 use super::report::Report;
+use super::rounds::Rounds;
 use super::session::Halt;
 use super::text;
 use crate::output::table::Table;
-use crate::run::{JobResult, Latencies, Partial};
+use crate::run::{JobResult, Latencies};
 use crate::stats::Confidence;
 use crate::stats::compare::{Comparison, Terms, Verdict};
 use forebay_block::Random;
 use serde_json::{Map, Value, json};
 
-/// Notes kept.
-const NOTES_MAX: usize = 40;
 /// Figures that are judged, by their names in the JSON.
 const JUDGED: [&str; 2] = ["mean_ns", "p99_ns"];
 
@@ -103,7 +102,8 @@ pub fn ladder(
         return Err(ExperimentError::Option { option: "rounds", reason });
     }
     let taken = ladder.rungs.iter().map(|rung| Taken { missing: rung.missing.clone(), ..Taken::default() }).collect();
-    let mut state = State { taken, notes: ladder.notes.clone(), ..State::default() };
+    let mut state = State { taken, ..State::default() };
+    state.rounds.notes.clone_from(&ladder.notes);
     match state.measure(ladder, run) {
         Ok(()) | Err(Halt::Ended) => Ok(state.report(ladder)),
         Err(Halt::Failed(error)) => Err(error),
@@ -153,10 +153,7 @@ struct State {
     taken: Vec<Taken>,
     figures: Vec<Figure>,
     jobs: Vec<String>,
-    notes: Vec<String>,
-    rounds: u32,
-    partial: bool,
-    failures: u64,
+    rounds: Rounds,
 }
 
 impl State {
@@ -198,60 +195,36 @@ impl State {
             Pass::Round(round) => format!("round {} of {}: {name}", round + 1, ladder.rounds),
         };
         let why = match run(rung, pass, &step) {
-            Ok(Climb::Ran(results)) => return self.looked(&step, results).map(Some),
+            Ok(Climb::Ran(results)) => return self.rounds.looked(&step, results, "the ladder ended there").map(Some),
             Ok(Climb::Ended) => {
-                self.partial = true;
+                self.rounds.partial = true;
                 return Err(Halt::Ended);
             }
             Ok(Climb::Missing(why)) => why,
             Err(error) => error.to_string(),
         };
-        // What all others are held against must be there.
+        // What all others are held against must be there; and where a rung is lost after rounds were counted, those above it were measured
+        // with it and would be measured without.
+        if self.rounds.whole > 0 {
+            return Err(self.rounds.ended(format!("{step}: {why}; the ladder ended there")));
+        }
         if rung == 0 {
-            if self.rounds == 0 {
-                return Err(ExperimentError::Driver { step, source: DriverError(why) }.into());
-            }
-            self.partial = true;
-            self.note(format!("{step}: {why}; the ladder ended there"));
-            return Err(Halt::Ended);
+            return Err(ExperimentError::Driver { step, source: DriverError(why) }.into());
         }
         self.taken[rung] = Taken { missing: Some(why), ..Taken::default() };
         Ok(None)
     }
 
-    fn looked(&mut self, step: &str, results: Vec<JobResult>) -> Result<Vec<JobResult>, Halt> {
-        for result in &results {
-            let failed = failures(result);
-            self.failures += failed;
-            if failed > 0 {
-                self.note(format!("{step}: job {:?}: {failed} I/Os failed or never came back", result.job.name));
-            }
-            if let Some(partial) = result.partial {
-                self.partial = true;
-                if partial != Partial::Interrupted {
-                    self.note(format!("{step}: job {:?}: {}; the ladder ended there", result.job.name, partial.name()));
-                }
-            }
-        }
-        if self.partial { Err(Halt::Ended) } else { Ok(results) }
-    }
-
-    fn note(&mut self, text: String) {
-        if self.notes.len() < NOTES_MAX && !self.notes.contains(&text) {
-            self.notes.push(text);
-        }
-    }
-
     /// A whole round.
     fn take(&mut self, ladder: &Ladder, found: Vec<(usize, Vec<JobResult>)>) -> Result<(), ExperimentError> {
-        if self.rounds == 0
+        if self.rounds.whole == 0
             && let Some((_, first)) = found.first()
         {
             self.jobs = first.iter().map(|result| result.job.name.clone()).collect();
             let figures = first.iter().enumerate().flat_map(|(job, result)| figures_of(job, result));
             self.figures = figures.filter(|figure| JUDGED.contains(&figure.key)).collect();
         }
-        self.rounds += 1;
+        self.rounds.whole += 1;
         for (rung, results) in found {
             if results.len() != self.jobs.len() {
                 let step = ladder.rungs[rung].name.clone();
@@ -309,36 +282,31 @@ impl State {
         let mut conditions = ladder.conditions.clone();
         conditions.push(format!(
             "{} whole rounds of {}; the order comes from seed {}, is walked forwards and backwards, and then begins one rung later",
-            self.rounds, ladder.rounds, ladder.seed
+            self.rounds.whole, ladder.rounds, ladder.seed
         ));
         conditions.push("\"would show\" is the smallest effect that these rounds would have shown".to_owned());
         conditions.push(format!(
             "{together} effects are judged together: all intervals hold at once with {} % (Bonferroni)",
             ladder.confidence.percent()
         ));
-        if self.partial {
-            self.notes.insert(0, "PARTIAL: ended before its time; only whole rounds count".to_owned());
-        }
-        if self.rounds < ROUNDS_MIN {
-            self.notes.insert(0, format!("NO VERDICT: {}", too_few_rounds(self.rounds as usize)));
-        }
+        self.rounds.warn();
         for (rung, taken) in ladder.rungs.iter().zip(&self.taken) {
             if let Some(why) = &taken.missing {
-                self.notes.push(format!("not there: {}: {why}", rung.name));
+                self.rounds.notes.push(format!("not there: {}: {why}", rung.name));
             }
         }
         let json = json!({
             "experiment": "ladder",
-            "partial": self.partial,
-            "failures": self.failures,
-            "rounds": self.rounds,
+            "partial": self.rounds.partial,
+            "failures": self.rounds.failures,
+            "rounds": self.rounds.whole,
             "seed": ladder.seed,
             "confidence_percent": ladder.confidence.percent(),
             "effects_judged_together": together,
             "difference": ladder.difference,
             "rungs": rungs,
             "conditions": conditions,
-            "notes": self.notes,
+            "notes": self.rounds.notes,
         });
         Report {
             name: "ladder".to_owned(),
@@ -346,9 +314,9 @@ impl State {
             conditions,
             tables,
             json,
-            notes: self.notes,
-            partial: self.partial,
-            failures: self.failures,
+            notes: self.rounds.notes,
+            partial: self.rounds.partial,
+            failures: self.rounds.failures,
         }
     }
 }
@@ -393,7 +361,7 @@ impl Climbed<'_> {
             "effect on p99",
             "would show",
         ];
-        let title = format!("{}: {} rounds", self.state.jobs[job], self.state.rounds);
+        let title = format!("{}: {} rounds", self.state.jobs[job], self.state.rounds.whole);
         let mut table = Table::new(title, 1, &head);
         for &rung in present {
             let Some((latency, iops)) = self.latency(rung, job) else { continue };
@@ -616,6 +584,29 @@ mod tests {
         assert!(none.unwrap_err().to_string().contains("rounds"));
         let first = super::ladder(&ladder, &mut |_, _, _| Ok(Climb::Missing("no target".to_owned())));
         assert!(first.unwrap_err().to_string().contains("no target"));
+    }
+
+    /// A rung that was lost after rounds were counted: those above it had been measured with it, and were measured without.
+    #[test]
+    fn regression_a_rung_that_is_lost_between_rounds_is_the_end() {
+        let ladder = of(rungs(&["as found", "governor", "turbo"]), 6);
+        let mut runs = 0;
+        let mut fake = Fake::new(|_, _| Fate::default());
+        let report = super::ladder(&ladder, &mut |rung, pass, step| {
+            runs += 1;
+            match (rung, pass) {
+                (1, Pass::Round(4)) => Ok(Climb::Missing("it cannot be set any more".to_owned())),
+                _ => fake.run(step, &[Job::default()]).map(Climb::Ran),
+            }
+        });
+        let report = report.unwrap();
+        assert_eq!((report.partial, report.json["rounds"].as_u64()), (true, Some(4)));
+        assert!(report.json["rungs"][1]["missing"].is_null() && runs <= 3 * 6, "{runs}");
+        assert!(
+            report.notes.iter().any(|note| note.contains("cannot be set any more; the ladder ended")),
+            "{:?}",
+            report.notes
+        );
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod qd_sweep;
 mod qos;
 mod region;
 mod report;
+mod rounds;
 mod session;
 mod short_burst;
 mod snia;

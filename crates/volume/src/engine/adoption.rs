@@ -45,37 +45,15 @@ struct Progress {
 /// The copying.
 #[derive(Debug)]
 pub(crate) struct Adoption {
-    leisure: Leisure,
+    pub leisure: Leisure,
     disks: BTreeMap<u16, Progress>,
     in_flight: Option<Blocks>,
-    /// The pool comes to a stop: nothing begins before time passes.
-    is_held: bool,
 }
 
 impl Adoption {
     /// So many bytes a second at most, while hosts ask for nothing.
     pub fn new(rate_bytes_per_s: u64) -> Self {
-        Self { leisure: Leisure::new(rate_bytes_per_s), disks: BTreeMap::new(), in_flight: None, is_held: false }
-    }
-
-    /// Most bytes a second from now on.
-    pub fn set_rate(&mut self, bytes_per_s: u64) {
-        self.leisure.set_rate(bytes_per_s);
-    }
-
-    /// A host asks for something.
-    pub fn asked(&mut self, now_ns: u64) {
-        self.leisure.asked(now_ns);
-    }
-
-    /// Nothing begins until [`Adoption::go_on`].
-    pub fn hold(&mut self) {
-        self.is_held = true;
-    }
-
-    /// Time passes.
-    pub fn go_on(&mut self) {
-        self.is_held = false;
+        Self { leisure: Leisure::new(rate_bytes_per_s), disks: BTreeMap::new(), in_flight: None }
     }
 
     /// What a disk has in its base is copied from now on.
@@ -88,9 +66,14 @@ impl Adoption {
         self.disks.retain(|&disk, _| needs(disk));
     }
 
+    /// Whether no disk lies over a base.
+    pub fn is_empty(&self) -> bool {
+        self.disks.is_empty()
+    }
+
     /// What is copied next, where there is time for it: blocks of one leaf. `base_blocks`: of a disk.
     pub fn begin_step(&mut self, now_ns: u64, base_blocks: impl Fn(u16) -> u64) -> Option<Blocks> {
-        if self.in_flight.is_some() || self.is_held || !self.leisure.has_come(now_ns) {
+        if self.in_flight.is_some() || !self.leisure.has_come(now_ns) {
             return None;
         }
         let is_next = |progress: &Progress| !progress.is_complete && progress.rests_until_ns <= now_ns;
@@ -167,6 +150,7 @@ mod tests {
             blocks.range.contains(&300).then(|| RequestError::Device { device: "base".into(), source })
         };
         let mut adoption = Adoption::new(u64::MAX);
+        adoption.leisure.go_on();
         adoption.begin(DiskId(1));
         let mut copied = std::collections::BTreeSet::new();
         for now_ns in 0..400 {
@@ -191,6 +175,7 @@ mod tests {
     #[test]
     fn what_has_not_to_be_copied_takes_no_time() {
         let mut adoption = Adoption::new(1 << 20);
+        adoption.leisure.go_on();
         adoption.begin(DiskId(1));
         for step in 0..100 {
             assert!(adoption.begin_step(1, |_| 1 << 20).is_some(), "step {step}");

@@ -1,7 +1,6 @@
 //! Bases: devices with older data that disks lie over while they are adopted. Nothing is written to them.
 
 use crate::layout::page::Span;
-use crate::map::index::Disk;
 use forebay_block::DiskId;
 use std::collections::BTreeMap;
 
@@ -10,9 +9,9 @@ const BLOCK_SECTORS: u64 = 8;
 /// In the place of a location: what follows lies in the base of the block's own disk. No pool is that long.
 const IN_BASE: u64 = 1 << 61;
 
-/// Where a block is that the map of its disk does not name, where that is in a base.
-pub(crate) fn span_in_base(disk: Option<&Disk>, block: u64) -> Option<Span> {
-    (block < disk?.base_blocks()).then(|| Span::whole(IN_BASE + block * BLOCK_SECTORS))
+/// Where a block of a base is.
+pub(crate) fn span_of(block: u64) -> Span {
+    Span::whole(IN_BASE + block * BLOCK_SECTORS)
 }
 
 /// Whether it is in a base.

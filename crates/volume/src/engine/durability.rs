@@ -16,8 +16,8 @@ impl Engine {
     pub fn request_checkpoint(&mut self, clean: bool) {
         if clean {
             // A pass that came to its end now would ask for another checkpoint, after the clean one.
-            self.scrub.hold();
-            self.adoption.hold();
+            self.scrub.leisure.hold();
+            self.adoption.leisure.hold();
         }
         self.checkpoint.request(clean);
     }

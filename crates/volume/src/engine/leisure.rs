@@ -19,12 +19,20 @@ pub(crate) struct Leisure {
     step_ns: u64,
     /// When a host asked for something last.
     asked_ns: Option<u64>,
+    /// The engine begins, or comes to a stop: nothing begins before time passes.
+    is_held: bool,
 }
 
 impl Leisure {
     /// So many bytes a second at most, while hosts ask for nothing.
     pub fn new(rate_bytes_per_s: u64) -> Self {
-        Self { rate_bytes_per_s: rate_bytes_per_s.max(RATE_MIN), spent_ns: 0, step_ns: 0, asked_ns: None }
+        Self {
+            rate_bytes_per_s: rate_bytes_per_s.max(RATE_MIN),
+            spent_ns: 0,
+            step_ns: 0,
+            asked_ns: None,
+            is_held: true,
+        }
     }
 
     /// Most bytes a second from now on.
@@ -36,6 +44,20 @@ impl Leisure {
         self.rate_bytes_per_s
     }
 
+    /// Nothing begins until [`Leisure::go_on`].
+    pub fn hold(&mut self) {
+        self.is_held = true;
+    }
+
+    /// Time passes.
+    pub fn go_on(&mut self) {
+        self.is_held = false;
+    }
+
+    pub fn is_held(&self) -> bool {
+        self.is_held
+    }
+
     /// A host asks for something.
     pub fn asked(&mut self, now_ns: u64) {
         self.asked_ns = Some(now_ns);
@@ -43,6 +65,9 @@ impl Leisure {
 
     /// Whether there is time for a step.
     pub fn has_come(&self, now_ns: u64) -> bool {
+        if self.is_held {
+            return false;
+        }
         let is_quiet = self.asked_ns.is_none_or(|asked_ns| now_ns.saturating_sub(asked_ns) >= QUIET_NS);
         if is_quiet {
             self.spent_ns <= now_ns.saturating_add(AHEAD_NS)
@@ -77,6 +102,8 @@ mod tests {
     fn busy_hosts_make_it_slower_and_it_is_never_far_ahead_of_its_rate() {
         // A step is 128 KiB: an eighth of a second.
         let mut leisure = Leisure::new(1 << 20);
+        assert!(!leisure.has_come(0), "held until time passes");
+        leisure.go_on();
         leisure.take(0, 128 << 10);
         assert!(!leisure.has_come(70_000_000) && leisure.has_come(75_000_000));
         leisure.asked(1_000_000_000);

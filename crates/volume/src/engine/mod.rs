@@ -142,9 +142,10 @@ impl Engine {
         self.migrate_tick();
         self.share_out_fast_tier();
         self.look_at_copies();
-        self.scrub.go_on();
+        self.scrub.leisure.go_on();
         self.scrub_step();
-        self.adoption.go_on();
+        self.adoption.leisure.go_on();
+        self.look_at_bases();
         self.adopt_step();
     }
 

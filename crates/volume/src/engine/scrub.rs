@@ -50,7 +50,7 @@ pub struct ScrubStatus {
 #[derive(Debug)]
 pub(crate) struct Scrub {
     record: ScrubRecord,
-    leisure: Leisure,
+    pub leisure: Leisure,
     /// What is to be read before it goes on from where it is: parts of what could not be read as a whole. The next is last.
     parts: Vec<Range<u64>>,
     in_flight: Option<Blocks>,
@@ -59,8 +59,6 @@ pub(crate) struct Scrub {
     found: Vec<Found>,
     /// A pass has come to its end, or has begun or paused: it is to be kept.
     has_changed: bool,
-    /// The engine begins, or comes to a stop: nothing begins before time passes.
-    is_held: bool,
 }
 
 impl Scrub {
@@ -74,13 +72,7 @@ impl Scrub {
             brought: None,
             found: Vec::new(),
             has_changed: false,
-            is_held: true,
         }
-    }
-
-    /// Most bytes a second from now on.
-    pub fn set_rate(&mut self, bytes_per_s: u64) {
-        self.leisure.set_rate(bytes_per_s);
     }
 
     /// How far it is, for the root. What is in flight is read again after a crash.
@@ -100,7 +92,7 @@ impl Scrub {
 
     /// Whether something about it changed that a checkpoint should keep; asked once.
     pub fn take_changed(&mut self) -> bool {
-        !self.is_held && std::mem::take(&mut self.has_changed)
+        !self.leisure.is_held() && std::mem::take(&mut self.has_changed)
     }
 
     /// Begins a pass, or goes on with one.
@@ -124,21 +116,6 @@ impl Scrub {
         is_running
     }
 
-    /// Nothing begins until [`Scrub::go_on`].
-    pub fn hold(&mut self) {
-        self.is_held = true;
-    }
-
-    /// Time passes.
-    pub fn go_on(&mut self) {
-        self.is_held = false;
-    }
-
-    /// A host asks for something.
-    pub fn asked(&mut self, now_ns: u64) {
-        self.leisure.asked(now_ns);
-    }
-
     /// The next step is in this leaf, which is in memory for this alone where `is_new`. Returns one that was, and is not needed
     /// any more.
     pub fn brings(&mut self, leaf: (DiskId, u64), is_new: bool) -> Option<(DiskId, u64)> {
@@ -155,10 +132,7 @@ impl Scrub {
 
     /// Whether a step may begin.
     pub fn is_due(&self, now_ns: u64) -> bool {
-        self.record.state == ScrubState::Running
-            && self.in_flight.is_none()
-            && !self.is_held
-            && self.leisure.has_come(now_ns)
+        self.record.state == ScrubState::Running && self.in_flight.is_none() && self.leisure.has_come(now_ns)
     }
 
     /// What is read next. `next_stored` gives the first blocks, from a block of a disk on, that lie in a leaf with something in
@@ -258,7 +232,7 @@ mod tests {
         let mut scrub = Scrub::new(ScrubRecord::default(), 1 << 20);
         scrub.start(0);
         assert!(!scrub.is_due(0), "held until time passes");
-        scrub.go_on();
+        scrub.leisure.go_on();
         scrub.begin_step(0, 0, |disk, from| Some(Blocks { disk, range: from..from + 400 })).unwrap();
         assert!(!scrub.is_due(u64::MAX), "one at a time");
         assert!(!scrub.ended(32, None));

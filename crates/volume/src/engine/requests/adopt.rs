@@ -6,9 +6,10 @@ use super::client::{Client, ClientKind};
 use super::piece::{Piece, PieceKind};
 use crate::engine::Engine;
 use crate::engine::adoption::AdoptionStatus;
-use crate::engine::base::is_in_base;
+use crate::engine::base::{is_in_base, span_of};
 use crate::engine::scrub::Blocks;
 use crate::layout::base::Base;
+use crate::layout::page::Span;
 use crate::map::index::Disk;
 use crate::request::RequestError;
 use forebay_block::{Buf, DiskId, IoError};
@@ -37,6 +38,19 @@ impl Engine {
         self.adoption.begin(disk);
     }
 
+    /// Device and offset of a location of a disk, which may lie in its base; `None` where that is on no device.
+    pub(super) fn place_of(&self, disk: DiskId, location: u64) -> Option<(usize, u64)> {
+        match is_in_base(location) {
+            true => self.bases.place(disk, location),
+            false => self.setup.extents.place(location),
+        }
+    }
+
+    /// Where a block is that the map of its disk does not name, where that is in a base.
+    pub(super) fn span_in_base(&self, disk: DiskId, block: u64) -> Option<Span> {
+        self.map.disk(disk).filter(|disk| block < disk.base_blocks()).map(|_| span_of(block))
+    }
+
     /// The failure of a device, which may be a base, as the host sees it.
     pub(super) fn device_error(&self, device: usize, source: IoError) -> RequestError {
         if device < self.setup.names.len() {
@@ -53,7 +67,7 @@ impl Engine {
 
     /// Most bytes a second that are copied of bases from now on.
     pub fn set_adoption_rate(&mut self, bytes_per_s: u64) {
-        self.adoption.set_rate(bytes_per_s);
+        self.adoption.leisure.set_rate(bytes_per_s);
     }
 
     /// How far the copying of a disk's base is; `None` where it has none.
@@ -63,13 +77,17 @@ impl Engine {
         Some(self.adoption.status(disk, base.blocks))
     }
 
-    /// Time passes: goes on with what is due.
-    pub(crate) fn adopt_step(&mut self) {
+    /// Time passes: bases that a durable root does not name any more are given up.
+    pub(crate) fn look_at_bases(&mut self) {
         let map = &self.map;
         let needs = |disk: u16| map.disk(DiskId(disk)).is_some_and(|disk| disk.base.is_some());
         self.bases.retain(needs);
         self.adoption.retain(needs);
-        if self.refusal().is_some() {
+    }
+
+    /// Goes on with what is due.
+    pub(crate) fn adopt_step(&mut self) {
+        if self.adoption.is_empty() || self.refusal().is_some() {
             return;
         }
         // Those that find nothing to copy end at once.

@@ -1,7 +1,7 @@
 //! Writes of less than a block: what they do not change is read first.
 
 use super::piece::PieceKind;
-use crate::engine::base::{is_in_base, span_in_base};
+use crate::engine::base::is_in_base;
 use crate::engine::{Engine, Pending};
 use crate::io::single;
 use crate::layout::page::{self, Entry, Window};
@@ -18,12 +18,12 @@ impl Engine {
         let piece = &self.requests.pieces[id as usize];
         let at = usize::from(piece.first);
         let (entry, checksum) = page::leaf_entry(&self.map.frames.get(frame).page, at);
-        let entry = match (entry, span_in_base(self.map.disk(piece.disk), piece.block())) {
-            // The class is of no account: it is read, and written anew.
-            (Entry::Unmapped, Some(span)) => Entry::Data { span, class: ClassId(0) },
-            (entry, _) => entry,
+        let in_base = match entry {
+            Entry::Unmapped => self.span_in_base(piece.disk, piece.block()),
+            _ => None,
         };
-        match entry {
+        // The class is of no account: it is read, and written anew.
+        match in_base.map_or(entry, |span| Entry::Data { span, class: ClassId(0) }) {
             Entry::Unmapped | Entry::Zero => self.merge(id, Buf::zeroed(BLOCK)),
             Entry::Damaged => {
                 let (disk, offset_bytes) = (piece.disk, piece.block() * BLOCK as u64);
@@ -31,11 +31,7 @@ impl Engine {
             }
             Entry::Data { span, .. } => {
                 let around = Window::of(span, self.setup.unit_sectors);
-                let place = match is_in_base(span.location) {
-                    true => self.bases.place(piece.disk, span.location),
-                    false => self.setup.extents.place(around.first),
-                };
-                let Some((device, offset_bytes)) = place else {
+                let Some((device, offset_bytes)) = self.place_of(piece.disk, around.first) else {
                     let (disk, offset_bytes) = (piece.disk, piece.block() * BLOCK as u64);
                     return self.fail_piece(id, RequestError::Damaged { disk, offset_bytes });
                 };

@@ -2,7 +2,7 @@
 
 use super::mend::mend;
 use super::piece::{NOWHERE, PieceKind};
-use crate::engine::base::{is_in_base, span_in_base};
+use crate::engine::base::is_in_base;
 use crate::engine::map::Leaf;
 use crate::engine::{Engine, Pending};
 use crate::io::single;
@@ -43,7 +43,6 @@ impl Engine {
         let is_scrub = matches!(piece.kind, PieceKind::Scrub);
         // What the map names is not read to be copied, and what it does not name is not read by a scrub.
         let is_adopted = matches!(piece.kind, PieceKind::Adopt);
-        let base = if is_scrub { None } else { self.map.disk(disk) };
         self.requests.pieces[id as usize].unproven.clear();
         let mut spans: SmallVec<[Span; 4]> = SmallVec::with_capacity(blocks);
         let mut checksums: SmallVec<[u32; 4]> = SmallVec::with_capacity(blocks);
@@ -52,7 +51,8 @@ impl Engine {
                 frame.map_or((Entry::Unmapped, 0), |frame| page::leaf_entry(&self.map.frames.get(frame).page, i));
             let address = block + (i - first) as u64;
             match entry {
-                Entry::Unmapped => spans.push(span_in_base(base, address).unwrap_or(NOWHERE)),
+                Entry::Unmapped if is_scrub => spans.push(NOWHERE),
+                Entry::Unmapped => spans.push(self.span_in_base(disk, address).unwrap_or(NOWHERE)),
                 _ if is_adopted => spans.push(NOWHERE),
                 Entry::Data { span, class } => {
                     // A copy says nothing of what it is one of.
@@ -186,10 +186,7 @@ impl Engine {
             }
             let around = Window::around(start, spans[at - 1], self.setup.unit_sectors);
             let disk = self.requests.pieces[id as usize].disk;
-            let place = match is_in_base(start.location) {
-                true => self.bases.place(disk, start.location),
-                false => self.setup.extents.place(around.first).filter(|_| start != NOWHERE),
-            };
+            let place = self.place_of(disk, around.first).filter(|_| start != NOWHERE);
             let Some((device, offset_bytes)) = place else {
                 self.read_nowhere(id, first, buf, start == NOWHERE);
                 continue;

@@ -39,7 +39,7 @@ impl Engine {
 
     /// Most bytes a second that a scrub reads from now on.
     pub fn set_scrub_rate(&mut self, bytes_per_s: u64) {
-        self.scrub.set_rate(bytes_per_s);
+        self.scrub.leisure.set_rate(bytes_per_s);
     }
 
     /// Reads nothing more for a scrub until it is started again. Whether one was going on.

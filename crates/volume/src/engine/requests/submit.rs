@@ -3,7 +3,6 @@
 use super::client::{Client, ClientKind, Sweep};
 use super::piece::{Piece, PieceKind, within_leaf};
 use crate::engine::Engine;
-use crate::map::index::Disk;
 use crate::request::{Completion, Op, Outcome, Request, RequestError};
 use forebay_block::{Buf, DiskId};
 use smallvec::SmallVec;
@@ -18,10 +17,10 @@ impl Engine {
         let Request { token, disk, offset_bytes, len_bytes, op, fua, export, tag, hints } = request;
         let answer = |engine: &mut Self, result| engine.requests.completions.push_back(Completion { token, result });
         // A disk that no durable root knows of yet is not there: what is written to it could be lost with it.
-        let Some(size_bytes) = self.map.disk(disk).map(Disk::served_bytes).filter(|&size_bytes| size_bytes > 0) else {
+        let known = self.map.disk(disk).map(|disk| (disk.served_bytes(), disk.base_blocks() * BLOCK));
+        let Some((size_bytes, base_bytes)) = known.filter(|&(size_bytes, _)| size_bytes > 0) else {
             return answer(self, Err(RequestError::NoDisk));
         };
-        let base_bytes = self.base_of(disk).map_or(0, |base| base.blocks * BLOCK);
         if base_bytes > 0 && !self.bases.is_served(disk) {
             return answer(self, Err(RequestError::NoBase));
         }
@@ -72,8 +71,8 @@ impl Engine {
             }
         };
         let started_ns = self.clock.now_ns();
-        self.scrub.asked(started_ns);
-        self.adoption.asked(started_ns);
+        self.scrub.leisure.asked(started_ns);
+        self.adoption.leisure.asked(started_ns);
         let client = Client {
             token,
             kind,

@@ -1,19 +1,20 @@
--- Writes and reads by the class that the trace gives. analyze --by io-class: report.rows.
+-- Writes and reads by who wrote, or by what the trace says of the file. analyze --by ...: report.rows. One query for each of the values in
+-- WRITERS of fleet.py, in the place of {name}, {value} and {none}.
 WITH named AS (
-    SELECT volume, direction, size_bytes, coalesce('class ' || CAST(io_class AS VARCHAR(10)), 'none') AS io_class
+    SELECT volume, direction, size_bytes, coalesce({value}, {none}) AS {name}
     FROM requests
     WHERE direction IS NOT NULL
 ),
 counts AS (
     SELECT
         volume,
-        io_class,
+        {name},
         count(CASE WHEN direction = 'write' THEN 1 END) AS writes,
         CAST(sum(CASE WHEN direction = 'write' THEN size_bytes ELSE 0 END) AS BIGINT) AS written_bytes,
         count(CASE WHEN direction = 'read' THEN 1 END) AS reads,
         CAST(sum(CASE WHEN direction = 'read' THEN size_bytes ELSE 0 END) AS BIGINT) AS read_bytes
     FROM named
-    GROUP BY volume, io_class
+    GROUP BY volume, {name}
 )
 SELECT
     *,

@@ -1,0 +1,63 @@
+//! How interleaved rounds went, whatever was compared in them.
+
+use super::compared::{ROUNDS_MIN, too_few_rounds};
+use super::figures::failures;
+use super::session::Halt;
+use crate::run::{JobResult, Partial};
+
+/// Notes kept.
+const NOTES_MAX: usize = 40;
+
+/// Whole rounds, and what happened in them.
+#[derive(Default)]
+pub(super) struct Rounds {
+    pub whole: u32,
+    /// It ended before its time.
+    pub partial: bool,
+    /// I/Os that failed.
+    pub failures: u64,
+    pub notes: Vec<String>,
+}
+
+impl Rounds {
+    pub fn note(&mut self, text: String) {
+        if self.notes.len() < NOTES_MAX && !self.notes.contains(&text) {
+            self.notes.push(text);
+        }
+    }
+
+    /// Takes note of runs. Those that were cut short are the end; `ended` says of what.
+    pub fn looked(&mut self, step: &str, results: Vec<JobResult>, ended: &str) -> Result<Vec<JobResult>, Halt> {
+        for result in &results {
+            let failed = failures(result);
+            self.failures += failed;
+            if failed > 0 {
+                self.note(format!("{step}: job {:?}: {failed} I/Os failed or never came back", result.job.name));
+            }
+            if let Some(partial) = result.partial {
+                self.partial = true;
+                if partial != Partial::Interrupted {
+                    self.note(format!("{step}: job {:?}: {}; {ended}", result.job.name, partial.name()));
+                }
+            }
+        }
+        if self.partial { Err(Halt::Ended) } else { Ok(results) }
+    }
+
+    /// It ended before its time, for a reason that is said.
+    pub fn ended(&mut self, why: String) -> Halt {
+        self.partial = true;
+        self.note(why);
+        Halt::Ended
+    }
+
+    /// What readers must know first.
+    pub fn warn(&mut self) {
+        if self.partial {
+            self.notes.insert(0, "PARTIAL: ended before its time; only whole rounds count".to_owned());
+        }
+        if self.whole < ROUNDS_MIN {
+            self.notes.insert(0, format!("NO VERDICT: {}", too_few_rounds(self.whole as usize)));
+        }
+    }
+}
