@@ -268,6 +268,7 @@ pub(crate) fn aged() -> Images {
             band_bytes: Some(BAND_BYTES),
             journal_bytes: Some(128 << 10),
             is_mirrored: false,
+            bands_offset_bytes: None,
         };
         let geometry = [devices.list[0].geometry().clone(), devices.list[1].geometry().clone()];
         let superblock = plan(&plan_options, &geometry[0], &[geometry[1].clone()], POOL, &[[1; 16], [2; 16]]).unwrap();

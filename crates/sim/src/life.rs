@@ -171,6 +171,7 @@ impl<'a> Life<'a> {
             band_bytes: Some(shape.band_bytes),
             journal_bytes: Some(shape.journal_bytes),
             is_mirrored: shape.members > 1,
+            bands_offset_bytes: None,
         };
         let uuids: Vec<[u8; 16]> = (1..=geometries.len() as u8).map(|at| [at; 16]).collect();
         let superblock =

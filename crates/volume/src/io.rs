@@ -3,6 +3,7 @@
 use crate::absent::Absent;
 use crate::layout::member_label::{LABEL_BYTES, MemberLabel, OFFSETS_BYTES};
 use crate::mirror::{CapacityLabels, MirrorView};
+use crate::parity::ArrayView;
 use forebay_block::{Buf, Completion, Device, IoError, IoErrorKind, Op, Request, SECTOR_BYTES, Vectored};
 
 /// The devices of a pool: index 0 is the fast one.
@@ -15,6 +16,8 @@ pub struct Devices {
     pub read_bytes: u64,
     /// Where the fast device is a mirror.
     pub(crate) labels: Option<CapacityLabels>,
+    /// Where the capacity device is several with parity.
+    array: Option<ArrayView>,
     /// A flush of a label that failed: the device's next flush fails too.
     lost_flushes: Vec<(usize, IoError)>,
     /// Nothing may be written.
@@ -35,13 +38,25 @@ impl Devices {
     /// Over these devices.
     #[must_use]
     pub fn new(list: Vec<Box<dyn Device>>) -> Self {
-        Self { list, bases: 0, read_bytes: 0, labels: None, lost_flushes: Vec::new(), is_read_only: false }
+        Self { list, bases: 0, read_bytes: 0, labels: None, array: None, lost_flushes: Vec::new(), is_read_only: false }
     }
 
     /// Over these devices, of which the first is a mirror.
     #[must_use]
     pub fn mirrored(list: Vec<Box<dyn Device>>, view: MirrorView) -> Self {
         Self { labels: Some(CapacityLabels::new(view)), ..Self::new(list) }
+    }
+
+    /// The same, of which the capacity device is several with parity.
+    #[must_use]
+    pub fn with_array(self, array: ArrayView) -> Self {
+        Self { array: Some(array), ..self }
+    }
+
+    /// What the capacity device is made of, where that is several with parity.
+    #[must_use]
+    pub fn array(&self) -> Option<&ArrayView> {
+        self.array.as_ref()
     }
 
     /// Those of the pool, without bases of its disks.
@@ -82,6 +97,9 @@ impl Devices {
         if let Some(labels) = &self.labels {
             labels.view.tick(now_ns);
         }
+        if let Some(array) = &self.array {
+            array.members().tick(now_ns);
+        }
     }
 
     /// Flushes of labels that have failed, of which nobody has heard yet.
@@ -96,9 +114,13 @@ impl Devices {
         self.labels.as_mut().is_some_and(|labels| labels.step(&mut self.list[..own], flushes))
     }
 
-    /// It is known that all devices are this pool's: a mirror takes changes from now on, unless nothing may be written.
-    pub(crate) fn begin_mirror(&mut self) {
-        if self.labels.is_none() || self.is_read_only {
+    /// It is known that all devices are this pool's: those that are made of several take changes from now on, unless nothing may be written.
+    pub(crate) fn begin_members(&mut self) {
+        if self.is_read_only {
+            return;
+        }
+        self.array.iter().for_each(|array| array.members().begin());
+        if self.labels.is_none() {
             return;
         }
         for number in 1..self.list.len() {
@@ -194,6 +216,18 @@ impl Devices {
         self.mirror().map_or(1, MirrorView::members)
     }
 
+    /// How often what a capacity device has can be read in another way.
+    #[must_use]
+    pub fn variants(&self) -> u8 {
+        self.array.as_ref().map_or(0, ArrayView::variants)
+    }
+
+    /// How often the same is read of a device before it is believed to be damaged.
+    pub(crate) fn readings(&self, device: usize) -> u8 {
+        let others = if device == 0 { self.copies() } else { self.variants() + 1 };
+        others.max(2)
+    }
+
     /// All copies are the same where it matters: any of them may be read from.
     pub(crate) fn settle(&self) {
         self.mirror().iter().for_each(|view| view.settle());
@@ -212,7 +246,7 @@ impl Devices {
         is_good: impl Fn(&[u8]) -> bool,
     ) -> Result<Option<Buf>, IoError> {
         let copies = if device == 0 { self.copies() } else { 1 };
-        for attempt in 0..copies.max(2) {
+        for attempt in 0..self.readings(device) {
             let bytes = self.read_copy(device, offset_bytes, len_bytes, attempt)?;
             if is_good(&bytes) {
                 if attempt > 0 && copies > 1 {

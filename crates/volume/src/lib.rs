@@ -9,6 +9,7 @@ pub mod layout;
 mod map;
 pub mod mirror;
 mod overlay;
+pub mod parity;
 pub mod pool;
 pub mod recovery;
 pub mod request;

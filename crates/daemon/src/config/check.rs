@@ -114,6 +114,7 @@ impl Config {
             ensure!(!again, "target {target} is configured twice");
             seen.push(target);
         }
+        crate::pool::capacity::check(self)?;
         let bands: Vec<u64> = self.capacity.iter().filter_map(|device| device.band).map(|size| size.0).collect();
         ensure!(
             bands.windows(2).all(|pair| pair[0] == pair[1]),

@@ -3,7 +3,7 @@
 use super::tls::Tls;
 use super::ublk::{Ublk, UblkForms};
 use super::values::{
-    Compression, Grouping, HttpAddress, LogTime, Place, Poll, Share, Size, SocketMode, TargetText, TlsWord,
+    Compression, Grouping, HttpAddress, LogTime, Place, Poll, Redundancy, Share, Size, SocketMode, TargetText, TlsWord,
 };
 use forebay_export::Listen;
 use forebay_prism::ClassSpec;
@@ -76,6 +76,9 @@ pub struct Pool {
     #[schemars(with = "String")]
     #[serde(default)]
     pub grouping: Grouping,
+    /// Parity over the capacity devices, `data+parity` of them: as many may be lost as there are of parity. Cannot be changed after `create`.
+    #[schemars(with = "Option<String>")]
+    pub redundancy: Option<Redundancy>,
 }
 
 /// `[[fast]]`

@@ -235,6 +235,16 @@ impl<'de> Deserialize<'de> for Grouping {
     }
 }
 
+/// How many capacity devices may be lost: blocks of data and of parity, as `4+2`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Redundancy(pub forebay_volume::parity::Redundancy);
+
+impl<'de> Deserialize<'de> for Redundancy {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
 /// The name of a place as the configuration writes it.
 pub fn place_name(place: forebay_prism::Place) -> &'static str {
     match place {

@@ -9,6 +9,14 @@ pub fn of_tiers(config: &Config) -> Option<[u64; 2]> {
     let fast: Option<Vec<u64>> = config.fast.iter().map(|device| of(device.endurance, &device.target.0)).collect();
     let fast = fast.and_then(|each| each.into_iter().min());
     let capacity: Option<u64> = config.capacity.iter().map(|device| of(device.endurance, &device.target.0)).sum();
+    let capacity = capacity.map(|bytes| match config.pool.redundancy {
+        // Parity is written with each row.
+        Some(redundancy) => {
+            let (data, parity) = (redundancy.0.data as u64, redundancy.0.parity as u64);
+            (u128::from(bytes) * u128::from(data) / u128::from(data + parity)) as u64
+        }
+        None => bytes,
+    });
     Some([fast?, capacity?])
 }
 

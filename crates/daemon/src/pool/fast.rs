@@ -30,7 +30,7 @@ fn open_unused(target: &Target, mode: OpenMode) -> Result<(Box<dyn Device>, Vec<
 }
 
 /// A device as a candidate for the mirror.
-fn candidate(target: &Target, mode: OpenMode) -> Candidate {
+pub(super) fn candidate(target: &Target, mode: OpenMode) -> Candidate {
     let name = target.to_string();
     let (device, contents) = match open_unused(target, mode) {
         Ok((device, contents)) => (Ok(device), contents),
@@ -44,6 +44,17 @@ pub fn carries_label(devices: &mut Devices) -> bool {
     mirror::read_label(devices, 0).is_some_and(|label| label.member.is_some())
 }
 
+/// New ids. A system that gives no random numbers gave none to whoever made the pool.
+pub(super) fn new_ids() -> impl FnMut() -> Id {
+    || {
+        let mut id = Id::default();
+        if let Err(error) = getrandom::fill(&mut id) {
+            warn!("the system gives no random numbers: {error}");
+        }
+        id
+    }
+}
+
 /// Opens the fast tier as a mirror, beside these capacity devices. In `mode` for reading only nothing is changed.
 ///
 /// # Errors
@@ -51,14 +62,7 @@ pub fn carries_label(devices: &mut Devices) -> bool {
 pub fn join(config: &Config, capacity: Vec<Box<dyn Device>>, mode: OpenMode) -> Result<Devices> {
     let candidates = config.fast.iter().map(|fast| candidate(&fast.target.0, mode)).collect();
     let mut capacity = Devices::new(capacity);
-    let mut failed = None;
-    let mut new_id = || {
-        let mut id = Id::default();
-        if let Err(error) = getrandom::fill(&mut id) {
-            failed = Some(error);
-        }
-        id
-    };
+    let mut new_id = new_ids();
     let is_writable = mode == OpenMode::ReadWrite;
     let joined = match mirror::join(candidates, &mut capacity, is_writable.then_some(&mut new_id)) {
         Ok(joined) => joined,
@@ -68,9 +72,6 @@ pub fn join(config: &Config, capacity: Vec<Box<dyn Device>>, mode: OpenMode) -> 
             return Err(explain(config, error));
         }
     };
-    if let Some(error) = failed {
-        return Err(anyhow::Error::new(error).context("the system gives no random numbers"));
-    }
     let Joined { mirror, view, left_out } = joined;
     for (name, why) in left_out {
         warn!(
@@ -84,38 +85,47 @@ pub fn join(config: &Config, capacity: Vec<Box<dyn Device>>, mode: OpenMode) -> 
 
 /// Gives devices that are configured, and are no members that work, to the mirror. What was done, and what was refused.
 pub fn offer(config: &Config, view: &MirrorView) -> (Vec<String>, Vec<String>) {
-    let (mut done, mut refused) = (Vec::new(), Vec::new());
     if let Err(why) = refuse_one_file_twice(config) {
-        return (done, vec![why.to_string()]);
+        return (Vec::new(), vec![why.to_string()]);
     }
+    let targets = config.fast.iter().map(|fast| &fast.target.0);
+    offer_to(targets, view, "the fast tier's mirror", |devices| {
+        let label = mirror::read_label(devices, 0).filter(|label| label.pool == view.pool());
+        label.as_ref().and_then(|label| label.ids.get(usize::from(label.member?)).copied())
+    })
+}
+
+/// Gives devices that are no members that work to whatever has the members. `id_of`: the id of a member of this pool that a device is, or was.
+pub(super) fn offer_to<'a>(
+    targets: impl Iterator<Item = &'a Target> + Clone,
+    view: &MirrorView,
+    what: &str,
+    id_of: impl Fn(&mut Devices) -> Option<Id>,
+) -> (Vec<String>, Vec<String>) {
+    let (mut done, mut refused) = (Vec::new(), Vec::new());
     let members = view.status().members;
-    for fast in &config.fast {
-        let target = &fast.target.0;
+    for target in targets.clone() {
         let name = target.to_string();
         let works = |member: &MemberStatus| member.name == name && member.state != MemberState::Out;
         if members.iter().any(works) {
             continue;
         }
-        match give(target, view) {
-            Ok(()) => done.push(format!("{name} becomes a member of the fast tier's mirror, and is rebuilt")),
-            Err(why) => {
-                refused.push(format!("{name} does not become a member of the fast tier's mirror: {why} ({DOCUMENT})"))
-            }
+        match give(target, view, &id_of) {
+            Ok(()) => done.push(format!("{name} becomes a member of {what}, and is rebuilt")),
+            Err(why) => refused.push(format!("{name} does not become a member of {what}: {why} ({DOCUMENT})")),
         }
     }
-    let is_configured =
-        |member: &&MemberStatus| config.fast.iter().any(|fast| fast.target.0.to_string() == member.name);
+    let is_configured = |member: &&MemberStatus| targets.clone().any(|target| target.to_string() == member.name);
     for member in members.iter().filter(|member| member.state != MemberState::Out && !is_configured(member)) {
         refused.push(format!("{} is not configured any more, and stays a member until the next start", member.name));
     }
     (done, refused)
 }
 
-fn give(target: &Target, view: &MirrorView) -> Result<(), String> {
+fn give(target: &Target, view: &MirrorView, id_of: impl Fn(&mut Devices) -> Option<Id>) -> Result<(), String> {
     let Candidate { name, device, contents } = candidate(target, OpenMode::ReadWrite);
     let mut devices = Devices::new(vec![device?]);
-    let label = mirror::read_label(&mut devices, 0).filter(|label| label.pool == view.pool());
-    let own = label.as_ref().and_then(|label| label.ids.get(usize::from(label.member?)).copied());
+    let own = id_of(&mut devices);
     let works = |member: &MemberStatus| Some(member.id) == own && member.state != MemberState::Out;
     if view.status().members.iter().any(works) {
         return Err("it is another name, or a copy, of a member that works".to_owned());
@@ -139,7 +149,12 @@ fn give(target: &Target, view: &MirrorView) -> Result<(), String> {
 pub fn make(devices: &mut Devices, members: usize, pool: Id, ids: &[Id]) {
     let capacity = devices.list.split_off(members);
     let (mirror, view) = mirror::new_mirror(std::mem::take(&mut devices.list), pool, ids);
-    *devices = Devices::mirrored(in_front(Box::new(mirror), capacity), view);
+    let array = devices.array().cloned();
+    let mirrored = Devices::mirrored(in_front(Box::new(mirror), capacity), view);
+    *devices = match array {
+        Some(array) => mirrored.with_array(array),
+        None => mirrored,
+    };
 }
 
 fn in_front(fast: Box<dyn Device>, capacity: Vec<Box<dyn Device>>) -> Vec<Box<dyn Device>> {

@@ -52,6 +52,7 @@ pub fn format(config: &Config, devices: &mut Devices, ids: &mut Ids<'_>) -> Resu
         band_bytes: config.band_bytes(),
         journal_bytes: None,
         is_mirrored,
+        bands_offset_bytes: None,
     };
     let geometries: Vec<_> = devices.list.iter().map(|device| device.geometry().clone()).collect();
     let (fast, capacity) = geometries.split_at_checked(members).context("the configuration names no device")?;
@@ -59,9 +60,18 @@ pub fn format(config: &Config, devices: &mut Devices, ids: &mut Ids<'_>) -> Resu
         [fast] => fast.clone(),
         several => new_geometry(several),
     };
-    let member_ids = &device_ids[..members];
-    // The mirror has the id of its first member.
-    let ids: Vec<Id> = device_ids.iter().take(1).chain(&device_ids[members..]).copied().collect();
+    let (member_ids, capacity_ids) = device_ids.split_at(members);
+    let array = super::capacity::plan(config, capacity, fast.size_bytes)?;
+    let (options, capacity) = match &array {
+        Some((shape, geometry)) => {
+            let band_bytes = Some(shape.band_bytes);
+            let bands_offset_bytes = Some(shape.head_bytes);
+            (PoolOptions { band_bytes, bands_offset_bytes, ..options }, std::slice::from_ref(geometry))
+        }
+        None => (options, capacity),
+    };
+    // What is made of several has the id of its first member.
+    let ids: Vec<Id> = member_ids.iter().take(1).chain(&capacity_ids[..capacity.len()]).copied().collect();
     let superblock =
         plan(&options, &fast, capacity, pool_id, &ids).context("the pool cannot be laid out on these devices")?;
     let classes = ClassTable::from_configured(&config.class_specs())?;
@@ -69,6 +79,10 @@ pub fn format(config: &Config, devices: &mut Devices, ids: &mut Ids<'_>) -> Resu
     let engine = Budget::of(config.memory.limit.0).engine();
     // Labels of another pool would count more than ours.
     clear_labels(devices).map_err(|(at, error)| anyhow!("{}: {error}", devices.list[at].name()))?;
+    if let Some((shape, _)) = array {
+        let all = std::mem::replace(devices, Devices::new(Vec::new()));
+        *devices = super::capacity::make(all, members, (shape, pool_id), capacity_ids);
+    }
     if is_mirrored {
         super::fast::make(devices, members, pool_id, member_ids);
     }

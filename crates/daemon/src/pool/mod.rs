@@ -3,6 +3,7 @@
 mod backend;
 mod backing;
 pub mod base;
+pub mod capacity;
 pub mod classes;
 mod devices;
 mod endurance;

@@ -2,8 +2,8 @@
 
 use super::Budget;
 use super::devices::{is_lost, open_target, refuse_one_file_twice, refuse_while_served};
-use super::fast;
 use super::missing::{explain_blank, explain_unopened};
+use super::{capacity, fast};
 use crate::config::Config;
 use crate::finding::finding;
 use crate::text;
@@ -11,6 +11,7 @@ use anyhow::{Result, anyhow, bail};
 use forebay_block::Device;
 use forebay_device::OpenMode;
 use forebay_volume::layout::superblock::{Superblock, SuperblockError};
+use forebay_volume::parity::ArrayView;
 use forebay_volume::recovery::lost::{BlockRanges, DiskReport};
 use forebay_volume::recovery::{self, AloneError, AloneReport, MemberError, OpenError, RecoveryReport};
 use forebay_volume::{Devices, Engine, EngineOptions};
@@ -88,28 +89,29 @@ pub fn open(config: &Config, devices: &mut Devices, opening: Opening) -> Result<
 /// # Errors
 /// Which device, why, and what to do.
 pub fn open_all(config: &Config, opening: Opening) -> Result<Devices> {
-    let list: Vec<_> = match opening {
+    let (list, array) = match opening {
         Opening::Recover | Opening::Salvage => {
             let mode = if opening == Opening::Recover { OpenMode::ReadWrite } else { OpenMode::ReadOnly };
             return open_whole(config, mode);
         }
-        Opening::WithoutFast => config.capacity.iter().filter_map(|device| open_or_warn(&device.target.0)).collect(),
+        Opening::WithoutFast => capacity::open_what_is_there(config, open_or_warn)?,
         Opening::Degraded => {
-            let capacity = config.capacity.iter().filter_map(|device| open_or_warn(&device.target.0)).collect();
+            let (list, array) = capacity::open_what_is_there(config, open_or_warn)?;
             let mode = OpenMode::ReadOnly;
-            return match &config.fast[..] {
+            let devices = match &config.fast[..] {
                 [fast] => match open_or_warn(&fast.target.0) {
-                    Some(fast) => with_fast(config, fast, capacity, mode),
-                    None => Ok(Devices::new(capacity)),
+                    Some(fast) => with_fast(config, fast, list, mode)?,
+                    None => Devices::new(list),
                 },
-                _ => fast::join(config, capacity, mode),
+                _ => fast::join(config, list, mode)?,
             };
+            return Ok(with_array(devices, array));
         }
     };
     if list.is_empty() {
         bail!("none of the devices can be opened");
     }
-    Ok(Devices::new(list))
+    Ok(with_array(Devices::new(list), array))
 }
 
 /// Opens all devices, for reading only.
@@ -127,17 +129,28 @@ fn open_whole(config: &Config, mode: OpenMode) -> Result<Devices> {
         refuse_while_served(config)?;
     }
     // Whoever explains what is missing looks at all devices, and each is for one to hold: none is open then.
-    let opened = match &config.fast[..] {
-        [fast] => {
-            open_target(&fast.target.0, mode).and_then(|fast| with_fast(config, fast, capacity(config, mode)?, mode))
-        }
-        _ => capacity(config, mode).and_then(|capacity| fast::join(config, capacity, mode)),
+    let open = || {
+        let (devices, array) = match &config.fast[..] {
+            [fast] => {
+                let fast = open_target(&fast.target.0, mode)?;
+                let (list, array) = capacity::open(config, mode)?;
+                (with_fast(config, fast, list, mode)?, array)
+            }
+            _ => {
+                let (list, array) = capacity::open(config, mode)?;
+                (fast::join(config, list, mode)?, array)
+            }
+        };
+        Ok(with_array(devices, array))
     };
-    opened.map_err(|error| if is_lost(&error) { explain_unopened(config, error) } else { error })
+    open().map_err(|error| if is_lost(&error) { explain_unopened(config, error) } else { error })
 }
 
-fn capacity(config: &Config, mode: OpenMode) -> Result<Vec<Box<dyn Device>>> {
-    config.capacity.iter().map(|device| open_target(&device.target.0, mode)).collect()
+fn with_array(devices: Devices, array: Option<ArrayView>) -> Devices {
+    match array {
+        Some(array) => devices.with_array(array),
+        None => devices,
+    }
 }
 
 /// Puts the only fast device in front of the capacity devices, or the mirror that it is a member of.

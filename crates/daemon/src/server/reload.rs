@@ -9,7 +9,7 @@ use super::tls;
 use super::users;
 use super::watch::Watch;
 use crate::config::{self, Config, Export, Server};
-use crate::pool::{PoolBackend, fast};
+use crate::pool::{PoolBackend, capacity, fast};
 use crate::text::chain;
 use anyhow::{Context, Result};
 use forebay_export::{Listen, ServerControl, TlsContext};
@@ -102,6 +102,12 @@ impl Reloader {
             outcome.done.extend(done);
             outcome.refused.extend(refused);
             self.config.fast = new.fast.clone();
+        }
+        if let Some(view) = backend.pool.devices.array() {
+            let (done, refused) = capacity::offer(&new, view);
+            outcome.done.extend(done);
+            outcome.refused.extend(refused);
+            self.config.capacity = new.capacity.clone();
         }
         self.tls(&new, server, fixed, &mut outcome);
         self.end_exports(&new, server, &mut outcome);

@@ -2,7 +2,7 @@
 
 use super::ublk::BlockDevices;
 use crate::config::LogLimits;
-use crate::pool::{Left, PoolBackend, base, classes, fast, lifetimes, read_cache, scrub, stays};
+use crate::pool::{Left, PoolBackend, base, capacity, classes, fast, lifetimes, read_cache, scrub, stays};
 use forebay_device::{DeviceCounts, KindCounts, WatchedCounts};
 use forebay_export::{Access, Listen, ServerControl};
 use forebay_volume::engine::{Counters, LatencyHistogram, RequestCounts, RequestKind, TierStatus};
@@ -132,6 +132,7 @@ pub fn snapshot(
         "tiers": [tier("fast", &status.fast), tier("capacity", &status.capacity)],
         "devices": fixed.devices.iter().map(|(name, counts)| device(name, &counts.now())).collect::<Vec<_>>(),
         "mirror": backend.pool.devices.mirror().map(fast::json),
+        "parity": backend.pool.devices.array().map(capacity::json),
         "bands": { "free": status.free_bands, "total": status.bands },
         "classes": classes::list(engine.prism().table().classes(), &status.classes),
         "stays": stays::json(engine),

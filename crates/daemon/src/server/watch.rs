@@ -15,6 +15,7 @@ use forebay_volume::Engine;
 use forebay_volume::engine::{Counters, Status};
 use forebay_volume::layout::format_id;
 use forebay_volume::mirror::{MemberState, MirrorView};
+use forebay_volume::parity::ArrayView;
 use std::time::Duration;
 use tracing::debug;
 
@@ -29,6 +30,36 @@ const QUICK_LOOKS: u32 = 30;
 const NAMES_MAX: usize = 4;
 /// A pool that was full is not full any more this far below the threshold.
 const HYSTERESIS: f64 = 0.02;
+
+/// What devices are several for, in words.
+struct Several {
+    number: usize,
+    what: &'static str,
+    out: &'static str,
+    rebuilding: &'static str,
+    broken: &'static str,
+    mended: &'static str,
+    replace: &'static str,
+}
+
+const MIRROR: Several = Several {
+    number: 0,
+    what: "the fast tier's mirror",
+    out: "mirror member out",
+    rebuilding: "mirror member rebuilt",
+    broken: "mirror broken",
+    mended: "mirror mended",
+    replace: "Replace the device, name the new one in [[fast]], and send SIGHUP: it is rebuilt while the pool is served (docs/when-a-device-fails.md)",
+};
+const PARITY: Several = Several {
+    number: 1,
+    what: "the capacity tier with parity",
+    out: "parity member out",
+    rebuilding: "parity member rebuilt",
+    broken: "parity broken",
+    mended: "parity mended",
+    replace: "Replace the device, name the new one in [[capacity]], and send SIGHUP: it is rebuilt while the pool is served (docs/parity.md)",
+};
 
 /// A device and what was seen of it.
 struct Member {
@@ -50,7 +81,7 @@ pub struct Watch {
     waiting_looks: u32,
     flowing_looks: u32,
     looked_ns: u64,
-    mended_blocks: u64,
+    mended_blocks: [u64; 2],
 }
 
 impl Watch {
@@ -67,7 +98,7 @@ impl Watch {
             waiting_looks: 0,
             flowing_looks: 0,
             looked_ns: 0,
-            mended_blocks: 0,
+            mended_blocks: [0; 2],
         }
     }
 
@@ -94,7 +125,8 @@ impl Watch {
         self.looked_ns = now_ns;
         let status = backend.pool.engine.status();
         self.look_at_devices(now_ns);
-        self.look_at_mirror(now_ns, backend.pool.devices.mirror());
+        self.look_at_members(now_ns, backend.pool.devices.mirror(), &MIRROR);
+        self.look_at_members(now_ns, backend.pool.devices.array().map(ArrayView::members), &PARITY);
         self.look_at_fill(now_ns, &backend.pool.engine, &status);
         self.look_at_waiting(now_ns, &backend.pool.engine, &status);
         self.look_at_checkpoints(now_ns, &backend.pool.engine, &status);
@@ -233,58 +265,47 @@ impl Watch {
         }
     }
 
-    fn look_at_mirror(&mut self, now_ns: u64, view: Option<&MirrorView>) {
+    fn look_at_members(&mut self, now_ns: u64, view: Option<&MirrorView>, of: &Several) {
         let Some(status) = view.map(MirrorView::status) else { return };
+        let what = of.what;
         for member in &status.members {
             let about = if member.name.is_empty() { format_id(&member.id) } else { member.name.clone() };
-            const OUT: &str = "mirror member out";
-            const REBUILDING: &str = "mirror member rebuilt";
             match member.state {
                 MemberState::Out => {
                     let why = member.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
-                    let message =
-                        format!("{about} is no member of the fast tier's mirror any more{why}; the others go on");
-                    let advice = "Replace the device, name the new one in [[fast]], and send SIGHUP: it is rebuilt while the pool is served (docs/when-a-device-fails.md)";
-                    self.causes.lasts(
-                        now_ns,
-                        &Report { severity: Severity::Error, cause: OUT, about: &about, message, advice },
-                    );
+                    let message = format!("{about} is no member of {what} any more{why}; the others go on");
+                    let (cause, advice) = (of.out, of.replace);
+                    self.causes
+                        .lasts(now_ns, &Report { severity: Severity::Error, cause, about: &about, message, advice });
                 }
                 MemberState::Rebuilding => {
-                    let message = format!("{about} is being rebuilt as a member of the fast tier's mirror");
-                    self.causes.ended(OUT, &about, &message);
+                    let message = format!("{about} is being rebuilt as a member of {what}");
+                    self.causes.ended(of.out, &about, &message);
+                    let cause = of.rebuilding;
                     self.causes.lasts(
                         now_ns,
-                        &Report { severity: Severity::Notice, cause: REBUILDING, about: &about, message, advice: "" },
+                        &Report { severity: Severity::Notice, cause, about: &about, message, advice: "" },
                     );
                 }
                 MemberState::InSync => {
-                    self.causes.ended(OUT, &about, &format!("{about} holds everything again"));
-                    self.causes.ended(REBUILDING, &about, &format!("{about} holds everything"));
+                    self.causes.ended(of.out, &about, &format!("{about} holds everything again"));
+                    self.causes.ended(of.rebuilding, &about, &format!("{about} holds everything"));
                 }
             }
         }
         if let Some(why) = status.broken {
             let advice = "Reads go on. Look at the devices and their paths, then restart the server";
-            let message = format!("the fast tier's mirror takes no writes any more: {why}");
-            self.causes.lasts(
-                now_ns,
-                &Report { severity: Severity::Error, cause: "mirror broken", about: "", message, advice },
-            );
+            let message = format!("{what} takes no writes any more: {why}");
+            let cause = of.broken;
+            self.causes.lasts(now_ns, &Report { severity: Severity::Error, cause, about: "", message, advice });
         }
         let mended = status.mended_blocks;
-        if mended > self.mended_blocks {
-            self.mended_blocks = mended;
-            let message = format!(
-                "{mended} blocks that one member of the fast tier's mirror could not read were written again from another"
-            );
-            self.warn(
-                now_ns,
-                "mirror mended",
-                "",
-                message,
-                "Look at the device errors beside this, and at the drive's health (smartctl -a)",
-            );
+        if mended > self.mended_blocks[of.number] {
+            self.mended_blocks[of.number] = mended;
+            let message =
+                format!("{mended} blocks that one member of {what} could not read were written again from the others");
+            let advice = "Look at the device errors beside this, and at the drive's health (smartctl -a)";
+            self.warn(now_ns, of.mended, "", message, advice);
         }
     }
 

@@ -1,10 +1,20 @@
-//! A mirrored fast tier, as people see it.
+//! Devices that are several, a mirrored fast tier and a capacity tier with parity, as people see them.
 
 use crate::output;
 use serde_json::Value;
 
+/// The same of a capacity tier with parity.
+pub fn parity_lines(array: &Value) -> Option<String> {
+    let redundancy = array["redundancy"].as_str()?;
+    lines_of(array, &format!("capacity tier with parity {redundancy}"))
+}
+
 /// A line for the mirror, and one for each member that does not hold everything; none where the fast tier is one device.
 pub fn lines(mirror: &Value) -> Option<String> {
+    lines_of(mirror, "fast tier mirrored")
+}
+
+fn lines_of(mirror: &Value, what: &str) -> Option<String> {
     let members = mirror["members"].as_array()?;
     let of = |member: &Value| {
         let (name, id) = (member["name"].as_str().unwrap_or(""), member["id"].as_str().unwrap_or("-"));
@@ -13,7 +23,7 @@ pub fn lines(mirror: &Value) -> Option<String> {
     let count = |state: &str| members.iter().filter(|member| member["state"] == state).count();
     let mended = mirror["mended_blocks"].as_u64().unwrap_or(0);
     let mut lines = vec![format!(
-        "fast tier mirrored: {} of {} members hold everything{}",
+        "{what}: {} of {} members hold everything{}",
         count("in sync"),
         members.len(),
         if mended > 0 { format!("; {} mended", output::size(mended * 4096)) } else { String::new() }

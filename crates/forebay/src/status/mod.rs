@@ -92,6 +92,7 @@ pub fn head(status: &Value) -> String {
     ));
     head.extend(stays::wear_line(&status["wear"]).map(|line| format!("\n{line}")));
     head.extend(mirror::lines(&status["mirror"]).map(|lines| format!("\n{lines}")));
+    head.extend(mirror::parity_lines(&status["parity"]).map(|lines| format!("\n{lines}")));
     head.extend(read_cache::line(&status["read_cache"]).map(|line| format!("\n{line}")));
     head.extend(base::lines(&status["disks"]).map(|lines| format!("\n{lines}")));
     head.extend(scrub::lines(&status["scrub"]).map(|lines| format!("\n{lines}")));

@@ -52,6 +52,8 @@ pub struct Parts {
     pub volatile: u32,
     /// Copies that the fast device has of everything.
     pub copies: u8,
+    /// How often what the capacity device has can be read in another way.
+    pub variants: u8,
     /// Devices with a volatile cache that the system flushes behind a durable write, one bit each.
     pub flushed_behind: u32,
     /// Sectors in which all capacity devices can be read.
@@ -131,6 +133,7 @@ impl Parts {
             names,
             volatile,
             copies,
+            variants,
             flushed_behind,
             unit_sectors,
             discards,
@@ -166,6 +169,7 @@ impl Parts {
             names,
             volatile,
             copies,
+            variants,
             copies_max,
             flushed_behind,
             unit_sectors,

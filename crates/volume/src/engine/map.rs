@@ -178,7 +178,7 @@ impl Map {
             (Ok(()), Some(buf)) if page::is_leaf(&buf, name, reference.crc) || !is_checked => {
                 self.frames.get_mut(frame).page.copy_from_slice(&buf);
                 if attempt > 0 && self.setup.copies > 1 {
-                    outbox.mend(&self.setup.extents, reference.location, buf);
+                    outbox.mend(&self.setup, reference.location, buf);
                 }
                 None
             }

@@ -1,10 +1,10 @@
 //! Requests to devices, and what each of those in progress is for.
 
 use super::rewrite::item::Item;
+use super::setup::Setup;
 use crate::journal::Sealed;
 use crate::layout::page::PageRef;
 use crate::map::tiers::PageKey;
-use crate::space::extents::Extents;
 use crate::space::groups::GroupKey;
 use forebay_block::{Buf, DiskId, Op, Request as DeviceRequest, Vectored};
 use slab::Slab;
@@ -159,9 +159,11 @@ impl Outbox {
         self.commands.push_back((device, DeviceRequest { tag, offset_bytes, stream, op }));
     }
 
-    /// Writes what one copy of the fast device lacks to all of them.
-    pub fn mend(&mut self, extents: &Extents, location: u64, bytes: Buf) {
-        if let Some((device @ 0, offset_bytes)) = extents.place(location) {
+    /// Writes again what one copy of it lacks, where the device has several, or can make it from others.
+    pub fn mend(&mut self, setup: &Setup, location: u64, bytes: Buf) {
+        if let Some((device, offset_bytes)) = setup.extents.place(location)
+            && setup.mends_on(device)
+        {
             let bufs = Vectored::One(bytes.freeze());
             self.send(device, offset_bytes, 0, Op::Write { bufs, fua: false }, Pending::Mend);
         }

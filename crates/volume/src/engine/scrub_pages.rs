@@ -61,6 +61,6 @@ pub(crate) fn read(mut copies: Box<PageCopies>, bytes: Option<Buf>, map: &Map, o
     if let Some(good) = copies.good.filter(|_| copies.has_bad)
         && named(disk, number, is_index, map).is_some_and(is_same)
     {
-        outbox.mend(&map.setup.extents, reference.location, good);
+        outbox.mend(&map.setup, reference.location, good);
     }
 }

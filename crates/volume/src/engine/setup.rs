@@ -19,6 +19,8 @@ pub(crate) struct Setup {
     pub volatile: u32,
     /// Copies that the fast device has of everything.
     pub copies: u8,
+    /// How often what the capacity device has can be read in another way: it is several with parity.
+    pub variants: u8,
     /// Most copies of blocks of the capacity tier.
     pub copies_max: u64,
     /// One bit per device with a volatile cache that the system flushes behind a durable write.
@@ -39,13 +41,25 @@ impl Setup {
     /// How often the same is read before it is believed to be damaged. Where there are several copies: all of it of one, then block by block of
     /// each, for blocks of one read may lie in places of which different ones are read first.
     pub fn read_attempts(&self) -> u8 {
-        if self.copies > 1 { self.copies + 1 } else { 2 }
+        let of_fast = if self.copies > 1 { self.copies + 1 } else { 2 };
+        // All of it at its place, by each other way, and once more at its place.
+        of_fast.max(if self.variants > 0 { self.variants + 2 } else { 0 })
+    }
+
+    /// Whether what cannot be read at one place may be read otherwise, and is written there again.
+    pub fn mends(&self) -> bool {
+        self.copies > 1 || self.variants > 0
+    }
+
+    /// The same of a device.
+    pub fn mends_on(&self, device: usize) -> bool {
+        if device == 0 { self.copies > 1 } else { self.variants > 0 }
     }
 
     /// Whether what recovery finds in a device's latest writes is written again: what can be read there may lie in a cache alone, or on one of
     /// several copies.
     pub fn is_written_again(&self, device: usize) -> bool {
-        self.volatile & 1 << device != 0 || device == 0 && self.copies > 1
+        self.volatile & 1 << device != 0 || self.mends_on(device)
     }
 
     /// A device failure as the host sees it.

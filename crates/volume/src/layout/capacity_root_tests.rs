@@ -4,8 +4,13 @@ use crate::layout::base::Base;
 use forebay_block::{DiskId, Geometry};
 
 fn superblock() -> Superblock {
-    let options =
-        PoolOptions { name: "p".to_owned(), band_bytes: Some(1 << 20), journal_bytes: None, is_mirrored: false };
+    let options = PoolOptions {
+        name: "p".to_owned(),
+        band_bytes: Some(1 << 20),
+        journal_bytes: None,
+        is_mirrored: false,
+        bands_offset_bytes: None,
+    };
     let device = |size_bytes| Geometry {
         size_bytes,
         logical_block_bytes: 512,

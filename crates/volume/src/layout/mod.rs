@@ -1,5 +1,7 @@
 //! What lies on the devices, byte by byte; `docs/format.md` is the specification.
 
+pub mod array_label;
+pub mod array_shape;
 pub mod band_summary;
 pub mod base;
 pub mod batch;
@@ -10,6 +12,7 @@ pub mod member_label;
 pub mod moved;
 pub mod packed;
 pub mod page;
+pub mod parity_entry;
 pub mod plan;
 pub mod policy_state;
 pub mod record;

@@ -26,6 +26,8 @@ pub struct PoolOptions {
     pub journal_bytes: Option<u64>,
     /// Whether the fast device is a mirror.
     pub is_mirrored: bool,
+    /// Where bands begin on the capacity device, in bytes, where that is several with parity.
+    pub bands_offset_bytes: Option<u64>,
 }
 
 /// Why a pool cannot be laid out.
@@ -104,9 +106,9 @@ pub fn plan(
     for (i, geometry) in capacity.iter().enumerate() {
         let align = geometry.optimal_band_bytes.unwrap_or_else(|| band_bytes.min(1 << 20));
         let head_bytes = HEAD_BYTES + if i == 0 { area.len_bytes() } else { 0 };
-        let start = head_bytes.next_multiple_of(align);
+        let start = options.bands_offset_bytes.unwrap_or_else(|| head_bytes.next_multiple_of(align));
         let mine = usable(geometry.size_bytes).saturating_sub(start) / band_bytes;
-        if mine < BANDS_MIN {
+        if mine < BANDS_MIN || start < head_bytes {
             let needed_bytes = start + BANDS_MIN * band_bytes + 2 * block;
             let size_bytes = geometry.size_bytes;
             return Err(PlanError::TooSmall { role: "capacity", index: i, size_bytes, needed_bytes });

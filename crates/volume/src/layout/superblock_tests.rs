@@ -5,8 +5,13 @@ use crate::layout::plan::{PoolOptions, plan};
 use forebay_block::Geometry;
 
 fn superblock() -> Superblock {
-    let options =
-        PoolOptions { name: "p".to_owned(), band_bytes: Some(65536), journal_bytes: None, is_mirrored: false };
+    let options = PoolOptions {
+        name: "p".to_owned(),
+        band_bytes: Some(65536),
+        journal_bytes: None,
+        is_mirrored: false,
+        bands_offset_bytes: None,
+    };
     let device = |size_bytes| Geometry {
         size_bytes,
         logical_block_bytes: 512,

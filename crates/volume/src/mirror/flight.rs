@@ -68,7 +68,7 @@ impl Change {
 
 /// Ranges of the device that something goes on in, with the number of the request.
 #[derive(Default)]
-pub(super) struct Ranges(Vec<(u64, u64, u64)>);
+pub(crate) struct Ranges(Vec<(u64, u64, u64)>);
 
 impl Ranges {
     pub fn add(&mut self, offset_bytes: u64, len_bytes: u64, key: u64) {

@@ -6,6 +6,7 @@ use super::error::JoinError;
 use super::members::Member;
 use super::view::MemberState;
 use crate::io::Devices;
+use crate::layout::array_label;
 use crate::layout::member_label::{LABEL_BYTES, MEMBERS_MAX, MemberLabel, OFFSETS_BYTES};
 use crate::layout::superblock::{Role, Superblock};
 use crate::layout::{Id, format_id};
@@ -74,7 +75,8 @@ pub fn read_label(device: &mut Devices, number: usize) -> Option<MemberLabel> {
 pub fn clear_labels(devices: &mut Devices) -> Result<(), (usize, IoError)> {
     for number in 0..devices.list.len() {
         let clear = |devices: &mut Devices| {
-            OFFSETS_BYTES.iter().try_for_each(|&at| devices.write(number, at, &[0; LABEL_BYTES]))?;
+            let of_array = array_label::OFFSETS_BYTES;
+            OFFSETS_BYTES.iter().chain(&of_array).try_for_each(|&at| devices.write(number, at, &[0; LABEL_BYTES]))?;
             devices.flush(number)
         };
         clear(devices).map_err(|error| (number, error))?;

@@ -21,6 +21,8 @@ mod view;
 pub use assembly::{Joined, new_geometry, new_mirror};
 pub use device::Mirror;
 pub use error::JoinError;
+pub(crate) use flight::Ranges;
 pub use join::{Candidate, clear_labels, join, read_label};
 pub(crate) use labels::CapacityLabels;
+pub(crate) use view::Offer;
 pub use view::{MemberState, MemberStatus, MirrorStatus, MirrorView};

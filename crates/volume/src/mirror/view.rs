@@ -75,7 +75,7 @@ impl MirrorStatus {
 }
 
 /// A device that is to replace a member that is out.
-pub(super) struct Offer {
+pub(crate) struct Offer {
     pub name: String,
     pub id: Id,
     pub device: Box<dyn Device>,
@@ -106,7 +106,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl MirrorView {
-    pub(super) fn new(status: MirrorStatus, pool: Id, geometry: Geometry) -> Self {
+    pub(crate) fn new(status: MirrorStatus, pool: Id, geometry: Geometry) -> Self {
         Self(Arc::new(Shared {
             pool,
             geometry,
@@ -135,7 +135,7 @@ impl MirrorView {
         lock(&self.0.status).clone()
     }
 
-    pub(super) fn set_status(&self, change: impl FnOnce(&mut MirrorStatus)) {
+    pub(crate) fn set_status(&self, change: impl FnOnce(&mut MirrorStatus)) {
         change(&mut lock(&self.0.status));
     }
 
@@ -179,7 +179,7 @@ impl MirrorView {
     }
 
     /// What was offered since it was asked last.
-    pub(super) fn take_offers(&self) -> Vec<Offer> {
+    pub(crate) fn take_offers(&self) -> Vec<Offer> {
         if !self.0.has_offers.load(Ordering::Relaxed) || !self.0.has_offers.swap(false, Ordering::Relaxed) {
             return Vec::new();
         }
@@ -191,26 +191,26 @@ impl MirrorView {
         self.0.rebuild_bytes_per_s.store(bytes_per_s.max(1 << 20), Ordering::Relaxed);
     }
 
-    pub(super) fn rebuild_bytes_per_s(&self) -> u64 {
+    pub(crate) fn rebuild_bytes_per_s(&self) -> u64 {
         self.0.rebuild_bytes_per_s.load(Ordering::Relaxed)
     }
 
     /// Tells the time, by which a rebuild is kept to its rate.
-    pub(crate) fn tick(&self, now_ns: u64) {
+    pub fn tick(&self, now_ns: u64) {
         self.0.now_ns.store(now_ns, Ordering::Relaxed);
     }
 
-    pub(super) fn now_ns(&self) -> u64 {
+    pub(crate) fn now_ns(&self) -> u64 {
         self.0.now_ns.load(Ordering::Relaxed)
     }
 
     /// It is known that this is the pool's mirror: from now on it takes changes, says in labels who holds everything, mends and
     /// rebuilds. Until then, and where it was joined for reading, nothing is written.
-    pub(crate) fn begin(&self) {
+    pub fn begin(&self) {
         self.0.is_begun.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn is_begun(&self) -> bool {
+    pub(crate) fn is_begun(&self) -> bool {
         self.0.is_begun.load(Ordering::Relaxed)
     }
 

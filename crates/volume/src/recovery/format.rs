@@ -61,12 +61,13 @@ pub fn format(
     overcommit: bool,
     options: EngineOptions,
 ) -> Result<(), FormatError> {
-    devices.begin_mirror();
+    devices.begin_members();
     let mut engine = Parts {
         superblock: superblock.clone(),
         names: devices.list.iter().map(|device| device.name().to_owned()).collect(),
         volatile: device_bits(devices.list.len()),
         copies: devices.copies(),
+        variants: devices.variants(),
         flushed_behind: 0,
         unit_sectors: devices.unit_sectors(),
         discards: 0,

@@ -179,7 +179,7 @@ pub(super) fn open_members(
     if devices.mirror().is_some() {
         check_mirror(devices, &superblocks[0])?;
         look_first(devices, superblocks, classes, &options, missing_batches)?;
-        devices.begin_mirror();
+        devices.begin_members();
     }
     let read_before = devices.read_bytes;
     flush_all(devices)?;
@@ -220,6 +220,7 @@ pub(super) fn open_members(
         names: devices.list.iter().map(|device| device.name().to_owned()).collect(),
         volatile,
         copies: devices.copies(),
+        variants: devices.variants(),
         flushed_behind,
         unit_sectors: devices.unit_sectors(),
         discards,
@@ -273,12 +274,21 @@ pub(super) fn open_members(
         engine.flush_beside_failed(device, &error);
     }
     devices.settle();
+    tell_fronts(devices, &engine);
     warm_list::restore(devices, &superblock, &mut engine);
     engine.migrate.pause_all(unknown != 0);
     if unknown != 0 {
         engine.set_read_only(&format!("feature bits {unknown:#x} need a newer program"));
     }
     Ok((engine, report))
+}
+
+/// Tells devices that are made of several how far each band was written.
+fn tell_fronts(devices: &Devices, engine: &Engine) {
+    if let Some(array) = devices.array() {
+        let bands = engine.space.bands.table().iter();
+        array.know(bands.map(|band| band.written.div_ceil(BLOCK_SECTORS as u32)).collect());
+    }
 }
 
 /// Whether the pool can be opened with the members that are there, as far as reading says. Only then do labels say that it went on without

@@ -219,7 +219,7 @@ fn write_runs(devices: &mut Devices, runs: Vec<Run>) -> Vec<(Run, IoError)> {
 fn read_block(devices: &mut Devices, setup: &Setup, span: Span, is_good: impl Fn(&[u8]) -> bool) -> Option<Buf> {
     let window = Window::of(span, setup.unit_sectors);
     let (device, offset_bytes) = setup.extents.place(window.first)?;
-    let mut read = (1..=devices.copies()).filter_map(|attempt| {
+    let mut read = (1..=devices.readings(device).saturating_sub(1)).filter_map(|attempt| {
         let bytes = devices.read_copy(device, offset_bytes, window.len_bytes, attempt).ok()?;
         window.stored(span, &bytes).map(Buf::copy_of)
     });

@@ -17,6 +17,7 @@ mod hostile;
 mod mirror;
 mod moved;
 mod packed;
+mod parity;
 mod read_cache;
 mod reclass;
 mod salvage;

@@ -42,7 +42,8 @@ fn create(disks: &[Disk; 3], pool: u8) {
 
 fn lay_out(devices: &mut Devices, pool: u8, is_mirrored: bool) {
     let (band_bytes, journal_bytes) = (Some(64 << 10), Some(256 << 10));
-    let options_of = PoolOptions { name: "mirror".into(), band_bytes, journal_bytes, is_mirrored };
+    let options_of =
+        PoolOptions { name: "mirror".into(), band_bytes, journal_bytes, is_mirrored, bands_offset_bytes: None };
     let geometry = |at: usize| devices.list[at].geometry().clone();
     let ids = [[pool + 1; 16], [pool + 3; 16]];
     let superblock: Superblock = plan(&options_of, &geometry(0), &[geometry(1)], [pool; 16], &ids).unwrap();

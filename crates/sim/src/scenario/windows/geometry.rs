@@ -23,6 +23,7 @@ fn fast_bytes(shape: &Shape, slots: u64) -> u64 {
         band_bytes: Some(shape.band_bytes),
         journal_bytes: Some(shape.journal_bytes),
         is_mirrored: false,
+        bands_offset_bytes: None,
     };
     let capacity: Vec<Geometry> = shape.capacity_device_bytes().into_iter().map(of).collect();
     let ids = vec![[1; 16]; capacity.len() + 1];

@@ -151,7 +151,7 @@ impl Engine {
         piece.outstanding = 1;
         let attempt = piece.copy + piece.failures_in_place;
         // One of several copies may have one block wrong, and another one another: what was right is kept, and the rest read block by block.
-        let is_piecemeal = piece.failures_in_place > 0 && self.setup.copies > 1;
+        let is_piecemeal = piece.failures_in_place > 0 && self.setup.mends();
         let is_right = |at: usize, bytes: &[u8]| {
             let named = piece.checksums.get(at).copied();
             Some(block_checksum(piece.disk, piece.block() + at as u64, bytes)) == named
@@ -311,13 +311,13 @@ impl Engine {
         self.read_part_done(id);
     }
 
-    /// A piece was read, where the fast device has several copies: writes to all of them what not all had, and says whether a scrub has
+    /// A piece was read, where a device may have another reading of it: writes to all of them what not all had, and says whether a scrub has
     /// another one to read.
     fn looks_at_copies(&mut self, id: u32) -> bool {
         let piece = &mut self.requests.pieces[id as usize];
         let extents = &self.setup.extents;
         if piece.failures_in_place > 0 {
-            mend(piece, &self.map, extents, &mut self.outbox);
+            mend(piece, &self.map, &self.setup, &mut self.outbox);
             return false;
         }
         let is_scrub = matches!(piece.kind, PieceKind::Scrub);
@@ -363,7 +363,7 @@ impl Engine {
             }
             return self.read_piece(id);
         }
-        if piece.error.is_none() && self.setup.copies > 1 && self.looks_at_copies(id) {
+        if piece.error.is_none() && self.setup.mends() && self.looks_at_copies(id) {
             return self.read_piece(id);
         }
         let piece = &mut self.requests.pieces[id as usize];

@@ -169,6 +169,7 @@ pub fn open_alone(
         names: devices.list.iter().map(|device| device.name().to_owned()).collect(),
         volatile: 0,
         copies: 1,
+        variants: devices.variants(),
         flushed_behind: 0,
         unit_sectors: devices.unit_sectors(),
         discards: 0,

@@ -149,7 +149,13 @@ impl Served {
 fn discards_while_no_flush_ends() {
     let holds = Arc::new(AtomicBool::new(false));
     let mut devices = Devices::new(vec![Forgetful::boxed(1200 << 20, &holds), Forgetful::boxed(64 << 20, &holds)]);
-    let pool = PoolOptions { name: "memory".into(), band_bytes: None, journal_bytes: None, is_mirrored: false };
+    let pool = PoolOptions {
+        name: "memory".into(),
+        band_bytes: None,
+        journal_bytes: None,
+        is_mirrored: false,
+        bands_offset_bytes: None,
+    };
     let geometry = |device: usize| devices.list[device].geometry().clone();
     let superblock = plan(&pool, &geometry(0), &[geometry(1)], [9; 16], &[[1; 16], [2; 16]]).unwrap();
     let options = EngineOptions {

@@ -149,6 +149,7 @@ pub fn formatted(setup: &Setup) -> Vec<Scripted> {
         band_bytes: Some(setup.band_bytes),
         journal_bytes: Some(setup.journal_bytes),
         is_mirrored: false,
+        bands_offset_bytes: None,
     };
     let geometries: Vec<_> = devices.iter().map(|device| device.geometry().clone()).collect();
     let ids: Vec<_> = (1..=devices.len() as u8).map(|id| [id; 16]).collect();

@@ -48,6 +48,7 @@ impl Life {
             band_bytes: Some(shape.band_bytes),
             journal_bytes: Some(128 << 10),
             is_mirrored: false,
+            bands_offset_bytes: None,
         };
         let superblock =
             plan(&options, shared[0].geometry(), &[shared[1].geometry().clone()], [7; 16], &[[1; 16], [2; 16]])

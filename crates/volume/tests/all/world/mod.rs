@@ -157,7 +157,7 @@ impl Shape {
             images.into_iter().enumerate().map(|(i, image)| Shared::new(&format!("d{i}"), image, 1)).collect();
         let mut devices = Devices::new(shared.iter().map(|s| Box::new(s.clone()) as Box<dyn Device>).collect());
         let (name, band_bytes, journal_bytes) = ("test".into(), Some(self.band_bytes), Some(128 << 10));
-        let options = PoolOptions { name, band_bytes, journal_bytes, is_mirrored: false };
+        let options = PoolOptions { name, band_bytes, journal_bytes, is_mirrored: false, bands_offset_bytes: None };
         let superblock =
             plan(&options, shared[0].geometry(), &[shared[1].geometry().clone()], [7; 16], &[[1; 16], [2; 16]])
                 .unwrap();

@@ -1,0 +1,245 @@
+//! Where the blocks of a capacity tier with parity lie on its members.
+
+use thiserror::Error;
+
+/// A block in bytes.
+pub const BLOCK: u64 = 4096;
+/// Bytes of a place in the log of rows that are not whole yet: a header and a block of parity.
+pub const SLOT_BYTES: u64 = 2 * BLOCK;
+/// Rows after which the parity goes to the next members, so that all of them are worn and read alike: 1 MiB of each.
+pub const TURN_ROWS: u64 = 256;
+/// What begins on a member is aligned to this.
+const ALIGN_BYTES: u64 = 1 << 20;
+/// Most members.
+pub const MEMBERS_MAX: usize = 19;
+const LOG_SLOTS_MAX: u32 = 4096;
+/// Largest member: what sums of offsets cannot overflow.
+const MEMBER_BYTES_MAX: u64 = 1 << 50;
+
+/// How many devices may be lost: data blocks and parity blocks of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Redundancy {
+    /// Blocks of data.
+    pub data: usize,
+    /// Blocks of parity: so many devices may be lost.
+    pub parity: usize,
+}
+
+/// What is no redundancy.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "redundancy {0:?} is not one: use data+parity, from \"2+1\" to \"16+3\", 1 to 3 of parity and more of data than of parity; \
+     so many devices may be lost as there is parity"
+)]
+pub struct RedundancyError(String);
+
+impl std::str::FromStr for Redundancy {
+    type Err = RedundancyError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parts = text.split_once('+').and_then(|(data, parity)| {
+            let number = |text: &str| text.trim().parse::<usize>().ok();
+            Some(Self { data: number(data)?, parity: number(parity)? })
+        });
+        parts.filter(|it| is_possible(it.data, it.parity)).ok_or_else(|| RedundancyError(text.to_owned()))
+    }
+}
+
+impl std::fmt::Display for Redundancy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}+{}", self.data, self.parity)
+    }
+}
+
+/// With less data than parity two halves of the members could each take themselves for the array.
+fn is_possible(data: usize, parity: usize) -> bool {
+    (2..=16).contains(&data) && (1..=3).contains(&parity) && parity < data
+}
+
+/// The layout of an array.
+///
+/// ```text
+/// member   0          head            log slots                                   member_bytes - 4096
+///          +----------+-------------------+----------------- ... ----------------+----+
+///          |head      |log of open rows   |one block of each row                 |tail|
+///          +----------+-------------------+----------------- ... ----------------+----+
+///           the same on all members                                               the same on all
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Blocks of data in a row.
+    pub data: usize,
+    /// Blocks of parity in a row.
+    pub parity: usize,
+    /// Bytes of each member that are used.
+    pub member_bytes: u64,
+    /// Bytes from the start on that all members hold alike.
+    pub head_bytes: u64,
+    /// Bytes of data of a band: whole rows.
+    pub band_bytes: u64,
+    /// Places in the log of rows that are not whole yet.
+    pub log_slots: u32,
+}
+
+/// Where something of the device lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Area {
+    /// At this offset of each member.
+    Same(u64),
+    /// From this byte of the data of rows on.
+    Rows(u64),
+}
+
+impl Shape {
+    /// Members.
+    #[must_use]
+    pub fn members(&self) -> usize {
+        self.data + self.parity
+    }
+
+    /// Whether there can be such a one.
+    #[must_use]
+    pub fn is_possible(&self) -> bool {
+        is_possible(self.data, self.parity)
+            && self.member_bytes <= MEMBER_BYTES_MAX
+            && self.member_bytes.is_multiple_of(BLOCK)
+            && self.head_bytes <= self.member_bytes
+            && self.head_bytes.is_multiple_of(ALIGN_BYTES)
+            && self.band_bytes <= MEMBER_BYTES_MAX
+            && self.band_bytes >= self.row_bytes()
+            && self.band_bytes.is_multiple_of(self.row_bytes())
+            && (1..=LOG_SLOTS_MAX).contains(&self.log_slots)
+            && self.rows_offset_bytes() + BLOCK <= self.member_bytes
+            && self.rows() > 0
+    }
+
+    /// Bytes of data in a row.
+    #[must_use]
+    pub fn row_bytes(&self) -> u64 {
+        self.data as u64 * BLOCK
+    }
+
+    /// Rows of a band.
+    #[must_use]
+    pub fn band_rows(&self) -> u64 {
+        self.band_bytes / self.row_bytes()
+    }
+
+    /// Rows of all bands.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        let blocks = self.member_bytes.saturating_sub(self.rows_offset_bytes() + BLOCK) / BLOCK;
+        blocks / self.band_rows() * self.band_rows()
+    }
+
+    /// Bytes of the device that the members are together.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.head_bytes + self.rows() * self.row_bytes() + BLOCK
+    }
+
+    fn rows_offset_bytes(&self) -> u64 {
+        (self.head_bytes + u64::from(self.log_slots) * SLOT_BYTES).next_multiple_of(ALIGN_BYTES)
+    }
+
+    /// Where a place of the log lies on a member.
+    pub(crate) fn slot_offset_bytes(&self, slot: u32) -> u64 {
+        self.head_bytes + u64::from(slot) * SLOT_BYTES
+    }
+
+    /// Where a row's block lies on each member.
+    pub(crate) fn row_offset_bytes(&self, row: u64) -> u64 {
+        self.rows_offset_bytes() + row * BLOCK
+    }
+
+    /// Where a row begins on the device.
+    pub(crate) fn row_start_bytes(&self, row: u64) -> u64 {
+        self.head_bytes + row * self.row_bytes()
+    }
+
+    /// What a range of the device is in; `None` where it is in no one part of it.
+    pub(crate) fn area(&self, offset_bytes: u64, len_bytes: u64) -> Option<Area> {
+        let end = offset_bytes.checked_add(len_bytes)?;
+        let rows_end = self.head_bytes + self.rows() * self.row_bytes();
+        if end <= self.head_bytes {
+            Some(Area::Same(offset_bytes))
+        } else if offset_bytes >= self.head_bytes && end <= rows_end {
+            Some(Area::Rows(offset_bytes - self.head_bytes))
+        } else if offset_bytes >= rows_end && end <= rows_end + BLOCK {
+            Some(Area::Same(self.member_bytes - BLOCK + (offset_bytes - rows_end)))
+        } else {
+            None
+        }
+    }
+
+    /// Whether an offset of the device lies in the data of rows.
+    pub(crate) fn is_in_rows(&self, offset_bytes: u64) -> bool {
+        matches!(self.area(offset_bytes, 1), Some(Area::Rows(_)))
+    }
+
+    /// Which member has a block of a row: roles below `data` are blocks of data, the others parity.
+    pub(crate) fn member(&self, row: u64, role: usize) -> usize {
+        (self.turn(row) + role) % self.members()
+    }
+
+    /// What a member has of a row.
+    pub(crate) fn role(&self, row: u64, member: usize) -> usize {
+        (member + self.members() - self.turn(row)) % self.members()
+    }
+
+    fn turn(&self, row: u64) -> usize {
+        (row / TURN_ROWS % self.members() as u64) as usize
+    }
+
+    /// Rows from one on whose blocks lie on the same members, at most so many.
+    pub(crate) fn alike_from(&self, row: u64, most: u64) -> u64 {
+        most.min(TURN_ROWS - row % TURN_ROWS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn redundancies_are_those_that_can_be() {
+        for good in ["2+1", "16+3", "4+2", " 3 + 1 "] {
+            assert!(good.parse::<Redundancy>().is_ok(), "{good}");
+        }
+        for bad in ["1+1", "2+2", "17+1", "4+0", "4+4", "4", "", "+", "4+2+1", "-2+1", "3+3"] {
+            assert!(bad.parse::<Redundancy>().is_err(), "{bad}");
+        }
+        assert_eq!("4+2".parse::<Redundancy>().unwrap().to_string(), "4+2");
+    }
+
+    #[test]
+    fn each_row_has_each_role_once_and_all_members_have_parity() {
+        let shape = Shape {
+            data: 5,
+            parity: 2,
+            member_bytes: 64 << 20,
+            head_bytes: 1 << 20,
+            band_bytes: 5 * 4096 * 64,
+            log_slots: 64,
+        };
+        assert!(shape.is_possible());
+        let mut parity = vec![0; 7];
+        for row in (0..shape.rows()).step_by(TURN_ROWS as usize) {
+            let mut members: Vec<usize> = (0..7).map(|role| shape.member(row, role)).collect();
+            (5..7).for_each(|role| parity[shape.member(row, role)] += 1);
+            assert!((0..7).all(|member| shape.member(row, shape.role(row, member)) == member));
+            members.sort_unstable();
+            assert_eq!(members, (0..7).collect::<Vec<_>>());
+        }
+        assert!(parity.iter().all(|&count| count > 0), "{parity:?}");
+        assert!(shape.row_offset_bytes(shape.rows()) <= shape.member_bytes - BLOCK);
+        assert_eq!(shape.area(0, 1 << 20), Some(Area::Same(0)));
+        assert_eq!(shape.area(1 << 20, 4096), Some(Area::Rows(0)));
+        assert_eq!(shape.area((1 << 20) - 512, 1024), None);
+        let tail = shape.size_bytes() - BLOCK;
+        assert_eq!(shape.area(tail, BLOCK), Some(Area::Same(shape.member_bytes - BLOCK)));
+        assert_eq!(shape.area(tail - 512, BLOCK), None);
+        assert_eq!(shape.area(tail, BLOCK + 1), None);
+        assert_eq!(shape.area(u64::MAX, BLOCK), None);
+    }
+}

@@ -1,0 +1,125 @@
+//! The array as a device.
+
+use super::core::Core;
+use super::jobs::Job;
+use super::members::gone;
+use super::{follow, reading, roster, upkeep, writing};
+use crate::io::advance;
+use forebay_block::{Completion, Device, Geometry, IoError, IoErrorKind, Op, Request};
+
+/// Tag of what is copied to a member that is rebuilt: nobody else has it.
+pub(super) const COPY_TAG: u64 = u64::MAX;
+
+/// Several devices with parity.
+pub struct Array {
+    name: String,
+    geometry: Geometry,
+    core: Core,
+    outstanding: usize,
+}
+
+impl Array {
+    pub(super) fn new(name: String, geometry: Geometry, core: Core) -> Self {
+        Self { name, geometry, core, outstanding: 0 }
+    }
+
+    fn take_fronts(&mut self) {
+        if let Some(fronts) = self.core.view.take_fronts() {
+            self.core.fronts.set(fronts);
+        }
+    }
+}
+
+impl Device for Array {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn submit(&mut self, request: Request) {
+        self.outstanding += 1;
+        let Request { tag, offset_bytes, stream, op } = request;
+        let core = &mut self.core;
+        let refused = |error: IoError| Completion { tag, result: Err(error), bufs: None };
+        match op {
+            Op::Read { bufs, attempt } => reading::begin(core, tag, offset_bytes, attempt, bufs),
+            op => match core.roster.broken() {
+                Some(error) => core.done.push(refused(error)),
+                None if !core.view.is_begun() => {
+                    // It was joined for reading, or nobody knows yet that it is this pool's.
+                    let error = IoError { kind: IoErrorKind::Unsupported, ..gone(op.name()) };
+                    core.done.push(refused(error));
+                }
+                None if matches!(op, Op::Flush) => core.flush(|number| super::jobs::Then::HostFlush { tag, number }),
+                None => {
+                    self.take_fronts();
+                    writing::take(&mut self.core, Request { tag, offset_bytes, stream, op });
+                }
+            },
+        }
+    }
+
+    fn poll(&mut self, done: &mut Vec<Completion>) {
+        self.take_fronts();
+        loop {
+            let ended = self.core.members.poll();
+            let has_ended = !ended.is_empty();
+            for ended in ended {
+                match self.core.jobs.get(ended.job) {
+                    Some(Job::Batch(_)) => self.core.batch_part(ended.job, ended.member, ended.result),
+                    _ => reading::ended(&mut self.core, ended),
+                }
+            }
+            let sent = self.core.members.sent();
+            roster::step(&mut self.core);
+            follow::go_on(&mut self.core);
+            upkeep::step(&mut self.core);
+            if let Some(at) = self.core.done.iter().position(|completion| completion.tag == COPY_TAG) {
+                let copied = self.core.done.swap_remove(at);
+                upkeep::same_read(&mut self.core, copied.result, copied.bufs);
+            }
+            self.core.answer_held();
+            if !has_ended && sent == self.core.members.sent() {
+                break;
+            }
+        }
+        self.outstanding -= self.core.done.len();
+        done.append(&mut self.core.done);
+    }
+
+    fn wait(&mut self, timeout_ns: u64) {
+        let mut devices = self.core.members.list.iter_mut().filter_map(|member| member.device.as_mut());
+        if let Some(device) = devices.find(|device| device.in_flight() > 0) {
+            device.wait(timeout_ns);
+        }
+    }
+
+    fn wake_fds(&self, out: &mut Vec<i32>) {
+        self.core.members.devices().for_each(|device| device.wake_fds(out));
+    }
+
+    fn completes_unseen(&self) -> bool {
+        self.core.members.devices().any(|device| device.completes_unseen())
+    }
+
+    fn queue_limit(&self) -> usize {
+        let limit = self.core.members.devices().map(|device| device.queue_limit()).min().unwrap_or(1);
+        // Each write may need a place in the log for its first and its last row, beside those of the rows that are open.
+        limit.min(self.core.shape.log_slots as usize / 8).max(1)
+    }
+
+    fn in_flight(&self) -> usize {
+        self.outstanding
+    }
+
+    fn next_event_ns(&self) -> u64 {
+        self.core.members.devices().map(|device| device.next_event_ns()).min().unwrap_or(u64::MAX)
+    }
+
+    fn advance(&mut self, to_ns: u64) -> Option<u64> {
+        advance(&mut self.core.members.list, |member| member.device.as_mut(), to_ns)
+    }
+}

@@ -1,0 +1,163 @@
+//! Parity of rows, and blocks of data from it: the exclusive or where one device may be lost, else Reed-Solomon over GF(2^8) with the
+//! systematic Vandermonde matrix of the crate `reed-solomon-erasure` (that of Backblaze's JavaReedSolomon, polynomial 29).
+
+use reed_solomon_erasure::galois_8::ReedSolomon;
+
+/// Computes parity.
+pub(super) struct Code {
+    data: usize,
+    parity: usize,
+    /// None where the exclusive or is enough.
+    several: Option<ReedSolomon>,
+}
+
+fn xor(into: &mut [u8], from: &[u8]) {
+    into.iter_mut().zip(from).for_each(|(into, from)| *into ^= from);
+}
+
+impl Code {
+    /// For rows of so many blocks of data and of parity, as a shape may have.
+    pub fn new(data: usize, parity: usize) -> Self {
+        let several = if parity > 1 { ReedSolomon::new(data, parity).ok() } else { None };
+        Self { data, parity, several }
+    }
+
+    /// The parity of blocks of data that are as long as each other, into blocks of the same length.
+    pub fn encode_into(&self, data: &[&[u8]], parity: &mut [&mut [u8]]) {
+        match (&self.several, parity) {
+            // Both are as many and as long as the code was made for.
+            (Some(code), parity) => _ = code.encode_sep(data, parity),
+            (None, [sum, ..]) => {
+                sum.copy_from_slice(data[0]);
+                data[1..].iter().for_each(|block| xor(sum, block));
+            }
+            (None, []) => {}
+        }
+    }
+
+    /// The same, into new ones.
+    pub fn encode(&self, data: &[&[u8]]) -> Vec<Vec<u8>> {
+        let len_bytes = data.first().map_or(0, |block| block.len());
+        let mut parity = vec![vec![0; len_bytes]; self.parity];
+        let mut blocks: Vec<&mut [u8]> = parity.iter_mut().map(Vec::as_mut_slice).collect();
+        self.encode_into(data, &mut blocks);
+        parity
+    }
+
+    /// The data of a row, as it is likeliest to be: of what was read one block, or two where there are three of parity, may not be what it should be. Of all
+    /// ways to leave some out that is taken with which most parity agrees that was not needed for it. `sure`: blocks that are right. `None` where
+    /// too much is missing.
+    pub fn likely(&self, read: &[Option<Vec<u8>>], sure: u32) -> Option<Vec<Vec<u8>>> {
+        let (mut best, mut most) = self.leaving_out(read, &[])?;
+        let there: Vec<usize> = (0..read.len()).filter(|&at| read[at].is_some() && sure & 1 << at == 0).collect();
+        let mut consider = |out: &[usize]| {
+            if let Some((data, agreeing)) = self.leaving_out(read, out).filter(|(_, agreeing)| *agreeing > most.max(0))
+            {
+                (best, most) = (data, agreeing);
+            }
+        };
+        // All agree, or there is nothing to tell by.
+        let missing = read.iter().filter(|block| block.is_none()).count();
+        if self.leaving_out(read, &[])?.1 < (self.parity - missing.min(self.parity)) as i32 && self.parity > 1 {
+            there.iter().for_each(|&one| consider(&[one]));
+            if self.parity > 2 {
+                let pairs = there.iter().flat_map(|&one| there.iter().map(move |&other| [one, other]));
+                pairs.filter(|[one, other]| one < other).for_each(|pair| consider(&pair));
+            }
+        }
+        Some(best)
+    }
+
+    /// The data of a row without what was read of some blocks, and how many blocks of parity agree with it beside those that were needed.
+    fn leaving_out(&self, read: &[Option<Vec<u8>>], out: &[usize]) -> Option<(Vec<Vec<u8>>, i32)> {
+        let mut blocks = read.to_vec();
+        out.iter().for_each(|&at| blocks[at] = None);
+        let needed = blocks[..self.data].iter().filter(|block| block.is_none()).count() as i32;
+        if needed > 0 && !self.restore(&mut blocks) {
+            return None;
+        }
+        let data: Vec<Vec<u8>> = blocks.into_iter().take(self.data).collect::<Option<_>>()?;
+        let sums = self.encode(&slices(&data));
+        let agrees = |(at, sum): &(usize, &Vec<u8>)| {
+            !out.contains(&(self.data + at)) && read[self.data + at].as_ref() == Some(*sum)
+        };
+        let agreeing = sums.iter().enumerate().filter(agrees).count() as i32;
+        Some((data, agreeing - needed))
+    }
+
+    /// Puts in the blocks that are missing, of data and of parity; false where too many are.
+    pub fn restore(&self, blocks: &mut [Option<Vec<u8>>]) -> bool {
+        let there = blocks.iter().flatten().count();
+        if blocks.len() != self.data + self.parity || there < self.data {
+            return false;
+        }
+        let Some(code) = &self.several else {
+            let len_bytes = blocks.iter().flatten().next().map_or(0, Vec::len);
+            if let Some(missing) = blocks.iter().position(Option::is_none) {
+                let mut sum = vec![0; len_bytes];
+                blocks.iter().flatten().for_each(|block| xor(&mut sum, block));
+                blocks[missing] = Some(sum);
+            }
+            return true;
+        };
+        code.reconstruct(blocks).is_ok()
+    }
+}
+
+/// Blocks as what parity is computed of.
+pub(super) fn slices(blocks: &[Vec<u8>]) -> Vec<&[u8]> {
+    blocks.iter().map(Vec::as_slice).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn rows() -> impl Strategy<Value = (usize, usize, Vec<u8>)> {
+        (2usize..=16, 1usize..=3, any::<u8>()).prop_map(|(data, parity, seed)| {
+            let parity = parity.min(data - 1);
+            let bytes = (0..data * 64).map(|at| (at as u8).wrapping_mul(31).wrapping_add(seed) ^ (at / 7) as u8);
+            (data, parity, bytes.collect())
+        })
+    }
+
+    proptest! {
+        /// Whatever is lost, as far as there is parity, comes back; and a second library restores the same data from parity of its own.
+        #[test]
+        fn what_is_lost_comes_back(((data, parity, bytes), lost) in (rows(), any::<u64>())) {
+            let code = Code::new(data, parity);
+            let blocks: Vec<&[u8]> = bytes.chunks(64).collect();
+            let sums = code.encode(&blocks);
+            let whole: Vec<Vec<u8>> = blocks.iter().map(|block| block.to_vec()).chain(sums).collect();
+            let mut left: Vec<Option<Vec<u8>>> = whole.iter().cloned().map(Some).collect();
+            let mut gone = Vec::new();
+            for at in 0..parity {
+                let number = (lost >> (8 * at)) as usize % (data + parity);
+                left[number] = None;
+                gone.push(number);
+            }
+            let second = reed_solomon_simd::encode(data, parity, &blocks).unwrap();
+            let kept = (0..data).filter(|at| !gone.contains(at)).map(|at| (at, blocks[at]));
+            let other = reed_solomon_simd::decode(data, parity, kept, second.iter().enumerate()).unwrap();
+            prop_assert!(code.restore(&mut left));
+            for (at, block) in left.iter().enumerate() {
+                prop_assert_eq!(block.as_ref(), whole.get(at), "block {}", at);
+                if let Some(same) = other.get(&at) {
+                    prop_assert_eq!(Some(same), block.as_ref());
+                }
+            }
+        }
+
+        #[test]
+        fn more_than_there_is_parity_for_does_not((data, parity, bytes) in rows()) {
+            let code = Code::new(data, parity);
+            let blocks: Vec<&[u8]> = bytes.chunks(64).collect();
+            let sums = code.encode(&blocks);
+            let whole = blocks.iter().map(|block| block.to_vec()).chain(sums);
+            let mut left: Vec<Option<Vec<u8>>> = whole.map(Some).collect();
+            left[..=parity].fill(None);
+            prop_assert!(!code.restore(&mut left));
+        }
+    }
+}

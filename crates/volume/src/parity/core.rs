@@ -1,0 +1,250 @@
+//! What an array is made of, what goes on in it, and how that ends.
+
+use super::code::Code;
+use super::follow::follow;
+use super::found::FoundRows;
+use super::fronts::Fronts;
+use super::jobs::{Batch, Held, HostOp, Job, Then};
+use super::members::{Members, gone, numbers_in};
+use super::open_rows::OpenRows;
+use super::roster::Roster;
+use super::upkeep::Upkeep;
+use super::view::ArrayView;
+use crate::layout::Id;
+use crate::layout::array_shape::Shape;
+use crate::mirror::Ranges;
+use forebay_block::{Buf, Completion, IoError, IoErrorKind, Op, SharedBuf, Vectored};
+use slab::Slab;
+use std::collections::VecDeque;
+
+/// The state of an array.
+pub(super) struct Core {
+    pub shape: Shape,
+    pub code: Code,
+    pub pool: Id,
+    pub members: Members,
+    pub open: OpenRows,
+    pub found: FoundRows,
+    pub fronts: Fronts,
+    pub roster: Roster,
+    pub upkeep: Upkeep,
+    pub view: ArrayView,
+    /// Ranges of the device in which something goes on that others must not come between.
+    pub locks: Ranges,
+    /// What waits for such ranges, in its order.
+    pub held: VecDeque<Held>,
+    /// Parts of writes that wait for a place in the log.
+    pub starved: Vec<Job>,
+    /// Discards of bands, whose rows may still have something in the log.
+    pub discarding: Vec<(usize, std::ops::Range<u64>)>,
+    pub jobs: Slab<Job>,
+    pub ops: Slab<HostOp>,
+    pub next_lock: u64,
+    /// Number of the newest entry of the log.
+    pub sequence: u64,
+    /// Number of the newest flush.
+    pub flushes: u64,
+    /// A flush has failed of which nobody has heard yet: the next flush does.
+    pub lost: Option<IoError>,
+    /// Whether members have volatile caches.
+    pub is_volatile: bool,
+    pub done: Vec<Completion>,
+    /// What has ended and is answered when the label is durable.
+    pub unanswered: Vec<Completion>,
+}
+
+impl Core {
+    /// Locks a range; the key gives it back.
+    pub fn lock(&mut self, offset_bytes: u64, len_bytes: u64) -> u64 {
+        self.next_lock += 1;
+        self.locks.add(offset_bytes, len_bytes, self.next_lock);
+        self.next_lock
+    }
+
+    /// The range of the device that rows are.
+    pub fn range_of(&self, first: u64, count: u64) -> (u64, u64) {
+        (self.shape.row_start_bytes(first), count * self.shape.row_bytes())
+    }
+
+    /// Whether nothing goes on in a range, and nobody waits for a part of it.
+    pub fn is_free(&self, offset_bytes: u64, len_bytes: u64) -> bool {
+        let waits = |held: &Held| {
+            let (begin, len) = held.range(&self.shape);
+            begin < offset_bytes + len_bytes && offset_bytes < begin + len
+        };
+        !self.locks.overlap(offset_bytes, len_bytes) && !self.held.iter().any(waits)
+    }
+
+    /// Whether a member can be read.
+    pub fn is_readable(&self, member: usize) -> bool {
+        self.members.in_sync() & 1 << member != 0
+    }
+
+    /// Begins writes to members; `then` follows when all have ended. Those that are not there are left out.
+    pub fn write(&mut self, list: Vec<(usize, u64, Vectored<SharedBuf>)>, (stream, fua): (u8, bool), then: Then) {
+        let written = self.members.written();
+        let list: Vec<_> = list.into_iter().filter(|(member, ..)| written & 1 << member != 0).collect();
+        let job = self.jobs.insert(Job::Batch(Batch::new(list.len() + 1, then)));
+        for (part, (member, offset_bytes, bufs)) in list.into_iter().enumerate() {
+            self.members.send(member, (job, part), (offset_bytes, stream), Op::Write { bufs, fua });
+        }
+        // One for this function: all may have been left out.
+        self.batch_ended(job, None);
+    }
+
+    /// Begins a flush of all members that get writes.
+    pub fn flush(&mut self, then: impl FnOnce(u64) -> Then) {
+        self.flushes += 1;
+        let written: Vec<usize> = numbers_in(self.members.written()).collect();
+        let job = self.jobs.insert(Job::Batch(Batch::new(written.len() + 1, then(self.flushes))));
+        for (part, member) in written.into_iter().enumerate() {
+            self.members.send(member, (job, part), (0, 0), Op::Flush);
+        }
+        self.batch_ended(job, None);
+    }
+
+    /// Begins a discard of the same range of all members that know one.
+    pub fn discard(&mut self, (offset_bytes, len_bytes): (u64, u64), then: Then) {
+        let discards =
+            |member: usize| self.members.list[member].device.as_ref().is_some_and(|device| device.geometry().discards);
+        let members: Vec<usize> = numbers_in(self.members.written()).filter(|&member| discards(member)).collect();
+        let job = self.jobs.insert(Job::Batch(Batch::new(members.len() + 1, then)));
+        for (part, member) in members.into_iter().enumerate() {
+            self.members.send(member, (job, part), (offset_bytes, 0), Op::Discard { len_bytes });
+        }
+        self.batch_ended(job, None);
+    }
+
+    /// A part of a batch has ended; what follows when it was the last.
+    fn batch_ended(&mut self, job: usize, failure: Option<(usize, IoError)>) {
+        let Some(Job::Batch(batch)) = self.jobs.get_mut(job) else { return };
+        batch.left -= 1;
+        if let Some((member, error)) = failure {
+            batch.failed |= 1 << member;
+            batch.error = Some(error);
+        }
+        if batch.left == 0 {
+            let Some(Job::Batch(Batch { failed, error, then, .. })) = self.jobs.try_remove(job) else { return };
+            let result = match error {
+                // A member that fails a discard holds what it held, which nobody reads.
+                Some(error) if !then.is_discard() => self.leave(failed, error),
+                _ => self.roster.broken().map_or(Ok(()), Err),
+            };
+            follow(self, then, result);
+        }
+    }
+
+    /// A request to a member that is part of a batch has ended.
+    pub fn batch_part(&mut self, job: usize, member: usize, result: Result<(), IoError>) {
+        self.batch_ended(job, result.err().map(|error| (member, error)));
+    }
+
+    /// Members have failed what others have done: they hold what is old from now on. Where too few were left the caller hears of it, and goes
+    /// on with all of them.
+    ///
+    /// # Errors
+    /// What one of them said.
+    pub fn leave(&mut self, failed: u32, error: IoError) -> Result<(), IoError> {
+        let in_sync = self.members.in_sync();
+        let is_enough = (in_sync & !failed).count_ones() as usize >= self.shape.data;
+        let leaving = if is_enough { failed } else { failed & !in_sync } & self.members.written();
+        if leaving != 0 {
+            self.roster.leave(leaving, &error, &mut self.members, &mut self.upkeep);
+        }
+        let result = if failed & in_sync == 0 || is_enough { Ok(()) } else { Err(error) };
+        self.roster.broken().map_or(result, Err)
+    }
+
+    /// A part of a host's change has ended.
+    pub fn op_part_ended(&mut self, op: usize, result: Result<(), IoError>) {
+        let Some(host) = self.ops.get_mut(op) else { return };
+        host.left -= 1;
+        if let Err(error) = result {
+            host.error = Some(error);
+        }
+        if host.left == 0 {
+            let HostOp { tag, lock, error, .. } = self.ops.remove(op);
+            self.locks.remove(lock);
+            self.answer(tag, error.map_or(Ok(()), Err));
+        }
+    }
+
+    /// Answers a change, or keeps the answer until the label is durable.
+    pub fn answer(&mut self, tag: u64, result: Result<(), IoError>) {
+        let completion = Completion { tag, result, bufs: None };
+        if self.roster.holds_answers() {
+            self.unanswered.push(completion);
+        } else {
+            self.done.push(completion);
+        }
+    }
+
+    /// Answers what waited for the label.
+    pub fn answer_held(&mut self) {
+        if self.unanswered.is_empty() || self.roster.holds_answers() {
+            return;
+        }
+        let broken = self.roster.broken();
+        self.done.extend(self.unanswered.drain(..).map(|completion| match &broken {
+            Some(error) => Completion { result: Err(error.clone()), ..completion },
+            None => completion,
+        }));
+    }
+
+    /// A flush that nobody asked for has failed, where no member could be left behind for it: it was the one report of what it covered.
+    pub fn flush_was_lost(&mut self, error: &IoError) {
+        self.lost = Some(error.clone());
+    }
+
+    /// What is written as a block of parity of a row in the log, for each member that has one.
+    pub fn entries(
+        &mut self,
+        row: u64,
+        blocks: &[Option<SharedBuf>],
+        slot: u32,
+    ) -> Vec<(usize, u64, Vectored<SharedBuf>)> {
+        self.sequence += 1;
+        let zeros = Buf::zeroed(crate::layout::array_shape::BLOCK as usize).freeze();
+        let data: Vec<&[u8]> = blocks.iter().map(|block| &**block.as_ref().unwrap_or(&zeros)).collect();
+        let checksum =
+            |block: &Option<SharedBuf>| block.as_ref().map_or(0, |block| forebay_block::checksum::crc32c(block));
+        let entry = |number: usize, parity: Vec<u8>| crate::layout::parity_entry::ParityEntry {
+            sequence: self.sequence,
+            row,
+            covered: blocks.iter().enumerate().fold(0, |bits, (at, block)| bits | u32::from(block.is_some()) << at),
+            checksums: blocks.iter().map(checksum).collect(),
+            number: number as u8,
+            parity,
+        };
+        let offset_bytes = self.shape.slot_offset_bytes(slot);
+        let parity = self.code.encode(&data).into_iter().enumerate();
+        let each = parity.map(|(number, parity)| {
+            let member = self.shape.member(row, self.shape.data + number);
+            let bytes = Buf::copy_of(&entry(number, parity).encode(&self.pool, self.roster.id(member))).freeze();
+            (member, offset_bytes, Vectored::One(bytes))
+        });
+        each.collect()
+    }
+
+    /// A place in the log of a row is not needed any more when what was written by now is durable.
+    pub fn retire(&mut self, slot: u32, row: u64) {
+        let flush = self.next_flush();
+        self.open.retire(slot, row, flush);
+    }
+
+    /// The first flush that makes durable what was written by now; any, where it is so already.
+    pub fn next_flush(&self) -> u64 {
+        if self.is_volatile { self.flushes + 1 } else { 0 }
+    }
+
+    /// Whether changes wait: for rows that were found open to be whole, and for nothing to be left of them in the log.
+    pub fn is_settling(&self) -> bool {
+        self.upkeep.is_settling
+    }
+
+    /// What cannot be read.
+    pub fn unreadable(&self, row: u64) -> IoError {
+        let offset_bytes = self.shape.row_start_bytes(row);
+        IoError { kind: IoErrorKind::Medium, offset_bytes, ..gone("read") }
+    }
+}

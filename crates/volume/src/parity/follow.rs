@@ -1,0 +1,194 @@
+//! What follows when something has ended.
+
+use super::core::Core;
+use super::jobs::{Blocks, Held, Job, Part, Purpose, Rows, Starved, Then};
+use super::{reading, upkeep, writing};
+use forebay_block::IoError;
+
+/// Goes on after a batch.
+pub(super) fn follow(core: &mut Core, then: Then, result: Result<(), IoError>) {
+    match then {
+        Then::HostFlush { tag, number } => {
+            if result.is_ok() {
+                core.open.flushed(number);
+            }
+            // A flush beside it that nobody asked for was the one that heard of writes that were lost.
+            let result = core.lost.take().map_or(result, Err);
+            core.answer(tag, result);
+        }
+        Then::OwnFlush { number } => {
+            core.upkeep.is_flushing = false;
+            flushed(core, number, &result);
+        }
+        Then::Part { op } => core.op_part_ended(op, result),
+        Then::Discarded { op, rows } => core.discarding.push((op, rows)),
+        Then::Whole { op, rows } => {
+            if result.is_ok() {
+                core.open.in_range(rows).into_iter().for_each(|row| close(core, row));
+            }
+            core.op_part_ended(op, result);
+        }
+        Then::Appended { part, slot } => appended(core, part, slot, result),
+        Then::Logged { part, living, slot } => match result {
+            Ok(()) if core.is_volatile => {
+                core.flush(|number| Then::LogFlushed { part, living, slot, number });
+            }
+            Ok(()) => logged(core, part, living, slot),
+            Err(error) => {
+                core.retire(slot, part.row);
+                core.op_part_ended(part.op, Err(error));
+            }
+        },
+        Then::LogFlushed { part, living, slot, number } => {
+            flushed(core, number, &result);
+            match result {
+                Ok(()) => logged(core, part, living, slot),
+                Err(error) => {
+                    core.retire(slot, part.row);
+                    core.op_part_ended(part.op, Err(error));
+                }
+            }
+        }
+        Then::Filled { row, lock } => {
+            core.locks.remove(lock);
+            core.upkeep.is_filling = false;
+            if result.is_ok() {
+                close(core, row);
+            }
+        }
+        Then::Settled { row, lock } => {
+            core.locks.remove(lock);
+            core.upkeep.is_busy = false;
+            if result.is_ok() {
+                core.found.forget(row).into_iter().for_each(|slot| core.retire(slot, row));
+            }
+        }
+        Then::Erased => {
+            let flush = core.next_flush();
+            core.open.erased(flush, result.is_ok());
+        }
+        Then::Mended { lock } => {
+            core.locks.remove(lock);
+            core.upkeep.is_busy = false;
+            if result.is_ok() {
+                core.view.mended();
+            }
+        }
+        Then::Rebuilt { lock } => {
+            core.locks.remove(lock);
+            upkeep::rebuilt(core);
+        }
+        Then::RebuildFlushed { number } => {
+            flushed(core, number, &result);
+            upkeep::rebuild_flushed(core, result.is_ok());
+        }
+        Then::Labelled => super::roster::labelled(core, result),
+        Then::LabelFlushed { number } => {
+            flushed(core, number, &result);
+            super::roster::label_flushed(core, result);
+        }
+    }
+}
+
+/// A flush that no host asked for has ended.
+fn flushed(core: &mut Core, number: u64, result: &Result<(), IoError>) {
+    match result {
+        Ok(()) => core.open.flushed(number),
+        // It is the one report of whatever it covered.
+        Err(error) => core.flush_was_lost(error),
+    }
+}
+
+/// What the log has of a row is not needed any more when what was written by now is durable.
+fn close(core: &mut Core, row: u64) {
+    if let Some(slot) = core.open.close(row) {
+        core.retire(slot, row);
+    }
+}
+
+fn appended(core: &mut Core, part: Part, slot: Option<u32>, result: Result<(), IoError>) {
+    let Part { op, row, blocks, .. } = part;
+    match (&result, slot) {
+        (Ok(()), None) => close(core, row),
+        (Ok(()), Some(slot)) => put(core, row, blocks, slot),
+        // What the log had of the row before is still true.
+        (Err(_), Some(slot)) => core.retire(slot, row),
+        (Err(_), None) => {}
+    }
+    core.op_part_ended(op, result);
+}
+
+/// Blocks were written into a row, of which the log has all now.
+fn put(core: &mut Core, row: u64, blocks: Blocks, slot: u32) {
+    // A block that is kept for the row is not to keep all of a large write in memory.
+    let own = |block: &forebay_block::SharedBuf| forebay_block::Buf::copy_of(block).freeze();
+    let blocks = blocks.into_iter().map(|(at, block)| (at, own(&block))).collect();
+    if let Some(before) = core.open.put(row, core.shape.data, blocks, slot) {
+        core.retire(before, row);
+    }
+}
+
+/// What lives in a row is in the log: the rest of it may be written over.
+fn logged(core: &mut Core, part: Part, living: Blocks, slot: u32) {
+    close(core, part.row);
+    put(core, part.row, living, slot);
+    writing::append(core, part);
+}
+
+/// Rows have been read from all members.
+pub(super) fn rows_read(core: &mut Core, mut rows: Rows) {
+    if rows.has_failed && rows.count > 1 {
+        // One bad block hides no other.
+        return upkeep::one_by_one(core, rows);
+    }
+    match std::mem::replace(&mut rows.purpose, Purpose::Settle) {
+        Purpose::Restore { read } => {
+            reading::restored(core, &rows, read);
+            core.locks.remove(rows.lock);
+        }
+        Purpose::Overwrite { part } => writing::overwrite(core, part, &rows.images),
+        Purpose::Settle => upkeep::settle(core, &rows),
+        Purpose::Mend { member } => upkeep::mend(core, &rows, member),
+        Purpose::Rebuild { member } => upkeep::rebuild(core, rows, member),
+    }
+}
+
+/// Begins what was held, in its order, as far as nothing is in its way any more, and what waited for a place in the log.
+pub(super) fn go_on(core: &mut Core) {
+    end_discards(core);
+    for held in std::mem::take(&mut core.held) {
+        let waits = core.is_settling() && matches!(held, Held::Change(_)) && core.roster.broken().is_none();
+        let (offset_bytes, len_bytes) = held.range(&core.shape);
+        if waits || !core.is_free(offset_bytes, len_bytes) {
+            core.held.push_back(held);
+            continue;
+        }
+        match held {
+            Held::Change(request) => match core.roster.broken() {
+                Some(error) => core.answer(request.tag, Err(error)),
+                None => writing::begin(core, request),
+            },
+            Held::Restore { first, count, read } => reading::restore_rows(core, first, count, read),
+        }
+    }
+    if core.open.has_slot() {
+        for job in std::mem::take(&mut core.starved) {
+            let Job::Starved(Starved { part, living }) = job else { continue };
+            match living {
+                Some(living) => writing::log(core, part, living),
+                None => writing::append(core, part),
+            }
+        }
+    }
+}
+
+/// Ends discards of which nothing is left in the log: what is written there next must not be taken for what was there before.
+fn end_discards(core: &mut Core) {
+    for (op, rows) in std::mem::take(&mut core.discarding) {
+        if core.open.is_left_in(&rows) && core.roster.broken().is_none() {
+            core.discarding.push((op, rows));
+        } else {
+            core.op_part_ended(op, Ok(()));
+        }
+    }
+}

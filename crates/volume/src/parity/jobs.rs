@@ -1,0 +1,204 @@
+//! What goes on in an array: requests of hosts, reads of whole rows, and batches of writes to members, each with what follows when it has ended.
+
+use crate::layout::array_shape::Shape;
+use forebay_block::{Buf, IoError, Request, SharedBuf};
+
+/// Something that has requests in flight on members, or waits to.
+pub(super) enum Job {
+    /// Writes, flushes or discards of several members.
+    Batch(Batch),
+    /// A host's read of what all members have alike.
+    Same(SameRead),
+    /// A host's read of data of rows.
+    Read(Read),
+    /// Rows are read from all members.
+    Rows(Rows),
+    /// A part of a write that waits for a place in the log.
+    Starved(Starved),
+}
+
+/// Requests to members that end together.
+pub(super) struct Batch {
+    pub left: usize,
+    /// One bit for each member that failed.
+    pub failed: u32,
+    /// What the last of them said.
+    pub error: Option<IoError>,
+    pub then: Then,
+}
+
+impl Batch {
+    pub fn new(left: usize, then: Then) -> Self {
+        Self { left, failed: 0, error: None, then }
+    }
+}
+
+/// Blocks of a row, by their number in it.
+pub(super) type Blocks = Vec<(usize, SharedBuf)>;
+
+/// A part of a host's write that changes a part of a row.
+pub(super) struct Part {
+    pub op: usize,
+    pub row: u64,
+    pub blocks: Blocks,
+    pub stream: u8,
+}
+
+/// What follows a batch.
+pub(super) enum Then {
+    /// A host's flush.
+    HostFlush { tag: u64, number: u64 },
+    /// A flush for places of the log.
+    OwnFlush { number: u64 },
+    /// A part of a host's change.
+    Part { op: usize },
+    /// The same, of whole rows.
+    Whole { op: usize, rows: std::ops::Range<u64> },
+    /// Bands were discarded.
+    Discarded { op: usize, rows: std::ops::Range<u64> },
+    /// Blocks were added to an open row; without a place in the log it is whole now.
+    Appended { part: Part, slot: Option<u32> },
+    /// What lives in a row is in the log, before something else is written there.
+    Logged { part: Part, living: Blocks, slot: u32 },
+    /// And durable.
+    LogFlushed { part: Part, living: Blocks, slot: u32, number: u64 },
+    /// An open row was filled up with zeros.
+    Filled { row: u64, lock: u64 },
+    /// A row that was found open is whole.
+    Settled { row: u64, lock: u64 },
+    /// Entries of the log were erased.
+    Erased,
+    /// A block that could not be read was written again.
+    Mended { lock: u64 },
+    /// So many rows of the member that is rebuilt were written, or a piece of what all have alike.
+    Rebuilt { lock: u64 },
+    /// And are durable.
+    RebuildFlushed { number: u64 },
+    /// A label.
+    Labelled,
+    /// And it is durable.
+    LabelFlushed { number: u64 },
+}
+
+impl Then {
+    /// Whether nothing is lost where a member fails it.
+    pub fn is_discard(&self) -> bool {
+        matches!(self, Self::Discarded { .. })
+    }
+}
+
+/// A part of a write that waits for a place in the log; with blocks that live there, these are logged first.
+pub(super) struct Starved {
+    pub part: Part,
+    pub living: Option<Blocks>,
+}
+
+/// A host's change, of several parts.
+pub(super) struct HostOp {
+    pub tag: u64,
+    pub left: usize,
+    pub lock: u64,
+    pub error: Option<IoError>,
+}
+
+/// A read of what all members have alike.
+pub(super) struct SameRead {
+    pub tag: u64,
+    pub offset_bytes: u64,
+    pub attempt: u8,
+    pub lens: Vec<usize>,
+    /// One bit for each member that failed it.
+    pub tried: u32,
+}
+
+/// A read of data of rows.
+pub(super) struct Read {
+    pub tag: u64,
+    pub attempt: u8,
+    /// Lengths of the buffers, which are put together again.
+    pub lens: Vec<usize>,
+    pub is_single: bool,
+    pub pieces: Vec<Piece>,
+    /// What was sent to members: by part, the pieces that it reads.
+    pub groups: Vec<(usize, Vec<usize>)>,
+    pub left: usize,
+    /// What a member said that failed it.
+    pub error: Option<IoError>,
+    /// Something of it can be read of nobody.
+    pub lost: Option<IoError>,
+}
+
+/// A part of a block.
+pub(super) struct Piece {
+    pub buf: Option<Buf>,
+    pub row: u64,
+    pub role: usize,
+    /// From here on in the block.
+    pub from: usize,
+    pub len: usize,
+    /// Its member failed to read it.
+    pub failed: bool,
+}
+
+/// What whole rows are read for.
+pub(super) enum Purpose {
+    /// Pieces of a host's read that their members do not have.
+    Restore { read: usize },
+    /// A part of a row is written of which it is not known what else lives in it.
+    Overwrite { part: Part },
+    /// A row that was found open is to be whole.
+    Settle,
+    /// A member could not read its block of it.
+    Mend { member: usize },
+    /// A member is rebuilt.
+    Rebuild { member: usize },
+}
+
+/// Rows whose blocks lie on the same members, read from all of these that can be.
+pub(super) struct Rows {
+    pub first: u64,
+    pub count: u64,
+    /// By role; empty where it was not, or could not be, read.
+    pub images: Vec<Option<Vec<u8>>>,
+    pub left: usize,
+    pub has_failed: bool,
+    pub purpose: Purpose,
+    /// 0 where another holds it.
+    pub lock: u64,
+}
+
+impl Rows {
+    pub fn new(first: u64, count: u64, shape: &Shape, purpose: Purpose, lock: u64) -> Self {
+        let images = vec![None; shape.members()];
+        Self { first, count, images, left: 0, has_failed: false, purpose, lock }
+    }
+}
+
+/// What waits for a range.
+pub(super) enum Held {
+    /// A write or a discard.
+    Change(Request),
+    /// Rows that are read to restore a part of them.
+    Restore { first: u64, count: u64, read: usize },
+}
+
+impl Held {
+    /// The range of the device that it waits for.
+    pub fn range(&self, shape: &Shape) -> (u64, u64) {
+        match self {
+            Self::Change(request) => locked_range(shape, request.offset_bytes, request.op.len_bytes()),
+            Self::Restore { first, count, .. } => (shape.row_start_bytes(*first), count * shape.row_bytes()),
+        }
+    }
+}
+
+/// What a change of a range locks: whole rows.
+pub(super) fn locked_range(shape: &Shape, offset_bytes: u64, len_bytes: u64) -> (u64, u64) {
+    if shape.is_in_rows(offset_bytes) {
+        let begin = offset_bytes - shape.head_bytes;
+        let first = begin / shape.row_bytes();
+        let end = (begin + len_bytes).div_ceil(shape.row_bytes());
+        return (shape.row_start_bytes(first), (end - first) * shape.row_bytes());
+    }
+    (offset_bytes, len_bytes)
+}

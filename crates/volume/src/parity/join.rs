@@ -1,0 +1,393 @@
+//! Making an array of the devices that are there: which of them hold everything their labels say.
+
+use super::array::Array;
+use super::code::Code;
+use super::core::Core;
+use super::found::FoundRows;
+use super::fronts::Fronts;
+use super::members::{Member, Members};
+use super::open_rows::OpenRows;
+use super::roster::Roster;
+use super::upkeep::Upkeep;
+use super::view::ArrayView;
+use crate::io::Devices;
+use crate::layout::array_label::{ArrayLabel, LABEL_BYTES, OFFSETS_BYTES};
+use crate::layout::array_shape::{Redundancy, SLOT_BYTES, Shape};
+use crate::layout::member_label::fits;
+use crate::layout::{Id, format_id};
+use crate::mirror::{Candidate, MemberState, MemberStatus, MirrorStatus, MirrorView, Ranges};
+use crate::recovery::read_superblock;
+use forebay_block::{Device, Geometry};
+use slab::Slab;
+use std::collections::VecDeque;
+use thiserror::Error;
+
+/// What is read of the log at once, in bytes.
+const READ_BYTES: u64 = 1 << 20;
+
+/// Why devices are no array that can be used.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum JoinError {
+    /// None of them is a member.
+    #[error("none of the capacity devices carries the label of an array with parity{why}")]
+    NoLabel {
+        /// What they are.
+        why: String,
+    },
+    /// Of different pools.
+    #[error("{device} and {other} are members of different pools")]
+    Foreign {
+        /// One of them.
+        device: String,
+        /// Another one.
+        other: String,
+    },
+    /// Twice the same member.
+    #[error("{device} and {other} are the same member: one is a copy")]
+    Copy {
+        /// One of them.
+        device: String,
+        /// The other one.
+        other: String,
+    },
+    /// Too few members hold everything.
+    #[error(
+        "{there} of {members} members of the capacity tier are there and hold everything, {needed} are needed{missing}"
+    )]
+    TooFew {
+        /// How many are.
+        there: usize,
+        /// How many there are in all.
+        members: usize,
+        /// How many are needed.
+        needed: usize,
+        /// What is known of the others.
+        missing: String,
+    },
+    /// Made otherwise than it is configured.
+    #[error("the capacity tier was made with redundancy {is}, and {configured} is configured")]
+    Redundancy {
+        /// By its label.
+        is: String,
+        /// In the configuration.
+        configured: String,
+    },
+}
+
+/// An array that can be used.
+pub struct Joined {
+    /// The array.
+    pub array: Array,
+    /// A handle of it.
+    pub view: ArrayView,
+    /// Devices that are no part of it, and why.
+    pub left_out: Vec<(String, String)>,
+}
+
+struct Found {
+    name: String,
+    device: Box<dyn Device>,
+    label: ArrayLabel,
+    epoch: u64,
+}
+
+impl Found {
+    fn id(&self) -> Id {
+        self.label.ids[usize::from(self.label.member)]
+    }
+}
+
+/// The newest label on a device, where one can be read.
+#[must_use]
+pub fn read_label(devices: &mut Devices, number: usize) -> Option<ArrayLabel> {
+    let labels = OFFSETS_BYTES.into_iter().filter_map(|offset_bytes| {
+        // Once more: one transfer may go wrong.
+        let mut read = || ArrayLabel::decode(&devices.read(number, offset_bytes, LABEL_BYTES).ok()?);
+        read().or_else(read)
+    });
+    labels.max_by_key(|label| label.serial)
+}
+
+/// Makes an array of the devices that are there. `new_id` names a member that replaces another; none: nothing is changed, no member is rebuilt, and
+/// no label written.
+///
+/// # Errors
+/// Why these devices cannot be used, see [`JoinError`].
+pub fn join(
+    candidates: Vec<Candidate>,
+    configured: Option<Redundancy>,
+    mut new_id: Option<&mut dyn FnMut() -> Id>,
+) -> Result<Joined, JoinError> {
+    let (found, blank, mut left_out) = sort(candidates);
+    let newest = found.iter().max_by_key(|found| (found.label.generation, found.label.serial));
+    let Some(newest) = newest else {
+        let blank = blank.iter().map(|(name, _)| format!("; {name} is blank"));
+        let others = left_out.iter().map(|(name, why)| format!("; {name}: {why}"));
+        return Err(JoinError::NoLabel { why: blank.chain(others).collect() });
+    };
+    let basis = newest.label.clone();
+    if let Some(other) = found.iter().find(|found| found.label.pool != basis.pool) {
+        return Err(JoinError::Foreign { device: newest.name.clone(), other: other.name.clone() });
+    }
+    for (at, one) in found.iter().enumerate() {
+        if let Some(other) = found[..at].iter().find(|other| other.id() == one.id()) {
+            return Err(JoinError::Copy { device: one.name.clone(), other: other.name.clone() });
+        }
+    }
+    let is = Redundancy { data: basis.shape.data, parity: basis.shape.parity };
+    if let Some(configured) = configured.filter(|configured| *configured != is) {
+        return Err(JoinError::Redundancy { is: is.to_string(), configured: configured.to_string() });
+    }
+    let mut label = basis.clone();
+    for other in found.iter().map(|found| &found.label) {
+        label.serial = label.serial.max(other.serial);
+        label.generation = label.generation.max(other.generation);
+    }
+    let number_of = |found: &Found| basis.ids.iter().position(|id| *id == found.id());
+    let is_source = |found: &&Found| number_of(found).is_some_and(|number| basis.is_in_sync(number));
+    let epoch = found.iter().filter(is_source).map(|found| found.epoch).max().unwrap_or(0);
+    let mut differs = false;
+    let mut members: Vec<Member> = basis.ids.iter().map(|_| Member::new(None, MemberState::Out)).collect();
+    let mut names = vec![String::new(); members.len()];
+    let (mut to_rebuild, mut goes_on) = (VecDeque::new(), None);
+    let mut blank = VecDeque::from(blank);
+    for found in found {
+        let number = number_of(&found);
+        let Found { name, device, label: own, epoch: own_epoch } = found;
+        let Some(number) = number else {
+            // It was replaced: what it holds counts no more.
+            blank.push_back((name, device));
+            continue;
+        };
+        if let Err(why) = fits(device.geometry(), basis.shape.member_bytes, basis.logical_block_bytes) {
+            left_out.push((name, why));
+            continue;
+        }
+        differs |= (own.generation, own.in_sync, own.rebuilding) != (basis.generation, basis.in_sync, basis.rebuilding)
+            || own.ids != basis.ids;
+        // An older epoch: the device as it was once.
+        let is_current = own_epoch.saturating_add(1) >= epoch;
+        if basis.is_in_sync(number) && is_current {
+            members[number].state = MemberState::InSync;
+        } else if basis.rebuilding == Some(number as u8) && is_current {
+            goes_on = Some(number);
+        } else {
+            // What its log has is of another time, and must not be believed when it holds everything again: its entries have its id.
+            if let Some(new_id) = &mut new_id {
+                label.ids[number] = new_id();
+            }
+            to_rebuild.push_back(number);
+        }
+        (members[number].device, names[number]) = (Some(device), name);
+    }
+    let there = members.iter().filter(|member| member.state == MemberState::InSync).count();
+    if there < basis.shape.data {
+        let missing = missing(&basis, &members, &names, &left_out);
+        return Err(JoinError::TooFew { there, members: members.len(), needed: basis.shape.data, missing });
+    }
+    if let Some(new_id) = &mut new_id {
+        for (name, device) in blank {
+            let Some(number) = members.iter().position(|member| member.device.is_none()) else {
+                left_out.push((name, "the capacity tier has all its members".to_owned()));
+                continue;
+            };
+            match fits(device.geometry(), basis.shape.member_bytes, basis.logical_block_bytes) {
+                Ok(()) => {
+                    (label.ids[number], names[number], members[number].device) = (new_id(), name, Some(device));
+                    to_rebuild.push_back(number);
+                }
+                Err(why) => left_out.push((name, why)),
+            }
+        }
+        let next = goes_on.or_else(|| to_rebuild.pop_front());
+        label.rebuilt_rows = if goes_on.is_some() { basis.rebuilt_rows } else { 0 };
+        label.rebuilding = next.map(|number| number as u8);
+        if let Some(number) = next {
+            members[number].state = MemberState::Rebuilding;
+        }
+    } else {
+        to_rebuild.clear();
+        (label.rebuilding, label.rebuilt_rows) = (None, 0);
+        left_out.extend(blank.into_iter().map(|(name, _)| (name, "it holds nothing that counts".to_owned())));
+    }
+    label.in_sync = (0..members.len())
+        .filter(|&number| members[number].state == MemberState::InSync)
+        .fold(0, |bits, number| bits | 1 << number);
+    let of = |label: &ArrayLabel| (label.in_sync, label.rebuilding, label.ids.clone());
+    let is_new = new_id.is_some() && (differs || of(&label) != of(&basis));
+    let mut found = FoundRows::default();
+    for (number, member) in members.iter_mut().enumerate().filter(|(_, member)| member.state == MemberState::InSync) {
+        read_log(member, &label, number, &mut found);
+    }
+    let (array, view) = array_of(members, names, (label, is_new), to_rebuild, found, false);
+    Ok(Joined { array, view, left_out })
+}
+
+type Named = (String, Box<dyn Device>);
+
+fn sort(candidates: Vec<Candidate>) -> (Vec<Found>, Vec<Named>, Vec<(String, String)>) {
+    let (mut found, mut blank, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
+    for Candidate { name, device, contents } in candidates {
+        let mut devices = match device {
+            Ok(device) => Devices::new(vec![device]),
+            Err(why) => {
+                left_out.push((name, why));
+                continue;
+            }
+        };
+        let label = read_label(&mut devices, 0);
+        let epoch = read_superblock(&mut devices, 0).map_or(0, |(superblock, _)| superblock.epoch);
+        let Some(device) = devices.list.pop() else { continue };
+        match label {
+            Some(label) => found.push(Found { name, device, label, epoch }),
+            None if contents.is_empty() => blank.push((name, device)),
+            None => left_out.push((name, format!("it is no member of this array, and holds {}", contents.join(", ")))),
+        }
+    }
+    (found, blank, left_out)
+}
+
+fn missing(basis: &ArrayLabel, members: &[Member], names: &[String], left_out: &[(String, String)]) -> String {
+    let others = members.iter().enumerate().filter(|(_, member)| member.state != MemberState::InSync);
+    let others = others.map(|(number, member)| match &member.device {
+        Some(_) => format!("; {} is older than the others", names[number]),
+        None => format!("; the one with the id {} is missing", format_id(&basis.ids[number])),
+    });
+    let left_out = left_out.iter().map(|(name, why)| format!("; {name}: {why}"));
+    others.chain(left_out).collect()
+}
+
+fn read_log(member: &mut Member, label: &ArrayLabel, number: usize, found: &mut FoundRows) {
+    let Some(device) = member.device.take() else { return };
+    let mut devices = Devices::new(vec![device]);
+    let len_bytes = u64::from(label.shape.log_slots) * SLOT_BYTES;
+    let mut log = vec![0; len_bytes as usize];
+    for begin in (0..len_bytes).step_by(READ_BYTES as usize) {
+        let end = (begin + READ_BYTES).min(len_bytes);
+        let read = |devices: &mut Devices, begin: u64, end: u64| {
+            devices.read(0, label.shape.head_bytes + begin, (end - begin) as usize)
+        };
+        match read(&mut devices, begin, end) {
+            Ok(bytes) => log[begin as usize..end as usize].copy_from_slice(&bytes),
+            // One bad place hides no other.
+            Err(_) => {
+                for at in (begin..end).step_by(SLOT_BYTES as usize) {
+                    if let Ok(bytes) = read(&mut devices, at, at + SLOT_BYTES) {
+                        log[at as usize..][..SLOT_BYTES as usize].copy_from_slice(&bytes);
+                    }
+                }
+            }
+        }
+    }
+    member.device = devices.list.pop();
+    found.take(&log, label, number);
+}
+
+/// What a new array over such devices is like as one.
+#[must_use]
+pub fn geometry_of<'a>(
+    shape: &Shape,
+    logical_block_bytes: u32,
+    members: impl Iterator<Item = &'a Geometry>,
+) -> Geometry {
+    let (mut volatile_cache, mut durable_writes) = (false, true);
+    for geometry in members {
+        volatile_cache |= geometry.volatile_cache;
+        durable_writes &= !geometry.volatile_cache || geometry.durable_writes;
+    }
+    Geometry {
+        size_bytes: shape.size_bytes(),
+        logical_block_bytes,
+        optimal_band_bytes: None,
+        volatile_cache,
+        durable_writes,
+        // It is told what is free by them, whatever its members do with it.
+        discards: true,
+    }
+}
+
+/// A new array over these devices, whatever they hold; its label is written with the first change. `ids`: one for each.
+#[must_use]
+pub fn new_array(devices: Vec<Box<dyn Device>>, shape: Shape, pool: Id, ids: &[Id]) -> (Array, ArrayView) {
+    let names = devices.iter().map(|device| device.name().to_owned()).collect();
+    let logical = devices.iter().map(|device| device.geometry().logical_block_bytes).max().unwrap_or(512);
+    let label = ArrayLabel {
+        pool,
+        member: 0,
+        generation: 0,
+        serial: 0,
+        shape,
+        ids: ids.to_vec(),
+        in_sync: (0..devices.len()).fold(0, |bits, number| bits | 1 << number),
+        rebuilding: None,
+        rebuilt_rows: 0,
+        logical_block_bytes: logical,
+    };
+    let members = devices.into_iter().map(|device| Member::new(Some(device), MemberState::InSync)).collect();
+    array_of(members, names, (label, true), VecDeque::new(), FoundRows::default(), true)
+}
+
+fn array_of(
+    members: Vec<Member>,
+    names: Vec<String>,
+    (label, is_new): (ArrayLabel, bool),
+    to_rebuild: VecDeque<usize>,
+    found: FoundRows,
+    is_blank: bool,
+) -> (Array, ArrayView) {
+    let shape = label.shape;
+    let geometries: Vec<Geometry> =
+        members.iter().filter_map(|member| Some(member.device.as_ref()?.geometry().clone())).collect();
+    let geometry = geometry_of(&shape, label.logical_block_bytes, geometries.iter());
+    let shown = members.iter().zip(&names).zip(&label.ids).map(|((member, name), id)| MemberStatus {
+        name: name.clone(),
+        id: *id,
+        state: member.state,
+        why: member.device.is_none().then(|| "it is not there".to_owned()),
+        failed_reads: 0,
+    });
+    let status = MirrorStatus {
+        members: shown.collect(),
+        generation: label.generation,
+        rebuilt_bytes: label.rebuilt_rows * crate::layout::array_shape::BLOCK,
+        size_bytes: shape.member_bytes,
+        mended_blocks: 0,
+        unreadable_blocks: 0,
+        broken: None,
+    };
+    let member = Geometry { size_bytes: shape.member_bytes, ..geometry.clone() };
+    let view = ArrayView::new(MirrorView::new(status, label.pool, member), shape);
+    let there: Vec<&str> = names.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
+    let mut upkeep = Upkeep::default();
+    upkeep.is_settling = !found.is_empty();
+    if let Some(member) = label.rebuilding {
+        upkeep.begin_rebuild(usize::from(member), label.rebuilt_rows);
+    }
+    let core = Core {
+        // A label has no other shape.
+        code: Code::new(shape.data, shape.parity),
+        pool: label.pool,
+        open: OpenRows::new(&shape, found.slots(), geometry.volatile_cache),
+        sequence: found.newest,
+        found,
+        fronts: Fronts::new(&shape, is_blank),
+        roster: Roster::new(label, is_new, to_rebuild, view.clone()),
+        upkeep,
+        view: view.clone(),
+        locks: Ranges::default(),
+        held: VecDeque::new(),
+        starved: Vec::new(),
+        discarding: Vec::new(),
+        jobs: Slab::new(),
+        ops: Slab::new(),
+        next_lock: 0,
+        flushes: 0,
+        lost: None,
+        is_volatile: geometry.volatile_cache,
+        done: Vec::new(),
+        unanswered: Vec::new(),
+        members: Members::new(members),
+        shape,
+    };
+    (Array::new(there.join(" + "), geometry, core), view)
+}

@@ -1,0 +1,161 @@
+//! Rows that are not whole yet, and the log that keeps the parity of what they hold: each has a place there until its own parity is durable. Then the entry
+//! is erased, and the place is free when that is durable, too: no entry is left that says of a row what was true once.
+
+use crate::layout::array_shape::Shape;
+use forebay_block::SharedBuf;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+
+/// Most rows that are open at once; of more than these the oldest are filled up with zeros.
+const OPEN_MAX: usize = 256;
+
+/// A row of which some blocks of data were written. The others hold nothing that anybody needs.
+#[derive(Debug)]
+pub(super) struct OpenRow {
+    /// Blocks that were written, by their number in the row.
+    pub blocks: Vec<Option<SharedBuf>>,
+    /// Its place in the log.
+    slot: Option<u32>,
+    /// Counts up with each change of an open row: the lowest was changed the longest ago.
+    touched: u64,
+}
+
+/// A place of the log, and the row that its entry is of.
+pub(super) type Place = (u32, u64);
+
+/// The open rows, and the places of the log.
+pub(super) struct OpenRows {
+    rows: BTreeMap<u64, OpenRow>,
+    free: Vec<u32>,
+    /// Places whose successors are written, with the number of the first flush that makes these durable.
+    retired: VecDeque<(u64, Place)>,
+    /// Places whose entries are being erased, and the first flush that makes that durable where they have been.
+    erasing: Vec<Place>,
+    erased_flush: Option<u64>,
+    /// The highest flush that has ended.
+    flushed: u64,
+    slots: usize,
+    touches: u64,
+}
+
+impl OpenRows {
+    /// With these places of the log in use. `is_volatile`: what was written is not durable before a flush.
+    pub fn new(shape: &Shape, used: impl Iterator<Item = u32>, is_volatile: bool) -> Self {
+        let mut is_free = vec![true; shape.log_slots as usize];
+        used.for_each(|slot| is_free[slot as usize] = false);
+        let free = (0..shape.log_slots).rev().filter(|&slot| is_free[slot as usize]).collect();
+        Self {
+            rows: BTreeMap::new(),
+            free,
+            retired: VecDeque::new(),
+            erasing: Vec::new(),
+            erased_flush: None,
+            flushed: if is_volatile { 0 } else { u64::MAX },
+            slots: is_free.len(),
+            touches: 0,
+        }
+    }
+
+    pub fn get(&self, row: u64) -> Option<&OpenRow> {
+        self.rows.get(&row)
+    }
+
+    /// The first open row of a range.
+    pub fn first_in(&self, rows: Range<u64>) -> Option<u64> {
+        self.rows.range(rows).next().map(|(&row, _)| row)
+    }
+
+    /// Open rows of a range.
+    pub fn in_range(&self, rows: Range<u64>) -> Vec<u64> {
+        self.rows.range(rows).map(|(&row, _)| row).collect()
+    }
+
+    /// A place of the log; `None` where all are in use.
+    pub fn take_slot(&mut self) -> Option<u32> {
+        self.free.pop()
+    }
+
+    /// Whether a place is free.
+    pub fn has_slot(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// A place of a row whose successor is written: durable when a flush from this number on has ended.
+    pub fn retire(&mut self, slot: u32, row: u64, flush: u64) {
+        self.retired.push_back((flush, (slot, row)));
+    }
+
+    /// A flush has made durable what was written before it.
+    pub fn flushed(&mut self, number: u64) {
+        self.flushed = self.flushed.max(number);
+        if self.erased_flush.is_some_and(|flush| flush <= self.flushed) {
+            self.erased_flush = None;
+            self.free.extend(self.erasing.drain(..).map(|(slot, _)| slot));
+        }
+    }
+
+    /// Entries to be erased next: one batch at a time, so that an older entry of a row never outlives a newer one.
+    pub fn next_to_erase(&mut self) -> Option<Vec<Place>> {
+        if !self.erasing.is_empty() {
+            return None;
+        }
+        let flushed = self.flushed;
+        let (ready, left) = self.retired.drain(..).partition::<VecDeque<_>, _>(|&(flush, _)| flush <= flushed);
+        self.retired = left;
+        self.erasing = ready.into_iter().map(|(_, place)| place).collect();
+        (!self.erasing.is_empty()).then(|| self.erasing.clone())
+    }
+
+    /// They were erased, which is durable when a flush from this number on has ended; or they were not.
+    pub fn erased(&mut self, flush: u64, is_good: bool) {
+        if is_good {
+            self.erased_flush = Some(flush);
+            self.flushed(0);
+        } else {
+            let again = self.erasing.drain(..).map(|place| (flush, place));
+            self.retired.extend(again);
+        }
+    }
+
+    /// Whether nothing but open rows has a place in the log.
+    pub fn is_clean(&self) -> bool {
+        self.retired.is_empty() && self.erasing.is_empty()
+    }
+
+    /// Whether an entry is left of a row of a range that is not open any more.
+    pub fn is_left_in(&self, rows: &Range<u64>) -> bool {
+        let erasing = self.erasing.iter();
+        self.retired.iter().map(|(_, place)| place).chain(erasing).any(|(_, row)| rows.contains(row))
+    }
+
+    /// Whether a flush would let it go on, and there are few places. `is_urgent`: somebody waits for that.
+    pub fn wants_flush(&self, is_urgent: bool) -> bool {
+        let waits = self.erased_flush.is_some() || self.retired.iter().any(|&(flush, _)| flush > self.flushed);
+        waits && (is_urgent || self.free.len() <= self.slots / 4)
+    }
+
+    /// Puts blocks into a row, which has a place of the log from now on; the one that it had, if any.
+    pub fn put(&mut self, row: u64, data: usize, blocks: Vec<(usize, SharedBuf)>, slot: u32) -> Option<u32> {
+        self.touches += 1;
+        let open = self.rows.entry(row).or_insert_with(|| OpenRow {
+            blocks: (0..data).map(|_| None).collect(),
+            slot: None,
+            touched: 0,
+        });
+        blocks.into_iter().for_each(|(at, block)| open.blocks[at] = Some(block));
+        open.touched = self.touches;
+        open.slot.replace(slot)
+    }
+
+    /// The row is whole, or nobody needs it any more. Its place in the log.
+    pub fn close(&mut self, row: u64) -> Option<u32> {
+        self.rows.remove(&row)?.slot
+    }
+
+    /// The row that was changed the longest ago, of those for which `may` holds, where there are more than there should be.
+    pub fn to_fill(&self, may: impl Fn(u64) -> bool) -> Option<u64> {
+        let is_crowded = self.rows.len() > OPEN_MAX.min(self.slots / 2) || self.free.is_empty();
+        let rows = self.rows.iter().filter(|_| is_crowded).filter(|(row, _)| may(**row));
+        rows.min_by_key(|(_, open)| open.touched).map(|(&row, _)| row)
+    }
+}

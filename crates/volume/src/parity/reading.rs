@@ -1,0 +1,373 @@
+//! Reads: each block from its member, and what that does not have, or is not what it should be, from the others.
+
+use super::core::Core;
+use super::jobs::{Held, Job, Piece, Purpose, Read, Rows, SameRead};
+use super::members::{Ended, gone, numbers_in};
+use super::upkeep::mend_later;
+use crate::layout::array_shape::{Area, BLOCK};
+use forebay_block::{Buf, Completion, IoError, IoErrorKind, Op, Vectored};
+
+/// Most rows that are restored at once.
+const ROWS_AT_ONCE: u64 = 16;
+
+/// How often the same can be read otherwise: without its member, and without another one as well where there is parity for that.
+pub(super) fn variants(core_members: usize, parity: usize) -> u8 {
+    (1 + if parity > 1 { core_members } else { 0 }) as u8
+}
+
+/// Begins a read.
+pub(super) fn begin(core: &mut Core, tag: u64, offset_bytes: u64, attempt: u8, bufs: Vectored<Buf>) {
+    let len_bytes: u64 = bufs.as_slice().iter().map(|buf| buf.len() as u64).sum();
+    match core.shape.area(offset_bytes, len_bytes) {
+        Some(Area::Same(at)) => {
+            let lens = bufs.as_slice().iter().map(|buf| buf.len()).collect();
+            read_same(core, SameRead { tag, offset_bytes: at, attempt, lens, tried: 0 }, bufs);
+        }
+        Some(Area::Rows(at)) => read_pieces(core, tag, at, attempt, bufs),
+        None => {
+            let error = IoError { kind: IoErrorKind::Invalid, offset_bytes, ..gone("read") };
+            core.done.push(Completion { tag, result: Err(error), bufs: Some(bufs) });
+        }
+    }
+}
+
+/// Reads what all members have alike of the next that has not been tried.
+fn read_same(core: &mut Core, read: SameRead, bufs: Vectored<Buf>) {
+    let members: Vec<usize> = numbers_in(core.members.in_sync()).collect();
+    let turns = (0..members.len()).map(|turn| members[(usize::from(read.attempt) + turn) % members.len()]);
+    let Some(member) = turns.into_iter().find(|&member| read.tried & 1 << member == 0) else {
+        core.done.push(Completion { tag: read.tag, result: Err(gone("read")), bufs: Some(bufs) });
+        return;
+    };
+    let offset_bytes = read.offset_bytes;
+    let job = core.jobs.insert(Job::Same(read));
+    core.members.send(member, (job, 0), (offset_bytes, 0), Op::read(bufs));
+}
+
+/// Buffers of these lengths: those of a request that is not answered any more are gone.
+fn new_bufs(lens: &[usize]) -> Vectored<Buf> {
+    match lens {
+        [one] => Vectored::One(Buf::new(*one)),
+        several => Vectored::Many(several.iter().map(|&len| Buf::new(len)).collect()),
+    }
+}
+
+fn read_pieces(core: &mut Core, tag: u64, at: u64, attempt: u8, bufs: Vectored<Buf>) {
+    let (is_single, bufs) = match bufs {
+        Vectored::One(buf) => (true, vec![buf]),
+        Vectored::Many(bufs) => (false, bufs),
+    };
+    let lens = bufs.iter().map(|buf| buf.len()).collect();
+    let mut pieces = Vec::new();
+    let mut at = at;
+    for mut rest in bufs {
+        while !rest.is_empty() {
+            let len = rest.len().min((BLOCK - at % BLOCK) as usize);
+            let tail = if len < rest.len() { rest.split_off(len) } else { Buf::empty() };
+            let (block, data) = (at / BLOCK, core.shape.data as u64);
+            let (row, role, from) = (block / data, (block % data) as usize, (at % BLOCK) as usize);
+            pieces.push(Piece { buf: Some(rest), row, role, from, len, failed: false });
+            rest = tail;
+            at += len as u64;
+        }
+    }
+    // A last attempt is at the place itself again: what failed may have been one transfer.
+    let is_direct = attempt == 0 || attempt > variants(core.shape.members(), core.shape.parity);
+    let mut groups: Vec<(usize, Vec<usize>)> = Vec::new();
+    let mut ends = vec![None; core.shape.members()];
+    let mut offsets = Vec::new();
+    for (number, piece) in pieces.iter().enumerate() {
+        let member = core.shape.member(piece.row, piece.role);
+        if !is_direct || !core.is_readable(member) {
+            continue;
+        }
+        let offset_bytes = core.shape.row_offset_bytes(piece.row) + piece.from as u64;
+        let end = offset_bytes + piece.len as u64;
+        match ends[member] {
+            Some((group, begin)) if begin == offset_bytes => {
+                let (_, members): &mut (usize, Vec<usize>) = &mut groups[group];
+                members.push(number);
+                ends[member] = Some((group, end));
+            }
+            _ => {
+                ends[member] = Some((groups.len(), end));
+                groups.push((member, vec![number]));
+                offsets.push(offset_bytes);
+            }
+        }
+    }
+    // One for this function.
+    let left = groups.len() + 1;
+    let mut sends = Vec::with_capacity(groups.len());
+    for (member, numbers) in &groups {
+        let mut bufs: Vec<Buf> = numbers.iter().filter_map(|&number| pieces[number].buf.take()).collect();
+        let bufs = if bufs.len() == 1 {
+            bufs.pop().map_or(Vectored::Many(Vec::new()), Vectored::One)
+        } else {
+            Vectored::Many(bufs)
+        };
+        sends.push((*member, bufs));
+    }
+    let read = Read { tag, attempt, lens, is_single, pieces, groups, left, error: None, lost: None };
+    let job = core.jobs.insert(Job::Read(read));
+    for (part, ((member, bufs), offset_bytes)) in sends.into_iter().zip(offsets).enumerate() {
+        core.members.send(member, (job, part), (offset_bytes, 0), Op::read(bufs));
+    }
+    part_of_read_ended(core, job);
+}
+
+/// A request to a member that is a read has ended.
+pub(super) fn ended(core: &mut Core, ended: Ended) {
+    let Ended { member, job, part, result, bufs } = ended;
+    match core.jobs.get_mut(job) {
+        Some(Job::Same(_)) => {
+            let Some(Job::Same(mut read)) = core.jobs.try_remove(job) else { return };
+            if let (Ok(()), Some(bufs)) = (&result, bufs) {
+                return core.done.push(Completion { tag: read.tag, result: Ok(()), bufs: Some(bufs) });
+            }
+            core.view.failed_read(member);
+            read.tried |= 1 << member;
+            let bufs = new_bufs(&read.lens);
+            read_same(core, read, bufs);
+        }
+        Some(Job::Read(read)) => {
+            let numbers = read.groups.get(part).map_or(&[][..], |(_, numbers)| numbers);
+            let bufs = match bufs {
+                Some(Vectored::One(buf)) => vec![buf],
+                Some(Vectored::Many(bufs)) => bufs,
+                None => Vec::new(),
+            };
+            let is_good = result.is_ok() && bufs.len() == numbers.len();
+            let mut bufs = bufs.into_iter();
+            for &number in numbers {
+                let piece = &mut read.pieces[number];
+                piece.buf = bufs.next();
+                piece.failed = !is_good;
+            }
+            if let Err(error) = result {
+                read.error = Some(error);
+                core.view.failed_read(member);
+            }
+            part_of_read_ended(core, job);
+        }
+        Some(Job::Rows(_)) => rows_part(core, (job, part), member, result, bufs),
+        _ => {}
+    }
+}
+
+/// What was read of a member has come, or was restored: then what is still missing is restored, and the read answered.
+fn part_of_read_ended(core: &mut Core, job: usize) {
+    let Some(Job::Read(read)) = core.jobs.get_mut(job) else { return };
+    read.left -= 1;
+    if read.left > 0 {
+        return;
+    }
+    // What has no data: its member is not there, or failed it, or it is to be read otherwise.
+    let is_direct = read.attempt == 0 || read.attempt > variants(core.shape.members(), core.shape.parity);
+    let is_sent = |number: usize| read.groups.iter().any(|(_, numbers)| numbers.contains(&number));
+    let mut rows: Vec<u64> = Vec::new();
+    for (number, piece) in read.pieces.iter().enumerate() {
+        let is_here = is_direct && is_sent(number) && !piece.failed;
+        if !is_here && rows.last() != Some(&piece.row) {
+            rows.push(piece.row);
+        }
+    }
+    if rows.is_empty() {
+        return answer(core, job, None);
+    }
+    // From now on pieces are what rows are restored for.
+    let has_failed = read.pieces.iter().any(|piece| piece.failed);
+    let at_once = if has_failed || read.attempt > 0 { 1 } else { ROWS_AT_ONCE };
+    let mut runs: Vec<(u64, u64)> = Vec::new();
+    for row in rows {
+        match runs.last_mut() {
+            Some((first, count))
+                if *first + *count == row
+                    && core.shape.alike_from(*first, *count + 1) == *count + 1
+                    && *count < at_once =>
+            {
+                *count += 1;
+            }
+            _ => runs.push((row, 1)),
+        }
+    }
+    read.left = runs.len();
+    for (first, count) in runs {
+        let (begin, len) = core.range_of(first, count);
+        if core.is_free(begin, len) {
+            restore_rows(core, first, count, job);
+        } else {
+            core.held.push_back(Held::Restore { first, count, read: job });
+        }
+    }
+}
+
+/// What was to be restored at once is restored in so many parts more.
+pub(super) fn more_runs(core: &mut Core, job: usize, more: usize) {
+    if let Some(Job::Read(read)) = core.jobs.get_mut(job) {
+        read.left += more;
+    }
+}
+
+/// Begins to restore rows of a read. Their range is free.
+pub(super) fn restore_rows(core: &mut Core, first: u64, count: u64, read: usize) {
+    let (begin, len) = core.range_of(first, count);
+    let lock = core.lock(begin, len);
+    let rows = Rows::new(first, count, &core.shape, Purpose::Restore { read }, lock);
+    read_rows(core, rows, None);
+}
+
+/// Reads all of rows that can be read, but of one member.
+pub(super) fn read_rows(core: &mut Core, mut rows: Rows, without: Option<usize>) {
+    let (first, len_bytes) = (rows.first, (rows.count * BLOCK) as usize);
+    let members: Vec<(usize, usize)> = (0..core.shape.members())
+        .map(|role| (role, core.shape.member(first, role)))
+        .filter(|&(_, member)| core.is_readable(member) && Some(member) != without)
+        .collect();
+    rows.left = members.len() + 1;
+    let job = core.jobs.insert(Job::Rows(rows));
+    let offset_bytes = core.shape.row_offset_bytes(first);
+    for (role, member) in members {
+        core.members.send(member, (job, role), (offset_bytes, 0), Op::read(Vectored::One(Buf::new(len_bytes))));
+    }
+    rows_part_ended(core, job);
+}
+
+fn rows_part(
+    core: &mut Core,
+    (job, role): (usize, usize),
+    member: usize,
+    result: Result<(), IoError>,
+    bufs: Option<Vectored<Buf>>,
+) {
+    if result.is_err() {
+        core.view.failed_read(member);
+    }
+    if let Some(Job::Rows(rows)) = core.jobs.get_mut(job) {
+        match (result, bufs) {
+            (Ok(()), Some(Vectored::One(buf))) => rows.images[role] = Some(buf.to_vec()),
+            _ => rows.has_failed = true,
+        }
+    }
+    rows_part_ended(core, job);
+}
+
+fn rows_part_ended(core: &mut Core, job: usize) {
+    let Some(Job::Rows(rows)) = core.jobs.get_mut(job) else { return };
+    rows.left -= 1;
+    if rows.left > 0 {
+        return;
+    }
+    let Some(Job::Rows(rows)) = core.jobs.try_remove(job) else { return };
+    super::follow::rows_read(core, rows);
+}
+
+/// Rows of a read have been read from all members: its pieces get their bytes.
+pub(super) fn restored(core: &mut Core, rows: &Rows, job: usize) {
+    let Some(Job::Read(read)) = core.jobs.get(job) else { return };
+    let (attempt, block) = (read.attempt, BLOCK as usize);
+    let is_direct = attempt == 0 || attempt > variants(core.shape.members(), core.shape.parity);
+    let mut put: Vec<(usize, Result<Vec<u8>, IoError>)> = Vec::new();
+    let mut mends = Vec::new();
+    for row in rows.first..rows.first + rows.count {
+        let at = (row - rows.first) as usize * block;
+        let images: Vec<Option<Vec<u8>>> =
+            rows.images.iter().map(|image| Some(image.as_ref()?.get(at..at + block)?.to_vec())).collect();
+        for (number, piece) in read.pieces.iter().enumerate().filter(|(_, piece)| piece.row == row) {
+            let member = core.shape.member(row, piece.role);
+            let is_sent = read.groups.iter().any(|(_, numbers)| numbers.contains(&number));
+            if is_direct && is_sent && !piece.failed {
+                continue;
+            }
+            let mut images = images.clone();
+            images[piece.role] = None;
+            // The first of them only without its own member, the others without one more.
+            if attempt > 1 && !is_direct {
+                images[usize::from(attempt) - 2] = None;
+            }
+            let open = core.open.get(row).and_then(|open| open.blocks[piece.role].as_ref());
+            let bytes = match open {
+                Some(block) => Some(block.to_vec()),
+                None => core.found.data(row, &core.code, &core.shape, &images)[piece.role].take(),
+            };
+            if piece.failed && bytes.is_some() {
+                mends.push((member, row));
+            }
+            put.push((number, bytes.ok_or_else(|| core.unreadable(row))));
+        }
+    }
+    mends.into_iter().for_each(|(member, row)| mend_later(core, member, row));
+    let Some(Job::Read(read)) = core.jobs.get_mut(job) else { return };
+    let mut error = None;
+    for (number, bytes) in put {
+        let piece = &mut read.pieces[number];
+        match bytes {
+            Ok(bytes) => {
+                let bytes = &bytes[piece.from..piece.from + piece.len];
+                match &mut piece.buf {
+                    Some(buf) if buf.len() == bytes.len() => buf.copy_from_slice(bytes),
+                    _ => piece.buf = Some(Buf::copy_of(bytes)),
+                }
+            }
+            Err(failure) => error = Some(read.error.clone().unwrap_or(failure)),
+        }
+    }
+    read.left -= 1;
+    let is_last = read.left == 0;
+    // Kept for the answer, also where other rows are good.
+    read.lost = error.or(read.lost.take());
+    if is_last {
+        let lost = read.lost.take();
+        answer(core, job, lost);
+    }
+}
+
+/// Puts the buffers of a read together again, and answers it.
+fn answer(core: &mut Core, job: usize, error: Option<IoError>) {
+    let Some(Job::Read(read)) = core.jobs.try_remove(job) else { return };
+    let Read { tag, lens, is_single, pieces, .. } = read;
+    let mut pieces = pieces.into_iter();
+    let mut bufs = Vec::with_capacity(lens.len());
+    for len in lens {
+        let mut parts = Vec::new();
+        let mut left = len;
+        while left > 0 {
+            let Some(piece) = pieces.next() else { break };
+            left -= piece.len;
+            parts.push(piece.buf.unwrap_or_else(|| Buf::zeroed(piece.len)));
+        }
+        bufs.push(joined(parts, len));
+    }
+    let bufs = match (is_single, bufs.pop()) {
+        (true, Some(one)) => Vectored::One(one),
+        (_, last) => {
+            bufs.extend(last);
+            Vectored::Many(bufs)
+        }
+    };
+    core.done.push(Completion { tag, result: error.map_or(Ok(()), Err), bufs: Some(bufs) });
+}
+
+/// Parts as one buffer: those of one allocation without a copy.
+fn joined(parts: Vec<Buf>, len: usize) -> Buf {
+    let mut parts = parts.into_iter();
+    let Some(mut whole) = parts.next() else { return Buf::new(len) };
+    let mut others = Vec::new();
+    for part in parts {
+        if !others.is_empty() {
+            others.push(part);
+        } else if let Err(part) = whole.try_join(part) {
+            others.push(part);
+        }
+    }
+    if others.is_empty() {
+        return whole;
+    }
+    let mut all = Buf::new(len);
+    let mut at = 0;
+    for part in std::iter::once(&whole).chain(&others) {
+        all[at..at + part.len()].copy_from_slice(part);
+        at += part.len();
+    }
+    all
+}

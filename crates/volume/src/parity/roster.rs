@@ -1,0 +1,222 @@
+//! Who holds everything: members that are left behind, that are rebuilt, and the labels that say so. Nothing that came after a change is answered
+//! before all members that get writes have the label of it.
+
+use super::core::Core;
+use super::jobs::Then;
+use super::members::{Member, Members, numbers_in};
+use super::upkeep::Upkeep;
+use super::view::ArrayView;
+use crate::layout::Id;
+use crate::layout::array_label::{ArrayLabel, OFFSETS_BYTES};
+use crate::mirror::{MemberState, MemberStatus, Offer};
+use forebay_block::{Buf, IoError, Vectored};
+use std::collections::VecDeque;
+
+/// How often a label is written where no member could be left behind for it.
+const ATTEMPTS_MAX: u8 = 3;
+
+/// State of the members' label.
+pub(super) struct Roster {
+    /// The newest label, durable or on its way.
+    label: ArrayLabel,
+    /// One is being written.
+    is_writing: bool,
+    attempts: u8,
+    /// Another is to follow, and says that who holds everything is not what it was.
+    is_wanted: bool,
+    wants_change: bool,
+    /// Members that are to be rebuilt after the one that is.
+    to_rebuild: VecDeque<usize>,
+    /// Devices that were given to it and are no members yet.
+    offers: VecDeque<Offer>,
+    view: ArrayView,
+    /// Nothing more is taken.
+    broken: Option<IoError>,
+}
+
+impl Roster {
+    pub fn new(label: ArrayLabel, is_new: bool, to_rebuild: VecDeque<usize>, view: ArrayView) -> Self {
+        Self {
+            label,
+            is_writing: false,
+            attempts: 0,
+            is_wanted: is_new,
+            wants_change: is_new,
+            to_rebuild,
+            offers: VecDeque::new(),
+            view,
+            broken: None,
+        }
+    }
+
+    /// The id of a member.
+    pub fn id(&self, number: usize) -> &Id {
+        &self.label.ids[number]
+    }
+
+    /// Why nothing more is taken.
+    pub fn broken(&self) -> Option<IoError> {
+        self.broken.clone()
+    }
+
+    /// Whether a label is being written, or is to be.
+    pub fn is_active(&self) -> bool {
+        self.is_writing || self.is_wanted
+    }
+
+    /// Whether no change may be answered now.
+    pub fn holds_answers(&self) -> bool {
+        (self.is_writing || self.wants_change) && self.broken.is_none()
+    }
+
+    fn want(&mut self, is_change: bool) {
+        self.is_wanted = true;
+        self.wants_change |= is_change;
+    }
+
+    /// So many rows of the member that is rebuilt are durable.
+    pub fn note(&mut self, rows: u64) {
+        self.label.rebuilt_rows = rows;
+        self.want(false);
+    }
+
+    /// Members failed what others have done. What is in flight on them is not waited for.
+    pub fn leave(&mut self, leaving: u32, error: &IoError, members: &mut Members, upkeep: &mut Upkeep) {
+        if !self.view.is_begun() {
+            return;
+        }
+        for number in numbers_in(leaving) {
+            members.leave(number, error);
+            upkeep.give_up(number);
+            self.view.set_member(number, MemberState::Out, Some(error.to_string()));
+        }
+        self.rebuild_next(members, upkeep);
+        self.want(true);
+    }
+
+    /// Begins to rebuild the next member that waits for it, where none is being rebuilt.
+    fn rebuild_next(&mut self, members: &mut Members, upkeep: &mut Upkeep) {
+        let is_idle = members.rebuilding().is_none();
+        if let Some(number) = self.to_rebuild.pop_front_if(|_| is_idle) {
+            members.list[number].state = MemberState::Rebuilding;
+            self.label.rebuilt_rows = 0;
+            upkeep.begin_rebuild(number, 0);
+            self.view.set_member(number, MemberState::Rebuilding, None);
+        }
+    }
+
+    /// Closes the devices of members that were left behind, so that others may open them, or they be given back.
+    fn close_left(&self, members: &mut Members) {
+        for (number, member) in members.list.iter_mut().enumerate() {
+            let is_left = member.state == MemberState::Out && !self.to_rebuild.contains(&number);
+            if is_left && member.device.is_some() && !member.is_busy() {
+                member.device = None;
+            }
+        }
+    }
+
+    /// Takes devices in the place of members that are out, as soon as nothing of those is in flight.
+    fn take_offers(&mut self, members: &mut Members, upkeep: &mut Upkeep) {
+        self.offers.extend(self.view.take_offers());
+        if self.broken.is_some() || self.is_active() {
+            return;
+        }
+        let Some(Offer { name, .. }) = self.offers.front() else { return };
+        let out: Vec<usize> = (0..members.list.len())
+            .filter(|&number| members.list[number].state == MemberState::Out && !self.to_rebuild.contains(&number))
+            .collect();
+        let names = self.view.names();
+        let same = out.iter().find(|&&number| names[number] == *name);
+        let absent = out.iter().find(|&&number| members.list[number].device.is_none());
+        let Some(number) = same.or(absent).or(out.first()).copied() else {
+            self.offers.pop_front();
+            return;
+        };
+        if members.list[number].is_busy() {
+            return;
+        }
+        let Some(Offer { name, id, device }) = self.offers.pop_front() else { return };
+        members.list[number] = Member::new(Some(device), MemberState::Out);
+        self.label.ids[number] = id;
+        let status = MemberStatus { name, id, state: MemberState::Out, why: None, failed_reads: 0 };
+        self.view.replace_member(number, status);
+        self.to_rebuild.push_back(number);
+        self.rebuild_next(members, upkeep);
+        self.want(true);
+    }
+}
+
+/// Begins to write the next label, where one is wanted and none is on its way, and takes what was offered.
+pub(super) fn step(core: &mut Core) {
+    if !core.view.is_begun() || core.roster.broken.is_some() {
+        return;
+    }
+    core.roster.close_left(&mut core.members);
+    core.roster.take_offers(&mut core.members, &mut core.upkeep);
+    if core.roster.is_wanted && !core.roster.is_writing {
+        let roster = &mut core.roster;
+        let label = &mut roster.label;
+        label.in_sync = core.members.in_sync();
+        label.rebuilding = core.members.rebuilding().map(|number| number as u8);
+        label.rebuilt_rows = if label.rebuilding.is_some() { label.rebuilt_rows } else { 0 };
+        label.serial += 1;
+        label.generation += u64::from(roster.wants_change);
+        (roster.is_wanted, roster.wants_change, roster.attempts) = (false, false, 0);
+        roster.is_writing = true;
+        write(core);
+    }
+}
+
+fn write(core: &mut Core) {
+    let label = &core.roster.label;
+    let offset_bytes = OFFSETS_BYTES[(label.serial % 2) as usize];
+    let of = |number: usize| {
+        let own = ArrayLabel { member: number as u8, ..label.clone() };
+        (number, offset_bytes, Vectored::One(Buf::copy_of(&own.encode()).freeze()))
+    };
+    let list = (0..label.ids.len()).map(of).collect();
+    core.write(list, (0, false), Then::Labelled);
+}
+
+/// A label was written, or not, though no member could be left behind.
+pub(super) fn labelled(core: &mut Core, result: Result<(), IoError>) {
+    match result {
+        Ok(()) => core.flush(|number| Then::LabelFlushed { number }),
+        Err(error) => again(core, error),
+    }
+}
+
+fn again(core: &mut Core, error: IoError) {
+    core.roster.attempts += 1;
+    if core.roster.attempts >= ATTEMPTS_MAX {
+        core.view.broken(format!("a change of its members could not be made durable: {error}"));
+        core.roster.broken = Some(error);
+        core.roster.is_writing = false;
+        return;
+    }
+    if core.roster.attempts + 1 == ATTEMPTS_MAX {
+        // The place may be what is broken: the last attempt goes to the other one, which has the label before this one.
+        core.roster.label.serial += 1;
+    }
+    write(core);
+}
+
+/// A label is durable, or not.
+pub(super) fn label_flushed(core: &mut Core, result: Result<(), IoError>) {
+    if let Err(error) = result {
+        return again(core, error);
+    }
+    core.roster.is_writing = false;
+    // What came meanwhile has a label of its own.
+    if !core.roster.wants_change {
+        let label = &core.roster.label;
+        core.view.labelled(label.generation, label.rebuilt_rows, &core.members.list);
+    }
+}
+
+/// A member holds everything now.
+pub(super) fn rebuilt(core: &mut Core, number: usize) {
+    core.members.list[number].state = MemberState::InSync;
+    core.roster.rebuild_next(&mut core.members, &mut core.upkeep);
+    core.roster.want(true);
+}

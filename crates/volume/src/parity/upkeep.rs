@@ -1,0 +1,373 @@
+//! What an array does by itself: rows that were found open are made whole, blocks that could not be read are written again, open rows are filled up where
+//! there are many, and a member that replaces another is rebuilt.
+
+use super::core::Core;
+use super::jobs::{Purpose, Rows, Then};
+use super::reading::read_rows;
+use super::writing::parity_of;
+use crate::layout::array_label::PLACE_BYTES;
+use crate::layout::array_shape::BLOCK;
+use forebay_block::{Buf, IoError, SharedBuf, Vectored};
+use std::collections::VecDeque;
+
+/// Blocks to be mended that are remembered; what is forgotten is found again when it is read again.
+const MENDS_MAX: usize = 64;
+/// Rows that are rebuilt at once.
+const ROWS_AT_ONCE: u64 = 64;
+/// What is copied at once of what all members have alike, in bytes.
+const COPY_BYTES: u64 = 256 << 10;
+/// Rows that are rebuilt before that is made durable and noted; a crash loses no more of the work.
+const NOTE_ROWS: u64 = (64 << 20) / BLOCK;
+
+/// A rebuild.
+#[derive(Debug)]
+pub(super) struct Rebuild {
+    pub member: usize,
+    /// What is copied next of what all have alike.
+    next_bytes: u64,
+    next_row: u64,
+    noted_rows: u64,
+    /// Beyond what is in flight.
+    upto_row: u64,
+}
+
+/// State of it.
+#[derive(Debug, Default)]
+pub(super) struct Upkeep {
+    pub rebuild: Option<Rebuild>,
+    /// Member and row of blocks that could not be read.
+    mends: VecDeque<(usize, u64)>,
+    /// A row is being settled or mended, or some are rebuilt.
+    pub is_busy: bool,
+    pub is_filling: bool,
+    /// Nothing is written before rows that were found open are whole, and nothing is left of them in the log.
+    pub is_settling: bool,
+    pub is_flushing: bool,
+    /// Where on the device that lies which is copied, and its lock.
+    copies: Option<(u64, u64)>,
+    not_before_ns: u64,
+    /// Rows that are still to be rebuilt one by one: what was read of more failed.
+    singles_until: u64,
+}
+
+impl Upkeep {
+    /// Rebuilds a member, of which so many rows are good.
+    pub fn begin_rebuild(&mut self, member: usize, rows: u64) {
+        self.rebuild = Some(Rebuild { member, next_bytes: 0, next_row: rows, noted_rows: rows, upto_row: rows });
+    }
+
+    /// Nothing more is written to a member.
+    pub fn give_up(&mut self, member: usize) {
+        self.mends.retain(|&(to, _)| to != member);
+        self.rebuild.take_if(|rebuild| rebuild.member == member);
+    }
+}
+
+/// A block that could not be read is written again later.
+pub(super) fn mend_later(core: &mut Core, member: usize, row: u64) {
+    let mends = &mut core.upkeep.mends;
+    if mends.len() < MENDS_MAX && !mends.contains(&(member, row)) {
+        mends.push_back((member, row));
+    }
+}
+
+/// Begins what is due.
+pub(super) fn step(core: &mut Core) {
+    if core.roster.broken().is_some() || core.roster.is_active() || !core.view.is_begun() {
+        return;
+    }
+    if !core.upkeep.is_filling {
+        fill(core);
+    }
+    erase(core);
+    if core.upkeep.is_settling && core.found.is_empty() && core.open.is_clean() {
+        core.upkeep.is_settling = false;
+    }
+    let is_urgent = core.upkeep.is_settling || !core.discarding.is_empty();
+    if core.open.wants_flush(is_urgent) && !core.upkeep.is_flushing {
+        core.upkeep.is_flushing = true;
+        core.flush(|number| Then::OwnFlush { number });
+    }
+    if core.upkeep.is_busy {
+        return;
+    }
+    if let Some(row) = core.found.first() {
+        begin_row(core, row, Purpose::Settle, None);
+    } else if let Some((member, row)) = core.upkeep.mends.pop_front() {
+        begin_row(core, row, Purpose::Mend { member }, Some(member));
+    } else if core.upkeep.rebuild.is_some() {
+        rebuild_next(core);
+    }
+}
+
+/// Erases entries of the log that are not needed any more.
+fn erase(core: &mut Core) {
+    let Some(places) = core.open.next_to_erase() else { return };
+    let zeros = Buf::zeroed(BLOCK as usize).freeze();
+    let (data, members) = (core.shape.data, core.shape.members());
+    let of_place = |(slot, row): (u32, u64)| {
+        let offset_bytes = core.shape.slot_offset_bytes(slot);
+        let zeros = &zeros;
+        (data..members).map(move |role| (role, row, offset_bytes, Vectored::One(zeros.clone())))
+    };
+    let each = places.into_iter().flat_map(of_place);
+    let list = each.map(|(role, row, at, zeros)| (core.shape.member(row, role), at, zeros)).collect();
+    core.write(list, (0, false), Then::Erased);
+}
+
+/// Reads a row for a purpose, where nothing goes on in it.
+fn begin_row(core: &mut Core, row: u64, purpose: Purpose, without: Option<usize>) {
+    let (begin, len) = core.range_of(row, 1);
+    // What waits for rows to be settled is not to be waited for.
+    let is_free = match purpose {
+        Purpose::Settle => !core.locks.overlap(begin, len),
+        // Mends are found again.
+        _ => core.is_free(begin, len),
+    };
+    if !is_free {
+        return;
+    }
+    core.upkeep.is_busy = true;
+    let lock = core.lock(begin, len);
+    read_rows(core, Rows::new(row, 1, &core.shape, purpose, lock), without);
+}
+
+/// Fills the row up that was changed the longest ago, where too many are open: what it lacks becomes zeros.
+fn fill(core: &mut Core) {
+    let is_free = |row: u64| {
+        let (begin, len) = core.range_of(row, 1);
+        core.is_free(begin, len)
+    };
+    let row = core.open.to_fill(is_free);
+    if let Some(row) = row {
+        fill_row(core, row);
+    }
+}
+
+fn fill_row(core: &mut Core, row: u64) {
+    let Some(open) = core.open.get(row) else { return };
+    let blocks = open.blocks.clone();
+    core.upkeep.is_filling = true;
+    let (begin, len) = core.range_of(row, 1);
+    let lock = core.lock(begin, len);
+    let mut list = parity_of(core, row, &blocks);
+    let zeros = Buf::zeroed(BLOCK as usize).freeze();
+    let offset_bytes = core.shape.row_offset_bytes(row);
+    for at in (0..core.shape.data).filter(|&at| blocks[at].is_none()) {
+        list.push((core.shape.member(row, at), offset_bytes, Vectored::One(zeros.clone())));
+    }
+    core.write(list, (0, false), Then::Filled { row, lock });
+}
+
+/// A row that was found open was read: it gets its parity, and blocks that the log knows better than their members.
+pub(super) fn settle(core: &mut Core, rows: &Rows) {
+    let row = rows.first;
+    let mut images = rows.images.clone();
+    let mut sure = 0;
+    for (at, block) in core.found.known(row, &core.code, &core.shape, &rows.images).into_iter().enumerate() {
+        if block.is_some() {
+            (images[at], sure) = (block, sure | 1 << at);
+        }
+    }
+    let zeros = |block: Option<Vec<u8>>| block.unwrap_or_else(|| vec![0; BLOCK as usize]);
+    let known = core.code.likely(&images, sure);
+    let known = known.unwrap_or_else(|| images.into_iter().take(core.shape.data).map(zeros).collect());
+    let offset_bytes = core.shape.row_offset_bytes(row);
+    let blocks: Vec<Option<SharedBuf>> = known.iter().map(|block| Some(Buf::copy_of(block).freeze())).collect();
+    let mut list = parity_of(core, row, &blocks);
+    for (at, block) in blocks.into_iter().enumerate() {
+        if let Some(block) = block.filter(|block| rows.images[at].as_deref() != Some(&**block)) {
+            list.push((core.shape.member(row, at), offset_bytes, Vectored::One(block)));
+        }
+    }
+    core.write(list, (0, false), Then::Settled { row, lock: rows.lock });
+}
+
+/// A block of a row by its role, from all others.
+fn block_of(core: &Core, rows: &Rows, role: usize) -> Option<Vec<u8>> {
+    let row = rows.first;
+    if let Some(open) = core.open.get(row) {
+        // The row's own parity is of no use yet, and written when it is whole.
+        return Some(open.blocks.get(role)?.as_ref()?.to_vec());
+    }
+    let mut known = core.found.data(row, &core.code, &core.shape, &rows.images);
+    if role < core.shape.data {
+        return known[role].take();
+    }
+    let data: Vec<Vec<u8>> = known.into_iter().collect::<Option<_>>()?;
+    let blocks: Vec<&[u8]> = data.iter().map(Vec::as_slice).collect();
+    core.code.encode(&blocks).into_iter().nth(role - core.shape.data)
+}
+
+/// The others of a row were read, of which a member could not read its block.
+pub(super) fn mend(core: &mut Core, rows: &Rows, member: usize) {
+    let role = core.shape.role(rows.first, member);
+    match block_of(core, rows, role) {
+        Some(bytes) => {
+            let bufs = Vectored::One(Buf::copy_of(&bytes).freeze());
+            let list = vec![(member, core.shape.row_offset_bytes(rows.first), bufs)];
+            core.write(list, (0, false), Then::Mended { lock: rows.lock });
+        }
+        None => {
+            core.view.unreadable();
+            core.locks.remove(rows.lock);
+            core.upkeep.is_busy = false;
+        }
+    }
+}
+
+/// What is next of a rebuild.
+fn rebuild_next(core: &mut Core) {
+    let now_ns = core.view.now_ns();
+    if now_ns < core.upkeep.not_before_ns || !core.found.is_empty() {
+        return;
+    }
+    let (head_bytes, rows) = (core.shape.head_bytes, core.shape.rows());
+    let Some(rebuild) = &mut core.upkeep.rebuild else { return };
+    if rebuild.next_bytes == PLACE_BYTES.start {
+        rebuild.next_bytes = PLACE_BYTES.end;
+    }
+    if rebuild.next_bytes < head_bytes {
+        let ends = [rebuild.next_bytes + COPY_BYTES, head_bytes];
+        let label = Some(PLACE_BYTES.start).filter(|&start| rebuild.next_bytes < start);
+        let end = ends.into_iter().chain(label).min().unwrap_or(head_bytes);
+        let (at, len_bytes) = (rebuild.next_bytes, end - rebuild.next_bytes);
+        return copy_same(core, at, len_bytes, end);
+    }
+    if rebuild.next_bytes == head_bytes {
+        // What lies at the end, by its place on the device.
+        let at = core.shape.size_bytes() - BLOCK;
+        return copy_same(core, at, BLOCK, head_bytes + 1);
+    }
+    let next = core.fronts.next_living(rebuild.next_row, rows);
+    let upto = next.unwrap_or(rows);
+    rebuild.next_row = upto;
+    if next.is_none() || rebuild.next_row - rebuild.noted_rows >= NOTE_ROWS {
+        if !core.upkeep.is_flushing {
+            core.upkeep.is_busy = true;
+            core.flush(|number| Then::RebuildFlushed { number });
+        }
+        return;
+    }
+    let first = upto;
+    let is_single = first < core.upkeep.singles_until;
+    let most = if is_single { 1 } else { ROWS_AT_ONCE.min(rows - first) };
+    let count = core.shape.alike_from(first, most);
+    let member = rebuild.member;
+    if let Some(open) = core.open.first_in(first..first + count) {
+        let (begin, len) = core.range_of(open, 1);
+        if !core.upkeep.is_filling && core.is_free(begin, len) {
+            fill_row(core, open);
+        }
+        return;
+    }
+    let (begin, len) = core.range_of(first, count);
+    if !core.is_free(begin, len) {
+        return;
+    }
+    if let Some(rebuild) = &mut core.upkeep.rebuild {
+        rebuild.upto_row = first + count;
+    }
+    pace(core, count * BLOCK);
+    core.upkeep.is_busy = true;
+    let lock = core.lock(begin, len);
+    read_rows(core, Rows::new(first, count, &core.shape, Purpose::Rebuild { member }, lock), None);
+}
+
+fn pace(core: &mut Core, bytes: u64) {
+    let ns = bytes.saturating_mul(1_000_000_000) / core.view.rebuild_bytes_per_s().max(1);
+    core.upkeep.not_before_ns = core.view.now_ns().max(core.upkeep.not_before_ns) + ns;
+}
+
+/// Copies a piece of what all members have alike to the one that is rebuilt.
+fn copy_same(core: &mut Core, at: u64, len_bytes: u64, next_bytes: u64) {
+    if !core.is_free(at, len_bytes) {
+        return;
+    }
+    let Some(rebuild) = &mut core.upkeep.rebuild else { return };
+    rebuild.next_bytes = next_bytes;
+    pace(core, len_bytes);
+    core.upkeep.is_busy = true;
+    let lock = core.lock(at, len_bytes);
+    core.upkeep.copies = Some((at, lock));
+    super::reading::begin(core, super::array::COPY_TAG, at, 0, Vectored::One(Buf::new(len_bytes as usize)));
+}
+
+/// A piece of what all have alike was read.
+pub(super) fn same_read(core: &mut Core, result: Result<(), IoError>, bufs: Option<Vectored<Buf>>) {
+    let Some((at, lock)) = core.upkeep.copies.take() else { return };
+    let member = core.upkeep.rebuild.as_ref().map(|rebuild| rebuild.member);
+    let area = core.shape.area(at, 1);
+    let (Ok(()), Some(Vectored::One(buf)), Some(member), Some(crate::layout::array_shape::Area::Same(to))) =
+        (result, bufs, member, area)
+    else {
+        // Nobody can read it: nothing is there to be copied.
+        core.view.unreadable();
+        core.locks.remove(lock);
+        core.upkeep.is_busy = false;
+        return;
+    };
+    core.write(vec![(member, to, Vectored::One(buf.freeze()))], (0, false), Then::Rebuilt { lock });
+}
+
+/// Rows were read of which the member that is rebuilt gets its blocks.
+pub(super) fn rebuild(core: &mut Core, mut rows: Rows, member: usize) {
+    let role = core.shape.role(rows.first, member);
+    rows.images[role] = None;
+    if !core.code.restore(&mut rows.images) {
+        core.view.unreadable();
+        core.locks.remove(rows.lock);
+        return rebuilt(core);
+    }
+    let list = match rows.images[role].take() {
+        Some(bytes) => {
+            vec![(member, core.shape.row_offset_bytes(rows.first), Vectored::One(Buf::copy_of(&bytes).freeze()))]
+        }
+        None => Vec::new(),
+    };
+    core.write(list, (0, false), Then::Rebuilt { lock: rows.lock });
+}
+
+/// A step of a rebuild was written.
+pub(super) fn rebuilt(core: &mut Core) {
+    core.upkeep.is_busy = false;
+    if let Some(rebuild) = &mut core.upkeep.rebuild {
+        rebuild.next_row = rebuild.next_row.max(rebuild.upto_row);
+    }
+}
+
+/// What was rebuilt is durable, or not.
+pub(super) fn rebuild_flushed(core: &mut Core, is_good: bool) {
+    core.upkeep.is_busy = false;
+    let rows = core.shape.rows();
+    let Some(rebuild) = core.upkeep.rebuild.as_mut().filter(|_| is_good) else { return };
+    rebuild.noted_rows = rebuild.next_row;
+    let (member, noted) = (rebuild.member, rebuild.noted_rows);
+    if noted >= rows {
+        core.upkeep.rebuild = None;
+        super::roster::rebuilt(core, member);
+    } else {
+        core.roster.note(noted);
+    }
+}
+
+/// Rows that could not all be read of a member are read one by one.
+pub(super) fn one_by_one(core: &mut Core, rows: Rows) {
+    let Rows { first, count, purpose, lock, .. } = rows;
+    core.locks.remove(lock);
+    match purpose {
+        Purpose::Restore { read } => {
+            super::reading::more_runs(core, read, count as usize - 1);
+            for row in first..first + count {
+                super::reading::restore_rows(core, row, 1, read);
+            }
+        }
+        _ => {
+            core.upkeep.is_busy = false;
+            core.upkeep.singles_until = first + count;
+            if let Some(rebuild) = &mut core.upkeep.rebuild {
+                rebuild.upto_row = rebuild.next_row;
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! What others know of an array, and what they tell it: it lies behind the device trait. Most of it is as for a mirror.
+
+use super::members::Member;
+use crate::layout::array_shape::{BLOCK, Shape};
+use crate::mirror::{MemberState, MemberStatus, MirrorView, Offer};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A handle of an array.
+#[derive(Clone)]
+pub struct ArrayView {
+    members: MirrorView,
+    shape: Shape,
+    /// How far each band was written, in blocks of data, since that was told last.
+    fronts: Arc<Mutex<Option<Vec<u32>>>>,
+}
+
+impl ArrayView {
+    pub(super) fn new(members: MirrorView, shape: Shape) -> Self {
+        Self { members, shape, fronts: Arc::default() }
+    }
+
+    /// Its members: what each holds, and offers of others.
+    #[must_use]
+    pub fn members(&self) -> &MirrorView {
+        &self.members
+    }
+
+    /// Where everything lies.
+    #[must_use]
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// How often the same can be read in another way, where what its member has is not what it should be.
+    #[must_use]
+    pub fn variants(&self) -> u8 {
+        super::reading::variants(self.shape.members(), self.shape.parity)
+    }
+
+    /// Says how far each band was written, in blocks of 4 KiB from its start: nothing lives beyond that, and what is written there needs no care for
+    /// what was there before.
+    pub fn know(&self, fronts: Vec<u32>) {
+        *self.fronts.lock().unwrap_or_else(PoisonError::into_inner) = Some(fronts);
+    }
+
+    pub(super) fn take_fronts(&self) -> Option<Vec<u32>> {
+        self.fronts.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    pub(super) fn is_begun(&self) -> bool {
+        self.members.is_begun()
+    }
+
+    pub(super) fn now_ns(&self) -> u64 {
+        self.members.now_ns()
+    }
+
+    pub(super) fn rebuild_bytes_per_s(&self) -> u64 {
+        self.members.rebuild_bytes_per_s()
+    }
+
+    pub(super) fn take_offers(&self) -> Vec<Offer> {
+        self.members.take_offers()
+    }
+
+    pub(super) fn names(&self) -> Vec<String> {
+        self.members.status().members.into_iter().map(|member| member.name).collect()
+    }
+
+    pub(super) fn set_member(&self, number: usize, state: MemberState, why: Option<String>) {
+        self.members.set_status(|status| (status.members[number].state, status.members[number].why) = (state, why));
+    }
+
+    pub(super) fn replace_member(&self, number: usize, member: MemberStatus) {
+        self.members.set_status(|status| status.members[number] = member);
+    }
+
+    pub(super) fn failed_read(&self, number: usize) {
+        self.members.set_status(|status| status.members[number].failed_reads += 1);
+    }
+
+    pub(super) fn mended(&self) {
+        self.members.set_status(|status| status.mended_blocks += 1);
+    }
+
+    pub(super) fn unreadable(&self) {
+        self.members.set_status(|status| status.unreadable_blocks += 1);
+    }
+
+    pub(super) fn broken(&self, why: String) {
+        self.members.set_status(|status| status.broken = Some(why));
+    }
+
+    /// A label is durable. Not before: who sees that a member holds everything may take others away.
+    pub(super) fn labelled(&self, generation: u64, rebuilt_rows: u64, members: &[Member]) {
+        self.members.set_status(|status| {
+            (status.generation, status.rebuilt_bytes) = (generation, rebuilt_rows * BLOCK);
+            status.members.iter_mut().zip(members).for_each(|(shown, member)| shown.state = member.state);
+        });
+    }
+}

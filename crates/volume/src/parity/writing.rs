@@ -1,0 +1,272 @@
+//! Writes: whole rows with their parity; parts of rows beside what was written there before, with the log for their parity; and parts of rows of
+//! which nobody knows any more what lives in them.
+
+use super::code::slices;
+use super::core::Core;
+use super::jobs::{Blocks, HostOp, Job, Part, Purpose, Rows, Starved, Then, locked_range};
+use super::members::gone;
+use super::reading::read_rows;
+use crate::layout::array_shape::{Area, BLOCK};
+use forebay_block::{Buf, IoError, IoErrorKind, Op, Request, SharedBuf, Vectored};
+
+/// Takes a write or a discard: begins it, or holds it while something goes on where it writes.
+pub(super) fn take(core: &mut Core, request: Request) {
+    if let Err(error) = check(core, &request) {
+        return core.answer(request.tag, Err(error));
+    }
+    let (offset_bytes, len_bytes) = locked_range(&core.shape, request.offset_bytes, request.op.len_bytes());
+    if !core.is_settling() && core.is_free(offset_bytes, len_bytes) {
+        begin(core, request);
+    } else {
+        core.held.push_back(super::jobs::Held::Change(request));
+    }
+}
+
+fn check(core: &Core, request: &Request) -> Result<(), IoError> {
+    let len_bytes = request.op.len_bytes();
+    let invalid = IoError { kind: IoErrorKind::Invalid, offset_bytes: request.offset_bytes, ..gone(request.op.name()) };
+    let is_whole = request.offset_bytes.is_multiple_of(BLOCK) && len_bytes.is_multiple_of(BLOCK);
+    match (core.shape.area(request.offset_bytes, len_bytes), &request.op) {
+        _ if len_bytes == 0 => Err(invalid),
+        (Some(Area::Same(_)), Op::Write { .. }) => Ok(()),
+        (Some(Area::Rows(_)), Op::Write { .. }) if is_whole => Ok(()),
+        (Some(_), Op::Discard { .. }) => Ok(()),
+        (Some(_), Op::WriteZeroes { .. }) => Err(IoError { kind: IoErrorKind::Unsupported, ..invalid }),
+        _ => Err(invalid),
+    }
+}
+
+/// Begins a change whose range is free.
+pub(super) fn begin(core: &mut Core, request: Request) {
+    let Request { tag, offset_bytes, stream, op } = request;
+    let (begin_bytes, locked_bytes) = locked_range(&core.shape, offset_bytes, op.len_bytes());
+    let lock = core.lock(begin_bytes, locked_bytes);
+    // One for this function.
+    let op_id = core.ops.insert(HostOp { tag, left: 1, lock, error: None });
+    match (core.shape.area(offset_bytes, op.len_bytes()), op) {
+        (Some(Area::Same(at)), Op::Write { bufs, fua }) => {
+            core.ops[op_id].left += 1;
+            let list = (0..core.shape.members()).map(|member| (member, at, clone_of(&bufs))).collect();
+            core.write(list, (stream, fua), Then::Part { op: op_id });
+        }
+        (Some(Area::Rows(at)), Op::Write { bufs, fua }) => {
+            write_blocks(core, op_id, (at / BLOCK, blocks_of(&bufs)), (stream, fua));
+        }
+        (Some(Area::Rows(at)), Op::Discard { len_bytes }) => discard(core, op_id, at, len_bytes),
+        _ => {}
+    }
+    core.op_part_ended(op_id, Ok(()));
+}
+
+fn clone_of(bufs: &Vectored<SharedBuf>) -> Vectored<SharedBuf> {
+    match bufs {
+        Vectored::One(buf) => Vectored::One(buf.clone()),
+        // A vector is made for each member where one write has several buffers: what a device takes it owns.
+        Vectored::Many(bufs) => Vectored::Many(bufs.clone()),
+    }
+}
+
+/// The blocks of a write, without a copy where its buffers hold whole ones.
+fn blocks_of(bufs: &Vectored<SharedBuf>) -> Vec<SharedBuf> {
+    let block = BLOCK as usize;
+    let cut = |buf: &SharedBuf| (0..buf.len() / block).map(|at| buf.slice(at * block, block)).collect::<Vec<_>>();
+    let bufs = bufs.as_slice();
+    if bufs.iter().all(|buf| buf.len().is_multiple_of(block)) {
+        return bufs.iter().flat_map(cut).collect();
+    }
+    let mut all = Buf::new(bufs.iter().map(|buf| buf.len()).sum());
+    let mut at = 0;
+    for buf in bufs {
+        all[at..at + buf.len()].copy_from_slice(buf);
+        at += buf.len();
+    }
+    cut(&all.freeze())
+}
+
+/// Writes blocks from a block of the data of all rows on.
+fn write_blocks(core: &mut Core, op: usize, (first, blocks): (u64, Vec<SharedBuf>), (stream, fua): (u8, bool)) {
+    let data = core.shape.data as u64;
+    // What lives in the rows that are written in part, as it was before.
+    let (first_row, last_row) = (first / data, (first + blocks.len() as u64 - 1) / data);
+    let living = [first_row, last_row].map(|row| core.fronts.living(row));
+    core.fronts.written(first_row, first % data, blocks.len() as u64);
+    let mut rest = &blocks[..];
+    let mut row = first_row;
+    let mut at = (first % data) as usize;
+    while !rest.is_empty() {
+        let whole = rest.len() as u64 / data;
+        if at == 0 && whole > 0 {
+            let rows = core.shape.alike_from(row, whole);
+            let (here, others) = rest.split_at((rows * data) as usize);
+            write_whole(core, op, (row, here), (stream, fua));
+            (rest, row) = (others, row + rows);
+            continue;
+        }
+        let (here, others) = rest.split_at(rest.len().min(core.shape.data - at));
+        let blocks: Blocks = here.iter().enumerate().map(|(i, block)| (at + i, block.clone())).collect();
+        core.ops[op].left += 1;
+        let part = Part { op, row, blocks, stream };
+        write_part(core, part, if row == first_row { living[0] } else { living[1] });
+        (rest, row, at) = (others, row + 1, 0);
+    }
+}
+
+/// Writes whole rows that lie on the same members. Nothing of what was there is needed.
+fn write_whole(core: &mut Core, op: usize, (row, blocks): (u64, &[SharedBuf]), hints: (u8, bool)) {
+    let (data, parity, block) = (core.shape.data, core.shape.parity, BLOCK as usize);
+    let rows = blocks.len() / data;
+    let mut sums: Vec<Buf> = (0..parity).map(|_| Buf::new(rows * block)).collect();
+    for (at, blocks) in blocks.chunks_exact(data).enumerate() {
+        let blocks: Vec<&[u8]> = blocks.iter().map(|block| &**block).collect();
+        let mut into: Vec<&mut [u8]> = sums.iter_mut().map(|sum| &mut sum[at * block..(at + 1) * block]).collect();
+        core.code.encode_into(&blocks, &mut into);
+    }
+    let offset_bytes = core.shape.row_offset_bytes(row);
+    let of_role = |role: usize| Vectored::Many(blocks.iter().skip(role).step_by(data).cloned().collect());
+    let mut list: Vec<_> = (0..data).map(|role| (core.shape.member(row, role), offset_bytes, of_role(role))).collect();
+    for (number, sum) in sums.into_iter().enumerate() {
+        list.push((core.shape.member(row, data + number), offset_bytes, Vectored::One(sum.freeze())));
+    }
+    let end = row + rows as u64;
+    core.ops[op].left += 1;
+    core.write(list, hints, Then::Whole { op, rows: row..end });
+}
+
+/// Writes a part of a row. `living`: what may live in it.
+fn write_part(core: &mut Core, part: Part, living: u32) {
+    let written = part.blocks.iter().fold(0, |bits, (at, _)| bits | 1 << at);
+    if let Some(open) = core.open.get(part.row) {
+        let differs = |(at, block): &(usize, SharedBuf)| open.blocks[*at].as_ref().is_some_and(|old| **old != **block);
+        if !part.blocks.iter().any(differs) {
+            return append(core, part);
+        }
+        let others = |at: &usize| written & 1 << at == 0;
+        let kept = (0..core.shape.data).filter(others).filter_map(|at| Some((at, open.blocks[at].clone()?))).collect();
+        return log(core, part, kept);
+    }
+    if living & !written == 0 {
+        return append(core, part);
+    }
+    let rows = Rows::new(part.row, 1, &core.shape, Purpose::Overwrite { part }, 0);
+    read_rows(core, rows, None);
+}
+
+/// Adds blocks to an open row, or makes it one: nothing else lives in it.
+pub(super) fn append(core: &mut Core, part: Part) {
+    let (row, data) = (part.row, core.shape.data);
+    let mut blocks: Vec<Option<SharedBuf>> =
+        core.open.get(row).map_or_else(|| vec![None; data], |open| open.blocks.clone());
+    part.blocks.iter().for_each(|(at, block)| blocks[*at] = Some(block.clone()));
+    let is_whole = blocks.iter().all(Option::is_some);
+    let offset_bytes = core.shape.row_offset_bytes(row);
+    let (mut list, slot) = if is_whole {
+        (parity_of(core, row, &blocks), None)
+    } else {
+        let Some(slot) = core.open.take_slot() else {
+            return core.starved.push(Job::Starved(Starved { part, living: None }));
+        };
+        (core.entries(row, &blocks, slot), Some(slot))
+    };
+    for (at, block) in &part.blocks {
+        list.push((core.shape.member(row, *at), offset_bytes, Vectored::One(block.clone())));
+    }
+    let stream = part.stream;
+    core.write(list, (stream, false), Then::Appended { part, slot });
+}
+
+/// Parity of a row, for its place there.
+pub(super) fn parity_of(core: &Core, row: u64, blocks: &[Option<SharedBuf>]) -> Vec<(usize, u64, Vectored<SharedBuf>)> {
+    let zeros = Buf::zeroed(BLOCK as usize).freeze();
+    let data: Vec<&[u8]> = blocks.iter().map(|block| &**block.as_ref().unwrap_or(&zeros)).collect();
+    let sums = core.code.encode(&data).into_iter().enumerate();
+    let offset_bytes = core.shape.row_offset_bytes(row);
+    let place = |number: usize| core.shape.member(row, core.shape.data + number);
+    sums.map(|(number, sum)| (place(number), offset_bytes, Vectored::One(Buf::copy_of(&sum).freeze()))).collect()
+}
+
+/// Puts what lives in a row into the log, and makes that durable, before something else is written there: the row's own parity is of what was
+/// there before, and of no use while that changes.
+pub(super) fn log(core: &mut Core, part: Part, living: Blocks) {
+    if living.is_empty() {
+        if let Some(slot) = core.open.close(part.row) {
+            core.retire(slot, part.row);
+        }
+        return append(core, part);
+    }
+    let Some(slot) = core.open.take_slot() else {
+        return core.starved.push(Job::Starved(Starved { part, living: Some(living) }));
+    };
+    let mut blocks = vec![None; core.shape.data];
+    living.iter().for_each(|(at, block)| blocks[*at] = Some(block.clone()));
+    let list = core.entries(part.row, &blocks, slot);
+    core.write(list, (0, false), Then::Logged { part, living, slot });
+}
+
+/// All of a row was read, of which a part is to be written: where its parity says already what is to be written there, it is the same once more, and no
+/// parity is changed by it. A block that was damaged is written so, and what else may be damaged in the row keeps what it can be restored by.
+pub(super) fn overwrite(core: &mut Core, part: Part, images: &[Option<Vec<u8>>]) {
+    let (row, data) = (part.row, core.shape.data);
+    let written = part.blocks.iter().fold(0u32, |bits, (at, _)| bits | 1 << at);
+    let living = core.fronts.living(row) & !written;
+    let mut now = images.to_vec();
+    if (0..data).any(|at| written & 1 << at == 0 && images[at].is_none()) {
+        // What cannot be read is what parity says, which is of what was there before.
+        if let Some(before) = core.code.likely(images, 0) {
+            before.into_iter().enumerate().for_each(|(at, block)| now[at] = Some(block));
+        }
+    }
+    for (at, block) in &part.blocks {
+        now[*at] = Some(block.to_vec());
+    }
+    let known = match core.code.likely(&now, written) {
+        Some(known) => known,
+        // What cannot be read now may be another time: its parity is not to be given up.
+        None if (0..data).any(|at| living & 1 << at != 0 && now[at].is_none()) => {
+            return core.op_part_ended(part.op, Err(core.unreadable(row)));
+        }
+        None => {
+            let zeros = |block: Option<Vec<u8>>| block.unwrap_or_else(|| vec![0; BLOCK as usize]);
+            now.into_iter().take(data).map(zeros).collect()
+        }
+    };
+    let sums = core.code.encode(&slices(&known));
+    let offset_bytes = core.shape.row_offset_bytes(row);
+    let agrees = |number: usize| images[data + number].as_ref() == Some(&sums[number]);
+    let agreeing = (0..sums.len()).filter(|&number| agrees(number)).count();
+    let needed = (0..data).filter(|at| written & 1 << at == 0 && images[*at].is_none()).count();
+    let mut list = Vec::new();
+    // What agrees is written too: the cache that it lay in may have lost it. The others are known to be wrong where one agrees that was not needed.
+    for number in (0..sums.len()).filter(|&number| agrees(number) || agreeing > needed) {
+        let sum = Buf::copy_of(&sums[number]).freeze();
+        list.push((core.shape.member(row, data + number), offset_bytes, Vectored::One(sum)));
+    }
+    if !list.is_empty() {
+        for (at, block) in &part.blocks {
+            list.push((core.shape.member(row, *at), offset_bytes, Vectored::One(block.clone())));
+        }
+        return core.write(list, (part.stream, false), Then::Part { op: part.op });
+    }
+    let living =
+        (0..data).filter(|at| living & 1 << at != 0).map(|at| (at, Buf::copy_of(&known[at]).freeze())).collect();
+    log(core, part, living);
+}
+
+/// Discards whole bands: nothing of them is needed any more.
+fn discard(core: &mut Core, op: usize, at: u64, len_bytes: u64) {
+    let row_bytes = core.shape.row_bytes();
+    let rows = at.div_ceil(row_bytes)..(at + len_bytes) / row_bytes;
+    let bands = core.shape.band_rows();
+    if rows.is_empty() || !rows.start.is_multiple_of(bands) || !rows.end.is_multiple_of(bands) {
+        return;
+    }
+    core.fronts.discarded(rows.clone());
+    for row in core.open.in_range(rows.clone()) {
+        if let Some(slot) = core.open.close(row) {
+            core.retire(slot, row);
+        }
+    }
+    core.ops[op].left += 1;
+    let len_bytes = (rows.end - rows.start) * BLOCK;
+    let range = (core.shape.row_offset_bytes(rows.start), len_bytes);
+    core.discard(range, Then::Discarded { op, rows });
+}

@@ -1,0 +1,456 @@
+//! Lives of an array against a model of what it holds: appends to bands as the engine does them, flushes, discards, power cuts, members that fail, are lost,
+//! come back old or are replaced, blocks that rot or cannot be read.
+
+use super::member::{Member, read, run};
+use forebay_block::{Buf, Completion, Device, Op, Random, Request, Vectored};
+use forebay_volume::layout::array_shape::{Redundancy, Shape};
+use forebay_volume::mirror::{Candidate, MemberState};
+use forebay_volume::parity::{Array, ArrayView, join, new_array};
+use std::collections::{BTreeMap, BTreeSet};
+
+const MEMBER_BYTES: usize = 4 << 20;
+const POOL: [u8; 16] = [7; 16];
+
+/// What was written to a block of the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Written {
+    tag: u64,
+    acked: bool,
+    durable: bool,
+}
+
+struct Life {
+    random: Random,
+    shape: Shape,
+    members: Vec<Member>,
+    array: Option<(Array, ArrayView)>,
+    /// What was written, by block of the rows.
+    model: BTreeMap<u64, Written>,
+    /// How far each band was written, in blocks, and which are being written.
+    fronts: Vec<u64>,
+    in_flight: BTreeMap<u64, Flight>,
+    next_tag: u64,
+    next_id: u8,
+    now_ns: u64,
+    /// Members of which something is not what it should be, in this epoch of whole redundancy.
+    hurt: BTreeSet<usize>,
+    /// Of these, those on which something rots: until they are replaced nobody looks at all of it.
+    rotten: BTreeSet<usize>,
+    old_images: Option<(usize, Vec<u8>)>,
+}
+
+enum Flight {
+    Write { first: u64, blocks: u64 },
+    Flush { covers: Vec<(u64, u64)> },
+    Discard,
+}
+
+fn content(block: u64, tag: u64) -> Vec<u8> {
+    let mut random = Random::new(block << 32 ^ tag);
+    (0..512).flat_map(|_| random.next_u64().to_le_bytes()).collect()
+}
+
+impl Life {
+    fn new(seed: u64, redundancy: Redundancy, is_volatile: bool) -> Self {
+        let Redundancy { data, parity } = redundancy;
+        let shape = Shape {
+            data,
+            parity,
+            member_bytes: MEMBER_BYTES as u64,
+            head_bytes: 1 << 20,
+            band_bytes: data as u64 * 4096 * 21,
+            log_slots: 64,
+        };
+        assert!(shape.is_possible());
+        let members: Vec<Member> = (0..shape.members())
+            .map(|number| Member::new(&format!("m{number}"), MEMBER_BYTES, is_volatile, seed ^ number as u64))
+            .collect();
+        let ids: Vec<[u8; 16]> = (0..shape.members()).map(|id| [id as u8 + 1; 16]).collect();
+        let (array, view) = new_array(members.iter().map(Member::boxed).collect(), shape, POOL, &ids);
+        view.members().begin();
+        let bands = shape.rows() / shape.band_rows();
+        Self {
+            random: Random::new(seed),
+            shape,
+            members,
+            array: Some((array, view)),
+            model: BTreeMap::new(),
+            fronts: vec![0; bands as usize],
+            in_flight: BTreeMap::new(),
+            next_tag: 1,
+            next_id: 100,
+            now_ns: 0,
+            hurt: BTreeSet::new(),
+            rotten: BTreeSet::new(),
+            old_images: None,
+        }
+    }
+
+    fn offset(&self, block: u64) -> u64 {
+        self.shape.head_bytes + block * 4096
+    }
+
+    fn band_blocks(&self) -> u64 {
+        self.shape.band_bytes / 4096
+    }
+
+    fn submit(&mut self, offset_bytes: u64, op: Op, flight: Flight) {
+        self.next_tag += 1;
+        self.in_flight.insert(self.next_tag, flight);
+        let request = Request { tag: self.next_tag, offset_bytes, stream: 0, op };
+        self.array.as_mut().unwrap().0.submit(request);
+    }
+
+    /// Appends to one of the bands.
+    fn append(&mut self) {
+        let band = self.random.below(6.min(self.fronts.len() as u64));
+        let front = self.fronts[band as usize];
+        let left = self.band_blocks() - front;
+        if left == 0 {
+            if self.in_flight.is_empty() {
+                self.discard(band);
+            }
+            return;
+        }
+        let most = if self.random.below(3) == 0 { 64 } else { 5 };
+        let blocks = (1 + self.random.below(most)).min(left);
+        let first = band * self.band_blocks() + front;
+        let tag = self.next_tag + 1;
+        let bytes: Vec<Vec<u8>> = (first..first + blocks).map(|block| content(block, tag)).collect();
+        let bufs = if self.random.below(2) == 0 {
+            Vectored::One(Buf::copy_of(&bytes.concat()).freeze())
+        } else {
+            Vectored::Many(bytes.iter().map(|block| Buf::copy_of(block).freeze()).collect())
+        };
+        for block in first..first + blocks {
+            self.model.insert(block, Written { tag, acked: false, durable: false });
+        }
+        self.fronts[band as usize] += blocks;
+        let offset = self.offset(first);
+        self.say(&format!("append {first}+{blocks}"));
+        self.submit(offset, Op::Write { bufs, fua: false }, Flight::Write { first, blocks });
+    }
+
+    fn discard(&mut self, band: u64) {
+        let blocks = self.band_blocks();
+        let first = band * blocks;
+        (first..first + blocks).for_each(|block| _ = self.model.remove(&block));
+        self.fronts[band as usize] = 0;
+        let offset = self.offset(first);
+        self.submit(offset, Op::Discard { len_bytes: self.shape.band_bytes }, Flight::Discard);
+    }
+
+    fn flush(&mut self) {
+        let acked = self.model.iter().filter(|(_, written)| written.acked);
+        let covers = acked.map(|(&block, written)| (block, written.tag)).collect();
+        self.submit(0, Op::Flush, Flight::Flush { covers });
+    }
+
+    fn poll(&mut self) {
+        let mut done = Vec::new();
+        self.now_ns += 1_000_000;
+        let (array, view) = self.array.as_mut().unwrap();
+        view.members().tick(self.now_ns);
+        array.poll(&mut done);
+        for Completion { tag, result, .. } in done {
+            match self.in_flight.remove(&tag).unwrap() {
+                Flight::Write { first, blocks } => {
+                    assert!(result.is_ok(), "{result:?}");
+                    for block in first..first + blocks {
+                        self.model.get_mut(&block).unwrap().acked = true;
+                    }
+                }
+                Flight::Flush { covers } => {
+                    assert!(result.is_ok(), "{result:?}");
+                    for (block, tag) in covers {
+                        if let Some(written) = self.model.get_mut(&block) {
+                            written.durable |= written.tag == tag;
+                        }
+                    }
+                }
+                Flight::Discard => assert!(result.is_ok()),
+            }
+        }
+    }
+
+    fn say(&self, what: &str) {
+        if let Ok(row) = std::env::var("ROW") {
+            let row: u64 = row.parse().unwrap();
+            let data = self.shape.data as u64;
+            let held: Vec<_> = (row * data..row * data + data).map(|block| self.model.get(&block)).collect();
+            println!("{what}: {held:?} hurt {:?} rotten {:?}", self.hurt, self.rotten);
+        }
+    }
+
+    fn settle(&mut self) {
+        for _ in 0..200_000 {
+            if self.in_flight.is_empty() {
+                return;
+            }
+            self.poll();
+        }
+        panic!("{} requests do not end", self.in_flight.len());
+    }
+
+    /// Waits until all members hold everything.
+    fn heal(&mut self) {
+        for _ in 0..400_000 {
+            self.poll();
+            self.now_ns += 100_000_000;
+            let status = self.array.as_ref().unwrap().1.members().status();
+            assert_eq!(status.broken, None);
+            if status.members.iter().all(|member| member.state == MemberState::InSync) {
+                return;
+            }
+        }
+        panic!("it is not rebuilt: {:?}", self.array.as_ref().unwrap().1.members().status());
+    }
+
+    /// Reads a block as the engine does: what is not what it should be is read in other ways, and written again.
+    fn check(&mut self, block: u64, written: Written) {
+        let wanted = content(block, written.tag);
+        let offset = self.offset(block);
+        let (array, view) = self.array.as_mut().unwrap();
+        let attempts = view.variants() + 2;
+        for attempt in 0..attempts {
+            if read(array, offset, attempt).as_ref() == Some(&wanted) {
+                if attempt > 0 {
+                    let bufs = Vectored::One(Buf::copy_of(&wanted).freeze());
+                    assert!(run(array, offset, Op::Write { bufs, fua: false }).result.is_ok());
+                }
+                return;
+            }
+        }
+        panic!("block {block} (row {}) cannot be read: {written:?}", block / self.shape.data as u64);
+    }
+
+    fn check_all(&mut self) {
+        self.settle();
+        let all: Vec<(u64, Written)> = self.model.iter().map(|(&block, &written)| (block, written)).collect();
+        for (block, written) in all {
+            if written.acked {
+                self.check(block, written);
+            }
+        }
+    }
+
+    /// Lets some members rot, as many as there may be bad ones.
+    fn hurt(&mut self) {
+        let left = self.shape.parity.saturating_sub(self.hurt.len());
+        if left == 0 {
+            return;
+        }
+        let member = self.random.below(self.shape.members() as u64) as usize;
+        self.hurt.insert(member);
+        self.rotten.insert(member);
+        self.say(&format!("hurt {member}"));
+        for _ in 0..20 {
+            let rows = self.shape.rows().min(6 * self.shape.band_rows());
+            let row = self.random.below(rows);
+            let offset = MEMBER_BYTES as u64 - 4096 - (self.blocks_of_member() - row) * 4096;
+            if std::env::var("ROW") == Ok(row.to_string()) {
+                self.say("rot here");
+            }
+            // With one block of parity alone nobody can tell a block that rots from parity that was torn, when beside it is written again.
+            if self.shape.parity > 1 && self.random.below(2) == 0 {
+                self.members[member].rot(offset + self.random.below(4096));
+            } else {
+                self.members[member].medium().dead_blocks.insert(offset / 4096);
+            }
+        }
+    }
+
+    /// Blocks of a member from the first row to its end: where rows begin is its own matter, and their number is known.
+    fn blocks_of_member(&self) -> u64 {
+        (MEMBER_BYTES as u64 - 4096 - (2 << 20)) / 4096
+    }
+
+    fn cut_and_open(&mut self, lost: &BTreeSet<usize>) {
+        self.say(&format!("cut, lost {lost:?}"));
+        self.array = None;
+        self.in_flight.clear();
+        self.members.iter().for_each(Member::cut);
+        for &number in lost {
+            let seed = self.random.next_u64();
+            let is_volatile = self.members[number].boxed().geometry().volatile_cache;
+            match self.random.below(3) {
+                // Replaced by a blank one.
+                0 => self.members[number] = Member::new(&format!("n{number}"), MEMBER_BYTES, is_volatile, seed),
+                // An old copy of it.
+                1 if self.old_images.as_ref().is_some_and(|(of, _)| *of == number) => {
+                    let (_, image) = self.old_images.take().unwrap();
+                    self.members[number].medium().durable = image;
+                    self.members[number].medium().is_dead = true;
+                }
+                // It is not there.
+                _ => self.members[number].medium().is_dead = true,
+            }
+        }
+        let candidate = |member: &Member| {
+            let medium = member.medium();
+            let is_blank = medium.durable.iter().all(|&byte| byte == 0);
+            let (name, is_dead) = (medium.name.clone(), medium.is_dead);
+            drop(medium);
+            Candidate {
+                name,
+                device: if is_dead { Err("dead".to_owned()) } else { Ok(member.boxed()) },
+                contents: if is_blank { Vec::new() } else { vec!["something".to_owned()] },
+            }
+        };
+        let next_id = &mut self.next_id;
+        let mut new_id = || {
+            *next_id = next_id.wrapping_add(1);
+            [*next_id; 16]
+        };
+        let joined = join(self.members.iter().map(candidate).collect(), None, Some(&mut new_id)).unwrap();
+        joined.view.members().begin();
+        joined.view.members().set_rebuild_rate(1 << 30);
+        self.array = Some((joined.array, joined.view));
+        // What was not flushed may be there or not; what is, is believed by some, who write it again.
+        let unsure: Vec<(u64, Written)> = self
+            .model
+            .iter()
+            .filter(|(_, written)| !written.durable)
+            .map(|(&block, &written)| (block, written))
+            .collect();
+        for (block, written) in unsure {
+            let offset = self.offset(block);
+            let wanted = content(block, written.tag);
+            let (array, _) = self.array.as_mut().unwrap();
+            let is_there = read(array, offset, 0).as_ref() == Some(&wanted);
+            if is_there && self.random.below(2) == 0 {
+                let bufs = Vectored::One(Buf::copy_of(&wanted).freeze());
+                let (array, _) = self.array.as_mut().unwrap();
+                assert!(run(array, offset, Op::Write { bufs, fua: false }).result.is_ok());
+                self.model.insert(block, Written { acked: true, durable: false, ..written });
+            } else {
+                self.model.remove(&block);
+            }
+        }
+        let (array, _) = self.array.as_mut().unwrap();
+        assert!(run(array, 0, Op::Flush).result.is_ok());
+        self.model.values_mut().for_each(|written| written.durable = true);
+        // Bands are written on behind the last that lives, or that somebody thinks does.
+        let blocks = self.band_blocks();
+        for (band, front) in self.fronts.iter_mut().enumerate() {
+            let begin = band as u64 * blocks;
+            let last = self.model.range(begin..begin + blocks).next_back().map_or(0, |(&block, _)| block + 1 - begin);
+            *front = last.max(if self.random.below(2) == 0 { 0 } else { *front });
+        }
+        let fronts = self.fronts.iter().map(|&front| front as u32).collect();
+        self.array.as_ref().unwrap().1.know(fronts);
+    }
+
+    /// Members that are dead are replaced while it is served.
+    fn replace(&mut self) {
+        for number in 0..self.members.len() {
+            if !self.members[number].medium().is_dead {
+                continue;
+            }
+            let seed = self.random.next_u64();
+            let is_volatile = self.members[number].boxed().geometry().volatile_cache;
+            self.members[number] = Member::new(&format!("r{number}"), MEMBER_BYTES, is_volatile, seed);
+            self.rotten.remove(&number);
+            self.next_id = self.next_id.wrapping_add(1);
+            let (_, view) = self.array.as_ref().unwrap();
+            let name = format!("r{number}");
+            view.members().offer(name, [self.next_id; 16], self.members[number].boxed()).unwrap();
+        }
+    }
+
+    /// Some members are lost, as many as there may be.
+    fn lose(&mut self) -> BTreeSet<usize> {
+        let left = self.shape.parity.saturating_sub(self.hurt.len());
+        let count = self.random.below(left as u64 + 1);
+        let lost: BTreeSet<usize> = (0..count)
+            .map(|_| self.random.below(self.shape.members() as u64) as usize)
+            .filter(|number| !self.rotten.contains(number))
+            .collect();
+        self.hurt.extend(lost.iter().copied());
+        lost
+    }
+
+    fn write_some(&mut self, turns: u64) {
+        for _ in 0..turns {
+            if self.in_flight.len() < 8 {
+                match self.random.below(12) {
+                    0 => self.flush(),
+                    _ => self.append(),
+                }
+            }
+            if self.random.below(2) == 0 {
+                self.poll();
+            }
+        }
+    }
+
+    fn round(&mut self) {
+        let turns = 20 + self.random.below(150);
+        self.write_some(turns);
+        if self.random.below(3) == 0 {
+            self.hurt();
+        }
+        if self.random.below(3) == 0 {
+            // A member fails in the middle of everything.
+            if let Some(&number) = self.lose().iter().next() {
+                self.say(&format!("dies {number}"));
+                self.members[number].medium().is_dead = true;
+                self.write_some(60);
+                if self.random.below(2) == 0 {
+                    self.check_all();
+                }
+            }
+        }
+        if self.random.below(2) == 0 {
+            let number = self.random.below(self.members.len() as u64) as usize;
+            let image = self.members[number].image();
+            self.old_images = Some((number, image));
+        }
+        match self.random.below(3) {
+            0 => self.check_all(),
+            1 => {
+                let lost = self.lose();
+                self.cut_and_open(&lost);
+                self.check_all();
+            }
+            _ => {
+                self.cut_and_open(&BTreeSet::new());
+                self.check_all();
+            }
+        }
+        if self.random.below(2) == 0 {
+            self.check_all();
+            self.replace();
+            self.say("replaced");
+            self.heal();
+            self.say("healed");
+            self.check_all();
+            self.hurt = self.rotten.clone();
+        }
+    }
+}
+
+fn live(seed: u64, redundancy: &str, is_volatile: bool) {
+    println!("life {seed} {redundancy} {is_volatile}");
+    let mut life = Life::new(seed, redundancy.parse().unwrap(), is_volatile);
+    for _ in 0..6 {
+        life.round();
+    }
+}
+
+#[test]
+fn what_was_flushed_is_read_whatever_members_do() {
+    // One of them alone, or others: LIFE="23 5+3 true", or LIVES="100 200".
+    if let Ok(seed) = std::env::var("LIFE") {
+        let mut parts = seed.split(' ');
+        let seed = parts.next().unwrap().parse().unwrap();
+        return live(seed, parts.next().unwrap(), parts.next().unwrap() == "true");
+    }
+    let lives = std::env::var("LIVES").unwrap_or_else(|_| "0 8".to_owned());
+    let (from, to) = lives.split_once(' ').unwrap();
+    for seed in from.parse().unwrap()..to.parse().unwrap() {
+        for (redundancy, is_volatile) in [("2+1", true), ("4+2", true), ("5+1", false), ("5+3", true), ("3+2", false)] {
+            live(seed, redundancy, is_volatile);
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! A member of an array in tests: a device with a cache that a power cut tears, that ends requests in any order, and fails as it is asked to.
+
+use forebay_block::{
+    Buf, Completion, Device, Geometry, IoError, IoErrorKind, Op, Random, Request, SECTOR_BYTES, Vectored,
+};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// What lies on it.
+pub struct Medium {
+    pub name: String,
+    pub durable: Vec<u8>,
+    /// Sectors that were written and not flushed: what reads see, and all versions that a power cut may leave.
+    cached: BTreeMap<usize, Vec<[u8; SECTOR_BYTES]>>,
+    is_volatile: bool,
+    random: Random,
+    /// It fails everything.
+    pub is_dead: bool,
+    pub fails_flushes: bool,
+    pub fails_writes: bool,
+    /// Blocks of 4 KiB that cannot be read until they are written.
+    pub dead_blocks: std::collections::BTreeSet<u64>,
+    queue: Vec<Request>,
+}
+
+/// A handle of it.
+#[derive(Clone)]
+pub struct Member(Arc<Mutex<Medium>>);
+
+impl Member {
+    pub fn new(name: &str, bytes: usize, is_volatile: bool, seed: u64) -> Self {
+        Self(Arc::new(Mutex::new(Medium {
+            name: name.to_owned(),
+            durable: vec![0; bytes],
+            cached: BTreeMap::new(),
+            is_volatile,
+            random: Random::new(seed),
+            is_dead: false,
+            fails_flushes: false,
+            fails_writes: false,
+            dead_blocks: Default::default(),
+            queue: Vec::new(),
+        })))
+    }
+
+    pub fn medium(&self) -> MutexGuard<'_, Medium> {
+        self.0.lock().unwrap()
+    }
+
+    pub fn boxed(&self) -> Box<dyn Device> {
+        let medium = self.medium();
+        let geometry = Geometry {
+            size_bytes: medium.durable.len() as u64,
+            logical_block_bytes: 512,
+            optimal_band_bytes: None,
+            volatile_cache: medium.is_volatile,
+            durable_writes: medium.is_volatile,
+            discards: false,
+        };
+        let name = medium.name.clone();
+        drop(medium);
+        Box::new(Handle { name, geometry, medium: self.clone(), in_flight: 0 })
+    }
+
+    /// The power fails: of each sector that was not flushed any version may be left.
+    pub fn cut(&self) {
+        let mut medium = self.medium();
+        let medium = &mut *medium;
+        medium.queue.clear();
+        for (sector, versions) in std::mem::take(&mut medium.cached) {
+            let kept = medium.random.below(versions.len() as u64 + 1) as usize;
+            if let Some(version) = kept.checked_sub(1) {
+                medium.durable[sector * SECTOR_BYTES..][..SECTOR_BYTES].copy_from_slice(&versions[version]);
+            }
+        }
+    }
+
+    /// A copy of what it holds durably.
+    pub fn image(&self) -> Vec<u8> {
+        self.medium().durable.clone()
+    }
+
+    /// Changes bytes behind everybody's back.
+    pub fn rot(&self, offset_bytes: u64) {
+        let mut medium = self.medium();
+        let at = offset_bytes as usize;
+        medium.flush();
+        medium.durable[at] ^= 0x55;
+    }
+}
+
+impl Medium {
+    fn flush(&mut self) {
+        for (sector, versions) in std::mem::take(&mut self.cached) {
+            if let Some(last) = versions.last() {
+                self.durable[sector * SECTOR_BYTES..][..SECTOR_BYTES].copy_from_slice(last);
+            }
+        }
+    }
+
+    fn run(&mut self, request: Request) -> Completion {
+        let Request { tag, offset_bytes, op, .. } = request;
+        let error = |kind| IoError { kind, operation: op.name(), offset_bytes, os_error: 0 };
+        let fails = self.is_dead
+            || matches!(op, Op::Flush) && self.fails_flushes
+            || matches!(op, Op::Write { .. }) && self.fails_writes;
+        let failure = fails.then(|| error(IoErrorKind::Medium));
+        let at = offset_bytes as usize;
+        match op {
+            Op::Read { mut bufs, .. } => {
+                let mut at = at;
+                let mut result = failure.map_or(Ok(()), Err);
+                for buf in bufs.as_mut_slice() {
+                    for (block, part) in (at / SECTOR_BYTES..).zip(buf.chunks_mut(SECTOR_BYTES)) {
+                        if self.dead_blocks.contains(&(block as u64 / 8)) {
+                            let dead =
+                                IoError { kind: IoErrorKind::Medium, operation: "read", offset_bytes, os_error: 5 };
+                            result = Err(dead);
+                        }
+                        match self.cached.get(&block).and_then(|versions| versions.last()) {
+                            Some(bytes) => part.copy_from_slice(bytes),
+                            None => part.copy_from_slice(&self.durable[block * SECTOR_BYTES..][..SECTOR_BYTES]),
+                        }
+                    }
+                    at += buf.len();
+                }
+                Completion { tag, result, bufs: Some(bufs) }
+            }
+            Op::Write { bufs, fua } => {
+                if let Some(error) = failure {
+                    return Completion { tag, result: Err(error), bufs: None };
+                }
+                let bytes: Vec<u8> = bufs.as_slice().iter().flat_map(|buf| buf.to_vec()).collect();
+                for (sector, bytes) in (at / SECTOR_BYTES..).zip(bytes.chunks_exact(SECTOR_BYTES)) {
+                    self.dead_blocks.remove(&(sector as u64 / 8));
+                    if self.is_volatile && !fua {
+                        self.cached.entry(sector).or_default().push(bytes.try_into().unwrap());
+                    } else {
+                        self.cached.remove(&sector);
+                        self.durable[sector * SECTOR_BYTES..][..SECTOR_BYTES].copy_from_slice(bytes);
+                    }
+                }
+                Completion { tag, result: Ok(()), bufs: None }
+            }
+            Op::Flush => {
+                if let Some(error) = failure {
+                    return Completion { tag, result: Err(error), bufs: None };
+                }
+                self.flush();
+                Completion { tag, result: Ok(()), bufs: None }
+            }
+            Op::Discard { .. } | Op::WriteZeroes { .. } => Completion { tag, result: Ok(()), bufs: None },
+        }
+    }
+}
+
+/// What an array holds of it.
+struct Handle {
+    name: String,
+    geometry: Geometry,
+    medium: Member,
+    in_flight: usize,
+}
+
+impl Device for Handle {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn submit(&mut self, request: Request) {
+        self.in_flight += 1;
+        self.medium.medium().queue.push(request);
+    }
+
+    fn poll(&mut self, done: &mut Vec<Completion>) {
+        let mut medium = self.medium.medium();
+        // A flush covers what ended before it was sent, and may come before what did not.
+        let mut left = medium.queue.len();
+        while left > 0 && medium.random.below(3) > 0 {
+            let at = medium.random.below(left as u64) as usize;
+            let request = medium.queue.swap_remove(at);
+            let completion = medium.run(request);
+            done.push(completion);
+            self.in_flight -= 1;
+            left -= 1;
+        }
+    }
+
+    fn wait(&mut self, _timeout_ns: u64) {}
+
+    fn queue_limit(&self) -> usize {
+        32
+    }
+
+    fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+}
+
+/// Runs one request to its end.
+pub fn run(device: &mut dyn Device, offset_bytes: u64, op: Op) -> Completion {
+    device.submit(Request { tag: 0, offset_bytes, stream: 0, op });
+    let mut done = Vec::new();
+    for _ in 0..100_000 {
+        device.poll(&mut done);
+        if let Some(completion) = done.pop() {
+            return completion;
+        }
+    }
+    panic!("a request does not end");
+}
+
+/// Reads a block, of the given attempt.
+pub fn read(device: &mut dyn Device, offset_bytes: u64, attempt: u8) -> Option<Vec<u8>> {
+    let op = Op::Read { bufs: Vectored::One(Buf::new(4096)), attempt };
+    let completion = run(device, offset_bytes, op);
+    match (completion.result, completion.bufs) {
+        (Ok(()), Some(Vectored::One(buf))) => Some(buf.to_vec()),
+        _ => None,
+    }
+}
