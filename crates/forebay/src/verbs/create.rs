@@ -65,7 +65,7 @@ pub fn run(file: &Path, destroy_data: bool, format: Format) -> Result<()> {
         Format::Table => output::text(&format!(
             "created pool {:?} ({id}): {} devices, bands of {}, {} disks; serve it with `forebay serve {}`",
             superblock.name,
-            superblock.members.len(),
+            config.fast.len() + config.capacity.len(),
             output::size(superblock.band_bytes),
             config.disk.len(),
             file.display()

@@ -20,6 +20,7 @@ mod metrics;
 mod mirror;
 mod models;
 mod outsider;
+mod parity;
 mod read_cache;
 mod replay;
 mod report;

@@ -18,6 +18,7 @@ use crate::layout::root_blob;
 use crate::layout::superblock::Superblock;
 use crate::map::index::{Disk, IndexPage};
 use crate::overlay::Overlay;
+use crate::parity::ArrayView;
 use crate::pool::write_checkpoint;
 use forebay_block::checksum::crc32c;
 use forebay_block::{Buf, DiskId, Op, Vectored};
@@ -176,8 +177,8 @@ pub(super) fn open_members(
         // A newer program keeps something on these devices that a write of this one would make wrong.
         Overlay::over_all(devices);
     }
-    if devices.mirror().is_some() {
-        check_mirror(devices, &superblocks[0])?;
+    if devices.mirror().is_some() || devices.array().is_some() {
+        check_several(devices, &superblocks[0])?;
         look_first(devices, superblocks, classes, &options, missing_batches)?;
         devices.begin_members();
     }
@@ -319,15 +320,19 @@ fn journal_of(superblock: &Superblock) -> JournalGeometry {
 }
 
 /// The mirror that was put together is this pool's.
-fn check_mirror(devices: &Devices, superblock: &Superblock) -> Result<(), MemberError> {
-    match devices.mirror() {
-        Some(view) if view.pool() != superblock.pool => Err(MemberError::Foreign {
-            device: devices.list[0].name().to_owned(),
+/// Whether what devices are several for is of this pool.
+fn check_several(devices: &Devices, superblock: &Superblock) -> Result<(), MemberError> {
+    let array = devices.array().map(ArrayView::members);
+    let several = [(0, devices.mirror()), (1, array)];
+    let pools = several.into_iter().filter_map(|(number, view)| Some((number, view?.pool())));
+    match pools.into_iter().find(|(_, pool)| *pool != superblock.pool) {
+        Some((number, pool)) => Err(MemberError::Foreign {
+            device: devices.list[number].name().to_owned(),
             name: superblock.name.clone(),
-            pool: format_id(&view.pool()),
+            pool: format_id(&pool),
             expected: format_id(&superblock.pool),
         }),
-        _ => Ok(()),
+        None => Ok(()),
     }
 }
 
