@@ -227,6 +227,7 @@ fn results_of_every_kind_become_a_page_that_is_sound() {
         "Settings of the machine",
         "Simulated lives",
         "Published figures",
+        "Working set over time",
         "What settings cost: model:p4800x",
         "what each rung changes",
         "CALIBRATED, NOT PREDICTED",
@@ -241,6 +242,21 @@ fn results_of_every_kind_become_a_page_that_is_sound() {
     }
     for row in list(&json(&results[6])["report"], "rows") {
         ["alpha", "beta", "occupancy_bytes", "written_bytes"].iter().for_each(|key| stands(&cells, &row[*key]));
+    }
+    let over_time = &json(&results[6])["report"]["over_time"];
+    for slice in list(over_time, "slices") {
+        stands(&cells, &slice["all"]["block_bytes"]);
+        stands(&cells, &slice["reads"]["moved_bytes"]);
+    }
+    for (picture, at) in [("Reads over time and place", 2), ("Writes over time and place", 3)] {
+        let drawn: BTreeSet<&str> = list(&seen, "dots")
+            .iter()
+            .filter(|dot| dot["picture"] == picture)
+            .map(|dot| dot["x"].as_str().unwrap())
+            .collect();
+        for cell in list(&over_time["volumes"][0], "cells").iter().filter(|cell| cell[at] != 0) {
+            assert!(drawn.contains(cell[at].to_string().as_str()), "{picture}: {cell}");
+        }
     }
     list(&json(&results[7]), "sizes").iter().for_each(|size| stands(&cells, &size["alpha"]));
     for figure in list(&json(&results[3])["result"], "figures") {

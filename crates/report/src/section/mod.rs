@@ -19,6 +19,7 @@ mod surface;
 mod sweep;
 mod texts;
 mod together;
+mod trace_over_time;
 
 use crate::records::Records;
 use crate::results::{Found, Kind};

@@ -276,3 +276,81 @@ fn regression_saturation_is_marked_only_where_it_was_reached() {
         assert_eq!(main.to_lowercase().contains("saturation"), reached && !limited);
     }
 }
+
+/// A slice of an analysis; `blocks` are not known where the sample has none.
+fn slice(at: u64, blocks: Option<u64>) -> Value {
+    let touched = |blocks: Option<u64>| {
+        let bytes = blocks.map(|blocks| blocks * 4096);
+        json!({ "moved_bytes": 1 << 20, "blocks": blocks, "block_bytes": bytes, "new_blocks": blocks, "new_block_bytes": bytes })
+    };
+    json!({ "begin": at << 20, "requests": 7, "all": touched(blocks), "reads": touched(blocks), "writes": touched(Some(3)) })
+}
+
+fn analysis(slices: &[Value], regions: u64, cells: Value) -> Value {
+    let regions: Vec<Value> =
+        (0..regions).map(|at| json!({ "begin_bytes": at << 30, "read_bytes": 5, "written_bytes": 9 })).collect();
+    let map = json!({ "volume": "sda", "region_bytes": 1 << 30, "regions": regions, "cells": cells });
+    json!({ "schema_version": 1, "trace": "t.fbr", "report": { "one_block_in": 8,
+        "over_time": { "slice_ns": 1 << 20, "slice_requests": null, "slices": slices, "volumes": [map] } } })
+}
+
+#[test]
+fn a_map_shows_where_bytes_were_moved_and_when() {
+    let slices: Vec<Value> = (0..5).map(|at| slice(at, (at != 2).then_some(1000 + at))).collect();
+    let page = page(&[analysis(&slices, 4, json!([[1, 3, 123_457, 0], [4, 0, 77_777, 9_007_199_254_740_993_u64]]))]);
+    for part in
+        ["Reads over time and place, sda", "Writes over time and place, sda", "Regions, sda", "Working set over time"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+    let x = values(&page, "data-x");
+    let count = |value: &str| x.iter().filter(|x| *x == value).count();
+    assert_eq!((count("123457"), count("77777")), (1, 1));
+    assert!(page.contains("data-value=\"9007199254740993\""), "digit by digit");
+    assert!(page.contains("offset 3 GiB, from 1.05 ms: 121 KiB"), "a cell says what it is");
+    // What the sample does not tell has no point, no line, and words of its own.
+    assert!(page.contains("not known: none of them in the sample") && page.contains("Estimates from a sample"));
+    let y = values(&page, "data-y");
+    assert!(y.contains(&(1001 * 4096).to_string()) && !y.contains(&(1002 * 4096).to_string()));
+}
+
+#[test]
+fn the_largest_map_is_a_page_of_bounded_size() {
+    let slices: Vec<Value> = (0..64).map(|at| slice(at, Some(at))).collect();
+    let cells: Vec<Value> =
+        (0..64 * 64_u64).map(|at| json!([at / 64, at % 64, (at + 1) * 1_000_003, (at + 1) * 999_983])).collect();
+    let full = page(&[analysis(&slices, 64, cells.clone().into())]);
+    assert!(full.len() < 3 << 20, "{} bytes", full.len());
+    assert!(full.contains("The 1000 fullest of 4096 cells"));
+    // What lies beyond slices and regions, and what is no number, is not drawn.
+    let wrong = json!([
+        [64, 0, 1, 1],
+        [0, 64, 1, 1],
+        [-1, 0, 1, 1],
+        ["0", 0, 1, 1],
+        [0, 0, -5, "x"],
+        [],
+        5,
+        [u64::MAX, u64::MAX, 1, 1]
+    ]);
+    let page = self::page(&[analysis(&slices, 64, wrong)]);
+    assert!(!page.contains("over time and place") && page.contains("Regions, sda"));
+    let many: Vec<Value> = (0..5000).map(|at| slice(at, Some(at))).collect();
+    assert!(self::page(&[analysis(&many, 5000, cells.into())]).len() < 3 << 20);
+}
+
+#[test]
+fn a_trace_without_times_has_slices_of_requests() {
+    let mut result = analysis(&[slice(0, Some(1)), slice(1, Some(2))], 1, json!([[0, 0, 5, 0]]));
+    let found = &mut result["report"]["over_time"];
+    (found["slice_ns"], found["slice_requests"]) = (Value::Null, json!(1 << 20));
+    found["volumes"][0]["volume"] = Value::Null;
+    let page = page(&[result]);
+    for part in ["since the trace has no times", "from request", "all other volumes"] {
+        assert!(page.contains(part), "{part}");
+    }
+    // Of one of many traces there is no map.
+    let mut result = analysis(&[slice(0, Some(1)), slice(1, Some(2))], 1, json!([]));
+    result["report"]["over_time"]["volumes"] = Value::Null;
+    assert!(!self::page(&[result]).contains("Regions"));
+}
