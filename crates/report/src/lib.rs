@@ -10,6 +10,7 @@ mod fields;
 mod markup;
 mod page;
 mod picture;
+mod reading;
 mod records;
 mod results;
 mod section;

@@ -159,6 +159,11 @@ fn a_run_in_a_browser_says_what_its_json_says() {
     for kind in list(job, "kinds") {
         for percentile in list(&kind["latency_ns"]["total"], "percentiles") {
             stands(&cells, &percentile["value"]);
+            if let (Some(low), Some(high)) = (percentile["low"].as_u64(), percentile["high"].as_u64()) {
+                let row = format!("p{},{},{low},{high},", percentile["percentile"], percentile["value"]);
+                let is_saved = list(&seen, "csv").iter().any(|csv| csv.as_str().unwrap().contains(&row));
+                assert!(is_saved, "{row}");
+            }
             let is_dot = |dot: &&Value| {
                 let is = |name: &str, of: &str| {
                     dot[name].as_str().map(str::parse::<f64>).and_then(Result::ok) == percentile[of].as_f64()
@@ -169,6 +174,8 @@ fn a_run_in_a_browser_says_what_its_json_says() {
             assert_eq!(is_drawn, percentile["status"] != "withheld", "{percentile}");
         }
     }
+    let head = "figure,latency [ns],interval low [ns],interval high [ns],";
+    assert!(list(&seen, "csv").iter().any(|csv| csv.as_str().unwrap().contains(head)), "{}", seen["csv"]);
     for interval in list(job, "intervals") {
         interval["latency_ns"].as_object().unwrap().values().for_each(|value| stands(&cells, value));
     }

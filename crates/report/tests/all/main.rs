@@ -107,6 +107,31 @@ fn many_intervals_keep_their_extremes_and_the_page_stays_small() {
 }
 
 #[test]
+fn of_more_rows_than_memory_is_given_for_the_slowest_stay_and_it_is_said() {
+    let many = (0..50_000).map(|at| interval(at, if at == 12_345 { 999_999_999 } else { 500_000 + at as u64 % 1000 }));
+    let page = page(&[job(many.collect())]);
+    assert!(page.len() < 1 << 20, "{} bytes", page.len());
+    assert!(values(&page, "data-y").contains(&"999999999".to_owned()) && page.contains("data-value=\"999999999\""));
+    assert!(page.contains("REDUCED: intervals has 50000 rows; "), "and the page says what was left out");
+}
+
+#[test]
+fn a_sweep_of_very_many_points_is_bounded() {
+    let points: Vec<(u32, f64, f64)> = (1..=3000).map(|at| (at, 1000.0 + f64::from(at), 5000.0)).collect();
+    let page = page(&[sweep(&points), sweep(&POINTS)]);
+    assert!(page.contains("Of 3000 points of the sweep the first 256 are shown"));
+    assert!(page.contains("Of 3000 points of 0.json (model:x?size=1GiB) the first 256 are shown"));
+    assert!(page.len() < 3 << 20, "{} bytes", page.len());
+}
+
+#[test]
+fn intervals_are_two_columns_of_a_saved_table() {
+    let page = page(&[sweep(&POINTS), job(vec![])]);
+    assert!(page.contains("data-unit=\"ns\" data-holds=\"intervals\">interval</th>"));
+    assert!(page.contains("data-low=\"1906688\">1.91 ms to open</td>"), "an open end has no number");
+}
+
+#[test]
 fn regression_paths_of_many_points_are_drawn_to_their_end() {
     let page = page(&[job((0..401).map(|at| interval(at, 500_000 + at as u64)).collect())]);
     let paths = values(&page, "d");
