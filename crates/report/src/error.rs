@@ -21,6 +21,14 @@ pub enum ReportError {
         /// How many may be.
         values: u64,
     },
+    /// No picture of this title.
+    #[error("no picture is called {title:?}; there are: {known}")]
+    NoPicture {
+        /// What was asked for.
+        title: String,
+        /// What there is.
+        known: String,
+    },
     /// JSON without our version.
     #[error(
         "{name}: {found}, not a result of forebay's: schema_version is missing; give what forebay writes with --output json"

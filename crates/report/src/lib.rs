@@ -19,6 +19,6 @@ mod table;
 mod unit;
 
 pub use error::ReportError;
-pub use page::{is_page, page};
+pub use page::{is_page, page, picture};
 pub use records::{Io, Records};
 pub use results::{Kind, Results};

@@ -160,7 +160,8 @@ fn a_run_in_a_browser_says_what_its_json_says() {
         for percentile in list(&kind["latency_ns"]["total"], "percentiles") {
             stands(&cells, &percentile["value"]);
             if let (Some(low), Some(high)) = (percentile["low"].as_u64(), percentile["high"].as_u64()) {
-                let row = format!("p{},{},{low},{high},", percentile["percentile"], percentile["value"]);
+                let percent = percentile["percentile"].as_f64().unwrap();
+                let row = format!("p{percent},{},{low},{high},", percentile["value"]);
                 let is_saved = list(&seen, "csv").iter().any(|csv| csv.as_str().unwrap().contains(&row));
                 assert!(is_saved, "{row}");
             }
@@ -325,6 +326,24 @@ fn nothing_but_a_page_of_ours_is_written_over() {
     // A page on standard output is the page.
     assert_eq!(forebay(&["report", doctor]).stdout, std::fs::read(&page).unwrap());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 4, "nothing is left behind");
+}
+
+/// Those that `bench/pictures` makes in virtual time.
+#[test]
+fn the_picture_of_a_sweep_in_the_documents_is_what_its_command_gives() {
+    let folder = TempDir::new().unwrap();
+    let sweep = sweep(&folder);
+    let to = folder.path().join("sweep.svg");
+    let picture =
+        |title: &str| forebay(&["report", sweep.to_str().unwrap(), "--picture", title, "-o", to.to_str().unwrap()]);
+    refused(&picture("no such"), 2, &["no picture is called \"no such\"", "Throughput and latency"]);
+    good(&picture("Throughput and latency"));
+    let made = std::fs::read_to_string(&to).unwrap();
+    let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures/qd-sweep.svg");
+    assert!(std::fs::read_to_string(committed).unwrap() == made, "make the pictures anew: bench/pictures");
+    assert!(made.contains("saturation depth") && made.contains("forebay bench qd-sweep --target"));
+    // One of ours may be made anew.
+    good(&picture("Throughput and latency"));
 }
 
 /// A page that was open to its group alone became open to all when it was made anew, and one that was not to be written to was replaced.

@@ -61,7 +61,7 @@ pub(super) fn working_set(report: &Value) -> Option<Picture> {
         ("all", "block_bytes", "touched"),
         ("reads", "block_bytes", "read"),
         ("writes", "block_bytes", "written"),
-        ("all", "new_block_bytes", "touched for the first time"),
+        ("all", "new_block_bytes", "new, or discarded before"),
     ];
     let (axis, by) = time.axis();
     let series = figures.iter().enumerate().map(|(look, (of, path, name))| {

@@ -87,6 +87,26 @@ fn points_of_a_sweep_are_those_of_the_result() {
 }
 
 #[test]
+fn a_picture_alone_needs_nothing_else() {
+    let mut results = Results::default();
+    results.add("0.json", &sweep(&POINTS).to_string()).unwrap();
+    let picture = forebay_report::picture(&results, "Throughput and latency").unwrap();
+    for part in [
+        "99th percentile",
+        "saturation depth 4",
+        "--card: #fff",
+        "svg .s0",
+        "forebay bench qd-sweep --target &#39;model:x",
+    ] {
+        assert!(picture.contains(part), "{part}");
+    }
+    assert!(picture.ends_with("</svg>\n") && is_page(&picture.as_bytes()[..200]));
+    assert_eq!((picture.matches("<svg").count(), picture.matches("http").count()), (1, 1), "nothing is fetched");
+    let error = forebay_report::picture(&results, "no such").unwrap_err().to_string();
+    assert!(error.contains("Throughput and latency; "), "{error}");
+}
+
+#[test]
 fn withheld_percentiles_are_no_points() {
     let page = page(&[job(vec![])]);
     assert!(values(&page, "data-x").iter().all(|x| x != "99.999"));
