@@ -11,6 +11,24 @@ pub enum ReportError {
         /// Where and why.
         source: serde_json::Error,
     },
+    /// More than fits into memory.
+    #[error(
+        "{name}: has more than {values} values, lists with very many rows already reduced: give it in parts, such as a fleet of traces by directories"
+    )]
+    TooLarge {
+        /// The file.
+        name: String,
+        /// How many may be.
+        values: u64,
+    },
+    /// No picture of this title.
+    #[error("no picture is called {title:?}; there are: {known}")]
+    NoPicture {
+        /// What was asked for.
+        title: String,
+        /// What there is.
+        known: String,
+    },
     /// JSON without our version.
     #[error(
         "{name}: {found}, not a result of forebay's: schema_version is missing; give what forebay writes with --output json"

@@ -10,6 +10,7 @@ mod fields;
 mod markup;
 mod page;
 mod picture;
+mod reading;
 mod records;
 mod results;
 mod section;
@@ -18,6 +19,6 @@ mod table;
 mod unit;
 
 pub use error::ReportError;
-pub use page::{is_page, page};
+pub use page::{is_page, page, picture};
 pub use records::{Io, Records};
 pub use results::{Kind, Results};

@@ -1,7 +1,7 @@
 //! A picture with what belongs to it: a title, what it shows in words, its legend, and its numbers as a table below.
 
-use crate::markup::Markup;
-use crate::svg::{Drawing, LOOKS};
+use crate::markup::{Attribute, Markup};
+use crate::svg::{Drawing, LOOKS, WIDTH, words};
 use crate::table::Table;
 
 /// A picture or, without a drawing, a table alone.
@@ -16,6 +16,20 @@ pub(crate) struct Picture {
     /// What the reader should know, below it.
     pub(crate) notes: Vec<String>,
     pub(crate) table: Table,
+}
+
+/// Of a picture alone: its margin, the heights of its title and of a row of the legend, and the widths of a sign and of a character there.
+const MARGIN: f64 = 4.0;
+const TITLE_HIGH: f64 = 24.0;
+const LEGEND_HIGH: f64 = 18.0;
+const SIGN_WIDE: f64 = 46.0;
+const CHAR_WIDE: f64 = 6.6;
+
+/// How a series looks, in a legend.
+fn write_sign(into: &mut Markup, drawing: &Drawing, look: usize) {
+    let is_dots = drawing.is_of_dots(look);
+    let class = format!("{} s{}", if is_dots { "dot" } else { "line" }, look % LOOKS);
+    into.shape("path", &[("class", &class), ("d", if is_dots { &"M14 4h0" } else { &"M1 4L27 4" })]);
 }
 
 impl Picture {
@@ -44,10 +58,8 @@ impl Picture {
             into.raw("<ul class=\"legend\">");
             for (look, name) in &self.legend {
                 into.raw("<li>");
-                let is_dots = drawing.is_of_dots(*look);
-                let class = format!("{} s{}", if is_dots { "dot" } else { "line" }, look % LOOKS);
                 into.raw("<svg viewBox=\"0 0 28 8\" aria-hidden=\"true\">");
-                into.shape("path", &[("class", &class), ("d", if is_dots { &"M14 4h0" } else { &"M1 4L27 4" })]);
+                write_sign(into, drawing, *look);
                 into.raw("</svg>");
                 into.text(name);
                 into.raw("</li>");
@@ -70,6 +82,53 @@ impl Picture {
         into.raw("<details><summary>Numbers</summary>");
         self.table.clone().bounded().write(into);
         into.raw("</details></figure>");
+    }
+
+    /// The drawing with its title and legend above it, as what follows the name of a file's only element.
+    pub(crate) fn write_alone(&self, into: &mut Markup, style: &str, command: Option<&str>) {
+        let Some(drawing) = &self.drawing else { return };
+        let mut rows: Vec<Vec<&(usize, String)>> = Vec::new();
+        let mut free = 0.0;
+        for entry in self.legend.iter().filter(|_| self.legend.len() > 1) {
+            let wide = SIGN_WIDE + entry.1.chars().count() as f64 * CHAR_WIDE;
+            match rows.last_mut().filter(|_| free >= wide) {
+                Some(row) => row.push(entry),
+                None => {
+                    rows.push(vec![entry]);
+                    free = WIDTH - 2.0 * MARGIN;
+                }
+            }
+            free -= wide;
+        }
+        let above = TITLE_HIGH + rows.len() as f64 * LEGEND_HIGH;
+        let high = drawing.height() + above;
+        into.raw(&format!(
+            " viewBox=\"0 {} {WIDTH} {high}\" width=\"{}\" height=\"{}\"",
+            -above,
+            WIDTH * 1.5,
+            high * 1.5
+        ));
+        into.raw(" role=\"img\" aria-labelledby=\"p-t p-d\">\n<style>\n");
+        into.raw(style);
+        into.raw("</style>\n");
+        let ground: [Attribute<'_>; 5] =
+            [("class", &"ground"), ("x", &"0"), ("y", &-above), ("width", &WIDTH), ("height", &high)];
+        into.shape("rect", &ground);
+        words(into, "strong", "start", (MARGIN, 16.0 - above), &self.title);
+        for (row, entries) in rows.iter().enumerate() {
+            let y = TITLE_HIGH + (row as f64 + 0.5) * LEGEND_HIGH - above;
+            let mut x = MARGIN;
+            for (look, name) in entries {
+                into.open("g", &[("transform", &format!("translate({x} {})", y - 4.0))]);
+                write_sign(into, drawing, *look);
+                into.close("g");
+                words(into, "", "start", (x + SIGN_WIDE - 12.0, y + 4.5), name);
+                x += SIGN_WIDE + name.chars().count() as f64 * CHAR_WIDE;
+            }
+        }
+        let made = command.map_or_else(String::new, |command| format!(" Made of the result of: {command}"));
+        drawing.write_inside(into, "p", &self.title, &format!("{}{made}", self.about));
+        into.raw("\n</svg>\n");
     }
 
     fn write_notes(&self, into: &mut Markup) {

@@ -2,6 +2,7 @@
 
 use crate::error::ReportError;
 use crate::fields::{self, at};
+use crate::reading::{self, Failure, Reduced};
 use crate::records::Records;
 use serde_json::Value;
 
@@ -67,6 +68,8 @@ pub(crate) struct Found {
     pub(crate) name: String,
     pub(crate) kind: Kind,
     pub(crate) value: Value,
+    /// Lists of it that have more rows than were kept.
+    pub(crate) reduced: Vec<Reduced>,
 }
 
 impl Found {
@@ -110,8 +113,10 @@ impl Results {
     /// What is no result of ours, or one of a version that is not known.
     pub fn add(&mut self, name: &str, text: &str) -> Result<Kind, ReportError> {
         let of = || name.to_owned();
-        // The depth of JSON is bounded by its reader.
-        let value: Value = serde_json::from_str(text).map_err(|source| ReportError::NotJson { name: of(), source })?;
+        let (value, reduced) = reading::read(text).map_err(|failure| match failure {
+            Failure::NotJson(source) => ReportError::NotJson { name: of(), source },
+            Failure::TooMany => ReportError::TooLarge { name: of(), values: reading::VALUES_MAX },
+        })?;
         match at(&value, "schema_version") {
             Some(version) if version.as_u64() == Some(SCHEMA_VERSION) => {}
             Some(version) => {
@@ -126,7 +131,7 @@ impl Results {
                 keys.iter().take(KEYS_SHOWN).map(|key| key.chars().take(40).collect::<String>()).collect();
             return Err(ReportError::NoResult { name: of(), keys: keys.join(", ") });
         };
-        let found = Found { name: of(), kind, value };
+        let found = Found { name: of(), kind, value, reduced };
         check(&found)?;
         self.found.push(found);
         Ok(kind)

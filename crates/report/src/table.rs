@@ -1,7 +1,7 @@
 //! Tables: under each picture, and where a picture would say less. Cells keep the number that they show.
 
 use crate::fields;
-use crate::markup::Markup;
+use crate::markup::{Attribute, Markup};
 use crate::unit::Unit;
 use serde_json::Value;
 
@@ -15,16 +15,28 @@ const LONG_CHARS: usize = 36;
 pub(crate) struct Column {
     title: String,
     unit: Unit,
-    is_text: bool,
+    holds: Holds,
+}
+
+/// What a column has. One of intervals is two columns of numbers where the table is saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Holds {
+    Texts,
+    Numbers,
+    Intervals,
 }
 
 impl Column {
     pub(crate) fn text(title: impl Into<String>) -> Self {
-        Self { title: title.into(), unit: Unit::Plain, is_text: true }
+        Self { title: title.into(), unit: Unit::Plain, holds: Holds::Texts }
     }
 
     pub(crate) fn number(title: impl Into<String>, unit: Unit) -> Self {
-        Self { title: title.into(), unit, is_text: false }
+        Self { title: title.into(), unit, holds: Holds::Numbers }
+    }
+
+    pub(crate) fn interval(title: impl Into<String>, unit: Unit) -> Self {
+        Self { title: title.into(), unit, holds: Holds::Intervals }
     }
 }
 
@@ -33,6 +45,8 @@ impl Column {
 pub(crate) struct Cell {
     text: String,
     value: Option<String>,
+    /// The ends of an interval, as far as they are known.
+    ends: [Option<String>; 2],
     tone: Tone,
 }
 
@@ -77,7 +91,7 @@ impl Cell {
                     _ => number.to_string(),
                 },
                 value: Some(number.to_string()),
-                tone: Tone::Plain,
+                ..Self::default()
             },
             Some(Value::String(text)) => Self::text(text.clone()),
             Some(Value::Bool(flag)) => Self::text(if *flag { "yes" } else { "no" }),
@@ -96,7 +110,8 @@ impl Cell {
             |end: Option<&Value>| end.and_then(Value::as_f64).map_or_else(|| "open".to_owned(), |end| unit.show(end));
         let is_number = |end: Option<&Value>| end.is_some_and(Value::is_number);
         if is_number(low) || is_number(high) {
-            Self::text(format!("{} to {}", end(low), end(high)))
+            let raw = |end: Option<&Value>| end.filter(|end| end.is_number()).map(Value::to_string);
+            Self { ends: [raw(low), raw(high)], ..Self::text(format!("{} to {}", end(low), end(high))) }
         } else {
             Self::text("-")
         }
@@ -163,12 +178,13 @@ impl Table {
         into.element("caption", &[("class", if self.is_named_above { &"unseen" } else { &"" })], &self.caption);
         into.raw("<thead><tr>");
         for column in &self.head {
-            let class = if column.is_text { "text" } else { "" };
-            into.element(
-                "th",
-                &[("scope", &"col"), ("class", &class), ("data-unit", &column.unit.raw())],
-                &column.title,
-            );
+            let class = if column.holds == Holds::Numbers { "" } else { "text" };
+            let unit = column.unit.raw();
+            let mut attributes: Vec<Attribute<'_>> = vec![("scope", &"col"), ("class", &class), ("data-unit", &unit)];
+            if column.holds == Holds::Intervals {
+                attributes.push(("data-holds", &"intervals"));
+            }
+            into.element("th", &attributes, &column.title);
         }
         into.raw("</tr></thead><tbody>");
         for row in &self.rows {
@@ -176,9 +192,10 @@ impl Table {
             for (at, (cell, column)) in row.iter().zip(&self.head).enumerate() {
                 let name = if at == 0 { "th" } else { "td" };
                 let is_long = cell.text.chars().count() > LONG_CHARS;
-                let kind = if column.is_text { if is_long { "text long " } else { "text " } } else { "" };
+                let kind =
+                    if column.holds != Holds::Numbers { if is_long { "text long " } else { "text " } } else { "" };
                 let class = format!("{kind}{}", cell.tone.class());
-                let mut attributes: Vec<crate::markup::Attribute<'_>> = Vec::new();
+                let mut attributes: Vec<Attribute<'_>> = Vec::new();
                 if at == 0 {
                     attributes.push(("scope", &"row"));
                 }
@@ -187,6 +204,9 @@ impl Table {
                 }
                 if let Some(value) = &cell.value {
                     attributes.push(("data-value", value));
+                }
+                for (name, end) in ["data-low", "data-high"].into_iter().zip(&cell.ends) {
+                    attributes.extend(end.iter().map(|end| (name, end as &dyn std::fmt::Display)));
                 }
                 into.element(name, &attributes, &cell.text);
             }

@@ -16,6 +16,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+mod over_time;
 mod text;
 
 pub use text::{faults, unknown};
@@ -150,7 +151,11 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
             true
         })?;
         // Names of a whole fleet would take memory without bound.
-        let report = analysis.finish(&std::mem::take(&mut read.names));
+        let mut report = analysis.finish(&std::mem::take(&mut read.names));
+        if list.len() > 1 {
+            // So would maps: they are of a trace that is alone.
+            report.over_time.volumes = None;
+        }
         Ok(Analysed { name: trace.name.clone(), read, report })
     };
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));

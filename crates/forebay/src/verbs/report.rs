@@ -24,6 +24,9 @@ pub struct ReportOptions {
     /// Files that forebay wrote with --output json; - is standard input
     #[arg(required = true, value_name = "RESULT")]
     pub results: Vec<PathBuf>,
+    /// Only the picture of this title, as SVG that needs no page
+    #[arg(long, value_name = "TITLE")]
+    pub picture: Option<String>,
     /// The page; standard output where left out
     #[arg(short = 'o', long = "to", value_name = "FILE")]
     pub to: Option<PathBuf>,
@@ -56,7 +59,10 @@ pub fn run(options: &ReportOptions, format: Format) -> Result<()> {
             }
         }
     }
-    let page = forebay_report::page(&results);
+    let page = match &options.picture {
+        Some(title) => forebay_report::picture(&results, title)?,
+        None => forebay_report::page(&results),
+    };
     let Some(path) = &options.to else {
         return output::raw(page.as_bytes());
     };

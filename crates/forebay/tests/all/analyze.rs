@@ -106,6 +106,41 @@ fn trace(directory: &Path, name: &str, requests: &[(u64, u32, bool)]) -> PathBuf
 }
 
 #[test]
+fn where_a_trace_goes_and_what_it_touches_is_shown_over_its_time() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let folder = directory.path().join("fleet");
+    fs::create_dir(&folder).unwrap();
+    // For 32 ms it writes 1 MiB over and over, and then for 32 ms 1 MiB at the end of 64 MiB, of which it reads nothing.
+    let requests: Vec<(u64, u32, bool)> =
+        (0..64).map(|at| (if at < 32 { 0 } else { 63 << 11 }, 1 << 20, true)).collect();
+    let path = trace(&folder, "a.vscsi", &requests);
+    let output = forebay(&["analyze", path.to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let rows: Vec<&str> = said.lines().filter(|line| line.contains('|')).collect();
+    for part in ["Working set over time", "Writes over time", "at most 1.00 MiB in a slice", "regions of 4.00 MiB"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(!said.contains("Reads over time"), "{said}");
+    assert_eq!(rows.len(), 5 + 16, "{said}");
+    let thirds = |row: &str| {
+        let (_, shades) = row.split_once('|').unwrap();
+        (shades[..20].contains('@'), shades[40..].contains('@'))
+    };
+    assert_eq!((thirds(rows[5]), thirds(rows[20])), ((true, false), (false, true)), "{said}");
+    let alone = json(&["analyze", path.to_str().unwrap()]);
+    let cells = alone["report"]["over_time"]["volumes"][0]["cells"].as_array().unwrap();
+    assert_eq!(cells.iter().map(|cell| cell[3].as_u64().unwrap()).sum::<u64>(), 64 << 20);
+    // Of many traces each has its working set, and no map.
+    trace(&folder, "b.vscsi", &requests);
+    let fleet = json(&["analyze", folder.to_str().unwrap()]);
+    for analysed in fleet["traces"].as_array().unwrap() {
+        let found = &analysed["report"]["over_time"];
+        assert_eq!(found["slices"], alone["report"]["over_time"]["slices"]);
+        assert!(found["volumes"].is_null());
+    }
+}
+
+#[test]
 fn a_small_trace_is_counted_exactly() {
     let directory = tempfile::TempDir::new().unwrap();
     // Blocks 0 and 1 written, 0 twice; 8 KiB read that begin within block 1; block 9 read once.

@@ -159,6 +159,12 @@ fn a_run_in_a_browser_says_what_its_json_says() {
     for kind in list(job, "kinds") {
         for percentile in list(&kind["latency_ns"]["total"], "percentiles") {
             stands(&cells, &percentile["value"]);
+            if let (Some(low), Some(high)) = (percentile["low"].as_u64(), percentile["high"].as_u64()) {
+                let percent = percentile["percentile"].as_f64().unwrap();
+                let row = format!("p{percent},{},{low},{high},", percentile["value"]);
+                let is_saved = list(&seen, "csv").iter().any(|csv| csv.as_str().unwrap().contains(&row));
+                assert!(is_saved, "{row}");
+            }
             let is_dot = |dot: &&Value| {
                 let is = |name: &str, of: &str| {
                     dot[name].as_str().map(str::parse::<f64>).and_then(Result::ok) == percentile[of].as_f64()
@@ -169,6 +175,8 @@ fn a_run_in_a_browser_says_what_its_json_says() {
             assert_eq!(is_drawn, percentile["status"] != "withheld", "{percentile}");
         }
     }
+    let head = "figure,latency [ns],interval low [ns],interval high [ns],";
+    assert!(list(&seen, "csv").iter().any(|csv| csv.as_str().unwrap().contains(head)), "{}", seen["csv"]);
     for interval in list(job, "intervals") {
         interval["latency_ns"].as_object().unwrap().values().for_each(|value| stands(&cells, value));
     }
@@ -227,6 +235,7 @@ fn results_of_every_kind_become_a_page_that_is_sound() {
         "Settings of the machine",
         "Simulated lives",
         "Published figures",
+        "Working set over time",
         "What settings cost: model:p4800x",
         "what each rung changes",
         "CALIBRATED, NOT PREDICTED",
@@ -241,6 +250,21 @@ fn results_of_every_kind_become_a_page_that_is_sound() {
     }
     for row in list(&json(&results[6])["report"], "rows") {
         ["alpha", "beta", "occupancy_bytes", "written_bytes"].iter().for_each(|key| stands(&cells, &row[*key]));
+    }
+    let over_time = &json(&results[6])["report"]["over_time"];
+    for slice in list(over_time, "slices") {
+        stands(&cells, &slice["all"]["block_bytes"]);
+        stands(&cells, &slice["reads"]["moved_bytes"]);
+    }
+    for (picture, at) in [("Reads over time and place", 2), ("Writes over time and place", 3)] {
+        let drawn: BTreeSet<&str> = list(&seen, "dots")
+            .iter()
+            .filter(|dot| dot["picture"] == picture)
+            .map(|dot| dot["x"].as_str().unwrap())
+            .collect();
+        for cell in list(&over_time["volumes"][0], "cells").iter().filter(|cell| cell[at] != 0) {
+            assert!(drawn.contains(cell[at].to_string().as_str()), "{picture}: {cell}");
+        }
     }
     list(&json(&results[7]), "sizes").iter().for_each(|size| stands(&cells, &size["alpha"]));
     for figure in list(&json(&results[3])["result"], "figures") {
@@ -302,6 +326,24 @@ fn nothing_but_a_page_of_ours_is_written_over() {
     // A page on standard output is the page.
     assert_eq!(forebay(&["report", doctor]).stdout, std::fs::read(&page).unwrap());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 4, "nothing is left behind");
+}
+
+/// Those that `bench/pictures` makes in virtual time.
+#[test]
+fn the_picture_of_a_sweep_in_the_documents_is_what_its_command_gives() {
+    let folder = TempDir::new().unwrap();
+    let sweep = sweep(&folder);
+    let to = folder.path().join("sweep.svg");
+    let picture =
+        |title: &str| forebay(&["report", sweep.to_str().unwrap(), "--picture", title, "-o", to.to_str().unwrap()]);
+    refused(&picture("no such"), 2, &["no picture is called \"no such\"", "Throughput and latency"]);
+    good(&picture("Throughput and latency"));
+    let made = std::fs::read_to_string(&to).unwrap();
+    let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures/qd-sweep.svg");
+    assert!(std::fs::read_to_string(committed).unwrap() == made, "make the pictures anew: bench/pictures");
+    assert!(made.contains("saturation depth") && made.contains("forebay bench qd-sweep --target"));
+    // One of ours may be made anew.
+    good(&picture("Throughput and latency"));
 }
 
 /// A page that was open to its group alone became open to all when it was made anew, and one that was not to be written to was replaced.

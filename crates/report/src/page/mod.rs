@@ -1,13 +1,20 @@
 //! The page around the pictures.
 
+use crate::error::ReportError;
 use crate::markup::Markup;
+use crate::picture::Picture;
 use crate::results::Results;
 use crate::section::{self, Section};
 
 /// Colours, by day and by night.
 const COLOURS: &str = include_str!("colours.css");
+/// What pictures look like, on the page and alone.
+const PICTURES: &str = include_str!("picture.css");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
+
+/// Pictures that an error names.
+const PICTURES_NAMED: usize = 20;
 
 /// How each page begins: what begins exactly so may be written over by the next.
 const BEGIN: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -17,10 +24,35 @@ const BEGIN: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=
 const POLICY: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
                       script-src 'unsafe-inline'; img-src data: blob:\">";
 
-/// Whether a file that begins so is a page of ours.
+/// How each picture alone begins.
+const BEGIN_ALONE: &str = "<!-- by forebay report -->\n<svg xmlns=\"http://www.w3.org/2000/svg\"";
+/// What it has beside the pictures' own style: nothing gives it a font or a ground.
+const STYLE_ALONE: &str = "svg { font-family: system-ui, -apple-system, \"Segoe UI\", \"DejaVu Sans\", sans-serif; }\nsvg .ground { fill: var(--card); }\n";
+
+/// Whether a file that begins so is a page or a picture of ours.
 #[must_use]
 pub fn is_page(begin: &[u8]) -> bool {
-    begin.starts_with(BEGIN.as_bytes())
+    begin.starts_with(BEGIN.as_bytes()) || begin.starts_with(BEGIN_ALONE.as_bytes())
+}
+
+/// The first picture of this title as a file of SVG that needs nothing else.
+///
+/// # Errors
+/// No picture is called so: the error names those that there are.
+pub fn picture(results: &Results, title: &str) -> Result<String, ReportError> {
+    let sections = section::all(results.found(), results.records());
+    let drawn = || sections.iter().flat_map(|section| section.pictures.iter().map(move |picture| (section, picture)));
+    let is_wanted = |picture: &Picture| picture.title == title && picture.drawing.is_some();
+    let Some((section, picture)) = drawn().find(|(_, picture)| is_wanted(picture)) else {
+        let known = drawn().filter(|(_, picture)| picture.drawing.is_some());
+        let known: Vec<&str> = known.map(|(_, picture)| picture.title.as_str()).take(PICTURES_NAMED).collect();
+        return Err(ReportError::NoPicture { title: title.to_owned(), known: known.join("; ") });
+    };
+    let mut alone = Markup::default();
+    alone.raw(BEGIN_ALONE);
+    let style = [COLOURS, PICTURES, STYLE_ALONE].concat();
+    picture.write_alone(&mut alone, &style, section.command.as_deref());
+    Ok(alone.finish())
 }
 
 /// The page of results: HTML that needs nothing else.
@@ -39,6 +71,7 @@ pub fn page(results: &Results) -> String {
     page.element("title", &[], format!("{title} - Forebay"));
     page.raw("\n<link rel=\"icon\" href=\"data:,\">\n<style>\n");
     page.raw(COLOURS);
+    page.raw(PICTURES);
     page.raw(STYLE);
     page.raw("</style>\n</head>\n<body>\n<header>");
     page.element("h1", &[], &title);

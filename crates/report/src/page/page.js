@@ -166,18 +166,25 @@ function savePng(svg, name) {
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
 }
 
-// Raw numbers where there are such. A text that a spreadsheet would take for a formula gets a sign before it.
+// Raw numbers where there are such; an interval is two columns, in which an end that is open or not known is empty. A text that a
+// spreadsheet would take for a formula gets a sign before it.
 function csv(table) {
+  const quoted = (text) => /[",\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
   const cell = (element) => {
     let text = element.dataset.value ?? element.textContent;
     if (element.dataset.value === undefined && /^[=+\-@\t]/.test(text) && text !== "-") text = `'${text}`;
-    return /[",\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
+    return quoted(text);
   };
-  const head = [...table.tHead.rows[0].cells].map((element) => {
+  const heads = [...table.tHead.rows[0].cells];
+  const isInterval = heads.map((element) => element.dataset.holds === "intervals");
+  const head = heads.flatMap((element, at) => {
+    const names = isInterval[at] ? [`${element.textContent} low`, `${element.textContent} high`] : [element.textContent];
     const unit = element.dataset.unit;
-    return cell({ dataset: {}, textContent: unit ? `${element.textContent} [${unit}]` : element.textContent });
+    return names.map((name) => cell({ dataset: {}, textContent: unit ? `${name} [${unit}]` : name }));
   });
-  const rows = [...table.tBodies[0].rows].map((row) => [...row.cells].map(cell).join(","));
+  const row = (of) => [...of.cells].flatMap((element, at) =>
+    isInterval[at] ? [element.dataset.low ?? "", element.dataset.high ?? ""] : [cell(element)]);
+  const rows = [...table.tBodies[0].rows].map((of) => row(of).join(","));
   return `${[head.join(","), ...rows].join("\r\n")}\r\n`;
 }
 

@@ -119,7 +119,7 @@ fn table(promises: &[Value]) -> Table {
         Column::text("promised"),
         Column::text("verdict"),
         Column::text("measured"),
-        Column::text("interval"),
+        Column::interval("interval", Unit::Plain),
         Column::number("confidence", Unit::Percent),
         Column::number("samples", Unit::Count),
         Column::text("why"),

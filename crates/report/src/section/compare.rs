@@ -51,7 +51,7 @@ fn ratios(figures: &[Value], confidence: f64) -> Picture {
             Column::text("A"),
             Column::text("B"),
             Column::number("B / A", Unit::Ratio),
-            Column::text("interval"),
+            Column::interval("interval", Unit::Ratio),
             Column::text("verdict"),
             Column::number("would have been shown", Unit::Ratio),
             Column::number("rounds needed", Unit::Count),

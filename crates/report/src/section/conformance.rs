@@ -128,7 +128,7 @@ fn gains(value: &Value) -> Option<Picture> {
             Column::text("over"),
             Column::text("set-up"),
             Column::number("here", Unit::Ratio),
-            Column::text("least to greatest"),
+            Column::interval("least to greatest", Unit::Ratio),
             Column::number("published", Unit::Ratio),
         ],
     );
@@ -196,7 +196,7 @@ fn set_ups(value: &Value) -> Table {
     for setting in settings {
         let name = text(setting, "name").unwrap_or("-");
         head.push(Column::number(name, Unit::Plain));
-        head.push(Column::text("least to greatest"));
+        head.push(Column::interval("least to greatest", Unit::Plain));
     }
     let drives = ["tlc", "qlc", "tiered"];
     head.extend(drives.map(|drive| Column::number(format!("published: {drive}"), Unit::Plain)));

@@ -43,7 +43,7 @@ fn effects(rungs: &[Value], job: usize, name: &str, confidence: f64) -> Picture 
             Column::text("against"),
             Column::text("figure"),
             Column::number("ratio", Unit::Ratio),
-            Column::text("interval"),
+            Column::interval("interval", Unit::Ratio),
             Column::text("effect"),
             Column::number("would have been shown", Unit::Ratio),
             Column::number("rounds needed", Unit::Count),

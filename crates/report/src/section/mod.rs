@@ -19,10 +19,15 @@ mod surface;
 mod sweep;
 mod texts;
 mod together;
+mod trace_over_time;
 
+use crate::reading::Reduced;
 use crate::records::Records;
 use crate::results::{Found, Kind};
 pub(crate) use frame::Section;
+
+/// Lists that were reduced of which each is named.
+const REDUCED_SHOWN: usize = 4;
 
 /// What the page shows of all: first what holds results beside each other, then each alone.
 pub(crate) fn all(found: &[Found], records: &[Records]) -> Vec<Section> {
@@ -30,6 +35,24 @@ pub(crate) fn all(found: &[Found], records: &[Records]) -> Vec<Section> {
     sections.extend(found.iter().map(|result| one(result, found)));
     sections.extend(records.iter().map(records::of));
     sections
+}
+
+/// Lists that were reduced when they were read, a sentence each.
+fn reduced(found: &Found) -> Vec<String> {
+    let sentence = |list: &Reduced| {
+        format!(
+            "REDUCED: {} has {} rows; {} were read: of each {} neighbours those with the least and the greatest of each figure",
+            if list.name.is_empty() { "a list" } else { &list.name },
+            list.rows,
+            list.kept,
+            list.together
+        )
+    };
+    let mut sentences: Vec<String> = found.reduced.iter().take(REDUCED_SHOWN).map(sentence).collect();
+    if found.reduced.len() > REDUCED_SHOWN {
+        sentences.push(format!("REDUCED: so were {} more lists", found.reduced.len() - REDUCED_SHOWN));
+    }
+    sentences
 }
 
 fn one(found: &Found, all: &[Found]) -> Section {
@@ -50,6 +73,7 @@ fn one(found: &Found, all: &[Found]) -> Section {
         Kind::Doctor => doctor::of(found),
         Kind::Status => other::of_status(found),
     };
+    section.warnings.extend(reduced(found));
     section.file = found.name.clone();
     section.command = found.command();
     section

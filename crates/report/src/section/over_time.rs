@@ -111,8 +111,8 @@ fn seconds(value: f64) -> String {
     format!("{}", (value * 1e6).round() / 1e6)
 }
 
-/// The points of the intervals that have a value; those behind others that have none say so.
-fn with_gaps(points: impl Iterator<Item = Option<Point>>) -> Vec<Point> {
+/// The points of those that have a value; those behind others that have none say so.
+pub(super) fn with_gaps(points: impl Iterator<Item = Option<Point>>) -> Vec<Point> {
     let (mut found, mut is_gap) = (Vec::<Point>::new(), false);
     for point in points {
         match point {

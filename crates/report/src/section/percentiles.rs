@@ -83,7 +83,7 @@ fn table(all: &[Named<'_>]) -> Table {
         Column::text("of"),
         Column::text("figure"),
         Column::number("latency", Unit::Ns),
-        Column::text("interval"),
+        Column::interval("interval", Unit::Ns),
         Column::number("samples", Unit::Count),
         Column::number("worth independent ones", Unit::Count),
     ];

@@ -1,7 +1,7 @@
 //! A trace through the PRISM: rows with alpha and beta, what sizes of a fast tier keep, and the depths of its requests.
 
 use super::frame::Section;
-use super::{class_bars, sweep};
+use super::{class_bars, sweep, trace_over_time};
 use crate::fields::{at, list, number, text, texts};
 use crate::picture::Picture;
 use crate::results::Found;
@@ -54,6 +54,8 @@ fn one(found: &Found) -> Section {
     section.pictures.extend(class_bars::bars(rows, "beta", ("Beta", "written over occupied"), Unit::Plain, Form::Log));
     section.pictures.push(Picture::table("The workload through the PRISM", workload(rows)));
     section.pictures.extend(curve(list(report, "curve")));
+    section.pictures.extend(trace_over_time::working_set(report));
+    section.pictures.extend(trace_over_time::maps(report));
     section.pictures.extend(sweep::depths(found));
     section.pictures.push(operations(report));
     section.pictures.extend(spreads(report));

@@ -11,6 +11,9 @@ use crate::table::{Cell, Column, Table, Tone};
 use crate::unit::Unit;
 use serde_json::Value;
 
+/// Points of a sweep that are shown: far more than the octaves of any depth.
+const POINTS_MAX: usize = 256;
+
 /// What results call it.
 pub(super) const NAME: &str = "qd-sweep";
 
@@ -21,11 +24,12 @@ pub(super) fn of(found: &Found, all: &[Found]) -> Section {
     let mut section = framed(found, format!("Queue depth of {target}"));
     let result = found.experiment();
     facts(&mut section, result);
+    section.notes.extend(left_out("the sweep", result));
     section.pictures.extend(curve(&[(target.to_owned(), result)]));
     section.pictures.extend(application(result));
     section.pictures.extend(all.iter().filter(|found| found.kind == Kind::Analysis).flat_map(depths));
     section.pictures.extend(by_depth(result));
-    let latencies: Vec<Named<'_>> = list(result, "points")
+    let latencies: Vec<Named<'_>> = points(result)
         .iter()
         .filter_map(latency)
         .enumerate()
@@ -33,6 +37,18 @@ pub(super) fn of(found: &Found, all: &[Found]) -> Section {
         .collect();
     section.pictures.extend(percentiles::picture("Percentiles at each depth", &few(latencies), None));
     section
+}
+
+/// The points of a sweep that are shown.
+fn points(result: &Value) -> &[Value] {
+    let all = list(result, "points");
+    &all[..all.len().min(POINTS_MAX)]
+}
+
+/// What is left out of a sweep, in a sentence.
+pub(super) fn left_out(name: &str, result: &Value) -> Option<String> {
+    let all = list(result, "points").len();
+    (all > POINTS_MAX).then(|| format!("Of {all} points of {name} the first {POINTS_MAX} are shown"))
 }
 
 fn facts(section: &mut Section, result: &Value) {
@@ -66,7 +82,7 @@ pub(super) fn curve(sweeps: &[(String, &Value)]) -> Option<Picture> {
     let mut legend = Vec::new();
     for (look, (name, result)) in sweeps.iter().enumerate() {
         let knee = number(result, "saturation/depth").filter(|_| is_saturated(result));
-        let points = list(result, "points");
+        let points = points(result);
         let mean: Vec<Point> =
             points.iter().filter_map(|point| on_curve(point, "mean_ns", "mean", knee, true)).collect();
         legend.push((look, if sweeps.len() == 1 { "mean".to_owned() } else { name.clone() }));
@@ -178,7 +194,7 @@ fn row(name: Option<&String>, point: &Value, knee: Option<f64>) -> Vec<Cell> {
 fn by_depth(result: &Value) -> Option<Picture> {
     let levels = [("p50", 50.0), ("p99", 99.0), ("p99.9", 99.9), ("p99.99", 99.99)];
     let series = levels.iter().enumerate().map(|(look, (name, percent))| {
-        let points = list(result, "points").iter().filter_map(|point| {
+        let points = points(result).iter().filter_map(|point| {
             let depth = number(point, "depth")?;
             let of = |entry: &&Value| number(entry, "percentile") == Some(*percent);
             let entry = list(point, "latency/all/percentiles").iter().find(of)?;
@@ -199,12 +215,12 @@ fn by_depth(result: &Value) -> Option<Picture> {
             Column::number("depth", Unit::Count),
             Column::text("percentile"),
             Column::number("latency", Unit::Ns),
-            Column::text("interval"),
+            Column::interval("interval", Unit::Ns),
             Column::number("samples", Unit::Count),
             Column::number("worth independent ones", Unit::Count),
         ],
     );
-    for point in list(result, "points") {
+    for point in points(result) {
         for entry in list(point, "latency/all/percentiles") {
             let percentile =
                 number(entry, "percentile").map_or_else(|| "-".to_owned(), |percent| format!("p{percent}"));

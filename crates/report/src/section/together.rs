@@ -53,6 +53,7 @@ fn of_sweeps(sweeps: &[&Found]) -> Section {
     if sweeps.len() > LOOKS {
         section.notes.push(format!("Of {} sweeps the first {LOOKS} are drawn", sweeps.len()));
     }
+    section.notes.extend(shown.iter().filter_map(|(name, result)| sweep::left_out(name, result)));
     section.pictures.extend(sweep::curve(&shown));
     section
 }
@@ -159,7 +160,7 @@ impl Figure {
         let head = vec![
             Column::text("run"),
             Column::number(self.title, self.unit),
-            Column::text("interval"),
+            Column::interval("interval", self.unit),
             Column::number("I/Os", Unit::Count),
         ];
         let mut table = Table::new(format!("{what}: {}", self.title), head);

@@ -124,7 +124,9 @@ impl Scale {
         let span = high - low;
         let rough = span / (TICKS_MAX - 2) as f64;
         let power = 10f64.powf(rough.log10().floor());
-        let step = [1.0, 2.0, 5.0, 10.0].map(|by| by * power).into_iter().find(|step| *step >= rough).unwrap_or(rough);
+        let round = [1.0, 2.0, 5.0, 10.0].map(|by| by * power).into_iter().find(|step| *step >= rough).unwrap_or(rough);
+        // Sizes are shown in binary units.
+        let step = if self.unit == Unit::Bytes { 2f64.powf(rough.log2().ceil()) } else { round };
         let first = (low / step).ceil();
         let values = (0..TICKS_MAX * 2).map(|at| (first + at as f64) * step);
         // Sums of steps miss zero by a hair.
@@ -191,6 +193,10 @@ mod tests {
     #[test]
     fn ticks_are_round_numbers() {
         assert_eq!(words(Form::FromZero, Unit::Rate, &[5e5]), ["0", "200k", "400k"]);
+        assert_eq!(
+            words(Form::FromZero, Unit::Bytes, &[4.5 * 1073741824.0]),
+            ["0", "1 GiB", "2 GiB", "3 GiB", "4 GiB"]
+        );
         assert_eq!(words(Form::Log, Unit::Ns, &[9e3, 2e6]), ["10 us", "30 us", "100 us", "300 us", "1 ms"]);
         assert_eq!(words(Form::Log, Unit::Ns, &[9e3, 1.2e5]), ["10 us", "20 us", "50 us", "100 us"]);
         assert_eq!(words(Form::Log, Unit::Ratio, &[0.9, 1.1]), ["0.8", "0.9", "1", "1.1", "1.2"]);

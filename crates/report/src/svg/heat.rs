@@ -4,7 +4,14 @@ use super::shapes::{WIDTH, coordinate, words};
 use crate::markup::Markup;
 use crate::unit::Unit;
 
+/// Height of a cell with its number in it, and of one that is too narrow for a number.
 const ROW: f64 = 32.0;
+const ROW_NARROW: f64 = 5.0;
+/// Width that a number takes.
+const NUMBER: f64 = 30.0;
+/// Room for the name of a row, and of a column.
+const ROW_NAME: f64 = 16.0;
+const COLUMN_NAME: f64 = 52.0;
 const TOP: f64 = 48.0;
 const LEFT: f64 = 62.0;
 const BOTTOM: f64 = 26.0;
@@ -20,59 +27,131 @@ pub(crate) struct Heat {
     pub(crate) unit: Unit,
     pub(crate) columns: Vec<String>,
     pub(crate) rows: Vec<String>,
-    /// Row by row; none where it was not measured.
+    /// Row by row; none where it was not measured, or nothing is there.
     pub(crate) values: Vec<Vec<Option<f64>>>,
     /// Colours by the logarithm.
     pub(crate) is_log: bool,
 }
 
-impl Heat {
-    pub(super) fn height(&self) -> f64 {
-        TOP + self.rows.len() as f64 * ROW + BOTTOM
+/// Where values lie between the least and the greatest, as steps of colour.
+struct Shades {
+    is_log: bool,
+    low: f64,
+    high: f64,
+}
+
+impl Shades {
+    fn of(heat: &Heat) -> Self {
+        let mut shades = Self { is_log: heat.is_log, low: f64::INFINITY, high: f64::NEG_INFINITY };
+        for value in heat.values.iter().flatten().flatten() {
+            let place = shades.place(*value);
+            (shades.low, shades.high) = (shades.low.min(place), shades.high.max(place));
+        }
+        shades
+    }
+
+    fn place(&self, value: f64) -> f64 {
+        if self.is_log { value.max(1e-12).log10() } else { value }
     }
 
     fn step(&self, value: f64) -> usize {
-        let place = |value: f64| if self.is_log { value.max(1e-12).log10() } else { value };
-        let all = || self.values.iter().flatten().flatten().map(|value| place(*value));
-        let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
-        let share = if high > low { (place(value) - low) / (high - low) } else { 0.0 };
+        let share = if self.high > self.low { (self.place(value) - self.low) / (self.high - self.low) } else { 0.0 };
         ((share * STEPS as f64) as usize).min(STEPS - 1)
+    }
+}
+
+/// A cell: its row, its column, and what it has.
+type Cell = (usize, usize, Option<f64>);
+
+impl Heat {
+    fn wide(&self) -> f64 {
+        (WIDTH - LEFT - 6.0) / self.columns.len().max(1) as f64
+    }
+
+    /// Whether the numbers find room in their cells; else the read-out has them.
+    fn has_numbers(&self) -> bool {
+        self.wide() >= NUMBER
+    }
+
+    fn row_height(&self) -> f64 {
+        if self.has_numbers() { ROW } else { ROW_NARROW }
+    }
+
+    pub(super) fn height(&self) -> f64 {
+        TOP + self.rows.len() as f64 * self.row_height() + BOTTOM
     }
 
     pub(super) fn write(&self, into: &mut Markup) {
-        let wide = (WIDTH - LEFT - 6.0) / self.columns.len().max(1) as f64;
+        let (wide, high) = (self.wide(), self.row_height());
         words(into, "axis", "start", (4.0, 14.0), &self.title);
         words(into, "axis", "start", (4.0, TOP - 8.0), &self.down);
         words(into, "axis", "end", (WIDTH - 6.0, self.height() - 8.0), &self.across);
-        for (at, column) in self.columns.iter().enumerate() {
+        let every = |room: f64, one: f64| (room / one).ceil().max(1.0) as usize;
+        let column_names = if self.has_numbers() { 1 } else { every(COLUMN_NAME, wide) };
+        for (at, column) in self.columns.iter().enumerate().step_by(column_names) {
             words(into, "tick", "middle", (LEFT + (at as f64 + 0.5) * wide, TOP - 8.0), column);
         }
-        for (at, (row, name)) in self.values.iter().zip(&self.rows).enumerate() {
-            let y = TOP + at as f64 * ROW;
-            words(into, "tick", "end", (LEFT - 8.0, y + ROW / 2.0 + 4.5), name);
-            for (column, value) in row.iter().enumerate() {
-                let x = LEFT + column as f64 * wide;
-                let class = value.map_or_else(|| "cell none".to_owned(), |value| format!("cell h{}", self.step(value)));
-                into.open("g", &[("class", &class)]);
-                let value_text = value.map_or_else(String::new, |value| value.to_string());
-                into.open(
-                    "rect",
-                    &[
-                        ("class", &"dot"),
-                        ("data-x", &value_text),
-                        ("x", &coordinate(x + 1.0)),
-                        ("y", &coordinate(y + 1.0)),
-                        ("width", &coordinate(wide - 2.0)),
-                        ("height", &coordinate(ROW - 2.0)),
-                    ],
-                );
-                let column_name = self.columns.get(column).map_or("", String::as_str);
-                let shown = value.map_or_else(|| "-".to_owned(), |value| self.unit.show(value));
-                into.element("title", &[], format!("{} {name}, {} {column_name}: {shown}", self.down, self.across));
-                into.close("rect");
-                words(into, "in-cell", "middle", (x + wide / 2.0, y + ROW / 2.0 + 4.5), &shown);
+        for (at, name) in self.rows.iter().enumerate().step_by(every(ROW_NAME, high)) {
+            words(into, "tick", "end", (LEFT - 8.0, TOP + (at as f64 + 0.5) * high + 4.5), name);
+        }
+        let rows = self.values.iter().take(self.rows.len()).enumerate();
+        let cells: Vec<Cell> = rows
+            .flat_map(|(row, values)| values.iter().enumerate().map(move |(column, value)| (row, column, *value)))
+            .collect();
+        let shades = Shades::of(self);
+        let class = |value: Option<f64>| {
+            value.map_or_else(|| "cell none".to_owned(), |value| format!("cell h{}", shades.step(value)))
+        };
+        if self.has_numbers() {
+            for cell in &cells {
+                into.open("g", &[("class", &class(cell.2))]);
+                self.write_cell(into, cell, 2.0);
+                let at = (LEFT + (cell.1 as f64 + 0.5) * wide, TOP + (cell.0 as f64 + 0.5) * high + 4.5);
+                words(into, "in-cell", "middle", at, &self.shown(cell.2));
                 into.close("g");
             }
+            return;
         }
+        // Of thousands of cells those of one colour stand together, and what is nothing is not drawn.
+        for step in 0..STEPS {
+            into.open("g", &[("class", &format!("cell h{step}"))]);
+            let of_step = cells.iter().filter(|cell| cell.2.is_some_and(|value| shades.step(value) == step));
+            of_step.for_each(|cell| self.write_cell(into, cell, 0.0));
+            into.close("g");
+        }
+    }
+
+    fn shown(&self, value: Option<f64>) -> String {
+        value.map_or_else(|| "-".to_owned(), |value| self.unit.show(value))
+    }
+
+    fn write_cell(&self, into: &mut Markup, &(row, column, value): &Cell, gap: f64) {
+        let (wide, high) = (self.wide(), self.row_height());
+        let value_text = value.map_or_else(String::new, |value| value.to_string());
+        into.open(
+            "rect",
+            &[
+                ("class", &"dot"),
+                ("data-x", &value_text),
+                ("x", &coordinate(LEFT + column as f64 * wide + gap / 2.0)),
+                ("y", &coordinate(TOP + row as f64 * high + gap / 2.0)),
+                ("width", &coordinate(wide - gap)),
+                ("height", &coordinate(high - gap)),
+            ],
+        );
+        let name = |names: &[String], at: usize| names.get(at).cloned().unwrap_or_default();
+        into.element(
+            "title",
+            &[],
+            format!(
+                "{} {}, {} {}: {}",
+                self.down,
+                name(&self.rows, row),
+                self.across,
+                name(&self.columns, column),
+                self.shown(value)
+            ),
+        );
+        into.close("rect");
     }
 }

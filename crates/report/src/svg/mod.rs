@@ -14,10 +14,10 @@ pub(crate) use bars::{Bar, Bars};
 pub(crate) use chart::{Chart, Draw, Point, Series, Withheld};
 pub(crate) use forest::{Estimate, Forest, WITHHELD};
 pub(crate) use heat::Heat;
-pub(crate) use shapes::LOOKS;
+pub(crate) use shapes::{LOOKS, WIDTH, words};
 
 use crate::markup::Markup;
-use shapes::{WIDTH, coordinate};
+use shapes::coordinate;
 
 /// Something that draws itself.
 #[derive(Clone, Debug)]
@@ -76,6 +76,12 @@ impl Drawing {
                 ("aria-labelledby", &names),
             ],
         );
+        self.write_inside(into, id, title, about);
+        into.close("svg");
+    }
+
+    /// What the picture's element holds.
+    pub(crate) fn write_inside(&self, into: &mut Markup, id: &str, title: &str, about: &str) {
         into.element("title", &[("id", &format!("{id}-t"))], title);
         into.element("desc", &[("id", &format!("{id}-d"))], about);
         match self {
@@ -84,6 +90,5 @@ impl Drawing {
             Self::Forest(forest) => forest.write(into),
             Self::Heat(heat) => heat.write(into),
         }
-        into.close("svg");
     }
 }

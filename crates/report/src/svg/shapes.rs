@@ -3,7 +3,7 @@
 use crate::markup::Markup;
 
 /// Width of all pictures, in units of SVG: a phone shows them at three quarters, a column of a screen somewhat larger.
-pub(super) const WIDTH: f64 = 480.0;
+pub(crate) const WIDTH: f64 = 480.0;
 
 /// Looks of series: colours by Okabe and Ito, and a dash of its own for each, so that colour alone says nothing.
 pub(crate) const LOOKS: usize = 6;
@@ -15,7 +15,7 @@ pub(super) fn coordinate(value: f64) -> String {
 }
 
 /// A text at a place.
-pub(super) fn words(into: &mut Markup, class: &str, anchor: &'static str, (x, y): (f64, f64), text: &str) {
+pub(crate) fn words(into: &mut Markup, class: &str, anchor: &'static str, (x, y): (f64, f64), text: &str) {
     into.element(
         "text",
         &[("class", &class), ("text-anchor", &anchor), ("x", &coordinate(x)), ("y", &coordinate(y))],

@@ -87,6 +87,26 @@ fn points_of_a_sweep_are_those_of_the_result() {
 }
 
 #[test]
+fn a_picture_alone_needs_nothing_else() {
+    let mut results = Results::default();
+    results.add("0.json", &sweep(&POINTS).to_string()).unwrap();
+    let picture = forebay_report::picture(&results, "Throughput and latency").unwrap();
+    for part in [
+        "99th percentile",
+        "saturation depth 4",
+        "--card: #fff",
+        "svg .s0",
+        "forebay bench qd-sweep --target &#39;model:x",
+    ] {
+        assert!(picture.contains(part), "{part}");
+    }
+    assert!(picture.ends_with("</svg>\n") && is_page(&picture.as_bytes()[..200]));
+    assert_eq!((picture.matches("<svg").count(), picture.matches("http").count()), (1, 1), "nothing is fetched");
+    let error = forebay_report::picture(&results, "no such").unwrap_err().to_string();
+    assert!(error.contains("Throughput and latency; "), "{error}");
+}
+
+#[test]
 fn withheld_percentiles_are_no_points() {
     let page = page(&[job(vec![])]);
     assert!(values(&page, "data-x").iter().all(|x| x != "99.999"));
@@ -104,6 +124,31 @@ fn many_intervals_keep_their_extremes_and_the_page_stays_small() {
     assert!(page.contains("data-value=\"999999999\""), "and in the table");
     assert!(page.contains("Of 20000 intervals") && page.contains("The 1000 slowest of 20000 intervals"));
     assert!(page.contains("Steady by SNIA&#39;s rule from 0.5 s on"));
+}
+
+#[test]
+fn of_more_rows_than_memory_is_given_for_the_slowest_stay_and_it_is_said() {
+    let many = (0..50_000).map(|at| interval(at, if at == 12_345 { 999_999_999 } else { 500_000 + at as u64 % 1000 }));
+    let page = page(&[job(many.collect())]);
+    assert!(page.len() < 1 << 20, "{} bytes", page.len());
+    assert!(values(&page, "data-y").contains(&"999999999".to_owned()) && page.contains("data-value=\"999999999\""));
+    assert!(page.contains("REDUCED: intervals has 50000 rows; "), "and the page says what was left out");
+}
+
+#[test]
+fn a_sweep_of_very_many_points_is_bounded() {
+    let points: Vec<(u32, f64, f64)> = (1..=3000).map(|at| (at, 1000.0 + f64::from(at), 5000.0)).collect();
+    let page = page(&[sweep(&points), sweep(&POINTS)]);
+    assert!(page.contains("Of 3000 points of the sweep the first 256 are shown"));
+    assert!(page.contains("Of 3000 points of 0.json (model:x?size=1GiB) the first 256 are shown"));
+    assert!(page.len() < 3 << 20, "{} bytes", page.len());
+}
+
+#[test]
+fn intervals_are_two_columns_of_a_saved_table() {
+    let page = page(&[sweep(&POINTS), job(vec![])]);
+    assert!(page.contains("data-unit=\"ns\" data-holds=\"intervals\">interval</th>"));
+    assert!(page.contains("data-low=\"1906688\">1.91 ms to open</td>"), "an open end has no number");
 }
 
 #[test]
@@ -275,4 +320,82 @@ fn regression_saturation_is_marked_only_where_it_was_reached() {
         assert_eq!(is_marked, reached && !limited);
         assert_eq!(main.to_lowercase().contains("saturation"), reached && !limited);
     }
+}
+
+/// A slice of an analysis; `blocks` are not known where the sample has none.
+fn slice(at: u64, blocks: Option<u64>) -> Value {
+    let touched = |blocks: Option<u64>| {
+        let bytes = blocks.map(|blocks| blocks * 4096);
+        json!({ "moved_bytes": 1 << 20, "blocks": blocks, "block_bytes": bytes, "new_blocks": blocks, "new_block_bytes": bytes })
+    };
+    json!({ "begin": at << 20, "requests": 7, "all": touched(blocks), "reads": touched(blocks), "writes": touched(Some(3)) })
+}
+
+fn analysis(slices: &[Value], regions: u64, cells: Value) -> Value {
+    let regions: Vec<Value> =
+        (0..regions).map(|at| json!({ "begin_bytes": at << 30, "read_bytes": 5, "written_bytes": 9 })).collect();
+    let map = json!({ "volume": "sda", "region_bytes": 1 << 30, "regions": regions, "cells": cells });
+    json!({ "schema_version": 1, "trace": "t.fbr", "report": { "one_block_in": 8,
+        "over_time": { "slice_ns": 1 << 20, "slice_requests": null, "slices": slices, "volumes": [map] } } })
+}
+
+#[test]
+fn a_map_shows_where_bytes_were_moved_and_when() {
+    let slices: Vec<Value> = (0..5).map(|at| slice(at, (at != 2).then_some(1000 + at))).collect();
+    let page = page(&[analysis(&slices, 4, json!([[1, 3, 123_457, 0], [4, 0, 77_777, 9_007_199_254_740_993_u64]]))]);
+    for part in
+        ["Reads over time and place, sda", "Writes over time and place, sda", "Regions, sda", "Working set over time"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+    let x = values(&page, "data-x");
+    let count = |value: &str| x.iter().filter(|x| *x == value).count();
+    assert_eq!((count("123457"), count("77777")), (1, 1));
+    assert!(page.contains("data-value=\"9007199254740993\""), "digit by digit");
+    assert!(page.contains("offset 3 GiB, from 1.05 ms: 121 KiB"), "a cell says what it is");
+    // What the sample does not tell has no point, no line, and words of its own.
+    assert!(page.contains("not known: none of them in the sample") && page.contains("Estimates from a sample"));
+    let y = values(&page, "data-y");
+    assert!(y.contains(&(1001 * 4096).to_string()) && !y.contains(&(1002 * 4096).to_string()));
+}
+
+#[test]
+fn the_largest_map_is_a_page_of_bounded_size() {
+    let slices: Vec<Value> = (0..64).map(|at| slice(at, Some(at))).collect();
+    let cells: Vec<Value> =
+        (0..64 * 64_u64).map(|at| json!([at / 64, at % 64, (at + 1) * 1_000_003, (at + 1) * 999_983])).collect();
+    let full = page(&[analysis(&slices, 64, cells.clone().into())]);
+    assert!(full.len() < 3 << 20, "{} bytes", full.len());
+    assert!(full.contains("The 1000 fullest of 4096 cells"));
+    // What lies beyond slices and regions, and what is no number, is not drawn.
+    let wrong = json!([
+        [64, 0, 1, 1],
+        [0, 64, 1, 1],
+        [-1, 0, 1, 1],
+        ["0", 0, 1, 1],
+        [0, 0, -5, "x"],
+        [],
+        5,
+        [u64::MAX, u64::MAX, 1, 1]
+    ]);
+    let page = self::page(&[analysis(&slices, 64, wrong)]);
+    assert!(!page.contains("over time and place") && page.contains("Regions, sda"));
+    let many: Vec<Value> = (0..5000).map(|at| slice(at, Some(at))).collect();
+    assert!(self::page(&[analysis(&many, 5000, cells.into())]).len() < 3 << 20);
+}
+
+#[test]
+fn a_trace_without_times_has_slices_of_requests() {
+    let mut result = analysis(&[slice(0, Some(1)), slice(1, Some(2))], 1, json!([[0, 0, 5, 0]]));
+    let found = &mut result["report"]["over_time"];
+    (found["slice_ns"], found["slice_requests"]) = (Value::Null, json!(1 << 20));
+    found["volumes"][0]["volume"] = Value::Null;
+    let page = page(&[result]);
+    for part in ["since the trace has no times", "from request", "all other volumes"] {
+        assert!(page.contains(part), "{part}");
+    }
+    // Of one of many traces there is no map.
+    let mut result = analysis(&[slice(0, Some(1)), slice(1, Some(2))], 1, json!([]));
+    result["report"]["over_time"]["volumes"] = Value::Null;
+    assert!(!self::page(&[result]).contains("Regions"));
 }

@@ -24,22 +24,47 @@ struct Block {
     accessed: Place,
     /// Where it is among the blocks written and not discarded since.
     written: Place,
-    accessed_ns: u64,
-    written_ns: u64,
+    /// When it was last read; valid where it was.
+    read_at: u64,
+    /// When it was last written; valid where it was.
+    written_at: u64,
     /// Bytes that the trace had written when it was written.
     clock_bytes: u64,
     row: u16,
+    was_read: bool,
+}
+
+impl Block {
+    /// What was known of it before an access.
+    fn seen(&self) -> Seen {
+        let is_written = self.written != NOWHERE;
+        Seen {
+            read_at: self.was_read.then_some(self.read_at),
+            written_at: is_written.then_some(self.written_at),
+            writer: is_written.then_some(self.row),
+            since_write: None,
+        }
+    }
 }
 
 /// What an access to a followed block was, for those who keep statistics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Nanoseconds since the block was last accessed.
-    pub since_access_ns: Option<u64>,
+    /// When it was read before.
+    pub read_at: Option<u64>,
+    /// When it was written before.
+    pub written_at: Option<u64>,
     /// Row that last wrote it, where it lives.
     pub writer: Option<u16>,
-    /// What a write or a discard ends: the row, nanoseconds and bytes written since its write.
+    /// What a write or a discard ends: the row, time and bytes written since its write.
     pub since_write: Option<(u16, u64, u64)>,
+}
+
+impl Seen {
+    /// When it was accessed before. Time does not go back: the later of the two was the last.
+    pub fn accessed_at(&self) -> Option<u64> {
+        self.read_at.max(self.written_at)
+    }
 }
 
 /// The blocks of a trace.
@@ -95,13 +120,13 @@ impl Blocks {
     }
 
     /// Reads, or accesses of unknown kind, of `count` blocks from `first`; tells of each that is followed. Returns how many
-    /// blocks the first one stands for, where it is followed.
+    /// blocks the first one stands for, where it is followed. Times never go back.
     pub fn read(
         &mut self,
         volume: u32,
         first: u64,
         count: u64,
-        now_ns: u64,
+        now: u64,
         is_read: bool,
         mut tell: impl FnMut(Seen, u64),
     ) -> Option<u64> {
@@ -115,8 +140,11 @@ impl Blocks {
             if !self.sample.keeps(key, sample) {
                 return;
             }
-            let (seen, distance) = self.touch(key, now_ns);
+            let (seen, distance) = self.touch(key);
             let weight = self.sample.weight();
+            if let Some(block) = self.table.get_mut(&key) {
+                (block.read_at, block.was_read) = (now, true);
+            }
             if key == address(volume, first) {
                 first_weight = Some(weight);
             }
@@ -140,7 +168,7 @@ impl Blocks {
         row: u16,
         mut tell: impl FnMut(Seen, u64),
     ) {
-        let (now_ns, clock_bytes) = at;
+        let (now, clock_bytes) = at;
         self.all.count(count);
         self.writes.count(count);
         let places = usize::from(row) + 1;
@@ -153,7 +181,7 @@ impl Blocks {
             if !self.sample.keeps(key, sample) {
                 return;
             }
-            let (mut seen, _) = self.touch(key, now_ns);
+            let (mut seen, _) = self.touch(key);
             let weight = self.sample.weight();
             if self.written.is_full() {
                 self.written
@@ -166,10 +194,10 @@ impl Blocks {
                 self.written.remove(block.written);
                 self.live[usize::from(block.row)] -= 1;
                 seen.since_write =
-                    Some((block.row, now_ns.saturating_sub(block.written_ns), clock_bytes - block.clock_bytes));
+                    Some((block.row, now.saturating_sub(block.written_at), clock_bytes - block.clock_bytes));
             }
             block.written = self.written.push();
-            (block.written_ns, block.clock_bytes, block.row) = (now_ns, clock_bytes, row);
+            (block.written_at, block.clock_bytes, block.row) = (now, clock_bytes, row);
             let live = &mut self.live[usize::from(row)];
             *live += 1;
             let peak = &mut self.peak_bytes[usize::from(row)];
@@ -183,7 +211,7 @@ impl Blocks {
     /// `count` blocks from `first` are no longer needed, when the trace had written `clock_bytes`; tells of each followed
     /// one that lived.
     pub fn discard(&mut self, volume: u32, first: u64, count: u64, at: (u64, u64), mut tell: impl FnMut(Seen, u64)) {
-        let (now_ns, clock_bytes) = at;
+        let (now, clock_bytes) = at;
         let keys = self.sample.among(volume, first, count, self.table.keys().copied());
         let weight = self.sample.weight();
         // What is discarded while it is staged never gets to the capacity tier. All of it dies at once.
@@ -195,44 +223,48 @@ impl Blocks {
         for key in keys {
             let Some(block) = self.table.remove(&key) else { continue };
             self.accessed.remove(block.accessed);
-            let since_ns = now_ns.saturating_sub(block.accessed_ns);
-            let mut seen = Seen { since_access_ns: Some(since_ns), writer: None, since_write: None };
+            let mut seen = block.seen();
             if block.written != NOWHERE {
                 self.written.remove(block.written);
                 self.live[usize::from(block.row)] -= 1;
                 seen.since_write =
-                    Some((block.row, now_ns.saturating_sub(block.written_ns), clock_bytes - block.clock_bytes));
+                    Some((block.row, now.saturating_sub(block.written_at), clock_bytes - block.clock_bytes));
             }
             tell(seen, weight);
         }
     }
 
     /// Puts a block on top of the stack of accesses; what it was before, and how many others were accessed since.
-    fn touch(&mut self, key: u64, now_ns: u64) -> (Seen, Option<usize>) {
+    fn touch(&mut self, key: u64) -> (Seen, Option<usize>) {
         if self.accessed.is_full() {
             self.accessed.pack(self.table.values_mut().map(|block| &mut block.accessed));
         }
         let weight = self.sample.weight();
         let place = self.accessed.push();
-        let fresh =
-            Block { accessed: place, written: NOWHERE, accessed_ns: now_ns, written_ns: 0, clock_bytes: 0, row: 0 };
+        let fresh = Block {
+            accessed: place,
+            written: NOWHERE,
+            read_at: 0,
+            written_at: 0,
+            clock_bytes: 0,
+            row: 0,
+            was_read: false,
+        };
         match self.table.entry(key) {
             std::collections::hash_map::Entry::Vacant(entry) => {
                 entry.insert(fresh);
                 note(&mut self.all, None, weight, self.sample.group(key, GROUPS));
                 let bytes = bytes_of(self.accessed.live() as u64, weight);
                 self.peak_accessed_bytes = self.peak_accessed_bytes.max(bytes);
-                (Seen { since_access_ns: None, writer: None, since_write: None }, None)
+                (Seen::default(), None)
             }
             std::collections::hash_map::Entry::Occupied(mut entry) => {
                 let block = entry.get_mut();
                 // Without the access itself, which is on top by now.
                 let distance = self.accessed.above(block.accessed) - 1;
                 self.accessed.remove(block.accessed);
-                let writer = (block.written != NOWHERE).then_some(block.row);
-                let since_ns = now_ns.saturating_sub(block.accessed_ns);
-                let seen = Seen { since_access_ns: Some(since_ns), writer, since_write: None };
-                (block.accessed, block.accessed_ns) = (place, now_ns);
+                let seen = block.seen();
+                block.accessed = place;
                 note(&mut self.all, Some(distance), weight, self.sample.group(key, GROUPS));
                 (seen, Some(distance))
             }

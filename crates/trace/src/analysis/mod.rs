@@ -10,6 +10,8 @@ mod depth;
 mod distances;
 mod groups;
 mod histogram;
+mod over_time;
+mod regions;
 mod report;
 mod rows;
 mod sampling;
@@ -18,11 +20,14 @@ mod sizing;
 mod stack;
 mod statistics;
 
+pub use blocks::BLOCK_BYTES;
 pub use bursts::{Bursts, WINDOWS_NS, Window};
 pub use classes::Classes;
 pub use depth::{DEPTHS, Depths};
 pub use distances::Distances;
 pub use histogram::Histogram;
+pub use over_time::{OverTime, Slice, Touched};
+pub use regions::{Region, VolumeMap};
 pub use report::{Agreement, Burst, Curve, Depth, Direction, Latency, Operation, Report, Row, Spread};
 pub use rows::By;
 pub use shapes::Shapes;
@@ -30,9 +35,10 @@ pub use sizing::{Pinned, Sized, Sizes, Sizing, Way};
 pub use statistics::RowStatistics;
 
 use crate::{Knows, NOT_KNOWN, Names, Op, Request};
-use blocks::{BLOCK_BYTES, Blocks, FOLLOWED_BYTES, VOLUME_BLOCKS};
+use blocks::{Blocks, FOLLOWED_BYTES, VOLUME_BLOCKS};
 use depth::DepthMeter;
 use forebay_prism::Rule;
+use over_time::{Access, Timeline};
 use rows::{Part, Rows};
 use std::collections::BTreeMap;
 
@@ -106,6 +112,7 @@ pub struct Analysis {
     /// Bytes that rows were written with, by what behaviour alone would have said.
     agreement: BTreeMap<(u16, u16), u64>,
     knows: Knows,
+    timeline: Timeline,
     now_ns: u64,
     clock_bytes: u64,
     back_in_time: u64,
@@ -133,6 +140,7 @@ impl Analysis {
             reread_ns: Histogram::default(),
             agreement: BTreeMap::new(),
             knows: Knows::default(),
+            timeline: Timeline::default(),
             now_ns: 0,
             clock_bytes: 0,
             back_in_time: 0,
@@ -168,6 +176,7 @@ impl Analysis {
         let count = &mut self.counts[request.op as usize];
         count.requests += 1;
         count.bytes = count.bytes.saturating_add(request.len_bytes);
+        self.timeline.advance(self.knows.time.then_some(now_ns));
         self.depth.issue(request);
         self.bursts.note(now_ns, if is_range(request) { 0 } else { request.len_bytes });
         if request.op == Op::Flush && request.latency_ns != NOT_KNOWN {
@@ -186,6 +195,7 @@ impl Analysis {
 
     fn write(&mut self, request: &Request, first: u64, blocks: u64, names: &Names) {
         self.writes.note(request);
+        self.timeline.request(Access::Write, request);
         let mut parts = std::mem::take(&mut self.parts);
         parts.clear();
         self.rows.write(request, first, blocks, names, self.knows, &mut parts);
@@ -206,15 +216,16 @@ impl Analysis {
                 *self.agreement.entry((part.row, behaviour)).or_default() += bytes;
             }
             self.clock_bytes = self.clock_bytes.saturating_add(bytes);
-            let (statistics, overwrite_ns, overwrite_bytes) =
-                (&mut self.statistics, &mut self.overwrite_ns, &mut self.overwrite_bytes);
+            let (statistics, overwrite_ns, overwrite_bytes, timeline) =
+                (&mut self.statistics, &mut self.overwrite_ns, &mut self.overwrite_bytes, &mut self.timeline);
             self.blocks.write(
                 request.volume,
                 at,
                 part.blocks,
-                (self.now_ns, self.clock_bytes),
+                (timeline.now(), self.clock_bytes),
                 part.row,
                 |seen, weight| {
+                    timeline.touch(Access::Write, &seen, weight);
                     if let Some((row, life_ns, life_bytes)) = seen.since_write {
                         let row_statistics = statistics_of(statistics, row);
                         row_statistics.life_ns.add_weighted(life_ns, weight as f64);
@@ -231,13 +242,16 @@ impl Analysis {
 
     fn read(&mut self, request: &Request, first: u64, blocks: u64, names: &Names) {
         self.reads.note(request);
+        self.timeline.request(Access::Read, request);
         let sure = self.rows.read(request, first, blocks, names, self.knows);
-        let reread_ns = &mut self.reread_ns;
+        let (reread_ns, timeline) = (&mut self.reread_ns, &mut self.timeline);
+        let now = timeline.now();
         let mut writer = None;
         let is_read = request.op == Op::Read;
-        let followed = self.blocks.read(request.volume, first, blocks, self.now_ns, is_read, |seen, weight| {
-            if let Some(since_ns) = seen.since_access_ns {
-                reread_ns.add_weighted(since_ns, weight as f64);
+        let followed = self.blocks.read(request.volume, first, blocks, now, is_read, |seen, weight| {
+            timeline.touch(Access::Read, &seen, weight);
+            if let Some(before) = seen.accessed_at() {
+                reread_ns.add_weighted(now - before, weight as f64);
             }
             writer = writer.or(seen.writer);
         });
@@ -258,7 +272,7 @@ impl Analysis {
         let Some(blocks) = (request.end_bytes() / BLOCK_BYTES).checked_sub(first) else { return };
         let (statistics, overwrite_ns, overwrite_bytes) =
             (&mut self.statistics, &mut self.overwrite_ns, &mut self.overwrite_bytes);
-        let at = (self.now_ns, self.clock_bytes);
+        let at = (self.timeline.now(), self.clock_bytes);
         self.blocks.discard(request.volume, first, blocks, at, |seen, weight| {
             if let Some((row, life_ns, life_bytes)) = seen.since_write {
                 let row_statistics = statistics_of(statistics, row);

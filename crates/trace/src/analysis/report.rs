@@ -4,6 +4,7 @@ use super::blocks::BLOCK_BYTES;
 use super::bursts::WINDOWS_NS;
 use super::depth::Depths;
 use super::histogram::Histogram;
+use super::over_time::OverTime;
 use super::rows::Rows;
 use super::shapes::Shapes;
 use super::{Analysis, RowStatistics};
@@ -238,6 +239,8 @@ pub struct Report {
     pub reread_ns: Option<Spread>,
     /// How bursty it is.
     pub bursts: Vec<Burst>,
+    /// Where requests went and what they touched, slice by slice.
+    pub over_time: OverTime,
     /// What the classifier does without hints and rules.
     pub agreement: Vec<Agreement>,
     /// Requests whose time lies before that of the one before.
@@ -327,7 +330,7 @@ impl Analysis {
                 read_ns: Spread::of(&row_statistics.read_latency_ns),
                 write_ns: Spread::of(&row_statistics.write_latency_ns),
             },
-            life_ns: Spread::of(&row_statistics.life_ns),
+            life_ns: Spread::of(&row_statistics.life_ns).filter(|_| self.knows.time),
             life_bytes: Spread::of(&row_statistics.life_bytes),
         }
     }
@@ -452,6 +455,7 @@ impl Analysis {
             overwrite_bytes: Spread::of(&self.overwrite_bytes),
             reread_ns: Spread::of(&self.reread_ns).filter(|_| self.knows.time),
             bursts: if self.knows.time { self.bursts() } else { Vec::new() },
+            over_time: self.timeline.finish(self.blocks.weight() > 1, names),
             agreement,
             back_in_time: self.back_in_time,
             unknown: self.rows.unknown().map(str::to_owned).collect(),

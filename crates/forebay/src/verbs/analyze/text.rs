@@ -1,5 +1,6 @@
 //! An analysis for people.
 
+use super::over_time;
 use crate::measure::rate;
 use crate::output::{ratio, size, table, time};
 use crate::traces::Read;
@@ -89,7 +90,7 @@ pub fn whole(name: &str, read: &Read, report: &Report) -> String {
     }
     if report.one_block_in > 1 {
         lines.push(format!(
-            "SAMPLED: one block in {} was followed (SHARDS), +- is half of the 95 % interval; occupancy, beta, lives, curves, and reads by who wrote are estimates",
+            "SAMPLED: one block in {} was followed (SHARDS), +- is half of the 95 % interval; occupancy, beta, lives, curves, working sets, and reads by who wrote are estimates",
             report.one_block_in
         ));
     }
@@ -132,6 +133,7 @@ pub fn whole(name: &str, read: &Read, report: &Report) -> String {
         lines.push(String::new());
         lines.push(bursts(report));
     }
+    lines.extend(over_time::lines(&report.over_time));
     lines.push(String::new());
     lines.push(depths(report));
     if report.agreement.iter().any(|entry| entry.row != entry.behaviour) {

@@ -191,6 +191,15 @@ fn all_points<'a>(of: &Figures<'a>) -> Vec<Point<'a>> {
         add("burst_max_bytes_per_s", "", window, Some(burst.max_bytes_per_s));
         add("burst_max_over_mean", "", window, Some(burst.max_over_mean));
     }
+    for slice in &report.over_time.slices {
+        let begin = slice.begin as f64;
+        for (series, touched) in [("", &slice.all), ("read", &slice.reads), ("write", &slice.writes)] {
+            let real = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64);
+            add("slice_bytes", series, begin, Some(touched.moved_bytes as f64));
+            add("working_set_bytes", series, begin, real(touched.block_bytes));
+            add("working_set_new_bytes", series, begin, real(touched.new_block_bytes));
+        }
+    }
     for (series, direction) in [("read", &report.reads), ("write", &report.writes)] {
         let Direction { aligned_4k, aligned_512, sequential, sequential_bytes, .. } = *direction;
         add("aligned_share", series, 4096.0, aligned_4k);
@@ -355,6 +364,14 @@ mod tests {
         let alphas =
             points.iter().filter(|row| row.get_string(0).unwrap() == "b" && row.get_string(1).unwrap() == "alpha");
         assert_eq!(alphas.count(), report.curve.iter().filter(|point| point.alpha.is_some()).count());
+        let sets = points.iter().filter(|row| {
+            row.get_string(0).unwrap() == "b"
+                && row.get_string(1).unwrap() == "working_set_bytes"
+                && row.is_null(2).unwrap()
+        });
+        let sets: Vec<(f64, f64)> = sets.map(|row| (row.get_double(3).unwrap(), row.get_double(4).unwrap())).collect();
+        assert_eq!(sets.len(), report.over_time.slices.len());
+        assert_eq!((sets[0], sets.iter().map(|set| set.1).sum::<f64>()), ((0.0, 4096.0), 4.0 * 4096.0));
         let writes = points.iter().find(|row| {
             row.get_string(1).unwrap() == "requests" && row.get_string(2).ok().is_some_and(|op| op == "write")
         });
