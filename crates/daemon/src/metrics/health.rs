@@ -20,6 +20,13 @@ pub fn trouble(status: &Value) -> Option<String> {
         let out = status["mirror"]["members_out"].as_u64().unwrap_or(0);
         return Some(format!("degraded: {out} members of the fast tier's mirror do not hold everything"));
     }
+    if let Some(why) = text(&status["parity"]["broken"]) {
+        return Some(format!("read-only: {why}"));
+    }
+    if status["parity"]["degraded"] == true {
+        let out = status["parity"]["members_out"].as_u64().unwrap_or(0);
+        return Some(format!("degraded: {out} members of the capacity tier with parity do not hold everything"));
+    }
     let damaged_bytes = status["scrub"]["damaged_bytes"].as_u64().unwrap_or(0);
     if damaged_bytes > 0 {
         return Some(format!("damaged: a scrub found {} that cannot be read", size(damaged_bytes)));

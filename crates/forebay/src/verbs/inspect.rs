@@ -11,7 +11,9 @@ use forebay_volume::layout::member_label::MemberLabel;
 use forebay_volume::layout::root::{HEADER_BYTES, RootHeader};
 use forebay_volume::layout::superblock::{Role, SIZE_BYTES, Superblock, SuperblockError, copy_offsets_bytes};
 use forebay_volume::layout::{capacity_root, format_id};
+use forebay_volume::layout::array_label::ArrayLabel;
 use forebay_volume::mirror::read_label;
+use forebay_volume::parity;
 use forebay_volume::recovery::capacity::{Found, read_capacity_roots};
 use forebay_volume::recovery::read_superblock;
 use serde_json::{Value, json};
@@ -111,6 +113,9 @@ fn look(devices: &mut Devices, signatures: &[Signature]) -> Looked {
         if let Some(label) = label {
             describe_label(&label, &mut value, &mut text);
         }
+        if let Some(label) = parity::read_label(devices, 0) {
+            describe_array(&label, &mut value, &mut text);
+        }
     }
     value["damage"] = json!(damage);
     Looked { value, text, damage }
@@ -137,6 +142,26 @@ fn describe_label(label: &MemberLabel, value: &mut Value, text: &mut Vec<String>
         label.ids.len(),
         label.generation,
         numbers(&in_sync)
+    ));
+}
+
+/// Which member of a capacity tier with parity it is, and which of them hold everything.
+fn describe_array(label: &ArrayLabel, value: &mut Value, text: &mut Vec<String>) {
+    let in_sync: Vec<usize> = (0..label.ids.len()).filter(|&member| label.is_in_sync(member)).collect();
+    let redundancy = format!("{}+{}", label.shape.data, label.shape.parity);
+    value["parity"] = json!({
+        "redundancy": redundancy,
+        "member": label.member,
+        "members": label.ids.iter().map(format_id).collect::<Vec<_>>(),
+        "in_sync": in_sync,
+        "rebuilding": label.rebuilding,
+        "rebuilt_bytes": label.rebuilt_rows * 4096,
+        "generation": label.generation,
+    });
+    let numbers = in_sync.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+    text.push(format!(
+        "member {} of a capacity tier with parity {redundancy}, generation {}: by this label everything is on {numbers}",
+        label.member, label.generation
     ));
 }
 
