@@ -2,10 +2,10 @@
 //! through crashes between any two requests, requests that arrive after the next opening, and servers that do not know yet that they were
 //! replaced.
 
+use super::epoch::is_owned;
 use super::job::{Answer, Failure, Job};
 use super::log::{Limits, Log};
 use super::name::{Content, ObjectName};
-use super::open::is_owned;
 use super::roll::Roll;
 use forebay_block::checksum::crc32c;
 use forebay_block::{Buf, IoErrorKind, Op, Random, Request, Vectored};

@@ -1,9 +1,9 @@
 //! The thread that talks with the store: it takes jobs, several at once, and answers them.
 
+use super::epoch::look;
 use super::fetch::fetch_range;
 use super::job::{Answer, Job};
 use super::name::ObjectName;
-use super::open::{data_name, look};
 use super::store::{Refused, Store};
 use crate::bell::Bell;
 use bytes::Bytes;
@@ -139,14 +139,14 @@ impl Session {
             Job::Put { name, payload } => {
                 let (result, is_repeated) = self.write(&name, payload.into_iter().collect()).await;
                 let result = result.map_err(|refused| {
-                    self.store.given_up(&format!("write {}", data_name(&name)), &refused);
+                    self.store.given_up(&format!("write {}", name.path()), &refused);
                     refused.failure
                 });
                 Answer::Put { sequence: name.sequence, result, is_repeated }
             }
             Job::Get { number, name, range } => {
                 let result = self.read(&name, range).await.map_err(|refused| {
-                    self.store.given_up(&format!("read {}", data_name(&name)), &refused);
+                    self.store.given_up(&format!("read {}", name.path()), &refused);
                     refused.failure
                 });
                 Answer::Get { number, result }
@@ -160,7 +160,7 @@ impl Session {
     }
 
     async fn delete(&self, name: &ObjectName) -> bool {
-        let path = self.store.path(&data_name(name));
+        let path = self.store.path(&name.path());
         let refused = self.store.persist(0, || self.store.client.delete(&path)).await.0.err();
         // One that an earlier request has deleted is gone, too.
         let refused = refused.filter(|refused| !refused.is_absent);
@@ -176,7 +176,7 @@ impl Session {
             Ok(slot) => slot,
             Err(refused) => return (Err(refused), false),
         };
-        let path = self.store.path(&data_name(name));
+        let path = self.store.path(&name.path());
         let put = || self.store.client.put(&path, payload.clone());
         let (result, is_repeated) = self.store.persist(name.stored_bytes(), put).await;
         (result.map(|_| ()), is_repeated)
@@ -184,7 +184,7 @@ impl Session {
 
     async fn read(&self, name: &ObjectName, range: Range<u64>) -> Result<Bytes, Refused> {
         let _slot = self.store.slot(&self.gets).await?;
-        let path = self.store.path(&data_name(name));
+        let path = self.store.path(&name.path());
         let get = || fetch_range(&self.store.client, &path, range.clone());
         self.store.persist(range.end - range.start, get).await.0
     }
