@@ -84,6 +84,15 @@ pub enum BucketError {
         /// The epoch that both wanted.
         epoch: u32,
     },
+    /// A list is not whole.
+    #[error(
+        "the store does not list {missing}, which is there: its list ended too early, and objects that it left out would be lost. None \
+         was touched; try again, and look after the store where that stays so"
+    )]
+    Unlisted {
+        /// The object.
+        missing: String,
+    },
     /// Objects of a later epoch than any known.
     #[error(
         "it holds {found:?}, which is newer than epoch {epoch}, the newest that is known: objects below epoch/ were deleted; restore them"

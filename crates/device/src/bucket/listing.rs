@@ -10,21 +10,49 @@ use std::collections::BTreeSet;
 /// Names that a server lists at once.
 const PAGE_NAMES: usize = 1000;
 
-/// The names below a folder, each with its size.
-pub(crate) async fn list(store: &Store, folder: &str) -> Result<Vec<(String, u64)>, BucketError> {
-    names_below(store, folder).await.map_err(|refused| refused.while_doing(format!("list {folder}/")))
+/// What there is of a device, by one list. Names below `data/` come first in it, and those that are known to be there last.
+#[derive(Debug, Default)]
+pub(crate) struct Contents {
+    /// Names below `data/`, each with its size.
+    pub(crate) data: Vec<(String, u64)>,
+    pub(crate) epochs: BTreeSet<u32>,
+    pub(crate) rolls: BTreeSet<u32>,
+    /// Names that stand in no folder.
+    pub(crate) notes: BTreeSet<String>,
 }
 
-/// Each page has the time that a request has, and follows the last name of the one before it.
-pub(crate) async fn names_below(store: &Store, folder: &str) -> Result<Vec<(String, u64)>, Refused> {
+/// Lists a device.
+pub(crate) async fn contents(store: &Store) -> Result<Contents, BucketError> {
+    let root = store.root();
+    let names = names_below(store, root.as_ref()).await.map_err(|refused| refused.while_doing("list it"))?;
+    let mut contents = Contents::default();
+    for (name, size_bytes) in names {
+        match name.split_once('/') {
+            Some(("data", name)) => contents.data.push((name.to_owned(), size_bytes)),
+            Some(("epoch", name)) => contents.epochs.extend(number(name)),
+            Some(("roll", name)) => contents.rolls.extend(number(name)),
+            Some(_) => {}
+            None => drop(contents.notes.insert(name)),
+        }
+    }
+    Ok(contents)
+}
+
+/// The names below a folder.
+pub(crate) async fn list(store: &Store, folder: &str) -> Result<Vec<String>, Refused> {
     let path = store.path(folder);
+    Ok(names_below(store, Some(&path)).await?.into_iter().map(|(name, _)| name).collect())
+}
+
+/// Names, each with its size. Each page has the time that a request has, and follows the last name of the one before it.
+async fn names_below(store: &Store, folder: Option<&Path>) -> Result<Vec<(String, u64)>, Refused> {
     let mut names = Vec::new();
     let mut last: Option<Path> = None;
     loop {
         let page = || async {
             let mut list = match &last {
-                Some(last) => store.client.list_with_offset(Some(&path), last),
-                None => store.client.list(Some(&path)),
+                Some(last) => store.client.list_with_offset(folder, last),
+                None => store.client.list(folder),
             };
             let mut page: Vec<ObjectMeta> = Vec::new();
             while page.len() < PAGE_NAMES
@@ -40,7 +68,8 @@ pub(crate) async fn names_below(store: &Store, folder: &str) -> Result<Vec<(Stri
         };
         let page = store.persist(0, page).await.0?;
         let name = |location: &Path| {
-            let parts: Vec<_> = location.prefix_match(&path).into_iter().flatten().collect();
+            let root = Path::default();
+            let parts: Vec<_> = location.prefix_match(folder.unwrap_or(&root)).into_iter().flatten().collect();
             parts.iter().map(AsRef::as_ref).collect::<Vec<&str>>().join("/")
         };
         names.extend(page.iter().map(|meta| (name(&meta.location), meta.size)));
@@ -53,14 +82,13 @@ pub(crate) async fn names_below(store: &Store, folder: &str) -> Result<Vec<(Stri
 }
 
 /// Numbers below a folder that holds one object for each.
-pub(crate) async fn numbers(store: &Store, folder: &str) -> Result<BTreeSet<u32>, BucketError> {
-    Ok(numbers_of(&list(store, folder).await?))
+pub(crate) async fn numbers(store: &Store, folder: &str) -> Result<BTreeSet<u32>, Refused> {
+    Ok(list(store, folder).await?.iter().filter_map(|name| number(name)).collect())
 }
 
 /// Names that are written otherwise are none of ours.
-pub(crate) fn numbers_of(names: &[(String, u64)]) -> BTreeSet<u32> {
-    let number = |name: &str| u32::from_str_radix(name, 16).ok().filter(|number| format!("{number:08x}") == name);
-    names.iter().filter_map(|(name, _)| number(name)).collect()
+fn number(name: &str) -> Option<u32> {
+    u32::from_str_radix(name, 16).ok().filter(|number| format!("{number:08x}") == name)
 }
 
 /// Any object at all.

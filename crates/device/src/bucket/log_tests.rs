@@ -2,7 +2,7 @@
 //! through crashes between any two requests, requests that arrive after the next opening, and servers that do not know yet that they were
 //! replaced.
 
-use super::epoch::is_owned;
+use super::epoch::{Standing, standing_of};
 use super::job::{Answer, Failure, Job};
 use super::log::{Limits, Log};
 use super::name::{Content, ObjectName};
@@ -94,7 +94,7 @@ fn open(stored: &Stored, roll: &mut Roll, epoch: u32) -> Server {
 
 /// A server of its own for each epoch.
 fn owner(epoch: u32) -> String {
-    format!("owner of {epoch}")
+    format!("{epoch:032x}")
 }
 
 fn bytes_of(tag: u32) -> Vec<u8> {
@@ -246,9 +246,10 @@ impl World {
                 Answer::Get { number: *number, result: bytes.map(|bytes| bytes.to_vec().into()).ok_or(absent) }
             }
             Job::Look => {
-                let content = epochs.get(&epoch).cloned().unwrap_or_default();
-                let is_owned = is_owned(&epochs.keys().copied().collect(), epoch, content.as_bytes(), &owner(epoch));
-                Answer::Look { result: if is_owned { Ok(()) } else { Err(Failure::FENCED) } }
+                let content = epochs.get(&epoch).map(String::as_bytes);
+                let standing = standing_of(&epochs.keys().copied().collect(), epoch, content, &owner(epoch));
+                assert_ne!(standing, Standing::Unclear, "epoch {epoch} of {epochs:?}");
+                Answer::Look { result: if standing == Standing::Owned { Ok(()) } else { Err(Failure::FENCED) } }
             }
             Job::Delete { name } => {
                 stored.remove(&name.to_string());

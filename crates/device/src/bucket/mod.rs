@@ -25,9 +25,13 @@ mod uri;
 mod worker;
 
 #[cfg(test)]
+mod fixture;
+#[cfg(test)]
 mod hostile_tests;
 #[cfg(test)]
 mod log_tests;
+#[cfg(test)]
+mod opening_tests;
 #[cfg(test)]
 mod tests;
 

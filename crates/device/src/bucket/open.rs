@@ -3,13 +3,13 @@
 //! `geometry.json` says how large it is. Whoever opens it to write takes an epoch first, and only then lists the objects. `roll/N` says
 //! which were there: requests that were on their way then may arrive later, and must not count.
 
-use super::epoch::take_epoch;
+use super::epoch::{epoch_name, take_epoch};
 use super::error::BucketError;
-use super::listing::{anything, list, numbers};
+use super::listing::{Contents, anything, contents, list, numbers};
 use super::name::{ObjectName, Sequence};
 use super::notes::{NOTE_MAX_BYTES, delete, make, read};
 use super::roll::Roll;
-use super::store::Store;
+use super::store::{Refused, Store};
 use super::uri::{BucketUri, OBJECT_DEFAULT_BYTES, OBJECT_MAX_BYTES, OBJECT_MIN_BYTES, SIZE_MAX_BYTES};
 use forebay_block::size::format_size;
 use object_store::{ObjectStoreExt, PutPayload};
@@ -111,7 +111,7 @@ pub(crate) async fn clear(store: &Store) -> Result<()> {
     let (epoch, _) = take_epoch(store).await?;
     // What is still on its way from others does not count either.
     write_roll(store, &Roll::call(epoch, [])).await?;
-    for (name, _) in list(store, "data").await? {
+    for name in list(store, "data").await.map_err(|refused| refused.while_doing("list data/"))? {
         delete(store, &format!("data/{name}")).await?;
     }
     Ok(())
@@ -121,23 +121,18 @@ pub(crate) async fn clear(store: &Store) -> Result<()> {
 pub(crate) async fn open(store: &Store, uri: &BucketUri, is_writable: bool) -> Result<Found> {
     let description = description(store).await?;
     check(uri, &description)?;
-    let (newest, owner) = match is_writable {
-        true => take_epoch(store).await?,
-        false => (numbers(store, "epoch").await?.last().copied().unwrap_or_default(), String::new()),
-    };
-    let roll = newest_roll(store).await?;
-    let listed = list(store, "data").await?;
-    let sorted = sort(store, &description, &roll, &listed);
-    let latest = sorted.names.iter().max_by_key(|name| name.sequence);
+    let own = if is_writable { Some(take_epoch(store).await?) } else { None };
+    let Contents { data, epochs, rolls, .. } = whole_contents(store, own.as_ref().map(|(epoch, _)| *epoch)).await?;
+    let (newest, owner) = own.unwrap_or_else(|| (epochs.last().copied().unwrap_or_default(), String::new()));
+    let parsed = data.iter().filter_map(|(name, _)| name.parse::<ObjectName>().ok());
+    let latest = parsed.max_by_key(|name| name.sequence);
     // Whoever reads only has the epoch of the one who writes.
     let is_known = |epoch| if is_writable { epoch < newest } else { epoch <= newest };
     if let Some(name) = latest.filter(|name| !is_known(name.sequence.epoch)) {
         return Err(BucketError::Newer { epoch: newest, found: name.path() });
     }
-    // Whoever opens it to write makes a roll before the first object: one is missing, and without it nobody knows what counts.
-    if let Some(name) = latest.filter(|name| !roll.knows(name.sequence.epoch)) {
-        return Err(BucketError::NoRoll { found: name.path() });
-    }
+    let roll = newest_roll(store, rolls, latest.as_ref()).await?;
+    let sorted = sort(store, &description, &roll, &data);
     if is_writable {
         let counted = sorted.names.iter().filter(|name| roll.counts(name.sequence));
         write_roll(store, &Roll::call(newest, counted)).await?;
@@ -154,19 +149,64 @@ async fn write_roll(store: &Store, roll: &Roll) -> Result<()> {
     let put = || store.client.put(&path, PutPayload::from(text.clone()));
     let put = store.persist(text.len() as u64, put).await.0;
     put.map_err(|refused| refused.while_doing(format!("write {name}")))?;
-    for epoch in numbers(store, "roll").await?.into_iter().filter(|epoch| *epoch < roll.author()) {
+    let rolls = numbers(store, "roll").await.map_err(|refused| refused.while_doing("list roll/"))?;
+    for epoch in rolls.into_iter().filter(|epoch| *epoch < roll.author()) {
         delete(store, &roll_name(epoch)).await?;
     }
     Ok(())
 }
 
-/// What the last one who opened the device to write found.
-async fn newest_roll(store: &Store) -> Result<Roll> {
-    let Some(epoch) = numbers(store, "roll").await?.last().copied() else { return Ok(Roll::default()) };
+/// Lists the device, which is taken as `epoch` where one is given. A list that ends too early, for which it takes one wrong answer, would
+/// have objects forgotten that are there, and deleted by the next one who opens the device. So what is known to be there and comes after
+/// them in the order of names has to be in it.
+async fn whole_contents(store: &Store, epoch: Option<u32>) -> Result<Contents> {
+    let contents = contents(store).await?;
+    if let Some(epoch) = epoch {
+        let newest = contents.epochs.last().max(contents.rolls.last()).copied().unwrap_or_default();
+        if newest > epoch {
+            return Err(BucketError::Busy { epoch: newest });
+        }
+        if !contents.epochs.contains(&epoch) {
+            return Err(BucketError::Unlisted { missing: epoch_name(epoch) });
+        }
+    }
+    if !contents.notes.contains(GEOMETRY) {
+        return Err(BucketError::Unlisted { missing: GEOMETRY.to_owned() });
+    }
+    Ok(contents)
+}
+
+async fn read_roll(store: &Store, epoch: u32) -> Result<std::result::Result<Roll, Refused>> {
     let name = roll_name(epoch);
-    let bytes =
-        read(store, &name, ROLL_MAX_BYTES).await.map_err(|refused| refused.while_doing(format!("read {name}")))?;
-    serde_json::from_slice(&bytes).map_err(|error| BucketError::Description { object: name, what: error.to_string() })
+    let wrong = |error: serde_json::Error| BucketError::Description { object: name.clone(), what: error.to_string() };
+    match read(store, &name, ROLL_MAX_BYTES).await {
+        Ok(bytes) => serde_json::from_slice(&bytes).map(Ok).map_err(wrong),
+        Err(refused) if refused.is_absent => Ok(Err(refused)),
+        Err(refused) => Err(refused.while_doing(format!("read {name}"))),
+    }
+}
+
+/// What the last one who opened the device to write found, of these rolls. It was listed after the latest object, so it knows of that:
+/// whoever opens the device to write makes a roll before the first object.
+async fn newest_roll(store: &Store, listed: BTreeSet<u32>, latest: Option<&ObjectName>) -> Result<Roll> {
+    let newest = async |listed: &BTreeSet<u32>| match listed.last() {
+        Some(epoch) => read_roll(store, *epoch).await,
+        None => Ok(Ok(Roll::default())),
+    };
+    let is_enough = |roll: &Roll| latest.is_none_or(|name| roll.knows(name.sequence.epoch));
+    if let Ok(roll) = newest(&listed).await?
+        && is_enough(&roll)
+    {
+        return Ok(roll);
+    }
+    // The list may have ended before its end, or the next one who opened the device have replaced it.
+    let listed = numbers(store, "roll").await.map_err(|refused| refused.while_doing("list roll/"))?;
+    let roll = newest(&listed).await?.map_err(|refused| refused.while_doing("read the newest object of roll/"))?;
+    match latest.filter(|_| !is_enough(&roll)) {
+        // Without it nobody knows what counts.
+        Some(name) => Err(BucketError::NoRoll { found: name.path() }),
+        None => Ok(roll),
+    }
 }
 
 /// What the names say.

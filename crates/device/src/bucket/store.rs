@@ -172,14 +172,13 @@ impl Store {
     }
 
     /// A request is given up.
-    pub(crate) fn given_up(&self, doing: &str, refused: &Refused) {
+    pub(crate) fn given_up(&self, doing: &str, why: &str) {
         warn!(
             cause = "request to a store failed",
             about = self.name,
             advice = "The pool treats it as a failed request of a device (docs/when-a-device-fails.md)",
-            "{}: cannot {doing}: {}",
-            self.name,
-            refused.text
+            "{}: cannot {doing}: {why}",
+            self.name
         );
     }
 }

@@ -1,8 +1,8 @@
 //! The thread that talks with the store: it takes jobs, several at once, and answers them.
 
-use super::epoch::look;
+use super::epoch::{Standing, epoch_name, look};
 use super::fetch::fetch_range;
-use super::job::{Answer, Job};
+use super::job::{Answer, Failure, Job};
 use super::name::ObjectName;
 use super::store::{Refused, Store};
 use crate::bell::Bell;
@@ -139,23 +139,42 @@ impl Session {
             Job::Put { name, payload } => {
                 let (result, is_repeated) = self.write(&name, payload.into_iter().collect()).await;
                 let result = result.map_err(|refused| {
-                    self.store.given_up(&format!("write {}", name.path()), &refused);
+                    self.store.given_up(&format!("write {}", name.path()), &refused.text);
                     refused.failure
                 });
                 Answer::Put { sequence: name.sequence, result, is_repeated }
             }
             Job::Get { number, name, range } => {
                 let result = self.read(&name, range).await.map_err(|refused| {
-                    self.store.given_up(&format!("read {}", name.path()), &refused);
+                    self.store.given_up(&format!("read {}", name.path()), &refused.text);
                     refused.failure
                 });
                 Answer::Get { number, result }
             }
-            Job::Look => Answer::Look { result: look(&self.store, self.epoch, &self.owner).await },
+            Job::Look => Answer::Look { result: self.look().await },
             Job::Delete { name } => {
                 let is_gone = self.delete(&name).await;
                 Answer::Delete { sequence: name.sequence, is_gone }
             }
+        }
+    }
+
+    async fn look(&self) -> Result<(), Failure> {
+        let fail = |failure, text: &str| {
+            self.store.given_up(&format!("look at {}", epoch_name(self.epoch)), text);
+            Err(failure)
+        };
+        match look(&self.store, self.epoch, &self.owner).await {
+            Ok(Standing::Owned) => Ok(()),
+            Ok(Standing::Replaced) => {
+                self.store.replaced();
+                Err(Failure::FENCED)
+            }
+            // It is looked at again when somebody asks.
+            Ok(Standing::Unclear) => {
+                fail(Failure::CORRUPT, "it is not listed, or not what was written, and no later one is")
+            }
+            Err(refused) => fail(refused.failure, &refused.text),
         }
     }
 
@@ -166,7 +185,7 @@ impl Session {
         let refused = refused.filter(|refused| !refused.is_absent);
         let failed_before = self.fails_to_delete.swap(refused.is_some(), Ordering::Relaxed);
         if let Some(refused) = refused.as_ref().filter(|_| !failed_before) {
-            self.store.given_up(&format!("delete {path}, which is garbage and is tried again"), refused);
+            self.store.given_up(&format!("delete {path}, which is garbage and is tried again"), &refused.text);
         }
         refused.is_none()
     }
