@@ -220,6 +220,10 @@ pub(super) fn open(
     BucketDevice::open_in(Arc::new(Door(store.clone())), &uri(more), mode)
 }
 
+pub(super) fn clear(store: &Arc<Unsteady>) -> std::result::Result<(), BucketError> {
+    runtime()?.block_on(open::clear(&super::store(Arc::new(Door(store.clone())), &uri(""))))
+}
+
 pub(super) fn opened(store: &Arc<Unsteady>) -> BucketDevice {
     open(store, "", OpenMode::ReadWrite).unwrap()
 }

@@ -1,6 +1,6 @@
 //! The device where others open it at bad moments, where objects are lost, and where the store's answers are not what they should be.
 
-use super::fixture::{Moment, made, names, open, opened, put, refused, take, until, with_one_object};
+use super::fixture::{Moment, clear, made, names, open, opened, put, refused, take, until, with_one_object};
 use super::*;
 use crate::blocking;
 use forebay_block::Op;
@@ -126,9 +126,7 @@ fn regression_without_its_roll_nobody_takes_it_that_all_objects_count() {
 fn regression_what_is_on_its_way_when_a_device_is_cleared_does_not_come_back() {
     let (store, name) = with_one_object();
     let content = take(&store, &format!("data/{name}"));
-    let uri = super::fixture::uri("");
-    let client: Arc<dyn ObjectStore> = Arc::new(super::fixture::Door(store.clone()));
-    runtime().unwrap().block_on(open::clear(&super::store(client, &uri))).unwrap();
+    clear(&store).unwrap();
     put(&store, &format!("data/{name}"), &content);
     assert_eq!(*blocking::read(&mut opened(&store), 0, 4096).unwrap(), [0; 4096]);
 }

@@ -3,7 +3,7 @@
 //! `geometry.json` says how large it is. Whoever opens it to write takes an epoch first, and only then lists the objects. `roll/N` says
 //! which were there: requests that were on their way then may arrive later, and must not count.
 
-use super::epoch::{epoch_name, take_epoch};
+use super::epoch::{Standing, epoch_name, look, take_epoch};
 use super::error::BucketError;
 use super::listing::{Contents, anything, contents, list, numbers};
 use super::name::{ObjectName, Sequence};
@@ -108,11 +108,18 @@ pub(crate) async fn create(store: &Store, uri: &BucketUri) -> Result<()> {
 /// Deletes all data of a device, which stays as large as it is. Servers that have it open find out.
 pub(crate) async fn clear(store: &Store) -> Result<()> {
     description(store).await?;
-    let (epoch, _) = take_epoch(store).await?;
+    let (epoch, owner) = take_epoch(store).await?;
     // What is still on its way from others does not count either.
     write_roll(store, &Roll::call(epoch, [])).await?;
-    for name in list(store, "data").await.map_err(|refused| refused.while_doing("list data/"))? {
-        delete(store, &format!("data/{name}")).await?;
+    let listed = list(store, "data").await.map_err(|refused| refused.while_doing("list data/"))?;
+    // Whoever opens the device after this look has that roll, by which none of what was listed before it counts.
+    match look(store, epoch, &owner).await.map_err(|refused| refused.while_doing("look at the epoch"))? {
+        Standing::Owned => {}
+        Standing::Replaced => return Err(BucketError::Busy { epoch }),
+        Standing::Unclear => return Err(BucketError::Unlisted { missing: epoch_name(epoch) }),
+    }
+    for name in listed.iter().filter_map(|name| name.parse::<ObjectName>().ok()) {
+        delete(store, &name.path()).await?;
     }
     Ok(())
 }

@@ -1,9 +1,10 @@
 //! Opening a device and looking whose it is, where one answer of the store is wrong or others are at it at the same time.
 
 use super::epoch::{Standing, standing_of};
-use super::fixture::{Moment, names, open, opened, put, refused, take, until, with_one_object};
+use super::fixture::{Moment, clear, names, open, opened, put, refused, take, until, with_one_object};
 use super::*;
 use crate::blocking;
+use std::sync::mpsc;
 
 #[test]
 fn regression_a_list_that_ends_too_early_is_no_list_of_all_objects() {
@@ -102,4 +103,39 @@ fn regression_objects_that_came_after_the_roll_was_read_are_no_reason_to_format_
     });
     let mut device = open(&store, "", OpenMode::ReadOnly).unwrap();
     assert_eq!(*blocking::read(&mut device, 0, 4096).unwrap(), [1; 4096]);
+}
+
+#[test]
+fn regression_a_clear_that_was_overtaken_deletes_nothing_of_its_successors() {
+    let (store, _) = with_one_object();
+    let (sender, later) = mpsc::channel();
+    let of_others = store.clone();
+    store.once(Moment::BeforePut, "/roll/", move || {
+        let other = std::thread::spawn(move || {
+            let mut device = opened(&of_others);
+            blocking::write(&mut device, 8192, &[2; 4096]).unwrap();
+            blocking::flush(&mut device).unwrap();
+            device
+        });
+        sender.send(other.join().unwrap()).unwrap();
+    });
+    let error = clear(&store).unwrap_err();
+    assert!(matches!(error, BucketError::Busy { .. }), "{error}");
+    let mut later = later.recv().unwrap();
+    for _ in 0..2 {
+        assert_eq!(*blocking::read(&mut later, 0, 4096).unwrap(), [1; 4096]);
+        assert_eq!(*blocking::read(&mut later, 8192, 4096).unwrap(), [2; 4096]);
+        later = opened(&store);
+    }
+}
+
+#[test]
+fn regression_a_clear_deletes_no_objects_of_others() {
+    let (store, _) = with_one_object();
+    // A device whose prefix is pool/data.
+    put(&store, "data/geometry.json", b"{}");
+    put(&store, "data/data/00000001-000000000001-0000000000000000-0000000200-zeros", b"");
+    clear(&store).unwrap();
+    let found = names(&store, "data");
+    assert_eq!(found, ["00000001-000000000001-0000000000000000-0000000200-zeros", "geometry.json"]);
 }
