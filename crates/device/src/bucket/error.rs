@@ -112,6 +112,20 @@ pub enum BucketError {
         /// An object that it would name, or come before.
         found: String,
     },
+    /// The roll could not be read again.
+    #[error(
+        "{name} would have {len_bytes} bytes, and {most_bytes} can be read: there are too many objects whose numbers do not follow each \
+         other. Nothing was changed but the epoch; read what is there (`forebay serve --salvage CONFIG`) and move it to a device with \
+         larger objects"
+    )]
+    LongRoll {
+        /// Its name.
+        name: String,
+        /// As it would be.
+        len_bytes: usize,
+        /// The most that is read.
+        most_bytes: usize,
+    },
     /// The store said no, or nothing.
     #[error("cannot {doing}: {text}")]
     Store {

@@ -148,10 +148,19 @@ pub(crate) async fn open(store: &Store, uri: &BucketUri, is_writable: bool) -> R
     Ok(Found { description, epoch: newest, owner, objects, invalid, damaged })
 }
 
+/// A roll as it is stored, if it can be read again: else the older one has to stay.
+pub(crate) fn roll_text(roll: &Roll, most_bytes: usize) -> Result<Vec<u8>> {
+    let text = serde_json::to_vec(roll).map_err(|error| BucketError::Client(error.to_string()))?;
+    match text.len() > most_bytes {
+        true => Err(BucketError::LongRoll { name: roll_name(roll.author()), len_bytes: text.len(), most_bytes }),
+        false => Ok(text),
+    }
+}
+
 /// Makes a roll the newest one.
 async fn write_roll(store: &Store, roll: &Roll) -> Result<()> {
-    let text = serde_json::to_vec(roll).map_err(|error| BucketError::Client(error.to_string()))?;
     let name = roll_name(roll.author());
+    let text = roll_text(roll, ROLL_MAX_BYTES)?;
     let path = store.path(&name);
     let put = || store.client.put(&path, PutPayload::from(text.clone()));
     let put = store.persist(text.len() as u64, put).await.0;

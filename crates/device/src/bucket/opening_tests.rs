@@ -2,6 +2,8 @@
 
 use super::epoch::{Standing, standing_of};
 use super::fixture::{Moment, clear, names, open, opened, put, refused, take, until, with_one_object};
+use super::open::roll_text;
+use super::roll::Roll;
 use super::*;
 use crate::blocking;
 use std::sync::mpsc;
@@ -138,4 +140,14 @@ fn regression_a_clear_deletes_no_objects_of_others() {
     clear(&store).unwrap();
     let found = names(&store, "data");
     assert_eq!(found, ["00000001-000000000001-0000000000000000-0000000200-zeros", "geometry.json"]);
+}
+
+#[test]
+fn regression_a_roll_that_could_not_be_read_again_is_not_written() {
+    let name = |counter: u64| format!("00000001-{counter:012x}-0000000000000000-0000000200-zeros").parse().unwrap();
+    let roll = Roll::call(2, &[1, 3, 5, 7].map(name));
+    let text = roll_text(&roll, 1 << 20).unwrap();
+    assert_eq!(roll_text(&roll, text.len()).unwrap(), text);
+    let error = roll_text(&roll, text.len() - 1).unwrap_err().to_string();
+    assert!(error.contains("roll/00000002 would have"), "{error}");
 }
