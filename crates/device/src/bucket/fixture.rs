@@ -11,6 +11,7 @@ use object_store::{
     CopyOptions, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta, ObjectStoreExt,
     PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -57,6 +58,8 @@ pub(super) struct Unsteady {
     pub(super) is_old: AtomicBool,
     random: Mutex<Option<Random>>,
     pub(super) puts: AtomicU64,
+    /// Names of objects that somebody tried to put.
+    pub(super) tried: Mutex<BTreeSet<String>>,
 }
 
 fn no_answer() -> object_store::Error {
@@ -141,6 +144,7 @@ impl fmt::Display for Door {
 impl ObjectStore for Door {
     async fn put_opts(&self, location: &Path, payload: PutPayload, mut opts: PutOptions) -> Result<PutResult> {
         self.puts.fetch_add(1, Ordering::SeqCst);
+        self.tried.lock().unwrap().insert(location.to_string());
         self.happens(Moment::BeforePut, location);
         let answers = self.fate()?;
         let wait = Duration::from_millis(self.write_ms.load(Ordering::SeqCst));

@@ -175,3 +175,32 @@ fn regression_a_link_that_is_slow_is_no_dead_one() {
     }
     blocking::flush(&mut device).unwrap();
 }
+
+#[test]
+fn regression_a_flush_of_many_stretches_waits_for_its_turn_as_long_as_the_store_answers() {
+    let store = made();
+    let mut device = open(&store, "&timeout=1s", OpenMode::ReadWrite).unwrap();
+    store.write_ms.store(400, Ordering::SeqCst);
+    // Eight go at once: the last ones wait for twice as long as a request is repeated.
+    for part in 0..48 {
+        blocking::write(&mut device, part * 8192, &[2; 512]).unwrap();
+    }
+    blocking::flush(&mut device).unwrap();
+    assert_eq!(names(&store, "data").len(), 48);
+}
+
+#[test]
+fn those_that_waited_for_a_store_that_is_away_fail_with_those_they_waited_for() {
+    let store = made();
+    let mut device = open(&store, "&timeout=1s", OpenMode::ReadWrite).unwrap();
+    for part in 0..48 {
+        blocking::write(&mut device, part * 8192, &[2; 512]).unwrap();
+    }
+    store.is_down.store(true, Ordering::SeqCst);
+    assert_eq!(blocking::flush(&mut device).unwrap_err().os_error, libc::ETIMEDOUT);
+    let tried = || store.tried.lock().unwrap().iter().filter(|name| name.contains("/data/")).count();
+    assert!(tried() <= 16, "{} were tried one after the other", tried());
+    store.is_down.store(false, Ordering::SeqCst);
+    blocking::flush(&mut device).unwrap();
+    assert_eq!(names(&store, "data").len(), 48);
+}

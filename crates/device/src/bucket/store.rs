@@ -6,10 +6,10 @@ use forebay_block::{IoErrorKind, Random};
 use object_store::path::Path;
 use object_store::{Error, ObjectStore};
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 use tracing::{error, info, warn};
 
 /// Between a request and its repetition: at first and at most, halved to doubled by chance.
@@ -42,10 +42,15 @@ impl Refused {
     }
 }
 
-/// When the store last failed to answer, while it does.
+/// Whether the store answers.
 #[derive(Debug, Default)]
 struct Outage {
+    /// When it last failed to answer, while it does.
     since: Option<Instant>,
+    /// When it last did what it was asked for.
+    answered: Option<Instant>,
+    /// A request was given up, and nothing was answered since that began.
+    is_given_up: bool,
 }
 
 /// The part of a store that one device has.
@@ -80,12 +85,20 @@ impl Store {
         (!self.prefix.is_empty()).then(|| Path::from(self.prefix.as_str()))
     }
 
-    /// Waits until another request may be sent, for as long as one is repeated. The time of its own begins after that.
+    /// Waits until another request may be sent, for as long as it takes: those before it end, one way or the other. Where they were given
+    /// up, so is what has waited for them. Who need not wait tries it.
     pub(crate) async fn slot<'a>(&self, slots: &'a Semaphore) -> Result<SemaphorePermit<'a>, Refused> {
-        match timeout(self.timeout, slots.acquire()).await {
-            Ok(Ok(slot)) => Ok(slot),
-            Ok(Err(_)) | Err(_) => Err(late()),
+        if let Ok(slot) = slots.try_acquire() {
+            return Ok(slot);
         }
+        match slots.acquire().await {
+            Ok(slot) if !self.outage().is_given_up => Ok(slot),
+            _ => Err(late()),
+        }
+    }
+
+    fn outage(&self) -> MutexGuard<'_, Outage> {
+        self.outage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Repeats a request that carries so many bytes, this way or that. With its result comes whether it was sent more than once.
@@ -98,7 +111,8 @@ impl Store {
         F: Future<Output = object_store::Result<T>>,
     {
         let carried = Duration::from_millis(carried_bytes * 1000 / RATE_MIN_BYTES_PER_S);
-        let deadline = Instant::now() + self.timeout + carried;
+        let begin = Instant::now();
+        let deadline = begin + self.timeout + carried;
         let try_max = self.timeout.min(TRY_MAX) + carried;
         let (mut delay, mut is_repeated) = (DELAY_FIRST, false);
         loop {
@@ -116,6 +130,8 @@ impl Store {
             self.is_silent(&refused.text);
             let pause = self.pause(delay);
             if Instant::now() + pause >= deadline {
+                let mut outage = self.outage();
+                outage.is_given_up |= outage.answered.is_none_or(|answered| answered < begin);
                 return (Err(refused), is_repeated);
             }
             sleep(pause).await;
@@ -131,7 +147,7 @@ impl Store {
     }
 
     fn is_silent(&self, text: &str) {
-        let mut outage = self.outage.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut outage = self.outage();
         if outage.since.is_none() {
             outage.since = Some(Instant::now());
             warn!(
@@ -146,7 +162,9 @@ impl Store {
     }
 
     fn answers(&self) {
-        let mut outage = self.outage.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut outage = self.outage();
+        outage.answered = Some(Instant::now());
+        outage.is_given_up = false;
         if let Some(since) = outage.since.take() {
             let seconds = since.elapsed().as_secs_f64();
             info!(
