@@ -58,6 +58,8 @@ pub(super) struct Unsteady {
     pub(super) is_old: AtomicBool,
     random: Mutex<Option<Random>>,
     pub(super) puts: AtomicU64,
+    /// What the next writes are answered with: a conflict with another request for the object, which is not carried out.
+    pub(super) conflicts: Mutex<Vec<&'static str>>,
     /// Names of objects that somebody tried to put.
     pub(super) tried: Mutex<BTreeSet<String>>,
 }
@@ -146,6 +148,10 @@ impl ObjectStore for Door {
         self.puts.fetch_add(1, Ordering::SeqCst);
         self.tried.lock().unwrap().insert(location.to_string());
         self.happens(Moment::BeforePut, location);
+        if let Some(code) = self.conflicts.lock().unwrap().pop() {
+            let source = format!("<Error><Code>{code}</Code></Error>").into();
+            return Err(object_store::Error::AlreadyExists { path: location.to_string(), source });
+        }
         let answers = self.fate()?;
         let wait = Duration::from_millis(self.write_ms.load(Ordering::SeqCst));
         if !wait.is_zero() {

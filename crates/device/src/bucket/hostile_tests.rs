@@ -204,3 +204,16 @@ fn those_that_waited_for_a_store_that_is_away_fail_with_those_they_waited_for() 
     blocking::flush(&mut device).unwrap();
     assert_eq!(names(&store, "data").len(), 48);
 }
+
+#[test]
+fn regression_a_conflict_with_another_request_is_no_object_that_is_there() {
+    let store = made();
+    // For the epoch, to whoever asks for the first time and to whoever looks whether conditions are known.
+    *store.conflicts.lock().unwrap() = vec!["OperationAborted", "ConditionalRequestConflict"];
+    let mut device = opened(&store);
+    blocking::write(&mut device, 0, &[1; 4096]).unwrap();
+    *store.conflicts.lock().unwrap() = vec!["SomethingElse", "OperationAborted"];
+    blocking::flush(&mut device).unwrap();
+    assert!(store.conflicts.lock().unwrap().is_empty());
+    assert_eq!(*blocking::read(&mut opened(&store), 0, 4096).unwrap(), [1; 4096]);
+}

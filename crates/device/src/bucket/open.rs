@@ -12,7 +12,7 @@ use super::roll::Roll;
 use super::store::{Refused, Store};
 use super::uri::{BucketUri, OBJECT_DEFAULT_BYTES, OBJECT_MAX_BYTES, OBJECT_MIN_BYTES, SIZE_MAX_BYTES};
 use forebay_block::size::format_size;
-use object_store::{ObjectStoreExt, PutPayload};
+use object_store::PutPayload;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use tracing::warn;
@@ -161,9 +161,7 @@ pub(crate) fn roll_text(roll: &Roll, most_bytes: usize) -> Result<Vec<u8>> {
 async fn write_roll(store: &Store, roll: &Roll) -> Result<()> {
     let name = roll_name(roll.author());
     let text = roll_text(roll, ROLL_MAX_BYTES)?;
-    let path = store.path(&name);
-    let put = || store.client.put(&path, PutPayload::from(text.clone()));
-    let put = store.persist(text.len() as u64, put).await.0;
+    let put = store.put(&store.path(&name), PutPayload::from(text)).await.0;
     put.map_err(|refused| refused.while_doing(format!("write {name}")))?;
     let rolls = numbers(store, "roll").await.map_err(|refused| refused.while_doing("list roll/"))?;
     for epoch in rolls.into_iter().filter(|epoch| *epoch < roll.author()) {

@@ -4,7 +4,7 @@ use super::error::BucketError;
 use super::job::Failure;
 use forebay_block::{IoErrorKind, Random};
 use object_store::path::Path;
-use object_store::{Error, ObjectStore};
+use object_store::{Error, ObjectStore, ObjectStoreExt, PutPayload};
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -140,6 +140,18 @@ impl Store {
         }
     }
 
+    /// Makes an object, whatever is there.
+    pub(crate) async fn put(&self, path: &Path, payload: PutPayload) -> (Result<(), Refused>, bool) {
+        let put = || async {
+            match self.client.put(path, payload.clone()).await {
+                // It was not asked whether there is one: another request for it is on its way (409).
+                Err(Error::AlreadyExists { source, .. }) => Err(Error::Generic { store: "bucket", source }),
+                result => result.map(|_| ()),
+            }
+        };
+        self.persist(payload.content_length() as u64, put).await
+    }
+
     /// From half to twice as long, so that requests which failed together do not come together again.
     fn pause(&self, delay: Duration) -> Duration {
         let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
@@ -226,6 +238,10 @@ fn judge(error: &Error) -> (Refused, Verdict) {
             let is_absent = !text.contains("NoSuchBucket");
             (Refused { is_absent, ..refused(IoErrorKind::Medium, libc::ENOENT) }, Verdict::Final)
         }
+        // Whether there is one is not known: another request for it is on its way.
+        Error::AlreadyExists { .. } if is_conflict(&text) => {
+            (refused(IoErrorKind::Medium, libc::EAGAIN), Verdict::Repeat)
+        }
         Error::AlreadyExists { .. } | Error::Precondition { .. } => {
             (Refused { exists: true, ..refused(IoErrorKind::Medium, libc::EEXIST) }, Verdict::Final)
         }
@@ -241,6 +257,11 @@ fn judge(error: &Error) -> (Refused, Verdict) {
         _ if is_full(&text) => (refused(IoErrorKind::NoSpace, libc::ENOSPC), Verdict::Final),
         _ => (refused(IoErrorKind::Medium, libc::ETIMEDOUT), Verdict::Repeat),
     }
+}
+
+/// Codes of a store that cannot tell yet which of several requests for an object comes first (409).
+fn is_conflict(text: &str) -> bool {
+    ["ConditionalRequestConflict", "OperationAborted"].iter().any(|code| text.contains(code))
 }
 
 /// Codes of a store that has no room.

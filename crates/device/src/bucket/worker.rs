@@ -195,10 +195,7 @@ impl Session {
             Ok(slot) => slot,
             Err(refused) => return (Err(refused), false),
         };
-        let path = self.store.path(&name.path());
-        let put = || self.store.client.put(&path, payload.clone());
-        let (result, is_repeated) = self.store.persist(name.stored_bytes(), put).await;
-        (result.map(|_| ()), is_repeated)
+        self.store.put(&self.store.path(&name.path()), payload).await
     }
 
     async fn read(&self, name: &ObjectName, range: Range<u64>) -> Result<Bytes, Refused> {
