@@ -2,15 +2,16 @@
 //! out.
 //!
 //! What is written is held in memory, for a bounded number of bytes, and goes to the store as objects when a flush or a durable write
-//! asks for it, when a unit is complete, and when memory runs short. An object is durable once the store has answered. A flush is
-//! answered when the objects of all that it covers are there and a look at the epoch, which began after that, has found it unchanged:
-//! whoever opens the device next then lists them.
+//! asks for it, when a unit is complete, and when memory runs short. An object is durable once the store has answered; whoever opens the
+//! device after a look at the epoch that has found it unchanged lists it.
 
+use super::flushes::{Barrier, Flushes};
 use super::job::{Answer, Failure, Job};
 use super::memory::{Held, Memory, Run};
 use super::merge::Merge;
 use super::name::{Content, ObjectName, Sequence};
 use super::objects::Objects;
+use super::reads::{Read, Reads};
 use super::scatter::{fill, gather, scatter};
 use crate::request::{error, finish};
 use bytes::Bytes;
@@ -35,15 +36,6 @@ pub(crate) struct Limits {
     pub(crate) objects_max: usize,
 }
 
-/// A read that waits for objects.
-struct Read {
-    tag: u64,
-    offset_bytes: u64,
-    bufs: Vectored<Buf>,
-    waits: usize,
-    failed: Option<Failure>,
-}
-
 /// What a part of an object is read for.
 enum Purpose {
     /// A read, and where in it.
@@ -65,17 +57,6 @@ struct Put {
     is_written: bool,
 }
 
-/// A flush, or a durable write: what it waits for.
-struct Barrier {
-    tag: u64,
-    operation: &'static str,
-    offset_bytes: u64,
-    waits: BTreeSet<u64>,
-    /// It is answered by the look at the epoch that is in flight.
-    is_looked: bool,
-    failed: Option<Failure>,
-}
-
 /// The log.
 pub(crate) struct Log {
     limits: Limits,
@@ -87,14 +68,11 @@ pub(crate) struct Log {
     /// Bytes of objects on their way.
     sent_bytes: u64,
     puts: BTreeMap<u64, Put>,
-    reads: BTreeMap<u64, Read>,
+    reads: Reads,
     gets: BTreeMap<u64, Get>,
     /// Writes that wait for room in memory.
     waiting: VecDeque<Request>,
-    barriers: Vec<Barrier>,
-    is_looking: bool,
-    /// Objects have come since the last good look at the epoch began.
-    has_news: bool,
+    flushes: Flushes,
     deletes: usize,
     merge: Option<Merge>,
     /// Units of many objects.
@@ -125,12 +103,10 @@ impl Log {
             memory: Memory::new(limits.unit_bytes),
             sent_bytes: 0,
             puts: BTreeMap::new(),
-            reads: BTreeMap::new(),
+            reads: Reads::default(),
             gets: BTreeMap::new(),
             waiting: VecDeque::new(),
-            barriers: Vec::new(),
-            is_looking: false,
-            has_news: false,
+            flushes: Flushes::default(),
             deletes: 0,
             merge: None,
             to_merge: BTreeSet::new(),
@@ -204,7 +180,8 @@ impl Log {
             Op::Flush => {
                 self.send(&(0..u64::MAX));
                 let waits = self.puts.iter().filter(|(_, put)| put.is_written).map(|(counter, _)| *counter).collect();
-                self.barrier(request.tag, "flush", 0, waits);
+                let barrier = Barrier { tag: request.tag, operation: "flush", offset_bytes: 0, waits };
+                self.flushes.begin(barrier, &mut self.done);
                 // Garbage that a failure of the store has left is tried again.
                 self.tidy();
             }
@@ -216,6 +193,12 @@ impl Log {
     fn refuse(&mut self, request: Request, failure: Failure) {
         let error = IoError { os_error: failure.os_error, ..error(failure.kind, &request) };
         self.done.push(finish(request, Err(error)));
+    }
+
+    fn refuse_waiting(&mut self, failure: Failure) {
+        for request in std::mem::take(&mut self.waiting) {
+            self.refuse(request, failure);
+        }
     }
 
     fn next_sequence(&mut self) -> Sequence {
@@ -271,7 +254,8 @@ impl Log {
             let overlaps = |put: &&Put| put.name.start_bytes < range.end && put.name.end_bytes() > range.start;
             let waits = self.puts.values().filter(|put| put.is_written).filter(overlaps);
             let waits = waits.map(|put| put.name.sequence.counter).collect();
-            self.barrier(request.tag, "write", start, waits);
+            let barrier = Barrier { tag: request.tag, operation: "write", offset_bytes: start, waits };
+            self.flushes.begin(barrier, &mut self.done);
         } else {
             self.done.push(finish(request, Ok(())));
         }
@@ -355,7 +339,6 @@ impl Log {
         match result {
             Ok(()) => {
                 self.objects.add(name);
-                self.has_news = true;
                 self.memory.arrived(&range, sequence.counter);
                 let unit = name.start_bytes / self.limits.unit_bytes;
                 if self.objects.showing(unit) > self.limits.objects_max {
@@ -366,19 +349,11 @@ impl Log {
                 self.memory.failed(&range, sequence.counter);
                 if is_written {
                     // They waited for what was sent, which took as long as a request may take.
-                    for request in std::mem::take(&mut self.waiting) {
-                        self.refuse(request, failure);
-                    }
+                    self.refuse_waiting(failure);
                 }
             }
         }
-        for barrier in &mut self.barriers {
-            if barrier.waits.remove(&sequence.counter)
-                && let Err(failure) = result
-            {
-                barrier.failed.get_or_insert(failure);
-            }
-        }
+        self.flushes.sent(sequence.counter, result);
         self.fill_holes();
     }
 
@@ -389,44 +364,18 @@ impl Log {
 
     // --- flushes --------------------------------------------------------------------------------------------------
 
-    fn barrier(&mut self, tag: u64, operation: &'static str, offset_bytes: u64, waits: BTreeSet<u64>) {
-        // Nothing is in flight, and a look has covered all that is there.
-        if waits.is_empty() && !self.has_news && !self.is_looking {
-            return self.done.push(Completion { tag, result: Ok(()), bufs: None });
-        }
-        self.barriers.push(Barrier { tag, operation, offset_bytes, waits, is_looked: false, failed: None });
-    }
-
-    fn end_barriers(&mut self, ends: impl Fn(&Barrier) -> bool, result: Result<(), Failure>) {
-        let mut kept = Vec::with_capacity(self.barriers.len());
-        for barrier in std::mem::take(&mut self.barriers) {
-            if !ends(&barrier) {
-                kept.push(barrier);
-                continue;
-            }
-            let (operation, offset_bytes) = (barrier.operation, barrier.offset_bytes);
-            let result = result.and(barrier.failed.map_or(Ok(()), Err)).map_err(|Failure { kind, os_error }| IoError {
-                kind,
-                operation,
-                offset_bytes,
-                os_error,
-            });
-            self.done.push(Completion { tag: barrier.tag, result, bufs: None });
-        }
-        self.barriers = kept;
+    fn look(&mut self) {
+        self.flushes.look_begins();
+        self.objects.look_begins();
+        self.jobs.push(Job::Look);
     }
 
     fn looked(&mut self, result: Result<(), Failure>) {
-        self.is_looking = false;
-        self.has_news |= result.is_err();
         self.objects.look_ended(result.is_ok());
-        self.end_barriers(|barrier| barrier.is_looked, result);
+        self.flushes.look_ended(result, &mut self.done);
         if result == Err(Failure::FENCED) {
             self.is_fenced = true;
-            self.end_barriers(|_| true, result);
-            for request in std::mem::take(&mut self.waiting) {
-                self.refuse(request, Failure::FENCED);
-            }
+            self.refuse_waiting(Failure::FENCED);
         }
     }
 
@@ -457,7 +406,7 @@ impl Log {
         if waits == 0 {
             return self.done.push(Completion { tag, result: Ok(()), bufs: Some(bufs) });
         }
-        self.reads.insert(number, Read { tag, offset_bytes: range.start, bufs, waits, failed: None });
+        self.reads.begin(number, Read { tag, offset_bytes: range.start, bufs, waits });
     }
 
     fn get(&mut self, name: ObjectName, part: Range<u64>, purpose: Purpose) {
@@ -482,23 +431,7 @@ impl Log {
                 }
                 self.end_merge();
             }
-            Purpose::Read { number, at } => {
-                let Some(read) = self.reads.get_mut(&number) else { return };
-                match result {
-                    Ok(bytes) => scatter(&mut read.bufs, at, &bytes),
-                    Err(failure) => read.failed = Some(failure),
-                }
-                read.waits -= 1;
-                if read.waits == 0
-                    && let Some(read) = self.reads.remove(&number)
-                {
-                    let Read { tag, offset_bytes, bufs, failed, .. } = read;
-                    let result = failed.map_or(Ok(()), |Failure { kind, os_error }| {
-                        Err(IoError { kind, operation: "read", offset_bytes, os_error })
-                    });
-                    self.done.push(Completion { tag, result, bufs: Some(bufs) });
-                }
-            }
+            Purpose::Read { number, at } => self.done.extend(self.reads.got(number, at, result)),
         }
     }
 
@@ -575,24 +508,9 @@ impl Log {
 
     fn go_on(&mut self) {
         self.take_waiting();
-        self.end_barriers(|barrier| barrier.waits.is_empty() && barrier.failed.is_some(), Ok(()));
-        let mut wants = false;
-        if !self.is_looking {
-            for barrier in self.barriers.iter_mut().filter(|barrier| barrier.waits.is_empty()) {
-                barrier.is_looked = true;
-                wants = true;
-            }
-        }
-        if wants {
+        if self.flushes.go_on(&mut self.done) {
             self.look();
         }
-    }
-
-    fn look(&mut self) {
-        self.is_looking = true;
-        self.has_news = false;
-        self.objects.look_begins();
-        self.jobs.push(Job::Look);
     }
 
     /// Garbage, and units of many objects.
@@ -600,7 +518,7 @@ impl Log {
         if self.is_fenced || self.is_passive {
             return;
         }
-        if !self.is_looking && self.objects.wants_look() {
+        if !self.flushes.is_looking() && self.objects.wants_look() {
             self.look();
         }
         while self.deletes < DELETES_MAX

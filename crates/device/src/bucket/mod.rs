@@ -9,6 +9,7 @@ mod epoch;
 mod error;
 mod extents;
 mod fetch;
+mod flushes;
 mod job;
 mod listing;
 mod log;
@@ -18,6 +19,7 @@ mod name;
 mod notes;
 mod objects;
 mod open;
+mod reads;
 mod roll;
 mod scatter;
 mod store;
@@ -30,6 +32,8 @@ mod fixture;
 mod hostile_tests;
 #[cfg(test)]
 mod log_tests;
+#[cfg(test)]
+mod log_world;
 #[cfg(test)]
 mod opening_tests;
 #[cfg(test)]
