@@ -5,6 +5,7 @@
 //! asks for it, when a unit is complete, and when memory runs short. An object is durable once the store has answered; whoever opens the
 //! device after a look at the epoch that has found it unchanged lists it.
 
+use super::crowded::Crowded;
 use super::flushes::{Barrier, Flushes};
 use super::job::{Answer, Failure, Job};
 use super::memory::{Held, Memory, Run};
@@ -36,12 +37,12 @@ pub(crate) struct Limits {
     pub(crate) objects_max: usize,
 }
 
-/// What a part of an object is read for.
+/// What an object, or a part of it, is read for.
 enum Purpose {
     /// A read, and where in it.
     Read { number: u64, at: usize },
     /// Making a unit one object.
-    Merge { at: usize },
+    Merge,
 }
 
 struct Get {
@@ -75,8 +76,7 @@ pub(crate) struct Log {
     flushes: Flushes,
     deletes: usize,
     merge: Option<Merge>,
-    /// Units of many objects.
-    to_merge: BTreeSet<u64>,
+    crowded: Crowded,
     /// The store may hold, or come to hold, what is not in the table.
     is_doubtful: bool,
     is_fenced: bool,
@@ -109,7 +109,7 @@ impl Log {
             flushes: Flushes::default(),
             deletes: 0,
             merge: None,
-            to_merge: BTreeSet::new(),
+            crowded: Crowded::new(limits.objects_max),
             // A request of an earlier opening may have been lost, or be on its way.
             is_doubtful: !objects.is_empty(),
             is_fenced: false,
@@ -288,6 +288,10 @@ impl Log {
         unit * self.limits.unit_bytes..(unit + 1) * self.limits.unit_bytes
     }
 
+    fn unit_of(&self, name: &ObjectName) -> u64 {
+        name.start_bytes / self.limits.unit_bytes
+    }
+
     /// Makes objects of what waits in a range.
     fn send(&mut self, range: &Range<u64>) {
         for run in self.memory.runs(range) {
@@ -340,16 +344,20 @@ impl Log {
             Ok(()) => {
                 self.objects.add(name);
                 self.memory.arrived(&range, sequence.counter);
-                let unit = name.start_bytes / self.limits.unit_bytes;
-                if self.objects.showing(unit) > self.limits.objects_max {
-                    self.to_merge.insert(unit);
+                let unit = self.unit_of(&name);
+                if !is_written {
+                    self.crowded.made_one(unit);
                 }
+                self.crowded.showing(unit, self.objects.showing(unit));
             }
             Err(failure) => {
                 self.memory.failed(&range, sequence.counter);
                 if is_written {
                     // They waited for what was sent, which took as long as a request may take.
                     self.refuse_waiting(failure);
+                } else {
+                    let unit = self.unit_of(&name);
+                    self.crowded.failed(unit, self.objects.showing(unit));
                 }
             }
         }
@@ -410,10 +418,13 @@ impl Log {
     }
 
     fn get(&mut self, name: ObjectName, part: Range<u64>, purpose: Purpose) {
+        self.objects.pin(name.sequence);
+        self.ask(name, part.start - name.start_bytes..part.end - name.start_bytes, purpose);
+    }
+
+    fn ask(&mut self, name: ObjectName, range: Range<u64>, purpose: Purpose) {
         let number = self.next_number;
         self.next_number += 1;
-        let range = part.start - name.start_bytes..part.end - name.start_bytes;
-        self.objects.pin(name.sequence);
         self.gets.insert(number, Get { name, range: range.clone(), purpose });
         self.jobs.push(Job::Get { number, name, range });
     }
@@ -425,11 +436,13 @@ impl Log {
         let result =
             result.and_then(|bytes| if is_sound { verified(&name, &range, bytes) } else { Err(Failure::CORRUPT) });
         match purpose {
-            Purpose::Merge { at } => {
-                if let Some(merge) = &mut self.merge {
-                    merge.got(at, result.ok().as_deref());
+            Purpose::Merge => {
+                let Some(merge) = &mut self.merge else { return };
+                match result {
+                    Ok(bytes) if !self.is_fenced => merge.got(&name, &bytes),
+                    _ => merge.failed(&name).iter().for_each(|name| self.objects.unpin(name.sequence)),
                 }
-                self.end_merge();
+                self.go_on_merging();
             }
             Purpose::Read { number, at } => self.done.extend(self.reads.got(number, at, result)),
         }
@@ -443,34 +456,39 @@ impl Log {
         if self.merge.is_some() || self.is_fenced {
             return;
         }
-        let is_idle =
-            |unit: &&u64| !self.puts.values().any(|put| put.name.start_bytes / self.limits.unit_bytes == **unit);
-        let Some(unit) = self.to_merge.iter().find(is_idle).copied() else { return };
-        self.to_merge.remove(&unit);
-        let parts: Vec<_> =
-            self.objects.look(self.unit(unit)).into_iter().filter_map(|(part, name)| Some((part, name?))).collect();
-        let (Some((first, _)), Some((last, _))) = (parts.first(), parts.last()) else { return };
-        let range = first.start..last.end;
-        if parts.len() <= 1 {
-            return;
-        }
-        let sequence = self.next_sequence();
-        self.merge = Some(Merge::new(sequence, range.clone(), parts.len()));
-        for (part, name) in parts {
-            let at = (part.start - range.start) as usize;
-            self.get(name, part, Purpose::Merge { at });
+        let busy = self.puts.values().map(|put| self.unit_of(&put.name)).collect();
+        while let Some(unit) = self.crowded.take(&busy) {
+            // It may have been written over since.
+            let showing = self.objects.showing(unit);
+            if !self.crowded.is_crowded(unit, showing) {
+                continue;
+            }
+            let shown = self.objects.shown(self.unit(unit));
+            if shown.iter().any(|(_, name)| self.damaged.contains(&name.sequence)) {
+                self.crowded.failed(unit, showing);
+                continue;
+            }
+            let merge = Merge::new(self.next_sequence(), &shown, self.limits.unit_bytes);
+            // They stay until they are read, also where something else is written over them.
+            merge.unread().iter().for_each(|name| self.objects.pin(name.sequence));
+            self.merge = Some(merge);
+            return self.go_on_merging();
         }
     }
 
-    fn end_merge(&mut self) {
+    fn go_on_merging(&mut self) {
+        while let Some(name) = self.merge.as_mut().and_then(Merge::next) {
+            self.ask(name, 0..name.len_bytes, Purpose::Merge);
+        }
         let Some(merge) = self.merge.take_if(|merge| merge.is_complete()) else { return };
-        // What could not be read is not written over: it is tried again when more is written to the unit.
-        if let Some((sequence, start_bytes, bytes)) = merge.into_object().filter(|_| !self.is_fenced) {
-            let content = Content::Data { crc: crc32c(&bytes) };
-            let name = ObjectName { sequence, start_bytes, len_bytes: bytes.len() as u64, content };
-            self.put(name, vec![bytes], false);
-        } else {
-            self.fill_holes();
+        let unit = merge.start_bytes() / self.limits.unit_bytes;
+        // What could not be read is not written over.
+        match merge.into_object().filter(|_| !self.is_fenced) {
+            Some((name, payload)) => self.put(name, payload, false),
+            None => {
+                self.crowded.failed(unit, self.objects.showing(unit));
+                self.fill_holes();
+            }
         }
     }
 

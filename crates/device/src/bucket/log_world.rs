@@ -52,7 +52,7 @@ enum Asked {
 }
 
 /// An object as it is stored.
-type Stored = BTreeMap<String, Vec<u8>>;
+pub(super) type Stored = BTreeMap<String, Vec<u8>>;
 
 struct Server {
     log: Log,
@@ -224,7 +224,7 @@ impl World {
     }
 
     /// What comes of a request that is carried out.
-    fn carry_out(stored: &mut Stored, job: &Job, epoch: u32, epochs: &BTreeMap<u32, String>) -> Answer {
+    pub(super) fn carry_out(stored: &mut Stored, job: &Job, epoch: u32, epochs: &BTreeMap<u32, String>) -> Answer {
         match job {
             Job::Put { name, payload } => {
                 let bytes: Vec<u8> = payload.iter().flat_map(|part| part.to_vec()).collect();

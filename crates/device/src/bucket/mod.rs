@@ -4,6 +4,7 @@
 //! the device, and `epoch.rs` sees to it that one server writes. docs/bucket.md has the layout and what is promised.
 
 mod access;
+mod crowded;
 mod crypto;
 mod epoch;
 mod error;
@@ -34,6 +35,8 @@ mod hostile_tests;
 mod log_tests;
 #[cfg(test)]
 mod log_world;
+#[cfg(test)]
+mod merge_tests;
 #[cfg(test)]
 mod opening_tests;
 #[cfg(test)]

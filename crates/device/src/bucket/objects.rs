@@ -101,6 +101,12 @@ impl Objects {
         self.extents.look(range).into_iter().map(|(part, shows)| (part, shows.and_then(name))).collect()
     }
 
+    /// Parts of a range in which objects show, those without data too.
+    pub(crate) fn shown(&self, range: Range<u64>) -> Vec<(Range<u64>, ObjectName)> {
+        let parts = self.extents.look(range).into_iter();
+        parts.filter_map(|(part, shows)| Some((part, self.table.get(&shows?)?.name))).collect()
+    }
+
     /// Whether there is anything in a unit: be it garbage, or a part that was discarded, which shows again after the next opening.
     pub(crate) fn exists(&self, unit: u64) -> bool {
         self.of_unit.contains_key(&unit)
