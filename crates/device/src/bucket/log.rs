@@ -521,6 +521,9 @@ impl Log {
         if is_good {
             self.make_room();
             self.tidy();
+        } else if self.puts.is_empty() && !self.waiting.is_empty() {
+            // Some of what waited has been taken, and nothing is in flight whose end would take the rest.
+            self.make_room();
         }
     }
 

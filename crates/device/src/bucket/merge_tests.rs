@@ -1,10 +1,10 @@
 //! Units of many objects, over a bucket in memory.
 
-use super::job::{Answer, Job};
+use super::job::{Answer, Failure, Job};
 use super::log::{Limits, Log};
 use super::log_world::{LIMITS, Stored, World, bytes_of};
 use super::name::{Content, ObjectName};
-use forebay_block::{Buf, Op, Request, Vectored};
+use forebay_block::{Buf, IoErrorKind, Op, Request, Vectored};
 use std::collections::BTreeMap;
 
 /// A log and its bucket. The epoch is not what these tests are about.
@@ -22,6 +22,10 @@ fn sector(at: u64, op: Op) -> Request {
 
 fn write(sectors: u64) -> Op {
     Op::Write { bufs: Vectored::One(Buf::copy_of(&bytes_of(7).repeat(sectors as usize)).freeze()), fua: false }
+}
+
+fn timed_out() -> Failure {
+    Failure { kind: IoErrorKind::Medium, os_error: libc::ETIMEDOUT }
 }
 
 impl Scene {
@@ -126,4 +130,35 @@ fn regression_zeros_beside_the_data_are_made_one_with_it() {
     scene.flushed([(7, write(1)), (7, zeros()), (0, zeros()), (2, zeros()), (4, zeros())]);
     let names: Vec<ObjectName> = scene.stored.keys().map(|name| name.parse().unwrap()).collect();
     assert!(names.len() <= 2 && names.iter().all(|name| name.content == Content::Zeros), "{names:?}");
+}
+
+#[test]
+fn regression_writes_go_on_after_the_object_that_many_were_made_could_not_be_sent() {
+    let limits = Limits { memory_bytes: 7424, ..LIMITS };
+    let mut scene = Scene::new(limits);
+    scene.flushed([(0, write(1)), (3, write(1))]);
+    scene.log.submit(sector(7, write(1)));
+    scene.log.submit(sector(1000, Op::Flush));
+    let merged = loop {
+        let mut jobs = scene.log.take_jobs();
+        let is_merged = |job: &Job| matches!(job, Job::Put { name, .. } if name.len_bytes == 4096);
+        if let Some(at) = jobs.iter().position(is_merged) {
+            let merged = jobs.remove(at);
+            jobs.iter().for_each(|job| scene.carry_out(job));
+            break merged;
+        }
+        assert!(!jobs.is_empty(), "nothing was made one");
+        jobs.iter().for_each(|job| scene.carry_out(job));
+    };
+    scene.settle();
+    scene.log.done().clear();
+    // They wait for the memory that it takes; two of them have room afterwards.
+    for at in [8, 16, 24] {
+        scene.log.submit(sector(at, write(7)));
+    }
+    assert!(scene.log.done().is_empty() && scene.log.take_jobs().is_empty());
+    let Job::Put { name, .. } = merged else { panic!("{merged:?}") };
+    scene.log.answer(Answer::Put { sequence: name.sequence, result: Err(timed_out()), is_repeated: true });
+    scene.settle();
+    assert_eq!(scene.log.done().len(), 3);
 }
