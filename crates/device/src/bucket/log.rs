@@ -8,7 +8,7 @@
 use super::crowded::Crowded;
 use super::flushes::{Barrier, Flushes};
 use super::job::{Answer, Failure, Job};
-use super::memory::{Held, Memory, Run};
+use super::memory::{Held, Memory, Run, WEIGHT_MIN_BYTES};
 use super::merge::Merge;
 use super::name::{Content, ObjectName, Sequence};
 use super::objects::Objects;
@@ -73,6 +73,8 @@ pub(crate) struct Log {
     gets: BTreeMap<u64, Get>,
     /// Writes that wait for room in memory.
     waiting: VecDeque<Request>,
+    /// The first of them is zeros, of which so much was taken.
+    zeroed_bytes: u64,
     flushes: Flushes,
     deletes: usize,
     merge: Option<Merge>,
@@ -106,6 +108,7 @@ impl Log {
             reads: Reads::default(),
             gets: BTreeMap::new(),
             waiting: VecDeque::new(),
+            zeroed_bytes: 0,
             flushes: Flushes::default(),
             deletes: 0,
             merge: None,
@@ -196,6 +199,7 @@ impl Log {
     }
 
     fn refuse_waiting(&mut self, failure: Failure) {
+        self.zeroed_bytes = 0;
         for request in std::mem::take(&mut self.waiting) {
             self.refuse(request, failure);
         }
@@ -209,41 +213,44 @@ impl Log {
 
     // --- writes ---------------------------------------------------------------------------------------------------
 
-    fn held_bytes(&self) -> u64 {
+    /// Bytes that are held in memory, those on their way included.
+    pub(crate) fn held_bytes(&self) -> u64 {
         self.memory.dirty_bytes() + self.sent_bytes
     }
 
     /// Takes what waits for room, in order, as far as there is some. One that is larger than the limit is taken alone.
     fn take_waiting(&mut self) {
         while let Some(request) = self.waiting.front() {
-            let needed = match request.op {
-                Op::Write { .. } => request.op.len_bytes(),
-                _ => 0,
-            };
+            let (start, len) = (request.offset_bytes, request.op.len_bytes());
             let held = self.held_bytes();
-            if held > 0 && held + needed > self.limits.memory_bytes {
+            let is_zeros = matches!(request.op, Op::WriteZeroes { .. });
+            let has_room =
+                if is_zeros { held < self.limits.memory_bytes } else { held + len <= self.limits.memory_bytes };
+            if held > 0 && !has_room {
                 return;
             }
-            if let Some(request) = self.waiting.pop_front() {
-                self.take_write(request);
+            if is_zeros {
+                let pieces = self.limits.memory_bytes.saturating_sub(held) / WEIGHT_MIN_BYTES;
+                let end = self.zero(start + self.zeroed_bytes..start + len, pieces.max(1));
+                self.zeroed_bytes = end - start;
+                if self.zeroed_bytes < len {
+                    continue;
+                }
+                self.zeroed_bytes = 0;
+            }
+            let Some(request) = self.waiting.pop_front() else { return };
+            match request.op {
+                Op::Write { ref bufs, fua } => {
+                    self.memory.write(start, &Held::Data(gather(bufs)));
+                    self.written(request, start..start + len, fua);
+                }
+                _ => self.done.push(finish(request, Ok(()))),
             }
         }
     }
 
-    fn take_write(&mut self, request: Request) {
-        let (start, len) = (request.offset_bytes, request.op.len_bytes());
-        let range = start..start + len;
-        let is_durable = match &request.op {
-            Op::Write { bufs, fua } => {
-                self.memory.write(start, &Held::Data(gather(bufs)));
-                *fua
-            }
-            _ => {
-                self.zero(range.clone());
-                false
-            }
-        };
-        for unit in start / self.limits.unit_bytes..(start + len).div_ceil(self.limits.unit_bytes) {
+    fn written(&mut self, request: Request, range: Range<u64>, is_durable: bool) {
+        for unit in range.start / self.limits.unit_bytes..range.end.div_ceil(self.limits.unit_bytes) {
             if self.memory.is_full(unit) {
                 self.send(&self.unit(unit));
             }
@@ -254,27 +261,37 @@ impl Log {
             let overlaps = |put: &&Put| put.name.start_bytes < range.end && put.name.end_bytes() > range.start;
             let waits = self.puts.values().filter(|put| put.is_written).filter(overlaps);
             let waits = waits.map(|put| put.name.sequence.counter).collect();
-            let barrier = Barrier { tag: request.tag, operation: "write", offset_bytes: start, waits };
+            let barrier = Barrier { tag: request.tag, operation: "write", offset_bytes: range.start, waits };
             self.flushes.begin(barrier, &mut self.done);
         } else {
             self.done.push(finish(request, Ok(())));
         }
     }
 
-    /// Zeros need no object where nothing was ever, nor can come from a request that was lost.
-    fn zero(&mut self, range: Range<u64>) {
-        let mut at = range.start;
-        while at < range.end {
-            let end = ((at / self.limits.unit_bytes + 1) * self.limits.unit_bytes).min(range.end);
+    /// Zeros need no object where nothing was ever, nor can come from a request that was lost. Elsewhere at most so many units are taken
+    /// at once. Where it has come to.
+    fn zero(&mut self, range: Range<u64>, units_max: u64) -> u64 {
+        let (mut at, mut units) = (range.start, 0);
+        while at < range.end && units < units_max {
             let unit = at / self.limits.unit_bytes;
-            let in_flight = |put: &Put| put.name.start_bytes / self.limits.unit_bytes == unit;
-            if !self.is_doubtful && !self.objects.exists(unit) && !self.puts.values().any(in_flight) {
-                self.memory.remove(at..end);
-            } else {
+            let occupied = if self.is_doubtful { Some(unit) } else { self.occupied_unit(unit) };
+            if occupied == Some(unit) {
+                let end = self.unit(unit).end.min(range.end);
                 self.memory.write(at, &Held::Zeros(end - at));
+                (at, units) = (end, units + 1);
+            } else {
+                let end = occupied.map_or(range.end, |unit| self.unit(unit).start.min(range.end));
+                self.memory.remove(at..end);
+                at = end;
             }
-            at = end;
         }
+        at
+    }
+
+    /// The first unit from this one on that an object is in, or may come to be in.
+    fn occupied_unit(&self, from: u64) -> Option<u64> {
+        let in_flight = self.puts.values().map(|put| self.unit_of(&put.name)).filter(|unit| *unit >= from);
+        in_flight.chain(self.objects.next_unit(from)).min()
     }
 
     fn discard(&mut self, range: Range<u64>) {

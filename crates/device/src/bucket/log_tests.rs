@@ -116,6 +116,40 @@ fn regression_discards_are_remembered_no_longer_than_what_was_sent_before_them()
     }
 }
 
+#[test]
+fn regression_zeros_over_many_units_take_no_more_memory_than_there_is() {
+    // One of an earlier opening, whose other requests may be on their way.
+    let name = "00000001-000000000001-0000000000000000-0000000200-zeros".parse().unwrap();
+    let mut log = Log::new(LIMITS, 2, &[name], &[]);
+    log.submit(Request { tag: 1, offset_bytes: 0, stream: 0, op: Op::WriteZeroes { len_bytes: 1000 * 4096 } });
+    let (mut jobs, mut puts) = (log.take_jobs(), 0);
+    while !jobs.is_empty() {
+        assert!(log.held_bytes() <= LIMITS.memory_bytes, "{} bytes", log.held_bytes());
+        let job = jobs.remove(0);
+        puts += u64::from(matches!(job, Job::Put { .. }));
+        log.answer(match job {
+            Job::Put { .. } => put_answer(&job),
+            Job::Look => Answer::Look { result: Ok(()) },
+            Job::Delete { name } => Answer::Delete { sequence: name.sequence, is_gone: true },
+            Job::Get { .. } => panic!("{job:?}"),
+        });
+        jobs.extend(log.take_jobs());
+    }
+    assert_eq!(log.done().len(), 1);
+    log.submit(Request { tag: 2, offset_bytes: 0, stream: 0, op: Op::Flush });
+    puts += log.take_jobs().iter().filter(|job| matches!(job, Job::Put { .. })).count() as u64;
+    assert_eq!(puts, 1000);
+}
+
+#[test]
+fn regression_zeros_where_nothing_was_are_written_at_once_however_many_they_are() {
+    let mut log = Log::new(LIMITS, 1, &[], &[]);
+    submit_writes(&mut log, 5..6);
+    log.submit(Request { tag: 1, offset_bytes: 512, stream: 0, op: Op::WriteZeroes { len_bytes: 1 << 60 } });
+    assert_eq!((log.done().len(), log.held_bytes()), (2, 0));
+    assert!(log.take_jobs().is_empty());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 

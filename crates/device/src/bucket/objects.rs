@@ -107,9 +107,10 @@ impl Objects {
         parts.filter_map(|(part, shows)| Some((part, self.table.get(&shows?)?.name))).collect()
     }
 
-    /// Whether there is anything in a unit: be it garbage, or a part that was discarded, which shows again after the next opening.
-    pub(crate) fn exists(&self, unit: u64) -> bool {
-        self.of_unit.contains_key(&unit)
+    /// The first unit from this one on that there is anything in: be it garbage, or a part that was discarded, which shows again after the
+    /// next opening.
+    pub(crate) fn next_unit(&self, from: u64) -> Option<u64> {
+        self.of_unit.range(from..).next().map(|(unit, _)| *unit)
     }
 
     /// How many objects show in a unit. One that shows in several places counts once: a page that is written again and again cuts those
