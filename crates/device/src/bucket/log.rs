@@ -12,6 +12,7 @@ use super::memory::{Held, Memory, Run, WEIGHT_MIN_BYTES};
 use super::merge::Merge;
 use super::name::{Content, ObjectName, Sequence};
 use super::objects::Objects;
+use super::puts::{Put, Puts};
 use super::reads::{Read, Reads};
 use super::scatter::{fill, gather, scatter};
 use crate::request::{error, finish};
@@ -51,13 +52,6 @@ struct Get {
     purpose: Purpose,
 }
 
-/// An object on its way.
-struct Put {
-    name: ObjectName,
-    /// Whether it was written by hosts; else it is made of objects.
-    is_written: bool,
-}
-
 /// The log.
 pub(crate) struct Log {
     limits: Limits,
@@ -66,9 +60,7 @@ pub(crate) struct Log {
     next_number: u64,
     objects: Objects,
     memory: Memory,
-    /// Bytes of objects on their way.
-    sent_bytes: u64,
-    puts: BTreeMap<u64, Put>,
+    puts: Puts,
     reads: Reads,
     gets: BTreeMap<u64, Get>,
     /// Writes that wait for room in memory.
@@ -103,8 +95,7 @@ impl Log {
             next_number: 0,
             objects: table,
             memory: Memory::new(limits.unit_bytes),
-            sent_bytes: 0,
-            puts: BTreeMap::new(),
+            puts: Puts::default(),
             reads: Reads::default(),
             gets: BTreeMap::new(),
             waiting: VecDeque::new(),
@@ -163,7 +154,7 @@ impl Log {
     /// Whether all that was written is in objects.
     #[cfg(test)]
     pub(crate) fn is_at_rest(&self) -> bool {
-        self.memory.is_empty() && self.puts.is_empty() && self.sent_bytes == 0 && self.merge.is_none()
+        self.memory.is_empty() && self.puts.is_empty() && self.merge.is_none()
     }
 
     /// A request that was found valid.
@@ -182,7 +173,7 @@ impl Log {
             }
             Op::Flush => {
                 self.send(&(0..u64::MAX));
-                let waits = self.puts.iter().filter(|(_, put)| put.is_written).map(|(counter, _)| *counter).collect();
+                let waits = self.puts.written(&(0..u64::MAX));
                 let barrier = Barrier { tag: request.tag, operation: "flush", offset_bytes: 0, waits };
                 self.flushes.begin(barrier, &mut self.done);
                 // Garbage that a failure of the store has left is tried again.
@@ -215,7 +206,7 @@ impl Log {
 
     /// Bytes that are held in memory, those on their way included.
     pub(crate) fn held_bytes(&self) -> u64 {
-        self.memory.dirty_bytes() + self.sent_bytes
+        self.memory.dirty_bytes() + self.puts.bytes()
     }
 
     /// Takes what waits for room, in order, as far as there is some. One that is larger than the limit is taken alone.
@@ -258,9 +249,7 @@ impl Log {
         if is_durable {
             self.send(&range);
             // Parts of it may have gone with a unit that became complete.
-            let overlaps = |put: &&Put| put.name.start_bytes < range.end && put.name.end_bytes() > range.start;
-            let waits = self.puts.values().filter(|put| put.is_written).filter(overlaps);
-            let waits = waits.map(|put| put.name.sequence.counter).collect();
+            let waits = self.puts.written(&range);
             let barrier = Barrier { tag: request.tag, operation: "write", offset_bytes: range.start, waits };
             self.flushes.begin(barrier, &mut self.done);
         } else {
@@ -290,7 +279,7 @@ impl Log {
 
     /// The first unit from this one on that an object is in, or may come to be in.
     fn occupied_unit(&self, from: u64) -> Option<u64> {
-        let in_flight = self.puts.values().map(|put| self.unit_of(&put.name)).filter(|unit| *unit >= from);
+        let in_flight = self.puts.names().map(|name| self.unit_of(name)).filter(|unit| *unit >= from);
         in_flight.chain(self.objects.next_unit(from)).min()
     }
 
@@ -336,8 +325,7 @@ impl Log {
     }
 
     fn put(&mut self, name: ObjectName, payload: Vec<Bytes>, is_written: bool) {
-        self.sent_bytes += name.stored_bytes();
-        self.puts.insert(name.sequence.counter, Put { name, is_written });
+        self.puts.add(Put { name, is_written });
         self.jobs.push(Job::Put { name, payload });
     }
 
@@ -353,9 +341,8 @@ impl Log {
     }
 
     fn sent(&mut self, sequence: Sequence, result: Result<(), Failure>, is_repeated: bool) {
-        let Some(Put { name, is_written }) = self.puts.remove(&sequence.counter) else { return };
+        let Some(Put { name, is_written }) = self.puts.remove(sequence.counter) else { return };
         let range = name.start_bytes..name.end_bytes();
-        self.sent_bytes -= name.stored_bytes();
         self.is_doubtful |= is_repeated || result.is_err();
         match result {
             Ok(()) => {
@@ -383,8 +370,7 @@ impl Log {
     }
 
     fn fill_holes(&mut self) {
-        let put = self.puts.values().next().map(|put| put.name.sequence);
-        self.objects.fill_holes(put.into_iter().chain(self.merge.as_ref().map(Merge::sequence)).min());
+        self.objects.fill_holes(self.puts.oldest().into_iter().chain(self.merge.as_ref().map(Merge::sequence)).min());
     }
 
     // --- flushes --------------------------------------------------------------------------------------------------
@@ -473,7 +459,7 @@ impl Log {
         if self.merge.is_some() || self.is_fenced {
             return;
         }
-        let busy = self.puts.values().map(|put| self.unit_of(&put.name)).collect();
+        let busy = self.puts.names().map(|name| self.unit_of(name)).collect();
         while let Some(unit) = self.crowded.take(&busy) {
             // It may have been written over since.
             let showing = self.objects.showing(unit);

@@ -20,6 +20,7 @@ mod name;
 mod notes;
 mod objects;
 mod open;
+mod puts;
 mod reads;
 mod roll;
 mod scatter;
