@@ -25,9 +25,11 @@ pub(super) enum Moment {
     AfterGet,
 }
 
+type Event = Box<dyn FnOnce() + Send>;
+
 /// What happens once, at the first request for an object whose name has such a part.
 #[derive(Default)]
-struct Events(Mutex<Vec<(Moment, &'static str, Box<dyn FnOnce() + Send>)>>);
+struct Events(Mutex<Vec<(Moment, &'static str, Event)>>);
 
 impl fmt::Debug for Events {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
