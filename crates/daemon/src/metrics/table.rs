@@ -95,7 +95,11 @@ const POOL: &[Metric] = &[
     counter("damaged_reads", "/counters/damaged_reads", "Host reads that met data that did not match its checksum"),
     counter("damaged_moves", "/counters/damaged_moves", "Blocks found damaged when they were to be moved"),
     gauge("mirror_members_out", "/mirror/members_out", "Members of the fast tier's mirror that do not hold everything"),
-    gauge("parity_members_out", "/parity/members_out", "Members of a capacity tier with parity that do not hold everything"),
+    gauge(
+        "parity_members_out",
+        "/parity/members_out",
+        "Members of a capacity tier with parity that do not hold everything",
+    ),
     counter(
         "mirror_mended_bytes",
         "/counters/mended_blocks",

@@ -16,6 +16,7 @@ mod open;
 pub mod read_cache;
 pub mod scrub;
 pub mod stays;
+mod takeover;
 
 pub use backend::PoolBackend;
 pub use backing::notes as backing_notes;

@@ -3,6 +3,7 @@
 use super::Budget;
 use super::devices::{is_lost, open_target, refuse_one_file_twice, refuse_while_served};
 use super::missing::{explain_blank, explain_unopened};
+use super::takeover::refuse_buckets_of_others;
 use super::{capacity, fast};
 use crate::config::Config;
 use crate::finding::finding;
@@ -127,6 +128,7 @@ fn open_whole(config: &Config, mode: OpenMode) -> Result<Devices> {
     refuse_one_file_twice(config)?;
     if mode == OpenMode::ReadWrite {
         refuse_while_served(config)?;
+        refuse_buckets_of_others(config).map_err(|error| error.downcast().map_or_else(|error| error, explain))?;
     }
     // Whoever explains what is missing looks at all devices, and each is for one to hold: none is open then.
     let open = || {

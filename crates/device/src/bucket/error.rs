@@ -84,6 +84,15 @@ pub enum BucketError {
         /// The epoch that both wanted.
         epoch: u32,
     },
+    /// A list is not whole.
+    #[error(
+        "the store does not list {missing}, which is there: its list ended too early, and objects that it left out would be lost. None \
+         was touched; try again, and look after the store where that stays so"
+    )]
+    Unlisted {
+        /// The object.
+        missing: String,
+    },
     /// Objects of a later epoch than any known.
     #[error(
         "it holds {found:?}, which is newer than epoch {epoch}, the newest that is known: objects below epoch/ were deleted; restore them"
@@ -102,6 +111,20 @@ pub enum BucketError {
     NoRoll {
         /// An object that it would name, or come before.
         found: String,
+    },
+    /// The roll could not be read again.
+    #[error(
+        "{name} would have {len_bytes} bytes, and {most_bytes} can be read: there are too many objects whose numbers do not follow each \
+         other. Nothing was changed but the epoch; read what is there (`forebay serve --salvage CONFIG`) and move it to a device with \
+         larger objects"
+    )]
+    LongRoll {
+        /// Its name.
+        name: String,
+        /// As it would be.
+        len_bytes: usize,
+        /// The most that is read.
+        most_bytes: usize,
     },
     /// The store said no, or nothing.
     #[error("cannot {doing}: {text}")]

@@ -1,6 +1,6 @@
 //! The device where others open it at bad moments, where objects are lost, and where the store's answers are not what they should be.
 
-use super::tests::{Unsteady, made, names, open, opened, until};
+use super::fixture::{Moment, clear, made, names, open, opened, put, refused, take, until, with_one_object};
 use super::*;
 use crate::blocking;
 use forebay_block::Op;
@@ -9,47 +9,18 @@ use object_store::{ObjectStoreExt, PutPayload};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 
-fn put(store: &Unsteady, name: &str, content: &[u8]) {
-    let path = Path::from(format!("pool/{name}"));
-    runtime().unwrap().block_on(store.inner.put(&path, PutPayload::from(content.to_vec()))).unwrap();
-}
-
-fn take(store: &Unsteady, name: &str) -> Vec<u8> {
-    let path = Path::from(format!("pool/{name}"));
-    runtime().unwrap().block_on(async {
-        let content = store.inner.get(&path).await.unwrap().bytes().await.unwrap().to_vec();
-        store.inner.delete(&path).await.unwrap();
-        content
-    })
-}
-
-fn refused(store: &Arc<Unsteady>, mode: OpenMode, part: &str) {
-    let text = open(store, "", mode).err().map(|error| error.to_string()).unwrap_or_default();
-    assert!(text.contains(part), "{text:?}");
-}
-
-/// A device with one object.
-fn with_one_object() -> (Arc<Unsteady>, String) {
-    let store = made();
-    let mut device = opened(&store);
-    blocking::write(&mut device, 0, &[1; 4096]).unwrap();
-    blocking::flush(&mut device).unwrap();
-    let [name] = &names(&store, "data")[..] else { panic!("one object") };
-    (store.clone(), name.clone())
-}
-
 #[test]
 fn regression_an_opener_that_was_held_up_takes_no_epoch_that_two_others_have_passed() {
     let store = made();
     let (sender, later) = mpsc::channel();
     let of_others = store.clone();
-    *store.before_epoch.0.lock().unwrap() = Some(Box::new(move || {
+    store.once(Moment::BeforePut, "/epoch/", move || {
         let opened = std::thread::spawn(move || {
             drop(opened(&of_others));
             opened(&of_others)
         });
         sender.send(opened.join().unwrap()).unwrap();
-    }));
+    });
     refused(&store, OpenMode::ReadWrite, "another server is opening it");
     let mut later = later.recv().unwrap();
     assert_eq!(names(&store, "epoch"), ["00000002"], "what was made too late is gone again");
@@ -155,9 +126,7 @@ fn regression_without_its_roll_nobody_takes_it_that_all_objects_count() {
 fn regression_what_is_on_its_way_when_a_device_is_cleared_does_not_come_back() {
     let (store, name) = with_one_object();
     let content = take(&store, &format!("data/{name}"));
-    let uri = super::tests::uri("");
-    let client: Arc<dyn ObjectStore> = Arc::new(super::tests::Door(store.clone()));
-    runtime().unwrap().block_on(open::clear(&super::store(client, &uri))).unwrap();
+    clear(&store).unwrap();
     put(&store, &format!("data/{name}"), &content);
     assert_eq!(*blocking::read(&mut opened(&store), 0, 4096).unwrap(), [0; 4096]);
 }
@@ -205,4 +174,46 @@ fn regression_a_link_that_is_slow_is_no_dead_one() {
         blocking::write(&mut device, part * 8192, &[2; 512]).unwrap();
     }
     blocking::flush(&mut device).unwrap();
+}
+
+#[test]
+fn regression_a_flush_of_many_stretches_waits_for_its_turn_as_long_as_the_store_answers() {
+    let store = made();
+    let mut device = open(&store, "&timeout=1s", OpenMode::ReadWrite).unwrap();
+    store.write_ms.store(400, Ordering::SeqCst);
+    // Eight go at once: the last ones wait for twice as long as a request is repeated.
+    for part in 0..48 {
+        blocking::write(&mut device, part * 8192, &[2; 512]).unwrap();
+    }
+    blocking::flush(&mut device).unwrap();
+    assert_eq!(names(&store, "data").len(), 48);
+}
+
+#[test]
+fn those_that_waited_for_a_store_that_is_away_fail_with_those_they_waited_for() {
+    let store = made();
+    let mut device = open(&store, "&timeout=1s", OpenMode::ReadWrite).unwrap();
+    for part in 0..48 {
+        blocking::write(&mut device, part * 8192, &[2; 512]).unwrap();
+    }
+    store.is_down.store(true, Ordering::SeqCst);
+    assert_eq!(blocking::flush(&mut device).unwrap_err().os_error, libc::ETIMEDOUT);
+    let tried = || store.tried.lock().unwrap().iter().filter(|name| name.contains("/data/")).count();
+    assert!(tried() <= 16, "{} were tried one after the other", tried());
+    store.is_down.store(false, Ordering::SeqCst);
+    blocking::flush(&mut device).unwrap();
+    assert_eq!(names(&store, "data").len(), 48);
+}
+
+#[test]
+fn regression_a_conflict_with_another_request_is_no_object_that_is_there() {
+    let store = made();
+    // For the epoch, to whoever asks for the first time and to whoever looks whether conditions are known.
+    *store.conflicts.lock().unwrap() = vec!["OperationAborted", "ConditionalRequestConflict"];
+    let mut device = opened(&store);
+    blocking::write(&mut device, 0, &[1; 4096]).unwrap();
+    *store.conflicts.lock().unwrap() = vec!["SomethingElse", "OperationAborted"];
+    blocking::flush(&mut device).unwrap();
+    assert!(store.conflicts.lock().unwrap().is_empty());
+    assert_eq!(*blocking::read(&mut opened(&store), 0, 4096).unwrap(), [1; 4096]);
 }

@@ -2,15 +2,18 @@
 //! out.
 //!
 //! What is written is held in memory, for a bounded number of bytes, and goes to the store as objects when a flush or a durable write
-//! asks for it, when a unit is complete, and when memory runs short. An object is durable once the store has answered. A flush is
-//! answered when the objects of all that it covers are there and a look at the epoch, which began after that, has found it unchanged:
-//! whoever opens the device next then lists them.
+//! asks for it, when a unit is complete, and when memory runs short. An object is durable once the store has answered; whoever opens the
+//! device after a look at the epoch that has found it unchanged lists it.
 
+use super::crowded::Crowded;
+use super::flushes::{Barrier, Flushes};
 use super::job::{Answer, Failure, Job};
-use super::memory::{Held, Memory, Run};
+use super::memory::{Held, Memory, Run, WEIGHT_MIN_BYTES};
 use super::merge::Merge;
 use super::name::{Content, ObjectName, Sequence};
 use super::objects::Objects;
+use super::puts::{Put, Puts};
+use super::reads::{Read, Reads};
 use super::scatter::{fill, gather, scatter};
 use crate::request::{error, finish};
 use bytes::Bytes;
@@ -35,45 +38,18 @@ pub(crate) struct Limits {
     pub(crate) objects_max: usize,
 }
 
-/// A read that waits for objects.
-struct Read {
-    tag: u64,
-    offset_bytes: u64,
-    bufs: Vectored<Buf>,
-    waits: usize,
-    failed: Option<Failure>,
-}
-
-/// What a part of an object is read for.
+/// What an object, or a part of it, is read for.
 enum Purpose {
     /// A read, and where in it.
     Read { number: u64, at: usize },
     /// Making a unit one object.
-    Merge { at: usize },
+    Merge,
 }
 
 struct Get {
     name: ObjectName,
     range: Range<u64>,
     purpose: Purpose,
-}
-
-/// An object on its way.
-struct Put {
-    name: ObjectName,
-    /// Whether it was written by hosts; else it is made of objects.
-    is_written: bool,
-}
-
-/// A flush, or a durable write: what it waits for.
-struct Barrier {
-    tag: u64,
-    operation: &'static str,
-    offset_bytes: u64,
-    waits: BTreeSet<u64>,
-    /// It is answered by the look at the epoch that is in flight.
-    is_looked: bool,
-    failed: Option<Failure>,
 }
 
 /// The log.
@@ -84,21 +60,17 @@ pub(crate) struct Log {
     next_number: u64,
     objects: Objects,
     memory: Memory,
-    /// Bytes of objects on their way.
-    sent_bytes: u64,
-    puts: BTreeMap<u64, Put>,
-    reads: BTreeMap<u64, Read>,
+    puts: Puts,
+    reads: Reads,
     gets: BTreeMap<u64, Get>,
     /// Writes that wait for room in memory.
     waiting: VecDeque<Request>,
-    barriers: Vec<Barrier>,
-    is_looking: bool,
-    /// Objects have come since the last good look at the epoch began.
-    has_news: bool,
+    /// The first of them is zeros, of which so much was taken.
+    zeroed_bytes: u64,
+    flushes: Flushes,
     deletes: usize,
     merge: Option<Merge>,
-    /// Units of many objects.
-    to_merge: BTreeSet<u64>,
+    crowded: Crowded,
     /// The store may hold, or come to hold, what is not in the table.
     is_doubtful: bool,
     is_fenced: bool,
@@ -123,17 +95,15 @@ impl Log {
             next_number: 0,
             objects: table,
             memory: Memory::new(limits.unit_bytes),
-            sent_bytes: 0,
-            puts: BTreeMap::new(),
-            reads: BTreeMap::new(),
+            puts: Puts::default(),
+            reads: Reads::default(),
             gets: BTreeMap::new(),
             waiting: VecDeque::new(),
-            barriers: Vec::new(),
-            is_looking: false,
-            has_news: false,
+            zeroed_bytes: 0,
+            flushes: Flushes::default(),
             deletes: 0,
             merge: None,
-            to_merge: BTreeSet::new(),
+            crowded: Crowded::new(limits.objects_max),
             // A request of an earlier opening may have been lost, or be on its way.
             is_doubtful: !objects.is_empty(),
             is_fenced: false,
@@ -184,7 +154,7 @@ impl Log {
     /// Whether all that was written is in objects.
     #[cfg(test)]
     pub(crate) fn is_at_rest(&self) -> bool {
-        self.memory.is_empty() && self.puts.is_empty() && self.sent_bytes == 0 && self.merge.is_none()
+        self.memory.is_empty() && self.puts.is_empty() && self.merge.is_none()
     }
 
     /// A request that was found valid.
@@ -203,8 +173,9 @@ impl Log {
             }
             Op::Flush => {
                 self.send(&(0..u64::MAX));
-                let waits = self.puts.iter().filter(|(_, put)| put.is_written).map(|(counter, _)| *counter).collect();
-                self.barrier(request.tag, "flush", 0, waits);
+                let waits = self.puts.written(&(0..u64::MAX));
+                let barrier = Barrier { tag: request.tag, operation: "flush", offset_bytes: 0, waits };
+                self.flushes.begin(barrier, &mut self.done);
                 // Garbage that a failure of the store has left is tried again.
                 self.tidy();
             }
@@ -218,6 +189,13 @@ impl Log {
         self.done.push(finish(request, Err(error)));
     }
 
+    fn refuse_waiting(&mut self, failure: Failure) {
+        self.zeroed_bytes = 0;
+        for request in std::mem::take(&mut self.waiting) {
+            self.refuse(request, failure);
+        }
+    }
+
     fn next_sequence(&mut self) -> Sequence {
         let counter = self.next_counter;
         self.next_counter += 1;
@@ -226,41 +204,44 @@ impl Log {
 
     // --- writes ---------------------------------------------------------------------------------------------------
 
-    fn held_bytes(&self) -> u64 {
-        self.memory.dirty_bytes() + self.sent_bytes
+    /// Bytes that are held in memory, those on their way included.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.memory.dirty_bytes() + self.puts.bytes()
     }
 
     /// Takes what waits for room, in order, as far as there is some. One that is larger than the limit is taken alone.
     fn take_waiting(&mut self) {
         while let Some(request) = self.waiting.front() {
-            let needed = match request.op {
-                Op::Write { .. } => request.op.len_bytes(),
-                _ => 0,
-            };
+            let (start, len) = (request.offset_bytes, request.op.len_bytes());
             let held = self.held_bytes();
-            if held > 0 && held + needed > self.limits.memory_bytes {
+            let is_zeros = matches!(request.op, Op::WriteZeroes { .. });
+            let has_room =
+                if is_zeros { held < self.limits.memory_bytes } else { held + len <= self.limits.memory_bytes };
+            if held > 0 && !has_room {
                 return;
             }
-            if let Some(request) = self.waiting.pop_front() {
-                self.take_write(request);
+            if is_zeros {
+                let pieces = self.limits.memory_bytes.saturating_sub(held) / WEIGHT_MIN_BYTES;
+                let end = self.zero(start + self.zeroed_bytes..start + len, pieces.max(1));
+                self.zeroed_bytes = end - start;
+                if self.zeroed_bytes < len {
+                    continue;
+                }
+                self.zeroed_bytes = 0;
+            }
+            let Some(request) = self.waiting.pop_front() else { return };
+            match request.op {
+                Op::Write { ref bufs, fua } => {
+                    self.memory.write(start, &Held::Data(gather(bufs)));
+                    self.written(request, start..start + len, fua);
+                }
+                _ => self.done.push(finish(request, Ok(()))),
             }
         }
     }
 
-    fn take_write(&mut self, request: Request) {
-        let (start, len) = (request.offset_bytes, request.op.len_bytes());
-        let range = start..start + len;
-        let is_durable = match &request.op {
-            Op::Write { bufs, fua } => {
-                self.memory.write(start, &Held::Data(gather(bufs)));
-                *fua
-            }
-            _ => {
-                self.zero(range.clone());
-                false
-            }
-        };
-        for unit in start / self.limits.unit_bytes..(start + len).div_ceil(self.limits.unit_bytes) {
+    fn written(&mut self, request: Request, range: Range<u64>, is_durable: bool) {
+        for unit in range.start / self.limits.unit_bytes..range.end.div_ceil(self.limits.unit_bytes) {
             if self.memory.is_full(unit) {
                 self.send(&self.unit(unit));
             }
@@ -268,29 +249,38 @@ impl Log {
         if is_durable {
             self.send(&range);
             // Parts of it may have gone with a unit that became complete.
-            let overlaps = |put: &&Put| put.name.start_bytes < range.end && put.name.end_bytes() > range.start;
-            let waits = self.puts.values().filter(|put| put.is_written).filter(overlaps);
-            let waits = waits.map(|put| put.name.sequence.counter).collect();
-            self.barrier(request.tag, "write", start, waits);
+            let waits = self.puts.written(&range);
+            let barrier = Barrier { tag: request.tag, operation: "write", offset_bytes: range.start, waits };
+            self.flushes.begin(barrier, &mut self.done);
         } else {
             self.done.push(finish(request, Ok(())));
         }
     }
 
-    /// Zeros need no object where nothing was ever, nor can come from a request that was lost.
-    fn zero(&mut self, range: Range<u64>) {
-        let mut at = range.start;
-        while at < range.end {
-            let end = ((at / self.limits.unit_bytes + 1) * self.limits.unit_bytes).min(range.end);
+    /// Zeros need no object where nothing was ever, nor can come from a request that was lost. Elsewhere at most so many units are taken
+    /// at once. Where it has come to.
+    fn zero(&mut self, range: Range<u64>, units_max: u64) -> u64 {
+        let (mut at, mut units) = (range.start, 0);
+        while at < range.end && units < units_max {
             let unit = at / self.limits.unit_bytes;
-            let in_flight = |put: &Put| put.name.start_bytes / self.limits.unit_bytes == unit;
-            if !self.is_doubtful && !self.objects.exists(unit) && !self.puts.values().any(in_flight) {
-                self.memory.remove(at..end);
-            } else {
+            let occupied = if self.is_doubtful { Some(unit) } else { self.occupied_unit(unit) };
+            if occupied == Some(unit) {
+                let end = self.unit(unit).end.min(range.end);
                 self.memory.write(at, &Held::Zeros(end - at));
+                (at, units) = (end, units + 1);
+            } else {
+                let end = occupied.map_or(range.end, |unit| self.unit(unit).start.min(range.end));
+                self.memory.remove(at..end);
+                at = end;
             }
-            at = end;
         }
+        at
+    }
+
+    /// The first unit from this one on that an object is in, or may come to be in.
+    fn occupied_unit(&self, from: u64) -> Option<u64> {
+        let in_flight = self.puts.names().map(|name| self.unit_of(name)).filter(|unit| *unit >= from);
+        in_flight.chain(self.objects.next_unit(from)).min()
     }
 
     fn discard(&mut self, range: Range<u64>) {
@@ -302,6 +292,10 @@ impl Log {
 
     fn unit(&self, unit: u64) -> Range<u64> {
         unit * self.limits.unit_bytes..(unit + 1) * self.limits.unit_bytes
+    }
+
+    fn unit_of(&self, name: &ObjectName) -> u64 {
+        name.start_bytes / self.limits.unit_bytes
     }
 
     /// Makes objects of what waits in a range.
@@ -331,8 +325,7 @@ impl Log {
     }
 
     fn put(&mut self, name: ObjectName, payload: Vec<Bytes>, is_written: bool) {
-        self.sent_bytes += name.stored_bytes();
-        self.puts.insert(name.sequence.counter, Put { name, is_written });
+        self.puts.add(Put { name, is_written });
         self.jobs.push(Job::Put { name, payload });
     }
 
@@ -348,85 +341,52 @@ impl Log {
     }
 
     fn sent(&mut self, sequence: Sequence, result: Result<(), Failure>, is_repeated: bool) {
-        let Some(Put { name, is_written }) = self.puts.remove(&sequence.counter) else { return };
+        let Some(Put { name, is_written }) = self.puts.remove(sequence.counter) else { return };
         let range = name.start_bytes..name.end_bytes();
-        self.sent_bytes -= name.stored_bytes();
         self.is_doubtful |= is_repeated || result.is_err();
         match result {
             Ok(()) => {
                 self.objects.add(name);
-                self.has_news = true;
                 self.memory.arrived(&range, sequence.counter);
-                let unit = name.start_bytes / self.limits.unit_bytes;
-                if self.objects.showing(unit) > self.limits.objects_max {
-                    self.to_merge.insert(unit);
+                let unit = self.unit_of(&name);
+                if !is_written {
+                    self.crowded.made_one(unit);
                 }
+                self.crowded.showing(unit, self.objects.showing(unit));
             }
             Err(failure) => {
                 self.memory.failed(&range, sequence.counter);
                 if is_written {
                     // They waited for what was sent, which took as long as a request may take.
-                    for request in std::mem::take(&mut self.waiting) {
-                        self.refuse(request, failure);
-                    }
+                    self.refuse_waiting(failure);
+                } else {
+                    let unit = self.unit_of(&name);
+                    self.crowded.failed(unit, self.objects.showing(unit));
                 }
             }
         }
-        for barrier in &mut self.barriers {
-            if barrier.waits.remove(&sequence.counter)
-                && let Err(failure) = result
-            {
-                barrier.failed.get_or_insert(failure);
-            }
-        }
+        self.flushes.sent(sequence.counter, result);
         self.fill_holes();
     }
 
     fn fill_holes(&mut self) {
-        let put = self.puts.values().next().map(|put| put.name.sequence);
-        self.objects.fill_holes(put.into_iter().chain(self.merge.as_ref().map(Merge::sequence)).min());
+        self.objects.fill_holes(self.puts.oldest().into_iter().chain(self.merge.as_ref().map(Merge::sequence)).min());
     }
 
     // --- flushes --------------------------------------------------------------------------------------------------
 
-    fn barrier(&mut self, tag: u64, operation: &'static str, offset_bytes: u64, waits: BTreeSet<u64>) {
-        // Nothing is in flight, and a look has covered all that is there.
-        if waits.is_empty() && !self.has_news && !self.is_looking {
-            return self.done.push(Completion { tag, result: Ok(()), bufs: None });
-        }
-        self.barriers.push(Barrier { tag, operation, offset_bytes, waits, is_looked: false, failed: None });
-    }
-
-    fn end_barriers(&mut self, ends: impl Fn(&Barrier) -> bool, result: Result<(), Failure>) {
-        let mut kept = Vec::with_capacity(self.barriers.len());
-        for barrier in std::mem::take(&mut self.barriers) {
-            if !ends(&barrier) {
-                kept.push(barrier);
-                continue;
-            }
-            let (operation, offset_bytes) = (barrier.operation, barrier.offset_bytes);
-            let result = result.and(barrier.failed.map_or(Ok(()), Err)).map_err(|Failure { kind, os_error }| IoError {
-                kind,
-                operation,
-                offset_bytes,
-                os_error,
-            });
-            self.done.push(Completion { tag: barrier.tag, result, bufs: None });
-        }
-        self.barriers = kept;
+    fn look(&mut self) {
+        self.flushes.look_begins();
+        self.objects.look_begins();
+        self.jobs.push(Job::Look);
     }
 
     fn looked(&mut self, result: Result<(), Failure>) {
-        self.is_looking = false;
-        self.has_news |= result.is_err();
         self.objects.look_ended(result.is_ok());
-        self.end_barriers(|barrier| barrier.is_looked, result);
+        self.flushes.look_ended(result, &mut self.done);
         if result == Err(Failure::FENCED) {
             self.is_fenced = true;
-            self.end_barriers(|_| true, result);
-            for request in std::mem::take(&mut self.waiting) {
-                self.refuse(request, Failure::FENCED);
-            }
+            self.refuse_waiting(Failure::FENCED);
         }
     }
 
@@ -457,14 +417,17 @@ impl Log {
         if waits == 0 {
             return self.done.push(Completion { tag, result: Ok(()), bufs: Some(bufs) });
         }
-        self.reads.insert(number, Read { tag, offset_bytes: range.start, bufs, waits, failed: None });
+        self.reads.begin(number, Read { tag, offset_bytes: range.start, bufs, waits });
     }
 
     fn get(&mut self, name: ObjectName, part: Range<u64>, purpose: Purpose) {
+        self.objects.pin(name.sequence);
+        self.ask(name, part.start - name.start_bytes..part.end - name.start_bytes, purpose);
+    }
+
+    fn ask(&mut self, name: ObjectName, range: Range<u64>, purpose: Purpose) {
         let number = self.next_number;
         self.next_number += 1;
-        let range = part.start - name.start_bytes..part.end - name.start_bytes;
-        self.objects.pin(name.sequence);
         self.gets.insert(number, Get { name, range: range.clone(), purpose });
         self.jobs.push(Job::Get { number, name, range });
     }
@@ -476,29 +439,15 @@ impl Log {
         let result =
             result.and_then(|bytes| if is_sound { verified(&name, &range, bytes) } else { Err(Failure::CORRUPT) });
         match purpose {
-            Purpose::Merge { at } => {
-                if let Some(merge) = &mut self.merge {
-                    merge.got(at, result.ok().as_deref());
-                }
-                self.end_merge();
-            }
-            Purpose::Read { number, at } => {
-                let Some(read) = self.reads.get_mut(&number) else { return };
+            Purpose::Merge => {
+                let Some(merge) = &mut self.merge else { return };
                 match result {
-                    Ok(bytes) => scatter(&mut read.bufs, at, &bytes),
-                    Err(failure) => read.failed = Some(failure),
+                    Ok(bytes) if !self.is_fenced => merge.got(&name, &bytes),
+                    _ => merge.failed(&name).iter().for_each(|name| self.objects.unpin(name.sequence)),
                 }
-                read.waits -= 1;
-                if read.waits == 0
-                    && let Some(read) = self.reads.remove(&number)
-                {
-                    let Read { tag, offset_bytes, bufs, failed, .. } = read;
-                    let result = failed.map_or(Ok(()), |Failure { kind, os_error }| {
-                        Err(IoError { kind, operation: "read", offset_bytes, os_error })
-                    });
-                    self.done.push(Completion { tag, result, bufs: Some(bufs) });
-                }
+                self.go_on_merging();
             }
+            Purpose::Read { number, at } => self.done.extend(self.reads.got(number, at, result)),
         }
     }
 
@@ -510,34 +459,39 @@ impl Log {
         if self.merge.is_some() || self.is_fenced {
             return;
         }
-        let is_idle =
-            |unit: &&u64| !self.puts.values().any(|put| put.name.start_bytes / self.limits.unit_bytes == **unit);
-        let Some(unit) = self.to_merge.iter().find(is_idle).copied() else { return };
-        self.to_merge.remove(&unit);
-        let parts: Vec<_> =
-            self.objects.look(self.unit(unit)).into_iter().filter_map(|(part, name)| Some((part, name?))).collect();
-        let (Some((first, _)), Some((last, _))) = (parts.first(), parts.last()) else { return };
-        let range = first.start..last.end;
-        if parts.len() <= 1 {
-            return;
-        }
-        let sequence = self.next_sequence();
-        self.merge = Some(Merge::new(sequence, range.clone(), parts.len()));
-        for (part, name) in parts {
-            let at = (part.start - range.start) as usize;
-            self.get(name, part, Purpose::Merge { at });
+        let busy = self.puts.names().map(|name| self.unit_of(name)).collect();
+        while let Some(unit) = self.crowded.take(&busy) {
+            // It may have been written over since.
+            let showing = self.objects.showing(unit);
+            if !self.crowded.is_crowded(unit, showing) {
+                continue;
+            }
+            let shown = self.objects.shown(self.unit(unit));
+            if shown.iter().any(|(_, name)| self.damaged.contains(&name.sequence)) {
+                self.crowded.failed(unit, showing);
+                continue;
+            }
+            let merge = Merge::new(self.next_sequence(), &shown, self.limits.unit_bytes);
+            // They stay until they are read, also where something else is written over them.
+            merge.unread().iter().for_each(|name| self.objects.pin(name.sequence));
+            self.merge = Some(merge);
+            return self.go_on_merging();
         }
     }
 
-    fn end_merge(&mut self) {
+    fn go_on_merging(&mut self) {
+        while let Some(name) = self.merge.as_mut().and_then(Merge::next) {
+            self.ask(name, 0..name.len_bytes, Purpose::Merge);
+        }
         let Some(merge) = self.merge.take_if(|merge| merge.is_complete()) else { return };
-        // What could not be read is not written over: it is tried again when more is written to the unit.
-        if let Some((sequence, start_bytes, bytes)) = merge.into_object().filter(|_| !self.is_fenced) {
-            let content = Content::Data { crc: crc32c(&bytes) };
-            let name = ObjectName { sequence, start_bytes, len_bytes: bytes.len() as u64, content };
-            self.put(name, vec![bytes], false);
-        } else {
-            self.fill_holes();
+        let unit = merge.start_bytes() / self.limits.unit_bytes;
+        // What could not be read is not written over.
+        match merge.into_object().filter(|_| !self.is_fenced) {
+            Some((name, payload)) => self.put(name, payload, false),
+            None => {
+                self.crowded.failed(unit, self.objects.showing(unit));
+                self.fill_holes();
+            }
         }
     }
 
@@ -570,29 +524,17 @@ impl Log {
         if is_good {
             self.make_room();
             self.tidy();
+        } else if self.puts.is_empty() && !self.waiting.is_empty() {
+            // Some of what waited has been taken, and nothing is in flight whose end would take the rest.
+            self.make_room();
         }
     }
 
     fn go_on(&mut self) {
         self.take_waiting();
-        self.end_barriers(|barrier| barrier.waits.is_empty() && barrier.failed.is_some(), Ok(()));
-        let mut wants = false;
-        if !self.is_looking {
-            for barrier in self.barriers.iter_mut().filter(|barrier| barrier.waits.is_empty()) {
-                barrier.is_looked = true;
-                wants = true;
-            }
-        }
-        if wants {
+        if self.flushes.go_on(&mut self.done) {
             self.look();
         }
-    }
-
-    fn look(&mut self) {
-        self.is_looking = true;
-        self.has_news = false;
-        self.objects.look_begins();
-        self.jobs.push(Job::Look);
     }
 
     /// Garbage, and units of many objects.
@@ -600,7 +542,7 @@ impl Log {
         if self.is_fenced || self.is_passive {
             return;
         }
-        if !self.is_looking && self.objects.wants_look() {
+        if !self.flushes.is_looking() && self.objects.wants_look() {
             self.look();
         }
         while self.deletes < DELETES_MAX

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// What a piece counts for, at least: zeros take no room, but entries do.
-const WEIGHT_MIN_BYTES: u64 = 512;
+pub(crate) const WEIGHT_MIN_BYTES: u64 = 512;
 
 /// What lies at a range.
 #[derive(Clone, Debug)]

@@ -1,20 +1,27 @@
 //! A bucket of an S3-compatible store as a block device: a log of objects that never change.
 //!
 //! `log.rs` decides what is written, read and deleted, free of I/O; `worker.rs` does it, on a thread of its own; `open.rs` makes and opens
-//! the device, and sees to it that one server writes. docs/bucket.md has the layout and what is promised.
+//! the device, and `epoch.rs` sees to it that one server writes. docs/bucket.md has the layout and what is promised.
 
 mod access;
+mod crowded;
 mod crypto;
+mod epoch;
 mod error;
 mod extents;
 mod fetch;
+mod flushes;
 mod job;
+mod listing;
 mod log;
 mod memory;
 mod merge;
 mod name;
+mod notes;
 mod objects;
 mod open;
+mod puts;
+mod reads;
 mod roll;
 mod scatter;
 mod store;
@@ -22,9 +29,17 @@ mod uri;
 mod worker;
 
 #[cfg(test)]
+mod fixture;
+#[cfg(test)]
 mod hostile_tests;
 #[cfg(test)]
 mod log_tests;
+#[cfg(test)]
+mod log_world;
+#[cfg(test)]
+mod merge_tests;
+#[cfg(test)]
+mod opening_tests;
 #[cfg(test)]
 mod tests;
 

@@ -44,6 +44,11 @@ impl ObjectName {
         self.start_bytes + self.len_bytes
     }
 
+    /// Where the object is.
+    pub(crate) fn path(&self) -> String {
+        format!("data/{self}")
+    }
+
     /// How many bytes are stored.
     pub(crate) fn stored_bytes(&self) -> u64 {
         match self.content {

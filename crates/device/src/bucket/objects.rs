@@ -101,9 +101,16 @@ impl Objects {
         self.extents.look(range).into_iter().map(|(part, shows)| (part, shows.and_then(name))).collect()
     }
 
-    /// Whether there is anything in a unit: be it garbage, or a part that was discarded, which shows again after the next opening.
-    pub(crate) fn exists(&self, unit: u64) -> bool {
-        self.of_unit.contains_key(&unit)
+    /// Parts of a range in which objects show, those without data too.
+    pub(crate) fn shown(&self, range: Range<u64>) -> Vec<(Range<u64>, ObjectName)> {
+        let parts = self.extents.look(range).into_iter();
+        parts.filter_map(|(part, shows)| Some((part, self.table.get(&shows?)?.name))).collect()
+    }
+
+    /// The first unit from this one on that there is anything in: be it garbage, or a part that was discarded, which shows again after the
+    /// next opening.
+    pub(crate) fn next_unit(&self, from: u64) -> Option<u64> {
+        self.of_unit.range(from..).next().map(|(unit, _)| *unit)
     }
 
     /// How many objects show in a unit. One that shows in several places counts once: a page that is written again and again cuts those

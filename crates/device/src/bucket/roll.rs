@@ -24,7 +24,7 @@ impl Roll {
         for Sequence { epoch, counter } in sequences {
             let runs = epochs.entry(epoch).or_default();
             match runs.last_mut() {
-                Some((_, last)) if *last + 1 == counter => *last = counter,
+                Some((_, last)) if last.checked_add(1) == Some(counter) => *last = counter,
                 _ => runs.push((counter, counter)),
             }
         }
@@ -81,5 +81,11 @@ mod tests {
         assert!(Roll::default().counts(Sequence { epoch: 1, counter: 7 }));
         let text = serde_json::to_string(&roll).unwrap();
         assert_eq!(serde_json::from_str::<Roll>(&text).unwrap(), roll);
+    }
+    #[test]
+    fn regression_two_objects_with_the_last_of_all_numbers_are_called() {
+        let last = Sequence { epoch: 1, counter: u64::MAX };
+        let name = ObjectName { sequence: last, start_bytes: 0, len_bytes: 512, content: Content::Zeros };
+        assert!(Roll::call(3, &[name, name]).counts(last));
     }
 }

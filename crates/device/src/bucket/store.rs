@@ -4,12 +4,12 @@ use super::error::BucketError;
 use super::job::Failure;
 use forebay_block::{IoErrorKind, Random};
 use object_store::path::Path;
-use object_store::{Error, ObjectStore};
+use object_store::{Error, ObjectStore, ObjectStoreExt, PutPayload};
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 use tracing::{error, info, warn};
 
 /// Between a request and its repetition: at first and at most, halved to doubled by chance.
@@ -42,10 +42,15 @@ impl Refused {
     }
 }
 
-/// When the store last failed to answer, while it does.
+/// Whether the store answers.
 #[derive(Debug, Default)]
 struct Outage {
+    /// When it last failed to answer, while it does.
     since: Option<Instant>,
+    /// When it last did what it was asked for.
+    answered: Option<Instant>,
+    /// A request was given up, and nothing was answered since that began.
+    is_given_up: bool,
 }
 
 /// The part of a store that one device has.
@@ -80,12 +85,20 @@ impl Store {
         (!self.prefix.is_empty()).then(|| Path::from(self.prefix.as_str()))
     }
 
-    /// Waits until another request may be sent, for as long as one is repeated. The time of its own begins after that.
+    /// Waits until another request may be sent, for as long as it takes: those before it end, one way or the other. Where they were given
+    /// up, so is what has waited for them. Who need not wait tries it.
     pub(crate) async fn slot<'a>(&self, slots: &'a Semaphore) -> Result<SemaphorePermit<'a>, Refused> {
-        match timeout(self.timeout, slots.acquire()).await {
-            Ok(Ok(slot)) => Ok(slot),
-            Ok(Err(_)) | Err(_) => Err(late()),
+        if let Ok(slot) = slots.try_acquire() {
+            return Ok(slot);
         }
+        match slots.acquire().await {
+            Ok(slot) if !self.outage().is_given_up => Ok(slot),
+            _ => Err(late()),
+        }
+    }
+
+    fn outage(&self) -> MutexGuard<'_, Outage> {
+        self.outage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Repeats a request that carries so many bytes, this way or that. With its result comes whether it was sent more than once.
@@ -98,7 +111,8 @@ impl Store {
         F: Future<Output = object_store::Result<T>>,
     {
         let carried = Duration::from_millis(carried_bytes * 1000 / RATE_MIN_BYTES_PER_S);
-        let deadline = Instant::now() + self.timeout + carried;
+        let begin = Instant::now();
+        let deadline = begin + self.timeout + carried;
         let try_max = self.timeout.min(TRY_MAX) + carried;
         let (mut delay, mut is_repeated) = (DELAY_FIRST, false);
         loop {
@@ -116,12 +130,26 @@ impl Store {
             self.is_silent(&refused.text);
             let pause = self.pause(delay);
             if Instant::now() + pause >= deadline {
+                let mut outage = self.outage();
+                outage.is_given_up |= outage.answered.is_none_or(|answered| answered < begin);
                 return (Err(refused), is_repeated);
             }
             sleep(pause).await;
             delay = (delay * 2).min(DELAY_MAX);
             is_repeated = true;
         }
+    }
+
+    /// Makes an object, whatever is there.
+    pub(crate) async fn put(&self, path: &Path, payload: PutPayload) -> (Result<(), Refused>, bool) {
+        let put = || async {
+            match self.client.put(path, payload.clone()).await {
+                // It was not asked whether there is one: another request for it is on its way (409).
+                Err(Error::AlreadyExists { source, .. }) => Err(Error::Generic { store: "bucket", source }),
+                result => result.map(|_| ()),
+            }
+        };
+        self.persist(payload.content_length() as u64, put).await
     }
 
     /// From half to twice as long, so that requests which failed together do not come together again.
@@ -131,7 +159,7 @@ impl Store {
     }
 
     fn is_silent(&self, text: &str) {
-        let mut outage = self.outage.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut outage = self.outage();
         if outage.since.is_none() {
             outage.since = Some(Instant::now());
             warn!(
@@ -146,7 +174,9 @@ impl Store {
     }
 
     fn answers(&self) {
-        let mut outage = self.outage.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut outage = self.outage();
+        outage.answered = Some(Instant::now());
+        outage.is_given_up = false;
         if let Some(since) = outage.since.take() {
             let seconds = since.elapsed().as_secs_f64();
             info!(
@@ -172,14 +202,13 @@ impl Store {
     }
 
     /// A request is given up.
-    pub(crate) fn given_up(&self, doing: &str, refused: &Refused) {
+    pub(crate) fn given_up(&self, doing: &str, why: &str) {
         warn!(
             cause = "request to a store failed",
             about = self.name,
             advice = "The pool treats it as a failed request of a device (docs/when-a-device-fails.md)",
-            "{}: cannot {doing}: {}",
-            self.name,
-            refused.text
+            "{}: cannot {doing}: {why}",
+            self.name
         );
     }
 }
@@ -209,6 +238,10 @@ fn judge(error: &Error) -> (Refused, Verdict) {
             let is_absent = !text.contains("NoSuchBucket");
             (Refused { is_absent, ..refused(IoErrorKind::Medium, libc::ENOENT) }, Verdict::Final)
         }
+        // Whether there is one is not known: another request for it is on its way.
+        Error::AlreadyExists { .. } if is_conflict(&text) => {
+            (refused(IoErrorKind::Medium, libc::EAGAIN), Verdict::Repeat)
+        }
         Error::AlreadyExists { .. } | Error::Precondition { .. } => {
             (Refused { exists: true, ..refused(IoErrorKind::Medium, libc::EEXIST) }, Verdict::Final)
         }
@@ -224,6 +257,11 @@ fn judge(error: &Error) -> (Refused, Verdict) {
         _ if is_full(&text) => (refused(IoErrorKind::NoSpace, libc::ENOSPC), Verdict::Final),
         _ => (refused(IoErrorKind::Medium, libc::ETIMEDOUT), Verdict::Repeat),
     }
+}
+
+/// Codes of a store that cannot tell yet which of several requests for an object comes first (409).
+fn is_conflict(text: &str) -> bool {
+    ["ConditionalRequestConflict", "OperationAborted"].iter().any(|code| text.contains(code))
 }
 
 /// Codes of a store that has no room.

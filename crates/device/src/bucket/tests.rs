@@ -1,216 +1,14 @@
 //! The device over a store in memory that loses requests and answers, and goes away.
 
+use super::fixture::{Door, Unsteady, made, names, open, opened, until, uri};
 use super::*;
 use crate::blocking;
-use async_trait::async_trait;
 use forebay_block::{Buf, Op, Random, Vectored};
-use futures_util::stream::{BoxStream, StreamExt};
-use object_store::memory::InMemory;
 use object_store::path::Path;
-use object_store::{
-    CopyOptions, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta, ObjectStoreExt,
-    PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
-};
-use std::fmt;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use object_store::{ObjectStoreExt, PutPayload};
+use std::sync::atomic::Ordering;
 
 const MIB: u64 = 1 << 20;
-
-/// Runs once.
-#[derive(Default)]
-pub(super) struct Once(pub(super) Mutex<Option<Box<dyn FnOnce() + Send>>>);
-
-impl fmt::Debug for Once {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("once")
-    }
-}
-
-impl Once {
-    fn run(&self) {
-        let run = self.0.lock().unwrap().take();
-        if let Some(run) = run {
-            run();
-        }
-    }
-}
-
-/// A store that fails where the test says so.
-#[derive(Debug, Default)]
-pub(super) struct Unsteady {
-    pub(super) inner: InMemory,
-    is_down: AtomicBool,
-    forbids: AtomicBool,
-    /// What happens while the next epoch's object is on its way.
-    pub(super) before_epoch: Once,
-    /// The next read that is answered ends in a panic of the client's.
-    pub(super) panics: AtomicBool,
-    /// A write takes so long.
-    pub(super) write_ms: AtomicU64,
-    /// A list fails after so many names of it; 0: none does.
-    pub(super) listed_names: AtomicU64,
-    /// What is read comes in parts and is said to be longer than memory.
-    pub(super) swells: AtomicBool,
-    /// Of 100 requests so many are lost, half of them after they were carried out.
-    lost: AtomicU64,
-    /// It takes no notice of conditions.
-    is_old: AtomicBool,
-    random: Mutex<Option<Random>>,
-    puts: AtomicU64,
-}
-
-fn no_answer() -> object_store::Error {
-    object_store::Error::Generic { store: "unsteady", source: "connection reset".into() }
-}
-
-impl Unsteady {
-    fn dice(&self) -> u64 {
-        let mut random = self.random.lock().unwrap();
-        random.get_or_insert_with(|| Random::new(1)).below(200)
-    }
-
-    fn cut(&self, list: BoxStream<'static, Result<ObjectMeta>>) -> BoxStream<'static, Result<ObjectMeta>> {
-        match self.listed_names.load(Ordering::SeqCst) as usize {
-            0 => list,
-            names => list.enumerate().map(move |(at, meta)| if at < names { meta } else { Err(no_answer()) }).boxed(),
-        }
-    }
-
-    /// Whether a request arrives, and whether its answer does.
-    fn fate(&self) -> Result<bool> {
-        if self.forbids.load(Ordering::SeqCst) {
-            let source = "<Code>AccessDenied</Code><Message>no</Message><StringToSign>SECRET</StringToSign>".into();
-            return Err(object_store::Error::PermissionDenied { path: "x".to_owned(), source });
-        }
-        let (lost, dice) = (self.lost.load(Ordering::SeqCst), self.dice());
-        if self.is_down.load(Ordering::SeqCst) || dice < lost {
-            return Err(no_answer());
-        }
-        Ok(dice >= 2 * lost)
-    }
-}
-
-/// The store as the device has it.
-#[derive(Clone, Debug)]
-pub(super) struct Door(pub(super) Arc<Unsteady>);
-
-impl std::ops::Deref for Door {
-    type Target = Unsteady;
-    fn deref(&self) -> &Unsteady {
-        &self.0
-    }
-}
-
-impl fmt::Display for Door {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("unsteady")
-    }
-}
-
-#[async_trait]
-impl ObjectStore for Door {
-    async fn put_opts(&self, location: &Path, payload: PutPayload, mut opts: PutOptions) -> Result<PutResult> {
-        self.puts.fetch_add(1, Ordering::SeqCst);
-        if location.as_ref().contains("/epoch/") {
-            self.before_epoch.run();
-        }
-        let answers = self.fate()?;
-        let wait = Duration::from_millis(self.write_ms.load(Ordering::SeqCst));
-        if !wait.is_zero() {
-            tokio::time::sleep(wait).await;
-        }
-        if self.is_old.load(Ordering::SeqCst) {
-            opts.mode = PutMode::Overwrite;
-        }
-        let result = self.inner.put_opts(location, payload, opts).await;
-        if answers { result } else { Err(no_answer()) }
-    }
-
-    async fn put_multipart_opts(&self, _: &Path, _: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
-        Err(no_answer())
-    }
-
-    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        let answers = self.fate()?;
-        let mut result = self.inner.get_opts(location, options).await;
-        assert!(!self.panics.swap(false, Ordering::SeqCst), "a panic of the client's");
-        if let Ok(found) = &mut result
-            && self.swells.load(Ordering::SeqCst)
-        {
-            found.range = 0..1 << 62;
-            let parts = [bytes::Bytes::from_static(b"{"), bytes::Bytes::from_static(b"}")];
-            found.payload = GetResultPayload::Stream(futures_util::stream::iter(parts).map(Ok).boxed());
-        }
-        if answers { result } else { Err(no_answer()) }
-    }
-
-    fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
-        match self.fate() {
-            Ok(true) => self.inner.delete_stream(locations),
-            Ok(false) => self.inner.delete_stream(locations).map(|_| Err(no_answer())).boxed(),
-            Err(_) => locations.map(|_| Err(no_answer())).boxed(),
-        }
-    }
-
-    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        match self.fate() {
-            Ok(_) => self.cut(self.inner.list(prefix)),
-            Err(error) => futures_util::stream::iter([Err(error)]).boxed(),
-        }
-    }
-
-    fn list_with_offset(&self, prefix: Option<&Path>, offset: &Path) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.cut(self.inner.list_with_offset(prefix, offset))
-    }
-
-    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        self.inner.list_with_delimiter(prefix).await
-    }
-
-    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.inner.copy_opts(from, to, options).await
-    }
-}
-
-pub(super) fn uri(more: &str) -> BucketUri {
-    BucketUri::parse(&format!("//cold/pool?size=16MiB&object=1MiB&memory=4MiB{more}")).unwrap()
-}
-
-pub(super) fn made() -> Arc<Unsteady> {
-    let store = Arc::new(Unsteady::default());
-    create_in(Arc::new(Door(store.clone())), &uri("")).unwrap();
-    store
-}
-
-pub(super) fn open(
-    store: &Arc<Unsteady>,
-    more: &str,
-    mode: OpenMode,
-) -> std::result::Result<BucketDevice, BucketError> {
-    BucketDevice::open_in(Arc::new(Door(store.clone())), &uri(more), mode)
-}
-
-pub(super) fn opened(store: &Arc<Unsteady>) -> BucketDevice {
-    open(store, "", OpenMode::ReadWrite).unwrap()
-}
-
-pub(super) fn names(store: &Arc<Unsteady>, folder: &str) -> Vec<String> {
-    let folder = Path::from(format!("pool/{folder}"));
-    let list = store.inner.list(Some(&folder)).map(|meta| meta.unwrap().location.filename().unwrap().to_owned());
-    runtime().unwrap().block_on(list.collect())
-}
-
-/// Until the device has nothing more to do for itself.
-pub(super) fn until(device: &mut BucketDevice, is_so: impl Fn(&BucketDevice) -> bool) {
-    let (begin, mut done) = (std::time::Instant::now(), Vec::new());
-    while !is_so(device) {
-        assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", device.objects());
-        device.poll(&mut done);
-        kernel::wait_readable(device.worker.answers.bell.as_fd(), 10_000_000);
-    }
-}
 
 #[test]
 fn a_band_is_one_object_and_what_replaces_it_leaves_no_other() {
@@ -408,7 +206,7 @@ fn refuses_what_is_no_device_and_says_what_was_found() {
     refused(open(""), "geometry.json cannot be understood");
     let old = made();
     old.is_old.store(true, Ordering::SeqCst);
-    refused(super::tests::open(&old, "", OpenMode::ReadWrite).map(|_| ()), "conditional writes");
+    refused(super::fixture::open(&old, "", OpenMode::ReadWrite).map(|_| ()), "conditional writes");
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! The thread that talks with the store: it takes jobs, several at once, and answers them.
 
+use super::epoch::{Standing, epoch_name, look};
 use super::fetch::fetch_range;
-use super::job::{Answer, Job};
+use super::job::{Answer, Failure, Job};
 use super::name::ObjectName;
-use super::open::{data_name, look};
 use super::store::{Refused, Store};
 use crate::bell::Bell;
 use bytes::Bytes;
@@ -139,19 +139,19 @@ impl Session {
             Job::Put { name, payload } => {
                 let (result, is_repeated) = self.write(&name, payload.into_iter().collect()).await;
                 let result = result.map_err(|refused| {
-                    self.store.given_up(&format!("write {}", data_name(&name)), &refused);
+                    self.store.given_up(&format!("write {}", name.path()), &refused.text);
                     refused.failure
                 });
                 Answer::Put { sequence: name.sequence, result, is_repeated }
             }
             Job::Get { number, name, range } => {
                 let result = self.read(&name, range).await.map_err(|refused| {
-                    self.store.given_up(&format!("read {}", data_name(&name)), &refused);
+                    self.store.given_up(&format!("read {}", name.path()), &refused.text);
                     refused.failure
                 });
                 Answer::Get { number, result }
             }
-            Job::Look => Answer::Look { result: look(&self.store, self.epoch, &self.owner).await },
+            Job::Look => Answer::Look { result: self.look().await },
             Job::Delete { name } => {
                 let is_gone = self.delete(&name).await;
                 Answer::Delete { sequence: name.sequence, is_gone }
@@ -159,14 +159,33 @@ impl Session {
         }
     }
 
+    async fn look(&self) -> Result<(), Failure> {
+        let fail = |failure, text: &str| {
+            self.store.given_up(&format!("look at {}", epoch_name(self.epoch)), text);
+            Err(failure)
+        };
+        match look(&self.store, self.epoch, &self.owner).await {
+            Ok(Standing::Owned) => Ok(()),
+            Ok(Standing::Replaced) => {
+                self.store.replaced();
+                Err(Failure::FENCED)
+            }
+            // It is looked at again when somebody asks.
+            Ok(Standing::Unclear) => {
+                fail(Failure::CORRUPT, "it is not listed, or not what was written, and no later one is")
+            }
+            Err(refused) => fail(refused.failure, &refused.text),
+        }
+    }
+
     async fn delete(&self, name: &ObjectName) -> bool {
-        let path = self.store.path(&data_name(name));
+        let path = self.store.path(&name.path());
         let refused = self.store.persist(0, || self.store.client.delete(&path)).await.0.err();
         // One that an earlier request has deleted is gone, too.
         let refused = refused.filter(|refused| !refused.is_absent);
         let failed_before = self.fails_to_delete.swap(refused.is_some(), Ordering::Relaxed);
         if let Some(refused) = refused.as_ref().filter(|_| !failed_before) {
-            self.store.given_up(&format!("delete {path}, which is garbage and is tried again"), refused);
+            self.store.given_up(&format!("delete {path}, which is garbage and is tried again"), &refused.text);
         }
         refused.is_none()
     }
@@ -176,15 +195,12 @@ impl Session {
             Ok(slot) => slot,
             Err(refused) => return (Err(refused), false),
         };
-        let path = self.store.path(&data_name(name));
-        let put = || self.store.client.put(&path, payload.clone());
-        let (result, is_repeated) = self.store.persist(name.stored_bytes(), put).await;
-        (result.map(|_| ()), is_repeated)
+        self.store.put(&self.store.path(&name.path()), payload).await
     }
 
     async fn read(&self, name: &ObjectName, range: Range<u64>) -> Result<Bytes, Refused> {
         let _slot = self.store.slot(&self.gets).await?;
-        let path = self.store.path(&data_name(name));
+        let path = self.store.path(&name.path());
         let get = || fetch_range(&self.store.client, &path, range.clone());
         self.store.persist(range.end - range.start, get).await.0
     }

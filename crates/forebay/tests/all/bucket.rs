@@ -173,3 +173,31 @@ fn regression_commands_that_write_nothing_leave_a_bucket_to_its_server() {
     write(&server, MIB_BYTES, 2);
     assert_eq!(server.stop(), 0);
 }
+
+#[test]
+fn regression_a_start_that_cannot_succeed_leaves_the_bucket_to_its_server() {
+    let store = Store::start();
+    let scene = scene(&store, "").created();
+    let server = scene.serve();
+    write(&server, 0, 1);
+    let epochs = || store.names().into_iter().filter(|name| name.contains("/epoch/")).collect::<Vec<_>>();
+    let before = epochs();
+    // Another host's configuration, over this bucket and a fast device that is blank.
+    let other = self::scene(&store, "");
+    refused(&forebay(&["serve", other.config()]), 2, &["fast device is missing", "s3://cold/pool", "Format nothing"]);
+    assert_eq!(epochs(), before, "a blank fast device");
+    // One of two.
+    let second = other.path("second.img");
+    std::fs::File::create(&second).unwrap().set_len(64 * MIB_BYTES).unwrap();
+    other.edit("[[capacity]]", &format!("[[fast]]\ntarget = \"{}\"\n\n[[capacity]]", second.display()));
+    refused(&forebay(&["serve", other.config()]), 2, &["fast device is missing"]);
+    assert_eq!(epochs(), before, "two blank fast devices");
+    // One that is another pool's.
+    let others = Scene::with("").created();
+    let other = self::scene(&store, "");
+    std::fs::copy(others.path("fast.img"), other.path("fast.img")).unwrap();
+    refused(&forebay(&["serve", other.config()]), 2, &["no [[fast]] device of the configuration does", "left alone"]);
+    assert_eq!(epochs(), before, "another pool's fast device");
+    write(&server, MIB_BYTES, 2);
+    assert_eq!(server.stop(), 0);
+}
