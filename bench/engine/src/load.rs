@@ -26,7 +26,13 @@ fn pool(devices: Vec<Box<dyn Device>>) -> Pool {
             devices.write(device, at, &vec![0; 1 << 20]).expect("touch");
         }
     }
-    let options = PoolOptions { name: "bench".into(), band_bytes: None, journal_bytes: None, is_mirrored: false, bands_offset_bytes: None };
+    let options = PoolOptions {
+        name: "bench".into(),
+        band_bytes: None,
+        journal_bytes: None,
+        is_mirrored: false,
+        bands_offset_bytes: None,
+    };
     let superblock = plan(&options, &geometry[0], &geometry[1..], [1; 16], &[[2; 16], [3; 16]]).expect("plan");
     let disks = [NewDisk { name: "disk".into(), size_bytes: 1536 << 20, base: None }];
     format(&mut devices, &superblock, ClassTable::default(), &disks, false, EngineOptions::default()).expect("format");

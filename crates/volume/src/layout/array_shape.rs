@@ -113,6 +113,12 @@ impl Shape {
             && self.rows() > 0
     }
 
+    /// How often the same can be read otherwise than of its member: without it, and without another one as well where there is parity for that.
+    #[must_use]
+    pub fn variants(&self) -> u8 {
+        (1 + if self.parity > 1 { self.members() } else { 0 }) as u8
+    }
+
     /// Bytes of data in a row.
     #[must_use]
     pub fn row_bytes(&self) -> u64 {

@@ -1,14 +1,11 @@
 //! The array as a device.
 
 use super::core::Core;
-use super::jobs::Job;
+use super::jobs::{COPY_TAG, Job};
 use super::members::gone;
-use super::{follow, reading, roster, upkeep, writing};
+use super::{follow, labels, reading, upkeep, writing};
 use crate::io::advance;
 use forebay_block::{Completion, Device, Geometry, IoError, IoErrorKind, Op, Request};
-
-/// Tag of what is copied to a member that is rebuilt: nobody else has it.
-pub(super) const COPY_TAG: u64 = u64::MAX;
 
 /// Several devices with parity.
 pub struct Array {
@@ -74,7 +71,8 @@ impl Device for Array {
                 }
             }
             let sent = self.core.members.sent();
-            roster::step(&mut self.core);
+            follow::follow(&mut self.core);
+            labels::step(&mut self.core);
             follow::go_on(&mut self.core);
             upkeep::step(&mut self.core);
             if let Some(at) = self.core.done.iter().position(|completion| completion.tag == COPY_TAG) {
@@ -82,7 +80,7 @@ impl Device for Array {
                 upkeep::same_read(&mut self.core, copied.result, copied.bufs);
             }
             self.core.answer_held();
-            if !has_ended && sent == self.core.members.sent() {
+            if !has_ended && sent == self.core.members.sent() && self.core.next.is_empty() {
                 break;
             }
         }

@@ -1,14 +1,13 @@
 //! What an array is made of, what goes on in it, and how that ends.
 
+use super::chores::Upkeep;
 use super::code::Code;
-use super::follow::follow;
 use super::found::FoundRows;
 use super::fronts::Fronts;
-use super::jobs::{Batch, Held, HostOp, Job, Then};
+use super::jobs::{Batch, Held, HostOp, Job, Next, Then};
 use super::members::{Members, gone, numbers_in};
 use super::open_rows::OpenRows;
 use super::roster::Roster;
-use super::upkeep::Upkeep;
 use super::view::ArrayView;
 use crate::layout::Id;
 use crate::layout::array_shape::Shape;
@@ -37,6 +36,8 @@ pub(super) struct Core {
     pub starved: Vec<Job>,
     /// Discards of bands, whose rows may still have something in the log.
     pub discarding: Vec<(usize, std::ops::Range<u64>)>,
+    /// What has ended, and is to be gone on with.
+    pub next: VecDeque<Next>,
     pub jobs: Slab<Job>,
     pub ops: Slab<HostOp>,
     pub next_lock: u64,
@@ -130,7 +131,7 @@ impl Core {
                 Some(error) if !then.is_discard() => self.leave(failed, error),
                 _ => self.roster.broken().map_or(Ok(()), Err),
             };
-            follow(self, then, result);
+            self.next.push_back(Next::Batch(then, result));
         }
     }
 

@@ -1,12 +1,21 @@
 //! What follows when something has ended.
 
 use super::core::Core;
-use super::jobs::{Blocks, Held, Job, Part, Purpose, Rows, Starved, Then};
-use super::{reading, upkeep, writing};
+use super::jobs::{Blocks, Held, Job, Next, Part, Purpose, Rows, Starved, Then};
+use super::{labels, reading, upkeep, writing};
 use forebay_block::IoError;
 
-/// Goes on after a batch.
-pub(super) fn follow(core: &mut Core, then: Then, result: Result<(), IoError>) {
+/// Goes on with all that has ended.
+pub(super) fn follow(core: &mut Core) {
+    while let Some(next) = core.next.pop_front() {
+        match next {
+            Next::Batch(then, result) => batch_ended(core, then, result),
+            Next::Rows(rows) => rows_read(core, rows),
+        }
+    }
+}
+
+fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
     match then {
         Then::HostFlush { tag, number } => {
             if result.is_ok() {
@@ -82,10 +91,10 @@ pub(super) fn follow(core: &mut Core, then: Then, result: Result<(), IoError>) {
             flushed(core, number, &result);
             upkeep::rebuild_flushed(core, result.is_ok());
         }
-        Then::Labelled => super::roster::labelled(core, result),
+        Then::Labelled => labels::labelled(core, result),
         Then::LabelFlushed { number } => {
             flushed(core, number, &result);
-            super::roster::label_flushed(core, result);
+            labels::label_flushed(core, result);
         }
     }
 }
@@ -136,7 +145,7 @@ fn logged(core: &mut Core, part: Part, living: Blocks, slot: u32) {
 }
 
 /// Rows have been read from all members.
-pub(super) fn rows_read(core: &mut Core, mut rows: Rows) {
+fn rows_read(core: &mut Core, mut rows: Rows) {
     if rows.has_failed && rows.count > 1 {
         // One bad block hides no other.
         return upkeep::one_by_one(core, rows);

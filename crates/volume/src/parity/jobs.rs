@@ -17,6 +17,15 @@ pub(super) enum Job {
     Starved(Starved),
 }
 
+/// Tag of what is copied to a member that is rebuilt: nobody else has it.
+pub(super) const COPY_TAG: u64 = u64::MAX;
+
+/// Something that has ended, and is to be gone on with.
+pub(super) enum Next {
+    Batch(Then, Result<(), IoError>),
+    Rows(Rows),
+}
+
 /// Requests to members that end together.
 pub(super) struct Batch {
     pub left: usize,

@@ -1,6 +1,7 @@
 //! Making an array of the devices that are there: which of them hold everything their labels say.
 
 use super::array::Array;
+use super::chores::Upkeep;
 use super::code::Code;
 use super::core::Core;
 use super::found::FoundRows;
@@ -8,7 +9,6 @@ use super::fronts::Fronts;
 use super::members::{Member, Members};
 use super::open_rows::OpenRows;
 use super::roster::Roster;
-use super::upkeep::Upkeep;
 use super::view::ArrayView;
 use crate::io::Devices;
 use crate::layout::array_label::{ArrayLabel, LABEL_BYTES, OFFSETS_BYTES};
@@ -301,7 +301,7 @@ pub fn geometry_of<'a>(
         optimal_band_bytes: None,
         volatile_cache,
         durable_writes,
-        // It is told what is free by them, whatever its members do with it.
+        // It learns by them what is free, whatever its members do with it.
         discards: true,
     }
 }
@@ -358,8 +358,7 @@ fn array_of(
     let member = Geometry { size_bytes: shape.member_bytes, ..geometry.clone() };
     let view = ArrayView::new(MirrorView::new(status, label.pool, member), shape);
     let there: Vec<&str> = names.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
-    let mut upkeep = Upkeep::default();
-    upkeep.is_settling = !found.is_empty();
+    let mut upkeep = Upkeep { is_settling: !found.is_empty(), ..Upkeep::default() };
     if let Some(member) = label.rebuilding {
         upkeep.begin_rebuild(usize::from(member), label.rebuilt_rows);
     }
@@ -378,6 +377,7 @@ fn array_of(
         held: VecDeque::new(),
         starved: Vec::new(),
         discarding: Vec::new(),
+        next: VecDeque::new(),
         jobs: Slab::new(),
         ops: Slab::new(),
         next_lock: 0,

@@ -10,6 +10,7 @@
 //! others have the label that says so. What can be read wrongly is known to the engine alone, by its checksums: it asks for another reading.
 
 mod array;
+mod chores;
 mod code;
 mod core;
 mod follow;
@@ -17,6 +18,7 @@ mod found;
 mod fronts;
 mod jobs;
 mod join;
+mod labels;
 mod members;
 mod open_rows;
 mod plan;

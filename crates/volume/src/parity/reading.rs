@@ -1,19 +1,13 @@
 //! Reads: each block from its member, and what that does not have, or is not what it should be, from the others.
 
 use super::core::Core;
-use super::jobs::{Held, Job, Piece, Purpose, Read, Rows, SameRead};
+use super::jobs::{Held, Job, Next, Piece, Purpose, Read, Rows, SameRead};
 use super::members::{Ended, gone, numbers_in};
-use super::upkeep::mend_later;
 use crate::layout::array_shape::{Area, BLOCK};
 use forebay_block::{Buf, Completion, IoError, IoErrorKind, Op, Vectored};
 
 /// Most rows that are restored at once.
 const ROWS_AT_ONCE: u64 = 16;
-
-/// How often the same can be read otherwise: without its member, and without another one as well where there is parity for that.
-pub(super) fn variants(core_members: usize, parity: usize) -> u8 {
-    (1 + if parity > 1 { core_members } else { 0 }) as u8
-}
 
 /// Begins a read.
 pub(super) fn begin(core: &mut Core, tag: u64, offset_bytes: u64, attempt: u8, bufs: Vectored<Buf>) {
@@ -72,7 +66,7 @@ fn read_pieces(core: &mut Core, tag: u64, at: u64, attempt: u8, bufs: Vectored<B
         }
     }
     // A last attempt is at the place itself again: what failed may have been one transfer.
-    let is_direct = attempt == 0 || attempt > variants(core.shape.members(), core.shape.parity);
+    let is_direct = attempt == 0 || attempt > core.shape.variants();
     let mut groups: Vec<(usize, Vec<usize>)> = Vec::new();
     let mut ends = vec![None; core.shape.members()];
     let mut offsets = Vec::new();
@@ -163,7 +157,7 @@ fn part_of_read_ended(core: &mut Core, job: usize) {
         return;
     }
     // What has no data: its member is not there, or failed it, or it is to be read otherwise.
-    let is_direct = read.attempt == 0 || read.attempt > variants(core.shape.members(), core.shape.parity);
+    let is_direct = read.attempt == 0 || read.attempt > core.shape.variants();
     let is_sent = |number: usize| read.groups.iter().any(|(_, numbers)| numbers.contains(&number));
     let mut rows: Vec<u64> = Vec::new();
     for (number, piece) in read.pieces.iter().enumerate() {
@@ -259,14 +253,14 @@ fn rows_part_ended(core: &mut Core, job: usize) {
         return;
     }
     let Some(Job::Rows(rows)) = core.jobs.try_remove(job) else { return };
-    super::follow::rows_read(core, rows);
+    core.next.push_back(Next::Rows(rows));
 }
 
 /// Rows of a read have been read from all members: its pieces get their bytes.
 pub(super) fn restored(core: &mut Core, rows: &Rows, job: usize) {
     let Some(Job::Read(read)) = core.jobs.get(job) else { return };
     let (attempt, block) = (read.attempt, BLOCK as usize);
-    let is_direct = attempt == 0 || attempt > variants(core.shape.members(), core.shape.parity);
+    let is_direct = attempt == 0 || attempt > core.shape.variants();
     let mut put: Vec<(usize, Result<Vec<u8>, IoError>)> = Vec::new();
     let mut mends = Vec::new();
     for row in rows.first..rows.first + rows.count {
@@ -296,7 +290,7 @@ pub(super) fn restored(core: &mut Core, rows: &Rows, job: usize) {
             put.push((number, bytes.ok_or_else(|| core.unreadable(row))));
         }
     }
-    mends.into_iter().for_each(|(member, row)| mend_later(core, member, row));
+    mends.into_iter().for_each(|(member, row)| core.upkeep.mend_later(member, row));
     let Some(Job::Read(read)) = core.jobs.get_mut(job) else { return };
     let mut error = None;
     for (number, bytes) in put {

@@ -1,15 +1,13 @@
 //! Who holds everything: members that are left behind, that are rebuilt, and the labels that say so. Nothing that came after a change is answered
 //! before all members that get writes have the label of it.
 
-use super::core::Core;
-use super::jobs::Then;
+use super::chores::Upkeep;
 use super::members::{Member, Members, numbers_in};
-use super::upkeep::Upkeep;
 use super::view::ArrayView;
 use crate::layout::Id;
 use crate::layout::array_label::{ArrayLabel, OFFSETS_BYTES};
 use crate::mirror::{MemberState, MemberStatus, Offer};
-use forebay_block::{Buf, IoError, Vectored};
+use forebay_block::{Buf, IoError, SharedBuf};
 use std::collections::VecDeque;
 
 /// How often a label is written where no member could be left behind for it.
@@ -106,7 +104,7 @@ impl Roster {
     }
 
     /// Closes the devices of members that were left behind, so that others may open them, or they be given back.
-    fn close_left(&self, members: &mut Members) {
+    pub fn close_left(&self, members: &mut Members) {
         for (number, member) in members.list.iter_mut().enumerate() {
             let is_left = member.state == MemberState::Out && !self.to_rebuild.contains(&number);
             if is_left && member.device.is_some() && !member.is_busy() {
@@ -116,7 +114,7 @@ impl Roster {
     }
 
     /// Takes devices in the place of members that are out, as soon as nothing of those is in flight.
-    fn take_offers(&mut self, members: &mut Members, upkeep: &mut Upkeep) {
+    pub fn take_offers(&mut self, members: &mut Members, upkeep: &mut Upkeep) {
         self.offers.extend(self.view.take_offers());
         if self.broken.is_some() || self.is_active() {
             return;
@@ -144,79 +142,60 @@ impl Roster {
         self.rebuild_next(members, upkeep);
         self.want(true);
     }
-}
 
-/// Begins to write the next label, where one is wanted and none is on its way, and takes what was offered.
-pub(super) fn step(core: &mut Core) {
-    if !core.view.is_begun() || core.roster.broken.is_some() {
-        return;
-    }
-    core.roster.close_left(&mut core.members);
-    core.roster.take_offers(&mut core.members, &mut core.upkeep);
-    if core.roster.is_wanted && !core.roster.is_writing {
-        let roster = &mut core.roster;
-        let label = &mut roster.label;
-        label.in_sync = core.members.in_sync();
-        label.rebuilding = core.members.rebuilding().map(|number| number as u8);
+    /// Whether the next label is to be written: it is begun then.
+    pub fn begins(&mut self, members: &Members) -> bool {
+        if !self.is_wanted || self.is_writing {
+            return false;
+        }
+        let label = &mut self.label;
+        label.in_sync = members.in_sync();
+        label.rebuilding = members.rebuilding().map(|number| number as u8);
         label.rebuilt_rows = if label.rebuilding.is_some() { label.rebuilt_rows } else { 0 };
         label.serial += 1;
-        label.generation += u64::from(roster.wants_change);
-        (roster.is_wanted, roster.wants_change, roster.attempts) = (false, false, 0);
-        roster.is_writing = true;
-        write(core);
+        label.generation += u64::from(self.wants_change);
+        (self.is_wanted, self.wants_change, self.attempts, self.is_writing) = (false, false, 0, true);
+        true
     }
-}
 
-fn write(core: &mut Core) {
-    let label = &core.roster.label;
-    let offset_bytes = OFFSETS_BYTES[(label.serial % 2) as usize];
-    let of = |number: usize| {
-        let own = ArrayLabel { member: number as u8, ..label.clone() };
-        (number, offset_bytes, Vectored::One(Buf::copy_of(&own.encode()).freeze()))
-    };
-    let list = (0..label.ids.len()).map(of).collect();
-    core.write(list, (0, false), Then::Labelled);
-}
+    /// What is written to each member, and where.
+    pub fn copies(&self) -> Vec<(u64, SharedBuf)> {
+        let offset_bytes = OFFSETS_BYTES[(self.label.serial % 2) as usize];
+        let of = |number: usize| {
+            let own = ArrayLabel { member: number as u8, ..self.label.clone() };
+            (offset_bytes, Buf::copy_of(&own.encode()).freeze())
+        };
+        (0..self.label.ids.len()).map(of).collect()
+    }
 
-/// A label was written, or not, though no member could be left behind.
-pub(super) fn labelled(core: &mut Core, result: Result<(), IoError>) {
-    match result {
-        Ok(()) => core.flush(|number| Then::LabelFlushed { number }),
-        Err(error) => again(core, error),
+    /// It could not be made durable, and no member could be left behind for it. Whether it is tried again.
+    pub fn failed(&mut self, error: IoError) -> bool {
+        self.attempts += 1;
+        if self.attempts >= ATTEMPTS_MAX {
+            self.view.broken(format!("a change of its members could not be made durable: {error}"));
+            (self.broken, self.is_writing) = (Some(error), false);
+            return false;
+        }
+        if self.attempts + 1 == ATTEMPTS_MAX {
+            // The place may be what is broken: the last attempt goes to the other one, which has the label before this one.
+            self.label.serial += 1;
+        }
+        true
     }
-}
 
-fn again(core: &mut Core, error: IoError) {
-    core.roster.attempts += 1;
-    if core.roster.attempts >= ATTEMPTS_MAX {
-        core.view.broken(format!("a change of its members could not be made durable: {error}"));
-        core.roster.broken = Some(error);
-        core.roster.is_writing = false;
-        return;
+    /// It is durable.
+    pub fn done(&mut self, members: &Members) {
+        self.is_writing = false;
+        // What came meanwhile has a label of its own.
+        if !self.wants_change {
+            self.view.labelled(self.label.generation, self.label.rebuilt_rows, &members.list);
+        }
     }
-    if core.roster.attempts + 1 == ATTEMPTS_MAX {
-        // The place may be what is broken: the last attempt goes to the other one, which has the label before this one.
-        core.roster.label.serial += 1;
-    }
-    write(core);
-}
 
-/// A label is durable, or not.
-pub(super) fn label_flushed(core: &mut Core, result: Result<(), IoError>) {
-    if let Err(error) = result {
-        return again(core, error);
+    /// A member holds everything now.
+    pub fn rebuilt(&mut self, number: usize, members: &mut Members, upkeep: &mut Upkeep) {
+        members.list[number].state = MemberState::InSync;
+        self.rebuild_next(members, upkeep);
+        self.want(true);
     }
-    core.roster.is_writing = false;
-    // What came meanwhile has a label of its own.
-    if !core.roster.wants_change {
-        let label = &core.roster.label;
-        core.view.labelled(label.generation, label.rebuilt_rows, &core.members.list);
-    }
-}
-
-/// A member holds everything now.
-pub(super) fn rebuilt(core: &mut Core, number: usize) {
-    core.members.list[number].state = MemberState::InSync;
-    core.roster.rebuild_next(&mut core.members, &mut core.upkeep);
-    core.roster.want(true);
 }

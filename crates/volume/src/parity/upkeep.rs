@@ -2,74 +2,19 @@
 //! there are many, and a member that replaces another is rebuilt.
 
 use super::core::Core;
-use super::jobs::{Purpose, Rows, Then};
+use super::jobs::{COPY_TAG, Purpose, Rows, Then};
 use super::reading::read_rows;
 use super::writing::parity_of;
 use crate::layout::array_label::PLACE_BYTES;
 use crate::layout::array_shape::BLOCK;
 use forebay_block::{Buf, IoError, SharedBuf, Vectored};
-use std::collections::VecDeque;
 
-/// Blocks to be mended that are remembered; what is forgotten is found again when it is read again.
-const MENDS_MAX: usize = 64;
 /// Rows that are rebuilt at once.
 const ROWS_AT_ONCE: u64 = 64;
 /// What is copied at once of what all members have alike, in bytes.
 const COPY_BYTES: u64 = 256 << 10;
 /// Rows that are rebuilt before that is made durable and noted; a crash loses no more of the work.
 const NOTE_ROWS: u64 = (64 << 20) / BLOCK;
-
-/// A rebuild.
-#[derive(Debug)]
-pub(super) struct Rebuild {
-    pub member: usize,
-    /// What is copied next of what all have alike.
-    next_bytes: u64,
-    next_row: u64,
-    noted_rows: u64,
-    /// Beyond what is in flight.
-    upto_row: u64,
-}
-
-/// State of it.
-#[derive(Debug, Default)]
-pub(super) struct Upkeep {
-    pub rebuild: Option<Rebuild>,
-    /// Member and row of blocks that could not be read.
-    mends: VecDeque<(usize, u64)>,
-    /// A row is being settled or mended, or some are rebuilt.
-    pub is_busy: bool,
-    pub is_filling: bool,
-    /// Nothing is written before rows that were found open are whole, and nothing is left of them in the log.
-    pub is_settling: bool,
-    pub is_flushing: bool,
-    /// Where on the device that lies which is copied, and its lock.
-    copies: Option<(u64, u64)>,
-    not_before_ns: u64,
-    /// Rows that are still to be rebuilt one by one: what was read of more failed.
-    singles_until: u64,
-}
-
-impl Upkeep {
-    /// Rebuilds a member, of which so many rows are good.
-    pub fn begin_rebuild(&mut self, member: usize, rows: u64) {
-        self.rebuild = Some(Rebuild { member, next_bytes: 0, next_row: rows, noted_rows: rows, upto_row: rows });
-    }
-
-    /// Nothing more is written to a member.
-    pub fn give_up(&mut self, member: usize) {
-        self.mends.retain(|&(to, _)| to != member);
-        self.rebuild.take_if(|rebuild| rebuild.member == member);
-    }
-}
-
-/// A block that could not be read is written again later.
-pub(super) fn mend_later(core: &mut Core, member: usize, row: u64) {
-    let mends = &mut core.upkeep.mends;
-    if mends.len() < MENDS_MAX && !mends.contains(&(member, row)) {
-        mends.push_back((member, row));
-    }
-}
 
 /// Begins what is due.
 pub(super) fn step(core: &mut Core) {
@@ -290,7 +235,7 @@ fn copy_same(core: &mut Core, at: u64, len_bytes: u64, next_bytes: u64) {
     core.upkeep.is_busy = true;
     let lock = core.lock(at, len_bytes);
     core.upkeep.copies = Some((at, lock));
-    super::reading::begin(core, super::array::COPY_TAG, at, 0, Vectored::One(Buf::new(len_bytes as usize)));
+    super::reading::begin(core, COPY_TAG, at, 0, Vectored::One(Buf::new(len_bytes as usize)));
 }
 
 /// A piece of what all have alike was read.
@@ -345,7 +290,7 @@ pub(super) fn rebuild_flushed(core: &mut Core, is_good: bool) {
     let (member, noted) = (rebuild.member, rebuild.noted_rows);
     if noted >= rows {
         core.upkeep.rebuild = None;
-        super::roster::rebuilt(core, member);
+        super::labels::rebuilt(core, member);
     } else {
         core.roster.note(noted);
     }

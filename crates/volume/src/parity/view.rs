@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct ArrayView {
     members: MirrorView,
     shape: Shape,
-    /// How far each band was written, in blocks of data, since that was told last.
+    /// How far each band was written, in blocks of data, since that was said last.
     fronts: Arc<Mutex<Option<Vec<u32>>>>,
 }
 
@@ -34,7 +34,7 @@ impl ArrayView {
     /// How often the same can be read in another way, where what its member has is not what it should be.
     #[must_use]
     pub fn variants(&self) -> u8 {
-        super::reading::variants(self.shape.members(), self.shape.parity)
+        self.shape.variants()
     }
 
     /// Says how far each band was written, in blocks of 4 KiB from its start: nothing lives beyond that, and what is written there needs no care for

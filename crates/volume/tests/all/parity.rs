@@ -2,3 +2,31 @@
 
 mod life;
 mod member;
+mod written;
+
+use life::Life;
+
+fn live(seed: u64, redundancy: &str, is_volatile: bool) {
+    println!("life {seed} {redundancy} {is_volatile}");
+    let mut life = Life::new(seed, redundancy.parse().unwrap(), is_volatile);
+    for _ in 0..6 {
+        life.round();
+    }
+}
+
+#[test]
+fn what_was_flushed_is_read_whatever_members_do() {
+    // One of them alone, or others: LIFE="23 5+3 true", or LIVES="100 200".
+    if let Ok(seed) = std::env::var("LIFE") {
+        let mut parts = seed.split(' ');
+        let seed = parts.next().unwrap().parse().unwrap();
+        return live(seed, parts.next().unwrap(), parts.next().unwrap() == "true");
+    }
+    let lives = std::env::var("LIVES").unwrap_or_else(|_| "0 8".to_owned());
+    let (from, to) = lives.split_once(' ').unwrap();
+    for seed in from.parse().unwrap()..to.parse().unwrap() {
+        for (redundancy, is_volatile) in [("2+1", true), ("4+2", true), ("5+1", false), ("5+3", true), ("3+2", false)] {
+            live(seed, redundancy, is_volatile);
+        }
+    }
+}

@@ -2,24 +2,17 @@
 //! come back old or are replaced, blocks that rot or cannot be read.
 
 use super::member::{Member, read, run};
+use super::written::{Flight, Written, candidate, content};
 use forebay_block::{Buf, Completion, Device, Op, Random, Request, Vectored};
 use forebay_volume::layout::array_shape::{Redundancy, Shape};
-use forebay_volume::mirror::{Candidate, MemberState};
+use forebay_volume::mirror::MemberState;
 use forebay_volume::parity::{Array, ArrayView, join, new_array};
 use std::collections::{BTreeMap, BTreeSet};
 
 const MEMBER_BYTES: usize = 4 << 20;
 const POOL: [u8; 16] = [7; 16];
 
-/// What was written to a block of the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Written {
-    tag: u64,
-    acked: bool,
-    durable: bool,
-}
-
-struct Life {
+pub struct Life {
     random: Random,
     shape: Shape,
     members: Vec<Member>,
@@ -39,19 +32,8 @@ struct Life {
     old_images: Option<(usize, Vec<u8>)>,
 }
 
-enum Flight {
-    Write { first: u64, blocks: u64 },
-    Flush { covers: Vec<(u64, u64)> },
-    Discard,
-}
-
-fn content(block: u64, tag: u64) -> Vec<u8> {
-    let mut random = Random::new(block << 32 ^ tag);
-    (0..512).flat_map(|_| random.next_u64().to_le_bytes()).collect()
-}
-
 impl Life {
-    fn new(seed: u64, redundancy: Redundancy, is_volatile: bool) -> Self {
+    pub fn new(seed: u64, redundancy: Redundancy, is_volatile: bool) -> Self {
         let Redundancy { data, parity } = redundancy;
         let shape = Shape {
             data,
@@ -127,7 +109,6 @@ impl Life {
         }
         self.fronts[band as usize] += blocks;
         let offset = self.offset(first);
-        self.say(&format!("append {first}+{blocks}"));
         self.submit(offset, Op::Write { bufs, fua: false }, Flight::Write { first, blocks });
     }
 
@@ -170,15 +151,6 @@ impl Life {
                 }
                 Flight::Discard => assert!(result.is_ok()),
             }
-        }
-    }
-
-    fn say(&self, what: &str) {
-        if let Ok(row) = std::env::var("ROW") {
-            let row: u64 = row.parse().unwrap();
-            let data = self.shape.data as u64;
-            let held: Vec<_> = (row * data..row * data + data).map(|block| self.model.get(&block)).collect();
-            println!("{what}: {held:?} hurt {:?} rotten {:?}", self.hurt, self.rotten);
         }
     }
 
@@ -243,14 +215,10 @@ impl Life {
         let member = self.random.below(self.shape.members() as u64) as usize;
         self.hurt.insert(member);
         self.rotten.insert(member);
-        self.say(&format!("hurt {member}"));
         for _ in 0..20 {
             let rows = self.shape.rows().min(6 * self.shape.band_rows());
             let row = self.random.below(rows);
             let offset = MEMBER_BYTES as u64 - 4096 - (self.blocks_of_member() - row) * 4096;
-            if std::env::var("ROW") == Ok(row.to_string()) {
-                self.say("rot here");
-            }
             // With one block of parity alone nobody can tell a block that rots from parity that was torn, when beside it is written again.
             if self.shape.parity > 1 && self.random.below(2) == 0 {
                 self.members[member].rot(offset + self.random.below(4096));
@@ -266,7 +234,6 @@ impl Life {
     }
 
     fn cut_and_open(&mut self, lost: &BTreeSet<usize>) {
-        self.say(&format!("cut, lost {lost:?}"));
         self.array = None;
         self.in_flight.clear();
         self.members.iter().for_each(Member::cut);
@@ -286,17 +253,6 @@ impl Life {
                 _ => self.members[number].medium().is_dead = true,
             }
         }
-        let candidate = |member: &Member| {
-            let medium = member.medium();
-            let is_blank = medium.durable.iter().all(|&byte| byte == 0);
-            let (name, is_dead) = (medium.name.clone(), medium.is_dead);
-            drop(medium);
-            Candidate {
-                name,
-                device: if is_dead { Err("dead".to_owned()) } else { Ok(member.boxed()) },
-                contents: if is_blank { Vec::new() } else { vec!["something".to_owned()] },
-            }
-        };
         let next_id = &mut self.next_id;
         let mut new_id = || {
             *next_id = next_id.wrapping_add(1);
@@ -384,7 +340,7 @@ impl Life {
         }
     }
 
-    fn round(&mut self) {
+    pub fn round(&mut self) {
         let turns = 20 + self.random.below(150);
         self.write_some(turns);
         if self.random.below(3) == 0 {
@@ -393,7 +349,6 @@ impl Life {
         if self.random.below(3) == 0 {
             // A member fails in the middle of everything.
             if let Some(&number) = self.lose().iter().next() {
-                self.say(&format!("dies {number}"));
                 self.members[number].medium().is_dead = true;
                 self.write_some(60);
                 if self.random.below(2) == 0 {
@@ -421,36 +376,9 @@ impl Life {
         if self.random.below(2) == 0 {
             self.check_all();
             self.replace();
-            self.say("replaced");
             self.heal();
-            self.say("healed");
             self.check_all();
             self.hurt = self.rotten.clone();
-        }
-    }
-}
-
-fn live(seed: u64, redundancy: &str, is_volatile: bool) {
-    println!("life {seed} {redundancy} {is_volatile}");
-    let mut life = Life::new(seed, redundancy.parse().unwrap(), is_volatile);
-    for _ in 0..6 {
-        life.round();
-    }
-}
-
-#[test]
-fn what_was_flushed_is_read_whatever_members_do() {
-    // One of them alone, or others: LIFE="23 5+3 true", or LIVES="100 200".
-    if let Ok(seed) = std::env::var("LIFE") {
-        let mut parts = seed.split(' ');
-        let seed = parts.next().unwrap().parse().unwrap();
-        return live(seed, parts.next().unwrap(), parts.next().unwrap() == "true");
-    }
-    let lives = std::env::var("LIVES").unwrap_or_else(|_| "0 8".to_owned());
-    let (from, to) = lives.split_once(' ').unwrap();
-    for seed in from.parse().unwrap()..to.parse().unwrap() {
-        for (redundancy, is_volatile) in [("2+1", true), ("4+2", true), ("5+1", false), ("5+3", true), ("3+2", false)] {
-            live(seed, redundancy, is_volatile);
         }
     }
 }

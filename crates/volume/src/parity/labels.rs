@@ -1,0 +1,50 @@
+//! Writing the members' label: to all that get writes, then durably.
+
+use super::core::Core;
+use super::jobs::Then;
+use forebay_block::{IoError, Vectored};
+
+/// Begins to write the next label, where one is wanted and none is on its way, and takes what was offered.
+pub(super) fn step(core: &mut Core) {
+    if !core.view.is_begun() || core.roster.broken().is_some() {
+        return;
+    }
+    core.roster.close_left(&mut core.members);
+    core.roster.take_offers(&mut core.members, &mut core.upkeep);
+    if core.roster.begins(&core.members) {
+        write(core);
+    }
+}
+
+fn write(core: &mut Core) {
+    let copies = core.roster.copies();
+    let list = copies.into_iter().enumerate().map(|(number, (at, bytes))| (number, at, Vectored::One(bytes)));
+    core.write(list.collect(), (0, false), Then::Labelled);
+}
+
+/// A label was written, or not, though no member could be left behind.
+pub(super) fn labelled(core: &mut Core, result: Result<(), IoError>) {
+    match result {
+        Ok(()) => core.flush(|number| Then::LabelFlushed { number }),
+        Err(error) => again(core, error),
+    }
+}
+
+fn again(core: &mut Core, error: IoError) {
+    if core.roster.failed(error) {
+        write(core);
+    }
+}
+
+/// A label is durable, or not.
+pub(super) fn label_flushed(core: &mut Core, result: Result<(), IoError>) {
+    match result {
+        Err(error) => again(core, error),
+        Ok(()) => core.roster.done(&core.members),
+    }
+}
+
+/// A member holds everything now.
+pub(super) fn rebuilt(core: &mut Core, number: usize) {
+    core.roster.rebuilt(number, &mut core.members, &mut core.upkeep);
+}
