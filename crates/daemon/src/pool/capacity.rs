@@ -84,6 +84,14 @@ fn explain(config: &Config, error: JoinError) -> anyhow::Error {
     anyhow!("{error}; {advice} ({DOCUMENT})")
 }
 
+/// Devices, of which the capacity device is one with parity where there is a handle of it.
+pub fn with_array(devices: Devices, array: Option<ArrayView>) -> Devices {
+    match array {
+        Some(array) => devices.with_array(array),
+        None => devices,
+    }
+}
+
 /// The shape of a new tier with parity, and what it is like as one device; none where none is configured.
 ///
 /// # Errors

@@ -12,7 +12,6 @@ use anyhow::{Result, anyhow, bail};
 use forebay_block::Device;
 use forebay_device::OpenMode;
 use forebay_volume::layout::superblock::{Superblock, SuperblockError};
-use forebay_volume::parity::ArrayView;
 use forebay_volume::recovery::lost::{BlockRanges, DiskReport};
 use forebay_volume::recovery::{self, AloneError, AloneReport, MemberError, OpenError, RecoveryReport};
 use forebay_volume::{Devices, Engine, EngineOptions};
@@ -97,22 +96,21 @@ pub fn open_all(config: &Config, opening: Opening) -> Result<Devices> {
         }
         Opening::WithoutFast => capacity::open_what_is_there(config, open_or_warn)?,
         Opening::Degraded => {
-            let (list, array) = capacity::open_what_is_there(config, open_or_warn)?;
+            let capacity = capacity::open_what_is_there(config, open_or_warn)?;
             let mode = OpenMode::ReadOnly;
-            let devices = match &config.fast[..] {
+            return match &config.fast[..] {
                 [fast] => match open_or_warn(&fast.target.0) {
-                    Some(fast) => with_fast(config, fast, list, mode)?,
-                    None => Devices::new(list),
+                    Some(fast) => with_fast(config, fast, capacity, mode),
+                    None => Ok(capacity::with_array(Devices::new(capacity.0), capacity.1)),
                 },
-                _ => fast::join(config, list, mode)?,
+                _ => fast::join(config, capacity, mode),
             };
-            return Ok(with_array(devices, array));
         }
     };
     if list.is_empty() {
         bail!("none of the devices can be opened");
     }
-    Ok(with_array(Devices::new(list), array))
+    Ok(capacity::with_array(Devices::new(list), array))
 }
 
 /// Opens all devices, for reading only.
@@ -131,45 +129,27 @@ fn open_whole(config: &Config, mode: OpenMode) -> Result<Devices> {
         refuse_buckets_of_others(config).map_err(|error| error.downcast().map_or_else(|error| error, explain))?;
     }
     // Whoever explains what is missing looks at all devices, and each is for one to hold: none is open then.
-    let open = || {
-        let (devices, array) = match &config.fast[..] {
-            [fast] => {
-                let fast = open_target(&fast.target.0, mode)?;
-                let (list, array) = capacity::open(config, mode)?;
-                (with_fast(config, fast, list, mode)?, array)
-            }
-            _ => {
-                let (list, array) = capacity::open(config, mode)?;
-                (fast::join(config, list, mode)?, array)
-            }
-        };
-        Ok(with_array(devices, array))
+    let open = || match &config.fast[..] {
+        [fast] => {
+            let fast = open_target(&fast.target.0, mode)?;
+            with_fast(config, fast, capacity::open(config, mode)?, mode)
+        }
+        _ => fast::join(config, capacity::open(config, mode)?, mode),
     };
     open().map_err(|error| if is_lost(&error) { explain_unopened(config, error) } else { error })
 }
 
-fn with_array(devices: Devices, array: Option<ArrayView>) -> Devices {
-    match array {
-        Some(array) => devices.with_array(array),
-        None => devices,
-    }
-}
-
 /// Puts the only fast device in front of the capacity devices, or the mirror that it is a member of.
-fn with_fast(
-    config: &Config,
-    fast: Box<dyn Device>,
-    capacity: Vec<Box<dyn Device>>,
-    mode: OpenMode,
-) -> Result<Devices> {
+fn with_fast(config: &Config, fast: Box<dyn Device>, capacity: capacity::Opened, mode: OpenMode) -> Result<Devices> {
     let mut devices = Devices::new(vec![fast]);
     if fast::carries_label(&mut devices) {
         // It is opened again.
         drop(devices);
         return fast::join(config, capacity, mode);
     }
-    devices.list.extend(capacity);
-    Ok(devices)
+    let (list, array) = capacity;
+    devices.list.extend(list);
+    Ok(capacity::with_array(devices, array))
 }
 
 /// Opens the pool in whatever way.

@@ -103,8 +103,8 @@ impl ArrayLabel {
         };
         let count = shape.members();
         let is_good = usize::from(member) < count
-            && generation < COUNTER_LIMIT
-            && serial < COUNTER_LIMIT
+            && generation < COUNTER_LIMIT / 2
+            && serial < COUNTER_LIMIT / 2
             && in_sync >> count == 0
             && in_sync.count_ones() as usize >= shape.data
             && rebuilding.is_none_or(|member| usize::from(member) < count && !label.is_in_sync(member.into()))

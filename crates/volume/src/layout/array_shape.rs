@@ -12,7 +12,11 @@ pub const TURN_ROWS: u64 = 256;
 const ALIGN_BYTES: u64 = 1 << 20;
 /// Most members.
 pub const MEMBERS_MAX: usize = 19;
+/// A write may need two for each of its ends.
+const LOG_SLOTS_MIN: u32 = 64;
 const LOG_SLOTS_MAX: u32 = 4096;
+/// Most bands: what is kept in memory of each is 4 bytes.
+const BANDS_MAX: u64 = 1 << 26;
 /// Largest member: what sums of offsets cannot overflow.
 const MEMBER_BYTES_MAX: u64 = 1 << 50;
 
@@ -108,9 +112,10 @@ impl Shape {
             && self.band_bytes <= MEMBER_BYTES_MAX
             && self.band_bytes >= self.row_bytes()
             && self.band_bytes.is_multiple_of(self.row_bytes())
-            && (1..=LOG_SLOTS_MAX).contains(&self.log_slots)
+            && (LOG_SLOTS_MIN..=LOG_SLOTS_MAX).contains(&self.log_slots)
             && self.rows_offset_bytes() + BLOCK <= self.member_bytes
             && self.rows() > 0
+            && self.rows() / self.band_rows() <= BANDS_MAX
     }
 
     /// How often the same can be read otherwise than of its member: without it, and without another one as well where there is parity for that.

@@ -163,7 +163,8 @@ fn look_at_capacity(capacity: &mut Devices, pool: Id) -> Capacity {
         |label: &Option<MemberLabel>| label.as_ref().zip(confirmed.as_ref()).is_some_and(|(a, b)| is_same(a, b));
     // That it can be read does not make it durable.
     let is_cached = capacity.list.iter().any(|device| device.geometry().volatile_cache);
-    let is_on_all = !is_cached && unread.is_none() && labels.iter().all(has_it);
+    // Nor, where one of several members of a device with parity is read, that the others have it.
+    let is_on_all = !is_cached && capacity.array().is_none() && unread.is_none() && labels.iter().all(has_it);
     Capacity { confirmed, is_on_all, unread }
 }
 

@@ -5,6 +5,7 @@ use super::jobs::{COPY_TAG, Job};
 use super::members::gone;
 use super::{follow, labels, reading, upkeep, writing};
 use crate::io::advance;
+use crate::mirror::MemberState;
 use forebay_block::{Completion, Device, Geometry, IoError, IoErrorKind, Op, Request};
 
 /// Several devices with parity.
@@ -89,7 +90,9 @@ impl Device for Array {
     }
 
     fn wait(&mut self, timeout_ns: u64) {
-        let mut devices = self.core.members.list.iter_mut().filter_map(|member| member.device.as_mut());
+        // Nobody waits for what was left behind.
+        let members = self.core.members.list.iter_mut().filter(|member| member.state != MemberState::Out);
+        let mut devices = members.filter_map(|member| member.device.as_mut());
         if let Some(device) = devices.find(|device| device.in_flight() > 0) {
             device.wait(timeout_ns);
         }

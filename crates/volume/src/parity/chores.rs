@@ -15,6 +15,9 @@ pub(super) struct Rebuild {
     pub noted_rows: u64,
     /// Beyond what is in flight.
     pub upto_row: u64,
+    /// Rows could not be made in this pass; there is another one then.
+    pub has_gaps: bool,
+    pub is_second: bool,
 }
 
 /// State of it.
@@ -32,6 +35,8 @@ pub(super) struct Upkeep {
     /// Where on the device that lies which is copied, and its lock.
     pub copies: Option<(u64, u64)>,
     pub not_before_ns: u64,
+    /// When something last failed that it is to do, but for a rebuild.
+    pub failed_ns: Option<u64>,
     /// Rows that are still to be rebuilt one by one: what was read of more failed.
     pub singles_until: u64,
 }
@@ -39,7 +44,15 @@ pub(super) struct Upkeep {
 impl Upkeep {
     /// Rebuilds a member, of which so many rows are good.
     pub fn begin_rebuild(&mut self, member: usize, rows: u64) {
-        self.rebuild = Some(Rebuild { member, next_bytes: 0, next_row: rows, noted_rows: rows, upto_row: rows });
+        self.rebuild = Some(Rebuild {
+            member,
+            next_bytes: 0,
+            next_row: rows,
+            noted_rows: rows,
+            upto_row: rows,
+            has_gaps: false,
+            is_second: false,
+        });
     }
 
     /// Nothing more is written to a member.

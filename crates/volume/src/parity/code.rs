@@ -44,6 +44,12 @@ impl Code {
         parity
     }
 
+    /// Whether all data of a row was read, and a block of its parity is of just that.
+    pub fn agrees(&self, read: &[Option<Vec<u8>>]) -> bool {
+        let needed = read[..self.data].iter().any(Option::is_none);
+        !needed && self.leaving_out(read, &[]).is_some_and(|(_, agreeing)| agreeing > 0)
+    }
+
     /// The data of a row, as it is likeliest to be: of what was read one block, or two where there are three of parity, may not be what it should be. Of all
     /// ways to leave some out that is taken with which most parity agrees that was not needed for it. `sure`: blocks that are right. `None` where
     /// too much is missing.

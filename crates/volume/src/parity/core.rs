@@ -14,7 +14,7 @@ use crate::layout::array_shape::Shape;
 use crate::mirror::Ranges;
 use forebay_block::{Buf, Completion, IoError, IoErrorKind, Op, SharedBuf, Vectored};
 use slab::Slab;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// The state of an array.
 pub(super) struct Core {
@@ -45,6 +45,9 @@ pub(super) struct Core {
     pub sequence: u64,
     /// Number of the newest flush.
     pub flushes: u64,
+    /// Those in flight, and hosts' that have ended and wait for older ones: one of these may be what hears of a lost write.
+    pub flushing: BTreeSet<u64>,
+    pub flushed: Vec<(u64, u64, Result<(), IoError>)>,
     /// A flush has failed of which nobody has heard yet: the next flush does.
     pub lost: Option<IoError>,
     /// Whether members have volatile caches.
@@ -96,6 +99,7 @@ impl Core {
     /// Begins a flush of all members that get writes.
     pub fn flush(&mut self, then: impl FnOnce(u64) -> Then) {
         self.flushes += 1;
+        self.flushing.insert(self.flushes);
         let written: Vec<usize> = numbers_in(self.members.written()).collect();
         let job = self.jobs.insert(Job::Batch(Batch::new(written.len() + 1, then(self.flushes))));
         for (part, member) in written.into_iter().enumerate() {
@@ -163,7 +167,10 @@ impl Core {
         if let Err(error) = result {
             host.error = Some(error);
         }
-        if host.left == 0 {
+        if host.left == 0 && host.error.is_none() && std::mem::take(&mut host.wants_flush) {
+            host.left = 1;
+            self.flush(|number| Then::Durable { op, number });
+        } else if host.left == 0 {
             let HostOp { tag, lock, error, .. } = self.ops.remove(op);
             self.locks.remove(lock);
             self.answer(tag, error.map_or(Ok(()), Err));

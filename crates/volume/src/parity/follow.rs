@@ -18,15 +18,20 @@ pub(super) fn follow(core: &mut Core) {
 fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
     match then {
         Then::HostFlush { tag, number } => {
+            core.flushing.remove(&number);
             if result.is_ok() {
                 core.open.flushed(number);
             }
-            // A flush beside it that nobody asked for was the one that heard of writes that were lost.
-            let result = core.lost.take().map_or(result, Err);
-            core.answer(tag, result);
+            core.flushed.push((number, tag, result));
+            answer_flushes(core);
+        }
+        Then::Durable { op, number } => {
+            flushed(core, number, &result);
+            core.op_part_ended(op, result);
         }
         Then::OwnFlush { number } => {
             core.upkeep.is_flushing = false;
+            upkeep::ended(core, result.is_ok());
             flushed(core, number, &result);
         }
         Then::Part { op } => core.op_part_ended(op, result),
@@ -61,6 +66,7 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
         Then::Filled { row, lock } => {
             core.locks.remove(lock);
             core.upkeep.is_filling = false;
+            upkeep::ended(core, result.is_ok());
             if result.is_ok() {
                 close(core, row);
             }
@@ -68,6 +74,10 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
         Then::Settled { row, lock } => {
             core.locks.remove(lock);
             core.upkeep.is_busy = false;
+            upkeep::ended(core, result.is_ok());
+            if let Err(error) = &result {
+                core.roster.not_settled(error);
+            }
             if result.is_ok() {
                 core.found.forget(row).into_iter().for_each(|slot| core.retire(slot, row));
             }
@@ -75,6 +85,7 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
         Then::Erased => {
             let flush = core.next_flush();
             core.open.erased(flush, result.is_ok());
+            upkeep::ended(core, result.is_ok());
         }
         Then::Mended { lock } => {
             core.locks.remove(lock);
@@ -101,10 +112,24 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
 
 /// A flush that no host asked for has ended.
 fn flushed(core: &mut Core, number: u64, result: &Result<(), IoError>) {
+    core.flushing.remove(&number);
     match result {
         Ok(()) => core.open.flushed(number),
         // It is the one report of whatever it covered.
         Err(error) => core.flush_was_lost(error),
+    }
+    answer_flushes(core);
+}
+
+/// Answers hosts' flushes that have ended, once all older ones have: a device reports a lost write once, and may have reported it to another flush.
+fn answer_flushes(core: &mut Core) {
+    for (number, tag, result) in std::mem::take(&mut core.flushed) {
+        if core.flushing.first().is_some_and(|&oldest| oldest < number) {
+            core.flushed.push((number, tag, result));
+            continue;
+        }
+        let result = core.lost.take().map_or(result, Err);
+        core.answer(tag, result);
     }
 }
 
@@ -178,6 +203,13 @@ pub(super) fn go_on(core: &mut Core) {
                 None => writing::begin(core, request),
             },
             Held::Restore { first, count, read } => reading::restore_rows(core, first, count, read),
+        }
+    }
+    if let Some(error) = core.roster.broken() {
+        for job in std::mem::take(&mut core.starved) {
+            if let Job::Starved(Starved { part, .. }) = job {
+                core.op_part_ended(part.op, Err(error.clone()));
+            }
         }
     }
     if core.open.has_slot() {

@@ -72,11 +72,9 @@ impl FoundRows {
         self.rows.is_empty()
     }
 
-    /// Nobody needs what the log has of a row any more: the places that nothing else needs.
+    /// Nobody needs what the log has of a row any more: its places. One place may be of several rows, on different members.
     pub fn forget(&mut self, row: u64) -> Vec<u32> {
-        let Some(Row { slots, .. }) = self.rows.remove(&row) else { return Vec::new() };
-        let is_used = |slot: &u32| self.rows.values().any(|row| row.slots.contains(slot));
-        slots.into_iter().filter(|slot| !is_used(slot)).collect()
+        self.rows.remove(&row).map_or_else(Vec::new, |row| row.slots.into_iter().collect())
     }
 
     /// What the log knows of the data of a row, whatever was read of it.

@@ -61,6 +61,8 @@ pub(super) enum Then {
     OwnFlush { number: u64 },
     /// A part of a host's change.
     Part { op: usize },
+    /// The flush behind a change that is to be durable.
+    Durable { op: usize, number: u64 },
     /// The same, of whole rows.
     Whole { op: usize, rows: std::ops::Range<u64> },
     /// Bands were discarded.
@@ -108,6 +110,8 @@ pub(super) struct HostOp {
     pub left: usize,
     pub lock: u64,
     pub error: Option<IoError>,
+    /// It is to be durable when it is answered, and a part of it went past no cache.
+    pub wants_flush: bool,
 }
 
 /// A read of what all members have alike.
@@ -145,6 +149,8 @@ pub(super) struct Piece {
     /// From here on in the block.
     pub from: usize,
     pub len: usize,
+    /// Its member was asked for it.
+    pub is_sent: bool,
     /// Its member failed to read it.
     pub failed: bool,
 }

@@ -13,13 +13,14 @@ use super::view::ArrayView;
 use crate::io::Devices;
 use crate::layout::array_label::{ArrayLabel, LABEL_BYTES, OFFSETS_BYTES};
 use crate::layout::array_shape::{Redundancy, SLOT_BYTES, Shape};
+use crate::layout::codec::COUNTER_LIMIT;
 use crate::layout::member_label::fits;
 use crate::layout::{Id, format_id};
 use crate::mirror::{Candidate, MemberState, MemberStatus, MirrorStatus, MirrorView, Ranges};
 use crate::recovery::read_superblock;
 use forebay_block::{Device, Geometry};
 use slab::Slab;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use thiserror::Error;
 
 /// What is read of the log at once, in bytes.
@@ -119,7 +120,8 @@ pub fn join(
     mut new_id: Option<&mut dyn FnMut() -> Id>,
 ) -> Result<Joined, JoinError> {
     let (found, blank, mut left_out) = sort(candidates);
-    let newest = found.iter().max_by_key(|found| (found.label.generation, found.label.serial));
+    // An epoch is begun when the label of its opening is durable on all that take part: a label of a change that came to nothing is of an older one.
+    let newest = found.iter().max_by_key(|found| (found.epoch, found.label.generation, found.label.serial));
     let Some(newest) = newest else {
         let blank = blank.iter().map(|(name, _)| format!("; {name} is blank"));
         let others = left_out.iter().map(|(name, why)| format!("; {name}: {why}"));
@@ -180,6 +182,22 @@ pub fn join(
         }
         (members[number].device, names[number]) = (Some(device), name);
     }
+    let mut log = FoundRows::default();
+    for number in 0..members.len() {
+        let is_live = members[number].state == MemberState::InSync || goes_on == Some(number);
+        if !is_live || read_log(&mut members[number], &basis, number, &mut log) {
+            continue;
+        }
+        // What cannot be read of it may be all that there is of a row: it is rebuilt, where enough others are there.
+        let others = members.iter().filter(|member| member.state == MemberState::InSync).count();
+        let is_spare = members[number].state != MemberState::InSync || others > basis.shape.data;
+        if let Some(new_id) = new_id.as_mut().filter(|_| is_spare) {
+            label.ids[number] = new_id();
+            members[number].state = MemberState::Out;
+            goes_on = goes_on.filter(|&other| other != number);
+            to_rebuild.push_back(number);
+        }
+    }
     let there = members.iter().filter(|member| member.state == MemberState::InSync).count();
     if there < basis.shape.data {
         let missing = missing(&basis, &members, &names, &left_out);
@@ -215,11 +233,8 @@ pub fn join(
         .fold(0, |bits, number| bits | 1 << number);
     let of = |label: &ArrayLabel| (label.in_sync, label.rebuilding, label.ids.clone());
     let is_new = new_id.is_some() && (differs || of(&label) != of(&basis));
-    let mut found = FoundRows::default();
-    for (number, member) in members.iter_mut().enumerate().filter(|(_, member)| member.state == MemberState::InSync) {
-        read_log(member, &label, number, &mut found);
-    }
-    let (array, view) = array_of(members, names, (label, is_new), to_rebuild, found, false);
+    log.newest = log.newest.max((epoch << 32).min(COUNTER_LIMIT / 2));
+    let (array, view) = array_of(members, names, (label, is_new), to_rebuild, log, false);
     Ok(Joined { array, view, left_out })
 }
 
@@ -257,30 +272,33 @@ fn missing(basis: &ArrayLabel, members: &[Member], names: &[String], left_out: &
     others.chain(left_out).collect()
 }
 
-fn read_log(member: &mut Member, label: &ArrayLabel, number: usize, found: &mut FoundRows) {
-    let Some(device) = member.device.take() else { return };
+/// Takes in the log of a member; false where a part of it cannot be read.
+fn read_log(member: &mut Member, label: &ArrayLabel, number: usize, found: &mut FoundRows) -> bool {
+    let Some(device) = member.device.take() else { return true };
     let mut devices = Devices::new(vec![device]);
     let len_bytes = u64::from(label.shape.log_slots) * SLOT_BYTES;
     let mut log = vec![0; len_bytes as usize];
+    let mut is_whole = true;
     for begin in (0..len_bytes).step_by(READ_BYTES as usize) {
         let end = (begin + READ_BYTES).min(len_bytes);
-        let read = |devices: &mut Devices, begin: u64, end: u64| {
-            devices.read(0, label.shape.head_bytes + begin, (end - begin) as usize)
+        let mut read = |begin: u64, end: u64| {
+            let bytes = devices.read(0, label.shape.head_bytes + begin, (end - begin) as usize);
+            let is_good = bytes.is_ok();
+            if let Ok(bytes) = bytes {
+                log[begin as usize..end as usize].copy_from_slice(&bytes);
+            }
+            is_good
         };
-        match read(&mut devices, begin, end) {
-            Ok(bytes) => log[begin as usize..end as usize].copy_from_slice(&bytes),
-            // One bad place hides no other.
-            Err(_) => {
-                for at in (begin..end).step_by(SLOT_BYTES as usize) {
-                    if let Ok(bytes) = read(&mut devices, at, at + SLOT_BYTES) {
-                        log[at as usize..][..SLOT_BYTES as usize].copy_from_slice(&bytes);
-                    }
-                }
+        if !read(begin, end) {
+            // One bad place hides no other, and one transfer may go wrong.
+            for at in (begin..end).step_by(SLOT_BYTES as usize) {
+                is_whole &= read(at, at + SLOT_BYTES) || read(at, at + SLOT_BYTES);
             }
         }
     }
     member.device = devices.list.pop();
     found.take(&log, label, number);
+    is_whole
 }
 
 /// What a new array over such devices is like as one.
@@ -382,6 +400,8 @@ fn array_of(
         ops: Slab::new(),
         next_lock: 0,
         flushes: 0,
+        flushing: BTreeSet::new(),
+        flushed: Vec::new(),
         lost: None,
         is_volatile: geometry.volatile_cache,
         done: Vec::new(),

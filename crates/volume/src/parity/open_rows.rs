@@ -3,7 +3,7 @@
 
 use crate::layout::array_shape::Shape;
 use forebay_block::SharedBuf;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
 /// Most rows that are open at once; of more than these the oldest are filled up with zeros.
@@ -34,7 +34,7 @@ pub(super) struct OpenRows {
     erased_flush: Option<u64>,
     /// The highest flush that has ended.
     flushed: u64,
-    slots: usize,
+    is_free: Vec<bool>,
     touches: u64,
 }
 
@@ -51,7 +51,7 @@ impl OpenRows {
             erasing: Vec::new(),
             erased_flush: None,
             flushed: if is_volatile { 0 } else { u64::MAX },
-            slots: is_free.len(),
+            is_free,
             touches: 0,
         }
     }
@@ -72,7 +72,9 @@ impl OpenRows {
 
     /// A place of the log; `None` where all are in use.
     pub fn take_slot(&mut self) -> Option<u32> {
-        self.free.pop()
+        let slot = self.free.pop()?;
+        self.is_free[slot as usize] = false;
+        Some(slot)
     }
 
     /// Whether a place is free.
@@ -90,7 +92,12 @@ impl OpenRows {
         self.flushed = self.flushed.max(number);
         if self.erased_flush.is_some_and(|flush| flush <= self.flushed) {
             self.erased_flush = None;
-            self.free.extend(self.erasing.drain(..).map(|(slot, _)| slot));
+            for (slot, _) in self.erasing.drain(..) {
+                // It may have been of several rows.
+                if !std::mem::replace(&mut self.is_free[slot as usize], true) {
+                    self.free.push(slot);
+                }
+            }
         }
     }
 
@@ -100,7 +107,13 @@ impl OpenRows {
             return None;
         }
         let flushed = self.flushed;
-        let (ready, left) = self.retired.drain(..).partition::<VecDeque<_>, _>(|&(flush, _)| flush <= flushed);
+        if self.retired.front().is_none_or(|&(flush, _)| flush > flushed) {
+            return None;
+        }
+        // The oldest of each row alone.
+        let mut rows = BTreeSet::new();
+        let is_next = |&(flush, (_, row)): &(u64, Place)| flush <= flushed && rows.insert(row);
+        let (ready, left) = self.retired.drain(..).partition::<VecDeque<_>, _>(is_next);
         self.retired = left;
         self.erasing = ready.into_iter().map(|(_, place)| place).collect();
         (!self.erasing.is_empty()).then(|| self.erasing.clone())
@@ -131,7 +144,7 @@ impl OpenRows {
     /// Whether a flush would let it go on, and there are few places. `is_urgent`: somebody waits for that.
     pub fn wants_flush(&self, is_urgent: bool) -> bool {
         let waits = self.erased_flush.is_some() || self.retired.iter().any(|&(flush, _)| flush > self.flushed);
-        waits && (is_urgent || self.free.len() <= self.slots / 4)
+        waits && (is_urgent || self.free.len() <= self.is_free.len() / 4)
     }
 
     /// Puts blocks into a row, which has a place of the log from now on; the one that it had, if any.
@@ -154,7 +167,7 @@ impl OpenRows {
 
     /// The row that was changed the longest ago, of those for which `may` holds, where there are more than there should be.
     pub fn to_fill(&self, may: impl Fn(u64) -> bool) -> Option<u64> {
-        let is_crowded = self.rows.len() > OPEN_MAX.min(self.slots / 2) || self.free.is_empty();
+        let is_crowded = self.rows.len() > OPEN_MAX.min(self.is_free.len() / 2) || self.free.is_empty();
         let rows = self.rows.iter().filter(|_| is_crowded).filter(|(row, _)| may(**row));
         rows.min_by_key(|(_, open)| open.touched).map(|(&row, _)| row)
     }

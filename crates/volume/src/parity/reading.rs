@@ -60,7 +60,7 @@ fn read_pieces(core: &mut Core, tag: u64, at: u64, attempt: u8, bufs: Vectored<B
             let tail = if len < rest.len() { rest.split_off(len) } else { Buf::empty() };
             let (block, data) = (at / BLOCK, core.shape.data as u64);
             let (row, role, from) = (block / data, (block % data) as usize, (at % BLOCK) as usize);
-            pieces.push(Piece { buf: Some(rest), row, role, from, len, failed: false });
+            pieces.push(Piece { buf: Some(rest), row, role, from, len, is_sent: false, failed: false });
             rest = tail;
             at += len as u64;
         }
@@ -70,9 +70,11 @@ fn read_pieces(core: &mut Core, tag: u64, at: u64, attempt: u8, bufs: Vectored<B
     let mut groups: Vec<(usize, Vec<usize>)> = Vec::new();
     let mut ends = vec![None; core.shape.members()];
     let mut offsets = Vec::new();
-    for (number, piece) in pieces.iter().enumerate() {
+    let readable = if is_direct { core.members.in_sync() } else { 0 };
+    for (number, piece) in pieces.iter_mut().enumerate() {
         let member = core.shape.member(piece.row, piece.role);
-        if !is_direct || !core.is_readable(member) {
+        piece.is_sent = readable & 1 << member != 0;
+        if !piece.is_sent {
             continue;
         }
         let offset_bytes = core.shape.row_offset_bytes(piece.row) + piece.from as u64;
@@ -157,11 +159,9 @@ fn part_of_read_ended(core: &mut Core, job: usize) {
         return;
     }
     // What has no data: its member is not there, or failed it, or it is to be read otherwise.
-    let is_direct = read.attempt == 0 || read.attempt > core.shape.variants();
-    let is_sent = |number: usize| read.groups.iter().any(|(_, numbers)| numbers.contains(&number));
     let mut rows: Vec<u64> = Vec::new();
-    for (number, piece) in read.pieces.iter().enumerate() {
-        let is_here = is_direct && is_sent(number) && !piece.failed;
+    for piece in &read.pieces {
+        let is_here = piece.is_sent && !piece.failed;
         if !is_here && rows.last() != Some(&piece.row) {
             rows.push(piece.row);
         }
@@ -269,8 +269,7 @@ pub(super) fn restored(core: &mut Core, rows: &Rows, job: usize) {
             rows.images.iter().map(|image| Some(image.as_ref()?.get(at..at + block)?.to_vec())).collect();
         for (number, piece) in read.pieces.iter().enumerate().filter(|(_, piece)| piece.row == row) {
             let member = core.shape.member(row, piece.role);
-            let is_sent = read.groups.iter().any(|(_, numbers)| numbers.contains(&number));
-            if is_direct && is_sent && !piece.failed {
+            if piece.is_sent && !piece.failed {
                 continue;
             }
             let mut images = images.clone();

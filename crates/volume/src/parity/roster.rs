@@ -20,6 +20,7 @@ pub(super) struct Roster {
     /// One is being written.
     is_writing: bool,
     attempts: u8,
+    failed_settles: u8,
     /// Another is to follow, and says that who holds everything is not what it was.
     is_wanted: bool,
     wants_change: bool,
@@ -38,12 +39,23 @@ impl Roster {
             label,
             is_writing: false,
             attempts: 0,
+            failed_settles: 0,
             is_wanted: is_new,
             wants_change: is_new,
             to_rebuild,
             offers: VecDeque::new(),
             view,
             broken: None,
+        }
+    }
+
+    /// A row that was found open could not be made whole. Nothing is written before it is: after some attempts nothing is at all.
+    pub fn not_settled(&mut self, error: &IoError) {
+        self.failed_settles += 1;
+        if self.failed_settles >= ATTEMPTS_MAX {
+            self.view
+                .broken(format!("rows that were being written when it was last served cannot be made whole: {error}"));
+            self.broken = Some(error.clone());
         }
     }
 

@@ -16,8 +16,24 @@ const COPY_BYTES: u64 = 256 << 10;
 /// Rows that are rebuilt before that is made durable and noted; a crash loses no more of the work.
 const NOTE_ROWS: u64 = (64 << 20) / BLOCK;
 
+/// Wait after something failed.
+const RETRY_NS: u64 = 1_000_000_000;
+
+/// Something that it did has ended: what failed is not tried again at once.
+pub(super) fn ended(core: &mut Core, is_good: bool) {
+    if !is_good {
+        core.upkeep.failed_ns = Some(core.view.now_ns());
+    }
+}
+
 /// Begins what is due.
 pub(super) fn step(core: &mut Core) {
+    // While rows are settled nobody may be there who says what time it is.
+    let now_ns = core.view.now_ns();
+    if core.upkeep.failed_ns.is_some_and(|failed_ns| now_ns < failed_ns.saturating_add(RETRY_NS)) && !core.is_settling()
+    {
+        return;
+    }
     if core.roster.broken().is_some() || core.roster.is_active() || !core.view.is_begun() {
         return;
     }
@@ -262,6 +278,9 @@ pub(super) fn rebuild(core: &mut Core, mut rows: Rows, member: usize) {
     if !core.code.restore(&mut rows.images) {
         core.view.unreadable();
         core.locks.remove(rows.lock);
+        if let Some(rebuild) = &mut core.upkeep.rebuild {
+            rebuild.has_gaps = true;
+        }
         return rebuilt(core);
     }
     let list = match rows.images[role].take() {
@@ -284,10 +303,17 @@ pub(super) fn rebuilt(core: &mut Core) {
 /// What was rebuilt is durable, or not.
 pub(super) fn rebuild_flushed(core: &mut Core, is_good: bool) {
     core.upkeep.is_busy = false;
+    ended(core, is_good);
     let rows = core.shape.rows();
     let Some(rebuild) = core.upkeep.rebuild.as_mut().filter(|_| is_good) else { return };
     rebuild.noted_rows = rebuild.next_row;
     let (member, noted) = (rebuild.member, rebuild.noted_rows);
+    if noted >= rows && rebuild.has_gaps && !rebuild.is_second {
+        // What could not be read may be another time.
+        (rebuild.next_row, rebuild.noted_rows, rebuild.upto_row) = (0, 0, 0);
+        (rebuild.has_gaps, rebuild.is_second) = (false, true);
+        return core.roster.note(0);
+    }
     if noted >= rows {
         core.upkeep.rebuild = None;
         super::labels::rebuilt(core, member);

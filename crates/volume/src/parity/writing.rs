@@ -42,7 +42,7 @@ pub(super) fn begin(core: &mut Core, request: Request) {
     let (begin_bytes, locked_bytes) = locked_range(&core.shape, offset_bytes, op.len_bytes());
     let lock = core.lock(begin_bytes, locked_bytes);
     // One for this function.
-    let op_id = core.ops.insert(HostOp { tag, left: 1, lock, error: None });
+    let op_id = core.ops.insert(HostOp { tag, left: 1, lock, error: None, wants_flush: false });
     match (core.shape.area(offset_bytes, op.len_bytes()), op) {
         (Some(Area::Same(at)), Op::Write { bufs, fua }) => {
             core.ops[op_id].left += 1;
@@ -105,6 +105,8 @@ fn write_blocks(core: &mut Core, op: usize, (first, blocks): (u64, Vec<SharedBuf
         let (here, others) = rest.split_at(rest.len().min(core.shape.data - at));
         let blocks: Blocks = here.iter().enumerate().map(|(i, block)| (at + i, block.clone())).collect();
         core.ops[op].left += 1;
+        // The log's entry would be durable, and not what it covers beside it.
+        core.ops[op].wants_flush |= fua && core.is_volatile;
         let part = Part { op, row, blocks, stream };
         write_part(core, part, if row == first_row { living[0] } else { living[1] });
         (rest, row, at) = (others, row + 1, 0);
@@ -218,7 +220,10 @@ pub(super) fn overwrite(core: &mut Core, part: Part, images: &[Option<Vec<u8>>])
     for (at, block) in &part.blocks {
         now[*at] = Some(block.to_vec());
     }
-    let known = match core.code.likely(&now, written) {
+    // Where parity agrees with what was there nothing is wrong but that it is written over.
+    let was_right = core.code.agrees(images);
+    let likely = if was_right { None } else { core.code.likely(&now, written) };
+    let known = match likely.or_else(|| now[..data].iter().cloned().collect()) {
         Some(known) => known,
         // What cannot be read now may be another time: its parity is not to be given up.
         None if (0..data).any(|at| living & 1 << at != 0 && now[at].is_none()) => {

@@ -22,7 +22,7 @@ fn what_was_flushed_is_read_whatever_members_do() {
         let seed = parts.next().unwrap().parse().unwrap();
         return live(seed, parts.next().unwrap(), parts.next().unwrap() == "true");
     }
-    let lives = std::env::var("LIVES").unwrap_or_else(|_| "0 8".to_owned());
+    let lives = std::env::var("LIVES").unwrap_or_else(|_| "0 5".to_owned());
     let (from, to) = lives.split_once(' ').unwrap();
     for seed in from.parse().unwrap()..to.parse().unwrap() {
         for (redundancy, is_volatile) in [("2+1", true), ("4+2", true), ("5+1", false), ("5+3", true), ("3+2", false)] {

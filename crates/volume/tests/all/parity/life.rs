@@ -109,7 +109,8 @@ impl Life {
         }
         self.fronts[band as usize] += blocks;
         let offset = self.offset(first);
-        self.submit(offset, Op::Write { bufs, fua: false }, Flight::Write { first, blocks });
+        let fua = self.random.below(8) == 0;
+        self.submit(offset, Op::Write { bufs, fua }, Flight::Write { first, blocks, fua });
     }
 
     fn discard(&mut self, band: u64) {
@@ -135,10 +136,11 @@ impl Life {
         array.poll(&mut done);
         for Completion { tag, result, .. } in done {
             match self.in_flight.remove(&tag).unwrap() {
-                Flight::Write { first, blocks } => {
+                Flight::Write { first, blocks, fua } => {
                     assert!(result.is_ok(), "{result:?}");
                     for block in first..first + blocks {
-                        self.model.get_mut(&block).unwrap().acked = true;
+                        let written = self.model.get_mut(&block).unwrap();
+                        (written.acked, written.durable) = (true, fua);
                     }
                 }
                 Flight::Flush { covers } => {

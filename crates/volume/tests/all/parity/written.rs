@@ -14,7 +14,7 @@ pub struct Written {
 
 /// What is in flight.
 pub enum Flight {
-    Write { first: u64, blocks: u64 },
+    Write { first: u64, blocks: u64, fua: bool },
     Flush { covers: Vec<(u64, u64)> },
     Discard,
 }
