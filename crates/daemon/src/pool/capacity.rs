@@ -1,6 +1,6 @@
 //! The capacity tier of a configuration: devices each by itself, or several with parity as one.
 
-use super::devices::{open_target, refuse_one_file_twice};
+use super::devices::{CapacityTier, open_target, refuse_one_file_twice};
 use super::fast::{self, DOCUMENT, candidate, new_ids};
 use super::missing::explain_unopened;
 use crate::config::Config;
@@ -12,9 +12,6 @@ use forebay_volume::layout::Id;
 use forebay_volume::parity::{self, ArrayView, JoinError, Joined, Shape, plan_shape};
 use serde_json::{Value, json};
 use tracing::warn;
-
-/// The devices of the tier, and a handle where they are one with parity.
-pub type Opened = (Vec<Box<dyn Device>>, Option<ArrayView>);
 
 /// Whether they are configured as one with parity, or the first of them is a member of such.
 fn is_array(config: &Config) -> bool {
@@ -32,7 +29,7 @@ fn is_array(config: &Config) -> bool {
 ///
 /// # Errors
 /// Why it cannot be used, and what to do.
-pub fn open(config: &Config, mode: OpenMode) -> Result<Opened> {
+pub fn open(config: &Config, mode: OpenMode) -> Result<CapacityTier> {
     if is_array(config) {
         return join(config, mode);
     }
@@ -47,14 +44,14 @@ pub fn open(config: &Config, mode: OpenMode) -> Result<Opened> {
 pub fn open_what_is_there(
     config: &Config,
     mut open: impl FnMut(&forebay_device::Target) -> Option<Box<dyn Device>>,
-) -> Result<Opened> {
+) -> Result<CapacityTier> {
     if is_array(config) {
         return join(config, OpenMode::ReadOnly);
     }
     Ok((config.capacity.iter().filter_map(|device| open(&device.target.0)).collect(), None))
 }
 
-fn join(config: &Config, mode: OpenMode) -> Result<Opened> {
+fn join(config: &Config, mode: OpenMode) -> Result<CapacityTier> {
     let candidates = config.capacity.iter().map(|device| candidate(&device.target.0, mode)).collect();
     let configured = config.pool.redundancy.map(|redundancy| redundancy.0);
     let mut ids = new_ids();
@@ -82,14 +79,6 @@ fn explain(config: &Config, error: JoinError) -> anyhow::Error {
         JoinError::Redundancy { .. } => "correct pool.redundancy, which cannot be changed after `create`",
     };
     anyhow!("{error}; {advice} ({DOCUMENT})")
-}
-
-/// Devices, of which the capacity device is one with parity where there is a handle of it.
-pub fn with_array(devices: Devices, array: Option<ArrayView>) -> Devices {
-    match array {
-        Some(array) => devices.with_array(array),
-        None => devices,
-    }
 }
 
 /// The shape of a new tier with parity, and what it is like as one device; none where none is configured.

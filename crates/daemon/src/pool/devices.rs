@@ -2,9 +2,11 @@
 
 use crate::config::Config;
 use anyhow::{Result, anyhow, bail};
+use forebay_block::Device;
 use forebay_device::bucket::{self, BucketError};
 use forebay_device::{OpenError, OpenMode, Target};
 use forebay_volume::Devices;
+use forebay_volume::parity::ArrayView;
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
@@ -132,5 +134,16 @@ pub fn is_lost(error: &anyhow::Error) -> bool {
         Some(OpenError::Open { source, .. } | OpenError::Probe { source, .. }) => is_gone(source),
         Some(OpenError::TooSmall { .. } | OpenError::Bucket { source: BucketError::Absent, .. }) => true,
         _ => false,
+    }
+}
+
+/// The devices of a capacity tier, and a handle where they are one with parity.
+pub type CapacityTier = (Vec<Box<dyn Device>>, Option<ArrayView>);
+
+/// Devices, of which the capacity device is one with parity where there is a handle of it.
+pub fn with_array(devices: Devices, array: Option<ArrayView>) -> Devices {
+    match array {
+        Some(array) => devices.with_array(array),
+        None => devices,
     }
 }

@@ -1,7 +1,6 @@
 //! The fast tier of a configuration: one device, or a mirror of several.
 
-use super::capacity;
-use super::devices::{open_target, refuse_one_file_twice};
+use super::devices::{CapacityTier, open_target, refuse_one_file_twice, with_array};
 use super::missing::explain_unopened;
 use crate::config::Config;
 use crate::contents;
@@ -60,9 +59,9 @@ pub(super) fn new_ids() -> impl FnMut() -> Id {
 ///
 /// # Errors
 /// Why it cannot be used, and what to do.
-pub fn join(config: &Config, (capacity, array): capacity::Opened, mode: OpenMode) -> Result<Devices> {
+pub fn join(config: &Config, (capacity, array): CapacityTier, mode: OpenMode) -> Result<Devices> {
     let candidates = config.fast.iter().map(|fast| candidate(&fast.target.0, mode)).collect();
-    let mut capacity = capacity::with_array(Devices::new(capacity), array.clone());
+    let mut capacity = with_array(Devices::new(capacity), array.clone());
     let mut new_id = new_ids();
     let is_writable = mode == OpenMode::ReadWrite;
     let joined = match mirror::join(candidates, &mut capacity, is_writable.then_some(&mut new_id)) {
@@ -81,7 +80,7 @@ pub fn join(config: &Config, (capacity, array): capacity::Opened, mode: OpenMode
             "{name} is no member of the fast tier's mirror: {why}"
         );
     }
-    Ok(capacity::with_array(Devices::mirrored(in_front(Box::new(mirror), capacity.list), view), array))
+    Ok(with_array(Devices::mirrored(in_front(Box::new(mirror), capacity.list), view), array))
 }
 
 /// Gives devices that are configured, and are no members that work, to the mirror. What was done, and what was refused.
@@ -151,7 +150,7 @@ pub fn make(devices: &mut Devices, members: usize, pool: Id, ids: &[Id]) {
     let capacity = devices.list.split_off(members);
     let (mirror, view) = mirror::new_mirror(std::mem::take(&mut devices.list), pool, ids);
     let array = devices.array().cloned();
-    *devices = capacity::with_array(Devices::mirrored(in_front(Box::new(mirror), capacity), view), array);
+    *devices = with_array(Devices::mirrored(in_front(Box::new(mirror), capacity), view), array);
 }
 
 fn in_front(fast: Box<dyn Device>, capacity: Vec<Box<dyn Device>>) -> Vec<Box<dyn Device>> {

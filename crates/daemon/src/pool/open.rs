@@ -1,7 +1,7 @@
 //! Opening the pool of a configuration for service.
 
 use super::Budget;
-use super::devices::{is_lost, open_target, refuse_one_file_twice, refuse_while_served};
+use super::devices::{CapacityTier, is_lost, open_target, refuse_one_file_twice, refuse_while_served, with_array};
 use super::missing::{explain_blank, explain_unopened};
 use super::takeover::refuse_buckets_of_others;
 use super::{capacity, fast};
@@ -101,7 +101,7 @@ pub fn open_all(config: &Config, opening: Opening) -> Result<Devices> {
             return match &config.fast[..] {
                 [fast] => match open_or_warn(&fast.target.0) {
                     Some(fast) => with_fast(config, fast, capacity, mode),
-                    None => Ok(capacity::with_array(Devices::new(capacity.0), capacity.1)),
+                    None => Ok(with_array(Devices::new(capacity.0), capacity.1)),
                 },
                 _ => fast::join(config, capacity, mode),
             };
@@ -110,7 +110,7 @@ pub fn open_all(config: &Config, opening: Opening) -> Result<Devices> {
     if list.is_empty() {
         bail!("none of the devices can be opened");
     }
-    Ok(capacity::with_array(Devices::new(list), array))
+    Ok(with_array(Devices::new(list), array))
 }
 
 /// Opens all devices, for reading only.
@@ -140,7 +140,7 @@ fn open_whole(config: &Config, mode: OpenMode) -> Result<Devices> {
 }
 
 /// Puts the only fast device in front of the capacity devices, or the mirror that it is a member of.
-fn with_fast(config: &Config, fast: Box<dyn Device>, capacity: capacity::Opened, mode: OpenMode) -> Result<Devices> {
+fn with_fast(config: &Config, fast: Box<dyn Device>, capacity: CapacityTier, mode: OpenMode) -> Result<Devices> {
     let mut devices = Devices::new(vec![fast]);
     if fast::carries_label(&mut devices) {
         // It is opened again.
@@ -149,7 +149,7 @@ fn with_fast(config: &Config, fast: Box<dyn Device>, capacity: capacity::Opened,
     }
     let (list, array) = capacity;
     devices.list.extend(list);
-    Ok(capacity::with_array(devices, array))
+    Ok(with_array(devices, array))
 }
 
 /// Opens the pool in whatever way.

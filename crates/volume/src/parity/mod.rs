@@ -19,6 +19,7 @@ mod fronts;
 mod jobs;
 mod join;
 mod labels;
+mod look;
 mod members;
 mod open_rows;
 mod plan;
@@ -30,6 +31,7 @@ mod writing;
 
 pub use crate::layout::array_shape::{MEMBERS_MAX, Redundancy, RedundancyError, Shape};
 pub use array::Array;
-pub use join::{JoinError, Joined, join, new_array, read_label};
+pub use join::{JoinError, Joined, join, new_array};
+pub use look::read_label;
 pub use plan::{ShapeError, plan_shape};
 pub use view::ArrayView;
