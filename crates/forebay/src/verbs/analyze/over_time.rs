@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn shades_are_steps_down_from_the_most() {
-        assert_eq!([0, 1, 50, 99, 100].map(|value| tenth(value, 100)), [' ', '.', '+', '%', '@']);
+        assert_eq!([0, 1, 50, 89, 100].map(|value| tenth(value, 100)), [' ', '.', '+', '%', '@']);
         assert_eq!(
             [0, 1, 1 << 16, (1 << 18) + 1, 1 << 20].map(|value| quarter(value, 1 << 20)),
             [' ', '.', '#', '@', '@']
