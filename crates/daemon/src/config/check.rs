@@ -81,6 +81,29 @@ impl Config {
         Ok(())
     }
 
+    fn check_redundancy(&self) -> Result<()> {
+        let Some(redundancy) = self.pool.redundancy.map(|redundancy| redundancy.0) else { return Ok(()) };
+        let (needed, given) = (redundancy.data + redundancy.parity, self.capacity.len());
+        ensure!(
+            needed == given,
+            "pool.redundancy {redundancy} takes {needed} [[capacity]] sections, and there are {given}"
+        );
+        if let Some(device) = self.capacity.iter().find(|device| device.target.0.bucket().is_some()) {
+            bail!(
+                "{}: a bucket keeps its own copies, and is no member of a capacity tier with parity",
+                device.target.0
+            );
+        }
+        if let Some(band) = self.band_bytes() {
+            let row = redundancy.data as u64 * 4096;
+            ensure!(
+                band.is_multiple_of(row),
+                "capacity.band is {band} bytes: with redundancy {redundancy} it is over all devices, and a multiple of {row}"
+            );
+        }
+        Ok(())
+    }
+
     fn check_devices(&self) -> Result<()> {
         ensure!(
             !self.fast.is_empty(),
@@ -114,7 +137,7 @@ impl Config {
             ensure!(!again, "target {target} is configured twice");
             seen.push(target);
         }
-        crate::pool::capacity::check(self)?;
+        self.check_redundancy()?;
         let bands: Vec<u64> = self.capacity.iter().filter_map(|device| device.band).map(|size| size.0).collect();
         ensure!(
             bands.windows(2).all(|pair| pair[0] == pair[1]),

@@ -103,7 +103,7 @@ const POOL: &[Metric] = &[
     counter(
         "mirror_mended_bytes",
         "/counters/mended_blocks",
-        "Wrong on one member of the fast tier's mirror, and written again from another",
+        "Wrong on one member of a mirror, or of a tier with parity, and written again from others",
     ),
     gauge("scrub_damaged_bytes", "/scrub/damaged_bytes", "Found by the last scrub to be damaged or unreadable"),
     gauge("read_cache_bytes", "/read_cache/held_bytes", "Copies of the capacity tier's data on the fast tier"),

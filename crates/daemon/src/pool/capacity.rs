@@ -4,7 +4,7 @@ use super::devices::{CapacityTier, open_target, refuse_one_file_twice};
 use super::fast::{self, DOCUMENT, candidate, new_ids};
 use super::missing::explain_unopened;
 use crate::config::Config;
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow};
 use forebay_block::{Device, Geometry};
 use forebay_device::OpenMode;
 use forebay_volume::Devices;
@@ -13,16 +13,12 @@ use forebay_volume::parity::{self, ArrayView, JoinError, Joined, Shape, plan_sha
 use serde_json::{Value, json};
 use tracing::warn;
 
-/// Whether they are configured as one with parity, or the first of them is a member of such.
-fn is_array(config: &Config) -> bool {
-    if config.pool.redundancy.is_some() {
-        return true;
-    }
-    config.capacity.iter().any(|device| {
-        let opened =
-            open_target(&device.target.0, OpenMode::ReadOnly).ok().filter(|_| device.target.0.bucket().is_none());
-        opened.is_some_and(|device| parity::read_label(&mut Devices::new(vec![device]), 0).is_some())
-    })
+/// Whether a device that was opened is a member of a tier with parity.
+fn is_member(list: &mut Vec<Box<dyn Device>>) -> bool {
+    let mut devices = Devices::new(std::mem::take(list));
+    let found = (0..devices.list.len()).any(|number| parity::read_label(&mut devices, number).is_some());
+    *list = devices.list;
+    found
 }
 
 /// Opens the tier. Of one with parity as many devices may be missing as there is parity for.
@@ -30,11 +26,11 @@ fn is_array(config: &Config) -> bool {
 /// # Errors
 /// Why it cannot be used, and what to do.
 pub fn open(config: &Config, mode: OpenMode) -> Result<CapacityTier> {
-    if is_array(config) {
+    if config.pool.redundancy.is_some() {
         return join(config, mode);
     }
     let list: Result<Vec<_>> = config.capacity.iter().map(|device| open_target(&device.target.0, mode)).collect();
-    Ok((list?, None))
+    alone_or_joined(config, list?, mode)
 }
 
 /// The same for reading what is left: devices that cannot be opened are left out.
@@ -43,12 +39,23 @@ pub fn open(config: &Config, mode: OpenMode) -> Result<CapacityTier> {
 /// Too few are there of a tier with parity.
 pub fn open_what_is_there(
     config: &Config,
-    mut open: impl FnMut(&forebay_device::Target) -> Option<Box<dyn Device>>,
+    open: impl FnMut(&forebay_device::Target) -> Option<Box<dyn Device>>,
 ) -> Result<CapacityTier> {
-    if is_array(config) {
+    if config.pool.redundancy.is_some() {
         return join(config, OpenMode::ReadOnly);
     }
-    Ok((config.capacity.iter().filter_map(|device| open(&device.target.0)).collect(), None))
+    let list = config.capacity.iter().map(|device| &device.target.0).filter_map(open).collect();
+    alone_or_joined(config, list, OpenMode::ReadOnly)
+}
+
+/// Devices each by itself, unless their labels say that they are one with parity.
+fn alone_or_joined(config: &Config, mut list: Vec<Box<dyn Device>>, mode: OpenMode) -> Result<CapacityTier> {
+    if is_member(&mut list) {
+        // They are opened again.
+        drop(list);
+        return join(config, mode);
+    }
+    Ok((list, None))
 }
 
 fn join(config: &Config, mode: OpenMode) -> Result<CapacityTier> {
@@ -118,31 +125,4 @@ pub fn json(view: &ArrayView) -> Value {
     let shape = view.shape();
     value["redundancy"] = json!(format!("{}+{}", shape.data, shape.parity));
     value
-}
-
-/// Whether a configuration can be one with parity.
-///
-/// # Errors
-/// Why not.
-pub fn check(config: &Config) -> Result<()> {
-    let Some(redundancy) = config.pool.redundancy.map(|redundancy| redundancy.0) else { return Ok(()) };
-    let (needed, given) = (redundancy.data + redundancy.parity, config.capacity.len());
-    ensure!(
-        needed == given,
-        "pool.redundancy {redundancy} takes {needed} [[capacity]] sections, and there are {given}"
-    );
-    if let Some(device) = config.capacity.iter().find(|device| device.target.0.bucket().is_some()) {
-        anyhow::bail!(
-            "{}: a bucket keeps its own copies, and is no member of a capacity tier with parity",
-            device.target.0
-        );
-    }
-    if let Some(band) = config.band_bytes() {
-        let row = redundancy.data as u64 * 4096;
-        ensure!(
-            band.is_multiple_of(row),
-            "capacity.band is {band} bytes: with redundancy {redundancy} it is over all devices, and a multiple of {row}"
-        );
-    }
-    Ok(())
 }

@@ -422,7 +422,7 @@ impl Watch {
         if status.counters.mended_blocks > self.counters.mended_blocks {
             let blocks = status.counters.mended_blocks;
             let message = format!(
-                "{blocks} blocks that did not match their checksums on one member of the fast tier's mirror were written again from another"
+                "{blocks} blocks that did not match their checksums on one member of several were written again from others"
             );
             self.warn(
                 now_ns,

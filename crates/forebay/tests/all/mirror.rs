@@ -1,36 +1,19 @@
 //! A mirrored fast tier: members that fail, return, rot and are replaced, and what a user sees of it.
 
 use crate::support::client::*;
+use crate::support::members::*;
 use crate::support::*;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 use std::time::Duration;
-
-const MIB_BYTES: u64 = 1 << 20;
-
-fn blank(path: &Path) {
-    File::create(path).unwrap().set_len(64 * MIB_BYTES).unwrap();
-}
 
 /// A pool with two fast devices, `fast.img` and `other.img`.
 fn mirrored() -> Scene {
     let scene = Scene::with("");
     scene
         .edit("[[capacity]]", &format!("[[fast]]\ntarget = \"{}\"\n\n[[capacity]]", scene.path("other.img").display()));
-    blank(&scene.path("other.img"));
+    blank(&scene.path("other.img"), 64);
     scene.created()
-}
-
-fn states(scene: &Scene) -> Vec<String> {
-    let status = status(scene);
-    let members = status["mirror"]["members"].as_array().unwrap().iter();
-    members.map(|member| member["state"].as_str().unwrap().to_owned()).collect()
-}
-
-#[track_caller]
-fn until_rebuilt(scene: &Scene) {
-    until("all members hold everything", || states(scene).iter().all(|state| state == "in sync"));
 }
 
 #[test]
@@ -42,20 +25,20 @@ fn a_lost_member_is_replaced_and_rebuilt_and_then_the_other_may_be_lost() {
     std::fs::remove_file(scene.path("fast.img")).unwrap();
     let server = scene.serve();
     holds(&server, 0, 1);
-    assert_eq!(states(&scene), ["out", "in sync"]);
+    assert_eq!(states(&scene, "mirror"), ["out", "in sync"]);
     let text = good(&forebay(&["status", scene.config()]));
     assert!(text.contains("1 of 2 members hold everything") && text.contains("is OUT"), "{text}");
-    write(&server, 4 * MIB_BYTES, 2);
+    write(&server, 4 * MIB, 2);
     assert_eq!(server.stop(), 0);
-    blank(&scene.path("fast.img"));
+    blank(&scene.path("fast.img"), 64);
     let server = scene.serve();
-    until_rebuilt(&scene);
-    write(&server, 8 * MIB_BYTES, 3);
+    until_rebuilt(&scene, "mirror");
+    write(&server, 8 * MIB, 3);
     server.kill();
     std::fs::remove_file(scene.path("other.img")).unwrap();
     let server = scene.serve();
     for (offset_mib, seed) in [(0, 1), (4, 2), (8, 3)] {
-        holds(&server, offset_mib * MIB_BYTES, seed);
+        holds(&server, offset_mib * MIB, seed);
     }
     assert_eq!(server.stop(), 0);
     good(&forebay(&["verify", scene.config()]));
@@ -80,7 +63,7 @@ fn a_member_that_was_left_behind_is_never_opened_alone() {
     std::fs::rename(&hidden, &fast).unwrap();
     let server = scene.serve();
     holds(&server, 0, 2);
-    until_rebuilt(&scene);
+    until_rebuilt(&scene, "mirror");
     server.kill();
     std::fs::remove_file(&fast).unwrap();
     let server = scene.serve();
@@ -99,7 +82,7 @@ fn regression_a_former_member_that_holds_something_else_is_left_alone() {
     file.write_all_at(b"SQLite format 3\0", 0).unwrap();
     let before = std::fs::read(&other).unwrap();
     let server = scene.serve();
-    assert_eq!(states(&scene), ["in sync", "out"]);
+    assert_eq!(states(&scene, "mirror"), ["in sync", "out"]);
     server.reload();
     holds(&server, 0, 1);
     assert_eq!(server.stop(), 0);
@@ -113,22 +96,22 @@ fn a_device_becomes_a_member_while_the_pool_is_served() {
     let server = scene.serve();
     write(&server, 0, 1);
     // What is on a device is not written over.
-    blank(&scene.path("other.img"));
+    blank(&scene.path("other.img"), 64);
     let file = OpenOptions::new().write(true).open(scene.path("other.img")).unwrap();
     file.write_all_at(b"SQLite format 3\0", 0).unwrap();
     server.reload();
     std::thread::sleep(Duration::from_millis(500));
-    assert_eq!(states(&scene), ["in sync", "out"]);
+    assert_eq!(states(&scene, "mirror"), ["in sync", "out"]);
     assert!(std::fs::read(scene.path("other.img")).unwrap().starts_with(b"SQLite format 3\0"));
-    blank(&scene.path("other.img"));
+    blank(&scene.path("other.img"), 64);
     server.reload();
-    until_rebuilt(&scene);
-    write(&server, 4 * MIB_BYTES, 2);
+    until_rebuilt(&scene, "mirror");
+    write(&server, 4 * MIB, 2);
     server.kill();
     std::fs::remove_file(scene.path("fast.img")).unwrap();
     let server = scene.serve();
     holds(&server, 0, 1);
-    holds(&server, 4 * MIB_BYTES, 2);
+    holds(&server, 4 * MIB, 2);
 }
 
 #[test]
@@ -136,7 +119,7 @@ fn what_rots_on_one_member_is_answered_by_the_other_and_a_scrub_mends_it() {
     let scene = mirrored();
     let server = scene.serve();
     write(&server, 0, 1);
-    write(&server, 16 * MIB_BYTES, 2);
+    write(&server, 16 * MIB, 2);
     assert_eq!(server.stop(), 0);
     // All that one member has behind its journal: data and map.
     let file = OpenOptions::new().write(true).open(scene.path("fast.img")).unwrap();
@@ -153,7 +136,7 @@ fn what_rots_on_one_member_is_answered_by_the_other_and_a_scrub_mends_it() {
     std::fs::remove_file(scene.path("other.img")).unwrap();
     let server = scene.serve();
     holds(&server, 0, 1);
-    holds(&server, 16 * MIB_BYTES, 2);
+    holds(&server, 16 * MIB, 2);
     assert_eq!(server.stop(), 0);
 }
 
@@ -165,22 +148,22 @@ fn a_pool_with_one_fast_device_is_given_a_second() {
     assert_eq!(server.stop(), 0);
     scene
         .edit("[[capacity]]", &format!("[[fast]]\ntarget = \"{}\"\n\n[[capacity]]", scene.path("other.img").display()));
-    blank(&scene.path("other.img"));
+    blank(&scene.path("other.img"), 64);
     let server = scene.serve();
-    until_rebuilt(&scene);
-    write(&server, 4 * MIB_BYTES, 2);
+    until_rebuilt(&scene, "mirror");
+    write(&server, 4 * MIB, 2);
     assert_eq!(server.stop(), 0);
     std::fs::remove_file(scene.path("fast.img")).unwrap();
     let server = scene.serve();
     holds(&server, 0, 1);
-    holds(&server, 4 * MIB_BYTES, 2);
+    holds(&server, 4 * MIB, 2);
 }
 
 #[test]
 fn blank_members_beside_a_pool_never_lead_to_formatting_it() {
     let scene = mirrored();
     for name in ["fast.img", "other.img"] {
-        blank(&scene.path(name));
+        blank(&scene.path(name), 64);
     }
     let output = forebay(&["serve", scene.config()]);
     refused(&output, 2, &["Format nothing", "--without-fast"]);

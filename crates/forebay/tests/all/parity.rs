@@ -1,16 +1,10 @@
 //! A capacity tier with parity: members that are lost, killed, rot and are replaced, and what a user sees of it.
 
 use crate::support::client::*;
+use crate::support::members::*;
 use crate::support::*;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
-
-const MIB_BYTES: u64 = 1 << 20;
-
-fn blank(path: &Path) {
-    File::create(path).unwrap().set_len(256 * MIB_BYTES).unwrap();
-}
 
 /// A pool with three capacity devices, of which one may be lost, and whose data all goes there.
 fn with_parity() -> Scene {
@@ -18,19 +12,8 @@ fn with_parity() -> Scene {
     scene.edit("name = \"test\"\n", "name = \"test\"\nredundancy = \"2+1\"\n");
     let section = |name: &str| format!("[[capacity]]\ntarget = \"{}\"\n\n", scene.path(name).display());
     scene.edit("[[capacity]]", &format!("{}{}[[capacity]]", section("second.img"), section("third.img")));
-    ["second.img", "third.img"].iter().for_each(|name| blank(&scene.path(name)));
+    ["second.img", "third.img"].iter().for_each(|name| blank(&scene.path(name), 256));
     scene.created()
-}
-
-fn states(scene: &Scene) -> Vec<String> {
-    let status = status(scene);
-    let members = status["parity"]["members"].as_array().unwrap().iter();
-    members.map(|member| member["state"].as_str().unwrap().to_owned()).collect()
-}
-
-#[track_caller]
-fn until_rebuilt(scene: &Scene) {
-    until("all members hold everything", || states(scene).iter().all(|state| state == "in sync"));
 }
 
 #[test]
@@ -42,27 +25,27 @@ fn a_lost_device_is_made_up_for_replaced_and_rebuilt_and_then_another_may_be_los
     std::fs::remove_file(scene.path("second.img")).unwrap();
     let server = scene.serve();
     holds(&server, 0, 1);
-    assert_eq!(states(&scene), ["out", "in sync", "in sync"]);
+    assert_eq!(states(&scene, "parity"), ["out", "in sync", "in sync"]);
     let text = good(&forebay(&["status", scene.config()]));
     assert!(text.contains("parity 2+1: 2 of 3 members hold everything") && text.contains("is OUT"), "{text}");
-    write(&server, 4 * MIB_BYTES, 2);
+    write(&server, 4 * MIB, 2);
     // A new one becomes a member while the pool is served.
-    blank(&scene.path("second.img"));
+    blank(&scene.path("second.img"), 256);
     server.reload();
-    until_rebuilt(&scene);
-    write(&server, 8 * MIB_BYTES, 3);
+    until_rebuilt(&scene, "parity");
+    write(&server, 8 * MIB, 3);
     server.kill();
     std::fs::remove_file(scene.path("capacity.img")).unwrap();
     let server = scene.serve();
     for (offset_mib, seed) in [(0, 1), (4, 2), (8, 3)] {
-        holds(&server, offset_mib * MIB_BYTES, seed);
+        holds(&server, offset_mib * MIB, seed);
     }
     assert_eq!(server.stop(), 0);
     good(&forebay(&["verify", scene.config()]));
     // A blank device in its place is rebuilt at the next start, too.
-    blank(&scene.path("capacity.img"));
+    blank(&scene.path("capacity.img"), 256);
     let server = scene.serve();
-    until_rebuilt(&scene);
+    until_rebuilt(&scene, "parity");
     assert_eq!(server.stop(), 0);
 }
 
@@ -90,7 +73,7 @@ fn more_lost_devices_than_there_is_parity_for_are_named_and_nothing_is_changed()
     std::fs::rename(&other, &third).unwrap();
     let server = scene.serve();
     holds(&server, 0, 2);
-    until_rebuilt(&scene);
+    until_rebuilt(&scene, "parity");
     server.kill();
     std::fs::remove_file(&third).unwrap();
     let server = scene.serve();
@@ -102,7 +85,7 @@ fn what_rots_on_one_device_is_made_up_for_by_the_others_and_mended() {
     let scene = with_parity();
     let server = scene.serve();
     write(&server, 0, 1);
-    write(&server, 16 * MIB_BYTES, 2);
+    write(&server, 16 * MIB, 2);
     assert_eq!(server.stop(), 0);
     let file = OpenOptions::new().write(true).open(scene.path("second.img")).unwrap();
     // All behind the log.
@@ -114,7 +97,7 @@ fn what_rots_on_one_device_is_made_up_for_by_the_others_and_mended() {
     let status = status(&scene);
     assert_eq!(status["scrub"]["last_pass"]["damaged_bytes"], 0, "{}", status["scrub"]);
     assert!(status["counters"]["mended_blocks"].as_u64().unwrap() > 0, "{}", status["counters"]);
-    holds(&server, 16 * MIB_BYTES, 2);
+    holds(&server, 16 * MIB, 2);
     assert_eq!(server.stop(), 0);
 }
 

@@ -2,7 +2,7 @@
 
 use super::device::Mirror;
 use super::error::JoinError;
-use super::members::Member;
+use super::member::Member;
 use super::view::{MemberState, MemberStatus, MirrorStatus, MirrorView};
 use crate::layout::Id;
 use crate::layout::codec::COUNTER_LIMIT;

@@ -2,8 +2,9 @@
 
 use super::copying::{Ask, Copying, Event};
 use super::flight::{Change, Flight, Ranges, Read};
-use super::members::{Member, Members, numbers_in};
-use super::roster::{Roster, gone};
+use super::member::{Member, gone, numbers_in};
+use super::members::Members;
+use super::roster::Roster;
 use super::view::MirrorView;
 use crate::io::advance;
 use crate::layout::member_label::MemberLabel;

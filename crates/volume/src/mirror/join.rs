@@ -3,7 +3,7 @@
 
 use super::assembly::{Assembly, Blank, Found, Joined, is_same};
 use super::error::JoinError;
-use super::members::Member;
+use super::member::Member;
 use super::view::MemberState;
 use crate::io::Devices;
 use crate::layout::array_label;

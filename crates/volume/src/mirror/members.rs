@@ -1,6 +1,7 @@
 //! The members of a mirror: their devices, what each holds, and what waits for room in its queue.
 
 use super::flight::Flight;
+use super::member::{Member, numbers_in};
 use super::view::MemberState;
 use crate::layout::member_label::MEMBERS_MAX;
 use forebay_block::{Completion, Device, IoError, Op, Request, Vectored};
@@ -9,26 +10,6 @@ use std::collections::VecDeque;
 
 /// First reads of neighbours go to one member: so much, in bytes.
 const READ_SHARE_BYTES: u64 = 1 << 20;
-
-/// A member.
-pub(super) struct Member {
-    /// Its device, where there is one.
-    pub device: Option<Box<dyn Device>>,
-    /// What it holds.
-    pub state: MemberState,
-    waiting: VecDeque<Request>,
-}
-
-impl Member {
-    pub fn new(device: Option<Box<dyn Device>>, state: MemberState) -> Self {
-        Self { device, state, waiting: VecDeque::new() }
-    }
-
-    /// Whether its device has something to answer.
-    pub fn is_busy(&self) -> bool {
-        !self.waiting.is_empty() || self.device.as_ref().is_some_and(|device| device.in_flight() > 0)
-    }
-}
 
 /// The second requests of a change name the same memory.
 fn copy_of(op: &Op) -> Op {
@@ -40,11 +21,6 @@ fn copy_of(op: &Op) -> Op {
         Op::WriteZeroes { len_bytes } => Op::WriteZeroes { len_bytes: *len_bytes },
         Op::Flush | Op::Read { .. } => Op::Flush,
     }
-}
-
-/// Numbers of the members whose bits are set.
-pub(super) fn numbers_in(bits: u8) -> impl Iterator<Item = usize> {
-    (0..8).filter(move |number| bits & 1 << number != 0)
 }
 
 /// All members, and what is in flight on them.

@@ -3,10 +3,11 @@
 use super::copying::Copying;
 use super::flight::Flight;
 use super::labelling::{Labelling, Next};
-use super::members::{Member, Members, numbers_in};
+use super::member::{Member, close_left, gone, numbers_in, place_for};
+use super::members::Members;
 use super::view::{MemberState, MemberStatus, MirrorView, Offer};
 use crate::layout::member_label::{MemberLabel, OFFSETS_BYTES};
-use forebay_block::{Buf, IoError, IoErrorKind, Op, Vectored};
+use forebay_block::{Buf, IoError, Op, Vectored};
 use std::collections::VecDeque;
 
 /// State of the members' label.
@@ -51,7 +52,7 @@ impl Roster {
             return;
         }
         self.hear_of_capacity(members);
-        self.close_left(members);
+        close_left(&mut members.list, &self.to_rebuild);
         if !self.labelling.is_due() {
             return;
         }
@@ -86,16 +87,6 @@ impl Roster {
         self.labelling.want(true);
         let next = self.labelling.left(leaving);
         self.go_on(next, members);
-    }
-
-    /// Closes the devices of members that were left behind, so that others may open them, or they be given back.
-    fn close_left(&self, members: &mut Members) {
-        for (number, member) in members.list.iter_mut().enumerate() {
-            let is_left = member.state == MemberState::Out && !self.to_rebuild.contains(&number);
-            if is_left && member.device.is_some() && !member.is_busy() {
-                member.device = None;
-            }
-        }
     }
 
     /// Begins to rebuild the next member that waits for it, where none is being rebuilt.
@@ -222,13 +213,8 @@ impl Roster {
             return;
         }
         let Some(Offer { name, .. }) = self.offers.front() else { return };
-        let is_out = |number: &usize| members.list[*number].state == MemberState::Out;
         let names: Vec<String> = self.view.status().members.into_iter().map(|member| member.name).collect();
-        let out: Vec<usize> =
-            (0..members.list.len()).filter(is_out).filter(|at| !self.to_rebuild.contains(at)).collect();
-        let same = out.iter().find(|&&number| names[number] == *name);
-        let absent = out.iter().find(|&&number| members.list[number].device.is_none());
-        let Some(number) = same.or(absent).or(out.first()).copied() else {
+        let Some(number) = place_for(name, &names, &members.list, &self.to_rebuild) else {
             self.offers.pop_front();
             return;
         };
@@ -251,9 +237,4 @@ impl Roster {
         self.rebuild_next(members, copying);
         self.labelling.want(true);
     }
-}
-
-/// The failure of a device that is not there.
-pub(super) fn gone(operation: &'static str) -> IoError {
-    IoError { kind: IoErrorKind::Gone, operation, offset_bytes: 0, os_error: 0 }
 }

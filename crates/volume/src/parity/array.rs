@@ -2,10 +2,9 @@
 
 use super::core::Core;
 use super::jobs::{COPY_TAG, Job};
-use super::members::gone;
 use super::{follow, labels, reading, upkeep, writing};
 use crate::io::advance;
-use crate::mirror::MemberState;
+use crate::mirror::{MemberState, gone};
 use forebay_block::{Completion, Device, Geometry, IoError, IoErrorKind, Op, Request};
 
 /// Several devices with parity.
@@ -75,13 +74,16 @@ impl Device for Array {
             follow::follow(&mut self.core);
             labels::step(&mut self.core);
             follow::go_on(&mut self.core);
+            let was_settling = self.core.is_settling();
             upkeep::step(&mut self.core);
+            // What waited for that begins now.
+            let is_settled = was_settling && !self.core.is_settling();
             if let Some(at) = self.core.done.iter().position(|completion| completion.tag == COPY_TAG) {
                 let copied = self.core.done.swap_remove(at);
                 upkeep::same_read(&mut self.core, copied.result, copied.bufs);
             }
             self.core.answer_held();
-            if !has_ended && sent == self.core.members.sent() && self.core.next.is_empty() {
+            if !has_ended && !is_settled && sent == self.core.members.sent() && self.core.next.is_empty() {
                 break;
             }
         }

@@ -54,7 +54,8 @@ impl Code {
     /// ways to leave some out that is taken with which most parity agrees that was not needed for it. `sure`: blocks that are right. `None` where
     /// too much is missing.
     pub fn likely(&self, read: &[Option<Vec<u8>>], sure: u32) -> Option<Vec<Vec<u8>>> {
-        let (mut best, mut most) = self.leaving_out(read, &[])?;
+        let (mut best, agreeing) = self.leaving_out(read, &[])?;
+        let mut most = agreeing;
         let there: Vec<usize> = (0..read.len()).filter(|&at| read[at].is_some() && sure & 1 << at == 0).collect();
         let mut consider = |out: &[usize]| {
             if let Some((data, agreeing)) = self.leaving_out(read, out).filter(|(_, agreeing)| *agreeing > most.max(0))
@@ -62,9 +63,9 @@ impl Code {
                 (best, most) = (data, agreeing);
             }
         };
-        // All agree, or there is nothing to tell by.
+        // All agree, or there is nothing to know it by.
         let missing = read.iter().filter(|block| block.is_none()).count();
-        if self.leaving_out(read, &[])?.1 < (self.parity - missing.min(self.parity)) as i32 && self.parity > 1 {
+        if agreeing < (self.parity - missing.min(self.parity)) as i32 && self.parity > 1 {
             there.iter().for_each(|&one| consider(&[one]));
             if self.parity > 2 {
                 let pairs = there.iter().flat_map(|&one| there.iter().map(move |&other| [one, other]));

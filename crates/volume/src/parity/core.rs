@@ -4,15 +4,15 @@ use super::chores::Upkeep;
 use super::code::Code;
 use super::found::FoundRows;
 use super::fronts::Fronts;
-use super::jobs::{Batch, Held, HostOp, Job, Next, Then};
-use super::members::{Members, gone, numbers_in};
+use super::jobs::{Batch, Held, HostOp, Job, Next, Starved, Then};
+use super::members::Members;
 use super::open_rows::OpenRows;
 use super::roster::Roster;
 use super::view::ArrayView;
 use crate::layout::Id;
 use crate::layout::array_shape::Shape;
-use crate::mirror::Ranges;
-use forebay_block::{Buf, Completion, IoError, IoErrorKind, Op, SharedBuf, Vectored};
+use crate::mirror::{Ranges, gone, numbers_in};
+use forebay_block::{Completion, IoError, IoErrorKind, Op, SharedBuf, Vectored};
 use slab::Slab;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -33,7 +33,7 @@ pub(super) struct Core {
     /// What waits for such ranges, in its order.
     pub held: VecDeque<Held>,
     /// Parts of writes that wait for a place in the log.
-    pub starved: Vec<Job>,
+    pub starved: Vec<Starved>,
     /// Discards of bands, whose rows may still have something in the log.
     pub discarding: Vec<(usize, std::ops::Range<u64>)>,
     /// What has ended, and is to be gone on with.
@@ -77,11 +77,6 @@ impl Core {
             begin < offset_bytes + len_bytes && offset_bytes < begin + len
         };
         !self.locks.overlap(offset_bytes, len_bytes) && !self.held.iter().any(waits)
-    }
-
-    /// Whether a member can be read.
-    pub fn is_readable(&self, member: usize) -> bool {
-        self.members.in_sync() & 1 << member != 0
     }
 
     /// Begins writes to members; `then` follows when all have ended. Those that are not there are left out.
@@ -202,36 +197,6 @@ impl Core {
     /// A flush that nobody asked for has failed, where no member could be left behind for it: it was the one report of what it covered.
     pub fn flush_was_lost(&mut self, error: &IoError) {
         self.lost = Some(error.clone());
-    }
-
-    /// What is written as a block of parity of a row in the log, for each member that has one.
-    pub fn entries(
-        &mut self,
-        row: u64,
-        blocks: &[Option<SharedBuf>],
-        slot: u32,
-    ) -> Vec<(usize, u64, Vectored<SharedBuf>)> {
-        self.sequence += 1;
-        let zeros = Buf::zeroed(crate::layout::array_shape::BLOCK as usize).freeze();
-        let data: Vec<&[u8]> = blocks.iter().map(|block| &**block.as_ref().unwrap_or(&zeros)).collect();
-        let checksum =
-            |block: &Option<SharedBuf>| block.as_ref().map_or(0, |block| forebay_block::checksum::crc32c(block));
-        let entry = |number: usize, parity: Vec<u8>| crate::layout::parity_entry::ParityEntry {
-            sequence: self.sequence,
-            row,
-            covered: blocks.iter().enumerate().fold(0, |bits, (at, block)| bits | u32::from(block.is_some()) << at),
-            checksums: blocks.iter().map(checksum).collect(),
-            number: number as u8,
-            parity,
-        };
-        let offset_bytes = self.shape.slot_offset_bytes(slot);
-        let parity = self.code.encode(&data).into_iter().enumerate();
-        let each = parity.map(|(number, parity)| {
-            let member = self.shape.member(row, self.shape.data + number);
-            let bytes = Buf::copy_of(&entry(number, parity).encode(&self.pool, self.roster.id(member))).freeze();
-            (member, offset_bytes, Vectored::One(bytes))
-        });
-        each.collect()
     }
 
     /// A place in the log of a row is not needed any more when what was written by now is durable.

@@ -1,7 +1,7 @@
 //! What follows when something has ended.
 
 use super::core::Core;
-use super::jobs::{Blocks, Held, Job, Next, Part, Purpose, Rows, Starved, Then};
+use super::jobs::{Blocks, Held, Next, Part, Purpose, Rows, Starved, Then};
 use super::{labels, reading, upkeep, writing};
 use forebay_block::IoError;
 
@@ -31,7 +31,7 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
         }
         Then::OwnFlush { number } => {
             core.upkeep.is_flushing = false;
-            upkeep::ended(core, result.is_ok());
+            upkeep::ended(core, &result);
             flushed(core, number, &result);
         }
         Then::Part { op } => core.op_part_ended(op, result),
@@ -66,7 +66,7 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
         Then::Filled { row, lock } => {
             core.locks.remove(lock);
             core.upkeep.is_filling = false;
-            upkeep::ended(core, result.is_ok());
+            upkeep::ended(core, &result);
             if result.is_ok() {
                 close(core, row);
             }
@@ -74,10 +74,7 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
         Then::Settled { row, lock } => {
             core.locks.remove(lock);
             core.upkeep.is_busy = false;
-            upkeep::ended(core, result.is_ok());
-            if let Err(error) = &result {
-                core.roster.not_settled(error);
-            }
+            upkeep::ended(core, &result);
             if result.is_ok() {
                 core.found.forget(row).into_iter().for_each(|slot| core.retire(slot, row));
             }
@@ -85,7 +82,7 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
         Then::Erased => {
             let flush = core.next_flush();
             core.open.erased(flush, result.is_ok());
-            upkeep::ended(core, result.is_ok());
+            upkeep::ended(core, &result);
         }
         Then::Mended { lock } => {
             core.locks.remove(lock);
@@ -100,7 +97,7 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
         }
         Then::RebuildFlushed { number } => {
             flushed(core, number, &result);
-            upkeep::rebuild_flushed(core, result.is_ok());
+            upkeep::rebuild_flushed(core, &result);
         }
         Then::Labelled => labels::labelled(core, result),
         Then::LabelFlushed { number } => {
@@ -206,15 +203,12 @@ pub(super) fn go_on(core: &mut Core) {
         }
     }
     if let Some(error) = core.roster.broken() {
-        for job in std::mem::take(&mut core.starved) {
-            if let Job::Starved(Starved { part, .. }) = job {
-                core.op_part_ended(part.op, Err(error.clone()));
-            }
+        for starved in std::mem::take(&mut core.starved) {
+            core.op_part_ended(starved.part.op, Err(error.clone()));
         }
     }
     if core.open.has_slot() {
-        for job in std::mem::take(&mut core.starved) {
-            let Job::Starved(Starved { part, living }) = job else { continue };
+        for Starved { part, living } in std::mem::take(&mut core.starved) {
             match living {
                 Some(living) => writing::log(core, part, living),
                 None => writing::append(core, part),

@@ -13,8 +13,6 @@ pub(super) enum Job {
     Read(Read),
     /// Rows are read from all members.
     Rows(Rows),
-    /// A part of a write that waits for a place in the log.
-    Starved(Starved),
 }
 
 /// Tag of what is copied to a member that is rebuilt: nobody else has it.

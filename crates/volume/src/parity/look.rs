@@ -1,10 +1,10 @@
 //! What lies on a member when an array is put together: its label, and its log.
 
 use super::found::FoundRows;
-use super::members::Member;
 use crate::io::Devices;
 use crate::layout::array_label::{ArrayLabel, LABEL_BYTES, OFFSETS_BYTES};
 use crate::layout::array_shape::SLOT_BYTES;
+use crate::mirror::Member;
 
 /// What is read of the log at once, in bytes.
 const READ_BYTES: u64 = 1 << 20;

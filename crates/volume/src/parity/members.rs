@@ -1,29 +1,8 @@
 //! The members of an array: their devices, what each holds, and what is in flight on them.
 
-use crate::mirror::MemberState;
-use forebay_block::{Buf, Completion, Device, IoError, IoErrorKind, Op, Request, Vectored};
+use crate::mirror::{Member, MemberState};
+use forebay_block::{Buf, Completion, Device, IoError, Op, Request, Vectored};
 use slab::Slab;
-use std::collections::VecDeque;
-
-/// A member.
-pub(super) struct Member {
-    /// Its device, where there is one.
-    pub device: Option<Box<dyn Device>>,
-    /// What it holds.
-    pub state: MemberState,
-    waiting: VecDeque<Request>,
-}
-
-impl Member {
-    pub fn new(device: Option<Box<dyn Device>>, state: MemberState) -> Self {
-        Self { device, state, waiting: VecDeque::new() }
-    }
-
-    /// Whether its device has something to answer.
-    pub fn is_busy(&self) -> bool {
-        !self.waiting.is_empty() || self.device.as_ref().is_some_and(|device| device.in_flight() > 0)
-    }
-}
 
 /// What a request to a member is for: a job, and which part of it.
 #[derive(Clone, Copy)]
@@ -41,16 +20,6 @@ pub(super) struct Ended {
     pub part: usize,
     pub result: Result<(), IoError>,
     pub bufs: Option<Vectored<Buf>>,
-}
-
-/// Numbers of the members whose bits are set.
-pub(super) fn numbers_in(bits: u32) -> impl Iterator<Item = usize> {
-    (0..32).filter(move |number| bits & 1 << number != 0)
-}
-
-/// The failure of a device that is not there.
-pub(super) fn gone(operation: &'static str) -> IoError {
-    IoError { kind: IoErrorKind::Gone, operation, offset_bytes: 0, os_error: 0 }
 }
 
 /// All members, and what is in flight on them.

@@ -2,8 +2,9 @@
 
 use super::core::Core;
 use super::jobs::{Held, Job, Next, Piece, Purpose, Read, Rows, SameRead};
-use super::members::{Ended, gone, numbers_in};
+use super::members::Ended;
 use crate::layout::array_shape::{Area, BLOCK};
+use crate::mirror::{gone, numbers_in};
 use forebay_block::{Buf, Completion, IoError, IoErrorKind, Op, Vectored};
 
 /// Most rows that are restored at once.
@@ -214,9 +215,10 @@ pub(super) fn restore_rows(core: &mut Core, first: u64, count: u64, read: usize)
 /// Reads all of rows that can be read, but of one member.
 pub(super) fn read_rows(core: &mut Core, mut rows: Rows, without: Option<usize>) {
     let (first, len_bytes) = (rows.first, (rows.count * BLOCK) as usize);
+    let readable = core.members.in_sync();
     let members: Vec<(usize, usize)> = (0..core.shape.members())
         .map(|role| (role, core.shape.member(first, role)))
-        .filter(|&(_, member)| core.is_readable(member) && Some(member) != without)
+        .filter(|&(_, member)| readable & 1 << member != 0 && Some(member) != without)
         .collect();
     rows.left = members.len() + 1;
     let job = core.jobs.insert(Job::Rows(rows));

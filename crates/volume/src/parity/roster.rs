@@ -2,11 +2,11 @@
 //! before all members that get writes have the label of it.
 
 use super::chores::Upkeep;
-use super::members::{Member, Members, numbers_in};
+use super::members::Members;
 use super::view::ArrayView;
 use crate::layout::Id;
 use crate::layout::array_label::{ArrayLabel, OFFSETS_BYTES};
-use crate::mirror::{MemberState, MemberStatus, Offer};
+use crate::mirror::{Member, MemberState, MemberStatus, Offer, close_left, numbers_in, place_for};
 use forebay_block::{Buf, IoError, SharedBuf};
 use std::collections::VecDeque;
 
@@ -115,14 +115,9 @@ impl Roster {
         }
     }
 
-    /// Closes the devices of members that were left behind, so that others may open them, or they be given back.
+    /// Closes the devices of members that were left behind.
     pub fn close_left(&self, members: &mut Members) {
-        for (number, member) in members.list.iter_mut().enumerate() {
-            let is_left = member.state == MemberState::Out && !self.to_rebuild.contains(&number);
-            if is_left && member.device.is_some() && !member.is_busy() {
-                member.device = None;
-            }
-        }
+        close_left(&mut members.list, &self.to_rebuild);
     }
 
     /// Takes devices in the place of members that are out, as soon as nothing of those is in flight.
@@ -132,13 +127,7 @@ impl Roster {
             return;
         }
         let Some(Offer { name, .. }) = self.offers.front() else { return };
-        let out: Vec<usize> = (0..members.list.len())
-            .filter(|&number| members.list[number].state == MemberState::Out && !self.to_rebuild.contains(&number))
-            .collect();
-        let names = self.view.names();
-        let same = out.iter().find(|&&number| names[number] == *name);
-        let absent = out.iter().find(|&&number| members.list[number].device.is_none());
-        let Some(number) = same.or(absent).or(out.first()).copied() else {
+        let Some(number) = place_for(name, &self.view.names(), &members.list, &self.to_rebuild) else {
             self.offers.pop_front();
             return;
         };

@@ -19,10 +19,12 @@ const NOTE_ROWS: u64 = (64 << 20) / BLOCK;
 /// Wait after something failed.
 const RETRY_NS: u64 = 1_000_000_000;
 
-/// Something that it did has ended: what failed is not tried again at once.
-pub(super) fn ended(core: &mut Core, is_good: bool) {
-    if !is_good {
-        core.upkeep.failed_ns = Some(core.view.now_ns());
+/// Something that it did has ended: what failed is not tried again at once, and not for ever where all that is written waits for it.
+pub(super) fn ended(core: &mut Core, result: &Result<(), IoError>) {
+    let Err(error) = result else { return };
+    core.upkeep.failed_ns = Some(core.view.now_ns());
+    if core.is_settling() {
+        core.roster.not_settled(error);
     }
 }
 
@@ -301,11 +303,11 @@ pub(super) fn rebuilt(core: &mut Core) {
 }
 
 /// What was rebuilt is durable, or not.
-pub(super) fn rebuild_flushed(core: &mut Core, is_good: bool) {
+pub(super) fn rebuild_flushed(core: &mut Core, result: &Result<(), IoError>) {
     core.upkeep.is_busy = false;
-    ended(core, is_good);
+    ended(core, result);
     let rows = core.shape.rows();
-    let Some(rebuild) = core.upkeep.rebuild.as_mut().filter(|_| is_good) else { return };
+    let Some(rebuild) = core.upkeep.rebuild.as_mut().filter(|_| result.is_ok()) else { return };
     rebuild.noted_rows = rebuild.next_row;
     let (member, noted) = (rebuild.member, rebuild.noted_rows);
     if noted >= rows && rebuild.has_gaps && !rebuild.is_second {

@@ -1,8 +1,7 @@
 //! What others know of an array, and what they tell it: it lies behind the device trait. Most of it is as for a mirror.
 
-use super::members::Member;
 use crate::layout::array_shape::{BLOCK, Shape};
-use crate::mirror::{MemberState, MemberStatus, MirrorView, Offer};
+use crate::mirror::{Member, MemberState, MemberStatus, MirrorView, Offer};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A handle of an array.

@@ -3,10 +3,12 @@
 
 use super::code::slices;
 use super::core::Core;
-use super::jobs::{Blocks, HostOp, Job, Part, Purpose, Rows, Starved, Then, locked_range};
-use super::members::gone;
+use super::jobs::{Blocks, HostOp, Part, Purpose, Rows, Starved, Then, locked_range};
 use super::reading::read_rows;
 use crate::layout::array_shape::{Area, BLOCK};
+use crate::layout::parity_entry::ParityEntry;
+use crate::mirror::gone;
+use forebay_block::checksum::crc32c;
 use forebay_block::{Buf, IoError, IoErrorKind, Op, Request, SharedBuf, Vectored};
 
 /// Takes a write or a discard: begins it, or holds it while something goes on where it writes.
@@ -165,9 +167,9 @@ pub(super) fn append(core: &mut Core, part: Part) {
         (parity_of(core, row, &blocks), None)
     } else {
         let Some(slot) = core.open.take_slot() else {
-            return core.starved.push(Job::Starved(Starved { part, living: None }));
+            return core.starved.push(Starved { part, living: None });
         };
-        (core.entries(row, &blocks, slot), Some(slot))
+        (entries(core, row, &blocks, slot), Some(slot))
     };
     for (at, block) in &part.blocks {
         list.push((core.shape.member(row, *at), offset_bytes, Vectored::One(block.clone())));
@@ -176,14 +178,44 @@ pub(super) fn append(core: &mut Core, part: Part) {
     core.write(list, (stream, false), Then::Appended { part, slot });
 }
 
-/// Parity of a row, for its place there.
-pub(super) fn parity_of(core: &Core, row: u64, blocks: &[Option<SharedBuf>]) -> Vec<(usize, u64, Vectored<SharedBuf>)> {
-    let zeros = Buf::zeroed(BLOCK as usize).freeze();
+/// Parity of a row; what it lacks counts as zeros.
+fn sums_of(core: &Core, blocks: &[Option<SharedBuf>]) -> Vec<Buf> {
+    let block = BLOCK as usize;
+    let zeros = Buf::zeroed(block).freeze();
     let data: Vec<&[u8]> = blocks.iter().map(|block| &**block.as_ref().unwrap_or(&zeros)).collect();
-    let sums = core.code.encode(&data).into_iter().enumerate();
+    let mut sums: Vec<Buf> = (0..core.shape.parity).map(|_| Buf::new(block)).collect();
+    let mut into: Vec<&mut [u8]> = sums.iter_mut().map(|sum| &mut sum[..]).collect();
+    core.code.encode_into(&data, &mut into);
+    sums
+}
+
+/// The same, for its place in the row.
+pub(super) fn parity_of(core: &Core, row: u64, blocks: &[Option<SharedBuf>]) -> Vec<(usize, u64, Vectored<SharedBuf>)> {
     let offset_bytes = core.shape.row_offset_bytes(row);
     let place = |number: usize| core.shape.member(row, core.shape.data + number);
-    sums.map(|(number, sum)| (place(number), offset_bytes, Vectored::One(Buf::copy_of(&sum).freeze()))).collect()
+    let sums = sums_of(core, blocks).into_iter().enumerate();
+    sums.map(|(number, sum)| (place(number), offset_bytes, Vectored::One(sum.freeze()))).collect()
+}
+
+/// The same, for a place in the log, with what it covers.
+fn entries(
+    core: &mut Core,
+    row: u64,
+    blocks: &[Option<SharedBuf>],
+    slot: u32,
+) -> Vec<(usize, u64, Vectored<SharedBuf>)> {
+    core.sequence += 1;
+    let covered = blocks.iter().enumerate().fold(0, |bits, (at, block)| bits | u32::from(block.is_some()) << at);
+    let checksums: Vec<u32> = blocks.iter().map(|block| block.as_ref().map_or(0, |block| crc32c(block))).collect();
+    let offset_bytes = core.shape.slot_offset_bytes(slot);
+    let each = sums_of(core, blocks).into_iter().enumerate().map(|(number, sum)| {
+        let member = core.shape.member(row, core.shape.data + number);
+        let (sequence, checksums, parity) = (core.sequence, checksums.clone(), sum.to_vec());
+        let entry = ParityEntry { sequence, row, covered, checksums, number: number as u8, parity };
+        let bytes = entry.encode(&core.pool, core.roster.id(member));
+        (member, offset_bytes, Vectored::One(Buf::copy_of(&bytes).freeze()))
+    });
+    each.collect()
 }
 
 /// Puts what lives in a row into the log, and makes that durable, before something else is written there: the row's own parity is of what was
@@ -196,11 +228,11 @@ pub(super) fn log(core: &mut Core, part: Part, living: Blocks) {
         return append(core, part);
     }
     let Some(slot) = core.open.take_slot() else {
-        return core.starved.push(Job::Starved(Starved { part, living: Some(living) }));
+        return core.starved.push(Starved { part, living: Some(living) });
     };
     let mut blocks = vec![None; core.shape.data];
     living.iter().for_each(|(at, block)| blocks[*at] = Some(block.clone()));
-    let list = core.entries(part.row, &blocks, slot);
+    let list = entries(core, part.row, &blocks, slot);
     core.write(list, (0, false), Then::Logged { part, living, slot });
 }
 

@@ -25,18 +25,18 @@ pub enum Found {
 /// wrong.
 pub fn read_capacity_roots(devices: &mut Devices, device: usize, superblock: &Superblock) -> [Found; 2] {
     [0, 1].map(|parity| {
-        let found = read_area(devices, device, superblock, parity);
-        if let Found::Root(..) = found { found } else { read_area(devices, device, superblock, parity) }
+        let found = read_area(devices, device, superblock, (parity, 0));
+        if let Found::Root(..) = found { found } else { read_area(devices, device, superblock, (parity, 1)) }
     })
 }
 
-fn read_area(devices: &mut Devices, device: usize, superblock: &Superblock, parity: u64) -> Found {
+fn read_area(devices: &mut Devices, device: usize, superblock: &Superblock, (parity, attempt): (u64, u8)) -> Found {
     let area = superblock.capacity_area;
     if !area.exists() {
         return Found::Nothing;
     }
     let offset_bytes = area.header_offset_bytes(parity);
-    let bytes = devices.read(device, offset_bytes, HEADER_BYTES);
+    let bytes = devices.read_copy(device, offset_bytes, HEADER_BYTES, attempt);
     let header = bytes.ok().and_then(|bytes| CapacityHeader::decode(&bytes, &superblock.pool));
     let Some(header) = header.filter(|header| header.checkpoint % 2 == parity) else { return Found::Nothing };
     if header.blob_len_bytes > area.blob_bytes_max() {
@@ -48,7 +48,7 @@ fn read_area(devices: &mut Devices, device: usize, superblock: &Superblock, pari
     if blob_offset_bytes.checked_add(padded).is_none_or(|end| end > devices.list[device].geometry().size_bytes) {
         return Found::Damaged(header);
     }
-    let Ok(mut blob) = devices.read(device, blob_offset_bytes, padded as usize) else {
+    let Ok(mut blob) = devices.read_copy(device, blob_offset_bytes, padded as usize, attempt) else {
         return Found::Damaged(header);
     };
     blob.truncate(header.blob_len_bytes as usize);

@@ -2,6 +2,7 @@
 #![allow(clippy::expect_used)]
 
 pub mod client;
+pub mod members;
 pub mod store;
 
 use std::io::{BufRead, BufReader};

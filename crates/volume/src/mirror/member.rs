@@ -1,0 +1,57 @@
+//! One of several devices that are one to the engine: of a mirror, or of a capacity tier with parity.
+
+use super::view::MemberState;
+use forebay_block::{Device, IoError, IoErrorKind, Request};
+use std::collections::VecDeque;
+
+/// A member.
+pub(crate) struct Member {
+    /// Its device, where there is one.
+    pub device: Option<Box<dyn Device>>,
+    /// What it holds.
+    pub state: MemberState,
+    /// Requests that its queue had no room for.
+    pub waiting: VecDeque<Request>,
+}
+
+impl Member {
+    pub fn new(device: Option<Box<dyn Device>>, state: MemberState) -> Self {
+        Self { device, state, waiting: VecDeque::new() }
+    }
+
+    /// Whether its device has something to answer.
+    pub fn is_busy(&self) -> bool {
+        !self.waiting.is_empty() || self.device.as_ref().is_some_and(|device| device.in_flight() > 0)
+    }
+}
+
+/// Numbers of the members whose bits are set.
+pub(crate) fn numbers_in(bits: impl Into<u32>) -> impl Iterator<Item = usize> {
+    let bits = bits.into();
+    (0..32).filter(move |number| bits & 1 << number != 0)
+}
+
+/// The failure of a device that is not there.
+pub(crate) fn gone(operation: &'static str) -> IoError {
+    IoError { kind: IoErrorKind::Gone, operation, offset_bytes: 0, os_error: 0 }
+}
+
+/// Closes the devices of members that were left behind and are not to be rebuilt, so that others may open them, or they be given back.
+pub(crate) fn close_left(list: &mut [Member], to_rebuild: &VecDeque<usize>) {
+    for (number, member) in list.iter_mut().enumerate() {
+        let is_left = member.state == MemberState::Out && !to_rebuild.contains(&number);
+        if is_left && member.device.is_some() && !member.is_busy() {
+            member.device = None;
+        }
+    }
+}
+
+/// In whose place a device of this name is taken: of the member that is out under the same name, else of one that is not there, else of any that is out.
+pub(crate) fn place_for(name: &str, names: &[String], list: &[Member], to_rebuild: &VecDeque<usize>) -> Option<usize> {
+    let out: Vec<usize> = (0..list.len())
+        .filter(|number| list[*number].state == MemberState::Out && !to_rebuild.contains(number))
+        .collect();
+    let same = out.iter().find(|&&number| names[number] == name);
+    let absent = out.iter().find(|&&number| list[number].device.is_none());
+    same.or(absent).or(out.first()).copied()
+}
