@@ -30,3 +30,11 @@ fn what_was_flushed_is_read_whatever_members_do() {
         }
     }
 }
+
+#[test]
+fn a_member_that_was_left_behind_is_known_as_such_once_anything_was_answered() {
+    for seed in 0..40 {
+        let redundancy = if seed % 2 == 0 { "2+1" } else { "4+2" };
+        Life::new(seed, redundancy.parse().unwrap(), true).lose_one_and_the_power();
+    }
+}

@@ -75,11 +75,6 @@ impl Member {
         }
     }
 
-    /// A copy of what it holds durably.
-    pub fn image(&self) -> Vec<u8> {
-        self.medium().durable.clone()
-    }
-
     /// Changes bytes behind everybody's back.
     pub fn rot(&self, offset_bytes: u64) {
         let mut medium = self.medium();
