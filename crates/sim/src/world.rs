@@ -110,7 +110,7 @@ impl<'a> World<'a> {
         let Some(status) = first.and_then(|first| self.pool.engine.adoption(first)) else { return };
         self.copied_of_base = status.done_blocks;
         let is_time = self.pool.engine.checkpoint_number().is_multiple_of(3);
-        if status.is_complete && is_time && self.pool.engine.detach_base(FIRST).is_ok() {
+        if status.is_complete && !status.is_leaving && is_time && self.pool.engine.detach_base(FIRST).is_ok() {
             self.note(|| "the base of the first disk is detached".to_owned());
             self.bases_detached += 1;
         }

@@ -126,12 +126,15 @@ fn found(name: &str, size_bytes: u64, base: Base, configured: Option<&Disk>) -> 
     Ok(device)
 }
 
-/// Lays a new disk over a base.
+/// Lays a new disk over a base, which was opened.
 ///
 /// # Errors
 /// Why it cannot be; there is no such disk then.
-pub fn add_disk(pool: &mut Pool, name: &str, size_bytes: u64, overcommit: bool, target: &Target) -> Result<DiskId> {
-    let (device, base) = open(name, size_bytes, target)?;
+pub fn add_disk(
+    pool: &mut Pool,
+    (name, size_bytes, overcommit): (&str, u64, bool),
+    (device, base): (Box<dyn Device>, Base),
+) -> Result<DiskId> {
     let id = pool.engine.add_disk(name, size_bytes, overcommit)?;
     pool.engine.lay_over(id, base).map_err(|error| anyhow!(error))?;
     pool.attach_base(id, device);
@@ -146,6 +149,7 @@ pub fn json(engine: &Engine, disk: DiskId) -> Value {
         "copied_bytes": status.done_blocks * BLOCK,
         "failed_bytes": status.failed_blocks * BLOCK,
         "complete": status.is_complete,
+        "detaching": status.is_leaving,
         "why": status.why.map(|why| why.to_string()),
     })
 }

@@ -1,11 +1,11 @@
 //! Answers to control requests.
 
-use super::jobs::{Checkpoint, Job, Publish};
+use super::jobs::{Answer, Checkpoint, Job, NewDisk, Publish};
 use super::snapshot::{Fixed, disks, snapshot};
 use super::ublk::BlockDevices;
 use crate::control::{Question, ScrubAction};
 use crate::evidence::Wanted;
-use crate::pool::{PoolBackend, base, classes, now_ns, scrub};
+use crate::pool::{PoolBackend, classes, now_ns, scrub};
 use crate::text::chain;
 use forebay_device::TargetError;
 use forebay_export::ublk::UblkError;
@@ -94,7 +94,7 @@ impl Answerer {
                 let is_kept = engine.read_only_reason().is_none() && engine.checkpoint_pending();
                 if action != ScrubAction::Status && is_kept && self.jobs.len() < JOBS_MAX {
                     // Who hears that it has begun may rely on it after a power cut.
-                    self.jobs.push(Job::durable(client, checkpoint, answer, now_ns(), None));
+                    self.jobs.push(Job::durable(client, checkpoint, Answer::Known(answer), now_ns(), None));
                 } else {
                     self.answers.push((client, json!({ "ok": answer })));
                 }
@@ -197,7 +197,7 @@ impl Answerer {
                 engine.classes_changed();
                 backend.evidence.reconsider(engine.prism());
                 info!("class {name} was changed");
-                json!({ "classes": classes::json(&backend.pool.engine), "pending": pending(backend) })
+                Answer::Known(json!({ "classes": classes::json(&backend.pool.engine), "pending": pending(backend) }))
             }
             Question::ClassAdd { name, place, rest } => {
                 let table = engine.prism_mut().table_mut();
@@ -219,7 +219,7 @@ impl Answerer {
                 engine.classes_changed();
                 backend.evidence.reconsider(engine.prism());
                 info!("class {} was added", spec.name);
-                json!({ "classes": classes::json(&backend.pool.engine), "pending": pending(backend) })
+                Answer::Known(json!({ "classes": classes::json(&backend.pool.engine), "pending": pending(backend) }))
             }
             Question::ClassImport { text } => {
                 let import = opencas::import(&text).map_err(|error| chain(&error.into()))?;
@@ -231,7 +231,9 @@ impl Answerer {
                 info!("classes {} were imported", names.join(", "));
                 let notes = import.notes.iter().map(|note| json!({ "line": note.line, "text": note.text }));
                 let notes: Vec<Value> = notes.collect();
-                json!({ "imported": names, "notes": notes, "classes": classes::json(&backend.pool.engine) })
+                Answer::Known(
+                    json!({ "imported": names, "notes": notes, "classes": classes::json(&backend.pool.engine) }),
+                )
             }
             Question::DiskAdd { name, size_bytes, export, base } => {
                 if export && self.fixed.addresses.is_empty() {
@@ -243,30 +245,31 @@ impl Answerer {
                 if export && server.exports().iter().any(|(_, other)| other.name == name) {
                     return Err(format!("an export named {name:?} exists already"));
                 }
-                let base = base.map(|text| text.parse()).transpose().map_err(|error: TargetError| error.to_string())?;
-                let added = match &base {
-                    Some(target) => base::add_disk(&mut backend.pool, &name, size_bytes, self.overcommit, target),
-                    None => engine.add_disk(&name, size_bytes, self.overcommit).map_err(Into::into),
-                };
-                let disk = added.map_err(|error| chain(&error))?;
+                if let Some(text) = base {
+                    let target = text.parse().map_err(|error: TargetError| error.to_string())?;
+                    let new = NewDisk { name, size_bytes, overcommit: self.overcommit, is_exported: export };
+                    return Job::add_over_base(client, new, target, now_ns);
+                }
+                let added = engine.add_disk(&name, size_bytes, self.overcommit);
+                let disk = added.map_err(|error| chain(&error.into()))?;
                 info!("disk {name} was added");
                 publish = export.then(|| Publish::Add { name: name.clone(), disk, size_bytes });
-                json!({ "disks": disks(backend) })
+                Answer::Disks
             }
             Question::DiskResize { name, size_bytes } => {
                 engine.resize_disk(&name, size_bytes, self.overcommit).map_err(|error| error.to_string())?;
                 let disk = engine.disk_named(&name).map(|disk| disk.id);
                 publish = disk.map(|disk| Publish::Resize { disk, size_bytes });
                 info!("disk {name} has {size_bytes} bytes now");
-                json!({ "disks": disks(backend) })
+                Answer::Disks
             }
             Question::DiskDetachBase { name } => {
                 engine.detach_base(&name).map_err(|error| error.to_string())?;
-                info!("disk {name} does without its base");
-                json!({ "disks": disks(backend) })
+                publish = Some(Publish::Detached { name });
+                Answer::Disks
             }
             Question::DiskRemove { name } => {
-                let answer = json!({ "removed": name });
+                let answer = Answer::Known(json!({ "removed": name }));
                 let job = Job::remove_disk(client, &name, backend, server, answer, now_ns)?;
                 info!("disk {name} is being discarded and removed");
                 return Ok(job);

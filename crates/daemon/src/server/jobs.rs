@@ -1,20 +1,31 @@
 //! Changes that are answered only when they are durable, step by step in the server's loop.
 
-use crate::pool::PoolBackend;
-use forebay_block::DiskId;
+use super::snapshot::disks;
+use crate::pool::{PoolBackend, base};
+use crate::text::chain;
+use forebay_block::{Device, DiskId};
+use forebay_device::Target;
 use forebay_export::{Access, Export, ServerControl};
+use forebay_volume::layout::base::Base;
 use forebay_volume::{AdminError, Engine, Op, Request};
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::thread::Builder;
+use tracing::info;
 
 /// How long a job may take, in nanoseconds.
 const TIMEOUT_NS: u64 = 90_000_000_000;
 
+type OpenedBase = anyhow::Result<(Box<dyn Device>, Base)>;
+
 /// Where a job stands.
 enum Step {
+    /// A device is opened, and read to know it again, before a disk is laid over it: on a thread, as it may be slow.
+    OpenBase { new: NewDisk, opened: Receiver<OpenedBase> },
     /// The change is in memory; the checkpoint that holds it is awaited.
     Durable(Checkpoint),
     /// A disk that is to be removed lies over a base; the checkpoint that says that it needs none is awaited.
-    WithoutBase { disk: DiskId, name: String, len_bytes: u64, checkpoint: Checkpoint },
+    WithoutBase { disk: DiskId, name: String, checkpoint: Checkpoint },
     /// The disk's data is being discarded.
     Discard { disk: DiskId, name: String, token: u64 },
     /// The disk is empty as soon as a checkpoint has let go of its map.
@@ -53,12 +64,29 @@ impl Checkpoint {
     }
 }
 
+/// A disk that is to be added.
+pub struct NewDisk {
+    pub name: String,
+    pub size_bytes: u64,
+    /// Whether it may exceed the pool.
+    pub overcommit: bool,
+    pub is_exported: bool,
+}
+
+/// What is answered in the end.
+pub enum Answer {
+    /// What was known when the job began.
+    Known(Value),
+    /// The disks as they are then.
+    Disks,
+}
+
 /// A job.
 pub struct Job {
     /// Who asked.
     pub client: u64,
     step: Step,
-    answer: Value,
+    answer: Answer,
     deadline_ns: u64,
     /// What is shown to clients of exports once the change is durable.
     publish: Option<Publish>,
@@ -71,6 +99,8 @@ pub enum Publish {
     Add { name: String, disk: DiskId, size_bytes: u64 },
     /// A disk has another size.
     Resize { disk: DiskId, size_bytes: u64 },
+    /// A disk does without its base.
+    Detached { name: String },
 }
 
 impl Publish {
@@ -93,6 +123,15 @@ impl Publish {
                 }
                 backend.evidence.resized(disk, size_bytes);
             }
+            Self::Detached { name } => {
+                if let Some(error) = backend.pool.engine.capacity_side_error() {
+                    return Err(format!(
+                        "disk {name:?} does without its base, but the capacity-side checkpoint, which names it, could not be written: keep the base \
+                         until `forebay status` shows no error of it ({error})"
+                    ));
+                }
+                info!("disk {name} does without its base");
+            }
         }
         Ok(())
     }
@@ -107,8 +146,36 @@ fn discard(backend: &mut PoolBackend, disk: DiskId, name: String, len_bytes: u64
 
 impl Job {
     /// Waits for a checkpoint, then publishes and answers.
-    pub fn durable(client: u64, checkpoint: Checkpoint, answer: Value, now_ns: u64, publish: Option<Publish>) -> Self {
+    pub fn durable(client: u64, checkpoint: Checkpoint, answer: Answer, now_ns: u64, publish: Option<Publish>) -> Self {
         Self { client, step: Step::Durable(checkpoint), answer, deadline_ns: now_ns + TIMEOUT_NS, publish }
+    }
+
+    /// Adds a disk over a base, waits for a checkpoint, then publishes and answers.
+    pub fn add_over_base(client: u64, new: NewDisk, target: Target, now_ns: u64) -> Result<Self, String> {
+        let (send, opened) = sync_channel(1);
+        let (name, size_bytes) = (new.name.clone(), new.size_bytes);
+        let work = move || {
+            // Where nobody waits for it any more it is closed again.
+            let _ = send.send(base::open(&name, size_bytes, &target));
+        };
+        let spawned = Builder::new().name("base".to_owned()).spawn(work);
+        spawned.map_err(|error| format!("a thread that opens the base: {error}"))?;
+        let step = Step::OpenBase { new, opened };
+        Ok(Self { client, step, answer: Answer::Disks, deadline_ns: now_ns + TIMEOUT_NS, publish: None })
+    }
+
+    /// The base of a new disk was opened.
+    fn add_over(&mut self, opened: OpenedBase, backend: &mut PoolBackend) -> Result<(), String> {
+        let Step::OpenBase { new, .. } = &self.step else { return Ok(()) };
+        let checkpoint = Checkpoint::after_change(&backend.pool.engine);
+        let disk = (new.name.as_str(), new.size_bytes, new.overcommit);
+        let added = opened.and_then(|opened| base::add_disk(&mut backend.pool, disk, opened));
+        let disk = added.map_err(|error| chain(&error))?;
+        info!("disk {} was added", new.name);
+        let (name, size_bytes) = (new.name.clone(), new.size_bytes);
+        self.publish = new.is_exported.then_some(Publish::Add { name, disk, size_bytes });
+        self.step = Step::Durable(checkpoint);
+        Ok(())
     }
 
     /// Ends a disk's exports, discards its data and removes it.
@@ -117,7 +184,7 @@ impl Job {
         name: &str,
         backend: &mut PoolBackend,
         server: &mut ServerControl<'_>,
-        answer: Value,
+        answer: Answer,
         now_ns: u64,
     ) -> Result<Self, String> {
         let disk =
@@ -145,7 +212,7 @@ impl Job {
             // What is discarded of a disk over a base becomes zeros, which are not nothing.
             let checkpoint = Checkpoint::after_change(&backend.pool.engine);
             backend.pool.engine.abandon_base(id);
-            Step::WithoutBase { disk: id, name, len_bytes, checkpoint }
+            Step::WithoutBase { disk: id, name, checkpoint }
         } else {
             discard(backend, id, name, len_bytes)
         };
@@ -162,6 +229,21 @@ impl Job {
     ) -> Option<Result<Value, String>> {
         loop {
             match &self.step {
+                Step::OpenBase { new, opened } => {
+                    let opened = match opened.try_recv() {
+                        Ok(opened) => Some(opened),
+                        Err(TryRecvError::Empty) => None,
+                        Err(TryRecvError::Disconnected) => {
+                            return Some(Err(format!("the base of disk {:?} was not opened", new.name)));
+                        }
+                    };
+                    if let Some(opened) = opened {
+                        if let Err(error) = self.add_over(opened, backend) {
+                            return Some(Err(error));
+                        }
+                        continue;
+                    }
+                }
                 Step::Durable(checkpoint) => {
                     let reached = checkpoint.reached(&backend.pool.engine);
                     if let Some(result) = reached {
@@ -169,13 +251,18 @@ impl Job {
                             Some(publish) => publish.now(backend, server, by_default),
                             None => Ok(()),
                         });
-                        return Some(published.map(|()| std::mem::take(&mut self.answer)));
+                        return Some(published.map(|()| match &mut self.answer {
+                            Answer::Known(value) => value.take(),
+                            Answer::Disks => json!({ "disks": disks(backend) }),
+                        }));
                     }
                 }
-                Step::WithoutBase { disk, name, len_bytes, checkpoint } => {
+                Step::WithoutBase { disk, name, checkpoint } => {
                     match checkpoint.reached(&backend.pool.engine) {
                         Some(Ok(())) => {
-                            self.step = discard(backend, *disk, name.clone(), *len_bytes);
+                            // Of a disk that was added a moment ago it is known only now.
+                            let len_bytes = backend.pool.engine.disk_named(name).map_or(0, |disk| disk.served_bytes());
+                            self.step = discard(backend, *disk, name.clone(), len_bytes);
                             continue;
                         }
                         Some(Err(error)) => return Some(Err(error)),

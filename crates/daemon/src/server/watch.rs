@@ -407,7 +407,7 @@ impl Watch {
             } else {
                 self.causes.ended(FAILING, about, &format!("what disk {about} has in its base is copied again"));
             }
-            if adoption.is_complete {
+            if adoption.is_complete && !adoption.is_leaving {
                 let (severity, cause) = (Severity::Notice, COPIED);
                 let message = format!("everything that disk {about} had in its base is in the pool");
                 let advice = "`forebay disk CONFIG detach-base NAME` ends it; then the base is free";

@@ -8,8 +8,10 @@ pub fn cell(base: &Value) -> String {
     let Some((copied, all)) = base["copied_bytes"].as_u64().zip(base["size_bytes"].as_u64()) else {
         return "-".to_owned();
     };
-    match base["complete"].as_bool() {
-        Some(true) => "copied: detach-base".to_owned(),
+    let is = |key: &str| base[key].as_bool() == Some(true);
+    match () {
+        () if is("detaching") => "being detached".to_owned(),
+        () if is("complete") => "copied: detach-base".to_owned(),
         _ => format!("{} % of {}", (copied.saturating_mul(100) / all.max(1)).min(99), output::size(all)),
     }
 }

@@ -77,14 +77,16 @@ pub enum AdminError {
     #[error("disk {0:?} has no base")]
     NoBase(String),
     /// The base is needed yet.
-    #[error("the base of disk {name:?} is needed yet: {done_blocks} of its {blocks} blocks of 4 KiB were looked at")]
+    #[error("the base of disk {name:?} is needed yet: the pool has {done_blocks} of its {blocks} blocks of 4 KiB{why}")]
     BaseNeeded {
         /// The disk.
         name: String,
-        /// Blocks looked at.
+        /// Blocks that the pool has.
         done_blocks: u64,
         /// Blocks of the base.
         blocks: u64,
+        /// What could not be copied, and why, where that is known; follows the rest of the sentence.
+        why: String,
     },
     /// Copied blocks may have been lost, or the capacity tier alone would still need the base.
     #[error("the base of disk {name:?} is needed yet: {why}")]
@@ -238,11 +240,25 @@ impl Engine {
             return Err(AdminError::ReadOnly(reason.to_owned()));
         }
         let id = self.disk_named(name).ok_or_else(|| AdminError::NoDisk(name.to_owned()))?.id;
-        let Some(AdoptionStatus { done_blocks, blocks, is_complete, .. }) = self.adoption(id) else {
+        let Some(AdoptionStatus { done_blocks, blocks, is_complete, is_leaving, failed_blocks, why }) =
+            self.adoption(id)
+        else {
             return Err(AdminError::NoBase(name.to_owned()));
         };
+        if is_leaving {
+            // Asked again: the root is due that says so.
+            self.abandon_base(id);
+            return Ok(());
+        }
         if !is_complete {
-            return Err(AdminError::BaseNeeded { name: name.to_owned(), done_blocks, blocks });
+            let why = match (failed_blocks, why) {
+                (0, _) => String::new(),
+                (failed, why) => {
+                    let why = why.map_or_else(String::new, |why| format!(", the last of them because of this: {why}"));
+                    format!("; {failed} could not be copied, and are tried again{why}")
+                }
+            };
+            return Err(AdminError::BaseNeeded { name: name.to_owned(), done_blocks, blocks, why });
         }
         let kept = |why| Err(AdminError::BaseKept { name: name.to_owned(), why });
         if self.capacity_side_error().is_some() {

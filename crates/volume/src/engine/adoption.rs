@@ -1,64 +1,138 @@
 //! Adoption: what disks still have in their bases is copied into the pool, step by step and where hosts leave time, until a base is not
 //! needed any more. Here is what is copied next and what came of it; `requests/adopt.rs` does it.
 
+use super::brought::Brought;
 use super::leisure::Leisure;
 use super::scrub::Blocks;
 use crate::layout::page::LEAF_ENTRIES;
 use crate::request::RequestError;
 use forebay_block::DiskId;
 use std::collections::BTreeMap;
+use std::iter::once;
+use std::ops::Range;
 
 /// Blocks copied at once, at most.
-const STEP_BLOCKS: u64 = 128;
-/// How long nothing is copied after something failed, in nanoseconds.
+pub(crate) const STEP_BLOCKS: u64 = 128;
+/// A look at what has not to be copied takes the time of so many blocks: its leaf may have to be read.
+const LOOK_BLOCKS: u64 = 1;
+/// Looks in one turn, at most.
+const LOOKS_MAX: usize = 64;
+/// Ranges kept of what could not be copied.
+const FAILED_MAX: usize = 64;
+/// How long nothing is copied of a disk whose base could not be read, in nanoseconds.
 const REST_NS: u64 = 5_000_000_000;
+/// How long nothing is copied when the pool cannot take it for the first time; the next time twice as long, and [`REST_NS`] at most.
+const FIRST_REST_NS: u64 = 20_000_000;
 const BLOCK: u64 = 4096;
 
 /// How far the copying of one disk is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdoptionStatus {
-    /// Blocks of the base, from its first on, that the pool has looked at since it was opened, and has where it could.
+    /// Blocks of the base that the pool has looked at since it was opened, and has where it could.
     pub done_blocks: u64,
     /// Blocks of the base.
     pub blocks: u64,
     /// The base is not needed any more.
     pub is_complete: bool,
-    /// Blocks that could not be copied in this pass.
+    /// A root that does without the base is being written: it is needed until that is durable.
+    pub is_leaving: bool,
+    /// Blocks that could not be copied, and are tried again; where there are many, with what lies between some of them.
     pub failed_blocks: u64,
-    /// Why the last of them could not.
+    /// Why the last that could not be copied could not.
     pub why: Option<RequestError>,
+}
+
+/// Blocks of some ranges.
+fn blocks_of(ranges: &[Range<u64>]) -> u64 {
+    ranges.iter().map(|range| range.end - range.start).sum()
 }
 
 #[derive(Debug, Default)]
 struct Progress {
-    /// The first block that was not looked at yet.
-    next: u64,
-    /// Up to here block by block, for one of these could not be copied.
-    singly_until: u64,
-    is_complete: bool,
-    failed_blocks: u64,
+    /// What was not looked at yet in this pass; the next range is last.
+    left: Vec<Range<u64>>,
+    /// What could not be copied in this pass, from the first block on.
+    failed: Vec<Range<u64>>,
+    /// What is left could not be copied in the pass before.
+    is_again: bool,
     why: Option<RequestError>,
     /// Nothing of it before this time.
     rests_until_ns: u64,
+}
+
+impl Progress {
+    fn is_complete(&self) -> bool {
+        self.left.is_empty() && self.failed.is_empty()
+    }
+
+    fn failed_blocks(&self) -> u64 {
+        blocks_of(&self.failed) + if self.is_again { blocks_of(&self.left) } else { 0 }
+    }
+
+    /// The next range was looked at up to here. Where it was the last, what failed is tried again, later.
+    fn looked_at(&mut self, until: u64, now_ns: u64) {
+        if let Some(next) = self.left.last_mut() {
+            next.start = until.max(next.start);
+            if next.is_empty() {
+                self.left.pop();
+            }
+        }
+        if !self.left.is_empty() || self.failed.is_empty() {
+            return;
+        }
+        self.left.extend(self.failed.drain(..).rev());
+        self.is_again = true;
+        self.rests_until_ns = now_ns.saturating_add(REST_NS);
+    }
+
+    /// Blocks of the next range could not be copied together: each half is tried by itself.
+    fn halve(&mut self, Range { start, end }: Range<u64>) {
+        let middle = start + (end - start) / 2;
+        if let Some(next) = self.left.last_mut() {
+            next.start = end.max(next.start);
+            if next.is_empty() {
+                self.left.pop();
+            }
+        }
+        self.left.extend([middle..end, start..middle]);
+    }
+
+    /// A block cannot be copied. There may be more of them than are kept: the last range takes in what lies between.
+    fn failed(&mut self, block: u64) {
+        let is_full = self.failed.len() >= FAILED_MAX;
+        match self.failed.last_mut() {
+            Some(last) if is_full || last.end == block => last.end = block + 1,
+            _ => self.failed.push(block..block + 1),
+        }
+    }
 }
 
 /// The copying.
 #[derive(Debug)]
 pub(crate) struct Adoption {
     pub leisure: Leisure,
+    pub brought: Brought,
     disks: BTreeMap<u16, Progress>,
     in_flight: Option<Blocks>,
+    /// How long nothing is copied when the pool cannot take it the next time, in nanoseconds.
+    next_rest_ns: u64,
 }
 
 impl Adoption {
     /// So many bytes a second at most, while hosts ask for nothing.
     pub fn new(rate_bytes_per_s: u64) -> Self {
-        Self { leisure: Leisure::new(rate_bytes_per_s), disks: BTreeMap::new(), in_flight: None }
+        Self {
+            leisure: Leisure::new(rate_bytes_per_s),
+            brought: Brought::default(),
+            disks: BTreeMap::new(),
+            in_flight: None,
+            next_rest_ns: FIRST_REST_NS,
+        }
     }
 
-    /// What a disk has in its base is copied from now on.
-    pub fn begin(&mut self, disk: DiskId) {
-        self.disks.entry(disk.0).or_default();
+    /// What a disk has in its base, which has so many blocks, is copied from now on.
+    pub fn begin(&mut self, disk: DiskId, blocks: u64) {
+        self.disks.entry(disk.0).or_insert_with(|| Progress { left: once(0..blocks).collect(), ..Progress::default() });
     }
 
     /// Only those go on.
@@ -71,57 +145,70 @@ impl Adoption {
         self.disks.is_empty()
     }
 
-    /// What is copied next, where there is time for it: blocks of one leaf. `base_blocks`: of a disk.
-    pub fn begin_step(&mut self, now_ns: u64, base_blocks: impl Fn(u16) -> u64) -> Option<Blocks> {
-        if self.in_flight.is_some() || !self.leisure.has_come(now_ns) {
-            return None;
+    /// What is copied next, where there is time for it. `is_served` tells whether a durable root knows a disk. `to_copy` gives the first of
+    /// some blocks of a leaf that have to be looked at one by one; none, at their end, where the pool has them all.
+    pub fn begin_step(
+        &mut self,
+        now_ns: u64,
+        is_served: impl Fn(u16) -> bool,
+        to_copy: impl Fn(&Blocks) -> Range<u64>,
+    ) -> Option<Blocks> {
+        for _ in 0..LOOKS_MAX {
+            if self.in_flight.is_some() || !self.leisure.has_come(now_ns) {
+                return None;
+            }
+            let is_next = |(disk, progress): &(&u16, &mut Progress)| {
+                !progress.is_complete() && progress.rests_until_ns <= now_ns && is_served(**disk)
+            };
+            let (&disk, progress) = self.disks.iter_mut().find(is_next)?;
+            let next = progress.left.last()?;
+            let of_leaf = (next.start / LEAF_ENTRIES as u64 + 1) * LEAF_ENTRIES as u64;
+            let range = to_copy(&Blocks { disk: DiskId(disk), range: next.start..next.end.min(of_leaf) });
+            progress.looked_at(range.start, now_ns);
+            self.leisure.take(now_ns, (range.end - range.start).max(LOOK_BLOCKS) * BLOCK);
+            if !range.is_empty() {
+                let blocks = Blocks { disk: DiskId(disk), range };
+                self.in_flight = Some(blocks.clone());
+                return Some(blocks);
+            }
         }
-        let is_next = |progress: &Progress| !progress.is_complete && progress.rests_until_ns <= now_ns;
-        let (&disk, progress) = self.disks.iter().find(|(_, progress)| is_next(progress))?;
-        let start = progress.next;
-        let of_leaf = (start / LEAF_ENTRIES as u64 + 1) * LEAF_ENTRIES as u64;
-        let most = if start < progress.singly_until { 1 } else { STEP_BLOCKS };
-        let end = (start + most).min(of_leaf).min(base_blocks(disk)).max(start);
-        self.leisure.take(now_ns, (end - start) * BLOCK);
-        let blocks = Blocks { disk: DiskId(disk), range: start..end };
-        self.in_flight = Some(blocks.clone());
-        Some(blocks)
+        None
     }
 
-    /// A step has ended, in which so many blocks had to be copied. `base_blocks`: of its disk.
-    pub fn ended(&mut self, now_ns: u64, (copied, error): (u64, Option<RequestError>), base_blocks: u64) {
+    /// A step has ended, in which so many blocks had to be read.
+    pub fn ended(&mut self, now_ns: u64, read_blocks: u64, error: Option<RequestError>) {
         let Some(Blocks { disk, range }) = self.in_flight.take() else { return };
-        if copied == 0 && error.is_none() {
-            // Nothing was read.
+        if read_blocks == 0 && error.is_none() {
             self.leisure.take_back();
+            self.leisure.take(now_ns, LOOK_BLOCKS * BLOCK);
         }
         let Some(progress) = self.disks.get_mut(&disk.0) else { return };
         match error {
-            None => progress.next = range.end,
-            Some(why @ RequestError::Device { .. }) if range.end - range.start == 1 => {
-                progress.next = range.end;
-                progress.failed_blocks += 1;
-                progress.why = Some(why);
+            None => {
+                if progress.failed_blocks() == 0 {
+                    progress.why = None;
+                }
+                progress.looked_at(range.end, now_ns);
+                self.next_rest_ns = FIRST_REST_NS;
             }
-            Some(why @ RequestError::Device { .. }) => {
-                progress.singly_until = range.end;
+            // It is in the base, or in the pool, that it cannot be read.
+            Some(why @ (RequestError::Device { .. } | RequestError::Damaged { .. })) => {
                 progress.why = Some(why);
+                if range.end - range.start > 1 {
+                    return progress.halve(range);
+                }
+                progress.failed(range.start);
+                progress.looked_at(range.end, now_ns);
             }
             // It is the pool that cannot take it now.
             Some(why) => {
-                progress.why = Some(why);
-                self.leisure.rest_until(now_ns.saturating_add(REST_NS));
+                if self.next_rest_ns == REST_NS {
+                    // By now it is no matter of a moment.
+                    progress.why = Some(why);
+                }
+                self.leisure.rest_until(now_ns.saturating_add(self.next_rest_ns));
+                self.next_rest_ns = (self.next_rest_ns * 2).min(REST_NS);
             }
-        }
-        if progress.next < base_blocks {
-            return;
-        }
-        if progress.failed_blocks == 0 {
-            (progress.is_complete, progress.why) = (true, None);
-        } else {
-            // Once more from the beginning, later: what was copied is passed over.
-            let rests_until_ns = now_ns.saturating_add(REST_NS);
-            *progress = Progress { why: progress.why.take(), rests_until_ns, ..Progress::default() };
         }
     }
 
@@ -129,10 +216,11 @@ impl Adoption {
     pub fn status(&self, disk: DiskId, blocks: u64) -> AdoptionStatus {
         let Some(progress) = self.disks.get(&disk.0) else { return AdoptionStatus { blocks, ..Default::default() } };
         AdoptionStatus {
-            done_blocks: progress.next.min(blocks),
+            done_blocks: blocks.saturating_sub(blocks_of(&progress.left) + blocks_of(&progress.failed)),
             blocks,
-            is_complete: progress.is_complete,
-            failed_blocks: progress.failed_blocks,
+            is_complete: progress.is_complete(),
+            is_leaving: false,
+            failed_blocks: progress.failed_blocks(),
             why: progress.why.clone(),
         }
     }
@@ -143,46 +231,108 @@ mod tests {
     use super::*;
     use forebay_block::{IoError, IoErrorKind};
 
-    #[test]
-    fn one_bad_block_of_a_base_keeps_no_other_from_being_copied() {
-        let bad = |blocks: &Blocks| {
-            let source = IoError { kind: IoErrorKind::Medium, operation: "read", offset_bytes: 0, os_error: 5 };
-            blocks.range.contains(&300).then(|| RequestError::Device { device: "base".into(), source })
-        };
+    fn began(blocks: u64) -> Adoption {
         let mut adoption = Adoption::new(u64::MAX);
         adoption.leisure.go_on();
-        adoption.begin(DiskId(1));
-        let mut copied = std::collections::BTreeSet::new();
-        for now_ns in 0..400 {
-            let Some(blocks) = adoption.begin_step(now_ns, |_| 1000) else { break };
-            let error = bad(&blocks);
-            if error.is_none() {
-                copied.extend(blocks.range.clone());
-            }
-            adoption.ended(now_ns, (1, error), 1000);
-        }
-        assert_eq!(copied.len(), 999);
-        let status = adoption.status(DiskId(1), 1000);
-        assert!(!status.is_complete && status.why.is_some(), "it begins anew, later");
-        assert!(adoption.begin_step(REST_NS / 2, |_| 1000).is_none());
-        // Nor does it keep other disks from having their time.
-        adoption.begin(DiskId(2));
-        assert_eq!(adoption.begin_step(REST_NS / 2, |_| 1000).unwrap().disk, DiskId(2));
-        adoption.ended(REST_NS / 2, (128, None), 1000);
-        assert_eq!(adoption.begin_step(REST_NS * 2, |_| 1000).unwrap(), Blocks { disk: DiskId(1), range: 0..128 });
+        adoption.begin(DiskId(1), blocks);
+        adoption
+    }
+
+    /// The first blocks of a leaf, all to be copied.
+    fn all(blocks: &Blocks) -> Range<u64> {
+        blocks.range.start..blocks.range.end.min(blocks.range.start + STEP_BLOCKS)
+    }
+
+    fn bad() -> RequestError {
+        let source = IoError { kind: IoErrorKind::Medium, operation: "read", offset_bytes: 0, os_error: 5 };
+        RequestError::Device { device: "base".into(), source }
     }
 
     #[test]
-    fn what_has_not_to_be_copied_takes_no_time() {
+    fn one_bad_block_of_a_base_keeps_no_other_from_being_copied() {
+        let mut adoption = began(1000);
+        let mut copied = std::collections::BTreeSet::new();
+        let mut steps = 0;
+        while let Some(blocks) = adoption.begin_step(0, |_| true, all) {
+            let error = blocks.range.contains(&300).then(bad);
+            if error.is_none() {
+                copied.extend(blocks.range.clone());
+            }
+            adoption.ended(0, 1, error);
+            steps += 1;
+        }
+        assert_eq!(copied.len(), 999);
+        assert!(steps < 40, "halves were read, not blocks one by one: {steps} steps");
+        let status = adoption.status(DiskId(1), 1000);
+        assert_eq!((status.is_complete, status.failed_blocks, status.done_blocks), (false, 1, 999));
+        assert!(status.why.is_some() && adoption.begin_step(REST_NS / 2, |_| true, all).is_none());
+        // Nor does it keep other disks from having their time.
+        adoption.begin(DiskId(2), 100);
+        assert_eq!(adoption.begin_step(REST_NS / 2, |_| true, all).unwrap().disk, DiskId(2));
+        adoption.ended(REST_NS / 2, 100, None);
+        let again = adoption.begin_step(REST_NS * 2, |_| true, all).unwrap();
+        assert_eq!(again, Blocks { disk: DiskId(1), range: 300..301 }, "that one alone is tried again");
+        adoption.ended(REST_NS * 2, 1, None);
+        let status = adoption.status(DiskId(1), 1000);
+        assert_eq!((status.is_complete, status.failed_blocks, status.done_blocks), (true, 0, 1000));
+        assert!(status.why.is_none());
+    }
+
+    #[test]
+    fn ranges_that_cannot_be_copied_are_bounded_in_number_and_none_is_forgotten() {
+        let mut adoption = began(1000);
+        while let Some(blocks) = adoption.begin_step(0, |_| true, all) {
+            let error = blocks.range.clone().any(|block| block % 2 == 1).then(bad);
+            adoption.ended(0, 1, error);
+        }
+        let progress = &adoption.disks[&1];
+        assert_eq!(progress.left.len(), FAILED_MAX);
+        assert!((1..1000).step_by(2).all(|bad| progress.left.iter().any(|range| range.contains(&bad))));
+        let status = adoption.status(DiskId(1), 1000);
+        assert!(!status.is_complete && status.failed_blocks >= 500, "{status:?}");
+    }
+
+    #[test]
+    fn regression_what_has_not_to_be_copied_is_passed_over_at_a_bounded_rate() {
         let mut adoption = Adoption::new(1 << 20);
         adoption.leisure.go_on();
-        adoption.begin(DiskId(1));
-        for step in 0..100 {
-            assert!(adoption.begin_step(1, |_| 1 << 20).is_some(), "step {step}");
-            adoption.ended(1, (0, None), 1 << 20);
+        adoption.begin(DiskId(1), 1 << 20);
+        let nothing = |blocks: &Blocks| blocks.range.end..blocks.range.end;
+        assert!(adoption.begin_step(0, |_| true, nothing).is_none());
+        let first = adoption.status(DiskId(1), 1 << 20).done_blocks;
+        // 50 ms ahead of its rate, in looks of one block of 4 KiB each.
+        assert!((12..=14).contains(&first.div_ceil(LEAF_ENTRIES as u64)), "{first}");
+        assert!(adoption.begin_step(0, |_| true, nothing).is_none());
+        assert_eq!(adoption.status(DiskId(1), 1 << 20).done_blocks, first);
+        // So is a step that found nothing to copy when its leaf had come.
+        adoption.begin_step(1 << 30, |_| true, all).unwrap();
+        assert!(!adoption.leisure.has_come(1 << 30), "a step takes the time of what may have to be copied");
+        adoption.ended(1 << 30, 0, None);
+        assert!(adoption.leisure.has_come(1 << 30), "and has it back but for a look");
+    }
+
+    #[test]
+    fn regression_a_disk_that_no_durable_root_knows_is_not_copied_to() {
+        let mut adoption = began(10);
+        assert!(adoption.begin_step(0, |_| false, all).is_none());
+        assert!(adoption.begin_step(0, |_| true, all).is_some());
+    }
+
+    #[test]
+    fn a_pool_that_cannot_take_it_is_asked_again_soon_and_then_seldom() {
+        let mut adoption = began(10);
+        let mut rests = Vec::new();
+        let mut now_ns = 0;
+        for attempt in 0..12 {
+            let began_ns = now_ns;
+            while adoption.begin_step(now_ns, |_| true, all).is_none() {
+                now_ns += FIRST_REST_NS / 2;
+            }
+            rests.push(now_ns - began_ns);
+            adoption.ended(now_ns, 10, Some(RequestError::NoSpace));
+            assert_eq!(adoption.status(DiskId(1), 10).why.is_some(), attempt >= 8, "it is shown when it lasts");
         }
-        assert!(adoption.begin_step(1, |_| 1 << 20).is_some());
-        adoption.ended(1, (128, None), 1 << 20);
-        assert!(adoption.begin_step(1, |_| 1 << 20).is_none());
+        assert!(rests[1] <= 2 * FIRST_REST_NS && rests[11] >= REST_NS && rests[11] < REST_NS + 2 * FIRST_REST_NS);
+        assert_eq!(adoption.status(DiskId(1), 10).failed_blocks, 0);
     }
 }

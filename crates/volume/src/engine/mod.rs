@@ -10,6 +10,7 @@ mod adoption;
 mod append;
 mod base;
 mod batches;
+mod brought;
 mod checkpoint;
 mod clock;
 mod construct;

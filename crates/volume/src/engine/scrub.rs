@@ -2,6 +2,7 @@
 //! while what it could be restored from still exists. Here is what is read next and what came of it; `requests/scrub.rs`
 //! reads it.
 
+use super::brought::Brought;
 use super::leisure::Leisure;
 use crate::layout::scrub_record::{Pass, ScrubRecord, ScrubState};
 use crate::request::RequestError;
@@ -54,8 +55,7 @@ pub(crate) struct Scrub {
     /// What is to be read before it goes on from where it is: parts of what could not be read as a whole. The next is last.
     parts: Vec<Range<u64>>,
     in_flight: Option<Blocks>,
-    /// The leaf that is in memory for this alone.
-    brought: Option<(DiskId, u64)>,
+    pub brought: Brought,
     found: Vec<Found>,
     /// A pass has come to its end, or has begun or paused: it is to be kept.
     has_changed: bool,
@@ -69,7 +69,7 @@ impl Scrub {
             leisure: Leisure::new(rate_bytes_per_s),
             parts: Vec::new(),
             in_flight: None,
-            brought: None,
+            brought: Brought::default(),
             found: Vec::new(),
             has_changed: false,
         }
@@ -114,20 +114,6 @@ impl Scrub {
             self.has_changed = true;
         }
         is_running
-    }
-
-    /// The next step is in this leaf, which is in memory for this alone where `is_new`. Returns one that was, and is not needed
-    /// any more.
-    pub fn brings(&mut self, leaf: (DiskId, u64), is_new: bool) -> Option<(DiskId, u64)> {
-        if self.brought == Some(leaf) {
-            return None;
-        }
-        std::mem::replace(&mut self.brought, is_new.then_some(leaf))
-    }
-
-    /// The leaf that is in memory for this alone.
-    pub fn brought(&self) -> Option<(DiskId, u64)> {
-        self.brought
     }
 
     /// Whether a step may begin.
@@ -214,18 +200,6 @@ impl Scrub {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_leaf_that_it_brought_is_given_up_with_the_next_and_others_are_not() {
-        let mut scrub = Scrub::new(ScrubRecord::default(), 1);
-        let leaf = |number| (DiskId(1), number);
-        assert_eq!(scrub.brings(leaf(0), true), None);
-        // Later steps find it in memory; it is still there for nothing else.
-        assert_eq!(scrub.brings(leaf(0), false), None);
-        assert_eq!(scrub.brings(leaf(1), false), Some(leaf(0)));
-        assert_eq!(scrub.brings(leaf(2), true), None);
-        assert_eq!(scrub.brings(leaf(3), true), Some(leaf(2)));
-    }
 
     #[test]
     fn one_step_at_a_time_and_none_before_time_passes() {

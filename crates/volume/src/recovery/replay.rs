@@ -222,6 +222,10 @@ impl Replay<'_> {
                 for (i, (span, Stored { checksum, .. })) in
                     places(*location, stored).enumerate().filter(|(i, _)| kept(*i))
                 {
+                    if !self.is_known(*disk, block + i as u64) {
+                        // Nobody would ever give its slot back.
+                        continue;
+                    }
                     self.taken(span.location);
                     let entry = Entry::Data { span, class: *class };
                     self.block((*disk, block + i as u64), Change::Set { entry, checksum });
@@ -276,11 +280,16 @@ impl Replay<'_> {
         }
     }
 
+    /// Whether the root that replay began with has a disk with such a block.
+    fn is_known(&self, disk: DiskId, block: u64) -> bool {
+        self.leaves.map.disk(disk).is_some_and(|found| block < found.blocks())
+    }
+
     /// Does to one entry what a record says; `who` is (disk, block address).
     fn block(&mut self, who: (DiskId, u64), change: Change) {
         let (disk, block) = who;
         let leaf = block / LEAF_ENTRIES as u64;
-        if self.leaves.map.disk(disk).is_none_or(|d| block >= d.blocks()) {
+        if !self.is_known(disk, block) {
             return;
         }
         let Some(frame) = self.frame(disk, leaf) else {

@@ -275,3 +275,93 @@ fn lives_of_adopted_disks() {
     }
     assert!(steps == 24 * 120 && detached > 3, "{steps} {detached}");
 }
+
+#[test]
+fn regression_nothing_is_copied_before_a_durable_root_knows_the_disk() {
+    let mut rig = Rig::new(&setup(64 << 20));
+    let base = Scripted::new("base", BASE_BLOCKS * BLOCK as u64, false);
+    base.forge(0, &filled(BASE_BLOCKS as usize * BLOCK, 1));
+    base.rule(|_| panic!("a base is read though its disk may be gone after a crash"));
+    let disk = rig.pool.engine.add_disk("adopted", DISK_BLOCKS * BLOCK as u64, true).unwrap();
+    rig.pool.engine.lay_over(disk, BASE).unwrap();
+    rig.pool.attach_base(disk, Box::new(base.clone()));
+    rig.devices[0].rule(|seen| if seen.kind == Kind::Write { Fate::Held } else { Fate::Good });
+    rig.pass_ms(500);
+    rig.pass_ms(500);
+    base.rule(|_| Fate::Good);
+    rig.devices[0].heal();
+    rig.checkpoint();
+    rig.pass_ms(500);
+    rig.pass_ms(500);
+    assert!(rig.pool.engine.adoption(disk).unwrap().done_blocks > 0);
+}
+
+#[test]
+fn regression_a_detach_is_shown_as_done_when_it_is_durable_and_may_be_asked_for_again() {
+    let mut adopted = Adopted::new(&setup(64 << 20));
+    adopted.copy_to_the_end();
+    adopted.rig.pool.engine.detach_base("adopted").unwrap();
+    let status = adopted.rig.pool.engine.adoption(adopted.disk).expect("it has its base until a root says otherwise");
+    assert!(status.is_leaving && status.is_complete);
+    adopted.rig.pool.engine.detach_base("adopted").expect("whoever did not hear of it asks again");
+    let mut adopted = adopted.again(Rig::crash);
+    adopted.copy_to_the_end();
+    adopted.rig.pool.engine.detach_base("adopted").unwrap();
+    adopted.rig.checkpoint();
+    adopted.rig.polls(3);
+    assert!(matches!(adopted.rig.pool.engine.detach_base("adopted"), Err(AdminError::NoBase(_))));
+}
+
+/// Where writes cannot go past the caches a copy may be lost with a flush that failed in an earlier life: the map names it still.
+#[test]
+fn regression_copies_of_before_are_read_where_they_may_have_been_lost() {
+    let setup = Setup { volatile_capacity: true, volatile_fast: true, durable_writes: false, ..setup(64 << 20) };
+    let mut adopted = Adopted::new(&setup);
+    adopted.copy_to_the_end();
+    adopted.rig.checkpoint();
+    let lost = adopted.model[300 * BLOCK..301 * BLOCK].to_vec();
+    for device in &adopted.rig.devices {
+        let places: Vec<usize> = device.bytes(|bytes| {
+            bytes.chunks_exact(BLOCK).enumerate().filter(|(_, block)| *block == lost).map(|(at, _)| at).collect()
+        });
+        places.iter().for_each(|at| device.forge((at * BLOCK) as u64, &[0; BLOCK]));
+    }
+    let mut adopted = adopted.again(Rig::crash);
+    for _ in 0..200 {
+        adopted.rig.pass_ms(500);
+    }
+    let status = adopted.rig.pool.engine.adoption(adopted.disk).unwrap();
+    assert!(
+        matches!(status.why, Some(RequestError::Damaged { offset_bytes, .. }) if offset_bytes == 300 * BLOCK as u64)
+    );
+    assert_eq!((status.is_complete, status.failed_blocks, status.done_blocks), (false, 1, BASE_BLOCKS - 1));
+    let refused = adopted.rig.pool.engine.detach_base("adopted").unwrap_err();
+    assert!(refused.to_string().contains("1 could not be copied"), "{refused}");
+    // Whoever writes it again makes it good.
+    adopted.ask(300 * BLOCK, BLOCK, Op::Write(Buf::copy_of(&lost))).unwrap();
+    adopted.copy_to_the_end();
+    adopted.check_all();
+}
+
+#[test]
+fn regression_a_step_that_finds_no_space_does_not_keep_others_from_its_range() {
+    let mut adopted = Adopted::new(&Setup { volatile_fast: true, capacity_bytes: 2 << 20, ..setup(1) });
+    // Its leaf has a place.
+    adopted.write(399 * BLOCK, BLOCK, 2);
+    let filled = adopted.rig.fill(0);
+    // What is freed cannot be used, as no flush comes to its end.
+    adopted.rig.devices[0].rule(|seen| if seen.kind == Kind::Flush { Fate::Held } else { Fate::Good });
+    let disk = adopted.rig.disk;
+    let freed = adopted.rig.submit_within(disk, 0, 0, filled / 2 * BLOCK as u64, Op::Discard);
+    adopted.rig.wait(freed).unwrap();
+    adopted.rig.pool.engine.set_adoption_rate(64 << 20);
+    // What was copied at the lowest rate has had its time.
+    adopted.rig.pass_ms(200_000);
+    for _ in 0..20 {
+        adopted.rig.pass_ms(10);
+    }
+    assert!(!adopted.is_complete());
+    let token = adopted.rig.submit_within(adopted.disk, 0, 0, 398 * BLOCK as u64, Op::Discard);
+    let is_answered = adopted.rig.until(|rig| rig.answer(token).is_some());
+    assert!(is_answered, "a discard waits for a copying step that waits for space");
+}

@@ -3,22 +3,40 @@
 
 use super::CLIENT;
 use super::client::{Client, ClientKind};
-use super::piece::{Piece, PieceKind};
+use super::piece::{NOWHERE, Piece, PieceKind};
 use crate::engine::Engine;
-use crate::engine::adoption::AdoptionStatus;
+use crate::engine::adoption::{AdoptionStatus, STEP_BLOCKS};
 use crate::engine::base::{is_in_base, span_of};
+use crate::engine::map::Map;
 use crate::engine::scrub::Blocks;
 use crate::layout::base::Base;
-use crate::layout::page::Span;
-use crate::map::index::Disk;
+use crate::layout::page::{self, Entry, LEAF_ENTRIES, Span};
+use crate::map::index::{Disk, NO_FRAME};
 use crate::request::RequestError;
 use forebay_block::{Buf, DiskId, IoError};
+use std::ops::Range;
 
 const BLOCK: u64 = 4096;
-/// Steps begun in one turn, at most.
-const STEPS_MAX: usize = 64;
 /// No export: these are nobody's writes.
 const NO_EXPORT: u16 = u16::MAX;
+
+/// The first of some blocks of one leaf, as many as are copied at once, that the pool does not have; where the leaf is not in memory, that it may
+/// not have. Damage counts as missing: the base may have what was lost.
+fn first_missing(map: &Map, Blocks { disk, range }: &Blocks) -> Range<u64> {
+    let most = |start: u64| start..range.end.min(start + STEP_BLOCKS);
+    let Some(disk) = map.disk(*disk) else { return range.end..range.end };
+    let frame = disk.frame(range.start / LEAF_ENTRIES as u64);
+    if frame == NO_FRAME || map.frames.get(frame).loading {
+        return most(range.start);
+    }
+    let leaf = &map.frames.get(frame).page;
+    let is_there = |block: &u64| {
+        let (entry, _) = page::leaf_entry(leaf, (block % LEAF_ENTRIES as u64) as usize);
+        matches!(entry, Entry::Data { .. } | Entry::Zero)
+    };
+    let missing = most(range.clone().find(|block| !is_there(block)).unwrap_or(range.end));
+    missing.start..missing.clone().find(is_there).unwrap_or(missing.end)
+}
 
 impl Engine {
     /// The base that a disk lies over and was not attached yet, without which it cannot be served.
@@ -35,7 +53,7 @@ impl Engine {
     /// A disk's base is this device; what is in it is copied from now on.
     pub(crate) fn attach_base(&mut self, disk: DiskId, device: usize, name: String) {
         self.bases.attach(disk, device, name);
-        self.adoption.begin(disk);
+        self.adoption.begin(disk, self.map.disk(disk).map_or(0, Disk::base_blocks));
     }
 
     /// Device and offset of a location of a disk, which may lie in its base; `None` where that is on no device.
@@ -73,8 +91,9 @@ impl Engine {
     /// How far the copying of a disk's base is; `None` where it has none.
     #[must_use]
     pub fn adoption(&self, disk: DiskId) -> Option<AdoptionStatus> {
-        let base = self.map.disk(disk).and_then(Disk::base_for_root)?;
-        Some(self.adoption.status(disk, base.blocks))
+        let found = self.map.disk(disk)?;
+        let status = self.adoption.status(disk, found.base?.blocks);
+        Some(AdoptionStatus { is_leaving: found.leaves_base, ..status })
     }
 
     /// Time passes: bases that a durable root does not name any more are given up.
@@ -90,20 +109,29 @@ impl Engine {
         if self.adoption.is_empty() || self.refusal().is_some() {
             return;
         }
-        // Those that find nothing to copy end at once.
-        for _ in 0..STEPS_MAX {
-            let map = &self.map;
-            let base_blocks = |disk: u16| map.disk(DiskId(disk)).map_or(0, Disk::base_blocks);
-            let next = self.adoption.begin_step(self.clock.now_ns(), base_blocks);
-            let Some(Blocks { disk, range }) = next else { return };
+        let (map, verifies) = (&self.map, self.verifies_copies());
+        // What is copied of a disk that no durable root knows would be nobody's after a crash.
+        let is_served = |disk: u16| map.disk(DiskId(disk)).is_some_and(|disk| disk.served_bytes() > 0);
+        let to_copy = |blocks: &Blocks| match verifies {
+            true => blocks.range.start..blocks.range.end.min(blocks.range.start + STEP_BLOCKS),
+            false => first_missing(map, blocks),
+        };
+        let next = self.adoption.begin_step(self.clock.now_ns(), is_served, to_copy);
+        if let Some(Blocks { disk, range }) = next {
             self.adopt_blocks(disk, range.start, range.end - range.start);
         }
     }
 
+    /// Whether what was copied before is read: where writes cannot go past the caches, a flush that failed may have taken it.
+    pub(super) fn verifies_copies(&self) -> bool {
+        !self.setup.has_durable_writes()
+    }
+
     fn adopt_blocks(&mut self, disk: DiskId, block: u64, blocks: u64) {
+        self.adoption.brought.go_on(disk, block / LEAF_ENTRIES as u64, &mut self.map);
         let client = Client {
             token: 0,
-            kind: ClientKind::Adopt { copied_blocks: 0 },
+            kind: ClientKind::Adopt { read_blocks: 0 },
             disk,
             offset_bytes: block * BLOCK,
             len_bytes: blocks * BLOCK,
@@ -118,7 +146,7 @@ impl Engine {
             waits_since_ns: self.clock.waiting_ns(),
         };
         let id = self.requests.clients.insert(client) as u32;
-        if blocks == 0 || self.requests.ranges.lock(disk.0, block, blocks, id | CLIENT) {
+        if self.requests.ranges.lock(disk.0, block, blocks, id | CLIENT) {
             self.begin_adopting(id);
         }
     }
@@ -127,10 +155,8 @@ impl Engine {
     pub(super) fn begin_adopting(&mut self, id: u32) {
         let Some(client) = self.requests.clients.get(id as usize) else { return };
         let (disk, block, blocks) = (client.disk, client.offset_bytes / BLOCK, client.len_bytes / BLOCK);
-        if blocks > 0 && client.error.is_none() {
-            let mut piece = Piece::new(id, PieceKind::Adopt, disk, block, blocks, 0);
-            piece.buf = Some(Buf::new((blocks * BLOCK) as usize));
-            let piece = self.add_piece(piece);
+        if client.error.is_none() {
+            let piece = self.add_piece(Piece::new(id, PieceKind::Adopt, disk, block, blocks, 0));
             self.read_piece(piece);
         }
         self.piece_of_client_done(id, None);
@@ -142,10 +168,10 @@ impl Engine {
         let Some(data) = piece.buf.take().map(Buf::freeze) else { return };
         let (client, disk, first) = (piece.client, piece.disk, piece.block());
         let spans = std::mem::take(&mut piece.spans);
-        if let Some(Client { kind: ClientKind::Adopt { copied_blocks }, .. }) =
+        if let Some(Client { kind: ClientKind::Adopt { read_blocks }, .. }) =
             self.requests.clients.get_mut(client as usize)
         {
-            *copied_blocks = spans.iter().filter(|span| is_in_base(span.location)).count() as u64;
+            *read_blocks = spans.iter().filter(|span| **span != NOWHERE).count() as u64;
         }
         // Past the caches where that can be: a flush that fails later must not take what the base would still have had.
         let fua = self.setup.has_durable_writes();
@@ -164,9 +190,8 @@ impl Engine {
 
     /// A step has ended.
     pub(super) fn adopted(&mut self, client: Client) {
-        let now_ns = self.clock.now_ns();
-        let blocks = self.map.disk(client.disk).map_or(0, Disk::base_blocks);
-        let ClientKind::Adopt { copied_blocks } = client.kind else { return };
-        self.adoption.ended(now_ns, (copied_blocks, client.error), blocks);
+        let ClientKind::Adopt { read_blocks } = client.kind else { return };
+        self.adoption.brought.was_looked_at(&mut self.map);
+        self.adoption.ended(self.clock.now_ns(), read_blocks, client.error);
     }
 }

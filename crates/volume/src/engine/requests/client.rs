@@ -19,8 +19,8 @@ pub(crate) enum ClientKind {
     Flush,
     /// A step of a scrub, which no host asked for: blocks of it that hold data.
     Scrub { stored_blocks: u64 },
-    /// A step of the copying of a base, which no host asked for either: blocks that had to be copied.
-    Adopt { copied_blocks: u64 },
+    /// A step of the copying of a base, which no host asked for either: blocks that had to be read.
+    Adopt { read_blocks: u64 },
 }
 
 /// What is done to a range leaf by leaf.

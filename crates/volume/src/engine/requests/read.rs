@@ -41,8 +41,10 @@ impl Engine {
         let (first, blocks, block) = (usize::from(piece.first), usize::from(piece.blocks), piece.block());
         let attempts = piece.attempts;
         let is_scrub = matches!(piece.kind, PieceKind::Scrub);
-        // What the map names is not read to be copied, and what it does not name is not read by a scrub.
+        // What the map does not name is not read by a scrub.
         let is_adopted = matches!(piece.kind, PieceKind::Adopt);
+        let is_host = !is_scrub && !is_adopted;
+        let is_passed_over = is_adopted && !self.verifies_copies();
         self.requests.pieces[id as usize].unproven.clear();
         let mut spans: SmallVec<[Span; 4]> = SmallVec::with_capacity(blocks);
         let mut checksums: SmallVec<[u32; 4]> = SmallVec::with_capacity(blocks);
@@ -53,10 +55,10 @@ impl Engine {
             match entry {
                 Entry::Unmapped if is_scrub => spans.push(NOWHERE),
                 Entry::Unmapped => spans.push(self.span_in_base(disk, address).unwrap_or(NOWHERE)),
-                _ if is_adopted => spans.push(NOWHERE),
+                Entry::Data { .. } if is_passed_over => spans.push(NOWHERE),
                 Entry::Data { span, class } => {
                     // A copy says nothing of what it is one of.
-                    let may_have_copy = self.copies.is_on() && !is_scrub && !self.setup.extents.is_fast(span.location);
+                    let may_have_copy = self.copies.is_on() && is_host && !self.setup.extents.is_fast(span.location);
                     let copy = if may_have_copy { self.copies.find(disk, address, span.location) } else { None };
                     let copy = copy.filter(|copy| !span.is_whole() || copy.own == checksum);
                     if may_have_copy
@@ -74,7 +76,7 @@ impl Engine {
                     spans.push(span);
                     if let Some(stats) = self.stats.classes.get_mut(usize::from(class.0))
                         && attempts == 0
-                        && !is_scrub
+                        && is_host
                     {
                         stats.host_read_bytes += BLOCK as u64;
                         stats.fast_read_bytes +=
@@ -85,7 +87,7 @@ impl Engine {
                 Entry::Damaged => {
                     let offset_bytes = address * BLOCK as u64;
                     self.requests.pieces[id as usize].error = Some(RequestError::Damaged { disk, offset_bytes });
-                    self.stats.counters.damaged_reads += u64::from(!is_scrub);
+                    self.stats.counters.damaged_reads += u64::from(is_host);
                     return self.finish_piece(id);
                 }
             }
@@ -100,7 +102,7 @@ impl Engine {
             let counts = u8::from(!std::mem::take(&mut piece.is_no_attempt));
             piece.failures_in_place = if is_same { piece.failures_in_place + counts } else { 0 };
             if piece.failures_in_place >= self.setup.read_attempts() || piece.attempts > ATTEMPTS_MAX {
-                if matches!(piece.error, Some(RequestError::Damaged { .. })) && !is_scrub {
+                if matches!(piece.error, Some(RequestError::Damaged { .. })) && is_host {
                     self.stats.counters.damaged_reads += 1;
                 }
                 return self.finish_piece(id);
@@ -109,6 +111,13 @@ impl Engine {
         }
         piece.spans = spans;
         piece.checksums = checksums;
+        if is_adopted && piece.buf.is_none() {
+            if piece.spans.iter().all(|span| *span == NOWHERE) {
+                // The pool has it all.
+                return self.finish_piece(id);
+            }
+            piece.buf = Some(Buf::new(blocks * BLOCK));
+        }
         self.issue_reads(id);
     }
 

@@ -7,7 +7,6 @@ use crate::engine::map::Map;
 use crate::engine::scrub::{Blocks, ScrubStatus};
 use crate::engine::{Engine, scrub_pages};
 use crate::layout::page::LEAF_ENTRIES;
-use crate::map::index::NO_FRAME;
 use forebay_block::{Buf, DiskId};
 
 const BLOCK: u64 = 4096;
@@ -72,12 +71,7 @@ impl Engine {
     }
 
     fn scrub_blocks(&mut self, disk: DiskId, block: u64, blocks: u64) {
-        let leaf = block / LEAF_ENTRIES as u64;
-        let is_resident = self.map.disk(disk).is_some_and(|disk| disk.frame(leaf) != NO_FRAME);
-        // A leaf that nobody else wanted goes again: those that hosts use stay.
-        if let Some((disk, leaf)) = self.scrub.brings((disk, leaf), !is_resident) {
-            self.map.give_up(disk, leaf);
-        }
+        self.scrub.brought.go_on(disk, block / LEAF_ENTRIES as u64, &mut self.map);
         let client = Client {
             token: 0,
             kind: ClientKind::Scrub { stored_blocks: 0 },
@@ -105,11 +99,7 @@ impl Engine {
     /// A step of the scrub has ended.
     pub(super) fn scrub_ended(&mut self, client: Client) {
         let Client { kind: ClientKind::Scrub { stored_blocks }, error, .. } = client else { return };
-        if let Some(frame) = self.scrub.brought().and_then(|(disk, leaf)| Some(self.map.disk(disk)?.frame(leaf)))
-            && frame != NO_FRAME
-        {
-            self.map.frames.get_mut(frame).referenced = false;
-        }
+        self.scrub.brought.was_looked_at(&mut self.map);
         self.stats.counters.scrub_damaged_blocks += u64::from(self.scrub.ended(stored_blocks, error));
     }
 }

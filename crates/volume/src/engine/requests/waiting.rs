@@ -1,5 +1,6 @@
 //! Pieces that cannot go on, and when they are tried again.
 
+use super::client::ClientKind;
 use super::wants::{Waiting, Wants};
 use crate::engine::Engine;
 use crate::request::RequestError;
@@ -8,8 +9,13 @@ use crate::request::RequestError;
 const SPACE_TIMEOUT_NS: u64 = 10_000_000_000;
 
 impl Engine {
-    /// Parks a piece until what it waits for comes.
+    /// Parks a piece until what it waits for comes. One that copies from a base does not wait for space: its range is locked, and a discard
+    /// of that may be what makes some.
     pub(crate) fn stall(&mut self, id: u32, wants: Wants) {
+        if wants == Wants::Space && self.copies_from_base(id) {
+            self.seek_room(wants);
+            return self.fail_piece(id, RequestError::NoSpace);
+        }
         self.stats.counters.stalls += 1;
         self.requests.pieces[id as usize].wants = wants;
         self.requests.waiting.queue(wants).push_back(id);
@@ -37,8 +43,14 @@ impl Engine {
         }
     }
 
-    /// Writes wait: start what frees what they wait for, or tell the first of them that nothing will.
-    fn make_room(&mut self, wants: Wants, id: u32) {
+    fn copies_from_base(&self, id: u32) -> bool {
+        let piece = self.requests.pieces.get(id as usize);
+        let client = piece.and_then(|piece| self.requests.clients.get(piece.client as usize));
+        client.is_some_and(|client| matches!(client.kind, ClientKind::Adopt { .. }))
+    }
+
+    /// Starts what frees what writes wait for.
+    fn seek_room(&mut self, wants: Wants) {
         self.space.changed = true;
         // Who is held to the pace of collection needs no flush, unless a band waits for it.
         let is_paced = wants == Wants::Space && self.space.pace.is_closed() && self.space.freed.bands() == 0;
@@ -46,6 +58,11 @@ impl Engine {
         {
             self.flushes.want();
         }
+    }
+
+    /// Writes wait: start what frees what they wait for, or tell the first of them that nothing will.
+    fn make_room(&mut self, wants: Wants, id: u32) {
+        self.seek_room(wants);
         if self.holds_changes() {
             // The flush that makes the failed one good frees what it waits for.
             return;

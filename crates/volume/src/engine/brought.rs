@@ -1,0 +1,55 @@
+//! Leaves that work in the background reads and nobody else wants: they go again, so that it pushes none out that hosts use.
+
+use super::map::Map;
+use crate::map::index::NO_FRAME;
+use forebay_block::DiskId;
+
+/// The leaf that is in memory for one such work alone, if any.
+#[derive(Debug, Default)]
+pub(crate) struct Brought {
+    leaf: Option<(DiskId, u64)>,
+}
+
+impl Brought {
+    /// The next step is in this leaf: another that was brought goes, unless hosts use it by now.
+    pub fn go_on(&mut self, disk: DiskId, leaf: u64, map: &mut Map) {
+        let is_resident = map.disk(disk).is_some_and(|disk| disk.frame(leaf) != NO_FRAME);
+        if let Some((disk, leaf)) = self.replace((disk, leaf), !is_resident) {
+            map.give_up(disk, leaf);
+        }
+    }
+
+    /// Returns one that is not needed any more. `is_new`: it is not in memory yet.
+    fn replace(&mut self, leaf: (DiskId, u64), is_new: bool) -> Option<(DiskId, u64)> {
+        if self.leaf == Some(leaf) {
+            return None;
+        }
+        std::mem::replace(&mut self.leaf, is_new.then_some(leaf))
+    }
+
+    /// A step has ended: that it looked into the leaf is no use of it.
+    pub fn was_looked_at(&self, map: &mut Map) {
+        if let Some(frame) = self.leaf.and_then(|(disk, leaf)| Some(map.disk(disk)?.frame(leaf)))
+            && frame != NO_FRAME
+        {
+            map.frames.get_mut(frame).referenced = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_leaf_that_was_brought_is_given_up_with_the_next_and_others_are_not() {
+        let mut brought = Brought::default();
+        let leaf = |number| (DiskId(1), number);
+        assert_eq!(brought.replace(leaf(0), true), None);
+        // Later steps find it in memory; it is still there for nothing else.
+        assert_eq!(brought.replace(leaf(0), false), None);
+        assert_eq!(brought.replace(leaf(1), false), Some(leaf(0)));
+        assert_eq!(brought.replace(leaf(2), true), None);
+        assert_eq!(brought.replace(leaf(3), true), Some(leaf(2)));
+    }
+}
