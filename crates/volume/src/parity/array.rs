@@ -23,6 +23,8 @@ impl Array {
     fn take_fronts(&mut self) {
         if let Some(fronts) = self.core.view.take_fronts() {
             self.core.fronts.set(fronts);
+            // Bands that were found to hold nothing are written again without a discard.
+            self.core.upkeep.is_settling |= !self.core.open.is_clean();
         }
     }
 }
@@ -50,7 +52,7 @@ impl Device for Array {
                     let error = IoError { kind: IoErrorKind::Unsupported, ..gone(op.name()) };
                     core.done.push(refused(error));
                 }
-                None if matches!(op, Op::Flush) => core.flush(|number| super::jobs::Then::HostFlush { tag, number }),
+                None if matches!(op, Op::Flush) => core.flush(super::jobs::Then::HostFlush { tag }),
                 None => {
                     self.take_fronts();
                     writing::take(&mut self.core, Request { tag, offset_bytes, stream, op });

@@ -1,5 +1,6 @@
 //! What there is to be done by an array itself.
 
+use super::doubt::Doubt;
 use std::collections::VecDeque;
 
 /// Blocks to be mended that are remembered; what is forgotten is found again when it is read again.
@@ -39,6 +40,10 @@ pub(super) struct Upkeep {
     pub failed_ns: Option<u64>,
     /// Rows that are still to be rebuilt one by one: what was read of more failed.
     pub singles_until: u64,
+    /// A flush has failed: the log is being read anew.
+    pub doubt: Option<Doubt>,
+    /// Reads of the log that were begun before that.
+    pub reads_in_vain: u32,
 }
 
 impl Upkeep {

@@ -3,6 +3,23 @@
 
 use reed_solomon_erasure::galois_8::ReedSolomon;
 
+/// What the data of a row is taken to be.
+#[derive(Debug)]
+pub(super) struct Likely {
+    pub data: Vec<Vec<u8>>,
+    /// How many blocks of parity are of just that, beside those that were needed for it.
+    pub agreeing: i32,
+    /// How many more of them could be.
+    pub disagreeing: i32,
+}
+
+impl Likely {
+    /// Whether nothing that was read says otherwise, or something that was not needed agrees.
+    pub fn is_sure(&self) -> bool {
+        self.agreeing > 0 || self.disagreeing == 0
+    }
+}
+
 /// Computes parity.
 pub(super) struct Code {
     data: usize,
@@ -47,20 +64,19 @@ impl Code {
     /// Whether all data of a row was read, and a block of its parity is of just that.
     pub fn agrees(&self, read: &[Option<Vec<u8>>]) -> bool {
         let needed = read[..self.data].iter().any(Option::is_none);
-        !needed && self.leaving_out(read, &[]).is_some_and(|(_, agreeing)| agreeing > 0)
+        !needed && self.leaving_out(read, &[]).is_some_and(|likely| likely.agreeing > 0)
     }
 
     /// The data of a row, as it is likeliest to be: of what was read one block, or two where there are three of parity, may not be what it should be. Of all
     /// ways to leave some out that is taken with which most parity agrees that was not needed for it. `sure`: blocks that are right. `None` where
     /// too much is missing.
-    pub fn likely(&self, read: &[Option<Vec<u8>>], sure: u32) -> Option<Vec<Vec<u8>>> {
-        let (mut best, agreeing) = self.leaving_out(read, &[])?;
-        let mut most = agreeing;
+    pub fn likely(&self, read: &[Option<Vec<u8>>], sure: u32) -> Option<Likely> {
+        let mut best = self.leaving_out(read, &[])?;
+        let agreeing = best.agreeing;
         let there: Vec<usize> = (0..read.len()).filter(|&at| read[at].is_some() && sure & 1 << at == 0).collect();
         let mut consider = |out: &[usize]| {
-            if let Some((data, agreeing)) = self.leaving_out(read, out).filter(|(_, agreeing)| *agreeing > most.max(0))
-            {
-                (best, most) = (data, agreeing);
+            if let Some(other) = self.leaving_out(read, out).filter(|other| other.agreeing > best.agreeing.max(0)) {
+                best = other;
             }
         };
         // All agree, or there is nothing to know it by.
@@ -76,7 +92,7 @@ impl Code {
     }
 
     /// The data of a row without what was read of some blocks, and how many blocks of parity agree with it beside those that were needed.
-    fn leaving_out(&self, read: &[Option<Vec<u8>>], out: &[usize]) -> Option<(Vec<Vec<u8>>, i32)> {
+    fn leaving_out(&self, read: &[Option<Vec<u8>>], out: &[usize]) -> Option<Likely> {
         let mut blocks = read.to_vec();
         out.iter().for_each(|&at| blocks[at] = None);
         let needed = blocks[..self.data].iter().filter(|block| block.is_none()).count() as i32;
@@ -88,8 +104,9 @@ impl Code {
         let agrees = |(at, sum): &(usize, &Vec<u8>)| {
             !out.contains(&(self.data + at)) && read[self.data + at].as_ref() == Some(*sum)
         };
-        let agreeing = sums.iter().enumerate().filter(agrees).count() as i32;
-        Some((data, agreeing - needed))
+        let there = (0..sums.len()).filter(|at| !out.contains(&(self.data + at)) && read[self.data + at].is_some());
+        let (there, agreeing) = (there.count() as i32, sums.iter().enumerate().filter(agrees).count() as i32);
+        Some(Likely { data, agreeing: agreeing - needed, disagreeing: there - agreeing })
     }
 
     /// Puts in the blocks that are missing, of data and of parity; false where too many are.

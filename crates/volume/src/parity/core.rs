@@ -14,7 +14,7 @@ use crate::layout::array_shape::Shape;
 use crate::mirror::{Ranges, gone, numbers_in};
 use forebay_block::{Completion, IoError, IoErrorKind, Op, SharedBuf, Vectored};
 use slab::Slab;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 /// The state of an array.
 pub(super) struct Core {
@@ -45,9 +45,10 @@ pub(super) struct Core {
     pub sequence: u64,
     /// Number of the newest flush.
     pub flushes: u64,
-    /// Those in flight, and hosts' that have ended and wait for older ones: one of these may be what hears of a lost write.
-    pub flushing: BTreeSet<u64>,
-    pub flushed: Vec<(u64, u64, Result<(), IoError>)>,
+    /// One is in flight, and nothing else is flushed meanwhile: a device reports a lost write once, and which of two flushes hears of it is open.
+    pub is_flushing: bool,
+    /// What follows the next flush.
+    pub to_flush: Vec<Then>,
     /// A flush has failed of which nobody has heard yet: the next flush does.
     pub lost: Option<IoError>,
     /// Whether members have volatile caches.
@@ -91,12 +92,23 @@ impl Core {
         self.batch_ended(job, None);
     }
 
-    /// Begins a flush of all members that get writes.
-    pub fn flush(&mut self, then: impl FnOnce(u64) -> Then) {
+    /// Flushes all members that get writes, as soon as no other flush is in flight. A flush that ends meanwhile with a failure is the end of this one, too:
+    /// what it was to cover may be lost.
+    pub fn flush(&mut self, then: Then) {
+        self.to_flush.push(then);
+        self.begin_flush();
+    }
+
+    /// Begins the next flush, where there is one to begin.
+    pub fn begin_flush(&mut self) {
+        if self.is_flushing || self.to_flush.is_empty() {
+            return;
+        }
+        self.is_flushing = true;
         self.flushes += 1;
-        self.flushing.insert(self.flushes);
+        let then = Then::Flushed { number: self.flushes, thens: std::mem::take(&mut self.to_flush) };
         let written: Vec<usize> = numbers_in(self.members.written()).collect();
-        let job = self.jobs.insert(Job::Batch(Batch::new(written.len() + 1, then(self.flushes))));
+        let job = self.jobs.insert(Job::Batch(Batch::new(written.len() + 1, then)));
         for (part, member) in written.into_iter().enumerate() {
             self.members.send(member, (job, part), (0, 0), Op::Flush);
         }
@@ -164,7 +176,7 @@ impl Core {
         }
         if host.left == 0 && host.error.is_none() && std::mem::take(&mut host.wants_flush) {
             host.left = 1;
-            self.flush(|number| Then::Durable { op, number });
+            self.flush(Then::Durable { op });
         } else if host.left == 0 {
             let HostOp { tag, lock, error, .. } = self.ops.remove(op);
             self.locks.remove(lock);
@@ -194,11 +206,6 @@ impl Core {
         }));
     }
 
-    /// A flush that nobody asked for has failed, where no member could be left behind for it: it was the one report of what it covered.
-    pub fn flush_was_lost(&mut self, error: &IoError) {
-        self.lost = Some(error.clone());
-    }
-
     /// A place in the log of a row is not needed any more when what was written by now is durable.
     pub fn retire(&mut self, slot: u32, row: u64) {
         let flush = self.next_flush();
@@ -212,7 +219,7 @@ impl Core {
 
     /// Whether changes wait: for rows that were found open to be whole, and for nothing to be left of them in the log.
     pub fn is_settling(&self) -> bool {
-        self.upkeep.is_settling
+        self.upkeep.is_settling || self.upkeep.doubt.is_some()
     }
 
     /// What cannot be read.

@@ -2,7 +2,7 @@
 
 use super::core::Core;
 use super::jobs::{Blocks, Held, Next, Part, Purpose, Rows, Starved, Then};
-use super::{labels, reading, upkeep, writing};
+use super::{doubt, labels, reading, upkeep, writing};
 use forebay_block::IoError;
 
 /// Goes on with all that has ended.
@@ -17,24 +17,16 @@ pub(super) fn follow(core: &mut Core) {
 
 fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
     match then {
-        Then::HostFlush { tag, number } => {
-            core.flushing.remove(&number);
-            if result.is_ok() {
-                core.open.flushed(number);
-            }
-            core.flushed.push((number, tag, result));
-            answer_flushes(core);
+        Then::Flushed { number, thens } => flushed(core, number, thens, &result),
+        Then::HostFlush { tag } => {
+            let result = core.lost.take().map_or(result, Err);
+            core.answer(tag, result);
         }
-        Then::Durable { op, number } => {
-            flushed(core, number, &result);
-            core.op_part_ended(op, result);
-        }
-        Then::OwnFlush { number } => {
+        Then::OwnFlush => {
             core.upkeep.is_flushing = false;
             upkeep::ended(core, &result);
-            flushed(core, number, &result);
         }
-        Then::Part { op } => core.op_part_ended(op, result),
+        Then::Durable { op } | Then::Part { op } => core.op_part_ended(op, result),
         Then::Discarded { op, rows } => core.discarding.push((op, rows)),
         Then::Whole { op, rows } => {
             if result.is_ok() {
@@ -45,7 +37,7 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
         Then::Appended { part, slot } => appended(core, part, slot, result),
         Then::Logged { part, living, slot } => match result {
             Ok(()) if core.is_volatile => {
-                core.flush(|number| Then::LogFlushed { part, living, slot, number });
+                core.flush(Then::LogFlushed { part, living, slot });
             }
             Ok(()) => logged(core, part, living, slot),
             Err(error) => {
@@ -53,16 +45,13 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
                 core.op_part_ended(part.op, Err(error));
             }
         },
-        Then::LogFlushed { part, living, slot, number } => {
-            flushed(core, number, &result);
-            match result {
-                Ok(()) => logged(core, part, living, slot),
-                Err(error) => {
-                    core.retire(slot, part.row);
-                    core.op_part_ended(part.op, Err(error));
-                }
+        Then::LogFlushed { part, living, slot } => match result {
+            Ok(()) => logged(core, part, living, slot),
+            Err(error) => {
+                core.retire(slot, part.row);
+                core.op_part_ended(part.op, Err(error));
             }
-        }
+        },
         Then::Filled { row, lock } => {
             core.locks.remove(lock);
             core.upkeep.is_filling = false;
@@ -95,39 +84,28 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
             core.locks.remove(lock);
             upkeep::rebuilt(core);
         }
-        Then::RebuildFlushed { number } => {
-            flushed(core, number, &result);
-            upkeep::rebuild_flushed(core, &result);
-        }
+        Then::RebuildFlushed => upkeep::rebuild_flushed(core, &result),
         Then::Labelled => labels::labelled(core, result),
-        Then::LabelFlushed { number } => {
-            flushed(core, number, &result);
-            labels::label_flushed(core, result);
-        }
+        Then::LabelFlushed => labels::label_flushed(core, result),
     }
 }
 
-/// A flush that no host asked for has ended.
-fn flushed(core: &mut Core, number: u64, result: &Result<(), IoError>) {
-    core.flushing.remove(&number);
+/// A flush has ended, with what waited for it, and where it failed with all that waits for the next one: what that is to cover may be lost by now.
+fn flushed(core: &mut Core, number: u64, mut thens: Vec<Then>, result: &Result<(), IoError>) {
+    core.is_flushing = false;
     match result {
         Ok(()) => core.open.flushed(number),
-        // It is the one report of whatever it covered.
-        Err(error) => core.flush_was_lost(error),
-    }
-    answer_flushes(core);
-}
-
-/// Answers hosts' flushes that have ended, once all older ones have: a device reports a lost write once, and may have reported it to another flush.
-fn answer_flushes(core: &mut Core) {
-    for (number, tag, result) in std::mem::take(&mut core.flushed) {
-        if core.flushing.first().is_some_and(|&oldest| oldest < number) {
-            core.flushed.push((number, tag, result));
-            continue;
+        Err(error) => {
+            thens.append(&mut core.to_flush);
+            if !thens.iter().any(|then| matches!(then, Then::HostFlush { .. })) {
+                // It was the one report of what it covered: the next flush of a host tells of it.
+                core.lost = Some(error.clone());
+            }
+            doubt::begin(core, error);
         }
-        let result = core.lost.take().map_or(result, Err);
-        core.answer(tag, result);
     }
+    thens.into_iter().for_each(|then| batch_ended(core, then, result.clone()));
+    core.begin_flush();
 }
 
 /// What the log has of a row is not needed any more when what was written by now is durable.
@@ -202,7 +180,7 @@ pub(super) fn go_on(core: &mut Core) {
             Held::Restore { first, count, read } => reading::restore_rows(core, first, count, read),
         }
     }
-    if let Some(error) = core.roster.broken() {
+    if let Some(error) = core.roster.broken().or_else(|| doubt::failure(core)) {
         for starved in std::mem::take(&mut core.starved) {
             core.op_part_ended(starved.part.op, Err(error.clone()));
         }
@@ -220,7 +198,7 @@ pub(super) fn go_on(core: &mut Core) {
 /// Ends discards of which nothing is left in the log: what is written there next must not be taken for what was there before.
 fn end_discards(core: &mut Core) {
     for (op, rows) in std::mem::take(&mut core.discarding) {
-        if core.open.is_left_in(&rows) && core.roster.broken().is_none() {
+        if (core.is_settling() || core.open.is_left_in(&rows)) && core.roster.broken().is_none() {
             core.discarding.push((op, rows));
         } else {
             core.op_part_ended(op, Ok(()));

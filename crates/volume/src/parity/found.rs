@@ -31,13 +31,15 @@ pub(super) struct FoundRows {
     rows: BTreeMap<u64, Row>,
     /// The highest number of an entry.
     pub newest: u64,
+    /// Places that could not be read, of members that cannot be spared.
+    pub unread: BTreeSet<u32>,
 }
 
 impl FoundRows {
-    /// Takes in what was read of the log of a member.
-    pub fn take(&mut self, log: &[u8], label: &ArrayLabel, member: usize) {
+    /// Takes in what was read of the log of a member, from a place on.
+    pub fn take(&mut self, (first, log): (u32, &[u8]), label: &ArrayLabel, member: usize) {
         let shape = &label.shape;
-        for (slot, bytes) in (0u32..).zip(log.chunks_exact(SLOT_BYTES as usize)) {
+        for (slot, bytes) in (first..).zip(log.chunks_exact(SLOT_BYTES as usize)) {
             let Some(entry) = ParityEntry::decode(bytes, label, member) else { continue };
             self.newest = self.newest.max(entry.sequence);
             let row = self.rows.entry(entry.row).or_default();
@@ -59,7 +61,8 @@ impl FoundRows {
     /// Places of the log that are in use.
     pub fn slots(&self) -> impl Iterator<Item = u32> {
         // One place may have been given to several rows on several members.
-        self.rows.values().flat_map(|row| row.slots.iter().copied()).collect::<BTreeSet<u32>>().into_iter()
+        let of_rows = self.rows.values().flat_map(|row| row.slots.iter().copied());
+        of_rows.chain(self.unread.iter().copied()).collect::<BTreeSet<u32>>().into_iter()
     }
 
     /// The first row.

@@ -13,6 +13,8 @@ pub(super) enum Job {
     Read(Read),
     /// Rows are read from all members.
     Rows(Rows),
+    /// A part of the log is read of a member.
+    Log,
 }
 
 /// Tag of what is copied to a member that is rebuilt: nobody else has it.
@@ -53,14 +55,16 @@ pub(super) struct Part {
 
 /// What follows a batch.
 pub(super) enum Then {
+    /// A flush, and what follows it.
+    Flushed { number: u64, thens: Vec<Then> },
     /// A host's flush.
-    HostFlush { tag: u64, number: u64 },
+    HostFlush { tag: u64 },
     /// A flush for places of the log.
-    OwnFlush { number: u64 },
+    OwnFlush,
     /// A part of a host's change.
     Part { op: usize },
     /// The flush behind a change that is to be durable.
-    Durable { op: usize, number: u64 },
+    Durable { op: usize },
     /// The same, of whole rows.
     Whole { op: usize, rows: std::ops::Range<u64> },
     /// Bands were discarded.
@@ -70,7 +74,7 @@ pub(super) enum Then {
     /// What lives in a row is in the log, before something else is written there.
     Logged { part: Part, living: Blocks, slot: u32 },
     /// And durable.
-    LogFlushed { part: Part, living: Blocks, slot: u32, number: u64 },
+    LogFlushed { part: Part, living: Blocks, slot: u32 },
     /// An open row was filled up with zeros.
     Filled { row: u64, lock: u64 },
     /// A row that was found open is whole.
@@ -82,11 +86,11 @@ pub(super) enum Then {
     /// So many rows of the member that is rebuilt were written, or a piece of what all have alike.
     Rebuilt { lock: u64 },
     /// And are durable.
-    RebuildFlushed { number: u64 },
+    RebuildFlushed,
     /// A label.
     Labelled,
     /// And it is durable.
-    LabelFlushed { number: u64 },
+    LabelFlushed,
 }
 
 impl Then {

@@ -6,10 +6,10 @@ use super::code::Code;
 use super::core::Core;
 use super::found::FoundRows;
 use super::fronts::Fronts;
-use super::look::{read_label, read_log};
+use super::look::{label_and_place, read_log};
 use super::members::Members;
 use super::open_rows::OpenRows;
-use super::roster::Roster;
+use super::roster::{FIRST_PLACE, Roster};
 use super::view::ArrayView;
 use crate::io::Devices;
 use crate::layout::array_label::ArrayLabel;
@@ -21,7 +21,7 @@ use crate::mirror::{Candidate, Member, MemberState, MemberStatus, MirrorStatus, 
 use crate::recovery::read_superblock;
 use forebay_block::{Device, Geometry};
 use slab::Slab;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use thiserror::Error;
 
 /// Why devices are no array that can be used.
@@ -47,6 +47,17 @@ pub enum JoinError {
         /// One of them.
         device: String,
         /// The other one.
+        other: String,
+    },
+    /// Two labels of the same time that say different things, and nothing that tells which of them counts.
+    #[error(
+        "{device} and {other} say of the same time that others hold everything: leave out the one that was away from the others, \
+         the rest is opened then"
+    )]
+    Split {
+        /// One of them.
+        device: String,
+        /// Another one.
         other: String,
     },
     /// Too few members hold everything.
@@ -87,12 +98,43 @@ struct Found {
     name: String,
     device: Box<dyn Device>,
     label: ArrayLabel,
+    /// In which of its places the label is.
+    place: usize,
     epoch: u64,
 }
 
 impl Found {
     fn id(&self) -> Id {
         self.label.ids[usize::from(self.label.member)]
+    }
+
+    /// Whether another label says the same of who holds everything.
+    fn agrees(&self, other: &ArrayLabel) -> bool {
+        (self.label.in_sync, &self.label.ids) == (other.in_sync, &other.ids)
+    }
+}
+
+/// The device whose label counts. An epoch is begun when the label of its opening is durable on all that take part: a label of a change that came to
+/// nothing is of an older one. Of changes in the same epoch the later one counts; two of the same number were made by openings that did not know of each
+/// other, and that one counts which all that hold everything by it have: the other one was never durable, so nothing was answered by it.
+fn newest(found: &[Found]) -> Result<Option<&Found>, JoinError> {
+    let time = |found: &Found| (found.epoch, found.label.generation);
+    let Some(last) = found.iter().map(time).max() else { return Ok(None) };
+    let mut newest: Vec<&Found> = found.iter().filter(|found| time(found) == last).collect();
+    newest.sort_by_key(|found| std::cmp::Reverse(found.label.serial));
+    let is_of_all = |one: &&Found| {
+        let basis = &one.label;
+        let holds = |other: &&Found| {
+            basis.ids.iter().position(|id| *id == other.id()).is_some_and(|number| basis.is_in_sync(number))
+        };
+        found.iter().filter(holds).all(|other| other.agrees(basis))
+    };
+    let (first, rest) = (newest[0], &newest[1..]);
+    let Some(other) = rest.iter().find(|other| !other.agrees(&first.label)) else { return Ok(Some(first)) };
+    let of_all: Vec<&Found> = newest.iter().copied().filter(|one| is_of_all(one)).collect();
+    match of_all.first() {
+        Some(one) if of_all.iter().all(|other| other.agrees(&one.label)) => Ok(Some(one)),
+        _ => Err(JoinError::Split { device: first.name.clone(), other: other.name.clone() }),
     }
 }
 
@@ -107,9 +149,7 @@ pub fn join(
     mut new_id: Option<&mut dyn FnMut() -> Id>,
 ) -> Result<Joined, JoinError> {
     let (found, blank, mut left_out) = sort(candidates);
-    // An epoch is begun when the label of its opening is durable on all that take part: a label of a change that came to nothing is of an older one.
-    let newest = found.iter().max_by_key(|found| (found.epoch, found.label.generation, found.label.serial));
-    let Some(newest) = newest else {
+    let Some(newest) = newest(&found)? else {
         let blank = blank.iter().map(|(name, _)| format!("; {name} is blank"));
         let others = left_out.iter().map(|(name, why)| format!("; {name}: {why}"));
         return Err(JoinError::NoLabel { why: blank.chain(others).collect() });
@@ -138,11 +178,12 @@ pub fn join(
     let mut differs = false;
     let mut members: Vec<Member> = basis.ids.iter().map(|_| Member::new(None, MemberState::Out)).collect();
     let mut names = vec![String::new(); members.len()];
+    let mut places = vec![FIRST_PLACE; members.len()];
     let (mut to_rebuild, mut goes_on) = (VecDeque::new(), None);
     let mut blank = VecDeque::from(blank);
     for found in found {
         let number = number_of(&found);
-        let Found { name, device, label: own, epoch: own_epoch } = found;
+        let Found { name, device, label: own, place, epoch: own_epoch } = found;
         let Some(number) = number else {
             // It was replaced: what it holds counts no more.
             blank.push_back((name, device));
@@ -168,11 +209,13 @@ pub fn join(
             to_rebuild.push_back(number);
         }
         (members[number].device, names[number]) = (Some(device), name);
+        places[number] = place;
     }
     let mut log = FoundRows::default();
     for number in 0..members.len() {
         let is_live = members[number].state == MemberState::InSync || goes_on == Some(number);
-        if !is_live || read_log(&mut members[number], &basis, number, &mut log) {
+        let unread = if is_live { read_log(&mut members[number], &basis, number, &mut log) } else { Vec::new() };
+        if unread.is_empty() {
             continue;
         }
         // What cannot be read of it may be all that there is of a row: it is rebuilt, where enough others are there.
@@ -183,6 +226,8 @@ pub fn join(
             members[number].state = MemberState::Out;
             goes_on = goes_on.filter(|&other| other != number);
             to_rebuild.push_back(number);
+        } else {
+            log.unread.extend(unread);
         }
     }
     let there = members.iter().filter(|member| member.state == MemberState::InSync).count();
@@ -221,7 +266,7 @@ pub fn join(
     let of = |label: &ArrayLabel| (label.in_sync, label.rebuilding, label.ids.clone());
     let is_new = new_id.is_some() && (differs || of(&label) != of(&basis));
     log.newest = log.newest.max((epoch << 32).min(COUNTER_LIMIT / 2));
-    let (array, view) = array_of(members, names, (label, is_new), to_rebuild, log, false);
+    let (array, view) = array_of(members, names, (label, places, is_new), to_rebuild, log, false);
     Ok(Joined { array, view, left_out })
 }
 
@@ -237,11 +282,11 @@ fn sort(candidates: Vec<Candidate>) -> (Vec<Found>, Vec<Named>, Vec<(String, Str
                 continue;
             }
         };
-        let label = read_label(&mut devices, 0);
+        let label = label_and_place(&mut devices, 0);
         let epoch = read_superblock(&mut devices, 0).map_or(0, |(superblock, _)| superblock.epoch);
         let Some(device) = devices.list.pop() else { continue };
         match label {
-            Some(label) => found.push(Found { name, device, label, epoch }),
+            Some((label, place)) => found.push(Found { name, device, label, place, epoch }),
             None if contents.is_empty() => blank.push((name, device)),
             None => left_out.push((name, format!("it is no member of this array, and holds {}", contents.join(", ")))),
         }
@@ -300,13 +345,14 @@ pub fn new_array(devices: Vec<Box<dyn Device>>, shape: Shape, pool: Id, ids: &[I
         logical_block_bytes: logical,
     };
     let members = devices.into_iter().map(|device| Member::new(Some(device), MemberState::InSync)).collect();
-    array_of(members, names, (label, true), VecDeque::new(), FoundRows::default(), true)
+    let places = vec![FIRST_PLACE; label.ids.len()];
+    array_of(members, names, (label, places, true), VecDeque::new(), FoundRows::default(), true)
 }
 
 fn array_of(
     members: Vec<Member>,
     names: Vec<String>,
-    (label, is_new): (ArrayLabel, bool),
+    (label, places, is_new): (ArrayLabel, Vec<usize>, bool),
     to_rebuild: VecDeque<usize>,
     found: FoundRows,
     is_blank: bool,
@@ -334,7 +380,7 @@ fn array_of(
     let member = Geometry { size_bytes: shape.member_bytes, ..geometry.clone() };
     let view = ArrayView::new(MirrorView::new(status, label.pool, member), shape);
     let there: Vec<&str> = names.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
-    let mut upkeep = Upkeep { is_settling: !found.is_empty(), ..Upkeep::default() };
+    let mut upkeep = Upkeep { is_settling: !found.is_empty() || !found.unread.is_empty(), ..Upkeep::default() };
     if let Some(member) = label.rebuilding {
         upkeep.begin_rebuild(usize::from(member), label.rebuilt_rows);
     }
@@ -346,7 +392,7 @@ fn array_of(
         sequence: found.newest,
         found,
         fronts: Fronts::new(&shape, is_blank),
-        roster: Roster::new(label, is_new, to_rebuild, view.clone()),
+        roster: Roster::new((label, places), is_new, to_rebuild, view.clone()),
         upkeep,
         view: view.clone(),
         locks: Ranges::default(),
@@ -358,8 +404,8 @@ fn array_of(
         ops: Slab::new(),
         next_lock: 0,
         flushes: 0,
-        flushing: BTreeSet::new(),
-        flushed: Vec::new(),
+        is_flushing: false,
+        to_flush: Vec::new(),
         lost: None,
         is_volatile: geometry.volatile_cache,
         done: Vec::new(),

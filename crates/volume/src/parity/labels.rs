@@ -25,7 +25,7 @@ fn write(core: &mut Core) {
 /// A label was written, or not, though no member could be left behind.
 pub(super) fn labelled(core: &mut Core, result: Result<(), IoError>) {
     match result {
-        Ok(()) => core.flush(|number| Then::LabelFlushed { number }),
+        Ok(()) => core.flush(Then::LabelFlushed),
         Err(error) => again(core, error),
     }
 }

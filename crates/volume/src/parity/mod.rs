@@ -13,6 +13,7 @@ mod array;
 mod chores;
 mod code;
 mod core;
+mod doubt;
 mod follow;
 mod found;
 mod fronts;

@@ -23,6 +23,9 @@ pub(super) struct OpenRow {
 /// A place of the log, and the row that its entry is of.
 pub(super) type Place = (u32, u64);
 
+/// What a place of which nothing could be read is of.
+pub(super) const NO_ROW: u64 = u64::MAX;
+
 /// The open rows, and the places of the log.
 pub(super) struct OpenRows {
     rows: BTreeMap<u64, OpenRow>,
@@ -36,6 +39,8 @@ pub(super) struct OpenRows {
     flushed: u64,
     is_free: Vec<bool>,
     touches: u64,
+    /// A flush has failed: what is durable is not known.
+    is_in_doubt: bool,
 }
 
 impl OpenRows {
@@ -53,6 +58,7 @@ impl OpenRows {
             flushed: if is_volatile { 0 } else { u64::MAX },
             is_free,
             touches: 0,
+            is_in_doubt: false,
         }
     }
 
@@ -87,8 +93,21 @@ impl OpenRows {
         self.retired.push_back((flush, (slot, row)));
     }
 
+    /// A flush has failed: no flush says from now on what is durable, so nothing is erased or free any more.
+    pub fn doubt(&mut self) {
+        self.is_in_doubt = true;
+    }
+
+    /// Whether entries are being erased at this moment.
+    pub fn is_erasing(&self) -> bool {
+        !self.erasing.is_empty() && self.erased_flush.is_none()
+    }
+
     /// A flush has made durable what was written before it.
     pub fn flushed(&mut self, number: u64) {
+        if self.is_in_doubt {
+            return;
+        }
         self.flushed = self.flushed.max(number);
         if self.erased_flush.is_some_and(|flush| flush <= self.flushed) {
             self.erased_flush = None;
@@ -103,7 +122,7 @@ impl OpenRows {
 
     /// Entries to be erased next: one batch at a time, so that an older entry of a row never outlives a newer one.
     pub fn next_to_erase(&mut self) -> Option<Vec<Place>> {
-        if !self.erasing.is_empty() {
+        if !self.erasing.is_empty() || self.is_in_doubt {
             return None;
         }
         let flushed = self.flushed;

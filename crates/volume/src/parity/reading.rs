@@ -1,6 +1,7 @@
 //! Reads: each block from its member, and what that does not have, or is not what it should be, from the others.
 
 use super::core::Core;
+use super::doubt;
 use super::jobs::{Held, Job, Next, Piece, Purpose, Read, Rows, SameRead};
 use super::members::Ended;
 use crate::layout::array_shape::{Area, BLOCK};
@@ -148,6 +149,10 @@ pub(super) fn ended(core: &mut Core, ended: Ended) {
             part_of_read_ended(core, job);
         }
         Some(Job::Rows(_)) => rows_part(core, (job, part), member, result, bufs),
+        Some(Job::Log) => {
+            core.jobs.remove(job);
+            doubt::read(core, member, result, bufs);
+        }
         _ => {}
     }
 }
@@ -209,16 +214,16 @@ pub(super) fn restore_rows(core: &mut Core, first: u64, count: u64, read: usize)
     let (begin, len) = core.range_of(first, count);
     let lock = core.lock(begin, len);
     let rows = Rows::new(first, count, &core.shape, Purpose::Restore { read }, lock);
-    read_rows(core, rows, None);
+    read_rows(core, rows);
 }
 
-/// Reads all of rows that can be read, but of one member.
-pub(super) fn read_rows(core: &mut Core, mut rows: Rows, without: Option<usize>) {
+/// Reads all of rows that can be read.
+pub(super) fn read_rows(core: &mut Core, mut rows: Rows) {
     let (first, len_bytes) = (rows.first, (rows.count * BLOCK) as usize);
     let readable = core.members.in_sync();
     let members: Vec<(usize, usize)> = (0..core.shape.members())
         .map(|role| (role, core.shape.member(first, role)))
-        .filter(|&(_, member)| readable & 1 << member != 0 && Some(member) != without)
+        .filter(|&(_, member)| readable & 1 << member != 0)
         .collect();
     rows.left = members.len() + 1;
     let job = core.jobs.insert(Job::Rows(rows));

@@ -13,12 +13,19 @@ use std::collections::VecDeque;
 /// How often a label is written where no member could be left behind for it.
 const ATTEMPTS_MAX: u8 = 3;
 
+/// Where the newest label of a member without one is taken to be.
+pub(super) const FIRST_PLACE: usize = 1;
+
 /// State of the members' label.
 pub(super) struct Roster {
     /// The newest label, durable or on its way.
     label: ArrayLabel,
+    /// In which of its two places each member has its newest label: the next goes to the other one, and a power cut within that leaves this.
+    places: Vec<usize>,
     /// One is being written.
     is_writing: bool,
+    /// It says that who holds everything is not what it was.
+    is_change: bool,
     attempts: u8,
     failed_settles: u8,
     /// Another is to follow, and says that who holds everything is not what it was.
@@ -34,10 +41,17 @@ pub(super) struct Roster {
 }
 
 impl Roster {
-    pub fn new(label: ArrayLabel, is_new: bool, to_rebuild: VecDeque<usize>, view: ArrayView) -> Self {
+    pub fn new(
+        (label, places): (ArrayLabel, Vec<usize>),
+        is_new: bool,
+        to_rebuild: VecDeque<usize>,
+        view: ArrayView,
+    ) -> Self {
         Self {
             label,
+            places,
             is_writing: false,
+            is_change: false,
             attempts: 0,
             failed_settles: 0,
             is_wanted: is_new,
@@ -59,6 +73,16 @@ impl Roster {
         }
     }
 
+    /// All of them are whole.
+    pub fn settled(&mut self) {
+        self.failed_settles = 0;
+    }
+
+    /// The newest label.
+    pub fn label(&self) -> &ArrayLabel {
+        &self.label
+    }
+
     /// The id of a member.
     pub fn id(&self, number: usize) -> &Id {
         &self.label.ids[number]
@@ -76,7 +100,7 @@ impl Roster {
 
     /// Whether no change may be answered now.
     pub fn holds_answers(&self) -> bool {
-        (self.is_writing || self.wants_change) && self.broken.is_none()
+        (self.is_writing && self.is_change || self.wants_change) && self.broken.is_none()
     }
 
     fn want(&mut self, is_change: bool) {
@@ -137,6 +161,7 @@ impl Roster {
         let Some(Offer { name, id, device }) = self.offers.pop_front() else { return };
         members.list[number] = Member::new(Some(device), MemberState::Out);
         self.label.ids[number] = id;
+        self.places[number] = FIRST_PLACE;
         let status = MemberStatus { name, id, state: MemberState::Out, why: None, failed_reads: 0 };
         self.view.replace_member(number, status);
         self.to_rebuild.push_back(number);
@@ -155,31 +180,34 @@ impl Roster {
         label.rebuilt_rows = if label.rebuilding.is_some() { label.rebuilt_rows } else { 0 };
         label.serial += 1;
         label.generation += u64::from(self.wants_change);
+        self.is_change = self.wants_change;
         (self.is_wanted, self.wants_change, self.attempts, self.is_writing) = (false, false, 0, true);
         true
     }
 
     /// What is written to each member, and where.
     pub fn copies(&self) -> Vec<(u64, SharedBuf)> {
-        let offset_bytes = OFFSETS_BYTES[(self.label.serial % 2) as usize];
-        let of = |number: usize| {
+        let of = |(number, place): (usize, &usize)| {
             let own = ArrayLabel { member: number as u8, ..self.label.clone() };
-            (offset_bytes, Buf::copy_of(&own.encode()).freeze())
+            // The place may be what is broken: the last attempt goes to the one that has the label before this one.
+            let to = if self.attempts + 1 == ATTEMPTS_MAX { *place } else { 1 - place };
+            (OFFSETS_BYTES[to], Buf::copy_of(&own.encode()).freeze())
         };
-        (0..self.label.ids.len()).map(of).collect()
+        self.places.iter().enumerate().map(of).collect()
     }
 
     /// It could not be made durable, and no member could be left behind for it. Whether it is tried again.
     pub fn failed(&mut self, error: IoError) -> bool {
         self.attempts += 1;
+        if !self.is_change {
+            // How far a rebuild has come is noted again with its next step.
+            self.is_writing = false;
+            return false;
+        }
         if self.attempts >= ATTEMPTS_MAX {
             self.view.broken(format!("a change of its members could not be made durable: {error}"));
             (self.broken, self.is_writing) = (Some(error), false);
             return false;
-        }
-        if self.attempts + 1 == ATTEMPTS_MAX {
-            // The place may be what is broken: the last attempt goes to the other one, which has the label before this one.
-            self.label.serial += 1;
         }
         true
     }
@@ -187,6 +215,11 @@ impl Roster {
     /// It is durable.
     pub fn done(&mut self, members: &Members) {
         self.is_writing = false;
+        let written = members.written();
+        if self.attempts + 1 < ATTEMPTS_MAX {
+            let places = self.places.iter_mut().enumerate().filter(|(number, _)| written & 1 << number != 0);
+            places.for_each(|(_, place)| *place = 1 - *place);
+        }
         // What came meanwhile has a label of its own.
         if !self.wants_change {
             self.view.labelled(self.label.generation, self.label.rebuilt_rows, &members.list);

@@ -1,8 +1,11 @@
 //! What an array does by itself: rows that were found open are made whole, blocks that could not be read are written again, open rows are filled up where
 //! there are many, and a member that replaces another is rebuilt.
 
+use super::code::{Likely, slices};
 use super::core::Core;
+use super::doubt;
 use super::jobs::{COPY_TAG, Purpose, Rows, Then};
+use super::open_rows::NO_ROW;
 use super::reading::read_rows;
 use super::writing::parity_of;
 use crate::layout::array_label::PLACE_BYTES;
@@ -16,6 +19,8 @@ const COPY_BYTES: u64 = 256 << 10;
 /// Rows that are rebuilt before that is made durable and noted; a crash loses no more of the work.
 const NOTE_ROWS: u64 = (64 << 20) / BLOCK;
 
+/// Clocks tick some twenty times a second.
+const TICK_NS: u64 = 50_000_000;
 /// Wait after something failed.
 const RETRY_NS: u64 = 1_000_000_000;
 
@@ -39,25 +44,33 @@ pub(super) fn step(core: &mut Core) {
     if core.roster.broken().is_some() || core.roster.is_active() || !core.view.is_begun() {
         return;
     }
+    if core.upkeep.doubt.is_some() {
+        return doubt::step(core);
+    }
     if !core.upkeep.is_filling {
         fill(core);
+    }
+    if core.found.is_empty() {
+        // What is there may be read one day, and must not be believed then. Not before: others may have an entry of a row in the same place.
+        std::mem::take(&mut core.found.unread).into_iter().for_each(|slot| core.open.retire(slot, NO_ROW, 0));
     }
     erase(core);
     if core.upkeep.is_settling && core.found.is_empty() && core.open.is_clean() {
         core.upkeep.is_settling = false;
+        core.roster.settled();
     }
     let is_urgent = core.upkeep.is_settling || !core.discarding.is_empty();
     if core.open.wants_flush(is_urgent) && !core.upkeep.is_flushing {
         core.upkeep.is_flushing = true;
-        core.flush(|number| Then::OwnFlush { number });
+        core.flush(Then::OwnFlush);
     }
     if core.upkeep.is_busy {
         return;
     }
     if let Some(row) = core.found.first() {
-        begin_row(core, row, Purpose::Settle, None);
+        begin_row(core, row, Purpose::Settle);
     } else if let Some((member, row)) = core.upkeep.mends.pop_front() {
-        begin_row(core, row, Purpose::Mend { member }, Some(member));
+        begin_row(core, row, Purpose::Mend { member });
     } else if core.upkeep.rebuild.is_some() {
         rebuild_next(core);
     }
@@ -67,19 +80,21 @@ pub(super) fn step(core: &mut Core) {
 fn erase(core: &mut Core) {
     let Some(places) = core.open.next_to_erase() else { return };
     let zeros = Buf::zeroed(BLOCK as usize).freeze();
-    let (data, members) = (core.shape.data, core.shape.members());
-    let of_place = |(slot, row): (u32, u64)| {
-        let offset_bytes = core.shape.slot_offset_bytes(slot);
-        let zeros = &zeros;
-        (data..members).map(move |role| (role, row, offset_bytes, Vectored::One(zeros.clone())))
-    };
-    let each = places.into_iter().flat_map(of_place);
-    let list = each.map(|(role, row, at, zeros)| (core.shape.member(row, role), at, zeros)).collect();
+    let shape = &core.shape;
+    let mut list = Vec::new();
+    for (slot, row) in places {
+        let members: Vec<usize> = match row {
+            NO_ROW => (0..shape.members()).collect(),
+            row => (shape.data..shape.members()).map(|role| shape.member(row, role)).collect(),
+        };
+        let at = shape.slot_offset_bytes(slot);
+        list.extend(members.into_iter().map(|member| (member, at, Vectored::One(zeros.clone()))));
+    }
     core.write(list, (0, false), Then::Erased);
 }
 
 /// Reads a row for a purpose, where nothing goes on in it.
-fn begin_row(core: &mut Core, row: u64, purpose: Purpose, without: Option<usize>) {
+fn begin_row(core: &mut Core, row: u64, purpose: Purpose) {
     let (begin, len) = core.range_of(row, 1);
     // What waits for rows to be settled is not to be waited for.
     let is_free = match purpose {
@@ -92,7 +107,7 @@ fn begin_row(core: &mut Core, row: u64, purpose: Purpose, without: Option<usize>
     }
     core.upkeep.is_busy = true;
     let lock = core.lock(begin, len);
-    read_rows(core, Rows::new(row, 1, &core.shape, purpose, lock), without);
+    read_rows(core, Rows::new(row, 1, &core.shape, purpose, lock));
 }
 
 /// Fills the row up that was changed the longest ago, where too many are open: what it lacks becomes zeros.
@@ -133,7 +148,7 @@ pub(super) fn settle(core: &mut Core, rows: &Rows) {
         }
     }
     let zeros = |block: Option<Vec<u8>>| block.unwrap_or_else(|| vec![0; BLOCK as usize]);
-    let known = core.code.likely(&images, sure);
+    let known = core.code.likely(&images, sure).map(|likely| likely.data);
     let known = known.unwrap_or_else(|| images.into_iter().take(core.shape.data).map(zeros).collect());
     let offset_bytes = core.shape.row_offset_bytes(row);
     let blocks: Vec<Option<SharedBuf>> = known.iter().map(|block| Some(Buf::copy_of(block).freeze())).collect();
@@ -153,26 +168,28 @@ fn block_of(core: &Core, rows: &Rows, role: usize) -> Option<Vec<u8>> {
         // The row's own parity is of no use yet, and written when it is whole.
         return Some(open.blocks.get(role)?.as_ref()?.to_vec());
     }
-    let mut known = core.found.data(row, &core.code, &core.shape, &rows.images);
+    // Where parity that is not needed says that something else is wrong, too, the checksums of whoever reads it decide.
+    let Likely { data, .. } = core.code.likely(&rows.images, 0).filter(Likely::is_sure)?;
     if role < core.shape.data {
-        return known[role].take();
+        return data.into_iter().nth(role);
     }
-    let data: Vec<Vec<u8>> = known.into_iter().collect::<Option<_>>()?;
-    let blocks: Vec<&[u8]> = data.iter().map(Vec::as_slice).collect();
-    core.code.encode(&blocks).into_iter().nth(role - core.shape.data)
+    core.code.encode(&slices(&data)).into_iter().nth(role - core.shape.data)
 }
 
-/// The others of a row were read, of which a member could not read its block.
+/// A row was read of which a member could not read its block. Where it can after all nothing is written: parity may be what is wrong.
 pub(super) fn mend(core: &mut Core, rows: &Rows, member: usize) {
     let role = core.shape.role(rows.first, member);
-    match block_of(core, rows, role) {
+    let is_well = rows.images[role].is_some() || core.members.written() & 1 << member == 0;
+    match block_of(core, rows, role).filter(|_| !is_well) {
         Some(bytes) => {
             let bufs = Vectored::One(Buf::copy_of(&bytes).freeze());
             let list = vec![(member, core.shape.row_offset_bytes(rows.first), bufs)];
             core.write(list, (0, false), Then::Mended { lock: rows.lock });
         }
         None => {
-            core.view.unreadable();
+            if !is_well {
+                core.view.unreadable();
+            }
             core.locks.remove(rows.lock);
             core.upkeep.is_busy = false;
         }
@@ -208,7 +225,7 @@ fn rebuild_next(core: &mut Core) {
     if next.is_none() || rebuild.next_row - rebuild.noted_rows >= NOTE_ROWS {
         if !core.upkeep.is_flushing {
             core.upkeep.is_busy = true;
-            core.flush(|number| Then::RebuildFlushed { number });
+            core.flush(Then::RebuildFlushed);
         }
         return;
     }
@@ -234,12 +251,14 @@ fn rebuild_next(core: &mut Core) {
     pace(core, count * BLOCK);
     core.upkeep.is_busy = true;
     let lock = core.lock(begin, len);
-    read_rows(core, Rows::new(first, count, &core.shape, Purpose::Rebuild { member }, lock), None);
+    read_rows(core, Rows::new(first, count, &core.shape, Purpose::Rebuild { member }, lock));
 }
 
 fn pace(core: &mut Core, bytes: u64) {
     let ns = bytes.saturating_mul(1_000_000_000) / core.view.rebuild_bytes_per_s().max(1);
-    core.upkeep.not_before_ns = core.view.now_ns().max(core.upkeep.not_before_ns) + ns;
+    // What one tick has not used of the rate the next makes up for.
+    let begun_ns = core.view.now_ns().saturating_sub(TICK_NS).max(core.upkeep.not_before_ns);
+    core.upkeep.not_before_ns = begun_ns + ns;
 }
 
 /// Copies a piece of what all members have alike to the one that is rebuilt.

@@ -152,7 +152,7 @@ fn write_part(core: &mut Core, part: Part, living: u32) {
         return append(core, part);
     }
     let rows = Rows::new(part.row, 1, &core.shape, Purpose::Overwrite { part }, 0);
-    read_rows(core, rows, None);
+    read_rows(core, rows);
 }
 
 /// Adds blocks to an open row, or makes it one: nothing else lives in it.
@@ -246,7 +246,7 @@ pub(super) fn overwrite(core: &mut Core, part: Part, images: &[Option<Vec<u8>>])
     if (0..data).any(|at| written & 1 << at == 0 && images[at].is_none()) {
         // What cannot be read is what parity says, which is of what was there before.
         if let Some(before) = core.code.likely(images, 0) {
-            before.into_iter().enumerate().for_each(|(at, block)| now[at] = Some(block));
+            before.data.into_iter().enumerate().for_each(|(at, block)| now[at] = Some(block));
         }
     }
     for (at, block) in &part.blocks {
@@ -254,7 +254,7 @@ pub(super) fn overwrite(core: &mut Core, part: Part, images: &[Option<Vec<u8>>])
     }
     // Where parity agrees with what was there nothing is wrong but that it is written over.
     let was_right = core.code.agrees(images);
-    let likely = if was_right { None } else { core.code.likely(&now, written) };
+    let likely = if was_right { None } else { likeliest(core, images, (&now, written)) };
     let known = match likely.or_else(|| now[..data].iter().cloned().collect()) {
         Some(known) => known,
         // What cannot be read now may be another time: its parity is not to be given up.
@@ -271,13 +271,15 @@ pub(super) fn overwrite(core: &mut Core, part: Part, images: &[Option<Vec<u8>>])
     let agrees = |number: usize| images[data + number].as_ref() == Some(&sums[number]);
     let agreeing = (0..sums.len()).filter(|&number| agrees(number)).count();
     let needed = (0..data).filter(|at| written & 1 << at == 0 && images[*at].is_none()).count();
-    let mut list = Vec::new();
-    // What agrees is written too: the cache that it lay in may have lost it. The others are known to be wrong where one agrees that was not needed.
-    for number in (0..sums.len()).filter(|&number| agrees(number) || agreeing > needed) {
-        let sum = Buf::copy_of(&sums[number]).freeze();
-        list.push((core.shape.member(row, data + number), offset_bytes, Vectored::One(sum)));
-    }
-    if !list.is_empty() {
+    let read = (0..sums.len()).filter(|&number| images[data + number].is_some()).count();
+    catch_up(core, &part, &known);
+    // What was needed to know what is missing agrees with it whatever it is: it says nothing where another one does not agree.
+    if agreeing > needed || agreeing > 0 && agreeing == read {
+        // What agrees is written too: the cache that it lay in may have lost it. The others are known to be wrong.
+        let sums = sums.iter().enumerate().map(|(number, sum)| {
+            (core.shape.member(row, data + number), offset_bytes, Vectored::One(Buf::copy_of(sum).freeze()))
+        });
+        let mut list: Vec<_> = sums.collect();
         for (at, block) in &part.blocks {
             list.push((core.shape.member(row, *at), offset_bytes, Vectored::One(block.clone())));
         }
@@ -286,6 +288,41 @@ pub(super) fn overwrite(core: &mut Core, part: Part, images: &[Option<Vec<u8>>])
     let living =
         (0..data).filter(|at| living & 1 << at != 0).map(|at| (at, Buf::copy_of(&known[at]).freeze())).collect();
     log(core, part, living);
+}
+
+/// What the data of a row is, of which a part is being written over. `now`: what was read, with that part as it is to be, and one bit for each of its
+/// blocks. Where that fits no parity it may fit to what was there before: then this tells which block is not what it should be.
+fn likeliest(
+    core: &Core,
+    images: &[Option<Vec<u8>>],
+    (now, written): (&[Option<Vec<u8>>], u32),
+) -> Option<Vec<Vec<u8>>> {
+    let likely = core.code.likely(now, written)?;
+    let mut data = likely.data;
+    if likely.agreeing > 0 {
+        return Some(data);
+    }
+    if let Some(before) = core.code.likely(images, 0).filter(|before| before.agreeing > 0) {
+        let kept = before.data.into_iter().enumerate().filter(|(at, _)| written & 1 << at == 0);
+        kept.for_each(|(at, block)| data[at] = block);
+    }
+    Some(data)
+}
+
+/// The row may lie before what was rebuilt already: the member that is rebuilt gets its block, if that is not written anyway, as the parity that is
+/// written takes it to be.
+fn catch_up(core: &mut Core, part: &Part, known: &[Vec<u8>]) {
+    let Some(member) = core.members.rebuilding() else { return };
+    let role = core.shape.role(part.row, member);
+    if role < core.shape.data && part.blocks.iter().all(|(at, _)| *at != role) {
+        let block = Vectored::One(Buf::copy_of(&known[role]).freeze());
+        core.ops[part.op].left += 1;
+        core.write(
+            vec![(member, core.shape.row_offset_bytes(part.row), block)],
+            (0, false),
+            Then::Part { op: part.op },
+        );
+    }
 }
 
 /// Discards whole bands: nothing of them is needed any more.

@@ -13,7 +13,7 @@ use crate::journal::JournalGeometry;
 use crate::layout::format_id;
 use crate::layout::page::{self, BLOCK_SECTORS, PAGE_BYTES, PageName, PageRef};
 use crate::layout::record::RECORD_BYTES;
-use crate::layout::root::{HEADER_BYTES, Root, RootBounds, RootHeader};
+use crate::layout::root::{BandRoot, BandState, HEADER_BYTES, Root, RootBounds, RootHeader};
 use crate::layout::root_blob;
 use crate::layout::superblock::Superblock;
 use crate::map::index::{Disk, IndexPage};
@@ -287,8 +287,14 @@ pub(super) fn open_members(
 /// Tells devices that are made of several how far each band was written.
 fn tell_fronts(devices: &Devices, engine: &Engine) {
     if let Some(array) = devices.array() {
-        let bands = engine.space.bands.table().iter();
-        array.know(bands.map(|band| band.written.div_ceil(BLOCK_SECTORS as u32)).collect());
+        let band_blocks = engine.space.bands.shape().blocks();
+        let front = |band: &BandRoot| match band.state {
+            BandState::Free => 0,
+            // One that was closed before its end has a summary behind what was written.
+            BandState::Closed => band_blocks,
+            BandState::Open => band.written.div_ceil(BLOCK_SECTORS as u32),
+        };
+        array.know(engine.space.bands.table().iter().map(front).collect());
     }
 }
 

@@ -27,6 +27,9 @@ pub struct Life {
     now_ns: u64,
     /// Members of which something is not what it should be, in this epoch of whole redundancy.
     hurt: BTreeSet<usize>,
+    /// Members fail a flush at this time; and whether anybody heard of it, so that what is not durable is to be written again.
+    fails_flush: bool,
+    has_flush_failed: bool,
     /// Of these, those on which something rots: until they are replaced nobody looks at all of it.
     rotten: BTreeSet<usize>,
 }
@@ -62,6 +65,8 @@ impl Life {
             next_id: 100,
             now_ns: 0,
             hurt: BTreeSet::new(),
+            fails_flush: false,
+            has_flush_failed: false,
             rotten: BTreeSet::new(),
         }
     }
@@ -135,14 +140,18 @@ impl Life {
         for Completion { tag, result, .. } in done {
             match self.in_flight.remove(&tag).unwrap() {
                 Flight::Write { first, blocks, fua } => {
-                    assert!(result.is_ok(), "{result:?}");
+                    assert!(result.is_ok() || self.fails_flush, "{result:?}");
+                    self.has_flush_failed |= result.is_err();
                     for block in first..first + blocks {
                         let written = self.model.get_mut(&block).unwrap();
-                        (written.acked, written.durable) = (true, fua);
+                        (written.acked, written.durable) = (result.is_ok(), fua && result.is_ok());
                     }
                 }
+                Flight::Flush { .. } if result.is_err() => {
+                    assert!(self.fails_flush, "{result:?}");
+                    self.has_flush_failed = true;
+                }
                 Flight::Flush { covers } => {
-                    assert!(result.is_ok(), "{result:?}");
                     for (block, tag) in covers {
                         if let Some(written) = self.model.get_mut(&block) {
                             written.durable |= written.tag == tag;
@@ -151,6 +160,41 @@ impl Life {
                 }
                 Flight::Discard => assert!(result.is_ok()),
             }
+        }
+    }
+
+    /// Too many members to be left behind fail a flush, each once, and lose what was in their caches; whoever wrote that writes it again.
+    fn fail_a_flush(&mut self) {
+        let status = self.array.as_ref().unwrap().1.members().status();
+        let in_sync = |number: &usize| status.members[*number].state == MemberState::InSync;
+        let there: Vec<usize> = (0..self.members.len()).filter(in_sync).collect();
+        let spare = there.len() - self.shape.data;
+        let failing = spare + 1 + self.random.below(self.shape.data as u64) as usize;
+        for &number in there.iter().cycle().skip(self.random.below(8) as usize).take(failing) {
+            self.members[number].medium().fails_flush = true;
+        }
+        self.fails_flush = true;
+        self.flush();
+        self.settle();
+        self.members.iter().for_each(|member| member.medium().fails_flush = false);
+        self.fails_flush = false;
+        if std::mem::take(&mut self.has_flush_failed) {
+            let again = self.model.iter().filter(|(_, written)| !written.durable);
+            let again: Vec<(u64, Written)> = again.map(|(&block, &written)| (block, written)).collect();
+            for (block, written) in again {
+                let bufs = Vectored::One(Buf::copy_of(&content(block, written.tag)).freeze());
+                let (offset, (array, _)) = (self.offset(block), self.array.as_mut().unwrap());
+                assert!(run(array, offset, Op::Write { bufs, fua: false }).result.is_ok());
+            }
+            assert!(run(&mut self.array.as_mut().unwrap().0, 0, Op::Flush).result.is_ok());
+            self.model.values_mut().for_each(|written| (written.acked, written.durable) = (true, true));
+        }
+        let status = self.array.as_ref().unwrap().1.members().status();
+        assert_eq!(status.broken, None);
+        // One that was alone with its failure, as the others had ended that flush before, was left behind.
+        for number in (0..self.members.len()).filter(|&number| status.members[number].state == MemberState::Out) {
+            self.hurt.insert(number);
+            self.members[number].medium().is_dead = true;
         }
     }
 
@@ -226,6 +270,10 @@ impl Life {
                 self.members[member].medium().dead_blocks.insert(offset / 4096);
             }
         }
+    }
+
+    fn is_volatile(&self) -> bool {
+        self.members[0].boxed().geometry().volatile_cache
     }
 
     /// Blocks of a member from the first row to its end: where rows begin is its own matter, and their number is known.
@@ -344,6 +392,11 @@ impl Life {
         self.write_some(turns);
         if self.random.below(3) == 0 {
             self.hurt();
+        }
+        if self.random.below(3) == 0 && self.rotten.is_empty() && self.is_volatile() {
+            self.fail_a_flush();
+            let turns = self.random.below(60);
+            self.write_some(turns);
         }
         if self.random.below(3) == 0 {
             // A member fails in the middle of everything.

@@ -12,12 +12,16 @@ pub struct Medium {
     pub durable: Vec<u8>,
     /// Sectors that were written and not flushed: what reads see, and all versions that a power cut may leave.
     cached: BTreeMap<usize, Vec<[u8; SECTOR_BYTES]>>,
+    /// Writes since the last flush, in their order; those that went past the cache are durable.
+    writes: Vec<(usize, Vec<u8>, bool)>,
     is_volatile: bool,
     random: Random,
     /// It fails everything.
     pub is_dead: bool,
-    pub fails_flushes: bool,
-    pub fails_writes: bool,
+    /// So many reads fail from now on.
+    pub fails_reads: u32,
+    /// It fails the next flush, and loses what was in its cache, or a part of it.
+    pub fails_flush: bool,
     /// Blocks of 4 KiB that cannot be read until they are written.
     pub dead_blocks: std::collections::BTreeSet<u64>,
     queue: Vec<Request>,
@@ -33,11 +37,12 @@ impl Member {
             name: name.to_owned(),
             durable: vec![0; bytes],
             cached: BTreeMap::new(),
+            writes: Vec::new(),
             is_volatile,
             random: Random::new(seed),
             is_dead: false,
-            fails_flushes: false,
-            fails_writes: false,
+            fails_reads: 0,
+            fails_flush: false,
             dead_blocks: Default::default(),
             queue: Vec::new(),
         })))
@@ -62,17 +67,11 @@ impl Member {
         Box::new(Handle { name, geometry, medium: self.clone(), in_flight: 0 })
     }
 
-    /// The power fails: of each sector that was not flushed any version may be left.
+    /// The power fails: of what was not flushed a part is left.
     pub fn cut(&self) {
         let mut medium = self.medium();
-        let medium = &mut *medium;
         medium.queue.clear();
-        for (sector, versions) in std::mem::take(&mut medium.cached) {
-            let kept = medium.random.below(versions.len() as u64 + 1) as usize;
-            if let Some(version) = kept.checked_sub(1) {
-                medium.durable[sector * SECTOR_BYTES..][..SECTOR_BYTES].copy_from_slice(&versions[version]);
-            }
-        }
+        medium.lose_cache();
     }
 
     /// Changes bytes behind everybody's back.
@@ -85,7 +84,27 @@ impl Member {
 }
 
 impl Medium {
+    /// Of each sector that was not flushed any version is left; or of each write all, or nothing.
+    fn lose_cache(&mut self) {
+        let (cached, writes) = (std::mem::take(&mut self.cached), std::mem::take(&mut self.writes));
+        if self.random.below(2) == 0 {
+            for (at, bytes, is_durable) in writes {
+                if is_durable || self.random.below(2) == 0 {
+                    self.durable[at..at + bytes.len()].copy_from_slice(&bytes);
+                }
+            }
+            return;
+        }
+        for (sector, versions) in cached {
+            let kept = self.random.below(versions.len() as u64 + 1) as usize;
+            if let Some(version) = kept.checked_sub(1) {
+                self.durable[sector * SECTOR_BYTES..][..SECTOR_BYTES].copy_from_slice(&versions[version]);
+            }
+        }
+    }
+
     fn flush(&mut self) {
+        self.writes.clear();
         for (sector, versions) in std::mem::take(&mut self.cached) {
             if let Some(last) = versions.last() {
                 self.durable[sector * SECTOR_BYTES..][..SECTOR_BYTES].copy_from_slice(last);
@@ -96,9 +115,13 @@ impl Medium {
     fn run(&mut self, request: Request) -> Completion {
         let Request { tag, offset_bytes, op, .. } = request;
         let error = |kind| IoError { kind, operation: op.name(), offset_bytes, os_error: 0 };
-        let fails = self.is_dead
-            || matches!(op, Op::Flush) && self.fails_flushes
-            || matches!(op, Op::Write { .. }) && self.fails_writes;
+        let loses = matches!(op, Op::Flush) && std::mem::take(&mut self.fails_flush);
+        if loses {
+            self.lose_cache();
+        }
+        let fails_read = matches!(op, Op::Read { .. }) && self.fails_reads > 0;
+        self.fails_reads -= u32::from(fails_read);
+        let fails = self.is_dead || loses || fails_read;
         let failure = fails.then(|| error(IoErrorKind::Medium));
         let at = offset_bytes as usize;
         match op {
@@ -126,6 +149,9 @@ impl Medium {
                     return Completion { tag, result: Err(error), bufs: None };
                 }
                 let bytes: Vec<u8> = bufs.as_slice().iter().flat_map(|buf| buf.to_vec()).collect();
+                if self.is_volatile {
+                    self.writes.push((at, bytes.clone(), fua));
+                }
                 for (sector, bytes) in (at / SECTOR_BYTES..).zip(bytes.chunks_exact(SECTOR_BYTES)) {
                     self.dead_blocks.remove(&(sector as u64 / 8));
                     if self.is_volatile && !fua {
