@@ -136,13 +136,37 @@ impl Core {
             batch.error = Some(error);
         }
         if batch.left == 0 {
-            let Some(Job::Batch(Batch { failed, error, then, .. })) = self.jobs.try_remove(job) else { return };
+            let Some(Job::Batch(Batch { failed, error, spoiled, then, .. })) = self.jobs.try_remove(job) else {
+                return;
+            };
             let result = match error {
                 // A member that fails a discard holds what it held, which nobody reads.
                 Some(error) if !then.is_discard() => self.leave(failed, error),
                 _ => self.roster.broken().map_or(Ok(()), Err),
             };
+            let result = result.and(spoiled.map_or(Ok(()), Err));
             self.next.push_back(Next::Batch(then, result));
+        }
+    }
+
+    /// A flush has failed: what is being written now, or has just been, may have been in the caches that lost what they held. No flush that follows makes
+    /// that durable.
+    pub fn spoil(&mut self, error: &IoError) {
+        let ops = self.ops.iter_mut().filter(|(_, op)| op.wants_flush);
+        ops.for_each(|(_, op)| op.error = Some(error.clone()));
+        for (_, job) in self.jobs.iter_mut() {
+            if let Job::Batch(batch) = job
+                && batch.then.is_flushed_next()
+            {
+                batch.spoiled = Some(error.clone());
+            }
+        }
+        for next in &mut self.next {
+            if let Next::Batch(then, result @ Ok(())) = next
+                && then.is_flushed_next()
+            {
+                *result = Err(error.clone());
+            }
         }
     }
 

@@ -97,6 +97,7 @@ fn flushed(core: &mut Core, number: u64, mut thens: Vec<Then>, result: &Result<(
         Ok(()) => core.open.flushed(number),
         Err(error) => {
             thens.append(&mut core.to_flush);
+            core.spoil(error);
             if !thens.iter().any(|then| matches!(then, Then::HostFlush { .. })) {
                 // It was the one report of what it covered: the next flush of a host tells of it.
                 core.lost = Some(error.clone());

@@ -33,12 +33,14 @@ pub(super) struct Batch {
     pub failed: u32,
     /// What the last of them said.
     pub error: Option<IoError>,
+    /// A flush failed meanwhile: what was written may be lost.
+    pub spoiled: Option<IoError>,
     pub then: Then,
 }
 
 impl Batch {
     pub fn new(left: usize, then: Then) -> Self {
-        Self { left, failed: 0, error: None, then }
+        Self { left, failed: 0, error: None, spoiled: None, then }
     }
 }
 
@@ -94,6 +96,11 @@ pub(super) enum Then {
 }
 
 impl Then {
+    /// Whether what was written is to be durable with the flush that follows.
+    pub fn is_flushed_next(&self) -> bool {
+        matches!(self, Self::Logged { .. } | Self::Labelled)
+    }
+
     /// Whether nothing is lost where a member fails it.
     pub fn is_discard(&self) -> bool {
         matches!(self, Self::Discarded { .. })
