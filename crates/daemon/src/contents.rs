@@ -1,7 +1,7 @@
 //! What lies on a device, for people who are about to lose it.
 
 use forebay_block::{Device, IoError};
-use forebay_device::{FileContent, detect, file_content, first_content};
+use forebay_device::{FileContent, Signature, detect, detect_where_readable, file_content, first_content};
 use std::path::Path;
 
 /// Name under which a pool's own magic is recognised.
@@ -12,8 +12,20 @@ pub const OWN_SIGNATURE: &str = "Forebay pool";
 /// # Errors
 /// The device's.
 pub fn foreign(device: &mut dyn Device) -> Result<Vec<String>, IoError> {
-    let found = detect(device)?;
-    Ok(found.iter().filter(|found| found.name != OWN_SIGNATURE).map(ToString::to_string).collect())
+    Ok(foreign_of(&detect(device)?))
+}
+
+fn foreign_of(found: &[Signature]) -> Vec<String> {
+    found.iter().filter(|found| found.name != OWN_SIGNATURE).map(ToString::to_string).collect()
+}
+
+/// The same where some blocks may be unreadable, with why.
+///
+/// # Errors
+/// The device's, where it fails more than some blocks.
+pub fn foreign_where_readable(device: &mut dyn Device) -> Result<(Vec<String>, Option<IoError>), IoError> {
+    let (found, unread) = detect_where_readable(device)?;
+    Ok((foreign_of(&found), unread))
 }
 
 /// What is recognised on a device, each with its place.

@@ -4,6 +4,7 @@ use crate::absent::Absent;
 use crate::layout::member_label::{LABEL_BYTES, MemberLabel, OFFSETS_BYTES};
 use crate::mirror::{CapacityLabels, MirrorView};
 use crate::parity::ArrayView;
+use crate::readings::{Place, Reading};
 use forebay_block::{Buf, Completion, Device, IoError, IoErrorKind, Op, Request, SECTOR_BYTES, Vectored};
 
 /// The devices of a pool: index 0 is the fast one.
@@ -125,8 +126,8 @@ impl Devices {
         }
         for number in 1..self.list.len() {
             let copies = OFFSETS_BYTES.map(|at| {
-                let mut read = || self.read(number, at, LABEL_BYTES).ok().and_then(|bytes| MemberLabel::decode(&bytes));
-                read().or_else(read)
+                let read = self.read_good(number, at, LABEL_BYTES, |bytes| MemberLabel::decode(bytes).is_some());
+                read.ok().flatten().and_then(|bytes| MemberLabel::decode(&bytes))
             });
             if let Some(labels) = &mut self.labels {
                 labels.found(number, copies);
@@ -222,10 +223,27 @@ impl Devices {
         self.array.as_ref().map_or(0, ArrayView::variants)
     }
 
-    /// How often the same is read of a device before it is believed to be damaged.
+    /// In how many ways the same can be read of a device: of each copy, or also computed from the others.
+    pub(crate) fn ways(&self, device: usize) -> u8 {
+        if self.is_array(device) {
+            self.variants() + 1
+        } else if device == 0 {
+            self.copies()
+        } else {
+            1
+        }
+    }
+
+    /// Whether a device is several with parity: then it is the only capacity device, and the last of the pool's, of which the fast one may not
+    /// be in the list yet.
+    fn is_array(&self, device: usize) -> bool {
+        self.array.is_some() && device + 1 == self.own().len()
+    }
+
+    /// How often the same is read of a device before it is believed to be damaged: in each way, and where there is one alone once more, for
+    /// one transfer may go wrong.
     pub(crate) fn readings(&self, device: usize) -> u8 {
-        let others = if device == 0 { self.copies() } else { self.variants() + 1 };
-        others.max(2)
+        self.ways(device).max(2)
     }
 
     /// All copies are the same where it matters: any of them may be read from.
@@ -233,11 +251,58 @@ impl Devices {
         self.mirror().iter().for_each(|view| view.settle());
     }
 
-    /// Reads again what was not what it should be, of each copy in turn, and once more where there is one alone; writes what is good
-    /// to all of them. `None` where none is.
+    /// Reads what lies at some places, all at once, and what is not what it should be again, in each other way; writes what was found good at
+    /// last to all copies of the fast device. `is_good` gets the number of the place.
+    pub(crate) fn read_each_good(
+        &mut self,
+        places: &[Place],
+        mut is_good: impl FnMut(usize, &[u8]) -> bool,
+    ) -> Vec<Reading> {
+        let short = |at: u64| IoError { kind: IoErrorKind::Short, operation: "read", offset_bytes: at, os_error: 0 };
+        let mut found: Vec<Reading> = places.iter().map(|&(_, at, _)| Reading::Failed(short(at))).collect();
+        let mut left: Vec<usize> = (0..places.len()).collect();
+        for attempt in 0..u8::MAX {
+            left.retain(|&number| attempt < self.readings(places[number].0));
+            if left.is_empty() {
+                break;
+            }
+            let read = |&number: &usize| {
+                let (device, offset_bytes, len_bytes) = places[number];
+                (device, offset_bytes, Op::Read { bufs: Vectored::One(Buf::new(len_bytes)), attempt })
+            };
+            let ended = self.run(left.iter().map(read).collect());
+            let mut again = Vec::new();
+            for (number, Completion { result, bufs, .. }) in std::mem::take(&mut left).into_iter().zip(ended) {
+                let (device, offset_bytes, _) = places[number];
+                let reading = match (result, single(bufs)) {
+                    (Ok(()), Some(bytes)) if is_good(number, &bytes) => Reading::Good(bytes),
+                    (Ok(()), Some(bytes)) => Reading::Bad(bytes),
+                    (Ok(()), None) => Reading::Failed(short(offset_bytes)),
+                    (Err(error), _) => Reading::Failed(error),
+                };
+                if let Reading::Good(bytes) = &reading {
+                    if attempt > 0 && device == 0 && self.copies() > 1 {
+                        // Where it cannot be written it is found again, or the member that fails it is left behind.
+                        let _ = self.write(device, offset_bytes, bytes);
+                    }
+                    found[number] = reading;
+                    continue;
+                }
+                // What cannot be computed from others says nothing of what was read in its place.
+                if attempt == 0 || matches!(reading, Reading::Failed(_)) && !self.is_array(device) {
+                    found[number] = reading;
+                }
+                again.push(number);
+            }
+            left = again;
+        }
+        found
+    }
+
+    /// The same of one place. `None` where it can be read and is not what it should be.
     ///
     /// # Errors
-    /// The device's failure to read.
+    /// The device's failure to read it in any way.
     pub fn read_good(
         &mut self,
         device: usize,
@@ -245,18 +310,11 @@ impl Devices {
         len_bytes: usize,
         is_good: impl Fn(&[u8]) -> bool,
     ) -> Result<Option<Buf>, IoError> {
-        let copies = if device == 0 { self.copies() } else { 1 };
-        for attempt in 0..self.readings(device) {
-            let bytes = self.read_copy(device, offset_bytes, len_bytes, attempt)?;
-            if is_good(&bytes) {
-                if attempt > 0 && copies > 1 {
-                    // Where it cannot be written it is found again, or the member that fails it is left behind.
-                    let _ = self.write(device, offset_bytes, &bytes);
-                }
-                return Ok(Some(bytes));
-            }
+        match self.read_each_good(&[(device, offset_bytes, len_bytes)], |_, bytes| is_good(bytes)).pop() {
+            Some(Reading::Good(bytes)) => Ok(Some(bytes)),
+            Some(Reading::Failed(error)) => Err(error),
+            Some(Reading::Bad(_)) | None => Ok(None),
         }
-        Ok(None)
     }
 
     /// Writes bytes at an offset (padded by the caller to the logical block).

@@ -11,6 +11,7 @@ pub mod mirror;
 mod overlay;
 pub mod parity;
 pub mod pool;
+mod readings;
 pub mod recovery;
 pub mod request;
 mod space;

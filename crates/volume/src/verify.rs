@@ -11,10 +11,11 @@ use crate::layout::page::{
 use crate::layout::root::BandState;
 use crate::map::index::NO_FRAME;
 use crate::overlay::Overlay;
+use crate::readings::Reading;
 use crate::recovery::{OpenError, RecoveryReport, open, read_superblock};
 use crate::space::slots::Slots;
 use forebay_block::checksum::block_checksum;
-use forebay_block::{Buf, Completion, DiskId, Op, Vectored};
+use forebay_block::{Buf, DiskId, IoError};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Blocks read at once.
@@ -67,15 +68,14 @@ pub(crate) fn fault(
     (disk, block): (DiskId, u64),
     (span, window): (Span, Window),
     checksum: u32,
-    read: Completion,
+    read: Result<&[u8], &IoError>,
     packer: &mut Packer,
 ) -> Option<String> {
-    let bytes = match (read.result, read.bufs) {
-        (Ok(()), Some(Vectored::One(bytes))) => bytes,
-        (Ok(()), _) => return Some("could not be read whole".to_owned()),
-        (Err(error), _) => return Some(error.to_string()),
+    let bytes = match read {
+        Ok(bytes) => bytes,
+        Err(error) => return Some(error.to_string()),
     };
-    let stored = window.stored(span, &bytes).filter(|stored| block_checksum(disk, block, stored) == checksum);
+    let stored = window.stored(span, bytes).filter(|stored| block_checksum(disk, block, stored) == checksum);
     match stored {
         None => Some("data does not match its checksum".to_owned()),
         Some(stored) if span.is_whole() || packer.unpack(stored, &mut [0; 4096]) => None,
@@ -149,8 +149,7 @@ impl Check<'_> {
     }
 
     fn data(&mut self, disk: DiskId, name: &str, blocks: &[(u64, Span, u32)]) {
-        let mut reads = Vec::new();
-        let mut known = Vec::new();
+        let (mut places, mut known) = (Vec::new(), Vec::new());
         for &(block, span, checksum) in blocks {
             let (place, location) = (format!("disk {name}, byte {}", block * 4096), span.location);
             if self.engine.setup.extents.is_fast(location) {
@@ -173,13 +172,27 @@ impl Check<'_> {
                 self.finding(place, format!("is mapped to sector {location}, outside the pool"));
                 continue;
             };
-            reads.push((device, offset_bytes, Op::read(Vectored::One(Buf::new(around.len_bytes)))));
+            places.push((device, offset_bytes, around.len_bytes));
             known.push((block, (span, around), checksum, place));
         }
-        for ((block, span, checksum, place), completion) in known.into_iter().zip(self.devices.run(reads)) {
+        let mut faults: Vec<Option<String>> = places.iter().map(|_| None).collect();
+        let is_good = |at: usize, bytes: &[u8]| {
+            let (block, place, checksum, _) = &known[at];
+            let found = fault((disk, *block), *place, *checksum, Ok(bytes), &mut self.packer);
+            let is_good = found.is_none();
+            faults[at] = faults[at].take().or(found);
+            is_good
+        };
+        let read = self.devices.read_each_good(&places, is_good);
+        for (((.., place), fault), reading) in known.into_iter().zip(faults).zip(read) {
             self.summary.blocks += 1;
-            if let Some(what) = fault((disk, block), span, checksum, completion, &mut self.packer) {
-                self.finding(place, what);
+            match (reading, fault) {
+                (Reading::Failed(error), _) => self.finding(place, error.to_string()),
+                (Reading::Good(_), Some(what)) => {
+                    self.finding(place, format!("{what}; read in another way it is what it should be"));
+                }
+                (Reading::Bad(_), Some(what)) => self.finding(place, what),
+                (_, None) => {}
             }
         }
     }
@@ -245,9 +258,11 @@ impl Check<'_> {
         let shape = self.engine.space.bands.shape();
         let location = self.engine.setup.extents.band_location(band, shape.summary_block(group));
         let (device, offset_bytes) = self.engine.setup.extents.place(location)?;
-        let page = self.devices.read(device, offset_bytes, 4096).ok()?;
         let name = SummaryName { band, group, generation };
-        band_summary::decode(&self.engine.setup.superblock.pool, name, shape.group_sectors(group), &page)
+        let pool = &self.engine.setup.superblock.pool;
+        let decode = |page: &[u8]| band_summary::decode(pool, name, shape.group_sectors(group), page);
+        let page = self.devices.read_good(device, offset_bytes, 4096, |page| decode(page).is_some());
+        decode(&page.ok()??)
     }
 }
 

@@ -10,6 +10,7 @@ use forebay_device::{OpenMode, Target};
 use forebay_volume::Devices;
 use forebay_volume::layout::{Id, format_id};
 use forebay_volume::mirror::{self, Candidate, JoinError, Joined, MemberState, MemberStatus, MirrorView};
+use forebay_volume::parity;
 use serde_json::{Value, json};
 use tracing::warn;
 
@@ -19,14 +20,46 @@ pub const DOCUMENT: &str = "docs/when-a-device-fails.md";
 /// Opens a device to look whether it can be a member. One that holds what others know is none, whatever labels are left on it: it may
 /// have been a member before it was used for that.
 fn open_unused(target: &Target, mode: OpenMode) -> Result<(Box<dyn Device>, Vec<String>), String> {
-    let mut device = open_target(target, mode).map_err(|error| format!("{error:#}"))?;
-    let foreign = contents::foreign(device.as_mut()).map_err(|error| error.to_string())?;
-    if !foreign.is_empty() {
-        return Err(format!("it holds {}: clear it first, where that is to be lost", foreign.join(", ")));
-    }
-    // What is not known what it is will not be written over.
-    let found = contents::anything(device.as_mut(), target.path()).map_err(|error| error.to_string())?;
-    Ok((device, found))
+    let device = open_target(target, mode).map_err(|error| format!("{error:#}"))?;
+    look_for_others(device, target)
+}
+
+/// Whether a device carries the label of a member, of a mirror or of a tier with parity.
+fn is_member(device: Box<dyn Device>) -> (Option<Box<dyn Device>>, bool) {
+    let mut devices = Devices::new(vec![device]);
+    let is_member = carries_label(&mut devices) || parity::read_label(&mut devices, 0).is_some();
+    (devices.list.pop(), is_member)
+}
+
+fn look_for_others(device: Box<dyn Device>, target: &Target) -> Result<(Box<dyn Device>, Vec<String>), String> {
+    let refuse = |foreign: &[String]| match foreign {
+        [] => Ok(()),
+        foreign => Err(format!("it holds {}: clear it first, where that is to be lost", foreign.join(", "))),
+    };
+    let mut device = device;
+    let error = match contents::foreign(device.as_mut()) {
+        Ok(foreign) => {
+            refuse(&foreign)?;
+            // What is not known what it is will not be written over.
+            match contents::anything(device.as_mut(), target.path()) {
+                Ok(found) => return Ok((device, found)),
+                Err(error) => error,
+            }
+        }
+        Err(error) => error,
+    };
+    // A member that cannot read some blocks is one all the same: what lies there can be computed, or another member has it.
+    let (Some(mut device), true) = is_member(device) else { return Err(error.to_string()) };
+    let (foreign, unread) = contents::foreign_where_readable(device.as_mut()).map_err(|error| error.to_string())?;
+    refuse(&foreign)?;
+    let unread = unread.unwrap_or(error);
+    warn!(
+        cause = "member unreadable in part",
+        advice =
+            "Look at the drive's health. What it cannot read is read of the other members, and written there again",
+        "{target} carries the label of a member, and cannot be read everywhere: {unread}"
+    );
+    Ok((device, vec![format!("what cannot be read ({unread})")]))
 }
 
 /// A device as a candidate for the mirror.
@@ -199,4 +232,72 @@ pub fn json(view: &MirrorView) -> Value {
         "unreadable_blocks": status.unreadable_blocks,
         "broken": status.broken,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_block::Buf;
+    use forebay_device::faulty::{Fault, Target as Concerned};
+    use forebay_device::image::ImageDevice;
+    use forebay_device::{FaultyDevice, Image, blocking};
+    use forebay_volume::layout::array_label::{ArrayLabel, OFFSETS_BYTES};
+    use forebay_volume::layout::array_shape::Shape;
+
+    const SIZE_BYTES: u64 = 8 << 20;
+
+    /// A device of which one block cannot be read; with the label of a member, and what lies at 1 KiB.
+    fn unreadable(at: u64, is_member: bool, holds: &[u8]) -> Result<Vec<String>, String> {
+        let mut image = ImageDevice::new(Image::zeroed(SIZE_BYTES));
+        let label = ArrayLabel {
+            pool: [1; 16],
+            member: 1,
+            generation: 3,
+            serial: 4,
+            shape: Shape {
+                data: 2,
+                parity: 1,
+                member_bytes: SIZE_BYTES,
+                head_bytes: 1 << 20,
+                band_bytes: 128 << 10,
+                log_slots: 64,
+            },
+            ids: vec![[1; 16], [2; 16], [3; 16]],
+            in_sync: 7,
+            rebuilding: None,
+            rebuilt_rows: 0,
+            logical_block_bytes: 512,
+        };
+        if is_member {
+            blocking::write(&mut image, OFFSETS_BYTES[0], &label.encode()).unwrap();
+        }
+        let mut block = Buf::zeroed(4096);
+        block[0x400..0x400 + holds.len()].copy_from_slice(holds);
+        blocking::write(&mut image, 0, &block).unwrap();
+        let mut device = FaultyDevice::new(image);
+        device.plan(Fault::range(Concerned::Reads, at..at + 4096));
+        let target = Target::Ram { size_bytes: SIZE_BYTES };
+        look_for_others(Box::new(device), &target).map(|(_, contents)| contents)
+    }
+
+    /// One unreadable block where signatures of others are looked for left a good member out; with as many of them as there is parity for,
+    /// and one more, the pool was refused.
+    #[test]
+    fn regression_a_member_that_cannot_read_one_block_is_a_member_all_the_same() {
+        for at in [8192, 64 << 10, SIZE_BYTES - 4096] {
+            let contents = unreadable(at, true, &[]).unwrap();
+            assert!(contents.len() == 1 && contents[0].contains("cannot be read"), "{contents:?}");
+            assert!(unreadable(at, false, &[]).is_err(), "it may hold anything");
+        }
+    }
+
+    #[test]
+    fn what_others_know_is_found_beside_a_block_that_cannot_be_read() {
+        // An ext2 superblock: blocks, and its magic.
+        let mut superblock = [0; 0x40];
+        superblock[4] = 9;
+        superblock[0x38..0x3a].copy_from_slice(&[0x53, 0xef]);
+        let why = unreadable(8192, true, &superblock).unwrap_err();
+        assert!(why.contains("ext2"), "{why}");
+    }
 }

@@ -14,11 +14,15 @@ pub use content::{FileContent, file_content, first_content};
 pub use probe::Signature;
 
 use crate::blocking;
-use forebay_block::{Device, IoError};
-use probe::Probe;
+use forebay_block::{Buf, Device, IoError, IoErrorKind};
+use probe::{Probe, Read};
 
 /// Bytes at the start of the device within which most magics lie; one read serves them all.
 const HEAD_BYTES: u64 = 68 << 10;
+/// What is read by itself where it may be unreadable.
+const BLOCK_BYTES: u64 = 4096;
+/// Most such blocks: each may take a drive many seconds.
+const UNREADABLE_MAX: u32 = 16;
 
 /// Looks for everything known, in the order of offsets. The device must be idle. Nothing found means that all places
 /// were read and none held anything known.
@@ -27,9 +31,48 @@ const HEAD_BYTES: u64 = 68 << 10;
 /// The device's: a place that cannot be read is not a place that is empty.
 pub fn detect(device: &mut dyn Device) -> Result<Vec<Signature>, IoError> {
     let size_bytes = device.geometry().size_bytes;
+    look(size_bytes, &mut |offset_bytes, len_bytes| blocking::read_any(device, offset_bytes, len_bytes))
+}
+
+/// The same where some blocks may be unreadable: what they hold is not known, and the first failure is returned beside what was found.
+///
+/// # Errors
+/// The device's, where it is gone, or fails more than some blocks.
+pub fn detect_where_readable(device: &mut dyn Device) -> Result<(Vec<Signature>, Option<IoError>), IoError> {
+    let size_bytes = device.geometry().size_bytes;
+    let mut left = UNREADABLE_MAX;
+    let mut first = None;
+    let found = look(size_bytes, &mut |offset_bytes, len_bytes| {
+        match blocking::read_any(device, offset_bytes, len_bytes) {
+            Err(error) if error.kind == IoErrorKind::Medium => {}
+            read => return read,
+        }
+        // One bad place hides no other: block by block.
+        let mut bytes = vec![0; len_bytes];
+        let end = offset_bytes + len_bytes as u64;
+        let mut at = offset_bytes;
+        while at < end {
+            let next = (at / BLOCK_BYTES + 1).saturating_mul(BLOCK_BYTES).min(end);
+            let within = (at - offset_bytes) as usize..(next - offset_bytes) as usize;
+            match blocking::read_any(device, at, within.len()) {
+                Ok(block) => bytes[within].copy_from_slice(&block),
+                Err(error) if error.kind == IoErrorKind::Medium && left > 0 => {
+                    left -= 1;
+                    first.get_or_insert(error);
+                }
+                Err(error) => return Err(error),
+            }
+            at = next;
+        }
+        Ok(Buf::copy_of(&bytes).freeze())
+    })?;
+    Ok((found, first))
+}
+
+fn look(size_bytes: u64, read: &mut Read<'_>) -> Result<Vec<Signature>, IoError> {
     let head_len = size_bytes.min(HEAD_BYTES) as usize;
-    let head = if head_len == 0 { Vec::new() } else { blocking::read_any(device, 0, head_len)?.to_vec() };
-    let mut probe = Probe { device, size_bytes, head, found: Vec::new() };
+    let head = if head_len == 0 { Vec::new() } else { read(0, head_len)?.to_vec() };
+    let mut probe = Probe { read, size_bytes, head, found: Vec::new() };
     for entry in table::FIXED {
         for &offset_bytes in entry.offsets_bytes {
             if probe.matches(offset_bytes, entry.magic)? {

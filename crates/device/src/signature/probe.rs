@@ -1,7 +1,6 @@
 //! A device being looked at, and what was found on it.
 
-use crate::blocking;
-use forebay_block::{Device, IoError};
+use forebay_block::{IoError, SharedBuf};
 use std::fmt;
 
 /// Something recognised on a device.
@@ -19,9 +18,12 @@ impl fmt::Display for Signature {
     }
 }
 
+/// Reads bytes at an offset.
+pub(super) type Read<'a> = dyn FnMut(u64, usize) -> Result<SharedBuf, IoError> + 'a;
+
 /// A device being looked at.
 pub(super) struct Probe<'a> {
-    pub device: &'a mut dyn Device,
+    pub read: &'a mut Read<'a>,
     pub size_bytes: u64,
     pub head: Vec<u8>,
     pub found: Vec<Signature>,
@@ -36,7 +38,7 @@ impl Probe<'_> {
         if end <= self.head.len() as u64 {
             return Ok(Some(self.head[offset_bytes as usize..end as usize].to_vec()));
         }
-        Ok(Some(blocking::read_any(self.device, offset_bytes, len_bytes)?.to_vec()))
+        Ok(Some((self.read)(offset_bytes, len_bytes)?.to_vec()))
     }
 
     pub fn matches(&mut self, offset_bytes: u64, magic: &[u8]) -> Result<bool, IoError> {

@@ -139,6 +139,24 @@ fn a_place_that_cannot_be_read_is_an_error() {
     let mut device = FaultyDevice::new(ImageDevice::new(Image::zeroed(SIZE)));
     device.plan(Fault::range(Target::Reads, SIZE - 512..SIZE));
     assert!(detect(&mut device).is_err());
+    let (found, unread) = detect_where_readable(&mut device).unwrap();
+    assert!(found.is_empty() && unread.is_some());
+}
+
+#[test]
+fn one_place_that_cannot_be_read_hides_no_other_and_many_are_an_error() {
+    use crate::faulty::{Fault, FaultyDevice, Target};
+    let mut image = Image::zeroed(SIZE);
+    image.write(0, b"LUKS\xba\xbe\0\x02");
+    image.write(SIZE - 512, b"EFI PART");
+    let mut device = FaultyDevice::new(ImageDevice::new(image));
+    device.plan(Fault::range(Target::Reads, 4096..8192));
+    let names = |found: &[Signature]| found.iter().map(|found| found.name).collect::<Vec<_>>();
+    let (found, unread) = detect_where_readable(&mut device).unwrap();
+    assert_eq!(names(&found), ["LUKS2 encrypted volume", "GPT partition table (backup)"]);
+    assert_eq!(unread.unwrap().offset_bytes, 4096);
+    device.plan(Fault::range(Target::Reads, 0..SIZE));
+    assert!(detect_where_readable(&mut device).is_err());
 }
 
 /// Formats a file with a real tool, where it is installed, and tells what is found.

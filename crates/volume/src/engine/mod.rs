@@ -25,6 +25,7 @@ mod lifetimes;
 mod limits;
 mod map;
 mod marks;
+mod mend_groups;
 mod migrate;
 mod options;
 mod outbox;
@@ -255,9 +256,9 @@ impl Engine {
                 self.checkpoint.pages.leaf_written(frame, location, result, &mut self.map)
             }
             Pending::IndexOut | Pending::RootOut => self.checkpoint.pages.ended(0, result),
-            Pending::TierPageIn { key, slot, is_again } => {
+            Pending::TierPageIn { key, slot, attempt } => {
                 let bytes = result.ok().and_then(|()| single(bufs));
-                self.checkpoint.tier_page_read((key, slot, is_again), bytes, &mut self.outbox);
+                self.checkpoint.tier_page_read((key, slot, attempt), bytes, &mut self.outbox);
             }
             Pending::TierPageOut { key, slot, crc } => self.checkpoint.tier_page_written((key, slot, crc), result),
             Pending::CapacityOut => {
@@ -272,7 +273,7 @@ impl Engine {
                 self.summaries.written(&groups, result.is_ok(), &mut self.space.bands, &mut self.outbox);
                 self.destination_written(job, result);
             }
-            Pending::MoveSummary { job, group } => self.summary_read(job, group, result, bufs),
+            Pending::MoveSummary { job, which } => self.summary_read(job, which, result, bufs),
             Pending::Summary { device, key } => self.checkpointing().summary_written(device, key, &result),
             Pending::Trim { band } => {
                 // A failed trim costs the drive some spare area, nothing else.
@@ -288,6 +289,10 @@ impl Engine {
             Pending::Rewrite { blocks } => self.rewriter.written(blocks, &result),
             Pending::Mend => self.stats.counters.mended_blocks += u64::from(result.is_ok()),
             Pending::ScrubPage(page) => scrub_pages::read(page, single(bufs), &self.map, &mut self.outbox),
+            Pending::MendGroup(mend) => {
+                let bytes = result.ok().and_then(|()| single(bufs));
+                mend_groups::read(mend, bytes, &self.setup, &self.space.bands, &mut self.outbox);
+            }
         }
         self.scrub_step();
         self.adopt_step();

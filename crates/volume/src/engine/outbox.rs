@@ -3,6 +3,7 @@
 use super::rewrite::item::Item;
 use super::setup::Setup;
 use crate::journal::Sealed;
+use crate::layout::band_summary::SummaryEntry;
 use crate::layout::page::PageRef;
 use crate::map::tiers::PageKey;
 use crate::space::groups::GroupKey;
@@ -43,8 +44,8 @@ pub(crate) enum Pending {
     IndexOut,
     /// The root blob or a root header.
     RootOut,
-    /// A page that says where blocks live, being read to be changed.
-    TierPageIn { key: PageKey, slot: u64, is_again: bool },
+    /// A page that says where blocks live, being read to be changed; how often it was read and was not that.
+    TierPageIn { key: PageKey, slot: u64, attempt: u8 },
     /// Such a page, being written.
     TierPageOut { key: PageKey, slot: u64, crc: u32 },
     /// The root of the capacity tier.
@@ -59,8 +60,8 @@ pub(crate) enum Pending {
     MoveReadAgain { job: u32, which: (u32, u8) },
     /// Destination blocks of a job.
     MoveWrite { job: u32, groups: Groups },
-    /// The summary of a group of the band being collected.
-    MoveSummary { job: u32, group: u32 },
+    /// The summary of a group of the band being collected, and how often it was read and was not that.
+    MoveSummary { job: u32, which: (u32, u8) },
     /// The summary of a complete group.
     Summary { device: usize, key: GroupKey },
     /// A freed band being trimmed.
@@ -75,6 +76,8 @@ pub(crate) enum Pending {
     Mend,
     /// A page of the map, being read of each copy for a scrub.
     ScrubPage(Box<PageCopies>),
+    /// A group of a band with compressed blocks that were not what they should be in their place.
+    MendGroup(Box<GroupMend>),
 }
 
 /// A page whose copies are read, one after the other.
@@ -88,6 +91,19 @@ pub(crate) struct PageCopies {
     pub attempt: u8,
     pub good: Option<Buf>,
     pub has_bad: bool,
+}
+
+/// A group of a band that is looked at for what is wrong in its place.
+#[derive(Debug)]
+pub(crate) struct GroupMend {
+    pub key: GroupKey,
+    /// Generation of its band: in another one something else lies there.
+    pub generation: u32,
+    pub attempt: u8,
+    /// By its summary, once that was read.
+    pub entries: Option<Vec<SummaryEntry>>,
+    /// What lies there, of which what is wrong is replaced by what was read otherwise.
+    pub bytes: Option<Buf>,
 }
 
 impl Pending {
@@ -104,6 +120,7 @@ impl Pending {
                 | Self::Watermark
                 | Self::Mend
                 | Self::ScrubPage(_)
+                | Self::MendGroup(_)
         )
     }
 }

@@ -10,8 +10,9 @@ use crate::layout::array_label;
 use crate::layout::member_label::{LABEL_BYTES, MEMBERS_MAX, MemberLabel, OFFSETS_BYTES};
 use crate::layout::superblock::{Role, Superblock};
 use crate::layout::{Id, format_id};
+use crate::readings::Reading;
 use crate::recovery::read_superblock;
-use forebay_block::{Buf, Device, IoError};
+use forebay_block::{Device, IoError};
 
 /// A device that is configured as a member.
 pub struct Candidate {
@@ -33,30 +34,21 @@ struct Look {
 
 fn look(device: &mut Devices, number: usize) -> Look {
     let mut look = Look { label: None, doubt: None };
-    for offset_bytes in OFFSETS_BYTES {
-        // Once more: one transfer may go wrong.
-        let mut read = || device.read(number, offset_bytes, LABEL_BYTES);
-        let decode = |bytes: &Result<Buf, IoError>| MemberLabel::decode(bytes.as_ref().ok()?);
-        let first = read();
-        let (bytes, label) = match decode(&first) {
-            Some(label) => (first, Some(label)),
-            None => {
-                let again = read();
-                let label = decode(&again);
-                (again, label)
+    let places = OFFSETS_BYTES.map(|offset_bytes| (number, offset_bytes, LABEL_BYTES));
+    let read = device.read_each_good(&places, |_, bytes| MemberLabel::decode(bytes).is_some());
+    for (offset_bytes, reading) in OFFSETS_BYTES.into_iter().zip(read) {
+        match reading {
+            Reading::Good(bytes) => {
+                let newest = look.label.as_ref().map(|label| label.serial);
+                look.label = MemberLabel::decode(&bytes)
+                    .filter(|label| newest.is_none_or(|newest| label.serial > newest))
+                    .or(look.label);
             }
-        };
-        match (bytes, label) {
-            (_, Some(label)) => {
-                if look.label.as_ref().is_none_or(|newest| label.serial > newest.serial) {
-                    look.label = Some(label);
-                }
-            }
-            (Err(error), None) => look.doubt = Some(error.to_string()),
-            (Ok(bytes), None) if bytes.iter().any(|&byte| byte != 0) => {
+            Reading::Bad(bytes) if bytes.iter().any(|&byte| byte != 0) => {
                 look.doubt = Some(format!("its label at {offset_bytes} is damaged"));
             }
-            (Ok(_), None) => {}
+            Reading::Bad(_) => {}
+            Reading::Failed(error) => look.doubt = Some(error.to_string()),
         }
     }
     look

@@ -21,12 +21,20 @@ pub enum Found {
     Root(CapacityHeader, CapacityRoot),
 }
 
-/// Reads both areas, from the device at `device` of the list. What is damaged is read once more: one transfer may go
-/// wrong.
+/// Reads both areas, from the device at `device` of the list. What is damaged is read again: one transfer may go wrong, and one of several
+/// members may have it otherwise.
 pub fn read_capacity_roots(devices: &mut Devices, device: usize, superblock: &Superblock) -> [Found; 2] {
     [0, 1].map(|parity| {
-        let found = read_area(devices, device, superblock, (parity, 0));
-        if let Found::Root(..) = found { found } else { read_area(devices, device, superblock, (parity, 1)) }
+        let mut found = Found::Nothing;
+        for attempt in 0..devices.readings(device) {
+            match read_area(devices, device, superblock, (parity, attempt)) {
+                root @ Found::Root(..) => return root,
+                // A header whose root is damaged says more than none.
+                other if found == Found::Nothing => found = other,
+                _ => {}
+            }
+        }
+        found
     })
 }
 

@@ -4,7 +4,7 @@ use crate::engine::Engine;
 use crate::io::Devices;
 use crate::layout::page::{PAGE_BYTES, PageName, is_leaf};
 use crate::map::index::{Disk, NO_FRAME};
-use forebay_block::{Buf, DiskId, Op, Vectored};
+use forebay_block::{Buf, DiskId};
 
 /// Leaves read at once.
 const LEAVES_AT_ONCE: usize = 256;
@@ -23,21 +23,22 @@ pub(super) fn next_leaves(disk: &Disk, first: u64) -> Vec<u64> {
 /// Pages of leaves; `None` where one cannot be read.
 pub(super) fn read_leaves(devices: &mut Devices, engine: &Engine, id: DiskId, leaves: &[u64]) -> Vec<Option<Buf>> {
     let mut pages: Vec<Option<Buf>> = leaves.iter().map(|_| None).collect();
-    let (mut reads, mut wanted) = (Vec::new(), Vec::new());
+    let (mut places, mut wanted) = (Vec::new(), Vec::new());
     for (i, &leaf) in leaves.iter().enumerate() {
         let Some((reference, frame)) = engine.map.disk(id).map(|disk| disk.leaf(leaf)) else { continue };
         if frame != NO_FRAME {
             pages[i] = Some(Buf::copy_of(&engine.map.frames.get(frame).page));
         } else if let Some((device, offset_bytes)) = engine.setup.extents.place(reference.location) {
-            reads.push((device, offset_bytes, Op::read(Vectored::One(Buf::new(PAGE_BYTES)))));
-            wanted.push((i, reference));
+            places.push((device, offset_bytes, PAGE_BYTES));
+            let name = PageName { disk: id, number: leaf, generation: reference.generation };
+            wanted.push((i, name, reference.crc));
         }
     }
-    for ((i, reference), completion) in wanted.into_iter().zip(devices.run(reads)) {
-        let name = PageName { disk: id, number: leaves[i], generation: reference.generation };
-        if let (Ok(()), Some(Vectored::One(page))) = (completion.result, completion.bufs) {
-            pages[i] = Some(page).filter(|page| is_leaf(page, name, reference.crc));
-        }
-    }
+    let is_good = |number: usize, bytes: &[u8]| {
+        let (_, name, crc) = wanted[number];
+        is_leaf(bytes, name, crc)
+    };
+    let read = devices.read_each_good(&places, is_good);
+    wanted.iter().zip(read).for_each(|(&(i, ..), reading)| pages[i] = reading.good());
     pages
 }

@@ -23,14 +23,16 @@ pub(super) fn restore(devices: &mut Devices, superblock: &Superblock, engine: &m
     let mut newest: Option<(u64, Vec<u8>)> = None;
     for parity in [0, 1] {
         let Some(offset_bytes) = policy_state::offset_bytes(superblock, parity) else { continue };
-        let Ok(first) = devices.read(0, offset_bytes, BLOCK_BYTES) else {
+        let len_of = |bytes: &[u8]| policy_state::len_bytes(bytes, &superblock.pool);
+        let Ok(first) = devices.read_good(0, offset_bytes, BLOCK_BYTES, |bytes| len_of(bytes).is_some()) else {
             found = PolicyState::Ignored;
             continue;
         };
-        let Some(len) = policy_state::len_bytes(&first, &superblock.pool) else { continue };
-        let read = devices.read(0, offset_bytes, len.next_multiple_of(BLOCK_BYTES));
+        let Some(len) = first.as_deref().and_then(len_of) else { continue };
+        let is_good = |bytes: &[u8]| policy_state::decode(bytes, &superblock.pool).is_some();
+        let read = devices.read_good(0, offset_bytes, len.next_multiple_of(BLOCK_BYTES), is_good).ok().flatten();
         match read.as_deref().map(|bytes| policy_state::decode(bytes, &superblock.pool)) {
-            Ok(Some((number, state))) => {
+            Some(Some((number, state))) => {
                 if newest.as_ref().is_none_or(|(other, _)| number > *other) {
                     newest = Some((number, state.to_vec()));
                 }

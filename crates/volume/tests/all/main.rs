@@ -20,6 +20,7 @@ mod packed;
 mod parity;
 mod read_cache;
 mod reclass;
+mod rotten;
 mod salvage;
 mod stays;
 mod world;

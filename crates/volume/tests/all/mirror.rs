@@ -1,7 +1,7 @@
 //! A mirrored fast tier: which members may be believed, whatever labels were left where, and members that fail in the middle of
 //! something.
 
-mod disk;
+pub mod disk;
 mod labels;
 
 use disk::{Disk, Fate, QUEUE};

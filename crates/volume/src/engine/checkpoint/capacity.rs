@@ -169,17 +169,17 @@ impl CapacityWriter {
                 return pages.in_flight() == 0;
             };
             match self.tiers.work(key) {
-                Work::Read(slot) => self.read_page(key, slot, false, pages, outbox),
+                Work::Read(slot) => self.read_page(key, slot, 0, pages, outbox),
                 Work::Make(page) => self.write_page(key, page, pages, outbox),
             }
         }
         false
     }
 
-    fn read_page(&self, key: PageKey, slot: u64, is_again: bool, pages: &mut PageWriter, outbox: &mut Outbox) {
+    fn read_page(&self, key: PageKey, slot: u64, attempt: u8, pages: &mut PageWriter, outbox: &mut Outbox) {
         pages.begins(0);
-        let op = Op::read(Vectored::One(Buf::new(4096)));
-        let pending = Pending::TierPageIn { key, slot, is_again };
+        let op = Op::Read { bufs: Vectored::One(Buf::new(4096)), attempt };
+        let pending = Pending::TierPageIn { key, slot, attempt };
         outbox.send(DEVICE, self.tiers.area.page_offset_bytes(slot), 0, op, pending);
     }
 
@@ -187,7 +187,7 @@ impl CapacityWriter {
     /// where the fast tier is lost, too, and that is no reason to give up a checkpoint.
     pub fn page_read(
         &mut self,
-        (key, slot, is_again): (PageKey, u64, bool),
+        (key, slot, attempt): (PageKey, u64, u8),
         bytes: Option<Buf>,
         pages: &mut PageWriter,
         outbox: &mut Outbox,
@@ -196,9 +196,11 @@ impl CapacityWriter {
         let page = bytes.and_then(|bytes| self.tiers.decode(key, &bytes));
         match page {
             Some(page) => self.write_page(key, page, pages, outbox),
-            None if is_again => self.write_page(key, TierPage::unknown(), pages, outbox),
-            // Once more: one transfer may go wrong.
-            None => self.read_page(key, slot, true, pages, outbox),
+            // Again: one transfer may go wrong, and one of several members may have it otherwise.
+            None if attempt + 1 < self.setup.read_attempts() => {
+                self.read_page(key, slot, attempt + 1, pages, outbox);
+            }
+            None => self.write_page(key, TierPage::unknown(), pages, outbox),
         }
     }
 

@@ -272,7 +272,7 @@ impl Checkpoint {
     }
 
     /// A page that says where blocks live was read to be changed.
-    pub fn tier_page_read(&mut self, of: (PageKey, u64, bool), bytes: Option<Buf>, outbox: &mut Outbox) {
+    pub fn tier_page_read(&mut self, of: (PageKey, u64, u8), bytes: Option<Buf>, outbox: &mut Outbox) {
         self.capacity.page_read(of, bytes, &mut self.pages, outbox);
     }
 

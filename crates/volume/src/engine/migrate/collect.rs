@@ -9,6 +9,7 @@ use crate::io::single;
 use crate::layout::band_summary::{self, SummaryEntry, SummaryName};
 use crate::layout::moved::Moved;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES, Span};
+use crate::layout::root::BandState;
 use crate::layout::stored::Stored;
 use crate::layout::stream::{Lifetime, Stream};
 use forebay_block::{Buf, IoError, Op, Vectored};
@@ -102,13 +103,7 @@ pub(super) fn read_summaries(rooms: &mut Moving<'_>, id: u32, band: u32) -> Afte
             return After::Wait;
         }
         job.next_group += 1;
-        let location = rooms.setup.extents.band_location(band, shape.summary_block(group));
-        let Some((device, offset_bytes)) = rooms.setup.extents.place(location) else { continue };
-        if let Some(job) = rooms.migrate.job_mut(id) {
-            job.outstanding += 1;
-        }
-        let op = Op::read(Vectored::One(Buf::new(4096)));
-        rooms.outbox.send(device, offset_bytes, 0, op, Pending::MoveSummary { job: id, group });
+        read_summary(rooms, id, band, (group, 0));
     }
     if rooms.migrate.job(id).is_some_and(|job| job.outstanding == 0) {
         return summaries_read(rooms, id);
@@ -116,26 +111,45 @@ pub(super) fn read_summaries(rooms: &mut Moving<'_>, id: u32, band: u32) -> Afte
     After::Wait
 }
 
-/// One that cannot be read costs its group: what lives there stays, and keeps the band from being freed.
+fn read_summary(rooms: &mut Moving<'_>, id: u32, band: u32, (group, attempt): (u32, u8)) {
+    let location = rooms.setup.extents.band_location(band, rooms.space.bands.shape().summary_block(group));
+    let Some((device, offset_bytes)) = rooms.setup.extents.place(location) else { return };
+    if let Some(job) = rooms.migrate.job_mut(id) {
+        job.outstanding += 1;
+    }
+    let op = Op::Read { bufs: Vectored::One(Buf::new(4096)), attempt };
+    rooms.outbox.send(device, offset_bytes, 0, op, Pending::MoveSummary { job: id, which: (group, attempt) });
+}
+
+/// One that cannot be read in any way costs its group: what lives there stays, and keeps the band from being freed. One that was not what it
+/// should be at first is written again.
 pub(super) fn summary_read(
     rooms: &mut Moving<'_>,
     id: u32,
-    group: u32,
+    (group, attempt): (u32, u8),
     result: Result<(), IoError>,
     bufs: Option<Vectored<Buf>>,
 ) -> After {
     let Some(JobKind::Collect { band }) = rooms.migrate.job(id).map(|job| job.kind) else { return After::Wait };
     let (shape, table) = (rooms.space.bands.shape(), rooms.space.bands.get(band));
     let name = SummaryName { band, group, generation: table.generation };
-    let entries = match (result, single(bufs)) {
-        (Ok(()), Some(page)) => {
-            band_summary::decode(&rooms.setup.superblock.pool, name, shape.group_sectors(group), &page)
-        }
-        _ => None,
-    };
+    let page = result.ok().and_then(|()| single(bufs));
+    let decode =
+        |page: &Buf| band_summary::decode(&rooms.setup.superblock.pool, name, shape.group_sectors(group), page);
+    let entries = page.as_ref().and_then(decode);
     let start = rooms.setup.extents.band_location(band, shape.first_block(group));
     let Some(job) = rooms.migrate.job_mut(id) else { return After::Wait };
     job.outstanding -= 1;
+    if entries.is_none() && attempt + 1 < rooms.setup.read_attempts() {
+        read_summary(rooms, id, band, (group, attempt + 1));
+        return After::Wait;
+    }
+    // Not where the band is to be freed: it may be another's by then.
+    let may_mend = attempt > 0 && table.state == BandState::Closed && table.valid > 0;
+    if let (Some(page), true) = (page.filter(|_| may_mend), entries.is_some()) {
+        let location = rooms.setup.extents.band_location(band, shape.summary_block(group));
+        rooms.outbox.mend(rooms.setup, location, page);
+    }
     if let Some(entries) = entries {
         job.lookups.extend(band_summary::placed(&entries).map(|(at, e)| {
             let SummaryEntry { disk, block, sectors, origin, checksum, class, note } = *e;

@@ -239,11 +239,11 @@ impl Engine {
     pub(crate) fn summary_read(
         &mut self,
         id: u32,
-        group: u32,
+        which: (u32, u8),
         result: Result<(), IoError>,
         bufs: Option<Vectored<Buf>>,
     ) {
-        self.moves_on(id, |rooms, id| collect::summary_read(rooms, id, group, result, bufs));
+        self.moves_on(id, |rooms, id| collect::summary_read(rooms, id, which, result, bufs));
     }
 
     pub(crate) fn sources_read(

@@ -5,6 +5,7 @@ use super::due;
 use super::job::JobKind;
 use super::rooms::{After, Moving};
 use crate::engine::Pending;
+use crate::engine::mend_groups;
 use crate::io::single;
 use crate::layout::page::{BLOCK_SECTORS, Span, Window};
 use forebay_block::checksum::block_checksum;
@@ -220,6 +221,9 @@ pub(super) fn source_read_again(
             source_read(rooms, id, at, block);
         } else if attempt + 1 < rooms.setup.read_attempts() {
             read_source_again(rooms, id, at, attempt + 1);
+        } else if rooms.setup.variants > 0 && !source.is_whole() {
+            // Blocks of the device that it lies in may each be right in another way: they are put right, and it is moved another time.
+            mend_groups::begin(source.location, rooms.setup, &rooms.space.bands, rooms.outbox);
         } else if let Some(candidate) = rooms.migrate.job_mut(id).and_then(|job| job.candidates.get_mut(at as usize)) {
             candidate.damaged = true;
         }

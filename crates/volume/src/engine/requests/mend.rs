@@ -1,18 +1,20 @@
 //! Writing again what was not what it should be at one place and was read good at another.
 
-use super::piece::Piece;
+use super::piece::{NOWHERE, Piece};
 use crate::engine::map::Map;
+use crate::engine::mend_groups;
 use crate::engine::outbox::Outbox;
 use crate::engine::setup::Setup;
 use crate::layout::page::{Entry, LEAF_ENTRIES, leaf_entry};
 use crate::map::index::NO_FRAME;
+use crate::space::bands::Bands;
 use forebay_block::Buf;
 
 const BLOCK: usize = 4096;
 
 /// Writes what a piece has read, and found good at last, to where it lies. Only what the map still names: anything else may have been
 /// given to others. A later write to the same place is later on the device too, as a mirror keeps the order of what overlaps.
-pub(super) fn mend(piece: &Piece, map: &Map, setup: &Setup, outbox: &mut Outbox) {
+pub(super) fn mend(piece: &Piece, map: &Map, setup: &Setup, bands: &Bands, outbox: &mut Outbox) {
     let Some(disk) = map.disk(piece.disk) else { return };
     let frame = disk.frame(piece.leaf);
     let Some(data) = piece.buf.as_deref().filter(|_| frame != NO_FRAME) else { return };
@@ -20,9 +22,19 @@ pub(super) fn mend(piece: &Piece, map: &Map, setup: &Setup, outbox: &mut Outbox)
     for (at, ((span, checksum), block)) in (usize::from(piece.first)..LEAF_ENTRIES).zip(read) {
         let (entry, named) = leaf_entry(&map.frames.get(frame).page, at);
         let is_there = matches!(entry, Entry::Data { span: there, .. } if there == *span) && named == *checksum;
-        // Compressed blocks share blocks of the device.
         if is_there && span.is_whole() {
             outbox.mend(setup, span.location, Buf::copy_of(block));
+        } else if is_there {
+            // Compressed blocks share blocks of the device.
+            mend_groups::begin(span.location, setup, bands, outbox);
         }
+    }
+}
+
+/// What a piece has read is compressed in part, and cannot be read in any one way: blocks of one may be wrong in different ways, and are put
+/// right each by itself for whoever reads them next.
+pub(super) fn mend_groups_of(piece: &Piece, setup: &Setup, bands: &Bands, outbox: &mut Outbox) {
+    for span in piece.spans.iter().filter(|span| **span != NOWHERE && !span.is_whole()) {
+        mend_groups::begin(span.location, setup, bands, outbox);
     }
 }

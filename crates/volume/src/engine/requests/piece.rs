@@ -92,6 +92,14 @@ pub(crate) enum Fill {
     },
 }
 
+/// The first of these blocks of a disk, from `block` on, whose checksum is not the one that the map named; a block for which it
+/// named none is bad too.
+pub(super) fn first_bad(disk: DiskId, block: u64, bytes: &[u8], named: &[u32]) -> Option<u64> {
+    let is_bad =
+        |(at, bytes): &(usize, &[u8])| named.get(*at) != Some(&block_checksum(disk, block + *at as u64, bytes));
+    bytes.chunks_exact(BLOCK).enumerate().find(is_bad).map(|(at, _)| block + at as u64)
+}
+
 /// A part of a host request within one leaf.
 #[derive(Debug)]
 pub(crate) struct Piece {

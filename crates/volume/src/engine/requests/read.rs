@@ -1,7 +1,7 @@
 //! Reads: look the blocks up, read the runs, verify every block, and look again where a move came between.
 
-use super::mend::mend;
-use super::piece::{NOWHERE, PieceKind};
+use super::mend::{mend, mend_groups_of};
+use super::piece::{NOWHERE, PieceKind, first_bad};
 use crate::engine::base::is_in_base;
 use crate::engine::map::Leaf;
 use crate::engine::{Engine, Pending};
@@ -9,7 +9,7 @@ use crate::io::single;
 use crate::layout::page::{self, Entry, Span, Window};
 use crate::request::RequestError;
 use forebay_block::checksum::block_checksum;
-use forebay_block::{Buf, DiskId, IoError, IoErrorKind, Op, Vectored};
+use forebay_block::{Buf, IoError, IoErrorKind, Op, Vectored};
 use forebay_prism::{Direction, HostFacts, Intent};
 use smallvec::SmallVec;
 
@@ -17,14 +17,6 @@ const BLOCK: usize = 4096;
 /// How often a read is looked up again because its data moved meanwhile. Each time, space must have been freed,
 /// made durable, reused and written within one device read: more than a few times is no coincidence.
 const ATTEMPTS_MAX: u8 = 16;
-
-/// The first of these blocks of a disk, from `block` on, whose checksum is not the one that the map named; a block for which it
-/// named none is bad too.
-pub(super) fn first_bad(disk: DiskId, block: u64, bytes: &[u8], named: &[u32]) -> Option<u64> {
-    let is_bad =
-        |(at, bytes): &(usize, &[u8])| named.get(*at) != Some(&block_checksum(disk, block + *at as u64, bytes));
-    bytes.chunks_exact(BLOCK).enumerate().find(is_bad).map(|(at, _)| block + at as u64)
-}
 
 impl Engine {
     pub(crate) fn read_piece(&mut self, id: u32) {
@@ -105,6 +97,7 @@ impl Engine {
                 if matches!(piece.error, Some(RequestError::Damaged { .. })) && is_host {
                     self.stats.counters.damaged_reads += 1;
                 }
+                mend_groups_of(piece, &self.setup, &self.space.bands, &mut self.outbox);
                 return self.finish_piece(id);
             }
             piece.error = None;
@@ -326,7 +319,7 @@ impl Engine {
         let piece = &mut self.requests.pieces[id as usize];
         let extents = &self.setup.extents;
         if piece.failures_in_place > 0 {
-            mend(piece, &self.map, &self.setup, &mut self.outbox);
+            mend(piece, &self.map, &self.setup, &self.space.bands, &mut self.outbox);
             return false;
         }
         let is_scrub = matches!(piece.kind, PieceKind::Scrub);

@@ -4,7 +4,7 @@
 //! read only when they are complete: until their band is freed and opened again, in another generation, nothing is written there.
 
 use super::ahead::{Taken, Waiter};
-use super::read::first_bad;
+use super::piece::first_bad;
 use crate::engine::{Engine, Pending};
 use crate::io::single;
 use crate::layout::page::{self, BLOCK_SECTORS, Entry, LEAF_ENTRIES};

@@ -11,7 +11,7 @@ use crate::layout::superblock::Superblock;
 use crate::layout::tier_page::TierPage;
 use crate::space::extents::Extents;
 use forebay_block::checksum::block_checksum;
-use forebay_block::{Buf, DiskId, Op, Vectored};
+use forebay_block::{Buf, DiskId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Blocks read at once.
@@ -71,25 +71,30 @@ impl Scan<'_> {
         BandShape::new(self.superblock.band_bytes)
     }
 
-    /// Reads what is stored at these places; what cannot be read is read once more.
-    fn read(&mut self, spans: &[Span]) -> Vec<Option<Buf>> {
+    /// Reads what is stored at these places, again in each other way where `is_good` says so, which gets the number of the place. `None` for
+    /// what cannot be read.
+    fn read(&mut self, spans: &[Span], is_good: impl Fn(usize, &[u8]) -> bool) -> Vec<Option<Buf>> {
         let unit_sectors = self.devices.unit_sectors();
+        let around: Vec<Window> = spans.iter().map(|&span| Window::of(span, unit_sectors)).collect();
         let mut found: Vec<Option<Buf>> = spans.iter().map(|_| None).collect();
-        for _ in 0..2 {
-            let missing: Vec<usize> = (0..spans.len()).filter(|&i| found[i].is_none()).collect();
-            let places = missing.iter().filter_map(|&i| {
-                let around = Window::of(spans[i], unit_sectors);
-                let (device, offset_bytes) = self.extents.place(around.first)?;
-                let bufs = Vectored::One(Buf::new(around.len_bytes));
-                Some(((i, around), (device, offset_bytes, Op::read(bufs))))
-            });
-            let (numbers, reads): (Vec<(usize, Window)>, Vec<_>) = places.unzip();
-            for ((i, around), completion) in numbers.into_iter().zip(self.devices.run(reads)) {
-                if let (Ok(()), Some(Vectored::One(buf))) = (completion.result, completion.bufs) {
-                    found[i] =
-                        if spans[i].is_whole() { Some(buf) } else { around.stored(spans[i], &buf).map(Buf::copy_of) };
-                }
+        let (mut numbers, mut places) = (Vec::new(), Vec::new());
+        for (number, around) in around.iter().enumerate() {
+            if let Some((device, offset_bytes)) = self.extents.place(around.first) {
+                numbers.push(number);
+                places.push((device, offset_bytes, around.len_bytes));
             }
+        }
+        let is_good = |at: usize, bytes: &[u8]| {
+            let number = numbers[at];
+            around[number].stored(spans[number], bytes).is_some_and(|stored| is_good(number, stored))
+        };
+        let read = self.devices.read_each_good(&places, is_good);
+        for (&number, reading) in numbers.iter().zip(read) {
+            let (span, around) = (spans[number], around[number]);
+            found[number] = reading.any().and_then(|bytes| match span.is_whole() {
+                true => Some(bytes),
+                false => around.stored(span, &bytes).map(Buf::copy_of),
+            });
         }
         found
     }
@@ -100,12 +105,9 @@ impl Scan<'_> {
         for disk in &self.root.disks {
             for page in &disk.pages {
                 let offset_bytes = area.page_offset_bytes(u64::from(page.slot));
-                let mut found = None;
-                for _ in 0..2 {
-                    let bytes = self.devices.read(DEVICE, offset_bytes, 4096).ok();
-                    let decode = |bytes: Buf| TierPage::decode(&bytes, DiskId(disk.id), page.number, page.crc);
-                    found = found.or_else(|| bytes.and_then(decode));
-                }
+                let decode = |bytes: &[u8]| TierPage::decode(bytes, DiskId(disk.id), page.number, page.crc);
+                let read = self.devices.read_good(DEVICE, offset_bytes, 4096, |bytes| decode(bytes).is_some());
+                let found = read.ok().flatten().and_then(|bytes| decode(&bytes));
                 self.counts.pages_damaged += u64::from(found.is_none());
                 leaves.take_page(disk.id, page.number, found.map(|page| page.leaves));
             }
@@ -189,7 +191,20 @@ impl Scan<'_> {
         for groups in then.chunks(AT_ONCE).chain(later.chunks(MISSES_MAX as usize)) {
             let summary = |&group: &u32| Span::whole(self.extents.band_location(number, shape.summary_block(group)));
             let locations: Vec<Span> = groups.iter().map(summary).collect();
-            for (&group, page) in groups.iter().zip(self.read(&locations)) {
+            let superblock = self.superblock;
+            let is_good = |at: usize, page: &[u8]| {
+                let group = groups[at];
+                let found = decode_any(&superblock.pool, (number, group), shape.group_sectors(group), page);
+                match found {
+                    Some((generation, ..)) if group < band.groups => {
+                        generation.wrapping_sub(band.generation) < 0x8000_0000
+                    }
+                    // Most places behind those that the checkpoint names are blank, or have what was written long ago.
+                    found => found.is_some() || group >= band.groups && page.iter().all(|&byte| byte == 0),
+                }
+            };
+            let pages = self.read(&locations, is_good);
+            for (&group, page) in groups.iter().zip(pages) {
                 let was_complete = group < band.groups;
                 let found = self.judge(number, group, page);
                 let is_there = matches!(found, Group::Then(_) | Group::Later(..));
@@ -272,7 +287,10 @@ impl Scan<'_> {
             let (group, others) = std::mem::take(&mut rest).split_at_mut(blocks);
             rest = others;
             let spans: Vec<Span> = group.iter().flat_map(|(_, list)| list.iter().map(|c| c.span)).collect();
-            let mut data = self.read(&spans).into_iter();
+            let named: Vec<(Who, Candidate)> =
+                group.iter().flat_map(|(who, list)| list.iter().map(|candidate| (**who, *candidate))).collect();
+            let is_good = |at: usize, data: &[u8]| holds(named[at].0, &named[at].1, data);
+            let mut data = self.read(&spans, is_good).into_iter();
             for (who, list) in group {
                 let mut is_any_there = false;
                 let mut there = Vec::new();
@@ -316,7 +334,11 @@ impl Scan<'_> {
             let mut next = Vec::new();
             for group in waiting.chunks_mut(AT_ONCE) {
                 let spans: Vec<Span> = group.iter().filter_map(|(_, list)| list.last()).map(|c| c.span).collect();
-                for ((who, list), data) in group.iter_mut().zip(self.read(&spans)) {
+                let last = |at: usize| group.get(at).and_then(|(who, list)| Some((*who, *list.last()?)));
+                let is_good =
+                    |at: usize, data: &[u8]| last(at).is_some_and(|(who, candidate)| holds(who, &candidate, data));
+                let read = self.read(&spans, is_good);
+                for ((who, list), data) in group.iter_mut().zip(read) {
                     let Some(candidate) = list.pop() else { continue };
                     if data.as_ref().is_some_and(|data| holds(*who, &candidate, data)) {
                         found.push((*who, candidate));

@@ -5,9 +5,10 @@ use crate::engine::Engine;
 use crate::io::Devices;
 use crate::layout::packed::Packer;
 use crate::layout::page::{Entry, LEAF_ENTRIES, Span, Window, leaf_entry};
+use crate::readings::{Place, Reading};
 use crate::recovery::leaves::{next_leaves, read_leaves};
 use crate::verify::{Finding, fault};
-use forebay_block::{Buf, DiskId, Op, Vectored};
+use forebay_block::{DiskId, IoError};
 
 /// Blocks read at once.
 const AT_ONCE: usize = 256;
@@ -67,16 +68,25 @@ fn data(
     let wanted: Vec<(u64, Span, u32)> = entries.collect();
     let (mut packer, unit_sectors) = (Packer::default(), devices.unit_sectors());
     for group in wanted.chunks(AT_ONCE) {
-        let read = |&(_, span, _): &(u64, Span, u32)| {
+        let place = |&(_, span, _): &(u64, Span, u32)| {
             let around = Window::of(span, unit_sectors);
             let (device, offset_bytes) = engine.setup.extents.place(around.first).unwrap_or_default();
-            (device, offset_bytes, Op::read(Vectored::One(Buf::new(around.len_bytes))))
+            (device, offset_bytes, around.len_bytes)
         };
-        let reads = group.iter().map(read).collect();
-        for (&(block, span, checksum), completion) in group.iter().zip(devices.run(reads)) {
-            let place = (span, Window::of(span, unit_sectors));
-            if let Some(what) = fault((disk, block), place, checksum, completion, &mut packer) {
-                finding(&format!("disk {name}, byte {}", block * 4096), what);
+        let places: Vec<Place> = group.iter().map(place).collect();
+        let mut fault_of = |at: usize, bytes: Result<&[u8], &IoError>| {
+            let (block, span, checksum) = group[at];
+            fault((disk, block), (span, Window::of(span, unit_sectors)), checksum, bytes, &mut packer)
+        };
+        let read = devices.read_each_good(&places, |at, bytes| fault_of(at, Ok(bytes)).is_none());
+        for (at, reading) in read.into_iter().enumerate() {
+            let found = match &reading {
+                Reading::Good(_) => None,
+                Reading::Bad(bytes) => fault_of(at, Ok(bytes)),
+                Reading::Failed(error) => fault_of(at, Err(error)),
+            };
+            if let Some(what) = found {
+                finding(&format!("disk {name}, byte {}", group[at].0 * 4096), what);
             }
         }
     }

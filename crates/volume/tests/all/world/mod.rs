@@ -2,7 +2,7 @@
 
 pub mod anatomy;
 pub mod history;
-mod request;
+pub mod request;
 
 use forebay_block::{Buf, ClassId, Completion, Device, DiskId, Geometry, Random, Request as DeviceRequest};
 use forebay_device::{FaultyDevice, Image, ReorderDevice, VolatileDevice, image::ImageDevice};
