@@ -131,6 +131,7 @@ pub fn job(result: &JobResult, own_cost_ns: Option<f64>, reporting: &Reporting) 
             "wrong": judged.wrong,
         })),
         "records_dropped": result.records_dropped,
+        "steady_state": super::steady::json(result),
     });
     if reporting.intervals {
         value["intervals"] = result.intervals.iter().map(|row| interval(row, reporting)).collect();
@@ -360,6 +361,10 @@ pub fn asked(job: &Job) -> Value {
         "warmup_s": job.warmup_ns as f64 / 1e9,
         "cooldown_s": job.cooldown_ns as f64 / 1e9,
         "runtime_s": job.end.after_ns.map(|ns| ns as f64 / 1e9),
+        "steadystate": job.steady.map(|steady| steady.to_string()),
+        "steadystate_duration_s": job.steady.map(|steady| steady.window_ns as f64 / 1e9),
+        "steadystate_ramp_time_s": job.steady.map(|steady| steady.ramp_ns as f64 / 1e9),
+        "steadystate_check_interval_s": job.steady.map(|steady| steady.every_ns as f64 / 1e9),
         "cpus": job.cpus,
         "seed": job.seed,
         "evidence": job.evidence.name(),

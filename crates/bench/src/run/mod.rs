@@ -10,6 +10,7 @@ mod load;
 mod pace;
 mod result;
 mod share;
+mod steady;
 mod tally;
 mod virtual_run;
 mod warnings;
@@ -21,7 +22,10 @@ pub use clock::{Clock, TscClock};
 pub use drift::Drift;
 pub use facts::TargetFacts;
 pub use failures::{Failure, Failures};
-pub use result::{BurstRow, Direction, IntervalRow, JobResult, KindResult, OpenLoop, Partial, per_second};
+pub use result::{
+    BurstRow, Direction, IntervalRow, JobResult, KindResult, OpenLoop, Part, Partial, SteadyState, SteadyWindow,
+    per_second,
+};
 pub use tally::{Latencies, Tally};
 pub use virtual_run::run_virtual;
 pub use watch::Watch;
@@ -188,6 +192,7 @@ struct Running {
     collector: Collector,
     facts: TargetFacts,
     window: Window,
+    watched: Watched,
 }
 
 struct Group {
@@ -195,8 +200,6 @@ struct Group {
     /// Job, and number within it, of each worker.
     of_worker: Vec<(usize, usize)>,
     empties: Vec<Sender<Box<Share>>>,
-    /// None where several jobs run at once.
-    watched: Option<Watched>,
 }
 
 type Ready<Q, C> = (WorkerParts<Q, C>, Option<u32>);
@@ -213,11 +216,13 @@ impl Group {
         stop: &Arc<AtomicBool>,
     ) -> Result<Prepared<Q, C>, RunError> {
         let (to, messages) = channel();
-        let watched = (assignments.len() == 1).then(|| Watched::new(settings.watch.clone()));
-        let mut group = Self { jobs: Vec::new(), of_worker: Vec::new(), empties: Vec::new(), watched };
+        // Who watches is asked of one job alone.
+        let watch = if assignments.len() == 1 { settings.watch.clone() } else { Watch::default() };
+        let settings = Settings { watch, ..settings.clone() };
+        let mut group = Self { jobs: Vec::new(), of_worker: Vec::new(), empties: Vec::new() };
         let mut workers = Vec::new();
         for assignment in assignments {
-            group.add(assignment, clock, settings, stop, &to, &mut workers)?;
+            group.add(assignment, clock, &settings, stop, &to, &mut workers)?;
         }
         Ok((group, workers, messages))
     }
@@ -240,10 +245,9 @@ impl Group {
             Message::Share(mut share) => {
                 let worker = share.worker;
                 let (job, number) = self.of_worker[worker];
-                self.jobs[job].collector.add(number, &share);
-                if let Some(watched) = &mut self.watched {
-                    watched.look(&self.jobs[job].collector, &self.jobs[job].facts);
-                }
+                let running = &mut self.jobs[job];
+                running.collector.add(number, &share);
+                running.watched.look(&running.collector, &running.facts);
                 share.clear();
                 // A worker that has ended takes none.
                 let _ = self.empties[worker].send(share);
@@ -270,12 +274,12 @@ impl Group {
 
     /// The results.
     fn results(self) -> Vec<JobResult> {
-        let has_ended_it = self.watched.is_some_and(|watched| watched.has_ended_it());
         let finish = |mut running: Running| {
-            if has_ended_it {
+            if running.watched.has_ended_it() {
                 running.collector.ended_by_watch();
             }
             let mut result = running.collector.finish(running.facts);
+            result.steady = running.watched.steady_state(&result);
             result.notes.extend(warnings::afterwards(&result));
             result
         };
@@ -325,6 +329,7 @@ impl Group {
             feed.prime();
         }
         let mut recorders = recorders.into_iter();
+        let watched = Watched::new(settings.watch.clone(), job.steady);
         for (thread, queue) in (0..job.threads).zip(queues) {
             let number = self.of_worker.len();
             self.of_worker.push((self.jobs.len(), thread as usize));
@@ -355,7 +360,7 @@ impl Group {
                 single_submission: job.single_submission,
                 recorder: recorders.next(),
                 stop: stop.clone(),
-                enough: self.watched.as_ref().map(Watched::flag).unwrap_or_default(),
+                enough: watched.flag(),
                 to: to.clone(),
                 from,
                 share: Box::new(Share::new(number, &kinds, settings.interval_ns).with_drift(has_drift)),
@@ -363,7 +368,7 @@ impl Group {
             workers.push((parts, cpu));
         }
         let collector = Collector::new(job.clone(), window, settings.interval_ns);
-        self.jobs.push(Running { name: job.name, collector, facts, window });
+        self.jobs.push(Running { name: job.name, collector, facts, window, watched });
         Ok(())
     }
 

@@ -2,14 +2,14 @@
 
 use super::generated;
 use super::hint_book::HintBook;
-use super::interval::interval_of;
+use super::interval::{interval_of, interval_within};
 use super::live::Live;
 use super::open::MeasureTarget;
 use super::own_cost::{essence, own_cost_ns};
 use super::virtual_target::VirtualTarget;
 use super::wear::Wear;
 use crate::output;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use forebay_bench::experiment::{Driver, DriverError};
 use forebay_bench::job::check_fit;
 use forebay_bench::job::model::{Evidence, Job, Mix, Plan};
@@ -63,6 +63,11 @@ enum Measured {
     Real(Box<MeasureTarget>),
     /// In a time of its own.
     Virtual(VirtualTarget),
+}
+
+/// Lengths that intervals must go into.
+fn parts_ns(job: &Job) -> impl Iterator<Item = u64> + use<> {
+    job.steady.map(|steady| steady.every_ns).into_iter()
 }
 
 /// Queues on nothing.
@@ -125,6 +130,16 @@ impl Session {
         let jobs = || plan.groups.iter().flatten();
         if jobs().any(|job| job.mix.is_destructive()) {
             self.may_write()?;
+        }
+        if let Some(interval_ns) = self.options.interval_ns
+            && let Some(job) = jobs().find(|job| !parts_ns(job).all(|part_ns| part_ns.is_multiple_of(interval_ns)))
+        {
+            bail!(
+                "job {:?}: steadystate_check_interval: not a multiple of --interval ({} ms): leave out --interval, or choose one \
+                 that goes into it",
+                job.name,
+                interval_ns as f64 / 1e6
+            );
         }
         self.check_jobs(jobs())
     }
@@ -311,7 +326,10 @@ impl Session {
     fn settings(&self, jobs: &[Job]) -> Settings {
         // The shortest of jobs that run together must have enough of them.
         let shortest_ns = jobs.iter().filter_map(|job| job.end.after_ns).min();
-        let interval_ns = self.options.interval_ns.unwrap_or_else(|| interval_of(shortest_ns));
+        let interval_ns = self
+            .options
+            .interval_ns
+            .unwrap_or_else(|| interval_within(interval_of(shortest_ns), jobs.iter().flat_map(parts_ns)));
         Settings { interval_ns, maps: self.maps.clone(), watch: self.watch.clone() }
     }
 

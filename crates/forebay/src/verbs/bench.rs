@@ -56,6 +56,8 @@ pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
     let settings = options.telemetry.session(options.destroy_data)?;
     let mut session = Session::new(target, settings.clone())?;
     let mut base = plan.groups.first().and_then(|group| group.first()).cloned().unwrap_or_default();
+    // Experiments and conditioning decide themselves when a point ends.
+    base.steady = None;
     if base.pattern.is_fed() {
         if let Some(Named::Experiment(experiment)) = named {
             bail!("{experiment} has I/Os of its own: leave out generator");

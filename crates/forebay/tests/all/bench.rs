@@ -8,6 +8,7 @@ mod jobs;
 mod loads;
 mod records;
 mod schema;
+mod steady;
 
 use crate::support::*;
 use serde_json::Value;

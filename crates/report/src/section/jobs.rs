@@ -60,6 +60,21 @@ fn warn(section: &mut Section, job: &Value) {
     if let Some(partial) = text(job, "partial") {
         section.warnings.push(format!("{name}: PARTIAL: {partial}"));
     }
+    if let Some(criterion) = text(job, "steady_state/criterion") {
+        let value = number(job, "steady_state/value")
+            .map_or_else(|| "nothing to judge".to_owned(), |value| format!("{value:.3}"));
+        let unit = text(job, "steady_state/unit").unwrap_or("").replace('_', " ");
+        let figure = |path: &str| number(job, path).unwrap_or(f64::NAN);
+        match number(job, "steady_state/attained_s") {
+            Some(end_s) => section.notes.push(format!(
+                "{name}: steady by {criterion} from {} s to {end_s} s ({value} {unit}), where it made {:.0} I/Os a second; all other figures are of \
+                 the whole run",
+                figure("steady_state/window/begin_s"),
+                figure("steady_state/window/iops"),
+            )),
+            None => section.warnings.push(format!("{name}: NOT STEADY by {criterion}; in the last window {value} {unit}")),
+        }
+    }
     let failed = number(job, "failures/count").unwrap_or(0.0) + number(job, "failures/hung").unwrap_or(0.0);
     if failed > 0.0 {
         section.warnings.push(format!("{name}: {failed} I/Os failed or never came back"));

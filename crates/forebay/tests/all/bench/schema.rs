@@ -61,6 +61,17 @@ fn results_are_as_their_schema_says() {
         ("model:p4800x?size=256MiB", &["--set", "rw=randrw"][..]),
         (file.to_str().unwrap(), &[]),
         ("null:?size=1GiB", &["--set", "rate=1000"]),
+        (
+            MODEL,
+            &[
+                "--set",
+                "steadystate=lat:2us",
+                "--set",
+                "steadystate_duration=40ms",
+                "--set",
+                "steadystate_check_interval=20ms",
+            ],
+        ),
         ("ram:?size=64MiB", &["--set", "rw=randrw", "--set", "verify=true"]),
     ] {
         let output = bench_for_a_while(target, &[&["--destroy-data"], more].concat());
