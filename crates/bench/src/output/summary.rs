@@ -67,7 +67,7 @@ pub fn job(result: &JobResult, own_cost_ns: Option<f64>, reporting: &Reporting) 
     let mut value = json!({
         "name": result.job.name,
         "job": asked(&result.job),
-        "target": { "size_bytes": result.target_bytes, "access": result.description, "notes": result.notes },
+        "target": { "name": result.target_name, "size_bytes": result.target_bytes, "access": result.description, "notes": result.notes },
         "partial": result.partial.map(|partial| partial.name()),
         "duration_s": result.duration_ns as f64 / 1e9,
         "ios": ios,

@@ -410,6 +410,7 @@ impl Collector {
         });
         JobResult {
             kinds: kinds.collect(),
+            target_name: target.name,
             description: target.description,
             notes: target.notes,
             target_bytes: target.size_bytes,

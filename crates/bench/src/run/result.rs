@@ -22,6 +22,8 @@ const INTERVALS_MAX: u64 = 7 * 86_400;
 pub struct JobResult {
     /// What was asked.
     pub job: Job,
+    /// Name of the target, where the job ran on several.
+    pub target_name: Option<String>,
     /// How the target was really reached.
     pub description: String,
     /// What the user should know of the target.

@@ -54,6 +54,11 @@ impl Watched {
         Self { watch, seeker: steady.map(Seeker::new), enough: Arc::default(), asked_at: 0 }
     }
 
+    /// A job that ends with this one.
+    pub fn follower(&self) -> Self {
+        Self { watch: Watch::default(), seeker: None, enough: self.enough.clone(), asked_at: 0 }
+    }
+
     /// What workers look at.
     pub fn flag(&self) -> Arc<AtomicBool> {
         self.enough.clone()

@@ -50,7 +50,7 @@ pub enum Message {
 }
 
 /// The end of a worker.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct WorkerEnd {
     /// Which one.
     pub worker: usize,

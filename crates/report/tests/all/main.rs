@@ -418,3 +418,19 @@ fn a_job_that_was_to_be_steady_says_whether_it_was() {
     assert!(with(Value::Null).contains("one: NOT STEADY by iops:5%; in the last window 3.250 percent"));
     assert!(!page(&[job(Vec::new())]).contains("teady by"));
 }
+
+#[test]
+fn a_job_on_several_targets_has_their_names() {
+    let mut result = job(Vec::new());
+    let on = |target: &str| {
+        let mut one = result["jobs"][0].clone();
+        one["target"]["name"] = json!(target);
+        one
+    };
+    let (jobs, together) = (json!([on("ram:?size=1GiB"), on("disk.img")]), json!([on("all targets")]));
+    (result["jobs"], result["together"]) = (jobs, together);
+    let page = page(&[result]);
+    for name in ["one on ram:?size=1GiB", "one on disk.img", "one on all targets"] {
+        assert!(page.contains(&format!("{name}: Latency by percentile")), "{name}");
+    }
+}

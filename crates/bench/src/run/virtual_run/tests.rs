@@ -306,3 +306,65 @@ fn each_job_of_a_group_is_steady_for_itself() {
     assert!(results[0].duration_ns < 2_100_000_000 && results[1].duration_ns >= 5_000_000_000);
     assert!(results[0].partial.is_none() && results[1].partial.is_none() && results[1].steady.is_none());
 }
+
+/// A job on servers of its own, one behind the other.
+fn run_on_several(servers: Vec<Server>, job: &Job) -> Vec<JobResult> {
+    let clock = VirtualClock::default();
+    let settings = Settings { targets: servers.len(), ..settings() };
+    let assign = |server| {
+        let server = Arc::new(Mutex::new(server));
+        let line = |number| Line { number, clock: clock.clone(), server: server.clone(), buffer: vec![0; 4096] };
+        let facts = TargetFacts { size_bytes: 1 << 30, logical_block_bytes: 512, ..TargetFacts::default() };
+        let opened = Opened { queues: (0..job.threads as usize).map(line).collect(), facts };
+        Assignment { job: job.clone(), opened, recorders: Vec::new(), replay: None }
+    };
+    let assignments = servers.into_iter().map(assign).collect();
+    let stop = Arc::new(AtomicBool::new(false));
+    run_virtual(assignments, &clock, &settings, &stop, &mut |_| {}).unwrap()
+}
+
+fn slower() -> Server {
+    Server { slow_until_ns: 100_000_000_000, ..Server::default() }
+}
+
+#[test]
+fn a_job_on_several_targets_is_on_each_what_it_is_alone_and_the_whole_is_counted() {
+    let job = Job { warmup_ns: 0, ..job(2, 4, 3) };
+    let results = run_on_several(vec![Server::default(), slower()], &job);
+    let [first, second, together] = results.as_slice() else { panic!("{} results", results.len()) };
+    for (found, server) in [(first, Server::default()), (second, slower())] {
+        let alone = run_on(server, vec![(job.clone(), None)], &settings()).pop().unwrap();
+        assert_eq!((found.ios(), found.duration_ns), (alone.ios(), alone.duration_ns));
+        assert_eq!(found.total().histogram, alone.total().histogram);
+        assert_eq!((found.target_name.as_deref(), found.job.threads), (None, 2));
+    }
+    assert!(first.ios() > 10 * second.ios(), "{} and {}", first.ios(), second.ios());
+    assert_eq!((together.ios(), together.job.threads), (first.ios() + second.ios(), 4));
+    assert_eq!(together.target_bytes, 2 << 30);
+    for (at, row) in together.intervals.iter().enumerate() {
+        let of = |result: &JobResult| result.intervals.get(at).map_or(0, |row| row.ios);
+        assert_eq!(row.ios, of(first) + of(second), "{at}");
+    }
+    let mut both = first.total();
+    both.merge(&second.total());
+    assert_eq!(together.total().histogram, both.histogram);
+    assert!((together.depth_mean - 16.0).abs() < 0.1, "{}", together.depth_mean);
+    // Bursts of the whole are no sum of the greatest of each.
+    let most = |result: &JobResult| result.bursts[2].iops_max;
+    assert!(most(together) <= most(first) + most(second) && most(together) > most(first), "{:?}", together.bursts);
+}
+
+#[test]
+fn a_job_on_several_targets_is_steady_where_all_of_it_is_and_ends_on_all() {
+    let early = || Server { slow_until_ns: 3_000_000_000, ..Server::default() };
+    let job = Job { steady: steady(1.0), warmup_ns: 0, ..job(1, 2, 60) };
+    let alone = run_on(early(), vec![(job.clone(), None)], &settings()).pop().unwrap();
+    let results = run_on_several(vec![Server::default(), early()], &job);
+    let attained_ns = results[2].steady.as_ref().unwrap().attained_ns.unwrap();
+    // The fast one hides some of the slow one's rise.
+    assert!((2_000_000_000..=alone.steady.unwrap().attained_ns.unwrap()).contains(&attained_ns), "{attained_ns}");
+    for result in &results[..2] {
+        assert!(result.steady.is_none() && result.partial.is_none());
+        assert!((attained_ns..attained_ns + 10_000_000).contains(&result.duration_ns), "{}", result.duration_ns);
+    }
+}
