@@ -217,6 +217,8 @@ fn result(job: &Job, fate: &Fate, size_bytes: u64, interval_ns: u64) -> JobResul
         partial: fate.partial,
         records_dropped: 0,
         judged: None,
+        steady: None,
+        target_name: None,
         job: job.clone(),
     }
 }

@@ -13,6 +13,7 @@ mod mean;
 pub mod model;
 mod region;
 pub mod size;
+pub mod steady;
 pub mod toml_file;
 pub mod validate;
 

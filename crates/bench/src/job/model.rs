@@ -1,6 +1,7 @@
 //! A job: what is done to a target, how fast, for how long. Every way of writing one (our TOML, fio's job files,
 //! DiskSpd's command line, the built-in experiments) ends here.
 
+use super::steady::Steady;
 use forebay_block::{OpKind, WaitMethod};
 use std::path::PathBuf;
 
@@ -42,6 +43,8 @@ pub struct Job {
     pub verify: bool,
     /// When it ends.
     pub end: End,
+    /// When it is steady, and ends before that.
+    pub steady: Option<Steady>,
     /// Seconds before measurement begins, and after it ends, during which the load already, or still, runs; in ns.
     pub warmup_ns: u64,
     /// See [`Job::warmup_ns`].
@@ -388,6 +391,7 @@ impl Default for Job {
             data: Data::default(),
             verify: false,
             end: End { after_ns: Some(10_000_000_000), ..End::default() },
+            steady: None,
             warmup_ns: 1_000_000_000,
             cooldown_ns: 0,
             start_delay_ns: 0,

@@ -2,6 +2,7 @@
 
 use super::error::JobError;
 use super::model::{Arrival, Calls, Extent, Job, Mix, Pattern, Plan, Region, SizeMix, Zone};
+use super::steady::{Limit, Steady};
 use forebay_block::{OpKind, WaitMethod};
 
 /// Jobs of a plan.
@@ -28,6 +29,10 @@ pub const MAX_BYTES_PER_SECOND: f64 = 1e13;
 pub const MAX_WEIGHT: u32 = 1_000_000;
 /// A stride, an alignment or a skew, in bytes.
 pub const MAX_DISTANCE_BYTES: u64 = 1 << 50;
+/// Shortest part of a window that must be steady, in nanoseconds.
+pub const MIN_CHECK_NS: u64 = 10_000_000;
+/// Parts of a window.
+pub const MAX_CHECKS: u64 = 100_000;
 /// Number of a CPU, and CPUs of a job.
 pub const MAX_CPUS: u32 = 4096;
 
@@ -98,6 +103,7 @@ fn check_job(job: &Job) -> Result<(), JobError> {
     check_region(&at, job.region)?;
     check_arrival(&at, job)?;
     check_end(&at, job)?;
+    job.steady.as_ref().map_or(Ok(()), |steady| check_steady(&at, job, steady))?;
     at.time("warmup", job.warmup_ns, 0)?;
     at.time("cooldown", job.cooldown_ns, 0)?;
     at.time("start_delay", job.start_delay_ns, 0)?;
@@ -297,6 +303,44 @@ fn check_end(at: &At<'_>, job: &Job) -> Result<(), JobError> {
     })
 }
 
+fn check_steady(at: &At<'_>, job: &Job, steady: &Steady) -> Result<(), JobError> {
+    let limit = steady.limit.value();
+    at.ensure(limit.is_finite() && limit > 0.0, "steadystate", || {
+        format!("{steady}: no value is below a limit of {limit}; above 0")
+    })?;
+    at.ensure(!matches!(steady.limit, Limit::Percent(percent) if percent > 1000.0), "steadystate", || {
+        format!("{steady}: at most 1000 percent")
+    })?;
+    let every_ns = steady.every_ns;
+    at.time("steadystate_check_interval", every_ns, MIN_CHECK_NS)?;
+    at.ensure(every_ns.is_multiple_of(1_000_000), "steadystate_check_interval", || {
+        format!("{every_ns} ns; whole milliseconds")
+    })?;
+    at.time("steadystate_duration", steady.window_ns, 1)?;
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let checks = steady.window_ns / every_ns;
+    let fits = steady.window_ns.is_multiple_of(every_ns) && (2..=MAX_CHECKS).contains(&checks);
+    at.ensure(fits, "steadystate_duration", || {
+        format!(
+            "{} s; a multiple of steadystate_check_interval ({} s), 2 to {MAX_CHECKS} of them",
+            seconds(steady.window_ns),
+            seconds(every_ns)
+        )
+    })?;
+    at.time("steadystate_ramp_time", steady.ramp_ns, 0)?;
+    let least_ns = steady.first_end_ns();
+    at.ensure(job.end.after_ns.is_none_or(|after_ns| after_ns >= least_ns), "runtime", || {
+        format!(
+            "{} s; steadystate can be seen after {} s (steadystate_ramp_time and steadystate_duration) at the earliest",
+            seconds(job.end.after_ns.unwrap_or(0)),
+            seconds(least_ns)
+        )
+    })?;
+    at.ensure(job.cooldown_ns == 0, "cooldown", || {
+        "a job that ends when it is steady ends at once: leave out cooldown, or steadystate".to_owned()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -420,6 +464,35 @@ mod tests {
         refused("wait", |job| job.wait = WaitMethod::Hybrid { spin_ns: 0 });
         refused("compressible", |job| job.data.compressible_percent = 101);
         refused("duplicates", |job| job.data.duplicate_percent = 101);
+    }
+
+    #[test]
+    fn what_can_never_be_steady_is_refused() {
+        let steady = crate::job::steady::Steady {
+            criterion: crate::job::steady::Criterion::parse("iops:5%", |_, _| Ok(0.0)).unwrap().0,
+            limit: Limit::Percent(5.0),
+            window_ns: 5_000_000_000,
+            ramp_ns: 3_500_000_000,
+            every_ns: 1_000_000_000,
+        };
+        validate(&plan(|job| job.steady = Some(steady))).unwrap();
+        for (field, wrong) in [
+            ("steadystate", Steady { limit: Limit::Percent(0.0), ..steady }),
+            ("steadystate", Steady { limit: Limit::Percent(1001.0), ..steady }),
+            ("steadystate", Steady { limit: Limit::Fixed(f64::NAN), ..steady }),
+            ("steadystate_check_interval", Steady { every_ns: 0, ..steady }),
+            ("steadystate_check_interval", Steady { every_ns: 10_000_001, ..steady }),
+            ("steadystate_duration", Steady { window_ns: 1_000_000_000, ..steady }),
+            ("steadystate_duration", Steady { window_ns: 5_500_000_000, ..steady }),
+            ("steadystate_duration", Steady { window_ns: 0, ..steady }),
+            ("steadystate_duration", Steady { window_ns: MAX_TIME_NS, every_ns: 10_000_000, ..steady }),
+            ("steadystate_ramp_time", Steady { ramp_ns: u64::MAX, ..steady }),
+            // Parts begin at whole seconds: the first window is from 4 s to 9 s, one of 7 s ends at 11 s.
+            ("runtime", Steady { window_ns: 7_000_000_000, ..steady }),
+        ] {
+            refused(field, |job| job.steady = Some(wrong));
+        }
+        refused("cooldown", |job| (job.steady, job.cooldown_ns) = (Some(steady), 1));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! fio's json+ (fio HOWTO, "JSON+ output"; fields as fio 3.33's stat.c writes them), so that fio-plot and the other
 //! programs around fio read our results. What we know and fio has no field for is in our own JSON only.
 
+use super::steady;
 use super::summary::DEPTH_LEVELS;
 use crate::job::model::{Calls, Job, Pattern};
 use crate::run::{Direction, IntervalRow, JobResult, KindResult, Latencies, per_second};
@@ -93,7 +94,7 @@ fn job(result: &JobResult) -> Value {
     let trims: Vec<&KindResult> = result.kind(OpKind::Trim).into_iter().collect();
     let total = result.total();
     let wall = result.duration_ns.max(1) as f64 * f64::from(result.job.threads.max(1));
-    json!({
+    let mut value = json!({
         "jobname": result.job.name,
         "groupid": 0,
         "error": i32::from(result.failures.count > 0) * 5,
@@ -122,7 +123,11 @@ fn job(result: &JobResult) -> Value {
         "latency_target": 0,
         "latency_percentile": 100.0,
         "latency_window": 0,
-    })
+    });
+    if let Some(state) = steady::fio(result) {
+        value["steadystate"] = state;
+    }
+    value
 }
 
 fn merged(kinds: &[&KindResult], of: impl Fn(&KindResult) -> &Latencies) -> Latencies {

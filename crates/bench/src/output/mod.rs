@@ -2,5 +2,6 @@
 
 pub mod fio;
 pub mod fio_log;
+pub mod steady;
 pub mod summary;
 pub mod table;

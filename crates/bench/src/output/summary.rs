@@ -67,7 +67,7 @@ pub fn job(result: &JobResult, own_cost_ns: Option<f64>, reporting: &Reporting) 
     let mut value = json!({
         "name": result.job.name,
         "job": asked(&result.job),
-        "target": { "size_bytes": result.target_bytes, "access": result.description, "notes": result.notes },
+        "target": { "name": result.target_name, "size_bytes": result.target_bytes, "access": result.description, "notes": result.notes },
         "partial": result.partial.map(|partial| partial.name()),
         "duration_s": result.duration_ns as f64 / 1e9,
         "ios": ios,
@@ -131,6 +131,7 @@ pub fn job(result: &JobResult, own_cost_ns: Option<f64>, reporting: &Reporting) 
             "wrong": judged.wrong,
         })),
         "records_dropped": result.records_dropped,
+        "steady_state": super::steady::json(result),
     });
     if reporting.intervals {
         value["intervals"] = result.intervals.iter().map(|row| interval(row, reporting)).collect();
@@ -360,6 +361,10 @@ pub fn asked(job: &Job) -> Value {
         "warmup_s": job.warmup_ns as f64 / 1e9,
         "cooldown_s": job.cooldown_ns as f64 / 1e9,
         "runtime_s": job.end.after_ns.map(|ns| ns as f64 / 1e9),
+        "steadystate": job.steady.map(|steady| steady.to_string()),
+        "steadystate_duration_s": job.steady.map(|steady| steady.window_ns as f64 / 1e9),
+        "steadystate_ramp_time_s": job.steady.map(|steady| steady.ramp_ns as f64 / 1e9),
+        "steadystate_check_interval_s": job.steady.map(|steady| steady.every_ns as f64 / 1e9),
         "cpus": job.cpus,
         "seed": job.seed,
         "evidence": job.evidence.name(),

@@ -126,6 +126,11 @@ impl Collector {
         self.window = window;
     }
 
+    /// The closed intervals, in order.
+    pub fn rows(&self) -> &[IntervalRow] {
+        &self.rows
+    }
+
     /// The newest closed interval.
     pub fn last_row(&self) -> Option<&IntervalRow> {
         self.rows.last()
@@ -134,6 +139,11 @@ impl Collector {
     /// Intervals that are over for all workers.
     pub fn intervals_over(&self) -> u64 {
         self.rows.last().map_or(0, |row| row.begin_ns / self.interval_ns + 1)
+    }
+
+    /// Length of an interval in nanoseconds.
+    pub fn interval_ns(&self) -> u64 {
+        self.interval_ns
     }
 
     /// Share of the job that is over, by its time or its I/Os; 0 where neither ends it.
@@ -400,6 +410,7 @@ impl Collector {
         });
         JobResult {
             kinds: kinds.collect(),
+            target_name: target.name,
             description: target.description,
             notes: target.notes,
             target_bytes: target.size_bytes,
@@ -418,6 +429,7 @@ impl Collector {
             partial,
             records_dropped: self.records_dropped,
             judged: self.judged,
+            steady: None,
             job: self.job,
         }
     }

@@ -15,11 +15,14 @@ const THREAD_BIT: u32 = 44;
 #[derive(Clone, Debug)]
 pub struct Maps {
     run_seed: u64,
+    /// Number of the target that is meant, where there are several.
+    target: usize,
     known: Arc<Mutex<Vec<Known>>>,
 }
 
 #[derive(Debug)]
 struct Known {
+    target: usize,
     region: (u64, u64),
     seed: u64,
     map: Arc<WrittenMap>,
@@ -29,7 +32,12 @@ impl Maps {
     /// None. Headers carry `run_seed`, which should belong to this run alone.
     #[must_use]
     pub fn new(run_seed: u64) -> Self {
-        Self { run_seed, known: Arc::default() }
+        Self { run_seed, target: 0, known: Arc::default() }
+    }
+
+    /// The same of the target with a number: what was written to one is not on another.
+    pub(super) fn of_target(&self, target: usize) -> Self {
+        Self { target, ..self.clone() }
     }
 
     fn get(&self, job: &Job, region: (u64, u64)) -> Result<Arc<WrittenMap>, ContentError> {
@@ -39,7 +47,8 @@ impl Maps {
         let fits = |found: &&Known| {
             let own = found.map.layout();
             let apart = layout.origin_bytes().abs_diff(own.origin_bytes());
-            found.region.0 <= region.0
+            found.target == self.target
+                && found.region.0 <= region.0
                 && end(region) <= end(found.region)
                 && found.seed == job.seed
                 && apart.is_multiple_of(own.granule_bytes())
@@ -48,7 +57,10 @@ impl Maps {
         if let Some(found) = known.iter().find(fits) {
             return Ok(found.map.clone());
         }
-        if let Some(found) = known.iter().find(|found| found.region.0 < end(region) && region.0 < end(found.region)) {
+        let overlaps = |found: &&Known| {
+            found.target == self.target && found.region.0 < end(region) && region.0 < end(found.region)
+        };
+        if let Some(found) = known.iter().find(overlaps) {
             return Err(ContentError::Overlap { region, other: found.region });
         }
         let seed = self.run_seed ^ job.seed;
@@ -56,7 +68,7 @@ impl Maps {
         let fine = Layout::new(layout.origin_bytes(), u64::from(layout.unit_bytes()))?;
         let map = WrittenMap::new(fine, region, seed).or_else(|_| WrittenMap::new(layout, region, seed))?;
         let map = Arc::new(map);
-        known.push(Known { region, seed: job.seed, map: map.clone() });
+        known.push(Known { target: self.target, region, seed: job.seed, map: map.clone() });
         Ok(map)
     }
 }

@@ -3,6 +3,8 @@
 /// What is known of a target.
 #[derive(Clone, Debug, Default)]
 pub struct TargetFacts {
+    /// Its name, where a job runs on several.
+    pub name: Option<String>,
     /// Size in bytes.
     pub size_bytes: u64,
     /// Logical block in bytes.

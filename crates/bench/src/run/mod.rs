@@ -10,7 +10,9 @@ mod load;
 mod pace;
 mod result;
 mod share;
+mod steady;
 mod tally;
+mod together;
 mod virtual_run;
 mod warnings;
 mod watch;
@@ -21,7 +23,10 @@ pub use clock::{Clock, TscClock};
 pub use drift::Drift;
 pub use facts::TargetFacts;
 pub use failures::{Failure, Failures};
-pub use result::{BurstRow, Direction, IntervalRow, JobResult, KindResult, OpenLoop, Partial, per_second};
+pub use result::{
+    BurstRow, Direction, IntervalRow, JobResult, KindResult, OpenLoop, Part, Partial, SteadyState, SteadyWindow,
+    per_second,
+};
 pub use tally::{Latencies, Tally};
 pub use virtual_run::run_virtual;
 pub use watch::Watch;
@@ -43,9 +48,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
+use together::Together;
 use watch::Watched;
 use window::Window;
-use worker::{Message, Worker, WorkerParts};
+use worker::{Message, Worker, WorkerEnd, WorkerParts};
 
 /// Time between the making of threads and the begin of the load, in nanoseconds, and what each thread adds to it.
 const LEAD_NS: u64 = 20_000_000;
@@ -73,11 +79,14 @@ pub struct Settings {
     pub maps: Maps,
     /// May end a run of one job before its time.
     pub watch: Watch,
+    /// How many assignments, one behind the other, are one job on as many targets. Where it is more than one, the result of all
+    /// of them together follows theirs.
+    pub targets: usize,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { interval_ns: 1_000_000_000, maps: Maps::new(0), watch: Watch::default() }
+        Self { interval_ns: 1_000_000_000, maps: Maps::new(0), watch: Watch::default(), targets: 1 }
     }
 }
 
@@ -188,6 +197,7 @@ struct Running {
     collector: Collector,
     facts: TargetFacts,
     window: Window,
+    watched: Watched,
 }
 
 struct Group {
@@ -195,8 +205,10 @@ struct Group {
     /// Job, and number within it, of each worker.
     of_worker: Vec<(usize, usize)>,
     empties: Vec<Sender<Box<Share>>>,
-    /// None where several jobs run at once.
-    watched: Option<Watched>,
+    /// Targets of each job.
+    targets: usize,
+    /// Each job on all its targets, where these are several.
+    together: Vec<Together>,
 }
 
 type Ready<Q, C> = (WorkerParts<Q, C>, Option<u32>);
@@ -213,11 +225,13 @@ impl Group {
         stop: &Arc<AtomicBool>,
     ) -> Result<Prepared<Q, C>, RunError> {
         let (to, messages) = channel();
-        let watched = (assignments.len() == 1).then(|| Watched::new(settings.watch.clone()));
-        let mut group = Self { jobs: Vec::new(), of_worker: Vec::new(), empties: Vec::new(), watched };
+        // Who watches is asked of one job alone.
+        let watch = if assignments.len() == 1 { settings.watch.clone() } else { Watch::default() };
+        let settings = Settings { watch, ..settings.clone() };
+        let mut group = Self::new(settings.targets);
         let mut workers = Vec::new();
         for assignment in assignments {
-            group.add(assignment, clock, settings, stop, &to, &mut workers)?;
+            group.add(assignment, clock, &settings, stop, &to, &mut workers)?;
         }
         Ok((group, workers, messages))
     }
@@ -227,6 +241,9 @@ impl Group {
         for running in &mut self.jobs {
             running.window = running.window.later(start_ns);
             running.collector.begin(running.window);
+        }
+        for (together, first) in self.together.iter_mut().zip(self.jobs.chunks(self.targets)) {
+            together.begin(first[0].window);
         }
         for (parts, _) in workers {
             parts.window = parts.window.later(start_ns);
@@ -240,9 +257,11 @@ impl Group {
             Message::Share(mut share) => {
                 let worker = share.worker;
                 let (job, number) = self.of_worker[worker];
-                self.jobs[job].collector.add(number, &share);
-                if let Some(watched) = &mut self.watched {
-                    watched.look(&self.jobs[job].collector, &self.jobs[job].facts);
+                let running = &mut self.jobs[job];
+                running.collector.add(number, &share);
+                running.watched.look(&running.collector, &running.facts);
+                if let Some(together) = self.together.get_mut(job / self.targets) {
+                    together.add(job % self.targets, number, &share);
                 }
                 share.clear();
                 // A worker that has ended takes none.
@@ -251,6 +270,9 @@ impl Group {
             }
             Message::End(end) => {
                 let (job, number) = self.of_worker[end.worker];
+                if let Some(together) = self.together.get_mut(job / self.targets) {
+                    together.end(job % self.targets, number, WorkerEnd::clone(&end));
+                }
                 self.jobs[job].collector.end(number, *end);
                 true
             }
@@ -260,7 +282,11 @@ impl Group {
     /// Where the run is at `now_ns`.
     fn progress(&self, start_ns: u64, now_ns: u64) -> Progress {
         let end = self.jobs.iter().map(|job| job.window.stop_ns).max().filter(|&end| end != u64::MAX);
-        let of = |job: &Running| (job.name.clone(), job.collector.last_row().copied(), job.collector.failures());
+        let name = |job: &Running| match &job.facts.name {
+            Some(target) => format!("{} on {target}", job.name),
+            None => job.name.clone(),
+        };
+        let of = |job: &Running| (name(job), job.collector.last_row().copied(), job.collector.failures());
         Progress {
             elapsed_s: now_ns.saturating_sub(start_ns) as f64 / 1e9,
             total_s: end.map(|end| (end - start_ns) as f64 / 1e9),
@@ -270,16 +296,40 @@ impl Group {
 
     /// The results.
     fn results(self) -> Vec<JobResult> {
-        let has_ended_it = self.watched.is_some_and(|watched| watched.has_ended_it());
         let finish = |mut running: Running| {
-            if has_ended_it {
+            if running.watched.has_ended_it() {
                 running.collector.ended_by_watch();
             }
             let mut result = running.collector.finish(running.facts);
+            result.steady = running.watched.steady_state(&result);
             result.notes.extend(warnings::afterwards(&result));
             result
         };
-        self.jobs.into_iter().map(finish).collect()
+        if self.together.is_empty() {
+            return self.jobs.into_iter().map(finish).collect();
+        }
+        let (mut jobs, mut results) = (self.jobs.into_iter().map(finish), Vec::new());
+        for together in self.together {
+            results.extend(jobs.by_ref().take(self.targets));
+            results.push(together.finish());
+        }
+        results
+    }
+
+    fn new(targets: usize) -> Self {
+        let targets = targets.max(1);
+        Self { jobs: Vec::new(), of_worker: Vec::new(), empties: Vec::new(), targets, together: Vec::new() }
+    }
+
+    /// How the next job is watched; one on several targets by all of them together.
+    fn watched(&mut self, job: &Job, facts: &TargetFacts, window: Window, settings: &Settings) -> Watched {
+        if self.targets <= 1 {
+            return Watched::new(settings.watch.clone(), job.steady);
+        }
+        if self.together.len() * self.targets == self.jobs.len() {
+            self.together.push(Together::new(job, self.targets, window, settings.interval_ns));
+        }
+        self.together.last_mut().map_or_else(|| Watched::new(Watch::default(), None), |together| together.join(facts))
     }
 
     /// Makes a job's workers, with times as if the run began at 0.
@@ -308,7 +358,7 @@ impl Group {
         }
         let writes = job.mix.kinds().any(|kind| kind.is_destructive() && kind.has_data());
         let content = (writes || job.verify)
-            .then(|| JobContent::new(&job, region, &settings.maps))
+            .then(|| JobContent::new(&job, region, &settings.maps.of_target(self.jobs.len() % self.targets)))
             .transpose()
             .map_err(|source| RunError::Content { job: job.name.clone(), source })?;
         let Times { times, disordered } = times(&job)?;
@@ -325,6 +375,7 @@ impl Group {
             feed.prime();
         }
         let mut recorders = recorders.into_iter();
+        let watched = self.watched(&job, &facts, window, settings);
         for (thread, queue) in (0..job.threads).zip(queues) {
             let number = self.of_worker.len();
             self.of_worker.push((self.jobs.len(), thread as usize));
@@ -355,7 +406,7 @@ impl Group {
                 single_submission: job.single_submission,
                 recorder: recorders.next(),
                 stop: stop.clone(),
-                enough: self.watched.as_ref().map(Watched::flag).unwrap_or_default(),
+                enough: watched.flag(),
                 to: to.clone(),
                 from,
                 share: Box::new(Share::new(number, &kinds, settings.interval_ns).with_drift(has_drift)),
@@ -363,7 +414,7 @@ impl Group {
             workers.push((parts, cpu));
         }
         let collector = Collector::new(job.clone(), window, settings.interval_ns);
-        self.jobs.push(Running { name: job.name, collector, facts, window });
+        self.jobs.push(Running { name: job.name, collector, facts, window, watched });
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use super::failures::Failures;
 use super::tally::Latencies;
 use crate::data::verify::Judged;
 use crate::job::model::Job;
+use crate::job::steady::Figure;
 use crate::stats::clustering::{Blocks, mean_interval};
 use crate::stats::mean::throughput;
 use crate::stats::{Confidence, Interval};
@@ -21,6 +22,8 @@ const INTERVALS_MAX: u64 = 7 * 86_400;
 pub struct JobResult {
     /// What was asked.
     pub job: Job,
+    /// Name of the target, where the job ran on several.
+    pub target_name: Option<String>,
     /// How the target was really reached.
     pub description: String,
     /// What the user should know of the target.
@@ -62,6 +65,8 @@ pub struct JobResult {
     pub records_dropped: u64,
     /// How much of what was read was judged, in units; none without verifying.
     pub judged: Option<Judged>,
+    /// Of a job that was to end when it is steady.
+    pub steady: Option<SteadyState>,
 }
 
 /// Why a result is partial.
@@ -192,6 +197,81 @@ pub struct OpenLoop {
     pub late: u64,
     /// Times that an I/O was due and no slot was free: the depth was too small for this rate and target.
     pub no_slot: u64,
+}
+
+/// What became of a job that was to end when it is steady.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SteadyState {
+    /// When the window ended over which it was, in nanoseconds since the measurement's begin; none: it was not.
+    pub attained_ns: Option<u64>,
+    /// That window; where it was not attained, the last one that was judged; none where the run was too short for any.
+    pub window: Option<SteadyWindow>,
+}
+
+/// A window that was judged.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SteadyWindow {
+    /// Begin, in nanoseconds since the measurement's.
+    pub begin_ns: u64,
+    /// Length of each part in nanoseconds.
+    pub part_ns: u64,
+    /// Its parts.
+    pub parts: Vec<Part>,
+    /// What the criterion found, in the unit of its limit; a slope that falls is below 0. None where it cannot be said: nothing
+    /// was done in the window, or a part had no I/O that could have a latency.
+    pub value: Option<f64>,
+}
+
+/// A part of a window.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Part {
+    /// I/Os completed.
+    pub ios: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Sum of the total latencies in nanoseconds.
+    pub latency_sum_ns: f64,
+}
+
+impl Part {
+    fn figure(&self, figure: Figure, part_ns: u64) -> f64 {
+        match figure {
+            Figure::Iops => per_second(self.ios, part_ns),
+            Figure::Bandwidth => per_second(self.bytes, part_ns),
+            // Not a number where nothing was done: such a window is not judged.
+            Figure::Latency => self.latency_sum_ns / self.ios as f64,
+        }
+    }
+}
+
+impl SteadyWindow {
+    /// Its end, in nanoseconds since the measurement's begin.
+    #[must_use]
+    pub fn end_ns(&self) -> u64 {
+        self.begin_ns + self.len_ns()
+    }
+
+    /// Its length in nanoseconds.
+    #[must_use]
+    pub fn len_ns(&self) -> u64 {
+        self.part_ns * self.parts.len() as u64
+    }
+
+    /// All of it.
+    #[must_use]
+    pub fn whole(&self) -> Part {
+        self.parts.iter().fold(Part::default(), |sum, part| Part {
+            ios: sum.ios + part.ios,
+            bytes: sum.bytes + part.bytes,
+            latency_sum_ns: sum.latency_sum_ns + part.latency_sum_ns,
+        })
+    }
+
+    /// The figure of each part.
+    #[must_use]
+    pub fn figures(&self, figure: Figure) -> Vec<f64> {
+        self.parts.iter().map(|part| part.figure(figure, self.part_ns)).collect()
+    }
 }
 
 impl IntervalRow {

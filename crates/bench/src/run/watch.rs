@@ -1,8 +1,10 @@
-//! Looking at a run of one job while it goes on, to end it where enough is known.
+//! Looking at a job while it goes on, to end it where enough is known.
 
 use super::collect::Collector;
 use super::facts::TargetFacts;
-use super::result::JobResult;
+use super::result::{JobResult, SteadyState};
+use super::steady::Seeker;
+use crate::job::steady::Steady;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,9 +39,10 @@ impl Watch {
     }
 }
 
-/// A watched group.
+/// A watched job: it ends before its time where who watches knows enough, or where it is steady.
 pub(super) struct Watched {
     watch: Watch,
+    seeker: Option<Seeker>,
     /// Ends the workers.
     enough: Arc<AtomicBool>,
     /// Intervals that were over when it was last asked.
@@ -47,8 +50,13 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    pub fn new(watch: Watch) -> Self {
-        Self { watch, enough: Arc::default(), asked_at: 0 }
+    pub fn new(watch: Watch, steady: Option<Steady>) -> Self {
+        Self { watch, seeker: steady.map(Seeker::new), enough: Arc::default(), asked_at: 0 }
+    }
+
+    /// A job that ends with this one.
+    pub fn follower(&self) -> Self {
+        Self { watch: Watch::default(), seeker: None, enough: self.enough.clone(), asked_at: 0 }
     }
 
     /// What workers look at.
@@ -59,11 +67,13 @@ impl Watched {
     /// Some figures came in.
     pub fn look(&mut self, collector: &Collector, facts: &TargetFacts) {
         let over = collector.intervals_over();
-        if self.watch.asks.is_none() || over <= self.asked_at || self.enough.load(Ordering::Relaxed) {
+        if over <= self.asked_at || self.has_ended_it() {
             return;
         }
         self.asked_at = over;
-        if self.watch.is_enough(collector.share_over(), &|| collector.so_far(facts.clone())) {
+        let rows = collector.rows();
+        let is_steady = self.seeker.as_mut().is_some_and(|seeker| seeker.look(rows, over * collector.interval_ns()));
+        if is_steady || self.watch.is_enough(collector.share_over(), &|| collector.so_far(facts.clone())) {
             self.enough.store(true, Ordering::Relaxed);
         }
     }
@@ -71,5 +81,14 @@ impl Watched {
     /// Whether the run was ended by it.
     pub fn has_ended_it(&self) -> bool {
         self.enough.load(Ordering::Relaxed)
+    }
+
+    /// What became of the steady state, now that the job is over.
+    pub fn steady_state(self, result: &JobResult) -> Option<SteadyState> {
+        let mut seeker = self.seeker?;
+        // A window that ends with the run was not looked at before.
+        let over_ns = result.job.end.after_ns.map_or(result.duration_ns, |after_ns| after_ns.min(result.duration_ns));
+        seeker.look(&result.intervals, over_ns);
+        Some(seeker.found())
     }
 }

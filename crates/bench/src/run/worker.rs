@@ -50,7 +50,7 @@ pub enum Message {
 }
 
 /// The end of a worker.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct WorkerEnd {
     /// Which one.
     pub worker: usize,
@@ -296,13 +296,14 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         if now >= self.spill_ns {
             self.spill(now);
         }
-        let interrupted = self.is_stopped();
-        if interrupted && !self.end.interrupted {
+        if self.is_stopped() && !self.end.interrupted {
             // Also where the job was over by itself and something hangs: what is there now is the result.
             self.end.interrupted = true;
             self.stop(now);
             self.over_since_ns = now;
         }
+        // Who ended it because enough is known does not wait for an answer; the user does.
+        let interrupted = self.parts.stop.load(Ordering::Relaxed);
         if stuck && now > Window::drain_until_ns(self.idle_since_ns, interrupted) {
             self.stop(self.idle_since_ns);
         }

@@ -1,6 +1,8 @@
 //! Steady state by SNIA's Performance Test Specification 2.0.2: over a window of five rounds the tracking variable's range is
 //! at most 20 % of its average, and the least-squares line through it rises or falls over the window by at most 10 % of
 //! the average. At most 25 rounds are run.
+//!
+//! And the two figures of fio's criteria, which judge windows of any length: the greatest distance from the mean, and the slope.
 
 /// Rounds of the window.
 pub const WINDOW: usize = 5;
@@ -155,6 +157,33 @@ pub fn steady_from(counts: &[u64]) -> Option<usize> {
     })
 }
 
+/// Sum of the values by their distance from the middle, which is counted in halves: -4, -2, 0, 2, 4 of five values.
+fn moment(values: &[f64]) -> f64 {
+    let last = values.len() as f64 - 1.0;
+    values.iter().enumerate().map(|(at, value)| (2.0 * at as f64 - last) * value).sum()
+}
+
+/// Slope of the least-squares line through values at equal distances, from one to the next; 0 of fewer than two.
+#[must_use]
+pub fn slope(values: &[f64]) -> f64 {
+    let last = values.len() as f64 - 1.0;
+    let squares: f64 = (0..values.len()).map(|at| (2.0 * at as f64 - last).powi(2)).sum();
+    if squares > 0.0 { 2.0 * moment(values) / squares } else { 0.0 }
+}
+
+/// Mean of the values; 0 of none.
+#[must_use]
+pub fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// Distance from their mean of the value that is furthest from it.
+#[must_use]
+pub fn deviation(values: &[f64]) -> f64 {
+    let mean = mean(values);
+    values.iter().map(|value| (value - mean).abs()).fold(0.0, f64::max)
+}
+
 /// Judges one variable over one window.
 #[must_use]
 pub fn track(name: &str, values: [f64; WINDOW]) -> Tracked {
@@ -164,7 +193,7 @@ pub fn track(name: &str, values: [f64; WINDOW]) -> Tracked {
     let smallest = values.iter().copied().fold(f64::INFINITY, f64::min);
     let range = largest - smallest;
     // Least squares over x = -2..=2: sum of x y over sum of x^2 = 10.
-    let ten_slopes = 2.0 * (values[4] - values[0]) + (values[3] - values[1]);
+    let ten_slopes = moment(&values) / 2.0;
     let (slope, excursion) = (ten_slopes / 10.0, ten_slopes.abs() * 4.0 / 10.0);
     // Both bounds multiplied out, so that values exactly on them are judged exactly: range <= 20 % of sum / 5, and
     // 4/10 of |ten_slopes| <= 10 % of sum / 5.
@@ -190,6 +219,17 @@ mod tests {
         assert_eq!((found.average, found.range, found.slope, found.excursion), (104.0, 8.0, 2.0, 8.0));
         assert_eq!(found.line, (100.0, 108.0));
         assert!(found.steady);
+    }
+
+    #[test]
+    fn slope_and_deviation_are_those_of_the_definition() {
+        // y = 3 x + 1, and by hand: x = 0, 1, 2, 3 with y = 1, 3, 2, 6 has slope (4 * 25 - 6 * 12) / (4 * 14 - 36) = 1.4.
+        assert_eq!(slope(&[1.0, 4.0, 7.0, 10.0]), 3.0);
+        assert_eq!(slope(&[1.0, 3.0, 2.0, 6.0]), 1.4);
+        assert_eq!((slope(&[5.0]), slope(&[])), (0.0, 0.0));
+        assert_eq!(slope(&[100.0, 102.0, 104.0, 106.0, 108.0]), track("", [100.0, 102.0, 104.0, 106.0, 108.0]).slope);
+        assert_eq!((mean(&[1.0, 3.0, 2.0, 6.0]), deviation(&[1.0, 3.0, 2.0, 6.0])), (3.0, 3.0));
+        assert_eq!((mean(&[]), deviation(&[])), (0.0, 0.0));
     }
 
     #[test]

@@ -41,16 +41,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl ModelSource {
-    /// Makes the drive. The same name and seed give the same nanoseconds.
+    /// Makes the drive in the world of a clock. The same name and seed give the same nanoseconds.
     ///
     /// # Errors
     /// [`ModelError`]: no such drive, not in this size, or no such host.
-    pub fn new(uri: &ModelUri, seed: u64) -> Result<Self, ModelError> {
+    pub fn new(uri: &ModelUri, seed: u64, clock: &VirtualClock) -> Result<Self, ModelError> {
         let profile = uri.profile()?;
         let ssd = uri.build(seed)?;
         let size_bytes = ssd.capacity_bytes();
         let shared = Arc::new(Mutex::new(Shared { ssd, ended: Vec::new(), lines: Vec::new() }));
-        let (clock, random) = (VirtualClock::default(), Mutex::new(Random::new(seed)));
+        let (clock, random) = (clock.clone(), Mutex::new(Random::new(seed)));
         Ok(Self { uri: uri.clone(), profile, clock, shared, size_bytes, random })
     }
 

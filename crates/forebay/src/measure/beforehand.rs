@@ -9,7 +9,7 @@ use rustix::fs::{Access, access};
 use std::path::{Path, PathBuf};
 
 /// Keys of a job that every experiment decides for itself.
-const DECIDED: [&str; 20] = [
+const DECIDED: [&str; 24] = [
     "rw",
     "mix",
     "read_percent",
@@ -26,6 +26,10 @@ const DECIDED: [&str; 20] = [
     "bytes",
     "ios",
     "passes",
+    "steadystate",
+    "steadystate_duration",
+    "steadystate_ramp_time",
+    "steadystate_check_interval",
     "cooldown",
     "start_delay",
     "verify",

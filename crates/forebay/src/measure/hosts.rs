@@ -5,7 +5,8 @@ use super::live::Live;
 use super::virtual_target::VirtualTarget;
 use anyhow::{Context, Result};
 use forebay_bench::job::model::Job;
-use forebay_bench::run::{JobResult, Maps, Settings, Watch};
+use forebay_bench::run::{JobResult, Settings};
+use forebay_block::VirtualClock;
 use forebay_device::{ModelUri, Target};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,11 +51,12 @@ impl ModelledHosts {
         let interval_ns = interval_of(job.end.after_ns);
         if !self.drives.contains_key(host) {
             let uri = ModelUri { host: Some(host.to_owned()), ..self.uri.clone() };
-            let drive = VirtualTarget::open(&uri.to_string(), interval_ns)?.context("no modelled drive")?;
+            let drive = VirtualTarget::open(&uri.to_string(), interval_ns, &VirtualClock::default())?
+                .context("no modelled drive")?;
             self.drives.insert(host.to_owned(), drive);
         }
         let drive = self.drives.get(host).context("the drive was just made")?;
-        let settings = Settings { interval_ns, maps: Maps::new(0), watch: Watch::default() };
+        let settings = Settings { interval_ns, ..Settings::default() };
         let jobs = std::slice::from_ref(job);
         let mut show = |progress: &_| self.live.show(step, progress);
         let mut results = drive.run(jobs, vec![Vec::new()], &[None], &settings, &self.stop, &mut show)?;

@@ -13,9 +13,51 @@ pub fn interval_of(runtime_ns: Option<u64>) -> u64 {
     wanted_ns.clamp(LENGTH_NS.0, LENGTH_NS.1) / 1_000_000 * 1_000_000
 }
 
+/// The same where windows are cut into parts: an interval that goes into each part a whole number of times, the longest of
+/// those up to `longest_ns`.
+#[must_use]
+pub fn interval_within(longest_ns: u64, parts_ns: impl Iterator<Item = u64>) -> u64 {
+    /// Numbers of intervals that are tried.
+    const TRIED: usize = 100_000;
+    let common_ns = parts_ns.fold(0, greatest_common_divisor);
+    if common_ns == 0 {
+        return longest_ns;
+    }
+    let least = common_ns.div_ceil(longest_ns.max(1));
+    let whole = |number: &u64| common_ns.is_multiple_of(number * 1_000_000);
+    let found = (least..=common_ns / LENGTH_NS.0).take(TRIED).find(whole);
+    common_ns / found.unwrap_or(1)
+}
+
+fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn intervals_go_into_the_parts_of_windows() {
+        let within = |longest_ms: u64, parts_ms: &[u64]| {
+            interval_within(longest_ms * 1_000_000, parts_ms.iter().map(|ms| ms * 1_000_000)) / 1_000_000
+        };
+        for (longest, parts, expected) in [
+            (750, &[][..], 750),
+            (1000, &[1000], 1000),
+            (750, &[1000], 500),
+            (1000, &[10_000], 1000),
+            (300, &[1000, 1500], 250),
+            // Nothing of 10 ms and more goes into a prime: then it is the part itself.
+            (1000, &[10_007], 10_007),
+            (10, &[10], 10),
+        ] {
+            assert_eq!(within(longest, parts), expected, "{longest} {parts:?}");
+        }
+    }
 
     #[test]
     fn regression_a_short_run_has_forty_intervals_too() {

@@ -1,5 +1,6 @@
 //! Measurement from the command line: targets by name, what may be written to, and results for people.
 
+mod abreast;
 mod beforehand;
 mod diskspd_args;
 mod experiments;
@@ -25,9 +26,11 @@ mod table;
 mod telemetry;
 mod trace;
 mod virtual_pool;
+mod virtual_queue;
 mod virtual_target;
 mod wear;
 
+pub use abreast::{Abreast, OfJob};
 pub use beforehand::{check_new_files, check_outputs, idle_options};
 pub use diskspd_args::rewrite;
 pub use experiments::{Other, application, compare, condition, experiment, failed, list, report_table, show_report};

@@ -95,7 +95,16 @@ impl MeasureTarget {
                 if !reads || has_written {
                     notes.retain(|note| !note.contains(" are holes: "));
                 }
-                Ok(Opened { queues, facts: TargetFacts { size_bytes, logical_block_bytes, description, notes } })
+                Ok(Opened {
+                    queues,
+                    facts: TargetFacts {
+                        size_bytes,
+                        logical_block_bytes,
+                        description,
+                        notes,
+                        ..TargetFacts::default()
+                    },
+                })
             }
             Kind::Pool(pool) => {
                 let queues = pool_queue::queues(pool, job.threads, job.depth, buffer_bytes)?;
@@ -103,7 +112,7 @@ impl MeasureTarget {
                     size_bytes: pool.size_bytes,
                     logical_block_bytes: 512,
                     description: pool.description.clone(),
-                    notes: Vec::new(),
+                    ..TargetFacts::default()
                 };
                 Ok(Opened { queues, facts })
             }

@@ -25,9 +25,9 @@ pub struct TelemetryOptions {
 pub struct BenchOptions {
     /// Job file, name of an experiment, or a generator such as ycsb:?workload=b
     pub job: Option<PathBuf>,
-    /// What is measured: a path or a URI; for application-shaped loads a directory
+    /// What is measured: a path or a URI; for application-shaped loads a directory. Given several times, all at the same time
     #[arg(long, value_name = "URI")]
-    pub target: Option<String>,
+    pub target: Vec<String>,
     /// Names the experiments and generators
     #[arg(long)]
     pub list: bool,

@@ -27,6 +27,7 @@ pub fn essence(job: &Job) -> Job {
         burst: None,
         verify: false,
         end: End { after_ns: Some(MEASURED_NS), ..End::default() },
+        steady: None,
         warmup_ns: MEASURED_NS / 10,
         cooldown_ns: 0,
         start_delay_ns: 0,

@@ -2,14 +2,15 @@
 
 use super::generated;
 use super::hint_book::HintBook;
-use super::interval::interval_of;
+use super::interval::{interval_of, interval_within};
 use super::live::Live;
 use super::open::MeasureTarget;
 use super::own_cost::{essence, own_cost_ns};
+use super::virtual_queue::AnyVirtualQueue;
 use super::virtual_target::VirtualTarget;
 use super::wear::Wear;
 use crate::output;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use forebay_bench::experiment::{Driver, DriverError};
 use forebay_bench::job::check_fit;
 use forebay_bench::job::model::{Evidence, Job, Mix, Plan};
@@ -17,7 +18,7 @@ use forebay_bench::output::summary::asked;
 use forebay_bench::replay::Feed;
 use forebay_bench::run::{Assignment, Clock, JobResult, Maps, Opened, Settings, TargetFacts, TscClock, Watch, run};
 use forebay_bench::telemetry::{Header, Recorder, Spill, SpillOptions};
-use forebay_block::{OpKind, Queue};
+use forebay_block::{OpKind, Queue, VirtualClock};
 use forebay_device::Target;
 use forebay_device::counters::Counters;
 use forebay_device::queue::NullQueue;
@@ -65,6 +66,16 @@ enum Measured {
     Virtual(VirtualTarget),
 }
 
+/// Lengths that intervals must go into.
+fn parts_ns(job: &Job) -> impl Iterator<Item = u64> + use<> {
+    job.steady.map(|steady| steady.every_ns).into_iter()
+}
+
+/// With the name by which results tell targets apart.
+fn named<Q>(opened: Opened<Q>, name: &str) -> Opened<Q> {
+    Opened { facts: TargetFacts { name: Some(name.to_owned()), ..opened.facts }, ..opened }
+}
+
 /// Queues on nothing.
 fn null_queues(job: &Job, size_bytes: u64) -> Result<Opened<NullQueue>> {
     let buffer_bytes = (job.max_io_bytes() as usize).max(512);
@@ -73,7 +84,7 @@ fn null_queues(job: &Job, size_bytes: u64) -> Result<Opened<NullQueue>> {
         size_bytes: size_bytes / 512 * 512,
         logical_block_bytes: 512,
         description: "null: completes at once, touches no data".to_owned(),
-        notes: Vec::new(),
+        ..TargetFacts::default()
     };
     Ok(Opened { queues, facts })
 }
@@ -84,7 +95,16 @@ impl Session {
     /// # Errors
     /// A name that is not understood, or a pool that cannot be opened.
     pub fn new(name: &str, options: SessionOptions) -> Result<Self> {
-        let target = match VirtualTarget::open(name, options.interval_ns.unwrap_or_else(|| interval_of(None)))? {
+        Self::beside(name, options, &VirtualClock::default())
+    }
+
+    /// The same beside others in virtual time, who live by the same clock.
+    ///
+    /// # Errors
+    /// As of [`Session::new`].
+    pub fn beside(name: &str, options: SessionOptions, clock: &VirtualClock) -> Result<Self> {
+        let interval_ns = options.interval_ns.unwrap_or_else(|| interval_of(None));
+        let target = match VirtualTarget::open(name, interval_ns, clock)? {
             Some(target) => Measured::Virtual(target),
             None => Measured::Real(Box::new(MeasureTarget::new(name)?)),
         };
@@ -125,6 +145,16 @@ impl Session {
         let jobs = || plan.groups.iter().flatten();
         if jobs().any(|job| job.mix.is_destructive()) {
             self.may_write()?;
+        }
+        if let Some(interval_ns) = self.options.interval_ns
+            && let Some(job) = jobs().find(|job| !parts_ns(job).all(|part_ns| part_ns.is_multiple_of(interval_ns)))
+        {
+            bail!(
+                "job {:?}: steadystate_check_interval: not a multiple of --interval ({} ms): leave out --interval, or choose one \
+                 that goes into it",
+                job.name,
+                interval_ns as f64 / 1e6
+            );
         }
         self.check_jobs(jobs())
     }
@@ -285,11 +315,44 @@ impl Session {
             let open = |job: &Job| null_queues(job, size_bytes);
             return self.run_on(jobs, recorders, feeds, open, prefix);
         }
-        let open = |job: &Job| {
-            let opened = target.open(job, self.options.destroy_data);
-            opened.with_context(|| format!("job {:?} cannot begin on {}", job.name, self.name))
-        };
-        self.run_on(jobs, recorders, feeds, open, prefix)
+        self.run_on(jobs, recorders, feeds, |job| self.open_on(target, job), prefix)
+    }
+
+    fn open_on(&self, target: &MeasureTarget, job: &Job) -> Result<Opened<Box<dyn Queue>>> {
+        let opened = target.open(job, self.options.destroy_data);
+        opened.with_context(|| format!("job {:?} cannot begin on {}", job.name, self.name))
+    }
+
+    /// Opens the target for a job that runs on others at the same time, in real time.
+    ///
+    /// # Errors
+    /// What could not be opened, or a target in virtual time.
+    pub fn open_beside(&self, job: &Job) -> Result<Opened<Box<dyn Queue>>> {
+        match &self.target {
+            Measured::Real(target) => Ok(named(self.open_on(target, job)?, &self.name)),
+            Measured::Virtual(_) => bail!("{} is in virtual time", self.name),
+        }
+    }
+
+    /// The same in virtual time.
+    ///
+    /// # Errors
+    /// What could not be opened, or a target in real time.
+    pub fn open_in_virtual_time(&self, job: &Job) -> Result<Opened<AnyVirtualQueue>> {
+        match &self.target {
+            Measured::Virtual(target) => Ok(named(target.opened(job)?, &self.name)),
+            Measured::Real(_) => bail!("{} is in real time", self.name),
+        }
+    }
+
+    /// The clock of real time.
+    pub fn clock(&self) -> &TscClock {
+        &self.clock
+    }
+
+    /// What is shown meanwhile.
+    pub fn live(&self) -> &Live {
+        &self.live
     }
 
     fn run_on<Q: Queue + 'static>(
@@ -308,11 +371,15 @@ impl Session {
         Ok(run(assignments, &self.clock, &self.settings(jobs), &self.stop, &mut show)?)
     }
 
-    fn settings(&self, jobs: &[Job]) -> Settings {
+    /// How jobs that run at once are measured.
+    pub fn settings(&self, jobs: &[Job]) -> Settings {
         // The shortest of jobs that run together must have enough of them.
         let shortest_ns = jobs.iter().filter_map(|job| job.end.after_ns).min();
-        let interval_ns = self.options.interval_ns.unwrap_or_else(|| interval_of(shortest_ns));
-        Settings { interval_ns, maps: self.maps.clone(), watch: self.watch.clone() }
+        let interval_ns = self
+            .options
+            .interval_ns
+            .unwrap_or_else(|| interval_within(interval_of(shortest_ns), jobs.iter().flat_map(parts_ns)));
+        Settings { interval_ns, maps: self.maps.clone(), watch: self.watch.clone(), ..Settings::default() }
     }
 
     /// The file of records. Its times count from this session's clock.
@@ -361,7 +428,7 @@ impl Session {
 
     /// The tool's own cost for the jobs of results, in nanoseconds an I/O: measured once for equal settings, and not after
     /// the user has ended the run.
-    pub fn own_costs_ns(&self, results: &[JobResult]) -> Vec<Option<f64>> {
+    pub fn own_costs_ns<'a>(&self, results: impl IntoIterator<Item = &'a JobResult>) -> Vec<Option<f64>> {
         let mut known: Vec<(Job, u64, Option<f64>)> = Vec::new();
         let mut costs = Vec::new();
         for result in results {

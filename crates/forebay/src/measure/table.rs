@@ -2,6 +2,8 @@
 
 use crate::output::{self, size, time};
 use forebay_bench::job::model::Job;
+use forebay_bench::job::steady::{Figure, Limit, Rule, Steady};
+use forebay_bench::output::steady;
 use forebay_bench::output::summary::{self, Reporting};
 use forebay_bench::run::{JobResult, KindResult, per_second};
 use forebay_bench::stats::Interval;
@@ -27,6 +29,7 @@ pub fn job(target: &str, result: &JobResult, own_cost_ns: Option<f64>, reporting
         rates(summary::iops_interval(result, reporting)),
         size(result.bytes_per_second() as u64)
     ));
+    lines.extend(steady_state(result));
     lines.push(facts(result, own_cost_ns));
     for kind in &result.kinds {
         lines.push(String::new());
@@ -81,6 +84,60 @@ fn asked(job: &Job) -> String {
         job.depth,
         job.wait
     )
+}
+
+/// Whether a job that was to end when it is steady was.
+fn steady_state(result: &JobResult) -> Option<String> {
+    let (asked, found) = steady::of(result)?;
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let Some(window) = &found.window else {
+        return Some(format!(
+            "  NOT STEADY ({asked}): no window of {} s could be judged within {:.2} s",
+            seconds(asked.window_ns),
+            seconds(result.duration_ns)
+        ));
+    };
+    let (whole, len_ns) = (window.whole(), window.len_ns());
+    let in_it = format!(
+        "{}; in these {} s {} IOPS, {}/s, mean total {}",
+        steadiness(asked, window.value),
+        seconds(len_ns),
+        rate(per_second(whole.ios, len_ns)),
+        size(per_second(whole.bytes, len_ns) as u64),
+        steady::latency_mean_ns(&whole).map_or_else(|| "-".to_owned(), |ns| time(ns as u64))
+    );
+    let (begin_s, end_s) = (seconds(window.begin_ns), seconds(window.end_ns()));
+    Some(match found.attained_ns {
+        Some(_) => format!(
+            "  STEADY ({asked}) from {begin_s} s to {end_s} s: {in_it}\n  all other figures are of the whole run"
+        ),
+        None => format!(
+            "  NOT STEADY ({asked}) within {:.2} s; the last window, from {begin_s} s to {end_s} s: {in_it}",
+            seconds(result.duration_ns)
+        ),
+    })
+}
+
+/// What a criterion found.
+fn steadiness(asked: &Steady, value: Option<f64>) -> String {
+    let Some(value) = value else { return "nothing to judge".to_owned() };
+    let what = match asked.criterion.rule {
+        Rule::Deviation => "at most",
+        Rule::Slope => "slope",
+    };
+    let figure = match asked.criterion.figure {
+        Figure::Iops => "IOPS",
+        Figure::Bandwidth => "bytes a second",
+        Figure::Latency => "latencies",
+    };
+    let of = match asked.criterion.rule {
+        Rule::Deviation => "from the mean",
+        Rule::Slope => "from part to part",
+    };
+    match asked.limit {
+        Limit::Percent(_) => format!("{figure}: {what} {value:.3} % {of}"),
+        Limit::Fixed(_) => format!("{figure}: {what} {value:.1} {of}"),
+    }
 }
 
 /// Depth and its check, and what it cost the processor.

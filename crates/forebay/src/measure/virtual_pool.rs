@@ -132,11 +132,11 @@ fn host<'a>(models: &[&'a ModelUri]) -> Result<&'a str> {
 
 impl VirtualPool {
     /// Makes the drives of `CONFIG` or `CONFIG?disk=NAME` and formats a pool on them; `None` where its tiers are no
-    /// models. The same configuration and seed give the same nanoseconds. What it writes is noted once an interval.
+    /// models. It lives by `clock`. The same configuration and seed give the same nanoseconds. What it writes is noted once an interval.
     ///
     /// # Errors
     /// What could not be made, and why.
-    pub fn open(text: &str, seed: u64, interval_ns: u64) -> Result<Option<Self>> {
+    pub fn open(text: &str, seed: u64, interval_ns: u64, clock: &VirtualClock) -> Result<Option<Self>> {
         let (file, disk) = split_name(text);
         let config = config::load(Path::new(file))?;
         let models = models(&config);
@@ -145,7 +145,7 @@ impl VirtualPool {
         }
         let host = host(&models)?;
         let profile = Profile::named(host)?;
-        let clock = VirtualClock::default();
+        let clock = clock.clone();
         let mut random = Random::new(seed);
         let (mut list, mut drives) = (Vec::new(), Vec::new());
         for uri in models {

@@ -1,16 +1,17 @@
 //! Targets in virtual time: a modelled drive, or a pool over modelled drives.
 
 use super::hint_book::HintBook;
-use super::virtual_pool::{VirtualPool, VirtualPoolQueue};
+use super::virtual_pool::VirtualPool;
+use super::virtual_queue::AnyVirtualQueue;
 use super::wear::{DriveState, Role, Wear};
 use anyhow::{Result, bail};
 use forebay_bench::job::model::Job;
 use forebay_bench::replay::Feed;
 use forebay_bench::run::{Assignment, JobResult, Opened, Progress, Settings, TargetFacts, run_virtual};
 use forebay_bench::telemetry::Recorder;
-use forebay_block::{VirtualClock, VirtualQueue};
+use forebay_block::VirtualClock;
 use forebay_device::Target;
-use forebay_device::queue::{ModelQueue, ModelSource};
+use forebay_device::queue::ModelSource;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -26,17 +27,19 @@ pub enum VirtualTarget {
 }
 
 impl VirtualTarget {
-    /// Makes the target of a name; `None` where it lives in real time, or where there is none of this name. A pool is
+    /// Makes the target of a name, to live by `clock`; `None` where it lives in real time, or where there is none of this name. A pool is
     /// looked at once an interval.
     ///
     /// # Errors
     /// What could not be made, and why.
-    pub fn open(name: &str, interval_ns: u64) -> Result<Option<Self>> {
+    pub fn open(name: &str, interval_ns: u64, clock: &VirtualClock) -> Result<Option<Self>> {
         if let Some(config) = name.strip_prefix("pool:") {
-            return Ok(VirtualPool::open(config, MODEL_SEED, interval_ns)?.map(|pool| Self::Pool(Box::new(pool))));
+            return Ok(
+                VirtualPool::open(config, MODEL_SEED, interval_ns, clock)?.map(|pool| Self::Pool(Box::new(pool)))
+            );
         }
         match name.parse() {
-            Ok(Target::Model(uri)) => Ok(Some(Self::Drive(Box::new(ModelSource::new(&uri, MODEL_SEED)?)))),
+            Ok(Target::Model(uri)) => Ok(Some(Self::Drive(Box::new(ModelSource::new(&uri, MODEL_SEED, clock)?)))),
             // Whoever opens it for real says what is wrong with the name.
             _ => Ok(None),
         }
@@ -74,6 +77,45 @@ impl VirtualTarget {
         }
     }
 
+    /// The clock of its world.
+    fn clock(&self) -> &VirtualClock {
+        match self {
+            Self::Drive(drive) => drive.clock(),
+            Self::Pool(pool) => pool.clock(),
+        }
+    }
+
+    /// Opens it for a job.
+    ///
+    /// # Errors
+    /// What it cannot do.
+    pub fn opened(&self, job: &Job) -> Result<Opened<AnyVirtualQueue>> {
+        let bytes = (job.max_io_bytes() as usize).max(512);
+        match self {
+            Self::Drive(drive) => {
+                if job.verify {
+                    bail!(
+                        "job {:?}: a model keeps no data that could be verified: leave out verify, or take emulated:, or \
+                         a pool over models",
+                        job.name
+                    );
+                }
+                let queues = drive.queues(job.threads, job.depth, bytes)?;
+                Ok(Opened {
+                    queues: AnyVirtualQueue::all(queues),
+                    facts: facts(drive.size_bytes(), &drive.description(), &[]),
+                })
+            }
+            Self::Pool(pool) => {
+                let queues = pool.queues(job.threads, job.depth, bytes)?;
+                Ok(Opened {
+                    queues: AnyVirtualQueue::all(queues),
+                    facts: facts(pool.size_bytes(), pool.description(), pool.notes()),
+                })
+            }
+        }
+    }
+
     /// Runs jobs at once, each with its recorders, and with the I/Os of one that replays a trace.
     ///
     /// # Errors
@@ -87,27 +129,16 @@ impl VirtualTarget {
         stop: &Arc<AtomicBool>,
         observer: &mut dyn FnMut(&Progress),
     ) -> Result<Vec<JobResult>> {
-        match self {
-            Self::Drive(drive) => {
-                if let Some(job) = jobs.iter().find(|job| job.verify) {
-                    bail!(
-                        "job {:?}: a model keeps no data that could be verified: leave out verify, or take emulated:, or \
-                         a pool over models",
-                        job.name
-                    );
-                }
-                let facts = facts(drive.size_bytes(), &drive.description(), &[]);
-                let queues =
-                    |job: &Job, bytes| -> Result<Vec<ModelQueue>> { Ok(drive.queues(job.threads, job.depth, bytes)?) };
-                run_on(jobs, recorders, feeds, &facts, queues, drive.clock(), settings, stop, observer)
-            }
-            Self::Pool(pool) => {
-                let facts = facts(pool.size_bytes(), pool.description(), pool.notes());
-                let queues =
-                    |job: &Job, bytes| -> Result<Vec<VirtualPoolQueue>> { pool.queues(job.threads, job.depth, bytes) };
-                run_on(jobs, recorders, feeds, &facts, queues, pool.clock(), settings, stop, observer)
-            }
+        let mut assignments = Vec::new();
+        for ((job, recorders), feed) in jobs.iter().zip(recorders).zip(feeds) {
+            assignments.push(Assignment {
+                job: job.clone(),
+                opened: self.opened(job)?,
+                recorders,
+                replay: feed.clone(),
+            });
         }
+        Ok(run_virtual(assignments, self.clock(), settings, stop, observer)?)
     }
 
     /// Gives it up; a pool is stopped cleanly.
@@ -123,26 +154,6 @@ impl VirtualTarget {
 }
 
 fn facts(size_bytes: u64, description: &str, notes: &[String]) -> TargetFacts {
-    TargetFacts { size_bytes, logical_block_bytes: 512, description: description.to_owned(), notes: notes.to_vec() }
-}
-
-#[allow(clippy::too_many_arguments, reason = "one call for both kinds of queue, which differ in type")]
-fn run_on<Q: VirtualQueue + 'static>(
-    jobs: &[Job],
-    recorders: Vec<Vec<Recorder>>,
-    feeds: &[Option<Feed>],
-    facts: &TargetFacts,
-    queues: impl Fn(&Job, usize) -> Result<Vec<Q>>,
-    clock: &VirtualClock,
-    settings: &Settings,
-    stop: &Arc<AtomicBool>,
-    observer: &mut dyn FnMut(&Progress),
-) -> Result<Vec<JobResult>> {
-    let mut assignments = Vec::new();
-    for ((job, recorders), feed) in jobs.iter().zip(recorders).zip(feeds) {
-        let queues = queues(job, (job.max_io_bytes() as usize).max(512))?;
-        let opened = Opened { queues, facts: facts.clone() };
-        assignments.push(Assignment { job: job.clone(), opened, recorders, replay: feed.clone() });
-    }
-    Ok(run_virtual(assignments, clock, settings, stop, observer)?)
+    let (description, notes) = (description.to_owned(), notes.to_vec());
+    TargetFacts { size_bytes, logical_block_bytes: 512, description, notes, ..TargetFacts::default() }
 }

@@ -1,5 +1,7 @@
 //! `forebay bench`.
 
+use super::bench_abreast;
+use super::bench_result::{counters_json, counters_table, verdict, write_files};
 use crate::measure::BenchOptions;
 use crate::measure::{self, Named, Other, Session, SessionOptions, Wear, job_table, time_ns};
 use crate::output::{self, Format};
@@ -8,15 +10,12 @@ use forebay_bench::job::model::{Arrival, Evidence, Job, Plan};
 use forebay_bench::job::validate::validate;
 use forebay_bench::job::{self, diskspd, toml_file};
 use forebay_bench::output::summary;
-use forebay_bench::output::{fio, fio_log};
-use forebay_bench::run::{JobResult, Partial};
 use forebay_bench::stats::compare::DIFFERENCE;
 use forebay_daemon::finding::finding;
 use forebay_device::counters::Difference;
 use forebay_device::{FileDevice, Target};
 use serde_json::{Value, json};
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Rounds of a comparison where the user does not say.
 const ROUNDS: u32 = 5;
@@ -35,13 +34,16 @@ pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
     if options.list {
         return show_list(format);
     }
-    let Some(target) = options.target.as_deref() else {
+    let [target, others @ ..] = options.target.as_slice() else {
         return match (&options.telemetry.records, &options.telemetry.parquet) {
             (Some(records), Some(parquet)) => convert(records, parquet, format),
             _ => bail!("--target is missing: a path or a URI, e.g. --target null:?size=1GiB"),
         };
     };
     let named = options.job.as_deref().filter(|path| !path.exists()).and_then(Named::parse);
+    if !others.is_empty() {
+        bench_abreast::refuse_idle(options, named)?;
+    }
     measure::check_outputs(options)?;
     for note in measure::idle_options(options, named)? {
         output::complain(format!("note: {note}"));
@@ -53,9 +55,14 @@ pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
     for note in &plan.notes {
         output::complain(format!("note: {note}"));
     }
+    if !others.is_empty() {
+        return bench_abreast::run(options, plan, format);
+    }
     let settings = options.telemetry.session(options.destroy_data)?;
     let mut session = Session::new(target, settings.clone())?;
     let mut base = plan.groups.first().and_then(|group| group.first()).cloned().unwrap_or_default();
+    // Experiments and conditioning decide themselves when a point ends.
+    base.steady = None;
     if base.pattern.is_fed() {
         if let Some(Named::Experiment(experiment)) = named {
             bail!("{experiment} has I/Os of its own: leave out generator");
@@ -154,8 +161,10 @@ fn run_plan(session: Session, plan: &Plan, options: &BenchOptions, format: Forma
             let counters = counters.as_ref().map(counters_json);
             output::json(json!({
                 "target": name,
+                "targets": null,
                 "notes": plan.notes,
                 "jobs": jobs,
+                "together": null,
                 "not_started": not_started,
                 "drive_counters": counters,
                 "models": wear.as_ref().map(Wear::json),
@@ -187,38 +196,6 @@ fn run_plan(session: Session, plan: &Plan, options: &BenchOptions, format: Forma
     shown?;
     session.close()?;
     verdict(&results)
-}
-
-/// The drive's own counters over the whole run, others' I/O included.
-pub(super) fn counters_json(counters: &Difference) -> Value {
-    let values = counters.values().into_iter();
-    let change = |(name, before, after): (&'static str, Option<u64>, Option<u64>)| {
-        (name.to_owned(), json!({ "before": before, "after": after, "change": counters.change(name) }))
-    };
-    json!({ "values": values.map(change).collect::<serde_json::Map<_, _>>(), "left_out": counters.left_out() })
-}
-
-pub(super) fn counters_table(counters: &Difference) -> Option<String> {
-    let moved = counters.rows().into_iter().filter(|(_, before, after, _)| before != after);
-    let rows: Vec<Vec<String>> = moved.map(|(name, before, after, change)| vec![name, before, after, change]).collect();
-    let table = output::table(&["drive counter (all users of the drive)", "before", "after", "change"], 1, &rows);
-    (!rows.is_empty()).then(|| format!("\n{table}"))
-}
-
-fn write_files(results: &[JobResult], options: &BenchOptions) -> Result<()> {
-    if let Some(path) = &options.fio_json {
-        let document = serde_json::to_string_pretty(&fio::document(results, unix_ms()))?;
-        write(path, &document)?;
-    }
-    if let Some(prefix) = &options.fio_logs {
-        for (number, result) in results.iter().enumerate() {
-            for (end, content) in fio_log::files(result) {
-                let job = if results.len() > 1 { format!("-{number}") } else { String::new() };
-                write(Path::new(&format!("{}{job}{end}", prefix.display())), &content)?;
-            }
-        }
-    }
-    options.telemetry.write_parquet()
 }
 
 /// Converts the records of an earlier run, also of one that was killed.
@@ -273,23 +250,6 @@ fn show_list(format: Format) -> Result<()> {
     }
 }
 
-/// A finding where I/Os failed, or where nothing was found out.
-pub(super) fn verdict(results: &[JobResult]) -> Result<()> {
-    let failed: u64 = results.iter().map(|result| result.failures.count).sum();
-    let hung: u32 = results.iter().map(|result| result.hung).sum();
-    if failed + u64::from(hung) > 0 {
-        return Err(finding(format!("{failed} I/Os failed and {hung} never came back; the result says where")));
-    }
-    // Whom the user has ended has no duty left.
-    let whole = || results.iter().filter(|result| result.partial != Some(Partial::Interrupted));
-    let named =
-        |result: &JobResult, what: &str| Err(finding(format!("job {:?}: {what}; its notes say why", result.job.name)));
-    if let Some(result) = whole().find(|result| !result.has_measured()) {
-        return named(result, "no I/O was measured");
-    }
-    whole().find(|result| result.has_verified_nothing()).map_or(Ok(()), |result| named(result, "nothing was verified"))
-}
-
 /// The plan that the command line asks for; that of an experiment is the base of its jobs.
 fn plan(options: &BenchOptions, named: bool) -> Result<Plan> {
     let file = options.job.as_deref().filter(|_| !named);
@@ -324,11 +284,12 @@ fn from_diskspd(options: &BenchOptions, named: bool) -> Result<Plan> {
         parsed.plan.notes.retain(|note| !note.contains("page cache"));
         parsed.plan.notes.push("An experiment measures the drive: direct I/O, unless -Sb says otherwise.".to_owned());
     }
-    if let (Some(bytes), Some(Ok(Target::Path(path)))) =
-        (parsed.create_bytes, options.target.as_deref().map(str::parse::<Target>))
-        && !path.exists()
-    {
-        FileDevice::create_file(&path, bytes).with_context(|| format!("cannot make {}", path.display()))?;
+    for target in &options.target {
+        if let (Some(bytes), Ok(Target::Path(path))) = (parsed.create_bytes, target.parse())
+            && !path.exists()
+        {
+            FileDevice::create_file(&path, bytes).with_context(|| format!("cannot make {}", path.display()))?;
+        }
     }
     Ok(parsed.plan)
 }
@@ -371,12 +332,4 @@ fn without_line(text: &str) -> Option<String> {
     let rest = text.strip_prefix(SETTINGS)?.strip_prefix(':')?;
     let rest = rest.trim_start_matches(|digit: char| digit.is_ascii_digit() || digit == ':');
     Some(format!("{SETTINGS}:{rest}"))
-}
-
-fn write(path: &Path, content: &str) -> Result<()> {
-    std::fs::write(path, content).with_context(|| format!("cannot write {}", path.display()))
-}
-
-fn unix_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }

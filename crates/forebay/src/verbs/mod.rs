@@ -3,6 +3,8 @@
 mod analyze;
 mod attach;
 mod bench;
+mod bench_abreast;
+mod bench_result;
 mod check;
 mod class;
 mod config;

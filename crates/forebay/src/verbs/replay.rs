@@ -1,6 +1,7 @@
 //! `forebay replay`.
 
-use super::bench::{counters_json, counters_table, from_settings, verdict};
+use super::bench::from_settings;
+use super::bench_result::{counters_json, counters_table, verdict};
 use crate::measure::TelemetryOptions;
 use crate::measure::{self, HintWriter, Session, TraceReader, Wear, job_table, time_ns};
 use crate::output::{self, Format, size, time};

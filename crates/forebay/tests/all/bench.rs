@@ -1,5 +1,6 @@
 //! `forebay bench` and `forebay check` from the outside: what they measure, what they refuse, how they end.
 
+mod abreast;
 mod check;
 mod errors;
 mod faults;
@@ -8,6 +9,7 @@ mod jobs;
 mod loads;
 mod records;
 mod schema;
+mod steady;
 
 use crate::support::*;
 use serde_json::Value;

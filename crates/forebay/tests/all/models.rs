@@ -100,13 +100,15 @@ fn an_emulated_drive_keeps_what_is_written() {
 
 #[test]
 fn an_emulated_drive_works_at_the_depth_asked() {
+    // Not by rates: with others on the machine these are the processor's. A thread that submits one after the other never has
+    // eight in flight at an issue, and of eight that the drive takes in turn none ends in the time of one.
     let bench_at = |depth: &str| {
         let job = bench("emulated:p4510?size=256MiB&fill=100", &["--set", "rw=randread", "--set", depth]);
-        (job["iops"].as_f64().unwrap(), job)
+        (job["kinds"][0]["latency_ns"]["total"]["min"].as_u64().unwrap(), job)
     };
     let (one, (eight, job)) = (bench_at("depth=1").0, bench_at("depth=8"));
-    // Seven times on a machine at rest: reads meet on a die. Others may use this one.
-    assert!(eight > 3.0 * one, "{one} and {eight}");
+    assert!(job["depth"]["at_issue"]["8"].as_u64().unwrap() > 0, "{}", job["depth"]);
+    assert!(eight < 4 * one, "{one} and {eight} ns");
     assert!(job["target"]["access"].as_str().unwrap().contains("queued"), "{job}");
 }
 

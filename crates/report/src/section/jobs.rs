@@ -25,7 +25,8 @@ pub(super) fn of(found: &Found) -> Section {
     let value = &found.value;
     let target = text(value, "target").unwrap_or("an unnamed target");
     let is_replay = at(value, "replay").is_some();
-    let jobs = list(value, "jobs");
+    let all: Vec<&Value> = list(value, "jobs").iter().chain(list(value, "together")).collect();
+    let jobs = all.as_slice();
     let what = if is_replay { "Replay on" } else { "Run on" };
     let mut section = framed(found, format!("{what} {target}"));
     let not_started: Vec<&str> = texts(value, "not_started").collect();
@@ -51,14 +52,31 @@ pub(super) fn of(found: &Found) -> Section {
     section
 }
 
-pub(super) fn name(job: &Value) -> &str {
-    text(job, "name").unwrap_or("a job without a name")
+/// Its name, with that of its target where it ran on several.
+pub(super) fn name(job: &Value) -> String {
+    let name = text(job, "name").unwrap_or("a job without a name");
+    text(job, "target/name").map_or_else(|| name.to_owned(), |target| format!("{name} on {target}"))
 }
 
 fn warn(section: &mut Section, job: &Value) {
     let name = name(job);
     if let Some(partial) = text(job, "partial") {
         section.warnings.push(format!("{name}: PARTIAL: {partial}"));
+    }
+    if let Some(criterion) = text(job, "steady_state/criterion") {
+        let value = number(job, "steady_state/value")
+            .map_or_else(|| "nothing to judge".to_owned(), |value| format!("{value:.3}"));
+        let unit = text(job, "steady_state/unit").unwrap_or("").replace('_', " ");
+        let figure = |path: &str| number(job, path).unwrap_or(f64::NAN);
+        match number(job, "steady_state/attained_s") {
+            Some(end_s) => section.notes.push(format!(
+                "{name}: steady by {criterion} from {} s to {end_s} s ({value} {unit}), where it made {:.0} I/Os a second; all other figures are of \
+                 the whole run",
+                figure("steady_state/window/begin_s"),
+                figure("steady_state/window/iops"),
+            )),
+            None => section.warnings.push(format!("{name}: NOT STEADY by {criterion}; in the last window {value} {unit}")),
+        }
     }
     let failed = number(job, "failures/count").unwrap_or(0.0) + number(job, "failures/hung").unwrap_or(0.0);
     if failed > 0.0 {
@@ -119,7 +137,7 @@ fn pictures(job: &Value, prefix: &str) -> Vec<Picture> {
 }
 
 /// Every job and kind in a row.
-fn kinds(jobs: &[Value]) -> Picture {
+fn kinds(jobs: &[&Value]) -> Picture {
     let head = vec![
         Column::text("job"),
         Column::text("kind"),
@@ -163,7 +181,7 @@ fn kinds(jobs: &[Value]) -> Picture {
 }
 
 /// What was asked for, so that the page can be read without the file of the job.
-fn asked(jobs: &[Value]) -> Picture {
+fn asked(jobs: &[&Value]) -> Picture {
     let is_one = jobs.len() == 1;
     let job = (!is_one).then(|| Column::text("job"));
     let head = job.into_iter().chain([Column::text("setting"), Column::text("value")]).collect();
@@ -182,7 +200,7 @@ fn asked(jobs: &[Value]) -> Picture {
     Picture::table("What was asked for", table)
 }
 
-fn bursts(jobs: &[Value]) -> Option<Picture> {
+fn bursts(jobs: &[&Value]) -> Option<Picture> {
     let head = vec![
         Column::text("job"),
         Column::number("windows of (ms)", Unit::Plain),

@@ -399,3 +399,38 @@ fn a_trace_without_times_has_slices_of_requests() {
     result["report"]["over_time"]["volumes"] = Value::Null;
     assert!(!self::page(&[result]).contains("Regions"));
 }
+
+#[test]
+fn a_job_that_was_to_be_steady_says_whether_it_was() {
+    let with = |attained_s: Value| {
+        let mut result = job(Vec::new());
+        result["jobs"][0]["steady_state"] = json!({
+            "criterion": "iops:5%", "attained": attained_s.is_number(), "attained_s": attained_s, "limit": 5.0, "value": 3.25,
+            "unit": "percent", "window": { "begin_s": 1.0, "end_s": 3.0, "iops": 47000.4 },
+        });
+        page(&[result])
+    };
+    let steady = with(json!(3.0));
+    assert!(
+        steady.contains("one: steady by iops:5% from 1 s to 3 s (3.250 percent), where it made 47000 I/Os a second")
+    );
+    assert!(!steady.contains("NOT STEADY"));
+    assert!(with(Value::Null).contains("one: NOT STEADY by iops:5%; in the last window 3.250 percent"));
+    assert!(!page(&[job(Vec::new())]).contains("teady by"));
+}
+
+#[test]
+fn a_job_on_several_targets_has_their_names() {
+    let mut result = job(Vec::new());
+    let on = |target: &str| {
+        let mut one = result["jobs"][0].clone();
+        one["target"]["name"] = json!(target);
+        one
+    };
+    let (jobs, together) = (json!([on("ram:?size=1GiB"), on("disk.img")]), json!([on("all targets")]));
+    (result["jobs"], result["together"]) = (jobs, together);
+    let page = page(&[result]);
+    for name in ["one on ram:?size=1GiB", "one on disk.img", "one on all targets"] {
+        assert!(page.contains(&format!("{name}: Latency by percentile")), "{name}");
+    }
+}

@@ -4,7 +4,7 @@ use super::ini::Section;
 use super::keys::{self, Class};
 use super::reader::{Notes, Reader};
 use super::units::Amount;
-use super::{access, direction, pace, sizes};
+use super::{access, direction, pace, sizes, steady};
 use crate::job::error::JobError;
 use crate::job::model::{Arrival, Data, End, Evidence, Extent, Job, Mix, Pattern, SizeMix};
 use crate::job::validate::MAX_THREADS;
@@ -55,6 +55,7 @@ pub fn convert(section: &Section, index: usize, file: &str, notes: &mut Notes) -
         threads,
         depth,
         end: pace::end(&mut reader, threads, &pattern, &sizes)?,
+        steady: steady::steady(&mut reader, threads)?,
         mix,
         sizes,
         pattern,
@@ -190,6 +191,7 @@ fn read_back(reader: &mut Reader<'_>, job: &Job) -> Result<Option<Job>, JobError
         think: None,
         burst: None,
         end: End { after_passes: Some(1.0), ..End::default() },
+        steady: None,
         warmup_ns: 0,
         start_delay_ns: 0,
         ..job.clone()

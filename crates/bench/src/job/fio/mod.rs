@@ -14,6 +14,7 @@ mod keys;
 mod pace;
 mod reader;
 mod sizes;
+mod steady;
 #[cfg(test)]
 mod tests;
 mod units;

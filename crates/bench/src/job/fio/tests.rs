@@ -1,5 +1,6 @@
 use super::*;
 use crate::job::model::{Access, Arrival, Burst, Calls, End, Extent, Pattern, Think, Zone};
+use crate::job::steady::{Criterion, Figure, Limit, Rule, Steady};
 use forebay_block::{OpKind, WaitMethod};
 use proptest::prelude::*;
 
@@ -382,5 +383,47 @@ fn regression_engines_with_a_counterpart_are_mapped() {
     // What would do something else is refused.
     for engine in ["sg\nsg_write_mode=write_same", "io_uring_cmd\nwrite_mode=zeroes", "rados", "filecreate"] {
         job_error(&format!("rw=randread\nsize=1m\nioengine={engine}"));
+    }
+}
+
+#[test]
+fn steady_states_are_fios() {
+    let steady = |figure, rule, limit| {
+        let criterion = Criterion { figure, rule };
+        Some(Steady { criterion, limit, window_ns: 30_000_000_000, ramp_ns: 0, every_ns: 1_000_000_000 })
+    };
+    for (text, expected) in [
+        ("ss=iops:5% ss_dur=30", steady(Figure::Iops, Rule::Deviation, Limit::Percent(5.0))),
+        (
+            "steadystate=bw_slope:0.1% steadystate_duration=30s",
+            steady(Figure::Bandwidth, Rule::Slope, Limit::Percent(0.1)),
+        ),
+        ("ss=bw:1m ss_dur=30", steady(Figure::Bandwidth, Rule::Deviation, Limit::Fixed(1_048_576.0))),
+        ("ss=lat:10us ss_dur=30", steady(Figure::Latency, Rule::Deviation, Limit::Fixed(10_000.0))),
+        // fio's own criterion where none is given.
+        ("ss_dur=30", steady(Figure::Iops, Rule::Slope, Limit::Percent(0.01))),
+        // Its duration turns it on.
+        ("ss=iops:5%", None),
+        ("ss=iops:5% ss_dur=0 ss_ramp=5", None),
+    ] {
+        assert_eq!(job(&format!("time_based runtime=60 {text}")).steady, expected, "{text}");
+    }
+    let timed = job("time_based runtime=60 ss=iops:5% ss_dur=30 ss_ramp=5 ss_interval=2").steady.unwrap();
+    assert_eq!((timed.ramp_ns, timed.every_ns), (5_000_000_000, 2_000_000_000));
+    let notes = |keys: &str| plan(&format!("[a]\nsize=1g\n{}\n", keys.replace(' ', "\n"))).notes.join("\n");
+    assert!(notes("ss=iops:5%").contains("no effect without steadystate_duration"));
+    assert!(notes("ss=iops:5% ss_dur=30 numjobs=4").contains("clones are judged together"));
+    assert!(notes("ss=iops:5% ss_dur=30 group_reporting").contains("each job is judged by itself"));
+    assert!(!notes("ss=iops:5% ss_dur=30").contains("steadystate"));
+    for (keys, parts) in [
+        ("ss=foo:5% ss_dur=30", ["t.fio:3: steadystate", "no criterion"]),
+        ("ss=iops ss_dur=30", ["t.fio:3: steadystate", "has no limit"]),
+        ("ss=iops:0% ss_dur=30", ["steadystate", "above 0"]),
+        ("ss=iops:5% ss_dur=30 ss_interval=20", ["steadystate_duration", "a multiple of steadystate_check_interval"]),
+        ("ss=iops:5% ss_dur=x", ["t.fio:4: steadystate_duration", "not a time"]),
+        ("time_based runtime=20 ss=iops:5% ss_dur=30", ["runtime", "after 30 s"]),
+    ] {
+        let error = job_error(keys);
+        assert!(parts.iter().all(|part| error.contains(part)), "{keys}: {error}");
     }
 }

@@ -7,6 +7,7 @@ use crate::job::model::{
     Access, Arrival, Burst, Calls, Data, End, Evidence, Job, Mix, Pattern, Region, SizeMix, Sizes, Think,
 };
 use crate::job::size::Rate;
+use crate::job::steady::{EVERY_NS, Steady};
 use forebay_block::{OpKind, WaitMethod};
 
 /// Room for I/Os in flight, per thread, at the times of a generator.
@@ -21,6 +22,7 @@ pub fn job(text: JobText, name: String, number: u64, place: &str) -> Result<Job,
     let sizes = sizes(&text);
     let arrival = arrival(&text, &sizes, &mix, &wrong)?;
     let pattern = pattern(&text, &wrong)?;
+    let steady = steady(&text, &wrong)?;
     if text.think_compute.is_some() && text.think.is_none() {
         return Err(wrong("think_compute", "it says how the time of `think` is spent: give `think` too"));
     }
@@ -46,6 +48,7 @@ pub fn job(text: JobText, name: String, number: u64, place: &str) -> Result<Job,
             duplicate_percent: text.duplicates.unwrap_or(0),
         },
         verify: text.verify.unwrap_or(false),
+        steady,
         end: end(&text, if traced { End::default() } else { default.end }),
         warmup_ns: text.warmup.map_or(if traced { 0 } else { default.warmup_ns }, |time| time.0),
         cooldown_ns: text.cooldown.map_or(0, |time| time.0),
@@ -260,6 +263,25 @@ fn end(text: &JobText, default: End) -> End {
         after_passes: text.passes,
     };
     if end == End::default() { default } else { end }
+}
+
+fn steady(text: &JobText, wrong: Wrong<'_>) -> Result<Option<Steady>, JobError> {
+    let more = [
+        ("steadystate_duration", text.steadystate_duration),
+        ("steadystate_ramp_time", text.steadystate_ramp_time),
+        ("steadystate_check_interval", text.steadystate_check_interval),
+    ];
+    let [window, ramp, every] = more.map(|(_, time)| time.map(|time| time.0));
+    let Some(value) = text.steadystate else {
+        let idle = more.into_iter().find(|(_, time)| time.is_some());
+        return idle.map_or(Ok(None), |(key, _)| {
+            Err(wrong(key, "it says more of `steadystate`: give that too, as steadystate = \"iops:5%\""))
+        });
+    };
+    let window_ns = window
+        .ok_or_else(|| wrong("steadystate_duration", "missing: how long must it be steady? Write e.g. \"30s\""))?;
+    let (ramp_ns, every_ns) = (ramp.unwrap_or(0), every.unwrap_or(EVERY_NS));
+    Ok(Some(Steady { criterion: value.0, limit: value.1, window_ns, ramp_ns, every_ns }))
 }
 
 fn access_calls(text: &JobText) -> (Calls, WaitMethod) {

@@ -1,6 +1,6 @@
 //! The keys of a job file, and their reference: what is said here is what the documentation says.
 
-use super::value::{Bytes, ExtentValue, PatternValue, RateValue, SizeList, Time, WaitValue};
+use super::value::{Bytes, ExtentValue, PatternValue, RateValue, SizeList, SteadyValue, Time, WaitValue};
 use serde::Deserialize;
 use std::path::PathBuf;
 use toml::Spanned;
@@ -127,6 +127,16 @@ pub struct JobText {
     pub ios: Option<u64>,
     /// Ends when so many times the region's size has been transferred.
     pub passes: Option<f64>,
+    /// Ends when it is steady, by fio's criteria: `"iops:5%"` where all parts of a rolling window are within 5 percent of their
+    /// mean, `"iops_slope:0.3%"` where the line through them rises or falls by less than 0.3 percent of it from part to
+    /// part. `bw` and `lat` (mean total latency) likewise; limits may be numbers (`200`, `"bw:1MiB"`, `"lat:2us"`). Default: never.
+    pub steadystate: Option<SteadyValue>,
+    /// Length of the window that must be steady.
+    pub steadystate_duration: Option<Time>,
+    /// No window begins before so much of the measurement is over. Default: at once.
+    pub steadystate_ramp_time: Option<Time>,
+    /// Length of the window's parts. Default: `"1s"`.
+    pub steadystate_check_interval: Option<Time>,
     /// Load before measurement begins. Default: `"1s"`.
     pub warmup: Option<Time>,
     /// Load after measurement has ended. Default: none.

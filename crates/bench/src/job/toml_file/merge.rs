@@ -18,7 +18,8 @@ pub fn with_defaults(mut job: JobText, defaults: &JobText) -> JobText {
         fill!(
             job, defaults:
             threads, depth, warmup, cooldown, start_delay, compressible, duplicates, seed, cpus, wait, calls, buffered,
-            dsync, single_submission, evidence,
+            dsync, single_submission, evidence, steadystate, steadystate_duration, steadystate_ramp_time,
+            steadystate_check_interval,
         );
         if job.runtime.is_none() && job.bytes.is_none() && job.ios.is_none() {
             fill!(job, defaults: runtime, bytes, ios);
@@ -46,7 +47,7 @@ pub fn with_defaults(mut job: JobText, defaults: &JobText) -> JobText {
         job, defaults:
         flush_every, flush_kind, pattern, align, skew, region, threads, depth, think, think_compute, burst, warmup,
         cooldown, start_delay, compressible, duplicates, verify, seed, cpus, wait, calls, buffered, dsync,
-        single_submission,
+        single_submission, steadystate, steadystate_duration, steadystate_ramp_time, steadystate_check_interval,
     );
     // These say more about `rw`; beside a `mix` they would be errors that the job did not make.
     if job.mix.is_none() {

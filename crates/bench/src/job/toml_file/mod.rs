@@ -135,7 +135,7 @@ fn syntax_error(error: &toml::de::Error, text: &str, name: &str) -> JobError {
 }
 
 /// Keys of fio, and of habit, with ours; none of them is near enough by its letters.
-const OTHERS_KEYS: [(&str, &str); 13] = [
+const OTHERS_KEYS: [(&str, &str); 17] = [
     ("bs", "size"),
     ("blocksize", "size"),
     ("block_size", "size"),
@@ -149,4 +149,8 @@ const OTHERS_KEYS: [(&str, &str); 13] = [
     ("rate_iops", "rate"),
     ("ramp_time", "warmup"),
     ("number_ios", "ios"),
+    ("ss", "steadystate"),
+    ("ss_dur", "steadystate_duration"),
+    ("ss_ramp", "steadystate_ramp_time"),
+    ("ss_interval", "steadystate_check_interval"),
 ];

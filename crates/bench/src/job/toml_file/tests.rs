@@ -1,5 +1,6 @@
 use super::*;
 use crate::job::model::{Access, Arrival, Burst, Calls, End, Extent, Job, Pattern, Think, Zone};
+use crate::job::steady::{Criterion, Figure, Limit, Rule, Steady};
 use forebay_block::{OpKind, WaitMethod};
 use proptest::prelude::*;
 
@@ -269,5 +270,43 @@ proptest! {
             let job = &plan.groups[0][0];
             prop_assert!((1..=32 << 20).contains(&job.max_io_bytes()));
         }
+    }
+}
+
+#[test]
+fn a_job_may_end_when_it_is_steady() {
+    let criterion = Criterion { figure: Figure::Iops, rule: Rule::Slope };
+    let expected =
+        Steady { criterion, limit: Limit::Percent(0.3), window_ns: 6_000_000_000, ramp_ns: 0, every_ns: 1_000_000_000 };
+    let keys = "steadystate = \"iops_slope:0.3%\"\nsteadystate_duration = \"6s\"";
+    assert_eq!(job(keys).steady, Some(expected));
+    let more = format!("{keys}\nsteadystate_ramp_time = \"1s\"\nsteadystate_check_interval = \"500ms\"");
+    assert_eq!(job(&more).steady, Some(Steady { ramp_ns: 1_000_000_000, every_ns: 500_000_000, ..expected }));
+    for (text, limit) in [("bw:1MiB", 1_048_576.0), ("bw:1MiB/s", 1_048_576.0), ("lat:2us", 2000.0), ("iops:50", 50.0)]
+    {
+        let found = job(&keys.replace("iops_slope:0.3%", text)).steady.unwrap();
+        assert_eq!(found.limit, Limit::Fixed(limit), "{text}");
+    }
+    // What defaults say is completed by the job.
+    let shared = plan(&format!("[defaults]\n{keys}\n[[job]]\nsteadystate_duration = \"4s\"\n[[job]]\n"));
+    let windows: Vec<u64> = shared.groups[0].iter().map(|job| job.steady.unwrap().window_ns).collect();
+    assert_eq!(windows, [4_000_000_000, 6_000_000_000]);
+}
+
+#[test]
+fn steady_states_that_cannot_be_are_refused_by_their_key() {
+    let with = |text: &str| job_error(&format!("steadystate = \"iops:5%\"\n{text}"));
+    for (error, parts) in [
+        (with(""), ["steadystate_duration", "missing"]),
+        (with("steadystate_duration = \"1500ms\""), ["steadystate_duration", "multiple of steadystate_check_interval"]),
+        (with("steadystate_duration = \"11s\""), ["runtime", "can be seen after 11 s"]),
+        (with("steadystate_duration = \"4s\"\ncooldown = \"1s\""), ["cooldown", "ends at once"]),
+        (job_error("steadystate_duration = \"4s\""), ["steadystate_duration", "give that too"]),
+        (job_error("steadystate = \"iops\""), ["iops", "has no limit"]),
+        (job_error("steadystate = \"iop:5%\""), ["\"iop\" is no criterion", "iops_slope"]),
+        (job_error("steadystate = \"lat:5\"\nsteadystate_duration = \"4s\""), ["not a time without its unit", "5s"]),
+        (job_error("ss = \"iops:5%\""), ["unknown key `ss`", "`steadystate`"]),
+    ] {
+        assert!(parts.iter().all(|part| error.contains(part)), "{error}: {parts:?}");
     }
 }

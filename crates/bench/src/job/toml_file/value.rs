@@ -3,6 +3,7 @@
 use crate::job::error::{nearest, quote};
 use crate::job::model::{Extent, Pattern, Zone};
 use crate::job::size::{self, Rate, decimal};
+use crate::job::steady::{self, Criterion, Figure, Limit};
 use forebay_block::WaitMethod;
 use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 use std::fmt;
@@ -80,6 +81,10 @@ pub struct PatternValue(pub Pattern);
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WaitValue(pub WaitMethod);
 
+/// What must be steady, and its limit; see [`super::format::JobText::steadystate`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SteadyValue(pub Criterion, pub Limit);
+
 /// One size and its weight: `"4KiB"` or `"4KiB:80"`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SizeChoice(pub u32, pub u32);
@@ -88,7 +93,7 @@ pub struct SizeChoice(pub u32, pub u32);
 #[derive(Clone, Debug, PartialEq)]
 pub struct SizeList(pub Vec<SizeChoice>);
 
-reads_text!(Bytes, Time, RateValue, ExtentValue, PatternValue, WaitValue, SizeChoice);
+reads_text!(Bytes, Time, RateValue, ExtentValue, PatternValue, WaitValue, SteadyValue, SizeChoice);
 
 impl FromText for Bytes {
     const EXPECTED: &'static str = "a size such as 4096 or \"4KiB\"";
@@ -162,6 +167,19 @@ impl FromText for WaitValue {
             }
             _ => Err(format!("{} is no way of waiting: write {}", quote(text), Self::EXPECTED)),
         }
+    }
+}
+
+impl FromText for SteadyValue {
+    const EXPECTED: &'static str = steady::EXPECTED;
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        let fixed = |figure: Figure, limit: &str| match figure {
+            Figure::Iops => decimal(limit).ok_or_else(|| format!("{} is no number of I/Os a second", quote(limit))),
+            Figure::Bandwidth => size::size_bytes(limit.strip_suffix("/s").unwrap_or(limit)).map(|bytes| bytes as f64),
+            Figure::Latency => forebay_block::size::parse_time_ns(limit).map(|ns| ns as f64),
+        };
+        Criterion::parse(text, fixed).map(|(criterion, limit)| Self(criterion, limit))
     }
 }
 

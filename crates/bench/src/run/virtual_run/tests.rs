@@ -1,5 +1,6 @@
 use super::*;
 use crate::job::model::{Arrival, End, Job, Pattern};
+use crate::job::steady::{Criterion, Figure, Limit, Rule, Steady};
 use crate::replay::{Feed, Fit, Recorded, Requests, Selection, SourceError, TraceSource};
 use crate::run::{Opened, TargetFacts};
 use forebay_block::{Done, Io, OpKind, Queue};
@@ -10,6 +11,8 @@ use std::sync::Mutex;
 struct Server {
     waiting: Vec<(u64, usize, u32)>,
     busy_until_ns: u64,
+    /// Until then it takes longer, less and less so.
+    slow_until_ns: u64,
     ended: Vec<(u64, usize, u32)>,
 }
 
@@ -37,7 +40,7 @@ impl Queue for Line {
         self.clock.show(self.clock.now_ns() + HOST_NS);
         let mut server = self.server.lock().unwrap();
         let begin = server.busy_until_ns.max(self.clock.now_ns());
-        server.busy_until_ns = begin + SERVICE_NS;
+        server.busy_until_ns = begin + SERVICE_NS + server.slow_until_ns.saturating_sub(begin) / 100_000;
         let end = server.busy_until_ns;
         server.waiting.push((end, self.number, io.slot));
     }
@@ -85,14 +88,25 @@ fn run_replay(job: Job, replay: Option<Feed>) -> JobResult {
 }
 
 fn run_with(job: Job, replay: Option<Feed>, settings: &Settings) -> JobResult {
+    run_on(Server::default(), vec![(job, replay)], settings).pop().unwrap()
+}
+
+fn run_on(server: Server, jobs: Vec<(Job, Option<Feed>)>, settings: &Settings) -> Vec<JobResult> {
     let clock = VirtualClock::default();
-    let server = Arc::new(Mutex::new(Server::default()));
-    let line = |number| Line { number, clock: clock.clone(), server: server.clone(), buffer: vec![0; 4096] };
+    let server = Arc::new(Mutex::new(server));
+    let mut lines = 0;
+    let mut line = |_| {
+        lines += 1;
+        Line { number: lines, clock: clock.clone(), server: server.clone(), buffer: vec![0; 4096] }
+    };
     let facts = TargetFacts { size_bytes: 1 << 30, logical_block_bytes: 512, ..TargetFacts::default() };
-    let opened = Opened { queues: (0..job.threads as usize).map(line).collect(), facts };
-    let assignment = Assignment { job, opened, recorders: Vec::new(), replay };
+    let mut assignment = |(job, replay): (Job, Option<Feed>)| {
+        let opened = Opened { queues: (0..job.threads).map(&mut line).collect(), facts: facts.clone() };
+        Assignment { job, opened, recorders: Vec::new(), replay }
+    };
+    let assignments = jobs.into_iter().map(&mut assignment).collect();
     let stop = Arc::new(AtomicBool::new(false));
-    run_virtual(vec![assignment], &clock, settings, &stop, &mut |_| {}).unwrap().pop().unwrap()
+    run_virtual(assignments, &clock, settings, &stop, &mut |_| {}).unwrap()
 }
 
 fn job(threads: u32, depth: u32, seconds: u64) -> Job {
@@ -226,5 +240,131 @@ fn a_replay_keeps_its_times_whatever_the_reader_does() {
         let result = replayed(threads, Arrival::Closed);
         assert!(result.drift.is_none() && result.open.is_none() && result.ios() == 100_000);
         assert!((result.iops() / 100_000.0 - 1.0).abs() < 1e-3, "{}", result.iops());
+    }
+}
+
+/// Steady where all of two seconds are within `percent` of their mean, looked at each half second.
+fn steady(percent: f64) -> Option<Steady> {
+    let criterion = Criterion { figure: Figure::Iops, rule: Rule::Deviation };
+    let (window_ns, every_ns) = (2_000_000_000, 500_000_000);
+    Some(Steady { criterion, limit: Limit::Percent(percent), window_ns, ramp_ns: 0, every_ns })
+}
+
+fn settings() -> Settings {
+    Settings { interval_ns: 100_000_000, ..Settings::default() }
+}
+
+#[test]
+fn a_job_ends_when_it_is_steady_and_always_at_the_same_time() {
+    let slow_until_ns = 5_000_000_000;
+    let run = |percent| {
+        let server = Server { slow_until_ns, ..Server::default() };
+        let steady = Job { steady: steady(percent), warmup_ns: 0, ..job(2, 2, 60) };
+        run_on(server, vec![(steady, None)], &settings()).pop().unwrap()
+    };
+    let result = run(1.0);
+    let found = result.steady.clone().unwrap();
+    let attained_ns = found.attained_ns.unwrap();
+    // The rate rises until 5 s: the first window that is flat within one percent ends two seconds later, or a little before.
+    assert!((6_500_000_000..=7_000_000_000).contains(&attained_ns), "{found:?}");
+    let window = found.window.clone().unwrap();
+    assert_eq!((window.end_ns(), window.len_ns()), (attained_ns, 2_000_000_000));
+    assert!(window.value.unwrap() < 1.0, "{found:?}");
+    // It ends there, as a whole: no more than what was in flight comes after.
+    assert!(result.partial.is_none() && result.hung == 0 && result.failures.count == 0, "{:?}", result.partial);
+    assert!((attained_ns..attained_ns + 1_000_000).contains(&result.duration_ns), "{}", result.duration_ns);
+    // What the window has is what its intervals have.
+    let within = |row: &&crate::run::IntervalRow| (window.begin_ns..attained_ns).contains(&row.begin_ns);
+    assert_eq!(window.whole().ios, result.intervals.iter().filter(within).map(|row| row.ios).sum::<u64>());
+    let again = run(1.0);
+    assert_eq!((again.duration_ns, again.ios()), (result.duration_ns, result.ios()));
+    assert_eq!(again.steady, Some(found));
+    // A limit that is stricter is met later, or never.
+    assert!(run(0.1).steady.unwrap().attained_ns.unwrap() >= attained_ns);
+}
+
+#[test]
+fn a_job_that_is_never_steady_runs_to_its_end_and_says_so() {
+    let server = || Server { slow_until_ns: 20_000_000_000, ..Server::default() };
+    let never = Job { steady: steady(0.000_001), warmup_ns: 0, ..job(1, 1, 4) };
+    let result = run_on(server(), vec![(never.clone(), None)], &settings()).pop().unwrap();
+    let found = result.steady.unwrap();
+    assert_eq!((found.attained_ns, found.window.unwrap().end_ns()), (None, 4_000_000_000));
+    assert!(result.duration_ns >= 4_000_000_000 && result.partial.is_none());
+    // A window that ends with the run is seen, too.
+    let last = Job { steady: steady(99.0), end: End { after_ns: Some(2_000_000_000), ..End::default() }, ..never };
+    let found = run_on(server(), vec![(last, None)], &settings()).pop().unwrap().steady.unwrap();
+    assert_eq!(found.attained_ns, Some(2_000_000_000));
+}
+
+#[test]
+fn each_job_of_a_group_is_steady_for_itself() {
+    let forever = Job { name: "forever".to_owned(), warmup_ns: 0, ..job(1, 1, 5) };
+    let ends = Job { name: "ends".to_owned(), steady: steady(50.0), ..forever.clone() };
+    let results = run_on(Server::default(), vec![(ends, None), (forever, None)], &settings());
+    assert_eq!(results[0].steady.as_ref().unwrap().attained_ns, Some(2_000_000_000));
+    assert!(results[0].duration_ns < 2_100_000_000 && results[1].duration_ns >= 5_000_000_000);
+    assert!(results[0].partial.is_none() && results[1].partial.is_none() && results[1].steady.is_none());
+}
+
+/// A job on servers of its own, one behind the other.
+fn run_on_several(servers: Vec<Server>, job: &Job) -> Vec<JobResult> {
+    let clock = VirtualClock::default();
+    let settings = Settings { targets: servers.len(), ..settings() };
+    let assign = |server| {
+        let server = Arc::new(Mutex::new(server));
+        let line = |number| Line { number, clock: clock.clone(), server: server.clone(), buffer: vec![0; 4096] };
+        let facts = TargetFacts { size_bytes: 1 << 30, logical_block_bytes: 512, ..TargetFacts::default() };
+        let opened = Opened { queues: (0..job.threads as usize).map(line).collect(), facts };
+        Assignment { job: job.clone(), opened, recorders: Vec::new(), replay: None }
+    };
+    let assignments = servers.into_iter().map(assign).collect();
+    let stop = Arc::new(AtomicBool::new(false));
+    run_virtual(assignments, &clock, &settings, &stop, &mut |_| {}).unwrap()
+}
+
+fn slower() -> Server {
+    Server { slow_until_ns: 100_000_000_000, ..Server::default() }
+}
+
+#[test]
+fn a_job_on_several_targets_is_on_each_what_it_is_alone_and_the_whole_is_counted() {
+    let job = Job { warmup_ns: 0, ..job(2, 4, 3) };
+    let results = run_on_several(vec![Server::default(), slower()], &job);
+    let [first, second, together] = results.as_slice() else { panic!("{} results", results.len()) };
+    for (found, server) in [(first, Server::default()), (second, slower())] {
+        let alone = run_on(server, vec![(job.clone(), None)], &settings()).pop().unwrap();
+        assert_eq!((found.ios(), found.duration_ns), (alone.ios(), alone.duration_ns));
+        assert_eq!(found.total().histogram, alone.total().histogram);
+        assert_eq!((found.target_name.as_deref(), found.job.threads), (None, 2));
+    }
+    assert!(first.ios() > 10 * second.ios(), "{} and {}", first.ios(), second.ios());
+    assert_eq!((together.ios(), together.job.threads), (first.ios() + second.ios(), 4));
+    assert_eq!(together.target_bytes, 2 << 30);
+    for (at, row) in together.intervals.iter().enumerate() {
+        let of = |result: &JobResult| result.intervals.get(at).map_or(0, |row| row.ios);
+        assert_eq!(row.ios, of(first) + of(second), "{at}");
+    }
+    let mut both = first.total();
+    both.merge(&second.total());
+    assert_eq!(together.total().histogram, both.histogram);
+    assert!((together.depth_mean - 16.0).abs() < 0.1, "{}", together.depth_mean);
+    // Bursts of the whole are no sum of the greatest of each.
+    let most = |result: &JobResult| result.bursts[2].iops_max;
+    assert!(most(together) <= most(first) + most(second) && most(together) > most(first), "{:?}", together.bursts);
+}
+
+#[test]
+fn a_job_on_several_targets_is_steady_where_all_of_it_is_and_ends_on_all() {
+    let early = || Server { slow_until_ns: 3_000_000_000, ..Server::default() };
+    let job = Job { steady: steady(1.0), warmup_ns: 0, ..job(1, 2, 60) };
+    let alone = run_on(early(), vec![(job.clone(), None)], &settings()).pop().unwrap();
+    let results = run_on_several(vec![Server::default(), early()], &job);
+    let attained_ns = results[2].steady.as_ref().unwrap().attained_ns.unwrap();
+    // The fast one hides some of the slow one's rise.
+    assert!((2_000_000_000..=alone.steady.unwrap().attained_ns.unwrap()).contains(&attained_ns), "{attained_ns}");
+    for result in &results[..2] {
+        assert!(result.steady.is_none() && result.partial.is_none());
+        assert!((attained_ns..attained_ns + 10_000_000).contains(&result.duration_ns), "{}", result.duration_ns);
     }
 }

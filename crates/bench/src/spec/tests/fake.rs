@@ -83,6 +83,8 @@ pub fn run(job: &Job, seconds: u64, mut latencies: impl FnMut(u64) -> Vec<u64>) 
         partial: None,
         records_dropped: 0,
         judged: None,
+        steady: None,
+        target_name: None,
     }
 }
 

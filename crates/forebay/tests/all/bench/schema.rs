@@ -3,7 +3,11 @@
 use super::*;
 
 /// What of a value is not as the schema has it: types, required and unknown fields, listed values. All that ours uses.
-fn differences(schema: &Value, value: &Value, at: &str, into: &mut Vec<String>) {
+fn differences(root: &Value, schema: &Value, value: &Value, at: &str, into: &mut Vec<String>) {
+    if let Some(place) = schema.get("$ref") {
+        let schema = root.pointer(place.as_str().unwrap().trim_start_matches('#')).unwrap();
+        return differences(root, schema, value, at, into);
+    }
     let named = |of: &Value| -> Vec<String> {
         let list = of.as_array().cloned().unwrap_or_else(|| vec![of.clone()]);
         list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
@@ -36,16 +40,18 @@ fn differences(schema: &Value, value: &Value, at: &str, into: &mut Vec<String>) 
         }
         for (name, field) in fields {
             match (of(name), schema.get("additionalProperties")) {
-                (Some(schema), _) => differences(schema, field, &format!("{at}.{name}"), into),
+                (Some(schema), _) => differences(root, schema, field, &format!("{at}.{name}"), into),
                 (None, Some(Value::Bool(false))) => into.push(format!("{at}.{name} is not in the schema")),
-                (None, Some(other @ Value::Object(_))) => differences(other, field, &format!("{at}.{name}"), into),
+                (None, Some(other @ Value::Object(_))) => {
+                    differences(root, other, field, &format!("{at}.{name}"), into)
+                }
                 (None, _) => {}
             }
         }
     }
     if let (Some(items), Some(list)) = (schema.get("items"), value.as_array()) {
         for (number, item) in list.iter().enumerate() {
-            differences(items, item, &format!("{at}[{number}]"), into);
+            differences(root, items, item, &format!("{at}[{number}]"), into);
         }
     }
 }
@@ -59,20 +65,32 @@ fn results_are_as_their_schema_says() {
     let schema: Value = serde_json::from_slice(&output.stdout).unwrap();
     for (target, more) in [
         ("model:p4800x?size=256MiB", &["--set", "rw=randrw"][..]),
+        (MODEL, &["--target", MODEL]),
         (file.to_str().unwrap(), &[]),
         ("null:?size=1GiB", &["--set", "rate=1000"]),
+        (
+            MODEL,
+            &[
+                "--set",
+                "steadystate=lat:2us",
+                "--set",
+                "steadystate_duration=40ms",
+                "--set",
+                "steadystate_check_interval=20ms",
+            ],
+        ),
         ("ram:?size=64MiB", &["--set", "rw=randrw", "--set", "verify=true"]),
     ] {
         let output = bench_for_a_while(target, &[&["--destroy-data"], more].concat());
         let result = json(&good(&output));
         let mut found = Vec::new();
-        differences(&schema, &result, "$", &mut found);
+        differences(&schema, &schema, &result, "$", &mut found);
         assert!(found.is_empty(), "{target}: {found:#?}");
         // The check itself finds what is wrong.
         let mut wrong = result.clone();
         wrong["jobs"][0]["iops"] = Value::Null;
         wrong["jobs"][0]["surplus"] = Value::from(1);
-        differences(&schema, &wrong, "$", &mut found);
+        differences(&schema, &schema, &wrong, "$", &mut found);
         assert_eq!(found.len(), 2, "{found:#?}");
     }
 }

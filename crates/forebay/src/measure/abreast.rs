@@ -1,0 +1,158 @@
+//! The jobs of a plan on several targets at the same time.
+
+use super::generated;
+use super::generated_plan::prepare;
+use super::session::{Session, SessionOptions};
+use anyhow::{Context, Result, bail};
+use forebay_bench::job::model::{Job, Plan};
+use forebay_bench::replay::Feed;
+use forebay_bench::run::{Assignment, JobResult, Settings, run, run_virtual};
+use forebay_block::VirtualClock;
+use std::path::PathBuf;
+
+/// Targets of one run.
+const TARGETS_MAX: usize = 64;
+
+/// Targets that all jobs run on at the same time.
+pub struct Abreast {
+    sessions: Vec<Session>,
+    /// Of all targets, where they live in virtual time.
+    clock: VirtualClock,
+}
+
+/// What a job did.
+pub struct OfJob {
+    /// On each target, in their order.
+    pub on_each: Vec<JobResult>,
+    /// On all of them together.
+    pub together: JobResult,
+}
+
+impl Abreast {
+    /// Opens the targets.
+    ///
+    /// # Errors
+    /// One that cannot be opened, one that is there twice, or targets of two times.
+    pub fn new(names: &[String], options: &SessionOptions) -> Result<Self> {
+        if names.len() > TARGETS_MAX {
+            bail!("{} targets: at most {TARGETS_MAX} at once", names.len());
+        }
+        let mut places: Vec<PathBuf> = Vec::new();
+        for name in names {
+            // A drive of memory or a modelled one is another each time; a file or a device is the same.
+            let Ok(place) = std::fs::canonicalize(name) else { continue };
+            if places.contains(&place) {
+                bail!("--target {name}: it is there twice; more load on one target is `threads` or another job");
+            }
+            places.push(place);
+        }
+        let clock = VirtualClock::default();
+        let open = |name: &String| Session::beside(name, options.clone(), &clock).with_context(|| name.clone());
+        let sessions: Vec<Session> = names.iter().map(open).collect::<Result<_>>()?;
+        let in_virtual_time: Vec<bool> = sessions.iter().map(Session::is_virtual).collect();
+        if let (Some(modelled), Some(real)) =
+            (in_virtual_time.iter().position(|&is| is), in_virtual_time.iter().position(|&is| !is))
+        {
+            bail!(
+                "--target {} is measured in virtual time and {} in real time: they have no second in common; emulated: is a model \
+                 in real time",
+                names[modelled],
+                names[real]
+            );
+        }
+        Ok(Self { sessions, clock })
+    }
+
+    /// Each target with what is known of it.
+    pub fn sessions(&self) -> &[Session] {
+        &self.sessions
+    }
+
+    /// The session that stands for all where any does.
+    fn first(&self) -> &Session {
+        &self.sessions[0]
+    }
+
+    /// Fits the generators of a plan to all targets, which the smallest decides.
+    ///
+    /// # Errors
+    /// As of one target; or targets whose blocks differ.
+    pub fn prepare(&self, plan: &mut Plan) -> Result<()> {
+        let shapes: Vec<(u64, u32)> = self.sessions.iter().map(Session::shape).collect::<Result<_>>()?;
+        let has_feed = plan.groups.iter().flatten().any(|job| job.pattern.is_fed());
+        if has_feed && shapes.iter().any(|shape| shape.1 != shapes[0].1) {
+            bail!(
+                "a generator's I/Os fit targets with logical blocks of one size; these have {shapes:?} (bytes, block)"
+            );
+        }
+        let smallest = self.sessions.iter().zip(&shapes).min_by_key(|(_, shape)| shape.0);
+        smallest.map_or(Ok(()), |(session, _)| prepare(session, plan))
+    }
+
+    /// Looks at all that a plan needs on each target.
+    ///
+    /// # Errors
+    /// The first target that must not be written to, or that a job does not fit.
+    pub fn check(&self, plan: &Plan) -> Result<()> {
+        self.sessions.iter().try_for_each(|session| session.check(plan).with_context(|| session.name().to_owned()))
+    }
+
+    /// Runs the groups of a plan one after the other; ends early where the user says so.
+    ///
+    /// # Errors
+    /// What could not be begun.
+    pub fn run(&self, plan: &Plan) -> Result<Vec<OfJob>> {
+        let mut found = Vec::new();
+        for group in &plan.groups {
+            if self.first().is_stopped() {
+                break;
+            }
+            found.extend(self.run_group(group)?);
+        }
+        Ok(found)
+    }
+
+    fn run_group(&self, jobs: &[Job]) -> Result<Vec<OfJob>> {
+        let pairs = || jobs.iter().flat_map(|job| self.sessions.iter().map(move |session| (job, session)));
+        let feed = |(job, session): (&Job, &Session)| generated::feed(job, || session.shape(), session.hint_book());
+        let feeds: Vec<Option<Feed>> = pairs().map(feed).collect::<Result<_>>()?;
+        let settings = Settings { targets: self.sessions.len(), ..self.first().settings(jobs) };
+        let stop = self.first().stop();
+        let mut show = |progress: &_| self.first().live().show("", progress);
+        let fed = || pairs().zip(feeds.iter().cloned());
+        let results = if self.first().is_virtual() {
+            let assigned = fed().map(|((job, session), replay)| {
+                let opened = session.open_in_virtual_time(job)?;
+                Ok(Assignment { job: job.clone(), opened, recorders: Vec::new(), replay })
+            });
+            run_virtual(assigned.collect::<Result<_>>()?, &self.clock, &settings, stop, &mut show)?
+        } else {
+            let assigned = fed().map(|((job, session), replay)| {
+                let opened = session.open_beside(job)?;
+                Ok(Assignment { job: job.clone(), opened, recorders: Vec::new(), replay })
+            });
+            run(assigned.collect::<Result<_>>()?, self.first().clock(), &settings, stop, &mut show)?
+        };
+        self.sessions.iter().filter_map(Session::hint_book).for_each(|book| book.clear());
+        feeds.iter().flatten().try_for_each(Feed::close)?;
+        Ok(by_job(results, self.sessions.len()))
+    }
+
+    /// Ends all.
+    ///
+    /// # Errors
+    /// Where a pool cannot be stopped cleanly.
+    pub fn close(self) -> Result<()> {
+        self.sessions.into_iter().try_for_each(Session::close)
+    }
+}
+
+/// Of each job the results of its targets, and the one of all behind them.
+fn by_job(results: Vec<JobResult>, targets: usize) -> Vec<OfJob> {
+    let mut results = results.into_iter();
+    let next = || {
+        let on_each: Vec<JobResult> = results.by_ref().take(targets).collect();
+        Some(OfJob { on_each, together: results.next()? })
+    };
+    std::iter::from_fn(next).collect()
+}

@@ -1,0 +1,140 @@
+//! `forebay bench` with several targets: each job runs on all of them at the same time.
+
+use super::bench_result::{counters_json, counters_table, verdict, write_files};
+use crate::measure::{Abreast, BenchOptions, Named, OfJob, Session, Wear, job_table};
+use crate::output::{self, Format};
+use anyhow::{Result, bail};
+use forebay_bench::job::model::Plan;
+use forebay_bench::output::summary::{self, Reporting};
+use forebay_bench::run::JobResult;
+use forebay_device::counters::Difference;
+use serde_json::{Value, json};
+
+/// What a target went through.
+struct OfTarget {
+    name: String,
+    counters: Option<Difference>,
+    wear: Option<Wear>,
+}
+
+/// Runs the jobs of `plan` on all targets.
+///
+/// # Errors
+/// What could not be done; a finding where I/Os failed.
+pub fn run(options: &BenchOptions, mut plan: Plan, format: Format) -> Result<()> {
+    let reporting = options.telemetry.reporting()?;
+    let targets = Abreast::new(&options.target, &options.telemetry.session(options.destroy_data)?)?;
+    let shown = plan.notes.len();
+    targets.prepare(&mut plan)?;
+    plan.notes[shown..].iter().for_each(|note| output::complain(format!("note: {note}")));
+    targets.check(&plan)?;
+    let before: Vec<_> = targets.sessions().iter().map(|session| (session.counters(), session.wear())).collect();
+    let found = targets.run(&plan)?;
+    let after = targets.sessions().iter().zip(before).map(|(session, (counters, wear))| OfTarget {
+        name: session.name().to_owned(),
+        counters: counters.map(|before| Difference::between(&before, &before.read_again())),
+        wear: wear.zip(session.wear()).map(|(before, after)| after.since(&before)),
+    });
+    let after: Vec<OfTarget> = after.collect();
+    let shown = show(&targets.sessions()[0], &plan, &found, &after, &reporting, format);
+    let (on_each, together) = split(found);
+    // To fio several files of a job are one: its JSON has them together.
+    write_files(&together, options)?;
+    shown?;
+    targets.close()?;
+    verdict(&on_each)
+}
+
+fn split(found: Vec<OfJob>) -> (Vec<JobResult>, Vec<JobResult>) {
+    let (mut all, mut together) = (Vec::new(), Vec::new());
+    for of_job in found {
+        all.extend(of_job.on_each);
+        together.push(of_job.together);
+    }
+    (all, together)
+}
+
+/// What has no meaning with several targets.
+///
+/// # Errors
+/// The first option that was given.
+pub fn refuse_idle(options: &BenchOptions, named: Option<Named>) -> Result<()> {
+    let one = [
+        ("an experiment", named.is_some()),
+        ("--against", options.against.is_some() || !options.against_set.is_empty()),
+        ("--condition", options.condition.is_some()),
+        ("--records", options.telemetry.records.is_some()),
+    ];
+    match one.into_iter().find(|(_, given)| *given) {
+        Some((what, _)) => bail!("--target is given {} times: {what} takes one target", options.target.len()),
+        None => Ok(()),
+    }
+}
+
+fn show(
+    session: &Session,
+    plan: &Plan,
+    found: &[OfJob],
+    after: &[OfTarget],
+    reporting: &Reporting,
+    format: Format,
+) -> Result<()> {
+    let names: Vec<&str> = after.iter().map(|target| target.name.as_str()).collect();
+    let not_started: Vec<&str> = plan.groups.iter().flatten().skip(found.len()).map(|job| job.name.as_str()).collect();
+    // The tool costs the same on each.
+    let costs = session.own_costs_ns(found.iter().filter_map(|of_job| of_job.on_each.first()));
+    match format {
+        Format::Json => {
+            let one = |result: &JobResult, cost: Option<f64>| summary::job(result, cost, reporting);
+            let jobs =
+                found.iter().zip(&costs).flat_map(|(of_job, cost)| of_job.on_each.iter().map(|each| one(each, *cost)));
+            let together = found.iter().zip(&costs).map(|(of_job, cost)| one(&of_job.together, *cost));
+            output::json(json!({
+                "target": names.join(", "),
+                "targets": after.iter().map(OfTarget::json).collect::<Vec<_>>(),
+                "notes": plan.notes,
+                "jobs": jobs.collect::<Vec<Value>>(),
+                "together": together.collect::<Vec<Value>>(),
+                "not_started": not_started,
+                "drive_counters": null,
+                "models": null,
+            }))
+        }
+        Format::Table => {
+            let mut tables = Vec::new();
+            for (of_job, cost) in found.iter().zip(&costs) {
+                let each = of_job.on_each.iter().zip(&names);
+                tables.extend(each.map(|(result, name)| job_table(name, result, *cost, reporting)));
+                tables.push(job_table(
+                    &format!("all {} targets together", names.len()),
+                    &of_job.together,
+                    *cost,
+                    reporting,
+                ));
+            }
+            output::text(&tables.join("\n\n"))?;
+            if !not_started.is_empty() {
+                output::text(&format!("\nnote: never started, since the run was ended: {}", not_started.join(", ")))?;
+            }
+            after.iter().try_for_each(OfTarget::show)
+        }
+    }
+}
+
+impl OfTarget {
+    fn json(&self) -> Value {
+        json!({
+            "name": self.name,
+            "drive_counters": self.counters.as_ref().map(counters_json),
+            "models": self.wear.as_ref().map(Wear::json),
+        })
+    }
+
+    fn show(&self) -> Result<()> {
+        let tables = [self.counters.as_ref().and_then(counters_table), self.wear.as_ref().and_then(Wear::table)];
+        tables
+            .into_iter()
+            .flatten()
+            .try_for_each(|table| output::text(&format!("\n{}\n{}", self.name, table.trim_start_matches('\n'))))
+    }
+}
