@@ -216,6 +216,15 @@ impl Devices {
         self.mirror().map_or(1, MirrorView::members)
     }
 
+    /// How many hold the same of a device's superblock: members of a mirror, or of a capacity device with parity.
+    pub(crate) fn holders(&self, device: usize) -> u8 {
+        match &self.array {
+            Some(array) if device > 0 => array.members().members(),
+            _ if device == 0 => self.copies(),
+            _ => 1,
+        }
+    }
+
     /// How often what a capacity device has can be read in another way.
     #[must_use]
     pub fn variants(&self) -> u8 {

@@ -345,6 +345,7 @@ fn array_of(
         open: OpenRows::new(&shape, found.slots(), geometry.volatile_cache),
         sequence: found.newest,
         found,
+        settled: BTreeSet::new(),
         fronts: Fronts::new(&shape, is_blank),
         roster: Roster::new(label, is_new, to_rebuild, view.clone()),
         upkeep,

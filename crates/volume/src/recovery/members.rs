@@ -127,7 +127,7 @@ pub fn read_superblock(devices: &mut Devices, device: usize) -> Result<(Superblo
         if offset_bytes + SIZE_BYTES as u64 > size_bytes {
             continue;
         }
-        for attempt in 0..if device == 0 { devices.copies() } else { 1 } {
+        for attempt in 0..devices.holders(device) {
             let bytes = match devices.read_copy(device, offset_bytes, SIZE_BYTES, attempt) {
                 Ok(bytes) => bytes,
                 Err(source) => {
