@@ -91,7 +91,8 @@ pub fn live(scenario: &Scenario, with_log: bool) -> Lived {
         life.say(|| {
             let devices = if round.stays_on { ", devices stay on" } else { "" };
             let (steps, end, faults) = (round.steps.len(), round.end, &round.faults);
-            let members = if round.members.is_empty() { String::new() } else { format!(", members {:?}", round.members) };
+            let members =
+                if round.members.is_empty() { String::new() } else { format!(", members {:?}", round.members) };
             format!("round {number}: {steps} steps, {end:?}{devices}, faults {faults:?}{members}")
         });
         let is_last = number + 1 == scenario.rounds.len();
@@ -290,12 +291,13 @@ impl<'a> Life<'a> {
         Ok((engine, report, devices))
     }
 
-    /// What an array says may be lost.
+    /// What an array says may be lost, or has lost: requests may fail from then on, and never be answered with what is wrong.
     fn look_for_doubt(&mut self) {
         let rows = self.members.rows_in_doubt();
         self.coverage.count_all("rows of an array in doubt", rows);
-        self.may_be_damaged |= rows > 0;
-        self.is_wounded |= rows > 0;
+        let has_lost = rows > 0 || self.members.has_lost_rows();
+        self.may_be_damaged |= has_lost;
+        self.is_wounded |= has_lost;
     }
 
     fn open(&self, devices: &mut Devices) -> Result<(Engine, RecoveryReport), OpenError> {

@@ -52,6 +52,8 @@ pub struct Members {
     is_alone: bool,
     /// It was served alone, or more went wrong than redundancy covers: until all members hold everything again, nothing more goes wrong.
     must_recover: bool,
+    /// Rows were damaged beyond what parity restores: what is left of them is not to be lost, too.
+    has_lost_rows: bool,
     /// All members held everything at the end of a round that ended at rest.
     is_whole: bool,
     /// Blocks lie as the oracle knows them.
@@ -79,8 +81,7 @@ impl Members {
                 let band_bytes = Some(shape.band_bytes);
                 let planned = plan_shape(capacity, parity.redundancy, band_bytes, shape.fast_bytes);
                 let (shape, as_one) = planned.map_err(|error| error.to_string())?;
-                (places, culprits, geometry) =
-                    ((1..=capacity.len()).collect(), parity.culprits(), capacity[0].clone());
+                (places, culprits, geometry) = ((1..=capacity.len()).collect(), parity.culprits(), capacity[0].clone());
                 Several::Array { parity, shape, geometry: as_one }
             }
             None if shape.members > 1 => {
@@ -97,6 +98,7 @@ impl Members {
             culprits: (0..culprits).map(|member| Culprit { member, is_absent: false, is_clean: true }).collect(),
             is_alone: false,
             must_recover: false,
+            has_lost_rows: false,
             is_whole: false,
             is_plain: shape.compress() == Compress::Off,
             exchanged: 0,
@@ -172,7 +174,7 @@ impl Members {
         }
         self.must_recover &= !self.is_whole;
         self.is_alone = false;
-        if self.must_recover {
+        if self.must_recover || self.has_lost_rows {
             (round.members, round.beyond) = (Vec::new(), None);
         }
         round.members.resize_with(self.culprits.len(), MemberRound::default);
@@ -258,6 +260,11 @@ impl Members {
         self.array.as_ref().map_or(0, ArrayView::rows_in_doubt)
     }
 
+    /// Rows were damaged beyond what parity restores.
+    pub fn has_lost_rows(&self) -> bool {
+        self.has_lost_rows
+    }
+
     /// A round has ended.
     pub fn ended(
         &mut self,
@@ -282,7 +289,8 @@ impl Members {
         if !self.is_array() {
             return;
         }
-        coverage.count_all("reads that members of an array failed", status.members.iter().map(|m| m.failed_reads).sum());
+        coverage
+            .count_all("reads that members of an array failed", status.members.iter().map(|m| m.failed_reads).sum());
         coverage.count_all("members exchanged while the array was used", std::mem::take(&mut self.exchanged));
         coverage.count_all("openings that found rows of an array open", std::mem::take(&mut self.found_open));
         let out = status.members.iter().filter(|member| member.state == MemberState::Out).count();
@@ -310,7 +318,8 @@ impl Members {
             && self.is_whole
             && is_clean
         {
-            return self.kill_rows((count, round.seed), devices, memory, coverage);
+            self.has_lost_rows = self.kill_rows((count, round.seed), devices, memory, coverage);
+            return self.has_lost_rows;
         }
         let tags = memory.oracle.held_tags();
         let mut any = false;

@@ -95,8 +95,9 @@ impl Members {
         let candidates = self.candidates(devices, |member| !is_absent(member));
         self.found_open += u64::from(is_writable && self.has_open_rows(devices));
         let mut new_id = || self.new_id();
-        let Joined { array, view, .. } = parity::join(candidates, None, if is_writable { Some(&mut new_id) } else { None })
-            .map_err(|error| error.to_string())?;
+        let Joined { array, view, .. } =
+            parity::join(candidates, None, if is_writable { Some(&mut new_id) } else { None })
+                .map_err(|error| error.to_string())?;
         view.members().set_rebuild_rate(REBUILD_BYTES_PER_S);
         self.array = Some(view.clone());
         Ok(Devices::new(vec![boxed(&devices[0]), Box::new(array)]).with_array(view))

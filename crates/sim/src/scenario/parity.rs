@@ -54,8 +54,7 @@ fn beyond(random: &mut Random, steps: u64) -> Option<Beyond> {
 pub(super) fn round(mut round: Round, random: &mut Random, shape: &Shape) -> Round {
     let Some(parity) = shape.parity else { return round };
     let steps = round.steps.len() as u64;
-    let members: Vec<_> =
-        (0..parity.culprits()).map(|slot| member(random, slot < parity.liars, steps)).collect();
+    let members: Vec<_> = (0..parity.culprits()).map(|slot| member(random, slot < parity.liars, steps)).collect();
     idle(&mut round, random);
     for _ in 0..random.below(3) {
         let at = random.index(round.steps.len() + 1);

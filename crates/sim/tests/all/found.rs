@@ -181,3 +181,9 @@ fn regression_the_superblock_of_an_array_is_read_of_all_members() {
 fn regression_nothing_is_restored_with_what_is_yet_to_be_written() {
     keep_their_promises(&[Kind::Parity.seed(922)]);
 }
+
+/// Blocks were written of which one parity block was the same as of what was there before, by chance, and the other not: it was left as it was.
+#[test]
+fn regression_parity_that_agrees_by_chance_shows_nothing() {
+    keep_their_promises(&[Kind::Parity.seed(2347)]);
+}

@@ -291,7 +291,9 @@ pub(super) fn overwrite(core: &mut Core, part: Part, images: &[Option<Vec<u8>>])
         let sum = Buf::copy_of(&sums[number]).freeze();
         list.push((core.shape.member(row, data + number), offset_bytes, Vectored::One(sum)));
     }
-    if !list.is_empty() {
+    // Parity that agrees shows as many blocks as it has: of more, other content may have the same parity.
+    let changed = part.blocks.iter().filter(|(at, block)| images[*at].as_deref() != Some(&**block)).count();
+    if !list.is_empty() && agreeing >= needed + changed {
         for (at, block) in &part.blocks {
             list.push((core.shape.member(row, *at), offset_bytes, Vectored::One(block.clone())));
         }
