@@ -51,6 +51,8 @@ impl Members {
             let Some(tags) = tags.filter(|tags| tags.iter().filter(|tags| tags.len() == 8).count() >= data) else {
                 continue;
             };
+            if std::env::var("DBG").is_ok() { eprintln!("killed block {block} row {} from {first}: {tags:?}", block as i64 - 512); }
+            if std::env::var("DBG").is_ok() { eprintln!("killed block {block} row {} from {first}: {tags:?}", block as i64 - 512); }
             for turn in 0..=parity {
                 devices[self.places[(first + turn) % self.places.len()]].kill(block);
             }
