@@ -100,6 +100,47 @@ impl SimDevice {
         queue.contents.rot(seed)
     }
 
+    /// A sector of what it holds cannot be read any more. Returns its number.
+    pub fn die(&self, seed: u64) -> u64 {
+        let mut queue = self.queue();
+        queue.plan.strikes(FaultKind::DeadSector, 1);
+        queue.contents.die(seed)
+    }
+
+    /// Blocks of 4 KiB that have a sector with a tag which is wanted.
+    #[must_use]
+    pub fn blocks_with(&self, is_wanted: &dyn Fn(u32) -> bool) -> Vec<u64> {
+        self.queue().contents.blocks_with(is_wanted)
+    }
+
+    /// What the sectors of a block of 4 KiB hold, by number: tags. `None` where that is not known for sure: a power cut lost what was written
+    /// there last, a sector cannot be read, or it is the engine's own.
+    #[must_use]
+    pub fn tags_at(&self, block: u64) -> Option<Vec<u32>> {
+        self.queue().contents.tags_at(block)
+    }
+
+    /// A block of 4 KiB cannot be read any more.
+    pub fn kill(&self, block: u64) {
+        let mut queue = self.queue();
+        queue.plan.strikes(FaultKind::DeadSector, 1);
+        queue.contents.kill(block);
+    }
+
+    /// How many places of this size begin with this, from one offset to another.
+    #[must_use]
+    pub fn count_places(&self, range: std::ops::Range<u64>, place_bytes: u64, begin: &[u8]) -> u64 {
+        let queue = self.queue();
+        let mut places = range.step_by(place_bytes as usize);
+        let is_one = |at: &u64| queue.contents.sector_at(*at).is_some_and(|sector| sector.starts_with(begin));
+        places.by_ref().filter(is_one).count() as u64
+    }
+
+    /// Another device is in its place, blank and well.
+    pub fn exchange(&self) {
+        self.queue().exchange();
+    }
+
     /// Makes sectors at rest unreadable, or lets a bit of each rot, among those that hold a tag which is wanted. Returns
     /// the tags.
     pub fn wound(&self, kind: FaultKind, count: usize, seed: u64, is_wanted: &dyn Fn(u32) -> bool) -> Vec<u32> {

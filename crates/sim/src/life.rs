@@ -7,12 +7,13 @@ use crate::fault::FaultKind;
 use crate::members::Members;
 use crate::order::Places;
 use crate::power::Power;
-use crate::scenario::{End, Kind, Round, Scenario, Shape};
+use crate::scenario::{Beyond, End, Kind, Round, Scenario, Shape};
 use crate::world::{FIRST, Halt, Memory, World, harmful_strikes, misreads, plan_faults, plan_holds};
 use forebay_block::{DiskId, VirtualClock};
 use forebay_model::preset::Drive;
-use forebay_prism::{ClassSpec, ClassTable, Compress, Place};
+use forebay_prism::{ClassSpec, ClassTable, Place};
 use forebay_volume::layout::plan::{PoolOptions, plan};
+use forebay_volume::parity::ArrayView;
 use forebay_volume::recovery::{OpenError, RecoveryReport, format, format::NewDisk, open};
 use forebay_volume::{Devices, Engine, verify::verify};
 use std::collections::BTreeMap;
@@ -89,7 +90,10 @@ pub fn live(scenario: &Scenario, with_log: bool) -> Lived {
     for (number, round) in scenario.rounds.iter().enumerate() {
         life.say(|| {
             let devices = if round.stays_on { ", devices stay on" } else { "" };
-            format!("round {number}: {} steps, {:?}{devices}, faults {:?}", round.steps.len(), round.end, round.faults)
+            let (steps, end, faults) = (round.steps.len(), round.end, &round.faults);
+            let members =
+                if round.members.is_empty() { String::new() } else { format!(", members {:?}", round.members) };
+            format!("round {number}: {steps} steps, {end:?}{devices}, faults {faults:?}{members}")
         });
         let is_last = number + 1 == scenario.rounds.len();
         match life.round(round, is_last) {
@@ -123,14 +127,9 @@ fn is_at_rest(round: &Round) -> bool {
 
 type Wrong = (&'static str, String);
 
-/// Classes of which all or none are compressed, of a third of all shapes each in one of two ways, and all or none cached.
+/// Classes of which all or none are compressed, and all or none cached.
 fn classes(shape: &Shape) -> Vec<ClassSpec> {
-    let compress = match (shape.frames % 3, shape.sector_bytes[1]) {
-        // In larger sectors a dead one is that of neighbours, too, which the oracle does not know.
-        (1, 512) => Compress::Lz4,
-        (2, 512) => Compress::Zstd(1),
-        _ => Compress::Off,
-    };
+    let compress = shape.compress();
     let mut classes = plain_classes(shape.kind);
     classes.push(ClassSpec::new("cold", Place::Stage));
     // Of half of all shapes what is read is cached.
@@ -164,18 +163,19 @@ impl<'a> Life<'a> {
             .enumerate()
             .map(|(at, geometry)| SimDevice::new(&format!("d{at}"), geometry.clone(), &clock, &power))
             .collect();
-        let mut members = Members::new(shape);
+        let mut members = Members::new(shape)?;
         devices.extend(members.others(&clock, &power));
         let options = PoolOptions {
             name: "simulated".into(),
             band_bytes: Some(shape.band_bytes),
             journal_bytes: Some(shape.journal_bytes),
             is_mirrored: shape.members > 1,
-            bands_offset_bytes: None,
+            bands_offset_bytes: members.bands_offset_bytes(),
         };
+        let capacity = members.capacity_of_pool(&geometries[1..]);
         let uuids: Vec<[u8; 16]> = (1..=geometries.len() as u8).map(|at| [at; 16]).collect();
-        let superblock =
-            plan(&options, &geometries[0], &geometries[1..], [7; 16], &uuids).map_err(|error| error.to_string())?;
+        let superblock = plan(&options, &geometries[0], &capacity, [7; 16], &uuids[..=capacity.len()])
+            .map_err(|error| error.to_string())?;
         let table = ClassTable::from_configured(&classes(shape)).map_err(|error| error.to_string())?;
         let mut memory = Memory::new();
         let blocks = shape.base_blocks();
@@ -235,10 +235,14 @@ impl<'a> Life<'a> {
 
     fn round(&mut self, round: &Round, is_last: bool) -> Result<After, Wrong> {
         let round = &self.members.begin(round, &mut self.devices, (&self.clock, &self.power), &mut self.coverage);
+        if round.beyond == Some(Beyond::TooFew) {
+            self.is_refused(round)?;
+        }
         for &effects in &round.recovery_cuts {
             self.switch_on(round);
             self.power.fail_after(u64::from(effects));
             let opened = self.open_again();
+            self.look_for_doubt();
             let is_cut = self.power.is_off();
             if let (Err(error), false, false) = (&opened, is_cut, self.is_tainted) {
                 return Err(("opening the pool", error.clone()));
@@ -257,7 +261,8 @@ impl<'a> Life<'a> {
             self.look_again(round)?;
             return Ok(After::End);
         }
-        self.is_wounded |= self.members.damage(round, &self.devices, &self.memory);
+        let damaged = self.members.damage(round, &self.devices, &mut self.memory, &mut self.coverage);
+        self.is_wounded |= damaged;
         if round.rots {
             self.rot(round);
         }
@@ -271,11 +276,28 @@ impl<'a> Life<'a> {
         Ok(After::NextRound)
     }
 
+    /// With fewer members than are needed it is not opened, and nothing is changed: what follows holds that.
+    fn is_refused(&mut self, round: &Round) -> Result<(), Wrong> {
+        self.switch_on(round);
+        let refused = self.members.is_refused(&self.devices, &mut self.coverage);
+        self.cut_power();
+        refused.map_err(|what| ("opening the pool with too few members", what))
+    }
+
     /// Opens the pool, to be cut off.
     fn open_again(&mut self) -> Result<(Engine, RecoveryReport, Devices), String> {
         let mut devices = self.members.join(&self.devices, true)?;
         let (engine, report) = self.open(&mut devices).map_err(|error| error.to_string())?;
         Ok((engine, report, devices))
+    }
+
+    /// What an array says may be lost, or has lost: requests may fail from then on, and never be answered with what is wrong.
+    fn look_for_doubt(&mut self) {
+        let rows = self.members.rows_in_doubt();
+        self.coverage.count_all("rows of an array in doubt", rows);
+        let has_lost = rows > 0 || self.members.has_lost_rows();
+        self.may_be_damaged |= has_lost;
+        self.is_wounded |= has_lost;
     }
 
     fn open(&self, devices: &mut Devices) -> Result<(Engine, RecoveryReport), OpenError> {
@@ -324,6 +346,7 @@ impl<'a> Life<'a> {
         let misread = misreads(&self.devices);
         plan_faults(&self.devices, &round.opening_faults);
         let opened = self.open_again();
+        self.look_for_doubt();
         let misread = misreads(&self.devices) > misread;
         // Where a misread is the reason, nothing is lost: the next opening succeeds.
         let have_failed = harmful_strikes(&self.devices) > before || misread && opened.is_err();
@@ -363,6 +386,7 @@ impl<'a> Life<'a> {
         let before = self.struck();
         let mut world = World::new(engine, list, &self.devices, &mut self.memory, &self.clock, &self.power);
         world.lie_over(self.base.as_ref());
+        world.members = Some(&mut self.members);
         world.log = self.log.take();
         world.names_files = self.shape.kind == Kind::Naming;
         world.makes_good = self.shape.kind == Kind::Forgetting;
@@ -381,8 +405,11 @@ impl<'a> Life<'a> {
         self.coverage.count_all("reads of cached blocks", status.read_cache.hit_blocks);
         self.coverage.count_all("cached blocks from before a restart", status.read_cache.restored_blocks);
         world.give_up();
-        self.members.ended(world.pool.devices.mirror(), &said, round, &mut self.coverage);
+        let array = world.pool.devices.array().map(ArrayView::members);
+        let several = world.pool.devices.mirror().or(array).cloned();
         drop(world);
+        self.look_for_doubt();
+        self.members.ended(several.as_ref(), &said, round, &mut self.coverage);
         self.log = log;
         match said {
             Ok(()) if round.end == End::Stop => self.coverage.count("clean stops"),

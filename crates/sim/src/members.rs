@@ -1,138 +1,163 @@
-//! The members of a mirrored fast tier in a life: one of them may do anything wrong, the others hold everything. Which one it is changes
-//! when it was replaced by a blank device and rebuilt.
+//! The members of what is one device to the pool in a life: of a mirrored fast tier, or of a capacity tier with parity. Some of them may do
+//! anything wrong, as many as the others hold everything of. Which ones they are changes when they were replaced by blank devices and rebuilt.
+
+mod beyond;
+mod joining;
 
 use crate::coverage::Coverage;
 use crate::device::SimDevice;
 use crate::fault::{Fault, FaultKind};
 use crate::power::Power;
-use crate::scenario::{End, Member, MemberRound, Round, Shape};
+use crate::scenario::{Beyond, End, Member, MemberRound, Parity, Round, Shape};
 use crate::world::{Halt, Memory};
-use forebay_block::{Device, Geometry, VirtualClock};
-use forebay_volume::Devices;
+use forebay_block::{Geometry, VirtualClock};
+use forebay_prism::Compress;
 use forebay_volume::layout::Id;
-use forebay_volume::mirror::{Candidate, JoinError, MemberState, MirrorView, join, new_mirror};
+use forebay_volume::mirror::{MemberState, MirrorView};
+use forebay_volume::parity::{ArrayView, Shape as ArrayShape, plan_shape};
+use std::ops::RangeInclusive;
 
-/// What a rebuild copies, in bytes a second: so slowly that power fails within one.
-const REBUILD_BYTES_PER_S: u64 = 8 << 20;
+/// What the members are one device of.
+enum Several {
+    /// There is none.
+    None,
+    Mirror,
+    Array {
+        parity: Parity,
+        shape: ArrayShape,
+        /// What they are like as one.
+        geometry: Geometry,
+    },
+}
+
+/// A member that does wrong.
+struct Culprit {
+    /// Where it stands among the members.
+    member: usize,
+    is_absent: bool,
+    /// It holds nothing that is wrong without the others knowing of it.
+    is_clean: bool,
+}
 
 /// The members.
 pub struct Members {
-    count: usize,
-    /// Devices behind the first member that are no members.
-    capacity: usize,
+    several: Several,
+    /// Where they stand among the devices.
+    places: Vec<usize>,
+    /// Devices behind the first one that are no members of a mirror.
+    capacity: RangeInclusive<usize>,
     geometry: Geometry,
-    /// The member that does wrong.
-    culprit: usize,
-    is_absent: bool,
-    /// It is there without the others, unless it is refused.
+    culprits: Vec<Culprit>,
+    /// The culprit is there without the others, unless it is refused.
     is_alone: bool,
-    /// It was served alone: until all members hold everything again, nothing more goes wrong.
+    /// It was served alone, or more went wrong than redundancy covers: until all members hold everything again, nothing more goes wrong.
     must_recover: bool,
-    /// It holds nothing that is wrong without the mirror knowing of it.
-    is_clean: bool,
+    /// Rows were damaged beyond what parity restores: what is left of them is not to be lost, too.
+    has_lost_rows: bool,
     /// All members held everything at the end of a round that ended at rest.
     is_whole: bool,
+    /// Blocks lie as the oracle knows them.
+    is_plain: bool,
+    /// Members that were exchanged while the pool was used.
+    exchanged: u64,
+    /// Openings that found rows open.
+    found_open: u64,
     next_id: u8,
+    /// The array that was put together last.
+    array: Option<ArrayView>,
 }
 
 impl Members {
     /// Of the pools of a life.
-    pub fn new(shape: &Shape) -> Self {
-        Self {
-            count: usize::from(shape.members),
-            capacity: shape.capacity_bytes.len(),
-            geometry: shape.geometries()[0].clone(),
-            culprit: 0,
-            is_absent: false,
+    ///
+    /// # Errors
+    /// Why devices of this shape cannot be several.
+    pub fn new(shape: &Shape) -> Result<Self, String> {
+        let geometries = shape.geometries();
+        let capacity = &geometries[1..];
+        let (mut places, mut culprits, mut geometry) = (vec![0], 1, geometries[0].clone());
+        let several = match shape.parity {
+            Some(parity) => {
+                let band_bytes = Some(shape.band_bytes);
+                let planned = plan_shape(capacity, parity.redundancy, band_bytes, shape.fast_bytes);
+                let (shape, as_one) = planned.map_err(|error| error.to_string())?;
+                (places, culprits, geometry) = ((1..=capacity.len()).collect(), parity.culprits(), capacity[0].clone());
+                Several::Array { parity, shape, geometry: as_one }
+            }
+            None if shape.members > 1 => {
+                places.extend((1..usize::from(shape.members)).map(|member| capacity.len() + member));
+                Several::Mirror
+            }
+            None => Several::None,
+        };
+        Ok(Self {
+            several,
+            places,
+            capacity: 1..=capacity.len(),
+            geometry,
+            culprits: (0..culprits).map(|member| Culprit { member, is_absent: false, is_clean: true }).collect(),
             is_alone: false,
             must_recover: false,
-            is_clean: true,
+            has_lost_rows: false,
             is_whole: false,
+            is_plain: shape.compress() == Compress::Off,
+            exchanged: 0,
+            found_open: 0,
             next_id: 100,
-        }
+            array: None,
+        })
     }
 
-    fn is_mirror(&self) -> bool {
-        self.count > 1
+    fn are_there(&self) -> bool {
+        !matches!(self.several, Several::None)
     }
 
-    /// Where a member stands among the devices.
-    fn at(&self, member: usize) -> usize {
-        if member == 0 { 0 } else { self.capacity + member }
+    fn is_array(&self) -> bool {
+        matches!(self.several, Several::Array { .. })
     }
 
     /// Which device of the pool the one at a place is, or is part of.
     pub fn index_in_pool(&self, at: usize) -> usize {
-        if at > self.capacity { 0 } else { at }
+        match self.several {
+            Several::Array { .. } => at.min(1),
+            _ if self.capacity.contains(&at) => at,
+            _ => 0,
+        }
     }
 
-    /// Members but for the first.
+    /// Where bands begin on the capacity device, where that is several.
+    pub fn bands_offset_bytes(&self) -> Option<u64> {
+        if let Several::Array { shape, .. } = &self.several { Some(shape.head_bytes) } else { None }
+    }
+
+    /// The capacity devices of the pool, of those that there are.
+    pub fn capacity_of_pool(&self, geometries: &[Geometry]) -> Vec<Geometry> {
+        if let Several::Array { geometry, .. } = &self.several { vec![geometry.clone()] } else { geometries.to_vec() }
+    }
+
+    /// Members of a mirror but for the first.
     pub fn others(&mut self, clock: &VirtualClock, power: &Power) -> Vec<SimDevice> {
-        (1..self.count).map(|member| self.device(member, clock, power)).collect()
+        let others = self.places.iter().enumerate().filter(|(_, at)| **at > *self.capacity.end());
+        others.map(|(member, _)| self.device(member, clock, power)).collect()
     }
 
     fn device(&self, member: usize, clock: &VirtualClock, power: &Power) -> SimDevice {
         SimDevice::new(&format!("m{member}"), self.geometry.clone(), clock, power)
     }
 
-    fn boxed(device: &SimDevice) -> Box<dyn Device> {
-        Box::new(device.clone())
+    fn new_id(&mut self) -> Id {
+        self.next_id = self.next_id.wrapping_add(1);
+        [self.next_id; 16]
     }
 
-    fn capacity(&self, devices: &[SimDevice]) -> Vec<Box<dyn Device>> {
-        devices[1..=self.capacity].iter().map(Self::boxed).collect()
+    fn is_culprit(&self, member: usize) -> bool {
+        self.culprits.iter().any(|culprit| culprit.member == member)
     }
 
-    /// Devices for a new pool.
-    pub fn create(&self, devices: &[SimDevice]) -> Devices {
-        let capacity = self.capacity(devices);
-        if !self.is_mirror() {
-            return Devices::new([Self::boxed(&devices[0])].into_iter().chain(capacity).collect());
-        }
-        let members = (0..self.count).map(|member| Self::boxed(&devices[self.at(member)])).collect();
-        let ids: Vec<Id> = (1..=self.count as u8).map(|member| [member; 16]).collect();
-        let (mirror, view) = new_mirror(members, [7; 16], &ids);
-        Devices::mirrored([Box::new(mirror) as Box<dyn Device>].into_iter().chain(capacity).collect(), view)
-    }
-
-    /// Devices of the pool that is there.
-    pub fn join(&mut self, devices: &[SimDevice], is_writable: bool) -> Result<Devices, String> {
-        let mut capacity = Devices::new(self.capacity(devices));
-        if !self.is_mirror() {
-            return Ok(Devices::new([Self::boxed(&devices[0])].into_iter().chain(capacity.list).collect()));
-        }
-        let is_there = |member: &usize| match *member == self.culprit {
-            true => !self.is_absent,
-            false => !self.is_alone,
-        };
-        let candidate = |member: usize| {
-            let device = &devices[self.at(member)];
-            Candidate { name: device.name().to_owned(), device: Ok(Self::boxed(device)), contents: Vec::new() }
-        };
-        let candidates = (0..self.count).filter(is_there).map(candidate).collect();
-        let next_id = &mut self.next_id;
-        let mut new_id = || {
-            *next_id = next_id.wrapping_add(1);
-            [*next_id; 16]
-        };
-        let joined = match join(candidates, &mut capacity, is_writable.then_some(&mut new_id)) {
-            Ok(joined) => joined,
-            // It was left behind: no more than that is refused.
-            Err(JoinError::Stale { .. } | JoinError::Unread { .. }) if self.is_alone => {
-                self.is_alone = false;
-                return self.join(devices, is_writable);
-            }
-            // A label of a capacity device was torn: whoever is there may be one that was left behind.
-            Err(JoinError::Unread { .. }) if self.is_absent => {
-                self.is_absent = false;
-                return self.join(devices, is_writable);
-            }
-            Err(error) => return Err(error.to_string()),
-        };
-        self.must_recover |= self.is_alone && is_writable;
-        joined.view.set_rebuild_rate(REBUILD_BYTES_PER_S);
-        let list = [Box::new(joined.mirror) as Box<dyn Device>].into_iter().chain(capacity.list).collect();
-        Ok(Devices::mirrored(list, joined.view))
+    /// The next member after one that is no culprit.
+    fn next_after(&self, member: usize) -> usize {
+        let count = self.places.len();
+        (1..count).map(|turn| (member + turn) % count).find(|&other| !self.is_culprit(other)).unwrap_or(member)
     }
 
     /// What becomes of the members at the begin of a round, and the round with the faults where they belong.
@@ -144,44 +169,100 @@ impl Members {
         coverage: &mut Coverage,
     ) -> Round {
         let mut round = round.clone();
-        if !self.is_mirror() {
+        if !self.are_there() {
             return round;
         }
         self.must_recover &= !self.is_whole;
-        if self.must_recover {
-            round.member = MemberRound::default();
+        self.is_alone = false;
+        if self.must_recover || self.has_lost_rows {
+            (round.members, round.beyond) = (Vec::new(), None);
         }
-        if round.member.is_another && self.is_whole && self.is_clean {
-            self.culprit = (self.culprit + 1) % self.count;
-            coverage.count("members that others had been rebuilt from");
-        }
-        self.is_absent = round.member.is == Member::Absent;
-        self.is_alone = round.member.is == Member::Alone && self.is_clean;
-        if self.is_alone {
-            coverage.count("members that were there alone");
-            round.member = MemberRound { is: Member::Alone, ..MemberRound::default() };
-        }
-        let at = self.at(self.culprit);
-        if round.member.is == Member::Replaced {
-            let places = devices[at].places();
-            devices[at] = self.device(self.culprit, clock, power);
-            devices[at].know(places);
-            self.is_clean = true;
-            coverage.count("members replaced by blank devices");
+        round.members.resize_with(self.culprits.len(), MemberRound::default);
+        for slot in 0..self.culprits.len() {
+            let mut does = std::mem::take(&mut round.members[slot]);
+            self.begin_one(slot, &mut does, devices, (clock, power), coverage);
+            let at = self.places[self.culprits[slot].member];
+            let here = |faults: &[Fault]| faults.iter().map(|fault| Fault { device: at, ..*fault }).collect::<Vec<_>>();
+            round.opening_faults.extend(here(&does.faults[0]));
+            round.faults.extend(here(&does.faults[1]));
+            round.members[slot] = does;
         }
         for (number, device) in devices.iter().enumerate() {
             // Where it is alone it is the others that nothing depends on.
-            let is_member = self.index_in_pool(number) == 0;
-            device.cover(is_member && (number == at) != self.is_alone);
+            let member = self.places.iter().position(|&at| at == number);
+            device.cover(member.is_some_and(|member| self.is_culprit(member) != self.is_alone));
+        }
+        if let Some(Beyond::Fails(faults)) = &round.beyond {
+            round.faults.extend(self.fail_one_more(faults, round.seed));
+        }
+        round
+    }
+
+    /// What becomes of a member that does wrong.
+    fn begin_one(
+        &mut self,
+        slot: usize,
+        does: &mut MemberRound,
+        devices: &mut [SimDevice],
+        (clock, power): (&VirtualClock, &Power),
+        coverage: &mut Coverage,
+    ) {
+        if does.is_another && self.is_whole && self.culprits[slot].is_clean {
+            self.culprits[slot].member = self.next_after(self.culprits[slot].member);
+            coverage.count("members that others had been rebuilt from");
+        }
+        let Culprit { member, is_clean, .. } = self.culprits[slot];
+        self.is_alone = does.is == Member::Alone && is_clean && !self.is_array();
+        if self.is_alone {
+            coverage.count("members that were there alone");
+            *does = MemberRound { is: Member::Alone, ..MemberRound::default() };
+        }
+        let at = self.places[member];
+        let is_replaced = does.is == Member::Replaced;
+        if is_replaced {
+            let places = devices[at].places();
+            devices[at] = self.device(member, clock, power);
+            devices[at].know(places);
+            coverage.count("members replaced by blank devices");
         }
         let lies = |fault: &Fault| {
             fault.kind.is_silent()
                 || matches!(fault.kind, FaultKind::DeadSector | FaultKind::ReadError | FaultKind::Misread)
         };
-        self.is_clean &= !round.member.faults.iter().flatten().any(lies);
-        let here = |faults: &[Fault]| faults.iter().map(|fault| Fault { device: at, ..*fault }).collect();
-        (round.opening_faults, round.faults) = (here(&round.member.faults[0]), here(&round.member.faults[1]));
-        round
+        let culprit = &mut self.culprits[slot];
+        culprit.is_absent = does.is == Member::Absent;
+        culprit.is_clean = (is_clean || is_replaced) && !does.faults.iter().flatten().any(lies);
+    }
+
+    /// A blank device takes the place of a member that was left behind.
+    pub fn exchange(&mut self, slot: usize, devices: &[SimDevice], view: &MirrorView) {
+        let Some(member) = self.culprits.get(slot).map(|culprit| culprit.member) else { return };
+        let device = &devices[self.places[member]];
+        let name = forebay_block::Device::name(device);
+        let status = view.status();
+        // One that was not there when the pool was opened has no name.
+        let known = status.members.iter().find(|other| other.name == name);
+        let known = known.or_else(|| status.members.iter().find(|other| other.name.is_empty()));
+        if known.is_none_or(|known| known.state != MemberState::Out) {
+            return;
+        }
+        device.exchange();
+        let (name, id) = (name.to_owned(), self.new_id());
+        if view.offer(name, id, Box::new(device.clone())).is_ok() {
+            self.exchanged += 1;
+        }
+        self.culprits[slot].is_clean = true;
+    }
+
+    /// Rows in which something was written beside a block that parity says is otherwise, since the last opening: whether it is damaged is not to be
+    /// known by parity alone.
+    pub fn rows_in_doubt(&self) -> u64 {
+        self.array.as_ref().map_or(0, ArrayView::rows_in_doubt)
+    }
+
+    /// Rows were damaged beyond what parity restores.
+    pub fn has_lost_rows(&self) -> bool {
+        self.has_lost_rows
     }
 
     /// A round has ended.
@@ -205,23 +286,63 @@ impl Members {
         if status.members.iter().any(|member| member.state == MemberState::Rebuilding) {
             coverage.count("power cuts in a rebuild");
         }
+        if !self.is_array() {
+            return;
+        }
+        coverage
+            .count_all("reads that members of an array failed", status.members.iter().map(|m| m.failed_reads).sum());
+        coverage.count_all("members exchanged while the array was used", std::mem::take(&mut self.exchanged));
+        coverage.count_all("openings that found rows of an array open", std::mem::take(&mut self.found_open));
+        let out = status.members.iter().filter(|member| member.state == MemberState::Out).count();
+        if out > 1 {
+            coverage.count("rounds that end with several members of an array out");
+        }
+        if self.is_whole {
+            coverage.count("rounds that end with all members of an array whole");
+        }
     }
 
-    /// What is damaged on the member after a round; true where something was.
-    pub fn damage(&mut self, round: &Round, devices: &[SimDevice], memory: &Memory) -> bool {
-        if !self.is_mirror() {
+    /// What is damaged on the members after a round; true where something was.
+    pub fn damage(
+        &mut self,
+        round: &Round,
+        devices: &[SimDevice],
+        memory: &mut Memory,
+        coverage: &mut Coverage,
+    ) -> bool {
+        if !self.are_there() {
             return false;
         }
-        let device = &devices[self.at(self.culprit)];
+        let is_clean = self.culprits.iter().all(|culprit| culprit.is_clean);
+        if let Some(Beyond::Rows(count)) = round.beyond
+            && self.is_whole
+            && is_clean
+        {
+            self.has_lost_rows = self.kill_rows((count, round.seed), devices, memory, coverage);
+            return self.has_lost_rows;
+        }
         let tags = memory.oracle.held_tags();
-        let mut damaged = 0;
-        for (kind, count) in [FaultKind::Rot, FaultKind::DeadSector].into_iter().zip(round.member.wounds) {
-            damaged += device.wound(kind, count, round.seed.rotate_left(11), &|tag| tags.contains(&tag)).len();
+        let mut any = false;
+        // Where one member more has failed nothing else goes wrong.
+        let is_calm = matches!(round.beyond, Some(Beyond::Fails(_)));
+        for (slot, does) in round.members.iter().enumerate().take(self.culprits.len()).filter(|_| !is_calm) {
+            let culprit = &mut self.culprits[slot];
+            let device = &devices[self.places[culprit.member]];
+            let seed = round.seed.rotate_right(13 * slot as u32);
+            let mut damaged = 0;
+            for (kind, count) in [FaultKind::Rot, FaultKind::DeadSector].into_iter().zip(does.wounds) {
+                damaged += device.wound(kind, count, seed.rotate_left(11), &|tag| tags.contains(&tag)).len();
+            }
+            if does.rots {
+                device.rot(seed.rotate_left(5));
+            }
+            if does.dies {
+                device.die(seed.rotate_left(17));
+            }
+            let is_damaged = damaged > 0 || does.rots || does.dies;
+            culprit.is_clean &= !is_damaged;
+            any |= is_damaged || does.faults.iter().any(|faults| !faults.is_empty());
         }
-        if round.member.rots {
-            device.rot(round.seed.rotate_left(5));
-        }
-        self.is_clean &= damaged == 0 && !round.member.rots;
-        damaged > 0 || round.member.rots || round.member.faults.iter().any(|faults| !faults.is_empty())
+        any
     }
 }

@@ -5,6 +5,7 @@ mod flickering;
 mod kind;
 mod member;
 mod mirrored;
+mod parity;
 mod phase;
 mod pick;
 mod round;
@@ -15,9 +16,9 @@ mod windows;
 use forebay_block::Random;
 
 pub use kind::Kind;
-pub use member::{Member, MemberRound};
+pub use member::{Beyond, Member, MemberRound};
 pub use round::{End, Round, Wound};
-pub use shape::Shape;
+pub use shape::{Parity, Shape};
 pub use step::{CLASSES, LEAF_BLOCKS, NAMES, Step};
 
 /// A whole life.
@@ -42,13 +43,15 @@ fn round(random: &mut Random, shape: &Shape, at: u64, count: u64) -> Round {
     if shape.kind.is_window() {
         return windows::round(random, shape, at);
     }
-    // A lie of a member of a mirror is not the end of a life.
-    let round = any::any(random, shape, at + 1 == count && shape.kind != Kind::Mirrored);
+    // A lie of a member of several is not the end of a life.
+    let has_members = matches!(shape.kind, Kind::Mirrored | Kind::Parity);
+    let round = any::any(random, shape, at + 1 == count && !has_members);
     match shape.kind {
         Kind::Lying => any::with_one_lie(round, random, shape, at + 2 == count),
         Kind::Failing => any::with_failing_devices(round, random, shape),
         Kind::Tight => Round { verify: true, ..round },
         Kind::Mirrored => mirrored::round(round, random),
+        Kind::Parity => parity::round(round, random, shape),
         _ => round,
     }
 }
@@ -70,8 +73,8 @@ impl Scenario {
         Self { seed, shape, rounds }
     }
 
-    /// The life of a number: of 32, seventeen are of the kinds that aim at one window, thirteen are rich in something, and
-    /// two have a little of everything. [`Kind::Flickering`] is not among them: these lives are for numbers of power cuts.
+    /// The life of a number: of 32, seventeen are of the kinds that aim at one window, fourteen are rich in something, and
+    /// one has a little of everything. [`Kind::Flickering`] is not among them: these lives are for numbers of power cuts.
     #[must_use]
     pub fn numbered(number: u64) -> Self {
         let kind = match number % 32 {
@@ -86,6 +89,7 @@ impl Scenario {
             17 => Kind::Forgetting,
             19 | 29 => Kind::Mirrored,
             21 => Kind::Naming,
+            27 => Kind::Parity,
             _ => Kind::Mixed,
         };
         Self::random(kind.seed(number))

@@ -1,7 +1,7 @@
 //! A failing life made short: whatever can be left out, with the failure still there, is left out.
 
 use crate::life::{Failure, Lived, live};
-use crate::scenario::{End, Round, Scenario, Step};
+use crate::scenario::{End, Member, MemberRound, Round, Scenario, Step};
 
 /// Lives that are tried, at most.
 const TRIES_MAX: u32 = 3000;
@@ -74,6 +74,33 @@ impl Shrinker<'_> {
         }
     }
 
+    /// What members of several do wrong in one round.
+    fn members(&mut self, at: usize) {
+        self.with_round(at, |round| round.beyond = None);
+        self.with_round(at, |round| round.members.clear());
+        for slot in 0..self.best.rounds[at].members.len() {
+            let mut with_member = |change: &dyn Fn(&mut MemberRound)| {
+                self.with_round(at, |round| round.members.get_mut(slot).into_iter().for_each(change));
+            };
+            with_member(&|member| *member = MemberRound::default());
+            with_member(&|member| member.is = Member::Present);
+            with_member(&|member| member.is_another = false);
+            with_member(&|member| member.wounds[0] = 0);
+            with_member(&|member| member.wounds[1] = 0);
+            with_member(&|member| (member.rots, member.dies) = (false, false));
+            for when in 0..2 {
+                // At most so many are drawn.
+                for number in (0..3).rev() {
+                    with_member(&|member| {
+                        if number < member.faults[when].len() {
+                            member.faults[when].remove(number);
+                        }
+                    });
+                }
+            }
+        }
+    }
+
     fn details(&mut self, at: usize) {
         self.with_round(at, |round| round.recovery_cuts.clear());
         for number in (0..self.best.rounds[at].recovery_cuts.len()).rev() {
@@ -106,6 +133,7 @@ impl Shrinker<'_> {
                 }
             });
         }
+        self.members(at);
         self.with_round(at, |round| round.connections = 1);
         self.with_round(at, |round| round.rots = false);
         self.with_round(at, |round| round.stays_on = false);

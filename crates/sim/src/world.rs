@@ -12,6 +12,7 @@ mod steps;
 
 use crate::base::BaseImage;
 use crate::device::SimDevice;
+use crate::members::Members;
 use crate::oracle::Place;
 use crate::power::Power;
 use devices::next_ns;
@@ -55,6 +56,8 @@ pub struct World<'a> {
     /// Parts of the map may have been lost before.
     pub is_damaged: bool,
     strikes_before: u64,
+    /// Members that devices of the pool are made of, where they may be exchanged.
+    pub members: Option<&'a mut Members>,
     /// Blocks of the first disk's base that were looked at, and how often it was found not to be needed any more.
     pub copied_of_base: u64,
     pub bases_detached: u64,
@@ -89,6 +92,7 @@ impl<'a> World<'a> {
             errors_allowed: false,
             is_damaged: false,
             strikes_before: harmful_strikes(devices),
+            members: None,
             copied_of_base: 0,
             bases_detached: 0,
             log: None,

@@ -82,6 +82,9 @@ fn explain(config: &Config, error: JoinError) -> anyhow::Error {
             "correct the targets in the configuration (`forebay inspect PATH` shows what a device is)"
         }
         JoinError::Copy { .. } => "detach the copy; nothing was changed",
+        JoinError::Split { .. } => {
+            "leave out of the configuration the one that was away from the others, which is rebuilt when it is given back; nothing was changed"
+        }
         JoinError::TooFew { .. } => "attach the missing devices or correct their targets; nothing was changed",
         JoinError::Redundancy { .. } => "correct pool.redundancy, which cannot be changed after `create`",
     };

@@ -31,6 +31,11 @@ pub(super) struct Contents {
     last_written: VecDeque<(usize, usize)>,
 }
 
+/// Sectors of a block of 4 KiB.
+fn sectors_of(block: u64) -> Range<u64> {
+    block * 8..block * 8 + 8
+}
+
 impl Contents {
     pub fn new(geometry: Geometry) -> Self {
         Self {
@@ -51,6 +56,11 @@ impl Contents {
         self.bad_sectors.clear();
     }
 
+    /// Of another device that behaves the same.
+    pub fn blank(&self) -> Self {
+        Self { behaviour: self.behaviour, misread: self.misread, ..Self::new(self.geometry.clone()) }
+    }
+
     /// The sector at an offset, where there is one.
     pub fn sector_at(&self, offset_bytes: u64) -> Option<&[u8]> {
         let is_within = offset_bytes + SECTOR_BYTES as u64 <= self.geometry.size_bytes;
@@ -69,6 +79,27 @@ impl Contents {
     /// See [`wounds::wound`].
     pub fn wound(&mut self, kind: FaultKind, count: usize, seed: u64, is_wanted: &dyn Fn(u32) -> bool) -> Vec<u32> {
         wounds::wound((&mut self.medium, &mut self.dead_sectors), kind, count, seed, is_wanted)
+    }
+
+    /// See [`wounds::die`].
+    pub fn die(&mut self, seed: u64) -> u64 {
+        wounds::die((&self.medium, &mut self.dead_sectors), &self.last_written, seed)
+    }
+
+    /// See [`wounds::blocks_with`].
+    pub fn blocks_with(&self, is_wanted: &dyn Fn(u32) -> bool) -> Vec<u64> {
+        wounds::blocks_with(&self.medium, is_wanted)
+    }
+
+    /// See [`wounds::tags_at`].
+    pub fn tags_at(&self, block: u64) -> Option<Vec<u32>> {
+        let bad = |sector| self.dead_sectors.contains(&sector) || self.bad_sectors.contains(&sector);
+        if sectors_of(block).any(bad) { None } else { wounds::tags_at(&self.medium, block) }
+    }
+
+    /// A block cannot be read any more.
+    pub fn kill(&mut self, block: u64) {
+        self.dead_sectors.extend(sectors_of(block));
     }
 
     /// A flush begins: its number.

@@ -70,6 +70,15 @@ impl Queue {
         self.is_gone = false;
     }
 
+    /// Another device is in its place, blank and well; whoever waits for the one before hears nothing more.
+    pub fn exchange(&mut self) {
+        self.contents = self.contents.blank();
+        self.plan.clear();
+        self.flights.clear();
+        self.torn.clear();
+        self.is_gone = false;
+    }
+
     pub fn len(&self) -> usize {
         self.flights.len()
     }

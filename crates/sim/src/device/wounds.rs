@@ -17,30 +17,61 @@ pub(super) fn misread(bufs: &mut [Buf], mut at: usize, bit: u32) {
     }
 }
 
-/// Flips a bit at rest: in what was written last (offsets and lengths in bytes), or anywhere where there is something.
-/// Returns the byte, and the tag of a host's sector where it lies in one.
-pub(super) fn rot(medium: &mut Medium, last_written: &VecDeque<(usize, usize)>, seed: u64) -> (u64, Option<u32>) {
-    let mut random = Random::new(seed);
+/// A byte of what was written last (offsets and lengths in bytes), or of anything where there is something.
+fn place(medium: &Medium, last_written: &VecDeque<(usize, usize)>, random: &mut Random) -> usize {
     let (offset, len) = match random.below(2) {
         0 if !last_written.is_empty() => last_written[random.index(last_written.len())],
         _ => {
             let sectors = medium.len_bytes() / SECTOR_BYTES;
             let any = |random: &mut Random| random.index(sectors) * SECTOR_BYTES;
-            let mut at = any(&mut random);
+            let mut at = any(random);
             // Bounded: an empty device rots somewhere.
             for _ in 0..200 {
                 if medium.read(at, SECTOR_BYTES).iter().any(|&byte| byte != 0) {
                     break;
                 }
-                at = any(&mut random);
+                at = any(random);
             }
             (at, SECTOR_BYTES)
         }
     };
-    let at = offset + random.index(len);
+    offset + random.index(len)
+}
+
+/// Flips a bit at rest. Returns the byte, and the tag of a host's sector where it lies in one.
+pub(super) fn rot(medium: &mut Medium, last_written: &VecDeque<(usize, usize)>, seed: u64) -> (u64, Option<u32>) {
+    let mut random = Random::new(seed);
+    let at = place(medium, last_written, &mut random);
     let tag = tag_of(medium.read(at / SECTOR_BYTES * SECTOR_BYTES, SECTOR_BYTES)).filter(|&tag| tag != 0);
     medium.flip(at, random.below(8) as u32);
     (at as u64, tag)
+}
+
+/// A sector of what is there cannot be read any more. Returns its number.
+pub(super) fn die(
+    (medium, dead_sectors): (&Medium, &mut BTreeSet<u64>),
+    last_written: &VecDeque<(usize, usize)>,
+    seed: u64,
+) -> u64 {
+    let sector = (place(medium, last_written, &mut Random::new(seed)) / SECTOR_BYTES) as u64;
+    dead_sectors.insert(sector);
+    sector
+}
+
+/// Blocks of 4 KiB that have a sector with a tag which is wanted.
+pub(super) fn blocks_with(medium: &Medium, is_wanted: &dyn Fn(u32) -> bool) -> Vec<u64> {
+    let mut blocks: Vec<u64> = sectors_with(medium, is_wanted).into_iter().map(|(sector, _)| sector / 8).collect();
+    blocks.dedup();
+    blocks
+}
+
+/// Tags of the sectors of a block of 4 KiB; `None` where a power cut lost what was written there last, or it is a summary.
+pub(super) fn tags_at(medium: &Medium, block: u64) -> Option<Vec<u32>> {
+    let bytes = medium.read(block as usize * 4096, 4096);
+    if bytes.starts_with(b"FBBS") || (block * 8..block * 8 + 8).any(|sector| medium.is_lost(sector)) {
+        return None;
+    }
+    Some(bytes.chunks_exact(SECTOR_BYTES).filter_map(tag_of).filter(|&tag| tag != 0).collect())
 }
 
 /// Sectors that hold one of these tags. Not those of which a power cut lost the newest write: where the old content

@@ -49,6 +49,8 @@ pub enum Kind {
     Flickering,
     /// A mirrored fast tier, of which one member at a time does whatever devices can do wrong.
     Mirrored,
+    /// A capacity tier with parity, of which as many members as there is parity for do whatever devices can do wrong.
+    Parity,
 }
 
 impl Kind {
@@ -71,7 +73,7 @@ impl Kind {
     }
 
     /// All kinds, in the order of their numbers in seeds.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Mixed,
         Self::Wide,
         Self::Patchwork,
@@ -92,6 +94,7 @@ impl Kind {
         Self::Forgetting,
         Self::Flickering,
         Self::Mirrored,
+        Self::Parity,
     ];
 
     /// Of the life with this seed.

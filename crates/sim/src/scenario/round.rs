@@ -1,6 +1,6 @@
 //! A round: from switching on to the end of power.
 
-use super::member::MemberRound;
+use super::member::{Beyond, MemberRound};
 use super::step::Step;
 use crate::device::AfterDiscard;
 use crate::fault::{Fault, FaultKind};
@@ -69,8 +69,10 @@ pub struct Round {
     pub rots: bool,
     /// What is left is verified offline.
     pub verify: bool,
-    /// What one member of a mirrored fast tier does.
-    pub member: MemberRound,
+    /// What members of a mirrored fast tier, or of a capacity tier with parity, do: each of those that may do wrong.
+    pub members: Vec<MemberRound>,
+    /// What goes beyond that.
+    pub beyond: Option<Beyond>,
     /// The server crashes where otherwise the power fails: devices keep their power, and what their caches hold.
     pub stays_on: bool,
 }

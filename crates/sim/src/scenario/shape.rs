@@ -4,12 +4,31 @@ use super::kind::Kind;
 use super::pick::pick;
 use super::step::{LEAF_BLOCKS, SECOND_BLOCKS};
 use forebay_block::{Geometry, Random};
+use forebay_prism::Compress;
 use forebay_volume::EngineOptions;
 use forebay_volume::engine::GroupingKind;
 use forebay_volume::layout::superblock::HEAD_BYTES;
+use forebay_volume::parity::Redundancy;
 
 /// Largest memory that an engine of these sizes may ask for, in bytes.
 const MEMORY_LIMIT_BYTES: u64 = 64 << 20;
+
+/// A capacity tier with parity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parity {
+    /// Blocks of data and of parity in a row.
+    pub redundancy: Redundancy,
+    /// Members that may do wrong at a time and say nothing of it. To find one takes as much parity as to do without two.
+    pub liars: usize,
+}
+
+impl Parity {
+    /// Members that may do wrong at a time.
+    #[must_use]
+    pub fn culprits(&self) -> usize {
+        self.redundancy.parity - self.liars
+    }
+}
 
 /// Geometry and settings of a pool.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +41,8 @@ pub struct Shape {
     pub members: u8,
     /// Bytes of each capacity device.
     pub capacity_bytes: Vec<u64>,
+    /// Several devices with parity are the one of these.
+    pub parity: Option<Parity>,
     /// Band in bytes.
     pub band_bytes: u64,
     /// Journal in bytes.
@@ -62,6 +83,9 @@ pub(super) fn blocks_that_fit(band_bytes: u64, capacity_bytes: &[u64]) -> u64 {
     usable * (band_bytes / 4096 - 2) * 8 / 10
 }
 
+/// What lies on a member of a tier with parity before its rows: what all have alike, and the log.
+const MEMBER_HEAD_BYTES: u64 = 2 << 20;
+
 /// The capacity-side area of pools of this size, rounded up.
 const CAPACITY_AREA_BYTES: u64 = 192 << 10;
 
@@ -93,6 +117,16 @@ impl Shape {
         }
     }
 
+    /// How all classes compress, of a third of all shapes each in one of two ways.
+    pub(crate) fn compress(&self) -> Compress {
+        match (self.frames % 3, self.sector_bytes[1]) {
+            // In larger sectors a dead one is that of neighbours, too, which the oracle does not know.
+            (1, 512) => Compress::Lz4,
+            (2, 512) => Compress::Zstd(1),
+            _ => Compress::Off,
+        }
+    }
+
     /// Blocks of what the first disk lies over, in some lives: those that requests go to.
     pub(crate) fn base_blocks(&self) -> Option<u64> {
         let has_base = (self.frames as u64 + self.disk_bytes / 4096 + self.blocks) % 4 == 1;
@@ -109,7 +143,14 @@ impl Shape {
             durable_writes: self.durable_writes,
             discards: at == 1 && self.discards,
         };
-        let capacity = self.capacity_device_bytes().into_iter().map(|size_bytes| of(size_bytes, 1));
+        let capacity = match &self.parity {
+            Some(Parity { redundancy: Redundancy { data, parity }, .. }) => {
+                let rows_bytes = self.capacity_bytes.iter().sum::<u64>() / *data as u64;
+                vec![MEMBER_HEAD_BYTES + rows_bytes + 4096; data + parity]
+            }
+            None => self.capacity_device_bytes(),
+        };
+        let capacity = capacity.into_iter().map(|size_bytes| of(size_bytes, 1));
         [of(self.fast_bytes, 0)].into_iter().chain(capacity).collect()
     }
 
@@ -123,6 +164,7 @@ impl Shape {
             Kind::Naming => Self { kind, is_modelled: random.chance(1, 4), ..Self::random(random) },
             Kind::Lying | Kind::Failing => Self { kind, is_modelled: random.chance(1, 4), ..Self::random(random) },
             Kind::Mirrored => Self { kind, members: pick(random, &[2, 2, 3]), ..Self::random(random) },
+            Kind::Parity => Self::parity(random),
             Kind::Tight => Self::tight(random),
             Kind::Sweeping => Self::sweeping(random),
             _ => Self { kind, ..Self::random(random) },
@@ -146,6 +188,7 @@ impl Shape {
             members: 1,
             fast_bytes: pick(random, &[1664 << 10, 1800 << 10, 2 << 20, 3 << 20]),
             capacity_bytes,
+            parity: None,
             band_bytes,
             journal_bytes: pick(random, &[128 << 10, 128 << 10, 192 << 10, 256 << 10]),
             sector_bytes: pick(random, &[[512, 512], [512, 512], [512, 4096], [4096, 4096]]),
@@ -228,6 +271,25 @@ impl Shape {
             blocks: blocks.max(1),
             is_modelled: random.chance(1, 4),
             ..Self::random(random)
+        }
+    }
+
+    fn parity(random: &mut Random) -> Self {
+        let shapes = [(2, 1), (2, 1), (3, 1), (4, 1), (3, 2), (3, 2), (4, 2), (4, 3)];
+        let (data, parity) = pick(random, &shapes);
+        let liars = if parity > 1 { random.index(2) } else { 0 };
+        let band_bytes = data as u64 * 4096 * pick(random, &[4, 8, 8, 12]);
+        let capacity_bytes = vec![(16 + random.below(30)) * band_bytes];
+        let any = Self::random(random);
+        let fitting = blocks_that_fit(band_bytes, &capacity_bytes).saturating_sub(SECOND_BLOCKS);
+        Self {
+            kind: Kind::Parity,
+            capacity_bytes,
+            parity: Some(Parity { redundancy: Redundancy { data, parity }, liars }),
+            band_bytes,
+            destage_above_percent: pick(random, &[1, 5, 40]),
+            blocks: (4 + random.below(60)).min(fitting / any.leaves).max(1),
+            ..any
         }
     }
 

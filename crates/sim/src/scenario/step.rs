@@ -125,6 +125,11 @@ pub enum Step {
     Fail(Fault),
     /// Waits until nothing is in progress.
     Settle,
+    /// A blank device takes the place of a member that was left behind, while the pool is used.
+    Exchange {
+        /// Which of those that may do wrong.
+        slot: u8,
+    },
     /// Nobody asks for anything for so many nanoseconds.
     Idle(u64),
     /// The clock that the engine is given jumps by so many nanoseconds.

@@ -9,7 +9,6 @@ mod sequences;
 mod steps;
 
 use super::kind::Kind;
-use super::member::MemberRound;
 use super::pick::pick;
 use super::round::{End, Round, Wound};
 use super::shape::Shape;
@@ -74,7 +73,8 @@ pub(super) fn round(random: &mut Random, shape: &Shape, at: u64) -> Round {
         wounds,
         rots: false,
         verify: random.chance(1, 4),
-        member: MemberRound::default(),
+        members: Vec::new(),
+        beyond: None,
         stays_on: stays_on(shape, random),
     }
 }

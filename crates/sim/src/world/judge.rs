@@ -34,6 +34,12 @@ impl World<'_> {
                     }
                     Err(error) => {
                         let is_damage = self.memory.oracle.may_survive_unreadable(place);
+                        if std::env::var("DBG").is_ok() {
+                            eprintln!("survey {place:?}: {error} {is_damage} {is_misread} {:?}", is_of_device(&error));
+                        }
+                        if std::env::var("DBG").is_ok() {
+                            eprintln!("survey {place:?}: {error} {is_damage} {is_misread} {:?}", is_of_device(&error));
+                        }
                         self.judge_error(&error, is_misread || is_damage && is_of_device(&error))?;
                         self.memory.oracle.unread(place);
                     }
@@ -74,7 +80,8 @@ impl World<'_> {
     /// Whether requests may fail: a device has failed since the round began, or lies.
     #[must_use]
     pub fn may_fail(&self) -> bool {
-        self.errors_allowed || harmful_strikes(self.devices) > self.strikes_before
+        let is_in_doubt = self.pool.devices.array().is_some_and(|array| array.rows_in_doubt() > 0);
+        self.errors_allowed || is_in_doubt || harmful_strikes(self.devices) > self.strikes_before
     }
 
     /// The power is cut: where devices have failed, requests in flight may have failed in part as well, and nobody was

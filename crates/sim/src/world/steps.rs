@@ -193,6 +193,11 @@ impl World<'_> {
                     self.write_tags(DiskId(second.id), block * 8, 8, false, None, |_| false);
                 }
             }
+            Step::Exchange { slot } => {
+                if let (Some(members), Some(array)) = (self.members.as_mut(), self.pool.devices.array()) {
+                    members.exchange(usize::from(slot), self.devices, array.members());
+                }
+            }
             Step::Settle => self.settle(0)?,
             Step::Idle(ns) => self.idle(ns)?,
             Step::ClockStep(ns) => self.skew_ns = self.skew_ns.saturating_add(ns),

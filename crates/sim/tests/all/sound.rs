@@ -75,6 +75,33 @@ fn a_mirror_loses_nothing_by_one_of_its_members() {
     );
 }
 
+/// As many members of an array as there is parity for do what devices can do wrong, and no request fails for it; what goes beyond that is told.
+#[test]
+fn an_array_loses_nothing_by_as_many_members_as_it_has_parity_for() {
+    let mut coverage = Coverage::default();
+    for number in 0..150 {
+        let lived = live(&Scenario::random(Kind::Parity.seed(number)), false);
+        assert_eq!(lived.failure, None, "number {number}");
+        coverage.add(&lived.coverage);
+    }
+    for mark in [
+        "arrays refused with too few members",
+        "blocks of members that were mended",
+        "members exchanged while the array was used",
+        "members replaced by blank devices",
+        "members that others had been rebuilt from",
+        "members that were left behind",
+        "openings that found rows of an array open",
+        "power cuts in a rebuild",
+        "reads that members of an array failed",
+        "rounds that end with all members of an array whole",
+        "rounds that end with several members of an array out",
+        "rows of an array damaged beyond parity",
+    ] {
+        assert!(coverage.of(mark) > 1, "{mark}: {coverage:?}");
+    }
+}
+
 #[test]
 fn a_failing_life_is_made_short() {
     let scenario = Scenario::random(3);

@@ -14,7 +14,7 @@ use crate::layout::array_shape::Shape;
 use crate::mirror::{Ranges, gone, numbers_in};
 use forebay_block::{Completion, IoError, IoErrorKind, Op, SharedBuf, Vectored};
 use slab::Slab;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// The state of an array.
 pub(super) struct Core {
@@ -24,6 +24,8 @@ pub(super) struct Core {
     pub members: Members,
     pub open: OpenRows,
     pub found: FoundRows,
+    /// Rows that were found open and are whole now, and in which nothing was written since: their parity is of just what lies there.
+    pub settled: BTreeSet<u64>,
     pub fronts: Fronts,
     pub roster: Roster,
     pub upkeep: Upkeep,

@@ -101,5 +101,6 @@ fn end(core: &mut Core) {
     core.open = OpenRows::new(&core.shape, found.slots(), core.is_volatile);
     core.sequence = core.sequence.max(found.newest);
     core.found = found;
+    core.settled.clear();
     core.upkeep.is_settling = true;
 }

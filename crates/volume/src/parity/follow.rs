@@ -65,6 +65,7 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
             core.upkeep.is_busy = false;
             upkeep::ended(core, &result);
             if result.is_ok() {
+                core.settled.insert(row);
                 core.found.forget(row).into_iter().for_each(|slot| core.retire(slot, row));
             }
         }

@@ -21,7 +21,7 @@ use crate::mirror::{Candidate, Member, MemberState, MemberStatus, MirrorStatus, 
 use crate::recovery::read_superblock;
 use forebay_block::{Device, Geometry};
 use slab::Slab;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use thiserror::Error;
 
 /// Why devices are no array that can be used.
@@ -50,10 +50,7 @@ pub enum JoinError {
         other: String,
     },
     /// Two labels of the same time that say different things, and nothing that tells which of them counts.
-    #[error(
-        "{device} and {other} say of the same time that others hold everything: leave out the one that was away from the others, \
-         the rest is opened then"
-    )]
+    #[error("{device} and {other} say of the same time that others hold everything, and nothing tells which is right")]
     Split {
         /// One of them.
         device: String,
@@ -391,6 +388,7 @@ fn array_of(
         open: OpenRows::new(&shape, found.slots(), geometry.volatile_cache),
         sequence: found.newest,
         found,
+        settled: BTreeSet::new(),
         fronts: Fronts::new(&shape, is_blank),
         roster: Roster::new((label, places), is_new, to_rebuild, view.clone()),
         upkeep,

@@ -16,8 +16,9 @@ use forebay_block::{Buf, IoError, SharedBuf, Vectored};
 const ROWS_AT_ONCE: u64 = 64;
 /// What is copied at once of what all members have alike, in bytes.
 const COPY_BYTES: u64 = 256 << 10;
-/// Rows that are rebuilt before that is made durable and noted; a crash loses no more of the work.
+/// Rows that are rebuilt at most before that is made durable and noted, and parts of a rebuild after each of which it is; a crash loses no more of the work.
 const NOTE_ROWS: u64 = (64 << 20) / BLOCK;
+const NOTE_PARTS: u64 = 16;
 
 /// Clocks tick some twenty times a second.
 const TICK_NS: u64 = 50_000_000;
@@ -222,7 +223,7 @@ fn rebuild_next(core: &mut Core) {
     let next = core.fronts.next_living(rebuild.next_row, rows);
     let upto = next.unwrap_or(rows);
     rebuild.next_row = upto;
-    if next.is_none() || rebuild.next_row - rebuild.noted_rows >= NOTE_ROWS {
+    if next.is_none() || rebuild.next_row - rebuild.noted_rows >= NOTE_ROWS.min(rows.div_ceil(NOTE_PARTS)) {
         if !core.upkeep.is_flushing {
             core.upkeep.is_busy = true;
             core.flush(Then::RebuildFlushed);
@@ -231,7 +232,7 @@ fn rebuild_next(core: &mut Core) {
     }
     let first = upto;
     let is_single = first < core.upkeep.singles_until;
-    let most = if is_single { 1 } else { ROWS_AT_ONCE.min(rows - first) };
+    let most = if is_single { 1 } else { ROWS_AT_ONCE.min(rows.div_ceil(NOTE_PARTS)).min(rows - first) };
     let count = core.shape.alike_from(first, most);
     let member = rebuild.member;
     if let Some(open) = core.open.first_in(first..first + count) {

@@ -2,6 +2,7 @@
 
 use crate::layout::array_shape::{BLOCK, Shape};
 use crate::mirror::{Member, MemberState, MemberStatus, MirrorView, Offer};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A handle of an array.
@@ -11,11 +12,12 @@ pub struct ArrayView {
     shape: Shape,
     /// How far each band was written, in blocks of data, since that was said last.
     fronts: Arc<Mutex<Option<Vec<u32>>>>,
+    in_doubt: Arc<AtomicU64>,
 }
 
 impl ArrayView {
     pub(super) fn new(members: MirrorView, shape: Shape) -> Self {
-        Self { members, shape, fronts: Arc::default() }
+        Self { members, shape, fronts: Arc::default(), in_doubt: Arc::default() }
     }
 
     /// Its members: what each holds, and offers of others.
@@ -40,6 +42,17 @@ impl ArrayView {
     /// what was there before.
     pub fn know(&self, fronts: Vec<u32>) {
         *self.fronts.lock().unwrap_or_else(PoisonError::into_inner) = Some(fronts);
+    }
+
+    /// Rows in which something was written beside a block that parity says is otherwise, since it was put together. Either a power cut tore the row when it
+    /// was written as a whole, and the block is right; or it is damaged, and nobody can restore it any more.
+    #[must_use]
+    pub fn rows_in_doubt(&self) -> u64 {
+        self.in_doubt.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_in_doubt(&self) {
+        self.in_doubt.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn take_fronts(&self) -> Option<Vec<u32>> {

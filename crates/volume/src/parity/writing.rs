@@ -132,6 +132,7 @@ fn write_whole(core: &mut Core, op: usize, (row, blocks): (u64, &[SharedBuf]), h
         list.push((core.shape.member(row, data + number), offset_bytes, Vectored::One(sum.freeze())));
     }
     let end = row + rows as u64;
+    (row..end).for_each(|row| _ = core.settled.remove(&row));
     core.ops[op].left += 1;
     core.write(list, hints, Then::Whole { op, rows: row..end });
 }
@@ -158,6 +159,7 @@ fn write_part(core: &mut Core, part: Part, living: u32) {
 /// Adds blocks to an open row, or makes it one: nothing else lives in it.
 pub(super) fn append(core: &mut Core, part: Part) {
     let (row, data) = (part.row, core.shape.data);
+    core.settled.remove(&row);
     let mut blocks: Vec<Option<SharedBuf>> =
         core.open.get(row).map_or_else(|| vec![None; data], |open| open.blocks.clone());
     part.blocks.iter().for_each(|(at, block)| blocks[*at] = Some(block.clone()));
@@ -243,7 +245,9 @@ pub(super) fn overwrite(core: &mut Core, part: Part, images: &[Option<Vec<u8>>])
     let written = part.blocks.iter().fold(0u32, |bits, (at, _)| bits | 1 << at);
     let living = core.fronts.living(row) & !written;
     let mut now = images.to_vec();
-    if (0..data).any(|at| written & 1 << at == 0 && images[at].is_none()) {
+    // Of a row of which parity is known to be right it says also what is not what it should be.
+    let is_settled = core.settled.remove(&row);
+    if is_settled || (0..data).any(|at| written & 1 << at == 0 && images[at].is_none()) {
         // What cannot be read is what parity says, which is of what was there before.
         if let Some(before) = core.code.likely(images, 0) {
             before.data.into_iter().enumerate().for_each(|(at, block)| now[at] = Some(block));
@@ -271,10 +275,23 @@ pub(super) fn overwrite(core: &mut Core, part: Part, images: &[Option<Vec<u8>>])
     let agrees = |number: usize| images[data + number].as_ref() == Some(&sums[number]);
     let agreeing = (0..sums.len()).filter(|&number| agrees(number)).count();
     let needed = (0..data).filter(|at| written & 1 << at == 0 && images[*at].is_none()).count();
-    let read = (0..sums.len()).filter(|&number| images[data + number].is_some()).count();
+    let before = if was_right { None } else { core.code.likely(images, 0) };
+    let is_unread = (0..data).any(|at| living & 1 << at != 0 && images[at].is_none());
+    if !was_right && before.is_none() && is_unread && agreeing <= needed {
+        // It was restored with what is to be written, as if that had been there: no parity shows that it had.
+        return core.op_part_ended(part.op, Err(core.unreadable(row)));
+    }
+    // Whether that is a torn row or a damaged block is not to be known here.
+    if before.is_some_and(|before| (0..data).any(|at| living & 1 << at != 0 && before.data[at] != known[at])) {
+        core.view.is_in_doubt();
+    }
     catch_up(core, &part, &known);
+    let read = (0..sums.len()).filter(|&number| images[data + number].is_some()).count();
     // What was needed to know what is missing agrees with it whatever it is: it says nothing where another one does not agree.
-    if agreeing > needed || agreeing > 0 && agreeing == read {
+    let is_sure = agreeing > needed || agreeing > 0 && agreeing == read;
+    // Parity that agrees shows as many blocks as it has: of more, other content may have the same parity.
+    let changed = part.blocks.iter().filter(|(at, block)| images[*at].as_deref() != Some(&**block)).count();
+    if is_sure && agreeing >= needed + changed {
         // What agrees is written too: the cache that it lay in may have lost it. The others are known to be wrong.
         let sums = sums.iter().enumerate().map(|(number, sum)| {
             (core.shape.member(row, data + number), offset_bytes, Vectored::One(Buf::copy_of(sum).freeze()))
