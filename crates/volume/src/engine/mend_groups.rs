@@ -23,13 +23,13 @@ pub(crate) fn begin(location: u64, setup: &Setup, bands: &Bands, outbox: &mut Ou
         return;
     };
     let key = (band, bands.shape().group_of(block));
-    let under_way: Vec<GroupKey> = outbox
+    let in_progress: Vec<GroupKey> = outbox
         .in_flight()
         .filter_map(|pending| if let Pending::MendGroup(mend) = pending { Some(mend.key) } else { None })
         .collect();
     let generation = bands.get(band).generation;
     let mend = GroupMend { key, generation, attempt: 0, entries: None, bytes: None };
-    if under_way.len() < AT_ONCE && !under_way.contains(&key) && lies_still(&mend, bands) {
+    if in_progress.len() < AT_ONCE && !in_progress.contains(&key) && lies_still(&mend, bands) {
         send(Box::new(mend), setup, bands, outbox);
     }
 }
