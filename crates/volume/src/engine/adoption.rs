@@ -185,10 +185,10 @@ impl Adoption {
         let Some(progress) = self.disks.get_mut(&disk.0) else { return };
         match error {
             None => {
+                progress.looked_at(range.end, now_ns);
                 if progress.failed_blocks() == 0 {
                     progress.why = None;
                 }
-                progress.looked_at(range.end, now_ns);
                 self.next_rest_ns = FIRST_REST_NS;
             }
             // It is in the base, or in the pool, that it cannot be read.
