@@ -4,7 +4,7 @@ use crate::base::BaseImage;
 use crate::coverage::Coverage;
 use crate::device::{Behaviour, SimDevice, Timing};
 use crate::fault::FaultKind;
-use crate::members::Members;
+use crate::members::{Members, joining};
 use crate::order::Places;
 use crate::power::Power;
 use crate::scenario::{Beyond, End, Kind, Round, Scenario, Shape};
@@ -182,7 +182,7 @@ impl<'a> Life<'a> {
         let base = blocks.map(|blocks| BaseImage::new(DiskId(1), blocks, &mut memory));
         let disks =
             [NewDisk { name: FIRST.into(), size_bytes: shape.disk_bytes, base: base.as_ref().map(BaseImage::base) }];
-        format(&mut members.create(&devices), &superblock, table, &disks, true, shape.options())
+        format(&mut joining::create(&members, &devices), &superblock, table, &disks, true, shape.options())
             .map_err(|error| error.to_string())?;
         devices.iter().for_each(SimDevice::write_back);
         devices
@@ -279,14 +279,14 @@ impl<'a> Life<'a> {
     /// With fewer members than are needed it is not opened, and nothing is changed: what follows holds that.
     fn is_refused(&mut self, round: &Round) -> Result<(), Wrong> {
         self.switch_on(round);
-        let refused = self.members.is_refused(&self.devices, &mut self.coverage);
+        let refused = joining::is_refused(&mut self.members, &self.devices, &mut self.coverage);
         self.cut_power();
         refused.map_err(|what| ("opening the pool with too few members", what))
     }
 
     /// Opens the pool, to be cut off.
     fn open_again(&mut self) -> Result<(Engine, RecoveryReport, Devices), String> {
-        let mut devices = self.members.join(&self.devices, true)?;
+        let mut devices = joining::join(&mut self.members, &self.devices, true)?;
         let (engine, report) = self.open(&mut devices).map_err(|error| error.to_string())?;
         Ok((engine, report, devices))
     }
@@ -479,7 +479,7 @@ impl<'a> Life<'a> {
     fn verify(&mut self, round: &Round) -> Result<(), Wrong> {
         self.switch_on(round);
         let mut findings = Vec::new();
-        let mut devices = self.members.join(&self.devices, false).map_err(|what| ("verifying", what))?;
+        let mut devices = joining::join(&mut self.members, &self.devices, false).map_err(|what| ("verifying", what))?;
         let summary = verify(&mut devices, 1, self.shape.options(), &mut |finding| findings.push(finding));
         // A sector may have died under a summary while a collection read it.
         let has_dead_sectors = self.struck().contains_key(&FaultKind::DeadSector);

@@ -2,7 +2,7 @@
 //! anything wrong, as many as the others hold everything of. Which ones they are changes when they were replaced by blank devices and rebuilt.
 
 mod beyond;
-mod joining;
+pub mod joining;
 
 use crate::coverage::Coverage;
 use crate::device::SimDevice;
@@ -193,7 +193,7 @@ impl Members {
             device.cover(member.is_some_and(|member| self.is_culprit(member) != self.is_alone));
         }
         if let Some(Beyond::Fails(faults)) = &round.beyond {
-            round.faults.extend(self.fail_one_more(faults, round.seed));
+            round.faults.extend(beyond::fail_one_more(self, faults, round.seed));
         }
         round
     }
@@ -318,7 +318,7 @@ impl Members {
             && self.is_whole
             && is_clean
         {
-            self.has_lost_rows = self.kill_rows((count, round.seed), devices, memory, coverage);
+            self.has_lost_rows = beyond::kill_rows(self, (count, round.seed), devices, memory, coverage);
             return self.has_lost_rows;
         }
         let tags = memory.oracle.held_tags();

@@ -10,7 +10,7 @@ use crate::fault::FaultKind;
 use forebay_block::Random;
 
 /// What a member says of itself that it failed.
-const TOLD: [FaultKind; 10] = [
+const SHOWN: [FaultKind; 10] = [
     FaultKind::ReadError,
     FaultKind::WriteError,
     FaultKind::WriteError,
@@ -24,7 +24,7 @@ const TOLD: [FaultKind; 10] = [
 ];
 
 fn member(random: &mut Random, is_liar: bool, steps: u64) -> MemberRound {
-    let kinds: &[FaultKind] = if is_liar { &FaultKind::ALL } else { &TOLD };
+    let kinds: &[FaultKind] = if is_liar { &FaultKind::ALL } else { &SHOWN };
     let opening = if random.chance(1, 6) { faults(random, kinds, 12) } else { Vec::new() };
     let later = if random.chance(1, 2) { faults(random, kinds, steps) } else { Vec::new() };
     let is = pick(random, &[Member::Present, Member::Present, Member::Present, Member::Absent, Member::Replaced]);
@@ -45,7 +45,7 @@ fn beyond(random: &mut Random, steps: u64) -> Option<Beyond> {
     match random.below(12) {
         0 | 1 => Some(Beyond::TooFew),
         2 => Some(Beyond::Rows(1 + random.index(4))),
-        3 => Some(Beyond::Fails(faults(random, &TOLD, steps))),
+        3 => Some(Beyond::Fails(faults(random, &SHOWN, steps))),
         _ => None,
     }
 }

@@ -34,12 +34,6 @@ impl World<'_> {
                     }
                     Err(error) => {
                         let is_damage = self.memory.oracle.may_survive_unreadable(place);
-                        if std::env::var("DBG").is_ok() {
-                            eprintln!("survey {place:?}: {error} {is_damage} {is_misread} {:?}", is_of_device(&error));
-                        }
-                        if std::env::var("DBG").is_ok() {
-                            eprintln!("survey {place:?}: {error} {is_damage} {is_misread} {:?}", is_of_device(&error));
-                        }
                         self.judge_error(&error, is_misread || is_damage && is_of_device(&error))?;
                         self.memory.oracle.unread(place);
                     }

@@ -75,7 +75,7 @@ fn a_mirror_loses_nothing_by_one_of_its_members() {
     );
 }
 
-/// As many members of an array as there is parity for do what devices can do wrong, and no request fails for it; what goes beyond that is told.
+/// As many members of an array as there is parity for do what devices can do wrong, and no request fails for it; what goes beyond that is shown.
 #[test]
 fn an_array_loses_nothing_by_as_many_members_as_it_has_parity_for() {
     let mut coverage = Coverage::default();

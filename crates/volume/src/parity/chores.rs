@@ -1,6 +1,7 @@
 //! What there is to be done by an array itself.
 
-use super::doubt::Doubt;
+use super::found::FoundRows;
+use forebay_block::IoError;
 use std::collections::VecDeque;
 
 /// Blocks to be mended that are remembered; what is forgotten is found again when it is read again.
@@ -21,6 +22,36 @@ pub(super) struct Rebuild {
     pub is_second: bool,
 }
 
+/// What is known of the log again after a flush that failed.
+#[derive(Debug)]
+pub(super) struct Doubt {
+    pub error: IoError,
+    pub found: FoundRows,
+    /// The member, and the place of the log, to be read next.
+    pub member: usize,
+    pub slot: u32,
+    /// Up to here place by place, for one of these could not be read; and how often the next could not.
+    pub singly_until: u32,
+    pub tries: u8,
+    /// Places of this member that could not be read.
+    pub unread: Vec<u32>,
+    pub is_reading: bool,
+}
+
+impl Doubt {
+    /// The log of a member is read from its first place on.
+    pub fn begin_member(&mut self, member: usize) {
+        (self.member, self.slot, self.singly_until, self.tries) = (member, 0, 0, 0);
+        self.unread.clear();
+    }
+
+    /// So many places were read, or cannot be.
+    pub fn go_on(&mut self, slots: u32) {
+        self.slot += slots;
+        self.tries = 0;
+    }
+}
+
 /// State of it.
 #[derive(Debug, Default)]
 pub(super) struct Upkeep {
@@ -38,8 +69,14 @@ pub(super) struct Upkeep {
     pub not_before_ns: u64,
     /// When something last failed that it is to do, but for a rebuild.
     pub failed_ns: Option<u64>,
+    /// How often a row could not be read that is to be settled.
+    pub unread_tries: u8,
+    /// How often it was asked to go on meanwhile.
+    pub asked: u32,
     /// Rows that are still to be rebuilt one by one: what was read of more failed.
     pub singles_until: u64,
+    /// Rows are settled while the array is served, after a flush that failed: there is a clock, and time.
+    pub is_served: bool,
     /// A flush has failed: the log is being read anew.
     pub doubt: Option<Doubt>,
     /// Reads of the log that were begun before that.
@@ -49,6 +86,7 @@ pub(super) struct Upkeep {
 impl Upkeep {
     /// Rebuilds a member, of which so many rows are good.
     pub fn begin_rebuild(&mut self, member: usize, rows: u64) {
+        self.singles_until = 0;
         self.rebuild = Some(Rebuild {
             member,
             next_bytes: 0,

@@ -16,6 +16,10 @@ use forebay_block::{Completion, IoError, IoErrorKind, Op, SharedBuf, Vectored};
 use slab::Slab;
 use std::collections::{BTreeSet, VecDeque};
 
+/// How often it is tried to make rows whole on which all that is written waits: at a start, and while the array is served, once a second.
+const ATTEMPTS_MAX: u8 = 3;
+const SERVED_ATTEMPTS_MAX: u8 = 30;
+
 /// The state of an array.
 pub(super) struct Core {
     pub shape: Shape,
@@ -230,6 +234,16 @@ impl Core {
             Some(error) => Completion { result: Err(error.clone()), ..completion },
             None => completion,
         }));
+    }
+
+    /// Something that the array did by itself has ended: what failed is not tried again at once, and not for ever where all that is written waits for it.
+    pub fn own_work_ended(&mut self, result: &Result<(), IoError>) {
+        let Err(error) = result else { return };
+        self.upkeep.failed_ns = Some(self.view.now_ns());
+        if self.is_settling() {
+            let most = if self.upkeep.is_served { SERVED_ATTEMPTS_MAX } else { ATTEMPTS_MAX };
+            self.roster.not_settled(error, most);
+        }
     }
 
     /// A place in the log of a row is not needed any more when what was written by now is durable.

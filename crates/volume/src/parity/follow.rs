@@ -24,7 +24,7 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
         }
         Then::OwnFlush => {
             core.upkeep.is_flushing = false;
-            upkeep::ended(core, &result);
+            core.own_work_ended(&result);
         }
         Then::Durable { op } | Then::Part { op } => core.op_part_ended(op, result),
         Then::Discarded { op, rows } => core.discarding.push((op, rows)),
@@ -55,7 +55,7 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
         Then::Filled { row, lock } => {
             core.locks.remove(lock);
             core.upkeep.is_filling = false;
-            upkeep::ended(core, &result);
+            core.own_work_ended(&result);
             if result.is_ok() {
                 close(core, row);
             }
@@ -63,7 +63,7 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
         Then::Settled { row, lock } => {
             core.locks.remove(lock);
             core.upkeep.is_busy = false;
-            upkeep::ended(core, &result);
+            core.own_work_ended(&result);
             if result.is_ok() {
                 core.settled.insert(row);
                 core.found.forget(row).into_iter().for_each(|slot| core.retire(slot, row));
@@ -72,7 +72,7 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
         Then::Erased => {
             let flush = core.next_flush();
             core.open.erased(flush, result.is_ok());
-            upkeep::ended(core, &result);
+            core.own_work_ended(&result);
         }
         Then::Mended { lock } => {
             core.locks.remove(lock);

@@ -87,6 +87,12 @@ impl FoundRows {
         known.unwrap_or_else(|| vec![None; shape.data])
     }
 
+    /// Whether the newest that the log has of a row can be made of what was read.
+    pub fn has_newest(&self, row: u64, code: &Code, shape: &Shape, read: &[Option<Vec<u8>>]) -> bool {
+        let newest = self.rows.get(&row).and_then(|row| row.versions.first());
+        newest.is_some_and(|version| version.restore(code, shape, read).is_some())
+    }
+
     /// The data of a row, from what was read of its blocks by their roles: of those that the log covers what it says, of the others what was read, and of
     /// what could not be read what the row's own parity says. `None`: nobody knows.
     pub fn data(&self, row: u64, code: &Code, shape: &Shape, read: &[Option<Vec<u8>>]) -> Vec<Option<Vec<u8>>> {

@@ -186,6 +186,8 @@ pub(super) struct Rows {
     pub images: Vec<Option<Vec<u8>>>,
     pub left: usize,
     pub has_failed: bool,
+    /// And it was no matter of what lies there.
+    pub is_unreachable: bool,
     pub purpose: Purpose,
     /// 0 where another holds it.
     pub lock: u64,
@@ -194,7 +196,7 @@ pub(super) struct Rows {
 impl Rows {
     pub fn new(first: u64, count: u64, shape: &Shape, purpose: Purpose, lock: u64) -> Self {
         let images = vec![None; shape.members()];
-        Self { first, count, images, left: 0, has_failed: false, purpose, lock }
+        Self { first, count, images, left: 0, has_failed: false, is_unreachable: false, purpose, lock }
     }
 }
 

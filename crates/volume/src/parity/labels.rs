@@ -11,7 +11,7 @@ pub(super) fn step(core: &mut Core) {
     }
     core.roster.close_left(&mut core.members);
     core.roster.take_offers(&mut core.members, &mut core.upkeep);
-    if core.roster.begins(&core.members) {
+    if core.roster.tries_again() || core.roster.begins(&core.members) {
         write(core);
     }
 }

@@ -37,6 +37,8 @@ pub(super) struct OpenRows {
     erased_flush: Option<u64>,
     /// The highest flush that has ended.
     flushed: u64,
+    /// Before this one has, what was read of the log may lie in caches alone.
+    awaited_flush: Option<u64>,
     is_free: Vec<bool>,
     touches: u64,
     /// A flush has failed: what is durable is not known.
@@ -56,6 +58,7 @@ impl OpenRows {
             erasing: Vec::new(),
             erased_flush: None,
             flushed: if is_volatile { 0 } else { u64::MAX },
+            awaited_flush: None,
             is_free,
             touches: 0,
             is_in_doubt: false,
@@ -98,6 +101,11 @@ impl OpenRows {
         self.is_in_doubt = true;
     }
 
+    /// It is clean when this flush has ended, and not before.
+    pub fn await_flush(&mut self, flush: u64) {
+        self.awaited_flush = Some(flush).filter(|&flush| flush > self.flushed);
+    }
+
     /// Whether entries are being erased at this moment.
     pub fn is_erasing(&self) -> bool {
         !self.erasing.is_empty() && self.erased_flush.is_none()
@@ -109,6 +117,7 @@ impl OpenRows {
             return;
         }
         self.flushed = self.flushed.max(number);
+        self.awaited_flush.take_if(|flush| *flush <= number);
         if self.erased_flush.is_some_and(|flush| flush <= self.flushed) {
             self.erased_flush = None;
             for (slot, _) in self.erasing.drain(..) {
@@ -131,7 +140,7 @@ impl OpenRows {
         }
         // The oldest of each row alone.
         let mut rows = BTreeSet::new();
-        let is_next = |&(flush, (_, row)): &(u64, Place)| flush <= flushed && rows.insert(row);
+        let is_next = |&(flush, (_, row)): &(u64, Place)| flush <= flushed && (row == NO_ROW || rows.insert(row));
         let (ready, left) = self.retired.drain(..).partition::<VecDeque<_>, _>(is_next);
         self.retired = left;
         self.erasing = ready.into_iter().map(|(_, place)| place).collect();
@@ -151,7 +160,7 @@ impl OpenRows {
 
     /// Whether nothing but open rows has a place in the log.
     pub fn is_clean(&self) -> bool {
-        self.retired.is_empty() && self.erasing.is_empty()
+        self.retired.is_empty() && self.erasing.is_empty() && self.awaited_flush.is_none()
     }
 
     /// Whether an entry is left of a row of a range that is not open any more.
@@ -162,7 +171,8 @@ impl OpenRows {
 
     /// Whether a flush would let it go on, and there are few places. `is_urgent`: somebody waits for that.
     pub fn wants_flush(&self, is_urgent: bool) -> bool {
-        let waits = self.erased_flush.is_some() || self.retired.iter().any(|&(flush, _)| flush > self.flushed);
+        let waits = self.erased_flush.or(self.awaited_flush).is_some()
+            || self.retired.iter().any(|&(flush, _)| flush > self.flushed);
         waits && (is_urgent || self.free.len() <= self.is_free.len() / 4)
     }
 

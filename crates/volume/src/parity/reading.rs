@@ -247,7 +247,10 @@ fn rows_part(
     if let Some(Job::Rows(rows)) = core.jobs.get_mut(job) {
         match (result, bufs) {
             (Ok(()), Some(Vectored::One(buf))) => rows.images[role] = Some(buf.to_vec()),
-            _ => rows.has_failed = true,
+            (result, _) => {
+                rows.has_failed = true;
+                rows.is_unreachable |= result.is_err_and(|error| error.kind != IoErrorKind::Medium);
+            }
         }
     }
     rows_part_ended(core, job);

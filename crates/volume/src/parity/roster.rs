@@ -10,8 +10,12 @@ use crate::mirror::{Member, MemberState, MemberStatus, Offer, close_left, number
 use forebay_block::{Buf, IoError, SharedBuf};
 use std::collections::VecDeque;
 
-/// How often a label is written where no member could be left behind for it.
-const ATTEMPTS_MAX: u8 = 3;
+/// How often a label is written where no member could be left behind for it: some times at once, then once a second.
+const ATTEMPTS_MAX: u8 = 30;
+const ATTEMPTS_AT_ONCE: u8 = 2;
+/// Wait after that, and at most so many questions whether it is over, whatever the clock says.
+const RETRY_NS: u64 = 1_000_000_000;
+const ASKED_MAX: u32 = 100_000;
 
 /// Where the newest label of a member without one is taken to be.
 pub(super) const FIRST_PLACE: usize = 1;
@@ -27,6 +31,9 @@ pub(super) struct Roster {
     /// It says that who holds everything is not what it was.
     is_change: bool,
     attempts: u8,
+    /// When it could not be written last, and how often it was asked for since.
+    failed_ns: Option<u64>,
+    asked: u32,
     failed_settles: u8,
     /// Another is to follow, and says that who holds everything is not what it was.
     is_wanted: bool,
@@ -53,6 +60,8 @@ impl Roster {
             is_writing: false,
             is_change: false,
             attempts: 0,
+            failed_ns: None,
+            asked: 0,
             failed_settles: 0,
             is_wanted: is_new,
             wants_change: is_new,
@@ -64,9 +73,9 @@ impl Roster {
     }
 
     /// A row that was found open could not be made whole. Nothing is written before it is: after some attempts nothing is at all.
-    pub fn not_settled(&mut self, error: &IoError) {
+    pub fn not_settled(&mut self, error: &IoError, attempts_max: u8) {
         self.failed_settles += 1;
-        if self.failed_settles >= ATTEMPTS_MAX {
+        if self.failed_settles >= attempts_max {
             self.view
                 .broken(format!("rows that were being written when it was last served cannot be made whole: {error}"));
             self.broken = Some(error.clone());
@@ -209,7 +218,20 @@ impl Roster {
             (self.broken, self.is_writing) = (Some(error), false);
             return false;
         }
+        if self.attempts > ATTEMPTS_AT_ONCE {
+            // Answers wait: what is not there for a moment is no reason to take nothing any more.
+            (self.failed_ns, self.asked) = (Some(self.view.now_ns()), 0);
+            return false;
+        }
         true
+    }
+
+    /// Whether a label that could not be written is written again now.
+    pub fn tries_again(&mut self) -> bool {
+        let Some(failed_ns) = self.failed_ns else { return false };
+        self.asked += 1;
+        let is_time = self.view.now_ns() >= failed_ns.saturating_add(RETRY_NS) || self.asked >= ASKED_MAX;
+        is_time && self.failed_ns.take().is_some()
     }
 
     /// It is durable.

@@ -22,26 +22,28 @@ const NOTE_PARTS: u64 = 16;
 
 /// Clocks tick some twenty times a second.
 const TICK_NS: u64 = 50_000_000;
+/// How often it is tried to read a row that is to be made whole.
+const TRIES_MAX: u8 = 3;
+/// At most so many times it is asked to go on before it does, whatever the clock says.
+const ASKED_MAX: u32 = 100_000;
 /// Wait after something failed.
 const RETRY_NS: u64 = 1_000_000_000;
 
-/// Something that it did has ended: what failed is not tried again at once, and not for ever where all that is written waits for it.
-pub(super) fn ended(core: &mut Core, result: &Result<(), IoError>) {
-    let Err(error) = result else { return };
-    core.upkeep.failed_ns = Some(core.view.now_ns());
-    if core.is_settling() {
-        core.roster.not_settled(error);
-    }
-}
-
 /// Begins what is due.
 pub(super) fn step(core: &mut Core) {
-    // While rows are settled nobody may be there who says what time it is.
+    // While rows are settled at a start nobody may be there who says what time it is.
     let now_ns = core.view.now_ns();
-    if core.upkeep.failed_ns.is_some_and(|failed_ns| now_ns < failed_ns.saturating_add(RETRY_NS)) && !core.is_settling()
+    if core.upkeep.failed_ns.is_some_and(|failed_ns| now_ns < failed_ns.saturating_add(RETRY_NS))
+        && (!core.is_settling() || core.upkeep.is_served)
     {
-        return;
+        // Whoever opens or stops a pool only asks, and never says what time it is.
+        core.upkeep.asked += 1;
+        if core.upkeep.asked < ASKED_MAX {
+            return;
+        }
+        core.upkeep.failed_ns = None;
     }
+    core.upkeep.asked = 0;
     if core.roster.broken().is_some() || core.roster.is_active() || !core.view.is_begun() {
         return;
     }
@@ -58,6 +60,7 @@ pub(super) fn step(core: &mut Core) {
     erase(core);
     if core.upkeep.is_settling && core.found.is_empty() && core.open.is_clean() {
         core.upkeep.is_settling = false;
+        core.upkeep.is_served = false;
         core.roster.settled();
     }
     let is_urgent = core.upkeep.is_settling || !core.discarding.is_empty();
@@ -143,6 +146,7 @@ pub(super) fn settle(core: &mut Core, rows: &Rows) {
     let row = rows.first;
     let mut images = rows.images.clone();
     let mut sure = 0;
+    let is_in_log = core.found.has_newest(row, &core.code, &core.shape, &rows.images);
     for (at, block) in core.found.known(row, &core.code, &core.shape, &rows.images).into_iter().enumerate() {
         if block.is_some() {
             (images[at], sure) = (block, sure | 1 << at);
@@ -150,6 +154,21 @@ pub(super) fn settle(core: &mut Core, rows: &Rows) {
     }
     let zeros = |block: Option<Vec<u8>>| block.unwrap_or_else(|| vec![0; BLOCK as usize]);
     let known = core.code.likely(&images, sure).map(|likely| likely.data);
+    if rows.has_failed && (known.is_none() || !is_in_log) {
+        // What cannot be read now may be another time, and what the log has of the row may be all that there is of it.
+        if rows.is_unreachable || core.upkeep.unread_tries < TRIES_MAX {
+            core.upkeep.unread_tries = core.upkeep.unread_tries.saturating_add(1);
+            core.upkeep.failed_ns = Some(core.view.now_ns());
+            core.upkeep.is_busy = false;
+            core.locks.remove(rows.lock);
+            if rows.is_unreachable {
+                core.own_work_ended(&Err(core.unreadable(row)));
+            }
+            return;
+        }
+        core.view.unreadable();
+    }
+    core.upkeep.unread_tries = 0;
     let known = known.unwrap_or_else(|| images.into_iter().take(core.shape.data).map(zeros).collect());
     let offset_bytes = core.shape.row_offset_bytes(row);
     let blocks: Vec<Option<SharedBuf>> = known.iter().map(|block| Some(Buf::copy_of(block).freeze())).collect();
@@ -325,7 +344,7 @@ pub(super) fn rebuilt(core: &mut Core) {
 /// What was rebuilt is durable, or not.
 pub(super) fn rebuild_flushed(core: &mut Core, result: &Result<(), IoError>) {
     core.upkeep.is_busy = false;
-    ended(core, result);
+    core.own_work_ended(result);
     let rows = core.shape.rows();
     let Some(rebuild) = core.upkeep.rebuild.as_mut().filter(|_| result.is_ok()) else { return };
     rebuild.noted_rows = rebuild.next_row;
@@ -333,6 +352,7 @@ pub(super) fn rebuild_flushed(core: &mut Core, result: &Result<(), IoError>) {
     if noted >= rows && rebuild.has_gaps && !rebuild.is_second {
         // What could not be read may be another time.
         (rebuild.next_row, rebuild.noted_rows, rebuild.upto_row) = (0, 0, 0);
+        core.upkeep.singles_until = 0;
         (rebuild.has_gaps, rebuild.is_second) = (false, true);
         return core.roster.note(0);
     }

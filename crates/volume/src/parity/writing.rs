@@ -240,7 +240,7 @@ pub(super) fn log(core: &mut Core, part: Part, living: Blocks) {
 
 /// All of a row was read, of which a part is to be written: where its parity says already what is to be written there, it is the same once more, and no
 /// parity is changed by it. A block that was damaged is written so, and what else may be damaged in the row keeps what it can be restored by.
-pub(super) fn overwrite(core: &mut Core, part: Part, images: &[Option<Vec<u8>>]) {
+pub(super) fn overwrite(core: &mut Core, mut part: Part, images: &[Option<Vec<u8>>]) {
     let (row, data) = (part.row, core.shape.data);
     let written = part.blocks.iter().fold(0u32, |bits, (at, _)| bits | 1 << at);
     let living = core.fronts.living(row) & !written;
@@ -248,9 +248,11 @@ pub(super) fn overwrite(core: &mut Core, part: Part, images: &[Option<Vec<u8>>])
     // Of a row of which parity is known to be right it says also what is not what it should be.
     let is_settled = core.settled.remove(&row);
     if is_settled || (0..data).any(|at| written & 1 << at == 0 && images[at].is_none()) {
-        // What cannot be read is what parity says, which is of what was there before.
+        // What cannot be read is what parity says, which is of what was there before. What can be is taken for right where a power cut may have torn the row.
         if let Some(before) = core.code.likely(images, 0) {
-            before.data.into_iter().enumerate().for_each(|(at, block)| now[at] = Some(block));
+            let is_taken = |at: &usize| is_settled || images[*at].is_none();
+            let before = before.data.into_iter().enumerate().filter(|(at, _)| is_taken(at));
+            before.for_each(|(at, block)| now[at] = Some(block));
         }
     }
     for (at, block) in &part.blocks {
@@ -302,8 +304,11 @@ pub(super) fn overwrite(core: &mut Core, part: Part, images: &[Option<Vec<u8>>])
         }
         return core.write(list, (part.stream, false), Then::Part { op: part.op });
     }
-    let living =
+    let living: Blocks =
         (0..data).filter(|at| living & 1 << at != 0).map(|at| (at, Buf::copy_of(&known[at]).freeze())).collect();
+    // What was read and is not what it should be is written, too: parity is of what it should be.
+    let is_wrong = |(at, block): &&(usize, SharedBuf)| images[*at].as_deref().is_some_and(|read| *read != **block);
+    part.blocks.extend(living.iter().filter(is_wrong).cloned());
     log(core, part, living);
 }
 

@@ -90,7 +90,7 @@ fn what_makes_no_sense_is_refused_beforehand() {
         (&["ycsb:?recrods=5"], &["recrods", "did you mean records?"]),
         (&["--set", "generator=zfs:"], &["zfs:", "rocksdb:, mongodb:, ycsb:"]),
         (&["--set", "arrival=generator"], &["generator"]),
-        (&["rocksdb:?scale=1"], &["reaches to byte", "leave its scale"]),
+        (&["rocksdb:?scale=0.01"], &["reaches to byte", "leave its scale"]),
         (&["rocksdb"], &["reaches to byte", "take a larger target"]),
         (&["qd-sweep", "--set", "generator=ycsb:"], &["qd-sweep", "leave out generator"]),
         (&[&defaults], &["generator", "each job has its own"]),

@@ -206,6 +206,16 @@ fn read_source_again(rooms: &mut Moving<'_>, id: u32, at: u32, attempt: u8) {
     rooms.outbox.send(device, offset_bytes, 0, Op::Read { bufs, attempt }, pending);
 }
 
+/// A band in which compressed blocks are wrong is tried as often as it has groups, and some times more: each time some groups are put right.
+const HOPELESS_TRIES: u32 = 16;
+
+/// Whether what lies in a band could not be put right so often that each of its groups had its turn.
+fn is_hopeless(rooms: &Moving<'_>, location: u64) -> bool {
+    let bands = &rooms.space.bands;
+    let Some((band, _)) = rooms.setup.extents.band(location) else { return true };
+    rooms.migrate.tries(band, bands.get(band).generation) > bands.shape().groups() + HOPELESS_TRIES
+}
+
 /// A block was read once more. What cannot be read stays where it is: the device may be able to read it
 /// another day. What can be read and is not what was written is damaged.
 pub(super) fn source_read_again(
@@ -221,7 +231,7 @@ pub(super) fn source_read_again(
             source_read(rooms, id, at, block);
         } else if attempt + 1 < rooms.setup.read_attempts() {
             read_source_again(rooms, id, at, attempt + 1);
-        } else if rooms.setup.variants > 0 && !source.is_whole() {
+        } else if rooms.setup.variants > 0 && !source.is_whole() && !is_hopeless(rooms, source.location) {
             // Blocks of the device that it lies in may each be right in another way: they are put right, and it is moved another time.
             mend_groups::begin(source.location, rooms.setup, &rooms.space.bands, rooms.outbox);
         } else if let Some(candidate) = rooms.migrate.job_mut(id).and_then(|job| job.candidates.get_mut(at as usize)) {

@@ -45,6 +45,8 @@ pub(crate) struct Migrate {
     pub(super) rounds: BTreeMap<u32, Round>,
     /// Bands whose collection failed, and until when they are left alone.
     pub(super) excluded_until_ns: BTreeMap<u32, u64>,
+    /// Bands that could not be emptied, in which generation of them, and how often.
+    tried: BTreeMap<u32, (u32, u32)>,
     /// Blocks that destages took before they were due, since the fast tier was last shared out.
     pub early_blocks: u64,
     /// Slots that hosts take while a destage runs, a decaying maximum: so many must be free for them.
@@ -81,6 +83,18 @@ impl Migrate {
     /// Leaves a band alone for a while.
     pub(super) fn exclude(&mut self, band: u32, now_ns: u64) {
         self.excluded_until_ns.insert(band, now_ns.saturating_add(AVOID_NS));
+    }
+
+    /// Blocks of a band could not be moved away, of this generation of it.
+    pub(super) fn tried(&mut self, band: u32, generation: u32) {
+        let entry = self.tried.entry(band).or_default();
+        let before = if entry.0 == generation { entry.1 } else { 0 };
+        *entry = (generation, before + 1);
+    }
+
+    /// How often.
+    pub(super) fn tries(&self, band: u32, generation: u32) -> u32 {
+        self.tried.get(&band).filter(|(of, _)| *of == generation).map_or(0, |&(_, tries)| tries)
     }
 
     /// Whether freed space belongs to a job in progress; if so it is kept back until a job ends.

@@ -24,8 +24,8 @@ pub(super) fn mend(piece: &Piece, map: &Map, setup: &Setup, bands: &Bands, outbo
         let is_there = matches!(entry, Entry::Data { span: there, .. } if there == *span) && named == *checksum;
         if is_there && span.is_whole() {
             outbox.mend(setup, span.location, Buf::copy_of(block));
-        } else if is_there {
-            // Compressed blocks share blocks of the device.
+        } else if is_there && piece.bad_in_place == Some(piece.leaf * LEAF_ENTRIES as u64 + at as u64) {
+            // Compressed blocks share blocks of the device. Another one that is bad is found by the next read.
             mend_groups::begin(span.location, setup, bands, outbox);
         }
     }

@@ -138,6 +138,8 @@ pub(crate) struct Piece {
     pub attempts: u8,
     /// How often in a row the same data at the same place could not be read.
     pub failures_in_place: u8,
+    /// The first block that was not what it should be where it lies.
+    pub bad_in_place: Option<u64>,
     /// Copies of it that a scrub has read.
     pub copy: u8,
     /// Its read took more along than was asked for, or had what was read ahead: where it fails, that may be why.
@@ -187,6 +189,7 @@ impl Piece {
             parts: SmallVec::new(),
             attempts: 0,
             failures_in_place: 0,
+            bad_in_place: None,
             copy: 0,
             is_no_attempt: false,
             batches: SmallVec::new(),

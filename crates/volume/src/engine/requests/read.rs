@@ -100,7 +100,9 @@ impl Engine {
                 mend_groups_of(piece, &self.setup, &self.space.bands, &mut self.outbox);
                 return self.finish_piece(id);
             }
-            piece.error = None;
+            if let Some(RequestError::Damaged { offset_bytes, .. }) = piece.error.take() {
+                piece.bad_in_place.get_or_insert(offset_bytes / BLOCK as u64);
+            }
         }
         piece.spans = spans;
         piece.checksums = checksums;

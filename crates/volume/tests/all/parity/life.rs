@@ -1,6 +1,8 @@
 //! Lives of an array against a model of what it holds: appends to bands as the engine does them, flushes, discards, power cuts, members that fail, are lost,
 //! come back old or are replaced, blocks that rot or cannot be read.
 
+mod failing;
+
 use super::member::{Member, read, run};
 use super::written::{Flight, Written, candidate, content};
 use forebay_block::{Buf, Completion, Device, Op, Random, Request, Vectored};
@@ -160,41 +162,6 @@ impl Life {
                 }
                 Flight::Discard => assert!(result.is_ok()),
             }
-        }
-    }
-
-    /// Too many members to be left behind fail a flush, each once, and lose what was in their caches; whoever wrote that writes it again.
-    fn fail_a_flush(&mut self) {
-        let status = self.array.as_ref().unwrap().1.members().status();
-        let in_sync = |number: &usize| status.members[*number].state == MemberState::InSync;
-        let there: Vec<usize> = (0..self.members.len()).filter(in_sync).collect();
-        let spare = there.len() - self.shape.data;
-        let failing = spare + 1 + self.random.below(self.shape.data as u64) as usize;
-        for &number in there.iter().cycle().skip(self.random.below(8) as usize).take(failing) {
-            self.members[number].medium().fails_flush = true;
-        }
-        self.fails_flush = true;
-        self.flush();
-        self.settle();
-        self.members.iter().for_each(|member| member.medium().fails_flush = false);
-        self.fails_flush = false;
-        if std::mem::take(&mut self.has_flush_failed) {
-            let again = self.model.iter().filter(|(_, written)| !written.durable);
-            let again: Vec<(u64, Written)> = again.map(|(&block, &written)| (block, written)).collect();
-            for (block, written) in again {
-                let bufs = Vectored::One(Buf::copy_of(&content(block, written.tag)).freeze());
-                let (offset, (array, _)) = (self.offset(block), self.array.as_mut().unwrap());
-                assert!(run(array, offset, Op::Write { bufs, fua: false }).result.is_ok());
-            }
-            assert!(run(&mut self.array.as_mut().unwrap().0, 0, Op::Flush).result.is_ok());
-            self.model.values_mut().for_each(|written| (written.acked, written.durable) = (true, true));
-        }
-        let status = self.array.as_ref().unwrap().1.members().status();
-        assert_eq!(status.broken, None);
-        // One that was alone with its failure, as the others had ended that flush before, was left behind.
-        for number in (0..self.members.len()).filter(|&number| status.members[number].state == MemberState::Out) {
-            self.hurt.insert(number);
-            self.members[number].medium().is_dead = true;
         }
     }
 
@@ -427,22 +394,5 @@ impl Life {
             self.check_all();
             self.hurt = self.rotten.clone();
         }
-    }
-
-    /// A member fails a flush, which is answered without it, and the power fails at that moment: it is not believed when it returns.
-    pub fn lose_one_and_the_power(&mut self) {
-        self.write_some(40);
-        self.settle();
-        let number = self.random.below(self.members.len() as u64) as usize;
-        self.members[number].medium().is_dead = true;
-        self.flush();
-        self.settle();
-        self.members[number].medium().is_dead = false;
-        self.array = None;
-        self.members.iter().for_each(Member::cut);
-        let mut new_id = || [200; 16];
-        let joined = join(self.members.iter().map(candidate).collect(), None, Some(&mut new_id)).unwrap();
-        let state = joined.view.members().status().members[number].state;
-        assert_ne!(state, MemberState::InSync, "what it holds is older than what was answered");
     }
 }

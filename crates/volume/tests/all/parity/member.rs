@@ -226,7 +226,7 @@ impl Device for Handle {
 pub fn run(device: &mut dyn Device, offset_bytes: u64, op: Op) -> Completion {
     device.submit(Request { tag: 0, offset_bytes, stream: 0, op });
     let mut done = Vec::new();
-    for _ in 0..100_000 {
+    for _ in 0..4_000_000 {
         device.poll(&mut done);
         if let Some(completion) = done.pop() {
             return completion;
