@@ -1,7 +1,6 @@
 //! The members of what is one device to the pool in a life: of a mirrored fast tier, or of a capacity tier with parity. Some of them may do
 //! anything wrong, as many as the others hold everything of. Which ones they are changes when they were replaced by blank devices and rebuilt.
 
-mod beyond;
 pub mod joining;
 
 use crate::coverage::Coverage;
@@ -10,7 +9,7 @@ use crate::fault::{Fault, FaultKind};
 use crate::power::Power;
 use crate::scenario::{Beyond, End, Member, MemberRound, Parity, Round, Shape};
 use crate::world::{Halt, Memory};
-use forebay_block::{Geometry, VirtualClock};
+use forebay_block::{Geometry, Random, VirtualClock};
 use forebay_prism::Compress;
 use forebay_volume::layout::Id;
 use forebay_volume::mirror::{MemberState, MirrorView};
@@ -193,7 +192,7 @@ impl Members {
             device.cover(member.is_some_and(|member| self.is_culprit(member) != self.is_alone));
         }
         if let Some(Beyond::Fails(faults)) = &round.beyond {
-            round.faults.extend(beyond::fail_one_more(self, faults, round.seed));
+            round.faults.extend(self.fail_one_more(faults, round.seed));
         }
         round
     }
@@ -318,7 +317,7 @@ impl Members {
             && self.is_whole
             && is_clean
         {
-            self.has_lost_rows = beyond::kill_rows(self, (count, round.seed), devices, memory, coverage);
+            self.has_lost_rows = self.kill_rows((count, round.seed), devices, memory, coverage);
             return self.has_lost_rows;
         }
         let tags = memory.oracle.held_tags();
@@ -344,5 +343,58 @@ impl Members {
             any |= is_damaged || does.faults.iter().any(|faults| !faults.is_empty());
         }
         any
+    }
+
+    /// Faults of one member more than others hold everything of: requests may fail then. Nothing more goes wrong after it before all members
+    /// hold everything again.
+    fn fail_one_more(&mut self, faults: &[Fault], seed: u64) -> Vec<Fault> {
+        if !self.is_array() || self.culprits.iter().any(|culprit| !culprit.is_clean) {
+            return Vec::new();
+        }
+        let member = self.next_after(seed as usize % self.places.len());
+        let device = self.places[member];
+        self.must_recover = true;
+        // What cannot be read of one leaves gaps in the rebuild of another, of which nobody knows.
+        let is_known = |fault: &&Fault| !matches!(fault.kind, FaultKind::ReadError | FaultKind::DeadSector);
+        faults.iter().filter(is_known).map(|fault| Fault { device, ..*fault }).collect()
+    }
+
+    /// Rows of which one block more than there is parity for cannot be read any more: what hosts have in them may be lost, and nothing else.
+    /// True where there was one.
+    fn kill_rows(
+        &mut self,
+        (count, seed): (usize, u64),
+        devices: &[SimDevice],
+        memory: &mut Memory,
+        coverage: &mut Coverage,
+    ) -> bool {
+        let Several::Array { parity, .. } = &self.several else { return false };
+        let (data, parity) = (parity.redundancy.data, parity.redundancy.parity);
+        if !self.is_plain {
+            return false;
+        }
+        let held = memory.oracle.held_tags();
+        let mut random = Random::new(seed);
+        let mut has_killed = false;
+        for _ in 0..count {
+            let first = random.index(self.places.len());
+            let mut blocks = devices[self.places[first]].blocks_with(&|tag| held.contains(&tag));
+            if blocks.is_empty() {
+                continue;
+            }
+            let block = blocks.swap_remove(random.index(blocks.len()));
+            // A row lies at the same place of all self. Of one that is not full, or holds something else, it is not known what else is in it.
+            let tags: Option<Vec<Vec<u32>>> = self.places.iter().map(|&at| devices[at].tags_at(block)).collect();
+            let Some(tags) = tags.filter(|tags| tags.iter().filter(|tags| tags.len() == 8).count() >= data) else {
+                continue;
+            };
+            for turn in 0..=parity {
+                devices[self.places[(first + turn) % self.places.len()]].kill(block);
+            }
+            tags.into_iter().flatten().for_each(|tag| memory.oracle.damaged(tag, true));
+            coverage.count("rows of an array damaged beyond parity");
+            has_killed = true;
+        }
+        has_killed
     }
 }

@@ -25,6 +25,7 @@ mod members;
 mod open_rows;
 mod plan;
 mod reading;
+mod refusal;
 mod roster;
 mod upkeep;
 mod view;
@@ -32,7 +33,8 @@ mod writing;
 
 pub use crate::layout::array_shape::{MEMBERS_MAX, Redundancy, RedundancyError, Shape};
 pub use array::Array;
-pub use join::{JoinError, Joined, join, new_array};
+pub use join::{Joined, join, new_array};
 pub use look::read_label;
 pub use plan::{ShapeError, plan_shape};
+pub use refusal::JoinError;
 pub use view::ArrayView;

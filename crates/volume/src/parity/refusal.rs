@@ -1,0 +1,60 @@
+//! Why devices are not put together.
+
+use thiserror::Error;
+
+/// Why devices are no array that can be used.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum JoinError {
+    /// None of them is a member.
+    #[error("none of the capacity devices carries the label of an array with parity{why}")]
+    NoLabel {
+        /// What they are.
+        why: String,
+    },
+    /// Of different pools.
+    #[error("{device} and {other} are members of different pools")]
+    Foreign {
+        /// One of them.
+        device: String,
+        /// Another one.
+        other: String,
+    },
+    /// Twice the same member.
+    #[error("{device} and {other} are the same member: one is a copy")]
+    Copy {
+        /// One of them.
+        device: String,
+        /// The other one.
+        other: String,
+    },
+    /// Two labels of the same time that say different things, and nothing that tells which of them counts.
+    #[error("{device} and {other} say of the same time that others hold everything, and nothing tells which is right")]
+    Split {
+        /// One of them.
+        device: String,
+        /// Another one.
+        other: String,
+    },
+    /// Too few members hold everything.
+    #[error(
+        "{there} of {members} members of the capacity tier are there and hold everything, {needed} are needed{missing}"
+    )]
+    TooFew {
+        /// How many are.
+        there: usize,
+        /// How many there are in all.
+        members: usize,
+        /// How many are needed.
+        needed: usize,
+        /// What is known of the others.
+        missing: String,
+    },
+    /// Made otherwise than it is configured.
+    #[error("the capacity tier was made with redundancy {is}, and {configured} is configured")]
+    Redundancy {
+        /// By its label.
+        is: String,
+        /// In the configuration.
+        configured: String,
+    },
+}
