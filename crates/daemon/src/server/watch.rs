@@ -39,6 +39,7 @@ struct Several {
     rebuilding: &'static str,
     broken: &'static str,
     mended: &'static str,
+    unreadable: &'static str,
     replace: &'static str,
 }
 
@@ -49,6 +50,7 @@ const MIRROR: Several = Several {
     rebuilding: "mirror member rebuilt",
     broken: "mirror broken",
     mended: "mirror mended",
+    unreadable: "mirror unreadable",
     replace: "Replace the device, name the new one in [[fast]], and send SIGHUP: it is rebuilt while the pool is served (docs/when-a-device-fails.md)",
 };
 const PARITY: Several = Several {
@@ -58,6 +60,7 @@ const PARITY: Several = Several {
     rebuilding: "parity member rebuilt",
     broken: "parity broken",
     mended: "parity mended",
+    unreadable: "parity unreadable",
     replace: "Replace the device, name the new one in [[capacity]], and send SIGHUP: it is rebuilt while the pool is served (docs/parity.md)",
 };
 
@@ -82,6 +85,7 @@ pub struct Watch {
     flowing_looks: u32,
     looked_ns: u64,
     mended_blocks: [u64; 2],
+    unreadable_blocks: [u64; 2],
 }
 
 impl Watch {
@@ -99,6 +103,7 @@ impl Watch {
             flowing_looks: 0,
             looked_ns: 0,
             mended_blocks: [0; 2],
+            unreadable_blocks: [0; 2],
         }
     }
 
@@ -306,6 +311,15 @@ impl Watch {
                 format!("{mended} blocks that one member of {what} could not read were written again from the others");
             let advice = "Look at the device errors beside this, and at the drive's health (smartctl -a)";
             self.warn(now_ns, of.mended, "", message, advice);
+        }
+        let unreadable = status.unreadable_blocks;
+        if unreadable > self.unreadable_blocks[of.number] {
+            self.unreadable_blocks[of.number] = unreadable;
+            let message = format!(
+                "{unreadable} places of {what} could not be read of as many members as they need, to mend or rebuild them"
+            );
+            let advice = "What hosts have there fails when it is read: `forebay scrub CONFIG start` finds it. Restore it, and replace the drives that cannot be read";
+            self.warn(now_ns, of.unreadable, "", message, advice);
         }
     }
 
