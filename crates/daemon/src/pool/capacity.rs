@@ -126,6 +126,7 @@ pub fn offer(config: &Config, view: &ArrayView) -> (Vec<String>, Vec<String>) {
 pub fn json(view: &ArrayView) -> Value {
     let mut value = fast::json(view.members());
     let shape = view.shape();
+    value["rows_in_doubt"] = json!(view.rows_in_doubt());
     value["redundancy"] = json!(format!("{}+{}", shape.data, shape.parity));
     value
 }

@@ -69,14 +69,19 @@ impl Progress {
         blocks_of(&self.failed) + if self.is_again { blocks_of(&self.left) } else { 0 }
     }
 
-    /// The next range was looked at up to here. Where it was the last, what failed is tried again, later.
-    fn looked_at(&mut self, until: u64, now_ns: u64) {
+    /// The next range begins here from now on.
+    fn cut(&mut self, until: u64) {
         if let Some(next) = self.left.last_mut() {
             next.start = until.max(next.start);
             if next.is_empty() {
                 self.left.pop();
             }
         }
+    }
+
+    /// The next range was looked at up to here. Where it was the last, what failed is tried again, later.
+    fn looked_at(&mut self, until: u64, now_ns: u64) {
+        self.cut(until);
         if !self.left.is_empty() || self.failed.is_empty() {
             return;
         }
@@ -88,12 +93,7 @@ impl Progress {
     /// Blocks of the next range could not be copied together: each half is tried by itself.
     fn halve(&mut self, Range { start, end }: Range<u64>) {
         let middle = start + (end - start) / 2;
-        if let Some(next) = self.left.last_mut() {
-            next.start = end.max(next.start);
-            if next.is_empty() {
-                self.left.pop();
-            }
-        }
+        self.cut(end);
         self.left.extend([middle..end, start..middle]);
     }
 

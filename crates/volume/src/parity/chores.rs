@@ -1,6 +1,7 @@
 //! What there is to be done by an array itself.
 
 use super::found::FoundRows;
+use super::pause::Pause;
 use forebay_block::IoError;
 use std::collections::VecDeque;
 
@@ -36,6 +37,8 @@ pub(super) struct Doubt {
     /// Places of this member that could not be read.
     pub unread: Vec<u32>,
     pub is_reading: bool,
+    /// What is being read was begun before another flush failed.
+    pub is_vain: bool,
 }
 
 impl Doubt {
@@ -67,20 +70,16 @@ pub(super) struct Upkeep {
     /// Where on the device that lies which is copied, and its lock.
     pub copies: Option<(u64, u64)>,
     pub not_before_ns: u64,
-    /// When something last failed that it is to do, but for a rebuild.
-    pub failed_ns: Option<u64>,
+    /// Something failed that it is to do, but for a rebuild.
+    pub pause: Pause,
     /// How often a row could not be read that is to be settled.
     pub unread_tries: u8,
-    /// How often it was asked to go on meanwhile.
-    pub asked: u32,
     /// Rows that are still to be rebuilt one by one: what was read of more failed.
     pub singles_until: u64,
     /// Rows are settled while the array is served, after a flush that failed: there is a clock, and time.
     pub is_served: bool,
     /// A flush has failed: the log is being read anew.
     pub doubt: Option<Doubt>,
-    /// Reads of the log that were begun before that.
-    pub reads_in_vain: u32,
 }
 
 impl Upkeep {

@@ -239,7 +239,7 @@ impl Core {
     /// Something that the array did by itself has ended: what failed is not tried again at once, and not for ever where all that is written waits for it.
     pub fn own_work_ended(&mut self, result: &Result<(), IoError>) {
         let Err(error) = result else { return };
-        self.upkeep.failed_ns = Some(self.view.now_ns());
+        self.upkeep.pause.begin(self.view.now_ns());
         if self.is_settling() {
             let most = if self.upkeep.is_served { SERVED_ATTEMPTS_MAX } else { ATTEMPTS_MAX };
             self.roster.not_settled(error, most);

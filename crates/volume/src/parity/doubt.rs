@@ -30,12 +30,10 @@ pub(super) fn begin(core: &mut Core, error: &IoError) {
     let found = FoundRows::default();
     let error = error.clone();
     let unread = Vec::new();
-    let doubt = Doubt { error, found, member: 0, slot: 0, singly_until: 0, tries: 0, unread, is_reading };
+    let doubt =
+        Doubt { error, found, member: 0, slot: 0, singly_until: 0, tries: 0, unread, is_reading, is_vain: is_reading };
     core.upkeep.doubt = Some(doubt);
     core.upkeep.is_served = true;
-    if is_reading {
-        core.upkeep.reads_in_vain += 1;
-    }
 }
 
 /// What is to end with a failure, as it waits for a place of the log that nobody will give.
@@ -70,8 +68,7 @@ pub(super) fn step(core: &mut Core) {
 pub(super) fn read(core: &mut Core, member: usize, result: Result<(), IoError>, bufs: Option<Vectored<Buf>>) {
     let Some(doubt) = &mut core.upkeep.doubt else { return };
     doubt.is_reading = false;
-    if std::mem::take(&mut core.upkeep.reads_in_vain) > 0 {
-        // It was begun before another flush failed.
+    if std::mem::take(&mut doubt.is_vain) {
         return;
     }
     match (result, bufs) {
@@ -89,7 +86,7 @@ pub(super) fn read(core: &mut Core, member: usize, result: Result<(), IoError>, 
                 return core.own_work_ended(&Err(error));
             } else if doubt.tries < TRIES_MAX {
                 doubt.tries += 1;
-                core.upkeep.failed_ns = Some(core.view.now_ns());
+                core.upkeep.pause.begin(core.view.now_ns());
                 return;
             } else {
                 doubt.unread.push(doubt.slot);

@@ -23,6 +23,7 @@ mod labels;
 mod look;
 mod members;
 mod open_rows;
+mod pause;
 mod plan;
 mod reading;
 mod refusal;

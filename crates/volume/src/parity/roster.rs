@@ -3,6 +3,7 @@
 
 use super::chores::Upkeep;
 use super::members::Members;
+use super::pause::Pause;
 use super::view::ArrayView;
 use crate::layout::Id;
 use crate::layout::array_label::{ArrayLabel, OFFSETS_BYTES};
@@ -13,10 +14,6 @@ use std::collections::VecDeque;
 /// How often a label is written where no member could be left behind for it: some times at once, then once a second.
 const ATTEMPTS_MAX: u8 = 30;
 const ATTEMPTS_AT_ONCE: u8 = 2;
-/// Wait after that, and at most so many questions whether it is over, whatever the clock says.
-const RETRY_NS: u64 = 1_000_000_000;
-const ASKED_MAX: u32 = 100_000;
-
 /// Where the newest label of a member without one is taken to be.
 pub(super) const FIRST_PLACE: usize = 1;
 
@@ -31,9 +28,9 @@ pub(super) struct Roster {
     /// It says that who holds everything is not what it was.
     is_change: bool,
     attempts: u8,
-    /// When it could not be written last, and how often it was asked for since.
-    failed_ns: Option<u64>,
-    asked: u32,
+    /// It could not be written, and is to be tried again after a while.
+    is_put_off: bool,
+    pause: Pause,
     failed_settles: u8,
     /// Another is to follow, and says that who holds everything is not what it was.
     is_wanted: bool,
@@ -60,8 +57,8 @@ impl Roster {
             is_writing: false,
             is_change: false,
             attempts: 0,
-            failed_ns: None,
-            asked: 0,
+            is_put_off: false,
+            pause: Pause::default(),
             failed_settles: 0,
             is_wanted: is_new,
             wants_change: is_new,
@@ -220,7 +217,8 @@ impl Roster {
         }
         if self.attempts > ATTEMPTS_AT_ONCE {
             // Answers wait: what is not there for a moment is no reason to take nothing any more.
-            (self.failed_ns, self.asked) = (Some(self.view.now_ns()), 0);
+            self.pause.begin(self.view.now_ns());
+            self.is_put_off = true;
             return false;
         }
         true
@@ -228,10 +226,7 @@ impl Roster {
 
     /// Whether a label that could not be written is written again now.
     pub fn tries_again(&mut self) -> bool {
-        let Some(failed_ns) = self.failed_ns else { return false };
-        self.asked += 1;
-        let is_time = self.view.now_ns() >= failed_ns.saturating_add(RETRY_NS) || self.asked >= ASKED_MAX;
-        is_time && self.failed_ns.take().is_some()
+        self.is_put_off && !self.pause.goes_on(self.view.now_ns()) && std::mem::take(&mut self.is_put_off)
     }
 
     /// It is durable.

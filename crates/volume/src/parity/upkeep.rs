@@ -24,26 +24,14 @@ const NOTE_PARTS: u64 = 16;
 const TICK_NS: u64 = 50_000_000;
 /// How often it is tried to read a row that is to be made whole.
 const TRIES_MAX: u8 = 3;
-/// At most so many times it is asked to go on before it does, whatever the clock says.
-const ASKED_MAX: u32 = 100_000;
-/// Wait after something failed.
-const RETRY_NS: u64 = 1_000_000_000;
 
 /// Begins what is due.
 pub(super) fn step(core: &mut Core) {
-    // While rows are settled at a start nobody may be there who says what time it is.
-    let now_ns = core.view.now_ns();
-    if core.upkeep.failed_ns.is_some_and(|failed_ns| now_ns < failed_ns.saturating_add(RETRY_NS))
-        && (!core.is_settling() || core.upkeep.is_served)
-    {
-        // Whoever opens or stops a pool only asks, and never says what time it is.
-        core.upkeep.asked += 1;
-        if core.upkeep.asked < ASKED_MAX {
-            return;
-        }
-        core.upkeep.failed_ns = None;
+    // At a start all else waits for rows to be settled.
+    let may_wait = !core.is_settling() || core.upkeep.is_served;
+    if may_wait && core.upkeep.pause.goes_on(core.view.now_ns()) {
+        return;
     }
-    core.upkeep.asked = 0;
     if core.roster.broken().is_some() || core.roster.is_active() || !core.view.is_begun() {
         return;
     }
@@ -158,7 +146,7 @@ pub(super) fn settle(core: &mut Core, rows: &Rows) {
         // What cannot be read now may be another time, and what the log has of the row may be all that there is of it.
         if rows.is_unreachable || core.upkeep.unread_tries < TRIES_MAX {
             core.upkeep.unread_tries = core.upkeep.unread_tries.saturating_add(1);
-            core.upkeep.failed_ns = Some(core.view.now_ns());
+            core.upkeep.pause.begin(core.view.now_ns());
             core.upkeep.is_busy = false;
             core.locks.remove(rows.lock);
             if rows.is_unreachable {

@@ -1,7 +1,7 @@
 //! Writes: whole rows with their parity; parts of rows beside what was written there before, with the log for their parity; and parts of rows of
 //! which nobody knows any more what lives in them.
 
-use super::code::slices;
+use super::code::{Likely, slices};
 use super::core::Core;
 use super::jobs::{Blocks, HostOp, Part, Purpose, Rows, Starved, Then, locked_range};
 use super::reading::read_rows;
@@ -245,22 +245,23 @@ pub(super) fn overwrite(core: &mut Core, mut part: Part, images: &[Option<Vec<u8
     let written = part.blocks.iter().fold(0u32, |bits, (at, _)| bits | 1 << at);
     let living = core.fronts.living(row) & !written;
     let mut now = images.to_vec();
+    // Where parity agrees with what was there nothing is wrong but that it is written over.
+    let was_right = core.code.agrees(images);
+    let before = if was_right { None } else { core.code.likely(images, 0) };
     // Of a row of which parity is known to be right it says also what is not what it should be.
     let is_settled = core.settled.remove(&row);
     if is_settled || (0..data).any(|at| written & 1 << at == 0 && images[at].is_none()) {
         // What cannot be read is what parity says, which is of what was there before. What can be is taken for right where a power cut may have torn the row.
-        if let Some(before) = core.code.likely(images, 0) {
+        if let Some(before) = &before {
             let is_taken = |at: &usize| is_settled || images[*at].is_none();
-            let before = before.data.into_iter().enumerate().filter(|(at, _)| is_taken(at));
-            before.for_each(|(at, block)| now[at] = Some(block));
+            let taken = before.data.iter().enumerate().filter(|(at, _)| is_taken(at));
+            taken.for_each(|(at, block)| now[at] = Some(block.clone()));
         }
     }
     for (at, block) in &part.blocks {
         now[*at] = Some(block.to_vec());
     }
-    // Where parity agrees with what was there nothing is wrong but that it is written over.
-    let was_right = core.code.agrees(images);
-    let likely = if was_right { None } else { likeliest(core, images, (&now, written)) };
+    let likely = if was_right { None } else { likeliest(core, before.as_ref(), (&now, written)) };
     let known = match likely.or_else(|| now[..data].iter().cloned().collect()) {
         Some(known) => known,
         // What cannot be read now may be another time: its parity is not to be given up.
@@ -277,7 +278,6 @@ pub(super) fn overwrite(core: &mut Core, mut part: Part, images: &[Option<Vec<u8
     let agrees = |number: usize| images[data + number].as_ref() == Some(&sums[number]);
     let agreeing = (0..sums.len()).filter(|&number| agrees(number)).count();
     let needed = (0..data).filter(|at| written & 1 << at == 0 && images[*at].is_none()).count();
-    let before = if was_right { None } else { core.code.likely(images, 0) };
     let is_unread = (0..data).any(|at| living & 1 << at != 0 && images[at].is_none());
     if !was_right && before.is_none() && is_unread && agreeing <= needed {
         // It was restored with what is to be written, as if that had been there: no parity shows that it had.
@@ -312,21 +312,17 @@ pub(super) fn overwrite(core: &mut Core, mut part: Part, images: &[Option<Vec<u8
     log(core, part, living);
 }
 
-/// What the data of a row is, of which a part is being written over. `now`: what was read, with that part as it is to be, and one bit for each of its
-/// blocks. Where that fits no parity it may fit to what was there before: then this tells which block is not what it should be.
-fn likeliest(
-    core: &Core,
-    images: &[Option<Vec<u8>>],
-    (now, written): (&[Option<Vec<u8>>], u32),
-) -> Option<Vec<Vec<u8>>> {
+/// What the data of a row is, of which a part is being written over. `before`: what it likely was. `now`: what was read, with that part as it is to be,
+/// and one bit for each of its blocks. Where that fits no parity it may fit to what was there before: then this tells which block is not what it should be.
+fn likeliest(core: &Core, before: Option<&Likely>, (now, written): (&[Option<Vec<u8>>], u32)) -> Option<Vec<Vec<u8>>> {
     let likely = core.code.likely(now, written)?;
     let mut data = likely.data;
     if likely.agreeing > 0 {
         return Some(data);
     }
-    if let Some(before) = core.code.likely(images, 0).filter(|before| before.agreeing > 0) {
-        let kept = before.data.into_iter().enumerate().filter(|(at, _)| written & 1 << at == 0);
-        kept.for_each(|(at, block)| data[at] = block);
+    if let Some(before) = before.filter(|before| before.agreeing > 0) {
+        let kept = before.data.iter().enumerate().filter(|(at, _)| written & 1 << at == 0);
+        kept.for_each(|(at, block)| data[at].clone_from(block));
     }
     Some(data)
 }

@@ -1,0 +1,45 @@
+//! A wait after something failed: what is not there for a moment may be in a second.
+
+const WAIT_NS: u64 = 1_000_000_000;
+/// Whoever opens or stops a pool only asks, and never says what time it is: after so many questions it is over in any case.
+const ASKED_MAX: u32 = 100_000;
+
+/// The wait, where there is one.
+#[derive(Debug, Default)]
+pub(super) struct Pause {
+    since_ns: Option<u64>,
+    asked: u32,
+}
+
+impl Pause {
+    /// It begins.
+    pub fn begin(&mut self, now_ns: u64) {
+        (self.since_ns, self.asked) = (Some(now_ns), 0);
+    }
+
+    /// Whether one goes on.
+    pub fn goes_on(&mut self, now_ns: u64) -> bool {
+        let Some(since_ns) = self.since_ns else { return false };
+        self.asked += 1;
+        if now_ns >= since_ns.saturating_add(WAIT_NS) || self.asked >= ASKED_MAX {
+            self.since_ns = None;
+        }
+        self.since_ns.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_over_by_the_clock_or_by_being_asked() {
+        let mut pause = Pause::default();
+        assert!(!pause.goes_on(0));
+        pause.begin(5);
+        assert!(pause.goes_on(WAIT_NS) && !pause.goes_on(WAIT_NS + 5));
+        pause.begin(5);
+        assert!((1..ASKED_MAX).all(|_| pause.goes_on(5)));
+        assert!(!pause.goes_on(5));
+    }
+}
