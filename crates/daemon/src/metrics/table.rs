@@ -100,6 +100,21 @@ const POOL: &[Metric] = &[
         "/parity/members_out",
         "Members of a capacity tier with parity that do not hold everything",
     ),
+    gauge(
+        "parity_settling",
+        "/parity/settling",
+        "Whether writes to a capacity tier with parity wait while its log is read anew after a failed flush",
+    ),
+    gauge(
+        "parity_unreadable_blocks",
+        "/parity/unreadable_blocks",
+        "Blocks of a capacity tier with parity that no member, and no parity, could give",
+    ),
+    gauge(
+        "parity_rows_in_doubt",
+        "/parity/rows_in_doubt",
+        "Rows of a capacity tier with parity written beside a block of which parity says otherwise",
+    ),
     counter(
         "mirror_mended_bytes",
         "/counters/mended_blocks",

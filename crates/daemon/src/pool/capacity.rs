@@ -85,6 +85,7 @@ fn explain(config: &Config, error: JoinError) -> anyhow::Error {
         JoinError::Split { .. } => {
             "leave out of the configuration the one that was away from the others, which is rebuilt when it is given back; nothing was changed"
         }
+        JoinError::Unread { .. } => "repair the path to it, and start again; nothing was changed",
         JoinError::TooFew { .. } => "attach the missing devices or correct their targets; nothing was changed",
         JoinError::Redundancy { .. } => "correct pool.redundancy, which cannot be changed after `create`",
     };
@@ -127,6 +128,7 @@ pub fn json(view: &ArrayView) -> Value {
     let mut value = fast::json(view.members());
     let shape = view.shape();
     value["rows_in_doubt"] = json!(view.rows_in_doubt());
+    value["settling"] = json!(view.is_settling());
     value["redundancy"] = json!(format!("{}+{}", shape.data, shape.parity));
     value
 }

@@ -6,7 +6,19 @@ use serde_json::Value;
 /// The same of a capacity tier with parity.
 pub fn parity_lines(array: &Value) -> Option<String> {
     let redundancy = array["redundancy"].as_str()?;
-    lines_of(array, &format!("capacity tier with parity {redundancy}"))
+    let mut lines = lines_of(array, &format!("capacity tier with parity {redundancy}"))?;
+    let count = |key: &str| array[key].as_u64().unwrap_or(0);
+    if array["settling"] == true && array["broken"].is_null() {
+        lines.push_str("\n  a flush failed: its log is read anew, and writes to it wait");
+    }
+    if count("unreadable_blocks") > 0 {
+        let unreadable = output::size(count("unreadable_blocks") * 4096);
+        lines.push_str(&format!("\n  {unreadable} UNREADABLE: neither a member nor parity gives it"));
+    }
+    if count("rows_in_doubt") > 0 {
+        lines.push_str(&format!("\n  {} rows IN DOUBT: parity says otherwise of them", count("rows_in_doubt")));
+    }
+    Some(lines)
 }
 
 /// A line for the mirror, and one for each member that does not hold everything; none where the fast tier is one device.
@@ -49,6 +61,28 @@ fn lines_of(mirror: &Value, what: &str) -> Option<String> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn what_a_tier_with_parity_waits_for_or_lacks_is_shown() {
+        let array = |settling: bool, unreadable: u64, in_doubt: u64| {
+            json!({
+                "redundancy": "2+1", "members": [], "settling": settling, "unreadable_blocks": unreadable,
+                "rows_in_doubt": in_doubt, "broken": null,
+            })
+        };
+        let head = "capacity tier with parity 2+1: 0 of 0 members hold everything";
+        assert_eq!(parity_lines(&array(false, 0, 0)).unwrap(), head);
+        let shown = parity_lines(&array(true, 2, 3)).unwrap();
+        let lines: Vec<&str> = shown.lines().skip(1).map(str::trim).collect();
+        assert_eq!(
+            lines,
+            [
+                "a flush failed: its log is read anew, and writes to it wait",
+                "8.00 KiB UNREADABLE: neither a member nor parity gives it",
+                "3 rows IN DOUBT: parity says otherwise of them"
+            ]
+        );
+    }
 
     #[test]
     fn members_that_do_not_hold_everything_are_named() {

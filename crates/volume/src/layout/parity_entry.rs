@@ -18,7 +18,7 @@ pub struct ParityEntry {
     pub sequence: u64,
     /// The row.
     pub row: u64,
-    /// One bit for each block of data that it covers.
+    /// One bit for each block of data that it covers; none where it only takes the place of an older one.
     pub covered: u32,
     /// Checksums of these, 0 for the others.
     pub checksums: Vec<u32>,
@@ -69,7 +69,6 @@ impl ParityEntry {
         let checksums: Vec<u32> = (0..shape.data).map(|_| r.u32()).collect::<Option<_>>()?;
         let is_good = sequence < COUNTER_LIMIT
             && row < shape.rows()
-            && covered != 0
             && covered >> shape.data == 0
             && shape.role(row, member) == shape.data + usize::from(number)
             && parity_checksum == crc32c(parity);

@@ -24,7 +24,9 @@ impl Array {
         if let Some(fronts) = self.core.view.take_fronts() {
             self.core.fronts.set(fronts);
             // Bands that were found to hold nothing are written again without a discard.
-            self.core.upkeep.is_settling |= !self.core.open.is_clean();
+            if !self.core.open.is_clean() {
+                (self.core.upkeep.is_settling, self.core.upkeep.is_served) = (true, true);
+            }
         }
     }
 }
@@ -89,6 +91,7 @@ impl Device for Array {
                 break;
             }
         }
+        self.core.view.settles(self.core.is_settling());
         self.outstanding -= self.core.done.len();
         done.append(&mut self.core.done);
     }

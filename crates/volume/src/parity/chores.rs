@@ -5,6 +5,9 @@ use super::pause::Pause;
 use forebay_block::IoError;
 use std::collections::VecDeque;
 
+/// Places of the log that are read at once.
+const SLOTS_AT_ONCE: u32 = 128;
+
 /// Blocks to be mended that are remembered; what is forgotten is found again when it is read again.
 const MENDS_MAX: usize = 64;
 
@@ -14,6 +17,8 @@ pub(super) struct Rebuild {
     pub member: usize,
     /// What is copied next of what all have alike.
     pub next_bytes: u64,
+    /// Up to here block by block: a larger piece could not be read.
+    pub copy_singly_until: u64,
     pub next_row: u64,
     pub noted_rows: u64,
     /// Beyond what is in flight.
@@ -28,14 +33,16 @@ pub(super) struct Rebuild {
 pub(super) struct Doubt {
     pub error: IoError,
     pub found: FoundRows,
-    /// The member, and the place of the log, to be read next.
-    pub member: usize,
-    pub slot: u32,
-    /// Up to here place by place, for one of these could not be read; and how often the next could not.
-    pub singly_until: u32,
-    pub tries: u8,
-    /// Places of this member that could not be read.
+    /// Members whose logs are to be read; the first is begun with. One bit for each whose log was.
+    pub members: VecDeque<usize>,
+    pub done: u32,
+    /// What is still to be read of the first: first places, and how many.
+    pub to_read: VecDeque<(u32, u32)>,
+    /// Places of it that could not be read, and how often all of these were tried again.
     pub unread: Vec<u32>,
+    pub looks: u8,
+    /// How often a member could not be read of.
+    pub restarts: u8,
     pub is_reading: bool,
     /// What is being read was begun before another flush failed.
     pub is_vain: bool,
@@ -43,15 +50,18 @@ pub(super) struct Doubt {
 
 impl Doubt {
     /// The log of a member is read from its first place on.
-    pub fn begin_member(&mut self, member: usize) {
-        (self.member, self.slot, self.singly_until, self.tries) = (member, 0, 0, 0);
+    pub fn begin_member(&mut self, slots: u32) {
+        let first = (0..slots).step_by(SLOTS_AT_ONCE as usize);
+        self.to_read = first.map(|first| (first, SLOTS_AT_ONCE.min(slots - first))).collect();
         self.unread.clear();
+        self.looks = 0;
     }
 
-    /// So many places were read, or cannot be.
-    pub fn go_on(&mut self, slots: u32) {
-        self.slot += slots;
-        self.tries = 0;
+    /// What is read now cannot be: place by place, for one bad place hides no other. False where it is one place.
+    pub fn one_by_one(&mut self) -> bool {
+        let Some((first, count)) = self.to_read.pop_front_if(|(_, count)| *count > 1) else { return false };
+        (first..first + count).rev().for_each(|place| self.to_read.push_front((place, 1)));
+        true
     }
 }
 
@@ -89,6 +99,7 @@ impl Upkeep {
         self.rebuild = Some(Rebuild {
             member,
             next_bytes: 0,
+            copy_singly_until: 0,
             next_row: rows,
             noted_rows: rows,
             upto_row: rows,

@@ -109,6 +109,33 @@ impl Code {
         Some(Likely { data, agreeing: agreeing - needed, disagreeing: there - agreeing })
     }
 
+    /// Corrects rows that were restored of what was read, one behind the other in blocks of this length, where parity that was not needed for it says otherwise
+    /// and more agrees with something else: that something is wrong is to be known with two of parity, what it is with three.
+    pub fn correct(&self, read: &[Option<Vec<u8>>], restored: &mut [Option<Vec<u8>>], block: usize) {
+        if read.iter().flatten().count() <= self.data || read.len() != restored.len() {
+            return;
+        }
+        let cut = |blocks: &[Option<Vec<u8>>], at: usize| -> Vec<Option<Vec<u8>>> {
+            blocks.iter().map(|bytes| Some(bytes.as_ref()?.get(at..at + block)?.to_vec())).collect()
+        };
+        let len_bytes = restored.iter().flatten().map(Vec::len).min().unwrap_or(0);
+        for at in (0..len_bytes).step_by(block) {
+            let data: Option<Vec<Vec<u8>>> = cut(restored, at).into_iter().take(self.data).collect();
+            let (Some(data), read) = (data, cut(read, at)) else { continue };
+            let sums = self.encode(&slices(&data));
+            if read[self.data..].iter().zip(&sums).all(|(read, sum)| read.as_ref().is_none_or(|read| read == sum)) {
+                continue;
+            }
+            let Some(likely) = self.likely(&read, 0).filter(|likely| likely.agreeing > 0) else { continue };
+            let sums = self.encode(&slices(&likely.data));
+            for (bytes, right) in restored.iter_mut().zip(likely.data.iter().chain(&sums)) {
+                if let Some(bytes) = bytes {
+                    bytes[at..at + block].copy_from_slice(right);
+                }
+            }
+        }
+    }
+
     /// Puts in the blocks that are missing, of data and of parity; false where too many are.
     pub fn restore(&self, blocks: &mut [Option<Vec<u8>>]) -> bool {
         let there = blocks.iter().flatten().count();

@@ -18,7 +18,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 /// How often it is tried to make rows whole on which all that is written waits: at a start, and while the array is served, once a second.
 const ATTEMPTS_MAX: u8 = 3;
-const SERVED_ATTEMPTS_MAX: u8 = 30;
+pub(super) const SERVED_ATTEMPTS_MAX: u8 = 30;
 
 /// The state of an array.
 pub(super) struct Core {
@@ -195,6 +195,12 @@ impl Core {
         }
         let result = if failed & in_sync == 0 || is_enough { Ok(()) } else { Err(error) };
         self.roster.broken().map_or(result, Err)
+    }
+
+    /// Leaves members behind that cannot be read of, where others are enough. Whether they are.
+    pub fn do_without(&mut self, members: u32, error: IoError) -> bool {
+        let others = self.members.in_sync() & !members;
+        others.count_ones() as usize >= self.shape.data && self.leave(members, error).is_ok()
     }
 
     /// A part of a host's change has ended.

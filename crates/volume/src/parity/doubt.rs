@@ -6,18 +6,17 @@ use super::chores::Doubt;
 use super::core::Core;
 use super::found::FoundRows;
 use super::jobs::Job;
+use super::look::UNREAD_MAX;
 use super::open_rows::OpenRows;
 use crate::layout::array_shape::SLOT_BYTES;
 use crate::mirror::{gone, numbers_in};
 use forebay_block::{Buf, IoError, IoErrorKind, Op, Vectored};
+use std::collections::VecDeque;
 
-/// How often it is tried to read a place, once a second: it may have all that there is of a block.
-const TRIES_MAX: u8 = 3;
-/// Places of the log that are read at once.
-const SLOTS_AT_ONCE: u32 = 128;
-
-/// Places of one member that cannot be read, at most: more are no matter of places.
-const UNREAD_MAX: usize = 8;
+/// How often what cannot be read of a log is read again, once a second: it may have all that there is of a block.
+const LOOKS: u8 = 3;
+/// How often a member is begun with anew of which most cannot be read, once a second, before others do without it.
+const RESTARTS_MAX: u8 = 3;
 
 /// A flush has failed.
 pub(super) fn begin(core: &mut Core, error: &IoError) {
@@ -27,11 +26,19 @@ pub(super) fn begin(core: &mut Core, error: &IoError) {
     core.open.doubt();
     // One that is being read is waited for: its answer must not be taken for another's.
     let is_reading = core.upkeep.doubt.as_ref().is_some_and(|doubt| doubt.is_reading);
-    let found = FoundRows::default();
-    let error = error.clone();
-    let unread = Vec::new();
-    let doubt =
-        Doubt { error, found, member: 0, slot: 0, singly_until: 0, tries: 0, unread, is_reading, is_vain: is_reading };
+    let mut doubt = Doubt {
+        error: error.clone(),
+        found: FoundRows::default(),
+        members: numbers_in(core.members.written()).collect(),
+        done: 0,
+        to_read: VecDeque::new(),
+        unread: Vec::new(),
+        looks: 0,
+        restarts: 0,
+        is_reading,
+        is_vain: is_reading,
+    };
+    doubt.begin_member(core.shape.log_slots);
     core.upkeep.doubt = Some(doubt);
     core.upkeep.is_served = true;
 }
@@ -48,17 +55,17 @@ pub(super) fn step(core: &mut Core) {
     if core.upkeep.is_busy || core.upkeep.is_filling {
         return;
     }
-    let slots = core.shape.log_slots;
-    let Some(member) = numbers_in(core.members.written()).find(|&number| number >= doubt.member) else {
-        return end(core);
-    };
-    if member != doubt.member {
-        doubt.begin_member(member);
+    let (slots, written) = (core.shape.log_slots, core.members.written());
+    while let Some(&member) = doubt.members.front()
+        && written & 1 << member == 0
+    {
+        doubt.members.pop_front();
+        doubt.begin_member(slots);
     }
+    let Some(&member) = doubt.members.front() else { return end(core) };
+    let Some(&(slot, count)) = doubt.to_read.front() else { return };
     doubt.is_reading = true;
-    let most = if doubt.slot < doubt.singly_until { 1 } else { SLOTS_AT_ONCE };
-    let count = most.min(slots - doubt.slot);
-    let (offset_bytes, len_bytes) = (core.shape.slot_offset_bytes(doubt.slot), u64::from(count) * SLOT_BYTES);
+    let (offset_bytes, len_bytes) = (core.shape.slot_offset_bytes(slot), u64::from(count) * SLOT_BYTES);
     let job = core.jobs.insert(Job::Log);
     let bufs = Vectored::One(Buf::new(len_bytes as usize));
     core.members.send(member, (job, 0), (offset_bytes, 0), Op::read(bufs));
@@ -71,50 +78,63 @@ pub(super) fn read(core: &mut Core, member: usize, result: Result<(), IoError>, 
     if std::mem::take(&mut doubt.is_vain) {
         return;
     }
+    let Some(&(slot, _)) = doubt.to_read.front() else { return };
     match (result, bufs) {
         (Ok(()), Some(Vectored::One(log))) => {
-            doubt.found.take((doubt.slot, &log), core.roster.label(), member);
-            doubt.go_on((log.len() as u64 / SLOT_BYTES) as u32);
+            doubt.found.take((slot, &log), core.roster.label(), member);
+            doubt.to_read.pop_front();
         }
         (result, _) if core.members.written() & 1 << member != 0 => {
             let error = result.err().unwrap_or_else(|| gone("read"));
-            if doubt.singly_until <= doubt.slot {
-                doubt.singly_until = doubt.slot + SLOTS_AT_ONCE;
-            } else if error.kind != IoErrorKind::Medium || doubt.unread.len() >= UNREAD_MAX {
-                // It is not some places: the device cannot be read now. Once more from its first place, later.
-                doubt.begin_member(member);
-                return core.own_work_ended(&Err(error));
-            } else if doubt.tries < TRIES_MAX {
-                doubt.tries += 1;
-                core.upkeep.pause.begin(core.view.now_ns());
+            if doubt.one_by_one() {
                 return;
-            } else {
-                doubt.unread.push(doubt.slot);
-                doubt.go_on(1);
             }
+            if error.kind != IoErrorKind::Medium || doubt.unread.len() >= UNREAD_MAX {
+                return away(core, member, error);
+            }
+            doubt.unread.push(slot);
+            doubt.to_read.pop_front();
         }
         // It was left behind meanwhile.
         _ => return,
     }
-    let Some(doubt) = core.upkeep.doubt.as_mut().filter(|doubt| doubt.slot >= core.shape.log_slots) else { return };
-    let unread = std::mem::take(&mut doubt.unread);
-    doubt.begin_member(member + 1);
-    if unread.is_empty() {
+    let Some(doubt) = core.upkeep.doubt.as_mut().filter(|doubt| doubt.to_read.is_empty()) else { return };
+    if !doubt.unread.is_empty() && doubt.looks < LOOKS {
+        doubt.looks += 1;
+        doubt.to_read = doubt.unread.drain(..).map(|place| (place, 1)).collect();
+        core.upkeep.pause.begin(core.view.now_ns());
         return;
     }
-    // What cannot be read may be all that there is of a row: without the member, where others are enough, nothing of its log counts.
-    doubt.found.unread.extend(unread);
-    let others = core.members.in_sync() & !(1 << member);
-    if others.count_ones() as usize >= core.shape.data {
-        let error = core.unreadable(0);
-        // Enough others are there.
-        let _ = core.leave(1 << member, error);
+    let unread = std::mem::take(&mut doubt.unread);
+    doubt.members.pop_front();
+    doubt.begin_member(core.shape.log_slots);
+    doubt.done |= 1 << member;
+    if !unread.is_empty() {
+        // What cannot be read may be all that there is of a row: without the member, where others are enough, nothing of its log counts.
+        doubt.found.unsure.extend(unread);
+        core.do_without(1 << member, core.unreadable(0));
+    }
+}
+
+/// It is not some places: the device cannot be read now. Once more from its first place, after those of the others; and where it stays away while enough others
+/// are read, without it.
+fn away(core: &mut Core, member: usize, error: IoError) {
+    let (slots, data) = (core.shape.log_slots, core.shape.data);
+    let Some(doubt) = &mut core.upkeep.doubt else { return };
+    doubt.begin_member(slots);
+    doubt.members.rotate_left(1);
+    doubt.restarts = doubt.restarts.saturating_add(1);
+    let may_leave = doubt.restarts > RESTARTS_MAX && doubt.done.count_ones() as usize >= data;
+    if !may_leave || !core.do_without(1 << member, error.clone()) {
+        core.own_work_ended(&Err(error));
     }
 }
 
 /// All of the log was read.
 fn end(core: &mut Core) {
-    let Some(Doubt { found, .. }) = core.upkeep.doubt.take() else { return };
+    let Some(Doubt { mut found, .. }) = core.upkeep.doubt.take() else { return };
+    // They are shown as erased, perhaps by a cache that has lost that.
+    found.unsure.extend(core.open.being_erased());
     // Discards wait for what the log has of their rows, which are to be made whole now.
     for (op, _) in &core.discarding {
         core.locks.remove(core.ops[*op].lock);

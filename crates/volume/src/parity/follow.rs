@@ -1,6 +1,6 @@
 //! What follows when something has ended.
 
-use super::core::Core;
+use super::core::{Core, SERVED_ATTEMPTS_MAX};
 use super::jobs::{Blocks, Held, Next, Part, Purpose, Rows, Starved, Then};
 use super::{doubt, labels, reading, upkeep, writing};
 use forebay_block::IoError;
@@ -60,19 +60,33 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
                 close(core, row);
             }
         }
-        Then::Settled { row, lock } => {
+        Then::Settled { row, lock, is_whole } => {
             core.locks.remove(lock);
             core.upkeep.is_busy = false;
             core.own_work_ended(&result);
             if result.is_ok() {
-                core.settled.insert(row);
+                if is_whole {
+                    core.settled.insert(row);
+                }
                 core.found.forget(row).into_iter().for_each(|slot| core.retire(slot, row));
             }
         }
-        Then::Erased => {
+        Then::Erased { instead } => {
             let flush = core.next_flush();
             core.open.erased(flush, result.is_ok());
-            core.own_work_ended(&result);
+            match (&result, instead) {
+                (Err(error), Some((slot, row))) => {
+                    core.retire(slot, row);
+                    core.own_work_ended(&result);
+                    if !core.is_settling() && !core.starved.is_empty() {
+                        // Nothing more can be written where no place becomes free.
+                        core.roster.not_settled(error, SERVED_ATTEMPTS_MAX);
+                    }
+                }
+                // One by one, then; and instead of what cannot be erased something newer is written.
+                (Err(_), None) => core.upkeep.pause.begin(core.view.now_ns()),
+                (Ok(()), _) => {}
+            }
         }
         Then::Mended { lock } => {
             core.locks.remove(lock);
@@ -148,7 +162,7 @@ fn logged(core: &mut Core, part: Part, living: Blocks, slot: u32) {
 
 /// Rows have been read from all members.
 fn rows_read(core: &mut Core, mut rows: Rows) {
-    if rows.has_failed && rows.count > 1 {
+    if rows.failed != 0 && rows.count > 1 {
         // One bad block hides no other.
         return upkeep::one_by_one(core, rows);
     }
@@ -157,7 +171,7 @@ fn rows_read(core: &mut Core, mut rows: Rows) {
             reading::restored(core, &rows, read);
             core.locks.remove(rows.lock);
         }
-        Purpose::Overwrite { part } => writing::overwrite(core, part, &rows.images),
+        Purpose::Overwrite { part, is_again } => writing::overwrite(core, (part, is_again), &rows),
         Purpose::Settle => upkeep::settle(core, &rows),
         Purpose::Mend { member } => upkeep::mend(core, &rows, member),
         Purpose::Rebuild { member } => upkeep::rebuild(core, rows, member),

@@ -22,7 +22,8 @@ struct Version {
 struct Row {
     /// The newest first.
     versions: Vec<Version>,
-    slots: BTreeSet<u32>,
+    /// Its places, each with the number of the newest entry there.
+    slots: BTreeMap<u32, u64>,
 }
 
 /// Rows that may have been open.
@@ -31,8 +32,9 @@ pub(super) struct FoundRows {
     rows: BTreeMap<u64, Row>,
     /// The highest number of an entry.
     pub newest: u64,
-    /// Places that could not be read, of members that cannot be spared.
-    pub unread: BTreeSet<u32>,
+    /// Places of which it is not known what lies there: they could not be read, and the member cannot be spared, or a cache may show them erased that has lost
+    /// that with a failed flush.
+    pub unsure: BTreeSet<u32>,
 }
 
 impl FoundRows {
@@ -43,7 +45,8 @@ impl FoundRows {
             let Some(entry) = ParityEntry::decode(bytes, label, member) else { continue };
             self.newest = self.newest.max(entry.sequence);
             let row = self.rows.entry(entry.row).or_default();
-            row.slots.insert(slot);
+            let newest = row.slots.entry(slot).or_default();
+            *newest = entry.sequence.max(*newest);
             let at = row.versions.partition_point(|version| version.sequence > entry.sequence);
             let is_known = row.versions.get(at).is_some_and(|version| version.sequence == entry.sequence);
             if !is_known {
@@ -61,8 +64,8 @@ impl FoundRows {
     /// Places of the log that are in use.
     pub fn slots(&self) -> impl Iterator<Item = u32> {
         // One place may have been given to several rows on several members.
-        let of_rows = self.rows.values().flat_map(|row| row.slots.iter().copied());
-        of_rows.chain(self.unread.iter().copied()).collect::<BTreeSet<u32>>().into_iter()
+        let of_rows = self.rows.values().flat_map(|row| row.slots.keys().copied());
+        of_rows.chain(self.unsure.iter().copied()).collect::<BTreeSet<u32>>().into_iter()
     }
 
     /// The first row.
@@ -75,9 +78,13 @@ impl FoundRows {
         self.rows.is_empty()
     }
 
-    /// Nobody needs what the log has of a row any more: its places. One place may be of several rows, on different members.
+    /// Nobody needs what the log has of a row any more: its places, in the order in which they are to be erased, for no older entry may outlive a newer
+    /// one. One place may be of several rows, on different members.
     pub fn forget(&mut self, row: u64) -> Vec<u32> {
-        self.rows.remove(&row).map_or_else(Vec::new, |row| row.slots.into_iter().collect())
+        let Some(row) = self.rows.remove(&row) else { return Vec::new() };
+        let mut slots: Vec<(u64, u32)> = row.slots.into_iter().map(|(slot, newest)| (newest, slot)).collect();
+        slots.sort_unstable();
+        slots.into_iter().map(|(_, slot)| slot).collect()
     }
 
     /// What the log knows of the data of a row, whatever was read of it.

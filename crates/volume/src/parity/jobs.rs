@@ -79,10 +79,10 @@ pub(super) enum Then {
     LogFlushed { part: Part, living: Blocks, slot: u32 },
     /// An open row was filled up with zeros.
     Filled { row: u64, lock: u64 },
-    /// A row that was found open is whole.
-    Settled { row: u64, lock: u64 },
-    /// Entries of the log were erased.
-    Erased,
+    /// A row that was found open is whole, but for what nobody can read or restore.
+    Settled { row: u64, lock: u64, is_whole: bool },
+    /// Entries of the log were erased, or a newer one was written instead: its place, and its row.
+    Erased { instead: Option<(u32, u64)> },
     /// A block that could not be read was written again.
     Mended { lock: u64 },
     /// So many rows of the member that is rebuilt were written, or a piece of what all have alike.
@@ -168,8 +168,8 @@ pub(super) struct Piece {
 pub(super) enum Purpose {
     /// Pieces of a host's read that their members do not have.
     Restore { read: usize },
-    /// A part of a row is written of which it is not known what else lives in it.
-    Overwrite { part: Part },
+    /// A part of a row is written of which it is not known what else lives in it; of that something could not be read before.
+    Overwrite { part: Part, is_again: bool },
     /// A row that was found open is to be whole.
     Settle,
     /// A member could not read its block of it.
@@ -185,9 +185,10 @@ pub(super) struct Rows {
     /// By role; empty where it was not, or could not be, read.
     pub images: Vec<Option<Vec<u8>>>,
     pub left: usize,
-    pub has_failed: bool,
-    /// And it was no matter of what lies there.
-    pub is_unreachable: bool,
+    /// One bit for each member that could not read its block.
+    pub failed: u32,
+    /// And what one of them said that it was no matter of what lies there.
+    pub away: Option<IoError>,
     pub purpose: Purpose,
     /// 0 where another holds it.
     pub lock: u64,
@@ -196,7 +197,7 @@ pub(super) struct Rows {
 impl Rows {
     pub fn new(first: u64, count: u64, shape: &Shape, purpose: Purpose, lock: u64) -> Self {
         let images = vec![None; shape.members()];
-        Self { first, count, images, left: 0, has_failed: false, is_unreachable: false, purpose, lock }
+        Self { first, count, images, left: 0, failed: 0, away: None, purpose, lock }
     }
 }
 

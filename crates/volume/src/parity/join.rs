@@ -6,7 +6,7 @@ use super::code::Code;
 use super::core::Core;
 use super::found::FoundRows;
 use super::fronts::Fronts;
-use super::look::{label_and_place, read_log};
+use super::look::{UNREAD_MAX, label_and_place, read_logs};
 use super::members::Members;
 use super::open_rows::OpenRows;
 use super::refusal::JoinError;
@@ -152,12 +152,9 @@ pub fn join(
         places[number] = place;
     }
     let mut log = FoundRows::default();
-    for number in 0..members.len() {
-        let is_live = members[number].state == MemberState::InSync || goes_on == Some(number);
-        let unread = if is_live { read_log(&mut members[number], &basis, number, &mut log) } else { Vec::new() };
-        if unread.is_empty() {
-            continue;
-        }
+    let is_live = |&number: &usize| members[number].state == MemberState::InSync || goes_on == Some(number);
+    let live = (0..members.len()).filter(is_live).collect();
+    for (number, unread) in read_logs(&mut members, live, &basis, &mut log) {
         // What cannot be read of it may be all that there is of a row: it is rebuilt, where enough others are there.
         let others = members.iter().filter(|member| member.state == MemberState::InSync).count();
         let is_spare = members[number].state != MemberState::InSync || others > basis.shape.data;
@@ -166,8 +163,11 @@ pub fn join(
             members[number].state = MemberState::Out;
             goes_on = goes_on.filter(|&other| other != number);
             to_rebuild.push_back(number);
+        } else if unread.len() > UNREAD_MAX && new_id.is_some() {
+            // It is no matter of some places, and may be another time.
+            return Err(JoinError::Unread { device: names[number].clone() });
         } else {
-            log.unread.extend(unread);
+            log.unsure.extend(unread);
         }
     }
     let there = members.iter().filter(|member| member.state == MemberState::InSync).count();
@@ -320,7 +320,11 @@ fn array_of(
     let member = Geometry { size_bytes: shape.member_bytes, ..geometry.clone() };
     let view = ArrayView::new(MirrorView::new(status, label.pool, member), shape);
     let there: Vec<&str> = names.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
-    let mut upkeep = Upkeep { is_settling: !found.is_empty() || !found.unread.is_empty(), ..Upkeep::default() };
+    let mut found = found;
+    if geometry.volatile_cache && !is_blank {
+        found.unsure.extend(0..shape.log_slots);
+    }
+    let mut upkeep = Upkeep { is_settling: !found.is_empty() || !found.unsure.is_empty(), ..Upkeep::default() };
     if let Some(member) = label.rebuilding {
         upkeep.begin_rebuild(usize::from(member), label.rebuilt_rows);
     }

@@ -25,33 +25,54 @@ pub(super) fn label_and_place(devices: &mut Devices, number: usize) -> Option<(A
     labels.max_by_key(|(label, _)| label.serial)
 }
 
-/// Takes in the log of a member; returns the places of it that cannot be read.
-pub(super) fn read_log(member: &mut Member, label: &ArrayLabel, number: usize, found: &mut FoundRows) -> Vec<u32> {
-    let Some(device) = member.device.take() else { return Vec::new() };
-    let mut devices = Devices::new(vec![device]);
-    let len_bytes = u64::from(label.shape.log_slots) * SLOT_BYTES;
-    let mut log = vec![0; len_bytes as usize];
+/// How often what cannot be read of the log is read again, after the logs of all others: what is not there for a moment may be then.
+const LOOKS: u8 = 3;
+/// Places of one member's log that cannot be read, at most: more are no matter of places.
+pub(super) const UNREAD_MAX: usize = 8;
+
+/// Takes in the logs of members; returns those of which places cannot be read, with these places.
+pub(super) fn read_logs(
+    members: &mut [Member],
+    numbers: Vec<usize>,
+    label: &ArrayLabel,
+    found: &mut FoundRows,
+) -> Vec<(usize, Vec<u32>)> {
+    let slots = label.shape.log_slots;
+    let at_once = (READ_BYTES / SLOT_BYTES) as u32;
     let mut unread = Vec::new();
-    for begin in (0..len_bytes).step_by(READ_BYTES as usize) {
-        let end = (begin + READ_BYTES).min(len_bytes);
-        let mut read = |begin: u64, end: u64| {
-            let bytes = devices.read(0, label.shape.head_bytes + begin, (end - begin) as usize);
-            let is_good = bytes.is_ok();
-            if let Ok(bytes) = bytes {
-                log[begin as usize..end as usize].copy_from_slice(&bytes);
-            }
-            is_good
-        };
-        if !read(begin, end) {
-            // One bad place hides no other, and one transfer may go wrong.
-            for at in (begin..end).step_by(SLOT_BYTES as usize) {
-                if !read(at, at + SLOT_BYTES) && !read(at, at + SLOT_BYTES) {
-                    unread.push((at / SLOT_BYTES) as u32);
-                }
+    for number in numbers {
+        let mut places = Vec::new();
+        for first in (0..slots).step_by(at_once as usize) {
+            let count = at_once.min(slots - first);
+            if !read_places(&mut members[number], (first, count), label, (number, &mut *found)) {
+                // One bad place hides no other.
+                places.extend(first..first + count);
             }
         }
+        unread.push((number, places));
     }
-    member.device = devices.list.pop();
-    found.take((0, &log), label, number);
+    for _ in 0..LOOKS {
+        for (number, places) in &mut unread {
+            places.retain(|&place| !read_places(&mut members[*number], (place, 1), label, (*number, &mut *found)));
+        }
+    }
+    unread.retain(|(_, places)| !places.is_empty());
     unread
+}
+
+/// Takes in places of the log of a member; false where they cannot be read.
+fn read_places(
+    member: &mut Member,
+    (first, count): (u32, u32),
+    label: &ArrayLabel,
+    (number, found): (usize, &mut FoundRows),
+) -> bool {
+    let Some(device) = member.device.take() else { return true };
+    let mut devices = Devices::new(vec![device]);
+    let read = devices.read(0, label.shape.slot_offset_bytes(first), (u64::from(count) * SLOT_BYTES) as usize);
+    member.device = devices.list.pop();
+    read.is_ok_and(|bytes| {
+        found.take((first, &bytes), label, number);
+        true
+    })
 }

@@ -37,6 +37,10 @@ pub(super) struct OpenRows {
     erased_flush: Option<u64>,
     /// The highest flush that has ended.
     flushed: u64,
+    /// So many places are erased one by one: one of several could not be.
+    singly: usize,
+    /// Places that cannot be erased: something newer takes their place, and they are never used again.
+    stuck: BTreeSet<u32>,
     /// Before this one has, what was read of the log may lie in caches alone.
     awaited_flush: Option<u64>,
     is_free: Vec<bool>,
@@ -57,6 +61,8 @@ impl OpenRows {
             retired: VecDeque::new(),
             erasing: Vec::new(),
             erased_flush: None,
+            singly: 0,
+            stuck: BTreeSet::new(),
             flushed: if is_volatile { 0 } else { u64::MAX },
             awaited_flush: None,
             is_free,
@@ -122,7 +128,7 @@ impl OpenRows {
             self.erased_flush = None;
             for (slot, _) in self.erasing.drain(..) {
                 // It may have been of several rows.
-                if !std::mem::replace(&mut self.is_free[slot as usize], true) {
+                if !self.stuck.contains(&slot) && !std::mem::replace(&mut self.is_free[slot as usize], true) {
                     self.free.push(slot);
                 }
             }
@@ -140,22 +146,49 @@ impl OpenRows {
         }
         // The oldest of each row alone.
         let mut rows = BTreeSet::new();
-        let is_next = |&(flush, (_, row)): &(u64, Place)| flush <= flushed && (row == NO_ROW || rows.insert(row));
+        // One that cannot be erased goes alone, and waits for a place of something newer.
+        let has_slot = self.has_slot();
+        let is_stuck = self.retired.iter().any(|(_, (slot, _))| self.stuck.contains(slot));
+        let mut left = if self.singly > 0 || is_stuck && has_slot { 1 } else { usize::MAX };
+        let stuck = &self.stuck;
+        let is_next = |&(flush, (slot, row)): &(u64, Place)| {
+            let may = if has_slot && is_stuck { stuck.contains(&slot) } else { !stuck.contains(&slot) };
+            let is_next = left > 0 && flush <= flushed && (row == NO_ROW || rows.insert(row)) && may;
+            left -= usize::from(is_next);
+            is_next
+        };
         let (ready, left) = self.retired.drain(..).partition::<VecDeque<_>, _>(is_next);
         self.retired = left;
         self.erasing = ready.into_iter().map(|(_, place)| place).collect();
         (!self.erasing.is_empty()).then(|| self.erasing.clone())
     }
 
-    /// They were erased, which is durable when a flush from this number on has ended; or they were not.
+    /// Places that are being erased, or are erased and that is not known to be durable.
+    pub fn being_erased(&self) -> impl Iterator<Item = u32> {
+        self.erasing.iter().map(|(slot, _)| *slot)
+    }
+
+    /// Whether something newer is to take the place of what is being erased, as it cannot be.
+    pub fn is_stuck(&self) -> bool {
+        self.erasing.iter().any(|(slot, _)| self.stuck.contains(slot))
+    }
+
+    /// They were erased, or something newer has taken their place, which is durable when a flush from this number on has ended; or they were not.
     pub fn erased(&mut self, flush: u64, is_good: bool) {
+        self.singly = self.singly.saturating_sub(1);
         if is_good {
             self.erased_flush = Some(flush);
             self.flushed(0);
-        } else {
-            let again = self.erasing.drain(..).map(|place| (flush, place));
-            self.retired.extend(again);
+            return;
         }
+        match &self.erasing[..] {
+            // What cannot be written instead may be erased after all.
+            &[(slot, _)] if !self.stuck.remove(&slot) => _ = self.stuck.insert(slot),
+            several => self.singly = several.len(),
+        }
+        // In front: of a row the older entry is erased before the newer one.
+        let again = self.erasing.drain(..).map(|place| (0, place));
+        again.rev().for_each(|place| self.retired.push_front(place));
     }
 
     /// Whether nothing but open rows has a place in the log.

@@ -8,19 +8,22 @@ const ASKED_MAX: u32 = 100_000;
 #[derive(Debug, Default)]
 pub(super) struct Pause {
     since_ns: Option<u64>,
+    /// How often it was asked for while no time passed.
     asked: u32,
+    asked_ns: u64,
 }
 
 impl Pause {
     /// It begins.
     pub fn begin(&mut self, now_ns: u64) {
-        (self.since_ns, self.asked) = (Some(now_ns), 0);
+        (self.since_ns, self.asked, self.asked_ns) = (Some(now_ns), 0, now_ns);
     }
 
     /// Whether one goes on.
     pub fn goes_on(&mut self, now_ns: u64) -> bool {
         let Some(since_ns) = self.since_ns else { return false };
-        self.asked += 1;
+        self.asked = if now_ns == self.asked_ns { self.asked + 1 } else { 0 };
+        self.asked_ns = now_ns;
         if now_ns >= since_ns.saturating_add(WAIT_NS) || self.asked >= ASKED_MAX {
             self.since_ns = None;
         }
@@ -41,5 +44,8 @@ mod tests {
         pause.begin(5);
         assert!((1..ASKED_MAX).all(|_| pause.goes_on(5)));
         assert!(!pause.goes_on(5));
+        // Where time passes it alone counts, however often it is asked.
+        pause.begin(5);
+        assert!((0..2 * u64::from(ASKED_MAX)).all(|at| pause.goes_on(6 + at / 2)));
     }
 }

@@ -248,8 +248,8 @@ fn rows_part(
         match (result, bufs) {
             (Ok(()), Some(Vectored::One(buf))) => rows.images[role] = Some(buf.to_vec()),
             (result, _) => {
-                rows.has_failed = true;
-                rows.is_unreachable |= result.is_err_and(|error| error.kind != IoErrorKind::Medium);
+                rows.failed |= 1 << member;
+                rows.away = result.err().filter(|error| error.kind != IoErrorKind::Medium).or(rows.away.take());
             }
         }
     }

@@ -35,6 +35,12 @@ pub enum JoinError {
         /// Another one.
         other: String,
     },
+    /// Most of the log of a member cannot be read that is needed.
+    #[error("the parity log of {device} cannot be read, and too few others hold everything to do without it")]
+    Unread {
+        /// The member.
+        device: String,
+    },
     /// Too few members hold everything.
     #[error(
         "{there} of {members} members of the capacity tier are there and hold everything, {needed} are needed{missing}"

@@ -73,8 +73,7 @@ impl Roster {
     pub fn not_settled(&mut self, error: &IoError, attempts_max: u8) {
         self.failed_settles += 1;
         if self.failed_settles >= attempts_max {
-            self.view
-                .broken(format!("rows that were being written when it was last served cannot be made whole: {error}"));
+            self.view.broken(format!("what its parity log says cannot be made good on enough members: {error}"));
             self.broken = Some(error.clone());
         }
     }

@@ -7,7 +7,7 @@ use super::doubt;
 use super::jobs::{COPY_TAG, Purpose, Rows, Then};
 use super::open_rows::NO_ROW;
 use super::reading::read_rows;
-use super::writing::parity_of;
+use super::writing::{entries, parity_of};
 use crate::layout::array_label::PLACE_BYTES;
 use crate::layout::array_shape::BLOCK;
 use forebay_block::{Buf, IoError, SharedBuf, Vectored};
@@ -27,9 +27,7 @@ const TRIES_MAX: u8 = 3;
 
 /// Begins what is due.
 pub(super) fn step(core: &mut Core) {
-    // At a start all else waits for rows to be settled.
-    let may_wait = !core.is_settling() || core.upkeep.is_served;
-    if may_wait && core.upkeep.pause.goes_on(core.view.now_ns()) {
+    if core.upkeep.pause.goes_on(core.view.now_ns()) {
         return;
     }
     if core.roster.broken().is_some() || core.roster.is_active() || !core.view.is_begun() {
@@ -42,8 +40,10 @@ pub(super) fn step(core: &mut Core) {
         fill(core);
     }
     if core.found.is_empty() {
-        // What is there may be read one day, and must not be believed then. Not before: others may have an entry of a row in the same place.
-        std::mem::take(&mut core.found.unread).into_iter().for_each(|slot| core.open.retire(slot, NO_ROW, 0));
+        // What is there may be seen one day, and must not be believed then. Not before: others may have an entry of a row in the same place.
+        // And not before what was settled is durable: on other members the same places may have entries of that.
+        let flush = core.next_flush();
+        std::mem::take(&mut core.found.unsure).into_iter().for_each(|slot| core.open.retire(slot, NO_ROW, flush));
     }
     erase(core);
     if core.upkeep.is_settling && core.found.is_empty() && core.open.is_clean() {
@@ -71,6 +71,11 @@ pub(super) fn step(core: &mut Core) {
 /// Erases entries of the log that are not needed any more.
 fn erase(core: &mut Core) {
     let Some(places) = core.open.next_to_erase() else { return };
+    if let [(_, row)] = places[..]
+        && core.open.is_stuck()
+    {
+        return supersede(core, row);
+    }
     let zeros = Buf::zeroed(BLOCK as usize).freeze();
     let shape = &core.shape;
     let mut list = Vec::new();
@@ -82,7 +87,19 @@ fn erase(core: &mut Core) {
         let at = shape.slot_offset_bytes(slot);
         list.extend(members.into_iter().map(|member| (member, at, Vectored::One(zeros.clone()))));
     }
-    core.write(list, (0, false), Then::Erased);
+    core.write(list, (0, false), Then::Erased { instead: None });
+}
+
+/// An entry of a row cannot be erased, and may be believed one day: a newer one that covers nothing takes its place. Both stay where they are, and a start
+/// tries it again.
+fn supersede(core: &mut Core, row: u64) {
+    if row == NO_ROW {
+        // Nobody knows what it is of.
+        return core.write(Vec::new(), (0, false), Then::Erased { instead: None });
+    }
+    let Some(slot) = core.open.take_slot() else { return };
+    let list = entries(core, row, &vec![None; core.shape.data], slot);
+    core.write(list, (0, false), Then::Erased { instead: Some((slot, row)) });
 }
 
 /// Reads a row for a purpose, where nothing goes on in it.
@@ -140,33 +157,47 @@ pub(super) fn settle(core: &mut Core, rows: &Rows) {
             (images[at], sure) = (block, sure | 1 << at);
         }
     }
-    let zeros = |block: Option<Vec<u8>>| block.unwrap_or_else(|| vec![0; BLOCK as usize]);
     let known = core.code.likely(&images, sure).map(|likely| likely.data);
-    if rows.has_failed && (known.is_none() || !is_in_log) {
+    if rows.failed != 0 {
         // What cannot be read now may be another time, and what the log has of the row may be all that there is of it.
-        if rows.is_unreachable || core.upkeep.unread_tries < TRIES_MAX {
-            core.upkeep.unread_tries = core.upkeep.unread_tries.saturating_add(1);
+        if core.upkeep.unread_tries < TRIES_MAX {
+            core.upkeep.unread_tries += 1;
             core.upkeep.pause.begin(core.view.now_ns());
-            core.upkeep.is_busy = false;
-            core.locks.remove(rows.lock);
-            if rows.is_unreachable {
-                core.own_work_ended(&Err(core.unreadable(row)));
-            }
-            return;
+            return put_off(core, rows);
         }
-        core.view.unreadable();
+        if let Some(error) = &rows.away {
+            if core.do_without(rows.failed, error.clone()) {
+                core.upkeep.unread_tries = 0;
+            } else {
+                core.own_work_ended(&Err(error.clone()));
+            }
+            return put_off(core, rows);
+        }
+        if known.is_none() || !is_in_log {
+            core.view.unreadable();
+        }
     }
     core.upkeep.unread_tries = 0;
+    // What nobody can read or restore is not written: it may be read one day. Parity takes it to be zeros.
+    let is_lost = |at: usize| known.is_none() && images[at].is_none();
+    let lost: Vec<bool> = (0..core.shape.data).map(is_lost).collect();
+    let is_whole = !lost.contains(&true);
+    let zeros = |block: Option<Vec<u8>>| block.unwrap_or_else(|| vec![0; BLOCK as usize]);
     let known = known.unwrap_or_else(|| images.into_iter().take(core.shape.data).map(zeros).collect());
     let offset_bytes = core.shape.row_offset_bytes(row);
     let blocks: Vec<Option<SharedBuf>> = known.iter().map(|block| Some(Buf::copy_of(block).freeze())).collect();
     let mut list = parity_of(core, row, &blocks);
-    for (at, block) in blocks.into_iter().enumerate() {
-        if let Some(block) = block.filter(|block| rows.images[at].as_deref() != Some(&**block)) {
-            list.push((core.shape.member(row, at), offset_bytes, Vectored::One(block)));
-        }
+    // Also what was read and is what it should be: a cache may show it that has lost it with a flush that failed.
+    for (at, block) in blocks.into_iter().enumerate().filter(|(at, _)| !lost[*at]) {
+        list.extend(block.map(|block| (core.shape.member(row, at), offset_bytes, Vectored::One(block))));
     }
-    core.write(list, (0, false), Then::Settled { row, lock: rows.lock });
+    core.write(list, (0, false), Then::Settled { row, lock: rows.lock, is_whole });
+}
+
+/// A row is not made whole now.
+fn put_off(core: &mut Core, rows: &Rows) {
+    core.upkeep.is_busy = false;
+    core.locks.remove(rows.lock);
 }
 
 /// A block of a row by its role, from all others.
@@ -216,7 +247,8 @@ fn rebuild_next(core: &mut Core) {
         rebuild.next_bytes = PLACE_BYTES.end;
     }
     if rebuild.next_bytes < head_bytes {
-        let ends = [rebuild.next_bytes + COPY_BYTES, head_bytes];
+        let most = if rebuild.next_bytes < rebuild.copy_singly_until { BLOCK } else { COPY_BYTES };
+        let ends = [rebuild.next_bytes + most, head_bytes];
         let label = Some(PLACE_BYTES.start).filter(|&start| rebuild.next_bytes < start);
         let end = ends.into_iter().chain(label).min().unwrap_or(head_bytes);
         let (at, len_bytes) = (rebuild.next_bytes, end - rebuild.next_bytes);
@@ -286,15 +318,26 @@ fn copy_same(core: &mut Core, at: u64, len_bytes: u64, next_bytes: u64) {
 /// A piece of what all have alike was read.
 pub(super) fn same_read(core: &mut Core, result: Result<(), IoError>, bufs: Option<Vectored<Buf>>) {
     let Some((at, lock)) = core.upkeep.copies.take() else { return };
-    let member = core.upkeep.rebuild.as_ref().map(|rebuild| rebuild.member);
-    let area = core.shape.area(at, 1);
-    let (Ok(()), Some(Vectored::One(buf)), Some(member), Some(crate::layout::array_shape::Area::Same(to))) =
-        (result, bufs, member, area)
-    else {
-        // Nobody can read it: nothing is there to be copied.
-        core.view.unreadable();
+    let Some(rebuild) = &mut core.upkeep.rebuild else {
+        // The member was left behind.
         core.locks.remove(lock);
         core.upkeep.is_busy = false;
+        return;
+    };
+    let member = rebuild.member;
+    let area = core.shape.area(at, 1);
+    let (Ok(()), Some(Vectored::One(buf)), Some(crate::layout::array_shape::Area::Same(to))) = (result, bufs, area)
+    else {
+        core.locks.remove(lock);
+        core.upkeep.is_busy = false;
+        // One bad block hides no other.
+        let is_single = rebuild.next_bytes <= at + BLOCK || rebuild.next_bytes > core.shape.head_bytes;
+        if is_single {
+            core.view.unreadable();
+            rebuild.has_gaps = true;
+        } else {
+            (rebuild.copy_singly_until, rebuild.next_bytes) = (rebuild.next_bytes, at);
+        }
         return;
     };
     core.write(vec![(member, to, Vectored::One(buf.freeze()))], (0, false), Then::Rebuilt { lock });
@@ -304,6 +347,8 @@ pub(super) fn same_read(core: &mut Core, result: Result<(), IoError>, bufs: Opti
 pub(super) fn rebuild(core: &mut Core, mut rows: Rows, member: usize) {
     let role = core.shape.role(rows.first, member);
     rows.images[role] = None;
+    // With one of parity nothing is left to correct by.
+    let read = if core.shape.parity > 1 { rows.images.clone() } else { Vec::new() };
     if !core.code.restore(&mut rows.images) {
         core.view.unreadable();
         core.locks.remove(rows.lock);
@@ -312,6 +357,7 @@ pub(super) fn rebuild(core: &mut Core, mut rows: Rows, member: usize) {
         }
         return rebuilt(core);
     }
+    core.code.correct(&read, &mut rows.images, BLOCK as usize);
     let list = match rows.images[role].take() {
         Some(bytes) => {
             vec![(member, core.shape.row_offset_bytes(rows.first), Vectored::One(Buf::copy_of(&bytes).freeze()))]
@@ -339,7 +385,7 @@ pub(super) fn rebuild_flushed(core: &mut Core, result: &Result<(), IoError>) {
     let (member, noted) = (rebuild.member, rebuild.noted_rows);
     if noted >= rows && rebuild.has_gaps && !rebuild.is_second {
         // What could not be read may be another time.
-        (rebuild.next_row, rebuild.noted_rows, rebuild.upto_row) = (0, 0, 0);
+        (rebuild.next_bytes, rebuild.next_row, rebuild.noted_rows, rebuild.upto_row) = (0, 0, 0, 0);
         core.upkeep.singles_until = 0;
         (rebuild.has_gaps, rebuild.is_second) = (false, true);
         return core.roster.note(0);

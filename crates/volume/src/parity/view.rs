@@ -2,7 +2,7 @@
 
 use crate::layout::array_shape::{BLOCK, Shape};
 use crate::mirror::{Member, MemberState, MemberStatus, MirrorView, Offer};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A handle of an array.
@@ -13,11 +13,12 @@ pub struct ArrayView {
     /// How far each band was written, in blocks of data, since that was said last.
     fronts: Arc<Mutex<Option<Vec<u32>>>>,
     in_doubt: Arc<AtomicU64>,
+    is_settling: Arc<AtomicBool>,
 }
 
 impl ArrayView {
     pub(super) fn new(members: MirrorView, shape: Shape) -> Self {
-        Self { members, shape, fronts: Arc::default(), in_doubt: Arc::default() }
+        Self { members, shape, fronts: Arc::default(), in_doubt: Arc::default(), is_settling: Arc::default() }
     }
 
     /// Its members: what each holds, and offers of others.
@@ -53,6 +54,16 @@ impl ArrayView {
 
     pub(super) fn is_in_doubt(&self) {
         self.in_doubt.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether changes wait, after a flush that failed: what its log has is read anew, and rows that it names are made whole.
+    #[must_use]
+    pub fn is_settling(&self) -> bool {
+        self.is_settling.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn settles(&self, is_settling: bool) {
+        self.is_settling.store(is_settling, Ordering::Relaxed);
     }
 
     pub(super) fn take_fronts(&self) -> Option<Vec<u32>> {

@@ -152,7 +152,12 @@ fn write_part(core: &mut Core, part: Part, living: u32) {
     if living & !written == 0 {
         return append(core, part);
     }
-    let rows = Rows::new(part.row, 1, &core.shape, Purpose::Overwrite { part }, 0);
+    read_before(core, part, false);
+}
+
+/// Reads a row of which a part is to be written.
+fn read_before(core: &mut Core, part: Part, is_again: bool) {
+    let rows = Rows::new(part.row, 1, &core.shape, Purpose::Overwrite { part, is_again }, 0);
     read_rows(core, rows);
 }
 
@@ -200,7 +205,7 @@ pub(super) fn parity_of(core: &Core, row: u64, blocks: &[Option<SharedBuf>]) -> 
 }
 
 /// The same, for a place in the log, with what it covers.
-fn entries(
+pub(super) fn entries(
     core: &mut Core,
     row: u64,
     blocks: &[Option<SharedBuf>],
@@ -240,14 +245,21 @@ pub(super) fn log(core: &mut Core, part: Part, living: Blocks) {
 
 /// All of a row was read, of which a part is to be written: where its parity says already what is to be written there, it is the same once more, and no
 /// parity is changed by it. A block that was damaged is written so, and what else may be damaged in the row keeps what it can be restored by.
-pub(super) fn overwrite(core: &mut Core, mut part: Part, images: &[Option<Vec<u8>>]) {
-    let (row, data) = (part.row, core.shape.data);
+pub(super) fn overwrite(core: &mut Core, (mut part, is_again): (Part, bool), rows: &Rows) {
+    let (row, data, images) = (part.row, core.shape.data, &rows.images[..]);
     let written = part.blocks.iter().fold(0u32, |bits, (at, _)| bits | 1 << at);
     let living = core.fronts.living(row) & !written;
     let mut now = images.to_vec();
     // Where parity agrees with what was there nothing is wrong but that it is written over.
     let was_right = core.code.agrees(images);
     let before = if was_right { None } else { core.code.likely(images, 0) };
+    let is_failed = |at: usize| living & 1 << at != 0 && rows.failed & 1 << core.shape.member(row, at) != 0;
+    if !is_again && (0..data).any(is_failed) {
+        // What lives there was not read: that may have been one transfer.
+        return read_before(core, part, true);
+    }
+    // What parity says of it, and does not say for sure, is not kept as if it had been read: nothing is logged, as nothing was protected before.
+    let is_guessed = (0..data).any(is_failed) && !before.as_ref().is_some_and(Likely::is_sure);
     // Of a row of which parity is known to be right it says also what is not what it should be.
     let is_settled = core.settled.remove(&row);
     if is_settled || (0..data).any(|at| written & 1 << at == 0 && images[at].is_none()) {
@@ -293,7 +305,7 @@ pub(super) fn overwrite(core: &mut Core, mut part: Part, images: &[Option<Vec<u8
     let is_sure = agreeing > needed || agreeing > 0 && agreeing == read;
     // Parity that agrees shows as many blocks as it has: of more, other content may have the same parity.
     let changed = part.blocks.iter().filter(|(at, block)| images[*at].as_deref() != Some(&**block)).count();
-    if is_sure && agreeing >= needed + changed {
+    if is_guessed || is_sure && agreeing >= needed + changed {
         // What agrees is written too: the cache that it lay in may have lost it. The others are known to be wrong.
         let sums = sums.iter().enumerate().map(|(number, sum)| {
             (core.shape.member(row, data + number), offset_bytes, Vectored::One(Buf::copy_of(sum).freeze()))

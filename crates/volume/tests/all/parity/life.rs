@@ -291,7 +291,8 @@ impl Life {
             if is_there && self.random.below(2) == 0 {
                 let bufs = Vectored::One(Buf::copy_of(&wanted).freeze());
                 let (array, _) = self.array.as_mut().unwrap();
-                assert!(run(array, offset, Op::Write { bufs, fua: false }).result.is_ok());
+                let written_again = run(array, offset, Op::Write { bufs, fua: false }).result;
+                assert_eq!(written_again, Ok(()), "block {block}: {:?}", self.array.as_ref().unwrap().1.members().status());
                 self.model.insert(block, Written { acked: true, durable: false, ..written });
             } else {
                 self.model.remove(&block);

@@ -14,12 +14,18 @@ pub struct Medium {
     cached: BTreeMap<usize, Vec<[u8; SECTOR_BYTES]>>,
     /// Writes since the last flush, in their order; those that went past the cache are durable.
     writes: Vec<(usize, Vec<u8>, bool)>,
+    /// Sectors that a failed flush has lost, and that reads show until the power fails.
+    shown: BTreeMap<usize, [u8; SECTOR_BYTES]>,
     is_volatile: bool,
     random: Random,
-    /// It fails everything.
+    /// It fails everything; and says of it that it is gone.
     pub is_dead: bool,
-    /// So many reads fail from now on.
+    pub is_gone: bool,
+    /// So many reads fail from now on, after so many that do not.
     pub fails_reads: u32,
+    pub reads_before: u32,
+    /// Blocks of 4 KiB that cannot be written.
+    pub unwritable: std::collections::BTreeSet<u64>,
     /// It fails the next flush, and loses what was in its cache, or a part of it.
     pub fails_flush: bool,
     /// Blocks of 4 KiB that cannot be read until they are written.
@@ -38,10 +44,14 @@ impl Member {
             durable: vec![0; bytes],
             cached: BTreeMap::new(),
             writes: Vec::new(),
+            shown: BTreeMap::new(),
             is_volatile,
             random: Random::new(seed),
             is_dead: false,
+            is_gone: false,
             fails_reads: 0,
+            reads_before: 0,
+            unwritable: Default::default(),
             fails_flush: false,
             dead_blocks: Default::default(),
             queue: Vec::new(),
@@ -72,6 +82,7 @@ impl Member {
         let mut medium = self.medium();
         medium.queue.clear();
         medium.lose_cache();
+        medium.shown.clear();
     }
 
     /// Changes bytes behind everybody's back.
@@ -103,6 +114,16 @@ impl Medium {
         }
     }
 
+    /// The same, and reads go on to show it, or not.
+    fn give_up(&mut self) {
+        let last = |(&sector, versions): (&usize, &Vec<[u8; SECTOR_BYTES]>)| Some((sector, *versions.last()?));
+        let lost: Vec<(usize, [u8; SECTOR_BYTES])> = self.cached.iter().filter_map(last).collect();
+        self.lose_cache();
+        if self.random.below(2) == 0 {
+            self.shown.extend(lost);
+        }
+    }
+
     fn flush(&mut self) {
         self.writes.clear();
         for (sector, versions) in std::mem::take(&mut self.cached) {
@@ -117,12 +138,17 @@ impl Medium {
         let error = |kind| IoError { kind, operation: op.name(), offset_bytes, os_error: 0 };
         let loses = matches!(op, Op::Flush) && std::mem::take(&mut self.fails_flush);
         if loses {
-            self.lose_cache();
+            self.give_up();
         }
-        let fails_read = matches!(op, Op::Read { .. }) && self.fails_reads > 0;
+        let is_read = matches!(op, Op::Read { .. });
+        let is_early = is_read && self.reads_before > 0;
+        self.reads_before -= u32::from(is_early);
+        let fails_read = is_read && !is_early && self.fails_reads > 0;
         self.fails_reads -= u32::from(fails_read);
-        let fails = self.is_dead || loses || fails_read;
-        let failure = fails.then(|| error(IoErrorKind::Medium));
+        let blocks = offset_bytes / 4096..(offset_bytes + op.len_bytes()).div_ceil(4096);
+        let fails_write = matches!(op, Op::Write { .. }) && self.unwritable.range(blocks).next().is_some();
+        let fails = self.is_dead || self.is_gone || loses || fails_read || fails_write;
+        let failure = fails.then(|| error(if self.is_gone { IoErrorKind::Gone } else { IoErrorKind::Medium }));
         let at = offset_bytes as usize;
         match op {
             Op::Read { mut bufs, .. } => {
@@ -135,7 +161,8 @@ impl Medium {
                                 IoError { kind: IoErrorKind::Medium, operation: "read", offset_bytes, os_error: 5 };
                             result = Err(dead);
                         }
-                        match self.cached.get(&block).and_then(|versions| versions.last()) {
+                        let cached = self.cached.get(&block).and_then(|versions| versions.last());
+                        match cached.or_else(|| self.shown.get(&block)) {
                             Some(bytes) => part.copy_from_slice(bytes),
                             None => part.copy_from_slice(&self.durable[block * SECTOR_BYTES..][..SECTOR_BYTES]),
                         }
@@ -154,6 +181,7 @@ impl Medium {
                 }
                 for (sector, bytes) in (at / SECTOR_BYTES..).zip(bytes.chunks_exact(SECTOR_BYTES)) {
                     self.dead_blocks.remove(&(sector as u64 / 8));
+                    self.shown.remove(&sector);
                     if self.is_volatile && !fua {
                         self.cached.entry(sector).or_default().push(bytes.try_into().unwrap());
                     } else {
