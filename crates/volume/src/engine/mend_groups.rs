@@ -28,7 +28,7 @@ pub(crate) fn begin(location: u64, setup: &Setup, bands: &Bands, outbox: &mut Ou
         .filter_map(|pending| if let Pending::MendGroup(mend) = pending { Some(mend.key) } else { None })
         .collect();
     let generation = bands.get(band).generation;
-    let mend = GroupMend { key, generation, attempt: 0, entries: None, bytes: None };
+    let mend = GroupMend { key, generation, attempt: 0, is_summary_wrong: false, entries: None, bytes: None };
     if in_progress.len() < AT_ONCE && !in_progress.contains(&key) && lies_still(&mend, bands) {
         send(Box::new(mend), setup, bands, outbox);
     }
@@ -101,9 +101,14 @@ pub(crate) fn read(mut mend: Box<GroupMend>, bytes: Option<Buf>, setup: &Setup, 
             let name = SummaryName { band, group, generation: mend.generation };
             let page = read.get((summary - first) as usize * BLOCK..).unwrap_or_default();
             let found = band_summary::decode(&setup.superblock.pool, name, shape.group_sectors(group), page);
-            let Some(entries) = found else { return read_on(mend, setup, bands, outbox) };
+            let Some(entries) = found else {
+                mend.is_summary_wrong |= mend.attempt == 0;
+                return read_on(mend, setup, bands, outbox);
+            };
             if mend.attempt > 0 {
-                write_again(summary, &read);
+                if mend.is_summary_wrong {
+                    write_again(summary, &read);
+                }
                 // From the start, now that it is known what lies there.
                 (mend.attempt, mend.entries) = (0, Some(entries));
                 return send(mend, setup, bands, outbox);

@@ -12,8 +12,8 @@ use forebay_block::Buf;
 
 const BLOCK: usize = 4096;
 
-/// Writes what a piece has read, and found good at last, to where it lies. Only what the map still names: anything else may have been
-/// given to others. A later write to the same place is later on the device too, as a mirror keeps the order of what overlaps.
+/// Writes what of a piece was not what it should be, and was found good at last, to where it lies. Nothing else: of what lies beside it in a row with parity
+/// that parity may be all that is left. Only what the map still names: anything else may have been given to others. A later write to the same place is later on the device too, as a mirror keeps the order of what overlaps.
 pub(super) fn mend(piece: &Piece, map: &Map, setup: &Setup, bands: &Bands, outbox: &mut Outbox) {
     let Some(disk) = map.disk(piece.disk) else { return };
     let frame = disk.frame(piece.leaf);
@@ -22,7 +22,8 @@ pub(super) fn mend(piece: &Piece, map: &Map, setup: &Setup, bands: &Bands, outbo
     for (at, ((span, checksum), block)) in (usize::from(piece.first)..LEAF_ENTRIES).zip(read) {
         let (entry, named) = leaf_entry(&map.frames.get(frame).page, at);
         let is_there = matches!(entry, Entry::Data { span: there, .. } if there == *span) && named == *checksum;
-        if is_there && span.is_whole() {
+        let number = (at - usize::from(piece.first)) as u16;
+        if is_there && span.is_whole() && piece.wrong.contains(&number) {
             outbox.mend(setup, span.location, Buf::copy_of(block));
         } else if is_there && piece.bad_in_place == Some(piece.leaf * LEAF_ENTRIES as u64 + at as u64) {
             // Compressed blocks share blocks of the device. Another one that is bad is found by the next read.

@@ -140,6 +140,8 @@ pub(crate) struct Piece {
     pub failures_in_place: u8,
     /// The first block that was not what it should be where it lies.
     pub bad_in_place: Option<u64>,
+    /// Blocks of it that were not what they should be where they lie, when they were read otherwise.
+    pub wrong: SmallVec<[u16; 4]>,
     /// Copies of it that a scrub has read.
     pub copy: u8,
     /// Its read took more along than was asked for, or had what was read ahead: where it fails, that may be why.
@@ -190,6 +192,7 @@ impl Piece {
             attempts: 0,
             failures_in_place: 0,
             bad_in_place: None,
+            wrong: SmallVec::new(),
             copy: 0,
             is_no_attempt: false,
             batches: SmallVec::new(),

@@ -166,6 +166,11 @@ impl Engine {
         };
         // Given back below: no copy of it for each request.
         let spans = std::mem::take(&mut piece.spans);
+        if is_piecemeal && piece.failures_in_place == 1 {
+            let of_right = right.iter().zip(&spans).enumerate();
+            let wrong = of_right.filter(|(_, (is_right, span))| !**is_right && **span != NOWHERE && span.is_whole());
+            piece.wrong = wrong.map(|(at, _)| at as u16).collect();
+        }
         // Not where something could not be read: that may have been the summary. A scrub reads what is there, and nothing else.
         let joins = piece.attempts == 0 && !matches!(piece.kind, PieceKind::Scrub);
         let mut take = |blocks: usize| {
