@@ -306,13 +306,17 @@ pub(super) fn overwrite(core: &mut Core, (mut part, is_again): (Part, bool), row
     // Parity that agrees shows as many blocks as it has: of more, other content may have the same parity.
     let changed = part.blocks.iter().filter(|(at, block)| images[*at].as_deref() != Some(&**block)).count();
     if is_guessed || is_sure && agreeing >= needed + changed {
-        // What agrees is written too: the cache that it lay in may have lost it. The others are known to be wrong.
+        // What agrees is written too: the cache that it lay in may have lost it. The others are known to be wrong, as is what was read and is not what they
+        // say: left as it is it would be one more that is missing when the next block of the row is written.
         let sums = sums.iter().enumerate().map(|(number, sum)| {
             (core.shape.member(row, data + number), offset_bytes, Vectored::One(Buf::copy_of(sum).freeze()))
         });
         let mut list: Vec<_> = sums.collect();
-        for (at, block) in &part.blocks {
-            list.push((core.shape.member(row, *at), offset_bytes, Vectored::One(block.clone())));
+        let differs = |at: &usize| images[*at].as_ref().is_some_and(|read| *read != known[*at]);
+        let wrong = (0..data).filter(|at| is_sure && written & 1 << at == 0 && differs(at));
+        let wrong = wrong.map(|at| (at, Buf::copy_of(&known[at]).freeze()));
+        for (at, block) in part.blocks.iter().cloned().chain(wrong) {
+            list.push((core.shape.member(row, at), offset_bytes, Vectored::One(block)));
         }
         return core.write(list, (part.stream, false), Then::Part { op: part.op });
     }
