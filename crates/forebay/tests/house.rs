@@ -38,7 +38,8 @@ use std::path::{Path, PathBuf};
 use word_list::Finding;
 
 /// Documents outside `docs`.
-const DOCUMENTS: [&str; 5] = ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "bench/README.md"];
+const DOCUMENTS: [&str; 6] =
+    ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "bench/README.md", "python/README.md"];
 
 fn top() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
@@ -70,7 +71,7 @@ fn sources(folder: &str) -> Vec<Source> {
 
 /// Sources of our own anywhere in the repository.
 fn every_source() -> Vec<Source> {
-    ["crates", "bench", "fuzz", "tests"].into_iter().flat_map(sources).collect()
+    ["crates", "bench", "fuzz", "python", "tests"].into_iter().flat_map(sources).collect()
 }
 
 /// Sources of a room without those that are modules of tests.
@@ -230,7 +231,7 @@ fn words_of(room: &str) -> Vec<Finding> {
             names.sort();
             return names.iter().flat_map(|name| word_list::in_document(name, &text(name))).collect();
         }
-        "rest" => ["bench", "fuzz", "tests"].into_iter().flat_map(sources).collect(),
+        "rest" => ["bench", "fuzz", "python", "tests"].into_iter().flat_map(sources).collect(),
         room => sources(&format!("crates/{room}")),
     };
     assert!(!sources.is_empty(), "{room} has no sources: nothing was checked");

@@ -152,19 +152,7 @@ struct Rows {
 
 impl Rows {
     fn add(&mut self, segment: &Segment) -> Result<(), TelemetryError> {
-        for (index, record) in segment.records.iter().enumerate() {
-            for (what, value) in [
-                ("intended_ns", record.intended_ns),
-                ("submitted_ns", record.submitted_ns),
-                ("completed_ns", record.completed_ns),
-                ("offset_bytes", record.offset_bytes),
-            ] {
-                if i64::try_from(value).is_err() {
-                    let sequence = segment.sequence;
-                    return Err(TelemetryError::Unrepresentable { sequence, index, what, value });
-                }
-            }
-        }
+        segment.check_signed()?;
         self.records.extend_from_slice(&segment.records);
         self.runs.push((self.records.len(), segment.job, segment.thread));
         Ok(())

@@ -34,6 +34,29 @@ pub struct Segment {
     pub records: Vec<Record>,
 }
 
+impl Segment {
+    /// Looks whether all times and offsets fit into signed columns of 64 bits, which tables have.
+    ///
+    /// # Errors
+    /// [`TelemetryError::Unrepresentable`] for the first value above 2^63 - 1.
+    pub fn check_signed(&self) -> Result<(), TelemetryError> {
+        for (index, record) in self.records.iter().enumerate() {
+            for (what, value) in [
+                ("intended_ns", record.intended_ns),
+                ("submitted_ns", record.submitted_ns),
+                ("completed_ns", record.completed_ns),
+                ("offset_bytes", record.offset_bytes),
+            ] {
+                if i64::try_from(value).is_err() {
+                    let sequence = self.sequence;
+                    return Err(TelemetryError::Unrepresentable { sequence, index, what, value });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 /// What was found in a file; complete once [`Reader::next_segment`] has answered `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {

@@ -181,8 +181,9 @@ fn fixed(text: &'static str) -> ByteArray {
     ByteArray::from(Bytes::from_static(text.as_bytes()))
 }
 
-/// Which value of a request the columns cannot hold, if any: they have 63 bits.
-pub(super) fn unfit(request: &Request) -> Option<(&'static str, u64)> {
+/// Which value of a request the columns cannot hold, if any: they have 63 bits. Writers leave such requests out and count them.
+#[must_use]
+pub fn unfit(request: &Request) -> Option<(&'static str, u64)> {
     [
         ("issued_ns", request.issued_ns, false),
         ("offset_bytes", request.offset_bytes, false),

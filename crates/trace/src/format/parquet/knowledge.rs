@@ -3,8 +3,9 @@
 use crate::{Faults, Knows};
 use serde_json::{Value, json};
 
-/// The text.
-pub(super) fn to_json(knows: Knows, faults: &Faults) -> String {
+/// What is kept in a file's metadata under `forebay.trace`.
+#[must_use]
+pub fn knowledge(knows: Knows, faults: &Faults) -> Value {
     let first: Vec<Value> =
         faults.first.iter().map(|fault| json!({"place": fault.place, "what": fault.what})).collect();
     json!({
@@ -20,7 +21,6 @@ pub(super) fn to_json(knows: Knows, faults: &Faults) -> String {
         },
         "faults": {"count": faults.count, "by_line": faults.by_line, "first": first, "missing": faults.missing},
     })
-    .to_string()
 }
 
 /// What a text tells; `None` where it is none of ours.

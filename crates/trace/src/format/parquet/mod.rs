@@ -14,6 +14,8 @@ mod writer;
 
 pub use fields::Wanted;
 pub use figures::{Figures, curves_path, write_figures};
+pub use group::unfit;
+pub use knowledge::knowledge;
 pub use partitioned::{Partition, PartitionedWriter, partitions};
 pub use reader::ParquetTrace;
 pub use writer::{ParquetWriter, Written};

@@ -2,7 +2,7 @@
 
 use super::HIVE_NULL;
 use super::group::{Groups, ROW_GROUP_ROWS, failed, unfit};
-use super::knowledge::to_json;
+use super::knowledge::knowledge;
 use super::texts::{Texts, text};
 use super::writer::Written;
 use crate::format::partial::{refuse_existing, with_partial};
@@ -186,7 +186,9 @@ impl PartitionedWriter {
         let Some(volume) = self.volumes.get_mut(&number) else { return Ok(()) };
         let Some((groups, path)) = volume.open.take() else { return Ok(()) };
         self.open_files -= 1;
-        groups.finish(to_json(self.knows, of_source), Some(&name)).map_err(|error| failed(&path, error))?;
+        groups
+            .finish(knowledge(self.knows, of_source).to_string(), Some(&name))
+            .map_err(|error| failed(&path, error))?;
         let synced = File::open(&path).and_then(|file| file.sync_all());
         synced.map_err(|source| TraceError::WriteFile { path, source })
     }

@@ -1,7 +1,7 @@
 //! One file.
 
 use super::group::{Groups, ROW_GROUP_ROWS, failed, unfit};
-use super::knowledge::to_json;
+use super::knowledge::knowledge;
 use super::texts::Texts;
 use crate::format::PartialFile;
 use crate::{Faults, Knows, Names, Request, TraceError};
@@ -102,7 +102,9 @@ impl ParquetWriter {
             self.write_group()?;
         }
         let (groups, partial) = self.take()?;
-        groups.finish(to_json(self.knows, of_source), None).map_err(|error| failed(partial.to(), error))?;
+        groups
+            .finish(knowledge(self.knows, of_source).to_string(), None)
+            .map_err(|error| failed(partial.to(), error))?;
         partial.finish()?;
         Ok(self.written)
     }

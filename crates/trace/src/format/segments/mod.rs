@@ -5,7 +5,7 @@ mod rotated;
 mod writer;
 
 pub use layout::{CaptureId, Captured, Header, Name, Volume};
-pub use rotated::{Capture, first_path, is_later_file, rotated_path};
+pub use rotated::{Capture, capture_header, first_path, is_later_file, rotated_path};
 pub use writer::SegmentWriter;
 
 use crate::{Faults, Knows, Names, Request, Source, TraceError};

@@ -39,8 +39,18 @@ pub fn first_path(path: &Path) -> Option<(PathBuf, u32)> {
 #[must_use]
 pub fn is_later_file(path: &Path) -> bool {
     let Some((first, number)) = first_path(path) else { return false };
-    let header = |path: &Path| read_header(&mut open_file(path).ok()?).ok().map(|(header, _)| header);
-    header(path).zip(header(&first)).is_some_and(|(header, first)| is_part(&header, number, &first))
+    capture_header(path)
+        .ok()
+        .zip(capture_header(&first).ok())
+        .is_some_and(|(header, first)| is_part(&header, number, &first))
+}
+
+/// What the file `path` says of its capture.
+///
+/// # Errors
+/// It cannot be read, is no capture, or its header is damaged.
+pub fn capture_header(path: &Path) -> Result<Header, TraceError> {
+    Ok(read_header(&mut open_file(path)?)?.0)
 }
 
 fn is_part(header: &Header, number: u32, first: &Header) -> bool {
@@ -63,9 +73,8 @@ fn later_files(path: &Path, first: &Header) -> io::Result<Vec<(u32, PathBuf)>> {
     for entry in std::fs::read_dir(directory)? {
         let file = path.with_file_name(entry?.file_name());
         let Some((_, number)) = first_path(&file).filter(|(first, _)| first == path) else { continue };
-        let header = open_file(&file).and_then(|mut file| read_header(&mut file));
         // What cannot be read may be one of them: whoever reads on will tell.
-        if header.is_ok_and(|(header, _)| !is_part(&header, number, first)) {
+        if capture_header(&file).is_ok_and(|header| !is_part(&header, number, first)) {
             continue;
         }
         found.push((number, file));
