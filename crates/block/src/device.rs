@@ -66,6 +66,10 @@ pub enum Op {
 }
 
 impl Op {
+    /// Attempt of a read that compares: a device with parity of its own reads that, too, and fails with [`IoErrorKind::Mismatch`] where it is not of
+    /// what lies there. Others read.
+    pub const COMPARE: u8 = u8::MAX;
+
     /// A first read.
     #[must_use]
     pub fn read(bufs: Vectored<Buf>) -> Self {
@@ -136,6 +140,8 @@ pub enum IoErrorKind {
     Invalid,
     /// The device does not offer this operation.
     Unsupported,
+    /// What was read is not what the device's own parity says, and a read of it by that would give something else ([`Op::COMPARE`]).
+    Mismatch,
 }
 
 /// A device failure: kind, where, and the operating system's error number where there is one.
@@ -160,6 +166,7 @@ impl fmt::Display for IoError {
             IoErrorKind::Short => "transferred too few bytes",
             IoErrorKind::Invalid => "was out of range or not aligned",
             IoErrorKind::Unsupported => "is not supported",
+            IoErrorKind::Mismatch => "met parity of something else",
         };
         write!(f, "{} at offset {} {kind}", self.operation, self.offset_bytes)?;
         if self.os_error != 0 {

@@ -120,6 +120,11 @@ const POOL: &[Metric] = &[
         "/counters/mended_blocks",
         "Wrong on one member of a mirror, or of a tier with parity, and written again from others",
     ),
+    counter(
+        "parity_unfit_bands",
+        "/counters/unfit_bands",
+        "Bands of which a scrub found parity of something else, and whose data is written anew for it",
+    ),
     gauge("scrub_damaged_bytes", "/scrub/damaged_bytes", "Found by the last scrub to be damaged or unreadable"),
     gauge("read_cache_bytes", "/read_cache/held_bytes", "Copies of the capacity tier's data on the fast tier"),
     gauge("read_cache_kept_bytes", "/read_cache/kept_bytes", "Space of the fast tier that is kept for copies"),

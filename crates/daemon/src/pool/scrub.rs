@@ -1,7 +1,7 @@
 //! A scrub, for programs.
 
 use forebay_volume::Engine;
-use forebay_volume::layout::scrub_record::{Pass, ScrubState};
+use forebay_volume::layout::scrub_record::{PARITY, Pass, ScrubState};
 use serde_json::{Value, json};
 
 const BLOCK: u64 = 4096;
@@ -41,6 +41,7 @@ pub fn json(engine: &Engine) -> Value {
     let mut shown = json!({
         "state": state,
         "disk": if is_idle { None } else { name(engine, record.disk) },
+        "compares_parity": !is_idle && record.disk == PARITY,
         "offset_bytes": (!is_idle).then_some(record.block.saturating_mul(BLOCK)),
         "stored_bytes": status.fast.live_bytes + status.capacity.live_bytes,
         "rate_bytes_per_second": scrub.rate_bytes_per_s,

@@ -212,6 +212,7 @@ fn counters_json(counters: &Counters) -> Value {
         "ahead_used_bytes": counters.ahead_used_bytes,
         "damaged_moves": counters.damaged_moves,
         "mended_blocks": counters.mended_blocks,
+        "unfit_bands": counters.unfit_bands,
         "request_errors": counters.request_errors,
         "stalls": counters.stalls,
         "spilled_blocks": counters.spilled_blocks,

@@ -37,13 +37,16 @@ pub fn lines(scrub: &Value) -> Option<String> {
         let stored = bytes(&scrub["stored_bytes"]);
         // What hosts write and discard meanwhile moves the end.
         let percent = (read.saturating_mul(100) / stored.max(1)).min(99);
+        let at = output::size(bytes(&scrub["offset_bytes"]));
+        let at = match scrub["compares_parity"] == true {
+            true => format!("parity is compared at {at} of the bands"),
+            false => format!("at disk {}, {at}", scrub["disk"].as_str().unwrap_or("-")),
+        };
         lines.push(format!(
-            "scrub {}: {} read, {percent} % of {}; at disk {}, {}; {}",
+            "scrub {}: {} read, {percent} % of {}; {at}; {}",
             scrub["state"].as_str().unwrap_or("-"),
             output::size(read),
             output::size(stored),
-            scrub["disk"].as_str().unwrap_or("-"),
-            output::size(bytes(&scrub["offset_bytes"])),
             damage(pass)
         ));
     }

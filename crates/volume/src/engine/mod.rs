@@ -289,6 +289,7 @@ impl Engine {
             Pending::Rewrite { blocks } => self.rewriter.written(blocks, &result),
             Pending::Mend => self.stats.counters.mended_blocks += u64::from(result.is_ok()),
             Pending::ScrubPage(page) => scrub_pages::read(page, single(bufs), &self.map, &mut self.outbox),
+            Pending::Compare { band, generation } => self.compared(band, generation, result),
             Pending::MendGroup(mend) => {
                 let bytes = result.ok().and_then(|()| single(bufs));
                 mend_groups::read(mend, bytes, &self.setup, &self.space.bands, &mut self.outbox);

@@ -76,6 +76,8 @@ pub(crate) enum Pending {
     Mend,
     /// A page of the map, being read of each copy for a scrub.
     ScrubPage(Box<PageCopies>),
+    /// Blocks of a band, in this generation of it, being compared with their parity for a scrub.
+    Compare { band: u32, generation: u32 },
     /// A group of a band with compressed blocks that were not what they should be in their place.
     MendGroup(Box<GroupMend>),
 }
@@ -122,6 +124,7 @@ impl Pending {
                 | Self::Watermark
                 | Self::Mend
                 | Self::ScrubPage(_)
+                | Self::Compare { .. }
                 | Self::MendGroup(_)
         )
     }

@@ -147,6 +147,11 @@ impl Scrub {
         Some(blocks)
     }
 
+    /// A step that compared parity has ended.
+    pub fn compared(&mut self) {
+        self.in_flight = None;
+    }
+
     fn end_pass(&mut self, unix_s: u64) {
         let last = Pass { ended_unix_s: unix_s, ..self.record.pass };
         self.record =

@@ -26,6 +26,8 @@ pub struct Counters {
     pub damaged_moves: u64,
     /// Blocks that a scrub could not read, or found damaged.
     pub scrub_damaged_blocks: u64,
+    /// Bands of which a scrub found that their parity is of something else, and that are moved away for it.
+    pub unfit_bands: u64,
     /// Blocks of 4 KiB that one copy of a mirrored fast tier lacked and that were written to all of them.
     pub mended_blocks: u64,
     /// Host requests answered with an error.

@@ -27,12 +27,16 @@ pub struct Pass {
     pub bad_blocks: u64,
 }
 
+/// Instead of a disk: all disks were read, and parity of the capacity tier is compared, from a block of that tier on. A program without that takes it to be
+/// the end, as no disk has this number.
+pub const PARITY: u16 = u16::MAX;
+
 /// How far it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScrubRecord {
     /// Whether a pass goes on.
     pub state: ScrubState,
-    /// The disk that it is at, and the first block there that was not yet read.
+    /// The disk that it is at, or [`PARITY`], and the first block there that was not yet read.
     pub disk: u16,
     /// See `disk`.
     pub block: u64,

@@ -67,6 +67,11 @@ impl Code {
         !needed && self.leaving_out(read, &[]).is_some_and(|likely| likely.agreeing > 0)
     }
 
+    /// Whether nothing that was read of a row is otherwise than the rest says.
+    pub fn fits(&self, read: &[Option<Vec<u8>>]) -> bool {
+        self.leaving_out(read, &[]).is_none_or(|likely| likely.disagreeing == 0)
+    }
+
     /// The data of a row, as it is likeliest to be: of what was read one block, or two where there are three of parity, may not be what it should be. Of all
     /// ways to leave some out that is taken with which most parity agrees that was not needed for it. `sure`: blocks that are right. `None` where
     /// too much is missing.

@@ -73,6 +73,11 @@ impl FoundRows {
         self.rows.keys().next().copied()
     }
 
+    /// Whether something is known of a row.
+    pub fn has(&self, row: u64) -> bool {
+        self.rows.contains_key(&row)
+    }
+
     /// Whether no row is left.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()

@@ -72,7 +72,8 @@ fn read_pieces(core: &mut Core, tag: u64, at: u64, attempt: u8, bufs: Vectored<B
     let mut groups: Vec<(usize, Vec<usize>)> = Vec::new();
     let mut ends = vec![None; core.shape.members()];
     let mut offsets = Vec::new();
-    let readable = if is_direct { core.members.in_sync() } else { 0 };
+    // What is compared is read with all of its rows.
+    let readable = if is_direct && attempt != Op::COMPARE { core.members.in_sync() } else { 0 };
     for (number, piece) in pieces.iter_mut().enumerate() {
         let member = core.shape.member(piece.row, piece.role);
         piece.is_sent = readable & 1 << member != 0;
@@ -177,7 +178,8 @@ fn part_of_read_ended(core: &mut Core, job: usize) {
     }
     // From now on pieces are what rows are restored for.
     let has_failed = read.pieces.iter().any(|piece| piece.failed);
-    let at_once = if has_failed || read.attempt > 0 { 1 } else { ROWS_AT_ONCE };
+    let is_alone = has_failed || read.attempt > 0 && read.attempt != Op::COMPARE;
+    let at_once = if is_alone { 1 } else { ROWS_AT_ONCE };
     let mut runs: Vec<(u64, u64)> = Vec::new();
     for row in rows {
         match runs.last_mut() {
@@ -273,17 +275,28 @@ pub(super) fn restored(core: &mut Core, rows: &Rows, job: usize) {
     let is_direct = attempt == 0 || attempt > core.shape.variants();
     let mut put: Vec<(usize, Result<Vec<u8>, IoError>)> = Vec::new();
     let mut mends = Vec::new();
+    let is_compared = attempt == Op::COMPARE;
+    let mut unfit = None;
+    if is_compared {
+        mends.extend(numbers_in(rows.failed).map(|member| (member, rows.first)));
+    }
     for row in rows.first..rows.first + rows.count {
         let at = (row - rows.first) as usize * block;
         let images: Vec<Option<Vec<u8>>> =
             rows.images.iter().map(|image| Some(image.as_ref()?.get(at..at + block)?.to_vec())).collect();
+        if is_compared && core.open.get(row).is_none() && !core.found.has(row) && !core.code.fits(&images) {
+            let offset_bytes = core.shape.row_start_bytes(row);
+            unfit.get_or_insert(IoError { kind: IoErrorKind::Mismatch, offset_bytes, ..gone("read") });
+        }
         for (number, piece) in read.pieces.iter().enumerate().filter(|(_, piece)| piece.row == row) {
             let member = core.shape.member(row, piece.role);
             if piece.is_sent && !piece.failed {
                 continue;
             }
             let mut images = images.clone();
-            images[piece.role] = None;
+            if !is_compared {
+                images[piece.role] = None;
+            }
             // The first of them only without its own member, the others without one more.
             if attempt > 1 && !is_direct {
                 images[usize::from(attempt) - 2] = None;
@@ -301,7 +314,7 @@ pub(super) fn restored(core: &mut Core, rows: &Rows, job: usize) {
     }
     mends.into_iter().for_each(|(member, row)| core.upkeep.mend_later(member, row));
     let Some(Job::Read(read)) = core.jobs.get_mut(job) else { return };
-    let mut error = None;
+    let mut error = unfit;
     for (number, bytes) in put {
         let piece = &mut read.pieces[number];
         match bytes {

@@ -367,6 +367,12 @@ impl Bands {
         }
     }
 
+    /// Whether a band may be collected at all: it is closed, its summaries are on the device, and no data is on its way to it.
+    #[must_use]
+    pub fn may_collect(&self, number: u32) -> bool {
+        self.get(number).state == BandState::Closed && !self.unsettled.has(number) && !self.groups.has_any(number)
+    }
+
     /// The closed band whose collection pays best, by cost and benefit. Bands whose summaries are not all on the device, or
     /// that data is on its way to, are passed over.
     #[must_use]
@@ -376,11 +382,10 @@ impl Bands {
             let is_full = band.valid == 0 || band.valid >= data_sectors;
             // What is moved may take more than it did: else a full pool would copy itself.
             let gains = self.packed_spare.is_none_or(|spare| spare.leaves_some(band.valid, self.data_blocks()));
-            band.state == BandState::Closed && !is_full && gains
+            !is_full && gains
         };
-        let candidates = (0u32..).zip(&self.table).filter(|(number, band)| {
-            has_garbage(band) && !excluded(*number) && !self.unsettled.has(*number) && !self.groups.has_any(*number)
-        });
+        let may = |number: u32, band: &BandRoot| has_garbage(band) && !excluded(number) && self.may_collect(number);
+        let candidates = (0u32..).zip(&self.table).filter(|(number, band)| may(*number, band));
         let log_valid = self.valid_sectors() / BLOCK_SECTORS;
         Choice::CostBenefit.best(candidates.map(|(number, band)| Candidate {
             band: number,

@@ -92,6 +92,12 @@ pub(super) fn victim(rooms: &Moving<'_>) -> Option<u32> {
     begun_band(rooms).or_else(|| rooms.space.bands.victim(|band| rooms.migrate.leaves_alone(band)))
 }
 
+/// A band with parity of something else, where there is room for what lives there.
+pub(super) fn suspect(rooms: &mut Moving<'_>) -> Option<u32> {
+    let band = rooms.migrate.next_suspect(&rooms.space.bands)?;
+    (rooms.space.bands.room(true) >= blocks_to_write(rooms, band)).then_some(band)
+}
+
 /// Blocks for which jobs have yet to ask for space, where this band is collected, too: all that lives in each band, and
 /// what destages have taken.
 pub(super) fn blocks_to_write(rooms: &Moving<'_>, band: u32) -> u64 {

@@ -89,6 +89,8 @@ impl Engine {
                 return false;
             }
             JobKind::Collect { band }
+        } else if let Some(band) = due::suspect(rooms) {
+            JobKind::Collect { band }
         } else if due::destage_due(rooms) {
             if rooms.space.bands.room(false) == 0 {
                 if rooms.migrate.jobs.is_empty() {

@@ -3,12 +3,16 @@
 use super::ages::AgeQueue;
 use super::job::{Job, JobKind, Phase};
 use crate::engine::Freed;
+use crate::space::bands::Bands;
 use crate::space::extents::Extents;
 use slab::Slab;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A band whose collection failed is left alone for so long, in nanoseconds: the fault may have passed.
 const AVOID_NS: u64 = 10_000_000_000;
+/// How often it is tried to empty a band with parity of something else.
+const SUSPECT_TRIES_MAX: u32 = 3;
+
 /// How far jobs have come with a band, group by group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Round {
@@ -47,6 +51,8 @@ pub(crate) struct Migrate {
     pub(super) excluded_until_ns: BTreeMap<u32, u64>,
     /// Bands that could not be emptied, in which generation of them, and how often.
     tried: BTreeMap<u32, (u32, u32)>,
+    /// Bands with parity of something else, in which generation of them: what lives there is moved away.
+    suspects: BTreeMap<u32, u32>,
     /// Blocks that destages took before they were due, since the fast tier was last shared out.
     pub early_blocks: u64,
     /// Slots that hosts take while a destage runs, a decaying maximum: so many must be free for them.
@@ -95,6 +101,25 @@ impl Migrate {
     /// How often.
     pub(super) fn tries(&self, band: u32, generation: u32) -> u32 {
         self.tried.get(&band).filter(|(of, _)| *of == generation).map_or(0, |&(_, tries)| tries)
+    }
+
+    /// A band has parity of something else, in this generation of it. Whether that was not known.
+    pub fn suspect(&mut self, band: u32, generation: u32) -> bool {
+        self.suspects.insert(band, generation) != Some(generation)
+    }
+
+    /// The first of these that can be collected now; what is over is forgotten.
+    pub(super) fn next_suspect(&mut self, bands: &Bands) -> Option<u32> {
+        let tried = std::mem::take(&mut self.tried);
+        let tries = |band: u32, generation: u32| {
+            tried.get(&band).filter(|(of, _)| *of == generation).map_or(0, |&(_, tries)| tries)
+        };
+        self.suspects.retain(|&band, &mut generation| {
+            let now = bands.get(band);
+            now.generation == generation && now.valid > 0 && tries(band, generation) < SUSPECT_TRIES_MAX
+        });
+        self.tried = tried;
+        self.suspects.keys().copied().find(|&band| bands.may_collect(band) && !self.leaves_alone(band))
     }
 
     /// Whether freed space belongs to a job in progress; if so it is kept back until a job ends.

@@ -5,9 +5,14 @@ use super::client::{Client, ClientKind};
 use super::piece::{Piece, PieceKind, within_leaf};
 use crate::engine::map::Map;
 use crate::engine::scrub::{Blocks, ScrubStatus};
-use crate::engine::{Engine, scrub_pages};
-use crate::layout::page::LEAF_ENTRIES;
-use forebay_block::{Buf, DiskId};
+use crate::engine::setup::Setup;
+use crate::engine::{Engine, Pending, scrub_pages};
+use crate::layout::page::{BLOCK_SECTORS, LEAF_ENTRIES};
+use crate::layout::root::BandState;
+use crate::layout::scrub_record::PARITY;
+use crate::space::bands::Bands;
+use forebay_block::{Buf, DiskId, IoError, IoErrorKind, Op, Vectored};
+use std::ops::Range;
 
 const BLOCK: u64 = 4096;
 
@@ -19,6 +24,22 @@ fn next_stored(map: &Map, disk: DiskId, block: u64) -> Option<Blocks> {
         let begin = from.max(leaf * LEAF_ENTRIES as u64);
         let left = found.blocks().saturating_sub(begin);
         (left > 0).then(|| Blocks { disk: DiskId(id), range: begin..begin + within_leaf(begin, left) })
+    })
+}
+
+/// The first blocks, from a block of the bands on, whose parity can be compared: of a closed band in which something lives.
+fn next_compared(setup: &Setup, bands: &Bands, from: u64) -> Option<Blocks> {
+    if setup.variants == 0 {
+        return None;
+    }
+    let blocks = u64::from(bands.shape().blocks());
+    let first = u32::try_from(from / blocks).ok()?;
+    (first..bands.count() as u32).find_map(|number| {
+        let band = bands.get(number);
+        let begin = u64::from(number) * blocks;
+        let range = from.max(begin)..begin + u64::from(band.written) / BLOCK_SECTORS;
+        let is_at_rest = band.state == BandState::Closed && band.valid > 0;
+        (is_at_rest && !range.is_empty()).then_some(Blocks { disk: DiskId(PARITY), range })
     })
 }
 
@@ -58,9 +79,16 @@ impl Engine {
     pub(crate) fn scrub_step(&mut self) {
         let (now_ns, unix_s) = (self.clock.now_ns(), self.clock.unix_s());
         while self.scrub.is_due(now_ns) {
-            let map = &self.map;
-            let next = self.scrub.begin_step(now_ns, unix_s, |disk, block| next_stored(map, disk, block));
+            let (map, setup, bands) = (&self.map, &self.setup, &self.space.bands);
+            let next = self.scrub.begin_step(now_ns, unix_s, |disk, block| {
+                let from = if disk.0 == PARITY { block } else { 0 };
+                next_stored(map, disk, block).or_else(|| next_compared(setup, bands, from))
+            });
             let Some(Blocks { disk, range }) = next else { break };
+            if disk.0 == PARITY {
+                self.compare(range);
+                continue;
+            }
             if range.start.is_multiple_of(LEAF_ENTRIES as u64) {
                 scrub_pages::begin(disk, range.start / LEAF_ENTRIES as u64, &self.map, &mut self.outbox);
             }
@@ -94,6 +122,31 @@ impl Engine {
         let piece = self.add_piece(piece);
         self.read_piece(piece);
         self.piece_of_client_done(client, None);
+    }
+
+    /// Reads blocks of a band with their parity.
+    fn compare(&mut self, range: Range<u64>) {
+        let blocks = u64::from(self.space.bands.shape().blocks());
+        let (band, block) = ((range.start / blocks) as u32, (range.start % blocks) as u32);
+        let location = self.setup.extents.band_location(band, block);
+        let Some((device, offset_bytes)) = self.setup.extents.place(location) else { return self.scrub.compared() };
+        let bufs = Vectored::One(Buf::new((range.end - range.start) as usize * BLOCK as usize));
+        let op = Op::Read { bufs, attempt: Op::COMPARE };
+        let generation = self.space.bands.get(band).generation;
+        self.outbox.send(device, offset_bytes, 0, op, Pending::Compare { band, generation });
+    }
+
+    /// Blocks of a band were compared with their parity. Where that is of something else what lives in the band was read by this pass and is right, or is
+    /// known to be damaged: it is moved to where it has parity of its own.
+    pub(crate) fn compared(&mut self, band: u32, generation: u32, result: Result<(), IoError>) {
+        self.scrub.compared();
+        if result.is_err_and(|error| error.kind == IoErrorKind::Mismatch)
+            && self.space.bands.get(band).generation == generation
+            && self.migrate.suspect(band, generation)
+        {
+            self.stats.counters.unfit_bands += 1;
+            self.space.changed = true;
+        }
     }
 
     /// A step of the scrub has ended.

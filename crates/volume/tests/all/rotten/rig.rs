@@ -99,6 +99,17 @@ impl Rig {
     /// Opens it, with one fast device.
     pub fn open(&self) -> Served {
         let (array, view) = self.array(true);
+        self.served(array, view)
+    }
+
+    /// The same, without a member.
+    pub fn open_without(&self, lost: usize) -> Served {
+        let there = self.members.iter().enumerate().filter(|(at, _)| *at != lost).map(|(_, disk)| candidate(disk));
+        let joined = join(there.collect(), None, Some(&mut || [201; 16])).unwrap();
+        self.served(Box::new(joined.array), joined.view)
+    }
+
+    fn served(&self, array: Box<dyn Device>, view: ArrayView) -> Served {
         let mut devices = Devices::new(vec![self.fast[0].boxed(), array]).with_array(view);
         let (engine, _) = open(&mut devices, 1, &classes(), options()).unwrap();
         let disk = engine.disk_named("disk").unwrap().id;
