@@ -218,6 +218,7 @@ fn result(job: &Job, fate: &Fate, size_bytes: u64, interval_ns: u64) -> JobResul
         records_dropped: 0,
         judged: None,
         steady: None,
+        all_ran: None,
         target_name: None,
         job: job.clone(),
     }

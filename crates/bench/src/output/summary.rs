@@ -75,6 +75,13 @@ pub fn job(result: &JobResult, own_cost_ns: Option<f64>, reporting: &Reporting) 
         "iops": result.iops(),
         "iops_interval": bounds(iops_interval(result, reporting)),
         "bytes_per_second": result.bytes_per_second(),
+        "all_ran": result.all_ran.map(|all| json!({
+            "duration_s": all.duration_ns as f64 / 1e9,
+            "ios": all.ios,
+            "bytes": all.bytes,
+            "iops": all.iops(),
+            "bytes_per_second": all.bytes_per_second(),
+        })),
         "depth": {
             "asked": u64::from(result.job.threads) * u64::from(result.job.depth),
             "mean": result.depth_mean,

@@ -387,9 +387,8 @@ fn workers_of(job: Job) -> Vec<WorkerParts<Scripted, VirtualClock>> {
     let queues = (0..job.threads).map(|_| Scripted::new(&clock, job.depth, fixed(10_000))).collect();
     let facts = TargetFacts { size_bytes: 1 << 30, logical_block_bytes: 512, ..TargetFacts::default() };
     let assignment = Assignment { job, opened: Opened { queues, facts }, recorders: Vec::new(), replay: None };
-    let mut group = Group::new(1);
-    let (stop, (to, _messages), mut workers) = (Arc::new(AtomicBool::new(false)), channel(), Vec::new());
-    group.add(assignment, &clock, &Settings::default(), &stop, &to, &mut workers).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let (_, workers, _) = Group::prepare(vec![assignment], &clock, &Settings::default(), &stop).unwrap();
     workers.into_iter().map(|(parts, _)| parts).collect()
 }
 

@@ -85,7 +85,7 @@ pub fn run_virtual<Q: VirtualQueue + 'static>(
         turns = turns.wrapping_add(1);
         if turns.is_multiple_of(TURNS_PER_LOOK) && observed.elapsed() >= OBSERVE_EVERY {
             observed = Instant::now();
-            observer(&group.progress(start_ns, latest_ns));
+            observer(&group.jobs.progress(start_ns, latest_ns));
         }
     }
     for message in messages.try_iter() {
@@ -93,7 +93,7 @@ pub fn run_virtual<Q: VirtualQueue + 'static>(
     }
     // What comes after begins after.
     clock.show(latest_ns);
-    let mut results = group.results();
+    let mut results = group.jobs.results();
     for result in &mut results {
         // The thread's time is the simulation's, for all workers together: it says nothing of a job.
         result.cpu_ns = (0, 0);

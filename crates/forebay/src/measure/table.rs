@@ -29,6 +29,14 @@ pub fn job(target: &str, result: &JobResult, own_cost_ns: Option<f64>, reporting
         rates(summary::iops_interval(result, reporting)),
         size(result.bytes_per_second() as u64)
     ));
+    lines.extend(result.all_ran.map(|all| {
+        format!(
+            "  all ran for the first {:.2} s: {} IOPS, {}/s",
+            all.duration_ns as f64 / 1e9,
+            rate(all.iops()),
+            size(all.bytes_per_second() as u64)
+        )
+    }));
     lines.extend(steady_state(result));
     lines.push(facts(result, own_cost_ns));
     for kind in &result.kinds {

@@ -84,6 +84,7 @@ pub fn run(job: &Job, seconds: u64, mut latencies: impl FnMut(u64) -> Vec<u64>) 
         records_dropped: 0,
         judged: None,
         steady: None,
+        all_ran: None,
         target_name: None,
     }
 }
