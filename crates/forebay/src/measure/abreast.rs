@@ -148,7 +148,7 @@ impl Abreast {
 }
 
 /// Of each job the results of its targets, and the one of all behind them.
-fn by_job(results: Vec<JobResult>, targets: usize) -> Vec<OfJob> {
+pub fn by_job(results: Vec<JobResult>, targets: usize) -> Vec<OfJob> {
     let mut results = results.into_iter();
     let next = || {
         let on_each: Vec<JobResult> = results.by_ref().take(targets).collect();

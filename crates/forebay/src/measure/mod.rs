@@ -31,7 +31,7 @@ mod virtual_queue;
 mod virtual_target;
 mod wear;
 
-pub use abreast::{Abreast, OfJob};
+pub use abreast::{Abreast, OfJob, by_job};
 pub use beforehand::{check_new_files, check_outputs, idle_options};
 pub use diskspd_args::rewrite;
 pub use experiments::{Other, application, compare, condition, experiment, failed, list, report_table, show_report};
@@ -44,7 +44,7 @@ pub use job_source::{JobSource, from_settings};
 pub use live::Live;
 pub use named::Named;
 pub use options::{BenchOptions, TelemetryOptions};
-pub use session::{Session, SessionOptions};
+pub use session::{Session, SessionOptions, interval_of_jobs};
 pub use table::{job as job_table, rate};
 pub use telemetry::records_to_parquet;
 pub use trace::TraceReader;

@@ -16,7 +16,10 @@ use forebay_bench::job::check_fit;
 use forebay_bench::job::model::{Evidence, Job, Mix, Plan};
 use forebay_bench::output::summary::asked;
 use forebay_bench::replay::Feed;
-use forebay_bench::run::{Assignment, Clock, JobResult, Maps, Opened, Settings, TargetFacts, TscClock, Watch, run};
+use forebay_bench::run::{
+    Assignment, Clock, Coordinator, JobResult, Maps, Opened, Settings, TargetFacts, TscClock, Watch, run,
+    run_coordinated,
+};
 use forebay_bench::telemetry::{Header, Recorder, Spill, SpillOptions};
 use forebay_block::{OpKind, Queue, VirtualClock};
 use forebay_device::Target;
@@ -69,6 +72,13 @@ enum Measured {
 /// Lengths that intervals must go into.
 fn parts_ns(job: &Job) -> impl Iterator<Item = u64> + use<> {
     job.steady.map(|steady| steady.every_ns).into_iter()
+}
+
+/// Length of an interval of jobs that run at once, in nanoseconds, where the user does not say.
+pub fn interval_of_jobs(jobs: &[Job]) -> u64 {
+    // The shortest of jobs that run together must have enough of them.
+    let shortest_ns = jobs.iter().filter_map(|job| job.end.after_ns).min();
+    interval_within(interval_of(shortest_ns), jobs.iter().flat_map(parts_ns))
 }
 
 /// With the name by which results tell targets apart.
@@ -345,6 +355,24 @@ impl Session {
         }
     }
 
+    /// Runs jobs at once where a coordinator begins them by `clock`, and gets all figures.
+    ///
+    /// # Errors
+    /// What could not be begun, or a target in virtual time.
+    pub fn run_coordinated(
+        &self,
+        jobs: &[Job],
+        clock: &TscClock,
+        coordinator: &mut dyn Coordinator,
+    ) -> Result<Vec<JobResult>> {
+        let assigned = jobs.iter().map(|job| {
+            let opened = self.open_beside(job)?;
+            Ok(Assignment { job: job.clone(), opened, recorders: Vec::new(), replay: None })
+        });
+        let assigned = assigned.collect::<Result<_>>()?;
+        Ok(run_coordinated(assigned, clock, &self.settings(jobs), &self.stop, coordinator)?)
+    }
+
     /// The clock of real time.
     pub fn clock(&self) -> &TscClock {
         &self.clock
@@ -373,12 +401,7 @@ impl Session {
 
     /// How jobs that run at once are measured.
     pub fn settings(&self, jobs: &[Job]) -> Settings {
-        // The shortest of jobs that run together must have enough of them.
-        let shortest_ns = jobs.iter().filter_map(|job| job.end.after_ns).min();
-        let interval_ns = self
-            .options
-            .interval_ns
-            .unwrap_or_else(|| interval_within(interval_of(shortest_ns), jobs.iter().flat_map(parts_ns)));
+        let interval_ns = self.options.interval_ns.unwrap_or_else(|| interval_of_jobs(jobs));
         Settings { interval_ns, maps: self.maps.clone(), watch: self.watch.clone(), ..Settings::default() }
     }
 

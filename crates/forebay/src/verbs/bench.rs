@@ -1,7 +1,9 @@
 //! `forebay bench`.
 
 use super::bench_abreast;
+use super::bench_hosts;
 use super::bench_result::{counters_json, counters_table, verdict, write_files};
+use crate::hosts;
 use crate::measure::BenchOptions;
 use crate::measure::{self, JobSource, Named, Other, Session, SessionOptions, Wear, from_settings, job_table};
 use crate::output::{self, Format};
@@ -31,6 +33,12 @@ pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
     if options.list {
         return show_list(format);
     }
+    if options.follow {
+        return hosts::follow();
+    }
+    if !options.host.is_empty() {
+        return bench_hosts::run(options, format);
+    }
     let [target, others @ ..] = options.target.as_slice() else {
         return match (&options.telemetry.records, &options.telemetry.parquet) {
             (Some(records), Some(parquet)) => convert(records, parquet, format),
@@ -39,7 +47,7 @@ pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
     };
     let named = options.job.as_deref().filter(|path| !path.exists()).and_then(Named::parse);
     if !others.is_empty() {
-        bench_abreast::refuse_idle(options, named)?;
+        bench_abreast::refuse_idle(options, named, "--target is given", "target", options.target.len())?;
     }
     measure::check_outputs(options)?;
     for note in measure::idle_options(options, named)? {
@@ -166,6 +174,7 @@ fn run_plan(session: Session, plan: &Plan, options: &BenchOptions, format: Forma
             output::json(json!({
                 "target": name,
                 "targets": null,
+                "hosts": null,
                 "notes": plan.notes,
                 "jobs": jobs,
                 "together": null,

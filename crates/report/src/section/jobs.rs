@@ -33,6 +33,11 @@ pub(super) fn of(found: &Found) -> Section {
     if !not_started.is_empty() {
         section.warnings.push(format!("Never started, since the run was ended: {}", not_started.join(", ")));
     }
+    for host in list(value, "hosts") {
+        if let Some(why) = text(host, "failure") {
+            section.warnings.push(format!("LOST: host {}: {why}", text(host, "name").unwrap_or("-")));
+        }
+    }
     for job in jobs {
         warn(&mut section, job);
     }
@@ -49,6 +54,7 @@ pub(super) fn of(found: &Found) -> Section {
     section.pictures.push(kinds(jobs));
     section.pictures.push(asked(jobs));
     section.pictures.extend(bursts(jobs));
+    section.pictures.extend(hosts(value));
     section
 }
 
@@ -223,4 +229,31 @@ fn bursts(jobs: &[&Value]) -> Option<Picture> {
         }));
     }
     (!table.rows.is_empty()).then(|| Picture::table("Bursts", table))
+}
+
+/// Hosts of a run on several, and how their clocks stood.
+fn hosts(value: &Value) -> Option<Picture> {
+    let head = vec![
+        Column::text("host"),
+        Column::text("calls itself"),
+        Column::text("target"),
+        Column::number("clock ahead", Unit::Seconds),
+        Column::number("to within", Unit::Seconds),
+        Column::number("round trips", Unit::Count),
+        Column::number("drift (ppm)", Unit::Plain),
+        Column::number("to within (ppm)", Unit::Plain),
+    ];
+    let mut table = Table::new("Hosts and their clocks, beside the coordinator's", head);
+    table.rows.extend(list(value, "hosts").iter().map(|host| {
+        let words = ["name", "node", "target"].map(|path| Cell::at(host, path, Unit::Plain));
+        let figures = [
+            ("clock/ahead_s", Unit::Seconds),
+            ("clock/bound_s", Unit::Seconds),
+            ("clock/round_trips", Unit::Count),
+            ("clock/drift_ppm", Unit::Plain),
+            ("clock/drift_bound_ppm", Unit::Plain),
+        ];
+        words.into_iter().chain(figures.map(|(path, unit)| Cell::at(host, path, unit))).collect()
+    }));
+    (!table.rows.is_empty()).then(|| Picture::table("Hosts", table))
 }
