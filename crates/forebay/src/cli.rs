@@ -215,6 +215,7 @@ every start, write `ublk = \"auto\"` into the [[export]].")]
   forebay bench qd-sweep --target /dev/nvme0n1 --read-percent 100
   forebay bench --target /dev/nvme0n1 --against /dev/nvme1n1 --rounds 5 --set depth=4
   forebay bench --host db1 --host admin@db2 --target /dev/nvme0n1 --set depth=16
+  forebay bench --target /dev/nvme0n1 --block-layer
   forebay bench --records run.fbt --parquet run.parquet
 
 JOB is a file (TOML with the keys of --set, or fio's job file) or an experiment; --list names these. Without one, --set makes a job, or DiskSpd's options after

@@ -6,6 +6,7 @@ use super::failures::Failures;
 use super::result::{BurstRow, Direction, IntervalRow, JobResult, KindResult, OpenLoop, Partial};
 use super::share::{DEPTH_LEVELS, FINE_NS, Fine, Share};
 use super::tally::{Latencies, Tally, add_to, new_histogram};
+use super::thread_use::ThreadUse;
 use super::window::Window;
 use super::worker::WorkerEnd;
 use crate::data::verify::Judged;
@@ -81,7 +82,8 @@ pub struct Collector {
     gave_up: bool,
     /// Workers whose I/Os or bytes were made before the time was over.
     spent: usize,
-    cpu_ns: (u64, u64),
+    /// Of the workers that have ended; none before the first has.
+    used: Option<ThreadUse>,
     records_dropped: u64,
     judged: Option<Judged>,
 }
@@ -119,7 +121,7 @@ impl Collector {
             hung: 0,
             gave_up: false,
             spent: 0,
-            cpu_ns: (0, 0),
+            used: None,
             records_dropped: 0,
             judged: None,
         }
@@ -267,8 +269,7 @@ impl Collector {
         self.interrupted |= end.interrupted;
         self.ended += 1;
         self.spent += usize::from(end.spent);
-        self.cpu_ns.0 += end.cpu_ns.0;
-        self.cpu_ns.1 += end.cpu_ns.1;
+        self.used = Some(self.used.map_or(end.used, |used| used.and(&end.used)));
         self.records_dropped += end.records_dropped;
         if let Some(judged) = end.judged {
             self.judged.get_or_insert_default().add(judged);
@@ -436,7 +437,8 @@ impl Collector {
             depth_mean: if duration_ns == 0 { 0.0 } else { self.depth_integral as f64 / duration_ns as f64 },
             depth_levels: self.depth_levels,
             service_mean_ns: if ended == 0 { 0.0 } else { service as f64 / ended as f64 },
-            cpu_ns: self.cpu_ns,
+            used: self.used.unwrap_or_default(),
+            machine: None,
             failures: self.failures,
             open,
             drift: self.drift,

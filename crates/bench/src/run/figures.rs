@@ -5,6 +5,7 @@
 use super::failures::{Failure, Failures};
 use super::share::{DEPTH_LEVELS, Fine, KindShare, Share};
 use super::tally::{PackedTally, Tally};
+use super::thread_use::ThreadUse;
 use super::worker::{Message, WorkerEnd};
 use crate::data::verify::Judged;
 use forebay_block::OpKind;
@@ -69,6 +70,8 @@ pub struct EndFigures {
     pub(super) interrupted: bool,
     pub(super) ended_ns: u64,
     pub(super) cpu_ns: (u64, u64),
+    pub(super) switches: Option<(u64, u64)>,
+    pub(super) migrations: Option<u64>,
     /// Whole, partly, not at all, wrong.
     pub(super) judged: Option<[u64; 4]>,
 }
@@ -192,7 +195,9 @@ impl EndFigures {
             spent: end.spent,
             interrupted: end.interrupted,
             ended_ns: end.ended_ns.saturating_sub(start_ns),
-            cpu_ns: end.cpu_ns,
+            cpu_ns: end.used.cpu_ns,
+            switches: end.used.switches,
+            migrations: end.used.migrations,
             judged: end.judged.map(|judged| [judged.whole, judged.partly, judged.unjudged, judged.wrong]),
         }
     }
@@ -222,7 +227,7 @@ impl EndFigures {
             spent: self.spent,
             interrupted: self.interrupted,
             ended_ns: start_ns + self.ended_ns,
-            cpu_ns: self.cpu_ns,
+            used: ThreadUse { cpu_ns: self.cpu_ns, switches: self.switches, migrations: self.migrations },
             records_dropped: 0,
             judged: self.judged.map(|[whole, partly, unjudged, wrong]| Judged { whole, partly, unjudged, wrong }),
         })

@@ -3,6 +3,7 @@
 
 use super::collect::Collector;
 use super::facts::TargetFacts;
+use super::machine::MachineUse;
 use super::progress::Progress;
 use super::result::{AllRan, JobResult};
 use super::share::Share;
@@ -22,6 +23,9 @@ struct Running {
     facts: TargetFacts,
     window: Window,
     watched: Watched,
+    /// Workers that have not ended.
+    left: u32,
+    machine: Option<MachineUse>,
 }
 
 /// Jobs that run at once.
@@ -56,7 +60,15 @@ impl Jobs {
         let number = self.running.len();
         self.of_worker.extend((0..job.threads as usize).map(|thread| (number, thread)));
         let collector = Collector::new(job.clone(), window, self.interval_ns);
-        self.running.push(Running { name: job.name.clone(), collector, facts, window, watched });
+        self.running.push(Running {
+            name: job.name.clone(),
+            collector,
+            facts,
+            window,
+            watched,
+            left: job.threads,
+            machine: None,
+        });
         enough
     }
 
@@ -87,6 +99,16 @@ impl Jobs {
         }
     }
 
+    /// When each job is measured.
+    pub fn windows(&self) -> Vec<Window> {
+        self.running.iter().map(|running| running.window).collect()
+    }
+
+    /// What the machine did while the `job`-th was measured.
+    pub fn add_machine(&mut self, job: usize, machine: MachineUse) {
+        self.running[job].machine = Some(machine);
+    }
+
     /// When the job of a worker is measured.
     pub fn window(&self, worker: usize) -> Window {
         self.running[self.of_worker[worker].0].window
@@ -103,13 +125,15 @@ impl Jobs {
         }
     }
 
-    /// A worker has ended.
-    pub fn end(&mut self, end: WorkerEnd) {
+    /// A worker has ended; the number of its job where it was the last of that.
+    pub fn end(&mut self, end: WorkerEnd) -> Option<usize> {
         let (job, number) = self.of_worker[end.worker];
         if let Some(together) = self.together.get_mut(job / self.targets) {
             together.end(job % self.targets, number, end.clone());
         }
         self.running[job].collector.end(number, end);
+        self.running[job].left -= 1;
+        (self.running[job].left == 0).then_some(job)
     }
 
     /// Nothing will come from the `target`-th target of any job any more.
@@ -146,6 +170,7 @@ impl Jobs {
                 running.collector.ended_by_watch();
             }
             let mut result = running.collector.finish(running.facts);
+            result.machine = running.machine;
             result.steady = running.watched.steady_state(&result);
             result.notes.extend(warnings::afterwards(&result));
             result

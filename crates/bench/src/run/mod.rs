@@ -10,6 +10,7 @@ mod failures;
 mod figures;
 mod jobs;
 mod load;
+mod machine;
 mod pace;
 mod progress;
 mod remote;
@@ -17,6 +18,7 @@ mod result;
 mod share;
 mod steady;
 mod tally;
+mod thread_use;
 mod together;
 mod virtual_run;
 mod warnings;
@@ -30,6 +32,7 @@ pub use drift::Drift;
 pub use facts::TargetFacts;
 pub use failures::{Failure, Failures};
 pub use figures::Figures;
+pub use machine::{BlockUse, IdleUse, Interrupts, MachineUse, MachineWatch};
 pub use progress::Progress;
 pub use remote::{Refused, RemoteRun};
 pub use result::{
@@ -37,6 +40,7 @@ pub use result::{
     SteadyWindow, per_second,
 };
 pub use tally::{Latencies, Tally};
+pub use thread_use::ThreadUse;
 pub use virtual_run::run_virtual;
 pub use watch::Watch;
 
@@ -50,6 +54,7 @@ use content::JobContent;
 use forebay_block::Queue;
 use jobs::Jobs;
 use load::Load;
+use machine::Watcher;
 use pace::{Bursts, Pace};
 use share::Share;
 use std::path::PathBuf;
@@ -90,11 +95,13 @@ pub struct Settings {
     /// How many assignments, one behind the other, are one job on as many targets. Where it is more than one, the result of all
     /// of them together follows theirs.
     pub targets: usize,
+    /// What the machine does while jobs are measured, in real time.
+    pub machine: Option<MachineWatch>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { interval_ns: 1_000_000_000, maps: Maps::new(0), watch: Watch::default(), targets: 1 }
+        Self { interval_ns: 1_000_000_000, maps: Maps::new(0), watch: Watch::default(), targets: 1, machine: None }
     }
 }
 
@@ -179,7 +186,7 @@ pub fn run<Q: Queue + 'static, C: Clock>(
     let (mut group, workers, messages) = Group::prepare(assignments, clock, settings, stop)?;
     // Only now: reading a trace's times or a map of what was written takes its time, which no schedule may lose.
     let start_ns = clock.now_ns() + lead_ns(workers.len() as u64);
-    let threads = group.start(start_ns, workers, stop)?;
+    let threads = group.start(start_ns, workers, settings, stop)?;
     group.collect(&messages, clock, start_ns, observer, None);
     threads.into_iter().for_each(|thread| drop(thread.join()));
     Ok(group.jobs.results())
@@ -198,7 +205,7 @@ pub fn run_coordinated<Q: Queue + 'static, C: Clock>(
 ) -> Result<Vec<JobResult>, RunError> {
     let (mut group, workers, messages) = Group::prepare(assignments, clock, settings, stop)?;
     let Some(start_ns) = coordinator.start_ns(&group.jobs.facts()) else { return Ok(Vec::new()) };
-    let threads = group.start(start_ns, workers, stop)?;
+    let threads = group.start(start_ns, workers, settings, stop)?;
     group.collect(&messages, clock, start_ns, &mut |_| {}, Some(coordinator));
     threads.into_iter().for_each(|thread| drop(thread.join()));
     Ok(group.jobs.results())
@@ -215,6 +222,8 @@ struct Group {
     jobs: Jobs,
     /// To each worker: shares that are empty again.
     empties: Vec<Sender<Box<Share>>>,
+    /// Of each job who watches the machine while it is measured.
+    watchers: Vec<Option<Watcher>>,
 }
 
 type Ready<Q, C> = (WorkerParts<Q, C>, Option<u32>);
@@ -234,7 +243,8 @@ impl Group {
         // Who watches is asked of one job alone.
         let watch = if assignments.len() == 1 { settings.watch.clone() } else { Watch::default() };
         let settings = Settings { watch, ..settings.clone() };
-        let mut group = Self { jobs: Jobs::new(settings.targets, settings.interval_ns), empties: Vec::new() };
+        let mut group =
+            Self { jobs: Jobs::new(settings.targets, settings.interval_ns), empties: Vec::new(), watchers: Vec::new() };
         let mut workers = Vec::new();
         for assignment in assignments {
             group.add(assignment, clock, &settings, stop, &to, &mut workers)?;
@@ -256,9 +266,15 @@ impl Group {
         &mut self,
         start_ns: u64,
         mut workers: Vec<Ready<Q, C>>,
+        settings: &Settings,
         stop: &Arc<AtomicBool>,
     ) -> Result<Vec<JoinHandle<()>>, RunError> {
         self.begin_at(start_ns, &mut workers);
+        if let (Some(watch), Some((parts, _))) = (&settings.machine, workers.first()) {
+            let clock = &parts.clock;
+            self.watchers =
+                self.jobs.windows().into_iter().map(|window| Watcher::start(watch, window, clock)).collect();
+        }
         let mut threads: Vec<JoinHandle<()>> = Vec::new();
         for (number, (parts, cpu)) in workers.into_iter().enumerate() {
             let body = move || start(parts, cpu);
@@ -287,7 +303,12 @@ impl Group {
                 false
             }
             Message::End(end) => {
-                self.jobs.end(*end);
+                if let Some(job) = self.jobs.end(*end)
+                    && let Some(watcher) = self.watchers.get_mut(job).and_then(Option::take)
+                    && let Some(machine) = watcher.finish()
+                {
+                    self.jobs.add_machine(job, machine);
+                }
                 true
             }
         }
@@ -475,7 +496,8 @@ fn start<Q: Queue, C: Clock>(parts: WorkerParts<Q, C>, cpu: Option<u32>) {
         pin(cpu);
     }
     let (clock, start_ns) = (parts.clock.clone(), parts.window.start_ns);
-    let worker = Worker::new(parts);
+    let mut worker = Worker::new(parts);
+    worker.make_ready();
     while clock.now_ns() < start_ns && !worker.is_stopped() {
         let left = start_ns - clock.now_ns().min(start_ns);
         if left > 200_000 { clock.sleep_ns((left - 100_000).min(50_000_000)) } else { std::hint::spin_loop() }

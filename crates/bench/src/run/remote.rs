@@ -161,6 +161,9 @@ impl RemoteRun {
         ensure(remote.said_last, "an end before its last figures")?;
         let judged: [u64; 4] = figures.judged.unwrap_or_default();
         let counts = [figures.failures, figures.mismatches, figures.scheduled, figures.issued];
+        let (voluntary, involuntary) = figures.switches.unwrap_or_default();
+        let scheduled = [voluntary, involuntary, figures.migrations.unwrap_or(0)];
+        ensure(scheduled.iter().all(|&count| count <= IOS_MAX), "too many context switches")?;
         ensure(counts.iter().chain(&judged).all(|&count| count <= IOS_MAX), "too many I/Os")?;
         ensure(u64::from(figures.hung) <= MAX_IN_FLIGHT, "too many I/Os in flight")?;
         ensure(figures.first.len() <= KEPT_MAX, "too many failures at once")?;

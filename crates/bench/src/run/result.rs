@@ -2,7 +2,9 @@
 
 use super::drift::Drift;
 use super::failures::Failures;
+use super::machine::MachineUse;
 use super::tally::Latencies;
+use super::thread_use::ThreadUse;
 use crate::data::verify::Judged;
 use crate::job::model::Job;
 use crate::job::steady::Figure;
@@ -49,8 +51,10 @@ pub struct JobResult {
     /// Mean time in flight: from being submitted (the begin of the call) to seen finished, over all kinds, failed ones
     /// included, in nanoseconds. The wait of an I/O that was wanted and not yet submitted is not in it.
     pub service_mean_ns: f64,
-    /// Processor time of the threads within the window, user and system, in nanoseconds.
-    pub cpu_ns: (u64, u64),
+    /// What the threads used of the processor within the window.
+    pub used: ThreadUse,
+    /// What the whole machine did meanwhile, where that was watched.
+    pub machine: Option<MachineUse>,
     /// What failed.
     pub failures: Failures,
     /// Of an open loop.
@@ -374,7 +378,7 @@ impl JobResult {
     #[must_use]
     pub fn generator_busy(&self) -> Option<f64> {
         let computes = self.job.think.is_some_and(|think| think.compute);
-        let cpu_ns = self.cpu_ns.0 + self.cpu_ns.1;
+        let cpu_ns = self.used.cpu_ns.0 + self.used.cpu_ns.1;
         if self.job.wait != WaitMethod::Sleep || computes || cpu_ns == 0 || self.duration_ns == 0 {
             return None;
         }

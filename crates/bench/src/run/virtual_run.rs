@@ -5,6 +5,7 @@
 //! further than to the lowest time at which a worker could still hand something over. Same jobs, same seed, same device:
 //! same nanoseconds.
 
+use super::thread_use::ThreadUse;
 use super::worker::{Turn, Worker};
 use super::{Assignment, Group, JobResult, Progress, RunError, Settings};
 use forebay_block::{VirtualClock, VirtualQueue};
@@ -96,7 +97,7 @@ pub fn run_virtual<Q: VirtualQueue + 'static>(
     let mut results = group.jobs.results();
     for result in &mut results {
         // The thread's time is the simulation's, for all workers together: it says nothing of a job.
-        result.cpu_ns = (0, 0);
+        result.used = ThreadUse::default();
     }
     Ok(results)
 }

@@ -273,6 +273,13 @@ pub fn coordinate(
     if found.results.is_empty() {
         hosts.failure()?;
     }
+    // Behind the results of a job's hosts stands that of all together, where these are several.
+    let of_job = names.len() + usize::from(names.len() > 1);
+    for (job, results) in found.results.chunks_mut(of_job).enumerate() {
+        for (result, done) in results.iter_mut().zip(&mut done) {
+            result.machine = done.machines.get_mut(job).and_then(Option::take);
+        }
+    }
     let of_host = |(host, name): (usize, &HostName)| OfHost {
         name: name.clone(),
         node: nodes[host].clone().unwrap_or_default(),

@@ -149,13 +149,15 @@ fn work(shared: &Arc<Shared>, messages: &Receiver<ToHost>) -> Result<()> {
     let own_costs_ns = session.own_costs_ns(&results);
     let drive_counters = before.map(|before| DriveCounters::of(&Difference::between(&before, &before.read_again())));
     session.close()?;
-    say(&FromHost::Done(Done { own_costs_ns, drive_counters }))
+    let machines = results.into_iter().map(|result| result.machine).collect();
+    say(&FromHost::Done(Done { own_costs_ns, machines, drive_counters }))
 }
 
 /// Opens what is to be measured, and looks at all that the jobs need there.
 fn accept(work: &Work) -> Result<(Session, Plan)> {
     let plan = work.source.plan(false, std::slice::from_ref(&work.target))?;
-    let options = SessionOptions { destroy_data: work.destroy_data, interval_ns: None, records: None };
+    let options =
+        SessionOptions { destroy_data: work.destroy_data, interval_ns: None, records: None, block_layer: false };
     let session = Session::new(&work.target, options)?;
     if session.is_virtual() {
         bail!(

@@ -1,7 +1,7 @@
 //! What coordinator and hosts say to each other: a line of JSON each.
 
 use crate::measure::JobSource;
-use forebay_bench::run::{Figures, TargetFacts};
+use forebay_bench::run::{Figures, MachineUse, TargetFacts};
 use forebay_device::counters::Difference;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -137,6 +137,8 @@ impl Facts {
 pub struct Done {
     /// The tool's own cost for each job, in nanoseconds an I/O; none where it is not known.
     pub own_costs_ns: Vec<Option<f64>>,
+    /// What the machine did while each job was measured.
+    pub machines: Vec<Option<MachineUse>>,
     /// The drive's counters, where it has any.
     pub drive_counters: Option<DriveCounters>,
 }

@@ -2,16 +2,19 @@
 
 mod abreast;
 mod beforehand;
+mod block_layer;
 mod diskspd_args;
 mod experiments;
 mod generated;
 mod generated_plan;
 mod hint_book;
 mod holder;
+mod host;
 mod hosts;
 mod interval;
 mod job_source;
 mod live;
+mod machine;
 mod named;
 mod open;
 mod options;

@@ -66,6 +66,9 @@ pub struct BenchOptions {
     pub seed: Option<u64>,
     #[command(flatten)]
     pub telemetry: TelemetryOptions,
+    /// Also look at the requests of one job at the block layer, by probes in the kernel: needs root, and takes a microsecond or two each
+    #[arg(long)]
+    pub block_layer: bool,
     /// Compare with this target: interleaved rounds, ratio with its interval
     #[arg(long, value_name = "URI")]
     pub against: Option<String>,

@@ -4,6 +4,7 @@ use super::generated;
 use super::hint_book::HintBook;
 use super::interval::{interval_of, interval_within};
 use super::live::Live;
+use super::machine::{self, BlockLayer};
 use super::open::MeasureTarget;
 use super::own_cost::{essence, own_cost_ns};
 use super::virtual_queue::AnyVirtualQueue;
@@ -44,6 +45,8 @@ pub struct SessionOptions {
     pub interval_ns: Option<u64>,
     /// A record of every I/O goes to this file.
     pub records: Option<PathBuf>,
+    /// Probes in the kernel look at requests of the block layer.
+    pub block_layer: bool,
 }
 
 /// A target under measurement.
@@ -399,10 +402,21 @@ impl Session {
         Ok(run(assignments, &self.clock, &self.settings(jobs), &self.stop, &mut show)?)
     }
 
+    /// Whether requests at the block layer are looked at.
+    fn block_layer(&self, jobs: &[Job]) -> BlockLayer {
+        match jobs {
+            _ if !self.options.block_layer => BlockLayer::Unasked,
+            [_] => BlockLayer::Of(self.name.clone()),
+            // They are of one process, and tell nothing of the job that they are for.
+            _ => BlockLayer::Not("several jobs run at once"),
+        }
+    }
+
     /// How jobs that run at once are measured.
     pub fn settings(&self, jobs: &[Job]) -> Settings {
         let interval_ns = self.options.interval_ns.unwrap_or_else(|| interval_of_jobs(jobs));
-        Settings { interval_ns, maps: self.maps.clone(), watch: self.watch.clone(), ..Settings::default() }
+        let machine = (!self.is_virtual()).then(|| machine::watch(&[&self.name], self.block_layer(jobs)));
+        Settings { interval_ns, machine, maps: self.maps.clone(), watch: self.watch.clone(), ..Settings::default() }
     }
 
     /// The file of records. Its times count from this session's clock.

@@ -64,8 +64,12 @@ pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
     if !others.is_empty() {
         return bench_abreast::run(options, plan, format);
     }
-    let settings = options.telemetry.session(options.destroy_data)?;
+    let settings =
+        SessionOptions { block_layer: options.block_layer, ..options.telemetry.session(options.destroy_data)? };
     let mut session = Session::new(target, settings.clone())?;
+    if options.block_layer && session.is_virtual() {
+        bail!("--block-layer: {target} is measured in virtual time, where no kernel has part");
+    }
     let mut base = plan.groups.first().and_then(|group| group.first()).cloned().unwrap_or_default();
     // Experiments and conditioning decide themselves when a point ends.
     base.steady = None;

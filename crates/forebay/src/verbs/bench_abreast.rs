@@ -64,6 +64,7 @@ pub fn refuse_idle(options: &BenchOptions, named: Option<Named>, given: &str, th
         ("--against", options.against.is_some() || !options.against_set.is_empty()),
         ("--condition", options.condition.is_some()),
         ("--records", options.telemetry.records.is_some()),
+        ("--block-layer", options.block_layer),
     ];
     match one.into_iter().find(|(_, given)| *given) {
         Some((what, _)) => bail!("{given} {times} times: {what} takes one {thing}"),

@@ -219,6 +219,8 @@ fn what_no_worker_could_say_is_refused() {
         wrong(&|end| end.judged = Some([u64::MAX; 4])),
         wrong(&|end| end.ended_ns = u64::MAX),
         wrong(&|end| end.cpu_ns = (u64::MAX, u64::MAX)),
+        wrong(&|end| end.switches = Some((u64::MAX, 0))),
+        wrong(&|end| end.migrations = Some(u64::MAX)),
     ] {
         assert!(said(&mut run, figures).is_err());
     }
