@@ -65,13 +65,20 @@ impl BlockWatch {
     }
 }
 
-fn recorder(target: &str) -> Result<Recorder> {
+/// The block device below a target: itself, or that of its file system.
+///
+/// # Errors
+/// Where there is none.
+pub fn device(target: &str) -> Result<capture::Target> {
     let parsed: Target = target.parse()?;
     let path = parsed.path().with_context(|| format!("{target} is neither a block device nor a file on one"))?;
     let is_device = std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device());
-    let drive = if is_device { capture::Target::of_device(path)? } else { capture::Target::of_file(path)? };
+    Ok(if is_device { capture::Target::of_device(path)? } else { capture::Target::of_file(path)? })
+}
+
+fn recorder(target: &str) -> Result<Recorder> {
     let options = RecordOptions {
-        targets: vec![drive],
+        targets: vec![device(target)?],
         processes: vec![std::process::id()],
         tracer: Tracer::Ebpf,
         measure_cost: true,

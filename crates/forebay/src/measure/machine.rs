@@ -2,8 +2,6 @@
 
 use super::block_layer::{self, BlockWatch};
 use forebay_bench::run::{IdleUse, Interrupts, MachineUse, MachineWatch};
-use forebay_device::Target;
-use forebay_device::counters::Counters;
 use forebay_platform::{Activity, Lack, Tree};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,7 +23,7 @@ pub enum BlockLayer {
 
 /// Watches the machine for a measurement of `targets`.
 pub fn watch(targets: &[&str], block_layer: BlockLayer) -> MachineWatch {
-    let own: Vec<String> = targets.iter().flat_map(|target| own_names(target)).collect();
+    let own: Vec<String> = targets.iter().filter_map(|target| own_name_of(target)).collect();
     MachineWatch::new(move || {
         let own = own.clone();
         let probes = match &block_layer {
@@ -61,11 +59,10 @@ fn read() -> Result<Activity, String> {
     Ok(Activity::read(&Tree::open(Path::new("/")).map_err(|error| error.to_string())?))
 }
 
-/// How names of the target's interrupts begin, by the drives below it; none where that is not known.
-fn own_names(target: &str) -> Vec<String> {
-    let Ok(target) = target.parse::<Target>() else { return Vec::new() };
-    let Some(path) = target.path() else { return Vec::new() };
-    Counters::read(path).layers().iter().filter_map(|layer| own_name(&layer.name, &driver_path(&layer.name))).collect()
+/// How names of the target's interrupts begin; none where that is not known.
+fn own_name_of(target: &str) -> Option<String> {
+    let drive = block_layer::device(target).ok()?.disk.name;
+    own_name(&drive, &driver_path(&drive))
 }
 
 /// Where the kernel has the device of a drive.
