@@ -214,12 +214,16 @@ every start, write `ublk = \"auto\"` into the [[export]].")]
   forebay bench --target ram:?size=1GiB --set rw=randwrite --set depth=16 --runtime 5s
   forebay bench qd-sweep --target /dev/nvme0n1 --read-percent 100
   forebay bench --target /dev/nvme0n1 --against /dev/nvme1n1 --rounds 5 --set depth=4
+  forebay bench --host db1 --host admin@db2 --target /dev/nvme0n1 --set depth=16
+  forebay bench --target /dev/nvme0n1 --block-layer
   forebay bench --records run.fbt --parquet run.parquet
 
 JOB is a file (TOML with the keys of --set, or fio's job file) or an experiment; --list names these. Without one, --set makes a job, or DiskSpd's options after
 --target do: they have one dash, ours two; #1 never selects a disk. Without anything: 4 KiB random reads, depth 1, 10 s.
 A load that writes needs --destroy-data on a block device, on a file that is not empty (all zeros, or written by bench alone),
 and wherever something is recognised on the target.
+--host runs the jobs on other machines by ssh, on all at one instant: forebay must be there, of the same version. --ssh and --host-program say
+how it is reached; docs/jobs.md has more.
 --records and --parquet without a target convert the records of an earlier run, also of one that was killed.
 Ctrl-C ends the run with the result so far, marked as partial (in JSON: partial, not_started); a second one, a second later, kills.
 Exit 0: measured, also in part; 1: I/Os failed, nothing was measured or nothing verified; 2: it could not be done.")]

@@ -6,6 +6,7 @@ mod cli;
 mod cli_record;
 mod demo;
 mod doctor;
+mod hosts;
 mod measure;
 mod output;
 mod parallel;

@@ -24,6 +24,7 @@ pub use machine::{DeviceError, Machine, Wanted};
 pub use render::text;
 pub use report::{Entry, Report, Verdict, audit};
 pub use rules::{RULES, Rule, RuleOf};
+pub use settings::activity::{Activity, IdleTime};
 pub use settings::device::Device;
 pub use settings::services::meddlers;
 pub use tree::{Content, Tree, TreeError};

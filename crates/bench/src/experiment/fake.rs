@@ -4,7 +4,8 @@ use super::{Driver, DriverError};
 use crate::job::model::{Arrival, Job, Plan};
 use crate::job::validate::validate;
 use crate::run::{
-    BurstRow, Failure, Failures, IntervalRow, JobResult, KindResult, Latencies, OpenLoop, Partial, Tally, Watch,
+    BurstRow, Failure, Failures, IntervalRow, JobResult, KindResult, Latencies, OpenLoop, Partial, Tally, ThreadUse,
+    Watch,
 };
 use crate::stats::clustering::Blocks;
 use forebay_block::OpKind;
@@ -199,7 +200,8 @@ fn result(job: &Job, fate: &Fate, size_bytes: u64, interval_ns: u64) -> JobResul
         depth_mean: done as f64 * mean_ns / duration_ns as f64,
         depth_levels: [ios, 0, 0, 0, 0, 0, 0],
         service_mean_ns: mean_ns,
-        cpu_ns: (ios * fate.cpu_ns / 3, ios * fate.cpu_ns * 2 / 3),
+        used: ThreadUse { cpu_ns: (ios * fate.cpu_ns / 3, ios * fate.cpu_ns * 2 / 3), ..ThreadUse::default() },
+        machine: None,
         failures: Failures {
             count: fate.failures,
             mismatches: 0,
@@ -218,6 +220,7 @@ fn result(job: &Job, fate: &Fate, size_bytes: u64, interval_ns: u64) -> JobResul
         records_dropped: 0,
         judged: None,
         steady: None,
+        all_ran: None,
         target_name: None,
         job: job.clone(),
     }

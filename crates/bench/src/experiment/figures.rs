@@ -153,7 +153,7 @@ impl Figures {
             depth_mean: result.depth_mean,
             iops: result.iops(),
             bytes_per_second: result.bytes_per_second(),
-            cpu_ns_per_io: (per_io(result.cpu_ns.0), per_io(result.cpu_ns.1)),
+            cpu_ns_per_io: (per_io(result.used.cpu_ns.0), per_io(result.used.cpu_ns.1)),
             is_limited_by_generator: result.is_limited_by_generator(),
             all,
             kinds,

@@ -4,17 +4,46 @@ use super::error::JobError;
 use super::length::{MAX_FILE_BYTES, check_length};
 use super::model::Plan;
 use super::{fio, toml_file};
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// Reads a job file: our TOML where the name ends in `.toml` or a section is `[[job]]` or `[defaults]`, otherwise a
-/// job file of fio.
+/// The text of a job file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobText {
+    /// What errors call it; it says, too, what it is where its name ends in `.toml`.
+    pub place: String,
+    /// What stands in it.
+    pub text: String,
+}
+
+impl JobText {
+    /// The jobs: our TOML where the name ends in `.toml` or a section is `[[job]]` or `[defaults]`, otherwise a job file of fio.
+    ///
+    /// # Errors
+    /// [`JobError`]: too long, or what is wrong in it, by line.
+    pub fn parse(&self) -> Result<Plan, JobError> {
+        let Self { place, text } = self;
+        check_length(place, text.len())?;
+        let named_toml = Path::new(place).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
+        if named_toml || looks_like_toml(text) { toml_file::parse(text, place) } else { fio::parse(text, place) }
+    }
+}
+
+/// Reads a job file and what stands in it.
 ///
 /// # Errors
-/// [`JobError`]: the file cannot be read, is no regular file, is larger than [`MAX_FILE_BYTES`] or not text, or what is
-/// wrong in it, by line.
+/// As of [`read`] and [`JobText::parse`].
 pub fn load(path: &Path) -> Result<Plan, JobError> {
+    read(path)?.parse()
+}
+
+/// Reads the text of a job file.
+///
+/// # Errors
+/// [`JobError`]: the file cannot be read, is no regular file, is larger than [`MAX_FILE_BYTES`] or not text.
+pub fn read(path: &Path) -> Result<JobText, JobError> {
     let read_error = |source| JobError::Read { path: path.to_owned(), source };
     // Looked at before it is opened: opening a pipe would wait for its other end.
     if !std::fs::metadata(path).map_err(read_error)?.is_file() {
@@ -26,8 +55,7 @@ pub fn load(path: &Path) -> Result<Plan, JobError> {
     check_length(&place, bytes.len())?;
     let text = String::from_utf8(bytes)
         .map_err(|e| JobError::form(&place, format!("not UTF-8 text from byte {} on", e.utf8_error().valid_up_to())))?;
-    let named_toml = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
-    if named_toml || looks_like_toml(&text) { toml_file::parse(&text, &place) } else { fio::parse(&text, &place) }
+    Ok(JobText { place, text })
 }
 
 fn looks_like_toml(text: &str) -> bool {

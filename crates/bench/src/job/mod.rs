@@ -20,4 +20,4 @@ pub mod validate;
 pub use error::JobError;
 pub use fit::check_fit;
 pub use length::MAX_FILE_BYTES;
-pub use load::load;
+pub use load::{JobText, load, read};

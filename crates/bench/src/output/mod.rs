@@ -2,6 +2,7 @@
 
 pub mod fio;
 pub mod fio_log;
+pub mod host;
 pub mod steady;
 pub mod summary;
 pub mod table;

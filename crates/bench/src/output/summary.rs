@@ -3,6 +3,7 @@
 //! Units are last in names. Latencies are of successful I/Os. `submission` is intended to submitted, `device`
 //! submitted to seen finished, `total` both; in an open loop the intended time is the schedule's.
 
+use super::host;
 use crate::job::model::{Arrival, Calls, Job, Mix, Pattern, SizeMix};
 use crate::run::{BurstRow, IntervalRow, JobResult, KindResult, Latencies, OpenLoop, per_second};
 use crate::stats::Confidence;
@@ -75,6 +76,13 @@ pub fn job(result: &JobResult, own_cost_ns: Option<f64>, reporting: &Reporting) 
         "iops": result.iops(),
         "iops_interval": bounds(iops_interval(result, reporting)),
         "bytes_per_second": result.bytes_per_second(),
+        "all_ran": result.all_ran.map(|all| json!({
+            "duration_s": all.duration_ns as f64 / 1e9,
+            "ios": all.ios,
+            "bytes": all.bytes,
+            "iops": all.iops(),
+            "bytes_per_second": all.bytes_per_second(),
+        })),
         "depth": {
             "asked": u64::from(result.job.threads) * u64::from(result.job.depth),
             "mean": result.depth_mean,
@@ -93,7 +101,8 @@ pub fn job(result: &JobResult, own_cost_ns: Option<f64>, reporting: &Reporting) 
             "tolerance": is_judged.then_some(little.tolerance),
             "verdict": verdict(little.verdict),
         },
-        "cpu": { "user_ns_per_io": per_io(result.cpu_ns.0), "system_ns_per_io": per_io(result.cpu_ns.1) },
+        "cpu": { "user_ns_per_io": per_io(result.used.cpu_ns.0), "system_ns_per_io": per_io(result.used.cpu_ns.1) },
+        "host": host::json(result, &|latencies| latency(latencies, None, reporting)),
         "own_cost_ns_per_io": own_cost_ns,
         "path_cost_ns_per_io": path_cost_ns(result, own_cost_ns),
         "generator_busy": result.generator_busy(),
@@ -154,7 +163,7 @@ fn steady_from_s(result: &JobResult) -> Option<f64> {
 #[must_use]
 pub fn path_cost_ns(result: &JobResult, own_cost_ns: Option<f64>) -> Option<f64> {
     result.generator_busy()?;
-    let user_ns = result.cpu_ns.0 as f64 / result.ios().max(1) as f64;
+    let user_ns = result.used.cpu_ns.0 as f64 / result.ios().max(1) as f64;
     Some((user_ns - own_cost_ns?).max(0.0))
 }
 

@@ -6,6 +6,7 @@ use super::failures::Failures;
 use super::result::{BurstRow, Direction, IntervalRow, JobResult, KindResult, OpenLoop, Partial};
 use super::share::{DEPTH_LEVELS, FINE_NS, Fine, Share};
 use super::tally::{Latencies, Tally, add_to, new_histogram};
+use super::thread_use::ThreadUse;
 use super::window::Window;
 use super::worker::WorkerEnd;
 use crate::data::verify::Judged;
@@ -13,6 +14,7 @@ use crate::job::model::Job;
 use crate::stats::clustering::Blocks;
 use forebay_block::OpKind;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Intervals that may be open at once: workers that stand still do not make the others' figures pile up.
 const OPEN_MAX: usize = 64;
@@ -60,6 +62,8 @@ pub struct Collector {
     was_lumped: bool,
     interrupted: bool,
     is_enough: bool,
+    /// A host was lost, and what its workers would have said.
+    lost: bool,
     ended: usize,
     bursts: [Option<BurstRow>; BURST_WINDOWS.len()],
     /// Of each window that is being filled: milliseconds so far, I/Os, bytes.
@@ -78,7 +82,8 @@ pub struct Collector {
     gave_up: bool,
     /// Workers whose I/Os or bytes were made before the time was over.
     spent: usize,
-    cpu_ns: (u64, u64),
+    /// Of the workers that have ended; none before the first has.
+    used: Option<ThreadUse>,
     records_dropped: u64,
     judged: Option<Judged>,
 }
@@ -99,6 +104,7 @@ impl Collector {
             was_lumped: false,
             interrupted: false,
             is_enough: false,
+            lost: false,
             ended: 0,
             bursts: [None; BURST_WINDOWS.len()],
             open_bursts: Default::default(),
@@ -115,7 +121,7 @@ impl Collector {
             hung: 0,
             gave_up: false,
             spent: 0,
-            cpu_ns: (0, 0),
+            used: None,
             records_dropped: 0,
             judged: None,
         }
@@ -225,7 +231,7 @@ impl Collector {
             interval.fine.resize(share.fine.len(), Fine::default());
         }
         for (sum, fine) in interval.fine.iter_mut().zip(&share.fine) {
-            sum.ios += fine.ios;
+            sum.ios = sum.ios.saturating_add(fine.ios);
             sum.bytes += fine.bytes;
         }
         if let Some(reached) = self.reached.get_mut(worker) {
@@ -263,11 +269,19 @@ impl Collector {
         self.interrupted |= end.interrupted;
         self.ended += 1;
         self.spent += usize::from(end.spent);
-        self.cpu_ns.0 += end.cpu_ns.0;
-        self.cpu_ns.1 += end.cpu_ns.1;
+        self.used = Some(self.used.map_or(end.used, |used| used.and(&end.used)));
         self.records_dropped += end.records_dropped;
         if let Some(judged) = end.judged {
             self.judged.get_or_insert_default().add(judged);
+        }
+    }
+
+    /// Of these workers those that have not ended will say nothing any more.
+    pub fn lose(&mut self, workers: Range<usize>) {
+        let all = 0..self.reached.len();
+        for worker in all.filter(|worker| workers.contains(worker)) {
+            self.lost |= self.reached[worker] != u64::MAX;
+            self.reached[worker] = u64::MAX;
         }
     }
 
@@ -366,7 +380,7 @@ impl Collector {
         let interrupted = self.interrupted;
         let begin = self.window.begin_ns;
         let all_spent = self.spent == self.reached.len();
-        let end_known = self.window.end_ns != u64::MAX && !interrupted && !self.gave_up && !all_spent;
+        let end_known = self.window.end_ns != u64::MAX && !interrupted && !self.gave_up && !self.lost && !all_spent;
         let window_end = if end_known { self.window.end_ns } else { self.ended_ns.max(begin) };
         let duration_ns = window_end.max(self.last_completion_ns).saturating_sub(begin);
         while !self.open.is_empty() {
@@ -386,7 +400,9 @@ impl Collector {
             no_slot: self.no_slot,
         });
         let service: u128 = self.kinds.iter().flatten().map(|kind| kind.service_sum_ns).sum();
-        let partial = if interrupted && !self.is_enough {
+        let partial = if self.lost {
+            Some(Partial::Lost)
+        } else if interrupted && !self.is_enough {
             Some(Partial::Interrupted)
         } else if self.gave_up || died {
             Some(Partial::GaveUp)
@@ -421,7 +437,8 @@ impl Collector {
             depth_mean: if duration_ns == 0 { 0.0 } else { self.depth_integral as f64 / duration_ns as f64 },
             depth_levels: self.depth_levels,
             service_mean_ns: if ended == 0 { 0.0 } else { service as f64 / ended as f64 },
-            cpu_ns: self.cpu_ns,
+            used: self.used.unwrap_or_default(),
+            machine: None,
             failures: self.failures,
             open,
             drift: self.drift,
@@ -430,6 +447,7 @@ impl Collector {
             records_dropped: self.records_dropped,
             judged: self.judged,
             steady: None,
+            all_ran: None,
             job: self.job,
         }
     }

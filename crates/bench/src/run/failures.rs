@@ -3,7 +3,7 @@
 use forebay_block::{IoError, OpKind};
 
 /// Failures kept with their place.
-const KEPT_MAX: usize = 16;
+pub(super) const KEPT_MAX: usize = 16;
 
 /// A failure that was kept.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,17 +1,24 @@
 //! Running jobs: workers make the load, a coordinator adds up what they saw, and nothing is allocated per I/O.
 
 mod clock;
+mod clock_offset;
 mod collect;
 mod content;
 mod drift;
 mod facts;
 mod failures;
+mod figures;
+mod jobs;
 mod load;
+mod machine;
 mod pace;
+mod progress;
+mod remote;
 mod result;
 mod share;
 mod steady;
 mod tally;
+mod thread_use;
 mod together;
 mod virtual_run;
 mod warnings;
@@ -20,14 +27,20 @@ mod window;
 mod worker;
 
 pub use clock::{Clock, TscClock};
+pub use clock_offset::{Offset, OffsetMeter, RoundTrip};
 pub use drift::Drift;
 pub use facts::TargetFacts;
 pub use failures::{Failure, Failures};
+pub use figures::Figures;
+pub use machine::{BlockUse, IdleUse, Interrupts, MachineUse, MachineWatch};
+pub use progress::Progress;
+pub use remote::{Refused, RemoteRun};
 pub use result::{
-    BurstRow, Direction, IntervalRow, JobResult, KindResult, OpenLoop, Part, Partial, SteadyState, SteadyWindow,
-    per_second,
+    AllRan, BurstRow, Direction, IntervalRow, JobResult, KindResult, OpenLoop, Part, Partial, SteadyState,
+    SteadyWindow, per_second,
 };
 pub use tally::{Latencies, Tally};
+pub use thread_use::ThreadUse;
 pub use virtual_run::run_virtual;
 pub use watch::Watch;
 
@@ -35,23 +48,23 @@ use crate::job::model::{Arrival, Job};
 use crate::pattern::{Generator, PatternError};
 use crate::replay::{Feed, Player};
 use crate::telemetry::Recorder;
-use collect::Collector;
 pub use content::{ContentError, Maps};
 
 use content::JobContent;
 use forebay_block::Queue;
+use jobs::Jobs;
 use load::Load;
+use machine::Watcher;
 use pace::{Bursts, Pace};
 use share::Share;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
-use together::Together;
-use watch::Watched;
 use window::Window;
-use worker::{Message, Worker, WorkerEnd, WorkerParts};
+use worker::{Message, Worker, WorkerParts};
 
 /// Time between the making of threads and the begin of the load, in nanoseconds, and what each thread adds to it.
 const LEAD_NS: u64 = 20_000_000;
@@ -82,11 +95,13 @@ pub struct Settings {
     /// How many assignments, one behind the other, are one job on as many targets. Where it is more than one, the result of all
     /// of them together follows theirs.
     pub targets: usize,
+    /// What the machine does while jobs are measured, in real time.
+    pub machine: Option<MachineWatch>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { interval_ns: 1_000_000_000, maps: Maps::new(0), watch: Watch::default(), targets: 1 }
+        Self { interval_ns: 1_000_000_000, maps: Maps::new(0), watch: Watch::default(), targets: 1, machine: None }
     }
 }
 
@@ -100,17 +115,6 @@ pub struct Assignment<Q> {
     pub recorders: Vec<Recorder>,
     /// The I/Os of a job that replays a trace ([`crate::job::model::Pattern::is_fed`]).
     pub replay: Option<Feed>,
-}
-
-/// Where a run is.
-#[derive(Clone, Debug)]
-pub struct Progress {
-    /// Seconds since the load began.
-    pub elapsed_s: f64,
-    /// Seconds that it will take, where time ends it.
-    pub total_s: Option<f64>,
-    /// Name, newest interval and failures of each job.
-    pub jobs: Vec<(String, Option<IntervalRow>, u64)>,
 }
 
 /// Why a run could not begin.
@@ -158,6 +162,16 @@ pub enum RunError {
     },
 }
 
+/// Who begins a run on several hosts at the same time, seen from one of them.
+pub trait Coordinator {
+    /// All is ready, on targets of which this is known: when the load begins, in nanoseconds of this host's clock; none
+    /// where it does not begin at all.
+    fn start_ns(&mut self, facts: &[&TargetFacts]) -> Option<u64>;
+
+    /// What a worker says.
+    fn take(&mut self, figures: Figures);
+}
+
 /// Runs jobs at once, until all are over or `stop` is set. `observer` is called about once an interval.
 ///
 /// # Errors
@@ -169,46 +183,47 @@ pub fn run<Q: Queue + 'static, C: Clock>(
     stop: &Arc<AtomicBool>,
     observer: &mut dyn FnMut(&Progress),
 ) -> Result<Vec<JobResult>, RunError> {
-    let (mut group, mut workers, messages) = Group::prepare(assignments, clock, settings, stop)?;
+    let (mut group, workers, messages) = Group::prepare(assignments, clock, settings, stop)?;
     // Only now: reading a trace's times or a map of what was written takes its time, which no schedule may lose.
-    let start_ns = clock.now_ns() + LEAD_NS + workers.len() as u64 * LEAD_PER_THREAD_NS;
-    group.begin_at(start_ns, &mut workers);
-    let mut threads = Vec::new();
-    for (number, (parts, cpu)) in workers.into_iter().enumerate() {
-        let body = move || start(parts, cpu);
-        match std::thread::Builder::new().name(format!("load-{number}")).spawn(body) {
-            Ok(thread) => threads.push(thread),
-            Err(source) => {
-                // Those that run end at once, and nothing of theirs is reported.
-                stop.store(true, Ordering::Relaxed);
-                threads.into_iter().for_each(|thread| drop(thread.join()));
-                return Err(RunError::Thread { source });
-            }
-        }
-    }
-    group.collect(&messages, clock, start_ns, observer);
+    let start_ns = clock.now_ns() + lead_ns(workers.len() as u64);
+    let threads = group.start(start_ns, workers, settings, stop)?;
+    group.collect(&messages, clock, start_ns, observer, None);
     threads.into_iter().for_each(|thread| drop(thread.join()));
-    Ok(group.results())
+    Ok(group.jobs.results())
 }
 
-/// A job in progress.
-struct Running {
-    name: String,
-    collector: Collector,
-    facts: TargetFacts,
-    window: Window,
-    watched: Watched,
+/// The same at the instant that `coordinator` says, who also gets all figures; no results where it says none.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_coordinated<Q: Queue + 'static, C: Clock>(
+    assignments: Vec<Assignment<Q>>,
+    clock: &C,
+    settings: &Settings,
+    stop: &Arc<AtomicBool>,
+    coordinator: &mut dyn Coordinator,
+) -> Result<Vec<JobResult>, RunError> {
+    let (mut group, workers, messages) = Group::prepare(assignments, clock, settings, stop)?;
+    let Some(start_ns) = coordinator.start_ns(&group.jobs.facts()) else { return Ok(Vec::new()) };
+    let threads = group.start(start_ns, workers, settings, stop)?;
+    group.collect(&messages, clock, start_ns, &mut |_| {}, Some(coordinator));
+    threads.into_iter().for_each(|thread| drop(thread.join()));
+    Ok(group.jobs.results())
 }
 
+/// Time between the word that begins a run and its load, in nanoseconds: so many threads need it.
+#[must_use]
+pub fn lead_ns(threads: u64) -> u64 {
+    LEAD_NS + threads * LEAD_PER_THREAD_NS
+}
+
+/// The workers of this process, and what becomes of their figures.
 struct Group {
-    jobs: Vec<Running>,
-    /// Job, and number within it, of each worker.
-    of_worker: Vec<(usize, usize)>,
+    jobs: Jobs,
+    /// To each worker: shares that are empty again.
     empties: Vec<Sender<Box<Share>>>,
-    /// Targets of each job.
-    targets: usize,
-    /// Each job on all its targets, where these are several.
-    together: Vec<Together>,
+    /// Of each job who watches the machine while it is measured.
+    watchers: Vec<Option<Watcher>>,
 }
 
 type Ready<Q, C> = (WorkerParts<Q, C>, Option<u32>);
@@ -228,7 +243,8 @@ impl Group {
         // Who watches is asked of one job alone.
         let watch = if assignments.len() == 1 { settings.watch.clone() } else { Watch::default() };
         let settings = Settings { watch, ..settings.clone() };
-        let mut group = Self::new(settings.targets);
+        let mut group =
+            Self { jobs: Jobs::new(settings.targets, settings.interval_ns), empties: Vec::new(), watchers: Vec::new() };
         let mut workers = Vec::new();
         for assignment in assignments {
             group.add(assignment, clock, &settings, stop, &to, &mut workers)?;
@@ -238,98 +254,64 @@ impl Group {
 
     /// The run begins at `start_ns`.
     fn begin_at<Q, C>(&mut self, start_ns: u64, workers: &mut [Ready<Q, C>]) {
-        for running in &mut self.jobs {
-            running.window = running.window.later(start_ns);
-            running.collector.begin(running.window);
-        }
-        for (together, first) in self.together.iter_mut().zip(self.jobs.chunks(self.targets)) {
-            together.begin(first[0].window);
-        }
+        self.jobs.begin_at(start_ns);
         for (parts, _) in workers {
             parts.window = parts.window.later(start_ns);
             parts.load.begin_at(parts.window.start_ns);
         }
     }
 
+    /// Starts the threads, whose load begins at `start_ns`.
+    fn start<Q: Queue + 'static, C: Clock>(
+        &mut self,
+        start_ns: u64,
+        mut workers: Vec<Ready<Q, C>>,
+        settings: &Settings,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Vec<JoinHandle<()>>, RunError> {
+        self.begin_at(start_ns, &mut workers);
+        if let (Some(watch), Some((parts, _))) = (&settings.machine, workers.first()) {
+            let clock = &parts.clock;
+            self.watchers =
+                self.jobs.windows().into_iter().map(|window| Watcher::start(watch, window, clock)).collect();
+        }
+        let mut threads: Vec<JoinHandle<()>> = Vec::new();
+        for (number, (parts, cpu)) in workers.into_iter().enumerate() {
+            let body = move || start(parts, cpu);
+            match std::thread::Builder::new().name(format!("load-{number}")).spawn(body) {
+                Ok(thread) => threads.push(thread),
+                Err(source) => {
+                    // Those that run end at once, and nothing of theirs is reported.
+                    stop.store(true, Ordering::Relaxed);
+                    threads.into_iter().for_each(|thread| drop(thread.join()));
+                    return Err(RunError::Thread { source });
+                }
+            }
+        }
+        Ok(threads)
+    }
+
     /// Takes what a worker says; true where it was its last word.
     fn take(&mut self, message: Message) -> bool {
         match message {
             Message::Share(mut share) => {
+                self.jobs.add(&share);
                 let worker = share.worker;
-                let (job, number) = self.of_worker[worker];
-                let running = &mut self.jobs[job];
-                running.collector.add(number, &share);
-                running.watched.look(&running.collector, &running.facts);
-                if let Some(together) = self.together.get_mut(job / self.targets) {
-                    together.add(job % self.targets, number, &share);
-                }
                 share.clear();
                 // A worker that has ended takes none.
                 let _ = self.empties[worker].send(share);
                 false
             }
             Message::End(end) => {
-                let (job, number) = self.of_worker[end.worker];
-                if let Some(together) = self.together.get_mut(job / self.targets) {
-                    together.end(job % self.targets, number, WorkerEnd::clone(&end));
+                if let Some(job) = self.jobs.end(*end)
+                    && let Some(watcher) = self.watchers.get_mut(job).and_then(Option::take)
+                    && let Some(machine) = watcher.finish()
+                {
+                    self.jobs.add_machine(job, machine);
                 }
-                self.jobs[job].collector.end(number, *end);
                 true
             }
         }
-    }
-
-    /// Where the run is at `now_ns`.
-    fn progress(&self, start_ns: u64, now_ns: u64) -> Progress {
-        let end = self.jobs.iter().map(|job| job.window.stop_ns).max().filter(|&end| end != u64::MAX);
-        let name = |job: &Running| match &job.facts.name {
-            Some(target) => format!("{} on {target}", job.name),
-            None => job.name.clone(),
-        };
-        let of = |job: &Running| (name(job), job.collector.last_row().copied(), job.collector.failures());
-        Progress {
-            elapsed_s: now_ns.saturating_sub(start_ns) as f64 / 1e9,
-            total_s: end.map(|end| (end - start_ns) as f64 / 1e9),
-            jobs: self.jobs.iter().map(of).collect(),
-        }
-    }
-
-    /// The results.
-    fn results(self) -> Vec<JobResult> {
-        let finish = |mut running: Running| {
-            if running.watched.has_ended_it() {
-                running.collector.ended_by_watch();
-            }
-            let mut result = running.collector.finish(running.facts);
-            result.steady = running.watched.steady_state(&result);
-            result.notes.extend(warnings::afterwards(&result));
-            result
-        };
-        if self.together.is_empty() {
-            return self.jobs.into_iter().map(finish).collect();
-        }
-        let (mut jobs, mut results) = (self.jobs.into_iter().map(finish), Vec::new());
-        for together in self.together {
-            results.extend(jobs.by_ref().take(self.targets));
-            results.push(together.finish());
-        }
-        results
-    }
-
-    fn new(targets: usize) -> Self {
-        let targets = targets.max(1);
-        Self { jobs: Vec::new(), of_worker: Vec::new(), empties: Vec::new(), targets, together: Vec::new() }
-    }
-
-    /// How the next job is watched; one on several targets by all of them together.
-    fn watched(&mut self, job: &Job, facts: &TargetFacts, window: Window, settings: &Settings) -> Watched {
-        if self.targets <= 1 {
-            return Watched::new(settings.watch.clone(), job.steady);
-        }
-        if self.together.len() * self.targets == self.jobs.len() {
-            self.together.push(Together::new(job, self.targets, window, settings.interval_ns));
-        }
-        self.together.last_mut().map_or_else(|| Watched::new(Watch::default(), None), |together| together.join(facts))
     }
 
     /// Makes a job's workers, with times as if the run began at 0.
@@ -358,7 +340,7 @@ impl Group {
         }
         let writes = job.mix.kinds().any(|kind| kind.is_destructive() && kind.has_data());
         let content = (writes || job.verify)
-            .then(|| JobContent::new(&job, region, &settings.maps.of_target(self.jobs.len() % self.targets)))
+            .then(|| JobContent::new(&job, region, &settings.maps.of_target(self.jobs.next_target())))
             .transpose()
             .map_err(|source| RunError::Content { job: job.name.clone(), source })?;
         let Times { times, disordered } = times(&job)?;
@@ -375,10 +357,9 @@ impl Group {
             feed.prime();
         }
         let mut recorders = recorders.into_iter();
-        let watched = self.watched(&job, &facts, window, settings);
+        let enough = self.jobs.join(&job, facts, window, &settings.watch);
         for (thread, queue) in (0..job.threads).zip(queues) {
-            let number = self.of_worker.len();
-            self.of_worker.push((self.jobs.len(), thread as usize));
+            let number = self.empties.len();
             let (give, from) = channel();
             for _ in 0..SHARES - 1 {
                 // The other end is just below.
@@ -406,15 +387,13 @@ impl Group {
                 single_submission: job.single_submission,
                 recorder: recorders.next(),
                 stop: stop.clone(),
-                enough: watched.flag(),
+                enough: enough.clone(),
                 to: to.clone(),
                 from,
                 share: Box::new(Share::new(number, &kinds, settings.interval_ns).with_drift(has_drift)),
             };
             workers.push((parts, cpu));
         }
-        let collector = Collector::new(job.clone(), window, settings.interval_ns);
-        self.jobs.push(Running { name: job.name, collector, facts, window, watched });
         Ok(())
     }
 
@@ -424,12 +403,18 @@ impl Group {
         clock: &impl Clock,
         start_ns: u64,
         observer: &mut dyn FnMut(&Progress),
+        mut coordinator: Option<&mut dyn Coordinator>,
     ) {
         let mut observed_ns = 0;
-        let mut left = self.of_worker.len();
+        let mut left = self.empties.len();
         while left > 0 {
             match messages.recv_timeout(LOOK_EVERY) {
-                Ok(message) => left -= usize::from(self.take(message)),
+                Ok(message) => {
+                    if let Some(coordinator) = &mut coordinator {
+                        coordinator.take(Figures::of(&message, start_ns));
+                    }
+                    left -= usize::from(self.take(message));
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 // A worker that died took its sender with it; what the others said is known.
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -437,7 +422,7 @@ impl Group {
             let now = clock.now_ns();
             if now.saturating_sub(observed_ns) >= 500_000_000 {
                 observed_ns = now;
-                observer(&self.progress(start_ns, now));
+                observer(&self.jobs.progress(start_ns, now));
             }
         }
     }
@@ -511,7 +496,8 @@ fn start<Q: Queue, C: Clock>(parts: WorkerParts<Q, C>, cpu: Option<u32>) {
         pin(cpu);
     }
     let (clock, start_ns) = (parts.clock.clone(), parts.window.start_ns);
-    let worker = Worker::new(parts);
+    let mut worker = Worker::new(parts);
+    worker.make_ready();
     while clock.now_ns() < start_ns && !worker.is_stopped() {
         let left = start_ns - clock.now_ns().min(start_ns);
         if left > 200_000 { clock.sleep_ns((left - 100_000).min(50_000_000)) } else { std::hint::spin_loop() }

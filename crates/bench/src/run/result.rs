@@ -2,7 +2,9 @@
 
 use super::drift::Drift;
 use super::failures::Failures;
+use super::machine::MachineUse;
 use super::tally::Latencies;
+use super::thread_use::ThreadUse;
 use crate::data::verify::Judged;
 use crate::job::model::Job;
 use crate::job::steady::Figure;
@@ -49,8 +51,10 @@ pub struct JobResult {
     /// Mean time in flight: from being submitted (the begin of the call) to seen finished, over all kinds, failed ones
     /// included, in nanoseconds. The wait of an I/O that was wanted and not yet submitted is not in it.
     pub service_mean_ns: f64,
-    /// Processor time of the threads within the window, user and system, in nanoseconds.
-    pub cpu_ns: (u64, u64),
+    /// What the threads used of the processor within the window.
+    pub used: ThreadUse,
+    /// What the whole machine did meanwhile, where that was watched.
+    pub machine: Option<MachineUse>,
     /// What failed.
     pub failures: Failures,
     /// Of an open loop.
@@ -67,6 +71,46 @@ pub struct JobResult {
     pub judged: Option<Judged>,
     /// Of a job that was to end when it is steady.
     pub steady: Option<SteadyState>,
+    /// Of several targets together: the time in which the job ran on all of them; none where that was no whole interval.
+    pub all_ran: Option<AllRan>,
+}
+
+/// The time in which a job ran on all its targets, from the begin to where the first of them was done: rates over a longer time
+/// are of fewer targets than there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AllRan {
+    /// Its length in nanoseconds: whole intervals.
+    pub duration_ns: u64,
+    /// I/Os that succeeded in it, on all targets.
+    pub ios: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl AllRan {
+    /// From the results of each target and that of all together.
+    pub(super) fn of(on_each: &[JobResult], together: &JobResult) -> Option<Self> {
+        let end_ns = on_each.iter().map(|result| result.duration_ns).min()?;
+        let mut all = Self { duration_ns: 0, ios: 0, bytes: 0 };
+        for row in together.intervals.iter().take_while(|row| row.begin_ns + row.length_ns <= end_ns) {
+            all.duration_ns = row.begin_ns + row.length_ns;
+            all.ios += row.ios;
+            all.bytes += row.bytes;
+        }
+        (all.duration_ns > 0).then_some(all)
+    }
+
+    /// I/Os a second.
+    #[must_use]
+    pub fn iops(&self) -> f64 {
+        per_second(self.ios, self.duration_ns)
+    }
+
+    /// Bytes a second.
+    #[must_use]
+    pub fn bytes_per_second(&self) -> f64 {
+        per_second(self.bytes, self.duration_ns)
+    }
 }
 
 /// Why a result is partial.
@@ -78,6 +122,8 @@ pub enum Partial {
     GaveUp,
     /// I/Os in flight never came back.
     Hung,
+    /// The host that made the load was lost.
+    Lost,
 }
 
 impl Partial {
@@ -88,6 +134,7 @@ impl Partial {
             Self::Interrupted => "interrupted",
             Self::GaveUp => "gave up after failures",
             Self::Hung => "I/Os never came back",
+            Self::Lost => "a host was lost",
         }
     }
 }
@@ -331,7 +378,7 @@ impl JobResult {
     #[must_use]
     pub fn generator_busy(&self) -> Option<f64> {
         let computes = self.job.think.is_some_and(|think| think.compute);
-        let cpu_ns = self.cpu_ns.0 + self.cpu_ns.1;
+        let cpu_ns = self.used.cpu_ns.0 + self.used.cpu_ns.1;
         if self.job.wait != WaitMethod::Sleep || computes || cpu_ns == 0 || self.duration_ns == 0 {
             return None;
         }

@@ -6,6 +6,7 @@
 //! cannot occur here; results are handed on as the crate's histograms.
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 /// Counters of each power of two, as a power of two.
 const HALF_BITS: u32 = 10;
@@ -82,9 +83,39 @@ impl Tally {
         for index in other.used() {
             self.counts[index] = self.counts[index].saturating_add(other.counts[index]);
         }
-        self.sum_ns += other.sum_ns;
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
         self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
+    }
+
+    /// For another host.
+    #[must_use]
+    pub fn pack(&self) -> PackedTally {
+        let (mut counts, mut before) = (Vec::new(), 0);
+        for index in self.used().filter(|&index| self.counts[index] > 0) {
+            counts.push(((index - before) as u32, self.counts[index]));
+            before = index;
+        }
+        PackedTally { counts, sum_ns: self.sum_ns, min_ns: self.min_ns, max_ns: self.max_ns }
+    }
+
+    /// What another host has sent; none where it is no tally.
+    #[must_use]
+    pub fn unpack(packed: &PackedTally) -> Option<Self> {
+        let mut tally = Self::new();
+        let mut index = 0;
+        for &(distance, count) in &packed.counts {
+            index = usize::try_from(distance).ok()?.checked_add(index)?;
+            let counter = tally.counts.get_mut(index)?;
+            *counter = counter.checked_add(count)?;
+        }
+        if packed.counts.is_empty() {
+            return (*packed == tally.pack()).then_some(tally);
+        }
+        (tally.sum_ns, tally.min_ns, tally.max_ns) = (packed.sum_ns, packed.min_ns, packed.max_ns);
+        let is_ordered = packed.min_ns <= packed.max_ns && packed.max_ns <= VALUE_MAX;
+        // The same counters again, so none lies outside of the least and the greatest.
+        (is_ordered && tally.pack() == *packed).then_some(tally)
     }
 
     fn used(&self) -> std::ops::Range<usize> {
@@ -112,6 +143,17 @@ impl Tally {
         }
         0
     }
+}
+
+/// A tally as hosts send it to each other: few of its counters are ever used.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PackedTally {
+    /// Of each counter that is not 0 its distance from the one before (from 0 for the first), and its count.
+    counts: Vec<(u32, u32)>,
+    sum_ns: u64,
+    min_ns: u64,
+    max_ns: u64,
 }
 
 /// Latencies of a whole run: the counts, and what counters cannot tell exactly.
@@ -235,6 +277,29 @@ mod tests {
         let mut tally = Tally::new();
         tally.record(u64::MAX);
         assert_eq!((tally.count(), tally.max_ns), (1, VALUE_MAX));
+    }
+
+    #[test]
+    fn what_is_no_tally_is_not_unpacked() {
+        let mut tally = Tally::new();
+        [5, 7, 7, 1 << 30, u64::MAX].into_iter().for_each(|value| tally.record(value));
+        let packed = tally.pack();
+        assert_eq!(Tally::unpack(&packed).unwrap().pack(), packed);
+        assert_eq!(Tally::unpack(&Tally::new().pack()).unwrap().count(), 0);
+        let wrong = |change: &dyn Fn(&mut PackedTally)| {
+            let mut wrong = packed.clone();
+            change(&mut wrong);
+            assert!(Tally::unpack(&wrong).is_none(), "{wrong:?}");
+        };
+        wrong(&|packed| packed.max_ns = u64::MAX);
+        wrong(&|packed| packed.min_ns = 6);
+        wrong(&|packed| packed.min_ns = 1 << 40);
+        wrong(&|packed| packed.max_ns = 6);
+        wrong(&|packed| packed.counts.clear());
+        wrong(&|packed| packed.counts[1].0 = u32::MAX);
+        wrong(&|packed| packed.counts.push((0, u32::MAX)));
+        wrong(&|packed| packed.counts.push((0, 0)));
+        wrong(&|packed| *packed = PackedTally { sum_ns: 1, ..Tally::new().pack() });
     }
 
     proptest! {

@@ -387,9 +387,8 @@ fn workers_of(job: Job) -> Vec<WorkerParts<Scripted, VirtualClock>> {
     let queues = (0..job.threads).map(|_| Scripted::new(&clock, job.depth, fixed(10_000))).collect();
     let facts = TargetFacts { size_bytes: 1 << 30, logical_block_bytes: 512, ..TargetFacts::default() };
     let assignment = Assignment { job, opened: Opened { queues, facts }, recorders: Vec::new(), replay: None };
-    let mut group = Group::new(1);
-    let (stop, (to, _messages), mut workers) = (Arc::new(AtomicBool::new(false)), channel(), Vec::new());
-    group.add(assignment, &clock, &Settings::default(), &stop, &to, &mut workers).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let (_, workers, _) = Group::prepare(vec![assignment], &clock, &Settings::default(), &stop).unwrap();
     workers.into_iter().map(|(parts, _)| parts).collect()
 }
 
@@ -444,7 +443,7 @@ fn what_workers_found_is_added_up() {
             // One had made all that it might, the other went on to the end.
             spent: worker == 0,
             ended_ns: 1_000_000_000,
-            cpu_ns: (100, 10),
+            used: ThreadUse { cpu_ns: (100, 10), switches: Some((7, 1)), migrations: None },
             records_dropped: 4,
             judged: Some(crate::data::verify::Judged { whole: 5, partly: 6, unjudged: 7, wrong: 8 }),
             ..WorkerEnd::default()
@@ -455,7 +454,7 @@ fn what_workers_found_is_added_up() {
     let result = collector.finish(TargetFacts::default());
     let open = OpenLoop { scheduled: 20, issued: 18, issued_ns: 5_000_000_000, late: 4, no_slot: 6 };
     assert_eq!(result.open, Some(open));
-    assert_eq!((result.hung, result.cpu_ns, result.records_dropped), (3, (200, 20), 8));
+    assert_eq!((result.hung, result.used.cpu_ns, result.records_dropped), (3, (200, 20), 8));
     assert_eq!((result.failures.count, result.failures.mismatches, result.failures.first.len()), (2, 2, 2));
     let judged = result.judged.unwrap();
     assert_eq!((judged.whole, judged.partly, judged.unjudged, judged.wrong), (10, 12, 14, 16));
@@ -732,7 +731,7 @@ fn processor_time_is_that_of_the_window() {
         (1_000_000, None)
     });
     let result = run_on(Job { warmup_ns: 100_000_000, ..job(1, 0.1) }, script);
-    let used = result.cpu_ns.0;
+    let used = result.used.cpu_ns.0;
     assert!((90_000_000..180_000_000).contains(&used), "{used}");
 }
 

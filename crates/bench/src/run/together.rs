@@ -58,6 +58,11 @@ impl Together {
         self.collector.end(target * self.threads + thread, end);
     }
 
+    /// Nothing will come from the `target`-th target any more.
+    pub fn lose(&mut self, target: usize) {
+        self.collector.lose(target * self.threads..(target + 1) * self.threads);
+    }
+
     /// The result.
     pub fn finish(mut self) -> JobResult {
         if self.watched.has_ended_it() {

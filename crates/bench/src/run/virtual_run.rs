@@ -5,6 +5,7 @@
 //! further than to the lowest time at which a worker could still hand something over. Same jobs, same seed, same device:
 //! same nanoseconds.
 
+use super::thread_use::ThreadUse;
 use super::worker::{Turn, Worker};
 use super::{Assignment, Group, JobResult, Progress, RunError, Settings};
 use forebay_block::{VirtualClock, VirtualQueue};
@@ -85,7 +86,7 @@ pub fn run_virtual<Q: VirtualQueue + 'static>(
         turns = turns.wrapping_add(1);
         if turns.is_multiple_of(TURNS_PER_LOOK) && observed.elapsed() >= OBSERVE_EVERY {
             observed = Instant::now();
-            observer(&group.progress(start_ns, latest_ns));
+            observer(&group.jobs.progress(start_ns, latest_ns));
         }
     }
     for message in messages.try_iter() {
@@ -93,10 +94,10 @@ pub fn run_virtual<Q: VirtualQueue + 'static>(
     }
     // What comes after begins after.
     clock.show(latest_ns);
-    let mut results = group.results();
+    let mut results = group.jobs.results();
     for result in &mut results {
         // The thread's time is the simulation's, for all workers together: it says nothing of a job.
-        result.cpu_ns = (0, 0);
+        result.used = ThreadUse::default();
     }
     Ok(results)
 }

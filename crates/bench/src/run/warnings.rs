@@ -47,6 +47,7 @@ fn nothing_measured(result: &JobResult) -> Option<String> {
     let why = match (result.partial, result.open, &job.arrival) {
         (Some(Partial::Interrupted), ..) => "the run was ended before the first measured I/O was complete".to_owned(),
         (Some(Partial::GaveUp), ..) => "the target was given up before the measurement began".to_owned(),
+        (Some(Partial::Lost), ..) => "the host was lost before the first figures came".to_owned(),
         (Some(Partial::Hung), ..) => "no I/O of the measurement ever came back".to_owned(),
         (None, Some(open), Arrival::Times { .. }) if open.scheduled == 0 => format!(
             "the trace was over before the measurement began: the warm-up takes its first {:.3} s; use warmup = \"0s\"",

@@ -11,6 +11,7 @@ use super::failures::Failures;
 use super::load::Load;
 use super::pace::Bursts;
 use super::share::{DEPTH_LEVELS, FINE_NS, Share};
+use super::thread_use::{ThreadUse, migrations};
 use super::window::Window;
 use crate::data::verify::Judged;
 use crate::job::model::Think;
@@ -33,6 +34,8 @@ const LAG_LOOK_NS: u64 = 50_000;
 pub const WAKE_MARGIN_NS: u64 = 150_000;
 /// Submitted later than this with a slot free, an I/O of an open loop is late by the tool's fault.
 const LATE_NS: u64 = 100_000;
+/// How long before the window migrations are looked at.
+const MIGRATIONS_LEAD_NS: u64 = 2_000_000;
 /// I/Os counted in one share, about.
 const LUMPED_MAX: u64 = 1 << 31;
 /// How often records that do not fill a chunk are handed to the spill: what a kill may take, about.
@@ -70,8 +73,8 @@ pub struct WorkerEnd {
     pub interrupted: bool,
     /// When the last measured I/O was submitted, or the end of the window where that is known.
     pub ended_ns: u64,
-    /// Processor time of the thread within the window, user and system, in nanoseconds.
-    pub cpu_ns: (u64, u64),
+    /// What the thread used of the processor within the window.
+    pub used: ThreadUse,
     /// Records that were lost because the spill lagged.
     pub records_dropped: u64,
     /// How much of what was read was judged, in units; none without verifying.
@@ -179,8 +182,10 @@ pub struct Worker<Q, C> {
     over: bool,
     over_since_ns: u64,
     idle_since_ns: u64,
-    cpu_begin: Option<(u64, u64)>,
-    cpu_end: Option<(u64, u64)>,
+    /// Migrations before the window, where they were looked for.
+    migrated: Option<Option<u64>>,
+    use_begin: Option<ThreadUse>,
+    use_end: Option<ThreadUse>,
     synchronous: bool,
     /// The host is modelled: time passes between seeing an I/O finished and making the next.
     modelled: bool,
@@ -221,8 +226,9 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             over: false,
             over_since_ns: 0,
             idle_since_ns: 0,
-            cpu_begin: None,
-            cpu_end: None,
+            migrated: None,
+            use_begin: None,
+            use_end: None,
             synchronous: parts.queue.is_synchronous(),
             modelled: parts.queue.is_modelled(),
             open: parts.load.is_open(),
@@ -430,23 +436,36 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
     /// What time alone brings: the begin of the measurement, and the end of a closed loop.
     #[cold]
     fn attend(&mut self, now: u64) {
-        if self.cpu_begin.is_none() && now >= self.parts.window.begin_ns {
-            self.cpu_begin = Some(thread_cpu_ns());
+        let Window { begin_ns, end_ns: window_end_ns, .. } = self.parts.window;
+        // A little before: it takes time, which the I/Os that are measured would lose. A thread that slept until later has time.
+        let look_ns = begin_ns.saturating_sub(MIGRATIONS_LEAD_NS);
+        if self.migrated.is_none() && now >= look_ns && !self.parts.clock.is_virtual() {
+            self.migrated = Some(migrations());
+        }
+        if self.use_begin.is_none() && now >= begin_ns {
+            self.use_begin = Some(ThreadUse::now());
         }
         // An open loop ends with its schedule; one that has fallen behind, with or without a slot free, is given up.
         let end_ns = if self.open { self.parts.window.give_up_ns() } else { self.parts.window.stop_ns };
         if now >= end_ns {
             self.stop(now);
         }
-        if self.cpu_end.is_none() && now >= self.parts.window.end_ns {
-            self.cpu_end = Some(thread_cpu_ns());
+        if self.use_end.is_none() && now >= window_end_ns {
+            self.use_end = Some(ThreadUse::now());
         }
-        let Window { begin_ns, end_ns: window_end_ns, .. } = self.parts.window;
         if now >= self.spill_ns {
             self.spill(now);
         }
-        let marks = [begin_ns, window_end_ns, end_ns, self.spill_ns];
+        let marks = [look_ns, begin_ns, window_end_ns, end_ns, self.spill_ns];
         self.attention_ns = marks.into_iter().filter(|&mark| mark > now).min().unwrap_or(u64::MAX);
+    }
+
+    /// Before the load begins: where that is measured from its begin, migrations count from here on.
+    pub fn make_ready(&mut self) {
+        let Window { start_ns, begin_ns, .. } = self.parts.window;
+        if begin_ns - start_ns <= MIGRATIONS_LEAD_NS {
+            self.migrated = Some(migrations());
+        }
     }
 
     /// What was gathered, in one call.
@@ -625,8 +644,8 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             self.over = true;
             self.over_since_ns = now;
             // Waiting for what hangs is not work.
-            if self.cpu_end.is_none() {
-                self.cpu_end = Some(thread_cpu_ns());
+            if self.use_end.is_none() {
+                self.use_end = Some(ThreadUse::now());
             }
         }
     }
@@ -674,10 +693,10 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
 
     /// Tells the coordinator what is left.
     pub fn finish_run(mut self) {
-        let (user, system) = thread_cpu_ns();
-        let (user, system) = self.cpu_end.unwrap_or((user, system));
-        if let Some((user_before, system_before)) = self.cpu_begin {
-            self.end.cpu_ns = (user.saturating_sub(user_before), system.saturating_sub(system_before));
+        if let Some(before) = self.use_begin {
+            let before = ThreadUse { migrations: self.migrated.flatten(), ..before };
+            let now = self.use_end.unwrap_or_else(ThreadUse::now);
+            self.end.used = ThreadUse { migrations: migrations(), ..now }.since(&before);
         }
         self.end.scheduled = self.end.issued;
         if self.open && !self.end.spent {
@@ -700,14 +719,4 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
 fn depth_level(depth: u16) -> usize {
     let log2 = 15 - (depth | 1).leading_zeros() as usize;
     log2.min(DEPTH_LEVELS - 1)
-}
-
-/// Processor time of this thread, user and system, in nanoseconds (getrusage(2), RUSAGE_THREAD).
-fn thread_cpu_ns() -> (u64, u64) {
-    use nix::sys::resource::{UsageWho, getrusage};
-    use nix::sys::time::TimeValLike;
-    getrusage(UsageWho::RUSAGE_THREAD).map_or((0, 0), |usage| {
-        let ns = |time: nix::sys::time::TimeVal| u64::try_from(time.num_nanoseconds()).unwrap_or(0);
-        (ns(usage.user_time()), ns(usage.system_time()))
-    })
 }

@@ -274,7 +274,8 @@ pub(super) fn climb(
     place: &Place<'_>,
     device: Option<&Device>,
 ) -> Result<Report> {
-    let how = SessionOptions { destroy_data: options.destroy_data, interval_ns: None, records: None };
+    let how =
+        SessionOptions { destroy_data: options.destroy_data, interval_ns: None, records: None, block_layer: false };
     let mut session = Session::new(target, how)?;
     let [read, write] = options.jobs(session.is_virtual())?;
     session.check_base(&read)?;

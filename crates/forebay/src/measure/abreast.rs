@@ -2,6 +2,7 @@
 
 use super::generated;
 use super::generated_plan::prepare;
+use super::machine::{self, BlockLayer};
 use super::session::{Session, SessionOptions};
 use anyhow::{Context, Result, bail};
 use forebay_bench::job::model::{Job, Plan};
@@ -116,7 +117,9 @@ impl Abreast {
         let pairs = || jobs.iter().flat_map(|job| self.sessions.iter().map(move |session| (job, session)));
         let feed = |(job, session): (&Job, &Session)| generated::feed(job, || session.shape(), session.hint_book());
         let feeds: Vec<Option<Feed>> = pairs().map(feed).collect::<Result<_>>()?;
-        let settings = Settings { targets: self.sessions.len(), ..self.first().settings(jobs) };
+        let names: Vec<&str> = self.sessions.iter().map(Session::name).collect();
+        let machine = (!self.first().is_virtual()).then(|| machine::watch(&names, BlockLayer::Unasked));
+        let settings = Settings { targets: self.sessions.len(), machine, ..self.first().settings(jobs) };
         let stop = self.first().stop();
         let mut show = |progress: &_| self.first().live().show("", progress);
         let fed = || pairs().zip(feeds.iter().cloned());
@@ -148,7 +151,7 @@ impl Abreast {
 }
 
 /// Of each job the results of its targets, and the one of all behind them.
-fn by_job(results: Vec<JobResult>, targets: usize) -> Vec<OfJob> {
+pub fn by_job(results: Vec<JobResult>, targets: usize) -> Vec<OfJob> {
     let mut results = results.into_iter();
     let next = || {
         let on_each: Vec<JobResult> = results.by_ref().take(targets).collect();

@@ -142,11 +142,12 @@ fn tuning(options: &BenchOptions) -> [(&'static str, bool); 10] {
 }
 
 /// Options about the result of a job, and comparisons.
-fn reporting(options: &BenchOptions, compares: bool) -> [(&'static str, bool); 6] {
+fn reporting(options: &BenchOptions, compares: bool) -> [(&'static str, bool); 7] {
     [
         ("--against", compares),
         ("--fio-json", options.fio_json.is_some()),
         ("--fio-logs", options.fio_logs.is_some()),
+        ("--block-layer", options.block_layer),
         ("--records", options.telemetry.records.is_some()),
         ("--parquet", options.telemetry.parquet.is_some()),
         ("--percentiles", options.telemetry.percentiles.is_some()),

@@ -20,8 +20,8 @@ pub fn rewrite(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
         let foreign = at > verb && target_seen && !takes_value && is_diskspd(argument);
         takes_value = at > verb && !takes_value && starts(argument, "--") && !argument.to_string_lossy().contains('=');
         // Flags take none; whatever follows one is judged for itself.
-        takes_value &= !["--destroy-data", "--list", "--quick"].iter().any(|flag| argument == flag);
-        target_seen |= at > verb && starts(argument, "--target");
+        takes_value &= !["--block-layer", "--destroy-data", "--list", "--quick"].iter().any(|flag| argument == flag);
+        target_seen |= at > verb && (starts(argument, "--target") || starts(argument, "--host"));
         if foreign {
             let mut carried = OsString::from(CARRIER);
             carried.push(argument);

@@ -28,6 +28,18 @@ pub struct BenchOptions {
     /// What is measured: a path or a URI; for application-shaped loads a directory. Given several times, all at the same time
     #[arg(long, value_name = "URI")]
     pub target: Vec<String>,
+    /// Run on this host too, as ssh takes it; with =URI its own target. Given several times, on all at one instant
+    #[arg(long, value_name = "[USER@]HOST[=URI]")]
+    pub host: Vec<String>,
+    /// How hosts are reached, options parted by spaces (default: ssh -o BatchMode=yes -o ConnectTimeout=10)
+    #[arg(long, value_name = "COMMAND", requires = "host")]
+    pub ssh: Option<String>,
+    /// forebay on the hosts, as "sudo -n forebay" (default: forebay)
+    #[arg(long, value_name = "COMMAND", requires = "host")]
+    pub host_program: Option<String>,
+    /// What --host starts on a host: follows a coordinator at standard input
+    #[arg(long, conflicts_with = "host")]
+    pub follow: bool,
     /// Names the experiments and generators
     #[arg(long)]
     pub list: bool,
@@ -54,6 +66,9 @@ pub struct BenchOptions {
     pub seed: Option<u64>,
     #[command(flatten)]
     pub telemetry: TelemetryOptions,
+    /// Also look at the requests of one job at the block layer, by probes in the kernel: needs root, and takes a microsecond or two each
+    #[arg(long)]
+    pub block_layer: bool,
     /// Compare with this target: interleaved rounds, ratio with its interval
     #[arg(long, value_name = "URI")]
     pub against: Option<String>,

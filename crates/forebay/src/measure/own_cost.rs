@@ -57,7 +57,8 @@ pub fn own_cost_ns(job: &Job, target_bytes: u64, is_recorded: bool) -> Result<f6
     let stop = Arc::new(AtomicBool::new(false));
     let results = run(vec![assignment], &TscClock::new(), &Settings::default(), &stop, &mut |_| {})?;
     // Processor time: that others had the core meanwhile is no cost of the tool's.
-    let (ios, cpu_ns) = results.first().map_or((0, 0), |result| (result.ios(), result.cpu_ns.0 + result.cpu_ns.1));
+    let (ios, cpu_ns) =
+        results.first().map_or((0, 0), |result| (result.ios(), result.used.cpu_ns.0 + result.used.cpu_ns.1));
     Ok(if ios == 0 { 0.0 } else { cpu_ns as f64 / ios as f64 })
 }
 

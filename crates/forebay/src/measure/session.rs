@@ -4,6 +4,7 @@ use super::generated;
 use super::hint_book::HintBook;
 use super::interval::{interval_of, interval_within};
 use super::live::Live;
+use super::machine::{self, BlockLayer};
 use super::open::MeasureTarget;
 use super::own_cost::{essence, own_cost_ns};
 use super::virtual_queue::AnyVirtualQueue;
@@ -16,7 +17,10 @@ use forebay_bench::job::check_fit;
 use forebay_bench::job::model::{Evidence, Job, Mix, Plan};
 use forebay_bench::output::summary::asked;
 use forebay_bench::replay::Feed;
-use forebay_bench::run::{Assignment, Clock, JobResult, Maps, Opened, Settings, TargetFacts, TscClock, Watch, run};
+use forebay_bench::run::{
+    Assignment, Clock, Coordinator, JobResult, Maps, Opened, Settings, TargetFacts, TscClock, Watch, run,
+    run_coordinated,
+};
 use forebay_bench::telemetry::{Header, Recorder, Spill, SpillOptions};
 use forebay_block::{OpKind, Queue, VirtualClock};
 use forebay_device::Target;
@@ -41,6 +45,8 @@ pub struct SessionOptions {
     pub interval_ns: Option<u64>,
     /// A record of every I/O goes to this file.
     pub records: Option<PathBuf>,
+    /// Probes in the kernel look at requests of the block layer.
+    pub block_layer: bool,
 }
 
 /// A target under measurement.
@@ -69,6 +75,13 @@ enum Measured {
 /// Lengths that intervals must go into.
 fn parts_ns(job: &Job) -> impl Iterator<Item = u64> + use<> {
     job.steady.map(|steady| steady.every_ns).into_iter()
+}
+
+/// Length of an interval of jobs that run at once, in nanoseconds, where the user does not say.
+pub fn interval_of_jobs(jobs: &[Job]) -> u64 {
+    // The shortest of jobs that run together must have enough of them.
+    let shortest_ns = jobs.iter().filter_map(|job| job.end.after_ns).min();
+    interval_within(interval_of(shortest_ns), jobs.iter().flat_map(parts_ns))
 }
 
 /// With the name by which results tell targets apart.
@@ -345,6 +358,24 @@ impl Session {
         }
     }
 
+    /// Runs jobs at once where a coordinator begins them by `clock`, and gets all figures.
+    ///
+    /// # Errors
+    /// What could not be begun, or a target in virtual time.
+    pub fn run_coordinated(
+        &self,
+        jobs: &[Job],
+        clock: &TscClock,
+        coordinator: &mut dyn Coordinator,
+    ) -> Result<Vec<JobResult>> {
+        let assigned = jobs.iter().map(|job| {
+            let opened = self.open_beside(job)?;
+            Ok(Assignment { job: job.clone(), opened, recorders: Vec::new(), replay: None })
+        });
+        let assigned = assigned.collect::<Result<_>>()?;
+        Ok(run_coordinated(assigned, clock, &self.settings(jobs), &self.stop, coordinator)?)
+    }
+
     /// The clock of real time.
     pub fn clock(&self) -> &TscClock {
         &self.clock
@@ -371,15 +402,21 @@ impl Session {
         Ok(run(assignments, &self.clock, &self.settings(jobs), &self.stop, &mut show)?)
     }
 
+    /// Whether requests at the block layer are looked at.
+    fn block_layer(&self, jobs: &[Job]) -> BlockLayer {
+        match jobs {
+            _ if !self.options.block_layer => BlockLayer::Unasked,
+            [_] => BlockLayer::Of(self.name.clone()),
+            // They are of one process, and tell nothing of the job that they are for.
+            _ => BlockLayer::Not("several jobs run at once"),
+        }
+    }
+
     /// How jobs that run at once are measured.
     pub fn settings(&self, jobs: &[Job]) -> Settings {
-        // The shortest of jobs that run together must have enough of them.
-        let shortest_ns = jobs.iter().filter_map(|job| job.end.after_ns).min();
-        let interval_ns = self
-            .options
-            .interval_ns
-            .unwrap_or_else(|| interval_within(interval_of(shortest_ns), jobs.iter().flat_map(parts_ns)));
-        Settings { interval_ns, maps: self.maps.clone(), watch: self.watch.clone(), ..Settings::default() }
+        let interval_ns = self.options.interval_ns.unwrap_or_else(|| interval_of_jobs(jobs));
+        let machine = (!self.is_virtual()).then(|| machine::watch(&[&self.name], self.block_layer(jobs)));
+        Settings { interval_ns, machine, maps: self.maps.clone(), watch: self.watch.clone(), ..Settings::default() }
     }
 
     /// The file of records. Its times count from this session's clock.

@@ -1,5 +1,6 @@
 //! Results for people.
 
+use super::host;
 use crate::output::{self, size, time};
 use forebay_bench::job::model::Job;
 use forebay_bench::job::steady::{Figure, Limit, Rule, Steady};
@@ -29,8 +30,17 @@ pub fn job(target: &str, result: &JobResult, own_cost_ns: Option<f64>, reporting
         rates(summary::iops_interval(result, reporting)),
         size(result.bytes_per_second() as u64)
     ));
+    lines.extend(result.all_ran.map(|all| {
+        format!(
+            "  all ran for the first {:.2} s: {} IOPS, {}/s",
+            all.duration_ns as f64 / 1e9,
+            rate(all.iops()),
+            size(all.bytes_per_second() as u64)
+        )
+    }));
     lines.extend(steady_state(result));
     lines.push(facts(result, own_cost_ns));
+    lines.extend(host::lines(result));
     for kind in &result.kinds {
         lines.push(String::new());
         lines.push(of_kind(result, kind, reporting));
@@ -175,8 +185,8 @@ fn facts(result: &JobResult, own_cost_ns: Option<f64>) -> String {
          Little's law: {law}\n  CPU {:.2} us user, {:.2} us system an I/O{own}",
         result.depth_mean,
         time(total_ns as u64),
-        result.cpu_ns.0 as f64 / ios / 1e3,
-        result.cpu_ns.1 as f64 / ios / 1e3,
+        result.used.cpu_ns.0 as f64 / ios / 1e3,
+        result.used.cpu_ns.1 as f64 / ios / 1e3,
     )
 }
 

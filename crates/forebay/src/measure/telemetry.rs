@@ -34,7 +34,7 @@ impl TelemetryOptions {
         {
             bail!("--interval {text}: 1ms to 60s");
         }
-        Ok(SessionOptions { destroy_data, interval_ns, records: self.records.clone() })
+        Ok(SessionOptions { destroy_data, interval_ns, records: self.records.clone(), block_layer: false })
     }
 
     /// Whether the files that are asked for can be made.

@@ -173,7 +173,8 @@ fn measure(plan: &Plan, target: &str, evidence: &str, seed: u64) -> Result<(Figu
         plan.generator(seed),
         plan.case.depth
     );
-    let options = SessionOptions { destroy_data: true, interval_ns: Some(1_000_000_000), records: None };
+    let options =
+        SessionOptions { destroy_data: true, interval_ns: Some(1_000_000_000), records: None, block_layer: false };
     let session = Session::new(target, options)?;
     let mut jobs = toml_file::parse(&text, "the use case")?;
     prepare_generated(&session, &mut jobs)?;

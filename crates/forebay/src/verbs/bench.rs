@@ -1,19 +1,18 @@
 //! `forebay bench`.
 
 use super::bench_abreast;
+use super::bench_hosts;
 use super::bench_result::{counters_json, counters_table, verdict, write_files};
+use crate::hosts;
 use crate::measure::BenchOptions;
-use crate::measure::{self, Named, Other, Session, SessionOptions, Wear, job_table, time_ns};
+use crate::measure::{self, JobSource, Named, Other, Session, SessionOptions, Wear, from_settings, job_table};
 use crate::output::{self, Format};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use forebay_bench::job::model::{Arrival, Evidence, Job, Plan};
-use forebay_bench::job::validate::validate;
-use forebay_bench::job::{self, diskspd, toml_file};
 use forebay_bench::output::summary;
 use forebay_bench::stats::compare::DIFFERENCE;
 use forebay_daemon::finding::finding;
 use forebay_device::counters::Difference;
-use forebay_device::{FileDevice, Target};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -34,6 +33,12 @@ pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
     if options.list {
         return show_list(format);
     }
+    if options.follow {
+        return hosts::follow();
+    }
+    if !options.host.is_empty() {
+        return bench_hosts::run(options, format);
+    }
     let [target, others @ ..] = options.target.as_slice() else {
         return match (&options.telemetry.records, &options.telemetry.parquet) {
             (Some(records), Some(parquet)) => convert(records, parquet, format),
@@ -42,7 +47,7 @@ pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
     };
     let named = options.job.as_deref().filter(|path| !path.exists()).and_then(Named::parse);
     if !others.is_empty() {
-        bench_abreast::refuse_idle(options, named)?;
+        bench_abreast::refuse_idle(options, named, "--target is given", "target", options.target.len())?;
     }
     measure::check_outputs(options)?;
     for note in measure::idle_options(options, named)? {
@@ -51,15 +56,20 @@ pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
     if let Some(named @ (Named::PhotoIngest | Named::IndexRebuild)) = named {
         return measure::show_report(&measure::application(named, target, options)?, target, format);
     }
-    let mut plan = plan(options, named.is_some())?;
+    let source = JobSource::read(options, named.is_some())?;
+    let mut plan = source.plan(named.is_some(), &options.target)?;
     for note in &plan.notes {
         output::complain(format!("note: {note}"));
     }
     if !others.is_empty() {
         return bench_abreast::run(options, plan, format);
     }
-    let settings = options.telemetry.session(options.destroy_data)?;
+    let settings =
+        SessionOptions { block_layer: options.block_layer, ..options.telemetry.session(options.destroy_data)? };
     let mut session = Session::new(target, settings.clone())?;
+    if options.block_layer && session.is_virtual() {
+        bail!("--block-layer: {target} is measured in virtual time, where no kernel has part");
+    }
     let mut base = plan.groups.first().and_then(|group| group.first()).cloned().unwrap_or_default();
     // Experiments and conditioning decide themselves when a point ends.
     base.steady = None;
@@ -81,7 +91,7 @@ pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
     let shown = plan.notes.len();
     measure::prepare_generated(&session, &mut plan)?;
     plan.notes[shown..].iter().for_each(|note| output::complain(format!("note: {note}")));
-    let other = other(&session, &settings, &plan, options)?;
+    let other = other(&session, &settings, &source, &plan, options)?;
     session.check(&plan)?;
     if let Some(text) = &options.condition {
         let report = measure::condition(&mut session, text, base, options)?;
@@ -117,7 +127,13 @@ enum Against {
 }
 
 /// The other side, where there is one: opened and looked at before anything runs.
-fn other(session: &Session, settings: &SessionOptions, plan: &Plan, options: &BenchOptions) -> Result<Option<Against>> {
+fn other(
+    session: &Session,
+    settings: &SessionOptions,
+    source: &JobSource,
+    plan: &Plan,
+    options: &BenchOptions,
+) -> Result<Option<Against>> {
     if let Some(name) = &options.against {
         let other = Session::new(name, settings.clone())?;
         other.target_bytes()?;
@@ -135,7 +151,7 @@ fn other(session: &Session, settings: &SessionOptions, plan: &Plan, options: &Be
     }
     let settings: Vec<String> = options.set.iter().chain(&options.against_set).cloned().collect();
     let mut other = from_settings(&settings)?;
-    apply(&mut other, options)?;
+    source.apply(&mut other)?;
     measure::prepare_generated(session, &mut other)?;
     session.check(&other)?;
     Ok(Some(Against::Settings(other)))
@@ -162,6 +178,7 @@ fn run_plan(session: Session, plan: &Plan, options: &BenchOptions, format: Forma
             output::json(json!({
                 "target": name,
                 "targets": null,
+                "hosts": null,
                 "notes": plan.notes,
                 "jobs": jobs,
                 "together": null,
@@ -248,88 +265,4 @@ fn show_list(format: Format) -> Result<()> {
             output::text(&output::table(&["name", "what it shows"], 2, &rows))
         }
     }
-}
-
-/// The plan that the command line asks for; that of an experiment is the base of its jobs.
-fn plan(options: &BenchOptions, named: bool) -> Result<Plan> {
-    let file = options.job.as_deref().filter(|_| !named);
-    let preset = file.filter(|path| !path.exists()).and_then(measure::generator_preset);
-    let mut plan = match (file, options.diskspd.is_empty(), options.set.is_empty()) {
-        (_, true, _) if preset.is_some() => {
-            let settings = preset.map(|name| format!("generator={name}"));
-            from_settings(&settings.into_iter().chain(options.set.iter().cloned()).collect::<Vec<_>>())?
-        }
-        (Some(path), true, true) if !path.exists() => {
-            bail!(
-                "{} is neither a file nor an experiment nor a generator; `forebay bench --list` names these",
-                path.display()
-            )
-        }
-        (Some(path), true, true) => job::load(path)?,
-        (None, false, true) => from_diskspd(options, named)?,
-        (None, true, _) => from_settings(&options.set)?,
-        _ => bail!("a job file, --set and DiskSpd's options exclude one another: give one of them"),
-    };
-    apply(&mut plan, options)?;
-    Ok(plan)
-}
-
-/// DiskSpd's options; its `-c` makes the file where there is none. DiskSpd goes through the page cache unless asked
-/// otherwise, experiments do not unless asked to.
-fn from_diskspd(options: &BenchOptions, named: bool) -> Result<Plan> {
-    let mut parsed = diskspd::parse(&options.diskspd)?;
-    let says_caches = options.diskspd.iter().any(|option| option.starts_with("-S") || option == "-h");
-    if named && !says_caches {
-        parsed.plan.groups.iter_mut().flatten().for_each(|job| job.access.buffered = false);
-        parsed.plan.notes.retain(|note| !note.contains("page cache"));
-        parsed.plan.notes.push("An experiment measures the drive: direct I/O, unless -Sb says otherwise.".to_owned());
-    }
-    for target in &options.target {
-        if let (Some(bytes), Ok(Target::Path(path))) = (parsed.create_bytes, target.parse())
-            && !path.exists()
-        {
-            FileDevice::create_file(&path, bytes).with_context(|| format!("cannot make {}", path.display()))?;
-        }
-    }
-    Ok(parsed.plan)
-}
-
-/// What the command line says of every job.
-fn apply(plan: &mut Plan, options: &BenchOptions) -> Result<()> {
-    let runtime = options.runtime.as_deref().map(|text| time_ns("--runtime", text)).transpose()?;
-    let warmup = options.warmup.as_deref().map(|text| time_ns("--warmup", text)).transpose()?;
-    for job in plan.groups.iter_mut().flatten() {
-        job.end.after_ns = runtime.or(job.end.after_ns);
-        job.warmup_ns = warmup.unwrap_or(job.warmup_ns);
-        job.seed = options.seed.unwrap_or(job.seed);
-    }
-    Ok(validate(plan)?)
-}
-
-/// A job of `KEY=VALUE` settings: the keys of a TOML job file; values need no quotes.
-pub(super) fn from_settings(settings: &[String]) -> Result<Plan> {
-    let mut text = String::from("[[job]]\n");
-    for setting in settings {
-        let Some((key, value)) = setting.split_once('=') else {
-            bail!("--set {setting:?} is not of the form KEY=VALUE, e.g. --set depth=16");
-        };
-        let is_toml = toml::from_str::<toml::Table>(&format!("x = {value}")).is_ok();
-        let value = if is_toml { value.to_owned() } else { toml::Value::String(value.to_owned()).to_string() };
-        text.push_str(&format!("{} = {value}\n", key.trim()));
-    }
-    // The text has lines of its own, which the user has never seen.
-    toml_file::parse(&text, SETTINGS).map_err(|error| match without_line(&error.to_string()) {
-        Some(text) => anyhow::anyhow!(text),
-        None => error.into(),
-    })
-}
-
-/// What errors call the settings of `--set`.
-const SETTINGS: &str = "--set";
-
-/// An error about `--set` without the line and column that it names.
-fn without_line(text: &str) -> Option<String> {
-    let rest = text.strip_prefix(SETTINGS)?.strip_prefix(':')?;
-    let rest = rest.trim_start_matches(|digit: char| digit.is_ascii_digit() || digit == ':');
-    Some(format!("{SETTINGS}:{rest}"))
 }

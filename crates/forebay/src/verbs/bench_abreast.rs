@@ -45,7 +45,7 @@ pub fn run(options: &BenchOptions, mut plan: Plan, format: Format) -> Result<()>
     verdict(&on_each)
 }
 
-fn split(found: Vec<OfJob>) -> (Vec<JobResult>, Vec<JobResult>) {
+pub(super) fn split(found: Vec<OfJob>) -> (Vec<JobResult>, Vec<JobResult>) {
     let (mut all, mut together) = (Vec::new(), Vec::new());
     for of_job in found {
         all.extend(of_job.on_each);
@@ -58,15 +58,16 @@ fn split(found: Vec<OfJob>) -> (Vec<JobResult>, Vec<JobResult>) {
 ///
 /// # Errors
 /// The first option that was given.
-pub fn refuse_idle(options: &BenchOptions, named: Option<Named>) -> Result<()> {
+pub fn refuse_idle(options: &BenchOptions, named: Option<Named>, given: &str, thing: &str, times: usize) -> Result<()> {
     let one = [
         ("an experiment", named.is_some()),
         ("--against", options.against.is_some() || !options.against_set.is_empty()),
         ("--condition", options.condition.is_some()),
         ("--records", options.telemetry.records.is_some()),
+        ("--block-layer", options.block_layer),
     ];
     match one.into_iter().find(|(_, given)| *given) {
-        Some((what, _)) => bail!("--target is given {} times: {what} takes one target", options.target.len()),
+        Some((what, _)) => bail!("{given} {times} times: {what} takes one {thing}"),
         None => Ok(()),
     }
 }
@@ -92,6 +93,7 @@ fn show(
             output::json(json!({
                 "target": names.join(", "),
                 "targets": after.iter().map(OfTarget::json).collect::<Vec<_>>(),
+                "hosts": null,
                 "notes": plan.notes,
                 "jobs": jobs.collect::<Vec<Value>>(),
                 "together": together.collect::<Vec<Value>>(),

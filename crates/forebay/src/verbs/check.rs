@@ -71,7 +71,8 @@ pub fn run(options: &CheckOptions, format: Format) -> Result<()> {
         .chain(runtime_ns)
         .min();
     let interval_ns = Some(interval_of(Some(shortest_ns.unwrap_or(spec::RUNTIME_NS))));
-    let settings = SessionOptions { destroy_data: options.destroy_data, interval_ns, records: None };
+    let settings =
+        SessionOptions { destroy_data: options.destroy_data, interval_ns, records: None, block_layer: false };
     let mut session = Session::new(target, settings)?;
     if session.is_virtual() && shortest_ns.is_none() {
         // Runs end by their I/Os, which may be few seconds of the drive's time.

@@ -4,6 +4,7 @@ mod analyze;
 mod attach;
 mod bench;
 mod bench_abreast;
+mod bench_hosts;
 mod bench_result;
 mod check;
 mod class;

@@ -1,9 +1,8 @@
 //! `forebay replay`.
 
-use super::bench::from_settings;
 use super::bench_result::{counters_json, counters_table, verdict};
 use crate::measure::TelemetryOptions;
-use crate::measure::{self, HintWriter, Session, TraceReader, Wear, job_table, time_ns};
+use crate::measure::{self, HintWriter, Session, TraceReader, Wear, from_settings, job_table, time_ns};
 use crate::output::{self, Format, size, time};
 use anyhow::{Context, Result, bail};
 use clap::Args;

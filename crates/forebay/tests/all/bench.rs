@@ -5,6 +5,7 @@ mod check;
 mod errors;
 mod faults;
 mod generators;
+mod hosts;
 mod jobs;
 mod loads;
 mod records;

@@ -1,5 +1,6 @@
 //! What is read, in plain structs: no judgement here.
 
+pub mod activity;
 pub mod cpu;
 pub mod device;
 pub mod kernel;

@@ -33,6 +33,11 @@ pub(super) fn of(found: &Found) -> Section {
     if !not_started.is_empty() {
         section.warnings.push(format!("Never started, since the run was ended: {}", not_started.join(", ")));
     }
+    for host in list(value, "hosts") {
+        if let Some(why) = text(host, "failure") {
+            section.warnings.push(format!("LOST: host {}: {why}", text(host, "name").unwrap_or("-")));
+        }
+    }
     for job in jobs {
         warn(&mut section, job);
     }
@@ -49,6 +54,10 @@ pub(super) fn of(found: &Found) -> Section {
     section.pictures.push(kinds(jobs));
     section.pictures.push(asked(jobs));
     section.pictures.extend(bursts(jobs));
+    section.pictures.extend(host_cost(jobs));
+    section.pictures.extend(block_layer(jobs));
+    section.pictures.extend(idle_states(jobs));
+    section.pictures.extend(hosts(value));
     section
 }
 
@@ -223,4 +232,108 @@ fn bursts(jobs: &[&Value]) -> Option<Picture> {
         }));
     }
     (!table.rows.is_empty()).then(|| Picture::table("Bursts", table))
+}
+
+/// What jobs cost their hosts beside processor time.
+fn host_cost(jobs: &[&Value]) -> Option<Picture> {
+    let head = vec![
+        Column::text("job"),
+        Column::number("voluntary switches an I/O", Unit::Plain),
+        Column::number("involuntary switches an I/O", Unit::Plain),
+        Column::number("migrations", Unit::Count),
+        Column::number("interrupts an I/O", Unit::Plain),
+        Column::number("of the target's queues", Unit::Plain),
+    ];
+    let mut table = Table::new("Threads of the job; interrupts of the whole machine meanwhile", head);
+    let is_known = |job: &&&Value| at(job, "host/voluntary_switches/count").is_some();
+    table.rows.extend(jobs.iter().filter(is_known).map(|job| {
+        let figures = [
+            ("host/voluntary_switches/per_io", Unit::Plain),
+            ("host/involuntary_switches/per_io", Unit::Plain),
+            ("host/migrations/count", Unit::Count),
+            ("host/machine/interrupts/per_io", Unit::Plain),
+            ("host/machine/interrupts_of_target/per_io", Unit::Plain),
+        ];
+        [Cell::text(name(job))].into_iter().chain(figures.map(|(path, unit)| Cell::at(job, path, unit))).collect()
+    }));
+    (!table.rows.is_empty()).then(|| Picture::table("What it cost the host", table))
+}
+
+/// Where the time of requests went: in the block layer, at the device, elsewhere.
+fn block_layer(jobs: &[&Value]) -> Option<Picture> {
+    let head = vec![
+        Column::text("job"),
+        Column::number("requests", Unit::Count),
+        Column::number("queued, mean", Unit::Ns),
+        Column::number("at the device, mean", Unit::Ns),
+        Column::number("least", Unit::Ns),
+        Column::number("greatest", Unit::Ns),
+        Column::number("the rest, mean", Unit::Ns),
+        Column::number("the probes, a request", Unit::Ns),
+    ];
+    let mut table = Table::new("Requests of the process at the block layer", head);
+    for job in jobs {
+        let Some(block) = at(job, "host/machine/block_layer") else { continue };
+        let figures = [
+            ("requests", Unit::Count),
+            ("queued_ns/mean", Unit::Ns),
+            ("device_ns/mean", Unit::Ns),
+            ("device_ns/min", Unit::Ns),
+            ("device_ns/max", Unit::Ns),
+            ("rest_mean_ns", Unit::Ns),
+            ("probes_ns_per_request", Unit::Ns),
+        ];
+        let cells = figures.map(|(path, unit)| Cell::at(block, path, unit));
+        table.rows.push([Cell::text(name(job))].into_iter().chain(cells).collect());
+    }
+    (!table.rows.is_empty()).then(|| Picture::table("Block layer", table))
+}
+
+/// Where processors were idle while jobs were measured.
+fn idle_states(jobs: &[&Value]) -> Option<Picture> {
+    let head = vec![
+        Column::text("job"),
+        Column::text("state"),
+        Column::number("share of the time of all processors", Unit::Share),
+        Column::number("entered an I/O", Unit::Plain),
+    ];
+    let mut table = Table::new("Idle states of the whole machine while the job was measured", head);
+    for job in jobs {
+        table.rows.extend(list(job, "host/machine/idle").iter().map(|state| {
+            vec![
+                Cell::text(name(job)),
+                Cell::at(state, "state", Unit::Plain),
+                Cell::at(state, "share", Unit::Share),
+                Cell::at(state, "entered_per_io", Unit::Plain),
+            ]
+        }));
+    }
+    (!table.rows.is_empty()).then(|| Picture::table("Idle states", table))
+}
+
+/// Hosts of a run on several, and how their clocks stood.
+fn hosts(value: &Value) -> Option<Picture> {
+    let head = vec![
+        Column::text("host"),
+        Column::text("calls itself"),
+        Column::text("target"),
+        Column::number("clock ahead", Unit::Seconds),
+        Column::number("to within", Unit::Seconds),
+        Column::number("round trips", Unit::Count),
+        Column::number("drift (ppm)", Unit::Plain),
+        Column::number("to within (ppm)", Unit::Plain),
+    ];
+    let mut table = Table::new("Hosts and their clocks, beside the coordinator's", head);
+    table.rows.extend(list(value, "hosts").iter().map(|host| {
+        let words = ["name", "node", "target"].map(|path| Cell::at(host, path, Unit::Plain));
+        let figures = [
+            ("clock/ahead_s", Unit::Seconds),
+            ("clock/bound_s", Unit::Seconds),
+            ("clock/round_trips", Unit::Count),
+            ("clock/drift_ppm", Unit::Plain),
+            ("clock/drift_bound_ppm", Unit::Plain),
+        ];
+        words.into_iter().chain(figures.map(|(path, unit)| Cell::at(host, path, unit))).collect()
+    }));
+    (!table.rows.is_empty()).then(|| Picture::table("Hosts", table))
 }

@@ -2,7 +2,7 @@
 
 use crate::experiment::{Driver, DriverError};
 use crate::job::model::Job;
-use crate::run::{Failures, IntervalRow, JobResult, KindResult, Latencies, Tally, Watch};
+use crate::run::{Failures, IntervalRow, JobResult, KindResult, Latencies, Tally, ThreadUse, Watch};
 use crate::stats::clustering::Blocks;
 use forebay_block::OpKind;
 use std::collections::HashMap;
@@ -75,7 +75,8 @@ pub fn run(job: &Job, seconds: u64, mut latencies: impl FnMut(u64) -> Vec<u64>) 
         depth_mean: service_ns as f64 / duration_ns.max(1) as f64,
         depth_levels: [ios, 0, 0, 0, 0, 0, 0],
         service_mean_ns: service_ns as f64 / ios.max(1) as f64,
-        cpu_ns: (0, 0),
+        used: ThreadUse { cpu_ns: (0, 0), ..ThreadUse::default() },
+        machine: None,
         failures: Failures::default(),
         open: None,
         drift: None,
@@ -84,6 +85,7 @@ pub fn run(job: &Job, seconds: u64, mut latencies: impl FnMut(u64) -> Vec<u64>) 
         records_dropped: 0,
         judged: None,
         steady: None,
+        all_ran: None,
         target_name: None,
     }
 }

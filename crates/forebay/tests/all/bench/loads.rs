@@ -305,3 +305,70 @@ fn experiments_are_listed_and_one_runs() {
     let result = measured(RAM, &["qd-sweep", "--quick", "--runtime", "50ms", "--depth-max", "4"]);
     assert_eq!((&result["experiment"], &result["partial"]), (&"qd-sweep".into(), &false.into()));
 }
+
+#[test]
+fn what_a_job_cost_its_host_is_said_where_the_kernel_shows_it() {
+    let place = Place::new();
+    let runtime = ["--set", "rate=200", "--set", "depth=16", "--runtime", "1s", "--warmup", "100ms"];
+    let result = measured(&place.target(), &runtime);
+    let job = &jobs_of(&result)[0];
+    let host = &job["host"];
+    let count = |figure: &Value| figure["count"].as_u64();
+    // Two hundred times a second it waits for the next, whatever the machine does, and some for completions.
+    assert!(count(&host["voluntary_switches"]).is_some_and(|count| count >= 50), "{host}");
+    let per_io = host["voluntary_switches"]["per_io"].as_f64().unwrap();
+    let expected = count(&host["voluntary_switches"]).unwrap() as f64 / job["ios"].as_f64().unwrap();
+    assert!((per_io - expected).abs() < 1e-9, "{host}");
+    assert_eq!(host["migrations"].is_null(), !Path::new("/proc/self/sched").exists(), "{host}");
+    let machine = &host["machine"];
+    assert!(count(&machine["interrupts"]).is_some_and(|count| count > 0), "{machine}");
+    let sources = machine["interrupts_by_source"].as_array().unwrap();
+    let sum: u64 = sources.iter().map(|source| count(source).unwrap()).sum();
+    assert_eq!(count(&machine["interrupts"]), Some(sum));
+    let unknown = machine["unknown"].as_array().unwrap();
+    let says_why = unknown.iter().any(|why| why.as_str().unwrap().starts_with("idle states: "));
+    assert_eq!(machine["idle"].is_null(), says_why, "{machine}");
+    let table = good(&forebay(&[&["bench", "--target", &place.target()], &runtime[..]].concat()));
+    for part in ["voluntary", "migrations", "whole machine meanwhile", "interrupts an I/O"] {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+    let page = place.text("page.html");
+    good(&forebay(&["report", &place.write("result.json", &result.to_string()), "-o", &page]));
+    assert!(std::fs::read_to_string(&page).unwrap().contains("What it cost the host"));
+    // In virtual time there is no host.
+    let modelled = measured(MODEL, &["--runtime", "20ms", "--warmup", "0s"]);
+    let host = &jobs_of(&modelled)[0]["host"];
+    assert!(
+        ["voluntary_switches", "involuntary_switches", "migrations", "machine"].iter().all(|name| host[name].is_null()),
+        "{host}"
+    );
+}
+
+#[test]
+fn requests_at_the_block_layer_are_seen_or_it_is_said_why_not() {
+    let place = Place::new();
+    let job = ["--block-layer", "--set", "rate=200", "--set", "depth=16", "--runtime", "1s", "--warmup", "500ms"];
+    let of = |target: &str| {
+        let result = measured(target, &job);
+        let machine = jobs_of(&result)[0]["host"]["machine"].clone();
+        let unknown = machine["unknown"].as_array().unwrap().iter();
+        let why = unknown.map(|why| why.as_str().unwrap().to_owned()).find(|why| why.starts_with("the block layer: "));
+        (machine["block_layer"].clone(), why)
+    };
+    let (block, why) = of(&place.target());
+    assert_eq!(block.is_null(), why.is_some(), "{block} {why:?}");
+    if !block.is_null() {
+        // Some may be merged or split, and the first ones come before the probes are in.
+        let (requests, device) = (block["requests"].as_u64().unwrap(), &block["device_ns"]);
+        assert!((50..=400).contains(&requests) && device["samples"] == requests, "{block}");
+        assert!(device["mean"].as_f64().unwrap() > 0.0 && block["probes_ns_per_request"].is_number(), "{block}");
+    }
+    let (block, why) = of(RAM);
+    assert!(block.is_null() && why.as_ref().is_some_and(|why| why.contains("neither a block device nor")), "{why:?}");
+    let refuse = |arguments: &[&str], what: &str| {
+        refused(&forebay(&[&["bench", "--block-layer", "--runtime", "50ms"], arguments].concat()), 2, &[what]);
+    };
+    refuse(&["--target", MODEL], "virtual time");
+    refuse(&["--target", RAM, "--target", RAM], "--block-layer takes one target");
+    refuse(&["qd-sweep", "--target", RAM], "--block-layer has no effect on an experiment");
+}

@@ -3,7 +3,7 @@
 use super::*;
 
 /// What of a value is not as the schema has it: types, required and unknown fields, listed values. All that ours uses.
-fn differences(root: &Value, schema: &Value, value: &Value, at: &str, into: &mut Vec<String>) {
+pub(super) fn differences(root: &Value, schema: &Value, value: &Value, at: &str, into: &mut Vec<String>) {
     if let Some(place) = schema.get("$ref") {
         let schema = root.pointer(place.as_str().unwrap().trim_start_matches('#')).unwrap();
         return differences(root, schema, value, at, into);

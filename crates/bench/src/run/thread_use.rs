@@ -1,0 +1,96 @@
+//! What a thread has used of the processor, and how often it lost it.
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+
+/// What this thread has used since its begin, or within a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThreadUse {
+    /// Processor time, user and system, in nanoseconds.
+    pub cpu_ns: (u64, u64),
+    /// How often it gave the processor up to wait, and how often it was taken from it; none where it is not known.
+    pub switches: Option<(u64, u64)>,
+    /// How often it went on on another processor; none where it is not known.
+    pub migrations: Option<u64>,
+}
+
+impl ThreadUse {
+    /// Of this thread up to now (getrusage(2), RUSAGE_THREAD), but for migrations.
+    pub fn now() -> Self {
+        getrusage(UsageWho::RUSAGE_THREAD).map_or_else(
+            |_| Self::default(),
+            |usage| {
+                let ns = |time: nix::sys::time::TimeVal| u64::try_from(time.num_nanoseconds()).unwrap_or(0);
+                let count = |switches: i64| u64::try_from(switches).unwrap_or(0);
+                Self {
+                    cpu_ns: (ns(usage.user_time()), ns(usage.system_time())),
+                    switches: Some((
+                        count(usage.voluntary_context_switches()),
+                        count(usage.involuntary_context_switches()),
+                    )),
+                    migrations: None,
+                }
+            },
+        )
+    }
+
+    /// From then to now.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let less = |now: (u64, u64), then: (u64, u64)| (now.0.saturating_sub(then.0), now.1.saturating_sub(then.1));
+        Self {
+            cpu_ns: less(self.cpu_ns, before.cpu_ns),
+            switches: self.switches.zip(before.switches).map(|(now, then)| less(now, then)),
+            migrations: self.migrations.zip(before.migrations).map(|(now, then)| now.saturating_sub(then)),
+        }
+    }
+
+    /// With those of another thread. What is not known of one is not known of both.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        let sum = |one: (u64, u64), two: (u64, u64)| (one.0 + two.0, one.1 + two.1);
+        Self {
+            cpu_ns: sum(self.cpu_ns, other.cpu_ns),
+            switches: self.switches.zip(other.switches).map(|(one, two)| sum(one, two)),
+            migrations: self.migrations.zip(other.migrations).map(|(one, two)| one + two),
+        }
+    }
+}
+
+/// Migrations of this thread since its begin (the kernel has them where it was built with CONFIG_SCHED_DEBUG). Some tens of
+/// microseconds: not while I/Os are measured.
+pub fn migrations() -> Option<u64> {
+    migrations_in(&std::fs::read_to_string("/proc/thread-self/sched").ok()?)
+}
+
+fn migrations_in(text: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.starts_with("se.nr_migrations"))?;
+    line.rsplit_once(':')?.1.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn migrations_stand_in_their_line() {
+        let text = "load-0 (12, #threads: 3)\n----\nse.exec_start       :   47.11\nse.nr_migrations                             :                   17\nnuma_pages_migrated : 4\n";
+        assert_eq!(migrations_in(text), Some(17));
+        assert_eq!(migrations_in("nr_switches : 5\n"), None);
+    }
+
+    #[test]
+    fn a_thread_that_sleeps_gives_up_its_processor() {
+        let before = ThreadUse::now();
+        for _ in 0..20 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let used = ThreadUse::now().since(&before);
+        assert!(used.switches.is_some_and(|(voluntary, _)| voluntary >= 20), "{used:?}");
+        let unknown = ThreadUse { switches: None, ..used };
+        assert_eq!(
+            (used.and(&unknown).switches, used.and(&used).switches.map(|both| both.0)),
+            (None, used.switches.map(|one| one.0 * 2))
+        );
+    }
+}

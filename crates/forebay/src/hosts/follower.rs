@@ -1,0 +1,233 @@
+//! A host's side: does what the coordinator says by standard input, and ends with it. Standard output has nothing but messages.
+
+use super::clocks::unix_ns;
+use super::line;
+use super::message::{Done, DriveCounters, Facts, FromHost, Group, Hello, PROTOCOL, Pong, ToHost, VERSION, Work};
+use crate::measure::{Session, SessionOptions};
+use crate::output;
+use anyhow::{Context, Result, bail};
+use forebay_bench::job::model::Plan;
+use forebay_bench::run::{Clock, Coordinator, Figures, JobResult, TargetFacts, TscClock};
+use forebay_daemon::text::SCHEMA_VERSION;
+use forebay_device::counters::Difference;
+use std::io::{BufReader, stdin, stdout};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// Messages that may wait: the coordinator says one and waits for what comes of it.
+const WAITING_MAX: usize = 16;
+/// A coordinator pings each second; one that says nothing for so long is gone, whatever the connection says.
+const SILENCE: Duration = Duration::from_secs(30);
+/// How long the run may take to end when the coordinator is gone: I/Os in flight are waited for five seconds.
+const GONE: Duration = Duration::from_secs(15);
+/// Exit code where it could not be done.
+const FAILED: i32 = 2;
+
+/// What the thread that listens and the one that works share.
+struct Shared {
+    clock: TscClock,
+    /// Ends a run with what is known; that of the session, once there is one.
+    stop: OnceLock<Arc<AtomicBool>>,
+    is_stopped: AtomicBool,
+    heard_ns: AtomicU64,
+}
+
+impl Shared {
+    fn stop(&self) {
+        self.is_stopped.store(true, Ordering::SeqCst);
+        if let Some(stop) = self.stop.get() {
+            stop.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// From now on a wish to stop goes to `stop`.
+    fn stop_by(&self, stop: &Arc<AtomicBool>) {
+        let _ = self.stop.set(stop.clone());
+        if self.is_stopped.load(Ordering::SeqCst) {
+            stop.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
+/// Says something to the coordinator.
+///
+/// # Errors
+/// Where nobody listens.
+fn say(message: &FromHost) -> Result<()> {
+    line::write(&mut stdout().lock(), message).context("the coordinator is gone")
+}
+
+/// Follows a coordinator until it has no more work.
+///
+/// # Errors
+/// Where it cannot be said what could not be done.
+pub fn follow() -> Result<()> {
+    // A result has seconds and I/Os; both are this clock's.
+    let clock = TscClock::new();
+    let heard_ns = AtomicU64::new(clock.now_ns());
+    let shared = Arc::new(Shared { clock, stop: OnceLock::new(), is_stopped: AtomicBool::new(false), heard_ns });
+    let node = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let hello = Hello { protocol: PROTOCOL, version: VERSION.to_owned(), schema_version: SCHEMA_VERSION, node };
+    say(&FromHost::Hello(hello))?;
+    let (to, messages) = sync_channel(WAITING_MAX);
+    let of_listener = shared.clone();
+    let thread = |role: &str| std::thread::Builder::new().name(role.to_owned());
+    thread("coordinator").spawn(move || listen(&of_listener, to)).context("no more threads")?;
+    let of_watch = shared.clone();
+    thread("watch").spawn(move || watch(&of_watch)).context("no more threads")?;
+    // The coordinator says what failed, and where; beside that nobody needs it here.
+    work(&shared, &messages).or_else(|error| say(&FromHost::Failed(output::chain(&error))))
+}
+
+/// Takes what the coordinator says. A ping is answered here, whatever the others do.
+fn listen(shared: &Shared, to: SyncSender<ToHost>) {
+    let mut input = BufReader::new(stdin());
+    while let Ok(Some(line)) = line::read(&mut input) {
+        let run_ns = shared.clock.now_ns();
+        shared.heard_ns.store(run_ns, Ordering::Relaxed);
+        let message = match line::parse(&line) {
+            Ok(message) => message,
+            Err(error) => {
+                let _ = say(&FromHost::Failed(output::chain(&error)));
+                break;
+            }
+        };
+        let is_taken = match message {
+            ToHost::Ping(number) => say(&FromHost::Pong(Pong { number, run_ns, unix_ns: unix_ns() })).is_ok(),
+            ToHost::Stop => {
+                shared.stop();
+                true
+            }
+            message => to.try_send(message).is_ok(),
+        };
+        if !is_taken {
+            break;
+        }
+    }
+    // Who waits for more waits no longer.
+    drop(to);
+    leave(shared);
+}
+
+/// Ends where the coordinator is silent.
+fn watch(shared: &Shared) {
+    loop {
+        std::thread::sleep(Duration::from_secs(1));
+        let silence_ns = shared.clock.now_ns().saturating_sub(shared.heard_ns.load(Ordering::Relaxed));
+        if Duration::from_nanos(silence_ns) > SILENCE {
+            leave(shared);
+        }
+    }
+}
+
+/// The coordinator is gone: the run ends, and this process with it, whatever hangs.
+fn leave(shared: &Shared) {
+    shared.stop();
+    std::thread::sleep(GONE);
+    std::process::exit(FAILED);
+}
+
+/// Does what is said.
+fn work(shared: &Arc<Shared>, messages: &Receiver<ToHost>) -> Result<()> {
+    // Where the listener has ended there is nothing to do.
+    let Ok(first) = messages.recv() else { return Ok(()) };
+    let ToHost::Work(work) = first else { bail!("the coordinator begins with something else than work") };
+    let (mut session, plan) = accept(&work)?;
+    shared.stop_by(session.stop());
+    say(&FromHost::Accepted)?;
+    let (before, mut results) = (session.counters(), Vec::new());
+    loop {
+        match messages.recv() {
+            Ok(ToHost::Prepare(group)) => results.extend(run_group(shared, &mut session, &plan, group, messages)?),
+            Ok(ToHost::Finish) => break,
+            Ok(_) => bail!("the coordinator says what has no place here"),
+            Err(_) => return Ok(()),
+        }
+    }
+    let own_costs_ns = session.own_costs_ns(&results);
+    let drive_counters = before.map(|before| DriveCounters::of(&Difference::between(&before, &before.read_again())));
+    session.close()?;
+    let machines = results.into_iter().map(|result| result.machine).collect();
+    say(&FromHost::Done(Done { own_costs_ns, machines, drive_counters }))
+}
+
+/// Opens what is to be measured, and looks at all that the jobs need there.
+fn accept(work: &Work) -> Result<(Session, Plan)> {
+    let plan = work.source.plan(false, std::slice::from_ref(&work.target))?;
+    let options =
+        SessionOptions { destroy_data: work.destroy_data, interval_ns: None, records: None, block_layer: false };
+    let session = Session::new(&work.target, options)?;
+    if session.is_virtual() {
+        bail!(
+            "{} is measured in virtual time, which has no second in common with other hosts; emulated: is a model in real time",
+            work.target
+        );
+    }
+    session.check(&plan)?;
+    Ok((session, plan))
+}
+
+fn run_group(
+    shared: &Shared,
+    session: &mut Session,
+    plan: &Plan,
+    group: Group,
+    messages: &Receiver<ToHost>,
+) -> Result<Vec<JobResult>> {
+    let jobs = plan.groups.get(group.number).context("the coordinator has a group more than we")?;
+    session.set_interval(group.interval_ns);
+    let mut coordinated = Coordinated { shared, messages, failure: None };
+    let results = session.run_coordinated(jobs, &shared.clock, &mut coordinated)?;
+    if let Some(failure) = coordinated.failure {
+        return Err(failure);
+    }
+    say(&FromHost::Over)?;
+    Ok(results)
+}
+
+/// A group in the coordinator's hands.
+struct Coordinated<'a> {
+    shared: &'a Shared,
+    messages: &'a Receiver<ToHost>,
+    failure: Option<anyhow::Error>,
+}
+
+impl Coordinated<'_> {
+    fn start(&self, facts: &[&TargetFacts]) -> Result<Option<u64>> {
+        say(&FromHost::Ready(facts.iter().map(|facts| Facts::of(facts)).collect()))?;
+        let at_ns = match self.messages.recv() {
+            Ok(ToHost::Start(Some(at_ns))) => at_ns,
+            Ok(ToHost::Start(None)) => return Ok(None),
+            Ok(_) => bail!("the coordinator does not begin what is ready"),
+            Err(_) => return Ok(None),
+        };
+        let now_ns = self.shared.clock.now_ns();
+        if at_ns <= now_ns {
+            let late_ms = (now_ns - at_ns) as f64 / 1e6;
+            bail!(
+                "the word to begin came {late_ms:.1} ms after the time to begin: the connection is too slow, or the host too busy"
+            );
+        }
+        Ok(Some(at_ns))
+    }
+}
+
+impl Coordinator for Coordinated<'_> {
+    fn start_ns(&mut self, facts: &[&TargetFacts]) -> Option<u64> {
+        match self.start(facts) {
+            Ok(start_ns) => start_ns,
+            Err(failure) => {
+                self.failure = Some(failure);
+                None
+            }
+        }
+    }
+
+    fn take(&mut self, figures: Figures) {
+        if say(&FromHost::Figures(figures)).is_err() {
+            self.shared.stop();
+        }
+    }
+}

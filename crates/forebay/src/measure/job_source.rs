@@ -1,0 +1,138 @@
+//! Where the jobs of a run come from: what the command line says, with the text of the file that it names, so that another host
+//! can make the same jobs of it.
+
+use super::generated::preset;
+use super::options::BenchOptions;
+use super::time_ns;
+use anyhow::{Context, Result, bail};
+use forebay_bench::job::model::Plan;
+use forebay_bench::job::validate::validate;
+use forebay_bench::job::{self, JobText, diskspd, toml_file};
+use forebay_device::{FileDevice, Target};
+use serde::{Deserialize, Serialize};
+
+/// What the command line says of the jobs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobSource {
+    file: Option<JobText>,
+    settings: Vec<String>,
+    diskspd: Vec<String>,
+    runtime: Option<String>,
+    warmup: Option<String>,
+    seed: Option<u64>,
+}
+
+impl JobSource {
+    /// From the command line. Where the first word is a `named` experiment the jobs are the base of its own.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or two sources at once.
+    pub fn read(options: &BenchOptions, named: bool) -> Result<Self> {
+        let file = options.job.as_deref().filter(|_| !named);
+        let generator = file.filter(|path| !path.exists()).and_then(preset);
+        let mut source = Self {
+            file: None,
+            settings: options.set.clone(),
+            diskspd: options.diskspd.clone(),
+            runtime: options.runtime.clone(),
+            warmup: options.warmup.clone(),
+            seed: options.seed,
+        };
+        match (file, options.diskspd.is_empty(), options.set.is_empty()) {
+            (_, true, _) if generator.is_some() => {
+                source.settings.splice(0..0, generator.map(|name| format!("generator={name}")));
+            }
+            (Some(path), true, true) if !path.exists() => {
+                bail!(
+                    "{} is neither a file nor an experiment nor a generator; `forebay bench --list` names these",
+                    path.display()
+                )
+            }
+            (Some(path), true, true) => source.file = Some(job::read(path)?),
+            (None, false, true) | (None, true, _) => {}
+            _ => bail!("a job file, --set and DiskSpd's options exclude one another: give one of them"),
+        }
+        Ok(source)
+    }
+
+    /// The jobs; that of an experiment is the base of its jobs. DiskSpd's `-c` makes those `targets` that are not there.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn plan(&self, named: bool, targets: &[String]) -> Result<Plan> {
+        let mut plan = match &self.file {
+            Some(text) => text.parse()?,
+            None if self.diskspd.is_empty() => from_settings(&self.settings)?,
+            None => from_diskspd(&self.diskspd, named, targets)?,
+        };
+        self.apply(&mut plan)?;
+        Ok(plan)
+    }
+
+    /// What the command line says of every job.
+    ///
+    /// # Errors
+    /// A time that is none, or jobs that are out of bounds.
+    pub fn apply(&self, plan: &mut Plan) -> Result<()> {
+        let runtime = self.runtime.as_deref().map(|text| time_ns("--runtime", text)).transpose()?;
+        let warmup = self.warmup.as_deref().map(|text| time_ns("--warmup", text)).transpose()?;
+        for job in plan.groups.iter_mut().flatten() {
+            job.end.after_ns = runtime.or(job.end.after_ns);
+            job.warmup_ns = warmup.unwrap_or(job.warmup_ns);
+            job.seed = self.seed.unwrap_or(job.seed);
+        }
+        Ok(validate(plan)?)
+    }
+}
+
+/// DiskSpd's options; its `-c` makes the file where there is none. DiskSpd goes through the page cache unless asked
+/// otherwise, experiments do not unless asked to.
+fn from_diskspd(options: &[String], named: bool, targets: &[String]) -> Result<Plan> {
+    let mut parsed = diskspd::parse(options)?;
+    let says_caches = options.iter().any(|option| option.starts_with("-S") || option == "-h");
+    if named && !says_caches {
+        parsed.plan.groups.iter_mut().flatten().for_each(|job| job.access.buffered = false);
+        parsed.plan.notes.retain(|note| !note.contains("page cache"));
+        parsed.plan.notes.push("An experiment measures the drive: direct I/O, unless -Sb says otherwise.".to_owned());
+    }
+    for target in targets {
+        if let (Some(bytes), Ok(Target::Path(path))) = (parsed.create_bytes, target.parse())
+            && !path.exists()
+        {
+            FileDevice::create_file(&path, bytes).with_context(|| format!("cannot make {}", path.display()))?;
+        }
+    }
+    Ok(parsed.plan)
+}
+
+/// A job of `KEY=VALUE` settings: the keys of a TOML job file; values need no quotes.
+///
+/// # Errors
+/// A setting that is none, or what is wrong with it.
+pub fn from_settings(settings: &[String]) -> Result<Plan> {
+    let mut text = String::from("[[job]]\n");
+    for setting in settings {
+        let Some((key, value)) = setting.split_once('=') else {
+            bail!("--set {setting:?} is not of the form KEY=VALUE, e.g. --set depth=16");
+        };
+        let is_toml = toml::from_str::<toml::Table>(&format!("x = {value}")).is_ok();
+        let value = if is_toml { value.to_owned() } else { toml::Value::String(value.to_owned()).to_string() };
+        text.push_str(&format!("{} = {value}\n", key.trim()));
+    }
+    // The text has lines of its own, which the user has never seen.
+    toml_file::parse(&text, SETTINGS).map_err(|error| match without_line(&error.to_string()) {
+        Some(text) => anyhow::anyhow!(text),
+        None => error.into(),
+    })
+}
+
+/// What errors call the settings of `--set`.
+const SETTINGS: &str = "--set";
+
+/// An error about `--set` without the line and column that it names.
+fn without_line(text: &str) -> Option<String> {
+    let rest = text.strip_prefix(SETTINGS)?.strip_prefix(':')?;
+    let rest = rest.trim_start_matches(|digit: char| digit.is_ascii_digit() || digit == ':');
+    Some(format!("{SETTINGS}:{rest}"))
+}
