@@ -27,7 +27,8 @@ fn next_stored(map: &Map, disk: DiskId, block: u64) -> Option<Blocks> {
     })
 }
 
-/// The first blocks, from a block of the bands on, whose parity can be compared: of a closed band in which something lives.
+/// The first blocks, from a block of the bands on, whose parity can be compared: of a band in which something lives. What was not written yet of one that is open
+/// the device itself passes over.
 fn next_compared(setup: &Setup, bands: &Bands, from: u64) -> Option<Blocks> {
     if setup.variants == 0 {
         return None;
@@ -38,8 +39,8 @@ fn next_compared(setup: &Setup, bands: &Bands, from: u64) -> Option<Blocks> {
         let band = bands.get(number);
         let begin = u64::from(number) * blocks;
         let range = from.max(begin)..begin + u64::from(band.written) / BLOCK_SECTORS;
-        let is_at_rest = band.state == BandState::Closed && band.valid > 0;
-        (is_at_rest && !range.is_empty()).then_some(Blocks { disk: DiskId(PARITY), range })
+        let lives = band.state != BandState::Free && band.valid > 0;
+        (lives && !range.is_empty()).then_some(Blocks { disk: DiskId(PARITY), range })
     })
 }
 

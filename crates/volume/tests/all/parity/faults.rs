@@ -346,9 +346,9 @@ fn regression_a_read_that_fails_once_while_a_row_is_made_whole_is_not_made_up_fo
         drop(array);
         members.iter().for_each(Member::cut);
         // Its parity may be of before, and the block there all the same.
-        let holder = members.iter().find(|member| {
-            member.medium().durable.chunks_exact(BLOCK as usize).any(|block| block == content(1, 1))
-        });
+        let holder = members
+            .iter()
+            .find(|member| member.medium().durable.chunks_exact(BLOCK as usize).any(|block| block == content(1, 1)));
         let Some(holder) = holder else { continue };
         let Joined { mut array, view, .. } = opened(&[&members[0], &members[1], &members[2]]).unwrap();
         holder.medium().fails_reads = 1;

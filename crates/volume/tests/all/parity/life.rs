@@ -34,6 +34,8 @@ pub struct Life {
     has_flush_failed: bool,
     /// Of these, those on which something rots: until they are replaced nobody looks at all of it.
     rotten: BTreeSet<usize>,
+    /// And of these those that say nothing of it: such a fault takes the parity of two.
+    silent: BTreeSet<usize>,
 }
 
 impl Life {
@@ -70,6 +72,7 @@ impl Life {
             fails_flush: false,
             has_flush_failed: false,
             rotten: BTreeSet::new(),
+            silent: BTreeSet::new(),
         }
     }
 
@@ -217,28 +220,6 @@ impl Life {
         }
     }
 
-    /// Lets some members rot, as many as there may be bad ones.
-    fn hurt(&mut self) {
-        let left = self.shape.parity.saturating_sub(self.hurt.len());
-        if left == 0 {
-            return;
-        }
-        let member = self.random.below(self.shape.members() as u64) as usize;
-        self.hurt.insert(member);
-        self.rotten.insert(member);
-        for _ in 0..20 {
-            let rows = self.shape.rows().min(6 * self.shape.band_rows());
-            let row = self.random.below(rows);
-            let offset = MEMBER_BYTES as u64 - 4096 - (self.blocks_of_member() - row) * 4096;
-            // With one block of parity alone nobody can tell a block that rots from parity that was torn, when beside it is written again.
-            if self.shape.parity > 1 && self.random.below(2) == 0 {
-                self.members[member].rot(offset + self.random.below(4096));
-            } else {
-                self.members[member].medium().dead_blocks.insert(offset / 4096);
-            }
-        }
-    }
-
     fn is_volatile(&self) -> bool {
         self.members[0].boxed().geometry().volatile_cache
     }
@@ -292,7 +273,12 @@ impl Life {
                 let bufs = Vectored::One(Buf::copy_of(&wanted).freeze());
                 let (array, _) = self.array.as_mut().unwrap();
                 let written_again = run(array, offset, Op::Write { bufs, fua: false }).result;
-                assert_eq!(written_again, Ok(()), "block {block}: {:?}", self.array.as_ref().unwrap().1.members().status());
+                assert_eq!(
+                    written_again,
+                    Ok(()),
+                    "block {block}: {:?}",
+                    self.array.as_ref().unwrap().1.members().status()
+                );
                 self.model.insert(block, Written { acked: true, durable: false, ..written });
             } else {
                 self.model.remove(&block);
@@ -322,23 +308,12 @@ impl Life {
             let is_volatile = self.members[number].boxed().geometry().volatile_cache;
             self.members[number] = Member::new(&format!("r{number}"), MEMBER_BYTES, is_volatile, seed);
             self.rotten.remove(&number);
+            self.silent.remove(&number);
             self.next_id = self.next_id.wrapping_add(1);
             let (_, view) = self.array.as_ref().unwrap();
             let name = format!("r{number}");
             view.members().offer(name, [self.next_id; 16], self.members[number].boxed()).unwrap();
         }
-    }
-
-    /// Some members are lost, as many as there may be.
-    fn lose(&mut self) -> BTreeSet<usize> {
-        let left = self.shape.parity.saturating_sub(self.hurt.len());
-        let count = self.random.below(left as u64 + 1);
-        let lost: BTreeSet<usize> = (0..count)
-            .map(|_| self.random.below(self.shape.members() as u64) as usize)
-            .filter(|number| !self.rotten.contains(number))
-            .collect();
-        self.hurt.extend(lost.iter().copied());
-        lost
     }
 
     fn write_some(&mut self, turns: u64) {

@@ -30,6 +30,8 @@ pub fn options() -> EngineOptions {
     EngineOptions {
         memory_limit_bytes: 64 << 20,
         frames: Some(64),
+        // One band is written on, and one more for what is moved.
+        grouping: forebay_placement::grouping::Kind::NoSep,
         scrub_bytes_per_s: 1 << 30,
         ..EngineOptions::default()
     }

@@ -1,10 +1,50 @@
-//! Flushes that fail, and the power with one of them.
+//! Members that are hurt or lost, flushes that fail, and the power with one of them.
 
-use super::{Life, Member, Written, candidate, content, join, run};
+use super::{Life, MEMBER_BYTES, Member, Written, candidate, content, join, run};
 use forebay_block::{Buf, Op, Vectored};
 use forebay_volume::mirror::MemberState;
+use std::collections::BTreeSet;
 
 impl Life {
+    /// How many members more may be lost.
+    pub(super) fn left(&self) -> usize {
+        self.shape.parity.saturating_sub(self.hurt.len() + self.silent.len())
+    }
+
+    /// Lets some members rot, as many as there may be bad ones.
+    pub(super) fn hurt(&mut self) {
+        let left = self.left();
+        if left == 0 {
+            return;
+        }
+        let member = self.random.below(self.shape.members() as u64) as usize;
+        self.hurt.insert(member);
+        self.rotten.insert(member);
+        for _ in 0..20 {
+            let rows = self.shape.rows().min(6 * self.shape.band_rows());
+            let row = self.random.below(rows);
+            let offset = MEMBER_BYTES as u64 - 4096 - (self.blocks_of_member() - row) * 4096;
+            // With one block of parity alone nobody can tell a block that rots from parity that was torn, when beside it is written again.
+            if left > 1 && self.random.below(2) == 0 {
+                self.silent.insert(member);
+                self.members[member].rot(offset + self.random.below(4096));
+            } else {
+                self.members[member].medium().dead_blocks.insert(offset / 4096);
+            }
+        }
+    }
+
+    /// Some members are lost, as many as there may be.
+    pub(super) fn lose(&mut self) -> BTreeSet<usize> {
+        let count = self.random.below(self.left() as u64 + 1);
+        let lost: BTreeSet<usize> = (0..count)
+            .map(|_| self.random.below(self.shape.members() as u64) as usize)
+            .filter(|number| !self.rotten.contains(number))
+            .collect();
+        self.hurt.extend(lost.iter().copied());
+        lost
+    }
+
     /// Too many members to be left behind fail a flush, each once, and lose what was in their caches; whoever wrote that writes it again.
     pub(super) fn fail_a_flush(&mut self) {
         let status = self.array.as_ref().unwrap().1.members().status();
