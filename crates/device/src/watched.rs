@@ -4,8 +4,9 @@ use forebay_block::{Completion, Device, Geometry, IoError, Op, Request};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Tags up to here are timed; callers number their requests from zero, and have no more in flight.
-const TIMED_TAGS: usize = 1 << 16;
+/// Requests are timed by the lower half of their tags, where it is below this: callers number what they have in flight from zero. Whatever the upper half
+/// is for, a caller may have it tell requests apart that have the same number one after the other.
+const TIMED_SLOTS: usize = 1 << 16;
 
 /// Requests of one kind that have ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,10 +34,26 @@ pub struct DeviceCounts {
     pub errors: u64,
     /// The last failure.
     pub last_error: Option<IoError>,
+    /// When a write or a flush failed last.
+    pub last_failed_write: Option<Instant>,
     /// The longest time that a request took since [`WatchedCounts::take_longest`] was last called.
     longest: Duration,
-    /// When the requests in flight were submitted, by tag.
-    submitted: Vec<Option<Instant>>,
+    /// The requests in flight, by the lower half of their tags.
+    in_flight: Vec<Option<InFlight>>,
+}
+
+/// A request in flight.
+#[derive(Clone, Copy, Debug)]
+struct InFlight {
+    tag: u64,
+    submitted: Instant,
+    kind: Kind,
+    bytes: u64,
+}
+
+/// Where a request is timed, if it is.
+fn slot(tag: u64) -> Option<usize> {
+    usize::try_from(tag & u64::from(u32::MAX)).ok().filter(|&slot| slot < TIMED_SLOTS)
 }
 
 /// Counts that the device and whoever shows them share. Behind a lock, for a device may be served on another thread than the one that
@@ -61,8 +78,9 @@ impl WatchedCounts {
             discards: counts.discards,
             errors: counts.errors,
             last_error: counts.last_error.clone(),
+            last_failed_write: counts.last_failed_write,
             longest: counts.longest,
-            submitted: Vec::new(),
+            in_flight: Vec::new(),
         }
     }
 
@@ -70,7 +88,8 @@ impl WatchedCounts {
     #[must_use]
     pub fn take_longest(&self) -> Duration {
         let mut counts = self.lock();
-        let in_flight = counts.submitted.iter().flatten().map(Instant::elapsed).max().unwrap_or_default();
+        let in_flight =
+            counts.in_flight.iter().flatten().map(|request| request.submitted.elapsed()).max().unwrap_or_default();
         std::mem::take(&mut counts.longest).max(in_flight)
     }
 }
@@ -79,8 +98,6 @@ impl WatchedCounts {
 pub struct WatchedDevice {
     inner: Box<dyn Device>,
     counts: WatchedCounts,
-    /// Kind and bytes of requests in flight, by tag.
-    kinds: Vec<(Kind, u64)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +113,7 @@ impl WatchedDevice {
     #[must_use]
     pub fn new(inner: Box<dyn Device>) -> (Self, WatchedCounts) {
         let counts = WatchedCounts::default();
-        (Self { inner, counts: counts.clone(), kinds: Vec::new() }, counts)
+        (Self { inner, counts: counts.clone() }, counts)
     }
 }
 
@@ -116,14 +133,13 @@ impl Device for WatchedDevice {
             Op::Flush => Kind::Flush,
             Op::Discard { .. } => Kind::Discard,
         };
-        if let Some(tag) = usize::try_from(request.tag).ok().filter(|&tag| tag < TIMED_TAGS) {
+        if let Some(slot) = slot(request.tag) {
             let mut counts = self.counts.lock();
-            if counts.submitted.len() <= tag {
-                counts.submitted.resize(tag + 1, None);
-                self.kinds.resize(tag + 1, (Kind::Read, 0));
+            if counts.in_flight.len() <= slot {
+                counts.in_flight.resize(slot + 1, None);
             }
-            counts.submitted[tag] = Some(Instant::now());
-            self.kinds[tag] = (kind, request.op.len_bytes());
+            let (tag, bytes) = (request.tag, request.op.len_bytes());
+            counts.in_flight[slot] = Some(InFlight { tag, submitted: Instant::now(), kind, bytes });
         }
         self.inner.submit(request);
     }
@@ -141,10 +157,16 @@ impl Device for WatchedDevice {
                 counts.errors += 1;
                 counts.last_error = Some(error.clone());
             }
-            let tag = usize::try_from(completion.tag).unwrap_or(usize::MAX);
-            let Some(begun) = counts.submitted.get_mut(tag).and_then(Option::take) else { continue };
-            let (kind, bytes) = self.kinds[tag];
-            let took = now.saturating_duration_since(begun);
+            let place = slot(completion.tag).and_then(|slot| counts.in_flight.get_mut(slot));
+            let Some(InFlight { submitted, kind, bytes, .. }) =
+                place.and_then(|place| place.take_if(|request| request.tag == completion.tag))
+            else {
+                continue;
+            };
+            if completion.result.is_err() && matches!(kind, Kind::Write | Kind::Flush) {
+                counts.last_failed_write = Some(now);
+            }
+            let took = now.saturating_duration_since(submitted);
             counts.longest = counts.longest.max(took);
             let of_kind = match kind {
                 Kind::Read => &mut counts.reads,
@@ -211,6 +233,22 @@ mod tests {
         assert_eq!((now.writes.requests, now.writes.bytes, now.flushes.requests), (1, 8192, 1));
         assert_eq!((now.reads.requests, now.reads.bytes, now.errors), (2, 8192, 1));
         assert_eq!(now.last_error.unwrap().offset_bytes, 8192);
+        assert!(now.last_failed_write.is_none(), "reads do not count");
         assert!(counts.take_longest() > Duration::ZERO && counts.take_longest() == Duration::ZERO);
+    }
+
+    /// A tier with parity tells requests of one number apart by the upper half of their tags: none of them was counted.
+    #[test]
+    fn regression_requests_are_counted_whatever_the_upper_half_of_their_tags_is() {
+        let (mut device, counts) = WatchedDevice::new(Box::new(ImageDevice::new(Image::zeroed(1 << 20))));
+        for nonce in 1..=3u64 {
+            device.submit(Request { tag: nonce << 32 | 5, offset_bytes: 0, stream: 0, op: Op::Flush });
+            let mut done = Vec::new();
+            while done.is_empty() {
+                device.poll(&mut done);
+            }
+        }
+        assert_eq!(counts.now().flushes.requests, 3);
+        assert!(counts.0.lock().unwrap().in_flight.len() <= 6);
     }
 }

@@ -196,6 +196,7 @@ impl Config {
         let disks: Vec<&str> = self.disk.iter().map(|disk| disk.name.as_str()).collect();
         let mut by_name = BTreeMap::new();
         let mut block_devices = Vec::new();
+        let mut doors: Vec<(&str, Listen)> = Vec::new();
         for export in &self.export {
             let disk = match &export.disk {
                 Some(disk) => disk.as_str(),
@@ -234,6 +235,14 @@ impl Config {
             }
             // The same export at a second address is welcome; a second meaning of one name is not.
             let name = export.name.as_deref().unwrap_or(disk);
+            if let Some(door) = export.listen() {
+                ensure!(
+                    !doors.contains(&(name, door.clone())),
+                    "export {name:?} at {} is configured twice: take one of them out",
+                    export.door()
+                );
+                doors.push((name, door));
+            }
             ensure!(
                 export.ublk.is_none() || !block_devices.contains(&name),
                 "export {name:?} is two block devices: one is enough, take `ublk` out of one [[export]]"
@@ -368,6 +377,15 @@ mod tests {
         );
         let config: Config = toml::from_str(&text).unwrap();
         config.check().map_or_else(|why| format!("{why:#}"), |()| String::new())
+    }
+
+    /// It was served, and announced twice.
+    #[test]
+    fn regression_an_export_that_is_there_twice_is_refused() {
+        let export = |name: &str, at: &str| format!("[[export]]\nname = \"{name}\"\nnbd = \"unix:/run/{at}\"\n");
+        assert_eq!(checked(&(export("a", "one") + &export("a", "other") + &export("b", "one"))), "");
+        let twice = checked(&(export("a", "one") + &export("a", "one")));
+        assert!(twice.contains("export \"a\" at unix:/run/one is configured twice"), "{twice}");
     }
 
     #[test]

@@ -283,7 +283,7 @@ pub struct Class {
     pub name: String,
     /// Where its writes go.
     pub place: Place,
-    /// Keep what is read on the fast tier. Stored, but without effect in this release.
+    /// Whether what is read of it on the capacity tier gets copies on the fast one.
     #[serde(default)]
     pub read_cache: bool,
     /// How its data is compressed on the capacity tier: "off", "lz4", or "zstd:LEVEL" with a level from 1 to 19.

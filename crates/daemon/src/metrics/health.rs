@@ -3,6 +3,9 @@
 use crate::text::size;
 use serde_json::Value;
 
+/// A device fails writes for so long after one has failed.
+const FAILING_SECONDS: u64 = 60;
+
 /// Why it does not.
 pub fn trouble(status: &Value) -> Option<String> {
     let pool = &status["pool"];
@@ -27,6 +30,10 @@ pub fn trouble(status: &Value) -> Option<String> {
         let out = status["parity"]["members_out"].as_u64().unwrap_or(0);
         return Some(format!("degraded: {out} members of the capacity tier with parity do not hold everything"));
     }
+    if let Some(device) = status["devices"].as_array().into_iter().flatten().find(|device| fails_writes(device)) {
+        let (name, why) = (text(&device["name"]).unwrap_or_default(), text(&device["last_error"]).unwrap_or_default());
+        return Some(format!("degraded: writes to {name} fail: {why}"));
+    }
     let damaged_bytes = status["scrub"]["damaged_bytes"].as_u64().unwrap_or(0);
     if damaged_bytes > 0 {
         return Some(format!("damaged: a scrub found {} that cannot be read", size(damaged_bytes)));
@@ -35,10 +42,26 @@ pub fn trouble(status: &Value) -> Option<String> {
     (pool["flush_failed"] == true).then(|| rewriting.to_owned())
 }
 
+/// Whether a write to a device has failed a moment ago; of one that is full others may succeed meanwhile.
+fn fails_writes(device: &Value) -> bool {
+    device["write_failed_seconds_ago"].as_u64().is_some_and(|seconds| seconds < FAILING_SECONDS)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    /// With a full file system below the capacity device each write past the fast tier failed, and the pool was said to be well.
+    #[test]
+    fn regression_a_device_that_fails_writes_is_trouble() {
+        let status = |ago: Option<u64>| {
+            let device = json!({ "name": "c.img", "last_error": "write failed", "write_failed_seconds_ago": ago });
+            json!({ "pool": { "read_only": false, "flush_failed": false }, "devices": [{ "name": "f.img" }, device] })
+        };
+        assert_eq!(trouble(&status(Some(2))).unwrap(), "degraded: writes to c.img fail: write failed");
+        assert_eq!((trouble(&status(Some(3600))), trouble(&status(None))), (None, None));
+    }
 
     #[test]
     fn each_trouble_is_named_and_a_sound_pool_has_none() {

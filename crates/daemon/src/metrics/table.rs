@@ -115,10 +115,29 @@ const POOL: &[Metric] = &[
         "/parity/rows_in_doubt",
         "Rows of a capacity tier with parity written beside a block of which parity says otherwise",
     ),
-    counter(
-        "mirror_mended_bytes",
-        "/counters/mended_blocks",
-        "Wrong on one member of a mirror, or of a tier with parity, and written again from others",
+    scaled(
+        counter(
+            "mirror_mended_bytes",
+            "/counters/mended_blocks",
+            "Wrong on one member of a mirror, or of a tier with parity, and written again from others",
+        ),
+        Scale::Blocks,
+    ),
+    scaled(
+        counter(
+            "mirror_reread_bytes",
+            "/mirror/mended_blocks",
+            "What one member of the fast tier's mirror could not read, and was written again from others",
+        ),
+        Scale::Blocks,
+    ),
+    scaled(
+        counter(
+            "parity_reread_bytes",
+            "/parity/mended_blocks",
+            "What one member of a capacity tier with parity could not read, and was written again from others",
+        ),
+        Scale::Blocks,
     ),
     counter(
         "parity_unfit_bands",
@@ -248,6 +267,15 @@ const EXPORTS: &[Metric] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What was mended was counted in blocks under a name of bytes.
+    #[test]
+    fn regression_what_is_counted_in_blocks_is_not_shown_as_bytes() {
+        for Metric { name, pointer, scale, .. } in SECTIONS.iter().flat_map(|section| section.metrics) {
+            let is_in_blocks = pointer.ends_with("_blocks") && name.contains("_bytes");
+            assert_eq!(is_in_blocks, *scale == Scale::Blocks, "{name}");
+        }
+    }
 
     #[test]
     fn names_are_unique_and_end_as_their_scale_asks() {

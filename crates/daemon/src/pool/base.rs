@@ -11,6 +11,7 @@ use forebay_device::{OpenMode, Target};
 use forebay_volume::layout::base::Base;
 use forebay_volume::{Devices, Engine, Pool};
 use serde_json::{Value, json};
+use std::fs::Metadata;
 use tracing::{info, warn};
 
 const BLOCK: u64 = 4096;
@@ -28,9 +29,13 @@ pub fn open(name: &str, size_bytes: u64, target: &Target) -> Result<(Box<dyn Dev
     let what = || format!("base {target} of disk {name:?}");
     let device = open_target(target, OpenMode::ReadAlone).with_context(what)?;
     let base_bytes = device.geometry().size_bytes;
+    // A device ends with its last whole logical block; what a file has behind that would be lost.
+    let file_bytes =
+        target.path().and_then(|path| path.metadata().ok()).filter(Metadata::is_file).map(|file| file.len());
+    let whole_bytes = file_bytes.unwrap_or(base_bytes);
     ensure!(
-        base_bytes.is_multiple_of(BLOCK) && base_bytes > 0,
-        "{} has {base_bytes} bytes: a base is a multiple of 4096 long",
+        whole_bytes.is_multiple_of(BLOCK) && base_bytes > 0,
+        "{} has {whole_bytes} bytes: a base is a multiple of 4096 long",
         what()
     );
     ensure!(
@@ -47,7 +52,14 @@ pub fn open(name: &str, size_bytes: u64, target: &Target) -> Result<(Box<dyn Dev
 
 /// A number that another device has not, nor this one with other data.
 fn identity(devices: &mut Devices, base_bytes: u64) -> Result<u64> {
-    let mut read = |at: u64, len: u64| devices.read(0, at, len.min(base_bytes - at) as usize);
+    let mut read = |at: u64, len: u64| {
+        devices.read(0, at, len.min(base_bytes - at) as usize).map_err(|error| {
+            anyhow!(
+                "a part by which it is recognised cannot be read: {error}. Copy what can be read of it to another device (`ddrescue`), and lay the \
+                 disk over that; where the disk lies over this one already it has to be readable there"
+            )
+        })
+    };
     let head = crc32c(&read(0, HEAD_BYTES)?);
     let mut parts = base_bytes.to_le_bytes().to_vec();
     for part in 0..PARTS {
@@ -96,7 +108,7 @@ pub fn attach_all(config: &Config, pool: &mut Pool, opening: Opening) -> Result<
                 pool.attach_base(id, device);
             }
             Err(error) if opening == Opening::Recover => return Err(error),
-            Err(error) => warn!("{error:#}; what is in it alone cannot be read"),
+            Err(error) => warn!("{}; what is in it alone cannot be read", text::chain(&error)),
         }
     }
     Ok(())
@@ -109,7 +121,13 @@ fn found(name: &str, size_bytes: u64, base: Base, configured: Option<&Disk>) -> 
             text::size(base.blocks * BLOCK)
         );
     };
-    let (device, found) = open(name, size_bytes, &target.0)?;
+    let (device, found) = open(name, size_bytes, &target.0).map_err(|error| {
+        anyhow!(
+            "{}; disk {name:?} needs its base until all of it is in the pool and `forebay disk CONFIG detach-base {name}` was answered: bring it back, \
+             or correct `base` of the [[disk]]",
+            text::chain(&error)
+        )
+    })?;
     ensure!(
         found.blocks == base.blocks,
         "disk {name:?} was laid over a device of {} bytes, and {} has {}: name the one that it was laid over",
@@ -152,4 +170,26 @@ pub fn json(engine: &Engine, disk: DiskId) -> Value {
         "detaching": status.is_leaving,
         "why": status.why.map(|why| why.to_string()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_device::faulty::{Fault, Target as Concerned};
+    use forebay_device::image::ImageDevice;
+    use forebay_device::{FaultyDevice, Image};
+
+    /// It said which block, and not what to do.
+    #[test]
+    fn regression_a_base_that_cannot_be_read_where_it_is_recognised_is_refused_with_advice() {
+        const BYTES: u64 = 32 << 20;
+        let identity_with_bad = |at: u64| {
+            let mut device = FaultyDevice::new(ImageDevice::new(Image::zeroed(BYTES)));
+            device.plan(Fault::range(Concerned::Reads, at..at + BLOCK));
+            identity(&mut Devices::new(vec![Box::new(device)]), BYTES)
+        };
+        let why = identity_with_bad(8 << 20).unwrap_err().to_string();
+        assert!(why.contains("offset 8388608") && why.contains("ddrescue"), "{why}");
+        identity_with_bad((8 << 20) + (256 << 10)).unwrap();
+    }
 }

@@ -3,6 +3,7 @@
 use super::devices::{CapacityTier, open_target, refuse_one_file_twice};
 use super::fast::{self, DOCUMENT, candidate, new_ids};
 use super::missing::explain_unopened;
+use super::watched::Watched;
 use crate::config::Config;
 use anyhow::{Context, Result, anyhow};
 use forebay_block::{Device, Geometry};
@@ -25,12 +26,12 @@ fn is_member(list: &mut Vec<Box<dyn Device>>) -> bool {
 ///
 /// # Errors
 /// Why it cannot be used, and what to do.
-pub fn open(config: &Config, mode: OpenMode) -> Result<CapacityTier> {
+pub fn open(config: &Config, mode: OpenMode, watched: &mut Watched) -> Result<CapacityTier> {
     if config.pool.redundancy.is_some() {
-        return join(config, mode);
+        return join(config, mode, watched);
     }
     let list: Result<Vec<_>> = config.capacity.iter().map(|device| open_target(&device.target.0, mode)).collect();
-    alone_or_joined(config, list?, mode)
+    alone_or_joined(config, list?, mode, watched)
 }
 
 /// The same for reading what is left: devices that cannot be opened are left out.
@@ -39,36 +40,52 @@ pub fn open(config: &Config, mode: OpenMode) -> Result<CapacityTier> {
 /// Too few are there of a tier with parity.
 pub fn open_what_is_there(
     config: &Config,
+    watched: &mut Watched,
     open: impl FnMut(&forebay_device::Target) -> Option<Box<dyn Device>>,
 ) -> Result<CapacityTier> {
     if config.pool.redundancy.is_some() {
-        return join(config, OpenMode::ReadOnly);
+        return join(config, OpenMode::ReadOnly, watched);
     }
     let list = config.capacity.iter().map(|device| &device.target.0).filter_map(open).collect();
-    alone_or_joined(config, list, OpenMode::ReadOnly)
+    alone_or_joined(config, list, OpenMode::ReadOnly, watched)
 }
 
 /// Devices each by itself, unless their labels say that they are one with parity.
-fn alone_or_joined(config: &Config, mut list: Vec<Box<dyn Device>>, mode: OpenMode) -> Result<CapacityTier> {
+fn alone_or_joined(
+    config: &Config,
+    mut list: Vec<Box<dyn Device>>,
+    mode: OpenMode,
+    watched: &mut Watched,
+) -> Result<CapacityTier> {
     if is_member(&mut list) {
         // They are opened again.
         drop(list);
-        return join(config, mode);
+        return join(config, mode, watched);
     }
     Ok((list, None))
 }
 
-fn join(config: &Config, mode: OpenMode) -> Result<CapacityTier> {
-    let candidates = config.capacity.iter().map(|device| candidate(&device.target.0, mode)).collect();
+fn join(config: &Config, mode: OpenMode, watched: &mut Watched) -> Result<CapacityTier> {
+    let candidates =
+        config.capacity.iter().map(|device| watched.candidate(candidate(&device.target.0, mode))).collect();
     let configured = config.pool.redundancy.map(|redundancy| redundancy.0);
     let mut ids = new_ids();
     let new_id: Option<&mut dyn FnMut() -> Id> = if mode == OpenMode::ReadWrite { Some(&mut ids) } else { None };
     let Joined { array, view, left_out } =
         parity::join(candidates, configured, new_id).map_err(|error| explain(config, error))?;
+    if configured.is_none() {
+        let Shape { data, parity, .. } = view.shape();
+        warn!(
+            cause = "redundancy not configured",
+            advice = "Add it to [pool], so that the file describes the pool",
+            "the capacity devices are one tier with parity, and the configuration has no redundancy = \"{data}+{parity}\""
+        );
+    }
+    view.members().set_left_out(&left_out);
     for (name, why) in left_out {
         warn!(
             cause = "parity member left out",
-            advice = "The pool is served by the other members. Replace the device, or clear it to have it rebuilt (docs/parity.md)",
+            advice = "The pool is served by the other members. Replace the device, or clear it (zeros over all of it) to have it rebuilt (docs/parity.md)",
             "{name} is no member of the capacity tier with parity: {why}"
         );
     }
@@ -99,7 +116,7 @@ fn explain(config: &Config, error: JoinError) -> anyhow::Error {
 pub fn plan(config: &Config, members: &[Geometry], fast_bytes: u64) -> Result<Option<(Shape, Geometry)>> {
     let Some(redundancy) = config.pool.redundancy else { return Ok(None) };
     let planned = plan_shape(members, redundancy.0, config.band_bytes(), fast_bytes);
-    Ok(Some(planned.context("the capacity tier cannot be laid out on these devices")?))
+    Ok(Some(planned.context("the capacity tier cannot be laid out on these devices, and nothing of it was written")?))
 }
 
 /// Makes one device with parity of those behind the first.
@@ -112,12 +129,12 @@ pub fn make(devices: Devices, fast: usize, (shape, pool): (Shape, Id), ids: &[Id
 }
 
 /// Gives devices that are configured, and are no members that work, to the tier. What was done, and what was refused.
-pub fn offer(config: &Config, view: &ArrayView) -> (Vec<String>, Vec<String>) {
+pub fn offer(config: &Config, view: &ArrayView, watched: &mut Watched) -> (Vec<String>, Vec<String>) {
     if let Err(why) = refuse_one_file_twice(config) {
         return (Vec::new(), vec![why.to_string()]);
     }
     let targets = config.capacity.iter().map(|device| &device.target.0);
-    fast::offer_to(targets, view.members(), "the capacity tier", |devices| {
+    fast::offer_to(targets, (view.members(), "the capacity tier"), watched, |devices| {
         let label = parity::read_label(devices, 0).filter(|label| label.pool == view.members().pool());
         label.and_then(|label| label.ids.get(usize::from(label.member)).copied())
     })

@@ -2,8 +2,10 @@
 
 use super::devices::{CapacityTier, open_target, refuse_one_file_twice, with_array};
 use super::missing::explain_unopened;
+use super::watched::Watched;
 use crate::config::Config;
 use crate::contents;
+use crate::text::chain;
 use anyhow::{Result, anyhow};
 use forebay_block::Device;
 use forebay_device::{OpenMode, Target};
@@ -17,10 +19,14 @@ use tracing::warn;
 /// Where to read more.
 pub const DOCUMENT: &str = "docs/when-a-device-fails.md";
 
+/// How a device comes to be blank. What wipes signatures leaves the rest, which is looked at as well.
+const HOW_TO_CLEAR: &str =
+    "zeros over all of it, by `blkdiscard -z`, or of a file by `truncate -s 0` and its size again";
+
 /// Opens a device to look whether it can be a member. One that holds what others know is none, whatever labels are left on it: it may
 /// have been a member before it was used for that.
 fn open_unused(target: &Target, mode: OpenMode) -> Result<(Box<dyn Device>, Vec<String>), String> {
-    let device = open_target(target, mode).map_err(|error| format!("{error:#}"))?;
+    let device = open_target(target, mode).map_err(|error| chain(&error))?;
     look_for_others(device, target)
 }
 
@@ -34,7 +40,9 @@ fn is_member(device: Box<dyn Device>) -> (Option<Box<dyn Device>>, bool) {
 fn look_for_others(device: Box<dyn Device>, target: &Target) -> Result<(Box<dyn Device>, Vec<String>), String> {
     let refuse = |foreign: &[String]| match foreign {
         [] => Ok(()),
-        foreign => Err(format!("it holds {}: clear it first, where that is to be lost", foreign.join(", "))),
+        foreign => {
+            Err(format!("it holds {}: where that is to be lost, clear it first: {HOW_TO_CLEAR}", foreign.join(", ")))
+        }
     };
     let mut device = device;
     let error = match contents::foreign(device.as_mut()) {
@@ -92,8 +100,13 @@ pub(super) fn new_ids() -> impl FnMut() -> Id {
 ///
 /// # Errors
 /// Why it cannot be used, and what to do.
-pub fn join(config: &Config, (capacity, array): CapacityTier, mode: OpenMode) -> Result<Devices> {
-    let candidates = config.fast.iter().map(|fast| candidate(&fast.target.0, mode)).collect();
+pub fn join(
+    config: &Config,
+    (capacity, array): CapacityTier,
+    mode: OpenMode,
+    watched: &mut Watched,
+) -> Result<Devices> {
+    let candidates = config.fast.iter().map(|fast| watched.candidate(candidate(&fast.target.0, mode))).collect();
     let mut capacity = with_array(Devices::new(capacity), array.clone());
     let mut new_id = new_ids();
     let is_writable = mode == OpenMode::ReadWrite;
@@ -106,10 +119,11 @@ pub fn join(config: &Config, (capacity, array): CapacityTier, mode: OpenMode) ->
         }
     };
     let Joined { mirror, view, left_out } = joined;
+    view.set_left_out(&left_out);
     for (name, why) in left_out {
         warn!(
             cause = "mirror member left out",
-            advice = "The pool is served by the other members. Replace the device, or clear it to have it rebuilt (docs/when-a-device-fails.md)",
+            advice = "The pool is served by the other members. Replace the device, or clear it (zeros over all of it) to have it rebuilt (docs/when-a-device-fails.md)",
             "{name} is no member of the fast tier's mirror: {why}"
         );
     }
@@ -117,12 +131,12 @@ pub fn join(config: &Config, (capacity, array): CapacityTier, mode: OpenMode) ->
 }
 
 /// Gives devices that are configured, and are no members that work, to the mirror. What was done, and what was refused.
-pub fn offer(config: &Config, view: &MirrorView) -> (Vec<String>, Vec<String>) {
+pub fn offer(config: &Config, view: &MirrorView, watched: &mut Watched) -> (Vec<String>, Vec<String>) {
     if let Err(why) = refuse_one_file_twice(config) {
         return (Vec::new(), vec![why.to_string()]);
     }
     let targets = config.fast.iter().map(|fast| &fast.target.0);
-    offer_to(targets, view, "the fast tier's mirror", |devices| {
+    offer_to(targets, (view, "the fast tier's mirror"), watched, |devices| {
         let label = mirror::read_label(devices, 0).filter(|label| label.pool == view.pool());
         label.as_ref().and_then(|label| label.ids.get(usize::from(label.member?)).copied())
     })
@@ -131,8 +145,8 @@ pub fn offer(config: &Config, view: &MirrorView) -> (Vec<String>, Vec<String>) {
 /// Gives devices that are no members that work to whatever has the members. `id_of`: the id of a member of this pool that a device is, or was.
 pub(super) fn offer_to<'a>(
     targets: impl Iterator<Item = &'a Target> + Clone,
-    view: &MirrorView,
-    what: &str,
+    (view, what): (&MirrorView, &str),
+    watched: &mut Watched,
     id_of: impl Fn(&mut Devices) -> Option<Id>,
 ) -> (Vec<String>, Vec<String>) {
     let (mut done, mut refused) = (Vec::new(), Vec::new());
@@ -143,7 +157,7 @@ pub(super) fn offer_to<'a>(
         if members.iter().any(works) {
             continue;
         }
-        match give(target, view, &id_of) {
+        match give(target, view, watched, &id_of) {
             Ok(()) => done.push(format!("{name} becomes a member of {what}, and is rebuilt")),
             Err(why) => refused.push(format!("{name} does not become a member of {what}: {why} ({DOCUMENT})")),
         }
@@ -155,7 +169,12 @@ pub(super) fn offer_to<'a>(
     (done, refused)
 }
 
-fn give(target: &Target, view: &MirrorView, id_of: impl Fn(&mut Devices) -> Option<Id>) -> Result<(), String> {
+fn give(
+    target: &Target,
+    view: &MirrorView,
+    watched: &mut Watched,
+    id_of: impl Fn(&mut Devices) -> Option<Id>,
+) -> Result<(), String> {
     let Candidate { name, device, contents } = candidate(target, OpenMode::ReadWrite);
     let mut devices = Devices::new(vec![device?]);
     let own = id_of(&mut devices);
@@ -165,16 +184,14 @@ fn give(target: &Target, view: &MirrorView, id_of: impl Fn(&mut Devices) -> Opti
     }
     // It was a member before, and what it holds counts no more.
     if own.is_none() && !contents.is_empty() {
-        return Err(format!(
-            "it holds {}; clear it first (`blkdiscard` or `wipefs -a`, and zeros over its first MiB)",
-            contents.join(", ")
-        ));
+        return Err(format!("it holds {}; clear it first: {HOW_TO_CLEAR}", contents.join(", ")));
     }
     view.may_take(devices.list[0].geometry())?;
     mirror::clear_labels(&mut devices).map_err(|(_, error)| error.to_string())?;
     let mut id = Id::default();
     getrandom::fill(&mut id).map_err(|error| error.to_string())?;
     let device = devices.list.pop().ok_or_else(|| "it is gone".to_owned())?;
+    let device = watched.member(&name, device);
     view.offer(name, id, device)
 }
 

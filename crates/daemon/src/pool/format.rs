@@ -12,6 +12,9 @@ use forebay_volume::layout::superblock::Superblock;
 use forebay_volume::mirror::{clear_labels, new_geometry};
 use forebay_volume::recovery::{self, format::NewDisk};
 
+/// Said where nothing was written yet.
+const NOT_LAID_OUT: &str = "the pool cannot be laid out on these devices, and nothing of it was written";
+
 /// Where the ids of a new pool and its devices come from.
 pub enum Ids<'a> {
     /// From the system: no two pools have the same.
@@ -72,8 +75,7 @@ pub fn format(config: &Config, devices: &mut Devices, ids: &mut Ids<'_>) -> Resu
     };
     // What is made of several has the id of its first member.
     let ids: Vec<Id> = member_ids.iter().take(1).chain(&capacity_ids[..capacity.len()]).copied().collect();
-    let superblock =
-        plan(&options, &fast, capacity, pool_id, &ids).context("the pool cannot be laid out on these devices")?;
+    let superblock = plan(&options, &fast, capacity, pool_id, &ids).context(NOT_LAID_OUT)?;
     let classes = ClassTable::from_configured(&config.class_specs())?;
     let disks: Vec<NewDisk> = config.disk.iter().map(new_disk).collect::<Result<_>>()?;
     let engine = Budget::of(config.memory.limit.0).engine();

@@ -17,6 +17,7 @@ pub mod read_cache;
 pub mod scrub;
 pub mod stays;
 mod takeover;
+mod watched;
 
 pub use backend::PoolBackend;
 pub use backing::notes as backing_notes;
@@ -27,3 +28,4 @@ pub use forebay_export::server::monotonic_ns as now_ns;
 pub use format::{Ids, format};
 pub use memory::Budget;
 pub use open::{Left, Opened, Opening, alone, disk_lines, explain, open, open_all, open_as, open_read_only};
+pub use watched::{Watched, WatchedOne};

@@ -4,6 +4,7 @@ use super::Budget;
 use super::devices::{CapacityTier, is_lost, open_target, refuse_one_file_twice, refuse_while_served, with_array};
 use super::missing::{explain_blank, explain_unopened};
 use super::takeover::refuse_buckets_of_others;
+use super::watched::Watched;
 use super::{capacity, fast};
 use crate::config::Config;
 use crate::finding::finding;
@@ -84,26 +85,27 @@ pub fn open(config: &Config, devices: &mut Devices, opening: Opening) -> Result<
         .map_err(|error| explain_blank(devices, &error).unwrap_or_else(|| explain(error)))
 }
 
-/// Opens the devices for this way of opening the pool: those that may be missing are left out where they cannot be opened.
+/// Opens the devices for this way of opening the pool: those that may be missing are left out where they cannot be opened. `watched` counts
+/// those that are several to be one.
 ///
 /// # Errors
 /// Which device, why, and what to do.
-pub fn open_all(config: &Config, opening: Opening) -> Result<Devices> {
+pub fn open_all(config: &Config, opening: Opening, watched: &mut Watched) -> Result<Devices> {
     let (list, array) = match opening {
         Opening::Recover | Opening::Salvage => {
             let mode = if opening == Opening::Recover { OpenMode::ReadWrite } else { OpenMode::ReadOnly };
-            return open_whole(config, mode);
+            return open_whole(config, mode, watched);
         }
-        Opening::WithoutFast => capacity::open_what_is_there(config, open_or_warn)?,
+        Opening::WithoutFast => capacity::open_what_is_there(config, watched, open_or_warn)?,
         Opening::Degraded => {
-            let capacity = capacity::open_what_is_there(config, open_or_warn)?;
+            let capacity = capacity::open_what_is_there(config, watched, open_or_warn)?;
             let mode = OpenMode::ReadOnly;
             return match &config.fast[..] {
                 [fast] => match open_or_warn(&fast.target.0) {
-                    Some(fast) => with_fast(config, fast, capacity, mode),
+                    Some(fast) => with_fast(config, fast, capacity, mode, watched),
                     None => Ok(with_array(Devices::new(capacity.0), capacity.1)),
                 },
-                _ => fast::join(config, capacity, mode),
+                _ => fast::join(config, capacity, mode, watched),
             };
         }
     };
@@ -118,34 +120,44 @@ pub fn open_all(config: &Config, opening: Opening) -> Result<Devices> {
 /// # Errors
 /// Which device, why, and what to do.
 pub fn open_read_only(config: &Config) -> Result<Devices> {
-    open_whole(config, OpenMode::ReadOnly)
+    open_whole(config, OpenMode::ReadOnly, &mut Watched::default())
 }
 
 /// Opens all devices, but for members of a mirror that can be done without.
-fn open_whole(config: &Config, mode: OpenMode) -> Result<Devices> {
+fn open_whole(config: &Config, mode: OpenMode, watched: &mut Watched) -> Result<Devices> {
     refuse_one_file_twice(config)?;
     if mode == OpenMode::ReadWrite {
         refuse_while_served(config)?;
         refuse_buckets_of_others(config).map_err(|error| error.downcast().map_or_else(|error| error, explain))?;
     }
     // Whoever explains what is missing looks at all devices, and each is for one to hold: none is open then.
-    let open = || match &config.fast[..] {
+    let mut open = || match &config.fast[..] {
         [fast] => {
             let fast = open_target(&fast.target.0, mode)?;
-            with_fast(config, fast, capacity::open(config, mode)?, mode)
+            let capacity = capacity::open(config, mode, watched)?;
+            with_fast(config, fast, capacity, mode, watched)
         }
-        _ => fast::join(config, capacity::open(config, mode)?, mode),
+        _ => {
+            let capacity = capacity::open(config, mode, watched)?;
+            fast::join(config, capacity, mode, watched)
+        }
     };
     open().map_err(|error| if is_lost(&error) { explain_unopened(config, error) } else { error })
 }
 
 /// Puts the only fast device in front of the capacity devices, or the mirror that it is a member of.
-fn with_fast(config: &Config, fast: Box<dyn Device>, capacity: CapacityTier, mode: OpenMode) -> Result<Devices> {
+fn with_fast(
+    config: &Config,
+    fast: Box<dyn Device>,
+    capacity: CapacityTier,
+    mode: OpenMode,
+    watched: &mut Watched,
+) -> Result<Devices> {
     let mut devices = Devices::new(vec![fast]);
     if fast::carries_label(&mut devices) {
         // It is opened again.
         drop(devices);
-        return fast::join(config, capacity, mode);
+        return fast::join(config, capacity, mode, watched);
     }
     let (list, array) = capacity;
     devices.list.extend(list);
@@ -218,7 +230,7 @@ fn open_or_warn(target: &forebay_device::Target) -> Option<Box<dyn forebay_block
     match open_target(target, OpenMode::ReadOnly) {
         Ok(device) => Some(device),
         Err(error) => {
-            warn!("{error:#}");
+            warn!("{}", text::chain(&error));
             None
         }
     }

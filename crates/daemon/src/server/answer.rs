@@ -79,6 +79,13 @@ impl Answerer {
                 });
                 self.answers.push((client, state.map_or_else(refusal, |state| json!({ "ok": state }))));
             }
+            Question::Scrub { action: ScrubAction::Start } if let Some(left) = &self.fixed.left => {
+                let why = format!(
+                    "the pool is not whole: {}. What is gone is known, and `forebay status CONFIG` lists it; a scrub would call that damage, too (`forebay verify` reads all that is left)",
+                    left.label
+                );
+                self.answers.push((client, refusal(why)));
+            }
             Question::Scrub { action } => {
                 let engine = &mut backend.pool.engine;
                 let checkpoint = Checkpoint::after_change(engine);
@@ -189,6 +196,10 @@ impl Answerer {
         let mut publish = None;
         let now_ns = now_ns();
         let engine = &mut backend.pool.engine;
+        // A change would wait for a checkpoint that never comes.
+        if let Some(reason) = engine.read_only_reason() {
+            return Err(format!("the pool is read-only: {reason}"));
+        }
         let checkpoint = Checkpoint::after_change(engine);
         let answer = match question {
             Question::ClassSet { name, change } => {

@@ -17,15 +17,14 @@ use crate::config::Config;
 use crate::control::control_path;
 use crate::evidence::{Evidence, unknown};
 use crate::metrics;
-use crate::pool::{self, Budget, Left, Opened, Opening, PoolBackend, base};
+use crate::pool::{self, Budget, Left, Opened, Opening, PoolBackend, Watched, base};
 use crate::text;
 use anyhow::{Result, anyhow, bail};
-use forebay_block::Device;
-use forebay_device::{OpenMode, WatchedCounts, WatchedDevice};
+use forebay_device::OpenMode;
 use forebay_export::{Exports, Listen, Reactor};
 use forebay_volume::layout::superblock::Superblock;
 use forebay_volume::recovery::{PolicyState, RecoveryReport};
-use forebay_volume::{Devices, Engine, Pool};
+use forebay_volume::{Engine, Pool};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
@@ -59,13 +58,14 @@ impl Server {
         let control = control_path(&config, file)?;
         let access = SocketAccess::of(&config)?;
         let tls = tls::load(&config)?;
+        let mut watched = Watched::default();
         let devices = if config.targets().all(|target| !target.is_persistent()) {
             let mut devices = pool::open_devices(&config, OpenMode::ReadWrite)?;
             pool::format(&config, &mut devices, &mut pool::Ids::Random)?;
             info!("the targets are memory: a new pool was formatted, and is gone when the server ends");
             devices
         } else {
-            pool::open_all(&config, opening)?
+            pool::open_all(&config, opening, &mut watched)?
         };
         let (listener, socket) = listen_control(&control, &access)?;
         let started = Instant::now();
@@ -78,8 +78,7 @@ impl Server {
         log_opening(opening, &superblock, &recovery, recovery_time, left.as_ref());
         let mut reactor = Reactor::new(Budget::of(config.memory.limit.0).server(&config))?;
         reactor.set_tls(tls);
-        let (devices, watched) = watched(devices);
-        let mut pool = Pool::new(engine, devices);
+        let mut pool = Pool::new(engine, watched.devices(devices));
         if let Err(error) = base::attach_all(&config, &mut pool, opening) {
             pool.close();
             return Err(error);
@@ -132,7 +131,7 @@ impl Server {
             started_ns: pool::now_ns(),
             left,
             limits: config.log.limits(),
-            devices: watched.clone(),
+            watched,
             metrics: metrics_server.as_ref().map(metrics::Server::address),
             access: config.access_by_default(),
         };
@@ -145,7 +144,7 @@ impl Server {
             machine_devices,
             is_ready: false,
             reloader: Reloader { file: std::path::absolute(file)?, config: config.clone(), addresses },
-            watch: Watch::new(config.log.limits(), watched),
+            watch: Watch::new(config.log.limits()),
             publisher,
         };
         let evidence = Evidence::new(Budget::of(config.memory.limit.0).evidence_bytes);
@@ -275,18 +274,6 @@ fn serve_metrics(config: &Config) -> Result<Option<(metrics::Publisher, metrics:
     let server = metrics::Server::start(listen.0, source)?;
     info!("metrics, health and a live page at http://{}/", server.address());
     Ok(Some((publisher, server)))
-}
-
-/// The devices, counted and timed, and where that is read.
-fn watched(devices: Devices) -> (Devices, Vec<(String, WatchedCounts)>) {
-    let mut counts = Vec::new();
-    let devices = devices.map(|device| {
-        let name = device.name().to_owned();
-        let (device, counted) = WatchedDevice::new(device);
-        counts.push((name, counted));
-        Box::new(device) as Box<dyn Device>
-    });
-    (devices, counts)
 }
 
 /// Puts the exports into the table; gives the name and address of each.

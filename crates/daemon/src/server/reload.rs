@@ -98,13 +98,13 @@ impl Reloader {
             outcome.done.push("the rate at which the read cache is filled was changed".to_owned());
         }
         if let Some(view) = backend.pool.devices.mirror() {
-            let (done, refused) = fast::offer(&new, view);
+            let (done, refused) = fast::offer(&new, view, &mut fixed.watched);
             outcome.done.extend(done);
             outcome.refused.extend(refused);
             self.config.fast = new.fast.clone();
         }
         if let Some(view) = backend.pool.devices.array() {
-            let (done, refused) = capacity::offer(&new, view);
+            let (done, refused) = capacity::offer(&new, view, &mut fixed.watched);
             outcome.done.extend(done);
             outcome.refused.extend(refused);
             self.config.capacity = new.capacity.clone();

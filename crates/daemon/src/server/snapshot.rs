@@ -2,8 +2,10 @@
 
 use super::ublk::BlockDevices;
 use crate::config::LogLimits;
-use crate::pool::{Left, PoolBackend, base, capacity, classes, fast, lifetimes, read_cache, scrub, stays};
-use forebay_device::{DeviceCounts, KindCounts, WatchedCounts};
+use crate::pool::{
+    Left, PoolBackend, Watched, WatchedOne, base, capacity, classes, fast, lifetimes, read_cache, scrub, stays,
+};
+use forebay_device::KindCounts;
 use forebay_export::{Access, Listen, ServerControl};
 use forebay_volume::engine::{Counters, LatencyHistogram, RequestCounts, RequestKind, TierStatus};
 use forebay_volume::layout::format_id;
@@ -42,8 +44,8 @@ pub struct Fixed {
     pub left: Option<Left>,
     /// When the pool counts as full; SIGHUP changes it.
     pub limits: LogLimits,
-    /// What the devices were asked, by name.
-    pub devices: Vec<(String, WatchedCounts)>,
+    /// What the devices were asked.
+    pub watched: Watched,
     /// Where metrics are served.
     pub metrics: Option<SocketAddr>,
     /// Who may see disks that are exported with nothing said of them; SIGHUP changes it.
@@ -62,16 +64,19 @@ impl Fixed {
 }
 
 /// What a device was asked since the start, and what it failed.
-fn device(name: &str, counts: &DeviceCounts) -> Value {
+fn device(device: &WatchedOne<'_>) -> Value {
+    let counts = device.counts.now();
     let kind = |kind: KindCounts| json!({ "requests": kind.requests, "bytes": kind.bytes, "busy_ns": kind.busy_ns });
     json!({
-        "name": name,
+        "name": device.name,
+        "member_of": device.member_of,
         "reads": kind(counts.reads),
         "writes": kind(counts.writes),
         "flushes": kind(counts.flushes),
         "discards": kind(counts.discards),
         "errors": counts.errors,
         "last_error": counts.last_error.as_ref().map(ToString::to_string),
+        "write_failed_seconds_ago": counts.last_failed_write.map(|when| when.elapsed().as_secs()),
     })
 }
 
@@ -130,7 +135,7 @@ pub fn snapshot(
         },
         "uptime_seconds": now_ns.saturating_sub(fixed.started_ns) as f64 / 1e9,
         "tiers": [tier("fast", &status.fast), tier("capacity", &status.capacity)],
-        "devices": fixed.devices.iter().map(|(name, counts)| device(name, &counts.now())).collect::<Vec<_>>(),
+        "devices": fixed.watched.all(&backend.pool.devices).iter().map(device).collect::<Vec<_>>(),
         "mirror": backend.pool.devices.mirror().map(fast::json),
         "parity": backend.pool.devices.array().map(capacity::json),
         "bands": { "free": status.free_bands, "total": status.bands },

@@ -1,22 +1,21 @@
 //! What the server notices of its pool, devices and clients, for the log: each state when it begins and when it ends, each
 //! kind of failure once and then at most once a minute with its number.
 
+mod devices;
+mod members;
+
+use self::devices::DeviceWatch;
+use self::members::MemberWatch;
 use super::users::peer_name;
 use crate::config::LogLimits;
 use crate::log::{Causes, Report, Severity};
-use crate::pool::PoolBackend;
+use crate::pool::{PoolBackend, Watched};
 use crate::text;
-use forebay_block::IoError;
-use forebay_device::WatchedCounts;
 use forebay_export::server::{CloseReason, Peer, ServerStats};
 use forebay_export::tls::TlsFailure;
 use forebay_export::{Export, Identity};
 use forebay_volume::Engine;
 use forebay_volume::engine::{Counters, Status};
-use forebay_volume::layout::format_id;
-use forebay_volume::mirror::{MemberState, MirrorView};
-use forebay_volume::parity::ArrayView;
-use std::time::Duration;
 use tracing::debug;
 
 /// Between two looks, in nanoseconds.
@@ -24,59 +23,18 @@ const LOOK_EVERY_NS: u64 = 1_000_000_000;
 /// Writes wait for so many looks in succession before that is back-pressure, and for so many none does before it is over.
 const WAITING_LOOKS: u32 = 5;
 const FLOWING_LOOKS: u32 = 30;
-/// A device is well again after so many looks without a slow request.
-const QUICK_LOOKS: u32 = 30;
 /// Names of a client that are logged.
 const NAMES_MAX: usize = 4;
 /// A pool that was full is not full any more this far below the threshold.
 const HYSTERESIS: f64 = 0.02;
 
-/// What devices are several for, in words.
-struct Several {
-    number: usize,
-    what: &'static str,
-    out: &'static str,
-    rebuilding: &'static str,
-    broken: &'static str,
-    mended: &'static str,
-    unreadable: &'static str,
-    replace: &'static str,
-}
-
-const MIRROR: Several = Several {
-    number: 0,
-    what: "the fast tier's mirror",
-    out: "mirror member out",
-    rebuilding: "mirror member rebuilt",
-    broken: "mirror broken",
-    mended: "mirror mended",
-    unreadable: "mirror unreadable",
-    replace: "Replace the device, name the new one in [[fast]], and send SIGHUP: it is rebuilt while the pool is served (docs/when-a-device-fails.md)",
-};
-const PARITY: Several = Several {
-    number: 1,
-    what: "the capacity tier with parity",
-    out: "parity member out",
-    rebuilding: "parity member rebuilt",
-    broken: "parity broken",
-    mended: "parity mended",
-    unreadable: "parity unreadable",
-    replace: "Replace the device, name the new one in [[capacity]], and send SIGHUP: it is rebuilt while the pool is served (docs/parity.md)",
-};
-
-/// A device and what was seen of it.
-struct Member {
-    name: String,
-    counts: WatchedCounts,
-    errors: u64,
-    quick_looks: u32,
-}
-
 /// Looks at counters, and logs what has changed.
 pub struct Watch {
     causes: Causes,
     limits: LogLimits,
-    members: Vec<Member>,
+    devices: DeviceWatch,
+    mirror: MemberWatch,
+    parity: MemberWatch,
     counters: Counters,
     refused: u64,
     /// Why the pool takes no writes, as it was logged last.
@@ -84,26 +42,23 @@ pub struct Watch {
     waiting_looks: u32,
     flowing_looks: u32,
     looked_ns: u64,
-    mended_blocks: [u64; 2],
-    unreadable_blocks: [u64; 2],
 }
 
 impl Watch {
-    /// Begins to watch these devices.
-    pub fn new(limits: LogLimits, devices: Vec<(String, WatchedCounts)>) -> Self {
-        let member = |(name, counts)| Member { name, counts, errors: 0, quick_looks: 0 };
+    /// Begins to watch.
+    pub fn new(limits: LogLimits) -> Self {
         Self {
             causes: Causes::default(),
             limits,
-            members: devices.into_iter().map(member).collect(),
+            devices: DeviceWatch::default(),
+            mirror: MemberWatch::of_mirror(),
+            parity: MemberWatch::of_parity(),
             counters: Counters::default(),
             refused: 0,
             refusal: None,
             waiting_looks: 0,
             flowing_looks: 0,
             looked_ns: 0,
-            mended_blocks: [0; 2],
-            unreadable_blocks: [0; 2],
         }
     }
 
@@ -113,7 +68,7 @@ impl Watch {
     }
 
     /// Looks, where a second has passed.
-    pub fn tick(&mut self, now_ns: u64, backend: &mut PoolBackend, server: ServerStats) {
+    pub fn tick(&mut self, now_ns: u64, backend: &mut PoolBackend, watched: &Watched, server: ServerStats) {
         for (about, why) in backend.evidence.take_losses() {
             self.warn(
                 now_ns,
@@ -129,9 +84,14 @@ impl Watch {
         }
         self.looked_ns = now_ns;
         let status = backend.pool.engine.status();
-        self.look_at_devices(now_ns);
-        self.look_at_members(now_ns, backend.pool.devices.mirror(), &MIRROR);
-        self.look_at_members(now_ns, backend.pool.devices.array().map(ArrayView::members), &PARITY);
+        let devices = &backend.pool.devices;
+        self.devices.look(now_ns, &mut self.causes, &self.limits, &watched.all(devices));
+        if let Some(mirror) = devices.mirror() {
+            self.mirror.look(now_ns, &mut self.causes, &mirror.status());
+        }
+        if let Some(array) = devices.array() {
+            self.parity.look(now_ns, &mut self.causes, &array.members().status());
+        }
         self.look_at_fill(now_ns, &backend.pool.engine, &status);
         self.look_at_waiting(now_ns, &backend.pool.engine, &status);
         self.look_at_checkpoints(now_ns, &backend.pool.engine, &status);
@@ -225,101 +185,6 @@ impl Watch {
                 message,
                 "Restore what the file system or database above reports as unreadable",
             );
-        }
-    }
-
-    fn look_at_devices(&mut self, now_ns: u64) {
-        for member in &mut self.members {
-            let name = &member.name;
-            let counts = member.counts.now();
-            if counts.errors > member.errors {
-                let last = counts.last_error.as_ref().map(ToString::to_string).unwrap_or_default();
-                let message = format!("device {name}: {last}; {} requests have failed since the start", counts.errors);
-                member.errors = counts.errors;
-                self.causes.happened(
-                    now_ns,
-                    &Report {
-                        severity: Severity::Error,
-                        cause: "device error",
-                        about: name,
-                        message,
-                        advice: advice_for(counts.last_error.as_ref()),
-                    },
-                );
-            }
-            let longest = member.counts.take_longest();
-            let slow = Duration::from_nanos(self.limits.slow_device_ns);
-            if longest >= slow {
-                member.quick_looks = 0;
-                self.causes.lasts(
-                    now_ns,
-                    &Report {
-                        severity: Severity::Warning,
-                        cause: "slow device",
-                        about: name,
-                        message: format!("device {name} is slow: a request takes {}", text::time(longest.as_nanos() as u64)),
-                        advice: "Look at dmesg, at the drive's health and temperature (smartctl -a), and at who else uses it; log.slow_device sets from when on this is logged",
-                    },
-                );
-            } else {
-                member.quick_looks = member.quick_looks.saturating_add(1);
-                if member.quick_looks >= QUICK_LOOKS {
-                    self.causes.ended("slow device", name, &format!("device {name} is not slow any more"));
-                }
-            }
-        }
-    }
-
-    fn look_at_members(&mut self, now_ns: u64, view: Option<&MirrorView>, of: &Several) {
-        let Some(status) = view.map(MirrorView::status) else { return };
-        let what = of.what;
-        for member in &status.members {
-            let about = if member.name.is_empty() { format_id(&member.id) } else { member.name.clone() };
-            match member.state {
-                MemberState::Out => {
-                    let why = member.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
-                    let message = format!("{about} is no member of {what} any more{why}; the others go on");
-                    let (cause, advice) = (of.out, of.replace);
-                    self.causes
-                        .lasts(now_ns, &Report { severity: Severity::Error, cause, about: &about, message, advice });
-                }
-                MemberState::Rebuilding => {
-                    let message = format!("{about} is being rebuilt as a member of {what}");
-                    self.causes.ended(of.out, &about, &message);
-                    let cause = of.rebuilding;
-                    self.causes.lasts(
-                        now_ns,
-                        &Report { severity: Severity::Notice, cause, about: &about, message, advice: "" },
-                    );
-                }
-                MemberState::InSync => {
-                    self.causes.ended(of.out, &about, &format!("{about} holds everything again"));
-                    self.causes.ended(of.rebuilding, &about, &format!("{about} holds everything"));
-                }
-            }
-        }
-        if let Some(why) = status.broken {
-            let advice = "Reads go on. Look at the devices and their paths, then restart the server";
-            let message = format!("{what} takes no writes any more: {why}");
-            let cause = of.broken;
-            self.causes.lasts(now_ns, &Report { severity: Severity::Error, cause, about: "", message, advice });
-        }
-        let mended = status.mended_blocks;
-        if mended > self.mended_blocks[of.number] {
-            self.mended_blocks[of.number] = mended;
-            let message =
-                format!("{mended} blocks that one member of {what} could not read were written again from the others");
-            let advice = "Look at the device errors beside this, and at the drive's health (smartctl -a)";
-            self.warn(now_ns, of.mended, "", message, advice);
-        }
-        let unreadable = status.unreadable_blocks;
-        if unreadable > self.unreadable_blocks[of.number] {
-            self.unreadable_blocks[of.number] = unreadable;
-            let message = format!(
-                "{unreadable} places of {what} could not be read of as many members as they need, to mend or rebuild them"
-            );
-            let advice = "What hosts have there fails when it is read: `forebay scrub CONFIG start` finds it. Restore it, and replace the drives that cannot be read";
-            self.warn(now_ns, of.unreadable, "", message, advice);
         }
     }
 
@@ -516,16 +381,6 @@ impl Watch {
     }
 }
 
-/// What to do about an error of a device.
-fn advice_for(error: Option<&IoError>) -> &'static str {
-    // ENOSPC of errno(3): a sparse file on a file system that is full, or thin provisioning without space.
-    if error.is_some_and(|error| error.os_error == rustix::io::Errno::NOSPC.raw_os_error()) {
-        "Make room where its space comes from (the file system below it, or the thin pool), then restart the server; `fallocate` gives a file all its space beforehand"
-    } else {
-        "Look at dmesg and at the drive's health (smartctl -a); back up, and replace the device if it goes on"
-    }
-}
-
 /// Which way of ending it was, for telling causes apart.
 fn cause_of(reason: &CloseReason) -> &str {
     match reason {
@@ -537,20 +392,5 @@ fn cause_of(reason: &CloseReason) -> &str {
         CloseReason::HandshakeTimeout => "handshake timeout",
         CloseReason::Evicted => "evicted",
         _ => "",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use forebay_block::IoErrorKind;
-
-    /// Who had a full file system below a member was sent to replace the drive.
-    #[test]
-    fn a_device_without_space_is_not_called_broken() {
-        let error = |os_error| IoError { kind: IoErrorKind::Medium, operation: "write", offset_bytes: 0, os_error };
-        assert!(advice_for(Some(&error(28))).starts_with("Make room"));
-        assert!(advice_for(Some(&error(5))).contains("replace the device"));
-        assert!(advice_for(None).contains("replace the device"));
     }
 }

@@ -147,7 +147,7 @@ impl PoolTarget {
             pool::format(&config, &mut devices, &mut Ids::Random)?;
             devices
         } else {
-            pool::open_all(&config, Opening::Recover)?
+            pool::open_all(&config, Opening::Recover, &mut pool::Watched::default())?
         };
         let (engine, _) = pool::open(&config, &mut devices, Opening::Recover)?;
         let (id, size_bytes, name) = choose_disk(&engine, file, disk)?;

@@ -30,6 +30,12 @@ fn text(value: &Value, key: &str) -> String {
     value[key].as_str().unwrap_or("-").to_owned()
 }
 
+/// A line for a device that has failed requests.
+fn failed_line(device: &Value) -> String {
+    let (name, errors, last) = (text(device, "name"), number(device, "errors"), text(device, "last_error"));
+    format!("\n{name}: {errors} requests HAVE FAILED since the start, the last: {last}")
+}
+
 /// The status as tables.
 pub fn render(status: &Value) -> String {
     std::iter::once(head(status)).chain(tables(status)).collect::<Vec<_>>().join("\n\n")
@@ -93,6 +99,7 @@ pub fn head(status: &Value) -> String {
     head.extend(stays::wear_line(&status["wear"]).map(|line| format!("\n{line}")));
     head.extend(mirror::lines(&status["mirror"]).map(|lines| format!("\n{lines}")));
     head.extend(mirror::parity_lines(&status["parity"]).map(|lines| format!("\n{lines}")));
+    head.extend(list(status, "devices").filter(|device| number(device, "errors") > 0).map(failed_line));
     head.extend(read_cache::line(&status["read_cache"]).map(|line| format!("\n{line}")));
     head.extend(base::lines(&status["disks"]).map(|lines| format!("\n{lines}")));
     head.extend(scrub::lines(&status["scrub"]).map(|lines| format!("\n{lines}")));

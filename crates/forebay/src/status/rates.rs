@@ -99,9 +99,16 @@ fn requests(before: &Value, now: &Value, key: &str, seconds: f64) -> Vec<Vec<Str
     rows.collect()
 }
 
+/// The look before, where it is of the same server: what another one counted is no beginning.
+fn of_same_server<'a>(before: &'a Value, now: &Value) -> &'a Value {
+    let uptime = |look: &Value| look["uptime_seconds"].as_f64().unwrap_or(0.0);
+    if uptime(before) > uptime(now) { &Value::Null } else { before }
+}
+
 /// Tables of requests by kind, of disks, of exports, of devices, and of classes that did anything with what the pool moved itself. `before` may be empty: then all that
-/// happened since the server's start counts.
+/// happened since the server's start counts, and classes, which count over the pool's life, are left out.
 pub fn tables(before: &Value, now: &Value) -> Vec<String> {
+    let before = of_same_server(before, now);
     let since = before["uptime_seconds"].as_f64().unwrap_or(0.0);
     let seconds = (now["uptime_seconds"].as_f64().unwrap_or(0.0) - since).max(1e-3);
     let devices: Vec<Vec<String>> = list(now, "devices")
@@ -120,6 +127,7 @@ pub fn tables(before: &Value, now: &Value) -> Vec<String> {
         })
         .collect();
     let classes: Vec<Vec<String>> = list(now, "classes")
+        .filter(|_| !before.is_null())
         .filter_map(|class| {
             let old = same(before, "classes", &class["name"]);
             let moved =
@@ -157,21 +165,18 @@ pub fn tables(before: &Value, now: &Value) -> Vec<String> {
     ];
     let tables =
         heads.into_iter().filter(|(_, rows)| !rows.is_empty()).map(|(head, rows)| output::table(head, 1, &rows));
-    let failed = list(now, "devices").filter(|device| number(device, "errors") > 0).map(|device| {
-        let text = |key: &str| device[key].as_str().unwrap_or("-");
-        format!("{}: {} requests have failed, the last: {}", text("name"), device["errors"], text("last_error"))
-    });
     let stalls = more(&before["counters"], &now["counters"], "stalls");
     let held_back = (stalls > 0).then(|| format!("writes waited for space or for the journal {stalls} times"));
-    tables.chain(failed).chain(held_back).collect()
+    tables.chain(held_back).collect()
 }
 
 /// How long the rates are of, as a line.
 pub fn head(before: &Value, now: &Value) -> String {
+    let before = of_same_server(before, now);
     let (since, until) = (before["uptime_seconds"].as_f64(), now["uptime_seconds"].as_f64().unwrap_or(0.0));
     match since {
         Some(since) => format!("by the second, over the last {:.1} s", until - since),
-        None => format!("by the second, since the start {until:.0} s ago"),
+        None => format!("by the second, since the start {until:.0} s ago; of classes from the next look on"),
     }
 }
 
@@ -179,6 +184,17 @@ pub fn head(before: &Value, now: &Value) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    /// What classes had counted over the pool's life was divided by the time since the server's start; and by nothing after a restart between two looks.
+    #[test]
+    fn regression_the_first_look_has_no_rates_of_classes() {
+        let look = |uptime: f64, written: u64| json!({ "uptime_seconds": uptime, "classes": [{ "name": "cold", "host_written_bytes": written }] });
+        let shown = |before: &Value, now: &Value| tables(before, now).join("\n");
+        assert_eq!(shown(&Value::Null, &look(0.9, 10 << 40)), "");
+        assert_eq!(shown(&look(500.0, 10 << 40), &look(0.9, 11 << 40)), "");
+        assert!(head(&look(500.0, 0), &look(0.9, 0)).contains("since the start 1 s ago"));
+        assert!(shown(&look(1.0, 10 << 40), &look(3.0, (10 << 40) + (4 << 20))).contains("2.00 MiB"));
+    }
 
     #[test]
     fn rates_are_differences_over_time_and_fit_80_columns() {

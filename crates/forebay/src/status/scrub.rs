@@ -56,6 +56,13 @@ pub fn lines(scrub: &Value) -> Option<String> {
         let (when, read) = (ago(&last["ended_unix_seconds"]), output::size(read));
         lines.push(format!("last full scrub ended {when}: {read} read, {}", damage(last)));
     }
+    let mended = bytes(&scrub["mended_bytes"]);
+    if let Some(line) = lines.last_mut().filter(|_| mended > 0) {
+        line.push_str(&format!(
+            "; since the server's start {} were wrong on one of several devices, and mended",
+            output::size(mended)
+        ));
+    }
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 

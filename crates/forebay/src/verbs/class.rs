@@ -30,7 +30,7 @@ pub enum ClassAction {
         /// Rules with smaller numbers are tried first
         #[arg(long)]
         priority: Option<u16>,
-        /// Keep what is read on the fast tier (stored, without effect in this release)
+        /// Whether what is read of it on the capacity tier gets copies on the fast one
         #[arg(long, value_name = "BOOL")]
         read_cache: Option<bool>,
         /// How it is compressed on the capacity tier from now on: off, lz4, or zstd:LEVEL (1 to 19)
@@ -133,11 +133,16 @@ pub fn run(file: &Path, action: ClassAction, format: Format) -> Result<()> {
                 rules.join(" or "),
                 output::ratio(class["share"].as_f64()),
                 text(class, "compress"),
+                if class["read_cache"] == true { "yes" } else { "no" }.to_owned(),
                 class["priority"].to_string(),
             ]
         })
         .collect();
-    output::text(&output::table(&["CLASS", "PLACE", "MATCH", "SHARE", "COMPRESS", "PRIORITY"], 3, &rows))?;
+    output::text(&output::table(
+        &["CLASS", "PLACE", "MATCH", "SHARE", "COMPRESS", "READ CACHE", "PRIORITY"],
+        3,
+        &rows,
+    ))?;
     for note in list("notes") {
         output::text(&format!("note: line {}: {}", note["line"], text(&note, "text")))?;
     }

@@ -11,7 +11,7 @@ use forebay_volume::layout::array_label::ArrayLabel;
 use forebay_volume::layout::member_label::MemberLabel;
 use forebay_volume::layout::root::{HEADER_BYTES, RootHeader};
 use forebay_volume::layout::superblock::{Role, SIZE_BYTES, Superblock, SuperblockError, copy_offsets_bytes};
-use forebay_volume::layout::{capacity_root, format_id};
+use forebay_volume::layout::{Id, capacity_root, format_id};
 use forebay_volume::mirror::read_label;
 use forebay_volume::parity;
 use forebay_volume::recovery::capacity::{Found, read_capacity_roots};
@@ -59,10 +59,15 @@ fn look(devices: &mut Devices, signatures: &[Signature]) -> Looked {
     let mut best: Option<Superblock> = None;
     let mut copies = Vec::new();
     let mut lines = Vec::new();
+    let array = parity::read_label(devices, 0);
     // On a device that has grown the last copy stands where its end was.
-    let recorded_bytes = read_superblock(devices, 0).ok().map(|(superblock, _)| superblock.member().size_bytes);
+    let superblock = read_superblock(devices, 0).ok().map(|(superblock, _)| superblock);
+    let recorded_bytes = superblock.map(|superblock| formatted_bytes(&superblock, array.as_ref()));
     for offset_bytes in copy_offsets_bytes(recorded_bytes.unwrap_or(geometry.size_bytes)) {
+        let is_there = offset_bytes + SIZE_BYTES as u64 <= geometry.size_bytes;
         let (state, epoch) = match devices.read(0, offset_bytes, SIZE_BYTES) {
+            // What is too small for one was never a pool's, or is missed where another copy says that it was.
+            _ if !is_there => (ABSENT.to_owned(), None),
             Err(error) => {
                 damage.push(format!("superblock copy at {offset_bytes}: {error}"));
                 (error.to_string(), None)
@@ -76,7 +81,7 @@ fn look(devices: &mut Devices, signatures: &[Signature]) -> Looked {
                     }
                     ("good".to_owned(), epoch)
                 }
-                Err(SuperblockError::Absent) => ("absent".to_owned(), None),
+                Err(SuperblockError::Absent) => (ABSENT.to_owned(), None),
                 Err(error) => {
                     damage.push(format!("superblock copy at {offset_bytes}: {error}"));
                     (error.to_string(), None)
@@ -109,16 +114,42 @@ fn look(devices: &mut Devices, signatures: &[Signature]) -> Looked {
         for copy in copies_absent(&value) {
             damage.push(format!("superblock copy at {copy} is missing"));
         }
+        let formatted_bytes = formatted_bytes(&superblock, array.as_ref());
+        if geometry.size_bytes < formatted_bytes {
+            damage
+                .push(format!("it has {} bytes, but had {formatted_bytes} when it was formatted", geometry.size_bytes));
+        }
         describe(devices, &superblock, &mut value, &mut text, &mut damage);
         if let Some(label) = label {
             describe_label(&label, &mut value, &mut text);
         }
-        if let Some(label) = parity::read_label(devices, 0) {
+        if let Some(label) = array {
             describe_array(&label, &mut value, &mut text);
         }
     }
     value["damage"] = json!(damage);
     Looked { value, text, damage }
+}
+
+/// What a copy of the superblock is that is not there.
+const ABSENT: &str = "absent";
+
+/// How large a device was when it was formatted: of a member of a tier with parity the superblock knows the tier as a whole, and the label the member.
+fn formatted_bytes(superblock: &Superblock, array: Option<&ArrayLabel>) -> u64 {
+    match array {
+        Some(label) if superblock.member().role == Role::Capacity => label.shape.member_bytes,
+        _ => superblock.member().size_bytes,
+    }
+}
+
+/// Members by their ids, which `serve` and `status` name those by that are missing.
+fn members_of(ids: &[Id], own: Option<usize>, in_sync: &[usize]) -> Vec<String> {
+    let line = |(number, id): (usize, &Id)| {
+        let is_own = if own == Some(number) { ", which is this one" } else { "" };
+        let is_behind = if in_sync.contains(&number) { "" } else { ", which does not hold everything" };
+        format!("  {number}: {}{is_own}{is_behind}", format_id(id))
+    };
+    ids.iter().enumerate().map(line).collect()
 }
 
 /// Which member of a mirrored fast tier it is, and which of them hold everything.
@@ -143,6 +174,7 @@ fn describe_label(label: &MemberLabel, value: &mut Value, text: &mut Vec<String>
         label.generation,
         numbers(&in_sync)
     ));
+    text.extend(members_of(&label.ids, label.member.map(usize::from), &in_sync));
 }
 
 /// Which member of a capacity tier with parity it is, and which of them hold everything.
@@ -163,11 +195,12 @@ fn describe_array(label: &ArrayLabel, value: &mut Value, text: &mut Vec<String>)
         "member {} of a capacity tier with parity {redundancy}, generation {}: by this label everything is on {numbers}",
         label.member, label.generation
     ));
+    text.extend(members_of(&label.ids, Some(usize::from(label.member)), &in_sync));
 }
 
 fn copies_absent(value: &Value) -> Vec<u64> {
     let copies = value["superblock_copies"].as_array().into_iter().flatten();
-    copies.filter(|copy| copy["state"] == "absent").filter_map(|copy| copy["offset_bytes"].as_u64()).collect()
+    copies.filter(|copy| copy["state"] == ABSENT).filter_map(|copy| copy["offset_bytes"].as_u64()).collect()
 }
 
 fn describe(
@@ -178,10 +211,6 @@ fn describe(
     damage: &mut Vec<String>,
 ) {
     let member = superblock.member();
-    let size_bytes = devices.list[0].geometry().size_bytes;
-    if size_bytes < member.size_bytes {
-        damage.push(format!("it has {size_bytes} bytes, but had {} when it was formatted", member.size_bytes));
-    }
     text.push(format!(
         "pool {:?} ({}), device {} of {}: {} ({})",
         superblock.name,

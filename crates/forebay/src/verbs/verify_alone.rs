@@ -21,7 +21,7 @@ const SHOWN_MAX: usize = 1000;
 pub fn run(file: &Path, format: Format) -> Result<()> {
     let config = config::load_real(file)?;
     let started = Instant::now();
-    let devices = pool::open_all(&config, Opening::WithoutFast)?;
+    let devices = pool::open_all(&config, Opening::WithoutFast, &mut pool::Watched::default())?;
     let (engine, mut devices, report) = pool::alone(&config, devices)?;
     let (mut shown, mut findings): (Vec<Finding>, u64) = (Vec::new(), 0);
     let blocks = verify_alone(&mut devices, &engine, &report, &mut |found| {

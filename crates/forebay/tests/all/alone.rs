@@ -188,3 +188,24 @@ fn a_pool_without_one_of_its_capacity_devices_is_read_where_that_is_asked_for() 
         assert!(std::fs::read(scene.path(path)).unwrap() == before, "{path} was written");
     }
 }
+
+/// Changes of classes waited for a checkpoint that never comes, for a minute and a half; a new disk was one too many.
+#[test]
+fn regression_changes_of_a_pool_that_is_only_read_are_refused_with_its_reason() {
+    let scene = Scene::with(CLASSES).created();
+    assert_eq!(scene.serve().stop(), 0);
+    let alone = Flagged::start(&scene, "--without-fast");
+    let changes: [&[&str]; 4] = [
+        &["class", scene.config(), "set", "mine", "--share", "0.5"],
+        &["class", scene.config(), "add", "other", "--place", "fast"],
+        &["disk", scene.config(), "add", "zz", "4MiB"],
+        &["disk", scene.config(), "resize", "db", "128MiB"],
+    ];
+    for change in changes {
+        refused(&forebay(change), 2, &["the pool is read-only: ", "without the fast tier"]);
+    }
+    // What is known to be gone was reported as damage.
+    let scrub = forebay(&["scrub", scene.config(), "start"]);
+    refused(&scrub, 2, &["the pool is not whole", "without the fast tier"]);
+    drop(alone);
+}

@@ -230,6 +230,33 @@ fn inspect_tells_pools_strangers_and_damage() {
     refused(&forebay(&["inspect", "/nonexistent"]), 2, &["/nonexistent"]);
 }
 
+/// What has no room for a superblock was called damaged.
+#[test]
+fn regression_a_file_that_is_too_small_to_be_a_pools_is_not_called_damaged() {
+    let scene = Scene::new();
+    for (name, bytes) in [("note", 1024), ("odd", 5000)] {
+        std::fs::write(scene.path(name), vec![b'a'; bytes]).unwrap();
+        let text = good(&forebay(&["inspect", scene.path(name).to_str().unwrap()]));
+        assert!(text.contains("nothing known is on it"), "{text}");
+    }
+}
+
+/// The answer to the change looked as if nothing had changed.
+#[test]
+fn regression_the_read_cache_of_a_class_is_shown() {
+    let scene = Scene::new().created();
+    let server = scene.serve();
+    let shown = |arguments: &[&str]| {
+        let text = good(&forebay(&[&["class", scene.config()], arguments].concat()));
+        let at = text.lines().next().unwrap().find("READ CACHE").unwrap();
+        let line = text.lines().find(|line| line.starts_with("cold ")).unwrap().to_owned();
+        line[at..].split_whitespace().next().unwrap().to_owned()
+    };
+    assert_eq!(shown(&["list"]), "no");
+    assert_eq!(shown(&["set", "cold", "--read-cache", "true"]), "yes");
+    assert_eq!(server.stop(), 0);
+}
+
 #[track_caller]
 fn refused_with_output(output: &std::process::Output, part: &str) {
     assert_eq!(code(output), 1);

@@ -145,6 +145,22 @@ fn a_device_error_names_device_place_and_what_to_do() {
     assert!(event["advice"].as_str().unwrap().contains("smartctl"), "{event}");
 }
 
+/// That was not said: the next who reads the file would not know what the pool is.
+#[test]
+fn regression_parity_that_the_configuration_does_not_name_is_logged() {
+    let scene = crate::parity::with_parity();
+    let server = Logging::start(&scene, "json");
+    assert_eq!(server.stop(), 0);
+    let said =
+        |scene: &Scene| std::fs::read_to_string(scene.path("log")).unwrap().contains("redundancy not configured");
+    assert!(!said(&scene));
+    scene.edit("redundancy = \"2+1\"\n", "");
+    let server = Logging::start(&scene, "json");
+    let event = server.awaited("redundancy not configured");
+    assert!(event["message"].as_str().unwrap().contains("redundancy = \"2+1\""), "{event}");
+    assert_eq!(server.stop(), 0);
+}
+
 #[test]
 fn dropped_and_refused_connections_are_logged_by_cause() {
     let scene = Scene::with("\n[server]\nmax_connections = 1\n").created();

@@ -83,6 +83,9 @@ fn regression_a_former_member_that_holds_something_else_is_left_alone() {
     let before = std::fs::read(&other).unwrap();
     let server = scene.serve();
     assert_eq!(states(&scene, "mirror"), ["in sync", "out"]);
+    // That it is not there was all that was said of it, beside a device that was refused.
+    let why = status(&scene)["mirror"]["members"][1]["why"].as_str().unwrap().to_owned();
+    assert!(why.contains("other.img was not taken for it: it holds SQLite"), "{why}");
     server.reload();
     holds(&server, 0, 1);
     assert_eq!(server.stop(), 0);
@@ -168,4 +171,13 @@ fn blank_members_beside_a_pool_never_lead_to_formatting_it() {
     let output = forebay(&["serve", scene.config()]);
     refused(&output, 2, &["Format nothing", "--without-fast"]);
     assert!(!err(&output).contains("run `forebay create"), "{}", err(&output));
+}
+
+/// A member of which each read failed was reported nowhere: the mirror counted as one device, which never failed.
+#[test]
+fn regression_reads_that_one_member_fails_are_shown_under_its_name() {
+    let scene = mirrored();
+    let server = scene.serve();
+    write(&server, 0, 1);
+    failed_reads_are_shown(&scene, &server, "other.img", "fast");
 }

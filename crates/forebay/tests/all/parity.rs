@@ -7,7 +7,7 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 
 /// A pool with three capacity devices, of which one may be lost, and whose data all goes there.
-fn with_parity() -> Scene {
+pub fn with_parity() -> Scene {
     let scene = Scene::with("\n[[class]]\nname = \"all\"\nplace = \"capacity\"\npriority = 1\nmatch = [\"disk:db\"]\n");
     scene.edit("name = \"test\"\n", "name = \"test\"\nredundancy = \"2+1\"\n");
     let section = |name: &str| format!("[[capacity]]\ntarget = \"{}\"\n\n", scene.path(name).display());
@@ -97,6 +97,9 @@ fn what_rots_on_one_device_is_made_up_for_by_the_others_and_mended() {
     let status = status(&scene);
     assert_eq!(status["scrub"]["last_pass"]["damaged_bytes"], 0, "{}", status["scrub"]);
     assert!(status["counters"]["mended_blocks"].as_u64().unwrap() > 0, "{}", status["counters"]);
+    // That nothing was damaged was all that a scrub said.
+    let said = good(&forebay(&["scrub", scene.config(), "status"]));
+    assert!(said.contains("nothing damaged; since the server's start") && said.contains("and mended"), "{said}");
     holds(&server, 16 * MIB, 2);
     assert_eq!(server.stop(), 0);
 }
@@ -111,4 +114,45 @@ fn redundancies_that_cannot_be_are_refused_with_what_can() {
         let path = scene.path("other.toml");
         refused(&forebay(&["create", path.to_str().unwrap()]), 2, &[wanted]);
     }
+}
+
+/// A member of which each read failed was reported nowhere: the tier counted as one device, which never failed.
+#[test]
+fn regression_reads_that_one_member_fails_are_shown_under_its_name() {
+    let scene = with_parity();
+    let server = scene.serve();
+    write(&server, 0, 1);
+    failed_reads_are_shown(&scene, &server, "second.img", "capacity");
+}
+
+/// The size of the tier was taken for that of the member: each good member was called damaged.
+#[test]
+fn regression_a_good_member_is_inspected_without_findings_and_shows_who_the_others_are() {
+    let scene = with_parity();
+    let names = ["second.img", "third.img", "capacity.img"];
+    let inspect = |name: &str| forebay(&["inspect", scene.path(name).to_str().unwrap()]);
+    for (number, name) in names.into_iter().enumerate() {
+        let text = good(&inspect(name));
+        assert_eq!(text.matches(": good").count(), 3, "{text}");
+        assert!(text.contains(&format!("member {number} of a capacity tier with parity 2+1")), "{text}");
+        let own = text.lines().find(|line| line.ends_with(", which is this one"));
+        assert!(own.is_some_and(|line| line.starts_with(&format!("  {number}: "))), "{text}");
+    }
+    // What is missing is named by the id that inspecting another tells.
+    std::fs::remove_file(scene.path("second.img")).unwrap();
+    let server = scene.serve();
+    let status = status(&scene);
+    let missing = status["parity"]["members"][0]["id"].as_str().unwrap().to_owned();
+    let why = status["parity"]["members"][0]["why"].as_str().unwrap();
+    assert!(why.contains("second.img was not taken for it") && why.matches("No such file").count() == 1, "{why}");
+    assert_eq!(server.stop(), 0);
+    let text = good(&inspect("third.img"));
+    let line = text.lines().find(|line| line.starts_with("  0: ")).unwrap();
+    assert!(line.contains(&missing) && line.ends_with("which does not hold everything"), "{text}");
+    // A member that was cut is damaged all the same.
+    let file = OpenOptions::new().write(true).open(scene.path("third.img")).unwrap();
+    file.set_len(128 * MIB).unwrap();
+    let cut = inspect("third.img");
+    assert_eq!(code(&cut), 1);
+    assert!(err(&cut).contains("it has 134217728 bytes, but had 268435456"), "{}", err(&cut));
 }

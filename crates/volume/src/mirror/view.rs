@@ -135,6 +135,18 @@ impl MirrorView {
         lock(&self.0.status).clone()
     }
 
+    /// Devices that were to be members and are none, with why: one that is missing may be among them.
+    pub fn set_left_out(&self, devices: &[(String, String)]) {
+        let mut status = lock(&self.0.status);
+        for member in status.members.iter_mut().filter(|member| member.state == MemberState::Out) {
+            // One with a name has a device.
+            if let Some(why) = member.why.as_mut().filter(|_| member.name.is_empty()) {
+                let left_out = devices.iter().map(|(name, why)| format!("; {name} was not taken for it: {why}"));
+                why.extend(left_out);
+            }
+        }
+    }
+
     pub(crate) fn set_status(&self, change: impl FnOnce(&mut MirrorStatus)) {
         change(&mut lock(&self.0.status));
     }

@@ -1,0 +1,123 @@
+//! Devices that fail requests or are slow, for the log.
+
+use crate::config::LogLimits;
+use crate::log::{Causes, Report, Severity};
+use crate::pool::WatchedOne;
+use crate::text;
+use forebay_block::IoError;
+use std::time::Duration;
+
+/// A device is well again after so many looks without a slow request.
+const QUICK_LOOKS: u32 = 30;
+
+/// What is known of a device.
+struct Known {
+    name: String,
+    errors: u64,
+    quick_looks: u32,
+}
+
+/// What is known of the devices that were seen.
+#[derive(Default)]
+pub struct DeviceWatch {
+    known: Vec<Known>,
+}
+
+impl DeviceWatch {
+    /// Looks at all devices.
+    pub fn look(&mut self, now_ns: u64, causes: &mut Causes, limits: &LogLimits, devices: &[WatchedOne<'_>]) {
+        self.known.retain(|known| devices.iter().any(|device| device.name == known.name));
+        for device in devices {
+            let name = device.name;
+            if !self.known.iter().any(|known| known.name == name) {
+                self.known.push(Known { name: name.to_owned(), errors: 0, quick_looks: 0 });
+            }
+            let Some(known) = self.known.iter_mut().find(|known| known.name == name) else { continue };
+            known.look(now_ns, causes, limits, device);
+        }
+    }
+}
+
+impl Known {
+    fn look(&mut self, now_ns: u64, causes: &mut Causes, limits: &LogLimits, device: &WatchedOne<'_>) {
+        let name = device.name;
+        let counts = device.counts.now();
+        if counts.errors > self.errors {
+            let last = counts.last_error.as_ref().map(ToString::to_string).unwrap_or_default();
+            let of = device.member_of.map_or_else(String::new, |tier| format!(" of the {tier} tier"));
+            let message = format!("device {name}{of}: {last}; {} requests have failed since the start", counts.errors);
+            let (severity, cause) = (Severity::Error, "device error");
+            let advice = advice_for(counts.last_error.as_ref());
+            causes.happened(now_ns, &Report { severity, cause, about: name, message, advice });
+        }
+        // Fewer than before are those of another device in its place.
+        self.errors = counts.errors;
+        let longest = device.counts.take_longest();
+        if longest >= Duration::from_nanos(limits.slow_device_ns) {
+            self.quick_looks = 0;
+            let (severity, cause) = (Severity::Warning, "slow device");
+            let message = format!("device {name} is slow: a request takes {}", text::time(longest.as_nanos() as u64));
+            let advice = "Look at dmesg, at the drive's health and temperature (smartctl -a), and at who else uses it; log.slow_device sets from when on this is logged";
+            causes.lasts(now_ns, &Report { severity, cause, about: name, message, advice });
+        } else {
+            self.quick_looks = self.quick_looks.saturating_add(1);
+            if self.quick_looks >= QUICK_LOOKS {
+                causes.ended("slow device", name, &format!("device {name} is not slow any more"));
+            }
+        }
+    }
+}
+
+/// What to do about an error of a device.
+fn advice_for(error: Option<&IoError>) -> &'static str {
+    // ENOSPC of errno(3): a sparse file on a file system that is full, or thin provisioning without space.
+    if error.is_some_and(|error| error.os_error == rustix::io::Errno::NOSPC.raw_os_error()) {
+        "Make room where its space comes from (the file system below it, or the thin pool): what fails meanwhile is an error to hosts, and works again then, without a restart; a member that was left behind is rebuilt after SIGHUP. `fallocate` gives a file all its space beforehand"
+    } else {
+        "Look at dmesg and at the drive's health (smartctl -a); back up, and replace the device if it goes on"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_block::IoErrorKind;
+    use forebay_device::faulty::{Fault, Target};
+    use forebay_device::image::ImageDevice;
+    use forebay_device::{FaultyDevice, Image, WatchedCounts, WatchedDevice, blocking};
+
+    /// Who had a full file system below a member was sent to replace the drive, and then to restart the server, which nothing waits for.
+    #[test]
+    fn a_device_without_space_is_not_called_broken() {
+        let error = |os_error| IoError { kind: IoErrorKind::Medium, operation: "write", offset_bytes: 0, os_error };
+        assert!(advice_for(Some(&error(28))).starts_with("Make room"));
+        assert!(advice_for(Some(&error(28))).contains("without a restart"));
+        assert!(advice_for(Some(&error(5))).contains("replace the device"));
+        assert!(advice_for(None).contains("replace the device"));
+    }
+
+    /// A device that has failed so many reads.
+    fn failed(reads: usize) -> WatchedCounts {
+        let mut faulty = FaultyDevice::new(ImageDevice::new(Image::zeroed(1 << 20)));
+        faulty.plan(Fault::range(Target::Reads, 0..1 << 20));
+        let (mut device, counts) = WatchedDevice::new(Box::new(faulty));
+        (0..reads).for_each(|_| assert!(blocking::read(&mut device, 0, 4096).is_err()));
+        counts
+    }
+
+    /// Another device under the name of one that had failed more requests was not reported until it had failed as many.
+    #[test]
+    fn errors_of_a_device_in_the_place_of_another_are_reported() {
+        let limits = LogLimits { slow_device_ns: u64::MAX, nearly_full: 1.0, full: 1.0 };
+        let (mut causes, mut watch) = (Causes::default(), DeviceWatch::default());
+        let later_ns = 120_000_000_000;
+        for (now_ns, errors) in [(0, 3), (1, 0), (later_ns, 1)] {
+            let counts = failed(errors);
+            let device = WatchedOne { name: "b.img", counts: &counts, member_of: Some("capacity") };
+            watch.look(now_ns, &mut causes, &limits, &[device]);
+        }
+        let (severity, cause, message) = (Severity::Error, "device error", String::new());
+        let again = Report { severity, cause, about: "b.img", message, advice: "" };
+        assert!(!causes.happened(later_ns, &again), "it was logged just now");
+    }
+}

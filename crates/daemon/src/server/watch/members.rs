@@ -1,0 +1,204 @@
+//! Devices that are several, a mirrored fast tier and a capacity tier with parity: who of them holds everything, for the log.
+
+use crate::log::{Causes, Report, Severity};
+use forebay_volume::layout::format_id;
+use forebay_volume::mirror::{MemberState, MemberStatus, MirrorStatus};
+
+/// What devices are several for, in words.
+struct Several {
+    what: &'static str,
+    out: &'static str,
+    rebuilding: &'static str,
+    broken: &'static str,
+    mended: &'static str,
+    unreadable: &'static str,
+    replace: &'static str,
+}
+
+const MIRROR: Several = Several {
+    what: "the fast tier's mirror",
+    out: "mirror member out",
+    rebuilding: "mirror member rebuilt",
+    broken: "mirror broken",
+    mended: "mirror mended",
+    unreadable: "mirror unreadable",
+    replace: "Replace the device, name the new one in [[fast]], and send SIGHUP: it is rebuilt while the pool is served (docs/when-a-device-fails.md)",
+};
+const PARITY: Several = Several {
+    what: "the capacity tier with parity",
+    out: "parity member out",
+    rebuilding: "parity member rebuilt",
+    broken: "parity broken",
+    mended: "parity mended",
+    unreadable: "parity unreadable",
+    replace: "Replace the device, name the new one in [[capacity]], and send SIGHUP: it is rebuilt while the pool is served (docs/parity.md)",
+};
+
+/// Looks at the members of one tier.
+pub struct MemberWatch {
+    of: &'static Several,
+    /// What each was called and held when it was looked at last, in their order.
+    members: Vec<(String, MemberState)>,
+    mended_blocks: u64,
+    unreadable_blocks: u64,
+}
+
+/// A member in words: the device, or the id of one that is not there.
+fn name_of(member: &MemberStatus) -> String {
+    if member.name.is_empty() { format_id(&member.id) } else { member.name.clone() }
+}
+
+impl MemberWatch {
+    /// Of a mirrored fast tier.
+    pub fn of_mirror() -> Self {
+        Self::new(&MIRROR)
+    }
+
+    /// Of a capacity tier with parity.
+    pub fn of_parity() -> Self {
+        Self::new(&PARITY)
+    }
+
+    fn new(of: &'static Several) -> Self {
+        Self { of, members: Vec::new(), mended_blocks: 0, unreadable_blocks: 0 }
+    }
+
+    /// Looks.
+    pub fn look(&mut self, now_ns: u64, causes: &mut Causes, status: &MirrorStatus) {
+        let of = self.of;
+        let before = std::mem::take(&mut self.members);
+        for (number, member) in status.members.iter().enumerate() {
+            let about = name_of(member);
+            if let Some((name, MemberState::Out)) = before.get(number)
+                && member.state != MemberState::Out
+            {
+                // What was missing is known by its id, and what is in its place by its name.
+                causes.ended(of.out, name, &format!("{name} is replaced by {about} in {}", of.what));
+                self.rebuilding(now_ns, causes, &about);
+            }
+            match member.state {
+                MemberState::Out => self.out(now_ns, causes, member, &about),
+                MemberState::Rebuilding => self.rebuilding(now_ns, causes, &about),
+                MemberState::InSync => {
+                    causes.ended(of.out, &about, &format!("{about} holds everything again"));
+                    causes.ended(of.rebuilding, &about, &format!("{about} holds everything"));
+                }
+            }
+            self.members.push((about, member.state));
+        }
+        if let Some(why) = &status.broken {
+            let advice = "Reads go on. Look at the devices and their paths, then restart the server";
+            let message = format!("{} takes no writes any more: {why}", of.what);
+            let (severity, cause) = (Severity::Error, of.broken);
+            causes.lasts(now_ns, &Report { severity, cause, about: "", message, advice });
+        }
+        self.look_at_blocks(now_ns, causes, status);
+    }
+
+    fn out(&self, now_ns: u64, causes: &mut Causes, member: &MemberStatus, about: &str) {
+        let of = self.of;
+        let why = member.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+        let message = format!("{about} is no member of {} any more{why}; the others go on", of.what);
+        let (severity, cause, advice) = (Severity::Error, of.out, of.replace);
+        causes.lasts(now_ns, &Report { severity, cause, about, message, advice });
+    }
+
+    fn rebuilding(&self, now_ns: u64, causes: &mut Causes, about: &str) {
+        let of = self.of;
+        let message = format!("{about} is being rebuilt as a member of {}", of.what);
+        causes.ended(of.out, about, &message);
+        let (severity, cause) = (Severity::Notice, of.rebuilding);
+        causes.lasts(now_ns, &Report { severity, cause, about, message, advice: "" });
+    }
+
+    fn look_at_blocks(&mut self, now_ns: u64, causes: &mut Causes, status: &MirrorStatus) {
+        let of = self.of;
+        let (mended, unreadable) = (status.mended_blocks, status.unreadable_blocks);
+        if mended > std::mem::replace(&mut self.mended_blocks, mended) {
+            let message = mended_message(of.what, status);
+            let advice = "Look at the device errors beside this, and at the drive's health (smartctl -a)";
+            let (severity, cause) = (Severity::Warning, of.mended);
+            causes.happened(now_ns, &Report { severity, cause, about: "", message, advice });
+        }
+        if unreadable > std::mem::replace(&mut self.unreadable_blocks, unreadable) {
+            let message = format!(
+                "{unreadable} places of {} could not be read of as many members as they need, to mend or rebuild them",
+                of.what
+            );
+            let advice = "What hosts have there fails when it is read: `forebay scrub CONFIG start` finds it. Restore it, and replace the drives that cannot be read";
+            let (severity, cause) = (Severity::Warning, of.unreadable);
+            causes.happened(now_ns, &Report { severity, cause, about: "", message, advice });
+        }
+    }
+}
+
+/// How many blocks were mended, and which members could not be read.
+fn mended_message(what: &str, status: &MirrorStatus) -> String {
+    let failed = status.members.iter().filter(|member| member.failed_reads > 0);
+    let failed: Vec<String> =
+        failed.map(|member| format!("{} ({} reads)", name_of(member), member.failed_reads)).collect();
+    let failed =
+        if failed.is_empty() { String::new() } else { format!("; reads have failed of {}", failed.join(", ")) };
+    format!(
+        "{} blocks that one member of {what} could not read were written again from the others{failed}",
+        status.mended_blocks
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn status(members: &[(&str, u8, MemberState)]) -> MirrorStatus {
+        let member = |&(name, id, state): &(&str, u8, MemberState)| MemberStatus {
+            name: name.to_owned(),
+            id: [id; 16],
+            state,
+            why: None,
+            failed_reads: 0,
+        };
+        MirrorStatus {
+            members: members.iter().map(member).collect(),
+            generation: 1,
+            rebuilt_bytes: 0,
+            size_bytes: 1 << 20,
+            mended_blocks: 0,
+            unreadable_blocks: 0,
+            broken: None,
+        }
+    }
+
+    /// Whether a line of this cause was logged less than a minute ago.
+    fn is_logged(causes: &mut Causes, now_ns: u64, cause: &'static str, about: &str) -> bool {
+        let report = Report { severity: Severity::Notice, cause, about, message: String::new(), advice: "" };
+        !causes.happened(now_ns, &report)
+    }
+
+    /// A device that was missing is known by its id, and one in its place by its name: that it holds everything was not logged, nor was the end of
+    /// what had been missing, where it was rebuilt within a second.
+    #[test]
+    fn regression_a_rebuild_that_ends_between_two_looks_is_logged() {
+        let (mut causes, mut watch) = (Causes::default(), MemberWatch::of_parity());
+        watch.look(0, &mut causes, &status(&[("a.img", 1, MemberState::InSync), ("", 2, MemberState::Out)]));
+        let rebuilt = status(&[("a.img", 1, MemberState::InSync), ("c.img", 3, MemberState::InSync)]);
+        watch.look(100 * SECOND, &mut causes, &rebuilt);
+        assert!(is_logged(&mut causes, 100 * SECOND, PARITY.rebuilding, "c.img"));
+        assert!(!is_logged(&mut causes, 100 * SECOND, PARITY.rebuilding, "a.img"), "it was there all the time");
+        // It is over: were it missing again that is a new line.
+        watch.look(300 * SECOND, &mut causes, &status(&[("", 2, MemberState::Out)]));
+        assert!(is_logged(&mut causes, 300 * SECOND, PARITY.out, &format_id(&[2; 16])));
+    }
+
+    #[test]
+    fn members_that_could_not_be_read_are_named_where_blocks_were_mended() {
+        let mut status = status(&[("a.img", 1, MemberState::InSync), ("b.img", 2, MemberState::InSync)]);
+        (status.mended_blocks, status.members[1].failed_reads) = (720, 3001);
+        let message = mended_message("the capacity tier with parity", &status);
+        assert!(
+            message.starts_with("720 blocks") && message.ends_with("reads have failed of b.img (3001 reads)"),
+            "{message}"
+        );
+    }
+}
