@@ -14,6 +14,7 @@ mod chores;
 mod code;
 mod core;
 mod doubt;
+mod erasing;
 mod follow;
 mod found;
 mod fronts;

@@ -3,11 +3,11 @@
 
 use super::code::{Likely, slices};
 use super::core::Core;
-use super::doubt;
 use super::jobs::{COPY_TAG, Purpose, Rows, Then};
 use super::open_rows::NO_ROW;
 use super::reading::read_rows;
-use super::writing::{entries, parity_of};
+use super::writing::parity_of;
+use super::{doubt, erasing};
 use crate::layout::array_label::PLACE_BYTES;
 use crate::layout::array_shape::BLOCK;
 use forebay_block::{Buf, IoError, SharedBuf, Vectored};
@@ -45,7 +45,7 @@ pub(super) fn step(core: &mut Core) {
         let flush = core.next_flush();
         std::mem::take(&mut core.found.unsure).into_iter().for_each(|slot| core.open.retire(slot, NO_ROW, flush));
     }
-    erase(core);
+    erasing::erase(core);
     if core.upkeep.is_settling && core.found.is_empty() && core.open.is_clean() {
         core.upkeep.is_settling = false;
         core.upkeep.is_served = false;
@@ -66,40 +66,6 @@ pub(super) fn step(core: &mut Core) {
     } else if core.upkeep.rebuild.is_some() {
         rebuild_next(core);
     }
-}
-
-/// Erases entries of the log that are not needed any more.
-fn erase(core: &mut Core) {
-    let Some(places) = core.open.next_to_erase() else { return };
-    if let [(_, row)] = places[..]
-        && core.open.is_stuck()
-    {
-        return supersede(core, row);
-    }
-    let zeros = Buf::zeroed(BLOCK as usize).freeze();
-    let shape = &core.shape;
-    let mut list = Vec::new();
-    for (slot, row) in places {
-        let members: Vec<usize> = match row {
-            NO_ROW => (0..shape.members()).collect(),
-            row => (shape.data..shape.members()).map(|role| shape.member(row, role)).collect(),
-        };
-        let at = shape.slot_offset_bytes(slot);
-        list.extend(members.into_iter().map(|member| (member, at, Vectored::One(zeros.clone()))));
-    }
-    core.write(list, (0, false), Then::Erased { instead: None });
-}
-
-/// An entry of a row cannot be erased, and may be believed one day: a newer one that covers nothing takes its place. Both stay where they are, and a start
-/// tries it again.
-fn supersede(core: &mut Core, row: u64) {
-    if row == NO_ROW {
-        // Nobody knows what it is of.
-        return core.write(Vec::new(), (0, false), Then::Erased { instead: None });
-    }
-    let Some(slot) = core.open.take_slot() else { return };
-    let list = entries(core, row, &vec![None; core.shape.data], slot);
-    core.write(list, (0, false), Then::Erased { instead: Some((slot, row)) });
 }
 
 /// Reads a row for a purpose, where nothing goes on in it.

@@ -368,31 +368,27 @@ impl Bands {
     }
 
     /// Whether a band may be collected at all: it is closed, its summaries are on the device, and no data is on its way to it.
-    #[must_use]
     pub fn may_collect(&self, number: u32) -> bool {
         self.get(number).state == BandState::Closed && !self.unsettled.has(number) && !self.groups.has_any(number)
     }
 
-    /// The closed band whose collection pays best, by cost and benefit. Bands whose summaries are not all on the device, or
-    /// that data is on its way to, are passed over.
-    #[must_use]
+    /// The band whose collection pays best, by cost and benefit, of those that may be collected.
     pub fn victim(&self, excluded: impl Fn(u32) -> bool) -> Option<u32> {
         let data_sectors = self.data_blocks() * BLOCK_SECTORS as u32;
         let has_garbage = |band: &BandRoot| {
-            let is_full = band.valid == 0 || band.valid >= data_sectors;
             // What is moved may take more than it did: else a full pool would copy itself.
-            let gains = self.packed_spare.is_none_or(|spare| spare.leaves_some(band.valid, self.data_blocks()));
-            !is_full && gains
+            (1..data_sectors).contains(&band.valid)
+                && self.packed_spare.is_none_or(|spare| spare.leaves_some(band.valid, self.data_blocks()))
         };
-        let may = |number: u32, band: &BandRoot| has_garbage(band) && !excluded(number) && self.may_collect(number);
-        let candidates = (0u32..).zip(&self.table).filter(|(number, band)| may(*number, band));
+        let may = |number: u32| !excluded(number) && self.may_collect(number);
+        let candidates = (0u32..).zip(&self.table).filter(|(number, band)| has_garbage(band) && may(*number));
         let log_valid = self.valid_sectors() / BLOCK_SECTORS;
         Choice::CostBenefit.best(candidates.map(|(number, band)| Candidate {
             band: number,
             group: band.stream.group,
             valid: band.valid,
             blocks: data_sectors,
-            // As if each band that was closed since had been full, and so had this one when it was opened.
+            // As if each that was closed since had been full, and this one when it was opened.
             age: (self.clock.saturating_sub(band.closed_at).min(AGE_MAX_BANDS) + 1) * u64::from(self.data_blocks()),
             log_valid,
         }))

@@ -5,15 +5,16 @@ use crate::engine::map::Map;
 use crate::engine::mend_groups;
 use crate::engine::outbox::Outbox;
 use crate::engine::setup::Setup;
-use crate::layout::page::{Entry, LEAF_ENTRIES, leaf_entry};
+use crate::layout::page::{Entry, LEAF_ENTRIES, Span, leaf_entry};
 use crate::map::index::NO_FRAME;
 use crate::space::bands::Bands;
 use forebay_block::Buf;
+use smallvec::SmallVec;
 
 const BLOCK: usize = 4096;
 
-/// Writes what of a piece was not what it should be, and was found good at last, to where it lies. Nothing else: of what lies beside it in a row with parity
-/// that parity may be all that is left. Only what the map still names: anything else may have been given to others. A later write to the same place is later on the device too, as a mirror keeps the order of what overlaps.
+/// Writes what of a piece was not what it should be, and was found good at last, to where it lies. On the capacity tier nothing else: of what lies beside it in a
+/// row parity may be all that is left. On a mirror all of it, for another copy may lack what this one has. Only what the map still names: anything else may have been given to others. A later write to the same place is later on the device too, as a mirror keeps the order of what overlaps.
 pub(super) fn mend(piece: &Piece, map: &Map, setup: &Setup, bands: &Bands, outbox: &mut Outbox) {
     let Some(disk) = map.disk(piece.disk) else { return };
     let frame = disk.frame(piece.leaf);
@@ -23,13 +24,21 @@ pub(super) fn mend(piece: &Piece, map: &Map, setup: &Setup, bands: &Bands, outbo
         let (entry, named) = leaf_entry(&map.frames.get(frame).page, at);
         let is_there = matches!(entry, Entry::Data { span: there, .. } if there == *span) && named == *checksum;
         let number = (at - usize::from(piece.first)) as u16;
-        if is_there && span.is_whole() && piece.wrong.contains(&number) {
+        let is_wrong = piece.wrong.contains(&number) || setup.extents.is_fast(span.location);
+        if is_there && span.is_whole() && is_wrong {
             outbox.mend(setup, span.location, Buf::copy_of(block));
         } else if is_there && piece.bad_in_place == Some(piece.leaf * LEAF_ENTRIES as u64 + at as u64) {
             // Compressed blocks share blocks of the device. Another one that is bad is found by the next read.
             mend_groups::begin(span.location, setup, bands, outbox);
         }
     }
+}
+
+/// Blocks of a piece that were not what they should be where they lie.
+pub(super) fn wrong_of(right: &[bool], spans: &[Span]) -> SmallVec<[u16; 4]> {
+    let is_wrong =
+        |(_, (is_right, span)): &(usize, (&bool, &Span))| !**is_right && **span != NOWHERE && span.is_whole();
+    right.iter().zip(spans).enumerate().filter(is_wrong).map(|(at, _)| at as u16).collect()
 }
 
 /// What a piece has read is compressed in part, and cannot be read in any one way: blocks of one may be wrong in different ways, and are put

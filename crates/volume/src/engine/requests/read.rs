@@ -1,6 +1,6 @@
 //! Reads: look the blocks up, read the runs, verify every block, and look again where a move came between.
 
-use super::mend::{mend, mend_groups_of};
+use super::mend::{mend, mend_groups_of, wrong_of};
 use super::piece::{NOWHERE, PieceKind, first_bad};
 use crate::engine::base::is_in_base;
 use crate::engine::map::Leaf;
@@ -164,14 +164,12 @@ impl Engine {
             true => rest.chunks_exact(BLOCK).enumerate().map(|(at, bytes)| is_right(at, bytes)).collect(),
             false => SmallVec::new(),
         };
-        // Given back below: no copy of it for each request.
+        // Given back below, without a copy.
         let spans = std::mem::take(&mut piece.spans);
         if is_piecemeal && piece.failures_in_place == 1 {
-            let of_right = right.iter().zip(&spans).enumerate();
-            let wrong = of_right.filter(|(_, (is_right, span))| !**is_right && **span != NOWHERE && span.is_whole());
-            piece.wrong = wrong.map(|(at, _)| at as u16).collect();
+            piece.wrong = wrong_of(&right, &spans);
         }
-        // Not where something could not be read: that may have been the summary. A scrub reads what is there, and nothing else.
+        // Not where something could not be read: that may have been the summary. A scrub takes nothing along.
         let joins = piece.attempts == 0 && !matches!(piece.kind, PieceKind::Scrub);
         let mut take = |blocks: usize| {
             let tail = if blocks * BLOCK < rest.len() { rest.split_off(blocks * BLOCK) } else { Buf::empty() };
@@ -180,7 +178,7 @@ impl Engine {
         let mut at = 0;
         while at < spans.len() {
             let start = spans[at];
-            // Where a run of compressed blocks failed each is read by itself, so that none fails for another.
+            // Where a run of compressed blocks failed none is to fail for another.
             let is_alone = is_piecemeal || !start.is_whole() && self.requests.pieces[id as usize].attempts > 0;
             let run = if is_alone { 1 } else { self.run_from(&spans, at) };
             let buf = take(run);
@@ -324,18 +322,15 @@ impl Engine {
     /// another one to read.
     fn looks_at_copies(&mut self, id: u32) -> bool {
         let piece = &mut self.requests.pieces[id as usize];
-        let extents = &self.setup.extents;
         if piece.failures_in_place > 0 {
             mend(piece, &self.map, &self.setup, &self.space.bands, &mut self.outbox);
             return false;
         }
-        let is_scrub = matches!(piece.kind, PieceKind::Scrub);
-        let is_on_fast = |span: &Span| *span != NOWHERE && extents.is_fast(span.location);
-        if !is_scrub || piece.copy + 1 >= self.setup.copies || !piece.spans.iter().any(is_on_fast) {
-            return false;
-        }
-        piece.copy += 1;
-        true
+        let is_on_fast = |span: &Span| *span != NOWHERE && self.setup.extents.is_fast(span.location);
+        let may_be_another = matches!(piece.kind, PieceKind::Scrub) && piece.copy + 1 < self.setup.copies;
+        let is_another = may_be_another && piece.spans.iter().any(is_on_fast);
+        piece.copy += u8::from(is_another);
+        is_another
     }
 
     pub(super) fn read_part_done(&mut self, id: u32) {
