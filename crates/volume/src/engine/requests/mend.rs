@@ -14,7 +14,8 @@ use smallvec::SmallVec;
 const BLOCK: usize = 4096;
 
 /// Writes what of a piece was not what it should be, and was found good at last, to where it lies. On the capacity tier nothing else: of what lies beside it in a
-/// row parity may be all that is left. On a mirror all of it, for another copy may lack what this one has. Only what the map still names: anything else may have been given to others. A later write to the same place is later on the device too, as a mirror keeps the order of what overlaps.
+/// row parity may be all that is left. On a mirror all of it, for another copy may lack what this one has. Only what the map still names: anything else may have
+/// been given to others. A later write to the same place is later on the device too, as both keep the order of what overlaps.
 pub(super) fn mend(piece: &Piece, map: &Map, setup: &Setup, bands: &Bands, outbox: &mut Outbox) {
     let Some(disk) = map.disk(piece.disk) else { return };
     let frame = disk.frame(piece.leaf);
@@ -27,7 +28,7 @@ pub(super) fn mend(piece: &Piece, map: &Map, setup: &Setup, bands: &Bands, outbo
         let is_wrong = piece.wrong.contains(&number) || setup.extents.is_fast(span.location);
         if is_there && span.is_whole() && is_wrong {
             outbox.mend(setup, span.location, Buf::copy_of(block));
-        } else if is_there && piece.bad_in_place == Some(piece.leaf * LEAF_ENTRIES as u64 + at as u64) {
+        } else if is_there && !span.is_whole() && piece.bad_in_place == Some(piece.leaf * LEAF_ENTRIES as u64 + at as u64) {
             // Compressed blocks share blocks of the device. Another one that is bad is found by the next read.
             mend_groups::begin(span.location, setup, bands, outbox);
         }
