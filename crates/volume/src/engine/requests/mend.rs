@@ -28,7 +28,10 @@ pub(super) fn mend(piece: &Piece, map: &Map, setup: &Setup, bands: &Bands, outbo
         let is_wrong = piece.wrong.contains(&number) || setup.extents.is_fast(span.location);
         if is_there && span.is_whole() && is_wrong {
             outbox.mend(setup, span.location, Buf::copy_of(block));
-        } else if is_there && !span.is_whole() && piece.bad_in_place == Some(piece.leaf * LEAF_ENTRIES as u64 + at as u64) {
+        } else if is_there
+            && !span.is_whole()
+            && piece.bad_in_place == Some(piece.leaf * LEAF_ENTRIES as u64 + at as u64)
+        {
             // Compressed blocks share blocks of the device. Another one that is bad is found by the next read.
             mend_groups::begin(span.location, setup, bands, outbox);
         }
