@@ -103,7 +103,7 @@ const POOL: &[Metric] = &[
     gauge(
         "parity_settling",
         "/parity/settling",
-        "Whether writes to a capacity tier with parity wait while its log is read anew after a failed flush",
+        "Whether writes to a capacity tier with parity wait until its log is made good, after a failed flush most of all",
     ),
     gauge(
         "parity_unreadable_blocks",

@@ -344,6 +344,19 @@ impl Watch {
                 "`forebay scrub CONFIG status` lists them; restore these from a backup, then write or discard them",
             );
         }
+        if now.unfit_bands > before.unfit_bands {
+            let message = format!(
+                "a scrub has found {} bands since the start with parity of something else: what lives in them is written anew",
+                now.unfit_bands
+            );
+            self.warn(
+                now_ns,
+                "parity does not fit",
+                "",
+                message,
+                "Look at what members report; one that returns wrong data should be replaced",
+            );
+        }
         for (count, what, cause) in found {
             let message = format!("{count} {what} since the start: reads of them fail");
             self.error(

@@ -9,7 +9,7 @@ pub fn parity_lines(array: &Value) -> Option<String> {
     let mut lines = lines_of(array, &format!("capacity tier with parity {redundancy}"))?;
     let count = |key: &str| array[key].as_u64().unwrap_or(0);
     if array["settling"] == true && array["broken"].is_null() {
-        lines.push_str("\n  a flush failed: its log is read anew, and writes to it wait");
+        lines.push_str("\n  its log is being made good: writes to it wait");
     }
     if count("unreadable_blocks") > 0 {
         let unreadable = output::size(count("unreadable_blocks") * 4096);
@@ -77,7 +77,7 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "a flush failed: its log is read anew, and writes to it wait",
+                "its log is being made good: writes to it wait",
                 "8.00 KiB UNREADABLE: neither a member nor parity gives it",
                 "3 rows IN DOUBT: parity says otherwise of them"
             ]

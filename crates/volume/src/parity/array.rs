@@ -91,7 +91,7 @@ impl Device for Array {
                 break;
             }
         }
-        self.core.view.settles(self.core.is_settling());
+        self.core.view.settles(self.core.is_settling() && self.core.upkeep.is_served);
         self.outstanding -= self.core.done.len();
         done.append(&mut self.core.done);
     }

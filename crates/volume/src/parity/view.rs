@@ -56,7 +56,7 @@ impl ArrayView {
         self.in_doubt.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether changes wait, after a flush that failed: what its log has is read anew, and rows that it names are made whole.
+    /// Whether changes wait while it is served: what its log has is read anew after a flush that failed, or what it has of bands that are written again is erased.
     #[must_use]
     pub fn is_settling(&self) -> bool {
         self.is_settling.load(Ordering::Relaxed)
