@@ -332,6 +332,7 @@ impl Watch {
             .filter(|(now, before, ..)| now > before)
             .map(|(now, _, what, cause)| (now, what, cause))
             .collect();
+        let is_unfit = now.unfit_bands > before.unfit_bands;
         if now.scrub_damaged_blocks > before.scrub_damaged_blocks {
             let blocks = now.scrub_damaged_blocks;
             let message =
@@ -344,7 +345,7 @@ impl Watch {
                 "`forebay scrub CONFIG status` lists them; restore these from a backup, then write or discard them",
             );
         }
-        if now.unfit_bands > before.unfit_bands {
+        if is_unfit {
             let message = format!(
                 "a scrub has found {} bands since the start with parity of something else: what lives in them is written anew",
                 now.unfit_bands
