@@ -250,14 +250,14 @@ pub(super) fn overwrite(core: &mut Core, (mut part, is_again): (Part, bool), row
     let written = part.blocks.iter().fold(0u32, |bits, (at, _)| bits | 1 << at);
     let living = core.fronts.living(row) & !written;
     let mut now = images.to_vec();
-    // Where parity agrees with what was there nothing is wrong but that it is written over.
-    let was_right = core.code.agrees(images);
-    let before = if was_right { None } else { core.code.likely(images, 0) };
     let is_failed = |at: usize| living & 1 << at != 0 && rows.failed & 1 << core.shape.member(row, at) != 0;
     if !is_again && (0..data).any(is_failed) {
         // What lives there was not read: that may have been one transfer.
         return read_before(core, part, true);
     }
+    // Where parity agrees with what was there nothing is wrong but that it is written over.
+    let was_right = core.code.agrees(images);
+    let before = if was_right { None } else { core.code.likely(images, 0) };
     // What parity says of it, and does not say for sure, is not kept as if it had been read: nothing is logged, as nothing was protected before.
     let is_guessed = (0..data).any(is_failed) && !before.as_ref().is_some_and(Likely::is_sure);
     // Of a row of which parity is known to be right it says also what is not what it should be.

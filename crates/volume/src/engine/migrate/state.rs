@@ -110,15 +110,12 @@ impl Migrate {
 
     /// The first of these that can be collected now; what is over is forgotten.
     pub(super) fn next_suspect(&mut self, bands: &Bands) -> Option<u32> {
-        let tried = std::mem::take(&mut self.tried);
-        let tries = |band: u32, generation: u32| {
-            tried.get(&band).filter(|(of, _)| *of == generation).map_or(0, |&(_, tries)| tries)
-        };
-        self.suspects.retain(|&band, &mut generation| {
+        let is_over = |&(&band, &generation): &(&u32, &u32)| {
             let now = bands.get(band);
-            now.generation == generation && now.valid > 0 && tries(band, generation) < SUSPECT_TRIES_MAX
-        });
-        self.tried = tried;
+            now.generation != generation || now.valid == 0 || self.tries(band, generation) >= SUSPECT_TRIES_MAX
+        };
+        let over: Vec<u32> = self.suspects.iter().filter(is_over).map(|(&band, _)| band).collect();
+        over.iter().for_each(|band| _ = self.suspects.remove(band));
         self.suspects.keys().copied().find(|&band| bands.may_collect(band) && !self.leaves_alone(band))
     }
 

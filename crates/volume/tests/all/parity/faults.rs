@@ -219,9 +219,9 @@ fn regression_a_member_that_stays_away_after_a_failed_flush_is_left_behind() {
         assert!(run(&mut array, 0, Op::Flush).result.is_ok());
         write(&mut array, &shape, 1, 2, 2);
         members.iter().for_each(|member| member.medium().fails_flush = true);
+        (members[2].medium().is_gone, members[2].medium().dies_with_flush) = (is_gone, true);
         assert!(run(&mut array, 0, Op::Flush).result.is_err());
-        (members[2].medium().is_gone, members[2].medium().is_dead) = (is_gone, true);
-        pass(&mut array, &view, 20);
+        pass(&mut array, &view, 40);
         assert_eq!(view.members().status().broken, None, "gone: {is_gone}");
         assert_eq!(states(&view), [MemberState::InSync, MemberState::InSync, MemberState::Out]);
         write(&mut array, &shape, 1, 2, 2);

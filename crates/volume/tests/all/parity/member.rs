@@ -18,9 +18,10 @@ pub struct Medium {
     shown: BTreeMap<usize, [u8; SECTOR_BYTES]>,
     is_volatile: bool,
     random: Random,
-    /// It fails everything; and says of it that it is gone.
+    /// It fails everything; and says of it that it is gone; and begins with that with the flush that it fails.
     pub is_dead: bool,
     pub is_gone: bool,
+    pub dies_with_flush: bool,
     /// So many reads fail from now on, after so many that do not.
     pub fails_reads: u32,
     pub reads_before: u32,
@@ -49,6 +50,7 @@ impl Member {
             random: Random::new(seed),
             is_dead: false,
             is_gone: false,
+            dies_with_flush: false,
             fails_reads: 0,
             reads_before: 0,
             unwritable: Default::default(),
@@ -139,6 +141,7 @@ impl Medium {
         let loses = matches!(op, Op::Flush) && std::mem::take(&mut self.fails_flush);
         if loses {
             self.give_up();
+            self.is_dead |= self.dies_with_flush;
         }
         let is_read = matches!(op, Op::Read { .. });
         let is_early = is_read && self.reads_before > 0;
@@ -147,8 +150,9 @@ impl Medium {
         self.fails_reads -= u32::from(fails_read);
         let blocks = offset_bytes / 4096..(offset_bytes + op.len_bytes()).div_ceil(4096);
         let fails_write = matches!(op, Op::Write { .. }) && self.unwritable.range(blocks).next().is_some();
-        let fails = self.is_dead || self.is_gone || loses || fails_read || fails_write;
-        let failure = fails.then(|| error(if self.is_gone { IoErrorKind::Gone } else { IoErrorKind::Medium }));
+        let fails = self.is_dead || loses || fails_read || fails_write;
+        let is_gone = self.is_dead && self.is_gone;
+        let failure = fails.then(|| error(if is_gone { IoErrorKind::Gone } else { IoErrorKind::Medium }));
         let at = offset_bytes as usize;
         match op {
             Op::Read { mut bufs, .. } => {
