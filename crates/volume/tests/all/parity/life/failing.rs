@@ -45,11 +45,16 @@ impl Life {
         lost
     }
 
+    /// Members in this state. By their names: one that replaces another takes any place that is free.
+    fn numbers_of(&self, state: MemberState) -> Vec<usize> {
+        let status = self.array.as_ref().unwrap().1.members().status();
+        let of = status.members.iter().filter(|member| member.state == state).map(|member| &member.name);
+        of.filter_map(|name| self.members.iter().position(|member| member.medium().name == *name)).collect()
+    }
+
     /// Too many members to be left behind fail a flush, each once, and lose what was in their caches; whoever wrote that writes it again.
     pub(super) fn fail_a_flush(&mut self) {
-        let status = self.array.as_ref().unwrap().1.members().status();
-        let in_sync = |number: &usize| status.members[*number].state == MemberState::InSync;
-        let there: Vec<usize> = (0..self.members.len()).filter(in_sync).collect();
+        let there = self.numbers_of(MemberState::InSync);
         let spare = there.len() - self.shape.data;
         let failing = spare + 1 + self.random.below(self.shape.data as u64) as usize;
         for &number in there.iter().cycle().skip(self.random.below(8) as usize).take(failing) {
@@ -83,10 +88,9 @@ impl Life {
             assert!(is_good);
             self.model.values_mut().for_each(|written| (written.acked, written.durable) = (true, true));
         }
-        let status = self.array.as_ref().unwrap().1.members().status();
-        assert_eq!(status.broken, None);
+        assert_eq!(self.array.as_ref().unwrap().1.members().status().broken, None);
         // One that was alone with its failure, as the others had ended that flush before, was left behind.
-        for number in (0..self.members.len()).filter(|&number| status.members[number].state == MemberState::Out) {
+        for number in self.numbers_of(MemberState::Out) {
             self.hurt.insert(number);
             self.members[number].medium().is_dead = true;
         }
