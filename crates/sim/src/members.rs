@@ -51,6 +51,8 @@ pub struct Members {
     is_alone: bool,
     /// It was served alone, or more went wrong than redundancy covers: until all members hold everything again, nothing more goes wrong.
     must_recover: bool,
+    /// One member more fails in this round than there is parity for, which is so only while nothing takes the place of the others.
+    has_one_more: bool,
     /// Rows were damaged beyond what parity restores: what is left of them is not to be lost, too.
     has_lost_rows: bool,
     /// All members held everything at the end of a round that ended at rest.
@@ -97,6 +99,7 @@ impl Members {
             culprits: (0..culprits).map(|member| Culprit { member, is_absent: false, is_clean: true }).collect(),
             is_alone: false,
             must_recover: false,
+            has_one_more: false,
             has_lost_rows: false,
             is_whole: false,
             is_plain: shape.compress() == Compress::Off,
@@ -191,6 +194,7 @@ impl Members {
             let member = self.places.iter().position(|&at| at == number);
             device.cover(member.is_some_and(|member| self.is_culprit(member) != self.is_alone));
         }
+        self.has_one_more = matches!(round.beyond, Some(Beyond::Fails(_)));
         if let Some(Beyond::Fails(faults)) = &round.beyond {
             round.faults.extend(self.fail_one_more(faults, round.seed));
         }
@@ -236,6 +240,9 @@ impl Members {
     /// A blank device takes the place of a member that was left behind.
     pub fn exchange(&mut self, slot: usize, devices: &[SimDevice], view: &MirrorView) {
         let Some(member) = self.culprits.get(slot).map(|culprit| culprit.member) else { return };
+        if self.has_one_more {
+            return;
+        }
         let device = &devices[self.places[member]];
         let name = forebay_block::Device::name(device);
         let status = view.status();
