@@ -1,5 +1,5 @@
 //! The engine alone, on RAM devices larger than the CPU cache: verified random 4 KiB reads and journalled,
-//! checksummed writes, beside the memory limit (memcpy + CRC32C of random blocks) of the same round; and two engines on
+//! checksummed writes, beside the memory limit (memcpy + checksum of random blocks) of the same round; and two engines on
 //! two cores beside one. Rounds are interleaved; medians with minimum and maximum are printed.
 //!
 //! cargo run --release --manifest-path bench/engine/Cargo.toml [-- ROUNDS [SECONDS]]
@@ -20,7 +20,7 @@ fn ram() -> Vec<Box<dyn Device>> {
     [FAST_BYTES, CAPACITY_BYTES].into_iter().map(device).collect()
 }
 
-/// memcpy + CRC32C of random 4 KiB blocks, in processor time as the engine's: on a busy machine the clock's would flatter its share.
+/// memcpy + checksum of random 4 KiB blocks, in processor time as the engine's: on a busy machine the clock's would flatter its share.
 fn memory_limit(source: &[u8], random: &mut Random, time: Duration) -> f64 {
     let mut target = Buf::new(4096);
     let (start, cpu_ns, mut n, mut sum) = (Instant::now(), processor_ns(), 0u64, 0u32);
@@ -57,7 +57,7 @@ fn main() {
     };
     for _ in 0..rounds {
         let limit = memory_limit(&memory, &mut random, time);
-        add("memcpy + CRC32C, ns a block", limit);
+        add("memcpy + checksum, ns a block", limit);
         for (write, depth, ns, share) in [
             (false, 1, "read QD1, ns", "read QD1, share of the limit"),
             (false, 16, "read QD16, ns", "read QD16, share of the limit"),

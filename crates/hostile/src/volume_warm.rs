@@ -22,7 +22,6 @@ fn list(superblock: &forebay_volume::layout::superblock::Superblock) -> (WarmHea
         generation: 1,
         slot: (superblock.slots - 3 - at) as u32,
         own: at as u32,
-        hash: at as u32,
         is_main: at.is_multiple_of(2),
         reads: (at % 4) as u8,
     };

@@ -218,9 +218,6 @@ impl Engine {
         ));
         self.stats.counters.last_flush_error = Some(what);
         self.rewriter.flush_failed(self.clock.now_ns());
-        if device == 0 {
-            self.copies.doubt();
-        }
     }
 
     /// A flush that was not the engine's has failed on a device, beside no flush of its own: what lay in its cache may be lost.

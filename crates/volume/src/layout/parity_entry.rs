@@ -4,7 +4,7 @@
 use super::array_label::ArrayLabel;
 use super::codec::{COUNTER_LIMIT, Reader, Writer};
 use super::{Id, is_sealed};
-use forebay_block::checksum::crc32c;
+use forebay_block::checksum::content_checksum;
 
 /// Length of an entry in bytes: a header of 4 KiB, and the block of parity.
 pub const ENTRY_BYTES: usize = 8192;
@@ -39,7 +39,7 @@ impl ParityEntry {
         w.u32(self.covered);
         w.u8(self.number);
         w.bytes.extend_from_slice(&[0; 3]);
-        w.u32(crc32c(&self.parity));
+        w.u32(content_checksum(&self.parity));
         for &checksum in &self.checksums {
             w.u32(checksum);
         }
@@ -71,7 +71,7 @@ impl ParityEntry {
             && row < shape.rows()
             && covered >> shape.data == 0
             && shape.role(row, member) == shape.data + usize::from(number)
-            && parity_checksum == crc32c(parity);
+            && parity_checksum == content_checksum(parity);
         is_good.then(|| Self { sequence, row, covered, checksums, number, parity: parity.to_vec() })
     }
 }

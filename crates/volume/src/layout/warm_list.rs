@@ -44,8 +44,6 @@ pub struct WarmEntry {
     pub slot: u32,
     /// The checksum of the copy: not the one that the map names where the block is stored compressed.
     pub own: u32,
-    /// A hash of what the copy holds that is no CRC.
-    pub hash: u32,
     /// The block was read again since it came.
     pub is_main: bool,
     /// How often since then, up to 3.
@@ -139,7 +137,7 @@ impl WarmChunk {
             w.u64(entry.key);
             let reads = u64::from(entry.reads.min(3)) << READS_SHIFT;
             w.u64(entry.location & LOCATION_MASK | reads | if entry.is_main { MAIN_BIT } else { 0 });
-            [entry.generation, entry.slot, entry.own, entry.hash].into_iter().for_each(|field| w.u32(field));
+            [entry.generation, entry.slot, entry.own, 0].into_iter().for_each(|field| w.u32(field));
         }
         w.bytes.resize(slots as usize * SLOT_BYTES, 0);
         seal(&mut w.bytes);
@@ -157,9 +155,9 @@ impl WarmChunk {
         let mut r = Reader::new(bytes.get(CHUNK_HEADER_BYTES..)?);
         let entries = (0..count).map(|_| {
             let (key, place) = (r.u64()?, r.u64()?);
-            let [generation, slot, own, hash] = [r.u32()?, r.u32()?, r.u32()?, r.u32()?];
+            let [generation, slot, own, _] = [r.u32()?, r.u32()?, r.u32()?, r.u32()?];
             let (is_main, reads) = (place & MAIN_BIT != 0, (place >> READS_SHIFT & 3) as u8);
-            Some(WarmEntry { key, location: place & LOCATION_MASK, generation, slot, own, hash, is_main, reads })
+            Some(WarmEntry { key, location: place & LOCATION_MASK, generation, slot, own, is_main, reads })
         });
         Some(Self { number, index, previous, entries: entries.collect::<Option<_>>()? })
     }
@@ -171,11 +169,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn entry() -> impl Strategy<Value = WarmEntry> {
-        let numbers = (any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>());
+        let numbers = (any::<u32>(), any::<u32>(), any::<u32>());
         (any::<u64>(), 0..=LOCATION_MASK, numbers, any::<bool>(), 0u8..4).prop_map(
             |(key, location, numbers, is_main, reads)| {
-                let (generation, slot, own, hash) = numbers;
-                WarmEntry { key, location, generation, slot, own, hash, is_main, reads }
+                let (generation, slot, own) = numbers;
+                WarmEntry { key, location, generation, slot, own, is_main, reads }
             },
         )
     }

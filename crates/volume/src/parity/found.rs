@@ -5,7 +5,7 @@ use super::code::Code;
 use crate::layout::array_label::ArrayLabel;
 use crate::layout::array_shape::{SLOT_BYTES, Shape};
 use crate::layout::parity_entry::ParityEntry;
-use forebay_block::checksum::crc32c;
+use forebay_block::checksum::content_checksum;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the log has of a row at one time: the same checksums, and as many blocks of parity as could be read.
@@ -128,7 +128,7 @@ impl Version {
         let len_bytes = read.iter().flatten().next().map_or(0, Vec::len);
         let mut blocks: Vec<Option<Vec<u8>>> = (0..shape.data)
             .map(|at| match is_covered(at) {
-                true => read[at].clone().filter(|block| crc32c(block) == self.checksums[at]),
+                true => read[at].clone().filter(|block| content_checksum(block) == self.checksums[at]),
                 false => Some(vec![0; len_bytes]),
             })
             .collect();
@@ -140,7 +140,7 @@ impl Version {
             blocks.truncate(shape.data);
         }
         let is_good = |(at, block): (usize, &Option<Vec<u8>>)| {
-            !is_covered(at) || block.as_ref().is_some_and(|block| crc32c(block) == self.checksums[at])
+            !is_covered(at) || block.as_ref().is_some_and(|block| content_checksum(block) == self.checksums[at])
         };
         if !blocks.iter().enumerate().all(is_good) {
             return None;

@@ -8,7 +8,7 @@ use super::reading::read_rows;
 use crate::layout::array_shape::{Area, BLOCK};
 use crate::layout::parity_entry::ParityEntry;
 use crate::mirror::gone;
-use forebay_block::checksum::crc32c;
+use forebay_block::checksum::content_checksum;
 use forebay_block::{Buf, IoError, IoErrorKind, Op, Request, SharedBuf, Vectored};
 
 /// Takes a write or a discard: begins it, or holds it while something goes on where it writes.
@@ -213,7 +213,8 @@ pub(super) fn entries(
 ) -> Vec<(usize, u64, Vectored<SharedBuf>)> {
     core.sequence += 1;
     let covered = blocks.iter().enumerate().fold(0, |bits, (at, block)| bits | u32::from(block.is_some()) << at);
-    let checksums: Vec<u32> = blocks.iter().map(|block| block.as_ref().map_or(0, |block| crc32c(block))).collect();
+    let checksums: Vec<u32> =
+        blocks.iter().map(|block| block.as_ref().map_or(0, |block| content_checksum(block))).collect();
     let offset_bytes = core.shape.slot_offset_bytes(slot);
     let each = sums_of(core, blocks).into_iter().enumerate().map(|(number, sum)| {
         let member = core.shape.member(row, core.shape.data + number);

@@ -18,3 +18,4 @@ mod memory;
 mod reads;
 mod space;
 mod status;
+pub mod versions;

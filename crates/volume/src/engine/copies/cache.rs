@@ -23,8 +23,7 @@ pub(super) enum State {
 /// A copy.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Held {
-    /// Where the block is that it is one of, in sectors: each change of the map is followed. Checksums would not tell: whatever ends with a
-    /// checksum of its own has the same one in all its versions.
+    /// Where the block is that it is one of, in sectors: each change of the map is followed.
     pub location: u64,
     pub slot: u32,
     /// Its checksum; another one than the map's where the block is stored compressed.
@@ -38,13 +37,9 @@ pub(super) struct Cache {
     /// By the policy's places.
     pub held: Vec<Held>,
     pub states: Vec<State>,
-    /// Of what each holds.
-    pub hashes: Vec<u32>,
     /// Of those that were there before a restart: the generation in which the band held what they are copies of. Their place may have been
     /// written anew since, which no change of theirs tells.
     generations: Vec<u32>,
-    /// Slots may not hold what was written there: a flush has failed, or one member of a mirror holds something else than another.
-    pub is_doubted: bool,
 }
 
 /// A copy that a read may be sent to.
@@ -52,19 +47,8 @@ pub(super) struct Cache {
 pub(crate) struct Found {
     pub slot: u64,
     pub own: u32,
-    /// What it has to be shown to hold before it is believed.
-    pub hash: Option<u32>,
-}
-
-/// A hash of a block that has nothing to do with CRCs, for which contents may be made: multiplies, and folds the halves.
-pub(super) fn hash(bytes: &[u8]) -> u32 {
-    const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
-    let (words, _) = bytes.as_chunks::<8>();
-    let folded = words.iter().fold(MULTIPLIER, |state, word| {
-        let product = u128::from(state ^ u64::from_le_bytes(*word)) * u128::from(MULTIPLIER);
-        (product as u64 ^ (product >> 64) as u64).wrapping_add(1)
-    });
-    (folded >> 32) as u32 ^ folded as u32
+    /// It was there before a restart, and nobody has read it since.
+    pub is_restored: bool,
 }
 
 impl Cache {
@@ -72,8 +56,7 @@ impl Cache {
     pub fn new(places: u32, seed: u64) -> Self {
         let count = places as usize;
         let (held, states) = (vec![Held::default(); count], vec![State::Free; count]);
-        let (hashes, generations) = (vec![0; count], vec![0; count]);
-        Self { policy: S3Fifo::new(places, seed), held, states, hashes, generations, is_doubted: false }
+        Self { policy: S3Fifo::new(places, seed), held, states, generations: vec![0; count] }
     }
 
     /// Slots that copies hold.
@@ -91,8 +74,7 @@ impl Cache {
         let held = self.held[place];
         let state = self.states[place];
         let is_it = matches!(state, State::Ready | State::Restored) && held.location == location;
-        let hash = (state == State::Restored || self.is_doubted).then_some(self.hashes[place]);
-        is_it.then_some(Found { slot: held.slot.into(), own: held.own, hash })
+        is_it.then_some(Found { slot: held.slot.into(), own: held.own, is_restored: state == State::Restored })
     }
 
     /// A block was moved; false where it has a copy of something else.
@@ -108,12 +90,12 @@ impl Cache {
     /// Takes over a copy of a list, where its slot is free and there is room.
     pub fn restore(&mut self, entry: &WarmEntry, slots: &mut Slots) {
         let place = self.policy.held();
-        let &WarmEntry { key, slot, location, generation, own, hash, is_main, reads } = entry;
+        let &WarmEntry { key, slot, location, generation, own, is_main, reads } = entry;
         let warm = Warm { key: Key::from_bits(key), place, is_main, reads };
         if !slots.is_used(slot.into()) && self.policy.restore(warm) {
             slots.set(slot.into());
             self.held[place as usize] = Held { location, slot, own };
-            (self.states[place as usize], self.hashes[place as usize]) = (State::Restored, hash);
+            self.states[place as usize] = State::Restored;
             self.generations[place as usize] = generation;
         }
     }
@@ -140,8 +122,7 @@ impl Cache {
             };
             if let Some(generation) = generation(location).filter(is_listed) {
                 let Warm { key, is_main, reads, .. } = self.policy.at(place as u32);
-                let hash = self.hashes[place];
-                entries.push(WarmEntry { key: key.bits(), location, slot, generation, own, hash, is_main, reads });
+                entries.push(WarmEntry { key: key.bits(), location, slot, generation, own, is_main, reads });
             }
         }
         (entries, (looked_at < self.held.len()).then_some(looked_at as u32))
@@ -209,7 +190,7 @@ mod tests {
 
     fn entry(slot: u32) -> WarmEntry {
         let key = Key::new(1, u64::from(slot)).unwrap().bits();
-        WarmEntry { key, location: 800, generation: 5, slot, own: 7, hash: 9, is_main: false, reads: 0 }
+        WarmEntry { key, location: 800, generation: 5, slot, own: 7, is_main: false, reads: 0 }
     }
 
     /// A copy of what had been written over before its list was made was listed again as one of what its place came to hold, and read for that
@@ -220,18 +201,5 @@ mod tests {
         cache.restore(&entry(3), &mut slots);
         let listed = |generation| cache.list(0, 16, |_| generation).0.len();
         assert_eq!((listed(Some(5)), listed(Some(6)), listed(None)), (1, 0, 0));
-    }
-
-    /// Of a mirror, and after a failed flush, one good read of a copy says nothing of the next.
-    #[test]
-    fn regression_doubted_copies_are_held_to_their_hash_at_each_read() {
-        let (mut cache, mut slots) = (Cache::new(16, 1), Slots::from_words(vec![0], 64));
-        cache.restore(&entry(3), &mut slots);
-        let (key, found) = (Key::new(1, 3).unwrap(), |hash| Some(Found { slot: 3, own: 7, hash }));
-        assert_eq!(cache.find(key, 800), found(Some(9)));
-        cache.states[0] = State::Ready;
-        assert_eq!(cache.find(key, 800), found(None));
-        cache.is_doubted = true;
-        assert_eq!(cache.find(key, 800), found(Some(9)));
     }
 }

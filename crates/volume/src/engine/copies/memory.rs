@@ -6,8 +6,8 @@ use forebay_prism::{ClassTable, Place};
 /// when the pool was opened.
 const MEMORY_BYTES_PER_COPY: u64 = 512;
 const MEMORY_BYTES_PER_COPY_LATER: u64 = 4096;
-/// Bytes of the tables per copy, for the sharing out of memory: 44 of the policy, a [`Held`], a [`State`], a hash and a generation.
-pub(crate) const INDEX_BYTES_PER_COPY: u64 = 69;
+/// Bytes of the tables per copy, for the sharing out of memory: 44 of the policy, a [`Held`], a [`State`] and a generation.
+pub(crate) const INDEX_BYTES_PER_COPY: u64 = 65;
 
 /// Most copies that a memory limit allows, on a tier of so many slots, where these are the classes when the pool is opened.
 pub(crate) fn copies_max(memory_limit_bytes: u64, slots: u64, table: &ClassTable) -> u64 {

@@ -78,10 +78,7 @@ impl Copies {
             }
         } else if self.table.cache.is_none() {
             let places = setup.copies_max as u32;
-            let mut cache = Box::new(Cache::new(places, seed(&setup.superblock.pool)));
-            // What a power cut left of a slot may differ from member to member.
-            cache.is_doubted = setup.copies > 1;
-            self.table.cache = Some(cache);
+            self.table.cache = Some(Box::new(Cache::new(places, seed(&setup.superblock.pool))));
             self.share = Share::new(slots.total(), places.into());
             let arriving_bytes = setup.options.memory_limit_bytes / ARRIVING_PART;
             self.arriving_max_blocks = (arriving_bytes / BLOCK as u64).clamp(ARRIVING_MIN_BLOCKS, ARRIVING_MAX_BLOCKS);
@@ -204,24 +201,14 @@ impl Copies {
         }
     }
 
-    /// A flush of the fast device has failed: what was written to slots may not be there.
-    pub fn doubt(&mut self) {
-        if let Some(cache) = &mut self.table.cache {
-            cache.is_doubted = true;
-        }
-    }
-
-    /// A copy that was there before a restart, or is doubted, was read, with this hash when the read began: whether it holds what it should.
-    pub fn prove(&mut self, disk: DiskId, block: u64, (hash, bytes): (u32, &[u8])) -> bool {
-        let is_good = hash == cache::hash(bytes);
+    /// A copy that was there before a restart was read, and holds what it should.
+    pub fn proved(&mut self, disk: DiskId, block: u64) {
         if let Some((cache, key)) = self.table.cache.as_mut().zip(Key::new(disk.0, block))
             && let Some(place) = cache.policy.place_of(key).map(|place| place as usize)
-            && is_good
             && cache.states[place] == State::Restored
         {
             cache.states[place] = State::Ready;
         }
-        is_good
     }
 
     /// Forgets the copies of blocks: their slots do not hold what they should.
@@ -269,7 +256,7 @@ impl Copies {
                 let bytes = data.get(within * BLOCK..(within + 1) * BLOCK).unwrap_or_default();
                 let own = if is_packed { block_checksum(disk, block, bytes) } else { named[within] };
                 let held = Held { location: location(within), slot: (slot + i) as u32, own };
-                self.admit((disk, block), (held, cache::hash(bytes)), slots);
+                self.admit((disk, block), held, slots);
                 spare += slots.free() - free;
             }
             if let Some((device, offset_bytes)) = setup.extents.place(setup.extents.slot_location(slot)) {
@@ -283,7 +270,7 @@ impl Copies {
         }
     }
 
-    fn admit(&mut self, (disk, block): (DiskId, u64), (held, hash): (Held, u32), slots: &mut Slots) {
+    fn admit(&mut self, (disk, block): (DiskId, u64), held: Held, slots: &mut Slots) {
         let Some((cache, key)) = self.table.cache.as_mut().zip(Key::new(disk.0, block)) else { return };
         if cache.policy.place_of(key).is_some() {
             self.table.give_up(key, slots);
@@ -295,7 +282,7 @@ impl Copies {
                 }
                 if let Some(cache) = &mut self.table.cache {
                     let place = place as usize;
-                    (cache.held[place], cache.states[place], cache.hashes[place]) = (held, State::Arriving, hash);
+                    (cache.held[place], cache.states[place]) = (held, State::Arriving);
                 }
             }
             // Its data is on its way all the same.

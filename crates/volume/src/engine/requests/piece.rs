@@ -132,8 +132,8 @@ pub(crate) struct Piece {
     pub buf: Option<Buf>,
     /// Which of its blocks are to have copies on the fast tier once they were read.
     pub fills: SmallVec<[u16; 4]>,
-    /// Those of which copies are read that were there before a restart, with their hashes.
-    pub unproven: SmallVec<[(u16, u32); 2]>,
+    /// Those of which copies are read that were there before a restart.
+    pub unproven: SmallVec<[u16; 4]>,
     pub parts: SmallVec<[(u16, Option<Buf>); 1]>,
     pub attempts: u8,
     /// How often in a row the same data at the same place could not be read.

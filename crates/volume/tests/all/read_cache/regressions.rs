@@ -3,34 +3,13 @@
 use super::{cache, cache_reads, count_capacity_reads, read_all, rig_of, rig_with, setup, shuffled};
 use crate::holes::device::Region;
 use crate::holes::rig::{BLOCK, FAST, Rig, Setup, content};
+use crate::holes::versions::{is_raw, put_raw, self_checked};
 use forebay_block::checksum::crc32c;
-use forebay_block::{Buf, Random};
+
 use forebay_prism::Place;
 use forebay_prism::class::ClassChange;
-use forebay_volume::{EngineOptions, Op, Outcome};
+use forebay_volume::{EngineOptions, Op};
 use std::sync::atomic::Ordering;
-
-/// A block that ends with its own CRC32C, as those of ext4 do: all its versions have one checksum.
-fn self_checked(seed: u64) -> Buf {
-    let mut random = Random::new(seed);
-    let mut bytes = Buf::new(BLOCK);
-    bytes.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&random.next_u64().to_le_bytes()));
-    let crc = crc32c(&bytes[..BLOCK - 4]).to_le_bytes();
-    bytes[BLOCK - 4..].copy_from_slice(&crc);
-    bytes
-}
-
-fn put_raw(rig: &mut Rig, block: u64, seed: u64) {
-    let token = rig.submit_to(rig.disk, block, BLOCK as u64, Op::Write(self_checked(seed)), false, None);
-    rig.wait(token).unwrap();
-}
-
-#[track_caller]
-fn is_raw(rig: &mut Rig, block: u64, seed: u64) {
-    let token = rig.submit_to(rig.disk, block, BLOCK as u64, Op::Read, false, None);
-    let Ok(Outcome::Data(data)) = rig.wait(token) else { panic!("not read") };
-    assert!(data[..] == self_checked(seed)[..], "another version");
-}
 
 /// A copy was taken for the newer version of its block where both have the same checksum: for each other's block after a restart, too.
 #[test]
