@@ -52,7 +52,7 @@ fn other_versions_and_unknown_incompatible_features_are_refused_by_name() {
     let error = Superblock::decode(&forged(12, &1u32.to_le_bytes())).unwrap_err();
     assert_eq!(error, SuperblockError::Version(1));
     assert!(error.to_string().contains("version 1 was never released"), "{error}");
-    let error = Superblock::decode(&forged(12, &3u32.to_le_bytes())).unwrap_err();
+    let error = Superblock::decode(&forged(12, &4u32.to_le_bytes())).unwrap_err();
     assert!(error.to_string().contains("newer"), "{error}");
 }
 
