@@ -211,6 +211,23 @@ impl Devices {
         }
     }
 
+    /// The same of something that lies in other places, too: `Ok(Err)` where the medium cannot be read there, which says nothing of these.
+    ///
+    /// # Errors
+    /// Any other failure of the device.
+    pub(crate) fn read_one_of(
+        &mut self,
+        device: usize,
+        offset_bytes: u64,
+        len_bytes: usize,
+        attempt: u8,
+    ) -> Result<Result<Buf, IoError>, IoError> {
+        match self.read_copy(device, offset_bytes, len_bytes, attempt) {
+            Err(error) if error.kind != IoErrorKind::Medium => Err(error),
+            read => Ok(read),
+        }
+    }
+
     /// How many copies the fast device has of everything.
     #[must_use]
     pub fn copies(&self) -> u8 {

@@ -6,8 +6,11 @@ use crate::layout::Id;
 use crate::layout::batch::{self, BATCH_MAX_BYTES, BatchHeader};
 use crate::layout::record::Record;
 use forebay_block::{Buf, IoError};
+use std::collections::BTreeMap;
 
 const CHUNK_BYTES: u64 = 1 << 20;
+/// Sectors that may be unreadable: with more of them it is not a medium that has worn in places.
+const UNREAD_MAX: usize = 64;
 
 /// Reads the ring through one chunk of memory for each time that it is read.
 struct Ring<'a> {
@@ -19,6 +22,8 @@ struct Ring<'a> {
     /// Position of the chunk's first byte, and its length.
     at: u64,
     len_bytes: u64,
+    /// Sectors that could not be read, by their positions: in which reads, as bits, and why. They read as zeros.
+    unread: BTreeMap<u64, (u64, IoError)>,
 }
 
 impl Ring<'_> {
@@ -42,11 +47,40 @@ impl Ring<'_> {
         while self.chunks.len() <= read {
             let offset_bytes = self.geometry.offset_bytes + self.at % self.geometry.len_bytes;
             let attempt = self.chunks.len() as u8;
-            let chunk = self.devices.read_copy(0, offset_bytes, self.len_bytes as usize, attempt)?;
+            let chunk = match self.devices.read_one_of(0, offset_bytes, self.len_bytes as usize, attempt)? {
+                Ok(chunk) => chunk,
+                Err(_) => self.by_sectors(offset_bytes, attempt)?,
+            };
             let is_known = self.chunks.first().is_some_and(|first| first[..] == chunk[..]);
             self.chunks.push(if is_known { Buf::empty() } else { chunk });
         }
         Ok(self.chunks[read].get((position - self.at) as usize..).unwrap_or_default())
+    }
+
+    /// The chunk sector by sector, without those that cannot be read.
+    fn by_sectors(&mut self, offset_bytes: u64, attempt: u8) -> Result<Buf, IoError> {
+        let sector_bytes = self.geometry.sector_bytes as usize;
+        let mut chunk = Buf::zeroed(self.len_bytes as usize);
+        for (sector, place) in (0u64..).zip(chunk.chunks_exact_mut(sector_bytes)) {
+            let within_bytes = sector * self.geometry.sector_bytes;
+            match self.devices.read_one_of(0, offset_bytes + within_bytes, sector_bytes, attempt)? {
+                Ok(bytes) => place.copy_from_slice(&bytes),
+                Err(error) => {
+                    if self.unread.len() >= UNREAD_MAX {
+                        return Err(error);
+                    }
+                    self.unread.entry(self.at + within_bytes).or_insert((0, error)).0 |= 1 << (attempt & 63);
+                }
+            }
+        }
+        Ok(chunk)
+    }
+
+    /// Why nobody knows whether a batch begins at this position: what could not be read there, in any of the reads.
+    fn unread_at(&self, position: u64, len_bytes: u64) -> Option<IoError> {
+        let all = (1u64 << self.reads().min(63)) - 1;
+        let mut sectors = self.unread.range(position..position + len_bytes);
+        sectors.find(|(_, (reads, _))| reads & all == all).map(|(_, (_, error))| error.clone())
     }
 }
 
@@ -62,12 +96,14 @@ pub struct ScanStart {
 }
 
 /// Where a scan ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScanEnd {
     /// Position behind the last batch.
     pub position: u64,
     /// Number after the last batch.
     pub batch: u64,
+    /// What lies where the next batch would be could not be read: it may have been durable.
+    pub unread: Option<IoError>,
 }
 
 /// Calls `visit` with the bytes of each batch and what they say, in order; batches missing between two are seen by their numbers.
@@ -81,8 +117,10 @@ pub fn scan(
     start: ScanStart,
     mut visit: impl FnMut(&mut Devices, &[u8], BatchHeader, Vec<Record>) -> Result<(), IoError>,
 ) -> Result<ScanEnd, IoError> {
-    let mut ring = Ring { devices, geometry, chunks: Vec::new(), at: 0, len_bytes: 0 };
-    let mut end = ScanEnd { position: start.position, batch: start.batch };
+    let mut ring = Ring { devices, geometry, chunks: Vec::new(), at: 0, len_bytes: 0, unread: BTreeMap::new() };
+    let mut end = ScanEnd { position: start.position, batch: start.batch, unread: None };
+    // How long the batch at the end says that it is, where its header is whole.
+    let mut said_bytes = geometry.sector_bytes;
     let mut position = start.position;
     // The batch after the last one found may lie anywhere in the window, also beyond the end of the lap.
     while position < end.position + geometry.window_bytes() + BATCH_MAX_BYTES as u64
@@ -100,12 +138,16 @@ pub fn scan(
                     && header.epoch == start.epoch
                     && u64::from(header.len_bytes).is_multiple_of(geometry.sector_bytes)
             });
+            if plausible && position == end.position {
+                said_bytes = said_bytes.max(batch::peek(bytes, pool).map_or(0, |header| header.len_bytes.into()));
+            }
             if plausible && let Some((header, records)) = batch::decode_batch(bytes, pool) {
                 let at = (position - ring.at) as usize;
                 let bytes = &ring.chunks[read][at..at + header.len_bytes as usize];
                 visit(ring.devices, bytes, header, records)?;
                 position += u64::from(header.len_bytes);
-                end = ScanEnd { position, batch: header.batch + 1 };
+                (end, said_bytes) =
+                    (ScanEnd { position, batch: header.batch + 1, unread: None }, geometry.sector_bytes);
                 found = true;
                 break;
             }
@@ -114,5 +156,9 @@ pub fn scan(
             position += geometry.sector_bytes;
         }
     }
+    // A batch is durable only with all before it: what cannot be read beyond where the next one begins was none of them. It may begin with the
+    // next lap.
+    let next_lap = end.position.next_multiple_of(geometry.len_bytes);
+    end.unread = ring.unread_at(end.position, said_bytes).or_else(|| ring.unread_at(next_lap, geometry.sector_bytes));
     Ok(end)
 }

@@ -31,21 +31,37 @@ fn root_error(checkpoint: u64, what: &str) -> OpenError {
     OpenError::Root { checkpoint, what: what.to_owned() }
 }
 
-/// The newest root header. A root that says it was superseded proves that a newer one existed.
+/// The newest root header. A root that says it was superseded proves that a newer one existed. One copy of two may be unreadable: of an area where
+/// both are, nobody knows whether the newest root is there.
 fn newest_header(devices: &mut Devices, superblock: &Superblock) -> Result<RootHeader, OpenError> {
     let mut newest: Option<RootHeader> = None;
     let mut superseded_by = 0;
-    for offset_bytes in [0, 1].into_iter().flat_map(|parity| header_offsets(superblock, parity)) {
-        for attempt in 0..devices.copies() {
-            let bytes =
-                devices.read_copy(0, offset_bytes, HEADER_BYTES, attempt).map_err(OpenError::of_device(devices, 0))?;
-            let Some(header) = RootHeader::decode(&bytes, &superblock.pool) else {
-                continue;
+    for parity in [0, 1] {
+        let (mut is_read, mut unread) = (false, None);
+        for (offset_bytes, attempt) in header_offsets(superblock, parity)
+            .into_iter()
+            .flat_map(|offset_bytes| (0..devices.copies()).map(move |attempt| (offset_bytes, attempt)))
+            .collect::<Vec<_>>()
+        {
+            let read = devices.read_one_of(0, offset_bytes, HEADER_BYTES, attempt);
+            let header = match read.map_err(OpenError::of_device(devices, 0))? {
+                Ok(bytes) => {
+                    is_read = true;
+                    RootHeader::decode(&bytes, &superblock.pool)
+                }
+                Err(error) => {
+                    unread = Some(error);
+                    None
+                }
             };
+            let Some(header) = header else { continue };
             superseded_by = superseded_by.max(header.superseded_by);
             if header.superseded_by == 0 && newest.is_none_or(|other| header.checkpoint > other.checkpoint) {
                 newest = Some(header);
             }
+        }
+        if let (false, Some(error)) = (is_read, unread) {
+            return Err(OpenError::of_device(devices, 0)(error));
         }
     }
     match newest {

@@ -80,7 +80,7 @@ pub(super) fn replay(
         Ok(())
     })
     .map_err(OpenError::of_device(devices, failed_device))?;
-    if (batches, end) != (survey.batches, survey.end) {
+    if (batches, end.position, end.batch) != (survey.batches, survey.end.position, survey.end.batch) {
         // A device that reads differently each time: nothing may be decided by it. What was written was there already.
         let source = IoError {
             kind: IoErrorKind::Medium,

@@ -103,12 +103,19 @@ pub(super) fn survey(
         holes: 0,
         watermark_serial: 0,
     };
+    let (mut is_any_read, mut unread) = (false, None);
     for offset_bytes in OFFSETS_BYTES {
-        // What is not a watermark is read once more: one bad transfer must not turn what was durable into a guess.
+        // What is not a watermark is read once more: one bad transfer must not turn what was durable into a guess. One of the two may be
+        // unreadable as it may be damaged.
         let mut mark = None;
         for attempt in 0..READINGS.max(devices.copies()) {
-            let bytes = devices.read_copy(0, offset_bytes, 4096, attempt).map_err(OpenError::of_device(devices, 0))?;
-            mark = mark.or_else(|| Watermark::decode(&bytes, &superblock.pool));
+            match devices.read_one_of(0, offset_bytes, 4096, attempt).map_err(OpenError::of_device(devices, 0))? {
+                Ok(bytes) => {
+                    is_any_read = true;
+                    mark = mark.or_else(|| Watermark::decode(&bytes, &superblock.pool));
+                }
+                Err(error) => unread = Some(error),
+            }
         }
         if let Some(mark) = mark {
             survey.watermark_serial = survey.watermark_serial.max(mark.serial);
@@ -118,6 +125,9 @@ pub(super) fn survey(
                 survey.exceptions.extend(durable.map(|i| mark.batch + 2 + i));
             }
         }
+    }
+    if let (false, Some(error), MissingBatches::Refuse) = (is_any_read, unread, missing_batches) {
+        return Err(OpenError::of_device(devices, 0)(error));
     }
     let extents = Extents::new(&superblock.members, superblock.band_bytes);
     let mut impossible = None;
@@ -180,6 +190,9 @@ pub(super) fn survey(
         Ok(())
     })
     .map_err(OpenError::of_device(devices, 0))?;
+    if let (Some(error), MissingBatches::Refuse) = (&end.unread, missing_batches) {
+        return Err(OpenError::of_device(devices, 0)(error.clone()));
+    }
     if newest_checkpoint > header.checkpoint {
         return Err(OpenError::Root {
             checkpoint: newest_checkpoint,

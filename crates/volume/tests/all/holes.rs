@@ -18,4 +18,5 @@ mod memory;
 mod reads;
 mod space;
 mod status;
+mod unreadable;
 pub mod versions;
