@@ -2,7 +2,7 @@
 
 use super::core::Core;
 use super::jobs::{COPY_TAG, Job};
-use super::{follow, labels, reading, upkeep, writing};
+use super::{follow, labels, reading, rebuilding, upkeep, writing};
 use crate::io::advance;
 use crate::mirror::{MemberState, gone};
 use forebay_block::{Completion, Device, Geometry, IoError, IoErrorKind, Op, Request};
@@ -84,7 +84,7 @@ impl Device for Array {
             let is_settled = was_settling && !self.core.is_settling();
             if let Some(at) = self.core.done.iter().position(|completion| completion.tag == COPY_TAG) {
                 let copied = self.core.done.swap_remove(at);
-                upkeep::same_read(&mut self.core, copied.result, copied.bufs);
+                rebuilding::same_read(&mut self.core, copied.result, copied.bufs);
             }
             self.core.answer_held();
             if !has_ended && !is_settled && sent == self.core.members.sent() && self.core.next.is_empty() {

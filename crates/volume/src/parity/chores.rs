@@ -26,6 +26,10 @@ pub(super) struct Rebuild {
     /// Rows could not be made in this pass; there is another one then.
     pub has_gaps: bool,
     pub is_second: bool,
+    /// The first of these rows.
+    pub first_gap_row: u64,
+    /// How often in succession it has waited for a member that is away.
+    pub away_tries: u8,
 }
 
 /// What is known of the log again after a flush that failed.
@@ -105,6 +109,8 @@ impl Upkeep {
             upto_row: rows,
             has_gaps: false,
             is_second: false,
+            first_gap_row: u64::MAX,
+            away_tries: 0,
         });
     }
 

@@ -133,13 +133,14 @@ fn away(core: &mut Core, member: usize, error: IoError) {
 /// All of the log was read.
 fn end(core: &mut Core) {
     let Some(Doubt { mut found, .. }) = core.upkeep.doubt.take() else { return };
-    // They are shown as erased, perhaps by a cache that has lost that.
-    found.unsure.extend(core.open.being_erased());
+    // They are shown as erased, perhaps by a cache that has lost that, with this failed flush or one before.
+    let mut unsure = std::mem::take(&mut found.unsure);
+    unsure.extend(core.open.unproven());
     // Discards wait for what the log has of their rows, which are to be made whole now.
     for (op, _) in &core.discarding {
         core.locks.remove(core.ops[*op].lock);
     }
-    core.open = OpenRows::new(&core.shape, found.slots(), core.is_volatile);
+    core.open = OpenRows::new(&core.shape, found.slots(), unsure, core.is_volatile);
     core.open.await_flush(core.next_flush());
     core.sequence = core.sequence.max(found.newest);
     core.found = found;

@@ -9,7 +9,12 @@ use forebay_block::{Buf, Vectored};
 
 /// Erases entries of the log that are not needed any more.
 pub(super) fn erase(core: &mut Core) {
-    let Some(places) = core.open.next_to_erase() else { return };
+    let nothing_goes_on = |row: u64| {
+        let (begin, len) = (core.shape.row_start_bytes(row), core.shape.row_bytes());
+        // Discards wait for just this.
+        !core.locks.overlap(begin, len) || core.discarding.iter().any(|(_, rows)| rows.contains(&row))
+    };
+    let Some(places) = core.open.next_to_erase(nothing_goes_on) else { return };
     if let [(_, row)] = places[..]
         && core.open.is_stuck()
     {

@@ -2,8 +2,8 @@
 
 use super::core::{Core, SERVED_ATTEMPTS_MAX};
 use super::jobs::{Blocks, Held, Next, Part, Purpose, Rows, Starved, Then};
-use super::{doubt, labels, reading, upkeep, writing};
-use forebay_block::IoError;
+use super::{doubt, labels, reading, rebuilding, upkeep, writing};
+use forebay_block::{Buf, IoError, SharedBuf};
 
 /// Goes on with all that has ended.
 pub(super) fn follow(core: &mut Core) {
@@ -97,9 +97,9 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
         }
         Then::Rebuilt { lock } => {
             core.locks.remove(lock);
-            upkeep::rebuilt(core);
+            rebuilding::written(core);
         }
-        Then::RebuildFlushed => upkeep::rebuild_flushed(core, &result),
+        Then::RebuildFlushed => rebuilding::flushed(core, &result),
         Then::Labelled => labels::labelled(core, result),
         Then::LabelFlushed => labels::label_flushed(core, result),
     }
@@ -133,6 +133,12 @@ fn close(core: &mut Core, row: u64) {
 
 fn appended(core: &mut Core, part: Part, slot: Option<u32>, result: Result<(), IoError>) {
     let Part { op, row, blocks, .. } = part;
+    if result.is_err() {
+        let living = core.fronts.living(row);
+        let blocks = blocks.iter().filter(|(at, _)| living & 1 << at != 0);
+        let blocks = blocks.map(|(at, block)| (*at, own(block))).collect();
+        core.open.failed(row, blocks);
+    }
     match (&result, slot) {
         (Ok(()), None) => close(core, row),
         (Ok(()), Some(slot)) => put(core, row, blocks, slot),
@@ -143,10 +149,13 @@ fn appended(core: &mut Core, part: Part, slot: Option<u32>, result: Result<(), I
     core.op_part_ended(op, result);
 }
 
+/// A block that is kept for a row is not to keep all of a large write in memory.
+fn own(block: &SharedBuf) -> SharedBuf {
+    Buf::copy_of(block).freeze()
+}
+
 /// Blocks were written into a row, of which the log has all now.
 fn put(core: &mut Core, row: u64, blocks: Blocks, slot: u32) {
-    // A block that is kept for the row is not to keep all of a large write in memory.
-    let own = |block: &forebay_block::SharedBuf| forebay_block::Buf::copy_of(block).freeze();
     let blocks = blocks.into_iter().map(|(at, block)| (at, own(&block))).collect();
     if let Some(before) = core.open.put(row, core.shape.data, blocks, slot) {
         core.retire(before, row);
@@ -174,7 +183,7 @@ fn rows_read(core: &mut Core, mut rows: Rows) {
         Purpose::Overwrite { part, is_again } => writing::overwrite(core, (part, is_again), &rows),
         Purpose::Settle => upkeep::settle(core, &rows),
         Purpose::Mend { member } => upkeep::mend(core, &rows, member),
-        Purpose::Rebuild { member } => upkeep::rebuild(core, rows, member),
+        Purpose::Rebuild { member } => rebuilding::rows_read(core, rows, member),
     }
 }
 

@@ -65,7 +65,7 @@ impl FoundRows {
     pub fn slots(&self) -> impl Iterator<Item = u32> {
         // One place may have been given to several rows on several members.
         let of_rows = self.rows.values().flat_map(|row| row.slots.keys().copied());
-        of_rows.chain(self.unsure.iter().copied()).collect::<BTreeSet<u32>>().into_iter()
+        of_rows.collect::<BTreeSet<u32>>().into_iter()
     }
 
     /// The first row.

@@ -321,10 +321,11 @@ fn array_of(
     let view = ArrayView::new(MirrorView::new(status, label.pool, member), shape);
     let there: Vec<&str> = names.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
     let mut found = found;
+    let mut unsure = std::mem::take(&mut found.unsure);
     if geometry.volatile_cache && !is_blank {
-        found.unsure.extend(0..shape.log_slots);
+        unsure.extend(0..shape.log_slots);
     }
-    let mut upkeep = Upkeep { is_settling: !found.is_empty() || !found.unsure.is_empty(), ..Upkeep::default() };
+    let mut upkeep = Upkeep { is_settling: !found.is_empty() || !unsure.is_empty(), ..Upkeep::default() };
     if let Some(member) = label.rebuilding {
         upkeep.begin_rebuild(usize::from(member), label.rebuilt_rows);
     }
@@ -332,7 +333,7 @@ fn array_of(
         // A label has no other shape.
         code: Code::new(shape.data, shape.parity),
         pool: label.pool,
-        open: OpenRows::new(&shape, found.slots(), geometry.volatile_cache),
+        open: OpenRows::new(&shape, found.slots(), unsure, geometry.volatile_cache),
         sequence: found.newest,
         found,
         settled: BTreeSet::new(),

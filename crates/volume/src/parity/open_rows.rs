@@ -14,6 +14,8 @@ const OPEN_MAX: usize = 256;
 pub(super) struct OpenRow {
     /// Blocks that were written, by their number in the row.
     pub blocks: Vec<Option<SharedBuf>>,
+    /// Those that live in it of which a write has failed, as they were to be: no entry covers them, since nobody knows what lies there now.
+    pub failed: BTreeMap<usize, SharedBuf>,
     /// Its place in the log.
     slot: Option<u32>,
     /// Counts up with each change of an open row: the lowest was changed the longest ago.
@@ -41,6 +43,8 @@ pub(super) struct OpenRows {
     singly: usize,
     /// Places that cannot be erased: something newer takes their place, and they are never used again.
     stuck: BTreeSet<u32>,
+    /// Places of which it is not known what lies there, on any member.
+    unsure: BTreeSet<u32>,
     /// Before this one has, what was read of the log may lie in caches alone.
     awaited_flush: Option<u64>,
     is_free: Vec<bool>,
@@ -50,10 +54,11 @@ pub(super) struct OpenRows {
 }
 
 impl OpenRows {
-    /// With these places of the log in use. `is_volatile`: what was written is not durable before a flush.
-    pub fn new(shape: &Shape, used: impl Iterator<Item = u32>, is_volatile: bool) -> Self {
+    /// With these places of the log in use by rows, and these of which nobody knows what lies there. `is_volatile`: what was written is not durable before a
+    /// flush.
+    pub fn new(shape: &Shape, used: impl Iterator<Item = u32>, unsure: BTreeSet<u32>, is_volatile: bool) -> Self {
         let mut is_free = vec![true; shape.log_slots as usize];
-        used.for_each(|slot| is_free[slot as usize] = false);
+        used.chain(unsure.iter().copied()).for_each(|slot| is_free[slot as usize] = false);
         let free = (0..shape.log_slots).rev().filter(|&slot| is_free[slot as usize]).collect();
         Self {
             rows: BTreeMap::new(),
@@ -63,6 +68,7 @@ impl OpenRows {
             erased_flush: None,
             singly: 0,
             stuck: BTreeSet::new(),
+            unsure,
             flushed: if is_volatile { 0 } else { u64::MAX },
             awaited_flush: None,
             is_free,
@@ -126,17 +132,30 @@ impl OpenRows {
         self.awaited_flush.take_if(|flush| *flush <= number);
         if self.erased_flush.is_some_and(|flush| flush <= self.flushed) {
             self.erased_flush = None;
+            // It may have been of several rows, and of some that nobody knows on other members.
+            let held: BTreeSet<u32> = self.retired.iter().map(|(_, (slot, _))| *slot).collect();
             for (slot, _) in self.erasing.drain(..) {
-                // It may have been of several rows.
-                if !self.stuck.contains(&slot) && !std::mem::replace(&mut self.is_free[slot as usize], true) {
+                let is_held = [&self.stuck, &self.unsure, &held].iter().any(|held| held.contains(&slot));
+                if !is_held && !std::mem::replace(&mut self.is_free[slot as usize], true) {
                     self.free.push(slot);
                 }
             }
         }
     }
 
-    /// Entries to be erased next: one batch at a time, so that an older entry of a row never outlives a newer one.
-    pub fn next_to_erase(&mut self) -> Option<Vec<Place>> {
+    /// Places of which it is not known what lies there are to be erased when a flush from this number on has ended: but for those that a row's entry is
+    /// known to be in, which goes in the order of its row first.
+    pub fn retire_unsure(&mut self, flush: u64) {
+        let held: BTreeSet<u32> =
+            self.retired.iter().map(|(_, place)| place).chain(&self.erasing).map(|(slot, _)| *slot).collect();
+        let stuck = &self.stuck;
+        let places = self.unsure.extract_if(.., |slot| !held.contains(slot)).filter(|slot| !stuck.contains(slot));
+        self.retired.extend(places.map(|slot| (flush, (slot, NO_ROW))));
+    }
+
+    /// Entries to be erased next: one batch at a time, so that an older entry of a row never outlives a newer one. `may_supersede`: whether nothing goes on in
+    /// a row.
+    pub fn next_to_erase(&mut self, may_supersede: impl Fn(u64) -> bool) -> Option<Vec<Place>> {
         if !self.erasing.is_empty() || self.is_in_doubt {
             return None;
         }
@@ -146,13 +165,21 @@ impl OpenRows {
         }
         // The oldest of each row alone.
         let mut rows = BTreeSet::new();
-        // One that cannot be erased goes alone, and waits for a place of something newer.
+        // One that cannot be erased goes alone, and waits for a place of something newer: and until all that the log has of the row is of no use any more. Of
+        // an open row that is all that there is of what a member has that is out.
         let has_slot = self.has_slot();
-        let is_stuck = self.retired.iter().any(|(_, (slot, _))| self.stuck.contains(slot));
+        let is_needed = |(flush, _): &&(u64, Place)| !self.stuck.is_empty() && *flush > flushed;
+        let needed: BTreeSet<u64> = self.retired.iter().filter(is_needed).map(|(_, (_, row))| *row).collect();
+        let may_go = |&(slot, row): &Place| {
+            let is_of_use = || self.rows.contains_key(&row) || needed.contains(&row) || !may_supersede(row);
+            self.stuck.contains(&slot) && (row == NO_ROW || !is_of_use())
+        };
+        let goes: BTreeSet<Place> = self.retired.iter().map(|(_, place)| *place).filter(may_go).collect();
+        let is_stuck = !goes.is_empty();
         let mut left = if self.singly > 0 || is_stuck && has_slot { 1 } else { usize::MAX };
         let stuck = &self.stuck;
         let is_next = |&(flush, (slot, row)): &(u64, Place)| {
-            let may = if has_slot && is_stuck { stuck.contains(&slot) } else { !stuck.contains(&slot) };
+            let may = if has_slot && is_stuck { goes.contains(&(slot, row)) } else { !stuck.contains(&slot) };
             let is_next = left > 0 && flush <= flushed && (row == NO_ROW || rows.insert(row)) && may;
             left -= usize::from(is_next);
             is_next
@@ -163,9 +190,10 @@ impl OpenRows {
         (!self.erasing.is_empty()).then(|| self.erasing.clone())
     }
 
-    /// Places that are being erased, or are erased and that is not known to be durable.
-    pub fn being_erased(&self) -> impl Iterator<Item = u32> {
-        self.erasing.iter().map(|(slot, _)| *slot)
+    /// Places of which it is not known to be durable that they are erased, or written anew.
+    pub fn unproven(&self) -> impl Iterator<Item = u32> {
+        let places = self.retired.iter().map(|(_, place)| place).chain(&self.erasing).map(|(slot, _)| *slot);
+        places.chain(self.unsure.iter().copied())
     }
 
     /// Whether something newer is to take the place of what is being erased, as it cannot be.
@@ -193,7 +221,7 @@ impl OpenRows {
 
     /// Whether nothing but open rows has a place in the log.
     pub fn is_clean(&self) -> bool {
-        self.retired.is_empty() && self.erasing.is_empty() && self.awaited_flush.is_none()
+        self.retired.is_empty() && self.erasing.is_empty() && self.unsure.is_empty() && self.awaited_flush.is_none()
     }
 
     /// Whether an entry is left of a row of a range that is not open any more.
@@ -214,12 +242,24 @@ impl OpenRows {
         self.touches += 1;
         let open = self.rows.entry(row).or_insert_with(|| OpenRow {
             blocks: (0..data).map(|_| None).collect(),
+            failed: BTreeMap::new(),
             slot: None,
             touched: 0,
         });
-        blocks.into_iter().for_each(|(at, block)| open.blocks[at] = Some(block));
+        for (at, block) in blocks {
+            open.blocks[at] = Some(block);
+            open.failed.remove(&at);
+        }
         open.touched = self.touches;
         open.slot.replace(slot)
+    }
+
+    /// Blocks that live in a row could not be written.
+    pub fn failed(&mut self, row: u64, blocks: Vec<(usize, SharedBuf)>) {
+        if let Some(open) = self.rows.get_mut(&row) {
+            let lacking = blocks.into_iter().filter(|(at, _)| open.blocks[*at].is_none());
+            open.failed.extend(lacking.collect::<Vec<_>>());
+        }
     }
 
     /// The row is whole, or nobody needs it any more. Its place in the log.

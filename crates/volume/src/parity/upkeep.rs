@@ -1,27 +1,15 @@
-//! What an array does by itself: rows that were found open are made whole, blocks that could not be read are written again, open rows are filled up where
-//! there are many, and a member that replaces another is rebuilt.
+//! What an array does by itself, and in which order: rows that were found open are made whole, blocks that could not be read are written again, open rows are
+//! filled up where there are many, and a member that replaces another is rebuilt.
 
 use super::code::{Likely, slices};
 use super::core::Core;
-use super::jobs::{COPY_TAG, Purpose, Rows, Then};
-use super::open_rows::NO_ROW;
+use super::jobs::{Purpose, Rows, Then};
 use super::reading::read_rows;
 use super::writing::parity_of;
-use super::{doubt, erasing};
-use crate::layout::array_label::PLACE_BYTES;
+use super::{doubt, erasing, filling, rebuilding};
 use crate::layout::array_shape::BLOCK;
-use forebay_block::{Buf, IoError, SharedBuf, Vectored};
+use forebay_block::{Buf, SharedBuf, Vectored};
 
-/// Rows that are rebuilt at once.
-const ROWS_AT_ONCE: u64 = 64;
-/// What is copied at once of what all members have alike, in bytes.
-const COPY_BYTES: u64 = 256 << 10;
-/// Rows that are rebuilt at most before that is made durable and noted, and parts of a rebuild after each of which it is; a crash loses no more of the work.
-const NOTE_ROWS: u64 = (64 << 20) / BLOCK;
-const NOTE_PARTS: u64 = 16;
-
-/// Clocks tick some twenty times a second.
-const TICK_NS: u64 = 50_000_000;
 /// How often it is tried to read a row that is to be made whole.
 const TRIES_MAX: u8 = 3;
 
@@ -37,13 +25,13 @@ pub(super) fn step(core: &mut Core) {
         return doubt::step(core);
     }
     if !core.upkeep.is_filling {
-        fill(core);
+        filling::fill(core);
     }
     if core.found.is_empty() {
         // What is there may be seen one day, and must not be believed then. Not before: others may have an entry of a row in the same place.
         // And not before what was settled is durable: on other members the same places may have entries of that.
         let flush = core.next_flush();
-        std::mem::take(&mut core.found.unsure).into_iter().for_each(|slot| core.open.retire(slot, NO_ROW, flush));
+        core.open.retire_unsure(flush);
     }
     erasing::erase(core);
     if core.upkeep.is_settling && core.found.is_empty() && core.open.is_clean() {
@@ -64,7 +52,7 @@ pub(super) fn step(core: &mut Core) {
     } else if let Some((member, row)) = core.upkeep.mends.pop_front() {
         begin_row(core, row, Purpose::Mend { member });
     } else if core.upkeep.rebuild.is_some() {
-        rebuild_next(core);
+        rebuilding::next(core);
     }
 }
 
@@ -83,33 +71,6 @@ fn begin_row(core: &mut Core, row: u64, purpose: Purpose) {
     core.upkeep.is_busy = true;
     let lock = core.lock(begin, len);
     read_rows(core, Rows::new(row, 1, &core.shape, purpose, lock));
-}
-
-/// Fills the row up that was changed the longest ago, where too many are open: what it lacks becomes zeros.
-fn fill(core: &mut Core) {
-    let is_free = |row: u64| {
-        let (begin, len) = core.range_of(row, 1);
-        core.is_free(begin, len)
-    };
-    let row = core.open.to_fill(is_free);
-    if let Some(row) = row {
-        fill_row(core, row);
-    }
-}
-
-fn fill_row(core: &mut Core, row: u64) {
-    let Some(open) = core.open.get(row) else { return };
-    let blocks = open.blocks.clone();
-    core.upkeep.is_filling = true;
-    let (begin, len) = core.range_of(row, 1);
-    let lock = core.lock(begin, len);
-    let mut list = parity_of(core, row, &blocks);
-    let zeros = Buf::zeroed(BLOCK as usize).freeze();
-    let offset_bytes = core.shape.row_offset_bytes(row);
-    for at in (0..core.shape.data).filter(|&at| blocks[at].is_none()) {
-        list.push((core.shape.member(row, at), offset_bytes, Vectored::One(zeros.clone())));
-    }
-    core.write(list, (0, false), Then::Filled { row, lock });
 }
 
 /// A row that was found open was read: it gets its parity, and blocks that the log knows better than their members.
@@ -198,169 +159,6 @@ pub(super) fn mend(core: &mut Core, rows: &Rows, member: usize) {
             core.locks.remove(rows.lock);
             core.upkeep.is_busy = false;
         }
-    }
-}
-
-/// What is next of a rebuild.
-fn rebuild_next(core: &mut Core) {
-    let now_ns = core.view.now_ns();
-    if now_ns < core.upkeep.not_before_ns || !core.found.is_empty() {
-        return;
-    }
-    let (head_bytes, rows) = (core.shape.head_bytes, core.shape.rows());
-    let Some(rebuild) = &mut core.upkeep.rebuild else { return };
-    if rebuild.next_bytes == PLACE_BYTES.start {
-        rebuild.next_bytes = PLACE_BYTES.end;
-    }
-    if rebuild.next_bytes < head_bytes {
-        let most = if rebuild.next_bytes < rebuild.copy_singly_until { BLOCK } else { COPY_BYTES };
-        let ends = [rebuild.next_bytes + most, head_bytes];
-        let label = Some(PLACE_BYTES.start).filter(|&start| rebuild.next_bytes < start);
-        let end = ends.into_iter().chain(label).min().unwrap_or(head_bytes);
-        let (at, len_bytes) = (rebuild.next_bytes, end - rebuild.next_bytes);
-        return copy_same(core, at, len_bytes, end);
-    }
-    if rebuild.next_bytes == head_bytes {
-        // What lies at the end, by its place on the device.
-        let at = core.shape.size_bytes() - BLOCK;
-        return copy_same(core, at, BLOCK, head_bytes + 1);
-    }
-    let next = core.fronts.next_living(rebuild.next_row, rows);
-    let upto = next.unwrap_or(rows);
-    rebuild.next_row = upto;
-    if next.is_none() || rebuild.next_row - rebuild.noted_rows >= NOTE_ROWS.min(rows.div_ceil(NOTE_PARTS)) {
-        if !core.upkeep.is_flushing {
-            core.upkeep.is_busy = true;
-            core.flush(Then::RebuildFlushed);
-        }
-        return;
-    }
-    let first = upto;
-    let is_single = first < core.upkeep.singles_until;
-    let most = if is_single { 1 } else { ROWS_AT_ONCE.min(rows.div_ceil(NOTE_PARTS)).min(rows - first) };
-    let count = core.shape.alike_from(first, most);
-    let member = rebuild.member;
-    if let Some(open) = core.open.first_in(first..first + count) {
-        let (begin, len) = core.range_of(open, 1);
-        if !core.upkeep.is_filling && core.is_free(begin, len) {
-            fill_row(core, open);
-        }
-        return;
-    }
-    let (begin, len) = core.range_of(first, count);
-    if !core.is_free(begin, len) {
-        return;
-    }
-    if let Some(rebuild) = &mut core.upkeep.rebuild {
-        rebuild.upto_row = first + count;
-    }
-    pace(core, count * BLOCK);
-    core.upkeep.is_busy = true;
-    let lock = core.lock(begin, len);
-    read_rows(core, Rows::new(first, count, &core.shape, Purpose::Rebuild { member }, lock));
-}
-
-fn pace(core: &mut Core, bytes: u64) {
-    let ns = bytes.saturating_mul(1_000_000_000) / core.view.rebuild_bytes_per_s().max(1);
-    // What one tick has not used of the rate the next makes up for.
-    let begun_ns = core.view.now_ns().saturating_sub(TICK_NS).max(core.upkeep.not_before_ns);
-    core.upkeep.not_before_ns = begun_ns + ns;
-}
-
-/// Copies a piece of what all members have alike to the one that is rebuilt.
-fn copy_same(core: &mut Core, at: u64, len_bytes: u64, next_bytes: u64) {
-    if !core.is_free(at, len_bytes) {
-        return;
-    }
-    let Some(rebuild) = &mut core.upkeep.rebuild else { return };
-    rebuild.next_bytes = next_bytes;
-    pace(core, len_bytes);
-    core.upkeep.is_busy = true;
-    let lock = core.lock(at, len_bytes);
-    core.upkeep.copies = Some((at, lock));
-    super::reading::begin(core, COPY_TAG, at, 0, Vectored::One(Buf::new(len_bytes as usize)));
-}
-
-/// A piece of what all have alike was read.
-pub(super) fn same_read(core: &mut Core, result: Result<(), IoError>, bufs: Option<Vectored<Buf>>) {
-    let Some((at, lock)) = core.upkeep.copies.take() else { return };
-    let Some(rebuild) = &mut core.upkeep.rebuild else {
-        // The member was left behind.
-        core.locks.remove(lock);
-        core.upkeep.is_busy = false;
-        return;
-    };
-    let member = rebuild.member;
-    let area = core.shape.area(at, 1);
-    let (Ok(()), Some(Vectored::One(buf)), Some(crate::layout::array_shape::Area::Same(to))) = (result, bufs, area)
-    else {
-        core.locks.remove(lock);
-        core.upkeep.is_busy = false;
-        // One bad block hides no other.
-        let is_single = rebuild.next_bytes <= at + BLOCK || rebuild.next_bytes > core.shape.head_bytes;
-        if is_single {
-            core.view.unreadable();
-            rebuild.has_gaps = true;
-        } else {
-            (rebuild.copy_singly_until, rebuild.next_bytes) = (rebuild.next_bytes, at);
-        }
-        return;
-    };
-    core.write(vec![(member, to, Vectored::One(buf.freeze()))], (0, false), Then::Rebuilt { lock });
-}
-
-/// Rows were read of which the member that is rebuilt gets its blocks.
-pub(super) fn rebuild(core: &mut Core, mut rows: Rows, member: usize) {
-    let role = core.shape.role(rows.first, member);
-    rows.images[role] = None;
-    // With one of parity nothing is left to correct by.
-    let read = if core.shape.parity > 1 { rows.images.clone() } else { Vec::new() };
-    if !core.code.restore(&mut rows.images) {
-        core.view.unreadable();
-        core.locks.remove(rows.lock);
-        if let Some(rebuild) = &mut core.upkeep.rebuild {
-            rebuild.has_gaps = true;
-        }
-        return rebuilt(core);
-    }
-    core.code.correct(&read, &mut rows.images, BLOCK as usize);
-    let list = match rows.images[role].take() {
-        Some(bytes) => {
-            vec![(member, core.shape.row_offset_bytes(rows.first), Vectored::One(Buf::copy_of(&bytes).freeze()))]
-        }
-        None => Vec::new(),
-    };
-    core.write(list, (0, false), Then::Rebuilt { lock: rows.lock });
-}
-
-/// A step of a rebuild was written.
-pub(super) fn rebuilt(core: &mut Core) {
-    core.upkeep.is_busy = false;
-    if let Some(rebuild) = &mut core.upkeep.rebuild {
-        rebuild.next_row = rebuild.next_row.max(rebuild.upto_row);
-    }
-}
-
-/// What was rebuilt is durable, or not.
-pub(super) fn rebuild_flushed(core: &mut Core, result: &Result<(), IoError>) {
-    core.upkeep.is_busy = false;
-    core.own_work_ended(result);
-    let rows = core.shape.rows();
-    let Some(rebuild) = core.upkeep.rebuild.as_mut().filter(|_| result.is_ok()) else { return };
-    rebuild.noted_rows = rebuild.next_row;
-    let (member, noted) = (rebuild.member, rebuild.noted_rows);
-    if noted >= rows && rebuild.has_gaps && !rebuild.is_second {
-        // What could not be read may be another time.
-        (rebuild.next_bytes, rebuild.next_row, rebuild.noted_rows, rebuild.upto_row) = (0, 0, 0, 0);
-        core.upkeep.singles_until = 0;
-        (rebuild.has_gaps, rebuild.is_second) = (false, true);
-        return core.roster.note(0);
-    }
-    if noted >= rows {
-        core.upkeep.rebuild = None;
-        super::labels::rebuilt(core, member);
-    } else {
-        core.roster.note(noted);
     }
 }
 

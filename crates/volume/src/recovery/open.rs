@@ -38,23 +38,15 @@ fn newest_header(devices: &mut Devices, superblock: &Superblock) -> Result<RootH
     let mut superseded_by = 0;
     for parity in [0, 1] {
         let (mut is_read, mut unread) = (false, None);
-        for (offset_bytes, attempt) in header_offsets(superblock, parity)
-            .into_iter()
-            .flat_map(|offset_bytes| (0..devices.copies()).map(move |attempt| (offset_bytes, attempt)))
-            .collect::<Vec<_>>()
-        {
+        let copies = devices.copies();
+        let reads =
+            header_offsets(superblock, parity).into_iter().flat_map(|at| (0..copies).map(move |copy| (at, copy)));
+        for (offset_bytes, attempt) in reads {
             let read = devices.read_one_of(0, offset_bytes, HEADER_BYTES, attempt);
-            let header = match read.map_err(OpenError::of_device(devices, 0))? {
-                Ok(bytes) => {
-                    is_read = true;
-                    RootHeader::decode(&bytes, &superblock.pool)
-                }
-                Err(error) => {
-                    unread = Some(error);
-                    None
-                }
-            };
-            let Some(header) = header else { continue };
+            let read = read.map_err(OpenError::of_device(devices, 0))?;
+            is_read |= read.is_ok();
+            let header = read.map(|bytes| RootHeader::decode(&bytes, &superblock.pool));
+            let Some(header) = header.map_err(|error| unread = Some(error)).ok().flatten() else { continue };
             superseded_by = superseded_by.max(header.superseded_by);
             if header.superseded_by == 0 && newest.is_none_or(|other| header.checkpoint > other.checkpoint) {
                 newest = Some(header);

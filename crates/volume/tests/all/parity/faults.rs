@@ -9,21 +9,26 @@ use forebay_volume::mirror::MemberState;
 use forebay_volume::parity::{Array, ArrayView, JoinError, Joined, join, new_array};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const MEMBER_BYTES: usize = 4 << 20;
-const BLOCK: u64 = 4096;
+pub const MEMBER_BYTES: usize = 4 << 20;
+pub const BLOCK: u64 = 4096;
 
-fn members(count: usize) -> Vec<Member> {
+pub fn members(count: usize) -> Vec<Member> {
     (0..count).map(|number| Member::new(&format!("m{number}"), MEMBER_BYTES, true, number as u64)).collect()
 }
 
 /// A new array of two of data and some of parity.
 fn array(members: &[Member]) -> (Array, ArrayView, Shape) {
+    array_of(members, 2)
+}
+
+/// The same, with so many of data.
+pub fn array_of(members: &[Member], data: usize) -> (Array, ArrayView, Shape) {
     let shape = Shape {
-        data: 2,
-        parity: members.len() - 2,
+        data,
+        parity: members.len() - data,
         member_bytes: MEMBER_BYTES as u64,
         head_bytes: 1 << 20,
-        band_bytes: 2 * BLOCK * 21,
+        band_bytes: data as u64 * BLOCK * 21,
         log_slots: 64,
     };
     let ids: Vec<[u8; 16]> = (1..=members.len()).map(|id| [id as u8; 16]).collect();
@@ -33,7 +38,7 @@ fn array(members: &[Member]) -> (Array, ArrayView, Shape) {
     (array, view, shape)
 }
 
-fn write(array: &mut Array, shape: &Shape, first: u64, blocks: u64, tag: u64) {
+pub fn write(array: &mut Array, shape: &Shape, first: u64, blocks: u64, tag: u64) {
     let bytes: Vec<u8> = (first..first + blocks).flat_map(|block| content(block, tag)).collect();
     let bufs = Vectored::One(Buf::copy_of(&bytes).freeze());
     assert!(run(array, shape.head_bytes + first * BLOCK, Op::Write { bufs, fua: false }).result.is_ok());
@@ -55,7 +60,7 @@ fn label(member: &Member) -> ArrayLabel {
     OFFSETS_BYTES.into_iter().filter_map(of).max_by_key(|label| label.serial).unwrap()
 }
 
-fn opened(members: &[&Member]) -> Result<Joined, JoinError> {
+pub fn opened(members: &[&Member]) -> Result<Joined, JoinError> {
     let mut next_id = 100;
     let mut new_id = || {
         next_id += 1;
@@ -155,10 +160,10 @@ fn regression_a_label_is_never_written_over_the_newest_of_a_member() {
 }
 
 /// The time, of all arrays here.
-static NOW_NS: AtomicU64 = AtomicU64::new(0);
+pub static NOW_NS: AtomicU64 = AtomicU64::new(0);
 
 /// Lets time pass until nothing more happens by itself, for so many seconds.
-fn pass(array: &mut Array, view: &ArrayView, seconds: u64) {
+pub fn pass(array: &mut Array, view: &ArrayView, seconds: u64) {
     for _ in 0..seconds * 20 {
         let now_ns = NOW_NS.fetch_add(50_000_000, Ordering::Relaxed);
         view.members().tick(now_ns);
@@ -167,7 +172,7 @@ fn pass(array: &mut Array, view: &ArrayView, seconds: u64) {
 }
 
 /// All that was written, as it is read when any one member is missing.
-fn assert_survives_any_one(members: &[Member], shape: &Shape, wanted: &[(u64, u64)]) {
+pub fn assert_survives_any_one(members: &[Member], shape: &Shape, wanted: &[(u64, u64)]) {
     for missing in 0..members.len() {
         let there: Vec<&Member> = members.iter().enumerate().filter(|(at, _)| *at != missing).map(|(_, m)| m).collect();
         let mut joined = join(there.iter().map(|member| candidate(member)).collect(), None, None).unwrap();
@@ -178,7 +183,7 @@ fn assert_survives_any_one(members: &[Member], shape: &Shape, wanted: &[(u64, u6
     }
 }
 
-fn states(view: &ArrayView) -> Vec<MemberState> {
+pub fn states(view: &ArrayView) -> Vec<MemberState> {
     view.members().status().members.iter().map(|member| member.state).collect()
 }
 

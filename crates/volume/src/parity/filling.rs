@@ -1,0 +1,38 @@
+//! Open rows that are filled up: their places in the log are needed, or a rebuild comes by.
+
+use super::core::Core;
+use super::jobs::Then;
+use super::writing::parity_of;
+use crate::layout::array_shape::BLOCK;
+use forebay_block::{Buf, Vectored};
+
+/// Fills the row up that was changed the longest ago, where too many are open: what it lacks becomes zeros, but for what lives there and could not be written.
+pub(super) fn fill(core: &mut Core) {
+    let is_free = |row: u64| {
+        let (begin, len) = core.range_of(row, 1);
+        core.is_free(begin, len)
+    };
+    let row = core.open.to_fill(is_free);
+    if let Some(row) = row {
+        fill_row(core, row);
+    }
+}
+
+/// Fills a row up.
+pub(super) fn fill_row(core: &mut Core, row: u64) {
+    let Some(open) = core.open.get(row) else { return };
+    let (mut blocks, failed) = (open.blocks.clone(), open.failed.clone());
+    let lacking: Vec<usize> = (0..core.shape.data).filter(|&at| blocks[at].is_none()).collect();
+    failed.into_iter().for_each(|(at, block)| blocks[at] = Some(block));
+    core.upkeep.is_filling = true;
+    let (begin, len) = core.range_of(row, 1);
+    let lock = core.lock(begin, len);
+    let mut list = parity_of(core, row, &blocks);
+    let zeros = Buf::zeroed(BLOCK as usize).freeze();
+    let offset_bytes = core.shape.row_offset_bytes(row);
+    for at in lacking {
+        let block = blocks[at].clone().unwrap_or_else(|| zeros.clone());
+        list.push((core.shape.member(row, at), offset_bytes, Vectored::One(block)));
+    }
+    core.write(list, (0, false), Then::Filled { row, lock });
+}

@@ -1,0 +1,171 @@
+//! Faults that a fifth reader found, each as it was.
+
+use super::faults::{BLOCK, MEMBER_BYTES, array_of, assert_survives_any_one, members, opened, pass, states, write};
+use super::member::{Member, read, run};
+use super::written::content;
+use forebay_block::{Device, Op, Vectored};
+use forebay_volume::layout::array_shape::Shape;
+use forebay_volume::mirror::MemberState;
+use forebay_volume::parity::Joined;
+
+/// Blocks of a member's log that are in use.
+fn log_in_use(member: &Member, shape: &Shape) -> Vec<u64> {
+    let medium = member.medium();
+    let blocks = shape.head_bytes / BLOCK..(shape.head_bytes + u64::from(shape.log_slots) * 2 * BLOCK) / BLOCK;
+    blocks.filter(|block| medium.durable[(block * BLOCK) as usize..][..4].iter().any(|&byte| byte != 0)).collect()
+}
+
+/// The member of these that has a block, and where, in blocks.
+fn find(members: &[Member], left: &[usize], wanted: &[u8]) -> Option<(usize, u64)> {
+    left.iter().find_map(|&number| {
+        let medium = members[number].medium();
+        let at = medium.durable.chunks_exact(BLOCK as usize).position(|block| block == wanted)?;
+        Some((number, at as u64))
+    })
+}
+
+/// The power fails, and those that are left are opened, and made whole.
+fn opened_again(members: &[Member], left: &[usize]) -> Joined {
+    members.iter().for_each(Member::cut);
+    let there: Vec<&Member> = left.iter().map(|number| &members[*number]).collect();
+    let mut joined = opened(&there).unwrap();
+    joined.view.members().begin();
+    pass(&mut joined.array, &joined.view, 20);
+    assert!(run(&mut joined.array, 0, Op::Flush).result.is_ok());
+    joined
+}
+
+/// An older entry of an open row could not be erased once: the entry that took its place covered nothing, and hid the one that the row lived by.
+#[test]
+fn regression_what_takes_the_place_of_an_old_entry_hides_none_that_is_needed() {
+    for out in 0..4 {
+        let members = members(4);
+        let (mut array, view, shape) = array_of(&members, 3);
+        members[out].medium().is_dead = true;
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        pass(&mut array, &view, 2);
+        let left: Vec<usize> = (0..4).filter(|number| *number != out).collect();
+        write(&mut array, &shape, 0, 1, 1);
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        for number in &left {
+            let in_use = log_in_use(&members[*number], &shape);
+            members[*number].medium().unwritable.extend(in_use);
+        }
+        write(&mut array, &shape, 1, 1, 1);
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        pass(&mut array, &view, 1);
+        left.iter().for_each(|number| members[*number].medium().unwritable.clear());
+        pass(&mut array, &view, 5);
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        drop(array);
+        let Joined { mut array, .. } = opened_again(&members, &left);
+        for block in 0..2 {
+            let read = read(&mut array, shape.head_bytes + block * BLOCK, 0);
+            assert!(read == Some(content(block, 1)), "block {block} without {out}");
+        }
+    }
+}
+
+/// Places that a cache showed as erased were forgotten with the second of two flushes that failed, and the entry there came back over what had been
+/// written since.
+#[test]
+fn regression_a_second_failed_flush_forgets_no_place_that_is_to_be_erased() {
+    for seed in 0..24 {
+        let members: Vec<Member> =
+            (0..3).map(|number| Member::new(&format!("m{number}"), MEMBER_BYTES, true, seed * 3 + number)).collect();
+        let (mut array, view, shape) = array_of(&members, 2);
+        write(&mut array, &shape, 0, 1, 1);
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        write(&mut array, &shape, 1, 1, 1);
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        // The entry is erased, which no flush makes durable.
+        pass(&mut array, &view, 1);
+        for _ in 0..2 {
+            members.iter().for_each(|member| member.medium().fails_flush = true);
+            let is_first = run(&mut array, 0, Op::Flush).result.is_err();
+            assert!(is_first, "the flush was good");
+        }
+        pass(&mut array, &view, 20);
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        let discard = Op::Discard { len_bytes: shape.band_bytes };
+        assert!(run(&mut array, shape.head_bytes, discard).result.is_ok());
+        pass(&mut array, &view, 5);
+        write(&mut array, &shape, 0, 42, 3);
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        drop(array);
+        drop(opened_again(&members, &[0, 1, 2]));
+        let wanted: Vec<(u64, u64)> = (0..42).map(|block| (block, 3)).collect();
+        assert_survives_any_one(&members, &shape, &wanted);
+    }
+}
+
+/// What a rebuild could not read was passed over, and a start went on behind it: the member was in sync without it.
+#[test]
+fn regression_a_start_goes_back_to_what_a_rebuild_could_not_read() {
+    for steps in 0..40 {
+        let members = members(3);
+        let (mut array, view, shape) = array_of(&members, 2);
+        write(&mut array, &shape, 0, 42 * 8, 1);
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        members[2].medium().is_dead = true;
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        pass(&mut array, &view, 2);
+        let blank = Member::new("blank", MEMBER_BYTES, true, 9);
+        view.members().offer("blank".to_owned(), [99; 16], blank.boxed()).unwrap();
+        (members[0].medium().reads_before, members[0].medium().fails_reads) = (40, 30);
+        for _ in 0..steps {
+            view.members().tick(pass_ns());
+            (0..3).for_each(|_| Device::poll(&mut array, &mut Vec::new()));
+        }
+        drop(array);
+        (members[0].medium().reads_before, members[0].medium().fails_reads) = (0, 0);
+        let all = [members[0].clone(), members[1].clone(), blank.clone()];
+        let Joined { array, view, .. } = opened_again(&all, &[0, 1, 2]);
+        if states(&view) != [MemberState::InSync; 3] {
+            // It was not taken in before.
+            continue;
+        }
+        drop(array);
+        let wanted: Vec<(u64, u64)> = (0..42 * 8).map(|block| (block, 1)).collect();
+        assert_survives_any_one(&all, &shape, &wanted);
+    }
+}
+
+/// The next moment of the time of all arrays here.
+fn pass_ns() -> u64 {
+    super::faults::NOW_NS.fetch_add(50_000_000, std::sync::atomic::Ordering::Relaxed)
+}
+
+/// A block that lived in a row could not be written: filling the row up wrote zeros over it.
+#[test]
+fn regression_filling_a_row_up_keeps_what_could_not_be_written() {
+    for out in 0..3 {
+        let members = members(3);
+        let (mut array, view, shape) = array_of(&members, 2);
+        members[out].medium().is_dead = true;
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        pass(&mut array, &view, 2);
+        let left: Vec<usize> = (0..3).filter(|number| *number != out).collect();
+        write(&mut array, &shape, 0, 2, 1);
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        // A start, after which the first block is written once more, and cannot be.
+        drop(array);
+        let Joined { mut array, view, .. } = opened_again(&members, &left);
+        let Some((member, at)) = find(&members, &left, &content(0, 1)) else { continue };
+        members[member].medium().unwritable.insert(at);
+        let bufs = Vectored::One(forebay_block::Buf::copy_of(&content(0, 1)).freeze());
+        let result = run(&mut array, shape.head_bytes, Op::Write { bufs, fua: false }).result;
+        left.iter().for_each(|number| members[*number].medium().unwritable.clear());
+        if result.is_ok() {
+            continue;
+        }
+        let blank = Member::new("blank", MEMBER_BYTES, true, 9);
+        view.members().offer("blank".to_owned(), [99; 16], blank.boxed()).unwrap();
+        pass(&mut array, &view, 60);
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        for block in 0..2 {
+            let read = read(&mut array, shape.head_bytes + block * BLOCK, 0);
+            assert!(read == Some(content(block, 1)), "block {block} without {out}");
+        }
+    }
+}
