@@ -80,12 +80,13 @@ fn regression_a_second_failed_flush_forgets_no_place_that_is_to_be_erased() {
         assert!(run(&mut array, 0, Op::Flush).result.is_ok());
         // The entry is erased, which no flush makes durable.
         pass(&mut array, &view, 1);
-        for _ in 0..2 {
-            members.iter().for_each(|member| member.medium().fails_flush = true);
-            let is_first = run(&mut array, 0, Op::Flush).result.is_err();
-            assert!(is_first, "the flush was good");
-        }
+        members.iter().for_each(|member| member.medium().fails_flush = true);
+        assert!(run(&mut array, 0, Op::Flush).result.is_err());
+        // The array's own, when it knows its log again.
+        members.iter().for_each(|member| member.medium().fails_flush = true);
         pass(&mut array, &view, 20);
+        // The next of a host tells of it, once.
+        run(&mut array, 0, Op::Flush);
         assert!(run(&mut array, 0, Op::Flush).result.is_ok());
         let discard = Op::Discard { len_bytes: shape.band_bytes };
         assert!(run(&mut array, shape.head_bytes, discard).result.is_ok());
