@@ -190,9 +190,11 @@ impl OpenRows {
         (!self.erasing.is_empty()).then(|| self.erasing.clone())
     }
 
-    /// Places of which it is not known to be durable that they are erased, or written anew.
+    /// Places of which it is not known to be durable that they are erased: it was tried, or is to be where nobody knows what lies there. What was never tried
+    /// is shown as it is.
     pub fn unproven(&self) -> impl Iterator<Item = u32> {
-        let places = self.retired.iter().map(|(_, place)| place).chain(&self.erasing).map(|(slot, _)| *slot);
+        let tried = self.retired.iter().filter(|(flush, (_, row))| *flush == 0 || *row == NO_ROW);
+        let places = tried.map(|(_, place)| place).chain(&self.erasing).map(|(slot, _)| *slot);
         places.chain(self.unsure.iter().copied())
     }
 
