@@ -17,15 +17,19 @@ pub fn processor_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-fn pool(devices: Vec<Box<dyn Device>>) -> Pool {
-    let geometry: Vec<_> = devices.iter().map(|d| d.geometry().clone()).collect();
-    let mut devices = Devices::new(devices);
-    // Every page of the devices is touched first: the kernel's page faults are not the engine's time.
-    for (device, geometry) in geometry.iter().enumerate() {
-        for at in (0..geometry.size_bytes).step_by(1 << 20) {
+/// Touches every page of memory devices: the kernel's page faults are not the engine's time.
+pub fn touch(devices: &mut Devices) {
+    for device in 0..devices.list.len() {
+        for at in (0..devices.list[device].geometry().size_bytes).step_by(1 << 20) {
             devices.write(device, at, &vec![0; 1 << 20]).expect("touch");
         }
     }
+}
+
+fn pool(devices: Vec<Box<dyn Device>>) -> Pool {
+    let geometry: Vec<_> = devices.iter().map(|d| d.geometry().clone()).collect();
+    let mut devices = Devices::new(devices);
+    touch(&mut devices);
     let options = PoolOptions {
         name: "bench".into(),
         band_bytes: None,

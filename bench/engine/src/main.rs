@@ -1,11 +1,13 @@
 //! The engine alone, on RAM devices larger than the CPU cache: verified random 4 KiB reads and journalled,
 //! checksummed writes, beside the memory limit (memcpy + checksum of random blocks) of the same round; and two engines on
-//! two cores beside one. Rounds are interleaved; medians with minimum and maximum are printed.
+//! two cores beside one; then runs of 1 MiB that are written straight to bands, over one device and with parity. Rounds are interleaved; medians with minimum and maximum are printed.
 //!
 //! cargo run --release --manifest-path bench/engine/Cargo.toml [-- ROUNDS [SECONDS]]
 
+mod bands;
 mod load;
 
+use bands::Bands;
 use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, Device, DiskId, Random};
 use forebay_device::RamDevice;
@@ -85,6 +87,21 @@ fn main() {
                 1.0 / a.join().expect("a") + 1.0 / b.join().expect("b")
             });
             add(name, both * alone);
+        }
+    }
+    drop((one, other));
+    let shapes = [
+        ((1, 0), "bands over one device, GB/s"),
+        ((2, 1), "bands over 2+1, GB/s"),
+        ((4, 2), "bands over 4+2, GB/s"),
+        ((8, 3), "bands over 8+3, GB/s"),
+    ];
+    let mut bands = shapes.map(|(shape, name)| (Bands::new(shape, 4), name));
+    for _ in 0..rounds {
+        let limit = memory_limit(&memory, &mut random, time);
+        add("memcpy + checksum, GB/s", 4096.0 / limit);
+        for (bands, name) in &mut bands {
+            add(name, bands.run(time));
         }
     }
     println!("{:<44} {:>8} [min .. max], {rounds} rounds of {time:?}", "", "median");

@@ -1,6 +1,8 @@
 //! Parity of rows, and blocks of data from it: the exclusive or where one device may be lost, else Reed-Solomon over GF(2^8) with the
-//! systematic Vandermonde matrix of the crate `reed-solomon-erasure` (that of Backblaze's JavaReedSolomon, polynomial 29).
+//! systematic Vandermonde matrix of the crate `reed-solomon-erasure` (that of Backblaze's JavaReedSolomon, polynomial 29). The crate says what each block is of the
+//! others; bytes are added up by [`Combination`], four times as fast.
 
+use super::combination::Combination;
 use reed_solomon_erasure::galois_8::ReedSolomon;
 
 /// What the data of a row is taken to be.
@@ -25,7 +27,58 @@ pub(super) struct Code {
     data: usize,
     parity: usize,
     /// None where the exclusive or is enough.
-    several: Option<ReedSolomon>,
+    several: Option<Several>,
+}
+
+struct Several {
+    matrix: ReedSolomon,
+    parity: Vec<Combination>,
+}
+
+impl Several {
+    fn new(data: usize, parity: usize) -> Option<Self> {
+        let matrix = ReedSolomon::new(data, parity).ok()?;
+        // Parity is linear: what it is of blocks that are one at a single place each is their factors.
+        let ones: Vec<Vec<u8>> = (0..data).map(|at| one_at(at, data)).collect();
+        let mut factors = vec![vec![0; data]; parity];
+        matrix.encode_sep(&ones, &mut factors).ok()?;
+        Some(Self { matrix, parity: factors.iter().map(|factors| Combination::new(factors)).collect() })
+    }
+
+    /// Puts in the blocks that are missing; false where too many are.
+    fn restore(&self, blocks: &mut [Option<Vec<u8>>]) -> bool {
+        let there: Vec<usize> = (0..blocks.len()).filter(|at| blocks[*at].is_some()).collect();
+        let mut factors: Vec<Option<Vec<u8>>> = vec![None; blocks.len()];
+        for (number, &at) in there.iter().enumerate() {
+            factors[at] = Some(one_at(number, there.len()));
+        }
+        if self.matrix.reconstruct(&mut factors).is_err() {
+            return false;
+        }
+        let known: Vec<&[u8]> = blocks.iter().flatten().map(Vec::as_slice).collect();
+        let len_bytes = known.first().map_or(0, |block| block.len());
+        if known.iter().any(|block| block.len() != len_bytes) {
+            return false;
+        }
+        let restored: Vec<Option<Vec<u8>>> = blocks
+            .iter()
+            .zip(&factors)
+            .map(|(block, factors)| match (block, factors) {
+                (None, Some(factors)) => {
+                    let mut sum = vec![0; len_bytes];
+                    Combination::new(factors).add_up(&known, &mut sum);
+                    Some(sum)
+                }
+                _ => None,
+            })
+            .collect();
+        blocks.iter_mut().zip(restored).filter(|(block, _)| block.is_none()).for_each(|(block, sum)| *block = sum);
+        true
+    }
+}
+
+fn one_at(at: usize, len: usize) -> Vec<u8> {
+    (0..len).map(|place| (place == at) as u8).collect()
 }
 
 fn xor(into: &mut [u8], from: &[u8]) {
@@ -35,15 +88,16 @@ fn xor(into: &mut [u8], from: &[u8]) {
 impl Code {
     /// For rows of so many blocks of data and of parity, as a shape may have.
     pub fn new(data: usize, parity: usize) -> Self {
-        let several = if parity > 1 { ReedSolomon::new(data, parity).ok() } else { None };
+        let several = if parity > 1 { Several::new(data, parity) } else { None };
         Self { data, parity, several }
     }
 
     /// The parity of blocks of data that are as long as each other, into blocks of the same length.
     pub fn encode_into(&self, data: &[&[u8]], parity: &mut [&mut [u8]]) {
         match (&self.several, parity) {
-            // Both are as many and as long as the code was made for.
-            (Some(code), parity) => _ = code.encode_sep(data, parity),
+            (Some(code), parity) => {
+                code.parity.iter().zip(parity).for_each(|(sum, into)| sum.add_up(data, into));
+            }
             (None, [sum, ..]) => {
                 sum.copy_from_slice(data[0]);
                 data[1..].iter().for_each(|block| xor(sum, block));
@@ -156,7 +210,7 @@ impl Code {
             }
             return true;
         };
-        code.reconstruct(blocks).is_ok()
+        code.restore(blocks)
     }
 }
 

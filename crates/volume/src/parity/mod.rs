@@ -12,6 +12,7 @@
 mod array;
 mod chores;
 mod code;
+mod combination;
 mod core;
 mod doubt;
 mod erasing;
