@@ -34,7 +34,7 @@ pub struct ClassSpec {
     pub name: String,
     /// Policy of its writes.
     pub place: Place,
-    /// Whether its reads are cached on the fast tier (kept for a later release).
+    /// Whether its reads are cached on the fast tier (copies on the fast tier: `docs/read-cache.md`).
     pub read_cache: bool,
     /// How its data is compressed on the capacity tier.
     pub compress: Compress,

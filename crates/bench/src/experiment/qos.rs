@@ -46,12 +46,12 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
     known(measure(&mut session, percent, &mut found))?;
     let mut tables = Vec::new();
     let mut figures = None;
+    let printed = printable(options);
     if let Some(result) = &found.result {
         judge(&mut session, result, found.rate_iops);
         let all = Figures::new(result, options);
         tables.push(overall(&all));
         let rows = whole_intervals(result);
-        let printed = printable(options);
         if rows.len() <= SHOWN_MAX {
             let title = format!("each interval of {} s", text::digits(result.interval_ns as f64 / 1e9));
             tables.push(intervals(title, rows.iter().copied(), printed));
@@ -79,7 +79,7 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
         "all": figures.as_ref().map(Figures::json),
         "interval_ns": found.result.as_ref().map(|result| result.interval_ns),
         "intervals": found.result.as_ref().map(|result| result.intervals.iter().map(|row| {
-            let [mean, p50, p99, p999, max] = row.latency_ns;
+            let [mean, p50, p99, p999, max] = figures_ns(row, printed);
             json!({
                 "begin_ns": row.begin_ns,
                 "ios": row.ios,
@@ -214,19 +214,18 @@ fn overall(all: &Figures) -> Table {
 fn intervals<'a>(title: String, rows: impl Iterator<Item = &'a IntervalRow>, printed: [u64; 2]) -> Table {
     let mut table = Table::new(title, 0, &["from s", "I/Os", "mean", "p50", "p99", "p99.9", "max"]);
     for row in rows {
-        let [mean, p50, p99, p999, max] = row.latency_ns;
-        let cell = |ns: u64, least: u64| if row.ios >= least { text::time(ns as f64) } else { "-".to_owned() };
-        table.rows.push(vec![
-            text::digits(row.begin_ns as f64 / 1e9),
-            row.ios.to_string(),
-            cell(mean, 1),
-            cell(p50, 5),
-            cell(p99, printed[0]),
-            cell(p999, printed[1]),
-            cell(max, 1),
-        ]);
+        let mut cells = vec![text::digits(row.begin_ns as f64 / 1e9), row.ios.to_string()];
+        let cell = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| text::time(ns as f64));
+        cells.extend(figures_ns(row, printed).map(cell));
+        table.rows.push(cells);
     }
     table
+}
+
+/// Mean, p50, p99, p99.9 and greatest of an interval, those that its I/Os are enough for.
+fn figures_ns(row: &IntervalRow, printed: [u64; 2]) -> [Option<u64>; 5] {
+    let least = [1, 5, printed[0], printed[1], 1];
+    std::array::from_fn(|at| (row.ios >= least[at]).then_some(row.latency_ns[at]))
 }
 
 /// How figures of intervals lie.
@@ -236,10 +235,8 @@ fn spread(rows: &[&IntervalRow], printed: [u64; 2]) -> Table {
         1,
         &["of each interval", "least", "median", "greatest", "greatest/median"],
     );
-    for (name, at, least) in
-        [("mean", 0, 1), ("p50", 1, 5), ("p99", 2, printed[0]), ("p99.9", 3, printed[1]), ("max", 4, 1)]
-    {
-        let mut values: Vec<u64> = rows.iter().filter(|row| row.ios >= least).map(|row| row.latency_ns[at]).collect();
+    for (at, name) in ["mean", "p50", "p99", "p99.9", "max"].into_iter().enumerate() {
+        let mut values: Vec<u64> = rows.iter().filter_map(|row| figures_ns(row, printed)[at]).collect();
         values.sort_unstable();
         let (Some(&low), Some(&high)) = (values.first(), values.last()) else { continue };
         let median = values[values.len() / 2];
@@ -252,4 +249,18 @@ fn spread(rows: &[&IntervalRow], printed: [u64; 2]) -> Table {
         ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The JSON of each interval had p99 and p99.9 of however few I/Os, where the table has none.
+    #[test]
+    fn percentiles_of_few_ios_are_withheld() {
+        let row = IntervalRow { ios: 63, latency_ns: [1, 2, 3, 4, 5], ..IntervalRow::default() };
+        assert_eq!(figures_ns(&row, [299, 2995]), [Some(1), Some(2), None, None, Some(5)]);
+        let row = IntervalRow { ios: 299, ..row };
+        assert_eq!(figures_ns(&row, [299, 2995]), [Some(1), Some(2), Some(3), None, Some(5)]);
+    }
 }

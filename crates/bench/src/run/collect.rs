@@ -295,7 +295,7 @@ impl Collector {
             if let Some(totals) = &mut self.kinds[kind] {
                 let mut histogram = new_histogram();
                 add_to(&mut histogram, tally);
-                totals.blocks.push(&histogram);
+                totals.blocks.push(&histogram, tally.sum_ns().into());
             }
         }
         let mean = interval.sum_ns.checked_div(u128::from(all.count())).unwrap_or(0) as u64;

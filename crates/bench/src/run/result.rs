@@ -161,8 +161,8 @@ pub struct KindResult {
 }
 
 impl KindResult {
-    /// The interval of the mean of the total latencies, in nanoseconds; none with fewer than 8 blocks of time. Blocks know
-    /// latencies to a bucket, the mean is exact: the interval holds it in any case.
+    /// The interval of the mean of the total latencies, in nanoseconds; none with fewer than 8 blocks of time. What came
+    /// after its interval was closed is in the mean and in no block: the interval holds the mean in any case.
     #[must_use]
     pub fn mean_interval(&self, confidence: Confidence) -> Option<Interval> {
         let (mean, found) = (self.total.mean_ns(), mean_interval(&self.blocks, confidence)?);

@@ -51,10 +51,12 @@ pub(super) fn blocks(result: &JobResult, op: Op) -> Option<Blocks> {
     let mut sides: Vec<_> = parts.iter().map(|blocks| blocks.iter()).collect();
     for _ in 0..first.len() {
         histogram.reset();
+        let mut sum_ns = 0;
         for block in sides.iter_mut().filter_map(Iterator::next) {
+            sum_ns += block.sum_ns();
             block.cells().iter().for_each(|cell| histogram.saturating_record_n(cell.value, cell.count));
         }
-        together.push(&histogram);
+        together.push(&histogram, sum_ns);
     }
     Some(together)
 }

@@ -1,6 +1,6 @@
 //! Known truth: intervals must cover it as often as they promise.
 
-use super::clustering::{Blocks, bootstrap_percentile, mean_interval};
+use super::clustering::{Blocks, bootstrap_percentile, mean_interval, sum_of_middles_ns};
 use super::confidence::Confidence;
 use super::mean::throughput;
 use super::percentile::{ByRank, Level, PercentileEstimate, Reported, Share};
@@ -137,7 +137,7 @@ fn clustered_stalls_are_covered_where_the_naive_interval_fails() {
                 part.record(latency_ns).unwrap();
                 whole.record(latency_ns).unwrap();
             }
-            blocks.push(&part);
+            blocks.push(&part, sum_of_middles_ns(&part));
         }
         let by_rank = ByRank::new(&whole);
         naive += u32::from(covers(&by_rank.estimate(level("99"), Confidence::P95), truth));
@@ -169,7 +169,7 @@ fn independent_samples_keep_their_interval_with_blocks() {
             part.clear();
             (0..200).for_each(|_| part.record(quantile(uniform(&mut random))).unwrap());
             whole.add(&part).unwrap();
-            blocks.push(&part);
+            blocks.push(&part, sum_of_middles_ns(&part));
         }
         let estimate = ByRank::new(&whole).estimate_clustered(level("99"), Confidence::P95, &blocks, round);
         covered += u32::from(covers(&estimate, quantile(0.99)));
@@ -220,14 +220,14 @@ fn coverage(episodes: Episodes, rounds: u64, seed: u64) -> [(&'static str, u64);
         let mut ended = 0;
         episodes.run(4.0, &mut random, |now, latency_ns| {
             while (now / 0.1) as usize > ended {
-                blocks.push(&part);
+                blocks.push(&part, sum_of_middles_ns(&part));
                 part.clear();
                 ended += 1;
             }
             part.record(latency_ns).unwrap();
             whole.record(latency_ns).unwrap();
         });
-        blocks.push(&part);
+        blocks.push(&part, sum_of_middles_ns(&part));
         let by_rank = ByRank::new(&whole);
         covered += u64::from(covers(&by_rank.estimate_clustered(level("99"), Confidence::P95, &blocks, round), truth));
         of_mean += u64::from(mean_interval(&blocks, Confidence::P95).unwrap().holds(mean));
@@ -280,7 +280,7 @@ fn coverage_is_what_is_promised_and_little_more() {
                 part.clear();
                 (0..100).for_each(|_| part.record(quantile(uniform(&mut random))).unwrap());
                 whole.add(&*part).unwrap();
-                blocks.push(part);
+                blocks.push(part, sum_of_middles_ns(part));
             }
             let by_rank = ByRank::new(&whole);
             for (at, (text, truth)) in truths.iter().enumerate() {

@@ -145,8 +145,11 @@ pub fn run(options: &ReplayOptions, format: Format) -> Result<()> {
     let show = || match format {
         Format::Json => output::json(json!({
             "target": session.name(),
+            "targets": null,
+            "hosts": null,
             "notes": plan.notes,
             "jobs": results.iter().map(|result| summary::job(result, None, &reporting)).collect::<Vec<_>>(),
+            "together": null,
             "not_started": if results.is_empty() { vec![NAME] } else { Vec::new() },
             "replay": replay_json(options, &known, drift, &reporting),
             "drive_counters": counters.as_ref().map(counters_json),

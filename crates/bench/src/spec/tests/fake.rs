@@ -3,7 +3,7 @@
 use crate::experiment::{Driver, DriverError};
 use crate::job::model::Job;
 use crate::run::{Failures, IntervalRow, JobResult, KindResult, Latencies, Tally, ThreadUse, Watch};
-use crate::stats::clustering::Blocks;
+use crate::stats::clustering::{Blocks, sum_of_middles_ns};
 use forebay_block::OpKind;
 use std::collections::HashMap;
 
@@ -39,7 +39,7 @@ pub fn run(job: &Job, seconds: u64, mut latencies: impl FnMut(u64) -> Vec<u64>) 
         for (kind, (total, blocks)) in &mut totals {
             let mut part = Latencies::new();
             parts.get(kind).into_iter().for_each(|tally| part.add(tally));
-            blocks.push(&part.histogram);
+            blocks.push(&part.histogram, sum_of_middles_ns(&part.histogram));
             total.merge(&part);
         }
         intervals.push(row);

@@ -86,6 +86,7 @@ pub fn bounds_of(resampled: &mut [f64], error: f64) -> Option<Interval> {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::blocks::sum_of_middles_ns;
     use super::*;
     use crate::stats::percentile::Level;
     use hdrhistogram::Histogram;
@@ -104,7 +105,7 @@ pub(super) mod tests {
         for _ in 0..count {
             histogram.clear();
             (0..samples).for_each(|_| histogram.record(1 + random.below(1_000_000_000)).unwrap());
-            blocks.push(&histogram);
+            blocks.push(&histogram, sum_of_middles_ns(&histogram));
         }
         blocks
     }
@@ -125,7 +126,7 @@ pub(super) mod tests {
         let mut blocks = Blocks::default();
         let mut histogram = Histogram::<u64>::new(3).unwrap();
         histogram.record_n(10, 100).unwrap();
-        (0..8).for_each(|_| blocks.push(&histogram));
+        (0..8).for_each(|_| blocks.push(&histogram, sum_of_middles_ns(&histogram)));
         let want = Some(Interval { low: 10.0, high: 10.0 });
         assert_eq!(bootstrap_percentile(&blocks, share("99"), Confidence::P95, 1), want);
     }

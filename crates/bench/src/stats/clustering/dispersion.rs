@@ -5,7 +5,7 @@
 //! 1998) says that n samples tell as much as n / D independent ones.
 
 use super::blocks::{Block, Blocks};
-use super::series::{BLOCKS_MIN, MERGED_MIN, SIGNIFICANCE, freedom, neighbours_alike};
+use super::series::{BLOCKS_MIN, MERGED_MIN, SIGNIFICANCE, evened_out, freedom, neighbours_alike};
 use crate::stats::confidence::Confidence;
 use crate::stats::distribution::{chi_square_tail, normal_quantile, student_t_quantile};
 use forebay_block::Random;
@@ -71,14 +71,9 @@ impl Clustering {
         }
         let share = total as f64 / samples as f64;
         while parts.len() / 2 >= MERGED_MIN && neighbours_alike(&differences(&parts, share)) {
-            parts = parts
-                .chunks(2)
-                .map(|pair| Part {
-                    exceedances: pair.iter().map(|part| part.exceedances).sum(),
-                    samples: pair.iter().map(|part| part.samples).sum(),
-                })
-                .collect();
+            parts = merged(&parts, 2);
         }
+        parts = merged(&parts, evened_out(&differences(&parts, share)));
         let count = parts.len() as f64;
         let spread = spread(&parts, share);
         let dispersion = spread * count / (count - 1.0) / (samples as f64 * share * (1.0 - share));
@@ -114,6 +109,15 @@ impl Clustering {
         let known = normal_quantile(p) / student_t_quantile(p, self.freedom);
         Some(samples as f64 / self.design_effect() * known * known)
     }
+}
+
+/// So many neighbours each as one.
+fn merged(parts: &[Part], by: usize) -> Vec<Part> {
+    let sum = |some: &[Part], of: fn(&Part) -> f64| some.iter().map(of).sum();
+    parts
+        .chunks(by)
+        .map(|some| Part { exceedances: sum(some, |part| part.exceedances), samples: sum(some, |part| part.samples) })
+        .collect()
 }
 
 /// Differences from the count each block would have by its samples alone.
@@ -183,7 +187,7 @@ mod tests {
             histogram.clear();
             histogram.record_n(10, samples - slow).unwrap();
             histogram.record_n(1000, *slow).unwrap();
-            blocks.push(&histogram);
+            blocks.push(&histogram, 0);
         }
         blocks
     }

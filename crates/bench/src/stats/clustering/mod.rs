@@ -7,6 +7,8 @@ mod bootstrap;
 mod dispersion;
 mod series;
 
+#[cfg(test)]
+pub use blocks::sum_of_middles_ns;
 pub use blocks::{BLOCKS, Block, Blocks, Cell};
 pub use bootstrap::{RESAMPLES, bootstrap_percentile, bounds_of};
 pub use dispersion::Clustering;

@@ -94,3 +94,17 @@ fn results_are_as_their_schema_says() {
         assert_eq!(found.len(), 2, "{found:#?}");
     }
 }
+
+/// A replay's result lacked three fields that its schema, that of `bench`, requires, and had one that it refused.
+#[test]
+fn a_replay_is_as_the_schema_says() {
+    let place = Place::new();
+    let trace = place.path("three.spc");
+    std::fs::write(&trace, "0,0,4096,r,0.0\n0,64,4096,r,0.1\n0,128,8192,r,0.2\n").unwrap();
+    let schema: Value = serde_json::from_slice(&forebay(&["bench", "--schema"]).stdout).unwrap();
+    let words = ["replay", trace.to_str().unwrap(), "--target", "ram:?size=1MiB", "--output", "json"];
+    let result = json(&good(&forebay(&words)));
+    let mut found = Vec::new();
+    differences(&schema, &schema, &result, "$", &mut found);
+    assert!(found.is_empty() && result["replay"]["requests"] == 3, "{found:#?} {result}");
+}
