@@ -1,7 +1,7 @@
 //! What follows when something has ended.
 
 use super::core::{Core, SERVED_ATTEMPTS_MAX};
-use super::jobs::{Blocks, Held, Next, Part, Purpose, Rows, Starved, Then};
+use super::jobs::{Blocks, Held, Logged, Next, Part, Purpose, Rows, Starved, Then};
 use super::{doubt, labels, reading, rebuilding, upkeep, writing};
 use forebay_block::{Buf, IoError, SharedBuf};
 
@@ -39,14 +39,14 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
             Ok(()) if core.is_volatile => {
                 core.flush(Then::LogFlushed { part, living, slot });
             }
-            Ok(()) => logged(core, part, living, slot),
+            Ok(()) => core.logged.push(Logged { part, living, slot }),
             Err(error) => {
                 core.retire(slot, part.row);
                 core.op_part_ended(part.op, Err(error));
             }
         },
         Then::LogFlushed { part, living, slot } => match result {
-            Ok(()) => logged(core, part, living, slot),
+            Ok(()) => core.logged.push(Logged { part, living, slot }),
             Err(error) => {
                 core.retire(slot, part.row);
                 core.op_part_ended(part.op, Err(error));
@@ -162,11 +162,22 @@ fn put(core: &mut Core, row: u64, blocks: Blocks, slot: u32) {
     }
 }
 
-/// What lives in a row is in the log: the rest of it may be written over.
-fn logged(core: &mut Core, part: Part, living: Blocks, slot: u32) {
-    close(core, part.row);
-    put(core, part.row, living, slot);
-    writing::append(core, part);
+/// What lives in rows is in the log: the rest of them may be written over. Not before the label says so of members that failed that: they would be believed
+/// after a power cut, with parity of what was there before, and without an entry that says otherwise.
+fn change_logged(core: &mut Core) {
+    if core.roster.holds_answers() {
+        return;
+    }
+    for Logged { part, living, slot } in std::mem::take(&mut core.logged) {
+        if let Some(error) = core.roster.broken() {
+            core.retire(slot, part.row);
+            core.op_part_ended(part.op, Err(error));
+            continue;
+        }
+        close(core, part.row);
+        put(core, part.row, living, slot);
+        writing::append(core, part);
+    }
 }
 
 /// Rows have been read from all members.
@@ -189,6 +200,7 @@ fn rows_read(core: &mut Core, mut rows: Rows) {
 
 /// Begins what was held, in its order, as far as nothing is in its way any more, and what waited for a place in the log.
 pub(super) fn go_on(core: &mut Core) {
+    change_logged(core);
     end_discards(core);
     for held in std::mem::take(&mut core.held) {
         let waits = core.is_settling() && matches!(held, Held::Change(_)) && core.roster.broken().is_none();

@@ -107,6 +107,13 @@ impl Then {
     }
 }
 
+/// A part of a write beside what lives in its row, of which all is in the log.
+pub(super) struct Logged {
+    pub part: Part,
+    pub living: Blocks,
+    pub slot: u32,
+}
+
 /// A part of a write that waits for a place in the log; with blocks that live there, these are logged first.
 pub(super) struct Starved {
     pub part: Part,

@@ -344,6 +344,7 @@ fn array_of(
         locks: Ranges::default(),
         held: VecDeque::new(),
         starved: Vec::new(),
+        logged: Vec::new(),
         discarding: Vec::new(),
         next: VecDeque::new(),
         jobs: Slab::new(),

@@ -4,6 +4,7 @@ use super::faults::{BLOCK, MEMBER_BYTES, array_of, assert_survives_any_one, memb
 use super::member::{Member, read, run};
 use super::written::content;
 use forebay_block::{Device, Op, Vectored};
+use forebay_volume::layout::array_label::OFFSETS_BYTES;
 use forebay_volume::layout::array_shape::Shape;
 use forebay_volume::mirror::MemberState;
 use forebay_volume::parity::Joined;
@@ -168,5 +169,34 @@ fn regression_filling_a_row_up_keeps_what_could_not_be_written() {
             let read = read(&mut array, shape.head_bytes + block * BLOCK, 0);
             assert!(read == Some(content(block, 1)), "block {block} without {out}");
         }
+    }
+}
+
+/// A row was changed in place as soon as the member that has its parity had failed to log it, and before any label said that it had been left behind: a power
+/// cut between these left parity of what was there before, on a member that was believed.
+#[test]
+fn regression_a_row_is_not_changed_before_the_label_says_who_has_its_parity() {
+    for seed in 0..6u64 {
+        let member = |number| Member::new(&format!("m{number}"), MEMBER_BYTES, false, seed * 3 + number);
+        let members: Vec<Member> = (0..3).map(member).collect();
+        let (mut array, _, shape) = array_of(&members, 2);
+        write(&mut array, &shape, 0, 1, 1);
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        drop(array);
+        let Joined { mut array, .. } = opened_again(&members, &[0, 1, 2]);
+        for member in &members {
+            let log = shape.head_bytes / BLOCK..shape.head_bytes / BLOCK + 2 * u64::from(shape.log_slots);
+            // Labels cannot be written for a while, either.
+            let labels = OFFSETS_BYTES.map(|at| at / BLOCK);
+            member.medium().unwritable.extend(log.chain(labels));
+        }
+        let bufs = Vectored::One(forebay_block::Buf::copy_of(&content(1, 1)).freeze());
+        let op = Op::Write { bufs, fua: false };
+        array.submit(forebay_block::Request { tag: 0, offset_bytes: shape.head_bytes + BLOCK, stream: 0, op });
+        (0..40).for_each(|_| array.poll(&mut Vec::new()));
+        drop(array);
+        members.iter().for_each(|member| member.medium().unwritable.clear());
+        drop(opened_again(&members, &[0, 1, 2]));
+        assert_survives_any_one(&members, &shape, &[(0, 1)]);
     }
 }
