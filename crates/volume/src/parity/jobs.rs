@@ -194,7 +194,8 @@ pub(super) struct Rows {
     pub left: usize,
     /// One bit for each member that could not read its block.
     pub failed: u32,
-    /// And what one of them said that it was no matter of what lies there.
+    /// One bit for each of these of which it was no matter of what lies there, and what one of them said.
+    pub gone: u32,
     pub away: Option<IoError>,
     pub purpose: Purpose,
     /// 0 where another holds it.
@@ -204,7 +205,7 @@ pub(super) struct Rows {
 impl Rows {
     pub fn new(first: u64, count: u64, shape: &Shape, purpose: Purpose, lock: u64) -> Self {
         let images = vec![None; shape.members()];
-        Self { first, count, images, left: 0, failed: 0, away: None, purpose, lock }
+        Self { first, count, images, left: 0, failed: 0, gone: 0, away: None, purpose, lock }
     }
 }
 

@@ -93,7 +93,8 @@ pub(super) fn settle(core: &mut Core, rows: &Rows) {
             return put_off(core, rows);
         }
         if let Some(error) = &rows.away {
-            if core.do_without(rows.failed, error.clone()) {
+            // A block that another member cannot read is written by this.
+            if core.do_without(rows.gone, error.clone()) {
                 core.upkeep.unread_tries = 0;
             } else {
                 core.own_work_ended(&Err(error.clone()));

@@ -200,3 +200,32 @@ fn regression_a_row_is_not_changed_before_the_label_says_who_has_its_parity() {
         assert_survives_any_one(&members, &shape, &[(0, 1)]);
     }
 }
+
+/// A member that could not read one block was left behind with another that was away, though that one alone was enough.
+#[test]
+fn regression_one_member_away_costs_no_other_that_cannot_read_a_block() {
+    for seed in 0..12u64 {
+        let member = |number| Member::new(&format!("m{number}"), MEMBER_BYTES, true, seed * 6 + number);
+        let members: Vec<Member> = (0..6).map(member).collect();
+        let (mut array, view, shape) = array_of(&members, 4);
+        write(&mut array, &shape, 0, 2, 1);
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        let (bad, at) = find(&members, &[0, 1, 2, 3, 4, 5], &content(0, 1)).unwrap();
+        let away =
+            (0..6).find(|number| *number != bad && find(&members, &[*number], &content(1, 1)).is_some()).unwrap();
+        drop(array);
+        drop(view);
+        members.iter().for_each(Member::cut);
+        let there: Vec<&Member> = members.iter().collect();
+        let Joined { mut array, view, .. } = opened(&there).unwrap();
+        members[bad].medium().dead_blocks.insert(at);
+        (members[away].medium().is_dead, members[away].medium().is_gone) = (true, true);
+        view.members().begin();
+        pass(&mut array, &view, 60);
+        let states = states(&view);
+        assert_eq!((states[bad], states[away]), (MemberState::InSync, MemberState::Out), "{seed}");
+        for block in 0..2 {
+            assert!(read(&mut array, shape.head_bytes + block * BLOCK, 0) == Some(content(block, 1)), "block {block}");
+        }
+    }
+}
