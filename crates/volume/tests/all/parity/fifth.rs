@@ -229,3 +229,21 @@ fn regression_one_member_away_costs_no_other_that_cannot_read_a_block() {
         }
     }
 }
+
+/// A place of the log that a member without a volatile cache could not read was never written: it was rebuilt at each start.
+#[test]
+fn regression_a_bad_place_of_the_log_costs_its_member_one_start_alone() {
+    let member = |number| Member::new(&format!("m{number}"), MEMBER_BYTES, false, number);
+    let members: Vec<Member> = (0..3).map(member).collect();
+    let (mut array, _, shape) = array_of(&members, 2);
+    write(&mut array, &shape, 0, 2, 1);
+    assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+    drop(array);
+    members[1].medium().dead_blocks.insert(shape.head_bytes / BLOCK + 100);
+    let Joined { mut array, view, .. } = opened_again(&members, &[0, 1, 2]);
+    pass(&mut array, &view, 60);
+    assert_eq!(states(&view), [MemberState::InSync; 3]);
+    drop(array);
+    let there: Vec<&Member> = members.iter().collect();
+    assert_eq!(states(&opened(&there).unwrap().view), [MemberState::InSync; 3]);
+}
