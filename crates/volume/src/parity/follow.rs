@@ -191,7 +191,7 @@ fn rows_read(core: &mut Core, mut rows: Rows) {
             reading::restored(core, &rows, read);
             core.locks.remove(rows.lock);
         }
-        Purpose::Overwrite { part, is_again } => writing::overwrite(core, (part, is_again), &rows),
+        Purpose::Overwrite { part, readings } => writing::overwrite(core, (part, readings), &rows),
         Purpose::Settle => upkeep::settle(core, &rows),
         Purpose::Mend { member } => upkeep::mend(core, &rows, member),
         Purpose::Rebuild { member } => rebuilding::rows_read(core, rows, member),

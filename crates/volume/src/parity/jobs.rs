@@ -1,5 +1,6 @@
 //! What goes on in an array: requests of hosts, reads of whole rows, and batches of writes to members, each with what follows when it has ended.
 
+use super::chores::Readings;
 use crate::layout::array_shape::Shape;
 use forebay_block::{Buf, IoError, Request, SharedBuf};
 
@@ -175,8 +176,8 @@ pub(super) struct Piece {
 pub(super) enum Purpose {
     /// Pieces of a host's read that their members do not have.
     Restore { read: usize },
-    /// A part of a row is written of which it is not known what else lives in it; of that something could not be read before.
-    Overwrite { part: Part, is_again: bool },
+    /// A part of a row is written of which it is not known what else lives in it, and what was read of it before.
+    Overwrite { part: Part, readings: Readings },
     /// A row that was found open is to be whole.
     Settle,
     /// A member could not read its block of it.
