@@ -230,6 +230,29 @@ fn regression_a_scrub_of_blocks_that_lie_in_different_rows_loses_nothing_of_a_ro
     }
 }
 
+/// A band with parity of something else whose summary nobody could read was collected again and again, without end, and all other jobs waited for longer and longer.
+#[test]
+fn regression_a_band_that_cannot_be_emptied_is_given_up_after_some_tries() {
+    let rig = Rig::new("2+1", 1);
+    let mut served = rig.open();
+    (0..300).for_each(|block| served.write(block));
+    served.checkpoint();
+    let model = served.close();
+    // One summary is damaged, and parity of its row: differently.
+    let at = rig.rot(1, rig.rows_at(), is_summary)[0];
+    let row = (at - rig.rows_at()) / 4096;
+    rig.members[(row / 256 + 2) % 3].bytes().bytes[at + 2000] ^= 1;
+    let mut served = rig.open();
+    served.model = model;
+    served.pool.engine.start_scrub();
+    served.ticks(2000);
+    assert!(served.pool.engine.status().counters.unfit_bands > 0);
+    served.ticks(20_000);
+    let errors = served.pool.engine.status().counters.summary_errors;
+    assert!((1..20).contains(&errors), "{errors} times");
+    served.check();
+}
+
 /// After a start a band was written on in the middle of a row: beside a block that had rotten in silence, so that parity of that took the place of what a
 /// member that was out could be computed of.
 #[test]
