@@ -83,7 +83,7 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
                         core.roster.not_settled(error, SERVED_ATTEMPTS_MAX);
                     }
                 }
-                // One by one, then; and instead of what cannot be erased something newer is written.
+                // By halves, then; and instead of what cannot be erased something newer is written.
                 (Err(_), None) => core.upkeep.pause.begin(core.view.now_ns()),
                 (Ok(()), _) => {}
             }

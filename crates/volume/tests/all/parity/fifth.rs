@@ -290,3 +290,25 @@ fn regression_nothing_is_written_beside_what_was_misread() {
         assert_survives_any_one(&members, &shape, &[(0, 1), (1, 1)]);
     }
 }
+
+/// Where one place of the log could not be erased all of a batch were erased one by one, with a flush each, while all that was written waited.
+#[test]
+fn regression_a_place_that_cannot_be_erased_is_found_by_halves() {
+    for place in [0, 20, 63] {
+        let members = members(3);
+        let (mut array, _, shape) = array_of(&members, 2);
+        write(&mut array, &shape, 0, 2, 1);
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        drop(array);
+        members.iter().for_each(Member::cut);
+        let block = shape.head_bytes / BLOCK + 2 * place;
+        members[0].medium().unwritable.insert(block);
+        let Joined { mut array, view, .. } = opened(&[&members[0], &members[1]]).unwrap();
+        view.members().begin();
+        members[0].medium().flushes = 0;
+        pass(&mut array, &view, 40);
+        write(&mut array, &shape, 2, 2, 1);
+        let flushes = members[0].medium().flushes;
+        assert!(flushes < 20, "{flushes} flushes for place {place}");
+    }
+}
