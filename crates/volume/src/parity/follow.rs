@@ -202,9 +202,15 @@ fn rows_read(core: &mut Core, mut rows: Rows) {
 pub(super) fn go_on(core: &mut Core) {
     change_logged(core);
     end_discards(core);
+    // The next row that is to be made whole: all that is written waits for it, and must not wait for as long as somebody reads there.
+    let next = core.found.first().filter(|_| upkeep::may_settle(core)).map(|row| core.range_of(row, 1));
     for held in std::mem::take(&mut core.held) {
-        let waits = core.is_settling() && matches!(held, Held::Change(_)) && core.roster.broken().is_none();
         let (offset_bytes, len_bytes) = held.range(&core.shape);
+        let is_next = next.is_some_and(|(begin, len)| begin < offset_bytes + len_bytes && offset_bytes < begin + len);
+        let waits = match held {
+            Held::Change(_) => core.is_settling() && core.roster.broken().is_none(),
+            Held::Restore { .. } => is_next,
+        };
         if waits || !core.is_free(offset_bytes, len_bytes) {
             core.held.push_back(held);
             continue;

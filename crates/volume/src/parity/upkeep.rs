@@ -56,6 +56,12 @@ pub(super) fn step(core: &mut Core) {
     }
 }
 
+/// Whether rows that were found open are made whole now, as soon as nothing goes on in them.
+pub(super) fn may_settle(core: &Core) -> bool {
+    let waits = core.roster.broken().is_some() || core.roster.is_active() || core.upkeep.doubt.is_some();
+    !waits && core.view.is_begun() && !core.upkeep.is_busy && !core.upkeep.pause.is_on()
+}
+
 /// Reads a row for a purpose, where nothing goes on in it.
 fn begin_row(core: &mut Core, row: u64, purpose: Purpose) {
     let (begin, len) = core.range_of(row, 1);

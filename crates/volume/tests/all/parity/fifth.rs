@@ -312,3 +312,34 @@ fn regression_a_place_that_cannot_be_erased_is_found_by_halves() {
         assert!(flushes < 20, "{flushes} flushes for place {place}");
     }
 }
+
+/// Readers of a row that was found open, of a member that is out, handed its lock to each other: it was not made whole, and nothing was written.
+#[test]
+fn regression_readers_keep_no_row_from_being_made_whole() {
+    for out in 0..3 {
+        let members = members(3);
+        let (mut array, _, shape) = array_of(&members, 2);
+        write(&mut array, &shape, 0, 1, 1);
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        drop(array);
+        members.iter().for_each(Member::cut);
+        let there: Vec<&Member> = members.iter().enumerate().filter(|(at, _)| *at != out).map(|(_, one)| one).collect();
+        let Joined { mut array, view, .. } = opened(&there).unwrap();
+        view.members().begin();
+        let read = |array: &mut forebay_volume::parity::Array, tag: u64| {
+            let op = Op::Read { bufs: Vectored::One(forebay_block::Buf::new(BLOCK as usize)), attempt: 0 };
+            array.submit(forebay_block::Request { tag, offset_bytes: shape.head_bytes, stream: 0, op });
+        };
+        (1..40).for_each(|tag| read(&mut array, tag));
+        let bufs = Vectored::One(forebay_block::Buf::copy_of(&content(2, 1)).freeze());
+        let op = Op::Write { bufs, fua: false };
+        array.submit(forebay_block::Request { tag: 0, offset_bytes: shape.head_bytes + 2 * BLOCK, stream: 0, op });
+        let is_written = (0..2000).any(|_| {
+            let mut done = Vec::new();
+            array.poll(&mut done);
+            done.iter().filter(|completion| completion.tag > 0).for_each(|completion| read(&mut array, completion.tag));
+            done.iter().any(|completion| completion.tag == 0 && completion.result.is_ok())
+        });
+        assert!(is_written, "without {out}");
+    }
+}
