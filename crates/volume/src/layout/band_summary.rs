@@ -85,6 +85,14 @@ impl BandShape {
         block
     }
 
+    /// Where data that has come as far as this block goes on after a start, over a device that protects rows of so many blocks together: at the next row, so
+    /// that nothing is written beside what nobody has looked at since. In the row that the group's summary lies in that is written in any case.
+    #[must_use]
+    pub fn next_row(self, block: u32, row_blocks: u32) -> u32 {
+        let next = block.next_multiple_of(row_blocks.max(1));
+        if next < self.summary_block(self.group_of(block)) { next } else { block }
+    }
+
     /// Blocks of data from a block on to the end of the band.
     #[must_use]
     pub fn data_left(self, block: u32) -> u32 {
@@ -298,7 +306,7 @@ mod tests {
         }
 
         #[test]
-        fn every_block_of_a_band_is_data_or_one_summary(blocks in 2u32..400) {
+        fn every_block_of_a_band_is_data_or_one_summary(blocks in 2u32..400, row in 2u32..=16) {
             let shape = BandShape::new(u64::from(blocks) * 4096);
             let is_summary = |block: u32| shape.summary_block(shape.group_of(block)) == block;
             let data = (0..blocks).filter(|&block| !is_summary(block)).count() as u32;
@@ -309,6 +317,13 @@ mod tests {
                 prop_assert_eq!(shape.data_left(block), left);
                 let next = (block..blocks).find(|&block| !is_summary(block)).unwrap_or(blocks);
                 prop_assert_eq!(shape.skip_summary(block), next);
+            }
+            for block in (0..blocks).filter(|&block| !is_summary(block)) {
+                prop_assert_eq!(shape.next_row(block, 1), block);
+                let next = shape.next_row(block, row);
+                prop_assert!(!(block..=next).any(is_summary) && (next == block || next.is_multiple_of(row)));
+                let is_passed = |at: u32| at.is_multiple_of(row) || is_summary(at);
+                prop_assert!((block + 1..next).all(|at| !is_passed(at)));
             }
             let sum: u32 = (0..shape.groups()).map(|group| shape.group_sectors(group)).sum();
             prop_assert_eq!(sum, data * 8);

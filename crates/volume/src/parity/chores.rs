@@ -69,6 +69,27 @@ impl Doubt {
     }
 }
 
+/// How often a row is read at most until it is the same twice.
+const READINGS_MAX: u8 = 4;
+
+/// What was read of a row last, where nothing but that says what it is.
+#[derive(Debug, Default)]
+pub(super) struct Readings {
+    row: u64,
+    last: Vec<Option<Vec<u8>>>,
+    count: u8,
+}
+
+impl Readings {
+    /// Whether what was read now may be written: it was the same before, for one transfer may go wrong.
+    pub fn are_enough(&mut self, row: u64, read: &[Option<Vec<u8>>]) -> bool {
+        let before = if self.row == row { self.count } else { 0 };
+        let is_enough = before > 0 && self.last == read || before + 1 >= READINGS_MAX;
+        *self = if is_enough { Self::default() } else { Self { row, last: read.to_vec(), count: before + 1 } };
+        is_enough
+    }
+}
+
 /// State of it.
 #[derive(Debug, Default)]
 pub(super) struct Upkeep {
@@ -88,6 +109,8 @@ pub(super) struct Upkeep {
     pub pause: Pause,
     /// How often a row could not be read that is to be settled.
     pub unread_tries: u8,
+    /// And what was read of it last.
+    pub readings: Readings,
     /// Rows that are still to be rebuilt one by one: what was read of more failed.
     pub singles_until: u64,
     /// Rows are settled while the array is served, after a flush that failed: there is a clock, and time.

@@ -4,7 +4,7 @@ use super::chores::Upkeep;
 use super::code::Code;
 use super::found::FoundRows;
 use super::fronts::Fronts;
-use super::jobs::{Batch, Held, HostOp, Job, Next, Starved, Then};
+use super::jobs::{Batch, Held, HostOp, Job, Logged, Next, Starved, Then};
 use super::members::Members;
 use super::open_rows::OpenRows;
 use super::roster::Roster;
@@ -40,6 +40,8 @@ pub(super) struct Core {
     pub held: VecDeque<Held>,
     /// Parts of writes that wait for a place in the log.
     pub starved: Vec<Starved>,
+    /// Parts of writes whose rows are in the log durably, and are changed as soon as the label says which members have that.
+    pub logged: Vec<Logged>,
     /// Discards of bands, whose rows may still have something in the log.
     pub discarding: Vec<(usize, std::ops::Range<u64>)>,
     /// What has ended, and is to be gone on with.

@@ -1,7 +1,7 @@
 //! What follows when something has ended.
 
 use super::core::{Core, SERVED_ATTEMPTS_MAX};
-use super::jobs::{Blocks, Held, Next, Part, Purpose, Rows, Starved, Then};
+use super::jobs::{Blocks, Held, Logged, Next, Part, Purpose, Rows, Starved, Then};
 use super::{doubt, labels, reading, rebuilding, upkeep, writing};
 use forebay_block::{Buf, IoError, SharedBuf};
 
@@ -39,14 +39,14 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
             Ok(()) if core.is_volatile => {
                 core.flush(Then::LogFlushed { part, living, slot });
             }
-            Ok(()) => logged(core, part, living, slot),
+            Ok(()) => core.logged.push(Logged { part, living, slot }),
             Err(error) => {
                 core.retire(slot, part.row);
                 core.op_part_ended(part.op, Err(error));
             }
         },
         Then::LogFlushed { part, living, slot } => match result {
-            Ok(()) => logged(core, part, living, slot),
+            Ok(()) => core.logged.push(Logged { part, living, slot }),
             Err(error) => {
                 core.retire(slot, part.row);
                 core.op_part_ended(part.op, Err(error));
@@ -83,7 +83,7 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
                         core.roster.not_settled(error, SERVED_ATTEMPTS_MAX);
                     }
                 }
-                // One by one, then; and instead of what cannot be erased something newer is written.
+                // By halves, then; and instead of what cannot be erased something newer is written.
                 (Err(_), None) => core.upkeep.pause.begin(core.view.now_ns()),
                 (Ok(()), _) => {}
             }
@@ -162,11 +162,22 @@ fn put(core: &mut Core, row: u64, blocks: Blocks, slot: u32) {
     }
 }
 
-/// What lives in a row is in the log: the rest of it may be written over.
-fn logged(core: &mut Core, part: Part, living: Blocks, slot: u32) {
-    close(core, part.row);
-    put(core, part.row, living, slot);
-    writing::append(core, part);
+/// What lives in rows is in the log: the rest of them may be written over. Not before the label says so of members that failed that: they would be believed
+/// after a power cut, with parity of what was there before, and without an entry that says otherwise.
+fn change_logged(core: &mut Core) {
+    if core.roster.holds_answers() {
+        return;
+    }
+    for Logged { part, living, slot } in std::mem::take(&mut core.logged) {
+        if let Some(error) = core.roster.broken() {
+            core.retire(slot, part.row);
+            core.op_part_ended(part.op, Err(error));
+            continue;
+        }
+        close(core, part.row);
+        put(core, part.row, living, slot);
+        writing::append(core, part);
+    }
 }
 
 /// Rows have been read from all members.
@@ -180,7 +191,7 @@ fn rows_read(core: &mut Core, mut rows: Rows) {
             reading::restored(core, &rows, read);
             core.locks.remove(rows.lock);
         }
-        Purpose::Overwrite { part, is_again } => writing::overwrite(core, (part, is_again), &rows),
+        Purpose::Overwrite { part, readings } => writing::overwrite(core, (part, readings), &rows),
         Purpose::Settle => upkeep::settle(core, &rows),
         Purpose::Mend { member } => upkeep::mend(core, &rows, member),
         Purpose::Rebuild { member } => rebuilding::rows_read(core, rows, member),
@@ -189,10 +200,17 @@ fn rows_read(core: &mut Core, mut rows: Rows) {
 
 /// Begins what was held, in its order, as far as nothing is in its way any more, and what waited for a place in the log.
 pub(super) fn go_on(core: &mut Core) {
+    change_logged(core);
     end_discards(core);
+    // The next row that is to be made whole: all that is written waits for it, and must not wait for as long as somebody reads there.
+    let next = core.found.first().filter(|_| upkeep::may_settle(core)).map(|row| core.range_of(row, 1));
     for held in std::mem::take(&mut core.held) {
-        let waits = core.is_settling() && matches!(held, Held::Change(_)) && core.roster.broken().is_none();
         let (offset_bytes, len_bytes) = held.range(&core.shape);
+        let is_next = next.is_some_and(|(begin, len)| begin < offset_bytes + len_bytes && offset_bytes < begin + len);
+        let waits = match held {
+            Held::Change(_) => core.is_settling() && core.roster.broken().is_none(),
+            Held::Restore { .. } => is_next,
+        };
         if waits || !core.is_free(offset_bytes, len_bytes) {
             core.held.push_back(held);
             continue;

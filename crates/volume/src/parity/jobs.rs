@@ -1,5 +1,6 @@
 //! What goes on in an array: requests of hosts, reads of whole rows, and batches of writes to members, each with what follows when it has ended.
 
+use super::chores::Readings;
 use crate::layout::array_shape::Shape;
 use forebay_block::{Buf, IoError, Request, SharedBuf};
 
@@ -107,6 +108,13 @@ impl Then {
     }
 }
 
+/// A part of a write beside what lives in its row, of which all is in the log.
+pub(super) struct Logged {
+    pub part: Part,
+    pub living: Blocks,
+    pub slot: u32,
+}
+
 /// A part of a write that waits for a place in the log; with blocks that live there, these are logged first.
 pub(super) struct Starved {
     pub part: Part,
@@ -168,8 +176,8 @@ pub(super) struct Piece {
 pub(super) enum Purpose {
     /// Pieces of a host's read that their members do not have.
     Restore { read: usize },
-    /// A part of a row is written of which it is not known what else lives in it; of that something could not be read before.
-    Overwrite { part: Part, is_again: bool },
+    /// A part of a row is written of which it is not known what else lives in it, and what was read of it before.
+    Overwrite { part: Part, readings: Readings },
     /// A row that was found open is to be whole.
     Settle,
     /// A member could not read its block of it.
@@ -187,7 +195,8 @@ pub(super) struct Rows {
     pub left: usize,
     /// One bit for each member that could not read its block.
     pub failed: u32,
-    /// And what one of them said that it was no matter of what lies there.
+    /// One bit for each of these of which it was no matter of what lies there, and what one of them said.
+    pub gone: u32,
     pub away: Option<IoError>,
     pub purpose: Purpose,
     /// 0 where another holds it.
@@ -197,7 +206,7 @@ pub(super) struct Rows {
 impl Rows {
     pub fn new(first: u64, count: u64, shape: &Shape, purpose: Purpose, lock: u64) -> Self {
         let images = vec![None; shape.members()];
-        Self { first, count, images, left: 0, failed: 0, away: None, purpose, lock }
+        Self { first, count, images, left: 0, failed: 0, gone: 0, away: None, purpose, lock }
     }
 }
 

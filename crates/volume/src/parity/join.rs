@@ -158,6 +158,8 @@ pub fn join(
         // What cannot be read of it may be all that there is of a row: it is rebuilt, where enough others are there.
         let others = members.iter().filter(|member| member.state == MemberState::InSync).count();
         let is_spare = members[number].state != MemberState::InSync || others > basis.shape.data;
+        // They are erased in any case: else the next start would not read them, too.
+        log.unsure.extend(&unread);
         if let Some(new_id) = new_id.as_mut().filter(|_| is_spare) {
             label.ids[number] = new_id();
             members[number].state = MemberState::Out;
@@ -166,8 +168,6 @@ pub fn join(
         } else if unread.len() > UNREAD_MAX && new_id.is_some() {
             // It is no matter of some places, and may be another time.
             return Err(JoinError::Unread { device: names[number].clone() });
-        } else {
-            log.unsure.extend(unread);
         }
     }
     let there = members.iter().filter(|member| member.state == MemberState::InSync).count();
@@ -344,6 +344,7 @@ fn array_of(
         locks: Ranges::default(),
         held: VecDeque::new(),
         starved: Vec::new(),
+        logged: Vec::new(),
         discarding: Vec::new(),
         next: VecDeque::new(),
         jobs: Slab::new(),

@@ -39,8 +39,8 @@ pub(super) struct OpenRows {
     erased_flush: Option<u64>,
     /// The highest flush that has ended.
     flushed: u64,
-    /// So many places are erased one by one: one of several could not be.
-    singly: usize,
+    /// Of a batch that could not be erased, or not all of it, so many places are still to be tried again; at once at most half of them, until one is alone.
+    suspects: usize,
     /// Places that cannot be erased: something newer takes their place, and they are never used again.
     stuck: BTreeSet<u32>,
     /// Places of which it is not known what lies there, on any member.
@@ -66,7 +66,7 @@ impl OpenRows {
             retired: VecDeque::new(),
             erasing: Vec::new(),
             erased_flush: None,
-            singly: 0,
+            suspects: 0,
             stuck: BTreeSet::new(),
             unsure,
             flushed: if is_volatile { 0 } else { u64::MAX },
@@ -176,7 +176,11 @@ impl OpenRows {
         };
         let goes: BTreeSet<Place> = self.retired.iter().map(|(_, place)| *place).filter(may_go).collect();
         let is_stuck = !goes.is_empty();
-        let mut left = if self.singly > 0 || is_stuck && has_slot { 1 } else { usize::MAX };
+        let mut left = match self.suspects {
+            _ if is_stuck && has_slot => 1,
+            0 => usize::MAX,
+            suspects => suspects.div_ceil(2),
+        };
         let stuck = &self.stuck;
         let is_next = |&(flush, (slot, row)): &(u64, Place)| {
             let may = if has_slot && is_stuck { goes.contains(&(slot, row)) } else { !stuck.contains(&slot) };
@@ -205,16 +209,19 @@ impl OpenRows {
 
     /// They were erased, or something newer has taken their place, which is durable when a flush from this number on has ended; or they were not.
     pub fn erased(&mut self, flush: u64, is_good: bool) {
-        self.singly = self.singly.saturating_sub(1);
         if is_good {
+            self.suspects -= if self.is_stuck() { 0 } else { self.suspects.min(self.erasing.len()) };
             self.erased_flush = Some(flush);
             self.flushed(0);
             return;
         }
         match &self.erasing[..] {
             // What cannot be written instead may be erased after all.
-            &[(slot, _)] if !self.stuck.remove(&slot) => _ = self.stuck.insert(slot),
-            several => self.singly = several.len(),
+            &[(slot, _)] if !self.stuck.remove(&slot) => {
+                self.stuck.insert(slot);
+                self.suspects = 0;
+            }
+            several => self.suspects = several.len(),
         }
         // In front: of a row the older entry is erased before the newer one.
         let again = self.erasing.drain(..).map(|place| (0, place));

@@ -19,6 +19,11 @@ impl Pause {
         (self.since_ns, self.asked, self.asked_ns) = (Some(now_ns), 0, now_ns);
     }
 
+    /// Whether one has begun that nobody has found to be over.
+    pub fn is_on(&self) -> bool {
+        self.since_ns.is_some()
+    }
+
     /// Whether one goes on.
     pub fn goes_on(&mut self, now_ns: u64) -> bool {
         let Some(since_ns) = self.since_ns else { return false };

@@ -251,6 +251,8 @@ fn rows_part(
             (Ok(()), Some(Vectored::One(buf))) => rows.images[role] = Some(buf.to_vec()),
             (result, _) => {
                 rows.failed |= 1 << member;
+                let is_gone = result.as_ref().is_err_and(|error| error.kind != IoErrorKind::Medium);
+                rows.gone |= u32::from(is_gone) << member;
                 rows.away = result.err().filter(|error| error.kind != IoErrorKind::Medium).or(rows.away.take());
             }
         }

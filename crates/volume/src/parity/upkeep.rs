@@ -56,6 +56,12 @@ pub(super) fn step(core: &mut Core) {
     }
 }
 
+/// Whether rows that were found open are made whole now, as soon as nothing goes on in them.
+pub(super) fn may_settle(core: &Core) -> bool {
+    let waits = core.roster.broken().is_some() || core.roster.is_active() || core.upkeep.doubt.is_some();
+    !waits && core.view.is_begun() && !core.upkeep.is_busy && !core.upkeep.pause.is_on()
+}
+
 /// Reads a row for a purpose, where nothing goes on in it.
 fn begin_row(core: &mut Core, row: u64, purpose: Purpose) {
     let (begin, len) = core.range_of(row, 1);
@@ -84,7 +90,9 @@ pub(super) fn settle(core: &mut Core, rows: &Rows) {
             (images[at], sure) = (block, sure | 1 << at);
         }
     }
-    let known = core.code.likely(&images, sure).map(|likely| likely.data);
+    let known = core.code.likely(&images, sure);
+    let is_shown =
+        sure.count_ones() as usize == core.shape.data || known.as_ref().is_some_and(|known| known.agreeing > 0);
     if rows.failed != 0 {
         // What cannot be read now may be another time, and what the log has of the row may be all that there is of it.
         if core.upkeep.unread_tries < TRIES_MAX {
@@ -93,18 +101,24 @@ pub(super) fn settle(core: &mut Core, rows: &Rows) {
             return put_off(core, rows);
         }
         if let Some(error) = &rows.away {
-            if core.do_without(rows.failed, error.clone()) {
+            // A block that another member cannot read is written by this.
+            if core.do_without(rows.gone, error.clone()) {
                 core.upkeep.unread_tries = 0;
             } else {
                 core.own_work_ended(&Err(error.clone()));
             }
             return put_off(core, rows);
         }
-        if known.is_none() || !is_in_log {
-            core.view.unreadable();
-        }
+    }
+    // All of it is written: what neither the log nor parity to spare shows is to be read twice.
+    if !is_shown && !core.upkeep.readings.are_enough(row, &rows.images) {
+        return put_off(core, rows);
     }
     core.upkeep.unread_tries = 0;
+    if rows.failed != 0 && (known.is_none() || !is_in_log) {
+        core.view.unreadable();
+    }
+    let known = known.map(|known| known.data);
     // What nobody can read or restore is not written: it may be read one day. Parity takes it to be zeros.
     let is_lost = |at: usize| known.is_none() && images[at].is_none();
     let lost: Vec<bool> = (0..core.shape.data).map(is_lost).collect();

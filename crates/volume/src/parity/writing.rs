@@ -1,6 +1,7 @@
 //! Writes: whole rows with their parity; parts of rows beside what was written there before, with the log for their parity; and parts of rows of
 //! which nobody knows any more what lives in them.
 
+use super::chores::Readings;
 use super::code::{Likely, slices};
 use super::core::Core;
 use super::jobs::{Blocks, HostOp, Part, Purpose, Rows, Starved, Then, locked_range};
@@ -152,12 +153,12 @@ fn write_part(core: &mut Core, part: Part, living: u32) {
     if living & !written == 0 {
         return append(core, part);
     }
-    read_before(core, part, false);
+    read_before(core, part, Readings::default());
 }
 
 /// Reads a row of which a part is to be written.
-fn read_before(core: &mut Core, part: Part, is_again: bool) {
-    let rows = Rows::new(part.row, 1, &core.shape, Purpose::Overwrite { part, is_again }, 0);
+fn read_before(core: &mut Core, part: Part, readings: Readings) {
+    let rows = Rows::new(part.row, 1, &core.shape, Purpose::Overwrite { part, readings }, 0);
     read_rows(core, rows);
 }
 
@@ -246,18 +247,18 @@ pub(super) fn log(core: &mut Core, part: Part, living: Blocks) {
 
 /// All of a row was read, of which a part is to be written: where its parity says already what is to be written there, it is the same once more, and no
 /// parity is changed by it. A block that was damaged is written so, and what else may be damaged in the row keeps what it can be restored by.
-pub(super) fn overwrite(core: &mut Core, (mut part, is_again): (Part, bool), rows: &Rows) {
+pub(super) fn overwrite(core: &mut Core, (mut part, mut readings): (Part, Readings), rows: &Rows) {
     let (row, data, images) = (part.row, core.shape.data, &rows.images[..]);
     let written = part.blocks.iter().fold(0u32, |bits, (at, _)| bits | 1 << at);
     let living = core.fronts.living(row) & !written;
     let mut now = images.to_vec();
     let is_failed = |at: usize| living & 1 << at != 0 && rows.failed & 1 << core.shape.member(row, at) != 0;
-    if !is_again && (0..data).any(is_failed) {
-        // What lives there was not read: that may have been one transfer.
-        return read_before(core, part, true);
-    }
     // Where parity agrees with what was there nothing is wrong but that it is written over.
     let was_right = core.code.agrees(images);
+    if !was_right && !readings.are_enough(row, images) {
+        // What lives there was not read, or is not what it should be: that may have been one transfer.
+        return read_before(core, part, readings);
+    }
     let before = if was_right { None } else { core.code.likely(images, 0) };
     // What parity says of it, and does not say for sure, is not kept as if it had been read: nothing is logged, as nothing was protected before.
     let is_guessed = (0..data).any(is_failed) && !before.as_ref().is_some_and(Likely::is_sure);

@@ -90,7 +90,7 @@ pub(super) fn replay(
         };
         return Err(OpenError::of_device(devices, 0)(source));
     }
-    replay.finish();
+    replay.finish(devices.array().map_or(1, |array| array.shape().data as u32));
     engine.record_losses(lost);
     engine.watermark.resume(survey.watermark_serial);
     Ok(())
@@ -317,9 +317,9 @@ impl Replay<'_> {
         }
     }
 
-    /// Ends replay: bands that nothing names any more are free.
-    fn finish(self) {
-        self.leaves.space.bands.replay_finished();
+    /// Ends replay: bands that nothing names any more are free, and those that are open go on at the next row of so many blocks.
+    fn finish(self, row_blocks: u32) {
+        self.leaves.space.bands.replay_finished(row_blocks);
         for band in self.leaves.space.bands.empty_closed() {
             self.leaves.space.bands.release(band);
         }

@@ -3,24 +3,19 @@
 use super::extents::Extents;
 pub use super::granted::Grant;
 use super::granted::Unsettled;
+pub use super::groups::ENTRIES_MEMORY_BYTES;
 use super::groups::{GroupKey, Groups};
 use super::open_bands::OpenBands;
 use super::spare::Spare;
-use crate::layout::band_summary::{BandShape, ENTRIES_MAX, OPEN_ALL_MAX, SummaryEntry, SummaryName, open_max};
+use crate::layout::band_summary::{BandShape, SummaryEntry, SummaryName, open_max};
 use crate::layout::page::BLOCK_SECTORS;
 use crate::layout::root::{BandRoot, BandState};
 use crate::layout::stream::Stream;
 use forebay_placement::victim::{Candidate, Choice};
 use std::collections::BTreeSet;
 
-/// Where so many groups wait for another attempt at writing their summary, no more space is promised: what is kept of
-/// them in memory is bounded by this.
-const DUE_MAX: usize = 256;
 /// No band is taken to be older: a damaged clock must not overflow.
 const AGE_MAX_BANDS: u64 = 1 << 24;
-/// Most memory in bytes that entries take: of the groups that wait, and of one group of each open band.
-pub const ENTRIES_MEMORY_BYTES: u64 =
-    (DUE_MAX as u64 + OPEN_ALL_MAX) * ENTRIES_MAX as u64 * size_of::<SummaryEntry>() as u64;
 
 /// The band table.
 #[derive(Clone, Debug)]
@@ -164,7 +159,7 @@ impl Bands {
     pub fn room(&self, collecting: bool) -> u64 {
         let left = self.left_in_open(collecting);
         let keep = if collecting { 0 } else { self.kept_for_collection() };
-        if self.groups.due_count() >= DUE_MAX {
+        if self.groups.is_crowded() {
             return 0;
         }
         left + self.free.len().saturating_sub(keep) as u64 * u64::from(self.data_blocks())
@@ -349,8 +344,9 @@ impl Bands {
         }
     }
 
-    /// Ends replay: only as many bands stay open as streams may have. The summaries of groups that are complete now are due.
-    pub fn replay_finished(&mut self) {
+    /// Ends replay: only as many bands stay open as streams may have, and they go on at the next row of so many blocks. The summaries of groups that are
+    /// complete now are due.
+    pub fn replay_finished(&mut self, row_blocks: u32) {
         for collecting in [false, true] {
             while self.open.of_kind(collecting).count() > self.open_max(collecting) {
                 let Some(band) = self.open.of_kind(collecting).last() else { break };
@@ -360,6 +356,9 @@ impl Bands {
         self.complete = Vec::new();
         let most = self.data_blocks() * BLOCK_SECTORS as u32;
         self.table.iter_mut().for_each(|band| band.valid = band.valid.min(most));
+        for band in self.table.iter_mut().filter(|band| band.state == BandState::Open) {
+            band.written = self.shape.next_row(band.frontier(), row_blocks) * BLOCK_SECTORS as u32;
+        }
         for key in self.groups.keys() {
             if key.1 < self.table[key.0 as usize].complete_groups(self.shape) {
                 self.groups.make_due(key);

@@ -1,8 +1,15 @@
 //! Groups of bands whose summary is not on the device: who was written into them, and how far their summary has come.
 
-use crate::layout::band_summary::{BandShape, ENTRIES_MAX, GROUP_BLOCKS, SummaryEntry};
+use crate::layout::band_summary::{BandShape, ENTRIES_MAX, GROUP_BLOCKS, OPEN_ALL_MAX, SummaryEntry};
 use crate::layout::page::BLOCK_SECTORS;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Where so many groups wait for another attempt at writing their summary, no more space is promised: what is kept of
+/// them in memory is bounded by this.
+const DUE_MAX: usize = 256;
+/// Most memory in bytes that entries take: of the groups that wait, and of one group of each open band.
+pub const ENTRIES_MEMORY_BYTES: u64 =
+    (DUE_MAX as u64 + OPEN_ALL_MAX) * ENTRIES_MAX as u64 * size_of::<SummaryEntry>() as u64;
 
 /// Most blocks that may be packed into a run of so many: with the gap behind them their entries fit into the summary of a group
 /// however that is parted into runs.
@@ -92,6 +99,12 @@ impl Groups {
     #[must_use]
     pub fn due_count(&self) -> usize {
         self.due
+    }
+
+    /// Whether so many summaries are to be written that no more may come.
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        self.due >= DUE_MAX
     }
 
     /// Groups whose summary is to be written, at most `limit`.

@@ -56,6 +56,8 @@ pub(super) fn write_destinations(rooms: &mut Moving<'_>, id: u32) -> After {
     if let (JobKind::Collect { band }, false) = (kind, staying.is_empty()) {
         // Blocks that cannot be read keep it from being freed: not at once again.
         rooms.migrate.exclude(band, rooms.now_ns);
+    }
+    if let (JobKind::Collect { band }, false, false) = (kind, staying.is_empty(), is_empty) {
         rooms.migrate.tried(band, rooms.space.bands.get(band).generation);
     }
     if kind == JobKind::Destage {

@@ -169,8 +169,18 @@ impl Engine {
         if job.failed {
             self.stats.counters.migration_errors += 1;
         }
-        self.migrate.failures = if pause || job.failed { self.migrate.failures.saturating_add(1) } else { 0 };
-        if pause || job.failed {
+        // What cannot be moved of a band that has parity of something else keeps nobody waiting.
+        let is_vain = match job.kind {
+            JobKind::Collect { band } if pause && !job.failed => {
+                let generation = self.space.bands.get(band).generation;
+                self.migrate.is_vain_suspect(band, generation, self.clock.now_ns())
+            }
+            _ => false,
+        };
+        if !is_vain {
+            self.migrate.failures = if pause || job.failed { self.migrate.failures.saturating_add(1) } else { 0 };
+        }
+        if (pause || job.failed) && !is_vain {
             due::pause(&mut self.moving());
         }
         if job.kind == JobKind::Destage {

@@ -108,6 +108,17 @@ impl Migrate {
         self.suspects.insert(band, generation) != Some(generation)
     }
 
+    /// A collection of a band ended that has moved nothing. Whether the band has parity of something else: then that was one try of some, it is left alone for a
+    /// while, and other jobs go on.
+    pub(super) fn is_vain_suspect(&mut self, band: u32, generation: u32, now_ns: u64) -> bool {
+        let is_suspect = self.suspects.get(&band) == Some(&generation);
+        if is_suspect {
+            self.tried(band, generation);
+            self.exclude(band, now_ns);
+        }
+        is_suspect
+    }
+
     /// The first of these that can be collected now; what is over is forgotten.
     pub(super) fn next_suspect(&mut self, bands: &Bands) -> Option<u32> {
         let is_over = |&(&band, &generation): &(&u32, &u32)| {

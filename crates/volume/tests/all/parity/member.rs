@@ -27,10 +27,14 @@ pub struct Medium {
     pub reads_before: u32,
     /// Blocks of 4 KiB that cannot be written.
     pub unwritable: std::collections::BTreeSet<u64>,
+    /// Flushes so far.
+    pub flushes: u64,
     /// It fails the next flush, and loses what was in its cache, or a part of it.
     pub fails_flush: bool,
     /// Blocks of 4 KiB that cannot be read until they are written.
     pub dead_blocks: std::collections::BTreeSet<u64>,
+    /// Blocks of 4 KiB of which the next read has something else, once.
+    pub misread: std::collections::BTreeSet<u64>,
     queue: Vec<Request>,
 }
 
@@ -54,8 +58,10 @@ impl Member {
             fails_reads: 0,
             reads_before: 0,
             unwritable: Default::default(),
+            flushes: 0,
             fails_flush: false,
             dead_blocks: Default::default(),
+            misread: Default::default(),
             queue: Vec::new(),
         })))
     }
@@ -138,6 +144,7 @@ impl Medium {
     fn run(&mut self, request: Request) -> Completion {
         let Request { tag, offset_bytes, op, .. } = request;
         let error = |kind| IoError { kind, operation: op.name(), offset_bytes, os_error: 0 };
+        self.flushes += u64::from(matches!(op, Op::Flush));
         let loses = matches!(op, Op::Flush) && std::mem::take(&mut self.fails_flush);
         if loses {
             self.give_up();
@@ -170,6 +177,8 @@ impl Medium {
                             Some(bytes) => part.copy_from_slice(bytes),
                             None => part.copy_from_slice(&self.durable[block * SECTOR_BYTES..][..SECTOR_BYTES]),
                         }
+                        let is_misread = block % 8 == 0 && self.misread.remove(&(block as u64 / 8));
+                        part[0] ^= u8::from(is_misread);
                     }
                     at += buf.len();
                 }
