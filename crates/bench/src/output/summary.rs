@@ -71,6 +71,7 @@ pub fn job(result: &JobResult, own_cost_ns: Option<f64>, reporting: &Reporting) 
         "target": { "name": result.target_name, "size_bytes": result.target_bytes, "access": result.description, "notes": result.notes },
         "partial": result.partial.map(|partial| partial.name()),
         "duration_s": result.duration_ns as f64 / 1e9,
+        "rated_s": result.rated_ns as f64 / 1e9,
         "ios": ios,
         "bytes": result.bytes(),
         "iops": result.iops(),
@@ -238,7 +239,7 @@ pub fn kind_iops_interval(result: &JobResult, found: &KindResult, reporting: &Re
         OpKind::WriteFua if result.kind(OpKind::Write).is_none() => result.counts(|row| row.write.ios),
         _ => return None,
     };
-    result.rate_interval(&counts, per_second(found.ios, result.duration_ns), reporting.confidence)
+    result.rate_interval(&counts, per_second(found.ios, result.rated_ns), reporting.confidence)
 }
 
 fn bounds(interval: Option<Interval>) -> Value {
@@ -251,9 +252,9 @@ fn kind(result: &JobResult, found: &KindResult, reporting: &Reporting) -> Value 
         "ios": found.ios,
         "bytes": found.bytes,
         "errors": found.errors,
-        "iops": per_second(found.ios, result.duration_ns),
+        "iops": per_second(found.ios, result.rated_ns),
         "iops_interval": bounds(kind_iops_interval(result, found, reporting)),
-        "bytes_per_second": per_second(found.bytes, result.duration_ns),
+        "bytes_per_second": per_second(found.bytes, result.rated_ns),
         "mean_interval_ns": bounds(found.mean_interval(reporting.confidence)),
         "blocks": found.blocks.len(),
         "clustering_judged": is_clustering_judged(found),

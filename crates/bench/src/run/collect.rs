@@ -392,6 +392,14 @@ impl Collector {
             last.length_ns = last.length_ns.min(duration_ns - last.begin_ns);
         }
         let ended: u64 = self.kinds.iter().flatten().map(|kind| kind.ios + kind.errors).sum();
+        let service: u128 = self.kinds.iter().flatten().map(|kind| kind.service_sum_ns).sum();
+        let service_mean_ns = if ended == 0 { 0.0 } else { service as f64 / ended as f64 };
+        // An overload is submitted behind its window, too.
+        let begun_ns = match self.job.arrival.is_open() {
+            true => issued_ns(window_end, self.ended_ns, begin),
+            false => window_end - begin,
+        };
+        let rated_ns = duration_ns.min(begun_ns.saturating_add(service_mean_ns as u64));
         let open = self.job.arrival.is_open().then_some(OpenLoop {
             scheduled: self.scheduled,
             issued: self.issued,
@@ -399,7 +407,6 @@ impl Collector {
             late: self.late,
             no_slot: self.no_slot,
         });
-        let service: u128 = self.kinds.iter().flatten().map(|kind| kind.service_sum_ns).sum();
         let partial = if self.lost {
             Some(Partial::Lost)
         } else if interrupted && !self.is_enough {
@@ -431,12 +438,13 @@ impl Collector {
             notes: target.notes,
             target_bytes: target.size_bytes,
             duration_ns,
+            rated_ns,
             intervals: self.rows,
             interval_ns: self.interval_ns,
             bursts: self.bursts.into_iter().flatten().collect(),
             depth_mean: if duration_ns == 0 { 0.0 } else { self.depth_integral as f64 / duration_ns as f64 },
             depth_levels: self.depth_levels,
-            service_mean_ns: if ended == 0 { 0.0 } else { service as f64 / ended as f64 },
+            service_mean_ns,
             used: self.used.unwrap_or_default(),
             machine: None,
             failures: self.failures,

@@ -35,6 +35,9 @@ pub struct JobResult {
     /// From the first measured intention to the last measured completion, or the window's end if that is later; in
     /// nanoseconds.
     pub duration_ns: u64,
+    /// The time that rates are of, in nanoseconds: the window, and what the I/Os begun in it took beyond, but of that no more than one takes in the
+    /// mean. One that hangs for long at the end tells of latency, and not of how many there are in a second.
+    pub rated_ns: u64,
     /// Figures by kind, in the order of their numbers; kinds that did not occur are left out.
     pub kinds: Vec<KindResult>,
     /// One row an interval.
@@ -400,13 +403,13 @@ impl JobResult {
     /// I/Os a second.
     #[must_use]
     pub fn iops(&self) -> f64 {
-        per_second(self.ios(), self.duration_ns)
+        per_second(self.ios(), self.rated_ns)
     }
 
     /// Bytes a second.
     #[must_use]
     pub fn bytes_per_second(&self) -> f64 {
-        per_second(self.bytes(), self.duration_ns)
+        per_second(self.bytes(), self.rated_ns)
     }
 
     /// Total latencies of all kinds that transfer data.
@@ -426,7 +429,7 @@ impl JobResult {
     #[must_use]
     pub fn counts(&self, of: impl Fn(&IntervalRow) -> u64) -> Vec<u64> {
         let interval_ns = self.interval_ns.max(1);
-        let whole = (self.duration_ns / interval_ns).min(INTERVALS_MAX);
+        let whole = (self.rated_ns / interval_ns).min(INTERVALS_MAX);
         let mut counts = vec![0_u64; whole as usize];
         for row in &self.intervals {
             let at = usize::try_from(row.begin_ns / interval_ns).unwrap_or(usize::MAX);
@@ -437,7 +440,7 @@ impl JobResult {
         counts
     }
 
-    /// The interval of a rate of counts, which holds the rate over all of the time in any case; none with fewer than 8
+    /// The interval of a rate of counts, which holds the rate that is printed in any case; none with fewer than 8
     /// whole intervals.
     #[must_use]
     pub fn rate_interval(&self, counts: &[u64], per_second: f64, confidence: Confidence) -> Option<Interval> {

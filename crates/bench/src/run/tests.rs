@@ -469,6 +469,21 @@ fn a_stall_at_the_end_is_not_cut_off() {
     assert!(result.duration_ns > 3_000_000_000);
 }
 
+/// A drive that kept its promise for all of a run failed it: one I/O took 30 s at the end, and all rates were of these, too.
+#[test]
+fn a_slow_io_at_the_end_is_not_taken_for_a_low_rate() {
+    let mut was_slow = false;
+    let script: Script = Box::new(move |now, _| {
+        let slow = now > 11_900_000_000 && !std::mem::replace(&mut was_slow, now > 11_900_000_000);
+        (if slow { 30_000_000_000 } else { 5_000_000 }, None)
+    });
+    let result = run_on(job(8, 12.0), script);
+    assert!(result.duration_ns > 30_000_000_000 && result.total().max_ns() >= 30_000_000_000);
+    assert!((1550.0..1650.0).contains(&result.iops()), "{}", result.iops());
+    assert_eq!(result.counts(|row| row.ios).len(), 12);
+    assert!(result.notes.iter().any(|warning| warning.contains("behind the others")));
+}
+
 #[test]
 fn a_throttle_holds_its_rate_and_waits_for_the_target() {
     let throttle = Arrival::Throttled { iops: Some(500.0), bytes_per_second: None };

@@ -34,7 +34,20 @@ pub fn beforehand(job: &Job) -> Vec<String> {
 
 /// Warnings about what a job has not found, for its result.
 pub fn afterwards(result: &JobResult) -> Vec<String> {
-    [nothing_measured(result), nothing_verified(result)].into_iter().flatten().collect()
+    [nothing_measured(result), nothing_verified(result), beyond_the_end(result)].into_iter().flatten().collect()
+}
+
+/// Where the last I/Os took far longer than the others.
+fn beyond_the_end(result: &JobResult) -> Option<String> {
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let beyond_ns = result.duration_ns - result.rated_ns;
+    (beyond_ns > result.rated_ns / 100).then(|| {
+        format!(
+            "the last I/Os ended {:.2} s behind the others: rates are of {:.2} s, and their latencies are in all percentiles",
+            seconds(beyond_ns),
+            seconds(result.rated_ns)
+        )
+    })
 }
 
 /// Why nothing was measured, where that is so.

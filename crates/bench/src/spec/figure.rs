@@ -43,9 +43,9 @@ pub(super) fn figure(result: &JobResult, measure: Measure, op: Op, bound: Bound,
 fn rate(result: &JobResult, op: Op, bytes: bool, confidence: Confidence) -> Figure {
     let counts = counts(result, op, bytes);
     let samples = latencies(result, op).count();
-    // The same number as in the row of the run: all that was measured, in all of the time.
+    // The same number as in the row of the run: all that was measured, in the time that rates are of.
     let all = if bytes { bytes_of(result, op) } else { samples };
-    let value = (samples > 0).then(|| per_second(all, result.duration_ns));
+    let value = (samples > 0).then(|| per_second(all, result.rated_ns));
     match value.map(|per_second| result.rate_interval(&counts, per_second, confidence)) {
         Some(Some(interval)) => {
             Figure { value, low: Some(interval.low), high: Some(interval.high), samples, ..Figure::default() }

@@ -65,7 +65,7 @@ fn too_few(judgement: &Judgement, promise: &Promise, figure: &Figure, result: &J
         return "no I/O was measured: run longer".to_owned();
     }
     let needed = judgement.needed_more.map_or_else(String::new, |more| {
-        let rate = figure.samples as f64 * 1e9 / result.duration_ns.max(1) as f64;
+        let rate = figure.samples as f64 * 1e9 / result.rated_ns.max(1) as f64;
         let seconds = (more as f64 / rate).ceil();
         format!("{more} more samples, {seconds:.0} s more at this rate")
     });

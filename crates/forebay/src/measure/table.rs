@@ -211,9 +211,9 @@ fn of_kind(result: &JobResult, kind: &KindResult, reporting: &Reporting) -> Stri
         "  {}: {} I/Os, {} IOPS{}, {}/s{errors}",
         kind.kind.name(),
         kind.ios,
-        rate(per_second(kind.ios, result.duration_ns)),
+        rate(per_second(kind.ios, result.rated_ns)),
         rates(summary::kind_iops_interval(result, kind, reporting)),
-        size(per_second(kind.bytes, result.duration_ns) as u64)
+        size(per_second(kind.bytes, result.rated_ns) as u64)
     );
     let total = summary::percentiles(&kind.total, Some(&kind.blocks), reporting);
     let device = summary::percentiles(&kind.device, None, reporting);

@@ -208,7 +208,7 @@ fn figures(result: &JobResult, wear: &Value) -> Figures {
     put("alpha", of(pool, "capacity_bytes_per_host_byte").map(|share| 1.0 - share));
     put("fast_bytes_per_host_byte", of(pool, "fast_bytes_per_host_byte"));
     put("waf", of(last, "write_amplification"));
-    let seconds = result.duration_ns as f64 / 1e9;
+    let seconds = result.rated_ns as f64 / 1e9;
     let of_kind = |kind: OpKind| result.kinds.iter().find(move |found| found.kind == kind);
     let written: u64 = [OpKind::Write, OpKind::WriteFua].into_iter().filter_map(of_kind).map(|found| found.bytes).sum();
     put("write_mb_per_s", Some(written as f64 / 1e6 / seconds));

@@ -272,6 +272,7 @@ fn regression_all_promises_of_a_run_that_was_ended_are_judged_alike() {
     let ended = |job: &Job| {
         let mut result = constant(job, 8, 1000, 80_000);
         result.duration_ns -= 300_000_000;
+        result.rated_ns -= 300_000_000;
         result.intervals.last_mut().unwrap().length_ns -= 300_000_000;
         result.partial = Some(Partial::Interrupted);
         Ok(result)
@@ -287,6 +288,7 @@ fn regression_a_promise_and_the_row_of_its_run_say_the_same() {
     let uneven = |job: &Job| {
         let mut result = run(job, 20, |second| vec![9_000; 1000 + 37 * second as usize]);
         result.duration_ns += 123_456_789;
+        result.rated_ns += 123_456_789;
         Ok(result)
     };
     let report = check(&mut Fake::new(uneven), &sheet(), &all()).unwrap();
