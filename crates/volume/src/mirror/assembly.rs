@@ -29,6 +29,8 @@ pub(super) struct Found {
     pub device: Box<dyn Device>,
     pub label: MemberLabel,
     pub epoch: u64,
+    /// What is on it, where its label is not believed.
+    pub holds: Option<Vec<String>>,
 }
 
 impl Found {
@@ -101,7 +103,7 @@ impl Assembly {
     /// Takes a device with a label, or gives it back where it is no member any more. `epoch`: the newest of those that hold everything.
     pub fn take(&mut self, found: Found, basis: &MemberLabel, epoch: u64) -> Option<Blank> {
         let number = found.number_in(basis);
-        let Found { name, device, label, epoch: own_epoch } = found;
+        let Found { name, device, label, epoch: own_epoch, .. } = found;
         let Some(number) = number else { return Some(Blank { name, device }) };
         if let Err(why) = basis.fits(device.geometry()) {
             self.left_out.push((name, why));

@@ -2,6 +2,7 @@
 //! devices.
 
 use super::assembly::{Assembly, Blank, Found, Joined, is_same};
+use super::belief::is_believed;
 use super::error::JoinError;
 use super::member::Member;
 use super::view::MemberState;
@@ -20,7 +21,7 @@ pub struct Candidate {
     pub name: String,
     /// The device, or why it cannot be opened.
     pub device: Result<Box<dyn Device>, String>,
-    /// What is on it that is not a mirror's; empty where it is blank. Not looked at where it carries a label.
+    /// What is on it that is not a mirror's; empty where it is blank. Not looked at where it carries a label that is believed.
     pub contents: Vec<String>,
 }
 
@@ -60,6 +61,14 @@ pub fn read_label(device: &mut Devices, number: usize) -> Option<MemberLabel> {
     look(device, number).label
 }
 
+/// The id of the member of this pool that a device was, where its label is believed.
+#[must_use]
+pub fn former_id(device: &mut Devices, pool: Id) -> Option<Id> {
+    let label = read_label(device, 0).filter(|label| label.pool == pool)?;
+    let id = label.ids.get(usize::from(label.member?)).copied()?;
+    is_believed(device, &label).then_some(id)
+}
+
 /// Clears what labels there are on devices that are to become a pool's.
 ///
 /// # Errors
@@ -96,14 +105,18 @@ fn sort(candidates: Vec<Candidate>) -> Sorted {
             }
         };
         let label = read_label(&mut device, 0).filter(|label| label.member.is_some());
+        let is_believed = label.as_ref().is_none_or(|label| is_believed(&mut device, label));
         let superblock = read_superblock(&mut device, 0).ok().map(|(superblock, _)| superblock);
         let epoch = superblock.as_ref().map_or(0, |superblock| superblock.epoch);
         let alone = superblock.filter(|superblock| !superblock.is_mirrored && superblock.member().role == Role::Fast);
         let Some(device) = device.list.pop() else { continue };
         match label {
-            Some(label) => sorted.found.push(Found { name, device, label, epoch }),
+            Some(label) => {
+                let holds = (!is_believed).then_some(contents);
+                sorted.found.push(Found { name, device, label, epoch, holds });
+            }
             None if let Some(superblock) = alone => {
-                sorted.alone.push(Found { name, device, label: first_label(&superblock), epoch });
+                sorted.alone.push(Found { name, device, label: first_label(&superblock), epoch, holds: None });
             }
             None if contents.is_empty() => sorted.blank.push(Blank { name, device }),
             None => sorted
@@ -172,7 +185,7 @@ pub fn join(
     new_id: Option<&mut dyn FnMut() -> Id>,
 ) -> Result<Joined, JoinError> {
     let configured = candidates.len().min(MEMBERS_MAX);
-    let Sorted { mut found, mut alone, blank, mut left_out } = sort(candidates);
+    let Sorted { mut found, mut alone, mut blank, mut left_out } = sort(candidates);
     // A pool that is to have a mirror from now on; who only reads it need not wait for that.
     if found.is_empty() && alone.len() == 1 && (!blank.is_empty() || new_id.is_none()) {
         (found, alone) = (alone, Vec::new());
@@ -189,8 +202,16 @@ pub fn join(
     found.extend(first);
     let why = "it is the fast device of a pool without a mirror, or has lost its label";
     left_out.extend(others.into_iter().map(|found| (found.name, why.to_owned())));
-    check_copies(&found)?;
     let basis = basis(confirmed.as_ref(), &newest);
+    let (found, used) = believed(found, &basis);
+    for Found { name, device, holds, .. } in used {
+        match holds.unwrap_or_default() {
+            holds if holds.is_empty() => blank.push(Blank { name, device }),
+            holds => left_out
+                .push((name, format!("it was a member, and has been used since: it holds {}", holds.join(", ")))),
+        }
+    }
+    check_copies(&found)?;
     let mut assembly = Assembly::new(&basis, left_out);
     assembly.count_from(found.iter().map(|found| &found.label).chain(&confirmed));
     assembly.differs = !is_on_all;
@@ -251,6 +272,14 @@ fn basis(confirmed: Option<&MemberLabel>, newest: &MemberLabel) -> MemberLabel {
         }
     }
     basis
+}
+
+/// Parts devices whose labels are believed from those that have been used for something else since. Where no other holds everything, one that
+/// should is believed all the same: whatever is left of the pool is there.
+fn believed(found: Vec<Found>, basis: &MemberLabel) -> (Vec<Found>, Vec<Found>) {
+    let is_source = |found: &Found| found.number_in(basis).is_some_and(|number| basis.is_in_sync(number));
+    let is_any = found.iter().any(|found| is_source(found) && found.holds.is_none());
+    found.into_iter().partition(|found| found.holds.is_none() || !is_any && is_source(found))
 }
 
 /// The newest epoch of the members that hold everything.
