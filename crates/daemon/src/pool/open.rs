@@ -316,7 +316,11 @@ pub fn explain(error: OpenError) -> anyhow::Error {
             "the pool is damaged: {text}. Nothing was changed; `forebay serve --salvage CONFIG` reads what is left, then \
              restore from a backup"
         )),
-        OpenError::Root { .. } | OpenError::Index { .. } => finding(format!(
+        OpenError::Index { .. } => finding(format!(
+            "the pool is damaged: {text}. Nothing was changed; `forebay serve --salvage CONFIG` reads everything else, and \
+             `--without-fast` what the capacity tier holds; restore from a backup"
+        )),
+        OpenError::Root { .. } => finding(format!(
             "the pool is damaged: {text}. Nothing was changed; `forebay serve --without-fast CONFIG` reads what the capacity tier \
              holds; restore from a backup"
         )),

@@ -3,6 +3,7 @@
 pub mod alone;
 pub mod capacity;
 pub mod degraded;
+mod disks;
 pub mod format;
 mod leaves;
 pub mod lost;

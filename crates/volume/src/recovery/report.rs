@@ -108,6 +108,8 @@ pub struct RecoveryReport {
     pub leaves: u64,
     /// Map leaves found damaged: reads of what they mapped fail.
     pub damaged_leaves: u64,
+    /// Disk and number of index pages that are lost, where a pool is opened for salvage: reads of what they mapped fail.
+    pub lost_pages: Vec<(String, u32)>,
     /// Epoch that begins.
     pub epoch: u64,
     /// What the capacity tier had of the checkpoint cannot be read: where the fast tier is lost, too, what was not
