@@ -72,7 +72,7 @@ impl Server {
         let started = Instant::now();
         let Opened { engine, devices, recovery, superblock, left } = pool::open_as(&config, devices, opening)?;
         let recovery_time = started.elapsed();
-        if opening == Opening::Recover {
+        if opening.is_for_service() {
             let notes = pool::backing_notes(&config);
             notes.iter().for_each(|note| warn!(cause = "sparse member", "{note}"));
         }
@@ -86,7 +86,7 @@ impl Server {
         }
         let exports = exports(&config, &mut pool.engine, reactor.exports())?;
         compare_disks(&config, &pool.engine);
-        let is_whole = opening == Opening::Recover && left.is_none();
+        let is_whole = opening.is_for_service() && left.is_none();
         let mut block_devices = BlockDevices::new(&superblock.pool, is_whole);
         block_devices.make(&config, &mut reactor)?;
         let mut lines: Vec<String> = left.iter().map(|left| format!("read-only {}", left.label)).collect();

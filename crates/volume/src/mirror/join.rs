@@ -240,6 +240,7 @@ pub fn join(
             missing: missing(&basis, &assembly.members),
         });
     }
+    let absent = missing(&basis, &assembly.members);
     match new_id {
         Some(new_id) => {
             for blank in former.into_iter().chain(blank) {
@@ -249,7 +250,9 @@ pub fn join(
         }
         None => assembly.change_nothing(former.into_iter().chain(blank)),
     }
-    assembly.finish(&basis)
+    let joined = assembly.finish(&basis)?;
+    joined.view.set_missing(absent);
+    Ok(joined)
 }
 
 /// The label that counts: what the capacity devices say. Of a change that came after it, and may have been confirmed where that cannot be read,

@@ -5,6 +5,7 @@ pub mod capacity;
 pub mod degraded;
 mod disks;
 pub mod format;
+mod late;
 mod leaves;
 pub mod lost;
 pub mod members;

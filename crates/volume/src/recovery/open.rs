@@ -2,6 +2,7 @@
 
 use super::capacity::{load_capacity_side, make_anew};
 use super::disks::{LoadedDisks, load_disks};
+use super::late::refuse_loss;
 use super::members::{MemberError, assemble, write_superblock};
 use super::policy_state;
 use super::replay::replay;
@@ -268,10 +269,13 @@ fn look_first(
     let (header, root) = load_root(devices, superblock)?;
     check_epochs(devices, superblocks, header.epoch)?;
     check_memory(superblock, &root, options)?;
-    load_disks(devices, superblock, &root, missing_batches)?;
+    let LoadedDisks { disks, .. } = load_disks(devices, superblock, &root, missing_batches)?;
     ClassTable::decode(&root.classes)?.merge(classes)?;
-    survey(devices, journal_of(superblock), superblock, &header, &root, missing_batches)?;
-    Ok(())
+    let survey = survey(devices, journal_of(superblock), superblock, &header, &root, missing_batches)?;
+    if options.accepts_loss || options.faults.checksums_ignored() {
+        return Ok(());
+    }
+    refuse_loss(devices, superblock, &disks, &survey)
 }
 
 fn journal_of(superblock: &Superblock) -> JournalGeometry {

@@ -39,6 +39,21 @@ pub enum OpenError {
         /// Page.
         page: u32,
     },
+    /// A page of the map would be given up for good which a member may have that is not there.
+    #[error(
+        "{leaves} pages of the map can be read of no member of the fast tier's mirror that is there, the first for disk {disk:?} from byte \
+         {first_bytes} on: what they mapped would be lost for good, and {members}, which held everything, is not there"
+    )]
+    Late {
+        /// Ids of the members.
+        members: String,
+        /// How many pages.
+        leaves: usize,
+        /// The disk of the first.
+        disk: String,
+        /// What the first maps.
+        first_bytes: u64,
+    },
     /// A journal batch that was durable is gone.
     #[error(
         "journal batch {batch} is damaged or missing although it was durable up to batch {durable}: which blocks it changed is unknown"

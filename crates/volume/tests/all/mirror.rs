@@ -4,6 +4,7 @@
 pub mod disk;
 mod former;
 mod labels;
+mod late;
 
 use disk::{Disk, Fate, QUEUE};
 use forebay_block::{Buf, Device};
