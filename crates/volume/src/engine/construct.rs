@@ -177,8 +177,9 @@ impl Parts {
         });
         let checkpoint = Checkpoint::new(&setup, frames, checkpoint, &root);
         let slots = Slots::from_words(root.slots, setup.superblock.slots);
-        let bands =
-            Bands::new(root.bands, root.open_groups, root.band_clock, setup.superblock.band_bytes, &setup.extents);
+        let unwritten = root.unwritten_groups.into_iter().map(|group| (group.band, group.group, group.entries));
+        let groups = root.open_groups.into_iter().chain(unwritten).collect();
+        let bands = Bands::new(root.bands, groups, root.band_clock, setup.superblock.band_bytes, &setup.extents);
         let stats = Statistics::new(root.stats, prism.table().classes().len());
         let spare =
             spare_share(disks.values().map(|disk| disk.size_bytes), bands.count() as u64 * setup.superblock.band_bytes);

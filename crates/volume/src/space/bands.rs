@@ -3,7 +3,7 @@
 use super::extents::Extents;
 pub use super::granted::Grant;
 use super::granted::Unsettled;
-use super::groups::{GroupKey, Groups};
+use super::groups::{GroupKey, Groups, KEPT_MAX};
 use super::open_bands::OpenBands;
 use super::spare::Spare;
 use crate::layout::band_summary::{BandShape, ENTRIES_MAX, OPEN_ALL_MAX, SummaryEntry, SummaryName, open_max};
@@ -20,7 +20,7 @@ const DUE_MAX: usize = 256;
 const AGE_MAX_BANDS: u64 = 1 << 24;
 /// Most memory in bytes that entries take: of the groups that wait, and of one group of each open band.
 pub const ENTRIES_MEMORY_BYTES: u64 =
-    (DUE_MAX as u64 + OPEN_ALL_MAX) * ENTRIES_MAX as u64 * size_of::<SummaryEntry>() as u64;
+    (DUE_MAX as u64 + KEPT_MAX as u64 + OPEN_ALL_MAX) * ENTRIES_MAX as u64 * size_of::<SummaryEntry>() as u64;
 
 /// The band table.
 #[derive(Clone, Debug)]
@@ -260,9 +260,9 @@ impl Bands {
         Some((SummaryName { band: key.0, group: key.1, generation }, entries))
     }
 
-    /// The summary of a group reached the device, or not: then it is due again.
-    pub fn summary_written(&mut self, key: GroupKey, is_good: bool) {
-        self.groups.written(key, is_good);
+    /// The same, to note what became of summaries.
+    pub fn groups_mut(&mut self) -> &mut Groups {
+        &mut self.groups
     }
 
     /// Forgets entries of a band that is to be trimmed or opened again, except those on their way.
