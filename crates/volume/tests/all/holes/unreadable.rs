@@ -1,7 +1,7 @@
 //! Sectors of the fast device that cannot be read: what else says the same is believed, and nothing is guessed.
 
 use super::device::{Kind, Region, Scripted};
-use super::rig::{BLOCK, FAST, Rig, Setup, failed, superblock};
+use super::rig::{BLOCK, FAST, Rig, Setup, failed, is_page_read, superblock};
 use forebay_block::Device;
 use forebay_volume::layout::superblock::Superblock;
 use forebay_volume::recovery::{OpenError, salvage};
@@ -79,6 +79,64 @@ fn regression_an_unreadable_sector_beyond_the_journals_end_refuses_nothing() {
 fn an_unreadable_sector_at_the_journals_end_is_no_end() {
     assert!(!opens(journal_end));
     assert!(!opens(|superblock, devices| journal_end(superblock, devices) - SECTOR_BYTES), "the last batch");
+}
+
+const LEAF_BLOCKS: u64 = 400;
+
+fn discard(rig: &mut Rig, first: u64, blocks: u64) -> bool {
+    let token = rig.submit_to(rig.disk, first, blocks * BLOCK as u64, Op::Discard, false, None);
+    rig.wait(token).is_ok()
+}
+
+fn can_write(rig: &mut Rig, block: u64) -> bool {
+    let token = rig.write(block, 3, None);
+    rig.wait(token).is_ok()
+}
+
+/// One unreadable leaf, and 400 blocks of a disk could be neither written nor discarded any more, for ever.
+#[test]
+fn regression_a_leaf_that_cannot_be_read_can_be_discarded_whole() {
+    let mut rig = Rig::new(&Setup::default());
+    (0..20).for_each(|block| rig.put(LEAF_BLOCKS + block, 1, None));
+    rig.put(0, 1, None);
+    let options = rig.setup.options.clone();
+    let mut rig = rig.restart(options);
+    // In memory from here on.
+    assert_eq!(rig.get(0), Ok(1));
+    rig.devices[FAST].rule(|seen| failed(is_page_read(seen)));
+    assert!(!discard(&mut rig, LEAF_BLOCKS, LEAF_BLOCKS), "at once it may be an outage");
+    rig.pass_ms(11_000);
+    assert!(!can_write(&mut rig, LEAF_BLOCKS), "the others of the leaf may be there yet");
+    assert!(!discard(&mut rig, LEAF_BLOCKS, LEAF_BLOCKS - 1));
+    assert!(rig.get(LEAF_BLOCKS).is_err());
+    assert!(discard(&mut rig, 0, 3 * LEAF_BLOCKS), "with its neighbours");
+    for block in [0, LEAF_BLOCKS, LEAF_BLOCKS + 19] {
+        assert_eq!(rig.get(block), Ok(0));
+    }
+    assert!(can_write(&mut rig, LEAF_BLOCKS + 5));
+    rig.flush();
+    rig.devices[FAST].heal();
+    let mut rig = rig.crash();
+    assert_eq!((rig.get(LEAF_BLOCKS + 5), rig.get(LEAF_BLOCKS + 6)), (Ok(3), Ok(0)));
+}
+
+/// What comes back after seconds has lost nothing.
+#[test]
+fn a_leaf_that_can_be_read_again_is_whole() {
+    let mut rig = Rig::new(&Setup::default());
+    (0..20).for_each(|block| rig.put(block, 1, None));
+    let options = rig.setup.options.clone();
+    let mut rig = rig.restart(options);
+    rig.devices[FAST].rule(|seen| failed(is_page_read(seen)));
+    for _ in 0..5 {
+        assert!(!can_write(&mut rig, 0) && !discard(&mut rig, 0, LEAF_BLOCKS));
+        rig.pass_ms(1500);
+    }
+    rig.devices[FAST].heal();
+    (0..20).for_each(|block| assert_eq!(rig.get(block), Ok(1)));
+    rig.pass_ms(60_000);
+    let mut rig = rig.crash();
+    (0..20).for_each(|block| assert_eq!(rig.get(block), Ok(1)));
 }
 
 /// A pool with an index page, which is about to be opened.
