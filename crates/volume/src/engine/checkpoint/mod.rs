@@ -247,7 +247,7 @@ impl Checkpointing<'_> {
         state.summary_error = None;
         state.capacity.begin(state.roots.number() + 1, self.summaries.trimming());
         state.pages.begin(shadow, self.map);
-        state.roots.begin(Root {
+        let root = Root {
             journal_position: start.0,
             journal_batch: start.1,
             next_sequence: self.journal.next_sequence(),
@@ -263,7 +263,9 @@ impl Checkpointing<'_> {
             open_groups: self.space.bands.open_groups().map(|(band, group, e)| (band, group, e.to_vec())).collect(),
             unwritten_groups: unwritten_groups(&self.space.bands),
             ..Root::default()
-        });
+        };
+        self.checkpoint.roots.begin(root, self.map);
+        let state = &mut *self.checkpoint;
         let policy = self.staying.take_unsaved(self.stats.written_blocks(), state.clean);
         state.roots.add_policy_state(policy);
         self.summaries.may_retry();
