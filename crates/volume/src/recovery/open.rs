@@ -186,6 +186,7 @@ pub(super) fn open_members(
         root: root.clone(),
         disks,
         prism,
+        leaves: scanned.leaves.len(),
         epoch,
         checkpoint: header.checkpoint,
         journal_head: (scanned.end.position, scanned.end.batch, next_sequence),
