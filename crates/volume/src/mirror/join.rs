@@ -29,21 +29,25 @@ pub struct Candidate {
 struct Look {
     /// The newest label.
     label: Option<MemberLabel>,
+    /// It is the second copy.
+    is_second: bool,
     /// A copy cannot be read, or is neither a label nor blank: it may have been a newer one.
     doubt: Option<String>,
 }
 
 fn look(device: &mut Devices, number: usize) -> Look {
-    let mut look = Look { label: None, doubt: None };
+    let mut look = Look { label: None, is_second: false, doubt: None };
     let places = OFFSETS_BYTES.map(|offset_bytes| (number, offset_bytes, LABEL_BYTES));
     let read = device.read_each_good(&places, |_, bytes| MemberLabel::decode(bytes).is_some());
     for (offset_bytes, reading) in OFFSETS_BYTES.into_iter().zip(read) {
         match reading {
             Reading::Good(bytes) => {
                 let newest = look.label.as_ref().map(|label| label.serial);
-                look.label = MemberLabel::decode(&bytes)
-                    .filter(|label| newest.is_none_or(|newest| label.serial > newest))
-                    .or(look.label);
+                let newer =
+                    MemberLabel::decode(&bytes).filter(|label| newest.is_none_or(|newest| label.serial > newest));
+                if newer.is_some() {
+                    (look.label, look.is_second) = (newer, offset_bytes == OFFSETS_BYTES[1]);
+                }
             }
             Reading::Bad(bytes) if bytes.iter().any(|&byte| byte != 0) => {
                 look.doubt = Some(format!("its label at {offset_bytes} is damaged"));
@@ -104,7 +108,8 @@ fn sort(candidates: Vec<Candidate>) -> Sorted {
                 continue;
             }
         };
-        let label = read_label(&mut device, 0).filter(|label| label.member.is_some());
+        let Look { label, is_second, .. } = look(&mut device, 0);
+        let label = label.filter(|label| label.member.is_some());
         let is_believed = label.as_ref().is_none_or(|label| is_believed(&mut device, label));
         let superblock = read_superblock(&mut device, 0).ok().map(|(superblock, _)| superblock);
         let epoch = superblock.as_ref().map_or(0, |superblock| superblock.epoch);
@@ -113,10 +118,11 @@ fn sort(candidates: Vec<Candidate>) -> Sorted {
         match label {
             Some(label) => {
                 let holds = (!is_believed).then_some(contents);
-                sorted.found.push(Found { name, device, label, epoch, holds });
+                sorted.found.push(Found { name, device, label, epoch, is_second, holds });
             }
             None if let Some(superblock) = alone => {
-                sorted.alone.push(Found { name, device, label: first_label(&superblock), epoch, holds: None });
+                let label = first_label(&superblock);
+                sorted.alone.push(Found { name, device, label, epoch, is_second, holds: None });
             }
             None if contents.is_empty() => sorted.blank.push(Blank { name, device }),
             None => sorted
@@ -158,7 +164,7 @@ fn look_at_capacity(capacity: &mut Devices, pool: Id) -> Capacity {
     let mut labels = Vec::new();
     let mut unread = None;
     for number in 0..capacity.list.len() {
-        let Look { label, doubt } = look(capacity, number);
+        let Look { label, doubt, .. } = look(capacity, number);
         labels.push(label.filter(|label| label.pool == pool));
         unread = doubt.map(|why| (capacity.list[number].name().to_owned(), why)).or(unread);
     }

@@ -112,15 +112,12 @@ impl Roster {
         match next {
             Some(Next::Write(to)) => {
                 for number in numbers_in(to) {
+                    // Not where its newest is, which is whole until this one is.
+                    let place = usize::from(members.list[number].newest_is_second == self.labelling.is_swapped());
                     let label = MemberLabel { member: Some(number as u8), ..self.labelling.label.clone() };
                     let bufs = Vectored::One(Buf::copy_of(&label.encode()).freeze());
                     let op = Op::Write { bufs, fua: false };
-                    members.send(
-                        number,
-                        Flight::Label { serial, is_flush: false },
-                        OFFSETS_BYTES[(serial % 2) as usize],
-                        op,
-                    );
+                    members.send(number, Flight::Label { serial, is_flush: false }, OFFSETS_BYTES[place], op);
                 }
             }
             Some(Next::Flush(to)) => {
@@ -183,6 +180,7 @@ impl Roster {
             return None;
         }
         let Err(error) = result else {
+            members.list[number].newest_is_second ^= is_flush && !self.labelling.is_swapped();
             let next = self.labelling.ended(number);
             self.go_on(next, members);
             return None;
