@@ -3,6 +3,7 @@
 
 pub mod disk;
 mod former;
+mod hung;
 mod labels;
 mod late;
 
