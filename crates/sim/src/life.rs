@@ -290,7 +290,7 @@ impl<'a> Life<'a> {
         match self.open(&mut devices) {
             Ok((engine, report)) => Ok((engine, report, devices)),
             // What is missing may have what the others have lost: it is brought back.
-            Err(OpenError::Late { .. }) if self.members.come_back() => {
+            Err(OpenError::Late { .. }) if joining::come_back(&mut self.members) => {
                 self.coverage.count("openings refused for a member that may have more");
                 drop(devices);
                 self.open_again()

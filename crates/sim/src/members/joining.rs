@@ -88,13 +88,11 @@ fn join_mirror(members: &mut Members, devices: &[SimDevice], is_writable: bool) 
     Ok(Devices::mirrored(list, joined.view))
 }
 
-impl Members {
-    /// Members of a mirror that are away are there again; false where none is.
-    pub fn come_back(&mut self) -> bool {
-        let were_away = self.is_alone || self.culprits[0].is_absent;
-        (self.is_alone, self.culprits[0].is_absent) = (false, false);
-        were_away
-    }
+/// Members of a mirror that are away are there again; false where none is.
+pub fn come_back(members: &mut Members) -> bool {
+    let were_away = members.is_alone || members.culprits[0].is_absent;
+    (members.is_alone, members.culprits[0].is_absent) = (false, false);
+    were_away
 }
 
 fn join_array(members: &mut Members, devices: &[SimDevice], is_writable: bool) -> Result<Devices, String> {
