@@ -66,7 +66,8 @@ Relative paths of targets in CONFIG are relative to the current directory.")]
 --salvage opens a pool whose journal is damaged, for reading only: nothing is written, and what the lost part of the
 journal had changed may show an older state. Copy what can be saved, then restore from a backup.
 --without-fast opens the capacity tier alone, where the fast tier is lost: what was only there cannot be read. --degraded does
-without capacity devices that are missing. Both write nothing, and say what is gone before the first `ready`.
+without capacity devices that are missing. Both write nothing, and say what is gone before the first `ready`. --accept-loss is for a
+mirror whose missing member is lost for ever, where a start is refused for it.
 A pool of ram: targets is formatted at each start. SIGHUP reads CONFIG again: classes, limits, exports, evidence; what needs a
 restart is logged. FOREBAY_LOG=debug logs more, FOREBAY_LOG_FORMAT=json for programs; FOREBAY_NO_IO_URING=1 avoids io_uring.")]
     Serve {
@@ -82,6 +83,9 @@ restart is logged. FOREBAY_LOG=debug logs more, FOREBAY_LOG_FORMAT=json for prog
         /// Read only, without capacity devices that are missing
         #[arg(long, conflicts_with_all = ["salvage", "without_fast"])]
         degraded: bool,
+        /// Served although a member of the mirrored fast tier is missing that may have pages of the map which the others have lost: what these mapped is lost for good
+        #[arg(long, conflicts_with_all = ["salvage", "without_fast", "degraded"])]
+        accept_loss: bool,
         /// Waits so many seconds for devices that are not there yet, as while a machine boots
         #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=3600))]
         wait: u64,

@@ -287,8 +287,16 @@ impl<'a> Life<'a> {
     /// Opens the pool, to be cut off.
     fn open_again(&mut self) -> Result<(Engine, RecoveryReport, Devices), String> {
         let mut devices = joining::join(&mut self.members, &self.devices, true)?;
-        let (engine, report) = self.open(&mut devices).map_err(|error| error.to_string())?;
-        Ok((engine, report, devices))
+        match self.open(&mut devices) {
+            Ok((engine, report)) => Ok((engine, report, devices)),
+            // What is missing may have what the others have lost: it is brought back.
+            Err(OpenError::Late { .. }) if joining::come_back(&mut self.members) => {
+                self.coverage.count("openings refused for a member that may have more");
+                drop(devices);
+                self.open_again()
+            }
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     /// What an array says may be lost, or has lost: requests may fail from then on, and never be answered with what is wrong.

@@ -93,7 +93,7 @@ pub fn attach_all(config: &Config, pool: &mut Pool, opening: Opening) -> Result<
         .disks()
         .filter_map(|disk| Some((disk.id, disk.name.clone(), disk.size_bytes, disk.base?)))
         .collect();
-    if opening != Opening::Recover && !over.is_empty() {
+    if !opening.is_for_service() && !over.is_empty() {
         pool.engine.serve_without_bases();
     }
     for (id, name, size_bytes, base) in over {
@@ -107,7 +107,7 @@ pub fn attach_all(config: &Config, pool: &mut Pool, opening: Opening) -> Result<
                 info!("disk {name} lies over {}, which is being copied into the pool", device.name());
                 pool.attach_base(id, device);
             }
-            Err(error) if opening == Opening::Recover => return Err(error),
+            Err(error) if opening.is_for_service() => return Err(error),
             Err(error) => warn!("{}; what is in it alone cannot be read", text::chain(&error)),
         }
     }

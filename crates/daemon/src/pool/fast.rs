@@ -136,10 +136,8 @@ pub fn offer(config: &Config, view: &MirrorView, watched: &mut Watched) -> (Vec<
         return (Vec::new(), vec![why.to_string()]);
     }
     let targets = config.fast.iter().map(|fast| &fast.target.0);
-    offer_to(targets, (view, "the fast tier's mirror"), watched, |devices| {
-        let label = mirror::read_label(devices, 0).filter(|label| label.pool == view.pool());
-        label.as_ref().and_then(|label| label.ids.get(usize::from(label.member?)).copied())
-    })
+    let pool = view.pool();
+    offer_to(targets, (view, "the fast tier's mirror"), watched, |devices| mirror::former_id(devices, pool))
 }
 
 /// Gives devices that are no members that work to whatever has the members. `id_of`: the id of a member of this pool that a device is, or was.

@@ -26,12 +26,22 @@ const SHOWN_RANGES: usize = 8;
 pub enum Opening {
     /// For service.
     Recover,
+    /// For service, although a member of the mirror is missing that may have what the others have lost.
+    AcceptLoss,
     /// For reading what a damaged journal left.
     Salvage,
     /// For reading what the capacity tier holds alone.
     WithoutFast,
     /// For reading, without capacity devices that are missing.
     Degraded,
+}
+
+impl Opening {
+    /// Whether the pool is to be served as a whole.
+    #[must_use]
+    pub fn is_for_service(self) -> bool {
+        matches!(self, Self::Recover | Self::AcceptLoss)
+    }
 }
 
 /// What is left of a pool that is not whole.
@@ -74,6 +84,7 @@ pub fn open(config: &Config, devices: &mut Devices, opening: Opening) -> Result<
         scrub_bytes_per_s,
         adoption_bytes_per_s,
         fill_bytes_per_s,
+        accepts_loss: opening == Opening::AcceptLoss,
         ..budget
     };
     let open = match opening {
@@ -92,8 +103,8 @@ pub fn open(config: &Config, devices: &mut Devices, opening: Opening) -> Result<
 /// Which device, why, and what to do.
 pub fn open_all(config: &Config, opening: Opening, watched: &mut Watched) -> Result<Devices> {
     let (list, array) = match opening {
-        Opening::Recover | Opening::Salvage => {
-            let mode = if opening == Opening::Recover { OpenMode::ReadWrite } else { OpenMode::ReadOnly };
+        Opening::Recover | Opening::AcceptLoss | Opening::Salvage => {
+            let mode = if opening.is_for_service() { OpenMode::ReadWrite } else { OpenMode::ReadOnly };
             return open_whole(config, mode, watched);
         }
         Opening::WithoutFast => capacity::open_what_is_there(config, watched, open_or_warn)?,
@@ -182,7 +193,7 @@ pub fn open_as(config: &Config, mut devices: Devices, opening: Opening) -> Resul
             Ok(Opened { engine, devices, recovery, superblock: report.superblock, left: Some(left) })
         }
         Opening::Degraded => open_degraded(config, devices),
-        Opening::Recover | Opening::Salvage => {
+        Opening::Recover | Opening::AcceptLoss | Opening::Salvage => {
             let (engine, recovery) = open(config, &mut devices, opening)?;
             let superblock = recovery::read_superblock(&mut devices, 0)?.0;
             Ok(Opened { engine, devices, recovery, superblock, left: None })
@@ -316,7 +327,16 @@ pub fn explain(error: OpenError) -> anyhow::Error {
             "the pool is damaged: {text}. Nothing was changed; `forebay serve --salvage CONFIG` reads what is left, then \
              restore from a backup"
         )),
-        OpenError::Root { .. } | OpenError::Index { .. } => finding(format!(
+        OpenError::Late { .. } => anyhow!(
+            "{text}. Nothing was changed; attach it, or correct its target, and start again ({}). Where it is lost for ever, \
+             `forebay serve --accept-loss CONFIG` serves the pool without what these pages mapped, for good",
+            fast::DOCUMENT
+        ),
+        OpenError::Index { .. } => finding(format!(
+            "the pool is damaged: {text}. Nothing was changed; `forebay serve --salvage CONFIG` reads everything else, and \
+             `--without-fast` what the capacity tier holds; restore from a backup"
+        )),
+        OpenError::Root { .. } => finding(format!(
             "the pool is damaged: {text}. Nothing was changed; `forebay serve --without-fast CONFIG` reads what the capacity tier \
              holds; restore from a backup"
         )),

@@ -22,6 +22,7 @@ use crate::text;
 use anyhow::{Result, anyhow, bail};
 use forebay_device::OpenMode;
 use forebay_export::{Exports, Listen, Reactor};
+use forebay_volume::layout::page::{INDEX_ENTRIES, LEAF_ENTRIES};
 use forebay_volume::layout::superblock::Superblock;
 use forebay_volume::recovery::{PolicyState, RecoveryReport};
 use forebay_volume::{Engine, Pool};
@@ -71,7 +72,7 @@ impl Server {
         let started = Instant::now();
         let Opened { engine, devices, recovery, superblock, left } = pool::open_as(&config, devices, opening)?;
         let recovery_time = started.elapsed();
-        if opening == Opening::Recover {
+        if opening.is_for_service() {
             let notes = pool::backing_notes(&config);
             notes.iter().for_each(|note| warn!(cause = "sparse member", "{note}"));
         }
@@ -85,7 +86,7 @@ impl Server {
         }
         let exports = exports(&config, &mut pool.engine, reactor.exports())?;
         compare_disks(&config, &pool.engine);
-        let is_whole = opening == Opening::Recover && left.is_none();
+        let is_whole = opening.is_for_service() && left.is_none();
         let mut block_devices = BlockDevices::new(&superblock.pool, is_whole);
         block_devices.make(&config, &mut reactor)?;
         let mut lines: Vec<String> = left.iter().map(|left| format!("read-only {}", left.label)).collect();
@@ -226,6 +227,14 @@ fn log_opening(
     }
     if opening == Opening::Salvage {
         warn!("salvage: {} journal batches are gone; what they changed may show an OLDER state", report.holes);
+    }
+    for (disk, page) in &report.lost_pages {
+        let len = (LEAF_ENTRIES * INDEX_ENTRIES * 4096) as u64;
+        let begin = u64::from(*page) * len;
+        warn!(
+            "salvage: index page {page} of disk {disk} is lost: bytes {begin} to {} of it cannot be read",
+            begin + len - 1
+        );
     }
     if report.is_capacity_root_lost && left.is_none() {
         warn!(

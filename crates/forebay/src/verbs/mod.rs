@@ -54,8 +54,9 @@ pub fn run(cli: Cli) -> Result<()> {
     match cli.verb {
         Verb::Demo(options) => crate::demo::run(&options, format),
         Verb::Create { config, destroy_data } => create::run(&config, destroy_data, format),
-        Verb::Serve { config, salvage, without_fast, degraded, wait } => {
-            serve::run(&config, serve::opening(salvage, without_fast, degraded), Duration::from_secs(wait))
+        Verb::Serve { config, salvage, without_fast, degraded, accept_loss, wait } => {
+            let opening = serve::opening(salvage, without_fast, degraded, accept_loss);
+            serve::run(&config, opening, Duration::from_secs(wait))
         }
         Verb::Status { config } => status::run(&config, format),
         Verb::Top { config, interval, count } => top::run(&config, interval, count, format),

@@ -12,11 +12,12 @@ use std::time::Duration;
 pub const STOP_WITH_PARENT: &str = "FOREBAY_STOP_WITH_PARENT";
 
 /// How the flags say the pool is to be opened.
-pub fn opening(salvage: bool, without_fast: bool, degraded: bool) -> Opening {
-    match (salvage, without_fast, degraded) {
+pub fn opening(salvage: bool, without_fast: bool, degraded: bool, accept_loss: bool) -> Opening {
+    match (salvage, without_fast, degraded, accept_loss) {
         (true, ..) => Opening::Salvage,
-        (_, true, _) => Opening::WithoutFast,
-        (.., true) => Opening::Degraded,
+        (_, true, ..) => Opening::WithoutFast,
+        (_, _, true, _) => Opening::Degraded,
+        (.., true) => Opening::AcceptLoss,
         _ => Opening::Recover,
     }
 }

@@ -88,6 +88,13 @@ fn join_mirror(members: &mut Members, devices: &[SimDevice], is_writable: bool) 
     Ok(Devices::mirrored(list, joined.view))
 }
 
+/// Members of a mirror that are away are there again; false where none is.
+pub fn come_back(members: &mut Members) -> bool {
+    let were_away = members.is_alone || members.culprits[0].is_absent;
+    (members.is_alone, members.culprits[0].is_absent) = (false, false);
+    were_away
+}
+
 fn join_array(members: &mut Members, devices: &[SimDevice], is_writable: bool) -> Result<Devices, String> {
     let is_absent =
         |member: usize| members.culprits.iter().any(|culprit| culprit.member == member && culprit.is_absent);

@@ -68,6 +68,8 @@ pub struct Parts {
     pub disks: BTreeMap<u16, Disk>,
     /// Classifier.
     pub prism: Prism,
+    /// Leaves that recovery is about to need at once.
+    pub leaves: usize,
     /// Epoch of the journal to be written.
     pub epoch: u64,
     /// Number of the last durable checkpoint.
@@ -141,14 +143,22 @@ impl Parts {
             root,
             disks,
             prism,
+            leaves,
             epoch,
             checkpoint,
             ..
         } = self;
         let extents = Extents::new(&superblock.members, superblock.band_bytes);
-        let copies_max = copies::copies_max(options.memory_limit_bytes, superblock.slots, prism.table());
-        let sizes = disks.values().map(|disk| disk.size_bytes);
-        let frames = frames(&options, &superblock, &extents, sizes, copies_max);
+        let sizes = || disks.values().map(|disk| disk.size_bytes);
+        let mut copies_max = copies::copies_max(options.memory_limit_bytes, superblock.slots, prism.table());
+        let mut frames_max = frames(&options, &superblock, &extents, sizes(), copies_max);
+        let lacking = leaves.saturating_sub(frames_max) as u64;
+        if lacking > 0 {
+            // The journal was written while there were fewer, as classes got copies since: until the next start it is so again.
+            copies_max = copies_max.saturating_sub((lacking * FRAME_BYTES).div_ceil(INDEX_BYTES_PER_COPY) + 1);
+            frames_max = frames(&options, &superblock, &extents, sizes(), copies_max);
+        }
+        let frames = frames_max;
         let ahead = ahead_groups(options.memory_limit_bytes);
         let geometry = JournalGeometry {
             offset_bytes: superblock.journal_offset_bytes,
@@ -177,8 +187,9 @@ impl Parts {
         });
         let checkpoint = Checkpoint::new(&setup, frames, checkpoint, &root);
         let slots = Slots::from_words(root.slots, setup.superblock.slots);
-        let bands =
-            Bands::new(root.bands, root.open_groups, root.band_clock, setup.superblock.band_bytes, &setup.extents);
+        let unwritten = root.unwritten_groups.into_iter().map(|group| (group.band, group.group, group.entries));
+        let groups = root.open_groups.into_iter().chain(unwritten).collect();
+        let bands = Bands::new(root.bands, groups, root.band_clock, setup.superblock.band_bytes, &setup.extents);
         let stats = Statistics::new(root.stats, prism.table().classes().len());
         let spare =
             spare_share(disks.values().map(|disk| disk.size_bytes), bands.count() as u64 * setup.superblock.band_bytes);

@@ -6,9 +6,14 @@ use super::statistics::Counters;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES, PAGE_BYTES, PageName, PageRef};
 use crate::map::frames::Frames;
 use crate::map::index::{Disk, NO_FRAME};
-use forebay_block::{Buf, ClassId, DiskId, IoError, Op, Vectored};
+use forebay_block::{Buf, ClassId, DiskId, IoError, IoErrorKind, Op, Vectored};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+
+/// For how long a leaf cannot be read before what covers it whole does without it, in nanoseconds.
+const UNREADABLE_NS: u64 = 10_000_000_000;
+/// Leaves that this is remembered of.
+const UNREADABLE_MAX: usize = 1024;
 
 /// What asking for a leaf gave.
 pub(crate) enum Leaf {
@@ -36,6 +41,8 @@ pub(crate) struct Map {
     pub disks: BTreeMap<u16, Disk>,
     pub next_disk: u16,
     pub frames: Frames,
+    /// Leaves that the medium could not be read for, and since when, in nanoseconds.
+    unreadable: BTreeMap<(DiskId, u64), u64>,
     /// Pieces and jobs that wait for a frame.
     pub frame_waiters: VecDeque<u32>,
 }
@@ -43,7 +50,8 @@ pub(crate) struct Map {
 impl Map {
     /// Of these disks, with so many frames.
     pub fn new(setup: Arc<Setup>, disks: BTreeMap<u16, Disk>, next_disk: u16, frames: usize) -> Self {
-        Self { setup, disks, next_disk, frames: Frames::new(frames), frame_waiters: VecDeque::new() }
+        let (frames, unreadable, frame_waiters) = (Frames::new(frames), BTreeMap::new(), VecDeque::new());
+        Self { setup, disks, next_disk, frames, unreadable, frame_waiters }
     }
 
     /// A disk.
@@ -170,6 +178,7 @@ impl Map {
         (reference, attempt): (PageRef, u8),
         read: (Result<(), IoError>, Option<Buf>),
         (outbox, counters): (&mut Outbox, &mut Counters),
+        now_ns: u64,
     ) -> Option<Loaded> {
         let entry = self.frames.get(frame);
         let name = PageName { disk: entry.disk, number: entry.leaf, generation: reference.generation };
@@ -196,8 +205,7 @@ impl Map {
             (Ok(()), _) => {
                 // All it mapped is damaged: reads fail, and what is overwritten or discarded is whole again.
                 counters.damaged_pages += 1;
-                let page = &mut self.frames.get_mut(frame).page;
-                (0..LEAF_ENTRIES).for_each(|i| page::set_leaf_entry(page, i, Entry::Damaged, 0));
+                self.fill_with_damage(frame);
                 None
             }
         };
@@ -205,6 +213,14 @@ impl Map {
         entry.loading = false;
         let askers = std::mem::take(&mut entry.waiters);
         let (disk, leaf) = (entry.disk, entry.leaf);
+        match &error {
+            Some(error) if error.kind == IoErrorKind::Medium => {
+                if self.unreadable.len() < UNREADABLE_MAX {
+                    self.unreadable.entry((disk, leaf)).or_insert(now_ns);
+                }
+            }
+            _ => _ = self.unreadable.remove(&(disk, leaf)),
+        }
         let frame = match error {
             Some(error) => {
                 self.drop_frame(frame);
@@ -213,6 +229,27 @@ impl Map {
             None => Ok(frame),
         };
         Some(Loaded { disk, leaf, frame, askers })
+    }
+
+    fn fill_with_damage(&mut self, frame: u32) {
+        let page = &mut self.frames.get_mut(frame).page;
+        page.fill(0);
+        (0..LEAF_ENTRIES).for_each(|i| page::set_leaf_entry(page, i, Entry::Damaged, 0));
+    }
+
+    /// Whether the medium could not be read for a leaf, now and a while ago: what comes back comes back within that.
+    pub fn is_unreadable_for_long(&self, disk: DiskId, leaf: u64, now_ns: u64) -> bool {
+        self.unreadable.get(&(disk, leaf)).is_some_and(|since_ns| now_ns.saturating_sub(*since_ns) >= UNREADABLE_NS)
+    }
+
+    /// Takes a leaf that cannot be read for one of which all is damaged, where there is a frame for it.
+    pub fn do_without(&mut self, disk: DiskId, leaf: u64) -> Option<u32> {
+        if !self.is_absent(disk, leaf) {
+            return None;
+        }
+        let frame = self.take_frame(disk, leaf)?;
+        self.fill_with_damage(frame);
+        Some(frame)
     }
 
     /// Blocks of a leaf on the fast tier whose class may leave it.

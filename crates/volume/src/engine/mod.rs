@@ -320,7 +320,9 @@ impl Engine {
     /// The read of a leaf ended: those who asked for it go on.
     fn page_in_done(&mut self, frame: u32, reference: (PageRef, u8), read: (Result<(), IoError>, Option<Buf>)) {
         let rooms = (&mut self.outbox, &mut self.stats.counters);
-        let Some(Loaded { disk, leaf, frame, askers }) = self.map.loaded(frame, reference, read, rooms) else {
+        let Some(Loaded { disk, leaf, frame, askers }) =
+            self.map.loaded(frame, reference, read, rooms, self.clock.now_ns())
+        else {
             return;
         };
         let frame = frame.map_err(|source| self.setup.device_error(0, source));
@@ -332,6 +334,7 @@ impl Engine {
                 (Ok(_), None) => self.resume(asker),
                 (Ok(_), Some(job)) => self.resume_job(job),
                 (Err(_), Some(job)) => self.job_leaf_failed(job, disk, leaf),
+                (Err(_), None) if self.sweeps_without_leaf(asker, disk, leaf) => {}
                 (Err(error), None) => self.fail_piece(asker, error.clone()),
             }
         }

@@ -32,6 +32,8 @@ pub struct EngineOptions {
     pub fill_bytes_per_s: u64,
     /// Time between two lists of these copies at least, in nanoseconds.
     pub warm_list_interval_ns: u64,
+    /// A pool is opened although a member of its mirror is missing that may have what the others have lost.
+    pub accepts_loss: bool,
     /// Faults planted by tests.
     pub faults: Faults,
 }
@@ -51,6 +53,7 @@ impl Default for EngineOptions {
             adoption_bytes_per_s: 256 << 20,
             fill_bytes_per_s: 64 << 20,
             warm_list_interval_ns: 1_000_000_000,
+            accepts_loss: false,
             faults: Faults::default(),
         }
     }

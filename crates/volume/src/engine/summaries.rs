@@ -19,6 +19,8 @@ const ALONE_AT_ONCE: usize = 64;
 const UNFLUSHED_MAX: usize = 4096;
 /// Wait after a summary that could not be written.
 const RETRY_NS: u64 = 1_000_000_000;
+/// Time between attempts at one whose entries the root has.
+const KEPT_RETRY_NS: u64 = 60_000_000_000;
 
 /// State of writing them.
 pub(crate) struct Summaries {
@@ -29,6 +31,8 @@ pub(crate) struct Summaries {
     is_due: bool,
     /// Time before which no summary is written by itself, after one failed.
     not_before_ns: u64,
+    /// The same of those whose entries the root has.
+    kept_not_before_ns: u64,
     /// Bands to be trimmed once no summary is on its way there.
     trims_waiting: Vec<u32>,
     /// Bands whose trim has begun and not ended, the waiting ones among them.
@@ -43,7 +47,17 @@ impl Summaries {
     /// Those that recovery found complete are due.
     pub fn new(setup: Arc<Setup>, epoch: u64) -> Self {
         let (trims_waiting, trimming, unflushed) = (Vec::new(), BTreeSet::new(), VecDeque::new());
-        Self { setup, epoch, is_due: true, not_before_ns: 0, trims_waiting, trimming, arrived: 0, unflushed }
+        Self {
+            setup,
+            epoch,
+            is_due: true,
+            not_before_ns: 0,
+            kept_not_before_ns: 0,
+            trims_waiting,
+            trimming,
+            arrived: 0,
+            unflushed,
+        }
     }
 
     /// How many have arrived in volatile caches.
@@ -121,7 +135,19 @@ impl Summaries {
             return;
         }
         self.is_due = false;
-        for (band, group) in bands.groups().due(ALONE_AT_ONCE) {
+        self.send(bands.groups().due(ALONE_AT_ONCE), bands, outbox);
+    }
+
+    /// Tries again to write summaries whose entries the root has, from time to time: the device may take them by now.
+    pub fn retry_kept(&mut self, bands: &mut Bands, outbox: &mut Outbox, now_ns: u64) {
+        if now_ns >= self.kept_not_before_ns {
+            self.kept_not_before_ns = now_ns.saturating_add(KEPT_RETRY_NS);
+            self.send(bands.groups().kept_due(), bands, outbox);
+        }
+    }
+
+    fn send(&self, keys: Vec<GroupKey>, bands: &mut Bands, outbox: &mut Outbox) {
+        for (band, group) in keys {
             let location = self.setup.extents.band_location(band, bands.shape().summary_block(group));
             let Some((device, offset_bytes)) = self.setup.extents.place(location) else { continue };
             let Some(page) = self.begin(bands, (band, group)) else { continue };
@@ -142,7 +168,7 @@ impl Summaries {
             return;
         }
         for &key in groups {
-            bands.summary_written(key, is_good);
+            bands.groups_mut().written(key, is_good);
             if is_good && self.device(key).is_some_and(|device| self.setup.volatile & 1 << device != 0) {
                 self.arrived += 1;
                 self.unflushed.push_back((self.arrived, key));

@@ -24,6 +24,7 @@ pub mod stored;
 pub mod stream;
 pub mod superblock;
 pub mod tier_page;
+pub mod unwritten_groups;
 pub mod warm_list;
 pub mod watermark;
 

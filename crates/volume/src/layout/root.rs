@@ -139,6 +139,19 @@ impl BandRoot {
     }
 }
 
+/// A complete group of a band whose summary is not in its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnwrittenGroup {
+    /// The band.
+    pub band: u32,
+    /// Its generation: of another the entries say nothing.
+    pub generation: u32,
+    /// The group.
+    pub group: u32,
+    /// Who was written into it.
+    pub entries: Vec<SummaryEntry>,
+}
+
 /// Everything a checkpoint fixes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Root {
@@ -170,6 +183,8 @@ pub struct Root {
     pub bands: Vec<BandRoot>,
     /// Entries of the incomplete group of each open band: (band, group, entries).
     pub open_groups: Vec<(u32, u32, Vec<SummaryEntry>)>,
+    /// Complete groups whose summary cannot be written to its place.
+    pub unwritten_groups: Vec<UnwrittenGroup>,
     /// Slot bitmap, a set bit is in use.
     pub slots: Vec<u64>,
     /// How far a scrub is.

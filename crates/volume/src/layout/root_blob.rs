@@ -8,6 +8,7 @@ use super::root::{BandRoot, BandState, DiskRoot, Root, RootBounds};
 use super::scrub_record::ScrubRecord;
 use super::sections::{COMPATIBLE, RootError, Tag, error, put_section, split};
 use super::stream::Stream;
+use super::unwritten_groups;
 use forebay_block::ClassId;
 use forebay_prism::ClassStats;
 use std::collections::BTreeSet;
@@ -23,6 +24,8 @@ const OPEN: Tag = *b"OPEN";
 const SLOTS: Tag = *b"SLOT";
 /// One that programs without scrubs keep.
 const SCRUB: Tag = *b"SCRB";
+/// Entries of complete groups whose summary cannot be written, where there are any.
+const UNWRITTEN: Tag = *b"UNWR";
 /// Sectors that the blocks of each class take in bands, where some are compressed.
 const PACKED: Tag = *b"PACK";
 /// Bases of disks, where there are any: what a program without them would take for zeros is in none of their blocks.
@@ -142,6 +145,9 @@ pub fn encode(root: &Root) -> Vec<u8> {
             root.stats.iter().for_each(|class| w.u64(class.stored_sectors))
         });
     }
+    if !root.unwritten_groups.is_empty() {
+        put_section(&mut w, (UNWRITTEN, 0, COMPATIBLE), |w| unwritten_groups::put(&root.unwritten_groups, w));
+    }
     for kept in &root.kept {
         put_section(&mut w, (kept.tag, kept.shard, COMPATIBLE), |w| w.bytes.extend_from_slice(&kept.payload));
     }
@@ -160,7 +166,7 @@ pub fn decode(bytes: &[u8], bounds: &RootBounds) -> Result<Root, RootError> {
         let at = kept.iter().position(|section| (section.tag, section.shard) == (tag, 0));
         at.map(|at| kept.remove(at))
     };
-    let (scrub, packed) = (optional(SCRUB), optional(PACKED));
+    let (scrub, packed, unwritten) = (optional(SCRUB), optional(PACKED), optional(UNWRITTEN));
     // Nothing depends on it: where it makes no sense there was no scrub.
     let scrub = scrub.and_then(|section| ScrubRecord::take(&mut Reader::new(&section.payload))).unwrap_or_default();
     let mut root = Root { kept, scrub, ..Root::default() };
@@ -178,6 +184,9 @@ pub fn decode(bytes: &[u8], bounds: &RootBounds) -> Result<Root, RootError> {
     if let Some(payload) = bases {
         take_bases(&mut root, &mut Reader::new(payload)).ok_or_else(|| error(BASES, "a base that cannot be"))?;
     }
+    // Where they make no sense the bands are as others that have a damaged summary.
+    let unwritten = unwritten.and_then(|section| unwritten_groups::take(&section.payload, &root.bands, bounds));
+    root.unwritten_groups = unwritten.unwrap_or_default();
     let packed = packed.map_or_else(Vec::new, |section| section.payload);
     let mut r = Reader::new(&packed);
     for class in &mut root.stats {

@@ -4,6 +4,7 @@ use super::*;
 use crate::layout::band_summary::BandShape;
 use crate::layout::base::Base;
 use crate::layout::page::LEAF_ENTRIES;
+use crate::layout::root::UnwrittenGroup;
 use crate::layout::scrub_record::{Pass, ScrubState};
 use crate::layout::sections::{HEADER_BYTES, KeptSection};
 use forebay_block::DiskId;
@@ -61,6 +62,7 @@ fn root() -> Root {
             BandRoot::default(),
         ],
         open_groups: vec![(0, 1, vec![entry])],
+        unwritten_groups: Vec::new(),
         slots: vec![u64::MAX, 0x3f],
         scrub: ScrubRecord {
             state: ScrubState::Paused,
@@ -91,6 +93,26 @@ fn a_scrub_that_cannot_be_was_none() {
         let read = decode(&encode(&root), &bounds()).unwrap();
         assert_eq!((read.scrub, read.kept.len()), (ScrubRecord::default(), 0));
     }
+}
+
+#[test]
+fn groups_whose_summary_is_not_written_round_trip_and_others_are_left_out() {
+    let entry = SummaryEntry { disk: DiskId(1), block: 5, origin: 41, ..SummaryEntry::none(8) };
+    let group = |band, generation, group| UnwrittenGroup { band, generation, group, entries: vec![entry; 3] };
+    let read = |groups: Vec<UnwrittenGroup>| {
+        let root = Root { unwritten_groups: groups, ..root() };
+        decode(&encode(&root), &bounds()).unwrap().unwritten_groups
+    };
+    let good = vec![group(0, 1, 0), group(1, 3, 0), group(1, 3, 1)];
+    assert_eq!(read(good.clone()), good);
+    // Of another time of the band, and not complete, or not open any more.
+    assert_eq!(read(vec![group(1, 2, 0), group(0, 1, 1), group(2, 0, 0), group(1, 3, 1)]), [group(1, 3, 1)]);
+    for impossible in [group(3, 0, 0), group(1, 3, 2), group(1, 3, 1)] {
+        assert_eq!(read(vec![group(1, 3, 1), impossible]), []);
+    }
+    assert_eq!(read((0..17).map(|_| group(1, 3, 0)).collect()), []);
+    let long = UnwrittenGroup { entries: vec![SummaryEntry::none(8); 63], ..group(1, 3, 1) };
+    assert_eq!(read(vec![long]), []);
 }
 
 #[test]

@@ -29,6 +29,10 @@ pub(super) struct Found {
     pub device: Box<dyn Device>,
     pub label: MemberLabel,
     pub epoch: u64,
+    /// Its label is the second copy.
+    pub is_second: bool,
+    /// What is on it, where its label is not believed.
+    pub holds: Option<Vec<String>>,
 }
 
 impl Found {
@@ -101,7 +105,7 @@ impl Assembly {
     /// Takes a device with a label, or gives it back where it is no member any more. `epoch`: the newest of those that hold everything.
     pub fn take(&mut self, found: Found, basis: &MemberLabel, epoch: u64) -> Option<Blank> {
         let number = found.number_in(basis);
-        let Found { name, device, label, epoch: own_epoch } = found;
+        let Found { name, device, label, epoch: own_epoch, is_second, .. } = found;
         let Some(number) = number else { return Some(Blank { name, device }) };
         if let Err(why) = basis.fits(device.geometry()) {
             self.left_out.push((name, why));
@@ -109,6 +113,7 @@ impl Assembly {
         }
         self.differs |= !is_same(&label, basis);
         (self.members[number].device, self.names[number]) = (Some(device), name);
+        self.members[number].newest_is_second = is_second;
         // An older epoch: the device as it was once.
         let is_current = own_epoch.saturating_add(1) >= epoch;
         if basis.is_in_sync(number) && is_current {

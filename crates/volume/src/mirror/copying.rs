@@ -73,6 +73,8 @@ struct Active {
     step: Step,
     /// What is in flight, or was last.
     asked: Asked,
+    /// The member that is read.
+    from: Option<usize>,
     tried: u8,
 }
 
@@ -93,6 +95,8 @@ pub(super) struct Copying {
     /// Member, offset and length of what it could not read.
     mends: VecDeque<(usize, u64, u64)>,
     active: Option<Active>,
+    /// How often a member was asked for something to copy.
+    asked: u64,
     not_before_ns: u64,
 }
 
@@ -121,19 +125,30 @@ impl Copying {
 
     /// Nothing more is copied.
     pub fn stop(&mut self) {
-        *self = Self::default();
+        *self = Self { asked: self.asked, ..Self::default() };
     }
 
-    /// Nothing more is copied to a member.
+    /// Nothing more is copied to a member, nor read of it. What is in flight there may never be answered: nobody waits for it.
     pub fn give_up(&mut self, member: usize) {
         self.mends.retain(|&(to, ..)| to != member);
         self.rebuild.take_if(|rebuild| rebuild.member == member);
-        // What is in flight is answered, to nobody.
-        self.active.take_if(|active| active.to == member && !matches!(active.step, Step::InFlight));
-        if let Some(active) = &mut self.active
-            && active.to == member
-        {
-            active.to = usize::MAX;
+        self.active.take_if(|active| active.to == member);
+        if let Some(active) = self.active.as_mut().filter(|active| active.from == Some(member)) {
+            self.asked += 1;
+            (active.step, active.from) = (Step::Read, None);
+            active.tried |= 1 << member;
+        }
+    }
+
+    /// The number of what was asked last.
+    pub fn asked(&self) -> u64 {
+        self.asked
+    }
+
+    /// It was asked of this member, to be copied to another.
+    pub fn reads(&mut self, member: usize) {
+        if let Some(active) = &mut self.active {
+            active.from = Some(member);
         }
     }
 
@@ -173,7 +188,8 @@ impl Copying {
             Step::Write(bytes) => (Asked::Write, Ask::Write { member, offset_bytes, bytes }),
             Step::Waits | Step::InFlight => return None,
         };
-        active.asked = asked;
+        (active.asked, active.from) = (asked, None);
+        self.asked += 1;
         Some(ask)
     }
 
@@ -185,6 +201,7 @@ impl Copying {
             kind,
             step: Step::Waits,
             asked: Asked::Probe,
+            from: None,
             tried: 1 << to,
         };
         while let Some((member, offset_bytes, len_bytes)) = self.mends.pop_front() {
@@ -228,17 +245,14 @@ impl Copying {
     /// What was asked was answered. `others`: whether a member is left to be read, but for those whose bits are set.
     pub fn ended(
         &mut self,
-        member: usize,
+        (member, asked): (usize, u64),
         result: Result<(), IoError>,
         bytes: Option<Buf>,
         others: impl Fn(u8) -> bool,
     ) -> Event {
-        let Some(active) = &mut self.active else { return Event::None };
+        let Some(active) = self.active.as_mut().filter(|_| asked == self.asked) else { return Event::None };
         let (kind, to) = (active.kind, active.to);
-        if to == usize::MAX {
-            self.active = None;
-            return Event::None;
-        }
+        active.from = None;
         match (active.asked, result, bytes) {
             // It can be read after all.
             (Asked::Probe, Ok(()), Some(_)) => self.end(kind, Event::None),

@@ -178,14 +178,15 @@ impl Mirror {
                     self.flush_was_lost(&error);
                 }
             }
-            Some(Flight::Copy) => {
+            Some(Flight::Copy { asked }) => {
                 let bytes = match bufs {
                     Some(Vectored::One(buf)) => Some(buf),
                     _ => None,
                 };
                 let members = &self.members;
-                let event =
-                    self.copying.ended(number, result, bytes, |tried| members.reader(0, 0, tried, false).is_some());
+                let event = self
+                    .copying
+                    .ended((number, asked), result, bytes, |tried| members.reader(0, 0, tried, false).is_some());
                 self.copied(event);
             }
             Some(Flight::CopyFlush) => {
@@ -193,6 +194,16 @@ impl Mirror {
                 self.copied(event);
             }
             Some(Flight::Change(_)) | None => {}
+        }
+    }
+
+    /// An answer of a device in whose place there is another. Whoever waits for a read gets it, or reads of a member.
+    fn replaced_ended(&mut self, completion: Completion) {
+        let Completion { tag, result, bufs } = completion;
+        if !matches!(self.members.flight_mut(tag), None | Some(Flight::Change(_)))
+            && let Some(Flight::Read(read)) = self.members.remove(tag)
+        {
+            self.read_ended(read, result, bufs);
         }
     }
 
@@ -264,19 +275,21 @@ impl Mirror {
             return false;
         };
         let read = |len_bytes: u64| Op::read(Vectored::One(Buf::new(len_bytes as usize)));
+        let copy = Flight::Copy { asked: self.copying.asked() };
         match ask {
             Ask::Probe { member, offset_bytes, len_bytes } => {
-                self.members.send(member, Flight::Copy, offset_bytes, read(len_bytes));
+                self.members.send(member, copy, offset_bytes, read(len_bytes));
             }
             Ask::Read { tried, offset_bytes, len_bytes } => {
                 let source = self.members.reader(offset_bytes, 0, tried, false);
                 // One that has failed says so once more where no other is left.
                 let member = source.or_else(|| numbers_in(self.members.in_sync()).next()).unwrap_or(0);
-                self.members.send(member, Flight::Copy, offset_bytes, read(len_bytes));
+                self.copying.reads(member);
+                self.members.send(member, copy, offset_bytes, read(len_bytes));
             }
             Ask::Write { member, offset_bytes, bytes } => {
                 let bufs: Vectored<SharedBuf> = Vectored::One(bytes.freeze());
-                self.members.send(member, Flight::Copy, offset_bytes, Op::Write { bufs, fua: false });
+                self.members.send(member, copy, offset_bytes, Op::Write { bufs, fua: false });
             }
             Ask::Flush { member } => {
                 self.members.send(member, Flight::CopyFlush, 0, Op::Flush);
@@ -330,6 +343,9 @@ impl Device for Mirror {
             let has_ended = !ended.is_empty();
             for (number, completion) in ended.drain(..) {
                 self.member_ended(number, completion);
+            }
+            for completion in self.members.poll_replaced() {
+                self.replaced_ended(completion);
             }
             self.ended = ended;
             while let Some(tag) = self.members.orphans.pop() {

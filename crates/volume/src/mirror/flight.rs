@@ -10,8 +10,8 @@ pub(super) enum Flight {
     Read(Read),
     /// A label, or the flush behind it.
     Label { serial: u64, is_flush: bool },
-    /// Part of what is copied from one member to another.
-    Copy,
+    /// Part of what is copied from one member to another, with the number of the question: what is given up is answered to nobody.
+    Copy { asked: u64 },
     /// The flush behind what was copied.
     CopyFlush,
 }

@@ -2,6 +2,7 @@
 //! devices.
 
 use super::assembly::{Assembly, Blank, Found, Joined, is_same};
+use super::belief::is_believed;
 use super::error::JoinError;
 use super::member::Member;
 use super::view::MemberState;
@@ -20,7 +21,7 @@ pub struct Candidate {
     pub name: String,
     /// The device, or why it cannot be opened.
     pub device: Result<Box<dyn Device>, String>,
-    /// What is on it that is not a mirror's; empty where it is blank. Not looked at where it carries a label.
+    /// What is on it that is not a mirror's; empty where it is blank. Not looked at where it carries a label that is believed.
     pub contents: Vec<String>,
 }
 
@@ -28,21 +29,25 @@ pub struct Candidate {
 struct Look {
     /// The newest label.
     label: Option<MemberLabel>,
+    /// It is the second copy.
+    is_second: bool,
     /// A copy cannot be read, or is neither a label nor blank: it may have been a newer one.
     doubt: Option<String>,
 }
 
 fn look(device: &mut Devices, number: usize) -> Look {
-    let mut look = Look { label: None, doubt: None };
+    let mut look = Look { label: None, is_second: false, doubt: None };
     let places = OFFSETS_BYTES.map(|offset_bytes| (number, offset_bytes, LABEL_BYTES));
     let read = device.read_each_good(&places, |_, bytes| MemberLabel::decode(bytes).is_some());
     for (offset_bytes, reading) in OFFSETS_BYTES.into_iter().zip(read) {
         match reading {
             Reading::Good(bytes) => {
                 let newest = look.label.as_ref().map(|label| label.serial);
-                look.label = MemberLabel::decode(&bytes)
-                    .filter(|label| newest.is_none_or(|newest| label.serial > newest))
-                    .or(look.label);
+                let newer =
+                    MemberLabel::decode(&bytes).filter(|label| newest.is_none_or(|newest| label.serial > newest));
+                if newer.is_some() {
+                    (look.label, look.is_second) = (newer, offset_bytes == OFFSETS_BYTES[1]);
+                }
             }
             Reading::Bad(bytes) if bytes.iter().any(|&byte| byte != 0) => {
                 look.doubt = Some(format!("its label at {offset_bytes} is damaged"));
@@ -58,6 +63,14 @@ fn look(device: &mut Devices, number: usize) -> Look {
 #[must_use]
 pub fn read_label(device: &mut Devices, number: usize) -> Option<MemberLabel> {
     look(device, number).label
+}
+
+/// The id of the member of this pool that a device was, where its label is believed.
+#[must_use]
+pub fn former_id(device: &mut Devices, pool: Id) -> Option<Id> {
+    let label = read_label(device, 0).filter(|label| label.pool == pool)?;
+    let id = label.ids.get(usize::from(label.member?)).copied()?;
+    is_believed(device, &label).then_some(id)
 }
 
 /// Clears what labels there are on devices that are to become a pool's.
@@ -95,15 +108,21 @@ fn sort(candidates: Vec<Candidate>) -> Sorted {
                 continue;
             }
         };
-        let label = read_label(&mut device, 0).filter(|label| label.member.is_some());
+        let Look { label, is_second, .. } = look(&mut device, 0);
+        let label = label.filter(|label| label.member.is_some());
+        let is_believed = label.as_ref().is_none_or(|label| is_believed(&mut device, label));
         let superblock = read_superblock(&mut device, 0).ok().map(|(superblock, _)| superblock);
         let epoch = superblock.as_ref().map_or(0, |superblock| superblock.epoch);
         let alone = superblock.filter(|superblock| !superblock.is_mirrored && superblock.member().role == Role::Fast);
         let Some(device) = device.list.pop() else { continue };
         match label {
-            Some(label) => sorted.found.push(Found { name, device, label, epoch }),
+            Some(label) => {
+                let holds = (!is_believed).then_some(contents);
+                sorted.found.push(Found { name, device, label, epoch, is_second, holds });
+            }
             None if let Some(superblock) = alone => {
-                sorted.alone.push(Found { name, device, label: first_label(&superblock), epoch });
+                let label = first_label(&superblock);
+                sorted.alone.push(Found { name, device, label, epoch, is_second, holds: None });
             }
             None if contents.is_empty() => sorted.blank.push(Blank { name, device }),
             None => sorted
@@ -145,7 +164,7 @@ fn look_at_capacity(capacity: &mut Devices, pool: Id) -> Capacity {
     let mut labels = Vec::new();
     let mut unread = None;
     for number in 0..capacity.list.len() {
-        let Look { label, doubt } = look(capacity, number);
+        let Look { label, doubt, .. } = look(capacity, number);
         labels.push(label.filter(|label| label.pool == pool));
         unread = doubt.map(|why| (capacity.list[number].name().to_owned(), why)).or(unread);
     }
@@ -172,7 +191,7 @@ pub fn join(
     new_id: Option<&mut dyn FnMut() -> Id>,
 ) -> Result<Joined, JoinError> {
     let configured = candidates.len().min(MEMBERS_MAX);
-    let Sorted { mut found, mut alone, blank, mut left_out } = sort(candidates);
+    let Sorted { mut found, mut alone, mut blank, mut left_out } = sort(candidates);
     // A pool that is to have a mirror from now on; who only reads it need not wait for that.
     if found.is_empty() && alone.len() == 1 && (!blank.is_empty() || new_id.is_none()) {
         (found, alone) = (alone, Vec::new());
@@ -189,8 +208,16 @@ pub fn join(
     found.extend(first);
     let why = "it is the fast device of a pool without a mirror, or has lost its label";
     left_out.extend(others.into_iter().map(|found| (found.name, why.to_owned())));
-    check_copies(&found)?;
     let basis = basis(confirmed.as_ref(), &newest);
+    let (found, used) = believed(found, &basis);
+    for Found { name, device, holds, .. } in used {
+        match holds.unwrap_or_default() {
+            holds if holds.is_empty() => blank.push(Blank { name, device }),
+            holds => left_out
+                .push((name, format!("it was a member, and has been used since: it holds {}", holds.join(", ")))),
+        }
+    }
+    check_copies(&found)?;
     let mut assembly = Assembly::new(&basis, left_out);
     assembly.count_from(found.iter().map(|found| &found.label).chain(&confirmed));
     assembly.differs = !is_on_all;
@@ -219,6 +246,7 @@ pub fn join(
             missing: missing(&basis, &assembly.members),
         });
     }
+    let absent = missing(&basis, &assembly.members);
     match new_id {
         Some(new_id) => {
             for blank in former.into_iter().chain(blank) {
@@ -228,7 +256,9 @@ pub fn join(
         }
         None => assembly.change_nothing(former.into_iter().chain(blank)),
     }
-    assembly.finish(&basis)
+    let joined = assembly.finish(&basis)?;
+    joined.view.set_missing(absent);
+    Ok(joined)
 }
 
 /// The label that counts: what the capacity devices say. Of a change that came after it, and may have been confirmed where that cannot be read,
@@ -251,6 +281,14 @@ fn basis(confirmed: Option<&MemberLabel>, newest: &MemberLabel) -> MemberLabel {
         }
     }
     basis
+}
+
+/// Parts devices whose labels are believed from those that have been used for something else since. Where no other holds everything, one that
+/// should is believed all the same: whatever is left of the pool is there.
+fn believed(found: Vec<Found>, basis: &MemberLabel) -> (Vec<Found>, Vec<Found>) {
+    let is_source = |found: &Found| found.number_in(basis).is_some_and(|number| basis.is_in_sync(number));
+    let is_any = found.iter().any(|found| is_source(found) && found.holds.is_none());
+    found.into_iter().partition(|found| found.holds.is_none() || !is_any && is_source(found))
 }
 
 /// The newest epoch of the members that hold everything.

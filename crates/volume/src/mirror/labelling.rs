@@ -129,18 +129,21 @@ impl Labelling {
         }
     }
 
+    /// The last attempt goes to the other place.
+    pub fn is_swapped(&self) -> bool {
+        self.attempts + 1 == ATTEMPTS_MAX
+    }
+
     /// The last member that holds everything could not be written. Whether it is tried again; not so where it is only progress, which is
     /// forgotten.
     pub fn failed_last(&mut self, member: usize) -> Option<Next> {
         if !self.is_change {
             (self.phase, self.left) = (Phase::Idle, 0);
-            // The next goes to the same place: the other one has the last that is whole.
-            self.label.serial += 1;
             return Some(Next::Done);
         }
         self.attempts += 1;
         self.phase = Phase::Writing;
-        if self.attempts + 1 == ATTEMPTS_MAX {
+        if self.is_swapped() {
             // The place may be what is broken: the last attempt goes to the other one, which has the label before this one. Answers to
             // what was asked of others are not waited for.
             self.label.serial += 1;

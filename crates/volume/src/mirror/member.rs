@@ -10,13 +10,15 @@ pub(crate) struct Member {
     pub device: Option<Box<dyn Device>>,
     /// What it holds.
     pub state: MemberState,
+    /// Of a mirror: its newest label is the second copy.
+    pub newest_is_second: bool,
     /// Requests that its queue had no room for.
     pub waiting: VecDeque<Request>,
 }
 
 impl Member {
     pub fn new(device: Option<Box<dyn Device>>, state: MemberState) -> Self {
-        Self { device, state, waiting: VecDeque::new() }
+        Self { device, state, newest_is_second: false, waiting: VecDeque::new() }
     }
 
     /// Whether its device has something to answer.

@@ -1,7 +1,7 @@
 //! The members of a mirror: their devices, what each holds, and what waits for room in its queue.
 
 use super::flight::Flight;
-use super::member::{Member, numbers_in};
+use super::member::{Member, gone, numbers_in};
 use super::view::MemberState;
 use crate::layout::member_label::MEMBERS_MAX;
 use forebay_block::{Completion, Device, IoError, Op, Request, Vectored};
@@ -29,13 +29,15 @@ pub(super) struct Members {
     /// Each with a number of its own: a member that was left behind may answer what others have the place of.
     flights: Slab<(u32, Flight)>,
     next_nonce: u32,
+    /// Devices that others have the place of, with what they have not answered.
+    replaced: Vec<Member>,
     /// Changes that nobody is to answer any more: the members that had not were left behind.
     pub orphans: Vec<u64>,
 }
 
 impl Members {
     pub fn new(list: Vec<Member>) -> Self {
-        Self { list, flights: Slab::new(), next_nonce: 0, orphans: Vec::new() }
+        Self { list, flights: Slab::new(), next_nonce: 0, replaced: Vec::new(), orphans: Vec::new() }
     }
 
     /// Numbers of the members in a state.
@@ -156,6 +158,33 @@ impl Members {
             device.poll(scratch);
             ended.extend(scratch.drain(..).map(|completion| (number, completion)));
         }
+    }
+
+    /// Puts a device in the place of a member that is out. One that does not answer is kept until it has: what is in flight there names memory.
+    pub fn replace(&mut self, number: usize, device: Box<dyn Device>) {
+        let old = std::mem::replace(&mut self.list[number], Member::new(Some(device), MemberState::Out));
+        if old.is_busy() {
+            self.replaced.push(old);
+        }
+    }
+
+    /// What devices have answered that others have the place of.
+    pub fn poll_replaced(&mut self) -> Vec<Completion> {
+        let mut ended = Vec::new();
+        for member in &mut self.replaced {
+            // What was not sent yet is not sent any more, but for reads that somebody waits for: they fail.
+            let waiting = std::mem::take(&mut member.waiting);
+            ended.extend(waiting.into_iter().map(|request| {
+                let (tag, result) = (request.tag, Err(gone("read")));
+                let bufs = if let Op::Read { bufs, .. } = request.op { Some(bufs) } else { None };
+                Completion { tag, result, bufs }
+            }));
+            if let Some(device) = &mut member.device {
+                device.poll(&mut ended);
+            }
+        }
+        self.replaced.retain(Member::is_busy);
+        ended
     }
 
     /// Devices.

@@ -7,6 +7,7 @@
 //! member that replaces another gets all writes from the beginning, is copied to in order, and is read from when it holds everything.
 
 mod assembly;
+mod belief;
 mod copying;
 mod device;
 mod error;
@@ -23,7 +24,7 @@ pub use assembly::{Joined, new_geometry, new_mirror};
 pub use device::Mirror;
 pub use error::JoinError;
 pub(crate) use flight::Ranges;
-pub use join::{Candidate, clear_labels, join, read_label};
+pub use join::{Candidate, clear_labels, former_id, join, read_label};
 pub(crate) use labels::CapacityLabels;
 pub(crate) use member::{Member, close_left, gone, numbers_in, place_for};
 pub(crate) use view::Offer;

@@ -3,7 +3,7 @@
 use super::copying::Copying;
 use super::flight::Flight;
 use super::labelling::{Labelling, Next};
-use super::member::{Member, close_left, gone, numbers_in, place_for};
+use super::member::{close_left, gone, numbers_in, place_for};
 use super::members::Members;
 use super::view::{MemberState, MemberStatus, MirrorView, Offer};
 use crate::layout::member_label::{MemberLabel, OFFSETS_BYTES};
@@ -112,15 +112,12 @@ impl Roster {
         match next {
             Some(Next::Write(to)) => {
                 for number in numbers_in(to) {
+                    // Not where its newest is, which is whole until this one is.
+                    let place = usize::from(members.list[number].newest_is_second == self.labelling.is_swapped());
                     let label = MemberLabel { member: Some(number as u8), ..self.labelling.label.clone() };
                     let bufs = Vectored::One(Buf::copy_of(&label.encode()).freeze());
                     let op = Op::Write { bufs, fua: false };
-                    members.send(
-                        number,
-                        Flight::Label { serial, is_flush: false },
-                        OFFSETS_BYTES[(serial % 2) as usize],
-                        op,
-                    );
+                    members.send(number, Flight::Label { serial, is_flush: false }, OFFSETS_BYTES[place], op);
                 }
             }
             Some(Next::Flush(to)) => {
@@ -183,6 +180,7 @@ impl Roster {
             return None;
         }
         let Err(error) = result else {
+            members.list[number].newest_is_second ^= is_flush && !self.labelling.is_swapped();
             let next = self.labelling.ended(number);
             self.go_on(next, members);
             return None;
@@ -206,23 +204,27 @@ impl Roster {
         self.labelling.want(false);
     }
 
-    /// Takes devices in the place of members that are out, as soon as nothing of those is in flight.
+    /// Takes devices in the place of members that are out. One under the same name as a member that has not answered everything yet waits for that:
+    /// it may be the same device, and what is in flight would be written over what is copied. It keeps no other waiting.
     pub fn take_offers(&mut self, members: &mut Members, copying: &mut Copying) {
         self.offers.extend(self.view.take_offers());
         if self.broken.is_some() || self.labelling.is_active() {
             return;
         }
-        let Some(Offer { name, .. }) = self.offers.front() else { return };
-        let names: Vec<String> = self.view.status().members.into_iter().map(|member| member.name).collect();
-        let Some(number) = place_for(name, &names, &members.list, &self.to_rebuild) else {
-            self.offers.pop_front();
-            return;
-        };
-        if members.list[number].is_busy() {
+        if self.offers.is_empty() {
             return;
         }
-        let Some(Offer { name, id, device }) = self.offers.pop_front() else { return };
-        members.list[number] = Member::new(Some(device), MemberState::Out);
+        let names: Vec<String> = self.view.status().members.into_iter().map(|member| member.name).collect();
+        let place = |offer: &Offer| place_for(&offer.name, &names, &members.list, &self.to_rebuild);
+        self.offers.retain(|offer| place(offer).is_some());
+        let place = |offer: &Offer| {
+            let place = place_for(&offer.name, &names, &members.list, &self.to_rebuild);
+            place.filter(|&number| names[number] != offer.name || !members.list[number].is_busy())
+        };
+        let first = self.offers.iter().enumerate().find_map(|(at, offer)| Some((at, place(offer)?)));
+        let Some((at, number)) = first else { return };
+        let Some(Offer { name, id, device }) = self.offers.remove(at) else { return };
+        members.replace(number, device);
         self.labelling.label.ids[number] = id;
         let status = MemberStatus { name, id, state: MemberState::Out, why: None, failed_reads: 0 };
         self.view.set_status(|all| all.members[number] = status);

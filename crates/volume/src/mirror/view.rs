@@ -94,6 +94,7 @@ struct Shared {
     wanted: Mutex<Option<MemberLabel>>,
     capacity: Mutex<(u64, bool)>,
     status: Mutex<MirrorStatus>,
+    missing: Mutex<String>,
 }
 
 /// A handle of a mirror. All that is asked of it on the way of requests is a load of an atomic.
@@ -120,6 +121,7 @@ impl MirrorView {
             wanted: Mutex::new(None),
             capacity: Mutex::new((0, false)),
             status: Mutex::new(status),
+            missing: Mutex::new(String::new()),
         }))
     }
 
@@ -145,6 +147,15 @@ impl MirrorView {
                 why.extend(left_out);
             }
         }
+    }
+
+    /// Ids of members that held everything by the label that counted when it was joined, and were not there; empty where there are none.
+    pub(crate) fn missing(&self) -> String {
+        lock(&self.0.missing).clone()
+    }
+
+    pub(super) fn set_missing(&self, missing: String) {
+        *lock(&self.0.missing) = missing;
     }
 
     pub(crate) fn set_status(&self, change: impl FnOnce(&mut MirrorStatus)) {

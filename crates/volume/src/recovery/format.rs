@@ -75,6 +75,7 @@ pub fn format(
         root: Root { next_disk: 1, ..Root::default() },
         disks: BTreeMap::new(),
         prism: Prism::new(classes),
+        leaves: 0,
         epoch: superblock.epoch,
         checkpoint: 0,
         journal_head: (0, 1, 1),

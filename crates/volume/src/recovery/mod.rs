@@ -3,7 +3,9 @@
 pub mod alone;
 pub mod capacity;
 pub mod degraded;
+mod disks;
 pub mod format;
+mod late;
 mod leaves;
 pub mod lost;
 pub mod members;

@@ -1,6 +1,8 @@
 //! Opening a pool: choose the root, load the index, replay the journal, decide once, and only then serve.
 
 use super::capacity::{load_capacity_side, make_anew};
+use super::disks::{LoadedDisks, load_disks};
+use super::late::refuse_loss;
 use super::members::{MemberError, assemble, write_superblock};
 use super::policy_state;
 use super::replay::replay;
@@ -11,21 +13,16 @@ use crate::engine::{Engine, EngineOptions, Parts, header_offsets};
 use crate::io::Devices;
 use crate::journal::JournalGeometry;
 use crate::layout::format_id;
-use crate::layout::page::{self, BLOCK_SECTORS, PAGE_BYTES, PageName, PageRef};
+use crate::layout::page::BLOCK_SECTORS;
 use crate::layout::record::RECORD_BYTES;
 use crate::layout::root::{BandRoot, BandState, HEADER_BYTES, Root, RootBounds, RootHeader};
 use crate::layout::root_blob;
 use crate::layout::superblock::Superblock;
-use crate::map::index::{Disk, IndexPage};
 use crate::overlay::Overlay;
 use crate::parity::ArrayView;
 use crate::pool::write_checkpoint;
 use forebay_block::checksum::crc32c;
-use forebay_block::{Buf, DiskId, Op, Vectored};
 use forebay_prism::{ClassSpec, ClassTable, Prism};
-use std::collections::BTreeMap;
-
-const INDEX_READS_AT_ONCE: usize = 256;
 
 fn root_error(checkpoint: u64, what: &str) -> OpenError {
     OpenError::Root { checkpoint, what: what.to_owned() }
@@ -79,54 +76,6 @@ fn load_root(devices: &mut Devices, superblock: &Superblock) -> Result<(RootHead
     let decoded = root_blob::decode(&blob[..len_bytes], &bounds);
     let root = decoded.map_err(|error| root_error(checkpoint, &error.to_string()))?;
     Ok((header, root))
-}
-
-/// Reads all index pages.
-fn load_disks(devices: &mut Devices, superblock: &Superblock, root: &Root) -> Result<BTreeMap<u16, Disk>, OpenError> {
-    let extents = crate::space::extents::Extents::new(&superblock.members, superblock.band_bytes);
-    let mut disks = BTreeMap::new();
-    for entry in &root.disks {
-        let mut disk = Disk::new(DiskId(entry.id), entry.name.clone(), entry.size_bytes);
-        disk.durable_bytes = entry.size_bytes;
-        disk.base = entry.base;
-        for group in entry.pages.chunks(INDEX_READS_AT_ONCE) {
-            let damaged = |page| OpenError::Index { disk: entry.name.clone(), page };
-            let mut reads = Vec::new();
-            for (number, reference) in group {
-                let place = extents.place(reference.location).filter(|(device, _)| *device == 0);
-                let (device, offset_bytes) = place.ok_or_else(|| damaged(*number))?;
-                reads.push((device, offset_bytes, Op::read(Vectored::One(Buf::new(PAGE_BYTES)))));
-            }
-            for ((number, reference), completion) in group.iter().zip(devices.run(reads)) {
-                completion.result.map_err(OpenError::of_device(devices, 0))?;
-                let Some(Vectored::One(bytes)) = completion.bufs else {
-                    return Err(damaged(*number));
-                };
-                let name = PageName { disk: disk.id, number: u64::from(*number), generation: reference.generation };
-                let references = match page::decode_index(&bytes, name, reference.crc) {
-                    Some(references) => references,
-                    // Once more: one transfer may go wrong.
-                    None => {
-                        let (device, offset_bytes) = extents.place(reference.location).unwrap_or_default();
-                        let is_good = |bytes: &[u8]| page::decode_index(bytes, name, reference.crc).is_some();
-                        let again = devices.read_good(device, offset_bytes, PAGE_BYTES, is_good);
-                        let again = again.map_err(OpenError::of_device(devices, 0))?;
-                        let decoded = again.and_then(|bytes| page::decode_index(&bytes, name, reference.crc));
-                        decoded.ok_or_else(|| damaged(*number))?
-                    }
-                };
-                let is_slot = |at: u64| extents.is_fast(at) && at.is_multiple_of(BLOCK_SECTORS);
-                let is_page = |at| at == 0 || is_slot(at) && extents.holds_data(at, BLOCK_SECTORS);
-                if !references.iter().all(|reference| is_page(reference.location)) {
-                    return Err(damaged(*number));
-                }
-                let slot = disk.pages.get_mut(*number as usize).ok_or_else(|| damaged(*number))?;
-                *slot = Some(Box::new(IndexPage::new(references, PageRef { stageable: 0, ..*reference })));
-            }
-        }
-        disks.insert(entry.id, disk);
-    }
-    Ok(disks)
 }
 
 /// Opens a pool for service: after this, what recovery decided is durable. `fast`: how many devices, from the front,
@@ -196,7 +145,7 @@ pub(super) fn open_members(
     check_epochs(devices, superblocks, header.epoch)?;
     write_header_again(devices, &superblocks[0], &header)?;
     check_memory(&superblocks[0], &root, &options)?;
-    let disks = load_disks(devices, &superblocks[0], &root)?;
+    let LoadedDisks { disks, lost_pages } = load_disks(devices, &superblocks[0], &root, missing_batches)?;
     let mut table = ClassTable::decode(&root.classes)?;
     let places = |table: &ClassTable| table.classes().iter().map(|class| class.place).collect::<Vec<_>>();
     let before = places(&table);
@@ -237,6 +186,7 @@ pub(super) fn open_members(
         root: root.clone(),
         disks,
         prism,
+        leaves: scanned.leaves.len(),
         epoch,
         checkpoint: header.checkpoint,
         journal_head: (scanned.end.position, scanned.end.batch, next_sequence),
@@ -246,7 +196,8 @@ pub(super) fn open_members(
         engine.migrate.policy_changed();
     }
     let policy_state = policy_state::restore(devices, &superblock, &mut engine);
-    let mut report = RecoveryReport { clean: root.clean, epoch, policy_state, ..RecoveryReport::default() };
+    let clean = root.clean;
+    let mut report = RecoveryReport { clean, epoch, policy_state, lost_pages, ..RecoveryReport::default() };
     if superblock.capacity_area.exists() {
         report.is_capacity_root_lost = !load_capacity_side(devices, &superblock, &header, &root, &mut engine);
     }
@@ -319,10 +270,13 @@ fn look_first(
     let (header, root) = load_root(devices, superblock)?;
     check_epochs(devices, superblocks, header.epoch)?;
     check_memory(superblock, &root, options)?;
-    load_disks(devices, superblock, &root)?;
+    let LoadedDisks { disks, .. } = load_disks(devices, superblock, &root, missing_batches)?;
     ClassTable::decode(&root.classes)?.merge(classes)?;
-    survey(devices, journal_of(superblock), superblock, &header, &root, missing_batches)?;
-    Ok(())
+    let survey = survey(devices, journal_of(superblock), superblock, &header, &root, missing_batches)?;
+    if options.accepts_loss || options.faults.checksums_ignored() {
+        return Ok(());
+    }
+    refuse_loss(devices, superblock, &disks, &survey)
 }
 
 fn journal_of(superblock: &Superblock) -> JournalGeometry {

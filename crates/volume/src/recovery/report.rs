@@ -39,6 +39,21 @@ pub enum OpenError {
         /// Page.
         page: u32,
     },
+    /// A page of the map would be given up for good which a member may have that is not there.
+    #[error(
+        "{leaves} pages of the map can be read of no member of the fast tier's mirror that is there, the first for disk {disk:?} from byte \
+         {first_bytes} on: what they mapped would be lost for good, and {members}, which held everything, is not there"
+    )]
+    Late {
+        /// Ids of the members.
+        members: String,
+        /// How many pages.
+        leaves: usize,
+        /// The disk of the first.
+        disk: String,
+        /// What the first maps.
+        first_bytes: u64,
+    },
     /// A journal batch that was durable is gone.
     #[error(
         "journal batch {batch} is damaged or missing although it was durable up to batch {durable}: which blocks it changed is unknown"
@@ -108,6 +123,8 @@ pub struct RecoveryReport {
     pub leaves: u64,
     /// Map leaves found damaged: reads of what they mapped fail.
     pub damaged_leaves: u64,
+    /// Disk and number of index pages that are lost, where a pool is opened for salvage: reads of what they mapped fail.
+    pub lost_pages: Vec<(String, u32)>,
     /// Epoch that begins.
     pub epoch: u64,
     /// What the capacity tier had of the checkpoint cannot be read: where the fast tier is lost, too, what was not

@@ -255,9 +255,9 @@ impl Bands {
         Some((SummaryName { band: key.0, group: key.1, generation }, entries))
     }
 
-    /// The summary of a group reached the device, or not: then it is due again.
-    pub fn summary_written(&mut self, key: GroupKey, is_good: bool) {
-        self.groups.written(key, is_good);
+    /// The same, to note what became of summaries.
+    pub fn groups_mut(&mut self) -> &mut Groups {
+        &mut self.groups
     }
 
     /// Forgets entries of a band that is to be trimmed or opened again, except those on their way.

@@ -2,14 +2,15 @@
 
 use crate::layout::band_summary::{BandShape, ENTRIES_MAX, GROUP_BLOCKS, OPEN_ALL_MAX, SummaryEntry};
 use crate::layout::page::BLOCK_SECTORS;
+use crate::layout::unwritten_groups::UNWRITTEN_MAX;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Where so many groups wait for another attempt at writing their summary, no more space is promised: what is kept of
 /// them in memory is bounded by this.
 const DUE_MAX: usize = 256;
-/// Most memory in bytes that entries take: of the groups that wait, and of one group of each open band.
+/// Most memory in bytes that entries take: of the groups that wait, of those that the root has, and of one group of each open band.
 pub const ENTRIES_MEMORY_BYTES: u64 =
-    (DUE_MAX as u64 + OPEN_ALL_MAX) * ENTRIES_MAX as u64 * size_of::<SummaryEntry>() as u64;
+    (DUE_MAX as u64 + KEPT_MAX as u64 + OPEN_ALL_MAX) * ENTRIES_MAX as u64 * size_of::<SummaryEntry>() as u64;
 
 /// Most blocks that may be packed into a run of so many: with the gap behind them their entries fit into the summary of a group
 /// however that is parted into runs.
@@ -37,6 +38,11 @@ pub fn packed_that_fit(sizes: &[u8], blocks: u32) -> u32 {
     ends.take_while(|end| *end <= room).count() as u32
 }
 
+/// Attempts at a summary by itself after which its place is taken for one that cannot be written.
+const KEPT_AFTER: u8 = 2;
+/// Most groups whose entries the root has for that.
+pub const KEPT_MAX: usize = UNWRITTEN_MAX;
+
 /// Band and number of a group.
 pub type GroupKey = (u32, u32);
 
@@ -57,22 +63,32 @@ enum Stage {
 struct Group {
     entries: Vec<SummaryEntry>,
     stage: Stage,
+    /// How often its summary could not be written by itself.
+    failures: u8,
+    /// The root has its entries: its summary is not waited for.
+    is_kept: bool,
+}
+
+impl Group {
+    fn is_awaited(&self) -> bool {
+        self.stage != Stage::Filling && !self.is_kept
+    }
 }
 
 /// The groups.
 #[derive(Clone, Debug, Default)]
 pub struct Groups {
     groups: BTreeMap<GroupKey, Group>,
-    /// How many of them are due.
+    /// How many of them are due, without those that the root has.
     due: usize,
 }
 
 impl Groups {
-    /// Groups that are not complete, with their entries so far.
+    /// Groups that are not complete, with their entries so far, and complete ones whose entries a root had.
     #[must_use]
     pub fn new(filling: Vec<(u32, u32, Vec<SummaryEntry>)>) -> Self {
         let filling =
-            filling.into_iter().map(|(band, group, entries)| ((band, group), Group { entries, stage: Stage::Filling }));
+            filling.into_iter().map(|(band, group, entries)| ((band, group), Group { entries, ..Group::default() }));
         Self { groups: filling.collect(), due: 0 }
     }
 
@@ -91,8 +107,38 @@ impl Groups {
 
     /// A group is complete: its summary is due.
     pub fn make_due(&mut self, key: GroupKey) {
-        self.groups.entry(key).or_default().stage = Stage::Due;
-        self.due += 1;
+        let group = self.groups.entry(key).or_default();
+        group.stage = Stage::Due;
+        self.due += usize::from(!group.is_kept);
+    }
+
+    /// The summary of a group that is due could not be written by itself. After some attempts the root has its entries, and it is waited for
+    /// no more: one place that takes no writes must not end all checkpoints. False where there are too many of them.
+    pub fn place_failed(&mut self, key: GroupKey) -> bool {
+        let has_room = self.kept().count() < KEPT_MAX;
+        let Some(group) = self.groups.get_mut(&key).filter(|group| group.stage == Stage::Due) else { return false };
+        if group.is_kept || !has_room {
+            return group.is_kept;
+        }
+        group.failures += 1;
+        if group.failures >= KEPT_AFTER {
+            group.is_kept = true;
+            self.due -= 1;
+        }
+        true
+    }
+
+    /// Complete groups whose entries the root has, because their summary cannot be written.
+    pub fn kept(&self) -> impl Iterator<Item = (GroupKey, &[SummaryEntry])> {
+        let kept = self.groups.iter().filter(|(_, group)| group.is_kept);
+        kept.map(|(&key, group)| (key, group.entries.as_slice()))
+    }
+
+    /// Those of them whose summary is not on its way.
+    #[must_use]
+    pub fn kept_due(&self) -> Vec<GroupKey> {
+        let due = self.groups.iter().filter(|(_, group)| group.is_kept && group.stage == Stage::Due);
+        due.map(|(&key, _)| key).collect()
     }
 
     /// Number of groups whose summary is to be written.
@@ -113,21 +159,21 @@ impl Groups {
         if self.due == 0 {
             return Vec::new();
         }
-        let due = self.groups.iter().filter(|(_, group)| group.stage == Stage::Due);
+        let due = self.groups.iter().filter(|(_, group)| group.stage == Stage::Due && !group.is_kept);
         due.map(|(&key, _)| key).take(limit).collect()
     }
 
-    /// Complete groups whose summary has not reached the device.
+    /// Complete groups whose summary has not reached the device, and whose entries no root has.
     #[must_use]
     pub fn unwritten(&self) -> BTreeSet<GroupKey> {
-        let complete = self.groups.iter().filter(|(_, group)| group.stage != Stage::Filling);
+        let complete = self.groups.iter().filter(|(_, group)| group.is_awaited());
         complete.map(|(&key, _)| key).collect()
     }
 
-    /// Whether the summary of a complete group has not reached the device.
+    /// Whether a group is one of these.
     #[must_use]
     pub fn is_unwritten(&self, key: GroupKey) -> bool {
-        self.groups.get(&key).is_some_and(|group| group.stage != Stage::Filling)
+        self.groups.get(&key).is_some_and(Group::is_awaited)
     }
 
     fn of_band(&self, band: u32) -> impl Iterator<Item = (&GroupKey, &Group)> {
@@ -150,7 +196,7 @@ impl Groups {
     pub fn begin(&mut self, key: GroupKey) -> Option<&[SummaryEntry]> {
         let group = self.groups.get_mut(&key).filter(|group| group.stage == Stage::Due)?;
         group.stage = Stage::Writing;
-        self.due -= 1;
+        self.due -= usize::from(!group.is_kept);
         Some(&group.entries)
     }
 
@@ -170,10 +216,10 @@ impl Groups {
     pub fn forget(&mut self, band: u32) {
         let keys: Vec<GroupKey> = self.of_band(band).map(|(&key, _)| key).collect();
         for key in keys {
-            match self.groups.get(&key).map(|group| group.stage) {
-                Some(Stage::Writing) | None => continue,
-                Some(Stage::Due) => self.due -= 1,
-                Some(Stage::Filling) => {}
+            match self.groups.get(&key).map(|group| (group.stage, group.is_kept)) {
+                Some((Stage::Writing, _)) | None => continue,
+                Some((Stage::Due, false)) => self.due -= 1,
+                Some((Stage::Due, true) | (Stage::Filling, _)) => {}
             }
             self.groups.remove(&key);
         }

@@ -1,8 +1,8 @@
 //! A disk over a base: what the map does not name is read there, from the first moment on; it is copied while hosts write, discard and
 //! read, over power cuts and restarts, and when it is detached nothing of it shows any more.
 
-use crate::holes::device::{Fate, Kind, Scripted};
-use crate::holes::rig::{BLOCK, Rig, Setup};
+use crate::holes::device::{Fate, Kind, Region, Scripted};
+use crate::holes::rig::{BLOCK, FAST, Rig, Setup, has_data};
 use forebay_block::{Buf, DiskId, IoErrorKind, Random};
 use forebay_volume::layout::base::Base;
 use forebay_volume::{AdminError, EngineOptions, ExtentState, Op, Outcome, RequestError};
@@ -364,4 +364,27 @@ fn regression_a_step_that_finds_no_space_does_not_keep_others_from_its_range() {
     let token = adopted.rig.submit_within(adopted.disk, 0, 0, 398 * BLOCK as u64, Op::Discard);
     let is_answered = adopted.rig.until(|rig| rig.answer(token).is_some());
     assert!(is_answered, "a discard waits for a copying step that waits for space");
+}
+
+/// A base that was detached while a checkpoint was in progress was gone with that checkpoint, in whose map the last copies were not yet.
+#[test]
+fn regression_a_checkpoint_in_progress_does_not_end_a_base() {
+    let mut adopted = Adopted::new(&setup(64 << 20));
+    adopted.copy_to_the_end();
+    adopted.write(5 * BLOCK, BLOCK, 2);
+    adopted.rig.devices[FAST].rule(|seen| match seen.is(Kind::Write, Region::Slots) && !has_data(seen) {
+        true => Fate::Held,
+        false => Fate::Good,
+    });
+    let before = adopted.rig.pool.engine.checkpoint_number();
+    adopted.rig.pool.engine.request_checkpoint(false);
+    adopted.rig.polls(20);
+    adopted.rig.pool.engine.detach_base("adopted").unwrap();
+    adopted.rig.devices[FAST].heal();
+    let number = |adopted: &Adopted| adopted.rig.pool.engine.checkpoint_number();
+    assert!(adopted.rig.until(|rig| rig.pool.engine.checkpoint_number() > before));
+    assert_eq!(number(&adopted), before + 1);
+    assert!(adopted.rig.pool.engine.base_of(adopted.disk).is_some(), "the first root has it still");
+    assert!(adopted.rig.until(|rig| rig.pool.engine.checkpoint_number() > before + 1));
+    assert!(adopted.rig.pool.engine.base_of(adopted.disk).is_none());
 }

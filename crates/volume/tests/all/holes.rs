@@ -18,5 +18,6 @@ mod memory;
 mod reads;
 mod space;
 mod status;
+mod summaries;
 mod unreadable;
 pub mod versions;

@@ -2,7 +2,10 @@
 //! something.
 
 pub mod disk;
+mod former;
+mod hung;
 mod labels;
+mod late;
 
 use disk::{Disk, Fate, QUEUE};
 use forebay_block::{Buf, Device};
@@ -237,7 +240,8 @@ fn regression_a_pool_becomes_a_mirror_although_the_power_failed_at_its_first_lab
     let before = [a.copy(), c.copy()];
     let mut served = Served::open(&[&a, &b], &c);
     served.write(1, 7);
-    let label = b.label();
+    // As it was then: what follows had only begun.
+    let label = MemberLabel { in_sync: 1, rebuilding: Some(1), rebuilt_bytes: 0, ..b.label() };
     drop(served);
     let [a, c] = before;
     let torn = Disk::new("b", FAST_BYTES);

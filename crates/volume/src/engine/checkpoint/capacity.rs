@@ -249,10 +249,12 @@ impl CapacityWriter {
             bands.get(band as usize).is_some_and(|band| !band.is_free && band.groups == group)
         };
         let open_groups: Vec<_> = frozen.open_groups.iter().filter(is_open).cloned().collect();
+        // What they lay over when the checkpoint began, as the root on the fast tier says.
+        let base_of = |id: u16| frozen.disks.iter().find(|disk| disk.id == id).and_then(|disk| disk.base);
         let disks = map
             .disks
             .values()
-            .map(|disk| self.tiers.disk((disk.id.0, &disk.name, disk.size_bytes), disk.base_for_root()));
+            .map(|disk| self.tiers.disk((disk.id.0, &disk.name, disk.size_bytes), base_of(disk.id.0)));
         let root = CapacityRoot {
             next_sequence: frozen.next_sequence,
             unapplied: unapplied.to_vec(),

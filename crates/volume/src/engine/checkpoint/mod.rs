@@ -25,10 +25,11 @@ use super::statistics::Statistics;
 use super::staying::Staying;
 use super::summaries::Summaries;
 use crate::journal::Journal;
-use crate::layout::root::Root;
+use crate::layout::root::{Root, UnwrittenGroup};
 use crate::map::index::Disk;
+use crate::space::bands::Bands;
 use crate::space::groups::GroupKey;
-use forebay_block::IoError;
+use forebay_block::{IoError, IoErrorKind};
 use forebay_prism::Prism;
 use pages::PageRooms;
 use state::Phase;
@@ -101,6 +102,7 @@ impl Checkpointing<'_> {
         if self.summaries.is_due() {
             self.write_summaries();
         }
+        self.summaries.retry_kept(&mut self.space.bands, self.outbox, self.now_ns);
         if self.checkpoint.phase == Phase::Idle && self.is_due() {
             self.freeze();
             return true;
@@ -134,7 +136,7 @@ impl Checkpointing<'_> {
         }
         let has_failed = self.checkpoint.pages.has_failed() || self.checkpoint.capacity.has_failed();
         match self.checkpoint.phase {
-            Phase::Blob if has_failed => self.abort(),
+            Phase::Blob if has_failed || self.checkpoint.summary_error.is_some() => self.abort(),
             Phase::Blob if self.awaits_summaries() => {}
             Phase::CapacityHeader if has_failed || self.may_have_lost_headers() => self.abort(),
             Phase::CapacityHeader => self.write_headers(),
@@ -191,7 +193,9 @@ impl Checkpointing<'_> {
             self.stats.counters.summary_errors += 1;
             self.summaries.failed(self.now_ns);
             let text = format!("summary of band {}: {}: {error}", key.0, self.setup.names[device]);
-            self.checkpoint.summary_failed(key, text);
+            // What is gone comes back, or ends everything: that says nothing of the place.
+            let is_kept = error.kind != IoErrorKind::Gone && self.space.bands.groups_mut().place_failed(key);
+            self.checkpoint.summary_failed(key, text, is_kept);
         }
     }
 
@@ -240,9 +244,10 @@ impl Checkpointing<'_> {
         state.phase = Phase::Leaves;
         state.start = start.0;
         state.summaries_awaited = self.space.bands.groups().unwritten();
+        state.summary_error = None;
         state.capacity.begin(state.roots.number() + 1, self.summaries.trimming());
         state.pages.begin(shadow, self.map);
-        state.roots.begin(Root {
+        let root = Root {
             journal_position: start.0,
             journal_batch: start.1,
             next_sequence: self.journal.next_sequence(),
@@ -256,8 +261,11 @@ impl Checkpointing<'_> {
             band_clock: self.space.bands.clock(),
             bands: self.space.bands.table().to_vec(),
             open_groups: self.space.bands.open_groups().map(|(band, group, e)| (band, group, e.to_vec())).collect(),
+            unwritten_groups: unwritten_groups(&self.space.bands),
             ..Root::default()
-        });
+        };
+        self.checkpoint.roots.begin(root, self.map);
+        let state = &mut *self.checkpoint;
         let policy = self.staying.take_unsaved(self.stats.written_blocks(), state.clean);
         state.roots.add_policy_state(policy);
         self.summaries.may_retry();
@@ -327,7 +335,7 @@ impl Checkpointing<'_> {
     fn abort(&mut self) {
         self.stats.counters.checkpoint_errors += 1;
         let state = &mut *self.checkpoint;
-        let capacity_error = state.capacity.abort(state.roots.number() + 1);
+        let capacity_error = state.capacity.abort(state.roots.number() + 1).or(state.summary_error.take());
         let error = state.pages.take_error();
         // What fails there ends with a checkpoint that does without: nobody is to learn that there will be none.
         state.is_given_up_by_capacity = error.is_none() && capacity_error.is_some();
@@ -345,4 +353,15 @@ impl Checkpointing<'_> {
         state.requested = true;
         state.not_before_ns = self.now_ns.saturating_add(1_000_000_000);
     }
+}
+
+/// Complete groups whose summary cannot be written, for the root.
+fn unwritten_groups(bands: &Bands) -> Vec<UnwrittenGroup> {
+    let kept = bands.groups().kept().map(|((band, group), entries)| UnwrittenGroup {
+        band,
+        generation: bands.get(band).generation,
+        group,
+        entries: entries.to_vec(),
+    });
+    kept.collect()
 }

@@ -5,6 +5,7 @@ use super::pages::PageWriter;
 use crate::engine::map::Map;
 use crate::engine::outbox::{Outbox, Pending};
 use crate::engine::setup::Setup;
+use crate::layout::base::Base;
 use crate::layout::policy_state;
 use crate::layout::root::{DiskRoot, Root, RootHeader};
 use crate::layout::root_blob;
@@ -12,6 +13,7 @@ use crate::layout::sections::KeptSection;
 use crate::layout::superblock::Superblock;
 use crate::map::index::Disk;
 use forebay_block::Buf;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Further attempts at writing the headers of a root.
@@ -37,6 +39,8 @@ pub(crate) struct RootWriter {
     /// The attempt has them beside it.
     has_policy: bool,
     header: Option<RootHeader>,
+    /// What disks lay over when the checkpoint began. A detach since then is for the next: what it waited for is not in this one's map.
+    bases: BTreeMap<u16, Option<Base>>,
     /// What its root tells of the disks: size in bytes, and whether it lies over something.
     disks: Vec<(u16, u64, bool)>,
 }
@@ -55,6 +59,7 @@ impl RootWriter {
             has_failed: false,
             has_policy: false,
             header: None,
+            bases: BTreeMap::new(),
             disks: Vec::new(),
         }
     }
@@ -70,8 +75,9 @@ impl RootWriter {
     }
 
     /// A checkpoint begins, with what its root says of the moment.
-    pub fn begin(&mut self, root: Root) {
+    pub fn begin(&mut self, root: Root, map: &Map) {
         self.header_attempts = 0;
+        self.bases = map.disks.values().map(|disk| (disk.id.0, disk.base_for_root())).collect();
         self.root = Root { kept: self.kept.clone(), ..root };
     }
 
@@ -95,8 +101,9 @@ impl RootWriter {
     ) -> Result<Root, String> {
         // Disks may have been added since the freeze; their ids must never be given out again.
         self.root.next_disk = map.next_disk;
-        self.root.disks = map.disks.values().map(disk_root).collect();
-        let shown = |disk: &Disk| (disk.id.0, disk.size_bytes, disk.base_for_root().is_some());
+        let base_of = |disk: &Disk| self.bases.get(&disk.id.0).copied().flatten().or_else(|| disk.base_for_root());
+        self.root.disks = map.disks.values().map(|disk| disk_root(disk, base_of(disk))).collect();
+        let shown = |disk: &Disk| (disk.id.0, disk.size_bytes, base_of(disk).is_some());
         self.disks = map.disks.values().map(shown).collect();
         let Some(shadow) = pages.take_shadow() else { return Ok(Root::default()) };
         self.root.slots = shadow.words().to_vec();
@@ -176,14 +183,14 @@ impl RootWriter {
     }
 }
 
-fn disk_root(disk: &Disk) -> DiskRoot {
+fn disk_root(disk: &Disk, base: Option<Base>) -> DiskRoot {
     let pages = disk.pages.iter().enumerate();
     let pages = pages.filter_map(|(i, page)| page.as_ref().map(|page| (i as u32, page.reference)));
     DiskRoot {
         id: disk.id.0,
         name: disk.name.clone(),
         size_bytes: disk.size_bytes,
-        base: disk.base_for_root(),
+        base,
         pages: pages.filter(|(_, reference)| reference.location != 0).collect(),
     }
 }

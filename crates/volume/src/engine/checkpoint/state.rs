@@ -68,6 +68,8 @@ pub(crate) struct Checkpoint {
     pub(super) summaries_awaited: BTreeSet<GroupKey>,
     /// Flushes that had failed when headers were sent: one that fails beside them may have lost them with a cache.
     pub(super) flush_failures_before: u64,
+    /// A summary of these could not be written: the attempt is given up, and the next may have its entries.
+    pub(super) summary_error: Option<String>,
     /// Time before which no new attempt is made after a failure.
     pub(super) not_before_ns: u64,
     /// Attempts in a row that were given up.
@@ -99,6 +101,7 @@ impl Checkpoint {
             replayed_next: 0,
             counts_due: false,
             summaries_awaited: BTreeSet::new(),
+            summary_error: None,
             flush_failures_before: 0,
             not_before_ns: 0,
             failures: 0,
@@ -298,9 +301,15 @@ impl Checkpoint {
         frame.dirty && !frame.frozen || !self.is_full(about_to_be)
     }
 
-    /// The summary of a group could not be written: where the checkpoint in progress needs it, it is given up.
-    pub(super) fn summary_failed(&mut self, key: GroupKey, error: String) {
-        if self.summaries_awaited.contains(&key) {
+    /// The summary of a group could not be written: where the checkpoint in progress needs it, it is given up. `is_kept`: sooner or later the
+    /// root has its entries.
+    pub(super) fn summary_failed(&mut self, key: GroupKey, error: String, is_kept: bool) {
+        if !self.summaries_awaited.contains(&key) {
+            return;
+        }
+        if is_kept {
+            self.summary_error = Some(error);
+        } else {
             self.pages.fail(error);
         }
     }

@@ -7,6 +7,7 @@ use super::wants::Wants;
 use crate::engine::Engine;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES};
 use crate::layout::record::write_bytes;
+use forebay_block::DiskId;
 use smallvec::smallvec;
 
 const BLOCK: u64 = 4096;
@@ -104,6 +105,33 @@ impl Engine {
         let piece = Self::piece_within_leaf(id, PieceKind::Sweep(what), disk_id, block, left);
         *next_block += u64::from(piece.blocks);
         self.launch_in_range(piece);
+        true
+    }
+
+    /// The leaf of a piece cannot be read. Where that is so for a while, and the piece clears all of it, nothing that it named is needed any
+    /// more: true, and it was done without, or waits. What it named of space is not known, and not given back. A write is not helped so: its data
+    /// may fail, and then the leaf would be needed again.
+    pub(crate) fn sweeps_without_leaf(&mut self, id: u32, disk: DiskId, leaf: u64) -> bool {
+        let first = leaf * LEAF_ENTRIES as u64;
+        let Some(blocks) = self.map.disk(disk).map(|disk| disk.blocks().saturating_sub(first)) else { return false };
+        let covers = self.requests.pieces.get(id as usize).is_some_and(|piece| {
+            matches!(piece.kind, PieceKind::Sweep(Sweep::Unmap | Sweep::Zero))
+                && piece.block() == first
+                && u64::from(piece.blocks) == blocks.min(LEAF_ENTRIES as u64)
+        });
+        if !covers || !self.map.is_unreadable_for_long(disk, leaf, self.clock.now_ns()) {
+            return false;
+        }
+        let Some(frame) = self.map.do_without(disk, leaf) else { return false };
+        self.stats.counters.damaged_pages += 1;
+        self.leaves().arrived(disk, leaf, frame);
+        self.resume(id);
+        // Where it has to wait the leaf is read again when it goes on: nobody else is to see it so, who would make it so for good.
+        let entry = self.map.frames.get(frame);
+        let is_there = self.map.disk(disk).is_some_and(|disk| disk.frame(leaf) == frame);
+        if is_there && entry.pins == 0 && !entry.dirty {
+            self.map.drop_frame(frame);
+        }
         true
     }
 

@@ -177,6 +177,7 @@ pub fn open_alone(
         root: Root { next_disk: u16::MAX, bands: bands.collect(), ..Root::default() },
         disks,
         prism: Prism::new(table),
+        leaves: 0,
         epoch: header.epoch,
         checkpoint: header.checkpoint,
         journal_head: (0, 1, root.next_sequence.max(1)),

@@ -1,8 +1,13 @@
-//! Sectors of the fast device that cannot be read when the pool is opened: what else says the same is believed, and nothing is guessed.
+//! Sectors of the fast device that cannot be read: what else says the same is believed, and nothing is guessed.
 
 use super::device::{Kind, Region, Scripted};
-use super::rig::{FAST, Rig, Setup, failed, superblock};
+use super::rig::{BLOCK, FAST, Rig, Setup, failed, is_page_read, superblock};
+use forebay_block::Device;
 use forebay_volume::layout::superblock::Superblock;
+use forebay_volume::recovery::{OpenError, salvage};
+use forebay_volume::{Devices, Op, Outcome, Pool};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const SECTOR_BYTES: u64 = 512;
 
@@ -74,4 +79,120 @@ fn regression_an_unreadable_sector_beyond_the_journals_end_refuses_nothing() {
 fn an_unreadable_sector_at_the_journals_end_is_no_end() {
     assert!(!opens(journal_end));
     assert!(!opens(|superblock, devices| journal_end(superblock, devices) - SECTOR_BYTES), "the last batch");
+}
+
+const LEAF_BLOCKS: u64 = 400;
+
+fn discard(rig: &mut Rig, first: u64, blocks: u64) -> bool {
+    let token = rig.submit_to(rig.disk, first, blocks * BLOCK as u64, Op::Discard, false, None);
+    rig.wait(token).is_ok()
+}
+
+fn can_write(rig: &mut Rig, block: u64) -> bool {
+    let token = rig.write(block, 3, None);
+    rig.wait(token).is_ok()
+}
+
+/// One unreadable leaf, and 400 blocks of a disk could be neither written nor discarded any more, for ever.
+#[test]
+fn regression_a_leaf_that_cannot_be_read_can_be_discarded_whole() {
+    let mut rig = Rig::new(&Setup::default());
+    (0..20).for_each(|block| rig.put(LEAF_BLOCKS + block, 1, None));
+    rig.put(0, 1, None);
+    let options = rig.setup.options.clone();
+    let mut rig = rig.restart(options);
+    // In memory from here on.
+    assert_eq!(rig.get(0), Ok(1));
+    rig.devices[FAST].rule(|seen| failed(is_page_read(seen)));
+    assert!(!discard(&mut rig, LEAF_BLOCKS, LEAF_BLOCKS), "at once it may be an outage");
+    rig.pass_ms(11_000);
+    assert!(!can_write(&mut rig, LEAF_BLOCKS), "the others of the leaf may be there yet");
+    assert!(!discard(&mut rig, LEAF_BLOCKS, LEAF_BLOCKS - 1));
+    assert!(rig.get(LEAF_BLOCKS).is_err());
+    assert!(discard(&mut rig, 0, 3 * LEAF_BLOCKS), "with its neighbours");
+    for block in [0, LEAF_BLOCKS, LEAF_BLOCKS + 19] {
+        assert_eq!(rig.get(block), Ok(0));
+    }
+    assert!(can_write(&mut rig, LEAF_BLOCKS + 5));
+    rig.flush();
+    rig.devices[FAST].heal();
+    let mut rig = rig.crash();
+    assert_eq!((rig.get(LEAF_BLOCKS + 5), rig.get(LEAF_BLOCKS + 6)), (Ok(3), Ok(0)));
+}
+
+/// What comes back after seconds has lost nothing.
+#[test]
+fn a_leaf_that_can_be_read_again_is_whole() {
+    let mut rig = Rig::new(&Setup::default());
+    (0..20).for_each(|block| rig.put(block, 1, None));
+    let options = rig.setup.options.clone();
+    let mut rig = rig.restart(options);
+    rig.devices[FAST].rule(|seen| failed(is_page_read(seen)));
+    for _ in 0..5 {
+        assert!(!can_write(&mut rig, 0) && !discard(&mut rig, 0, LEAF_BLOCKS));
+        rig.pass_ms(1500);
+    }
+    rig.devices[FAST].heal();
+    (0..20).for_each(|block| assert_eq!(rig.get(block), Ok(1)));
+    rig.pass_ms(60_000);
+    let mut rig = rig.crash();
+    (0..20).for_each(|block| assert_eq!(rig.get(block), Ok(1)));
+}
+
+/// A pool with an index page, which is about to be opened.
+fn with_index_page() -> Vec<Scripted> {
+    let mut rig = Rig::new(&Setup::default());
+    (0..20).for_each(|block| rig.put(block, 1, None));
+    assert!(rig.pool.close());
+    rig.cut(|_| false)
+}
+
+/// One read of an index page that failed refused the opening, where one that misread was tried again.
+#[test]
+fn regression_an_index_page_is_read_again_after_an_error() {
+    let devices = with_index_page();
+    let reads = Arc::new(AtomicU64::new(0));
+    let count = reads.clone();
+    devices[FAST].rule(move |seen| {
+        let is_index = seen.kind == Kind::Read && seen.bytes.starts_with(b"FBMI");
+        failed(is_index && count.fetch_add(1, Ordering::Relaxed) == 0)
+    });
+    let mut rig = Rig::open(&Setup::default(), devices).unwrap();
+    assert!(reads.load(Ordering::Relaxed) > 1);
+    (0..20).for_each(|block| assert_eq!(rig.get(block), Ok(1)));
+}
+
+/// One index page that was lost, and nothing of the fast tier could be read, for salvage neither.
+#[test]
+fn regression_salvage_does_without_an_index_page() {
+    for is_rotten in [true, false] {
+        let devices = with_index_page();
+        if is_rotten {
+            let places = devices[FAST].bytes(|bytes| {
+                let is_index = |at: &usize| bytes[*at..].starts_with(b"FBMI");
+                (0..bytes.len()).step_by(BLOCK).filter(is_index).collect::<Vec<_>>()
+            });
+            places.iter().for_each(|&at| devices[FAST].forge(at as u64 + 2000, b"rotten"));
+        } else {
+            devices[FAST].rule(|seen| failed(seen.kind == Kind::Read && seen.bytes.starts_with(b"FBMI")));
+        }
+        let setup = Setup::default();
+        let refused = Rig::open(&setup, devices.clone()).map(|_| ());
+        assert!(matches!(refused, Err(OpenError::Index { .. } | OpenError::Io { .. })), "{refused:?}");
+        let list = devices.iter().map(|device| Box::new(device.clone()) as Box<dyn Device>).collect();
+        let mut over = Devices::new(list);
+        let (engine, report) = salvage(&mut over, 1, &super::rig::classes(), setup.options.clone()).unwrap();
+        assert_eq!(report.lost_pages, [("disk".to_owned(), 0)]);
+        let disk = engine.disk_named("disk").unwrap().id;
+        let mut pool = Pool::new(engine, over);
+        let mut ask = |block| {
+            pool.submit(super::rig::block_request(1, disk, block, Op::Read));
+            let mut done = Vec::new();
+            pool.run_until(&mut done, |_, done| !done.is_empty());
+            done.pop().unwrap().result
+        };
+        // The disk has one index page: what it mapped is nothing that is shown as zeros.
+        assert!(ask(0).is_err() && ask(5000).is_err());
+        assert!(!matches!(ask(0), Ok(Outcome::Data(_))));
+    }
 }

@@ -66,6 +66,11 @@ impl Disk {
         }
     }
 
+    /// From now on, but for what hangs: that goes on hanging.
+    pub fn set_for_others(&self, fate: Fate) {
+        self.inner.lock().unwrap().fate = fate;
+    }
+
     /// Another device with the same contents.
     pub fn copy(&self) -> Self {
         let copy = Self::new(&self.name, 0);

@@ -5,6 +5,7 @@ use super::{Served, joined, three};
 use crate::mirror::disk::Disk;
 use forebay_block::Buf;
 use forebay_volume::Op;
+use forebay_volume::layout::member_label::{MemberLabel, OFFSETS_BYTES};
 use forebay_volume::mirror::{JoinError, MemberState};
 
 /// One flush of a label that failed on the last member, or one place for labels that took none, and nothing was written any more until a restart.
@@ -52,6 +53,33 @@ fn regression_a_lost_flush_is_not_reported_to_a_write_past_the_caches() {
     served.submit(0, 0, Op::Flush);
     served.turn(20);
     assert_eq!(served.pool.engine.status().counters.flush_errors, 1, "the pool has heard of it");
+}
+
+/// Where labels of one member and of another were of different serials, one was written over the only whole label of its device.
+#[test]
+fn regression_a_label_is_not_written_over_the_only_whole_one() {
+    for more in 0..2 {
+        let [a, b, c] = three(10);
+        for _ in 0..=more {
+            Served::open(&[&a, &b], &c).close();
+            Served::open(&[&a], &c).close();
+            let mut served = Served::open(&[&a, &b], &c);
+            served.until_rebuilt();
+            served.close();
+        }
+        b.damage_label(true);
+        let left = b.label();
+        let copies = OFFSETS_BYTES.map(|at| b.bytes().bytes[at as usize..at as usize + 4096].to_vec());
+        let whole = copies.iter().position(|copy| MemberLabel::decode(copy).is_some()).unwrap();
+        assert_eq!(MemberLabel::decode(&copies[whole]), Some(left));
+        b.set(Fate::FailsLabel(whole));
+        let mut served = Served::open(&[&a, &b], &c);
+        served.write(1, 1);
+        assert_eq!(served.states(), [MemberState::InSync; 2], "the only whole label was to be written over");
+        served.close();
+        b.set(Fate::Good);
+        assert_eq!(b.label().generation, a.label().generation);
+    }
 }
 
 /// The same of the only capacity device.

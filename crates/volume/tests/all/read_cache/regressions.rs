@@ -180,3 +180,36 @@ fn regression_a_copy_that_was_never_written_is_not_believed_for_its_checksum() {
     is_raw(&mut rig, 1000, 1);
     is_raw(&mut rig, 1000, 1);
 }
+
+/// Least memory that a pool can be opened with, whose journal names many leaves, after it was written without a read cache, and then got one.
+fn least_memory_bytes(is_cached: bool) -> u64 {
+    const LEAVES: u64 = 1200;
+    let options = EngineOptions { frames: Some(6000), ..setup().options };
+    let setup = Setup {
+        fast_bytes: 96 << 20,
+        disk_bytes: LEAVES * 400 * BLOCK as u64,
+        journal_bytes: 4 << 20,
+        options,
+        ..setup()
+    };
+    let mut rig = Rig::new(&setup);
+    if is_cached {
+        cache_reads(&mut rig, Place::Stage);
+    }
+    (0..LEAVES).for_each(|leaf| rig.put(leaf * 400, 1, None));
+    rig.flush();
+    let devices = rig.cut(|_| false);
+    let limits = (220..400).map(|step| step * (128 << 10));
+    let opens = |memory_limit_bytes: &u64| {
+        let options = EngineOptions { memory_limit_bytes: *memory_limit_bytes, frames: None, ..setup.options.clone() };
+        Rig::open(&Setup { options, ..setup.clone() }, devices.clone()).is_ok()
+    };
+    limits.into_iter().find(opens).unwrap()
+}
+
+/// Memory that a read cache takes from the next start on was not there for the leaves that the journal named by then: the pool could not be opened.
+#[test]
+fn regression_a_read_cache_that_was_turned_on_does_not_keep_the_pool_from_being_opened() {
+    let (without, with) = (least_memory_bytes(false), least_memory_bytes(true));
+    assert!(with <= without + (256 << 10), "{with} bytes instead of {without}");
+}

@@ -1,0 +1,59 @@
+//! What an opening would give up for good although a member of the mirror may have it that is not there.
+
+use super::report::OpenError;
+use super::survey::Survey;
+use crate::io::Devices;
+use crate::layout::page::{LEAF_ENTRIES, PAGE_BYTES, PageName, is_leaf};
+use crate::layout::superblock::Superblock;
+use crate::map::index::Disk;
+use crate::readings::Reading;
+use crate::space::extents::Extents;
+use forebay_block::{BLOCK_BYTES, DiskId, IoErrorKind};
+use std::collections::BTreeMap;
+
+const LEAVES_AT_ONCE: usize = 512;
+
+/// Refuses an opening that would replay a leaf as damaged, which is for good, while a member is missing that held everything.
+pub(super) fn refuse_loss(
+    devices: &mut Devices,
+    superblock: &Superblock,
+    disks: &BTreeMap<u16, Disk>,
+    survey: &Survey,
+) -> Result<(), OpenError> {
+    let missing = devices.mirror().map(|view| view.missing()).filter(|missing| !missing.is_empty());
+    let Some(members) = missing.filter(|_| !devices.is_read_only) else { return Ok(()) };
+    let extents = Extents::new(&superblock.members, superblock.band_bytes);
+    let mut lost = Vec::new();
+    let all: Vec<(u16, u64)> = survey.leaves.iter().copied().collect();
+    for group in all.chunks(LEAVES_AT_ONCE) {
+        let (mut places, mut wanted) = (Vec::new(), Vec::new());
+        for &(id, leaf) in group {
+            let Some(disk) = disks.get(&id).filter(|disk| leaf * (LEAF_ENTRIES as u64) < disk.blocks()) else {
+                continue;
+            };
+            let (reference, _) = disk.leaf(leaf);
+            let place = extents.place(reference.location).filter(|_| reference.location != 0);
+            if let Some((device, offset_bytes)) = place {
+                places.push((device, offset_bytes, PAGE_BYTES));
+                let name = PageName { disk: DiskId(id), number: leaf, generation: reference.generation };
+                wanted.push((disk, leaf, name, reference.crc));
+            }
+        }
+        let read = devices.read_each_good(&places, |number, bytes| {
+            let (.., name, crc) = wanted[number];
+            is_leaf(bytes, name, crc)
+        });
+        for ((disk, leaf, ..), reading) in wanted.into_iter().zip(read) {
+            match reading {
+                Reading::Good(_) => {}
+                Reading::Failed(error) if error.kind != IoErrorKind::Medium => {
+                    return Err(OpenError::of_device(devices, 0)(error));
+                }
+                Reading::Bad(_) | Reading::Failed(_) => lost.push((disk, leaf)),
+            }
+        }
+    }
+    let Some((disk, leaf)) = lost.first() else { return Ok(()) };
+    let first_bytes = leaf * LEAF_ENTRIES as u64 * BLOCK_BYTES as u64;
+    Err(OpenError::Late { members, leaves: lost.len(), disk: disk.name.clone(), first_bytes })
+}
