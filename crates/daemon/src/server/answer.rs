@@ -300,6 +300,11 @@ impl Answerer {
         Ok(Job::durable(client, checkpoint, answer, now_ns, publish))
     }
 
+    /// Names of disks that are being removed.
+    pub fn leaving(&self) -> Vec<String> {
+        self.jobs.iter().filter_map(Job::leaving).map(str::to_owned).collect()
+    }
+
     /// Lets jobs go on.
     pub fn tick(&mut self, now_ns: u64, backend: &mut PoolBackend, server: &mut ServerControl<'_>) {
         let mut at = 0;

@@ -37,7 +37,8 @@ pub fn new_export(config: &Config, export: &config::Export, engine: &Engine) -> 
         name: config.export_name(export).to_owned(),
         disk: disk.id,
         size_bytes: disk.size_bytes,
-        read_only: export.read_only || engine.read_only_reason().is_some(),
+        // Not while a failed flush is being made good, as that passes.
+        read_only: export.read_only || engine.lasting_read_only_reason().is_some(),
         tag: export.class.as_deref().and_then(|class| engine.prism().table().id_of(class)),
         description: format!("disk {disk_name} of pool {}", config.pool.name),
         access: config.access(export),

@@ -50,7 +50,9 @@ impl Hooks<PoolBackend> for Daemon {
         match self.asked.read(fd) {
             Some(Wish::Stop) => return self.stop(server),
             Some(Wish::Reload) => {
-                return self.reloader.reload(backend, server, &mut self.answerer.fixed, &mut self.watch);
+                let leaving = self.answerer.leaving();
+                let kept = (&mut self.answerer.fixed, &leaving[..]);
+                return self.reloader.reload(backend, server, kept, &mut self.watch);
             }
             None => {}
         }

@@ -219,6 +219,14 @@ impl Job {
         Ok(Self { client, step, answer, deadline_ns: now_ns + TIMEOUT_NS, publish: None })
     }
 
+    /// The disk that it removes.
+    pub fn leaving(&self) -> Option<&str> {
+        match &self.step {
+            Step::WithoutBase { name, .. } | Step::Discard { name, .. } | Step::Remove { name } => Some(name),
+            Step::OpenBase { .. } | Step::Durable(_) => None,
+        }
+    }
+
     /// Goes on as far as possible; `by_default` says who sees what is exported with nothing said of it. `Some`: the job has ended.
     pub fn advance(
         &mut self,

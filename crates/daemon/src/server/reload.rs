@@ -12,7 +12,7 @@ use crate::config::{self, Config, Export, Server};
 use crate::pool::{PoolBackend, capacity, fast};
 use crate::text::chain;
 use anyhow::{Context, Result};
-use forebay_export::{Listen, ServerControl, TlsContext};
+use forebay_export::{Access, Listen, ServerControl, TlsContext, TlsNeed};
 use std::path::PathBuf;
 use tracing::{error, info, warn};
 
@@ -41,7 +41,7 @@ impl Reloader {
         &mut self,
         backend: &mut PoolBackend,
         server: &mut ServerControl<'_>,
-        fixed: &mut Fixed,
+        (fixed, leaving): (&mut Fixed, &[String]),
         watch: &mut Watch,
     ) {
         // Fails only where the socket that the service manager named is not there.
@@ -50,7 +50,7 @@ impl Reloader {
         match self.read() {
             Ok((new, tls)) => {
                 server.set_tls(tls);
-                self.change_to(new, backend, server, fixed, watch);
+                self.change_to(new, backend, server, (fixed, leaving), watch);
             }
             Err(why) => error!(
                 cause = "reload",
@@ -79,7 +79,7 @@ impl Reloader {
         new: Config,
         backend: &mut PoolBackend,
         server: &mut ServerControl<'_>,
-        fixed: &mut Fixed,
+        (fixed, leaving): (&mut Fixed, &[String]),
         watch: &mut Watch,
     ) {
         let mut outcome = Outcome::default();
@@ -111,7 +111,8 @@ impl Reloader {
         }
         self.tls(&new, server, fixed, &mut outcome);
         self.end_exports(&new, server, &mut outcome);
-        self.begin_exports(&new, backend, server, fixed, &mut outcome);
+        self.keep_from_others(&new, server, &mut outcome);
+        self.begin_exports(&new, (backend, leaving), server, fixed, &mut outcome);
         self.evidence(&new, backend, server, &mut outcome);
         name_exports(server.exports(), &mut backend.pool.engine);
         let restart = self.needs_restart(&new);
@@ -259,11 +260,35 @@ impl Reloader {
         }
     }
 
-    /// Adds exports that are configured and not there; listens at new addresses.
+    /// What stays although the file does not have it any more is not what the file's addresses were checked for: where others can reach the server, they
+    /// see it in TLS only.
+    fn keep_from_others(&self, new: &Config, server: &mut ServerControl<'_>, outcome: &mut Outcome) {
+        let is_remote = |at: &Listen| matches!(at, Listen::Tcp(at) if !at.ip().is_loopback());
+        let is_reached = self.addresses.iter().any(|(_, bound)| is_remote(bound))
+            || new.export.iter().filter_map(Export::listen).any(|at| is_remote(&at));
+        if !is_reached || new.server.allow_remote_without_tls {
+            return;
+        }
+        let is_named = |name: &str| new.export.iter().any(|export| new.export_name(export) == name);
+        let open =
+            server.exports().iter().filter(|(_, known)| known.access.network && known.access.tls == TlsNeed::Never);
+        let kept: Vec<_> = open.filter(|(_, known)| !is_named(&known.name)).map(|(_, known)| known.clone()).collect();
+        for export in kept {
+            let access = Access { tls: TlsNeed::Network, ..export.access };
+            if server.exports().set_access(&export.name, access).is_ok() {
+                outcome.refused.push(format!(
+                    "export {:?} stays, and the server can be reached by others: who comes by TCP sees it in TLS only",
+                    export.name
+                ));
+            }
+        }
+    }
+
+    /// Adds exports that are configured and not there; listens at new addresses. `leaving`: disks that are being removed.
     fn begin_exports(
         &mut self,
         new: &Config,
-        backend: &mut PoolBackend,
+        (backend, leaving): (&mut PoolBackend, &[String]),
         server: &mut ServerControl<'_>,
         fixed: &mut Fixed,
         outcome: &mut Outcome,
@@ -297,6 +322,11 @@ impl Reloader {
                 fixed.own_addresses.push(own);
             }
             if server.exports().iter().any(|(_, known)| known.name == name) {
+                continue;
+            }
+            if leaving.iter().any(|disk| disk == new.export_disk(export)) {
+                let disk = new.export_disk(export);
+                outcome.refused.push(format!("export {name:?} was not added: its disk {disk:?} is being removed"));
                 continue;
             }
             let added = new_export(new, export, &backend.pool.engine)

@@ -318,6 +318,38 @@ fn regression_a_disk_that_was_added_before_tls_is_not_seen_without() {
     assert_eq!(server.stop(), 0);
 }
 
+/// An export without TLS that was in use when it was taken out of the file stayed, and could be used by anybody at an address of other machines that the
+/// same file added: it was checked for the exports that it names alone.
+#[test]
+fn regression_an_export_that_stays_is_not_open_to_others() {
+    let ports = [(), ()].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    let [near, far] = ports.map(|listener| listener.local_addr().unwrap().port());
+    let net =
+        format!("[[export]]\nname = \"net\"\ndisk = \"db\"\nnbd = \"tcp:127.0.0.1:{near}\"\ntls = \"optional\"\n");
+    let scene = Scene::with(&net);
+    std::fs::write(scene.path("keys"), format!("alice:{}\n", "07".repeat(32))).unwrap();
+    let text = std::fs::read_to_string(&scene.config).unwrap();
+    let tls = format!("\n[server]\nallow_remote = true\n[tls]\npsk_file = \"{}\"\n", scene.path("keys").display());
+    std::fs::write(&scene.config, format!("{text}{tls}")).unwrap();
+    let scene = scene.created();
+    let server = Logging::start(&scene, "json");
+    let plain = |port: u16| {
+        let uri: NbdUri = format!("nbd://127.0.0.1:{port}/net").parse().unwrap();
+        NbdClient::connect(&uri.endpoint, &uri.export, &ClientOptions::default())
+    };
+    let mut client = plain(near).unwrap();
+    let other = format!("[[export]]\nname = \"far\"\ndisk = \"db\"\nnbd = \"tcp:0.0.0.0:{far}\"\n");
+    std::fs::write(&scene.config, format!("{}{tls}", text.replace(&net, &other))).unwrap();
+    let seen = server.events("reload").len();
+    assert!(server.reload().contains("export far was added"), "{}", server.text());
+    let said: Vec<String> = server.events("reload").iter().skip(seen).map(|event| event.to_string()).collect();
+    assert!(said.iter().any(|text| text.contains("in TLS only")), "{said:?}");
+    assert!(plain(far).is_err() && plain(near).is_err(), "seen without TLS");
+    // Who is there already stays.
+    write(&mut client, 0, &[7; 4096]);
+    assert_eq!(server.stop(), 0);
+}
+
 #[test]
 fn the_device_of_a_machine_changes_with_a_restart_only() {
     let scene = Scene::new();

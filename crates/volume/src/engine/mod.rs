@@ -202,6 +202,12 @@ impl Engine {
         self.refusal()
     }
 
+    /// Why no change is taken any more.
+    #[must_use]
+    pub fn lasting_read_only_reason(&self) -> Option<&str> {
+        self.read_only.as_deref()
+    }
+
     /// Why no change is taken now: none is any more, or a failed flush is being made good.
     fn refusal(&self) -> Option<&str> {
         self.read_only.as_deref().or_else(|| self.flushes.failure())
