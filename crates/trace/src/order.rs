@@ -7,17 +7,23 @@ use std::collections::{BTreeMap, VecDeque};
 const AHEAD_NS: u64 = 3600 * 1_000_000_000;
 /// Requests behind it by which it is judged.
 const JUDGES: usize = 64;
+/// Fewest of them by which the first is judged.
+const FIRST_JUDGES_MIN: usize = 8;
+/// The last request is a slip where it lies farther ahead than this, and than so many times all before it.
+const LAST_AHEAD: (u64, u64) = (24 * AHEAD_NS, 10);
 /// Requests among which are sorted.
 const WINDOW: usize = 1 << 16;
 
 /// A source without times that lie far ahead of what follows them: one of them, a year ahead, would make a year of an hour.
 ///
 /// A time is a slip where it is more than an hour after the one before it, and of the next 64 requests three of four are about
-/// where that one was. Such a request is taken to be issued with the one before it.
+/// where that one was. Such a request is taken to be issued with the one before it. The first is judged by those behind it alone, and the last by how long
+/// all before it took.
 pub struct Steady<S> {
     source: S,
     waiting: VecDeque<Request>,
     batch: Vec<Request>,
+    first_ns: u64,
     last_ns: Option<u64>,
     slips: u64,
     /// How far the farthest was ahead.
@@ -29,7 +35,29 @@ impl<S: Source> Steady<S> {
     /// Over a source.
     pub fn new(source: S) -> Self {
         let (waiting, batch) = (VecDeque::new(), Vec::new());
-        Self { source, waiting, batch, last_ns: None, slips: 0, farthest_ns: 0, is_over: false }
+        Self { source, waiting, batch, first_ns: u64::MAX, last_ns: None, slips: 0, farthest_ns: 0, is_over: false }
+    }
+
+    /// The time of a request, or that which it is taken to have.
+    fn steady_ns(&self, issued_ns: u64) -> u64 {
+        let Some(last_ns) = self.last_ns else { return self.first_steady_ns(issued_ns) };
+        let ahead_ns = issued_ns.saturating_sub(last_ns);
+        let is_last = self.is_over && self.waiting.is_empty();
+        let of_all_ns = last_ns.saturating_sub(self.first_ns).saturating_mul(LAST_AHEAD.1);
+        let is_slip = match is_last {
+            true => ahead_ns > LAST_AHEAD.0.max(of_all_ns),
+            false => ahead_ns > AHEAD_NS && self.is_slip(issued_ns, last_ns),
+        };
+        if is_slip { last_ns } else { issued_ns }
+    }
+
+    /// The first request: with nothing before it, what three of four behind it say counts.
+    fn first_steady_ns(&self, issued_ns: u64) -> u64 {
+        let judges = self.waiting.iter().take(JUDGES).map(|other| other.issued_ns);
+        let before = judges.clone().filter(|other_ns| other_ns.saturating_add(AHEAD_NS) < issued_ns);
+        let count = judges.clone().count();
+        let is_slip = count >= FIRST_JUDGES_MIN && before.clone().count() * 4 >= count * 3;
+        if is_slip { before.min().unwrap_or(issued_ns) } else { issued_ns }
     }
 
     fn is_slip(&self, issued_ns: u64, last_ns: u64) -> bool {
@@ -52,15 +80,14 @@ impl<S: Source> Source for Steady<S> {
         let kept = if self.is_over { 0 } else { JUDGES };
         while self.waiting.len() > kept {
             let Some(mut request) = self.waiting.pop_front() else { break };
-            if let Some(last_ns) = self.last_ns
-                && request.issued_ns.saturating_sub(last_ns) > AHEAD_NS
-                && self.is_slip(request.issued_ns, last_ns)
-            {
+            let steady_ns = self.steady_ns(request.issued_ns);
+            if steady_ns < request.issued_ns {
                 self.slips += 1;
-                self.farthest_ns = self.farthest_ns.max(request.issued_ns - last_ns);
-                request.issued_ns = last_ns;
+                self.farthest_ns = self.farthest_ns.max(request.issued_ns - steady_ns);
+                request.issued_ns = steady_ns;
             }
-            self.last_ns = Some(request.issued_ns);
+            self.first_ns = self.first_ns.min(steady_ns);
+            self.last_ns = Some(steady_ns);
             into.push(request);
         }
         read.map(|_| !self.is_over)
@@ -78,7 +105,7 @@ impl<S: Source> Source for Steady<S> {
         let mut notes = self.source.notes();
         if self.slips > 0 {
             notes.push(format!(
-                "{} times lie far ahead of those behind them, the farthest by {} hours: they were taken as issued with the \
+                "{} times lie far ahead of those around them, the farthest by {} hours: they were taken as issued with the \
                  request before",
                 self.slips,
                 self.farthest_ns / AHEAD_NS
@@ -219,6 +246,22 @@ mod tests {
         assert!(requests.iter().all(|request| request.issued_ns < 1_000_000_000));
         assert_eq!((requests[500].issued_ns, requests[501].issued_ns), (499_000_000, 499_000_000));
         assert!(notes[0].starts_with("2 times lie far ahead") && notes[0].contains("8759 hours"), "{notes:?}");
+    }
+
+    /// Of a trace whose first or last time was a year ahead nothing but that year was to be seen.
+    #[test]
+    fn regression_the_first_and_the_last_time_are_judged_too() {
+        let year_ns = 365 * 24 * HOUR_NS;
+        for slip in [0, 999] {
+            let given = (0..1000).map(|at| if at == slip { year_ns } else { at * 1_000_000 });
+            let (requests, notes) = all(Steady::new(times(given)));
+            assert_eq!(requests.len(), 1000);
+            assert!(requests.iter().all(|request| request.issued_ns < 1_000_000_000), "{slip}");
+            assert!(notes[0].starts_with("1 times lie far ahead"), "{notes:?}");
+        }
+        // A request in the next night is one.
+        let (requests, notes) = all(Steady::new(times((0..100).chain([20 * HOUR_NS]))));
+        assert!(requests[100].issued_ns == 20 * HOUR_NS && notes.is_empty());
     }
 
     #[test]

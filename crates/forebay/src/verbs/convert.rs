@@ -137,7 +137,12 @@ pub fn run(options: &ConvertOptions, format: Format) -> Result<()> {
     let mut writer = None;
     let (mut failed, mut written) = (None, 0_u64);
     let limit = options.limit.unwrap_or(u64::MAX);
-    let read = read(trace, trace_format, Wanted::ALL, volume, Order::Recorded, |requests, names, knows| {
+    // fio's times never go back, and a blktrace is in order: what came late would get the time of the last, a year ahead where one slipped.
+    let order = match to_format(options)? {
+        To::FioLog | To::FioLog2 | To::Blktrace => Order::Time,
+        To::Parquet | To::ParquetByVolume | To::Csv => Order::Recorded,
+    };
+    let read = read(trace, trace_format, Wanted::ALL, volume, order, |requests, names, knows| {
         if failed.is_some() || written >= limit {
             return false;
         }
@@ -169,11 +174,12 @@ pub fn run(options: &ConvertOptions, format: Format) -> Result<()> {
         Format::Json => output::json(json!({
             "requests": written - refused.count.min(written),
             "to": about(),
+            "notes": read.notes,
             "faults": faults_json(&read.faults),
             "refused": faults_json(&refused),
         })),
         Format::Table => {
-            super::analyze::faults(&read.faults).iter().try_for_each(|line| output::text(line))?;
+            super::analyze::faults(&read.faults).iter().chain(&read.notes).try_for_each(|line| output::text(line))?;
             if refused.count > 0 {
                 output::text(&format!(
                     "{} requests have values that the format cannot hold, and were left out; the first:",

@@ -140,3 +140,34 @@ fn figures_are_written_as_parquet_and_nothing_is_overwritten() {
     }
     json(&arguments);
 }
+
+/// One time a year ahead put all requests behind it a year ahead in fio's log, whose times never go back; and volumes one behind the other all began at once.
+#[test]
+fn regression_a_log_of_fio_has_the_times_of_the_trace() {
+    let directory = TempDir::new().unwrap();
+    let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let begin_us = 1_577_808_144_360_767_u64;
+    let year_us = 365 * 24 * 3600 * 1_000_000;
+    // The second volume began half a minute before the first.
+    let lines = (0..60_u64).map(|number| {
+        let volume = 1 + number / 30;
+        let slip_us = if number == 10 { year_us } else { 0 };
+        format!(
+            "{volume},W,{},4096,{}\n",
+            number * 4096,
+            begin_us + (number % 30) * 1_000_000 - 30_000_000 * (volume - 1) + slip_us
+        )
+    });
+    fs::write(at("t.csv"), lines.collect::<String>()).unwrap();
+    let found = json(&["convert", &at("t.csv"), &at("t.log")]);
+    let notes = found["notes"].to_string();
+    assert!(notes.contains("far ahead") && notes.contains("30.000 s before") && notes.contains("sorted"), "{notes}");
+    let log = fs::read_to_string(at("t.log")).unwrap();
+    let writes = log.lines().filter(|line| line.contains(" write "));
+    let times_us: Vec<u64> = writes.map(|line| line.split(' ').next().unwrap().parse().unwrap()).collect();
+    let mut wanted: Vec<u64> = (0..60).map(|number| number * 1_000_000).collect();
+    wanted[40] -= 1_000_000;
+    assert_eq!(times_us, wanted);
+    let text = String::from_utf8(forebay(&["analyze", &at("t.csv")]).stdout).unwrap();
+    assert!(text.contains("over 59.0"), "{text}");
+}

@@ -34,7 +34,12 @@ pub(super) struct Biosnoop {
 
 impl Biosnoop {
     pub fn new() -> Self {
-        Self { columns: USUAL.to_vec(), clock: Clock::from_zero(), volume: Namer::default(), process: Namer::default() }
+        Self {
+            columns: USUAL.to_vec(),
+            clock: Clock::from_zero_or_wall_clock(),
+            volume: Namer::default(),
+            process: Namer::default(),
+        }
     }
 
     /// Takes over the columns of a header.

@@ -8,29 +8,58 @@ const LONGEST_NS: u64 = 20 * 366 * 24 * 3600 * 1_000_000_000;
 /// counts as simultaneous with the first.
 const BEFORE_FIRST_MAX_NS: u64 = 3600 * 1_000_000_000;
 
+/// What becomes of times before the zero.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Before {
+    /// Those of the last hour are at the zero.
+    Simultaneous,
+    /// They are negative, in two's complement.
+    Negative,
+}
+
 /// Tells times since the trace's zero.
 pub(super) struct Clock {
     zero_ns: Option<u64>,
+    before: Before,
+    /// A first time beyond what a trace may last is one of the wall clock, and the zero.
+    may_be_wall_clock: bool,
 }
 
 impl Clock {
     /// The zero is the first time that is asked for.
     pub fn from_first() -> Self {
-        Self { zero_ns: None }
+        Self { zero_ns: None, before: Before::Simultaneous, may_be_wall_clock: false }
+    }
+
+    /// The same, and what lies before it is negative, in two's complement: for [`super::zero::FromEarliest`].
+    pub fn around_first() -> Self {
+        Self { before: Before::Negative, ..Self::from_first() }
+    }
+
+    /// The times of the trace are since its zero, or are those of the wall clock, as some tools write them; then as [`Clock::around_first`].
+    pub fn from_zero_or_wall_clock() -> Self {
+        Self { may_be_wall_clock: true, ..Self::from_zero() }
     }
 
     /// The times of the trace are since its zero.
     pub fn from_zero() -> Self {
-        Self { zero_ns: Some(0) }
+        Self { zero_ns: Some(0), ..Self::from_first() }
     }
 
     /// Nanoseconds since the zero.
     #[inline]
     pub fn since_zero_ns(&mut self, time_ns: u64) -> Result<u64, Bad> {
+        if std::mem::take(&mut self.may_be_wall_clock) && time_ns > LONGEST_NS {
+            *self = Self::around_first();
+        }
         let zero_ns = *self.zero_ns.get_or_insert(time_ns);
         match time_ns.checked_sub(zero_ns) {
             Some(since_ns) if since_ns <= LONGEST_NS => Ok(since_ns),
             Some(_) => Err("a time is absurd: more than 20 years after the first"),
+            None if self.before == Before::Negative && zero_ns - time_ns <= LONGEST_NS => {
+                Ok(time_ns.wrapping_sub(zero_ns))
+            }
+            None if self.before == Before::Negative => Err("a time is absurd: more than 20 years before the first"),
             None if zero_ns - time_ns <= BEFORE_FIRST_MAX_NS => Ok(0),
             None => Err("a time is absurd: more than an hour before the first"),
         }
@@ -56,6 +85,25 @@ mod tests {
         assert!(clock.since_zero_ns(1).is_err());
         assert!(clock.since_zero_ns(u64::MAX).is_err());
         assert!(clock.us_since_zero_ns(u64::MAX).is_err());
+    }
+
+    #[test]
+    fn around_the_first_what_lies_before_it_is_negative() {
+        let mut clock = Clock::around_first();
+        assert_eq!(clock.since_zero_ns(5_000_000_000_000), Ok(0));
+        assert_eq!(clock.since_zero_ns(1_000_000_000_000).map(|since_ns| since_ns as i64), Ok(-4_000_000_000_000));
+        assert!(Clock { zero_ns: Some(2 * LONGEST_NS), ..Clock::around_first() }.since_zero_ns(1).is_err());
+    }
+
+    /// Traces with times of the wall clock were refused, as "more than 20 years after the first".
+    #[test]
+    fn regression_times_of_the_wall_clock_count_from_the_first() {
+        let mut clock = Clock::from_zero_or_wall_clock();
+        assert_eq!(clock.since_zero_ns(1_700_000_000_500_000_000), Ok(0));
+        assert_eq!(clock.since_zero_ns(1_700_000_000_700_000_000), Ok(200_000_000));
+        let mut clock = Clock::from_zero_or_wall_clock();
+        assert_eq!(clock.since_zero_ns(7), Ok(7));
+        assert!(clock.since_zero_ns(1_700_000_000_700_000_000).is_err(), "in the middle it is a fault");
     }
 
     #[test]

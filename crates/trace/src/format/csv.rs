@@ -58,7 +58,7 @@ pub(super) fn op_name(op: Op) -> &'static str {
 
 impl Csv {
     pub fn new() -> Self {
-        Self { clock: Clock::from_first(), volume: Namer::default(), columns: Vec::new() }
+        Self { clock: Clock::around_first(), volume: Namer::default(), columns: Vec::new() }
     }
 
     fn header(&mut self, line: &[u8]) -> Result<(), Bad> {

@@ -14,7 +14,7 @@ pub(super) struct DiskSim {
 
 impl DiskSim {
     pub fn new() -> Self {
-        Self { clock: Clock::from_zero(), volume: Namer::default() }
+        Self { clock: Clock::from_zero_or_wall_clock(), volume: Namer::default() }
     }
 }
 

@@ -32,6 +32,7 @@ mod systor;
 mod tencent;
 mod text;
 mod vscsi;
+mod zero;
 
 pub use blktrace::BlktraceWriter;
 pub(crate) use blktrace::wire as blktrace_wire;

@@ -17,7 +17,7 @@ pub(super) struct Msr {
 
 impl Msr {
     pub fn new() -> Self {
-        Self { clock: Clock::from_first(), volume: Namer::default() }
+        Self { clock: Clock::around_first(), volume: Namer::default() }
     }
 }
 

@@ -9,6 +9,7 @@ use super::readers::lines;
 use super::segments::{self, Capture};
 use super::text::Text;
 use super::vscsi::Vscsi;
+use super::zero::FromEarliest;
 use crate::{Source, TraceError};
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
@@ -143,7 +144,7 @@ fn from_unpacked(
             .map_err(|why| TraceError::UnknownFormat { path: path.to_owned(), why })?,
     };
     if let Some(lines) = lines(format) {
-        return Ok(Box::new(Text::new(from, format.name(), lines)));
+        return Ok(Box::new(FromEarliest::new(Text::new(from, format.name(), lines))));
     }
     match format {
         Format::Vscsi => Ok(Box::new(Vscsi::new(from))),

@@ -14,7 +14,7 @@ pub(super) struct Systor {
 
 impl Systor {
     pub fn new() -> Self {
-        Self { clock: Clock::from_first(), volume: Namer::default() }
+        Self { clock: Clock::around_first(), volume: Namer::default() }
     }
 }
 

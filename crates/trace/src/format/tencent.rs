@@ -14,7 +14,7 @@ pub(super) struct Tencent {
 
 impl Tencent {
     pub fn new() -> Self {
-        Self { clock: Clock::from_first(), volume: Namer::default() }
+        Self { clock: Clock::around_first(), volume: Namer::default() }
     }
 }
 
