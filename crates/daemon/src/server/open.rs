@@ -21,7 +21,7 @@ use crate::pool::{self, Budget, Left, Opened, Opening, PoolBackend, Watched, bas
 use crate::text;
 use anyhow::{Result, anyhow, bail};
 use forebay_device::OpenMode;
-use forebay_export::{Exports, Listen, Reactor};
+use forebay_export::{Exports, Listen, Reactor, ServerError};
 use forebay_volume::layout::page::{INDEX_ENTRIES, LEAF_ENTRIES};
 use forebay_volume::layout::superblock::Superblock;
 use forebay_volume::recovery::{PolicyState, RecoveryReport};
@@ -169,7 +169,12 @@ impl Server {
             .and_then(|()| Ok(reactor.run(&mut backend, &mut daemon)?));
         // Devices that are still there wait for the next server from here on.
         drop(reactor);
-        let clean = backend.pool.close();
+        // A device that has not answered for so long would keep a checkpoint as well, without a limit: the next start recovers.
+        let hangs = |error: &anyhow::Error| matches!(error.downcast_ref(), Some(ServerError::StopTimedOut { .. }));
+        let clean = match &ended {
+            Err(error) if hangs(error) => false,
+            _ => backend.pool.close(),
+        };
         daemon.machine_devices.release();
         ended?;
         if !clean {

@@ -494,6 +494,8 @@ fn reserve_of(kind: Kind, len_bytes: u64) -> usize {
     match kind {
         // Both were checked against the maximum payload, 32 bits.
         Kind::Read | Kind::Write => len_bytes as usize,
+        // At most two contexts, of extents with 16 bytes each where headers are extended.
+        Kind::Status { .. } => STATUS_EXTENTS_MAX * 2 * 16,
         _ => 0,
     }
 }

@@ -338,6 +338,22 @@ fn a_client_that_asks_too_much_is_held_back_and_loses_nothing() {
     assert_eq!(world.ask(shape, READ, 0, 0, 65536, &[]).data.len(), 65536);
 }
 
+/// A thousand questions of 28 bytes for what is allocated were all taken, and each is answered with up to 32 KiB: beyond all limits of a connection.
+#[test]
+fn regression_answers_of_block_status_count_against_the_limit() {
+    let limits = SessionLimits { in_flight_bytes_max: 128 << 10, ..SessionLimits::default() };
+    let mut world = World::new(limits);
+    world.say(&opening("disk", Shape::Structured)).unwrap();
+    let ask = |number: u64| request(Shape::Structured, BLOCK_STATUS, 0, number, 0, 65536, &[]);
+    world.session.receive(&(0..100).flat_map(ask).collect::<Vec<u8>>());
+    let mut held = Vec::new();
+    while let Some(request) = world.session.next(&world.exports).unwrap() {
+        held.push(request);
+    }
+    assert_eq!(held.len(), 4);
+    assert!(world.session.is_stalled());
+}
+
 #[test]
 fn a_client_that_never_reads_its_errors_is_no_longer_read() {
     let mut world = World::opened(Shape::Structured);
