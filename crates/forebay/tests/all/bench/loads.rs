@@ -153,8 +153,9 @@ fn the_json_tells_everything_of_a_run() {
         assert!((parts / mean("total") - 1.0).abs() < 0.01, "{parts} against {}", mean("total"));
     }
     assert_eq!((job["ios"].as_u64(), job["bytes"].as_u64()), (Some(ios), Some(bytes)));
-    let seconds = job["duration_s"].as_f64().unwrap();
-    assert!((job["iops"].as_f64().unwrap() * seconds / ios as f64 - 1.0).abs() < 1e-6);
+    let [seconds, rated] = ["duration_s", "rated_s"].map(|key| job[key].as_f64().unwrap());
+    assert!((job["iops"].as_f64().unwrap() * rated / ios as f64 - 1.0).abs() < 1e-6);
+    assert!(rated >= 0.4 && rated <= seconds, "{rated} of {seconds}");
     // What is in flight at the end is waited for, however long that takes.
     assert!(seconds >= 0.4, "{seconds}");
     let intervals = job["intervals"].as_array().unwrap();
