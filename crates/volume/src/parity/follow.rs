@@ -78,13 +78,16 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
                 (Err(error), Some((slot, row))) => {
                     core.retire(slot, row);
                     core.own_work_ended(&result);
-                    if !core.is_settling() && !core.starved.is_empty() {
-                        // Nothing more can be written where no place becomes free.
-                        core.roster.not_settled(error, SERVED_ATTEMPTS_MAX);
-                    }
+                    no_place_became_free(core, error);
                 }
                 // By halves, then; and instead of what cannot be erased something newer is written.
-                (Err(_), None) => core.upkeep.pause.begin(core.view.now_ns()),
+                (Err(error), None) => {
+                    core.upkeep.pause.begin(core.view.now_ns());
+                    if !core.open.has_slot() {
+                        no_place_became_free(core, error);
+                    }
+                }
+                (Ok(()), _) if !core.is_settling() => core.roster.settled(),
                 (Ok(()), _) => {}
             }
         }
@@ -159,6 +162,13 @@ fn put(core: &mut Core, row: u64, blocks: Blocks, slot: u32) {
     let blocks = blocks.into_iter().map(|(at, block)| (at, own(&block))).collect();
     if let Some(before) = core.open.put(row, core.shape.data, blocks, slot) {
         core.retire(before, row);
+    }
+}
+
+/// Nothing more can be written where no place becomes free: those that wait for one hear of it after some attempts.
+fn no_place_became_free(core: &mut Core, error: &IoError) {
+    if !core.is_settling() && !core.starved.is_empty() {
+        core.roster.not_settled(error, SERVED_ATTEMPTS_MAX);
     }
 }
 

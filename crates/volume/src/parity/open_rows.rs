@@ -43,6 +43,8 @@ pub(super) struct OpenRows {
     suspects: usize,
     /// Places that cannot be erased: something newer takes their place, and they are never used again.
     stuck: BTreeSet<u32>,
+    /// The last of them that was tried again.
+    tried_again: u32,
     /// Places of which it is not known what lies there, on any member.
     unsure: BTreeSet<u32>,
     /// Before this one has, what was read of the log may lie in caches alone.
@@ -68,6 +70,7 @@ impl OpenRows {
             erased_flush: None,
             suspects: 0,
             stuck: BTreeSet::new(),
+            tried_again: 0,
             unsure,
             flushed: if is_volatile { 0 } else { u64::MAX },
             awaited_flush: None,
@@ -191,7 +194,24 @@ impl OpenRows {
         let (ready, left) = self.retired.drain(..).partition::<VecDeque<_>, _>(is_next);
         self.retired = left;
         self.erasing = ready.into_iter().map(|(_, place)| place).collect();
+        if self.erasing.is_empty() && !has_slot {
+            self.erasing = self.next_stuck().into_iter().collect();
+        }
         (!self.erasing.is_empty()).then(|| self.erasing.clone())
+    }
+
+    /// Where no place is free for something newer, and all that is ready waits for one that could not be erased: one of these in turn, which is tried again. It may
+    /// be that its member only failed for a while, and nothing else would ever make a place free.
+    fn next_stuck(&mut self) -> Option<Place> {
+        let mut rows = BTreeSet::new();
+        let is_ready = |&(flush, (_, row)): &(u64, Place)| (row == NO_ROW || rows.insert(row)) && flush <= self.flushed;
+        let oldest: Vec<Place> = self.retired.iter().copied().filter(is_ready).map(|(_, place)| place).collect();
+        let stuck = || oldest.iter().copied().filter(|(slot, _)| self.stuck.contains(slot));
+        let place = stuck().filter(|(slot, _)| *slot > self.tried_again).min().or_else(|| stuck().min())?;
+        self.tried_again = place.0;
+        self.stuck.remove(&place.0);
+        self.retired.retain(|(_, other)| *other != place);
+        Some(place)
     }
 
     /// Places of which it is not known to be durable that they are erased: it was tried, or is to be where nobody knows what lies there. What was never tried
