@@ -194,3 +194,9 @@ fn regression_parity_that_agrees_by_chance_shows_nothing() {
 fn regression_what_lies_in_a_torn_row_is_what_parity_is_of() {
     keep_their_promises(&[Kind::Parity.seed(1681)]);
 }
+
+/// A device that was offered twice to an array took the places of two members.
+#[test]
+fn regression_a_device_is_one_member_of_an_array() {
+    keep_their_promises(&[Kind::Parity.seed(510_107)]);
+}

@@ -26,6 +26,6 @@ pub use error::JoinError;
 pub(crate) use flight::Ranges;
 pub use join::{Candidate, clear_labels, former_id, join, read_label};
 pub(crate) use labels::CapacityLabels;
-pub(crate) use member::{Member, close_left, gone, numbers_in, place_for};
+pub(crate) use member::{Member, add_offers, close_left, gone, numbers_in, place_for};
 pub(crate) use view::Offer;
 pub use view::{MemberState, MemberStatus, MirrorStatus, MirrorView};

@@ -3,7 +3,7 @@
 use super::copying::Copying;
 use super::flight::Flight;
 use super::labelling::{Labelling, Next};
-use super::member::{close_left, gone, numbers_in, place_for};
+use super::member::{add_offers, close_left, gone, numbers_in, place_for};
 use super::members::Members;
 use super::view::{MemberState, MemberStatus, MirrorView, Offer};
 use crate::layout::member_label::{MemberLabel, OFFSETS_BYTES};
@@ -207,7 +207,7 @@ impl Roster {
     /// Takes devices in the place of members that are out. One under the same name as a member that has not answered everything yet waits for that:
     /// it may be the same device, and what is in flight would be written over what is copied. It keeps no other waiting.
     pub fn take_offers(&mut self, members: &mut Members, copying: &mut Copying) {
-        self.offers.extend(self.view.take_offers());
+        add_offers(&mut self.offers, self.view.take_offers());
         if self.broken.is_some() || self.labelling.is_active() {
             return;
         }
@@ -228,7 +228,9 @@ impl Roster {
         self.labelling.label.ids[number] = id;
         let status = MemberStatus { name, id, state: MemberState::Out, why: None, failed_reads: 0 };
         self.view.set_status(|all| all.members[number] = status);
-        self.to_rebuild.push_back(number);
+        if !self.to_rebuild.contains(&number) {
+            self.to_rebuild.push_back(number);
+        }
         self.rebuild_next(members, copying);
         self.labelling.want(true);
     }

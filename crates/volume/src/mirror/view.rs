@@ -169,12 +169,16 @@ impl MirrorView {
     }
 
     /// Gives it a device in the place of a member that is out; whatever it holds is lost. It is rebuilt as soon as no other
-    /// is.
+    /// is. Of several of one name that wait for that the last counts.
     ///
     /// # Errors
     /// Why it cannot be a member.
     pub fn offer(&self, name: String, id: Id, device: Box<dyn Device>) -> Result<(), String> {
         self.may_take(device.geometry())?;
+        let works = |member: &MemberStatus| member.name == name && member.state != MemberState::Out;
+        if self.status().members.iter().any(works) {
+            return Err("a member of this name works".to_owned());
+        }
         lock(&self.0.offers).push(Offer { name, id, device });
         self.0.has_offers.store(true, Ordering::Relaxed);
         Ok(())

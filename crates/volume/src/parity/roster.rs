@@ -7,7 +7,7 @@ use super::pause::Pause;
 use super::view::ArrayView;
 use crate::layout::Id;
 use crate::layout::array_label::{ArrayLabel, OFFSETS_BYTES};
-use crate::mirror::{Member, MemberState, MemberStatus, Offer, close_left, numbers_in, place_for};
+use crate::mirror::{Member, MemberState, MemberStatus, Offer, add_offers, close_left, numbers_in, place_for};
 use forebay_block::{Buf, IoError, SharedBuf};
 use std::collections::VecDeque;
 
@@ -151,7 +151,7 @@ impl Roster {
 
     /// Takes devices in the place of members that are out, as soon as nothing of those is in flight.
     pub fn take_offers(&mut self, members: &mut Members, upkeep: &mut Upkeep) {
-        self.offers.extend(self.view.take_offers());
+        add_offers(&mut self.offers, self.view.take_offers());
         if self.broken.is_some() || self.is_active() {
             return;
         }
@@ -169,7 +169,9 @@ impl Roster {
         self.places[number] = FIRST_PLACE;
         let status = MemberStatus { name, id, state: MemberState::Out, why: None, failed_reads: 0 };
         self.view.replace_member(number, status);
-        self.to_rebuild.push_back(number);
+        if !self.to_rebuild.contains(&number) {
+            self.to_rebuild.push_back(number);
+        }
         self.rebuild_next(members, upkeep);
         self.want(true);
     }

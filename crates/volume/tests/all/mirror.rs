@@ -354,3 +354,24 @@ fn regression_one_bad_block_on_each_of_two_members_costs_nothing() {
     };
     assert!(has(&a, 0xa3) && has(&b, 0xa6), "both are mended");
 }
+
+/// A device that was offered once more before it had been taken took the places of two members: what was rebuilt on it as one was lost with the other.
+#[test]
+fn regression_a_device_that_is_offered_twice_takes_one_place() {
+    let [a, b, c] = three(10);
+    let [d, e, f] = ["d", "e", "f"].map(|name| Disk::new(name, FAST_BYTES));
+    let mut served = Served::open(&[&a, &b, &d], &c);
+    served.until_rebuilt();
+    [&b, &d].into_iter().for_each(|disk| disk.set(Fate::Fails));
+    served.write(1, 7);
+    assert_eq!(served.states(), [MemberState::InSync, MemberState::Out, MemberState::Out]);
+    for id in [98, 99] {
+        served.view.offer("e".into(), [id; 16], e.boxed()).unwrap();
+    }
+    served.turn(2000);
+    assert_eq!(served.states(), [MemberState::InSync, MemberState::InSync, MemberState::Out]);
+    assert!(served.view.offer("e".into(), [100; 16], e.boxed()).is_err());
+    served.view.offer("f".into(), [101; 16], f.boxed()).unwrap();
+    served.until_rebuilt();
+    served.close();
+}

@@ -343,3 +343,49 @@ fn regression_readers_keep_no_row_from_being_made_whole() {
         assert!(is_written, "without {out}");
     }
 }
+
+/// A device that was offered once more before it had been taken took the places of two members: each wrote over what the other had.
+#[test]
+fn regression_a_device_that_is_offered_twice_takes_one_place() {
+    let wanted: Vec<(u64, u64)> = (0..42 * 4).map(|block| (block, 1)).collect();
+    // At once, or while it waits for the rebuild of another.
+    for waits in [false, true] {
+        let mut members = members(7);
+        let (mut array, view, shape) = array_of(&members, 4);
+        write(&mut array, &shape, 0, 42 * 4, 1);
+        (0..3).for_each(|out| members[out].medium().is_dead = true);
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        pass(&mut array, &view, 2);
+        let blank = |name: &str, seed| Member::new(name, MEMBER_BYTES, true, seed);
+        let offer =
+            |member: &Member, name: &str, id: u8| view.members().offer(name.to_owned(), [id; 16], member.boxed());
+        let (one, other, third) = (blank("one", 7), blank("other", 8), blank("third", 9));
+        if waits {
+            offer(&third, "third", 90).unwrap();
+            offer(&one, "one", 91).unwrap();
+            // Both have a place, and the first alone is rebuilt.
+            view.members().set_rebuild_rate(1);
+            (0..20).for_each(|_| Device::poll(&mut array, &mut Vec::new()));
+        } else {
+            offer(&one, "one", 91).unwrap();
+        }
+        offer(&one, "one", 92).unwrap();
+        view.members().set_rebuild_rate(200 << 20);
+        pass(&mut array, &view, 30);
+        let out = states(&view).iter().filter(|state| **state == MemberState::Out).count();
+        assert_eq!(out, if waits { 1 } else { 2 }, "{:?}", view.members().status());
+        // One that works is not to be taken for another one, either.
+        assert!(offer(&one, "one", 93).is_err());
+        offer(&other, "other", 94).unwrap();
+        if !waits {
+            offer(&third, "third", 95).unwrap();
+        }
+        pass(&mut array, &view, 30);
+        assert_eq!(states(&view), [MemberState::InSync; 7]);
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        drop(array);
+        [one, other, third].into_iter().enumerate().for_each(|(at, member)| members[at] = member);
+        drop(opened_again(&members, &[0, 1, 2, 3, 4, 5, 6]));
+        assert_survives_any_one(&members, &shape, &wanted);
+    }
+}
