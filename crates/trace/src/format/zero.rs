@@ -117,7 +117,7 @@ mod tests {
         (requests.iter().map(|request| request.issued_ns as i64).collect(), source.notes())
     }
 
-    /// All requests of a second volume that began half an hour before the first stood at one instant, without a word.
+    /// All requests of a second volume that began half an hour before the first stood at one instant, and nothing said so.
     #[test]
     fn regression_a_volume_that_begins_before_the_first_keeps_its_times() {
         let times: Vec<i64> = (0..1800).chain((0..1800).map(|at| at - 1800)).map(|at| at * 1_000_000_000).collect();
