@@ -369,3 +369,75 @@ fn bad_blkparse_lines_are_faults() {
     assert_eq!((trace.requests.len(), trace.faults.count), (1, 10));
     assert_eq!(trace.faults.first[0].place, 2);
 }
+
+/// blkparse's text of events: microseconds, device, action, sector, in blocks of 4 KiB.
+fn text_of(events: impl IntoIterator<Item = (u64, &'static str, char, u64)>) -> Vec<u8> {
+    let mut text = String::new();
+    for (at, (us, device, action, sector)) in events.into_iter().enumerate() {
+        let bracketed = if action == 'C' { "0" } else { "app" };
+        let (s, ns) = (us / 1_000_000, us % 1_000_000 * 1000);
+        text += &format!("{device} 0 {at} {s}.{ns:09} 100 {action} W {sector} + 8 [{bracketed}]\n");
+    }
+    text.into_bytes()
+}
+
+/// So many requests of a drive, one after the other, from time 0: 30 us each.
+fn drive(requests: u64) -> impl Iterator<Item = (u64, &'static str, char, u64)> {
+    (0..requests)
+        .flat_map(|at| [('Q', 0), ('D', 10), ('C', 20)].map(|(action, us)| (at * 30 + us, "8,0", action, at * 8)))
+}
+
+#[test]
+fn regression_devices_without_issues_that_come_after_the_first_events_are_seen() {
+    // A logical volume that is made while the trace goes on, over the drive. It never has D.
+    let both = (6000..8000).flat_map(|at| {
+        let event = |us, device, action| (at * 30 + us, device, action, at * 8);
+        [
+            event(0, "253,0", 'Q'),
+            event(1, "8,0", 'Q'),
+            event(10, "8,0", 'D'),
+            event(20, "8,0", 'C'),
+            event(21, "253,0", 'C'),
+        ]
+    });
+    let trace = read_bytes(text_of(drive(6000).chain(both)));
+    let of = |volume| {
+        let requests = trace.requests.iter().filter(|request| trace.names.volumes.name(request.volume) == volume);
+        requests.map(|request| (request.issued_ns / 1000 % 30, request.latency_ns)).collect::<Vec<_>>()
+    };
+    assert_eq!(of("253,0"), vec![(0, 21_000); 2000]);
+    assert_eq!((of("8,0").len(), trace.faults.count), (8000, 0));
+    assert!(trace.requests.is_sorted_by_key(|request| request.issued_ns), "the order of issue is kept");
+    assert_eq!(trace.notes, ["253,0: no issues (D): times are those of queueing (Q)"]);
+}
+
+#[test]
+fn a_drive_that_comes_later_is_issued_once_and_what_stays_unclear_becomes_clear() {
+    // Plugged in later: several are queued before the first is issued.
+    let late = [(1_000_000, 'Q', 0), (1_000_001, 'Q', 8), (1_000_005, 'D', 0), (1_000_006, 'D', 8)]
+        .into_iter()
+        .chain([(1_000_009, 'C', 8), (1_000_010, 'C', 0)])
+        .map(|(us, action, sector)| (us, "8,16", action, sector));
+    let trace = read_bytes(text_of(drive(6000).chain(late)));
+    let last: Vec<_> = trace.requests[6000..].iter().map(|r| (r.issued_ns, r.queued_ns, r.latency_ns)).collect();
+    assert_eq!(last, [(1_000_005_000, 5000, 5000), (1_000_006_000, 5000, 3000)]);
+    assert!(trace.notes.is_empty(), "{:?}", trace.notes);
+
+    // Nothing but one Q while the others go on for long: taken as the issue, until D and C show otherwise.
+    let one = [(180_000, "8,16", 'Q', 0)];
+    let others = drive(14_000).skip(18_000).map(|(us, device, action, sector)| (us + 1, device, action, sector));
+    let issued = [(500_000, 'Q'), (500_010, 'D'), (500_020, 'C')].map(|(us, action)| (us, "8,16", action, 64));
+    let trace = read_bytes(text_of(drive(6000).chain(one).chain(others).chain(issued)));
+    assert_eq!(trace.requests.len(), 14_000 + 2);
+    let last = trace.requests.last().unwrap();
+    assert_eq!((last.issued_ns, last.latency_ns), (500_010_000, 10_000));
+}
+
+#[test]
+fn completions_that_belong_to_nothing_are_told() {
+    let begun_before = [(0, "8,0", 'C', 1 << 20), (1, "8,0", 'C', 1 << 21)];
+    let trace = read_bytes(text_of(begun_before.into_iter().chain(drive(10))));
+    assert_eq!(trace.requests.len(), 10);
+    assert_eq!(trace.notes.len(), 1);
+    assert!(trace.notes[0].starts_with("2 completions (C) belong to no request"), "{:?}", trace.notes);
+}

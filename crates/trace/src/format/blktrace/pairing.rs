@@ -2,18 +2,19 @@
 //!
 //! A request is issued when it goes to the driver (D). Where a device has no such events it is when it was queued (Q),
 //! which is right for devices without a queue of requests (dm, md, zram); where it has neither, when it completed (C),
-//! and then nothing is known of its latency. What a device has is seen from the beginning of the trace.
+//! and then nothing is known of its latency. What a device has is seen from the beginning of the trace, or, where it comes
+//! later (dm, md and zram are made while the machine runs), from its own first events.
 
 use super::device::device_name;
-use super::event::{Action, Event};
+use super::event::{Action, Event, Key};
 use super::flights::Flights;
 use super::queued::{Queued, QueuedTable};
 use crate::hash::Seed;
 use crate::{Knows, NOT_KNOWN, Request};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-/// Events at the beginning that are looked at first.
-const EARLY_MAX: usize = 1 << 14;
+/// Events that are looked at before they are taken: at the beginning, and at most where a device comes later.
+const HELD_MAX: usize = 1 << 14;
 /// Devices whose events are counted; further ones are taken to be like most.
 const DEVICES_MAX: usize = 4096;
 
@@ -23,9 +24,17 @@ struct Device {
     has_queue: bool,
     has_issue: bool,
     has_complete: bool,
+    /// Whether this is to be believed. A device that comes later is known by its first D, or by a C for a Q without D.
+    is_known: bool,
+    /// Whether its first D came when its Q had been taken for the issue already.
+    has_late_issue: bool,
 }
 
 impl Device {
+    /// What a device is taken to have that is not looked at.
+    const USUAL: Self =
+        Self { has_queue: true, has_issue: true, has_complete: true, is_known: true, has_late_issue: false };
+
     fn issued_by(self) -> Action {
         match self {
             Self { has_issue: true, .. } => Action::Issue,
@@ -39,43 +48,76 @@ impl Device {
 /// Pairs the events of requests.
 #[derive(Default)]
 pub(in crate::format) struct Pairing {
-    /// Events that wait for the look at the beginning to end.
-    early: Vec<Event>,
+    /// Events that wait until their devices are known. Those of all devices wait, so that their order stays.
+    held: Vec<Event>,
     is_begun: bool,
     devices: HashMap<u32, Device, Seed>,
+    /// Devices that came later and are not known yet.
+    unknown: usize,
+    /// What was queued of them.
+    queued_of_unknown: HashSet<Key, Seed>,
     queued: QueuedTable,
     flights: Flights,
     has_latency: bool,
+    /// Completions of which no request is known.
+    unmatched: u64,
 }
 
 impl Pairing {
     /// Takes the next event; appends the requests that it lets be reported.
     pub fn event(&mut self, event: Event, into: &mut Vec<Request>) {
-        if self.is_begun {
-            self.take(&event, into);
+        let device = self.look(&event);
+        if self.is_begun && self.unknown == 0 && self.held.is_empty() {
+            self.take(&event, device, into);
             return;
         }
+        self.held.push(event);
+        if self.held.len() >= HELD_MAX || self.is_begun && self.unknown == 0 {
+            self.release(into);
+        }
+    }
+
+    /// Learns of an event's device. What is found out late holds for what follows.
+    fn look(&mut self, event: &Event) -> Device {
         let count = self.devices.len();
-        if let Some(device) = match self.devices.get_mut(&event.device) {
-            None if count < DEVICES_MAX => Some(self.devices.entry(event.device).or_default()),
-            known => known,
-        } {
-            match event.action {
-                Action::Queue => device.has_queue = true,
-                Action::Issue => device.has_issue = true,
-                Action::Complete => device.has_complete = true,
-                Action::BackMerge | Action::Insert | Action::Requeue => {}
+        let device = match self.devices.get_mut(&event.device) {
+            Some(device) => device,
+            None if count >= DEVICES_MAX => return Device::USUAL,
+            None => {
+                // A device that comes later has completions where others have: none of its own is awaited.
+                let has_complete = self.is_begun && self.devices.values().any(|other| other.has_complete);
+                self.unknown += usize::from(self.is_begun);
+                let new = Device { has_complete, is_known: !self.is_begun, ..Device::default() };
+                self.devices.entry(event.device).or_insert(new)
             }
+        };
+        match event.action {
+            Action::Queue => device.has_queue = true,
+            Action::Issue => {
+                device.has_late_issue |= self.is_begun && device.is_known && !device.has_issue;
+                device.has_issue = true;
+            }
+            Action::Complete => device.has_complete = true,
+            Action::BackMerge | Action::Insert | Action::Requeue => {}
         }
-        self.early.push(event);
-        if self.early.len() >= EARLY_MAX {
-            self.begin(into);
+        if !device.is_known {
+            device.is_known = match event.action {
+                Action::Issue => true,
+                Action::Complete => self.queued_of_unknown.contains(&event.key()),
+                Action::Queue => {
+                    self.queued_of_unknown.insert(event.key());
+                    false
+                }
+                _ => false,
+            };
+            self.unknown -= usize::from(device.is_known);
         }
+        *device
     }
 
     /// Appends what waited, at the end of the trace.
     pub fn end(&mut self, into: &mut Vec<Request>) {
-        self.begin(into);
+        self.release(into);
         self.flights.end(into);
     }
 
@@ -92,7 +134,7 @@ impl Pairing {
         }
     }
 
-    /// Says of devices without issues what their times are.
+    /// Says of devices without issues what their times are, and of completions that belong to nothing.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         for (action, what) in [
@@ -112,24 +154,45 @@ impl Pairing {
                 notes.push(format!("{}{more}: {what}", device_name(*first)));
             }
         }
+        if self.unmatched > 0 {
+            notes.push(format!(
+                "{} completions (C) belong to no request of the trace: issued before it begins, or not recorded",
+                self.unmatched
+            ));
+        }
         notes
     }
 
-    fn begin(&mut self, into: &mut Vec<Request>) {
+    /// Takes what was held: its devices are known now, or are what their events up to here say.
+    fn release(&mut self, into: &mut Vec<Request>) {
+        if self.unknown > 0 {
+            self.devices.values_mut().for_each(|device| device.is_known = true);
+        }
+        self.unknown = 0;
+        self.queued_of_unknown.clear();
         self.is_begun = true;
-        for event in std::mem::take(&mut self.early) {
-            self.take(&event, into);
+        for event in std::mem::take(&mut self.held) {
+            let device = self.devices.get(&event.device).copied().unwrap_or(Device::USUAL);
+            self.take(&event, device, into);
         }
     }
 
-    fn take(&mut self, event: &Event, into: &mut Vec<Request>) {
-        let usual = Device { has_queue: true, has_issue: true, has_complete: true };
-        let device = self.devices.get(&event.device).copied().unwrap_or(usual);
+    fn take(&mut self, event: &Event, device: Device, into: &mut Vec<Request>) {
         let key = event.key();
         match (event.action, device.issued_by()) {
             (Action::Complete, Action::Complete) => into.push(request(event)),
-            (Action::Complete, _) => self.has_latency |= self.flights.complete(event, into),
-            (Action::Queue, Action::Queue) | (Action::Issue, _) => self.issue(event, device, into),
+            (Action::Complete, _) => {
+                let is_matched = self.flights.complete(event, into);
+                self.has_latency |= is_matched;
+                self.unmatched += u64::from(!is_matched);
+            }
+            (Action::Queue, Action::Queue) => self.issue(event, device, into),
+            (Action::Issue, _) => {
+                if device.has_late_issue {
+                    self.queued_after_all(event);
+                }
+                self.issue(event, device, into);
+            }
             (Action::Queue, Action::Issue) => self.queued.insert(key, Queued::of(event)),
             (Action::Insert, Action::Issue) if !self.queued.has(key) => self.queued.insert(key, Queued::of(event)),
             (Action::BackMerge, Action::Issue) => {
@@ -146,6 +209,14 @@ impl Pairing {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// A request whose Q was taken for its issue is issued now, and is not to be counted twice.
+    fn queued_after_all(&mut self, event: &Event) {
+        if let Some(request) = self.flights.requeue(event) {
+            let Request { issued_ns: time_ns, pid, process, cgroup, .. } = request;
+            self.queued.insert(event.key(), Queued { time_ns, pid, process, cgroup });
         }
     }
 
