@@ -434,7 +434,7 @@ fn a_drive_that_comes_later_is_issued_once_and_what_stays_unclear_becomes_clear(
 }
 
 #[test]
-fn completions_that_belong_to_nothing_are_told() {
+fn completions_that_belong_to_nothing_are_counted() {
     let begun_before = [(0, "8,0", 'C', 1 << 20), (1, "8,0", 'C', 1 << 21)];
     let trace = read_bytes(text_of(begun_before.into_iter().chain(drive(10))));
     assert_eq!(trace.requests.len(), 10);
