@@ -53,6 +53,12 @@ impl Config {
             limit >= MEMORY_MIN_BYTES,
             "memory.limit is {limit} bytes; at least {MEMORY_MIN_BYTES} (48MiB) are needed"
         );
+        let memory = self.read_cache.memory.map_or(0, |memory| memory.0);
+        ensure!(
+            memory <= limit / 2,
+            "read_cache.memory is {memory} bytes; it is at most half of memory.limit, {} bytes here, as the map needs memory, too",
+            limit / 2
+        );
         let table = ClassTable::from_configured(&self.class_specs()).context("in [[class]]")?;
         self.check_exports(&table)?;
         self.check_sockets()?;

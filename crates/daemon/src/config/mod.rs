@@ -9,7 +9,7 @@ mod ublk;
 mod values;
 
 pub use load::{load, load_real};
-pub use model::{Config, Disk, Evidence, Export, LogLimits, Server};
+pub use model::{Config, Disk, Evidence, Export, LogLimits, ReadCache, Server};
 pub use ublk::Ublk;
 pub use values::{Compression, PLACES, Place, SOCKET_PATH_MAX, Size, parse_share, place_name};
 

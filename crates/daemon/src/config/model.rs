@@ -197,6 +197,10 @@ pub struct ReadCache {
     #[schemars(with = "String")]
     #[serde(default = "ReadCache::default_rate")]
     pub rate: Size,
+    /// Memory for what was read, before the fast tier, of `memory.limit`: a sixteenth of it where any class has a read cache, a sixty-fourth
+    /// otherwise.
+    #[schemars(with = "Option<String>")]
+    pub memory: Option<Size>,
 }
 
 impl ReadCache {
@@ -207,7 +211,7 @@ impl ReadCache {
 
 impl Default for ReadCache {
     fn default() -> Self {
-        Self { rate: Self::default_rate() }
+        Self { rate: Self::default_rate(), memory: None }
     }
 }
 

@@ -148,6 +148,12 @@ const POOL: &[Metric] = &[
     gauge("read_cache_bytes", "/read_cache/held_bytes", "Copies of the capacity tier's data on the fast tier"),
     gauge("read_cache_kept_bytes", "/read_cache/kept_bytes", "Space of the fast tier that is kept for copies"),
     counter("read_cache_hit_bytes", "/read_cache/hit_bytes", "Data of the capacity tier read from copies"),
+    gauge("read_cache_memory_bytes", "/read_cache/memory_held_bytes", "Data of the capacity tier in memory"),
+    counter(
+        "read_cache_memory_hit_bytes",
+        "/read_cache/memory_hit_bytes",
+        "Data of the capacity tier read from memory",
+    ),
     counter(
         "read_cache_missed_bytes",
         "/read_cache/missed_bytes",

@@ -76,6 +76,7 @@ pub fn open(config: &Config, devices: &mut Devices, opening: Opening) -> Result<
     let grouping = config.pool.grouping.0;
     let scrub_bytes_per_s = config.scrub.rate.0;
     let fill_bytes_per_s = config.read_cache.rate.0;
+    let recent_reads_bytes = config.read_cache.memory.map(|memory| memory.0);
     let budget = Budget::of(config.memory.limit.0).engine();
     let adoption_bytes_per_s = config.adopt.rate.0;
     let options = EngineOptions {
@@ -84,6 +85,7 @@ pub fn open(config: &Config, devices: &mut Devices, opening: Opening) -> Result<
         scrub_bytes_per_s,
         adoption_bytes_per_s,
         fill_bytes_per_s,
+        recent_reads_bytes,
         accepts_loss: opening == Opening::AcceptLoss,
         ..budget
     };

@@ -20,14 +20,19 @@ pub fn json(engine: &Engine) -> Value {
         returned_blocks,
         written_blocks,
         restored_blocks,
+        in_memory_blocks,
+        memory_hit_blocks,
     } = engine.status().read_cache;
-    let read_blocks = hit_blocks + missed_blocks;
+    let found_blocks = hit_blocks + memory_hit_blocks;
+    let read_blocks = found_blocks + missed_blocks;
     json!({
         "held_bytes": held_blocks * BLOCK,
         "kept_bytes": entitled_blocks * BLOCK,
         "hit_bytes": hit_blocks * BLOCK,
         "missed_bytes": missed_blocks * BLOCK,
-        "hit_ratio": (read_blocks > 0).then(|| hit_blocks as f64 / read_blocks as f64),
+        "hit_ratio": (read_blocks > 0).then(|| found_blocks as f64 / read_blocks as f64),
+        "memory_held_bytes": in_memory_blocks * BLOCK,
+        "memory_hit_bytes": memory_hit_blocks * BLOCK,
         "passed_bytes": passed_blocks * BLOCK,
         "returned_bytes": returned_blocks * BLOCK,
         "written_bytes": written_blocks * BLOCK,

@@ -8,7 +8,7 @@ use super::snapshot::Fixed;
 use super::tls;
 use super::users;
 use super::watch::Watch;
-use crate::config::{self, Config, Export, Server};
+use crate::config::{self, Config, Export, ReadCache, Server};
 use crate::pool::{PoolBackend, capacity, fast};
 use crate::text::chain;
 use anyhow::{Context, Result};
@@ -93,7 +93,7 @@ impl Reloader {
             backend.pool.engine.set_adoption_rate(new.adopt.rate.0);
             outcome.done.push("the rate at which bases are copied was changed".to_owned());
         }
-        if self.config.read_cache != new.read_cache {
+        if self.config.read_cache.rate != new.read_cache.rate {
             backend.pool.engine.set_fill_rate(new.read_cache.rate.0);
             outcome.done.push("the rate at which the read cache is filled was changed".to_owned());
         }
@@ -132,6 +132,7 @@ impl Reloader {
         let done = if outcome.done.is_empty() { "nothing has changed".to_owned() } else { outcome.done.join("; ") };
         info!(cause = "reload", "reloaded {}: {done}", self.file.display());
         // What needs a restart is said again at the next reload.
+        let read_cache = ReadCache { memory: self.config.read_cache.memory, ..new.read_cache.clone() };
         let (pool, fast, capacity, memory, metrics) = (
             self.config.pool.clone(),
             self.config.fast.clone(),
@@ -142,7 +143,7 @@ impl Reloader {
         let server =
             Server { poll: new.server.poll, max_connections: new.server.max_connections, ..self.config.server.clone() };
         let export = exports_in_force(&self.config, &new, &outcome.kept);
-        self.config = Config { pool, fast, capacity, memory, server, metrics, export, ..new };
+        self.config = Config { pool, fast, capacity, memory, read_cache, server, metrics, export, ..new };
     }
 
     fn classes(&self, new: &Config, backend: &mut PoolBackend, outcome: &mut Outcome) {
@@ -369,6 +370,7 @@ impl Reloader {
             ("[[fast]]", old.fast != new.fast),
             ("[[capacity]]", old.capacity != new.capacity),
             ("memory.limit", old.memory.limit != new.memory.limit),
+            ("read_cache.memory", old.read_cache.memory != new.read_cache.memory),
             ("server.control", old.server.control != new.server.control),
             ("server.socket_mode", old.server.socket_mode != new.server.socket_mode),
             ("server.socket_group", old.server.socket_group != new.server.socket_group),

@@ -132,7 +132,7 @@ fn outcome(policy: Policy, events: &[Event], places: u32) -> Outcome {
     for event in events {
         match *event {
             Event::Read(key) if cache.read(key) => outcome.hits += 1,
-            Event::Read(key) => outcome.fills += u64::from(cache.holds(key)),
+            Event::Read(key) => outcome.fills += u64::from(cache.has_copy(key)),
             Event::Gone(key) => cache.remove(key),
         }
     }

@@ -46,7 +46,7 @@ pub fn json(rows: &[Row]) -> Value {
             "read_blocks": row.read_blocks, "reads": row.reads,
             "hit_ratios": of_each(&|policy| row.hit_ratio(policy)),
             "fills_per_read": of_each(&|policy| row.ratio(row.outcomes[&policy].fills)),
-            "optimum": row.ratio(row.optimum_hits), "ours_of_better": row.of_better(Policy::S3Fifo),
+            "optimum": row.ratio(row.optimum_hits), "ours_of_better": row.of_better(Policy::Ours),
         })).collect::<Vec<_>>(),
         "sets": Set::ALL.into_iter().filter_map(set).collect::<Vec<_>>(),
         "loss_max": LOSS_MAX,
@@ -76,7 +76,7 @@ pub fn text(rows: &[Row]) -> String {
         let mut cells = vec![name(row), format!("{} %", row.size_percent), row.places.to_string()];
         cells.extend([row.reads.to_string(), format!("{per_place:.1}")]);
         cells.extend(Policy::ALL.map(|policy| percent(row.hit_ratio(policy))));
-        cells.extend([percent(row.ratio(row.optimum_hits)), part(row.of_better(Policy::S3Fifo))]);
+        cells.extend([percent(row.ratio(row.optimum_hits)), part(row.of_better(Policy::Ours))]);
         cells
     };
     let mut parts = vec![

@@ -150,7 +150,7 @@ impl Verdict {
 
 /// What is promised of ours, and whether it holds over these rows.
 pub fn verdicts(rows: &[&Row]) -> [(&'static str, Verdict); 2] {
-    let [lru, arc, ours] = [Policy::Lru, Policy::Arc, Policy::S3Fifo].map(|policy| Summary::of(policy, rows));
+    let [lru, arc, ours] = [Policy::Lru, Policy::Arc, Policy::Ours].map(|policy| Summary::of(policy, rows));
     let is_above = ours.mean_ratio > lru.mean_ratio && ours.mean_ratio > arc.mean_ratio;
     [
         ("on average above LRU and ARC", Verdict::of(is_above, rows)),
@@ -166,7 +166,7 @@ mod tests {
     fn row(stream: &str, origin: Origin, lru: u64, arc: u64, ours: u64, optimum_hits: u64) -> Row {
         let of = |policy| match policy {
             Policy::Arc => arc,
-            Policy::S3Fifo => ours,
+            Policy::Ours => ours,
             _ => lru,
         };
         Row {
@@ -210,7 +210,7 @@ mod tests {
             row("d", Origin::Made, 1, 1, 1, 500),
         ];
         let names = |set: Set, rows: &[Row]| -> Vec<(String, u64)> {
-            set.of(rows).iter().map(|row| (row.stream.clone(), row.outcomes[&Policy::S3Fifo].hits)).collect()
+            set.of(rows).iter().map(|row| (row.stream.clone(), row.outcomes[&Policy::Ours].hits)).collect()
         };
         assert_eq!(names(Set::RecordedOnce, &rows), []);
         rows.push(once);
@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(names(Set::Generated, &rows), named(&[("c", 1)]));
         assert_eq!(names(Set::Made, &rows), named(&[("d", 1)]));
         assert_eq!(untelling(&Set::Recorded.of(&rows)), 1);
-        let summary = Summary::of(Policy::S3Fifo, &Set::RecordedOnce.of(&rows)).worst;
+        let summary = Summary::of(Policy::Ours, &Set::RecordedOnce.of(&rows)).worst;
         assert_eq!(summary.map(|(part, row)| (part, row.stream.as_str())), Some((1.0, "b")));
     }
 }

@@ -8,10 +8,10 @@ const MIB_BYTES: u64 = 1 << 20;
 /// Blocks that are read, of 4 KiB.
 const BLOCKS: u64 = DATA_BYTES as u64 / 4096;
 
-/// All goes to the capacity tier, and what is read of it is cached.
+/// All goes to the capacity tier, and what is read of it is cached, but not in memory.
 fn scene() -> Scene {
     Scene::with(
-        "[read_cache]\nrate = \"1GiB\"\n\n[[class]]\nname = \"cold\"\nplace = \"capacity\"\nread_cache = true\n",
+        "[read_cache]\nrate = \"1GiB\"\nmemory = \"0\"\n\n[[class]]\nname = \"cold\"\nplace = \"capacity\"\nread_cache = true\n",
     )
     .created()
 }
@@ -50,7 +50,7 @@ fn what_is_read_again_comes_from_the_fast_tier_also_after_a_kill() {
     read_blocks(&server, 1);
     assert!(reads(&scene).0 - before >= all * 98 / 100);
     let text = good(&forebay(&["status", scene.config()]));
-    assert!(text.contains("read cache holds") && text.contains("kept for it; hits"), "{text}");
+    assert!(text.contains("read cache holds") && text.contains("kept for it, and"), "{text}");
     // A list of it is written each second.
     std::thread::sleep(std::time::Duration::from_secs(3));
     server.kill();
@@ -85,4 +85,39 @@ fn it_is_switched_on_and_off_live_and_bad_rates_are_refused() {
     drop(server);
     scene.edit("[[disk]]", "[read_cache]\nrate = \"1KiB\"\n\n[[disk]]");
     refused(&forebay(&["config", "check", scene.config()]), 1, &["read_cache.rate", "64KiB"]);
+}
+
+#[test]
+fn what_was_read_last_comes_from_memory_as_far_as_that_is_to_go() {
+    let scene = scene();
+    // A quarter of the data.
+    scene.edit("memory = \"0\"", "memory = \"512KiB\"");
+    let server = scene.serve();
+    write(&server, 0, 1);
+    // An eighth of the blocks over and over, and between them all of them once.
+    let (mut client, expected) = (connect(&server), data(1));
+    for round in 0..4 {
+        for at in (0..BLOCKS / 8).map(|at| at * 8 * 37 % BLOCKS) {
+            let cookie = client.submit_read(at * 4096, 4096).unwrap();
+            assert!(client.wait_for(cookie).unwrap().data == expected[at as usize * 4096..][..4096], "block {at}");
+        }
+        if round == 1 {
+            read_blocks(&server, 1);
+        }
+    }
+    let cache: Value = status(&scene)["read_cache"].clone();
+    let of = |key: &str| cache[key].as_u64().unwrap();
+    assert!((MIB_BYTES / 4..=MIB_BYTES / 2).contains(&of("memory_held_bytes")), "{cache}");
+    // The first time it is read, and no more than one time after what was read once.
+    assert!(of("memory_hit_bytes") * 4 >= DATA_BYTES as u64, "{cache}");
+    let read_bytes = of("memory_hit_bytes") + of("hit_bytes") + of("missed_bytes");
+    assert_eq!(read_bytes, 3 * DATA_BYTES as u64 / 2, "each read counts once: {cache}");
+    let ratio = (of("memory_hit_bytes") + of("hit_bytes")) as f64 / read_bytes as f64;
+    assert!((cache["hit_ratio"].as_f64().unwrap() - ratio).abs() < 1e-9, "{cache}");
+    // What is written over is read as it is now.
+    write(&server, 0, 2);
+    read_blocks(&server, 2);
+    assert_eq!(server.stop(), 0);
+    scene.edit("memory = \"512KiB\"", "memory = \"3GiB\"");
+    refused(&forebay(&["config", "check", scene.config()]), 1, &["read_cache.memory", "half of memory.limit"]);
 }

@@ -17,9 +17,11 @@ mod s3_fifo;
 mod s3_fifo_static;
 mod sieve;
 mod tiny_lfu;
+mod two_tiers;
 
 pub use belady::{Event, optimum_hits};
 pub use key::Key;
 pub use policy::Policy;
 pub use replacement::Replacement;
 pub use s3_fifo::{Admitted, Counts, S3Fifo, Seen, Warm};
+pub use two_tiers::TwoTiers;

@@ -11,6 +11,10 @@ pub trait Replacement {
     fn remove(&mut self, key: Key);
     /// Whether there is a copy of a block.
     fn holds(&self, key: Key) -> bool;
+    /// Whether there is one that was written to the fast tier.
+    fn has_copy(&self, key: Key) -> bool {
+        self.holds(key)
+    }
 }
 
 impl Replacement for S3Fifo {

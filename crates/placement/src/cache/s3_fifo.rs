@@ -137,6 +137,8 @@ pub struct S3Fifo {
     small_ghosts: Ghosts,
     main_ghosts: Ghosts,
     runs: Runs,
+    /// Whether runs pass by.
+    lets_runs_pass: bool,
     counts: Counts,
 }
 
@@ -152,8 +154,16 @@ impl S3Fifo {
             small_ghosts: Ghosts::new(percent(places_max, SMALL_GHOSTS_PERCENT), seed),
             main_ghosts: Ghosts::new(percent(places_max, MAIN_GHOSTS_PERCENT), seed),
             runs: Runs::new(places_max, seed),
+            lets_runs_pass: true,
             counts: Counts::default(),
         }
+    }
+
+    /// The same for a cache that costs nothing to fill, as memory is: runs do not pass by ([`Seen::Passed`] is said of nothing). What is read
+    /// twice at once, by requests that are not aligned, is a hit the second time.
+    #[must_use]
+    pub fn of_all_reads(places_max: u32, seed: u64) -> Self {
+        Self { lets_runs_pass: false, ..Self::new(places_max, seed) }
     }
 
     /// Memory over so many places: 23 bytes for each, and 15 for each of 1.4 ghosts.
@@ -185,7 +195,7 @@ impl S3Fifo {
         }
         let is_ghost = self.small_ghosts.find(key).or_else(|| self.main_ghosts.find(key)).is_some();
         self.counts.returned += u64::from(is_ghost);
-        if self.runs.is_hopeless(blocks, is_ghost) && !is_ghost {
+        if self.lets_runs_pass && self.runs.is_hopeless(blocks, is_ghost) && !is_ghost {
             self.runs.passed();
             self.small_ghosts.push(key, true);
             self.counts.passed += 1;

@@ -333,8 +333,8 @@ impl Engine {
             return Err(AdminError::NoRoomForMap { needed });
         }
         let sizes = self.map.disks.values().map(|disk| disk.size_bytes);
-        let Setup { options, superblock, extents, copies_max, .. } = &*self.setup;
-        let frames = frames(options, superblock, extents, sizes, *copies_max);
+        let Setup { options, superblock, extents, cache, .. } = &*self.setup;
+        let frames = frames(options, superblock, extents, sizes, cache);
         let fits = self.checkpoint.limit_by_memory(frames, self.requests.executing);
         if fits { Ok(()) } else { Err(AdminError::Busy) }
     }

@@ -3,7 +3,7 @@
 use super::adoption::Adoption;
 use super::checkpoint::Checkpoint;
 use super::clock::Clock;
-use super::copies::{self, INDEX_BYTES_PER_COPY};
+use super::copies::{self, CacheLimits};
 use super::flush::Flushes;
 use super::lifetimes::Lifetimes;
 use super::limits::{GROUP_BYTES, LeafLimits, Limits, ahead_groups};
@@ -106,17 +106,16 @@ pub(super) fn frames(
     superblock: &Superblock,
     extents: &Extents,
     disk_sizes: impl Iterator<Item = u64>,
-    copies_max: u64,
+    cache: &CacheLimits,
 ) -> usize {
     let fixed = memory_fixed_bytes(superblock, extents, disk_sizes);
     let fitting = options.memory_limit_bytes.saturating_sub(fixed) / FRAME_BYTES;
     // Jobs hold their blocks, and what was read between them. Where memory is little the map needs it more: with a few
     // frames a checkpoint would follow every few writes.
     let jobs = (u64::from(options.job_blocks) * 4096 * 2).min(options.memory_limit_bytes / 16) / FRAME_BYTES;
-    let copies = copies_max * INDEX_BYTES_PER_COPY / FRAME_BYTES;
     let ahead = ahead_groups(options.memory_limit_bytes);
-    let known = ahead as u64 * GROUP_BYTES + staying::memory_bytes(options.memory_limit_bytes);
-    let others = jobs + copies + known.div_ceil(FRAME_BYTES);
+    let known = ahead as u64 * GROUP_BYTES + staying::memory_bytes(options.memory_limit_bytes) + cache.memory_bytes();
+    let others = jobs + known.div_ceil(FRAME_BYTES);
     options.frames.unwrap_or(fitting.saturating_sub(others).max(FRAMES_MIN) as usize)
 }
 
@@ -150,13 +149,13 @@ impl Parts {
         } = self;
         let extents = Extents::new(&superblock.members, superblock.band_bytes);
         let sizes = || disks.values().map(|disk| disk.size_bytes);
-        let mut copies_max = copies::copies_max(options.memory_limit_bytes, superblock.slots, prism.table());
-        let mut frames_max = frames(&options, &superblock, &extents, sizes(), copies_max);
+        let mut cache = CacheLimits::new(&options, superblock.slots, prism.table());
+        let mut frames_max = frames(&options, &superblock, &extents, sizes(), &cache);
         let lacking = leaves.saturating_sub(frames_max) as u64;
         if lacking > 0 {
             // The journal was written while there were fewer, as classes got copies since: until the next start it is so again.
-            copies_max = copies_max.saturating_sub((lacking * FRAME_BYTES).div_ceil(INDEX_BYTES_PER_COPY) + 1);
-            frames_max = frames(&options, &superblock, &extents, sizes(), copies_max);
+            cache = cache.without(lacking * FRAME_BYTES);
+            frames_max = frames(&options, &superblock, &extents, sizes(), &cache);
         }
         let frames = frames_max;
         let ahead = ahead_groups(options.memory_limit_bytes);
@@ -180,7 +179,7 @@ impl Parts {
             volatile,
             copies,
             variants,
-            copies_max,
+            cache,
             flushed_behind,
             unit_sectors,
             discards,

@@ -30,6 +30,9 @@ pub struct EngineOptions {
     pub adoption_bytes_per_s: u64,
     /// Most bytes a second that copies of what was read are written with.
     pub fill_bytes_per_s: u64,
+    /// Memory for what was read of classes with copies, in bytes, before these; `None`: a sixteenth of the limit, or a sixty-fourth where no class
+    /// has any when the pool is opened.
+    pub recent_reads_bytes: Option<u64>,
     /// Time between two lists of these copies at least, in nanoseconds.
     pub warm_list_interval_ns: u64,
     /// A pool is opened although a member of its mirror is missing that may have what the others have lost.
@@ -52,6 +55,7 @@ impl Default for EngineOptions {
             scrub_bytes_per_s: 64 << 20,
             adoption_bytes_per_s: 256 << 20,
             fill_bytes_per_s: 64 << 20,
+            recent_reads_bytes: None,
             warm_list_interval_ns: 1_000_000_000,
             accepts_loss: false,
             faults: Faults::default(),

@@ -2,14 +2,15 @@
 //! again.
 
 use super::Engine;
-use super::copies::{Copies, Look, Originals};
+use super::copies::{Copies, Look, Named, Originals};
+use super::requests::IN_MEMORY;
 use crate::engine::setup::Setup;
-use crate::layout::page::{self, BLOCK_SECTORS, Entry};
+use crate::layout::page::{self, BLOCK_SECTORS, Entry, Span};
 use crate::layout::root::BandState;
 use crate::layout::warm_list::{SlotRun, WarmEntry, WarmHead};
 use crate::map::index::NO_FRAME;
 use crate::space::bands::Bands;
-use forebay_block::{Buf, ClassId};
+use forebay_block::{Buf, ClassId, DiskId};
 use forebay_prism::Place;
 
 const BLOCK: usize = 4096;
@@ -131,6 +132,93 @@ impl Engine {
     /// Slots that copies and their list take: no record names them.
     pub(crate) fn slots_of_copies(&self) -> impl Iterator<Item = u64> + '_ {
         self.copies.slots()
+    }
+
+    /// A piece looks its blocks up, for the first time or again.
+    pub(super) fn forget_sources(&mut self, id: u32) {
+        let piece = &mut self.requests.pieces[id as usize];
+        piece.unproven.clear();
+        piece.remembered.clear();
+        piece.keeps.clear();
+    }
+
+    /// Where a host reads a block from that the map names: memory, a copy, or the place itself; and the checksum of what is there.
+    pub(super) fn source_of(&mut self, id: u32, at: u16, class: ClassId, named: Named) -> Named {
+        let piece = &self.requests.pieces[id as usize];
+        let (disk, block, is_first) = (piece.disk, piece.block() + u64::from(at), piece.attempts == 0);
+        let Named { span, checksum } = named;
+        let mut source = named;
+        // A copy says nothing of what it is one of.
+        if self.copies.is_on() && !self.setup.extents.is_fast(span.location) {
+            let copy = self.copies.find(disk, block, span.location);
+            let copy = copy.filter(|copy| !span.is_whole() || copy.own == checksum);
+            let is_cached = is_first && self.caches_reads(class);
+            let is_worth_a_copy = is_cached && self.copies.seen((disk, block, span.location), &mut self.space.slots);
+            let has_copy = self.copies.holds(disk, block);
+            let place = if is_cached { self.copies.recent.seen(disk, block, named, has_copy) } else { None };
+            let piece = &mut self.requests.pieces[id as usize];
+            match (place, copy) {
+                (Some(place), _) => {
+                    piece.remembered.push((at, place));
+                    source.span = IN_MEMORY;
+                }
+                (None, Some(copy)) => {
+                    let span = Span::whole(self.setup.extents.slot_location(copy.slot));
+                    source = Named { span, checksum: copy.own };
+                    piece.unproven.extend(copy.is_restored.then_some(at));
+                }
+                (None, None) => piece.fills.extend(is_worth_a_copy.then_some(at)),
+            }
+            if is_cached && place.is_none() && self.copies.recent.is_on() {
+                piece.keeps.push((at, named));
+            }
+        }
+        if is_first && let Some(stats) = self.stats.classes.get_mut(usize::from(class.0)) {
+            stats.host_read_bytes += BLOCK as u64;
+            stats.fast_read_bytes += if self.setup.extents.is_fast(source.span.location) { BLOCK as u64 } else { 0 };
+        }
+        source
+    }
+
+    /// Whether a read of a block goes to the place on the capacity tier that the map names.
+    pub(super) fn is_read_of_capacity(&self, disk: DiskId, block: u64, span: Span) -> bool {
+        let is_elsewhere = || {
+            self.copies.is_on()
+                && (self.copies.recent.holds(disk, block, span)
+                    || self.copies.find(disk, block, span.location).is_some())
+        };
+        !self.setup.extents.is_fast(span.location) && !is_elsewhere()
+    }
+
+    /// A part of a read that is in memory.
+    pub(super) fn recall(&mut self, id: u32, first: u16, mut buf: Buf) {
+        let piece = &mut self.requests.pieces[id as usize];
+        let from = piece.remembered.partition_point(|&(at, _)| at < first);
+        for (bytes, &(_, place)) in buf.chunks_exact_mut(BLOCK).zip(&piece.remembered[from..]) {
+            bytes.copy_from_slice(self.copies.recent.bytes(place));
+        }
+        piece.parts.push((first, Some(buf)));
+    }
+
+    /// A piece was read: what is cached is kept in memory. Copied: the host gets its buffer at once.
+    pub(super) fn keep_what_was_read(&mut self, id: u32) {
+        let Some(piece) = self.requests.pieces.get_mut(id as usize) else { return };
+        let frame = self.map.disk(piece.disk).map_or(NO_FRAME, |disk| disk.frame(piece.leaf));
+        if piece.keeps.is_empty() || frame == NO_FRAME {
+            return;
+        }
+        let leaf = &self.map.frames.get(frame).page;
+        for &(at, named) in &piece.keeps {
+            let at = usize::from(at);
+            // What was written or moved meanwhile is not what was read.
+            let (entry, checksum) = page::leaf_entry(leaf, usize::from(piece.first) + at);
+            let is_same = matches!(entry, Entry::Data { span, .. } if Named { span, checksum } == named);
+            if let Some(bytes) = piece.buf.as_deref().and_then(|data| data.get(at * BLOCK..(at + 1) * BLOCK))
+                && is_same
+            {
+                self.copies.recent.keep(piece.disk, piece.block() + at as u64, named, bytes);
+            }
+        }
     }
 
     /// A piece was read: those of its blocks that are to have copies get them, as far as the rate, the memory and the slots go. Copied

@@ -1,6 +1,7 @@
 //! What does not change while a pool is served.
 
 use super::EngineOptions;
+use super::copies::CacheLimits;
 use super::limits::Limits;
 use crate::layout::superblock::Superblock;
 use crate::request::RequestError;
@@ -22,7 +23,7 @@ pub(crate) struct Setup {
     /// How often what the capacity device has can be read in another way: it is several with parity.
     pub variants: u8,
     /// Most copies of blocks of the capacity tier.
-    pub copies_max: u64,
+    pub cache: CacheLimits,
     /// One bit per device with a volatile cache that the system flushes behind a durable write.
     pub flushed_behind: u32,
     /// Sectors in which all capacity devices can be read.

@@ -1,6 +1,7 @@
 //! A read cache: what is read again is read from the fast tier, after a restart too; it takes nothing from anybody, and whatever becomes
 //! of it nobody reads anything wrong.
 
+mod memory;
 mod regressions;
 
 use crate::holes::device::{Fate, Kind};
@@ -13,10 +14,14 @@ use forebay_volume::{EngineOptions, Op};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Some 480 slots; bands have room for 8,000 blocks.
+/// Some 480 slots; bands have room for 8,000 blocks. Nothing is kept in memory.
 fn setup() -> Setup {
-    let options =
-        EngineOptions { warm_list_interval_ns: 1_000_000_000, destage_above_percent: 90, ..Setup::default().options };
+    let options = EngineOptions {
+        warm_list_interval_ns: 1_000_000_000,
+        destage_above_percent: 90,
+        recent_reads_bytes: Some(0),
+        ..Setup::default().options
+    };
     Setup { capacity_bytes: 36 << 20, band_bytes: 512 << 10, disk_bytes: 32 << 20, options, ..Setup::default() }
 }
 

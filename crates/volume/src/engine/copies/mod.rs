@@ -5,10 +5,12 @@
 mod cache;
 mod memory;
 mod rate;
+mod recent;
 mod share;
 mod warm;
 
-pub(crate) use memory::{INDEX_BYTES_PER_COPY, copies_max};
+pub(crate) use memory::CacheLimits;
+pub(crate) use recent::Named;
 pub(crate) use share::Look;
 pub use share::ReadCacheStatus;
 
@@ -25,6 +27,7 @@ use forebay_placement::cache::{Admitted, Counts, Key, Seen};
 use forebay_prism::ClassTable;
 use memory::are_wanted;
 use rate::FillRate;
+use recent::Recent;
 use share::Share;
 use warm::WarmWriter;
 
@@ -61,6 +64,7 @@ pub(crate) struct Copies {
     share: Share,
     rate: FillRate,
     pub warm: WarmWriter,
+    pub recent: Recent,
     /// Blocks written since the start, and on their way.
     written_blocks: u64,
     arriving_blocks: u64,
@@ -71,14 +75,16 @@ impl Copies {
     /// Takes memory where classes have copies, of at most so many slots, and gives copies up where none has any more.
     pub fn prepare(&mut self, table: &ClassTable, setup: &Setup, slots: &mut Slots) {
         if !are_wanted(table) {
+            self.recent = Recent::default();
             self.evict(GIVEN_UP_AT_ONCE, slots);
             if self.len() == 0 {
                 self.table.cache = None;
                 self.warm.give_up(slots);
             }
         } else if self.table.cache.is_none() {
-            let places = setup.copies_max as u32;
-            self.table.cache = Some(Box::new(Cache::new(places, seed(&setup.superblock.pool))));
+            let (places, seed) = (setup.cache.copies as u32, seed(&setup.superblock.pool));
+            self.table.cache = Some(Box::new(Cache::new(places, seed)));
+            self.recent = Recent::new(setup.cache.recent as u32, seed);
             self.share = Share::new(slots.total(), places.into());
             let arriving_bytes = setup.options.memory_limit_bytes / ARRIVING_PART;
             self.arriving_max_blocks = (arriving_bytes / BLOCK as u64).clamp(ARRIVING_MIN_BLOCKS, ARRIVING_MAX_BLOCKS);
@@ -180,6 +186,7 @@ impl Copies {
 
     /// A host wrote a block, or discarded it, or it is damaged: a copy is of no use any more, unless it is of what is there now.
     pub fn superseded(&mut self, disk: DiskId, block: u64, now_at: Option<u64>, slots: &mut Slots) {
+        self.recent.remove(disk, block);
         let (Some(cache), Some(key)) = (&self.table.cache, Key::new(disk.0, block)) else { return };
         // One that was there before a restart is of no write of now, wherever that goes.
         let is_of_it = |place: u32| {
@@ -367,16 +374,18 @@ impl Copies {
 
     /// What there is to be shown.
     pub fn status(&self) -> ReadCacheStatus {
-        let counts = self.counts();
+        let (counts, (in_memory, beside)) = (self.counts(), self.recent.hits());
         ReadCacheStatus {
             held_blocks: self.len() as u64,
             entitled_blocks: self.entitled(),
-            hit_blocks: counts.hits,
-            missed_blocks: counts.misses,
+            hit_blocks: counts.hits.saturating_sub(beside),
+            missed_blocks: counts.misses.saturating_sub(in_memory - beside),
             passed_blocks: counts.passed,
             returned_blocks: counts.returned,
             written_blocks: self.written_blocks,
             restored_blocks: self.warm.restored_blocks,
+            in_memory_blocks: self.recent.len(),
+            memory_hit_blocks: in_memory,
         }
     }
 }

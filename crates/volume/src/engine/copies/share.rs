@@ -42,6 +42,10 @@ pub struct ReadCacheStatus {
     pub written_blocks: u64,
     /// Copies that were there from before the start.
     pub restored_blocks: u64,
+    /// Blocks that are in memory.
+    pub in_memory_blocks: u64,
+    /// Read there since the start: these count nowhere else.
+    pub memory_hit_blocks: u64,
 }
 
 /// The share.

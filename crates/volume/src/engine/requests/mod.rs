@@ -27,7 +27,7 @@ mod write;
 pub(crate) use ahead::Ahead;
 pub(crate) use client::{Client, ClientKind, Sweep};
 pub(crate) use pack::sizes as packed_sizes;
-pub(crate) use piece::{Fill, Piece};
+pub(crate) use piece::{Fill, IN_MEMORY, Piece};
 pub(crate) use state::Requests;
 pub(crate) use wants::Wants;
 

@@ -2,6 +2,7 @@
 
 use super::client::Sweep;
 use super::wants::Wants;
+use crate::engine::copies::Named;
 use crate::engine::staying::{Decision, Kind};
 use crate::layout::page::{LEAF_ENTRIES, Span};
 use crate::layout::stored::Stored;
@@ -15,6 +16,8 @@ use smallvec::SmallVec;
 const BLOCK: usize = 4096;
 /// In `spans`: not on any device, as no pool is that long.
 pub(super) const NOWHERE: Span = Span::whole(1 << 62);
+/// In `spans`: in memory, which is no place of a device either.
+pub(crate) const IN_MEMORY: Span = Span::whole(1 << 63);
 
 /// What a piece does.
 #[derive(Debug)]
@@ -132,6 +135,10 @@ pub(crate) struct Piece {
     pub buf: Option<Buf>,
     /// Which of its blocks are to have copies on the fast tier once they were read.
     pub fills: SmallVec<[u16; 4]>,
+    /// Which are to be kept in memory, as the map named them.
+    pub keeps: SmallVec<[(u16, Named); 1]>,
+    /// Which are in memory, and in which place there.
+    pub remembered: SmallVec<[(u16, u32); 1]>,
     /// Those of which copies are read that were there before a restart.
     pub unproven: SmallVec<[u16; 4]>,
     pub parts: SmallVec<[(u16, Option<Buf>); 1]>,
@@ -187,6 +194,8 @@ impl Piece {
             spans: SmallVec::new(),
             buf: None,
             fills: SmallVec::new(),
+            keeps: SmallVec::new(),
+            remembered: SmallVec::new(),
             unproven: SmallVec::new(),
             parts: SmallVec::new(),
             attempts: 0,

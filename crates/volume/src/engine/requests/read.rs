@@ -1,8 +1,9 @@
 //! Reads: look the blocks up, read the runs, verify every block, and look again where a move came between.
 
 use super::mend::{mend, mend_groups_of, wrong_of};
-use super::piece::{NOWHERE, PieceKind, first_bad};
+use super::piece::{IN_MEMORY, NOWHERE, PieceKind, first_bad};
 use crate::engine::base::is_in_base;
+use crate::engine::copies::Named;
 use crate::engine::map::Leaf;
 use crate::engine::{Engine, Pending};
 use crate::io::single;
@@ -31,13 +32,12 @@ impl Engine {
         };
         let piece = &self.requests.pieces[id as usize];
         let (first, blocks, block) = (usize::from(piece.first), usize::from(piece.blocks), piece.block());
-        let attempts = piece.attempts;
         let is_scrub = matches!(piece.kind, PieceKind::Scrub);
         // What the map does not name is not read by a scrub.
         let is_adopted = matches!(piece.kind, PieceKind::Adopt);
         let is_host = !is_scrub && !is_adopted;
         let is_passed_over = is_adopted && !self.verifies_copies();
-        self.requests.pieces[id as usize].unproven.clear();
+        self.forget_sources(id);
         let mut spans: SmallVec<[Span; 4]> = SmallVec::with_capacity(blocks);
         let mut checksums: SmallVec<[u32; 4]> = SmallVec::with_capacity(blocks);
         for i in first..first + blocks {
@@ -48,32 +48,11 @@ impl Engine {
                 Entry::Unmapped if is_scrub => spans.push(NOWHERE),
                 Entry::Unmapped => spans.push(self.span_in_base(disk, address).unwrap_or(NOWHERE)),
                 Entry::Data { .. } if is_passed_over => spans.push(NOWHERE),
+                Entry::Data { span, .. } if !is_host => spans.push(span),
                 Entry::Data { span, class } => {
-                    // A copy says nothing of what it is one of.
-                    let may_have_copy = self.copies.is_on() && is_host && !self.setup.extents.is_fast(span.location);
-                    let copy = if may_have_copy { self.copies.find(disk, address, span.location) } else { None };
-                    let copy = copy.filter(|copy| !span.is_whole() || copy.own == checksum);
-                    if may_have_copy
-                        && attempts == 0
-                        && self.caches_reads(class)
-                        && self.copies.seen((disk, address, span.location), &mut self.space.slots)
-                    {
-                        self.requests.pieces[id as usize].fills.push((i - first) as u16);
-                    }
-                    let span = copy.map_or(span, |copy| Span::whole(self.setup.extents.slot_location(copy.slot)));
-                    checksum = copy.map_or(checksum, |copy| copy.own);
-                    if copy.is_some_and(|copy| copy.is_restored) {
-                        self.requests.pieces[id as usize].unproven.push((i - first) as u16);
-                    }
-                    spans.push(span);
-                    if let Some(stats) = self.stats.classes.get_mut(usize::from(class.0))
-                        && attempts == 0
-                        && is_host
-                    {
-                        stats.host_read_bytes += BLOCK as u64;
-                        stats.fast_read_bytes +=
-                            if self.setup.extents.is_fast(span.location) { BLOCK as u64 } else { 0 };
-                    }
+                    let source = self.source_of(id, (i - first) as u16, class, Named { span, checksum });
+                    spans.push(source.span);
+                    checksum = source.checksum;
                 }
                 Entry::Zero => spans.push(NOWHERE),
                 Entry::Damaged => {
@@ -121,7 +100,7 @@ impl Engine {
         let start = spans[at];
         let follows = |pair: &&[Span]| {
             let [before, next] = **pair else { return false };
-            if start == NOWHERE || next == NOWHERE {
+            if [start, next].iter().any(|span| [NOWHERE, IN_MEMORY].contains(span)) {
                 return start == next;
             }
             // The extents end between the tiers: a run never crosses from one device to the next.
@@ -189,6 +168,10 @@ impl Engine {
             at += run;
             if is_kept {
                 self.requests.pieces[id as usize].parts.push((first, Some(buf)));
+                continue;
+            }
+            if start == IN_MEMORY {
+                self.recall(id, first, buf);
                 continue;
             }
             let around = Window::around(start, spans[at - 1], self.setup.unit_sectors);
@@ -387,6 +370,7 @@ impl Engine {
                 };
                 self.prism.observe_read(&intent);
             }
+            self.keep_what_was_read(id);
             self.copy_what_was_read(id);
         }
         self.finish_piece(id);

@@ -38,8 +38,8 @@ impl Engine {
     /// be read now.
     fn read_group_at(&mut self, disk: DiskId, block: u64, reader: u32) -> Option<u64> {
         let location = match self.entry_in_memory(disk, block)? {
-            // Compressed ones are read by themselves.
-            Entry::Data { span, .. } if span.is_whole() && !self.setup.extents.is_fast(span.location) => span.location,
+            // Compressed ones are read by themselves, and those that are in memory or have copies not at all.
+            Entry::Data { span, .. } if span.is_whole() && self.is_read_of_capacity(disk, block, span) => span.location,
             _ => return Some(block + 1),
         };
         let Some((key, generation, at)) = self.group_at(location) else { return Some(block + 1) };

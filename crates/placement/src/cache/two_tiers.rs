@@ -1,0 +1,52 @@
+//! Memory before the fast tier: what a pool has.
+
+use super::key::Key;
+use super::replacement::Replacement;
+use super::s3_fifo::{S3Fifo, Seen};
+
+/// One of so many places is memory: a pool has a sixteenth of its memory limit for blocks, and eight times the limit for copies at most.
+const MEMORY_ONE_OF: u32 = 128;
+/// In a small cache so many are, and no more than a sixteenth of it.
+const MEMORY_MIN: u32 = 4;
+const MEMORY_MAX_ONE_OF: u32 = 16;
+
+/// What is read goes to memory, and gets a copy where the policy thinks it worth one: what is kept twice takes two places.
+#[derive(Clone, Debug)]
+pub struct TwoTiers {
+    memory: S3Fifo,
+    fast: S3Fifo,
+}
+
+impl TwoTiers {
+    /// Over so many places of both.
+    #[must_use]
+    pub fn new(places: u32) -> Self {
+        let memory = (places / MEMORY_ONE_OF).max(MEMORY_MIN).min(places / MEMORY_MAX_ONE_OF);
+        Self { memory: S3Fifo::of_all_reads(memory, 0), fast: S3Fifo::new(places - memory, 0) }
+    }
+}
+
+impl Replacement for TwoTiers {
+    fn read(&mut self, key: Key) -> bool {
+        // As the engine does it: the policy of the copies sees all reads, and what is in memory is not copied from there.
+        let seen = self.fast.seen(key);
+        let is_in_memory = self.memory.read(key);
+        if seen == Seen::Miss && !is_in_memory {
+            self.fast.admit(key);
+        }
+        is_in_memory || matches!(seen, Seen::Hit(_))
+    }
+
+    fn remove(&mut self, key: Key) {
+        self.memory.remove(key);
+        self.fast.remove(key);
+    }
+
+    fn holds(&self, key: Key) -> bool {
+        self.memory.holds(key) || self.fast.holds(key)
+    }
+
+    fn has_copy(&self, key: Key) -> bool {
+        self.fast.holds(key)
+    }
+}

@@ -1,0 +1,155 @@
+//! Blocks of the capacity tier that hosts have read, in memory: before their copies on the fast tier, and before any device.
+//!
+//! Each stands under what the map named for it when it was read: where that is, and the checksum there. Whoever is served from here has
+//! looked the block up, and is served if the map names the same now.
+
+use crate::layout::page::Span;
+use forebay_block::DiskId;
+use forebay_placement::cache::{Key, S3Fifo};
+
+const BLOCK: usize = 4096;
+/// Memory for each block: itself, 44 bytes of the policy, and what it stands under.
+pub(super) const BYTES_PER_BLOCK: u64 = (BLOCK + 44 + size_of::<Named>()) as u64;
+
+/// What the map says of a block that is stored somewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Named {
+    pub span: Span,
+    pub checksum: u32,
+}
+
+/// The blocks. All memory is taken when it is made; what is not used yet the kernel gives when it is.
+#[derive(Debug, Default)]
+pub(crate) struct Recent {
+    /// None where there is to be nothing in memory.
+    policy: Option<Box<S3Fifo>>,
+    /// By the policy's places.
+    named: Vec<Named>,
+    bytes: Vec<u8>,
+    hit_blocks: u64,
+    /// Those of them that have a copy, too.
+    copied_blocks: u64,
+}
+
+impl Recent {
+    /// Room for so many blocks. `seed`: of the policy's hashes.
+    pub fn new(blocks: u32, seed: u64) -> Self {
+        let nothing = Named { span: Span::whole(0), checksum: 0 };
+        let count = blocks as usize;
+        Self {
+            policy: (blocks > 0).then(|| Box::new(S3Fifo::of_all_reads(blocks, seed))),
+            named: vec![nothing; count],
+            bytes: vec![0; count * BLOCK],
+            hit_blocks: 0,
+            copied_blocks: 0,
+        }
+    }
+
+    /// Whether there may be any.
+    pub fn is_on(&self) -> bool {
+        self.policy.is_some()
+    }
+
+    /// Blocks that it holds.
+    pub fn len(&self) -> u64 {
+        self.policy.as_ref().map_or(0, |policy| policy.held().into())
+    }
+
+    /// Blocks that were read from here, and those of them that had a copy, too.
+    pub fn hits(&self) -> (u64, u64) {
+        (self.hit_blocks, self.copied_blocks)
+    }
+
+    /// Whether a block is here that the map says to be there; it does not count as read.
+    pub fn holds(&self, disk: DiskId, block: u64, span: Span) -> bool {
+        let place = self.policy.as_ref().zip(Key::new(disk.0, block)).and_then(|(policy, key)| policy.place_of(key));
+        place.is_some_and(|place| self.named[place as usize].span == span)
+    }
+
+    /// A host reads a block, in the order in which reads come: the place where it is. One that the map names otherwise by now goes.
+    /// `has_copy`: on the fast tier.
+    pub fn seen(&mut self, disk: DiskId, block: u64, named: Named, has_copy: bool) -> Option<u32> {
+        let (policy, key) = self.policy.as_mut().zip(Key::new(disk.0, block))?;
+        if policy.place_of(key).is_some_and(|place| self.named[place as usize] != named) {
+            policy.remove(key);
+        }
+        // What is said of a run that passes by is not said here.
+        policy.seen(key);
+        let place = policy.place_of(key);
+        self.hit_blocks += u64::from(place.is_some());
+        self.copied_blocks += u64::from(place.is_some() && has_copy);
+        place
+    }
+
+    /// What is in a place.
+    pub fn bytes(&self, place: u32) -> &[u8] {
+        &self.bytes[place as usize * BLOCK..][..BLOCK]
+    }
+
+    /// A block was read, and is what the map names.
+    pub fn keep(&mut self, disk: DiskId, block: u64, named: Named, bytes: &[u8]) {
+        let Some((policy, key)) = self.policy.as_mut().zip(Key::new(disk.0, block)) else { return };
+        if policy.place_of(key).is_some_and(|place| self.named[place as usize] != named) {
+            policy.remove(key);
+        }
+        if let Some(admitted) = policy.admit(key) {
+            let place = admitted.place as usize;
+            self.named[place] = named;
+            self.bytes[place * BLOCK..][..BLOCK].copy_from_slice(bytes);
+        }
+    }
+
+    /// A block was written, or discarded, or is damaged.
+    pub fn remove(&mut self, disk: DiskId, block: u64) {
+        if let Some((policy, key)) = self.policy.as_mut().zip(Key::new(disk.0, block)) {
+            policy.remove(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn named(version: u64) -> Named {
+        Named { span: Span::whole(version * 8), checksum: version as u32 }
+    }
+
+    proptest! {
+        /// Whatever is read, moved and written: what is served is what was kept under what the map names, and no more is held than there is
+        /// room for.
+        #[test]
+        fn what_is_served_is_what_the_map_names(
+            steps in prop::collection::vec((0u64..24, 0u8..10), 1..400),
+            room in 0u32..12,
+        ) {
+            let disk = DiskId(1);
+            let mut recent = Recent::new(room, 1);
+            let mut versions = [1u64; 24];
+            for (block, step) in steps {
+                let version = &mut versions[block as usize];
+                match step {
+                    0 => {
+                        // Written: the engine says so.
+                        *version += 100;
+                        recent.remove(disk, block);
+                    }
+                    // Moved: it does not.
+                    1 => *version += 1,
+                    _ => {
+                        let content = [*version as u8; BLOCK];
+                        let was_held = recent.holds(disk, block, named(*version).span);
+                        let place = recent.seen(disk, block, named(*version), false);
+                        prop_assert_eq!(place.is_some(), was_held);
+                        match place {
+                            Some(place) => prop_assert!(recent.bytes(place) == content),
+                            None => recent.keep(disk, block, named(*version), &content),
+                        }
+                    }
+                }
+                prop_assert!(recent.len() <= u64::from(room));
+            }
+        }
+    }
+}
