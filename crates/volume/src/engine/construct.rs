@@ -189,7 +189,7 @@ impl Parts {
         let unwritten = root.unwritten_groups.into_iter().map(|group| (group.band, group.group, group.entries));
         let groups = root.open_groups.into_iter().chain(unwritten).collect();
         let bands = Bands::new(root.bands, groups, root.band_clock, setup.superblock.band_bytes, &setup.extents);
-        let stats = Statistics::new(root.stats, prism.table().classes().len());
+        let stats = Statistics::new(root.stats, root.saved_sectors, prism.table().classes().len());
         let spare =
             spare_share(disks.values().map(|disk| disk.size_bytes), bands.count() as u64 * setup.superblock.band_bytes);
         let lifetimes = Lifetimes::new(

@@ -101,6 +101,7 @@ impl Leaves<'_> {
                 stageable += self.change_entry(frame, first + within, who, change, batch).unwrap_or(0);
             }
             if let Fill::Data { location, class } = segment.fill {
+                let sectors = piece.stored(segment).map(|stored| u64::from(stored.sectors)).sum();
                 let (is_fast, due) =
                     (self.setup.extents.is_fast(location), now.saturating_add(segment.stay.epochs.into()));
                 if is_fast && may_destage(self.prism, class) {
@@ -108,7 +109,7 @@ impl Leaves<'_> {
                     let due = self.set_due(frame, begin..begin + usize::from(segment.blocks), due);
                     first_due = Some(first_due.map_or(due, |first| first.min(due)));
                 }
-                self.stats.count_written(class, is_fast, u64::from(segment.blocks));
+                self.stats.count_written(class, is_fast, (u64::from(segment.blocks), sectors));
                 self.space.settle(location, u32::from(segment.blocks), self.last_recorded);
             }
         }

@@ -4,7 +4,7 @@ use super::Engine;
 use super::leaves::may_destage;
 use super::lifetimes::LifetimeGroup;
 use super::staying::{TierBytes, TierWear};
-use forebay_block::ClassId;
+use forebay_block::{ClassId, SECTOR_BYTES};
 use forebay_placement::grouping::Kind;
 use forebay_placement::stay::{Costs, GroupLook};
 
@@ -23,7 +23,7 @@ impl Engine {
         }
     }
 
-    /// Bytes written to the tiers since the start, as far as the engine knows: data, journal, map.
+    /// Bytes written to the tiers over the pool's life, as they were stored, as far as the engine knows: data; journal and map since the start.
     pub(super) fn tier_bytes(&self) -> TierBytes {
         let copied = self.copies.written_blocks() * 4096;
         let (mut fast, mut capacity) =
@@ -32,7 +32,11 @@ impl Engine {
             fast += class.host_written_bytes.saturating_sub(class.bypassed_bytes);
             capacity += class.bypassed_bytes + class.destaged_bytes + class.collected_bytes;
         }
-        [fast, capacity + self.checkpoint.capacity.written_bytes()]
+        [
+            fast,
+            capacity.saturating_sub(self.stats.saved_sectors.saturating_mul(SECTOR_BYTES as u64))
+                + self.checkpoint.capacity.written_bytes(),
+        ]
     }
 
     /// Slots for data that may be destaged: what it has, and what it may take of those that are free.

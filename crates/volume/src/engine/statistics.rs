@@ -81,6 +81,8 @@ pub(crate) struct Statistics {
     written_blocks: u64,
     /// Sectors that live in bands, of all classes.
     stored_sectors: u64,
+    /// Sectors that were not written to bands, because blocks were compressed, over the pool's life.
+    pub saved_sectors: u64,
     /// Of the blocks written, blocks that went to the fast tier since the start, and blocks that were destaged from there.
     staged_blocks: u64,
     destaged_blocks: u64,
@@ -88,11 +90,11 @@ pub(crate) struct Statistics {
 
 impl Statistics {
     /// Goes on from what a root says.
-    pub fn new(mut classes: Vec<ClassStats>, count: usize) -> Self {
+    pub fn new(mut classes: Vec<ClassStats>, saved_sectors: u64, count: usize) -> Self {
         classes.resize(count.max(classes.len()), ClassStats::default());
         let written_blocks = classes.iter().map(|class| class.host_written_bytes / BLOCK).sum();
         let stored_sectors = classes.iter().map(|class| class.stored_sectors).sum();
-        Self { classes, written_blocks, stored_sectors, ..Self::default() }
+        Self { classes, written_blocks, stored_sectors, saved_sectors, ..Self::default() }
     }
 
     /// There are so many classes now.
@@ -139,9 +141,10 @@ impl Statistics {
         (blocks as f64 / self.capacity_blocks().max(1) as f64).clamp(1.0, PACKED_TIMES_MAX as f64)
     }
 
-    /// Blocks that hosts wrote to a tier.
-    pub fn count_written(&mut self, class: ClassId, is_fast: bool, blocks: u64) {
+    /// Blocks that hosts wrote to a tier, where they take so many sectors.
+    pub fn count_written(&mut self, class: ClassId, is_fast: bool, (blocks, sectors): (u64, u64)) {
         let bytes = blocks * BLOCK;
+        self.saved_sectors += (blocks * BLOCK_SECTORS).saturating_sub(sectors);
         self.written_blocks += blocks;
         self.staged_blocks += if is_fast { blocks } else { 0 };
         let statistics = self.class(class);
@@ -169,7 +172,8 @@ impl Statistics {
 
     /// A block moved to its new entry; `is_destage`: from the fast tier.
     pub fn count_moved(&mut self, entry: Entry, is_destage: bool) {
-        let Entry::Data { class, .. } = entry else { return };
+        let Entry::Data { class, span } = entry else { return };
+        self.saved_sectors += BLOCK_SECTORS.saturating_sub(span.sectors.into());
         self.destaged_blocks += u64::from(is_destage);
         let statistics = self.class(class);
         if is_destage {

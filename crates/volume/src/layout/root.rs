@@ -175,6 +175,8 @@ pub struct Root {
     pub classes: Vec<u8>,
     /// Statistics by class.
     pub stats: Vec<ClassStats>,
+    /// Sectors that compression saved of what was written to bands, over the pool's life.
+    pub saved_sectors: u64,
     /// Saved evidence of the classifier.
     pub evidence: Vec<u8>,
     /// Counts bands closed.

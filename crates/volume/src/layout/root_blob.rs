@@ -28,6 +28,8 @@ const SCRUB: Tag = *b"SCRB";
 const UNWRITTEN: Tag = *b"UNWR";
 /// Sectors that the blocks of each class take in bands, where some are compressed.
 const PACKED: Tag = *b"PACK";
+/// Sectors that compression saved of what was written to bands, over the pool's life, where it saved any.
+const SAVED: Tag = *b"SAVE";
 /// Bases of disks, where there are any: what a program without them would take for zeros is in none of their blocks.
 const BASES: Tag = *b"BASE";
 const KNOWN: [Tag; 9] = [SHARD, POOL, DISKS, CLASSES, STATISTICS, EVIDENCE, BANDS, OPEN, SLOTS];
@@ -145,6 +147,9 @@ pub fn encode(root: &Root) -> Vec<u8> {
             root.stats.iter().for_each(|class| w.u64(class.stored_sectors))
         });
     }
+    if root.saved_sectors > 0 {
+        put_section(&mut w, (SAVED, 0, COMPATIBLE), |w| w.u64(root.saved_sectors));
+    }
     if !root.unwritten_groups.is_empty() {
         put_section(&mut w, (UNWRITTEN, 0, COMPATIBLE), |w| unwritten_groups::put(&root.unwritten_groups, w));
     }
@@ -167,9 +172,12 @@ pub fn decode(bytes: &[u8], bounds: &RootBounds) -> Result<Root, RootError> {
         at.map(|at| kept.remove(at))
     };
     let (scrub, packed, unwritten) = (optional(SCRUB), optional(PACKED), optional(UNWRITTEN));
+    // Of a life's wear alone: where it makes no sense nothing was saved.
+    let saved = optional(SAVED).and_then(|section| Reader::new(&section.payload).u64());
+    let saved_sectors = saved.filter(|&sectors| sectors < COUNTER_LIMIT).unwrap_or_default();
     // Nothing depends on it: where it makes no sense there was no scrub.
     let scrub = scrub.and_then(|section| ScrubRecord::take(&mut Reader::new(&section.payload))).unwrap_or_default();
-    let mut root = Root { kept, scrub, ..Root::default() };
+    let mut root = Root { kept, scrub, saved_sectors, ..Root::default() };
     // Bands come before the groups that lie in them.
     for tag in KNOWN {
         let payload = sections.remove(&tag).ok_or_else(|| error(tag, "it is missing"))?;

@@ -40,6 +40,7 @@ fn root() -> Root {
         next_disk: 2,
         classes: vec![1, 2, 3],
         stats: vec![ClassStats { fast_blocks: 70, reclassed_out_bytes: 9, ..ClassStats::default() }],
+        saved_sectors: 77,
         evidence: vec![4],
         band_clock: 6,
         bands: vec![

@@ -229,7 +229,8 @@ impl Replay<'_> {
                     self.taken(span.location);
                     let entry = Entry::Data { span, class: *class };
                     self.block((*disk, block + i as u64), Change::Set { entry, checksum });
-                    self.leaves.stats.count_written(*class, self.leaves.setup.extents.is_fast(span.location), 1);
+                    let is_fast = self.leaves.setup.extents.is_fast(span.location);
+                    self.leaves.stats.count_written(*class, is_fast, (1, span.sectors.into()));
                 }
             }
             Record::Zero { disk, block, blocks } => {

@@ -333,7 +333,8 @@ fn regression_a_member_is_not_rebuilt_from_one_that_was_used_before_it() {
     assert!(matches!(joined(&[&a, &old_b], &c), Err(JoinError::Newer { .. })));
 }
 
-/// A read of several blocks failed where each of two members had another one of them wrong, until a scrub had mended both.
+/// A read of several blocks failed where each of two members had another one of them wrong, until a scrub had mended both. What is mended is what
+/// was wrong, and counts as that: all blocks of a read did.
 #[test]
 fn regression_one_bad_block_on_each_of_two_members_costs_nothing() {
     let [a, b, c] = three(1);
@@ -352,7 +353,12 @@ fn regression_one_bad_block_on_each_of_two_members_costs_nothing() {
     let has = |disk: &Disk, byte| {
         disk.bytes().bytes.windows(4096).step_by(512).any(|bytes| bytes.iter().all(|&found| found == byte))
     };
+    assert!(has(&a, 0xa3) || has(&b, 0xa6), "what the read met is mended");
+    served.pool.engine.start_scrub();
+    served.turn(4000);
+    assert!(served.pool.engine.scrub().record.last.is_some(), "{:?}", served.pool.engine.scrub());
     assert!(has(&a, 0xa3) && has(&b, 0xa6), "both are mended");
+    assert_eq!(served.pool.engine.status().counters.mended_blocks, 2);
 }
 
 /// A device that was offered once more before it had been taken took the places of two members: what was rebuilt on it as one was lost with the other.

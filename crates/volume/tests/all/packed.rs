@@ -75,6 +75,33 @@ fn what_is_destaged_shrinks_and_comes_back_over_restarts() {
     }
 }
 
+/// Bytes that came to bands as hosts wrote them, and as they were stored there.
+fn came_to_bands(world: &World) -> (u64, u64) {
+    let classes = world.pool.engine.status().classes;
+    let came = classes.iter().map(|class| class.bypassed_bytes + class.destaged_bytes + class.collected_bytes).sum();
+    (came, world.pool.engine.wear()[1].written_bytes)
+}
+
+#[test]
+fn regression_wear_counts_compressed_blocks_as_they_are_stored() {
+    for compress in [Compress::Off, Compress::Zstd(3)] {
+        let mut world = filled(compress, 1200);
+        let (came, stored) = came_to_bands(&world);
+        let least = if compress == Compress::Off { 1.0 } else { 0.0 };
+        assert!(stored as f64 >= least * came as f64, "{compress}: {stored} of {came}");
+        assert!(compress == Compress::Off || (stored as f64) < 0.6 * came as f64, "{compress}: {stored} of {came}");
+        assert!(world.pool.close());
+        let images = durable(&world);
+        let world = World::open(&world.shape.clone(), images, 8, world.oracle).unwrap();
+        let (came, stored) = came_to_bands(&world);
+        let ratio = stored as f64 / came as f64;
+        assert!(
+            if compress == Compress::Off { ratio >= 1.0 } else { ratio < 0.6 },
+            "{compress}: after a start {ratio}"
+        );
+    }
+}
+
 #[test]
 fn parts_of_compressed_blocks_are_written_over() {
     let mut world = filled(Compress::Lz4, 1200);

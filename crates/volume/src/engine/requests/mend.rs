@@ -13,9 +13,8 @@ use smallvec::SmallVec;
 
 const BLOCK: usize = 4096;
 
-/// Writes what of a piece was not what it should be, and was found good at last, to where it lies. On the capacity tier nothing else: of what lies beside it in a
-/// row parity may be all that is left. On a mirror all of it, for another copy may lack what this one has. Only what the map still names: anything else may have
-/// been given to others. A later write to the same place is later on the device too, as both keep the order of what overlaps.
+/// Writes what of a piece was not what it should be, and was found good at last, to where it lies, and nothing else: of what lies beside it in a
+/// row parity may be all that is left. Only what the map still names: anything else may have been given to others. A later write to the same place is later on the device too, as both keep the order of what overlaps.
 pub(super) fn mend(piece: &Piece, map: &Map, setup: &Setup, bands: &Bands, outbox: &mut Outbox) {
     let Some(disk) = map.disk(piece.disk) else { return };
     let frame = disk.frame(piece.leaf);
@@ -25,8 +24,7 @@ pub(super) fn mend(piece: &Piece, map: &Map, setup: &Setup, bands: &Bands, outbo
         let (entry, named) = leaf_entry(&map.frames.get(frame).page, at);
         let is_there = matches!(entry, Entry::Data { span: there, .. } if there == *span) && named == *checksum;
         let number = (at - usize::from(piece.first)) as u16;
-        let is_wrong = piece.wrong.contains(&number) || setup.extents.is_fast(span.location);
-        if is_there && span.is_whole() && is_wrong {
+        if is_there && span.is_whole() && piece.wrong.contains(&number) {
             outbox.mend(setup, span.location, Buf::copy_of(block));
         } else if is_there
             && !span.is_whole()

@@ -307,12 +307,16 @@ impl Engine {
         let piece = &mut self.requests.pieces[id as usize];
         if piece.failures_in_place > 0 {
             mend(piece, &self.map, &self.setup, &self.space.bands, &mut self.outbox);
-            return false;
         }
         let is_on_fast = |span: &Span| *span != NOWHERE && self.setup.extents.is_fast(span.location);
         let may_be_another = matches!(piece.kind, PieceKind::Scrub) && piece.copy + 1 < self.setup.copies;
         let is_another = may_be_another && piece.spans.iter().any(is_on_fast);
-        piece.copy += u8::from(is_another);
+        if is_another {
+            // As if nothing had been read: what was wrong on one says nothing of another.
+            piece.copy += 1;
+            (piece.attempts, piece.failures_in_place, piece.bad_in_place) = (0, 0, None);
+            piece.wrong.clear();
+        }
         is_another
     }
 
