@@ -57,8 +57,12 @@ pub(super) fn write_destinations(rooms: &mut Moving<'_>, id: u32) -> After {
         // Blocks that cannot be read keep it from being freed: not at once again.
         rooms.migrate.exclude(band, rooms.now_ns);
     }
-    if let (JobKind::Collect { band }, false, false) = (kind, staying.is_empty(), is_empty) {
-        rooms.migrate.tried(band, rooms.space.bands.get(band).generation);
+    if let (JobKind::Collect { band }, false) = (kind, staying.is_empty()) {
+        let generation = rooms.space.bands.get(band).generation;
+        // Where nothing moves at all the end of the job counts a suspect's try.
+        if !is_empty || !rooms.migrate.is_suspect(band, generation) {
+            rooms.migrate.tried(band, generation);
+        }
     }
     if kind == JobKind::Destage {
         staying.iter().for_each(|candidate| rooms.let_go(&candidate.moved));

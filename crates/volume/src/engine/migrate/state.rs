@@ -108,10 +108,15 @@ impl Migrate {
         self.suspects.insert(band, generation) != Some(generation)
     }
 
+    /// Whether a band has parity of something else, in this generation of it.
+    pub(super) fn is_suspect(&self, band: u32, generation: u32) -> bool {
+        self.suspects.get(&band) == Some(&generation)
+    }
+
     /// A collection of a band ended that has moved nothing. Whether the band has parity of something else: then that was one try of some, it is left alone for a
     /// while, and other jobs go on.
     pub(super) fn is_vain_suspect(&mut self, band: u32, generation: u32, now_ns: u64) -> bool {
-        let is_suspect = self.suspects.get(&band) == Some(&generation);
+        let is_suspect = self.is_suspect(band, generation);
         if is_suspect {
             self.tried(band, generation);
             self.exclude(band, now_ns);
