@@ -4,6 +4,7 @@ mod faults;
 mod fifth;
 mod life;
 mod member;
+mod sixth;
 mod written;
 
 use life::Life;

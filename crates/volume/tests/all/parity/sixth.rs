@@ -1,0 +1,46 @@
+//! Faults that a sixth reader found, each as it was.
+
+use super::faults::{BLOCK, MEMBER_BYTES, array_of, members, opened, pass, write};
+use super::member::{Member, run};
+use super::written::content;
+use forebay_block::{Buf, Device, Op, Request, Vectored};
+use forebay_volume::layout::array_shape::Shape;
+use forebay_volume::parity::{Array, Joined};
+
+/// Polls of a start, in which no time passes: pauses are so many of them.
+const POLLS: u32 = 20_000_000;
+
+fn submit(array: &mut Array, shape: &Shape, block: u64) {
+    let bufs = Vectored::One(Buf::copy_of(&content(block, 2)).freeze());
+    let op = Op::Write { bufs, fua: false };
+    array.submit(Request { tag: 7, offset_bytes: shape.head_bytes + block * BLOCK, stream: 0, op });
+}
+
+/// Two of three, of which one takes no writes any more and the other alone is not enough.
+fn one_out_and_one_worn(members: &[Member]) -> Vec<&Member> {
+    members[0].medium().is_dead = true;
+    members[2].medium().unwritable.extend(0..MEMBER_BYTES as u64 / BLOCK);
+    vec![&members[1], &members[2]]
+}
+
+/// Where a member that could not be spared took no writes, and nothing was found in the log, a start over volatile caches tried to erase the log for ever: the
+/// first write of the opening waited for that, and nobody heard why.
+#[test]
+fn regression_a_start_ends_where_the_log_cannot_be_erased() {
+    let members = members(3);
+    let (mut array, view, shape) = array_of(&members, 2);
+    members[0].medium().is_dead = true;
+    write(&mut array, &shape, 0, 2, 1);
+    assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+    pass(&mut array, &view, 5);
+    assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+    drop(array);
+    let Joined { mut array, .. } = opened(&one_out_and_one_worn(&members)).unwrap();
+    submit(&mut array, &shape, 4);
+    let mut done = Vec::new();
+    let ended = (0..POLLS).any(|_| {
+        array.poll(&mut done);
+        !done.is_empty()
+    });
+    assert!(ended && done[0].result.is_err(), "{done:?}");
+}
