@@ -73,7 +73,6 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
         }
         Then::Erased { instead } => {
             let flush = core.next_flush();
-            let is_one = core.open.erases_one();
             core.open.erased(flush, result.is_ok());
             match (&result, instead) {
                 (Err(error), Some((slot, row))) => {
@@ -86,8 +85,8 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
                     core.upkeep.pause.begin(core.view.now_ns());
                     if !core.open.has_slot() {
                         no_place_became_free(core, error);
-                        // Each place has its turn first: one that takes nothing is no reason to take nothing any more.
-                        if core.is_settling() && is_one {
+                        // Some places that take nothing are found by halves within so many attempts, and are no reason to take nothing any more.
+                        if core.is_settling() {
                             core.roster.not_settled(error, SERVED_ATTEMPTS_MAX);
                         }
                     }

@@ -227,11 +227,6 @@ impl OpenRows {
         self.erasing.iter().any(|(slot, _)| self.stuck.contains(slot))
     }
 
-    /// Whether one place alone is being erased.
-    pub fn erases_one(&self) -> bool {
-        self.erasing.len() == 1
-    }
-
     /// They were erased, or something newer has taken their place, which is durable when a flush from this number on has ended; or they were not.
     pub fn erased(&mut self, flush: u64, is_good: bool) {
         if is_good {

@@ -4,17 +4,10 @@ use super::faults::{BLOCK, MEMBER_BYTES, array_of, members, opened, pass, write}
 use super::member::{Member, run};
 use super::written::content;
 use forebay_block::{Buf, Device, Op, Request, Vectored};
-use forebay_volume::layout::array_shape::Shape;
-use forebay_volume::parity::{Array, Joined};
+use forebay_volume::parity::Joined;
 
 /// Polls of a start, in which no time passes: pauses are so many of them.
 const POLLS: u32 = 20_000_000;
-
-fn submit(array: &mut Array, shape: &Shape, block: u64) {
-    let bufs = Vectored::One(Buf::copy_of(&content(block, 2)).freeze());
-    let op = Op::Write { bufs, fua: false };
-    array.submit(Request { tag: 7, offset_bytes: shape.head_bytes + block * BLOCK, stream: 0, op });
-}
 
 /// Two of three, of which one takes no writes any more and the other alone is not enough.
 fn one_out_and_one_worn(members: &[Member]) -> Vec<&Member> {
@@ -35,12 +28,16 @@ fn regression_a_start_ends_where_the_log_cannot_be_erased() {
     pass(&mut array, &view, 5);
     assert!(run(&mut array, 0, Op::Flush).result.is_ok());
     drop(array);
-    let Joined { mut array, .. } = opened(&one_out_and_one_worn(&members)).unwrap();
-    submit(&mut array, &shape, 4);
+    let Joined { mut array, view, .. } = opened(&one_out_and_one_worn(&members)).unwrap();
+    view.members().begin();
+    // As the superblock is written.
+    let bufs = Vectored::One(Buf::copy_of(&content(2, 2)).freeze());
+    array.submit(Request { tag: 7, offset_bytes: 16 * BLOCK, stream: 0, op: Op::Write { bufs, fua: false } });
     let mut done = Vec::new();
     let ended = (0..POLLS).any(|_| {
         array.poll(&mut done);
         !done.is_empty()
     });
-    assert!(ended && done[0].result.is_err(), "{done:?}");
+    let status = view.members().status();
+    assert!(ended && done[0].result.is_err() && status.broken.is_some(), "{done:?} {status:?}");
 }
