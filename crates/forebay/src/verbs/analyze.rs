@@ -198,7 +198,10 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
     if let Some(cut) = good.iter().find_map(|analysed| analysed.read.cut.as_ref()) {
         return Err(finding(format!("only what comes before is analysed: {}", output::chain(cut))));
     }
-    if bad.is_empty() { Ok(()) } else { bail!("{} of {} traces could not be read", bad.len(), list.len()) }
+    if !bad.is_empty() {
+        bail!("{} of {} traces could not be read", bad.len(), list.len());
+    }
+    good.iter().try_for_each(|analysed| analysed.read.mostly(&analysed.name))
 }
 
 /// Whether levels were asked for and none is known.

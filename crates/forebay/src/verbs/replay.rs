@@ -14,6 +14,7 @@ use forebay_bench::replay::{Counts, Feed, Fit, Requests, Selection, survey};
 use forebay_bench::run::{Drift, Latencies};
 use forebay_bench::stats::percentile::{Level, PercentileEstimate};
 use forebay_block::OpKind;
+use forebay_daemon::finding::finding;
 use forebay_device::counters::Difference;
 use forebay_trace::Faults;
 use forebay_trace::format::Format as TraceFormat;
@@ -176,7 +177,9 @@ pub fn run(options: &ReplayOptions, format: Format) -> Result<()> {
     shown?;
     session.close()?;
     read.with_context(|| format!("{}: only a part was replayed", options.trace))?;
-    verdict(&results)
+    verdict(&results)?;
+    let unreadable = known.faults.unreadable_note(known.counts.read + known.other_volumes);
+    unreadable.map_or(Ok(()), |note| Err(finding(format!("{}: {note}", options.trace))))
 }
 
 /// Which requests are taken.

@@ -138,7 +138,8 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
         (Some(path), Some(knee)) => write_config(path, &how, &sizes, &report, knee),
         (Some(path), None) => bail!("--config {}: there is no knee, so no size to write classes for", path.display()),
         (None, _) => Ok(()),
-    }
+    }?;
+    first.mostly(&options.trace)
 }
 
 fn offer<'a>(sized: &'a Sized, report: &Report, fast: &Life, capacity: &Life) -> Result<Offer<'a>> {

@@ -359,6 +359,36 @@ fn damage_in_a_trace_is_located_and_the_rest_is_analysed() {
     assert_eq!(found["faults"]["first"][0]["byte"], 32);
 }
 
+/// What was left of it, one request of five thousand in the worst case, was told as if it were the trace, with exit code 0.
+#[test]
+fn regression_a_trace_of_which_most_could_not_be_read_is_a_finding() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = directory.path().join("t.csv");
+    let to = directory.path().join("t.parquet");
+    let (name, to) = (path.to_str().unwrap(), to.to_str().unwrap());
+    // A first time that is wrong makes all others wrong.
+    let write = |bad: u64, good: u64| {
+        let line = |second: u64| format!("1,W,{},4096,{}\n", second * 4096, second * 1_000_000);
+        let bad = (0..bad).map(|_| "1,W,0,4096,?\n".to_owned());
+        fs::write(&path, bad.chain((0..good).map(line)).collect::<String>()).unwrap();
+    };
+    let replay = ["replay", name, "--target", "null:?size=1GiB", "--as-fast-as-possible", "--destroy-data"];
+    for (bad, good, code) in [(10, 10, 0), (11, 10, 1)] {
+        write(bad, good);
+        for arguments in [&["analyze", name][..], &["size", name], &["convert", name, to], &replay] {
+            let output = forebay(arguments);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+            let told = said.contains(
+                "more than half of it could not be read: 11 bad entries and 10 good ones; the first at line 1",
+            );
+            assert_eq!(told, code == 1, "{arguments:?}: {said}");
+            assert!(!output.stdout.is_empty(), "{arguments:?}: what could be read is shown");
+        }
+        fs::remove_file(to).unwrap();
+    }
+}
+
 #[test]
 fn regression_a_written_config_can_be_given_as_rules() {
     let directory = tempfile::TempDir::new().unwrap();
