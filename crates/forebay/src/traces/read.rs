@@ -7,6 +7,9 @@ use forebay_trace::format::Format as TraceFormat;
 use forebay_trace::format::parquet::Wanted;
 use forebay_trace::{Faults, Knows, Names, Request, Sorted, Source, Steady};
 
+/// Requests that are handed out at a time.
+const PART_REQUESTS: usize = 256;
+
 /// In which order requests are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
@@ -94,7 +97,10 @@ pub fn read(
             }
             knows = source.knows();
             requests += batch.len() as u64;
-            let wants_more = take(&batch, &names, knows);
+            // In small parts, since each of a million requests may be of thousands of blocks: whoever takes them says how far
+            // it is. An empty one says what the trace knows.
+            let wants_more = (!batch.is_empty() || take(&[], &names, knows))
+                && batch.chunks(PART_REQUESTS).all(|part| take(part, &names, knows));
             if !wants_more || !goes_on {
                 break wants_more && cut.is_none();
             }

@@ -1,6 +1,6 @@
 //! `forebay analyze`: the workload through the PRISM.
 
-use crate::measure;
+use crate::measure::{self, Live};
 use crate::output::{self, Format};
 use crate::traces::{self, Levels, Loaded, Named, Order, Read, read};
 use anyhow::{Result, anyhow, bail};
@@ -146,8 +146,14 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
     let wanted = wanted(&how);
     let one = |trace: &Named| -> Result<Analysed> {
         let mut analysis = Analysis::new(&how);
+        // Of a fleet several are analysed at a time.
+        let (live, mut taken) = ((list.len() == 1).then(Live::new), 0);
         let mut read = read(trace, trace_format, wanted, volume, Order::Time, |requests, names, knows| {
             analysis.add(requests, names, knows);
+            taken += requests.len();
+            if let Some(live) = &live {
+                live.step(&format!("{}: {taken} requests", trace.name));
+            }
             true
         })?;
         // Names of a whole fleet would take memory without bound.

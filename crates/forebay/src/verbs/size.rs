@@ -1,6 +1,7 @@
 //! `forebay size`: how big a fast tier, for which classes, buys what.
 
 use super::analyze::{ReadingOptions, by, faults, faults_json, lacks_levels, unknown, wanted, warn_of_levels};
+use crate::measure::Live;
 use crate::output::{self, Format, ratio, size, table};
 use crate::traces::{self, Loaded, Order, read};
 use anyhow::{Context, Result, bail};
@@ -88,8 +89,11 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
         Options { memory_bytes: options.memory, sample_halvings: options.sample.trailing_zeros(), by, rules, bypassed };
     let columns = wanted(&how);
     let mut analysis = Analysis::new(&how);
+    let (live, mut taken) = (Live::new(), 0);
     let first = read(trace, trace_format, columns, volume, Order::Time, |requests, names, knows| {
         analysis.add(requests, names, knows);
+        taken += requests.len();
+        live.step(&format!("first pass: {taken} requests"));
         true
     })?
     .whole()?;
@@ -101,14 +105,18 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
         bail!("{}: nothing is written in it, so no fast tier keeps writes from the capacity tier", options.trace);
     }
     let mut sizing = Sizing::new(&how, &report);
+    taken = 0;
     let second = read(trace, trace_format, columns, volume, Order::Time, |requests, names, knows| {
         sizing.add(requests, names, knows);
+        taken += requests.len();
+        live.step(&format!("second pass: {taken} of {} requests", first.requests));
         true
     })?
     .whole()?;
     if second.requests != first.requests {
         bail!("{}: changed while it was read: {} requests, then {}", options.trace, first.requests, second.requests);
     }
+    drop(live);
     let sizes = sizing.finish(&options.fast_size);
     let offer = |sized| offer(sized, &report, &fast, &capacity);
     let offers = sizes.sizes.iter().map(offer).collect::<Result<Vec<_>>>()?;

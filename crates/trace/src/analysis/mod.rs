@@ -42,8 +42,9 @@ use over_time::{Access, Timeline};
 use rows::{Part, Rows};
 use std::collections::BTreeMap;
 
-/// Largest request that is believed, in bytes; discards may be larger.
-const REQUEST_BYTES_MAX: u64 = 1 << 30;
+/// Largest request that is believed, in bytes; discards may be larger. Block layers split at 32 MiB and less. Each block of a
+/// request is looked at, so that a line of a text must not stand for too many.
+const REQUEST_BYTES_MAX: u64 = 64 << 20;
 /// Volumes that can be distinguished.
 const VOLUMES_MAX: u32 = 1 << 20;
 

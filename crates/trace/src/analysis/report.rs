@@ -248,7 +248,7 @@ pub struct Report {
     /// Predicates of the rules that ask for what no request of the trace tells: they are neither true nor false.
     #[serde(rename = "untold")]
     pub unknown: Vec<String>,
-    /// Requests left out: beyond 64 PiB, or larger than 1 GiB.
+    /// Requests left out: beyond 64 PiB, or larger than 64 MiB.
     pub absurd: u64,
 }
 

@@ -258,6 +258,17 @@ fn rows_follow_rules_then_hints_then_behaviour() {
     assert!(report.agreement.iter().any(|entry| entry.row == "wal" && entry.behaviour == "cold"));
 }
 
+/// Each had 262,144 blocks, one by one: three kilobytes of a trace kept the analysis busy for a minute.
+#[test]
+fn regression_huge_requests_do_not_keep_the_analysis_busy() {
+    let huge: Vec<Request> = (0..2000).map(|at| Request::new(at, Op::Write, at << 30, 1 << 30)).collect();
+    let report = analysed(&Options::default(), &huge);
+    assert_eq!((report.absurd, report.written_footprint_bytes), (2000, 0));
+    // What hosts send is believed.
+    let large = [Request::new(0, Op::Write, 0, 64 << 20), Request::new(1, Op::Discard, 0, 1 << 40)];
+    assert_eq!(analysed(&Options::default(), &large).absurd, 0);
+}
+
 #[test]
 fn absurd_requests_are_counted_and_left_out() {
     let requests = [
