@@ -269,6 +269,15 @@ fn regression_huge_requests_do_not_keep_the_analysis_busy() {
     assert_eq!(analysed(&Options::default(), &large).absurd, 0);
 }
 
+/// They were upper edges of buckets: 60.2 KiB, where requests are multiples of 512 bytes.
+#[test]
+fn regression_sizes_that_are_reported_are_sizes_of_requests() {
+    let requests: Vec<Request> =
+        (0..100).map(|at| Request::new(at, Op::Read, at << 20, if at < 60 { 61_440 } else { 65_536 })).collect();
+    let sizes = analysed(&Options::default(), &requests).reads.sizes.unwrap();
+    assert_eq!((sizes.p50, sizes.p90, sizes.p99, sizes.max), (61_440, 65_536, 65_536, 65_536));
+}
+
 #[test]
 fn absurd_requests_are_counted_and_left_out() {
     let requests = [
