@@ -3,6 +3,7 @@
 use super::Named;
 use anyhow::{Context, Result, bail};
 use forebay_daemon::finding::finding;
+use forebay_trace::analysis::Report;
 use forebay_trace::format::Format as TraceFormat;
 use forebay_trace::format::parquet::Wanted;
 use forebay_trace::{Faults, Knows, Names, Request, Sorted, Source, Steady};
@@ -37,6 +38,12 @@ impl Read {
     /// Whether all of the trace was there and could be read.
     pub fn is_whole(&self) -> bool {
         self.cut.is_none() && self.faults.count == 0 && self.faults.missing == 0
+    }
+
+    /// Whether nothing was lost, changed or left out on the way to a report.
+    pub fn is_exact(&self, report: &Report) -> bool {
+        let &Report { one_block_in, back_in_time, absurd, .. } = report;
+        one_block_in == 1 && back_in_time == 0 && absurd == 0 && self.is_whole()
     }
 
     /// Whether most of the trace could be read.

@@ -250,7 +250,7 @@ fn tell(list: &[Analysed], bad: &[(String, anyhow::Error)], is_fleet: bool, form
             "cut": analysed.read.cut.as_ref().map(output::chain),
             "faults": faults_json(&analysed.read.faults),
             "notes": analysed.read.notes,
-            "exact": analysed.report.one_block_in == 1 && analysed.read.is_whole(),
+            "exact": analysed.read.is_exact(&analysed.report),
             "report": analysed.report,
         })
     };

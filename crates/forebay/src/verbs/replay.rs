@@ -119,7 +119,7 @@ pub fn run(options: &ReplayOptions, format: Format) -> Result<()> {
     let fit = Fit { target_bytes, block_bytes, piece_bytes: measure::PIECE_BYTES, wrap: options.wrap };
     let known = look_at(&session, options, trace_format, &selection, &fit)?;
     let job = job(base, options, &known.counts);
-    let notes = known.notes.iter().cloned().chain(session.idle_evidence(&job)).collect();
+    let notes = known.notes.iter().cloned().chain(session.idle_settings(&job)).collect();
     let hints = session.hint_book().and_then(|book| HintWriter::new(job.evidence, book));
     let plan = Plan { groups: vec![vec![job]], notes };
     for note in &plan.notes {

@@ -70,6 +70,9 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
     if !options.sample.is_power_of_two() || options.sample > 1 << 30 {
         bail!("--sample {}: a power of two up to 2^30, such as 64", options.sample);
     }
+    if options.memory < 1 << 20 {
+        bail!("--memory: at least 1MiB");
+    }
     if let Some(path) = options.config.as_deref().filter(|path| path.exists()) {
         bail!("--config {}: exists already; name a file that does not", path.display());
     }
@@ -127,6 +130,7 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
             "faults": faults_json(&first.faults),
             "notes": first.notes,
             "one_block_in": sizes.one_block_in,
+            "exact": first.is_exact(&report) && sizes.one_block_in == 1,
             "order": sizes.order,
             "bypassed": sizes.bypassed,
             "untold": report.unknown,
@@ -198,6 +202,7 @@ fn value(offer: &Offer<'_>) -> Value {
         "pinned": offer.sized.pinned,
         "alpha": offer.sized.alpha,
         "alpha_error": offer.sized.alpha_error,
+        "sample_error": offer.sized.sample_error,
         "alpha_pinned": offer.sized.alpha_pinned,
         "fast_share": offer.sized.fast_share,
         "read_hit_ratio": offer.read_hits,

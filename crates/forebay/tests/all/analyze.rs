@@ -65,6 +65,24 @@ fn regression_a_recording_with_dropped_events_is_not_called_exact() {
     assert_eq!(json(&["analyze", parquet])["exact"], false);
 }
 
+/// `size` took any memory, and did not say whether its figures are exact; and `analyze` said so of what it had left requests out of.
+#[test]
+fn regression_size_says_whether_it_is_exact_and_refuses_what_analyze_does() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let requests: Vec<(u64, u32, bool)> = (0..2000).map(|at| (at % 500 * 8, 4096, true)).collect();
+    let path = trace(directory.path(), "t.vscsi", &requests);
+    let path = path.to_str().unwrap();
+    assert!(refused(&["size", path, "--memory", "1KiB"]).contains("--memory: at least 1MiB"));
+    let found = json(&["size", path]);
+    assert_eq!((&found["exact"], &found["sizes"][0]["sample_error"]), (&true.into(), &Value::Null), "{found}");
+    let found = json(&["size", path, "--sample", "4"]);
+    assert!(found["exact"] == false && found["sizes"][0]["sample_error"].is_number(), "{found}");
+    let path = trace(directory.path(), "absurd.vscsi", &[(0, 4096, true), (8, 65 << 20, true)]);
+    for verb in ["analyze", "size"] {
+        assert_eq!(json(&[verb, path.to_str().unwrap()])["exact"], false, "{verb}");
+    }
+}
+
 #[test]
 fn regression_rates_flushes_and_great_depths_are_shown() {
     let directory = tempfile::TempDir::new().unwrap();

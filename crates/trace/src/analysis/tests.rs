@@ -258,6 +258,17 @@ fn rows_follow_rules_then_hints_then_behaviour() {
     assert!(report.agreement.iter().any(|entry| entry.row == "wal" && entry.behaviour == "cold"));
 }
 
+/// It was -0.0, in tables and in JSON.
+#[test]
+fn regression_an_alpha_of_nothing_is_no_negative_zero() {
+    for sample_halvings in [0, 2] {
+        let once: Vec<Request> = (0..1000).map(|at| Request::new(at, Op::Write, at * BLOCK, BLOCK)).collect();
+        let report = analysed(&Options { sample_halvings, ..Options::default() }, &once);
+        let alphas: Vec<f64> = report.curve.iter().filter_map(|point| point.alpha).collect();
+        assert!(!alphas.is_empty() && alphas.iter().all(|alpha| alpha.is_sign_positive()), "{alphas:?}");
+    }
+}
+
 /// Each had 262,144 blocks, one by one: three kilobytes of a trace kept the analysis busy for a minute.
 #[test]
 fn regression_huge_requests_do_not_keep_the_analysis_busy() {

@@ -43,6 +43,11 @@ impl Counters {
         if self.faults.count >= BAD_FIRST_MAX { self.end() } else { Ok(()) }
     }
 
+    /// So many events are missing, as the trace says itself.
+    pub fn missing(&mut self, events: u64) {
+        self.faults.missing = events;
+    }
+
     /// The trace is over.
     ///
     /// # Errors

@@ -308,7 +308,7 @@ pub fn fleet(list: &[(&str, &Read, &Report)]) -> String {
                 size(report.fast_bytes),
                 ratio(depth.and_then(|depth| depth.mean)),
                 match report.one_block_in {
-                    1 if trace.is_whole() => "exact".to_owned(),
+                    1 if trace.is_exact(report) => "exact".to_owned(),
                     1 => "incomplete".to_owned(),
                     more => format!("1 in {more}"),
                 },
