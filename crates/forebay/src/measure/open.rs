@@ -201,7 +201,7 @@ impl MeasureTarget {
         self.path.is_some()
     }
 
-    /// Whether it is told that each write is to be durable.
+    /// Whether it is asked that each write is to be durable.
     pub fn takes_dsync(&self) -> bool {
         matches!(self.kind, Kind::Device(_))
     }

@@ -377,7 +377,7 @@ fn damage_in_a_trace_is_located_and_the_rest_is_analysed() {
     assert_eq!(found["faults"]["first"][0]["byte"], 32);
 }
 
-/// What was left of it, one request of five thousand in the worst case, was told as if it were the trace, with exit code 0.
+/// What was left of it, one request of five thousand in the worst case, was reported as if it were the trace, with exit code 0.
 #[test]
 fn regression_a_trace_of_which_most_could_not_be_read_is_a_finding() {
     let directory = tempfile::TempDir::new().unwrap();
@@ -397,10 +397,10 @@ fn regression_a_trace_of_which_most_could_not_be_read_is_a_finding() {
             let output = forebay(arguments);
             let said = String::from_utf8_lossy(&output.stderr);
             assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
-            let told = said.contains(
+            let is_reported = said.contains(
                 "more than half of it could not be read: 11 bad entries and 10 good ones; the first at line 1",
             );
-            assert_eq!(told, code == 1, "{arguments:?}: {said}");
+            assert_eq!(is_reported, code == 1, "{arguments:?}: {said}");
             assert!(!output.stdout.is_empty(), "{arguments:?}: what could be read is shown");
         }
         fs::remove_file(to).unwrap();

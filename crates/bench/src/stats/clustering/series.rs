@@ -194,9 +194,10 @@ mod tests {
         assert_eq!(SumError::of(&in_fives[..7]), None);
     }
 
-    /// Parts of which each takes back most of what the one before had too much, as where a drive collects garbage in every other one.
+    /// Parts of which each takes back most of what the one before had too much, as where a drive collects garbage in every other one:
+    /// as uncertain as sums of several in a row, all intervals held the truth.
     #[test]
-    fn parts_that_even_each_other_out_are_not_taken_for_uncertain() {
+    fn regression_parts_that_even_each_other_out_are_covered_as_promised_and_little_more() {
         let mut random = Random::new(7);
         let (mut evened, mut independent, rounds, mut of_independent) = (0, 0, 2000, 0.0);
         let mut bell = || (0..12).map(|_| random.below(1 << 20) as f64 / f64::from(1 << 20)).sum::<f64>() - 6.0;
@@ -207,15 +208,16 @@ mod tests {
                 let around: Vec<f64> = parts.iter().map(|part| part - sum / parts.len() as f64).collect();
                 sum.abs() <= SumError::of(&around).unwrap().half_interval(Confidence::P95)
             };
-            let parts: Vec<f64> = drawn.windows(2).map(|pair| pair[1] - 0.8 * pair[0]).collect();
+            let parts: Vec<f64> = drawn.windows(2).map(|pair| pair[1] - 0.6 * pair[0]).collect();
             of_independent += SumError::of(&parts).unwrap().standard / squares(&parts).sqrt();
             evened += u32::from(covers(parts));
             independent += u32::from(covers(drawn[..40].to_vec()));
         }
         let share = |covered: u32| f64::from(covered) / f64::from(rounds);
         assert!((0.92..0.97).contains(&share(independent)), "{}", share(independent));
-        // What four in a row even out of it: 0.4 of 1.64 are left, as far as it is found, where of the sum's own variance 0.04 are.
-        assert!(share(evened) > 0.93 && of_independent / f64::from(rounds) < 0.6, "{} {of_independent}", share(evened));
+        // Of 1.36 of the parts' own variance the sum has 0.16.
+        assert!((0.93..0.985).contains(&share(evened)), "{}", share(evened));
+        assert!(of_independent / f64::from(rounds) < 0.6, "{of_independent}");
     }
 
     #[test]
