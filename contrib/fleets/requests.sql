@@ -32,7 +32,7 @@ SELECT
     ) AS is_fault,
     NOT (
         offset_bytes <= 72057594037927936 AND size_bytes <= 72057594037927936 - offset_bytes
-        AND (op IN ('discard', 'write-zeroes') OR size_bytes <= 1073741824)
+        AND (op IN ('discard', 'write-zeroes') OR size_bytes <= 67108864)
     ) AS is_absurd
 FROM plain;
 

@@ -22,6 +22,8 @@ pub struct Fault {
 pub struct Faults {
     /// How many.
     pub count: u64,
+    /// Lines and records that could be read, where the reader counts them: several of them may make a request, or none.
+    pub entries_read: u64,
     /// The first of them.
     pub first: Vec<Fault>,
     /// Whether places are lines; else they are bytes.
@@ -37,6 +39,18 @@ impl Faults {
         if self.first.len() < FAULTS_KEPT {
             self.first.push(Fault { place, what: what() });
         }
+    }
+
+    /// That more than half of the trace could not be read, in a sentence; `requests` are those that it gave.
+    #[must_use]
+    pub fn unreadable_note(&self, requests: u64) -> Option<String> {
+        let read = self.entries_read.max(requests);
+        let first = self.first.first().filter(|_| self.count > read)?;
+        let place = if self.by_line { "line" } else { "byte" };
+        Some(format!(
+            "more than half of it could not be read: {} bad entries and {read} good ones; the first at {place} {}: {}",
+            self.count, first.place, first.what
+        ))
     }
 
     /// That events are missing, in a sentence; none where all are there.

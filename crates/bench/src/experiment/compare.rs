@@ -16,6 +16,9 @@ use crate::stats::Confidence;
 use crate::stats::compare::{Better, Comparison, Metric, Terms, Verdict};
 use serde_json::{Value, json};
 
+/// Between the seeds of the sides: no multiple of what lies between those of rounds.
+const SIDE_STEP: u64 = 0xd1b5_4a32_d192_ed03;
+
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
@@ -78,8 +81,8 @@ pub fn compare_targets(
 ) -> Result<Report, ExperimentError> {
     check(groups)?;
     compare(comparing, &mut |side, round, step| match side {
-        Side::A => run_groups(a, step, groups, round),
-        Side::B => run_groups(b, step, groups, round),
+        Side::A => run_groups(a, step, groups, (side, round)),
+        Side::B => run_groups(b, step, groups, (side, round)),
     })
 }
 
@@ -96,7 +99,9 @@ pub fn compare_settings(
 ) -> Result<Report, ExperimentError> {
     check(a)?;
     check(b)?;
-    compare(comparing, &mut |side, round, step| run_groups(driver, step, if side == Side::A { a } else { b }, round))
+    compare(comparing, &mut |side, round, step| {
+        run_groups(driver, step, if side == Side::A { a } else { b }, (side, round))
+    })
 }
 
 fn check(groups: &[Vec<Job>]) -> Result<(), ExperimentError> {
@@ -104,13 +109,20 @@ fn check(groups: &[Vec<Job>]) -> Result<(), ExperimentError> {
     validate(&plan).map_err(|source| ExperimentError::Job { step: "comparison".to_owned(), source })
 }
 
-fn run_groups(driver: &mut dyn Driver, step: &str, groups: &[Vec<Job>], round: u32) -> Ran {
+/// Each side has seeds of its own: with the same ones two runs of one model in virtual time are one run, bit for bit, and the
+/// interval of a ratio would not hold what chance alone makes of it.
+fn of_side(job: Job, side: Side) -> Job {
+    let seed = if side == Side::A { job.seed } else { job.seed.wrapping_add(SIDE_STEP) };
+    Job { seed, ..job }
+}
+
+fn run_groups(driver: &mut dyn Driver, step: &str, groups: &[Vec<Job>], (side, round): (Side, u32)) -> Ran {
     let mut results = Vec::new();
     for group in groups {
         if driver.is_stopped() {
             return Ok(None);
         }
-        let jobs: Vec<Job> = group.iter().map(|job| of_round(job, round)).collect();
+        let jobs: Vec<Job> = group.iter().map(|job| of_side(of_round(job, round), side)).collect();
         results.extend(driver.run(step, &jobs)?);
     }
     // A run that was cut short is no run of its round.
@@ -213,6 +225,9 @@ impl State {
             "{} whole rounds of {} in the order A B, B A; only ratios within a round count",
             self.rounds.whole, comparing.rounds
         )];
+        conditions.push(
+            "each side of each round has seeds of its own: what they make of places and times is chance".to_owned(),
+        );
         for (name, seen) in ["A", "B"].iter().zip(&self.seen) {
             conditions.extend(seen.iter().map(|seen| format!("{name} reached by {seen}")));
         }

@@ -36,8 +36,7 @@ pub(super) fn too_few_rounds(rounds: usize) -> String {
     format!("{rounds} whole rounds, at least {ROUNDS_MIN} are needed to see how much two runs of one thing differ")
 }
 
-/// Each round has seeds of its own, the same for all sides where they had the same: what one seed's places happen to cost
-/// would be in all rounds, and pass for a difference.
+/// Each round has seeds of its own: what one seed's places happen to cost would be in all rounds, and pass for a difference.
 #[must_use]
 pub fn of_round(job: &Job, round: u32) -> Job {
     Job { seed: job.seed.wrapping_add(u64::from(round).wrapping_mul(SEED_STEP)), ..job.clone() }

@@ -465,6 +465,33 @@ fn regression_other_seeds_are_no_difference() {
     assert!((1..5).all(|round| rounds[2 * round] != rounds[0]), "{rounds:?}");
 }
 
+/// Both sides had the same seeds, so that in virtual time a comparison of a thing with itself was one of a run with itself: never a
+/// difference, and an interval of no width.
+#[test]
+fn regression_a_thing_is_compared_with_itself_by_other_seeds() {
+    // Virtual time: nothing but the seed makes a difference.
+    let mut fake = Fake::new(|_, job| {
+        let by_seed = forebay_block::Random::new(job.seed).below(1 << 24) as f64 / f64::from(1 << 24);
+        Fate { slower: 1.0 + 0.08 * (by_seed - 0.5), ..Fate::default() }
+    });
+    let (comparisons, mut claims) = (400, 0);
+    for seed in 0..comparisons {
+        let mut same = groups();
+        same[0][0].seed = seed;
+        let report = compare_settings(&comparing(5), &mut fake, &same, &same).unwrap();
+        let figures = report.json["figures"].as_array().unwrap();
+        let of = |key: &str| figures[0]["comparison"][key].as_f64().unwrap();
+        assert!(figures[0]["rounds_a"] != figures[0]["rounds_b"] && of("ratio_low") < of("ratio_high"), "{figures:?}");
+        claims += u32::from(figures.iter().any(|figure| {
+            figure["comparison"]["verdict"].as_str().is_some_and(|verdict| verdict != "no difference shown")
+        }));
+        assert!(report.conditions.iter().any(|condition| condition.contains("seeds of its own")));
+    }
+    assert!(claims > 0 && u64::from(claims) * 20 <= comparisons, "{claims} of {comparisons}");
+    let seeds: std::collections::BTreeSet<u64> = fake.jobs().take(10).map(|job| job.seed).collect();
+    assert_eq!(seeds.len(), 10);
+}
+
 #[test]
 fn targets_are_compared_in_turns() {
     let drift = |factor: f64| {

@@ -16,11 +16,11 @@ use forebay_trace::generate;
 /// A generator that is not understood, or more than the target holds.
 pub fn prepare(session: &Session, plan: &mut Plan) -> Result<()> {
     for job in plan.groups.iter_mut().flatten() {
-        plan.notes.extend(session.idle_evidence(job));
         let Pattern::Generated { name } = &job.pattern else {
             if job.evidence != Evidence::None {
                 bail!("job {:?}: evidence is what a generator knows of its requests: give `generator` too", job.name);
             }
+            plan.notes.extend(session.idle_settings(job));
             continue;
         };
         let about = || format!("job {:?}: generator {name:?}", job.name);
@@ -52,6 +52,7 @@ pub fn prepare(session: &Session, plan: &mut Plan) -> Result<()> {
         plan.notes.push(note(&job.name, &name, &counts));
         job.pattern = Pattern::Generated { name };
         set(job, &counts);
+        plan.notes.extend(session.idle_settings(job));
     }
     Ok(())
 }

@@ -196,6 +196,16 @@ impl MeasureTarget {
         Ok(())
     }
 
+    /// Whether I/O goes to a file or a block device in the way that a job says, and not to something in this process or at a server.
+    pub fn is_of_files(&self) -> bool {
+        self.path.is_some()
+    }
+
+    /// Whether it is asked that each write is to be durable.
+    pub fn takes_dsync(&self) -> bool {
+        matches!(self.kind, Kind::Device(_))
+    }
+
     /// Where what a trace knows is written for it, where it is a pool.
     pub fn hint_book(&self) -> Option<&Arc<HintBook>> {
         match &self.kind {

@@ -14,7 +14,7 @@ use crate::output;
 use anyhow::{Context, Result, bail};
 use forebay_bench::experiment::{Driver, DriverError};
 use forebay_bench::job::check_fit;
-use forebay_bench::job::model::{Evidence, Job, Mix, Plan};
+use forebay_bench::job::model::{Access, Calls, Evidence, Job, Mix, Plan};
 use forebay_bench::output::summary::asked;
 use forebay_bench::replay::Feed;
 use forebay_bench::run::{
@@ -218,15 +218,35 @@ impl Session {
         }
     }
 
-    /// What is to be said of a job's evidence that the target has no use for.
-    pub fn idle_evidence(&self, job: &Job) -> Option<String> {
-        (job.evidence != Evidence::None && self.hint_book().is_none()).then(|| {
+    /// What is to be said of settings of a job that have no effect on this target, or beside what else it says.
+    pub fn idle_settings(&self, job: &Job) -> Vec<String> {
+        let name = &job.name;
+        let evidence = (job.evidence != Evidence::None && self.hint_book().is_none()).then(|| {
             format!(
-                "job {:?}: evidence = {:?} reaches pool: targets alone; this one gets kinds, places and sizes",
-                job.name,
+                "job {name:?}: evidence = {:?} reaches pool: targets alone; this one gets kinds, places and sizes",
                 job.evidence.name()
             )
-        })
+        });
+        let (has_files, passes_dsync) = match &self.target {
+            Measured::Virtual(_) => (false, false),
+            Measured::Real(target) => (target.is_of_files(), target.takes_dsync()),
+        };
+        let writes = job.mix.kinds().any(|kind| matches!(kind, OpKind::Write | OpKind::WriteFua));
+        let Access { calls, buffered, dsync } = job.access;
+        let of_files = "it is for files and block devices";
+        let of_writes = "it writes nothing";
+        let idle = [
+            ("calls = ring-polled", calls == Calls::RingPolled && !has_files, of_files),
+            ("calls = sync-hipri", calls == Calls::Sync { high_priority: true } && !has_files, of_files),
+            ("buffered", buffered && !has_files, of_files),
+            ("dsync", dsync && !passes_dsync, of_files),
+            ("dsync", dsync && passes_dsync && !writes, of_writes),
+            ("compressible", job.data.compressible_percent > 0 && !writes, of_writes),
+            ("duplicates", job.data.duplicate_percent > 0 && !writes, of_writes),
+        ];
+        let idle = idle.into_iter().filter(|(_, is_idle, _)| *is_idle);
+        let idle = idle.map(|(key, _, why)| format!("job {name:?}: {key} has no effect: {why}"));
+        evidence.into_iter().chain(idle).collect()
     }
 
     /// What is set when the user ends it.

@@ -169,7 +169,7 @@ mod tests {
         }
 
         fn faults(&self) -> &Faults {
-            static NONE: Faults = Faults { count: 0, first: Vec::new(), by_line: false, missing: 0 };
+            static NONE: Faults = Faults { count: 0, entries_read: 0, first: Vec::new(), by_line: false, missing: 0 };
             &NONE
         }
 

@@ -2,9 +2,14 @@
 
 use super::Named;
 use anyhow::{Context, Result, bail};
+use forebay_daemon::finding::finding;
+use forebay_trace::analysis::Report;
 use forebay_trace::format::Format as TraceFormat;
 use forebay_trace::format::parquet::Wanted;
 use forebay_trace::{Faults, Knows, Names, Request, Sorted, Source, Steady};
+
+/// Requests that are handed out at a time.
+const PART_REQUESTS: usize = 256;
 
 /// In which order requests are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +25,8 @@ pub struct Read {
     pub faults: Faults,
     pub knows: Knows,
     pub requests: u64,
+    /// Those of other volumes included.
+    all_requests: u64,
     pub names: Names,
     /// What the reader had to decide, a sentence each.
     pub notes: Vec<String>,
@@ -31,6 +38,21 @@ impl Read {
     /// Whether all of the trace was there and could be read.
     pub fn is_whole(&self) -> bool {
         self.cut.is_none() && self.faults.count == 0 && self.faults.missing == 0
+    }
+
+    /// Whether nothing was lost, changed or left out on the way to a report.
+    pub fn is_exact(&self, report: &Report) -> bool {
+        let &Report { one_block_in, back_in_time, absurd, .. } = report;
+        one_block_in == 1 && back_in_time == 0 && absurd == 0 && self.is_whole()
+    }
+
+    /// Whether most of the trace could be read.
+    ///
+    /// # Errors
+    /// A finding where more than half could not: what comes of the rest may be far from what was recorded.
+    pub fn mostly(&self, trace: &str) -> Result<()> {
+        let note = self.faults.unreadable_note(self.all_requests);
+        note.map_or(Ok(()), |note| Err(finding(format!("{trace}: {note}"))))
     }
 
     /// Of no use in part.
@@ -56,7 +78,8 @@ pub fn read(
 ) -> Result<Read> {
     let about = || format!("trace {}", trace.name);
     let mut names = Names::default();
-    let (mut faults, mut knows, mut requests, mut cut) = (Faults::default(), Knows::default(), 0, None);
+    let (mut faults, mut knows, mut cut) = (Faults::default(), Knows::default(), None);
+    let (mut requests, mut all_requests) = (0, 0);
     let (mut batch, mut notes) = (Vec::new(), Vec::new());
     for source in trace.open(format, wanted).with_context(about)? {
         let mut source: Box<dyn Source + Send> = match order {
@@ -75,12 +98,16 @@ pub fn read(
                 }
                 Ok(goes_on) => goes_on,
             };
+            all_requests += batch.len() as u64;
             if let Some(volume) = volume {
                 batch.retain(|request: &Request| names.volumes.name(request.volume) == volume);
             }
             knows = source.knows();
             requests += batch.len() as u64;
-            let wants_more = take(&batch, &names, knows);
+            // In small parts, since each of a million requests may be of thousands of blocks: whoever takes them says how far
+            // it is. An empty one says what the trace knows.
+            let wants_more = (!batch.is_empty() || take(&[], &names, knows))
+                && batch.chunks(PART_REQUESTS).all(|part| take(part, &names, knows));
             if !wants_more || !goes_on {
                 break wants_more && cut.is_none();
             }
@@ -89,6 +116,7 @@ pub fn read(
         let found = source.faults();
         faults.by_line = found.by_line;
         faults.count += found.count;
+        faults.entries_read += found.entries_read;
         faults.missing += found.missing;
         let room = 8_usize.saturating_sub(faults.first.len());
         faults.first.extend(found.first.iter().take(room).cloned());
@@ -100,5 +128,5 @@ pub fn read(
         let known: Vec<&str> = names.volumes.iter().filter(|name| !name.is_empty()).take(20).collect();
         bail!("{}: no requests of volume {volume:?}; there are {}", trace.name, known.join(", "));
     }
-    Ok(Read { faults, knows, requests, names, notes, cut })
+    Ok(Read { faults, knows, requests, all_requests, names, notes, cut })
 }

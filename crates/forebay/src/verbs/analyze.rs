@@ -1,6 +1,6 @@
 //! `forebay analyze`: the workload through the PRISM.
 
-use crate::measure;
+use crate::measure::{self, Live};
 use crate::output::{self, Format};
 use crate::traces::{self, Levels, Loaded, Named, Order, Read, read};
 use anyhow::{Result, anyhow, bail};
@@ -146,8 +146,14 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
     let wanted = wanted(&how);
     let one = |trace: &Named| -> Result<Analysed> {
         let mut analysis = Analysis::new(&how);
+        // Of a fleet several are analysed at a time.
+        let (live, mut taken) = ((list.len() == 1).then(Live::new), 0);
         let mut read = read(trace, trace_format, wanted, volume, Order::Time, |requests, names, knows| {
             analysis.add(requests, names, knows);
+            taken += requests.len();
+            if let Some(live) = &live {
+                live.step(&format!("{}: {taken} requests", trace.name));
+            }
             true
         })?;
         // Names of a whole fleet would take memory without bound.
@@ -198,7 +204,10 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
     if let Some(cut) = good.iter().find_map(|analysed| analysed.read.cut.as_ref()) {
         return Err(finding(format!("only what comes before is analysed: {}", output::chain(cut))));
     }
-    if bad.is_empty() { Ok(()) } else { bail!("{} of {} traces could not be read", bad.len(), list.len()) }
+    if !bad.is_empty() {
+        bail!("{} of {} traces could not be read", bad.len(), list.len());
+    }
+    good.iter().try_for_each(|analysed| analysed.read.mostly(&analysed.name))
 }
 
 /// Whether levels were asked for and none is known.
@@ -241,7 +250,7 @@ fn tell(list: &[Analysed], bad: &[(String, anyhow::Error)], is_fleet: bool, form
             "cut": analysed.read.cut.as_ref().map(output::chain),
             "faults": faults_json(&analysed.read.faults),
             "notes": analysed.read.notes,
-            "exact": analysed.report.one_block_in == 1 && analysed.read.is_whole(),
+            "exact": analysed.read.is_exact(&analysed.report),
             "report": analysed.report,
         })
     };

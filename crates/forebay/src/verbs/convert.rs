@@ -191,7 +191,8 @@ pub fn run(options: &ConvertOptions, format: Format) -> Result<()> {
             }
             output::text(&format!("{} requests written to {}", written - refused.count.min(written), about()))
         }
-    }
+    }?;
+    read.mostly(&options.trace)
 }
 
 /// What a Parquet file has of a capture.

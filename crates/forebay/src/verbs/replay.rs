@@ -14,6 +14,7 @@ use forebay_bench::replay::{Counts, Feed, Fit, Requests, Selection, survey};
 use forebay_bench::run::{Drift, Latencies};
 use forebay_bench::stats::percentile::{Level, PercentileEstimate};
 use forebay_block::OpKind;
+use forebay_daemon::finding::finding;
 use forebay_device::counters::Difference;
 use forebay_trace::Faults;
 use forebay_trace::format::Format as TraceFormat;
@@ -118,7 +119,7 @@ pub fn run(options: &ReplayOptions, format: Format) -> Result<()> {
     let fit = Fit { target_bytes, block_bytes, piece_bytes: measure::PIECE_BYTES, wrap: options.wrap };
     let known = look_at(&session, options, trace_format, &selection, &fit)?;
     let job = job(base, options, &known.counts);
-    let notes = known.notes.iter().cloned().chain(session.idle_evidence(&job)).collect();
+    let notes = known.notes.iter().cloned().chain(session.idle_settings(&job)).collect();
     let hints = session.hint_book().and_then(|book| HintWriter::new(job.evidence, book));
     let plan = Plan { groups: vec![vec![job]], notes };
     for note in &plan.notes {
@@ -176,7 +177,9 @@ pub fn run(options: &ReplayOptions, format: Format) -> Result<()> {
     shown?;
     session.close()?;
     read.with_context(|| format!("{}: only a part was replayed", options.trace))?;
-    verdict(&results)
+    verdict(&results)?;
+    let unreadable = known.faults.unreadable_note(known.counts.read + known.other_volumes);
+    unreadable.map_or(Ok(()), |note| Err(finding(format!("{}: {note}", options.trace))))
 }
 
 /// Which requests are taken.

@@ -1,6 +1,7 @@
 //! `forebay size`: how big a fast tier, for which classes, buys what.
 
 use super::analyze::{ReadingOptions, by, faults, faults_json, lacks_levels, unknown, wanted, warn_of_levels};
+use crate::measure::Live;
 use crate::output::{self, Format, ratio, size, table};
 use crate::traces::{self, Loaded, Order, read};
 use anyhow::{Context, Result, bail};
@@ -69,6 +70,9 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
     if !options.sample.is_power_of_two() || options.sample > 1 << 30 {
         bail!("--sample {}: a power of two up to 2^30, such as 64", options.sample);
     }
+    if options.memory < 1 << 20 {
+        bail!("--memory: at least 1MiB");
+    }
     if let Some(path) = options.config.as_deref().filter(|path| path.exists()) {
         bail!("--config {}: exists already; name a file that does not", path.display());
     }
@@ -88,8 +92,11 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
         Options { memory_bytes: options.memory, sample_halvings: options.sample.trailing_zeros(), by, rules, bypassed };
     let columns = wanted(&how);
     let mut analysis = Analysis::new(&how);
+    let (live, mut taken) = (Live::new(), 0);
     let first = read(trace, trace_format, columns, volume, Order::Time, |requests, names, knows| {
         analysis.add(requests, names, knows);
+        taken += requests.len();
+        live.step(&format!("first pass: {taken} requests"));
         true
     })?
     .whole()?;
@@ -101,14 +108,18 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
         bail!("{}: nothing is written in it, so no fast tier keeps writes from the capacity tier", options.trace);
     }
     let mut sizing = Sizing::new(&how, &report);
+    taken = 0;
     let second = read(trace, trace_format, columns, volume, Order::Time, |requests, names, knows| {
         sizing.add(requests, names, knows);
+        taken += requests.len();
+        live.step(&format!("second pass: {taken} of {} requests", first.requests));
         true
     })?
     .whole()?;
     if second.requests != first.requests {
         bail!("{}: changed while it was read: {} requests, then {}", options.trace, first.requests, second.requests);
     }
+    drop(live);
     let sizes = sizing.finish(&options.fast_size);
     let offer = |sized| offer(sized, &report, &fast, &capacity);
     let offers = sizes.sizes.iter().map(offer).collect::<Result<Vec<_>>>()?;
@@ -119,6 +130,7 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
             "faults": faults_json(&first.faults),
             "notes": first.notes,
             "one_block_in": sizes.one_block_in,
+            "exact": first.is_exact(&report) && sizes.one_block_in == 1,
             "order": sizes.order,
             "bypassed": sizes.bypassed,
             "untold": report.unknown,
@@ -138,7 +150,8 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
         (Some(path), Some(knee)) => write_config(path, &how, &sizes, &report, knee),
         (Some(path), None) => bail!("--config {}: there is no knee, so no size to write classes for", path.display()),
         (None, _) => Ok(()),
-    }
+    }?;
+    first.mostly(&options.trace)
 }
 
 fn offer<'a>(sized: &'a Sized, report: &Report, fast: &Life, capacity: &Life) -> Result<Offer<'a>> {
@@ -189,6 +202,7 @@ fn value(offer: &Offer<'_>) -> Value {
         "pinned": offer.sized.pinned,
         "alpha": offer.sized.alpha,
         "alpha_error": offer.sized.alpha_error,
+        "sample_error": offer.sized.sample_error,
         "alpha_pinned": offer.sized.alpha_pinned,
         "fast_share": offer.sized.fast_share,
         "read_hit_ratio": offer.read_hits,

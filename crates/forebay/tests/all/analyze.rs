@@ -65,6 +65,24 @@ fn regression_a_recording_with_dropped_events_is_not_called_exact() {
     assert_eq!(json(&["analyze", parquet])["exact"], false);
 }
 
+/// `size` took any memory, and did not say whether its figures are exact; and `analyze` said so of what it had left requests out of.
+#[test]
+fn regression_size_says_whether_it_is_exact_and_refuses_what_analyze_does() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let requests: Vec<(u64, u32, bool)> = (0..2000).map(|at| (at % 500 * 8, 4096, true)).collect();
+    let path = trace(directory.path(), "t.vscsi", &requests);
+    let path = path.to_str().unwrap();
+    assert!(refused(&["size", path, "--memory", "1KiB"]).contains("--memory: at least 1MiB"));
+    let found = json(&["size", path]);
+    assert_eq!((&found["exact"], &found["sizes"][0]["sample_error"]), (&true.into(), &Value::Null), "{found}");
+    let found = json(&["size", path, "--sample", "4"]);
+    assert!(found["exact"] == false && found["sizes"][0]["sample_error"].is_number(), "{found}");
+    let path = trace(directory.path(), "absurd.vscsi", &[(0, 4096, true), (8, 65 << 20, true)]);
+    for verb in ["analyze", "size"] {
+        assert_eq!(json(&[verb, path.to_str().unwrap()])["exact"], false, "{verb}");
+    }
+}
+
 #[test]
 fn regression_rates_flushes_and_great_depths_are_shown() {
     let directory = tempfile::TempDir::new().unwrap();
@@ -357,6 +375,36 @@ fn damage_in_a_trace_is_located_and_the_rest_is_analysed() {
     assert_eq!(found["requests"], 8);
     assert_eq!(found["faults"]["count"], 2);
     assert_eq!(found["faults"]["first"][0]["byte"], 32);
+}
+
+/// What was left of it, one request of five thousand in the worst case, was reported as if it were the trace, with exit code 0.
+#[test]
+fn regression_a_trace_of_which_most_could_not_be_read_is_a_finding() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = directory.path().join("t.csv");
+    let to = directory.path().join("t.parquet");
+    let (name, to) = (path.to_str().unwrap(), to.to_str().unwrap());
+    // A first time that is wrong makes all others wrong.
+    let write = |bad: u64, good: u64| {
+        let line = |second: u64| format!("1,W,{},4096,{}\n", second * 4096, second * 1_000_000);
+        let bad = (0..bad).map(|_| "1,W,0,4096,?\n".to_owned());
+        fs::write(&path, bad.chain((0..good).map(line)).collect::<String>()).unwrap();
+    };
+    let replay = ["replay", name, "--target", "null:?size=1GiB", "--as-fast-as-possible", "--destroy-data"];
+    for (bad, good, code) in [(10, 10, 0), (11, 10, 1)] {
+        write(bad, good);
+        for arguments in [&["analyze", name][..], &["size", name], &["convert", name, to], &replay] {
+            let output = forebay(arguments);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+            let is_reported = said.contains(
+                "more than half of it could not be read: 11 bad entries and 10 good ones; the first at line 1",
+            );
+            assert_eq!(is_reported, code == 1, "{arguments:?}: {said}");
+            assert!(!output.stdout.is_empty(), "{arguments:?}: what could be read is shown");
+        }
+        fs::remove_file(to).unwrap();
+    }
 }
 
 #[test]

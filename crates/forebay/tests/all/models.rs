@@ -26,17 +26,113 @@ fn a_model_gives_the_same_nanoseconds_each_time() {
     assert_eq!(once(), once());
 }
 
+/// How many of so many comparisons of a model with itself claim a difference.
+fn claims(seeds: std::ops::Range<u64>) -> usize {
+    let claims = |seed: u64| {
+        let seed = seed.to_string();
+        let target = "model:p4510?size=1GiB&fill=100";
+        let load = ["--set", "rw=randrw", "--set", "read_percent=70", "--set", "depth=8", "--runtime", "200ms"];
+        let base =
+            ["bench", "--target", target, "--against", target, "--rounds", "3", "--seed", &seed, "--output", "json"];
+        let found = json(&[&base[..], &load].concat());
+        let figures = found["result"]["figures"].as_array().unwrap_or_else(|| panic!("{found}")).clone();
+        for figure in figures.iter().filter(|figure| figure["unit"] == "iops" || figure["unit"] == "mean_ns") {
+            assert_ne!(figure["rounds_a"], figure["rounds_b"], "seed {seed}: one run twice");
+        }
+        figures.iter().any(|figure| {
+            let verdict = &figure["comparison"]["verdict"];
+            verdict.is_string() && verdict != "no difference shown"
+        })
+    };
+    seeds.filter(|&seed| claims(seed)).count()
+}
+
+/// Both sides had the same seeds: all were bit-identical, and no difference could ever be claimed.
+#[test]
+fn regression_a_model_is_compared_with_itself_in_runs_of_its_own() {
+    assert!(claims(1..6) <= 2);
+}
+
+#[test]
+#[ignore = "two hundred comparisons take minutes"]
+fn a_model_against_itself_claims_a_difference_in_one_case_of_twenty_at_most() {
+    let (comparisons, claims) = (200, claims(1..201));
+    println!("{claims} of {comparisons} claim a difference");
+    // 5 %, and two standard deviations of 3.1.
+    assert!(claims <= 16, "{claims} of {comparisons}");
+}
+
+/// A figure with its interval, as far as it is bounded on both sides.
+type Bounded = (String, f64, Option<(f64, f64)>);
+
+/// Mean, IOPS and percentiles of each kind of I/O.
+fn bounded(job: &Value) -> Vec<Bounded> {
+    let mut all = Vec::new();
+    for kind in job["kinds"].as_array().unwrap() {
+        let total = &kind["latency_ns"]["total"];
+        let mut add = |figure: &str, value: &Value, of: &Value| {
+            let bounds = of["low"].as_f64().zip(of["high"].as_f64());
+            all.push((format!("{} {figure}", kind["kind"].as_str().unwrap()), value.as_f64().unwrap(), bounds));
+        };
+        add("mean", &total["mean"], &kind["mean_interval_ns"]);
+        add("IOPS", &kind["iops"], &kind["iops_interval"]);
+        for percentile in total["percentiles"].as_array().unwrap() {
+            add(&format!("p{}", percentile["percentile"]), &percentile["value"], percentile);
+        }
+    }
+    all
+}
+
+/// Garbage collection of a full drive comes in turns, and its parts even each other out: intervals of mean and IOPS were five times too wide, and
+/// all of them held the truth. Runs begin anywhere in its turns.
+#[test]
+#[ignore = "hundreds of runs take minutes"]
+fn intervals_of_a_drive_that_collects_garbage_are_covered_as_promised_and_little_more() {
+    let base = ["bench", "--target", "model:p4510?size=1GiB&fill=100", "--output", "json"];
+    let load =
+        ["--set", "rw=randrw", "--set", "read_percent=70", "--set", "depth=8", "--percentiles", "75,90,95,99,99.9"];
+    let run = |seed: u64| {
+        let (warmup, seed) = (format!("{}ms", 100 + seed * 7919 % 2000), seed.to_string());
+        let own = ["--seed", &seed, "--runtime", "2s", "--warmup", &warmup];
+        bounded(&json(&[&base[..], &load, &own].concat())["jobs"][0])
+    };
+    let found: Vec<Vec<Bounded>> = (1..=600).map(run).collect();
+    let mut figures = Vec::new();
+    for (at, (figure, _, _)) in found[0].iter().enumerate() {
+        // The truth is what all of them have: a run as long as all of them together ages the drive.
+        let values: Vec<f64> = found.iter().map(|run| run[at].1).collect();
+        let truth = values.iter().sum::<f64>() / values.len() as f64;
+        let deviation = (values.iter().map(|value| (value - truth).powi(2)).sum::<f64>() / values.len() as f64).sqrt();
+        let bounds: Vec<(f64, f64)> = found.iter().filter_map(|run| run[at].2).collect();
+        let covered = bounds.iter().filter(|(low, high)| (*low..=*high).contains(&truth)).count();
+        let half = bounds.iter().map(|(low, high)| (high - low) / 2.0).sum::<f64>() / bounds.len() as f64;
+        let share = covered as f64 / bounds.len() as f64;
+        println!(
+            "{figure}: {covered} of {} ({:.1} %), half of the width {:.2} times what the spread of the runs asks for",
+            bounds.len(),
+            share * 100.0,
+            half / (1.96 * deviation)
+        );
+        // Within a bucket of 0.1 % nothing can be seen.
+        figures.push((figure, share, deviation * 1.96 < truth / 1024.0));
+    }
+    for (figure, share, is_one_bucket) in figures {
+        // 97.5 %, and a standard deviation of what so many runs tell, above; nothing below 93 %.
+        assert!(share >= 0.93 && (share <= 0.983 || is_one_bucket), "{figure}: {share}");
+    }
+}
+
 #[test]
 fn regression_a_short_run_sees_stalls_cluster_and_says_where_it_cannot() {
     let arguments = ["--set", "rw=randrw", "--set", "read_percent=70", "--set", "depth=8", "--runtime", "2s"];
     let target = "model:p4510?size=1GiB&fill=100";
     let run = |more: &[&str]| {
-        let base = ["bench", "--target", target, "--seed", "7", "--output", "json", "--percentiles", "50,90,99.9"];
+        let base = ["bench", "--target", target, "--seed", "7", "--output", "json", "--percentiles", "50,99,99.9"];
         json(&[&base[..], &arguments, more].concat())["jobs"][0].clone()
     };
     let width = |job: &Value| {
-        let p90 = &job["kinds"][0]["latency_ns"]["total"]["percentiles"][1];
-        p90["high"].as_f64().unwrap() - p90["low"].as_f64().unwrap()
+        let p99 = &job["kinds"][0]["latency_ns"]["total"]["percentiles"][1];
+        p99["high"].as_f64().unwrap() - p99["low"].as_f64().unwrap()
     };
     let job = run(&[]);
     // What ends behind the last whole interval is one more.
@@ -45,7 +141,7 @@ fn regression_a_short_run_sees_stalls_cluster_and_says_where_it_cannot() {
     assert_eq!(job["kinds"][0]["clustering_judged"], true);
     let coarse = run(&["--interval", "1s"]);
     assert_eq!(coarse["kinds"][0]["clustering_judged"], false);
-    assert!(width(&job) > 2.0 * width(&coarse), "{} {}", width(&job), width(&coarse));
+    assert!(width(&job) > 1.3 * width(&coarse), "{} {}", width(&job), width(&coarse));
     let said = forebay(&[&["bench", "--target", target, "--interval", "1s"][..], &arguments].concat());
     assert!(String::from_utf8_lossy(&said.stdout).contains("too few to see stalls cluster"), "{said:?}");
     // Mean and rate have intervals, which hold them.

@@ -87,11 +87,11 @@ impl Distances {
         let hits = match &self.sampled {
             None => self.exact[..self.exact.len().min(usize::try_from(blocks).unwrap_or(usize::MAX))]
                 .iter()
-                .map(|&count| count as f64)
-                .sum(),
+                // From zero on: the sum of nothing is -0.0.
+                .fold(0.0_f64, |sum, &count| sum + count as f64),
             Some(sampled) if blocks > 0 => {
                 let found = self.groups.correction(blocks, self.accesses as f64 - self.followed);
-                let hits = share(sampled.below(blocks) + found.hits).clamp(0.0, 1.0);
+                let hits = share(sampled.below(blocks) + found.hits).clamp(0.0, 1.0) + 0.0;
                 return Some((hits, Some(share(found.error).min(1.0))));
             }
             Some(_) => 0.0,

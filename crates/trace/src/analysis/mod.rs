@@ -10,6 +10,7 @@ mod depth;
 mod distances;
 mod groups;
 mod histogram;
+mod lengths;
 mod over_time;
 mod regions;
 mod report;
@@ -26,6 +27,7 @@ pub use classes::Classes;
 pub use depth::{DEPTHS, Depths};
 pub use distances::Distances;
 pub use histogram::Histogram;
+pub use lengths::Lengths;
 pub use over_time::{OverTime, Slice, Touched};
 pub use regions::{Region, VolumeMap};
 pub use report::{Agreement, Burst, Curve, Depth, Direction, Latency, Operation, Report, Row, Spread};
@@ -42,8 +44,9 @@ use over_time::{Access, Timeline};
 use rows::{Part, Rows};
 use std::collections::BTreeMap;
 
-/// Largest request that is believed, in bytes; discards may be larger.
-const REQUEST_BYTES_MAX: u64 = 1 << 30;
+/// Largest request that is believed, in bytes; discards may be larger. Block layers split at 32 MiB and less. Each block of a
+/// request is looked at, so that a line of a text must not stand for too many.
+const REQUEST_BYTES_MAX: u64 = 64 << 20;
 /// Volumes that can be distinguished.
 const VOLUMES_MAX: u32 = 1 << 20;
 

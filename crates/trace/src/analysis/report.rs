@@ -4,6 +4,7 @@ use super::blocks::BLOCK_BYTES;
 use super::bursts::WINDOWS_NS;
 use super::depth::Depths;
 use super::histogram::Histogram;
+use super::lengths::Lengths;
 use super::over_time::OverTime;
 use super::rows::Rows;
 use super::shapes::Shapes;
@@ -42,7 +43,14 @@ pub struct Spread {
 
 impl Spread {
     fn of(histogram: &Histogram) -> Option<Self> {
-        let at = |share| histogram.quantile(share);
+        Self::with(histogram, |share| histogram.quantile(share))
+    }
+
+    fn of_lengths(lengths: &Lengths) -> Option<Self> {
+        Self::with(lengths.histogram(), |share| lengths.quantile(share))
+    }
+
+    fn with(histogram: &Histogram, at: impl Fn(f64) -> Option<u64>) -> Option<Self> {
         Some(Self {
             count: histogram.count(),
             mean: histogram.mean()?,
@@ -248,7 +256,7 @@ pub struct Report {
     /// Predicates of the rules that ask for what no request of the trace tells: they are neither true nor false.
     #[serde(rename = "untold")]
     pub unknown: Vec<String>,
-    /// Requests left out: beyond 64 PiB, or larger than 1 GiB.
+    /// Requests left out: beyond 64 PiB, or larger than 64 MiB.
     pub absurd: u64,
 }
 
@@ -259,9 +267,10 @@ fn share(part: u64, all: u64) -> Option<f64> {
 fn direction(shapes: &mut Shapes) -> Direction {
     shapes.finish();
     let count = shapes.aligned_4k + shapes.aligned_512 + shapes.unaligned;
-    let bytes = shapes.sizes.mean().unwrap_or(0.0) * shapes.sizes.count();
+    let sizes = shapes.sizes.histogram();
+    let bytes = sizes.mean().unwrap_or(0.0) * sizes.count();
     Direction {
-        sizes: Spread::of(&shapes.sizes),
+        sizes: Spread::of_lengths(&shapes.sizes),
         aligned_4k: share(shapes.aligned_4k, count),
         aligned_512: share(shapes.aligned_512, count),
         sequential: share(shapes.sequential, count),

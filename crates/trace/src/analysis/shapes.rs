@@ -1,6 +1,7 @@
 //! Sizes, alignment, sequence.
 
 use super::histogram::Histogram;
+use super::lengths::Lengths;
 use crate::Request;
 
 /// Streams that are followed at a time, of each direction.
@@ -10,7 +11,7 @@ const STREAMS: usize = 32;
 #[derive(Clone, Debug, Default)]
 pub struct Shapes {
     /// Bytes of a request.
-    pub sizes: Histogram,
+    pub sizes: Lengths,
     /// Requests whose offset and length are multiples of 4 KiB, of 512 bytes, and of neither.
     pub aligned_4k: u64,
     /// Of 512 bytes but not of 4 KiB.

@@ -258,6 +258,37 @@ fn rows_follow_rules_then_hints_then_behaviour() {
     assert!(report.agreement.iter().any(|entry| entry.row == "wal" && entry.behaviour == "cold"));
 }
 
+/// It was -0.0, in tables and in JSON.
+#[test]
+fn regression_an_alpha_of_nothing_is_no_negative_zero() {
+    for sample_halvings in [0, 2] {
+        let once: Vec<Request> = (0..1000).map(|at| Request::new(at, Op::Write, at * BLOCK, BLOCK)).collect();
+        let report = analysed(&Options { sample_halvings, ..Options::default() }, &once);
+        let alphas: Vec<f64> = report.curve.iter().filter_map(|point| point.alpha).collect();
+        assert!(!alphas.is_empty() && alphas.iter().all(|alpha| alpha.is_sign_positive()), "{alphas:?}");
+    }
+}
+
+/// Each had 262,144 blocks, one by one: three kilobytes of a trace kept the analysis busy for a minute.
+#[test]
+fn regression_huge_requests_do_not_keep_the_analysis_busy() {
+    let huge: Vec<Request> = (0..2000).map(|at| Request::new(at, Op::Write, at << 30, 1 << 30)).collect();
+    let report = analysed(&Options::default(), &huge);
+    assert_eq!((report.absurd, report.written_footprint_bytes), (2000, 0));
+    // What hosts send is believed.
+    let large = [Request::new(0, Op::Write, 0, 64 << 20), Request::new(1, Op::Discard, 0, 1 << 40)];
+    assert_eq!(analysed(&Options::default(), &large).absurd, 0);
+}
+
+/// They were upper edges of buckets: 60.2 KiB, where requests are multiples of 512 bytes.
+#[test]
+fn regression_sizes_that_are_reported_are_sizes_of_requests() {
+    let requests: Vec<Request> =
+        (0..100).map(|at| Request::new(at, Op::Read, at << 20, if at < 60 { 61_440 } else { 65_536 })).collect();
+    let sizes = analysed(&Options::default(), &requests).reads.sizes.unwrap();
+    assert_eq!((sizes.p50, sizes.p90, sizes.p99, sizes.max), (61_440, 65_536, 65_536, 65_536));
+}
+
 #[test]
 fn absurd_requests_are_counted_and_left_out() {
     let requests = [

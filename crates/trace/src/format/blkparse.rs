@@ -21,6 +21,8 @@ pub(super) struct Blkparse {
     volume: Option<(u32, u32)>,
     /// Whether the summary behind the events has begun.
     is_over: bool,
+    /// Events that the summary says were lost.
+    missing: u64,
 }
 
 impl Blkparse {
@@ -31,6 +33,7 @@ impl Blkparse {
             process: Namer::default(),
             volume: None,
             is_over: false,
+            missing: 0,
         }
     }
 }
@@ -58,6 +61,21 @@ fn action(field: &[u8]) -> Option<Action> {
     })
 }
 
+/// Events that were lost, where a line of the summary tells them: `Skips: 3 forward (4,999 -  33.3%)`.
+fn skipped(line: &[u8]) -> u64 {
+    let Some(rest) = line.strip_prefix(b"Skips:") else { return 0 };
+    let count = rest.split(|&byte| byte == b'(').nth(1).and_then(|rest| rest.split(|&byte| byte == b'-').next());
+    let digits: Vec<u8> = count.unwrap_or_default().iter().copied().filter(|&byte| byte != b',').collect();
+    number(digits.trim_ascii()).unwrap_or(0)
+}
+
+/// Whether the rest of a line is a time as `-t` prints it, `( 1234) [0]`, and not the bytes of a command, `(12 00 00) [x]`.
+fn is_elapsed(rest: &[u8]) -> bool {
+    let Some(end) = rest.iter().position(|&byte| byte == b')') else { return false };
+    // It has eight places at least, with blanks at its front.
+    rest.first() == Some(&b'(') && (end > 8 || rest.get(1) == Some(&b' ')) && number(&rest[1..end]).is_ok()
+}
+
 /// What stands behind the letters: the range, and what is in the brackets.
 struct Tail<'a> {
     sector: u64,
@@ -75,6 +93,9 @@ fn tail(mut rest: &[u8]) -> Result<Option<Tail<'_>>, Bad> {
         return Ok(Some(tail));
     };
     tail.sector = number(sector)?;
+    if is_elapsed(rest.trim_ascii_start()) {
+        return Ok(Some(tail));
+    }
     match word(&mut rest) {
         Some(b"+") => tail.sectors = number(word(&mut rest).ok_or("the length is missing")?)?,
         None => {}
@@ -89,6 +110,7 @@ impl LineFormat for Blkparse {
     fn line(&mut self, line: &[u8], into: &mut Vec<Request>, names: &mut Names) -> Result<(), Bad> {
         self.is_over |= line.starts_with(b"CPU") || line.starts_with(b"Total (");
         if self.is_over {
+            self.missing = self.missing.saturating_add(skipped(line));
             return Ok(());
         }
         let mut rest = line;
@@ -147,6 +169,10 @@ impl LineFormat for Blkparse {
 
     fn end(&mut self, into: &mut Vec<Request>) {
         self.pairing.end(into);
+    }
+
+    fn missing(&self) -> u64 {
+        self.missing
     }
 
     fn knows(&self) -> Knows {

@@ -4,6 +4,8 @@ use super::fields::Bad;
 
 /// No trace is longer: 20 years.
 const LONGEST_NS: u64 = 20 * 366 * 24 * 3600 * 1_000_000_000;
+/// A wall clock shows a time before the year 2100, and after [`LONGEST_NS`], which is in January of 1990.
+const WALL_CLOCK_END_NS: u64 = 4_102_444_800 * 1_000_000_000;
 /// How far before the first entry of a trace another may lie, where its entries come slightly out of order; it then
 /// counts as simultaneous with the first.
 const BEFORE_FIRST_MAX_NS: u64 = 3600 * 1_000_000_000;
@@ -21,7 +23,7 @@ enum Before {
 pub(super) struct Clock {
     zero_ns: Option<u64>,
     before: Before,
-    /// A first time beyond what a trace may last is one of the wall clock, and the zero.
+    /// A first time beyond what a trace may last is one of the wall clock, and the zero, if a wall clock can show it.
     may_be_wall_clock: bool,
 }
 
@@ -49,8 +51,12 @@ impl Clock {
     /// Nanoseconds since the zero.
     #[inline]
     pub fn since_zero_ns(&mut self, time_ns: u64) -> Result<u64, Bad> {
-        if std::mem::take(&mut self.may_be_wall_clock) && time_ns > LONGEST_NS {
-            *self = Self::around_first();
+        // A first time that no clock shows is a fault alone, and says nothing of those behind it.
+        if self.may_be_wall_clock && time_ns < WALL_CLOCK_END_NS {
+            self.may_be_wall_clock = false;
+            if time_ns > LONGEST_NS {
+                *self = Self::around_first();
+            }
         }
         let zero_ns = *self.zero_ns.get_or_insert(time_ns);
         match time_ns.checked_sub(zero_ns) {
@@ -104,6 +110,20 @@ mod tests {
         let mut clock = Clock::from_zero_or_wall_clock();
         assert_eq!(clock.since_zero_ns(7), Ok(7));
         assert!(clock.since_zero_ns(1_700_000_000_700_000_000).is_err(), "in the middle it is a fault");
+    }
+
+    /// Any first time of more than 20 years was the zero, so that all good ones behind a garbage one were faults.
+    #[test]
+    fn regression_a_garbage_first_time_is_no_wall_clock() {
+        for garbage_ns in [u64::MAX, 1 << 63, WALL_CLOCK_END_NS] {
+            let mut clock = Clock::from_zero_or_wall_clock();
+            assert!(clock.since_zero_ns(garbage_ns).is_err());
+            assert_eq!((clock.since_zero_ns(7), clock.since_zero_ns(9)), (Ok(7), Ok(9)));
+            let mut clock = Clock::from_zero_or_wall_clock();
+            assert!(clock.since_zero_ns(garbage_ns).is_err());
+            assert_eq!(clock.since_zero_ns(1_700_000_000_500_000_000), Ok(0));
+            assert_eq!(clock.since_zero_ns(1_700_000_000_700_000_000), Ok(200_000_000));
+        }
     }
 
     #[test]

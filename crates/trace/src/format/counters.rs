@@ -9,7 +9,6 @@ const BAD_FIRST_MAX: u64 = 1000;
 pub(super) struct Counters {
     format: &'static str,
     faults: Faults,
-    has_good: bool,
     /// Where the first bad one begins, in bytes.
     first_bad_bytes: u64,
 }
@@ -22,13 +21,13 @@ impl Counters {
 
     /// Of a binary file, whose faults are located by byte.
     pub fn of_binary(format: &'static str) -> Self {
-        Self { format, faults: Faults::default(), has_good: false, first_bad_bytes: 0 }
+        Self { format, faults: Faults::default(), first_bad_bytes: 0 }
     }
 
     /// A line or record could be read.
     #[inline]
     pub fn good(&mut self) {
-        self.has_good = true;
+        self.faults.entries_read += 1;
     }
 
     /// A line or record could not be read.
@@ -44,12 +43,17 @@ impl Counters {
         if self.faults.count >= BAD_FIRST_MAX { self.end() } else { Ok(()) }
     }
 
+    /// So many events are missing, as the trace says itself.
+    pub fn missing(&mut self, events: u64) {
+        self.faults.missing = events;
+    }
+
     /// The trace is over.
     ///
     /// # Errors
     /// `Malformed` where nothing in it could be read.
     pub fn end(&self) -> Result<(), TraceError> {
-        let Some(first) = self.faults.first.first().filter(|_| !self.has_good) else { return Ok(()) };
+        let Some(first) = self.faults.first.first().filter(|_| self.faults.entries_read == 0) else { return Ok(()) };
         Err(TraceError::Malformed {
             format: self.format,
             what: format!("none of the first {} entries is one; {}", self.faults.count, first.what),

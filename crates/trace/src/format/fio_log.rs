@@ -47,6 +47,8 @@ impl LineFormat for FioLog {
         let file = word(&mut rest).ok_or("too few fields")?;
         let op = match word(&mut rest).ok_or("too few fields")? {
             b"add" | b"open" | b"close" => return Ok(()),
+            // Version 3 has a time in each line, and fio passes these over.
+            b"wait" if self.version == 3 => return Ok(()),
             b"wait" if self.version == 2 => {
                 let until_ms = number(word(&mut rest).ok_or("too few fields")?)?;
                 let until_ns = until_ms.checked_mul(NS_PER_MS).ok_or("a time is absurd")?;

@@ -25,6 +25,11 @@ pub(super) trait LineFormat: Send {
     /// Appends what waited for more lines, at the end of the trace.
     fn end(&mut self, _into: &mut Vec<Request>) {}
 
+    /// Events that the text says are missing.
+    fn missing(&self) -> u64 {
+        0
+    }
+
     /// What the trace can tell.
     fn knows(&self) -> Knows;
 
@@ -63,6 +68,7 @@ impl<R: Read> Source for Text<R> {
         for _ in 0..BATCH_REQUESTS {
             let Some(line) = self.lines.next()? else {
                 self.format.end(into);
+                self.counters.missing(self.format.missing());
                 self.counters.end()?;
                 return Ok(false);
             };

@@ -441,3 +441,27 @@ fn completions_that_belong_to_nothing_are_counted() {
     assert_eq!(trace.notes.len(), 1);
     assert!(trace.notes[0].starts_with("2 completions (C) belong to no request"), "{:?}", trace.notes);
 }
+
+#[test]
+fn regression_events_that_blkparse_says_are_lost_are_missing() {
+    let events = String::from_utf8(text_of(drive(10))).unwrap();
+    let text = events.clone()
+        + "CPU0 (8,0):\n Reads Queued:           0,        0KiB\n\nThroughput (R/W): 0KiB/s / 0KiB/s\n\
+           Events (8,0): 30 entries\nSkips: 3 forward (4,999 -  33.3%)\n";
+    let trace = read_bytes(text.into_bytes());
+    assert_eq!((trace.requests.len(), trace.faults.count, trace.faults.missing), (10, 0, 4999));
+    let whole = events + "CPU0 (8,0):\nEvents (8,0): 30 entries\nSkips: 0 forward (0 -   0.0%)\n";
+    assert_eq!(read_bytes(whole.into_bytes()).faults.missing, 0);
+}
+
+/// It was taken for a command that passes through.
+#[test]
+fn regression_a_flush_that_completes_with_its_time_has_its_latency() {
+    for elapsed in ["    1234", " 1234", "123456789"] {
+        let text = format!(
+            "8,0 0 1 0.000001000 9 Q FN [cat]\n8,0 0 1 0.000002000 9 D FN [cat]\n8,0 0 1 0.000009000 9 C FN 0 ({elapsed}) [0]\n\
+             8,0 0 1 0.000010000 9 D R 36 (12 00 00 00 24 00) [smartd]\n"
+        );
+        assert_eq!(paired(&read_bytes(text.into_bytes())), [(1, 1, 7, 0, 1)]);
+    }
+}

@@ -54,7 +54,7 @@ pub fn convert(section: &Section, index: usize, file: &str, notes: &mut Notes) -
         name,
         threads,
         depth,
-        end: pace::end(&mut reader, threads, &pattern, &sizes)?,
+        end: pace::end(&mut reader, threads)?,
         steady: steady::steady(&mut reader, threads)?,
         mix,
         sizes,

@@ -234,6 +234,13 @@ fn zoned(reader: &mut Reader<'_>, word: &str, text: &str, region: Region) -> Res
         }
         zones.push((access_percent, size_percent));
     }
+    let accesses: f64 = zones.iter().map(|&(access, _)| access).sum();
+    // Shares written as decimals do not sum to 100 exactly.
+    if accesses < 100.0 - 1e-6 {
+        return Err(
+            reader.wrong(key, format!("the zones have {accesses} % of the accesses: all are to be given, as to fio"))
+        );
+    }
     let left = 100.0 - zones.iter().filter_map(|&(_, size)| size).sum::<f64>();
     let open = zones.iter().filter(|(_, size)| size.is_none()).count() as f64;
     if several {

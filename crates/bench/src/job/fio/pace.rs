@@ -3,7 +3,7 @@
 use super::reader::Reader;
 use super::units::Amount;
 use crate::job::error::JobError;
-use crate::job::model::{Arrival, Burst, End, Mix, Pattern, Sizes, Think};
+use crate::job::model::{Arrival, Burst, End, Mix, Sizes, Think};
 use forebay_block::OpKind;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -96,8 +96,9 @@ pub fn think(reader: &mut Reader<'_>, arrival: &Arrival) -> Result<(Option<Think
     Ok((Some(Think { time_ns, compute: spin_ns > 0 }), None))
 }
 
-/// When the job ends: after `runtime`, after the region's size per thread and loop, after `io_size`, `number_ios`.
-pub fn end(reader: &mut Reader<'_>, threads: u32, pattern: &Pattern, sizes: &Sizes) -> Result<End, JobError> {
+/// When the job ends: after `runtime`, after the region's size per thread and loop, after `io_size`, `number_ios`. Where strides leave
+/// holes fio begins again at the end of the region, until as much was transferred.
+pub fn end(reader: &mut Reader<'_>, threads: u32) -> Result<End, JobError> {
     let after_ns = reader.time_ns("runtime", SECOND_NS)?.filter(|&ns| ns > 0);
     if reader.is_on("time_based")? {
         if after_ns.is_some() {
@@ -112,18 +113,7 @@ pub fn end(reader: &mut Reader<'_>, threads: u32, pattern: &Pattern, sizes: &Siz
     match reader.amount("io_size")? {
         Some(Amount::Bytes(bytes)) if bytes > 0 => end.after_bytes = Some(bytes.saturating_mul(rounds)),
         Some(Amount::Percent(percent)) if percent > 0.0 => end.after_passes = Some(percent / 100.0 * rounds as f64),
-        _ => end.after_passes = Some(rounds as f64 * covered(pattern, sizes)),
+        _ => end.after_passes = Some(rounds as f64),
     }
     Ok(end)
-}
-
-/// The part of the region that one walk touches: less than all where strides leave holes.
-fn covered(pattern: &Pattern, sizes: &Sizes) -> f64 {
-    match *pattern {
-        Pattern::Strided { stride_bytes } if stride_bytes != 0 => {
-            let io = f64::from(sizes.read.max_bytes().max(sizes.write.max_bytes()).max(1));
-            (io / stride_bytes.unsigned_abs() as f64).min(1.0)
-        }
-        _ => 1.0,
-    }
 }

@@ -6,7 +6,7 @@
 
 use super::blocks::{Block, Blocks};
 use super::series::{
-    BLOCKS_MIN, MERGED_MIN, SIGNIFICANCE, evened_out, freedom, freedom_in_a_row, neighbours_alike, squares_in_a_row,
+    BLOCKS_MIN, MERGED_MIN, SIGNIFICANCE, evened_out, freedom, frequencies, neighbours_alike, variance_of_sum,
 };
 use crate::stats::confidence::Confidence;
 use crate::stats::distribution::{chi_square_tail, normal_quantile, student_t_quantile};
@@ -75,11 +75,9 @@ impl Clustering {
         while parts.len() / 2 >= MERGED_MIN && neighbours_alike(&differences(&parts, share)) {
             parts = merged(&parts);
         }
-        let count = parts.len() as f64;
         let (differences, spread) = (differences(&parts, share), spread(&parts, share));
-        let by = evened_out(&differences);
-        let dispersion =
-            squares_in_a_row(&differences, by) * count / (count - 1.0) / (samples as f64 * share * (1.0 - share));
+        let frequencies = frequencies(parts.len(), evened_out(&differences));
+        let dispersion = variance_of_sum(&differences, frequencies) / (samples as f64 * share * (1.0 - share));
         let significant = dispersion > 1.0
             && if total >= CHI_SQUARE_FROM * parts.len() as u64 {
                 let used = parts.iter().filter(|part| part.samples > 0.0);
@@ -91,7 +89,7 @@ impl Clustering {
             } else {
                 rare_by_chance(&parts, total, samples, spread, seed)
             };
-        let freedom = freedom(&differences).min(freedom_in_a_row(parts.len(), by));
+        let freedom = freedom(&differences).min(frequencies as f64);
         Self { blocks: parts.len(), dispersion, freedom, significant, ..nothing }
     }
 

@@ -80,7 +80,7 @@ pub fn whole(name: &str, read: &Read, report: &Report) -> String {
         lines.push("CUT: the trace could not be read to its end; this is what comes before".to_owned());
     }
     if report.absurd > 0 {
-        lines.push(format!("{} requests beyond 64 PiB or over 1 GiB were left out", report.absurd));
+        lines.push(format!("{} requests beyond 64 PiB or over 64 MiB were left out", report.absurd));
     }
     if report.back_in_time > 0 {
         lines.push(format!(
@@ -308,7 +308,7 @@ pub fn fleet(list: &[(&str, &Read, &Report)]) -> String {
                 size(report.fast_bytes),
                 ratio(depth.and_then(|depth| depth.mean)),
                 match report.one_block_in {
-                    1 if trace.is_whole() => "exact".to_owned(),
+                    1 if trace.is_exact(report) => "exact".to_owned(),
                     1 => "incomplete".to_owned(),
                     more => format!("1 in {more}"),
                 },

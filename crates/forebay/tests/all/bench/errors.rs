@@ -40,6 +40,27 @@ fn a_file_system_is_refused_by_name_and_left_alone() {
     assert!(std::fs::read(place.target()).unwrap() != before, "nothing was written");
 }
 
+/// They were taken in silence.
+#[test]
+fn regression_settings_without_an_effect_on_the_target_are_reported() {
+    let reported = |target: &str, set: &str| {
+        let output = bench(target, &["--set", set, "--set", "ios=10", "--warmup", "0s"]);
+        assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+        err(&output).contains("has no effect")
+    };
+    for set in ["calls=ring-polled", "buffered=true", "dsync=true", "compressible=50", "duplicates=50"] {
+        assert!(reported("ram:?size=64MiB", set), "{set}");
+    }
+    let place = Place::new();
+    for set in ["calls=sync", "buffered=true"] {
+        assert!(!reported(&place.target(), set), "{set}");
+    }
+    for set in ["compressible=50", "dsync=true"] {
+        let output = bench("ram:?size=64MiB", &["--set", set, "--set", "rw=randwrite", "--set", "ios=10"]);
+        assert!(!err(&output).contains("has no effect"), "{set}: {}", err(&output));
+    }
+}
+
 #[test]
 fn a_later_job_that_writes_is_refused_before_the_first_has_run() {
     let place = Place::new();

@@ -148,7 +148,7 @@ fn regression_sizes_asked_for_do_not_move_the_knee() {
 
 #[test]
 fn who_is_forgotten_in_the_middle_of_a_request_does_not_come_back() {
-    let requests = [Request::new(0, Op::Write, 0, 100_000 * BLOCK_BYTES)];
+    let requests = [Request::new(0, Op::Write, 0, 16_384 * BLOCK_BYTES)];
     let (report, _) = sized(&requests, &[]);
     let mut sizing = Sizing::new(&Options { memory_bytes: 1 << 17, ..options() }, &report);
     sizing.add(&requests, &Names::default(), Knows { op: true, ..Knows::default() });

@@ -11,10 +11,12 @@ use crate::{BATCH_REQUESTS, Faults, Knows, Names, Op, Request, Source, TraceErro
 use ::parquet::errors::ParquetError;
 use ::parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use ::parquet::file::reader::Length;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Once;
 use std::sync::{Arc, Mutex};
 
 const MAGIC: &[u8; 4] = b"PAR1";
@@ -257,9 +259,31 @@ fn plain(error: &ParquetError) -> String {
     }
 }
 
+thread_local! {
+    /// Whether a panic of this thread will be an error, with its reason in it.
+    static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Panics of the decoder are reported as errors, and not on the standard error as well.
+fn silence_guarded() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !IS_GUARDED.get() {
+                before(panic);
+            }
+        }));
+    });
+}
+
 /// What `decode` gives; a panic of it is an error.
 fn guarded<T>(decode: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
-    catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|panic| {
+    silence_guarded();
+    let was_guarded = IS_GUARDED.replace(true);
+    let decoded = catch_unwind(AssertUnwindSafe(decode));
+    IS_GUARDED.set(was_guarded);
+    decoded.unwrap_or_else(|panic| {
         let what = panic.downcast_ref::<String>().map(String::as_str);
         let what = what.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason told");
         Err(ParquetError::General(format!("the decoder gave up: {what}")))
@@ -318,4 +342,19 @@ fn columns(index: &ParquetMetaData) -> Result<Vec<Column>, TraceError> {
         }
     }
     Ok(columns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regression_a_panic_of_the_decoder_is_an_error_and_nothing_else() {
+        let failed: Result<(), _> = guarded(|| {
+            assert!(IS_GUARDED.get(), "the hook is silent here");
+            panic!("in the decoder")
+        });
+        assert!(failed.is_err_and(|error| plain(&error).contains("in the decoder")));
+        assert!(!IS_GUARDED.get(), "and speaks behind it");
+    }
 }

@@ -1,0 +1,87 @@
+//! Lengths of requests, whose quantiles are lengths that requests have: they are multiples of a sector, so there are few.
+
+use super::histogram::Histogram;
+use crate::hash::Seed;
+use std::collections::HashMap;
+
+/// Different lengths that are counted one by one. Where a trace has more, quantiles are those of the histogram's buckets.
+const DIFFERENT_MAX: usize = 4096;
+
+/// Counts of lengths.
+#[derive(Clone, Debug, Default)]
+pub struct Lengths {
+    /// How often each occurred; empty once there are too many.
+    counts: HashMap<u64, u64, Seed>,
+    all: Histogram,
+}
+
+impl Lengths {
+    /// Counts one.
+    pub fn add(&mut self, len_bytes: u64) {
+        if self.is_exact() || self.all.count() == 0.0 {
+            *self.counts.entry(len_bytes).or_default() += 1;
+            if self.counts.len() > DIFFERENT_MAX {
+                self.counts = HashMap::default();
+            }
+        }
+        self.all.add(len_bytes);
+    }
+
+    /// All of them, in buckets; their count, mean and largest are exact.
+    #[must_use]
+    pub fn histogram(&self) -> &Histogram {
+        &self.all
+    }
+
+    /// The length that a share of the requests has at most, exact where there are not too many different ones; `None`
+    /// where nothing was counted.
+    #[must_use]
+    pub fn quantile(&self, share: f64) -> Option<u64> {
+        if !self.is_exact() {
+            return self.all.quantile(share);
+        }
+        let mut counts: Vec<(u64, u64)> = self.counts.iter().map(|(&len_bytes, &count)| (len_bytes, count)).collect();
+        counts.sort_unstable();
+        let wanted = share * self.all.count();
+        let mut below = 0;
+        let found = counts.iter().find(|(_, count)| {
+            below += count;
+            below as f64 >= wanted
+        });
+        found.map(|(len_bytes, _)| *len_bytes)
+    }
+
+    fn is_exact(&self) -> bool {
+        !self.counts.is_empty()
+    }
+}
+
+#[cfg(test)]
+// Here a panic is the finding.
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn regression_quantiles_of_sizes_are_sizes(mut sectors in proptest::collection::vec(1_u64..4096, 1..300), share in 0.0_f64..=1.0) {
+            let mut lengths = Lengths::default();
+            sectors.iter().for_each(|sectors| lengths.add(sectors * 512));
+            sectors.sort_unstable();
+            let rank = (share * sectors.len() as f64).ceil() as usize;
+            prop_assert_eq!(lengths.quantile(share), Some(sectors[rank.saturating_sub(1)] * 512));
+        }
+    }
+
+    #[test]
+    fn many_different_ones_are_counted_in_buckets() {
+        let mut lengths = Lengths::default();
+        assert_eq!(lengths.quantile(0.5), None);
+        (1..=100_000).for_each(|len_bytes| lengths.add(len_bytes));
+        assert!(lengths.counts.is_empty());
+        let median = lengths.quantile(0.5).unwrap();
+        assert!((50_000..50_500).contains(&median), "{median}");
+        assert_eq!((lengths.histogram().count(), lengths.quantile(1.0)), (100_000.0, Some(100_000)));
+    }
+}
