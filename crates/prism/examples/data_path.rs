@@ -65,6 +65,7 @@ fn intent(offset_bytes: u64, data: &[u8]) -> Intent<'_> {
         offset_bytes,
         direction: Direction::Write,
         len_bytes: data.len() as u64,
+        request_bytes: data.len() as u64,
         data,
         export: 0,
         tag: None,

@@ -44,6 +44,8 @@ pub struct Intent<'a> {
     pub direction: Direction,
     /// Length in bytes; a whole number of 4 KiB blocks.
     pub len_bytes: u64,
+    /// Length in bytes of the host's request that this is all of, or a part.
+    pub request_bytes: u64,
     /// Data written, or read and verified; empty where the contents are not known, as in a trace.
     pub data: &'a [u8],
     /// Index of the export that the request came through.
@@ -121,8 +123,7 @@ impl Prism {
     /// the data exactly, neighbours differ.
     ///
     /// To be called once per write, because behaviour counts writes: a caller that must wait for space keeps the runs.
-    /// `request_size` and `sequential` in rules speak of `intent`, so a caller that cuts requests up is seen to
-    /// write small ones.
+    /// `sequential` in rules speaks of what came up to the end of `intent`: a caller that cuts requests up has them judged part by part.
     pub fn classify(&mut self, intent: &Intent<'_>, runs: &mut Vec<Run>) {
         let len_bytes = intent.len_bytes;
         let blocks = len_bytes / BLOCK_BYTES as u64;
@@ -161,7 +162,7 @@ impl Prism {
                 export: Some(intent.export),
                 export_name,
                 direction: intent.direction,
-                request_size_bytes: Some(len_bytes),
+                request_size_bytes: Some(intent.request_bytes),
                 sequential_bytes: Some(sequential_bytes),
                 offset_bytes: intent.offset_bytes,
                 evidence: None,
@@ -194,7 +195,7 @@ impl Prism {
                     disk: intent.disk,
                     first_block: first_block + start,
                     blocks: at - start,
-                    request_bytes: len_bytes,
+                    request_bytes: intent.request_bytes,
                 }),
                 Direction::Read => Guess::Nothing,
             };

@@ -54,6 +54,7 @@ fn class_of(prism: &Prism, disk: DiskId, hints: &Arc<FileHints>) -> ClassId {
         offset_bytes: 0,
         direction: Direction::Write,
         len_bytes: BLOCK_BYTES,
+        request_bytes: BLOCK_BYTES,
         data: &[],
         export: 0,
         tag: None,

@@ -30,6 +30,7 @@ fn write(offset_bytes: u64, data: &[u8]) -> Intent<'_> {
         offset_bytes,
         direction: Direction::Write,
         len_bytes: data.len() as u64,
+        request_bytes: data.len() as u64,
         data,
         export: 0,
         tag: None,
@@ -395,6 +396,17 @@ fn a_journal_that_is_marked_as_metadata_is_a_log() {
     let data = [1; BLOCK];
     let host = HostFacts { meta: Some(true), ..HostFacts::default() };
     assert_eq!(runs(&mut prism, &Intent { host, ..write(LOG_START, &data) }), [("log".into(), 1)]);
+}
+
+/// A caller that cuts requests up says how long they were.
+#[test]
+fn regression_rules_see_the_size_of_the_whole_request() {
+    let rule = ClassSpec { rules: vec!["request_size>=128KiB".into()], ..ClassSpec::new("big", Place::Capacity) };
+    let mut prism = Prism::new(ClassTable::from_configured(&[rule]).unwrap());
+    let data = [1; 2 * BLOCK];
+    let part = Intent { request_bytes: 128 << 10, ..write(0, &data) };
+    assert_eq!(runs(&mut prism, &part), [("big".into(), 2)]);
+    assert_eq!(runs(&mut prism, &write(0, &data)), [("cold".into(), 2)]);
 }
 
 /// A trace has no contents: lengths alone must do.

@@ -134,6 +134,7 @@ fn intent(disk_size: usize, offset_bytes: u64, data: &[u8]) -> Intent<'_> {
         offset_bytes,
         direction: Direction::Write,
         len_bytes: data.len() as u64,
+        request_bytes: data.len() as u64,
         data,
         export: 0,
         tag: None,

@@ -26,6 +26,7 @@ fn intent(host: HostFacts<'_>) -> Intent<'_> {
         offset_bytes: 0,
         direction: Direction::Write,
         len_bytes: 4096,
+        request_bytes: 4096,
         data: &[],
         export: 0,
         tag: None,

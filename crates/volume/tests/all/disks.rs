@@ -1,7 +1,10 @@
 //! Disks that come and go.
 
+use crate::holes::rig::{Rig, Setup};
 use crate::world::{Oracle, Shape, World, history};
 use forebay_block::Random;
+use forebay_prism::{ClassSpec, Place};
+use forebay_volume::layout::page::LEAF_ENTRIES;
 
 /// A disk added while a checkpoint is in progress keeps its id to itself.
 #[test]
@@ -73,4 +76,22 @@ fn a_removed_disk_leaves_no_slots_behind() {
         eprintln!("round {round}: used {} before {used}", world.pool.engine.status().fast.used_bytes);
     }
     assert_eq!(world.pool.engine.status().fast.used_bytes, used);
+}
+
+/// A request that lies in two leaves of the map was judged part by part, each by its own length.
+#[test]
+fn regression_a_rule_of_request_size_holds_across_leaves_of_the_map() {
+    let mut rig = Rig::new(&Setup::default());
+    let rules = vec!["request_size>=128KiB".to_owned()];
+    let big = ClassSpec { rules, ..ClassSpec::new("big", Place::Capacity) };
+    rig.pool.engine.prism_mut().table_mut().merge(&[big]).unwrap();
+    rig.pool.engine.classes_changed();
+    let first = LEAF_ENTRIES as u64 - 2;
+    for (blocks, wanted) in [(32, 32), (31, 32)] {
+        let token = rig.write_run(first, blocks, 1, false, None);
+        rig.wait(token).unwrap();
+        let id = rig.pool.engine.prism().table().id_of("big").unwrap();
+        let written = rig.pool.engine.status().classes[usize::from(id.0)].host_written_bytes;
+        assert_eq!(written, wanted * 4096, "{blocks} blocks");
+    }
 }

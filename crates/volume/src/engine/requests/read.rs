@@ -367,6 +367,7 @@ impl Engine {
                     offset_bytes,
                     direction: Direction::Read,
                     len_bytes: data.len() as u64,
+                    request_bytes: data.len() as u64,
                     data,
                     export,
                     tag: None,
