@@ -10,12 +10,14 @@ mod map;
 pub mod mirror;
 mod overlay;
 pub mod parity;
+mod patience;
 pub mod pool;
 mod readings;
 pub mod recovery;
 pub mod request;
 mod space;
 pub mod verify;
+mod virtual_time;
 
 pub use engine::{AdminError, Engine, EngineOptions, Status};
 pub use forebay_prism::HostHints;

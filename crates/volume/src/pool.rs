@@ -1,8 +1,9 @@
 //! The engine with its devices: requests in, completions out, and everything between moved along by `poll`.
 
 use crate::engine::Engine;
-use crate::io::{Devices, advance};
+use crate::io::Devices;
 use crate::request::{Completion, Request};
+use crate::virtual_time::advance;
 use forebay_block::{Completion as DeviceCompletion, Device, DiskId, Op, Request as DeviceRequest};
 use std::collections::VecDeque;
 

@@ -1,6 +1,6 @@
 //! What the daemon does in the server's loop: signals, control requests, jobs that wait for checkpoints.
 
-use super::answer::Answerer;
+use super::answer::{Answerer, leaving};
 use super::clients::Clients;
 use super::handle::{Announce, Asked, Wish};
 use super::reload::Reloader;
@@ -49,11 +49,7 @@ impl Hooks<PoolBackend> for Daemon {
     fn ready(&mut self, fd: i32, backend: &mut PoolBackend, server: &mut ServerControl<'_>) {
         match self.asked.read(fd) {
             Some(Wish::Stop) => return self.stop(server),
-            Some(Wish::Reload) => {
-                let leaving = self.answerer.leaving();
-                let kept = (&mut self.answerer.fixed, &leaving[..]);
-                return self.reloader.reload(backend, server, kept, &mut self.watch);
-            }
+            Some(Wish::Reload) => return self.reloader.begin(),
             None => {}
         }
         let mut requests = Vec::new();
@@ -70,6 +66,9 @@ impl Hooks<PoolBackend> for Daemon {
         self.clients.tick(now_ns);
         self.answerer.tick(now_ns, backend, server);
         self.deliver();
+        let Answerer { fixed, jobs, .. } = &mut self.answerer;
+        let leaving = || leaving(jobs);
+        self.reloader.advance(backend, server, fixed, leaving, &mut self.watch);
         self.block_devices.serve_opened(server);
         // Also of those that were attached since.
         let are_reported = self.block_devices.are_reported(&mut self.announce);

@@ -144,7 +144,7 @@ impl Server {
             block_devices,
             machine_devices,
             is_ready: false,
-            reloader: Reloader { file: std::path::absolute(file)?, config: config.clone(), addresses },
+            reloader: Reloader::new(std::path::absolute(file)?, config.clone(), addresses),
             watch: Watch::new(config.log.limits()),
             publisher,
         };

@@ -392,3 +392,22 @@ fn the_device_of_a_machine_changes_with_a_restart_only() {
     std::fs::write(&scene.config, before).unwrap();
     assert_eq!(server.stop(), 0);
 }
+
+/// SIGHUP read the configuration on the thread that answers clients: where the file system, or a name server, let it wait, all of them waited.
+#[test]
+fn regression_a_configuration_that_lets_wait_keeps_no_client_waiting() {
+    let scene = Scene::new().created();
+    let server = Logging::start(&scene, "json");
+    let mut client = connect(&scene, "db");
+    let text = std::fs::read_to_string(&scene.config).unwrap();
+    std::fs::remove_file(&scene.config).unwrap();
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, &scene.config, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    server.signal(Signal::HUP);
+    std::thread::sleep(Duration::from_millis(300));
+    write(&mut client, 0, &[1; 4096]);
+    // The server waits for this.
+    std::fs::write(&scene.config, text).unwrap();
+    server.awaited_where("reload", |event| event["message"].as_str().unwrap().starts_with("reloaded "));
+    assert_eq!(server.stop(), 0);
+}
