@@ -2,10 +2,12 @@
 
 use crate::engine::Engine;
 use crate::io::Devices;
+use crate::patience::Patience;
 use crate::request::{Completion, Request};
 use crate::virtual_time::advance;
 use forebay_block::{Completion as DeviceCompletion, Device, DiskId, Op, Request as DeviceRequest};
 use std::collections::VecDeque;
+use std::time::Duration;
 
 /// A pool being served.
 pub struct Pool {
@@ -200,10 +202,23 @@ impl Pool {
     }
 
     /// Polls and waits until `ready`, appending finished host requests to `done`.
-    pub fn run_until(&mut self, done: &mut Vec<Completion>, mut ready: impl FnMut(&Engine, &[Completion]) -> bool) {
+    pub fn run_until(&mut self, done: &mut Vec<Completion>, ready: impl FnMut(&Engine, &[Completion]) -> bool) {
+        self.run_patiently(done, &mut Patience::default(), ready);
+    }
+
+    /// The same, at most until nothing has moved for so long.
+    fn run_patiently(
+        &mut self,
+        done: &mut Vec<Completion>,
+        patience: &mut Patience,
+        mut ready: impl FnMut(&Engine, &[Completion]) -> bool,
+    ) {
+        patience.begin();
         loop {
-            self.poll(done);
-            if ready(&self.engine, done) || !self.in_flight() {
+            while self.poll_once(done) {
+                patience.begin();
+            }
+            if ready(&self.engine, done) || !self.in_flight() || patience.is_over() {
                 return;
             }
             self.wait(100_000_000);
@@ -212,17 +227,29 @@ impl Pool {
 
     /// Writes a clean checkpoint. Host requests must have been answered. True where the stop is clean.
     pub fn close(&mut self) -> bool {
+        self.close_patiently(Patience::default())
+    }
+
+    /// The same, given up where no device answers anything for so long: the next start recovers the pool from its journal.
+    pub fn close_unless_silent(&mut self, silence: Duration) -> bool {
+        self.close_patiently(Patience::of(silence))
+    }
+
+    fn close_patiently(&mut self, mut patience: Patience) -> bool {
         let before = self.engine.checkpoint_number();
         self.engine.hurry_list();
-        self.run_until(&mut Vec::new(), |engine, _| !engine.hurries_list());
+        self.run_patiently(&mut Vec::new(), &mut patience, |engine, _| !engine.hurries_list());
         for _ in 0..CHECKPOINT_ATTEMPTS {
+            if patience.is_over() {
+                return false;
+            }
             let mut done = Vec::new();
             if self.engine.has_flush_failed() {
                 self.engine.hurry_to_make_good();
-                self.run_until(&mut done, |engine, _| !engine.has_flush_failed());
+                self.run_patiently(&mut done, &mut patience, |engine, _| !engine.has_flush_failed());
             }
             self.engine.request_checkpoint(true);
-            self.run_until(&mut done, |engine, _| {
+            self.run_patiently(&mut done, &mut patience, |engine, _| {
                 !engine.is_busy() && (!engine.checkpoint_pending() || engine.checkpoint_failed())
             });
             if self.engine.checkpoint_number() > before
