@@ -56,7 +56,8 @@ fn a_client_cannot_use_up_the_server_s_descriptors() {
     let dir = std::env::temp_dir().join(format!("forebay-vhost-descriptors-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     let path = dir.join("s");
-    let wanted = Wanted { path: path.clone(), name: "db".to_owned(), size_bytes: 1 << 20, read_only: false };
+    let wanted =
+        Wanted { path: path.clone(), name: "db".to_owned(), size_bytes: 1 << 20, read_only: false, private: false };
     let (vhost, mut door) = Vhost::open(&wanted).unwrap();
     let file = memfd_create("memory", MemfdFlags::ALLOW_SEALING).unwrap();
     ftruncate(&file, REGION_BYTES * 64).unwrap();

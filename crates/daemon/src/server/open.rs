@@ -105,7 +105,7 @@ impl Server {
                 None => {
                     let bound = reactor.listen(&address)?;
                     if let Listen::Unix(path) = &bound {
-                        access.apply(path)?;
+                        access.apply_to_export(path)?;
                     }
                     addresses.push((address, bound.clone()));
                     bound

@@ -356,7 +356,7 @@ impl Reloader {
                 match server.listen(&address) {
                     Ok(bound) => {
                         if let Listen::Unix(path) = &bound
-                            && let Err(why) = access.apply(path)
+                            && let Err(why) = access.apply_to_export(path)
                         {
                             outcome.refused.push(chain(&why));
                         }

@@ -143,7 +143,7 @@ pub(super) fn listen(
     listeners: &mut Vec<Listener>,
     address: &Listen,
 ) -> Result<Listen, ServerError> {
-    let listener = Listener::open(address, config.allow_remote)?;
+    let listener = Listener::open(address, config.allow_remote, config.private_sockets)?;
     let index = listeners.len() as u16;
     poller.add(&listener.socket, Source::Listener(index), true, false)?;
     let bound = listener.address.clone();

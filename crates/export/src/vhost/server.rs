@@ -44,6 +44,8 @@ pub struct Wanted {
     pub size_bytes: u64,
     /// Whether writes are refused.
     pub read_only: bool,
+    /// Whether the socket is made for this user only, until the owner gives it a mode.
+    pub private: bool,
 }
 
 /// What happened to a device's clients.
@@ -87,7 +89,7 @@ impl Vhost {
     /// # Errors
     /// Where the socket is in use, or the system refuses.
     pub fn open(wanted: &Wanted) -> Result<(Self, Door), VhostError> {
-        let listener = Listener::open(&Listen::Unix(wanted.path.clone()), false)?;
+        let listener = Listener::open(&Listen::Unix(wanted.path.clone()), false, wanted.private)?;
         let (door, side) = open_door(IN_FLIGHT_MAX)?;
         let device = Device::new(side, &wanted.name, wanted.size_bytes, wanted.read_only);
         let (events, watchdog) = (Events::default(), device.watchdog.clone());
