@@ -49,7 +49,11 @@ impl Hooks<PoolBackend> for Daemon {
     fn ready(&mut self, fd: i32, backend: &mut PoolBackend, server: &mut ServerControl<'_>) {
         match self.asked.read(fd) {
             Some(Wish::Stop) => return self.stop(server),
-            Some(Wish::Reload) => return self.reloader.begin(),
+            // Who connected after a stop was begun would not be told of it.
+            Some(Wish::Reload) if server.is_stopping() => {
+                return info!("the server stops, and reads no configuration any more");
+            }
+            Some(Wish::Reload) => return self.reloader.begin(self.is_ready),
             None => {}
         }
         let mut requests = Vec::new();
@@ -68,7 +72,9 @@ impl Hooks<PoolBackend> for Daemon {
         self.deliver();
         let Answerer { fixed, jobs, .. } = &mut self.answerer;
         let leaving = || leaving(jobs);
-        self.reloader.advance(backend, server, fixed, leaving, &mut self.watch);
+        if !server.is_stopping() {
+            self.reloader.advance(backend, server, (fixed, leaving), &mut self.watch, self.is_ready);
+        }
         self.block_devices.serve_opened(server);
         // Also of those that were attached since.
         let are_reported = self.block_devices.are_reported(&mut self.announce);

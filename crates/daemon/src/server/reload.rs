@@ -55,19 +55,20 @@ impl Reloader {
         Self { file, config, addresses, reading: None, read_again: false, looking: None, look_again: false }
     }
 
-    /// Begins to read the file again; [`Self::advance`] changes what can be changed.
-    pub fn begin(&mut self) {
+    /// Begins to read the file again; [`Self::advance`] changes what can be changed. Before the service manager was told that the server `is_ready` it is not
+    /// told of this: it would take the end of a reload for that, and let what comes after the server begin.
+    pub fn begin(&mut self, is_ready: bool) {
         if self.reading.is_some() {
             self.read_again = true;
             return;
         }
-        notify(sd_notify::NotifyState::Reloading);
+        notify_where(is_ready, sd_notify::NotifyState::Reloading);
         let (file, addresses) = (self.file.clone(), self.addresses.clone());
         match Beside::begin("reload", move || read(&file, &addresses)) {
             Ok(reading) => self.reading = Some(reading),
             Err(why) => {
                 say_not_reloaded(&why);
-                notify(sd_notify::NotifyState::Ready);
+                notify_where(is_ready, sd_notify::NotifyState::Ready);
             }
         }
     }
@@ -77,9 +78,9 @@ impl Reloader {
         &mut self,
         backend: &mut PoolBackend,
         server: &mut ServerControl<'_>,
-        fixed: &mut Fixed,
-        leaving: impl FnOnce() -> Vec<String>,
+        (fixed, leaving): (&mut Fixed, impl FnOnce() -> Vec<String>),
         watch: &mut Watch,
+        is_ready: bool,
     ) {
         if let Some(ended) = self.reading.as_ref().and_then(Beside::ended) {
             self.reading = None;
@@ -91,9 +92,9 @@ impl Reloader {
                 }
                 Err(why) => say_not_reloaded(&why),
             }
-            notify(sd_notify::NotifyState::Ready);
+            notify_where(is_ready, sd_notify::NotifyState::Ready);
             if std::mem::take(&mut self.read_again) {
-                self.begin();
+                self.begin(is_ready);
             }
         }
         if let Some(ended) = self.looking.as_ref().and_then(Beside::ended) {
@@ -434,10 +435,12 @@ impl Reloader {
     }
 }
 
-/// Tells the service manager.
-fn notify(state: sd_notify::NotifyState<'_>) {
-    // Fails only where the socket that the service manager named is not there.
-    drop(sd_notify::notify(&[state]));
+/// Tells the service manager, where it is to know.
+fn notify_where(is_to_know: bool, state: sd_notify::NotifyState<'_>) {
+    if is_to_know {
+        // Fails only where the socket that the service manager named is not there.
+        drop(sd_notify::notify(&[state]));
+    }
 }
 
 fn say_not_reloaded(why: &anyhow::Error) {

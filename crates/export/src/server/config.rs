@@ -81,6 +81,12 @@ pub enum ServerError {
         /// Where.
         address: Listen,
     },
+    /// The server stops: whoever came now would not be told.
+    #[error("not listening on {address}: the server stops")]
+    Stopping {
+        /// Where.
+        address: Listen,
+    },
     /// An option is out of range.
     #[error("option {option} is out of range: {allowed}")]
     Config {

@@ -72,8 +72,11 @@ impl ServerControl<'_> {
     /// Listens at one more address; returns it with the port chosen where 0 was asked for.
     ///
     /// # Errors
-    /// Where another server listens there, the address is beyond loopback and not allowed, or the system refuses.
+    /// Where another server listens there, the address is beyond loopback and not allowed, the server stops, or the system refuses.
     pub fn listen(&mut self, address: &Listen) -> Result<Listen, ServerError> {
+        if *self.stop {
+            return Err(ServerError::Stopping { address: address.clone() });
+        }
         listen(self.config, self.poller, self.listeners, address)
     }
 
@@ -127,6 +130,12 @@ impl ServerControl<'_> {
     /// Stops the server cleanly: no new connections, what is in flight is answered, a flush, end.
     pub fn stop(&mut self) {
         *self.stop = true;
+    }
+
+    /// Whether it was asked to stop.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        *self.stop
     }
 
     /// Numbers as of this iteration of the loop.
