@@ -61,7 +61,7 @@ impl Hooks<PoolBackend> for Daemon {
         for (client, line) in requests {
             self.answerer.request(client, &line, backend, server, &mut self.block_devices);
         }
-        self.deliver();
+        self.deliver(backend, server);
     }
 
     fn tick(&mut self, now_ns: u64, backend: &mut PoolBackend, server: &mut ServerControl<'_>) {
@@ -69,7 +69,7 @@ impl Hooks<PoolBackend> for Daemon {
         backend.pool.engine.set_unix_time(since_1970.as_secs());
         self.clients.tick(now_ns);
         self.answerer.tick(now_ns, backend, server);
-        self.deliver();
+        self.deliver(backend, server);
         let Answerer { fixed, jobs, .. } = &mut self.answerer;
         let leaving = || leaving(jobs);
         if !server.is_stopping() {
@@ -123,9 +123,14 @@ impl Daemon {
         }
     }
 
-    fn deliver(&mut self) {
+    /// Sends answers, and takes up what came behind those requests; what is answered to that leaves with the next turn, so that nobody keeps the loop.
+    fn deliver(&mut self, backend: &mut PoolBackend, server: &mut ServerControl<'_>) {
+        let mut requests = Vec::new();
         for (client, answer) in self.answerer.answers.drain(..) {
-            self.clients.answer(client, &answer);
+            self.clients.answer(client, &answer, &mut requests);
+        }
+        for (client, line) in requests {
+            self.answerer.request(client, &line, backend, server, &mut self.block_devices);
         }
     }
 }
