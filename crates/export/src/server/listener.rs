@@ -61,7 +61,8 @@ impl Listener {
     }
 }
 
-/// Has the kernel end a connection whose other end answers nothing for about two minutes, idle or not (tcp(7)).
+/// Has the kernel end a connection whose other end answers nothing for about two minutes (tcp(7)); where answers are on their way to it, after a quarter of an
+/// hour (`tcp_retries2`): meanwhile the kernel asks nothing.
 fn notice_silence(socket: &OwnedFd) -> Result<(), Errno> {
     sockopt::set_socket_keepalive(socket, true)?;
     sockopt::set_tcp_keepidle(socket, Duration::from_secs(60))?;
@@ -92,11 +93,11 @@ fn open_unix(address: &Listen, path: &Path, private: bool) -> Result<Listener, S
     let name = SocketAddrUnix::new(path).map_err(failed("the path is too long or empty: socket address"))?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(failed("socket"))?;
-    match net::bind(&socket, &name) {
     if private {
         // What Linux makes the file with (unix_bind), without the umask, which is the whole process's.
         rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR).map_err(failed("fchmod"))?;
     }
+    match net::bind(&socket, &name) {
         Ok(()) => {}
         Err(Errno::ADDRINUSE) => {
             if let Ok(stat) = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)
