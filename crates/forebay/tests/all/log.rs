@@ -411,3 +411,40 @@ fn regression_a_configuration_that_lets_wait_keeps_no_client_waiting() {
     server.awaited_where("reload", |event| event["message"].as_str().unwrap().starts_with("reloaded "));
     assert_eq!(server.stop(), 0);
 }
+
+/// A reload while a disk was being removed exported it again: who connected wrote to what was being discarded, or kept the disk from going.
+#[test]
+fn regression_a_reload_exports_no_disk_that_is_being_removed() {
+    let scene = Scene::with("");
+    let directory = scene.directory.path().display().to_string();
+    let more = format!(
+        "\n[[disk]]\nname = \"x\"\nsize = \"16MiB\"\n\n[[export]]\ndisk = \"x\"\nnbd = \"unix:{directory}/s\"\n"
+    );
+    let text = std::fs::read_to_string(&scene.config).unwrap();
+    std::fs::write(&scene.config, text + &more).unwrap();
+    let scene = scene.created();
+    let server = Logging::start(&scene, "json");
+    let mut client = connect(&scene, "x");
+    write(&mut client, 0, &[1; 1 << 20]);
+    drop(client);
+    let mut control = BufReader::new(UnixStream::connect(scene.path("s.control")).unwrap());
+    // What was connected is gone with the answer to this, or soon after.
+    let begun = Instant::now();
+    let mut line = String::new();
+    while !line.starts_with(r#"{"ok""#) {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{line}");
+        // It takes both up at once: the disk is still there when the configuration is read.
+        server.signal(Signal::STOP);
+        std::thread::sleep(Duration::from_millis(50));
+        control.get_mut().write_all(b"{\"ask\":\"disk_remove\",\"name\":\"x\"}\n").unwrap();
+        server.signal(Signal::HUP);
+        server.signal(Signal::CONT);
+        line.clear();
+        control.read_line(&mut line).unwrap();
+    }
+    let is_about_it = |event: &Value| event["message"].as_str().unwrap().contains("\"x\" was not added");
+    server.awaited_where("reload", is_about_it);
+    let said: Vec<String> = server.events("reload").iter().map(|event| event.to_string()).collect();
+    assert!(!said.iter().any(|text| text.contains("export x was added")), "{said:?}");
+    assert_eq!(server.stop(), 0);
+}
