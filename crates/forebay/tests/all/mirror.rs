@@ -128,8 +128,8 @@ fn regression_devices_are_looked_at_beside_the_clients() {
     blank(&scene.path("other.img"), 64);
     let held = OpenOptions::new().write(true).open(scene.path("other.img")).unwrap();
     held.lock().unwrap();
-    server.reload();
     let mut client = connect(&server);
+    server.reload();
     let (begun, mut longest) = (Instant::now(), Duration::ZERO);
     while begun.elapsed() < Duration::from_millis(1500) {
         let asked = Instant::now();
