@@ -347,9 +347,9 @@ mod tests {
         }
         assert!(started.elapsed() < Duration::from_millis(300), "{:?}", started.elapsed());
         while ring.in_flight() > 0 {
-            ring.poll(&mut done);
             // SAFETY: the ring's descriptor is open as long as the ring lives.
             kernel::wait_readable(unsafe { BorrowedFd::borrow_raw(ring.wake_fd()) }, 5_000_000_000);
+            ring.poll(&mut done);
         }
         assert!(started.elapsed() < Duration::from_secs(4), "its end wakes");
         let tags: Vec<u64> = done.iter().map(|completion| completion.tag).collect();

@@ -43,10 +43,14 @@ fn a_failed_flush_is_reported_to_all_who_wait_and_made_good_for_all_who_come_lat
 #[test]
 fn regression_a_failed_flush_is_no_lasting_reason_to_take_no_writes() {
     let mut world = fresh(&Shape::default());
-    world.write(0, 8, false, Some(BULK));
+    world.write(0, 8, true, Some(BULK));
+    world.settle(0).unwrap();
+    world.write(8, 8, false, Some(BULK));
     world.settle(0).unwrap();
     world.shared[FAST].plan(Fault::nth(Target::Flushes, 0));
     world.flush();
+    world.flush();
+    world.write(16, 8, true, Some(BULK));
     world.settle(1).unwrap();
     let engine = &mut world.pool.engine;
     assert!(engine.read_only_reason().is_some_and(|why| why.contains("a flush failed")));
