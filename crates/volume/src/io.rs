@@ -1,13 +1,11 @@
 //! Devices of a pool, and running requests on them to the end (for formatting, recovery and verification).
 
-use crate::absent::Absent;
+use crate::absent::{Absent, unanswered};
 use crate::layout::member_label::{LABEL_BYTES, MemberLabel, OFFSETS_BYTES};
 use crate::mirror::{CapacityLabels, MirrorView};
 use crate::parity::ArrayView;
-use crate::patience::{Patience, unanswered};
 use crate::readings::{Place, Reading};
 use forebay_block::{Buf, Completion, Device, IoError, IoErrorKind, Op, Request, SECTOR_BYTES, Vectored};
-use std::time::Duration;
 
 /// The devices of a pool: index 0 is the fast one.
 pub struct Devices {
@@ -25,8 +23,8 @@ pub struct Devices {
     lost_flushes: Vec<(usize, IoError)>,
     /// Nothing may be written.
     pub(crate) is_read_only: bool,
-    /// How long devices may keep silent.
-    patience: Patience,
+    /// After so many waits in which nothing is heard devices are given up.
+    silent_waits_max: u32,
 }
 
 /// How long one wait for a device lasts before it is asked again.
@@ -43,15 +41,24 @@ impl Devices {
     /// Over these devices.
     #[must_use]
     pub fn new(list: Vec<Box<dyn Device>>) -> Self {
-        let (lost_flushes, patience) = (Vec::new(), Patience::default());
-        Self { list, bases: 0, read_bytes: 0, labels: None, array: None, lost_flushes, is_read_only: false, patience }
+        let (lost_flushes, silent_waits_max) = (Vec::new(), u32::MAX);
+        Self {
+            list,
+            bases: 0,
+            read_bytes: 0,
+            labels: None,
+            array: None,
+            lost_flushes,
+            is_read_only: false,
+            silent_waits_max,
+        }
     }
 
-    /// The same, of which one that answers nothing for so long is given up. For devices that are looked at: of those of a pool silence must not
-    /// be taken for loss.
+    /// The same, of which those are given up that answer nothing in so many waits, of a second each. For devices that are looked at: of those of a
+    /// pool silence must not be taken for loss.
     #[must_use]
-    pub fn with_limit(self, silence: Duration) -> Self {
-        Self { patience: Patience::of(silence), ..self }
+    pub fn with_limit(self, silent_waits_max: u32) -> Self {
+        Self { silent_waits_max, ..self }
     }
 
     /// Over these devices, of which the first is a mirror.
@@ -161,7 +168,7 @@ impl Devices {
             queue[device].push_back(Request { tag: i as u64, offset_bytes, stream: 0, op });
         }
         let mut done = Vec::new();
-        self.patience.begin();
+        let mut silent_waits = 0u32;
         while left > 0 {
             // One request of a kind at a time here: a flush is alone on its device, but for one of a label.
             self.step_labels(|_| false);
@@ -178,9 +185,8 @@ impl Devices {
                     device.poll(&mut done);
                 }
             }
-            if !done.is_empty() {
-                self.patience.begin();
-            } else if self.patience.is_over() {
+            silent_waits = if done.is_empty() { silent_waits.saturating_add(1) } else { 0 };
+            if silent_waits > self.silent_waits_max {
                 // What they answer later would be taken for answers to other requests.
                 let silent: Vec<usize> = (0..self.list.len()).filter(|&at| self.list[at].in_flight() > 0).collect();
                 silent.into_iter().for_each(|device| self.give_up_base(device));

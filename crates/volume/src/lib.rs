@@ -10,7 +10,6 @@ mod map;
 pub mod mirror;
 mod overlay;
 pub mod parity;
-mod patience;
 pub mod pool;
 mod readings;
 pub mod recovery;

@@ -15,15 +15,14 @@ use forebay_volume::layout::{Id, format_id};
 use forebay_volume::mirror::{self, Candidate, JoinError, Joined, MemberState, MemberStatus, MirrorView};
 use forebay_volume::parity;
 use serde_json::{Value, json};
-use std::time::Duration;
 use tracing::warn;
 
 /// How a device comes to be blank. What wipes signatures leaves the rest, which is looked at as well.
 const HOW_TO_CLEAR: &str =
     "zeros over all of it, by `blkdiscard -z`, or of a file by `truncate -s 0` and its size again";
 
-/// A device that is looked at and answers nothing for so long is taken for dead.
-const SILENCE: Duration = Duration::from_secs(120);
+/// A device that is looked at and answers nothing in so many waits, of a second each, is taken for dead.
+const SILENT_WAITS_MAX: u32 = 120;
 
 /// Opens a device to look whether it can be a member. One that holds what others know is none, whatever labels are left on it: it may
 /// have been a member before it was used for that.
@@ -34,7 +33,7 @@ fn open_unused(target: &Target, mode: OpenMode) -> Result<(Box<dyn Device>, Vec<
 
 /// Whether a device carries the label of a member, of a mirror or of a tier with parity.
 fn is_member(device: Box<dyn Device>) -> (Option<Box<dyn Device>>, bool) {
-    let mut devices = Devices::new(vec![device]).with_limit(SILENCE);
+    let mut devices = Devices::new(vec![device]).with_limit(SILENT_WAITS_MAX);
     let is_member = carries_label(&mut devices) || parity::read_label(&mut devices, 0).is_some();
     (devices.list.pop(), is_member)
 }
@@ -179,7 +178,7 @@ pub(super) fn look_at<'a>(
 
 fn made_fit(target: &Target, view: &MirrorView, id_of: impl Fn(&mut Devices) -> Option<Id>) -> Result<Fit, String> {
     let Candidate { name, device, contents } = candidate(target, OpenMode::ReadWrite);
-    let mut devices = Devices::new(vec![device?]).with_limit(SILENCE);
+    let mut devices = Devices::new(vec![device?]).with_limit(SILENT_WAITS_MAX);
     let own = id_of(&mut devices);
     let works = |member: &MemberStatus| Some(member.id) == own && member.state != MemberState::Out;
     if view.status().members.iter().any(works) {

@@ -49,7 +49,7 @@ impl Hooks<PoolBackend> for Daemon {
     fn ready(&mut self, fd: i32, backend: &mut PoolBackend, server: &mut ServerControl<'_>) {
         match self.asked.read(fd) {
             Some(Wish::Stop) => return self.stop(server),
-            // Who connected after a stop was begun would not be told of it.
+            // Who connected after a stop was begun would not hear of it.
             Some(Wish::Reload) if server.is_stopping() => {
                 return info!("the server stops, and reads no configuration any more");
             }

@@ -177,7 +177,13 @@ impl Server {
         let hangs = |error: &anyhow::Error| matches!(error.downcast_ref(), Some(ServerError::StopTimedOut { .. }));
         let clean = match &ended {
             Err(error) if hangs(error) => false,
-            _ => backend.pool.close_unless_silent(CLOSE_SILENCE),
+            _ => {
+                let mut heard = Instant::now();
+                backend.pool.close_unless(&mut |has_moved| {
+                    heard = if has_moved { Instant::now() } else { heard };
+                    heard.elapsed() > CLOSE_SILENCE
+                })
+            }
         };
         if !clean {
             // Before devices are let go of, which may take long where they hang.

@@ -55,8 +55,8 @@ impl Reloader {
         Self { file, config, addresses, reading: None, read_again: false, looking: None, look_again: false }
     }
 
-    /// Begins to read the file again; [`Self::advance`] changes what can be changed. Before the service manager was told that the server `is_ready` it is not
-    /// told of this: it would take the end of a reload for that, and let what comes after the server begin.
+    /// Begins to read the file again; [`Self::advance`] changes what can be changed. Before the service manager knows that the server `is_ready` it hears
+    /// nothing of this: it would take the end of a reload for that, and let what comes after the server begin.
     pub fn begin(&mut self, is_ready: bool) {
         if self.reading.is_some() {
             self.read_again = true;

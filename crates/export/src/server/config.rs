@@ -81,7 +81,7 @@ pub enum ServerError {
         /// Where.
         address: Listen,
     },
-    /// The server stops: whoever came now would not be told.
+    /// The server stops: whoever came now would not hear of it.
     #[error("not listening on {address}: the server stops")]
     Stopping {
         /// Where.

@@ -248,7 +248,7 @@ fn a_stop_does_not_wait_for_ever() {
     assert!(matches!(result, Err(ServerError::StopTimedOut { requests: 1, .. })), "{result:?}");
 }
 
-/// An address that was listened at after a stop had begun let in clients that were not told of it, whose last writes no flush covered.
+/// An address that was listened at after a stop had begun let in clients that did not hear of it, whose last writes no flush covered.
 #[test]
 fn regression_nobody_is_let_in_anew_once_the_server_stops() {
     let mut server = Serving::start("anew", ServerConfig::default(), vec![export("a", 1, MIB)], false);
