@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 pub(super) const QUEUE_LIMIT: usize = 256;
 /// What the bell of discards is known by in the ring, where others have their slots.
 const BELL: u64 = u64::MAX;
-/// How often one poll hears it.
-const BELLS_MAX: u32 = 4;
+/// How often one poll submits where discards go to their thread.
+const ROUNDS_MAX: u32 = 4;
 /// How long dropping a device waits for the kernel to let go of its buffers.
 const DROP_TIMEOUT: Duration = Duration::from_secs(30);
 /// `BLOCK_URING_CMD_DISCARD`, `_IO(0x12, 0)`: Linux 6.12, include/uapi/linux/blkdev.h. Offset in `addr`, length in
@@ -109,15 +109,11 @@ impl Ring {
     /// Submits what is pending in one call and collects what has finished.
     pub(super) fn poll(&mut self, done: &mut Vec<Completion>) {
         self.reap();
-        if self.fill_queue() > 0 {
-            self.enter(|ring| ring.submit());
-            self.reap();
-        }
-        // The bell may have been heard, and is awaited again before anybody sleeps.
-        let bells_max = if self.discards.is_some() { BELLS_MAX } else { 0 };
-        for _ in 0..bells_max {
-            self.await_bell();
-            if self.ring.submission().is_empty() {
+        // With discards on their thread once more: those that the ring refuses at once go there, and the bell that was heard is awaited
+        // again, before anybody sleeps.
+        let rounds_max = if self.discards.is_some() { ROUNDS_MAX } else { 1 };
+        for _ in 0..rounds_max {
+            if self.fill_queue() == 0 {
                 break;
             }
             self.enter(|ring| ring.submit());
