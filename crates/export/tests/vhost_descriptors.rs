@@ -7,16 +7,23 @@ use forebay_export::frontend::Frontend;
 use forebay_export::vhost::{Vhost, VhostEvent, Wanted};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::net::{
+    self, AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketType, sendmsg,
+};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{IoSlice, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Queues of the device: a kick and a call of each is what has to be held.
 const QUEUES: u64 = 16;
 const REGION_BYTES: u64 = 4096;
+
+/// Tests here look at all descriptors of the process, or use them up: one at a time.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// A client that sends what it likes.
 struct Hostile(UnixStream);
@@ -53,10 +60,12 @@ fn awaited(mut is_so: impl FnMut() -> bool, what: &str) {
 
 #[test]
 fn a_client_cannot_use_up_the_server_s_descriptors() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = std::env::temp_dir().join(format!("forebay-vhost-descriptors-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     let path = dir.join("s");
-    let wanted = Wanted { path: path.clone(), name: "db".to_owned(), size_bytes: 1 << 20, read_only: false };
+    let wanted =
+        Wanted { path: path.clone(), name: "db".to_owned(), size_bytes: 1 << 20, read_only: false, private: false };
     let (vhost, mut door) = Vhost::open(&wanted).unwrap();
     let file = memfd_create("memory", MemfdFlags::ALLOW_SEALING).unwrap();
     ftruncate(&file, REGION_BYTES * 64).unwrap();
@@ -110,6 +119,39 @@ fn a_client_cannot_use_up_the_server_s_descriptors() {
     );
     drop(surplus);
     awaited(|| held() <= before, "descriptors are left");
+    drop(door);
+    assert!(vhost.has_ended());
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+/// A second client that could not be let in, as no descriptors were left, had the served machine wait a second in each turn.
+#[test]
+fn regression_a_client_that_cannot_be_let_in_keeps_no_machine_waiting() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let dir = std::env::temp_dir().join(format!("forebay-vhost-second-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let path = dir.join("s");
+    let wanted =
+        Wanted { path: path.clone(), name: "db".to_owned(), size_bytes: 1 << 20, read_only: false, private: false };
+    let (vhost, door) = Vhost::open(&wanted).unwrap();
+    let mut client = Hostile(UnixStream::connect(&path).unwrap());
+    client.0.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    assert!(client.answer(1));
+    let second = net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+    let before = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(256), ..before }).unwrap();
+    let fill: Vec<_> = std::iter::from_fn(|| rustix::io::dup(&second).ok()).collect();
+    net::connect(&second, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+    let begun = Instant::now();
+    let answered = (0..5).all(|_| client.answer(1));
+    let took = begun.elapsed();
+    drop(fill);
+    setrlimit(Resource::Nofile, before).unwrap();
+    assert!(answered && took < Duration::from_millis(2500), "{took:?}");
+    awaited(
+        || vhost.take_events().iter().any(|event| matches!(event, VhostEvent::Refused(_))),
+        "it is refused in the end",
+    );
     drop(door);
     assert!(vhost.has_ended());
     std::fs::remove_dir_all(dir).unwrap();

@@ -51,3 +51,12 @@ impl Device for Absent {
         self.done.len()
     }
 }
+
+/// ETIMEDOUT.
+const TIMED_OUT: i32 = 110;
+
+/// What is said of a request to a device that was given up.
+pub(crate) fn unanswered(tag: u64) -> Completion {
+    let error = IoError { kind: IoErrorKind::Gone, operation: "wait", offset_bytes: 0, os_error: TIMED_OUT };
+    Completion { tag, result: Err(error), bufs: None }
+}

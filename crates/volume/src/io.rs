@@ -1,6 +1,6 @@
 //! Devices of a pool, and running requests on them to the end (for formatting, recovery and verification).
 
-use crate::absent::Absent;
+use crate::absent::{Absent, unanswered};
 use crate::layout::member_label::{LABEL_BYTES, MemberLabel, OFFSETS_BYTES};
 use crate::mirror::{CapacityLabels, MirrorView};
 use crate::parity::ArrayView;
@@ -23,6 +23,8 @@ pub struct Devices {
     lost_flushes: Vec<(usize, IoError)>,
     /// Nothing may be written.
     pub(crate) is_read_only: bool,
+    /// After so many waits in which nothing is heard devices are given up.
+    silent_waits_max: u32,
 }
 
 /// How long one wait for a device lasts before it is asked again.
@@ -39,7 +41,24 @@ impl Devices {
     /// Over these devices.
     #[must_use]
     pub fn new(list: Vec<Box<dyn Device>>) -> Self {
-        Self { list, bases: 0, read_bytes: 0, labels: None, array: None, lost_flushes: Vec::new(), is_read_only: false }
+        let (lost_flushes, silent_waits_max) = (Vec::new(), u32::MAX);
+        Self {
+            list,
+            bases: 0,
+            read_bytes: 0,
+            labels: None,
+            array: None,
+            lost_flushes,
+            is_read_only: false,
+            silent_waits_max,
+        }
+    }
+
+    /// The same, of which those are given up that answer nothing in so many waits, of a second each. For devices that are looked at: of those of a
+    /// pool silence must not be taken for loss.
+    #[must_use]
+    pub fn with_limit(self, silent_waits_max: u32) -> Self {
+        Self { silent_waits_max, ..self }
     }
 
     /// Over these devices, of which the first is a mirror.
@@ -73,7 +92,7 @@ impl Devices {
         self.list.len() - 1
     }
 
-    /// Gives a base up that is not read any more.
+    /// Gives a base up that is not read any more, or a device that does not answer.
     pub(crate) fn give_up_base(&mut self, number: usize) {
         if let Some(device) = self.list.get_mut(number) {
             *device = Box::new(Absent::new(device.name(), device.geometry()));
@@ -149,6 +168,7 @@ impl Devices {
             queue[device].push_back(Request { tag: i as u64, offset_bytes, stream: 0, op });
         }
         let mut done = Vec::new();
+        let mut silent_waits = 0u32;
         while left > 0 {
             // One request of a kind at a time here: a flush is alone on its device, but for one of a label.
             self.step_labels(|_| false);
@@ -165,6 +185,13 @@ impl Devices {
                     device.poll(&mut done);
                 }
             }
+            silent_waits = if done.is_empty() { silent_waits.saturating_add(1) } else { 0 };
+            if silent_waits > self.silent_waits_max {
+                // What they answer later would be taken for answers to other requests.
+                let silent: Vec<usize> = (0..self.list.len()).filter(|&at| self.list[at].in_flight() > 0).collect();
+                silent.into_iter().for_each(|device| self.give_up_base(device));
+                break;
+            }
             for completion in done.drain(..) {
                 if self.labels.as_mut().is_some_and(|labels| labels.ended(&completion)) {
                     continue;
@@ -178,7 +205,7 @@ impl Devices {
         if let Some(labels) = &mut self.labels {
             self.lost_flushes.extend(labels.take_failed_flushes());
         }
-        results.into_iter().flatten().collect()
+        results.into_iter().enumerate().map(|(i, result)| result.unwrap_or_else(|| unanswered(i as u64))).collect()
     }
 
     /// Reads `len_bytes` at an offset.
@@ -358,32 +385,6 @@ impl Devices {
 
     fn finish(&mut self, requests: Vec<(usize, u64, Op)>) -> Result<(), IoError> {
         self.run(requests).into_iter().try_for_each(|completion| completion.result)
-    }
-}
-
-/// In virtual time: lets everything happen in devices up to and including a time, but no further than to the first at which a
-/// request ends. Returns that.
-pub(crate) fn advance<D>(
-    list: &mut [D],
-    device_of: impl Fn(&mut D) -> Option<&mut Box<dyn Device>>,
-    to_ns: u64,
-) -> Option<u64> {
-    loop {
-        // No device may pass another's next event: what ends there may bring it a request.
-        let (mut first, mut first_ns, mut second_ns) = (None, u64::MAX, u64::MAX);
-        for device in list.iter_mut().filter_map(&device_of) {
-            let next_ns = device.next_event_ns();
-            if next_ns < first_ns {
-                second_ns = first_ns;
-                (first, first_ns) = (Some(device), next_ns);
-            } else {
-                second_ns = second_ns.min(next_ns);
-            }
-        }
-        let device = first.filter(|_| first_ns <= to_ns)?;
-        if let Some(ended_ns) = device.advance(to_ns.min(second_ns)) {
-            return Some(ended_ns);
-        }
     }
 }
 

@@ -16,6 +16,7 @@ pub mod recovery;
 pub mod request;
 mod space;
 pub mod verify;
+mod virtual_time;
 
 pub use engine::{AdminError, Engine, EngineOptions, Status};
 pub use forebay_prism::HostHints;

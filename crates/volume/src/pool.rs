@@ -1,8 +1,9 @@
 //! The engine with its devices: requests in, completions out, and everything between moved along by `poll`.
 
 use crate::engine::Engine;
-use crate::io::{Devices, advance};
+use crate::io::Devices;
 use crate::request::{Completion, Request};
+use crate::virtual_time::advance;
 use forebay_block::{Completion as DeviceCompletion, Device, DiskId, Op, Request as DeviceRequest};
 use std::collections::VecDeque;
 
@@ -199,11 +200,27 @@ impl Pool {
     }
 
     /// Polls and waits until `ready`, appending finished host requests to `done`.
-    pub fn run_until(&mut self, done: &mut Vec<Completion>, mut ready: impl FnMut(&Engine, &[Completion]) -> bool) {
+    pub fn run_until(&mut self, done: &mut Vec<Completion>, ready: impl FnMut(&Engine, &[Completion]) -> bool) {
+        self.run_unless(done, &mut |_| false, ready);
+    }
+
+    /// The same, unless it is given up, which is asked in each round, with whether anything has moved; true where it was.
+    fn run_unless(
+        &mut self,
+        done: &mut Vec<Completion>,
+        is_given_up: &mut dyn FnMut(bool) -> bool,
+        mut ready: impl FnMut(&Engine, &[Completion]) -> bool,
+    ) -> bool {
         loop {
-            self.poll(done);
+            let mut has_moved = false;
+            while self.poll_once(done) {
+                has_moved = true;
+            }
             if ready(&self.engine, done) || !self.in_flight() {
-                return;
+                return false;
+            }
+            if is_given_up(has_moved) {
+                return true;
             }
             self.wait(100_000_000);
         }
@@ -211,19 +228,32 @@ impl Pool {
 
     /// Writes a clean checkpoint. Host requests must have been answered. True where the stop is clean.
     pub fn close(&mut self) -> bool {
+        self.close_unless(&mut |_| false)
+    }
+
+    /// The same, unless it is given up, as where no device answers any more: that is asked in each round, with whether anything has moved. The next start
+    /// recovers the pool from its journal then.
+    pub fn close_unless(&mut self, is_given_up: &mut dyn FnMut(bool) -> bool) -> bool {
         let before = self.engine.checkpoint_number();
         self.engine.hurry_list();
-        self.run_until(&mut Vec::new(), |engine, _| !engine.hurries_list());
+        if self.run_unless(&mut Vec::new(), is_given_up, |engine, _| !engine.hurries_list()) {
+            return false;
+        }
         for _ in 0..CHECKPOINT_ATTEMPTS {
             let mut done = Vec::new();
             if self.engine.has_flush_failed() {
                 self.engine.hurry_to_make_good();
-                self.run_until(&mut done, |engine, _| !engine.has_flush_failed());
+                if self.run_unless(&mut done, is_given_up, |engine, _| !engine.has_flush_failed()) {
+                    return false;
+                }
             }
             self.engine.request_checkpoint(true);
-            self.run_until(&mut done, |engine, _| {
+            let is_over = self.run_unless(&mut done, is_given_up, |engine, _| {
                 !engine.is_busy() && (!engine.checkpoint_pending() || engine.checkpoint_failed())
             });
+            if is_over {
+                return false;
+            }
             if self.engine.checkpoint_number() > before
                 || !self.engine.capacity_side_failed()
                     && !self.engine.has_flush_failed()

@@ -229,9 +229,6 @@ impl Config {
                     "export.vhost is {vhost:?}, which is no Unix socket: write unix:/path/to/socket"
                 );
             }
-            if let Some(nbd) = &export.nbd {
-                nbd.parse::<Listen>().context("export.nbd")?;
-            }
             if let Some(class) = &export.class
                 && table.id_of(class).is_none()
             {

@@ -3,7 +3,8 @@
 use super::tls::Tls;
 use super::ublk::{Ublk, UblkForms};
 use super::values::{
-    Compression, Grouping, HttpAddress, LogTime, Place, Poll, Redundancy, Share, Size, SocketMode, TargetText, TlsWord,
+    Address, Compression, Grouping, HttpAddress, LogTime, Place, Poll, Redundancy, Share, Size, SocketMode, TargetText,
+    TlsWord,
 };
 use forebay_export::Listen;
 use forebay_prism::ClassSpec;
@@ -222,7 +223,8 @@ pub struct Export {
     /// The disk; may be left out where there is only one.
     pub disk: Option<String>,
     /// Where to listen for NBD: `unix:/path` or `tcp:127.0.0.1:10809`.
-    pub nbd: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub nbd: Option<Address>,
     /// As a block device of this machine's kernel: "auto", or N for /dev/ublkbN.
     #[schemars(with = "Option<UblkForms>")]
     pub ublk: Option<Ublk>,
@@ -405,9 +407,9 @@ impl Log {
 }
 
 impl Export {
-    /// Where it listens for NBD, where it does. A configuration that was loaded has addresses that can be read.
+    /// Where it listens for NBD, where it does.
     pub fn listen(&self) -> Option<Listen> {
-        self.nbd.as_deref()?.parse().ok()
+        self.nbd.as_ref().map(|address| address.at.clone())
     }
 
     /// Where virtual machines find it, where they do.
@@ -421,7 +423,8 @@ impl Export {
     /// Where its clients find it, for messages.
     pub fn door(&self) -> &str {
         let other = if self.ublk.is_some() { "ublk" } else { "no address" };
-        self.nbd.as_deref().or(self.vhost.as_deref()).unwrap_or(other)
+        let nbd = self.nbd.as_ref().map(|address| address.text.as_str());
+        nbd.or(self.vhost.as_deref()).unwrap_or(other)
     }
 }
 

@@ -9,6 +9,11 @@ use forebay_export::{Access, Listen, TlsNeed};
 const NAMES_MAX: usize = 1024;
 
 impl Config {
+    /// Whether Unix sockets are to be made for this user alone, until they have their group and mode.
+    pub fn has_private_sockets(&self) -> bool {
+        self.server.socket_mode.is_some() || self.server.socket_group.is_some()
+    }
+
     /// Who may see an export.
     pub fn access(&self, export: &Export) -> Access {
         let name = self.export_name(export);

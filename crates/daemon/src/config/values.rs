@@ -1,7 +1,10 @@
 //! Values with a form of their own: sizes, durations, targets, places.
 
+use crate::text::chain;
 use forebay_block::size::parse_size_bytes;
 use forebay_device::Target;
+use forebay_export::Listen;
+use forebay_export::server::AddressError;
 use forebay_placement::grouping::Kind as GroupingKind;
 use forebay_prism::Compress;
 use schemars::JsonSchema;
@@ -27,6 +30,23 @@ impl<'de> Deserialize<'de> for Size {
             NumberOrText::Number(bytes) => Ok(Self(bytes)),
             NumberOrText::Text(text) => parse_size_bytes(&text).map(Self).map_err(serde::de::Error::custom),
         }
+    }
+}
+
+/// An address to listen at, as it is written and as it was found when the file was read: once, as a name server may be asked for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// As it is written.
+    pub text: String,
+    /// Where that is.
+    pub at: Listen,
+}
+
+impl<'de> Deserialize<'de> for Address {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let at = text.parse().map_err(|error: AddressError| serde::de::Error::custom(chain(&error.into())))?;
+        Ok(Self { text, at })
     }
 }
 

@@ -1,8 +1,9 @@
 //! The capacity tier of a configuration: devices each by itself, or several with parity as one.
 
-use super::devices::{CapacityTier, open_target, refuse_one_file_twice};
-use super::fast::{self, DOCUMENT, candidate, new_ids};
+use super::devices::{CapacityTier, open_target};
+use super::fast::{self, candidate, new_ids};
 use super::missing::explain_unopened;
+use super::offers::{DOCUMENT, Offers};
 use super::watched::Watched;
 use crate::config::Config;
 use anyhow::{Context, Result, anyhow};
@@ -128,13 +129,10 @@ pub fn make(devices: Devices, fast: usize, (shape, pool): (Shape, Id), ids: &[Id
     devices.with_array(view)
 }
 
-/// Gives devices that are configured, and are no members that work, to the tier. What was done, and what was refused.
-pub fn offer(config: &Config, view: &ArrayView, watched: &mut Watched) -> (Vec<String>, Vec<String>) {
-    if let Err(why) = refuse_one_file_twice(config) {
-        return (Vec::new(), vec![why.to_string()]);
-    }
+/// Looks at devices that are configured, and are no members of the tier that work, as [`fast::look`] does.
+pub fn look(config: &Config, view: &ArrayView) -> Offers {
     let targets = config.capacity.iter().map(|device| &device.target.0);
-    fast::offer_to(targets, (view.members(), "the capacity tier"), watched, |devices| {
+    fast::look_at(config, targets, (view.members(), "the capacity tier"), |devices| {
         let label = parity::read_label(devices, 0).filter(|label| label.pool == view.members().pool());
         label.and_then(|label| label.ids.get(usize::from(label.member)).copied())
     })

@@ -2,6 +2,7 @@
 
 use super::devices::{CapacityTier, open_target, refuse_one_file_twice, with_array};
 use super::missing::explain_unopened;
+use super::offers::{DOCUMENT, Fit, Offers, refusal};
 use super::watched::Watched;
 use crate::config::Config;
 use crate::contents;
@@ -16,12 +17,12 @@ use forebay_volume::parity;
 use serde_json::{Value, json};
 use tracing::warn;
 
-/// Where to read more.
-pub const DOCUMENT: &str = "docs/when-a-device-fails.md";
-
 /// How a device comes to be blank. What wipes signatures leaves the rest, which is looked at as well.
 const HOW_TO_CLEAR: &str =
     "zeros over all of it, by `blkdiscard -z`, or of a file by `truncate -s 0` and its size again";
+
+/// A device that is looked at and answers nothing in so many waits, of a second each, is taken for dead.
+const SILENT_WAITS_MAX: u32 = 120;
 
 /// Opens a device to look whether it can be a member. One that holds what others know is none, whatever labels are left on it: it may
 /// have been a member before it was used for that.
@@ -32,7 +33,7 @@ fn open_unused(target: &Target, mode: OpenMode) -> Result<(Box<dyn Device>, Vec<
 
 /// Whether a device carries the label of a member, of a mirror or of a tier with parity.
 fn is_member(device: Box<dyn Device>) -> (Option<Box<dyn Device>>, bool) {
-    let mut devices = Devices::new(vec![device]);
+    let mut devices = Devices::new(vec![device]).with_limit(SILENT_WAITS_MAX);
     let is_member = carries_label(&mut devices) || parity::read_label(&mut devices, 0).is_some();
     (devices.list.pop(), is_member)
 }
@@ -56,6 +57,10 @@ fn look_for_others(device: Box<dyn Device>, target: &Target) -> Result<(Box<dyn 
         }
         Err(error) => error,
     };
+    // What it owes an answer for would be taken for the answer to something else.
+    if device.in_flight() > 0 {
+        return Err(error.to_string());
+    }
     // A member that cannot read some blocks is one all the same: what lies there can be computed, or another member has it.
     let (Some(mut device), true) = is_member(device) else { return Err(error.to_string()) };
     let (foreign, unread) = contents::foreign_where_readable(device.as_mut()).map_err(|error| error.to_string())?;
@@ -130,24 +135,27 @@ pub fn join(
     Ok(with_array(Devices::mirrored(in_front(Box::new(mirror), capacity.list), view), array))
 }
 
-/// Gives devices that are configured, and are no members that work, to the mirror. What was done, and what was refused.
-pub fn offer(config: &Config, view: &MirrorView, watched: &mut Watched) -> (Vec<String>, Vec<String>) {
-    if let Err(why) = refuse_one_file_twice(config) {
-        return (Vec::new(), vec![why.to_string()]);
-    }
+/// Looks at devices that are configured, and are no members of the mirror that work. It may take as long as these take to answer, and labels of those
+/// that can be members are cleared.
+pub fn look(config: &Config, view: &MirrorView) -> Offers {
     let targets = config.fast.iter().map(|fast| &fast.target.0);
     let pool = view.pool();
-    offer_to(targets, (view, "the fast tier's mirror"), watched, |devices| mirror::former_id(devices, pool))
+    let id_of = |devices: &mut Devices| mirror::former_id(devices, pool);
+    look_at(config, targets, (view, "the fast tier's mirror"), id_of)
 }
 
-/// Gives devices that are no members that work to whatever has the members. `id_of`: the id of a member of this pool that a device is, or was.
-pub(super) fn offer_to<'a>(
+/// Looks at devices that are no members that work of whatever has the members. `id_of`: the id of a member of this pool that a device is, or was.
+pub(super) fn look_at<'a>(
+    config: &Config,
     targets: impl Iterator<Item = &'a Target> + Clone,
-    (view, what): (&MirrorView, &str),
-    watched: &mut Watched,
+    (view, what): (&MirrorView, &'static str),
     id_of: impl Fn(&mut Devices) -> Option<Id>,
-) -> (Vec<String>, Vec<String>) {
-    let (mut done, mut refused) = (Vec::new(), Vec::new());
+) -> Offers {
+    let mut offers = Offers { view: view.clone(), what, fit: Vec::new(), refused: Vec::new() };
+    if let Err(why) = refuse_one_file_twice(config) {
+        offers.refused.push(why.to_string());
+        return offers;
+    }
     let members = view.status().members;
     for target in targets.clone() {
         let name = target.to_string();
@@ -155,26 +163,22 @@ pub(super) fn offer_to<'a>(
         if members.iter().any(works) {
             continue;
         }
-        match give(target, view, watched, &id_of) {
-            Ok(()) => done.push(format!("{name} becomes a member of {what}, and is rebuilt")),
-            Err(why) => refused.push(format!("{name} does not become a member of {what}: {why} ({DOCUMENT})")),
+        match made_fit(target, view, &id_of) {
+            Ok(fit) => offers.fit.push(fit),
+            Err(why) => offers.refused.push(refusal(&name, what, &why)),
         }
     }
     let is_configured = |member: &&MemberStatus| targets.clone().any(|target| target.to_string() == member.name);
     for member in members.iter().filter(|member| member.state != MemberState::Out && !is_configured(member)) {
-        refused.push(format!("{} is not configured any more, and stays a member until the next start", member.name));
+        let name = &member.name;
+        offers.refused.push(format!("{name} is not configured any more, and stays a member until the next start"));
     }
-    (done, refused)
+    offers
 }
 
-fn give(
-    target: &Target,
-    view: &MirrorView,
-    watched: &mut Watched,
-    id_of: impl Fn(&mut Devices) -> Option<Id>,
-) -> Result<(), String> {
+fn made_fit(target: &Target, view: &MirrorView, id_of: impl Fn(&mut Devices) -> Option<Id>) -> Result<Fit, String> {
     let Candidate { name, device, contents } = candidate(target, OpenMode::ReadWrite);
-    let mut devices = Devices::new(vec![device?]);
+    let mut devices = Devices::new(vec![device?]).with_limit(SILENT_WAITS_MAX);
     let own = id_of(&mut devices);
     let works = |member: &MemberStatus| Some(member.id) == own && member.state != MemberState::Out;
     if view.status().members.iter().any(works) {
@@ -189,8 +193,7 @@ fn give(
     let mut id = Id::default();
     getrandom::fill(&mut id).map_err(|error| error.to_string())?;
     let device = devices.list.pop().ok_or_else(|| "it is gone".to_owned())?;
-    let device = watched.member(&name, device);
-    view.offer(name, id, device)
+    Ok(Fit { name, id, device })
 }
 
 /// Makes a new mirror of the first devices.

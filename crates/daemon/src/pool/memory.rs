@@ -45,6 +45,7 @@ impl Budget {
             connections_max: config.connections_max(),
             poll_ns: config.poll_ns(),
             allow_remote: config.server.allow_remote,
+            private_sockets: config.has_private_sockets(),
             ..ServerConfig::default()
         }
     }

@@ -12,6 +12,7 @@ mod format;
 pub mod lifetimes;
 mod memory;
 mod missing;
+mod offers;
 mod open;
 pub mod read_cache;
 pub mod scrub;
@@ -27,5 +28,6 @@ pub use devices::{
 pub use forebay_export::server::monotonic_ns as now_ns;
 pub use format::{Ids, format};
 pub use memory::Budget;
+pub use offers::Offers;
 pub use open::{Left, Opened, Opening, alone, disk_lines, explain, open, open_all, open_as, open_read_only};
 pub use watched::{Watched, WatchedOne};

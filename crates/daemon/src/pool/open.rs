@@ -3,6 +3,7 @@
 use super::Budget;
 use super::devices::{CapacityTier, is_lost, open_target, refuse_one_file_twice, refuse_while_served, with_array};
 use super::missing::{explain_blank, explain_unopened};
+use super::offers::DOCUMENT;
 use super::takeover::refuse_buckets_of_others;
 use super::watched::Watched;
 use super::{capacity, fast};
@@ -332,7 +333,7 @@ pub fn explain(error: OpenError) -> anyhow::Error {
         OpenError::Late { .. } => anyhow!(
             "{text}. Nothing was changed; attach it, or correct its target, and start again ({}). Where it is lost for ever, \
              `forebay serve --accept-loss CONFIG` serves the pool without what these pages mapped, for good",
-            fast::DOCUMENT
+            DOCUMENT
         ),
         OpenError::Index { .. } => finding(format!(
             "the pool is damaged: {text}. Nothing was changed; `forebay serve --salvage CONFIG` reads everything else, and \

@@ -22,6 +22,18 @@ impl SocketAccess {
         Ok(Self { mode: server.socket_mode.map(|mode| mode.0), group })
     }
 
+    /// Gives an export's socket its group and mode. It was made for this user alone where there is one of these.
+    ///
+    /// # Errors
+    /// What the system refuses.
+    pub fn apply_to_export(&self, path: &Path) -> Result<()> {
+        self.apply(path)?;
+        match (self.mode, self.group) {
+            (None, Some(_)) => set_mode(path, 0o666 & !umask()),
+            _ => Ok(()),
+        }
+    }
+
     /// Gives a socket its group, then its mode.
     ///
     /// # Errors
@@ -35,12 +47,20 @@ impl SocketAccess {
                 )
             })?;
         }
-        if let Some(mode) = self.mode {
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
-                .with_context(|| format!("cannot give {} the mode of server.socket_mode", path.display()))?;
-        }
-        Ok(())
+        self.mode.map_or(Ok(()), |mode| set_mode(path, mode))
     }
+}
+
+fn set_mode(path: &Path, mode: u32) -> Result<()> {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
+        .with_context(|| format!("cannot give {} the mode of server.socket_mode", path.display()))
+}
+
+/// The process's mask of modes (proc(5)); to ask the system would change it.
+fn umask() -> u32 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let umask = text.lines().find_map(|line| line.strip_prefix("Umask:"));
+    umask.and_then(|text| u32::from_str_radix(text.trim(), 8).ok()).unwrap_or(0o022)
 }
 
 /// The number of a group, which may be a number already (group(5)).
@@ -71,5 +91,16 @@ mod tests {
         let text = "root:x:0:\nkvm:x:104:qemu\nbroken\n";
         assert_eq!((id_in(text, "kvm"), id_in(text, "broken"), id_in(text, "none")), (Some(104), None, None));
         assert_eq!(group_id("42").unwrap(), 42);
+    }
+
+    #[test]
+    fn the_umask_is_known() {
+        let before = umask();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().with_extension("made");
+        std::fs::File::create(&path).unwrap();
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(mode, 0o666 & !before);
     }
 }

@@ -25,7 +25,13 @@ pub struct Answerer {
     pub overcommit: bool,
     /// Finished answers: client and text.
     pub answers: Vec<(u64, Value)>,
-    jobs: Vec<Job>,
+    /// What is in progress.
+    pub jobs: Vec<Job>,
+}
+
+/// Names of disks that are being removed.
+pub fn leaving(jobs: &[Job]) -> Vec<String> {
+    jobs.iter().filter_map(Job::leaving).map(str::to_owned).collect()
 }
 
 fn refusal(text: impl ToString) -> Value {
@@ -298,11 +304,6 @@ impl Answerer {
             }
         };
         Ok(Job::durable(client, checkpoint, answer, now_ns, publish))
-    }
-
-    /// Names of disks that are being removed.
-    pub fn leaving(&self) -> Vec<String> {
-        self.jobs.iter().filter_map(Job::leaving).map(str::to_owned).collect()
     }
 
     /// Lets jobs go on.

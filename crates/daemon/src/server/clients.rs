@@ -2,6 +2,7 @@
 
 use crate::control::REQUEST_MAX_BYTES;
 use forebay_export::server::Interest;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -22,6 +23,8 @@ struct Client {
     /// A request was handed out and not answered yet.
     waiting: bool,
     heard_ns: u64,
+    /// It has closed its writing side.
+    asks_no_more: bool,
     over: bool,
 }
 
@@ -67,7 +70,7 @@ impl Clients {
                 client.next_request(requests);
             }
         }
-        self.clients.retain(|client| !client.over);
+        self.clients.retain(|client| !client.is_over());
     }
 
     fn has_room(&self) -> bool {
@@ -94,21 +97,23 @@ impl Clients {
                 output: Vec::new(),
                 waiting: false,
                 heard_ns: now_ns,
+                asks_no_more: false,
                 over: false,
             });
             self.next_id += 1;
         }
     }
 
-    /// Sends an answer; nothing happens where the client has gone.
-    pub fn answer(&mut self, id: u64, answer: &serde_json::Value) {
+    /// Sends an answer; nothing happens where the client has gone. What it asked for meanwhile goes to `requests`.
+    pub fn answer(&mut self, id: u64, answer: &serde_json::Value, requests: &mut Vec<(u64, Vec<u8>)>) {
         if let Some(client) = self.clients.iter_mut().find(|client| client.id == id) {
             client.waiting = false;
             client.output.extend_from_slice(answer.to_string().as_bytes());
             client.output.push(b'\n');
             client.send();
+            client.next_request(requests);
         }
-        self.clients.retain(|client| !client.over);
+        self.clients.retain(|client| !client.is_over());
     }
 
     /// Closes connections that have been silent for too long.
@@ -118,18 +123,32 @@ impl Clients {
     }
 }
 
+/// Whether the other end is closed, and not its writing side alone.
+fn has_gone(stream: &UnixStream) -> bool {
+    let mut polled = [PollFd::new(stream, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+}
+
 impl Client {
     /// Silent, and owed nothing: it has asked nothing, or was answered.
     fn gives_way(&self, now_ns: u64) -> bool {
         !self.waiting && self.output.is_empty() && now_ns.saturating_sub(self.heard_ns) >= SILENT_MIN_NS
     }
 
+    /// Nothing is left to be done for it.
+    fn is_over(&self) -> bool {
+        self.over || self.asks_no_more && !self.waiting && self.output.is_empty()
+    }
+
     fn receive(&mut self) {
         let mut bytes = vec![0; READ_BYTES];
         loop {
             match self.stream.read(&mut bytes) {
+                // It may still read.
                 Ok(0) => {
-                    self.over = true;
+                    self.asks_no_more = true;
+                    self.over = has_gone(&self.stream);
                     return;
                 }
                 Ok(count) => self.input.extend_from_slice(&bytes[..count]),
@@ -147,7 +166,8 @@ impl Client {
     }
 
     fn next_request(&mut self, requests: &mut Vec<(u64, Vec<u8>)>) {
-        if self.waiting || self.over {
+        // The next is looked at when the answer has gone.
+        if self.waiting || self.over || !self.output.is_empty() {
             return;
         }
         if let Some(end) = self.input.iter().position(|&byte| byte == b'\n') {
@@ -210,5 +230,39 @@ mod tests {
         let fd = clients.clients[15].stream.as_raw_fd();
         clients.ready(fd, SILENT_MIN_NS + 2, &mut asked);
         assert_eq!(asked.last().unwrap(), &(17, b"1".to_vec()));
+    }
+
+    /// A request whose sender closed his writing side, as `nc -N` does, was dropped with the connection, and of two that came at once the second was
+    /// not looked at.
+    #[test]
+    fn regression_requests_before_an_end_and_at_once_are_answered() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("control");
+        let listener = UnixListener::bind(&path).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let mut clients = Clients::new(listener);
+        let (fd, mut asked) = (clients.listener.as_raw_fd(), Vec::new());
+        let mut stream = UnixStream::connect(&path).unwrap();
+        clients.ready(fd, 0, &mut asked);
+        stream.write_all(b"1\n2\n").unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let fd = clients.clients[0].stream.as_raw_fd();
+        clients.ready(fd, 1, &mut asked);
+        assert_eq!(asked, [(1, b"1".to_vec())]);
+        clients.answer(1, &serde_json::Value::from("one"), &mut asked);
+        assert_eq!(asked.last().unwrap(), &(1, b"2".to_vec()));
+        clients.answer(1, &serde_json::Value::from("two"), &mut asked);
+        assert!(asked.len() == 2 && clients.clients.is_empty());
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "\"one\"\n\"two\"\n");
+        // Who has gone is owed nothing.
+        let mut stream = UnixStream::connect(&path).unwrap();
+        clients.ready(clients.listener.as_raw_fd(), 2, &mut asked);
+        stream.write_all(b"3\n").unwrap();
+        clients.ready(clients.clients[0].stream.as_raw_fd(), 2, &mut asked);
+        drop(stream);
+        clients.ready(clients.clients[0].stream.as_raw_fd(), 3, &mut asked);
+        assert!(clients.clients.is_empty());
     }
 }

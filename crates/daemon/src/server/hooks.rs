@@ -1,6 +1,6 @@
 //! What the daemon does in the server's loop: signals, control requests, jobs that wait for checkpoints.
 
-use super::answer::Answerer;
+use super::answer::{Answerer, leaving};
 use super::clients::Clients;
 use super::handle::{Announce, Asked, Wish};
 use super::reload::Reloader;
@@ -49,11 +49,11 @@ impl Hooks<PoolBackend> for Daemon {
     fn ready(&mut self, fd: i32, backend: &mut PoolBackend, server: &mut ServerControl<'_>) {
         match self.asked.read(fd) {
             Some(Wish::Stop) => return self.stop(server),
-            Some(Wish::Reload) => {
-                let leaving = self.answerer.leaving();
-                let kept = (&mut self.answerer.fixed, &leaving[..]);
-                return self.reloader.reload(backend, server, kept, &mut self.watch);
+            // Who connected after a stop was begun would not hear of it.
+            Some(Wish::Reload) if server.is_stopping() => {
+                return info!("the server stops, and reads no configuration any more");
             }
+            Some(Wish::Reload) => return self.reloader.begin(self.is_ready),
             None => {}
         }
         let mut requests = Vec::new();
@@ -61,7 +61,7 @@ impl Hooks<PoolBackend> for Daemon {
         for (client, line) in requests {
             self.answerer.request(client, &line, backend, server, &mut self.block_devices);
         }
-        self.deliver();
+        self.deliver(backend, server);
     }
 
     fn tick(&mut self, now_ns: u64, backend: &mut PoolBackend, server: &mut ServerControl<'_>) {
@@ -69,7 +69,12 @@ impl Hooks<PoolBackend> for Daemon {
         backend.pool.engine.set_unix_time(since_1970.as_secs());
         self.clients.tick(now_ns);
         self.answerer.tick(now_ns, backend, server);
-        self.deliver();
+        self.deliver(backend, server);
+        let Answerer { fixed, jobs, .. } = &mut self.answerer;
+        let leaving = || leaving(jobs);
+        if !server.is_stopping() {
+            self.reloader.advance(backend, server, (fixed, leaving), &mut self.watch, self.is_ready);
+        }
         self.block_devices.serve_opened(server);
         // Also of those that were attached since.
         let are_reported = self.block_devices.are_reported(&mut self.announce);
@@ -118,9 +123,14 @@ impl Daemon {
         }
     }
 
-    fn deliver(&mut self) {
+    /// Sends answers, and takes up what came behind those requests; what is answered to that leaves with the next turn, so that nobody keeps the loop.
+    fn deliver(&mut self, backend: &mut PoolBackend, server: &mut ServerControl<'_>) {
+        let mut requests = Vec::new();
         for (client, answer) in self.answerer.answers.drain(..) {
-            self.clients.answer(client, &answer);
+            self.clients.answer(client, &answer, &mut requests);
+        }
+        for (client, line) in requests {
+            self.answerer.request(client, &line, backend, server, &mut self.block_devices);
         }
     }
 }

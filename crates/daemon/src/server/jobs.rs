@@ -1,16 +1,16 @@
 //! Changes that are answered only when they are durable, step by step in the server's loop.
 
+use super::beside::Beside;
 use super::snapshot::disks;
 use crate::pool::{PoolBackend, base};
 use crate::text::chain;
+use anyhow::Context;
 use forebay_block::{Device, DiskId};
 use forebay_device::Target;
 use forebay_export::{Access, Export, ServerControl};
 use forebay_volume::layout::base::Base;
 use forebay_volume::{AdminError, Engine, Op, Request};
 use serde_json::{Value, json};
-use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
-use std::thread::Builder;
 use tracing::info;
 
 /// How long a job may take, in nanoseconds.
@@ -21,7 +21,7 @@ type OpenedBase = anyhow::Result<(Box<dyn Device>, Base)>;
 /// Where a job stands.
 enum Step {
     /// A device is opened, and read to know it again, before a disk is laid over it: on a thread, as it may be slow.
-    OpenBase { new: NewDisk, opened: Receiver<OpenedBase> },
+    OpenBase { new: NewDisk, opened: Beside<OpenedBase> },
     /// The change is in memory; the checkpoint that holds it is awaited.
     Durable(Checkpoint),
     /// A disk that is to be removed lies over a base; the checkpoint that says that it needs none is awaited.
@@ -152,14 +152,9 @@ impl Job {
 
     /// Adds a disk over a base, waits for a checkpoint, then publishes and answers.
     pub fn add_over_base(client: u64, new: NewDisk, target: Target, now_ns: u64) -> Result<Self, String> {
-        let (send, opened) = sync_channel(1);
         let (name, size_bytes) = (new.name.clone(), new.size_bytes);
-        let work = move || {
-            // Where nobody waits for it any more it is closed again.
-            let _ = send.send(base::open(&name, size_bytes, &target));
-        };
-        let spawned = Builder::new().name("base".to_owned()).spawn(work);
-        spawned.map_err(|error| format!("a thread that opens the base: {error}"))?;
+        let opened = Beside::begin("base", move || base::open(&name, size_bytes, &target));
+        let opened = opened.map_err(|error| chain(&error))?;
         let step = Step::OpenBase { new, opened };
         Ok(Self { client, step, answer: Answer::Disks, deadline_ns: now_ns + TIMEOUT_NS, publish: None })
     }
@@ -238,15 +233,9 @@ impl Job {
         loop {
             match &self.step {
                 Step::OpenBase { new, opened } => {
-                    let opened = match opened.try_recv() {
-                        Ok(opened) => Some(opened),
-                        Err(TryRecvError::Empty) => None,
-                        Err(TryRecvError::Disconnected) => {
-                            return Some(Err(format!("the base of disk {:?} was not opened", new.name)));
-                        }
-                    };
-                    if let Some(opened) = opened {
-                        if let Err(error) = self.add_over(opened, backend) {
+                    if let Some(ended) = opened.ended() {
+                        let named = ended.with_context(|| format!("the base of disk {:?} was not opened", new.name));
+                        if let Err(error) = self.add_over(named.and_then(|opened| opened), backend) {
                             return Some(Err(error));
                         }
                         continue;

@@ -2,6 +2,7 @@
 
 mod access;
 mod answer;
+mod beside;
 mod clients;
 mod configured;
 mod handle;

@@ -30,6 +30,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
+/// At the end: how long devices may keep silent before the last checkpoint is given up. With the time that a stop takes at most before, less than after which
+/// the service manager kills.
+const CLOSE_SILENCE: Duration = Duration::from_secs(45);
+
 /// How often it is looked for devices that are not there.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
@@ -101,7 +105,7 @@ impl Server {
                 None => {
                     let bound = reactor.listen(&address)?;
                     if let Listen::Unix(path) = &bound {
-                        access.apply(path)?;
+                        access.apply_to_export(path)?;
                     }
                     addresses.push((address, bound.clone()));
                     bound
@@ -144,7 +148,7 @@ impl Server {
             block_devices,
             machine_devices,
             is_ready: false,
-            reloader: Reloader { file: std::path::absolute(file)?, config: config.clone(), addresses },
+            reloader: Reloader::new(std::path::absolute(file)?, config.clone(), addresses),
             watch: Watch::new(config.log.limits()),
             publisher,
         };
@@ -169,12 +173,26 @@ impl Server {
             .and_then(|()| Ok(reactor.run(&mut backend, &mut daemon)?));
         // Devices that are still there wait for the next server from here on.
         drop(reactor);
-        // A device that has not answered for so long would keep a checkpoint as well, without a limit: the next start recovers.
+        // A device that has not answered for so long would keep a checkpoint as well: the next start recovers.
         let hangs = |error: &anyhow::Error| matches!(error.downcast_ref(), Some(ServerError::StopTimedOut { .. }));
         let clean = match &ended {
             Err(error) if hangs(error) => false,
-            _ => backend.pool.close(),
+            _ => {
+                let mut heard = Instant::now();
+                backend.pool.close_unless(&mut |has_moved| {
+                    heard = if has_moved { Instant::now() } else { heard };
+                    heard.elapsed() > CLOSE_SILENCE
+                })
+            }
         };
+        if !clean {
+            // Before devices are let go of, which may take long where they hang.
+            let why = ended.as_ref().err().map(|why| format!(": {}", text::chain(why))).unwrap_or_default();
+            warn!(
+                cause = "stop",
+                "stopped without a last checkpoint{why}: the next start recovers the pool from its journal"
+            );
+        }
         daemon.machine_devices.release();
         ended?;
         if !clean {

@@ -3,17 +3,18 @@
 
 use super::access::SocketAccess;
 use super::answer::attach_evidence;
+use super::beside::Beside;
 use super::configured::{compare_disks, name_exports, new_export, wanted};
 use super::snapshot::Fixed;
 use super::tls;
 use super::users;
 use super::watch::Watch;
 use crate::config::{self, Config, Export, ReadCache, Server};
-use crate::pool::{PoolBackend, capacity, fast};
+use crate::pool::{Offers, PoolBackend, capacity, fast};
 use crate::text::chain;
 use anyhow::{Context, Result};
 use forebay_export::{Access, Listen, ServerControl, TlsContext, TlsNeed};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tracing::{error, info, warn};
 
 /// The configuration as it is in force, and where it came from.
@@ -24,6 +25,12 @@ pub struct Reloader {
     pub config: Config,
     /// Addresses as they are configured, and as they were bound.
     pub addresses: Vec<(Listen, Listen)>,
+    reading: Option<Beside<Result<Read>>>,
+    /// It was asked for once more since.
+    read_again: bool,
+    /// Devices that are looked at: on a thread of their own, so that one which does not answer keeps no certificate from being read.
+    looking: Option<Beside<Vec<Offers>>>,
+    look_again: bool,
 }
 
 /// What a reload has done, and what it could not do.
@@ -35,48 +42,102 @@ struct Outcome {
     kept: Vec<String>,
 }
 
+/// What a reload reads: on a thread, as the file system, a name server or a device may let wait.
+struct Read {
+    config: Config,
+    tls: Option<TlsContext>,
+    access: SocketAccess,
+}
+
 impl Reloader {
-    /// Reads the file again and changes what can be changed.
-    pub fn reload(
+    /// For a configuration that is in force, with its addresses as they were bound.
+    pub fn new(file: PathBuf, config: Config, addresses: Vec<(Listen, Listen)>) -> Self {
+        Self { file, config, addresses, reading: None, read_again: false, looking: None, look_again: false }
+    }
+
+    /// Begins to read the file again; [`Self::advance`] changes what can be changed. Before the service manager knows that the server `is_ready` it hears
+    /// nothing of this: it would take the end of a reload for that, and let what comes after the server begin.
+    pub fn begin(&mut self, is_ready: bool) {
+        if self.reading.is_some() {
+            self.read_again = true;
+            return;
+        }
+        notify_where(is_ready, sd_notify::NotifyState::Reloading);
+        let (file, addresses) = (self.file.clone(), self.addresses.clone());
+        match Beside::begin("reload", move || read(&file, &addresses)) {
+            Ok(reading) => self.reading = Some(reading),
+            Err(why) => {
+                say_not_reloaded(&why);
+                notify_where(is_ready, sd_notify::NotifyState::Ready);
+            }
+        }
+    }
+
+    /// Goes on with what was read, and with devices that were looked at.
+    pub fn advance(
         &mut self,
         backend: &mut PoolBackend,
         server: &mut ServerControl<'_>,
-        (fixed, leaving): (&mut Fixed, &[String]),
+        (fixed, leaving): (&mut Fixed, impl FnOnce() -> Vec<String>),
         watch: &mut Watch,
+        is_ready: bool,
     ) {
-        // Fails only where the socket that the service manager named is not there.
-        let notify = |state| drop(sd_notify::notify(&[state]));
-        notify(sd_notify::NotifyState::Reloading);
-        match self.read() {
-            Ok((new, tls)) => {
-                server.set_tls(tls);
-                self.change_to(new, backend, server, (fixed, leaving), watch);
+        if let Some(ended) = self.reading.as_ref().and_then(Beside::ended) {
+            self.reading = None;
+            match ended.and_then(|read| read) {
+                Ok(Read { config, tls, access }) => {
+                    server.set_tls(tls);
+                    self.change_to((config, &access), backend, server, (fixed, &leaving()), watch);
+                    self.look(backend);
+                }
+                Err(why) => say_not_reloaded(&why),
             }
-            Err(why) => error!(
-                cause = "reload",
-                advice = "Correct it (`forebay config check CONFIG`) and send SIGHUP again",
-                "the configuration was not reloaded, and nothing has changed: {}",
-                chain(&why)
-            ),
+            notify_where(is_ready, sd_notify::NotifyState::Ready);
+            if std::mem::take(&mut self.read_again) {
+                self.begin(is_ready);
+            }
         }
-        notify(sd_notify::NotifyState::Ready);
+        if let Some(ended) = self.looking.as_ref().and_then(Beside::ended) {
+            self.looking = None;
+            match ended {
+                Ok(offers) => give(offers, fixed),
+                Err(why) => warn!(cause = "reload", "devices could not be looked at: {}", chain(&why)),
+            }
+            if std::mem::take(&mut self.look_again) {
+                self.look(backend);
+            }
+        }
     }
 
-    /// Reads the file, and those of TLS, which may have changed although their names have not.
-    fn read(&self) -> Result<(Config, Option<TlsContext>)> {
-        let new = config::load_real(&self.file)?;
-        // An address is listened at until the next start, whatever the new file says.
-        let remote = |(_, bound): &&(Listen, Listen)| matches!(bound, Listen::Tcp(at) if !at.ip().is_loopback());
-        if let Some((_, bound)) = self.addresses.iter().find(remote) {
-            new.check_reached_at(&bound.to_string()).context("for that a restart is needed")?;
+    /// Looks for devices that can take the places of members that are out.
+    fn look(&mut self, backend: &PoolBackend) {
+        let devices = &backend.pool.devices;
+        let (mirror, array) = (devices.mirror().cloned(), devices.array().cloned());
+        if mirror.is_none() && array.is_none() {
+            return;
         }
-        let tls = tls::load(&new)?;
-        Ok((new, tls))
+        if self.looking.is_some() {
+            info!(
+                cause = "reload",
+                "devices are still looked at since the last reload: they are looked at again after that"
+            );
+            self.look_again = true;
+            return;
+        }
+        let config = self.config.clone();
+        let look = move || {
+            let mirror = mirror.map(|view| fast::look(&config, &view));
+            mirror.into_iter().chain(array.map(|view| capacity::look(&config, &view))).collect()
+        };
+        match Beside::begin("look", look) {
+            Ok(looking) => self.looking = Some(looking),
+            Err(why) => warn!(cause = "reload", "devices could not be looked at: {}", chain(&why)),
+        }
     }
 
     fn change_to(
         &mut self,
-        new: Config,
+        (new, access): (Config, &SocketAccess),
         backend: &mut PoolBackend,
         server: &mut ServerControl<'_>,
         (fixed, leaving): (&mut Fixed, &[String]),
@@ -97,22 +158,17 @@ impl Reloader {
             backend.pool.engine.set_fill_rate(new.read_cache.rate.0);
             outcome.done.push("the rate at which the read cache is filled was changed".to_owned());
         }
-        if let Some(view) = backend.pool.devices.mirror() {
-            let (done, refused) = fast::offer(&new, view, &mut fixed.watched);
-            outcome.done.extend(done);
-            outcome.refused.extend(refused);
+        // These are looked at when the rest is done.
+        if backend.pool.devices.mirror().is_some() {
             self.config.fast = new.fast.clone();
         }
-        if let Some(view) = backend.pool.devices.array() {
-            let (done, refused) = capacity::offer(&new, view, &mut fixed.watched);
-            outcome.done.extend(done);
-            outcome.refused.extend(refused);
+        if backend.pool.devices.array().is_some() {
             self.config.capacity = new.capacity.clone();
         }
         self.tls(&new, server, fixed, &mut outcome);
         self.end_exports(&new, server, &mut outcome);
         self.keep_from_others(&new, server, &mut outcome);
-        self.begin_exports(&new, (backend, leaving), server, fixed, &mut outcome);
+        self.begin_exports((&new, access), (backend, leaving), server, fixed, &mut outcome);
         self.evidence(&new, backend, server, &mut outcome);
         name_exports(server.exports(), &mut backend.pool.engine);
         let restart = self.needs_restart(&new);
@@ -288,7 +344,7 @@ impl Reloader {
     /// Adds exports that are configured and not there; listens at new addresses. `leaving`: disks that are being removed.
     fn begin_exports(
         &mut self,
-        new: &Config,
+        (new, access): (&Config, &SocketAccess),
         (backend, leaving): (&mut PoolBackend, &[String]),
         server: &mut ServerControl<'_>,
         fixed: &mut Fixed,
@@ -302,7 +358,7 @@ impl Reloader {
                 match server.listen(&address) {
                     Ok(bound) => {
                         if let Listen::Unix(path) = &bound
-                            && let Err(why) = SocketAccess::of(new).and_then(|access| access.apply(path))
+                            && let Err(why) = access.apply_to_export(path)
                         {
                             outcome.refused.push(chain(&why));
                         }
@@ -378,6 +434,48 @@ impl Reloader {
             ("[metrics]", old.metrics != new.metrics),
         ];
         changed.into_iter().filter(|(_, is_changed)| *is_changed).map(|(key, _)| key).collect()
+    }
+}
+
+/// Tells the service manager, where it is to know.
+fn notify_where(is_to_know: bool, state: sd_notify::NotifyState<'_>) {
+    if is_to_know {
+        // Fails only where the socket that the service manager named is not there.
+        drop(sd_notify::notify(&[state]));
+    }
+}
+
+fn say_not_reloaded(why: &anyhow::Error) {
+    error!(
+        cause = "reload",
+        advice = "Correct it (`forebay config check CONFIG`) and send SIGHUP again",
+        "the configuration was not reloaded, and nothing has changed: {}",
+        chain(why)
+    );
+}
+
+/// Reads the file, and those of TLS, which may have changed although their names have not.
+fn read(file: &Path, addresses: &[(Listen, Listen)]) -> Result<Read> {
+    let config = config::load_real(file)?;
+    // An address is listened at until the next start, whatever the new file says.
+    let remote = |(_, bound): &&(Listen, Listen)| matches!(bound, Listen::Tcp(at) if !at.ip().is_loopback());
+    if let Some((_, bound)) = addresses.iter().find(remote) {
+        config.check_reached_at(&bound.to_string()).context("for that a restart is needed")?;
+    }
+    let (tls, access) = (tls::load(&config)?, SocketAccess::of(&config)?);
+    Ok(Read { config, tls, access })
+}
+
+/// Gives devices that were looked at to the tiers that miss some.
+fn give(offers: Vec<Offers>, fixed: &mut Fixed) {
+    for offers in offers {
+        let (done, refused) = offers.give(&mut fixed.watched);
+        for done in done {
+            info!(cause = "reload", "{done}");
+        }
+        for why in refused {
+            warn!(cause = "reload", "{why}");
+        }
     }
 }
 

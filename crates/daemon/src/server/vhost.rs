@@ -46,10 +46,11 @@ impl MachineDevices {
             let name = config.export_name(export);
             let Some((index, served)) = reactor.exports().find(name) else { continue };
             let (size_bytes, read_only) = (served.size_bytes, served.read_only);
-            let wanted = Wanted { path: path.clone(), name: name.to_owned(), size_bytes, read_only };
+            let private = config.has_private_sockets();
+            let wanted = Wanted { path: path.clone(), name: name.to_owned(), size_bytes, read_only, private };
             let (vhost, door) =
                 Vhost::open(&wanted).map_err(|why| anyhow!("export {name:?}: {}", text::chain(&why.into())))?;
-            access.apply(&path)?;
+            access.apply_to_export(&path)?;
             reactor.attach(Box::new(door), index).context("too many devices")?;
             uris.push(Listen::Unix(path).vhost_uri(name));
             devices.push(Device { export: name.to_owned(), vhost });

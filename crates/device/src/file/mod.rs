@@ -3,6 +3,7 @@
 
 #![allow(unsafe_code)]
 
+mod discards;
 pub(crate) mod kernel;
 pub(crate) mod open;
 mod ring;

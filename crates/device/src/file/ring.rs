@@ -7,6 +7,7 @@
 //! The ring's own descriptor serves as wake-up: it is readable (poll(2), epoll) just while completions wait, so that
 //! no eventfd has to be written by the kernel for each completion and drained here.
 
+use super::discards::Discards;
 use super::kernel;
 use super::sync;
 use super::transfer::{Next, Step, Transfer, piece_len};
@@ -19,6 +20,10 @@ use std::time::{Duration, Instant};
 
 /// Requests that may be in flight. The completion queue is twice as long, so that it cannot overflow.
 pub(super) const QUEUE_LIMIT: usize = 256;
+/// What the bell of discards is known by in the ring, where others have their slots.
+const BELL: u64 = u64::MAX;
+/// How often one poll submits where discards go to their thread.
+const ROUNDS_MAX: u32 = 4;
 /// How long dropping a device waits for the kernel to let go of its buffers.
 const DROP_TIMEOUT: Duration = Duration::from_secs(30);
 /// `BLOCK_URING_CMD_DISCARD`, `_IO(0x12, 0)`: Linux 6.12, include/uapi/linux/blkdev.h. Offset in `addr`, length in
@@ -38,6 +43,8 @@ pub(super) struct Ring {
     /// Slots that the kernel holds, or that wait in the submission queue.
     in_ring: usize,
     finished: Vec<Completion>,
+    /// From the first discard on that the ring does not know.
+    discards: Option<Discards>,
     /// Set where the ring itself failed: nothing can be asked of it any more.
     broken: Option<i32>,
 }
@@ -64,6 +71,7 @@ impl Ring {
             pending: VecDeque::with_capacity(QUEUE_LIMIT),
             in_ring: 0,
             finished: Vec::with_capacity(QUEUE_LIMIT),
+            discards: None,
             broken: None,
         })
     }
@@ -101,7 +109,13 @@ impl Ring {
     /// Submits what is pending in one call and collects what has finished.
     pub(super) fn poll(&mut self, done: &mut Vec<Completion>) {
         self.reap();
-        if self.fill_queue() > 0 {
+        // With discards on their thread once more: those that the ring refuses at once go there, and the bell that was heard is awaited
+        // again, before anybody sleeps.
+        let rounds_max = if self.discards.is_some() { ROUNDS_MAX } else { 1 };
+        for _ in 0..rounds_max {
+            if self.fill_queue() == 0 {
+                break;
+            }
             self.enter(|ring| ring.submit());
             self.reap();
         }
@@ -140,10 +154,17 @@ impl Ring {
             let Some(transfer) = &mut self.slots[slot] else { continue };
             let step = transfer.step();
             self.in_ring += 1;
-            if matches!(step, Step::DiscardCall { .. }) {
-                // Kernels before 6.12 have no ring operation for it; it waits, but such a wait is short and rare.
-                let result = sync::call(std::os::fd::AsFd::as_fd(&self.fd), transfer, step);
-                self.answered(slot, result);
+            if let Step::DiscardCall { offset_bytes, len_bytes } = step {
+                // Kernels before 6.12 have no ring operation for it.
+                if self.discards.is_none() {
+                    self.discards = Discards::begin(&self.fd).ok();
+                }
+                let is_asked = self.discards.as_mut().is_some_and(|all| all.ask(slot, offset_bytes, len_bytes));
+                if !is_asked && let Some(transfer) = &self.slots[slot] {
+                    // Where there is no thread it is waited for.
+                    let result = sync::call(std::os::fd::AsFd::as_fd(&self.fd), transfer, step);
+                    self.answered(slot, result);
+                }
                 continue;
             }
             let entry = entry(transfer, step, self.registered, &self.fd).user_data(slot as u64);
@@ -156,7 +177,16 @@ impl Ring {
                 break;
             }
         }
+        self.await_bell();
         self.ring.submission().len()
+    }
+
+    /// Has the ring report the bell of discards, where some are in flight.
+    fn await_bell(&mut self) {
+        let Some(discards) = self.discards.as_mut().filter(|all| all.in_flight > 0 && !all.is_awaited) else { return };
+        let entry = opcode::PollAdd::new(types::Fd(discards.fd()), libc::POLLIN as u32).build().user_data(BELL);
+        // SAFETY: it has no pointers. Where the queue is full it is tried again with the next poll.
+        discards.is_awaited = unsafe { self.ring.submission().push(&entry) }.is_ok();
     }
 
     fn enter(&mut self, call: impl FnOnce(&IoUring) -> io::Result<usize>) {
@@ -173,8 +203,15 @@ impl Ring {
     fn reap(&mut self) {
         // At most as many as the queue holds; more would be a kernel that never stops.
         for _ in 0..2 * QUEUE_LIMIT {
-            let Some(entry) = self.ring.completion().next() else { return };
+            let Some(entry) = self.ring.completion().next() else { break };
+            if entry.user_data() == BELL {
+                self.discards.iter_mut().for_each(Discards::heard);
+                continue;
+            }
             self.answered(entry.user_data() as usize, entry.result());
+        }
+        while let Some((slot, result)) = self.discards.as_mut().and_then(Discards::take) {
+            self.answered(slot, result);
         }
     }
 
@@ -270,4 +307,48 @@ fn entry(transfer: &Transfer, step: Step, registered: bool, fd: &OwnedFd) -> squ
         };
     }
     if registered { on!(types::Fixed(0)) } else { on!(types::Fd(fd.as_raw_fd())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::open::Medium;
+    use forebay_block::{Buf, Op, Request, Vectored};
+
+    /// On kernels whose rings know no discard whoever polled a device waited for that: on a slow one seconds, and all clients with it.
+    #[test]
+    fn regression_a_discard_that_the_ring_does_not_know_keeps_nobody_waiting() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(1 << 20).unwrap();
+        let fd = || OwnedFd::from(file.try_clone().unwrap());
+        let Ok(mut ring) = Ring::new(fd()) else { return };
+        let slow = |_: &OwnedFd, _, _| {
+            std::thread::sleep(Duration::from_millis(400));
+            0
+        };
+        ring.discards = Some(Discards::begin_with(fd(), slow).unwrap());
+        // A file knows the command as little as an old block device.
+        let medium =
+            Medium { block_device: true, direct: false, memory_align_bytes: 512, logical_block_bytes: 512, streams: 0 };
+        let request = |tag, op| Request { tag, offset_bytes: 0, stream: 0, op };
+        let started = Instant::now();
+        for tag in 0..3 {
+            ring.accept(Transfer::new(request(tag, Op::Discard { len_bytes: 4096 }), 4096, medium));
+        }
+        let read = Op::read(Vectored::One(Buf::new(4096)));
+        ring.accept(Transfer::new(request(3, read), 4096, medium));
+        let mut done = Vec::new();
+        while done.is_empty() {
+            ring.poll(&mut done);
+        }
+        assert!(started.elapsed() < Duration::from_millis(300), "{:?}", started.elapsed());
+        while ring.in_flight() > 0 {
+            // SAFETY: the ring's descriptor is open as long as the ring lives.
+            kernel::wait_readable(unsafe { BorrowedFd::borrow_raw(ring.wake_fd()) }, 5_000_000_000);
+            ring.poll(&mut done);
+        }
+        assert!(started.elapsed() < Duration::from_secs(4), "its end wakes");
+        let tags: Vec<u64> = done.iter().map(|completion| completion.tag).collect();
+        assert!(tags == [3, 0, 1, 2] && done.iter().all(|completion| completion.result.is_ok()), "{done:?}");
+    }
 }

@@ -24,6 +24,8 @@ pub struct ServerConfig {
     pub poll_ns: u64,
     /// Whether TCP addresses beyond loopback may be listened on. What clients see there without TLS is up to the exports.
     pub allow_remote: bool,
+    /// Whether Unix sockets are made for this user only, until the owner gives them a mode.
+    pub private_sockets: bool,
 }
 
 impl Default for ServerConfig {
@@ -35,6 +37,7 @@ impl Default for ServerConfig {
             stop_timeout_ns: 30_000_000_000,
             poll_ns: 0,
             allow_remote: false,
+            private_sockets: false,
         }
     }
 }
@@ -75,6 +78,12 @@ pub enum ServerError {
     /// A TCP address beyond loopback, not asked for by name.
     #[error("refusing to listen on {address}, which others can reach: allow it explicitly if that is meant")]
     Remote {
+        /// Where.
+        address: Listen,
+    },
+    /// The server stops: whoever came now would not hear of it.
+    #[error("not listening on {address}: the server stops")]
+    Stopping {
         /// Where.
         address: Listen,
     },

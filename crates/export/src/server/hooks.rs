@@ -72,8 +72,11 @@ impl ServerControl<'_> {
     /// Listens at one more address; returns it with the port chosen where 0 was asked for.
     ///
     /// # Errors
-    /// Where another server listens there, the address is beyond loopback and not allowed, or the system refuses.
+    /// Where another server listens there, the address is beyond loopback and not allowed, the server stops, or the system refuses.
     pub fn listen(&mut self, address: &Listen) -> Result<Listen, ServerError> {
+        if *self.stop {
+            return Err(ServerError::Stopping { address: address.clone() });
+        }
         listen(self.config, self.poller, self.listeners, address)
     }
 
@@ -129,6 +132,12 @@ impl ServerControl<'_> {
         *self.stop = true;
     }
 
+    /// Whether it was asked to stop.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        *self.stop
+    }
+
     /// Numbers as of this iteration of the loop.
     #[must_use]
     pub fn stats(&self) -> ServerStats {
@@ -143,7 +152,7 @@ pub(super) fn listen(
     listeners: &mut Vec<Listener>,
     address: &Listen,
 ) -> Result<Listen, ServerError> {
-    let listener = Listener::open(address, config.allow_remote)?;
+    let listener = Listener::open(address, config.allow_remote, config.private_sockets)?;
     let index = listeners.len() as u16;
     poller.add(&listener.socket, Source::Listener(index), true, false)?;
     let bound = listener.address.clone();

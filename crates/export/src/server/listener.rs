@@ -3,7 +3,7 @@
 use super::address::Listen;
 use super::config::ServerError;
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, CWD, FileType};
+use rustix::fs::{AtFlags, CWD, FileType, Mode};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use std::net::SocketAddr;
@@ -27,10 +27,11 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens.
-    pub fn open(address: &Listen, allow_remote: bool) -> Result<Self, ServerError> {
+    /// Listens. A Unix socket is `private` where it is to be this user's alone until the owner gives it another mode: whoever connects before that
+    /// would stay.
+    pub fn open(address: &Listen, allow_remote: bool, private: bool) -> Result<Self, ServerError> {
         match address {
-            Listen::Unix(path) => open_unix(address, path),
+            Listen::Unix(path) => open_unix(address, path, private),
             Listen::Tcp(socket) => {
                 if !socket.ip().is_loopback() && !allow_remote {
                     return Err(ServerError::Remote { address: address.clone() });
@@ -60,7 +61,8 @@ impl Listener {
     }
 }
 
-/// Has the kernel end a connection whose other end answers nothing for about two minutes, idle or not (tcp(7)).
+/// Has the kernel end a connection whose other end answers nothing for about two minutes (tcp(7)); where answers are on their way to it, after a quarter of an
+/// hour (`tcp_retries2`): meanwhile the kernel asks nothing.
 fn notice_silence(socket: &OwnedFd) -> Result<(), Errno> {
     sockopt::set_socket_keepalive(socket, true)?;
     sockopt::set_tcp_keepidle(socket, Duration::from_secs(60))?;
@@ -85,12 +87,16 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     if FileType::from_raw_mode(stat.st_mode) == FileType::Socket { Some((stat.st_dev, stat.st_ino)) } else { None }
 }
 
-fn open_unix(address: &Listen, path: &Path) -> Result<Listener, ServerError> {
+fn open_unix(address: &Listen, path: &Path, private: bool) -> Result<Listener, ServerError> {
     let failed = |operation| move |source| ServerError::Listen { address: address.clone(), operation, source };
     // The path must fit into sun_path, 108 bytes.
     let name = SocketAddrUnix::new(path).map_err(failed("the path is too long or empty: socket address"))?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(failed("socket"))?;
+    if private {
+        // What Linux makes the file with (unix_bind), without the umask, which is the whole process's.
+        rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR).map_err(failed("fchmod"))?;
+    }
     match net::bind(&socket, &name) {
         Ok(()) => {}
         Err(Errno::ADDRINUSE) => {
@@ -160,13 +166,13 @@ mod tests {
         let address = Listen::Unix(path.clone());
         drop(UnixListener::bind(&path).unwrap());
         assert!(path.exists(), "a killed server leaves its file behind");
-        let listener = Listener::open(&address, false).unwrap();
+        let listener = Listener::open(&address, false, false).unwrap();
         UnixStream::connect(&path).unwrap();
-        assert!(matches!(Listener::open(&address, false), Err(ServerError::InUse { .. })));
+        assert!(matches!(Listener::open(&address, false, false), Err(ServerError::InUse { .. })));
         drop(listener);
         assert!(!path.exists());
         std::fs::write(&path, "precious").unwrap();
-        assert!(matches!(Listener::open(&address, false), Err(ServerError::NotASocket { .. })));
+        assert!(matches!(Listener::open(&address, false, false), Err(ServerError::NotASocket { .. })));
         assert_eq!(std::fs::read(&path).unwrap(), b"precious");
         std::fs::remove_dir_all(path.parent().unwrap()).unwrap();
     }
@@ -174,7 +180,7 @@ mod tests {
     #[test]
     fn leaves_the_socket_of_a_successor_alone() {
         let path = scratch("successor");
-        let listener = Listener::open(&Listen::Unix(path.clone()), false).unwrap();
+        let listener = Listener::open(&Listen::Unix(path.clone()), false, false).unwrap();
         std::fs::remove_file(&path).unwrap();
         // The inode number may be used again at once, so another file takes it first.
         std::fs::write(path.with_extension("filler"), "x").unwrap();
@@ -188,17 +194,33 @@ mod tests {
     #[test]
     fn refuses_what_others_can_reach_unless_allowed() {
         let everywhere: Listen = "tcp:0.0.0.0:0".parse().unwrap();
-        assert!(matches!(Listener::open(&everywhere, false), Err(ServerError::Remote { .. })));
-        Listener::open(&everywhere, true).unwrap();
+        assert!(matches!(Listener::open(&everywhere, false, false), Err(ServerError::Remote { .. })));
+        Listener::open(&everywhere, true, false).unwrap();
         let loopback: Listen = "tcp:127.0.0.1:0".parse().unwrap();
-        let listener = Listener::open(&loopback, false).unwrap();
+        let listener = Listener::open(&loopback, false, false).unwrap();
         assert!(matches!(&listener.address, Listen::Tcp(address) if address.port() != 0));
-        assert!(matches!(Listener::open(&listener.address, false), Err(ServerError::InUse { .. })));
+        assert!(matches!(Listener::open(&listener.address, false, false), Err(ServerError::InUse { .. })));
     }
 
     #[test]
     fn a_path_too_long_is_an_error() {
         let path = std::path::PathBuf::from(format!("/tmp/{}", "x".repeat(200)));
-        assert!(matches!(Listener::open(&Listen::Unix(path), false), Err(ServerError::Listen { .. })));
+        assert!(matches!(Listener::open(&Listen::Unix(path), false, false), Err(ServerError::Listen { .. })));
+    }
+
+    /// Sockets stood open under the umask for a moment before they got the mode that was configured.
+    #[test]
+    fn regression_a_private_socket_is_so_from_the_beginning() {
+        use std::os::unix::fs::PermissionsExt;
+        let path = scratch("private");
+        let mode = || std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        let open = |private| Listener::open(&Listen::Unix(path.clone()), false, private).unwrap();
+        let public = open(false);
+        assert_ne!(mode(), 0o600);
+        drop(public);
+        let _private = open(true);
+        assert_eq!(mode(), 0o600);
+        UnixStream::connect(&path).unwrap();
+        std::fs::remove_dir_all(path.parent().unwrap()).unwrap();
     }
 }

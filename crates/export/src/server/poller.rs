@@ -14,7 +14,7 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::MaybeUninit;
 
 /// Events taken per turn.
@@ -93,6 +93,8 @@ pub struct Poller {
     direct: Vec<Direct>,
     /// Those of backend and front ends that are polled.
     rings: Vec<i32>,
+    /// Our own descriptors that epoll has.
+    own: BTreeSet<i32>,
     /// Other descriptors that are not ours, with what they are registered for.
     foreign: BTreeMap<i32, (Source, EventFlags)>,
 }
@@ -125,7 +127,7 @@ impl Poller {
     /// Nothing yet.
     pub fn new() -> Result<Self, ServerError> {
         let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(system("epoll_create"))?;
-        Ok(Self { epoll, direct: Vec::new(), rings: Vec::new(), foreign: BTreeMap::new() })
+        Ok(Self { epoll, direct: Vec::new(), rings: Vec::new(), own: BTreeSet::new(), foreign: BTreeMap::new() })
     }
 
     /// Watches one of our descriptors. It must be [removed](Poller::remove) before it is closed.
@@ -134,7 +136,10 @@ impl Poller {
             self.direct.push(Direct { fd: fd.as_fd().as_raw_fd(), source, flags: poll_flags(read, write) });
             return Ok(());
         }
-        epoll::add(&self.epoll, fd, source.to_data(), flags(read, write)).map_err(system("epoll_ctl"))
+        let number = fd.as_fd().as_raw_fd();
+        epoll::add(&self.epoll, fd, source.to_data(), flags(read, write)).map_err(system("epoll_ctl"))?;
+        self.own.insert(number);
+        Ok(())
     }
 
     /// Changes what is watched for.
@@ -152,6 +157,7 @@ impl Poller {
             self.direct.swap_remove(place);
             return Ok(());
         }
+        self.own.remove(&fd.as_fd().as_raw_fd());
         epoll::delete(&self.epoll, fd).map_err(system("epoll_ctl"))
     }
 
@@ -161,6 +167,7 @@ impl Poller {
             && !self.direct.iter().any(|direct| direct.source == source)
             && epoll::delete(&self.epoll, &fd).is_ok()
         {
+            self.own.remove(&fd.as_fd().as_raw_fd());
             self.direct.push(Direct { fd: fd.as_fd().as_raw_fd(), source, flags: poll_flags(read, write) });
         }
     }
@@ -168,8 +175,9 @@ impl Poller {
     /// Moves a connection from poll(2) to epoll; where the kernel refuses it stays.
     pub fn demote(&mut self, fd: impl AsFd, source: Source, read: bool, write: bool) {
         if let Some(place) = self.direct.iter().position(|direct| direct.source == source)
-            && epoll::add(&self.epoll, fd, source.to_data(), flags(read, write)).is_ok()
+            && epoll::add(&self.epoll, &fd, source.to_data(), flags(read, write)).is_ok()
         {
+            self.own.insert(fd.as_fd().as_raw_fd());
             self.direct.swap_remove(place);
         }
     }
@@ -192,7 +200,8 @@ impl Poller {
             wanted.insert(interest.fd, (Source::Hook(interest.fd), flags(interest.read, interest.write)));
         }
         for (&fd, (source, _)) in &self.foreign {
-            if wanted.get(&fd).is_none_or(|(now, _)| now != source) {
+            // One that was closed meanwhile may have become one of ours, of the same number.
+            if wanted.get(&fd).is_none_or(|(now, _)| now != source) && !self.own.contains(&fd) {
                 // Fails where the descriptor was closed meanwhile, which has removed it already.
                 let _ = epoll::delete(&self.epoll, borrow(fd));
             }
@@ -320,6 +329,32 @@ mod tests {
                 std::io::Read::read(&mut &*ours, &mut [0]).unwrap();
             }
         }
+    }
+
+    /// A descriptor of a device was taken out of epoll by its number when it was not named any more; where it had been closed, and a connection had got the
+    /// number, that was never heard again.
+    #[test]
+    fn regression_a_connection_with_the_number_of_a_closed_descriptor_is_heard() {
+        let mut poller = Poller::new().unwrap();
+        let connection = |index| Source::Connection { index, generation: 1 };
+        let polled: Vec<_> = (0..DIRECT_MAX).map(|_| UnixStream::pair().unwrap()).collect();
+        for (index, (ours, _)) in polled.iter().enumerate() {
+            poller.add(ours, connection(index as u16), true, false).unwrap();
+        }
+        let rings: Vec<_> = (0..RINGS_MAX).map(|_| UnixStream::pair().unwrap()).collect();
+        let mut fds: Vec<i32> = rings.iter().map(|(ours, _)| ours.as_raw_fd()).collect();
+        let (ring, _other) = UnixStream::pair().unwrap();
+        let mut number = OwnedFd::from(ring);
+        fds.push(number.as_raw_fd());
+        poller.set_foreign(&fds, &[], None, &[]);
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        rustix::io::dup2(&ours, &mut number).unwrap();
+        poller.add(&number, connection(100), true, false).unwrap();
+        poller.set_foreign(&fds[..RINGS_MAX], &[], None, &[]);
+        std::io::Write::write(&mut &theirs, &[1]).unwrap();
+        let mut ready = Vec::new();
+        poller.wait(100 * MS, &mut ready).unwrap();
+        assert_eq!(ready.iter().map(|ready| ready.source).collect::<Vec<_>>(), [connection(100)]);
     }
 
     #[test]

@@ -153,8 +153,10 @@ impl Reactor {
                     run.now_ns,
                     self.config.stop_timeout_ns,
                 ));
-                // Closing takes them out of epoll and removes the socket files.
-                self.listeners.clear();
+                // Closing them removes the socket files.
+                for (index, listener) in self.listeners.drain(..).enumerate() {
+                    let _ = self.poller.remove(&listener.socket, Source::Listener(index as u16));
+                }
             }
             if let Some(shutdown) = &mut shutdown {
                 let over =

@@ -4,10 +4,12 @@ use super::chain::{Chain, ChainError, len_bytes, read_chain};
 use super::device::QUEUE_SIZE_MAX;
 use super::inflight::Inflight;
 use super::memory::Memory;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use rustix::io::{Errno, FdFlags, ReadWriteFlags, fcntl_setfd};
 use std::collections::VecDeque;
 use std::fs::File;
+use std::io::IoSliceMut;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::Ordering;
 use thiserror::Error;
@@ -42,6 +44,8 @@ pub enum RingError {
 
 /// Header, range and status of a request, and more: one that is no longer has no data of which there could be too much.
 const SMALL_BYTES: u64 = 64;
+/// Not waiting.
+const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 /// What `/proc/self/fd` calls an event.
 const EVENTFD: &[u8] = b"anon_inode:[eventfd]";
 
@@ -101,6 +105,22 @@ fn event(file: File, what: &'static str) -> Result<File, RingError> {
     let flags = fcntl_getfl(&file).map_err(failed)?;
     fcntl_setfl(&file, flags | OFlags::NONBLOCK).map_err(failed)?;
     Ok(file)
+}
+
+/// Whether an event can be read, or written, at once.
+fn is_ready(event: &File, flags: PollFlags) -> bool {
+    let mut polled = [PollFd::new(event, flags)];
+    poll(&mut polled, Some(&NOW)).is_ok() && polled[0].revents().contains(flags)
+}
+
+/// Reads how often an event was rung, without waiting, whatever the client has made of the open file.
+fn take_count(event: &File) -> Result<usize, Errno> {
+    let mut count = [0; 8];
+    match rustix::io::preadv2(event, &mut [IoSliceMut::new(&mut count)], u64::MAX, ReadWriteFlags::NOWAIT) {
+        // Kernels before 5.8.
+        Err(Errno::OPNOTSUPP) => rustix::io::read(event, &mut count),
+        read => read,
+    }
 }
 
 impl Ring {
@@ -255,8 +275,7 @@ impl Ring {
     /// The client has rung.
     pub fn kicked(&mut self) -> Result<(), RingError> {
         let Some(kick) = &self.kick else { return Ok(()) };
-        let mut count = [0; 8];
-        match rustix::io::read(kick, &mut count) {
+        match take_count(kick) {
             Ok(1..) | Err(Errno::AGAIN | Errno::INTR) => {
                 self.is_pending = true;
                 Ok(())
@@ -352,8 +371,11 @@ impl Ring {
 
     fn ring(&self) {
         if let Some(call) = &self.call {
-            // Full, it tells all the same.
-            let _ = rustix::io::write(call, &1u64.to_ne_bytes());
+            // Full, it tells all the same. That it does not block belongs to the open file, which the client has too and may change: a full one
+            // would keep us for ever then. One that fills it between these two calls still does so (docs/operating.md).
+            if is_ready(call, PollFlags::OUT) {
+                let _ = rustix::io::write(call, &1u64.to_ne_bytes());
+            }
         }
     }
 }
@@ -381,5 +403,29 @@ mod tests {
         ring.is_pending = false;
         ring.set_kick(File::from(eventfd(0, EventfdFlags::empty()).unwrap())).unwrap();
         assert!(ring.is_pending);
+    }
+
+    /// A client that made its event one that blocks, and full or empty, kept the export's thread for good.
+    #[test]
+    fn regression_an_event_that_was_made_to_block_does_not() {
+        let (send, done) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let blocking = |event: &File| fcntl_setfl(event, OFlags::empty()).unwrap();
+            let mut ring = Ring::new(0);
+            let full = File::from(eventfd(0, EventfdFlags::empty()).unwrap());
+            rustix::io::write(&full, &(u64::MAX - 2).to_ne_bytes()).unwrap();
+            ring.set_call(Some(full.try_clone().unwrap())).unwrap();
+            blocking(&full);
+            ring.ring();
+            let empty = File::from(eventfd(0, EventfdFlags::empty()).unwrap());
+            ring.set_kick(empty.try_clone().unwrap()).unwrap();
+            blocking(&empty);
+            ring.kicked().unwrap();
+            rustix::io::write(&empty, &1u64.to_ne_bytes()).unwrap();
+            ring.kicked().unwrap();
+            let is_taken = !is_ready(&empty, PollFlags::IN);
+            send.send(is_taken).unwrap();
+        });
+        assert!(done.recv_timeout(std::time::Duration::from_secs(10)).unwrap(), "what was rung is read");
     }
 }

@@ -8,7 +8,7 @@ use crate::server::{Listen, Listener, Peer, peer};
 use rustix::event::{PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SocketFlags};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -29,7 +29,7 @@ const EVENTS_MAX: usize = 64;
 /// How long the thread may take to end.
 const END_LIMIT: Duration = Duration::from_secs(5);
 /// After a failure of the socket itself.
-const PAUSE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+const PAUSE: Duration = Duration::from_secs(1);
 /// The next client is let in so long after one was sent away, which would most often be the same one.
 const SENT_AWAY_PAUSE: Duration = Duration::from_secs(1);
 
@@ -44,6 +44,8 @@ pub struct Wanted {
     pub size_bytes: u64,
     /// Whether writes are refused.
     pub read_only: bool,
+    /// Whether the socket is made for this user only, until the owner gives it a mode.
+    pub private: bool,
 }
 
 /// What happened to a device's clients.
@@ -87,7 +89,7 @@ impl Vhost {
     /// # Errors
     /// Where the socket is in use, or the system refuses.
     pub fn open(wanted: &Wanted) -> Result<(Self, Door), VhostError> {
-        let listener = Listener::open(&Listen::Unix(wanted.path.clone()), false)?;
+        let listener = Listener::open(&Listen::Unix(wanted.path.clone()), false, wanted.private)?;
         let (door, side) = open_door(IN_FLIGHT_MAX)?;
         let device = Device::new(side, &wanted.name, wanted.size_bytes, wanted.read_only);
         let (events, watchdog) = (Events::default(), device.watchdog.clone());
@@ -141,13 +143,20 @@ impl From<Errno> for End {
 struct Server {
     /// `None` once the server stops.
     listener: RefCell<Option<Listener>>,
+    /// Nobody is let in before that, as the system could not.
+    paused_until: Cell<Option<Instant>>,
     device: Arc<Mutex<Device>>,
     events: Events,
 }
 
 impl Server {
     fn new(listener: Option<Listener>, device: Device, events: Events) -> Self {
-        Self { listener: RefCell::new(listener), device: Arc::new(Mutex::new(device)), events }
+        Self {
+            listener: RefCell::new(listener),
+            paused_until: Cell::new(None),
+            device: Arc::new(Mutex::new(device)),
+            events,
+        }
     }
 
     fn device(&self) -> MutexGuard<'_, Device> {
@@ -190,7 +199,7 @@ impl Server {
             if device.is_stopping() {
                 self.stop_listening();
             }
-            let pause = not_before.saturating_duration_since(Instant::now());
+            let pause = not_before.saturating_duration_since(Instant::now()).max(self.pause());
             let limit = Timespec::try_from(pause).ok().filter(|_| !pause.is_zero());
             let mut fds = vec![(device.side().fd(), PollFlags::IN)];
             fds.extend(self.listener_fd().filter(|_| limit.is_none()).map(|fd| (fd, PollFlags::IN)));
@@ -203,6 +212,11 @@ impl Server {
                 return Some(stream);
             }
         }
+    }
+
+    /// How long nobody is let in.
+    fn pause(&self) -> Duration {
+        self.paused_until.get().map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
     }
 
     fn listener_fd(&self) -> Option<RawFd> {
@@ -220,8 +234,8 @@ impl Server {
             Ok(socket) => Some(UnixStream::from(socket)),
             Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => None,
             Err(_) => {
-                // Such as no descriptors left: it is tried again, but not at once.
-                let _ = wait(&[], Some(&PAUSE));
+                // Such as no descriptors left: it is tried again, but not at once. Whoever is served does not wait for that.
+                self.paused_until.set(Some(Instant::now() + PAUSE));
                 None
             }
         }
@@ -262,10 +276,12 @@ impl Server {
         let kicks: Vec<usize> =
             (0..device.rings.len()).filter(|&index| device.rings[index].kick_fd().is_some()).collect();
         fds.extend(kicks.iter().filter_map(|&index| Some((device.rings[index].kick_fd()?, PollFlags::IN))));
-        fds.extend(self.listener_fd().map(|fd| (fd, PollFlags::IN)));
+        let pause = self.pause();
+        fds.extend(self.listener_fd().filter(|_| pause.is_zero()).map(|fd| (fd, PollFlags::IN)));
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         let is_quiet = !has_moved && device.side().may_sleep();
-        let ready = wait(&fds, if is_quiet { None } else { Some(&now) });
+        let again = Timespec::try_from(pause).ok().filter(|_| !pause.is_zero());
+        let ready = wait(&fds, if is_quiet { again.as_ref() } else { Some(&now) });
         device.side().awake();
         let ready = ready?;
         for (&index, flags) in kicks.iter().zip(&ready[2..]) {

@@ -248,6 +248,19 @@ fn a_stop_does_not_wait_for_ever() {
     assert!(matches!(result, Err(ServerError::StopTimedOut { requests: 1, .. })), "{result:?}");
 }
 
+/// An address that was listened at after a stop had begun let in clients that did not hear of it, whose last writes no flush covered.
+#[test]
+fn regression_nobody_is_let_in_anew_once_the_server_stops() {
+    let mut server = Serving::start("anew", ServerConfig::default(), vec![export("a", 1, MIB)], false);
+    let other = Listen::Unix(server.dir().join("other"));
+    let listening = server.ask(move |_, server| {
+        server.stop();
+        server.listen(&other)
+    });
+    assert!(matches!(listening, Err(ServerError::Stopping { .. })), "{listening:?}");
+    server.ended().0.unwrap();
+}
+
 /// More connections than are waited for by poll(2): the others are served through epoll.
 #[test]
 fn many_connections_are_all_served() {

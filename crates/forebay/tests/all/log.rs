@@ -392,3 +392,59 @@ fn the_device_of_a_machine_changes_with_a_restart_only() {
     std::fs::write(&scene.config, before).unwrap();
     assert_eq!(server.stop(), 0);
 }
+
+/// SIGHUP read the configuration on the thread that answers clients: where the file system, or a name server, let it wait, all of them waited.
+#[test]
+fn regression_a_configuration_that_lets_wait_keeps_no_client_waiting() {
+    let scene = Scene::new().created();
+    let server = Logging::start(&scene, "json");
+    let mut client = connect(&scene, "db");
+    let text = std::fs::read_to_string(&scene.config).unwrap();
+    std::fs::remove_file(&scene.config).unwrap();
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, &scene.config, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    server.signal(Signal::HUP);
+    std::thread::sleep(Duration::from_millis(300));
+    write(&mut client, 0, &[1; 4096]);
+    // The server waits for this.
+    std::fs::write(&scene.config, text).unwrap();
+    server.awaited_where("reload", |event| event["message"].as_str().unwrap().starts_with("reloaded "));
+    assert_eq!(server.stop(), 0);
+}
+
+/// A reload while a disk was being removed exported it again: who connected wrote to what was being discarded, or kept the disk from going.
+#[test]
+fn regression_a_reload_exports_no_disk_that_is_being_removed() {
+    let scene = Scene::with("");
+    let directory = scene.directory.path().display().to_string();
+    let more = format!(
+        "\n[[disk]]\nname = \"x\"\nsize = \"16MiB\"\n\n[[export]]\ndisk = \"x\"\nnbd = \"unix:{directory}/s\"\n"
+    );
+    let text = std::fs::read_to_string(&scene.config).unwrap();
+    std::fs::write(&scene.config, text + &more).unwrap();
+    let scene = scene.created();
+    let server = Logging::start(&scene, "json");
+    let mut client = connect(&scene, "x");
+    write(&mut client, 0, &[1; 1 << 20]);
+    drop(client);
+    let mut control = BufReader::new(UnixStream::connect(scene.path("s.control")).unwrap());
+    // What was connected is gone with the answer to this, or soon after.
+    let begun = Instant::now();
+    let mut line = String::new();
+    while !line.starts_with(r#"{"ok""#) {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{line}");
+        // It takes both up at once: the disk is still there when the configuration is read.
+        server.signal(Signal::STOP);
+        std::thread::sleep(Duration::from_millis(50));
+        control.get_mut().write_all(b"{\"ask\":\"disk_remove\",\"name\":\"x\"}\n").unwrap();
+        server.signal(Signal::HUP);
+        server.signal(Signal::CONT);
+        line.clear();
+        control.read_line(&mut line).unwrap();
+    }
+    let is_about_it = |event: &Value| event["message"].as_str().unwrap().contains("\"x\" was not added");
+    server.awaited_where("reload", is_about_it);
+    let said: Vec<String> = server.events("reload").iter().map(|event| event.to_string()).collect();
+    assert!(!said.iter().any(|text| text.contains("export x was added")), "{said:?}");
+    assert_eq!(server.stop(), 0);
+}

@@ -5,7 +5,7 @@ use crate::support::members::*;
 use crate::support::*;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A pool with two fast devices, `fast.img` and `other.img`.
 fn mirrored() -> Scene {
@@ -115,6 +115,33 @@ fn a_device_becomes_a_member_while_the_pool_is_served() {
     let server = scene.serve();
     holds(&server, 0, 1);
     holds(&server, 4 * MIB, 2);
+}
+
+/// SIGHUP opened devices, and looked at what they hold, on the thread that answers clients: one that somebody else had kept them waiting for a second, one
+/// that did not answer for ever.
+#[test]
+fn regression_devices_are_looked_at_beside_the_clients() {
+    let scene = mirrored();
+    std::fs::remove_file(scene.path("other.img")).unwrap();
+    let server = scene.serve();
+    write(&server, 0, 1);
+    blank(&scene.path("other.img"), 64);
+    let held = OpenOptions::new().write(true).open(scene.path("other.img")).unwrap();
+    held.lock().unwrap();
+    let mut client = connect(&server);
+    server.reload();
+    let (begun, mut longest) = (Instant::now(), Duration::ZERO);
+    while begun.elapsed() < Duration::from_millis(1500) {
+        let asked = Instant::now();
+        let cookie = client.submit_read(0, 4096).unwrap();
+        client.wait_for(cookie).unwrap().result.unwrap();
+        longest = longest.max(asked.elapsed());
+    }
+    assert!(longest < Duration::from_millis(700), "{longest:?}");
+    drop(held);
+    server.reload();
+    until_rebuilt(&scene, "mirror");
+    assert_eq!(server.stop(), 0);
 }
 
 #[test]

@@ -6,8 +6,8 @@ use super::member::{Member, gone, numbers_in};
 use super::members::Members;
 use super::roster::Roster;
 use super::view::MirrorView;
-use crate::io::advance;
 use crate::layout::member_label::MemberLabel;
+use crate::virtual_time::advance;
 use forebay_block::{Buf, Completion, Device, Geometry, IoError, IoErrorKind, Op, Request, SharedBuf, Vectored};
 use std::collections::VecDeque;
 

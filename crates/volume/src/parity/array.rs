@@ -3,8 +3,8 @@
 use super::core::Core;
 use super::jobs::{COPY_TAG, Job};
 use super::{follow, labels, reading, rebuilding, upkeep, writing};
-use crate::io::advance;
 use crate::mirror::{MemberState, gone};
+use crate::virtual_time::advance;
 use forebay_block::{Completion, Device, Geometry, IoError, IoErrorKind, Op, Request};
 
 /// Several devices with parity.

@@ -22,5 +22,6 @@ mod read_cache;
 mod reclass;
 mod rotten;
 mod salvage;
+mod silent;
 mod stays;
 mod world;

@@ -24,7 +24,8 @@ fn remove(path: &Path) {
 }
 
 fn open(path: &Path) -> (Vhost, Door) {
-    let wanted = Wanted { path: path.to_owned(), name: "db".to_owned(), size_bytes: 1 << 20, read_only: false };
+    let wanted =
+        Wanted { path: path.to_owned(), name: "db".to_owned(), size_bytes: 1 << 20, read_only: false, private: false };
     Vhost::open(&wanted).unwrap()
 }
 

@@ -142,6 +142,11 @@ impl Serving {
     /// Stops cleanly and returns the result of the run and the backend.
     pub fn stop(&mut self) -> (Result<(), ServerError>, MemoryBackend) {
         self.ask(|_, server| server.stop());
+        self.ended()
+    }
+
+    /// Waits for the end of a server that was stopped.
+    pub fn ended(&mut self) -> (Result<(), ServerError>, MemoryBackend) {
         let ended = self.thread.take().unwrap().join().unwrap();
         let _ = std::fs::remove_dir_all(&self.dir);
         ended

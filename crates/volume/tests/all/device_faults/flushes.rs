@@ -38,6 +38,27 @@ fn a_failed_flush_is_reported_to_all_who_wait_and_made_good_for_all_who_come_lat
     }
 }
 
+/// An export that a reload added while a failed flush was being made good was read-only for good: it was asked for why nothing is written now, and not for what
+/// lasts.
+#[test]
+fn regression_a_failed_flush_is_no_lasting_reason_to_take_no_writes() {
+    let mut world = fresh(&Shape::default());
+    world.write(0, 8, true, Some(BULK));
+    world.settle(0).unwrap();
+    world.write(8, 8, false, Some(BULK));
+    world.settle(0).unwrap();
+    world.shared[FAST].plan(Fault::nth(Target::Flushes, 0));
+    world.flush();
+    world.flush();
+    world.write(16, 8, true, Some(BULK));
+    world.settle(1).unwrap();
+    let engine = &mut world.pool.engine;
+    assert!(engine.read_only_reason().is_some_and(|why| why.contains("a flush failed")));
+    assert_eq!(engine.lasting_read_only_reason(), None);
+    engine.set_read_only("for good");
+    assert_eq!(engine.lasting_read_only_reason(), Some("for good"));
+}
+
 /// After a failed flush nothing can be freed: writes go on while there is room, and then fail. None waits for ever.
 #[test]
 fn writes_after_a_failed_flush_end() {

@@ -1,0 +1,47 @@
+//! Devices that are to take the places of members which are out: looked at beside the server's loop, taken within it.
+
+use super::watched::Watched;
+use forebay_block::Device;
+use forebay_volume::layout::Id;
+use forebay_volume::mirror::MirrorView;
+
+/// Where to read more.
+pub const DOCUMENT: &str = "docs/when-a-device-fails.md";
+
+/// A device that can be a member.
+pub(super) struct Fit {
+    pub name: String,
+    pub id: Id,
+    pub device: Box<dyn Device>,
+}
+
+/// Devices of a tier that are configured and are no members that work, as they were found.
+pub struct Offers {
+    /// Whose members they are to be.
+    pub(super) view: MirrorView,
+    /// What that is called.
+    pub(super) what: &'static str,
+    pub(super) fit: Vec<Fit>,
+    pub(super) refused: Vec<String>,
+}
+
+/// Why a device is none.
+pub(super) fn refusal(name: &str, what: &str, why: &str) -> String {
+    format!("{name} does not become a member of {what}: {why} ({DOCUMENT})")
+}
+
+impl Offers {
+    /// Gives them to whatever has the members. What was done, and what was refused. Asks nothing of a device.
+    pub fn give(self, watched: &mut Watched) -> (Vec<String>, Vec<String>) {
+        let Self { view, what, fit, mut refused } = self;
+        let mut done = Vec::new();
+        for Fit { name, id, device } in fit {
+            let device = watched.member(&name, device);
+            match view.offer(name.clone(), id, device) {
+                Ok(()) => done.push(format!("{name} becomes a member of {what}, and is rebuilt")),
+                Err(why) => refused.push(refusal(&name, what, &why)),
+            }
+        }
+        (done, refused)
+    }
+}
