@@ -11,6 +11,7 @@ use forebay_device::TargetError;
 use forebay_export::ublk::UblkError;
 use forebay_export::{Export, Exports, ServerControl};
 use forebay_prism::{ClassSpec, opencas};
+use forebay_volume::AdminError;
 use serde_json::{Value, json};
 use tracing::info;
 
@@ -274,7 +275,16 @@ impl Answerer {
                 Answer::Disks
             }
             Question::DiskResize { name, size_bytes } => {
-                engine.resize_disk(&name, size_bytes, self.overcommit).map_err(|error| error.to_string())?;
+                match engine.resize_disk(&name, size_bytes, self.overcommit) {
+                    Ok(()) => {}
+                    Err(AdminError::MappedBeyond(_) | AdminError::InUse(_))
+                        if engine.disk_named(&name).is_some_and(|disk| size_bytes < disk.served_bytes()) =>
+                    {
+                        let answer = Answer::Disks;
+                        return Job::shrink(client, (&name, size_bytes), self.overcommit, backend, answer, now_ns);
+                    }
+                    Err(error) => return Err(error.to_string()),
+                }
                 let disk = engine.disk_named(&name).map(|disk| disk.id);
                 publish = disk.map(|disk| Publish::Resize { disk, size_bytes });
                 info!("disk {name} has {size_bytes} bytes now");

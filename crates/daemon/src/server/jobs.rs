@@ -13,6 +13,8 @@ use forebay_volume::{AdminError, Engine, Op, Request};
 use serde_json::{Value, json};
 use tracing::info;
 
+/// How often it is looked whether a disk can be made smaller.
+const SHRINK_TRIES: u32 = 3;
 /// How long a job may take, in nanoseconds.
 const TIMEOUT_NS: u64 = 90_000_000_000;
 
@@ -30,6 +32,8 @@ enum Step {
     Discard { disk: DiskId, name: String, token: u64 },
     /// The disk is empty as soon as a checkpoint has let go of its map.
     Remove { name: String },
+    /// The leaf of the map in which a disk is to end is read, and a checkpoint lets go of what was discarded behind it.
+    Shrink { to: Shrink, token: u64, tries: u32 },
 }
 
 /// Which checkpoint is awaited.
@@ -61,6 +65,31 @@ impl Checkpoint {
             return Some(Err(format!("the change is made but not durable: the checkpoint failed ({reason})")));
         }
         None
+    }
+}
+
+/// A disk that is to be made smaller.
+#[derive(Clone)]
+struct Shrink {
+    name: String,
+    size_bytes: u64,
+    overcommit: bool,
+}
+
+impl Shrink {
+    /// Asks for what must be known, and let go of, before.
+    fn prepare(self, backend: &mut PoolBackend, tries: u32) -> Result<Step, String> {
+        let disk = backend.pool.engine.disk_named(&self.name);
+        let disk = disk.ok_or_else(|| AdminError::NoDisk(self.name.clone()).to_string())?;
+        let (disk, end_bytes) = (disk.id, disk.served_bytes());
+        let (offset_bytes, len_bytes) =
+            (self.size_bytes, end_bytes.saturating_sub(self.size_bytes).clamp(4096, 1 << 20));
+        let op = Op::Status { max_extents: 1 };
+        let request =
+            Request { token: 0, disk, offset_bytes, len_bytes, op, fua: false, export: 0, tag: None, hints: None };
+        let token = backend.submit_own(request);
+        backend.pool.engine.request_checkpoint(false);
+        Ok(Step::Shrink { to: self, token, tries })
     }
 }
 
@@ -173,6 +202,19 @@ impl Job {
         Ok(())
     }
 
+    /// Makes a disk smaller, where nothing but what was discarded lies beyond its new end.
+    pub fn shrink(
+        client: u64,
+        (name, size_bytes): (&str, u64),
+        overcommit: bool,
+        backend: &mut PoolBackend,
+        answer: Answer,
+        now_ns: u64,
+    ) -> Result<Self, String> {
+        let step = Shrink { name: name.to_owned(), size_bytes, overcommit }.prepare(backend, 0)?;
+        Ok(Self { client, step, answer, deadline_ns: now_ns + TIMEOUT_NS, publish: None })
+    }
+
     /// Ends a disk's exports, discards its data and removes it.
     pub fn remove_disk(
         client: u64,
@@ -218,7 +260,7 @@ impl Job {
     pub fn leaving(&self) -> Option<&str> {
         match &self.step {
             Step::WithoutBase { name, .. } | Step::Discard { name, .. } | Step::Remove { name } => Some(name),
-            Step::OpenBase { .. } | Step::Durable(_) => None,
+            Step::OpenBase { .. } | Step::Durable(_) | Step::Shrink { .. } => None,
         }
     }
 
@@ -273,6 +315,40 @@ impl Job {
                         }
                         backend.pool.engine.request_checkpoint(false);
                         self.step = Step::Remove { name: name.clone() };
+                        continue;
+                    }
+                }
+                Step::Shrink { to, token, tries } => {
+                    if !backend.pool.engine.checkpoint_pending()
+                        && let Some(completion) = backend.take_own(*token)
+                    {
+                        let (to, tries) = (to.clone(), *tries);
+                        if let Err(error) = completion.result {
+                            return Some(Err(format!("disk {} could not be looked at: {error}", to.name)));
+                        }
+                        let engine = &mut backend.pool.engine;
+                        let checkpoint = Checkpoint::after_change(engine);
+                        match engine.resize_disk(&to.name, to.size_bytes, to.overcommit) {
+                            Ok(()) => {
+                                let disk = engine.disk_named(&to.name).map(|disk| disk.id);
+                                info!("disk {} has {} bytes now", to.name, to.size_bytes);
+                                self.publish = disk.map(|disk| Publish::Resize { disk, size_bytes: to.size_bytes });
+                                self.step = Step::Durable(checkpoint);
+                            }
+                            // The leaf may have gone from memory again.
+                            Err(AdminError::MappedBeyond(_)) if tries < SHRINK_TRIES => {
+                                match to.prepare(backend, tries + 1) {
+                                    Ok(step) => self.step = step,
+                                    Err(error) => return Some(Err(error)),
+                                }
+                            }
+                            Err(AdminError::InUse(_)) if now_ns <= self.deadline_ns => match to.prepare(backend, tries)
+                            {
+                                Ok(step) => self.step = step,
+                                Err(error) => return Some(Err(error)),
+                            },
+                            Err(error) => return Some(Err(error.to_string())),
+                        }
                         continue;
                     }
                 }

@@ -8,11 +8,13 @@ use super::requests::{Client, ClientKind};
 use super::served::RequestCounts;
 use super::setup::Setup;
 use crate::layout::base::Base;
+use crate::layout::page::{self, Entry, LEAF_ENTRIES};
 use crate::map::index::{Disk, INDEX_SPAN_BYTES, NO_FRAME};
 use forebay_block::DiskId;
 use forebay_block::size::format_size;
 use thiserror::Error;
 
+const BLOCK: u64 = 4096;
 /// Longest disk name in bytes.
 pub const DISK_NAME_MAX: usize = 64;
 /// Most disks of a pool.
@@ -67,6 +69,9 @@ pub enum AdminError {
     /// Data lies beyond the new end.
     #[error("data is mapped beyond the new end of disk {0:?}: discard it first")]
     MappedBeyond(String),
+    /// Requests go beyond the new end, or a checkpoint is in progress.
+    #[error("requests beyond the new end of disk {0:?} are in progress: try again without them")]
+    InUse(String),
     /// The disk still holds data, or requests for it are in progress.
     #[error("disk {0:?} still holds data: discard it first")]
     NotEmpty(String),
@@ -181,7 +186,8 @@ impl Engine {
     /// Changes the size of a disk.
     ///
     /// # Errors
-    /// See [`AdminError`]; shrinking is refused where data lies beyond the new end.
+    /// See [`AdminError`]; shrinking is refused where data lies beyond the new end. It may be that what was discarded there is let go of by the next
+    /// checkpoint only, or that the leaf in which the disk is to end must be read first: `MappedBeyond` means no more than that after both.
     pub fn resize_disk(&mut self, name: &str, size_bytes: u64, overcommit: bool) -> Result<(), AdminError> {
         let disk = self.disk_named(name).ok_or_else(|| AdminError::NoDisk(name.to_owned()))?;
         let (id, old_bytes, has_base) = (disk.id, disk.size_bytes, disk.base.is_some());
@@ -190,9 +196,11 @@ impl Engine {
             return Err(AdminError::HasBase(name.to_owned()));
         }
         if size_bytes < old_bytes {
-            // The leaf in which the disk would end must be empty too: its tail cannot be distinguished cheaply.
-            let first = size_bytes / (400 * 4096);
-            if disk.next_leaf(first).is_some() || self.is_used(id) || self.checkpoint.is_active() {
+            let goes_beyond = |client: &Client| client.offset_bytes.saturating_add(client.len_bytes) > size_bytes;
+            if self.checkpoint.is_active() || self.is_used(id, goes_beyond) {
+                return Err(AdminError::InUse(name.to_owned()));
+            }
+            if self.may_hold_beyond(id, size_bytes / BLOCK) {
                 return Err(AdminError::MappedBeyond(name.to_owned()));
             }
         }
@@ -285,10 +293,31 @@ impl Engine {
         }
     }
 
-    fn is_used(&self, id: DiskId) -> bool {
+    /// Whether requests such as this are in progress on a disk.
+    fn is_used(&self, id: DiskId, such: impl Fn(&Client) -> bool) -> bool {
         // A scrub finds a disk gone as it finds a hole.
         let by_host = |client: &Client| !matches!(client.kind, ClientKind::Scrub { .. });
-        self.requests.clients.iter().any(|(_, client)| client.disk == id && by_host(client))
+        self.requests.clients.iter().any(|(_, client)| client.disk == id && by_host(client) && such(client))
+    }
+
+    /// Whether data may be mapped from a block of a disk on, as far as memory tells.
+    fn may_hold_beyond(&self, id: DiskId, block: u64) -> bool {
+        let Some(disk) = self.map.disk(id) else { return true };
+        let (leaf, at) = (block / LEAF_ENTRIES as u64, (block % LEAF_ENTRIES as u64) as usize);
+        let first_gone = leaf + u64::from(at > 0);
+        if disk.next_leaf(first_gone).is_some() {
+            return true;
+        }
+        if at == 0 || disk.next_leaf(leaf) != Some(leaf) {
+            return false;
+        }
+        // The disk is to end within this one.
+        let frame = disk.frame(leaf);
+        if frame == NO_FRAME || self.map.frames.get(frame).loading {
+            return true;
+        }
+        let page = &self.map.frames.get(frame).page;
+        (at..LEAF_ENTRIES).any(|at| !matches!(page::leaf_entry(page, at).0, Entry::Unmapped | Entry::Zero))
     }
 
     /// Removes an empty disk. To empty it: discard all of it, then wait for a checkpoint.
@@ -312,7 +341,7 @@ impl Engine {
             frames.push(frame);
             leaf = disk.next_leaf(at + 1);
         }
-        if self.is_used(id) || self.checkpoint.is_active() {
+        if self.is_used(id, |_| true) || self.checkpoint.is_active() {
             return Err(AdminError::NotEmpty(name.to_owned()));
         }
         for frame in frames {

@@ -1,10 +1,11 @@
 //! Disks that come and go.
 
-use crate::holes::rig::{Rig, Setup};
+use crate::holes::rig::{Rig, Setup, findings};
 use crate::world::{Oracle, Shape, World, history};
 use forebay_block::Random;
 use forebay_prism::{ClassSpec, Place};
 use forebay_volume::layout::page::LEAF_ENTRIES;
+use forebay_volume::{AdminError, Op};
 
 /// A disk added while a checkpoint is in progress keeps its id to itself.
 #[test]
@@ -94,4 +95,32 @@ fn regression_a_rule_of_request_size_holds_across_leaves_of_the_map() {
         let written = rig.pool.engine.status().classes[usize::from(id.0)].host_written_bytes;
         assert_eq!(written, wanted * 4096, "{blocks} blocks");
     }
+}
+
+/// What was discarded behind the new end was data until a restart, and for ever where live data shares its leaf of the map.
+#[test]
+fn regression_a_disk_shrinks_to_any_size_behind_which_all_was_discarded() {
+    let mut rig = Rig::new(&Setup::default());
+    let leaf = LEAF_ENTRIES as u64;
+    let token = rig.write_run(leaf - 20, 60, 1, false, None);
+    rig.wait(token).unwrap();
+    let wanted = (leaf + 10) * 4096;
+    let resize = |rig: &mut Rig| rig.pool.engine.resize_disk("disk", wanted, false);
+    rig.checkpoint();
+    rig.polls(50);
+    let refused = resize(&mut rig);
+    assert!(matches!(refused, Err(AdminError::MappedBeyond(_))), "{refused:?}");
+    let disk = rig.disk;
+    let token = rig.submit_to(disk, leaf + 10, 30 * 4096, Op::Discard, false, None);
+    rig.wait(token).unwrap();
+    assert_eq!(resize(&mut rig), Ok(()));
+    rig.checkpoint();
+    let token = rig.submit_to(disk, leaf + 10, 4096, Op::Read, false, None);
+    assert!(rig.wait(token).is_err(), "behind the end");
+    for block in leaf - 20..leaf + 10 {
+        assert_eq!(rig.get(block), Ok(1));
+    }
+    let setup = rig.setup.clone();
+    assert!(rig.pool.close());
+    assert_eq!(findings(&setup, &rig.cut(|_| true)), Vec::<String>::new());
 }
