@@ -433,15 +433,16 @@ fn regression_a_reload_exports_no_disk_that_is_being_removed() {
     let mut line = String::new();
     while !line.starts_with(r#"{"ok""#) {
         assert!(begun.elapsed() < Duration::from_secs(20), "{line}");
-        // It takes both up at once: the disk is still there when the configuration is read.
-        server.signal(Signal::STOP);
-        std::thread::sleep(Duration::from_millis(50));
         control.get_mut().write_all(b"{\"ask\":\"disk_remove\",\"name\":\"x\"}\n").unwrap();
-        server.signal(Signal::HUP);
-        server.signal(Signal::CONT);
+        for _ in 0..20 {
+            server.signal(Signal::HUP);
+            std::thread::sleep(Duration::from_millis(10));
+        }
         line.clear();
         control.read_line(&mut line).unwrap();
     }
+    // Also when it has gone.
+    server.signal(Signal::HUP);
     let is_about_it = |event: &Value| event["message"].as_str().unwrap().contains("\"x\" was not added");
     server.awaited_where("reload", is_about_it);
     let said: Vec<String> = server.events("reload").iter().map(|event| event.to_string()).collect();
