@@ -420,3 +420,33 @@ fn a_scrub_of_a_running_pool_finds_what_was_damaged_below_it() {
     assert_eq!(after["last_pass"], found["last_pass"]);
     assert_eq!(server.stop(), 0);
 }
+
+/// What a client had discarded behind the new end was called data until the next start.
+#[test]
+fn regression_a_disk_shrinks_behind_what_was_discarded() {
+    let scene = Scene::new().created();
+    let server = scene.serve();
+    let mut client = connect(&server.uri);
+    let bytes = vec![7; 2 << 20];
+    write(&mut client, 39 << 20, &bytes);
+    write(&mut client, 60 << 20, &bytes);
+    flush(&mut client);
+    let resize = |size: &str| forebay(&["disk", scene.config(), "resize", "db", size]);
+    refused(&resize("40MiB"), 2, &["data is mapped beyond the new end", "discard it first"]);
+    let cookie = client.submit_trim(40 << 20, 24 << 20, false).unwrap();
+    client.wait_for(cookie).unwrap().result.unwrap();
+    good(&resize("40MiB"));
+    drop(client);
+    let mut client = connect(&server.uri);
+    assert_eq!(client.info().size_bytes, 40 << 20);
+    let cookie = client.submit_read(39 << 20, 1 << 20).unwrap();
+    assert!(client.wait_for(cookie).unwrap().data == bytes[..1 << 20]);
+    drop(client);
+    good(&resize("64MiB"));
+    let mut client = connect(&server.uri);
+    let cookie = client.submit_read(39 << 20, 2 << 20).unwrap();
+    let data = client.wait_for(cookie).unwrap().data;
+    assert!(data[..1 << 20] == bytes[..1 << 20] && data[1 << 20..].iter().all(|&byte| byte == 0));
+    assert_eq!(server.stop(), 0);
+    good(&forebay(&["verify", scene.config()]));
+}

@@ -4,6 +4,7 @@
 use super::AdoptionStatus;
 use super::Engine;
 use super::construct::{frames, memory_needed_bytes};
+use super::map::Map;
 use super::requests::{Client, ClientKind};
 use super::served::RequestCounts;
 use super::setup::Setup;
@@ -120,6 +121,19 @@ pub enum AdminError {
     ReadOnly(String),
 }
 
+/// The frames of a disk's leaves from one on, where none of these is on a device, or being changed: they hold nothing.
+fn idle_frames_from(map: &Map, disk: &Disk, from: u64) -> Option<Vec<u32>> {
+    let leaves = std::iter::successors(disk.next_leaf(from), |leaf| disk.next_leaf(leaf + 1));
+    leaves
+        .map(|leaf| {
+            let (reference, frame) = disk.leaf(leaf);
+            let held = (frame != NO_FRAME).then(|| map.frames.get(frame));
+            let busy = held.is_some_and(|frame| frame.dirty || frame.writing || frame.loading || frame.pins > 0);
+            (reference.location == 0 && !busy).then_some(frame)
+        })
+        .collect()
+}
+
 impl Engine {
     /// Bytes of disks that the pool can promise: the capacity tier less what collection needs to go on.
     #[must_use]
@@ -200,9 +214,10 @@ impl Engine {
             if self.checkpoint.is_active() || self.is_used(id, goes_beyond) {
                 return Err(AdminError::InUse(name.to_owned()));
             }
-            if self.may_hold_beyond(id, size_bytes / BLOCK) {
+            let Some(frames) = self.idle_frames_beyond(id, size_bytes / BLOCK) else {
                 return Err(AdminError::MappedBeyond(name.to_owned()));
-            }
+            };
+            frames.into_iter().for_each(|frame| self.map.drop_frame(frame));
         }
         if let Some(disk) = self.map.disk_mut(id) {
             let kept = size_bytes.div_ceil(INDEX_SPAN_BYTES) as usize;
@@ -300,24 +315,22 @@ impl Engine {
         self.requests.clients.iter().any(|(_, client)| client.disk == id && by_host(client) && such(client))
     }
 
-    /// Whether data may be mapped from a block of a disk on, as far as memory tells.
-    fn may_hold_beyond(&self, id: DiskId, block: u64) -> bool {
-        let Some(disk) = self.map.disk(id) else { return true };
+    /// Leaves behind a new end of a disk that are in memory and empty; `None` where data may be mapped from that block on, as far as memory tells.
+    fn idle_frames_beyond(&self, id: DiskId, block: u64) -> Option<Vec<u32>> {
+        let disk = self.map.disk(id)?;
         let (leaf, at) = (block / LEAF_ENTRIES as u64, (block % LEAF_ENTRIES as u64) as usize);
-        let first_gone = leaf + u64::from(at > 0);
-        if disk.next_leaf(first_gone).is_some() {
-            return true;
-        }
+        let frames = idle_frames_from(&self.map, disk, leaf + u64::from(at > 0))?;
         if at == 0 || disk.next_leaf(leaf) != Some(leaf) {
-            return false;
+            return Some(frames);
         }
         // The disk is to end within this one.
         let frame = disk.frame(leaf);
         if frame == NO_FRAME || self.map.frames.get(frame).loading {
-            return true;
+            return None;
         }
         let page = &self.map.frames.get(frame).page;
-        (at..LEAF_ENTRIES).any(|at| !matches!(page::leaf_entry(page, at).0, Entry::Unmapped | Entry::Zero))
+        let is_nothing = |at: usize| matches!(page::leaf_entry(page, at).0, Entry::Unmapped | Entry::Zero);
+        (at..LEAF_ENTRIES).all(is_nothing).then_some(frames)
     }
 
     /// Removes an empty disk. To empty it: discard all of it, then wait for a checkpoint.
@@ -327,26 +340,13 @@ impl Engine {
     pub fn remove_disk(&mut self, name: &str) -> Result<(), AdminError> {
         let disk = self.disk_named(name).ok_or_else(|| AdminError::NoDisk(name.to_owned()))?;
         let id = disk.id;
-        let mut leaf = disk.next_leaf(0);
-        let mut frames = Vec::new();
-        while let Some(at) = leaf {
-            let (reference, frame) = disk.leaf(at);
-            let busy = frame != NO_FRAME && {
-                let frame = self.map.frames.get(frame);
-                frame.dirty || frame.writing || frame.loading || frame.pins > 0
-            };
-            if reference.location != 0 || busy {
-                return Err(AdminError::NotEmpty(name.to_owned()));
-            }
-            frames.push(frame);
-            leaf = disk.next_leaf(at + 1);
-        }
+        let Some(frames) = idle_frames_from(&self.map, disk, 0) else {
+            return Err(AdminError::NotEmpty(name.to_owned()));
+        };
         if self.is_used(id, |_| true) || self.checkpoint.is_active() {
             return Err(AdminError::NotEmpty(name.to_owned()));
         }
-        for frame in frames {
-            self.map.frames.vacate(frame);
-        }
+        frames.into_iter().for_each(|frame| self.map.drop_frame(frame));
         // Its index pages may still lie on the device, with nothing in them.
         let pages = self.map.disks.remove(&id.0).map(|disk| disk.pages).unwrap_or_default();
         pages.into_iter().flatten().for_each(|page| self.checkpoint.pages.supersede(page.reference));

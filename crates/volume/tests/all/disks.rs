@@ -106,13 +106,17 @@ fn regression_a_disk_shrinks_to_any_size_behind_which_all_was_discarded() {
     rig.wait(token).unwrap();
     let wanted = (leaf + 10) * 4096;
     let resize = |rig: &mut Rig| rig.pool.engine.resize_disk("disk", wanted, false);
+    let token = rig.write_run(3 * leaf + 7, 10, 1, false, None);
+    rig.wait(token).unwrap();
     rig.checkpoint();
     rig.polls(50);
     let refused = resize(&mut rig);
     assert!(matches!(refused, Err(AdminError::MappedBeyond(_))), "{refused:?}");
     let disk = rig.disk;
-    let token = rig.submit_to(disk, leaf + 10, 30 * 4096, Op::Discard, false, None);
+    let token = rig.submit_to(disk, leaf + 10, 4 * leaf * 4096, Op::Discard, false, None);
     rig.wait(token).unwrap();
+    rig.checkpoint();
+    rig.polls(50);
     assert_eq!(resize(&mut rig), Ok(()));
     rig.checkpoint();
     let token = rig.submit_to(disk, leaf + 10, 4096, Op::Read, false, None);
