@@ -100,6 +100,24 @@ fn memory_fixed_bytes(superblock: &Superblock, extents: &Extents, disk_sizes: im
     BASE_MEMORY_BYTES + index + tables + ENTRIES_MEMORY_BYTES + queue + tier_pages
 }
 
+/// Leaves of the map that fit into memory, and what is to fit in beside them.
+fn fitting_and_others(
+    options: &EngineOptions,
+    superblock: &Superblock,
+    extents: &Extents,
+    disk_sizes: impl Iterator<Item = u64>,
+    cache: &CacheLimits,
+) -> (u64, u64) {
+    let fixed = memory_fixed_bytes(superblock, extents, disk_sizes);
+    let fitting = options.memory_limit_bytes.saturating_sub(fixed) / FRAME_BYTES;
+    // Jobs hold their blocks, and what was read between them. Where memory is little the map needs it more: with a few
+    // frames a checkpoint would follow every few writes.
+    let jobs = (u64::from(options.job_blocks) * 4096 * 2).min(options.memory_limit_bytes / 16) / FRAME_BYTES;
+    let ahead = ahead_groups(options.memory_limit_bytes);
+    let known = ahead as u64 * GROUP_BYTES + staying::memory_bytes(options.memory_limit_bytes) + cache.memory_bytes();
+    (fitting, jobs + known.div_ceil(FRAME_BYTES))
+}
+
 /// Leaves of the map that fit into memory beside all else.
 pub(super) fn frames(
     options: &EngineOptions,
@@ -108,14 +126,7 @@ pub(super) fn frames(
     disk_sizes: impl Iterator<Item = u64>,
     cache: &CacheLimits,
 ) -> usize {
-    let fixed = memory_fixed_bytes(superblock, extents, disk_sizes);
-    let fitting = options.memory_limit_bytes.saturating_sub(fixed) / FRAME_BYTES;
-    // Jobs hold their blocks, and what was read between them. Where memory is little the map needs it more: with a few
-    // frames a checkpoint would follow every few writes.
-    let jobs = (u64::from(options.job_blocks) * 4096 * 2).min(options.memory_limit_bytes / 16) / FRAME_BYTES;
-    let ahead = ahead_groups(options.memory_limit_bytes);
-    let known = ahead as u64 * GROUP_BYTES + staying::memory_bytes(options.memory_limit_bytes) + cache.memory_bytes();
-    let others = jobs + known.div_ceil(FRAME_BYTES);
+    let (fitting, others) = fitting_and_others(options, superblock, extents, disk_sizes, cache);
     options.frames.unwrap_or(fitting.saturating_sub(others).max(FRAMES_MIN) as usize)
 }
 
@@ -150,14 +161,16 @@ impl Parts {
         let extents = Extents::new(&superblock.members, superblock.band_bytes);
         let sizes = || disks.values().map(|disk| disk.size_bytes);
         let mut cache = CacheLimits::new(&options, superblock.slots, prism.table());
-        let mut frames_max = frames(&options, &superblock, &extents, sizes(), &cache);
-        let lacking = leaves.saturating_sub(frames_max) as u64;
+        let (fitting, others) = fitting_and_others(&options, &superblock, &extents, sizes(), &cache);
+        let lacking = match options.frames {
+            Some(frames) => (leaves as u64).saturating_sub(frames as u64),
+            None => (others + FRAMES_MIN.max(leaves as u64)).saturating_sub(fitting),
+        };
         if lacking > 0 {
-            // The journal was written while there were fewer, as classes got copies since: until the next start it is so again.
+            // The journal was written while there were fewer, as classes got copies since: until the next start it is so again. Or memory is little.
             cache = cache.without(lacking * FRAME_BYTES);
-            frames_max = frames(&options, &superblock, &extents, sizes(), &cache);
         }
-        let frames = frames_max;
+        let frames = frames(&options, &superblock, &extents, sizes(), &cache);
         let ahead = ahead_groups(options.memory_limit_bytes);
         let geometry = JournalGeometry {
             offset_bytes: superblock.journal_offset_bytes,

@@ -128,3 +128,23 @@ fn regression_a_disk_shrinks_to_any_size_behind_which_all_was_discarded() {
     assert!(rig.pool.close());
     assert_eq!(findings(&setup, &rig.cut(|_| true)), Vec::<String>::new());
 }
+
+/// Zeros behind the new end stayed in the leaf in which the disk ends: it could not be removed, nor made smaller, any more.
+#[test]
+fn regression_a_disk_that_has_lost_zeros_can_be_removed() {
+    let mut rig = Rig::new(&Setup::default());
+    let token = rig.write_run(0, 20, 1, false, None);
+    rig.wait(token).unwrap();
+    let disk = rig.disk;
+    let token = rig.submit_to(disk, 20, 20 * 4096, Op::WriteZeroes { may_unmap: false }, false, None);
+    rig.wait(token).unwrap();
+    rig.checkpoint();
+    rig.polls(50);
+    assert_eq!(rig.pool.engine.resize_disk("disk", 30 * 4096, false), Ok(()));
+    rig.checkpoint();
+    let token = rig.submit_to(disk, 0, 30 * 4096, Op::Discard, false, None);
+    rig.wait(token).unwrap();
+    rig.checkpoint();
+    rig.polls(50);
+    assert_eq!(rig.pool.engine.remove_disk("disk"), Ok(()));
+}

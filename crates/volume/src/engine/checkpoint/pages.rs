@@ -257,6 +257,12 @@ impl PageWriter {
         };
         let is_new = old.location == 0;
         space.new_leaves = space.new_leaves.saturating_sub(u64::from(is_new));
+        // What a disk has lost by becoming smaller, or damage of the whole leaf, is nothing.
+        let disk_blocks = map.disk(disk).map_or(0, |disk| disk.blocks()).saturating_sub(leaf * LEAF_ENTRIES as u64);
+        let page = &mut map.frames.get_mut(frame).page;
+        for at in disk_blocks.min(LEAF_ENTRIES as u64) as usize..LEAF_ENTRIES {
+            page::set_leaf_entry(page, at, Entry::Unmapped, 0);
+        }
         let page = &map.frames.get(frame).page;
         // Where its blocks live goes to the capacity tier with the same checkpoint.
         tiers.leaf_written(disk.0, leaf, LeafTiers::of(page, |location| self.setup.extents.is_fast(location)));

@@ -75,20 +75,23 @@ impl Copies {
     /// Takes memory where classes have copies, of at most so many slots, and gives copies up where none has any more.
     pub fn prepare(&mut self, table: &ClassTable, setup: &Setup, slots: &mut Slots) {
         if !are_wanted(table) {
-            self.recent = Recent::default();
+            self.recent.end();
             self.evict(GIVEN_UP_AT_ONCE, slots);
             if self.len() == 0 {
                 self.table.cache = None;
                 self.warm.give_up(slots);
             }
-        } else if self.table.cache.is_none() {
-            let (places, seed) = (setup.cache.copies as u32, seed(&setup.superblock.pool));
+            return;
+        }
+        let (places, seed) = (setup.cache.copies as u32, seed(&setup.superblock.pool));
+        if self.table.cache.is_none() {
+            self.recent = Recent::default();
             self.table.cache = Some(Box::new(Cache::new(places, seed)));
-            self.recent = Recent::new(setup.cache.recent as u32, seed);
             self.share = Share::new(slots.total(), places.into());
             let arriving_bytes = setup.options.memory_limit_bytes / ARRIVING_PART;
             self.arriving_max_blocks = (arriving_bytes / BLOCK as u64).clamp(ARRIVING_MIN_BLOCKS, ARRIVING_MAX_BLOCKS);
         }
+        self.recent.begin(setup.cache.recent as u32, seed);
     }
 
     /// Whether there may be any.

@@ -32,17 +32,18 @@ pub(crate) struct Recent {
 }
 
 impl Recent {
-    /// Room for so many blocks. `seed`: of the policy's hashes.
-    pub fn new(blocks: u32, seed: u64) -> Self {
-        let nothing = Named { span: Span::whole(0), checksum: 0 };
-        let count = blocks as usize;
-        Self {
-            policy: (blocks > 0).then(|| Box::new(S3Fifo::of_all_reads(blocks, seed))),
-            named: vec![nothing; count],
-            bytes: vec![0; count * BLOCK],
-            hit_blocks: 0,
-            copied_blocks: 0,
+    /// Takes memory for so many blocks, where it has none. `seed`: of the policy's hashes.
+    pub fn begin(&mut self, blocks: u32, seed: u64) {
+        if blocks > 0 && self.policy.is_none() {
+            self.policy = Some(Box::new(S3Fifo::of_all_reads(blocks, seed)));
+            self.named = vec![Named { span: Span::whole(0), checksum: 0 }; blocks as usize];
+            self.bytes = vec![0; blocks as usize * BLOCK];
         }
+    }
+
+    /// Gives it back.
+    pub fn end(&mut self) {
+        (self.policy, self.named, self.bytes) = (None, Vec::new(), Vec::new());
     }
 
     /// Whether there may be any.
@@ -125,7 +126,8 @@ mod tests {
             room in 0u32..12,
         ) {
             let disk = DiskId(1);
-            let mut recent = Recent::new(room, 1);
+            let mut recent = Recent::default();
+            recent.begin(room, 1);
             let mut versions = [1u64; 24];
             for (block, step) in steps {
                 let version = &mut versions[block as usize];
