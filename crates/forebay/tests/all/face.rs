@@ -75,6 +75,27 @@ fn a_configuration_error_says_where_and_what_instead() {
     refused(&forebay(&["config", "check", "/nonexistent.toml"]), 2, &["/nonexistent.toml"]);
 }
 
+/// It said "good", and `create` or `serve` refused the same file without looking at a device.
+#[test]
+fn regression_config_check_refuses_what_no_pool_can_be_made_over() {
+    for target in ["nbd+unix:///db?socket=/s", "nbd://127.0.0.1:10809/x"] {
+        for image in ["fast.img", "capacity.img"] {
+            let scene = Scene::new();
+            let path = scene.path(image);
+            scene.edit(path.to_str().unwrap(), target);
+            let parts = [target, "can only be measured", "attach an NBD export as a block device"];
+            refused(&forebay(&["config", "check", scene.config()]), 1, &parts);
+        }
+    }
+    let capacities = |count: usize| -> String {
+        (0..count).map(|at| format!("[[capacity]]\ntarget = \"/nonexistent/c{at}\"\n")).collect()
+    };
+    // One is in the scene.
+    good(&forebay(&["config", "check", Scene::with(&capacities(30)).config()]));
+    let parts = ["32 [[capacity]] sections", "31 is the most"];
+    refused(&forebay(&["config", "check", Scene::with(&capacities(31)).config()]), 1, &parts);
+}
+
 #[test]
 fn a_class_of_one_export_says_nothing_of_another_disks_evidence() {
     let more = "[[disk]]\nname = \"wal\"\nsize = \"16MiB\"\n[[export]]\ndisk = \"wal\"\nclass = \"temp\"\nnbd = \"unix:/x\"\n\
