@@ -175,6 +175,59 @@ fn the_schema_is_json_and_knows_the_sections() {
     assert_eq!(schema["additionalProperties"], false);
 }
 
+/// Durations of `export.poll`, and sizes as numbers, were of no type that the schema knew.
+#[test]
+fn regression_the_schema_takes_what_is_documented() {
+    let schema: serde_json::Value = serde_json::from_str(&good(&forebay(&["config", "schema"]))).unwrap();
+    let at = |path: &[&str]| -> serde_json::Value {
+        let mut value = &schema;
+        for key in path {
+            value = &value[*key];
+            if let Some(name) = value["$ref"].as_str() {
+                value = schema.pointer(name.trim_start_matches('#')).unwrap();
+            }
+            value = if value["items"].is_object() { &value["items"] } else { value };
+            if let Some(name) = value["$ref"].as_str() {
+                value = schema.pointer(name.trim_start_matches('#')).unwrap();
+            }
+        }
+        value.clone()
+    };
+    /// Whether a schema, or one of those that it names as ways, lets a type of JSON in.
+    fn takes(schema: &serde_json::Value, all: &serde_json::Value, kind: &str) -> bool {
+        let is = |value: &serde_json::Value| value == kind || (kind == "integer" && value == "number");
+        let here = is(&schema["type"]) || schema["type"].as_array().is_some_and(|kinds| kinds.iter().any(is));
+        let named = schema["$ref"].as_str().and_then(|name| all.pointer(name.trim_start_matches('#')));
+        let ways = schema["anyOf"].as_array().into_iter().flatten();
+        here || named.into_iter().chain(ways).any(|way| takes(way, all, kind))
+    }
+    let sizes: [&[&str]; 11] = [
+        &["fast", "endurance"],
+        &["capacity", "endurance"],
+        &["capacity", "band"],
+        &["disk", "size"],
+        &["memory", "limit"],
+        &["adopt", "rate"],
+        &["scrub", "rate"],
+        &["read_cache", "rate"],
+        &["read_cache", "memory"],
+        &["class", "share"],
+        &["log", "full"],
+    ];
+    for path in sizes {
+        let part = at(&["properties", path[0]])["properties"][path[1]].clone();
+        for kind in ["integer", "string"] {
+            assert!(takes(&part, &schema, kind), "{path:?} {kind}: {part}");
+        }
+    }
+    for section in ["server", "export"] {
+        let part = at(&["properties", section])["properties"]["poll"].clone();
+        for kind in ["boolean", "string"] {
+            assert!(takes(&part, &schema, kind), "{section}.poll {kind}: {part}");
+        }
+    }
+}
+
 #[test]
 fn json_carries_its_version() {
     let scene = Scene::new();
