@@ -96,6 +96,61 @@ fn regression_config_check_refuses_what_no_pool_can_be_made_over() {
     refused(&forebay(&["config", "check", Scene::with(&capacities(31)).config()]), 1, &parts);
 }
 
+/// They waited for ever for somebody to write to it, and said nothing.
+#[test]
+fn regression_a_named_pipe_is_refused_at_once() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = directory.path().join("pipe");
+    let path = path.to_str().unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+    let to = directory.path().join("x.parquet");
+    for arguments in [
+        &["config", "check", path][..],
+        &["create", path],
+        &["analyze", path],
+        &["analyze", path, "--format", "record"],
+        &["analyze", path, "--format", "blktrace"],
+        &["size", path],
+        &["convert", path, to.to_str().unwrap()],
+        &["report", path],
+    ] {
+        let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_forebay"))
+            .args(arguments)
+            .env("COLUMNS", "400")
+            .stdin(std::process::Stdio::null())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let begun = std::time::Instant::now();
+        while child.try_wait().unwrap().is_none() && begun.elapsed() < std::time::Duration::from_secs(20) {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        if child.try_wait().unwrap().is_none() {
+            child.kill().unwrap();
+            panic!("{arguments:?} waits");
+        }
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(code(&output), 2, "{arguments:?}: {}", err(&output));
+        assert!(err(&output).contains("named pipe"), "{arguments:?}: {}", err(&output));
+    }
+}
+
+#[test]
+fn a_pipe_that_was_meant_is_read() {
+    let script =
+        "printf 'time_us,op,offset,size\\n1,write,0,4096\\n' | \"$0\" analyze /dev/stdin --format csv --output json";
+    let output = std::process::Command::new("sh").args(["-c", script, env!("CARGO_BIN_EXE_forebay")]).output().unwrap();
+    let found: serde_json::Value = serde_json::from_str(&good(&output)).unwrap();
+    assert_eq!(found["report"]["block_accesses"], 1, "{found}");
+    let scene = Scene::new();
+    let script =
+        format!("\"$0\" config check /dev/stdin < {0}; cat {0} | \"$0\" config check /dev/stdin", scene.config());
+    let output =
+        std::process::Command::new("sh").args(["-c", &script, env!("CARGO_BIN_EXE_forebay")]).output().unwrap();
+    assert_eq!(good(&output).matches("good").count(), 2, "{}", err(&output));
+}
+
 #[test]
 fn a_class_of_one_export_says_nothing_of_another_disks_evidence() {
     let more = "[[disk]]\nname = \"wal\"\nsize = \"16MiB\"\n[[export]]\ndisk = \"wal\"\nclass = \"temp\"\nnbd = \"unix:/x\"\n\
