@@ -96,6 +96,29 @@ fn regression_config_check_refuses_what_no_pool_can_be_made_over() {
     refused(&forebay(&["config", "check", Scene::with(&capacities(31)).config()]), 1, &parts);
 }
 
+/// Standard output was empty, and the finding on stderr alone.
+#[test]
+fn regression_a_finding_of_config_check_is_a_document() {
+    let scene = Scene::new();
+    scene.edit("name = \"db\"", "nmae = \"db\"");
+    let output = forebay(&["config", "check", scene.config(), "--output", "json"]);
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((code(&output), &found["schema_version"]), (1, &1.into()));
+    assert_eq!((&found["good"], &found["config"]), (&false.into(), &scene.config().into()), "{found}");
+    assert!(found["finding"].as_str().unwrap().contains("pool.toml:12:1: unknown key `nmae`"), "{found}");
+    let scene = Scene::new();
+    let found: serde_json::Value =
+        serde_json::from_str(&good(&forebay(&["config", "check", scene.config(), "--output", "json"]))).unwrap();
+    assert_eq!((&found["good"], &found["finding"]), (&true.into(), &serde_json::Value::Null));
+    // What could not be read was not checked.
+    for path in [scene.directory.path().to_str().unwrap(), "/nonexistent.toml"] {
+        for arguments in [&["config", "check", path][..], &["config", "check", path, "--output", "json"]] {
+            refused(&forebay(arguments), 2, &[path]);
+            assert_eq!(out(&forebay(arguments)), "");
+        }
+    }
+}
+
 /// They waited for ever for somebody to write to it, and said nothing.
 #[test]
 fn regression_a_named_pipe_is_refused_at_once() {
