@@ -1,10 +1,10 @@
 //! Texts that all who talk to people share, and the version of what is said to programs.
 
 use anyhow::{Context, ensure};
+use forebay_trace::reading::open_file;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::fmt::Display;
-use std::fs::File;
 use std::io::{IsTerminal, Read, Write};
 use std::path::Path;
 
@@ -84,7 +84,7 @@ pub fn chain(error: &anyhow::Error) -> String {
 pub fn read_text(path: &Path, bytes_max: u64) -> anyhow::Result<String> {
     let cannot = || format!("cannot read {}", path.display());
     let mut text = String::new();
-    File::open(path).and_then(|file| file.take(bytes_max + 1).read_to_string(&mut text)).with_context(cannot)?;
+    open_file(path).and_then(|file| file.take(bytes_max + 1).read_to_string(&mut text)).with_context(cannot)?;
     ensure!(
         text.len() as u64 <= bytes_max,
         "{} has more than {bytes_max} bytes, the most that are read",

@@ -14,6 +14,7 @@ pub mod generate;
 mod hash;
 mod names;
 mod order;
+pub mod reading;
 mod request;
 pub mod rocksdb_log;
 mod source;

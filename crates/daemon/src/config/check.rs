@@ -4,10 +4,11 @@ use super::load::nearest;
 use super::model::Config;
 use super::values::SOCKET_PATH_MAX;
 use anyhow::{Context, Result, bail, ensure};
-use forebay_device::Target;
+use forebay_device::{OpenError, Target};
 use forebay_export::Listen;
 use forebay_prism::ClassTable;
 use forebay_volume::layout::member_label::MEMBERS_MAX;
+use forebay_volume::layout::superblock::DEVICES_MAX;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -124,6 +125,12 @@ impl Config {
             !self.capacity.is_empty(),
             "there is no [[capacity]] section: add one with `target = \"/dev/...\"`, the large device"
         );
+        ensure!(
+            self.capacity.len() < DEVICES_MAX,
+            "{} [[capacity]] sections: {} is the most",
+            self.capacity.len(),
+            DEVICES_MAX - 1
+        );
         if let Some(fast) = self.fast.iter().find(|fast| fast.target.0.bucket().is_some()) {
             bail!(
                 "the [[fast]] device is {}: a bucket is for capacity; a fast device answers in microseconds",
@@ -134,6 +141,9 @@ impl Config {
         for target in self.targets() {
             if matches!(target, Target::Null { .. }) {
                 bail!("target {target} keeps nothing: a pool needs targets that give back what was written");
+            }
+            if matches!(target, Target::Nbd(_)) {
+                return Err(OpenError::NotADevice { target: target.to_string() }.into());
             }
             let place = |target: &Target| target.bucket().map(|uri| (uri.bucket.clone(), uri.prefix.clone()));
             let again = seen.iter().any(|other| {

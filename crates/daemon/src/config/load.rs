@@ -14,11 +14,26 @@ const FILE_MAX_BYTES: u64 = 1 << 20;
 /// # Errors
 /// What is wrong, with path and line.
 pub fn load(path: &Path) -> Result<Config> {
+    of_text(&read(path)?, path)
+}
+
+/// Reads the text of a configuration.
+///
+/// # Errors
+/// Why it cannot be read.
+pub fn read(path: &Path) -> Result<String> {
     std::fs::metadata(path).with_context(|| {
         format!("cannot read the configuration {}; the guide docs/configuration.md shows one", path.display())
     })?;
-    let text = read_text(path, FILE_MAX_BYTES)?;
-    let config = parse(&text, path)?;
+    read_text(path, FILE_MAX_BYTES)
+}
+
+/// Checks the text of a configuration that was read of `path`.
+///
+/// # Errors
+/// What is wrong, with path and line.
+pub fn of_text(text: &str, path: &Path) -> Result<Config> {
+    let config = parse(text, path)?;
     config.check().with_context(|| format!("in {}", path.display()))?;
     Ok(config)
 }

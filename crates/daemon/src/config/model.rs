@@ -3,8 +3,8 @@
 use super::tls::Tls;
 use super::ublk::{Ublk, UblkForms};
 use super::values::{
-    Address, Compression, Grouping, HttpAddress, LogTime, Place, Poll, Redundancy, Share, Size, SocketMode, TargetText,
-    TlsWord,
+    Address, Compression, Grouping, HttpAddress, LogTime, Place, Poll, PollForms, Redundancy, Share, ShareForms, Size,
+    SizeForms, SocketMode, TargetText, TlsWord,
 };
 use forebay_export::Listen;
 use forebay_prism::ClassSpec;
@@ -90,7 +90,7 @@ pub struct Fast {
     #[schemars(with = "String")]
     pub target: TargetText,
     /// What may be written to it over its life, as its data sheet rates it; known of models.
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "Option<SizeForms>")]
     pub endurance: Option<Size>,
 }
 
@@ -102,10 +102,10 @@ pub struct Capacity {
     #[schemars(with = "String")]
     pub target: TargetText,
     /// Unit in which the device is written and freed; from the device where it tells, else from its size.
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "Option<SizeForms>")]
     pub band: Option<Size>,
     /// What may be written to it over its life in sequence, as its data sheet rates it; known of models.
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "Option<SizeForms>")]
     pub endurance: Option<Size>,
 }
 
@@ -116,7 +116,7 @@ pub struct Disk {
     /// Name: letters, digits, `-`, `_`, `.`.
     pub name: String,
     /// Size; a multiple of 4 KiB.
-    #[schemars(with = "String")]
+    #[schemars(with = "SizeForms")]
     pub size: Size,
     /// Path or URI of a device with data that the disk is laid over when it is made: nothing is written there, and all of it is copied into the
     /// pool while the disk is served, until `forebay disk CONFIG detach-base`.
@@ -129,7 +129,7 @@ pub struct Disk {
 #[serde(deny_unknown_fields)]
 pub struct Memory {
     /// Limit for everything the server holds in memory, contents of `ram:` targets excepted.
-    #[schemars(with = "String")]
+    #[schemars(with = "SizeForms")]
     #[serde(default = "Memory::default_limit")]
     pub limit: Size,
 }
@@ -151,7 +151,7 @@ impl Default for Memory {
 #[serde(deny_unknown_fields)]
 pub struct Adopt {
     /// Most bytes a second that are copied of bases while hosts ask for nothing; an eighth of it while they do.
-    #[schemars(with = "String")]
+    #[schemars(with = "SizeForms")]
     #[serde(default = "Adopt::default_rate")]
     pub rate: Size,
 }
@@ -173,7 +173,7 @@ impl Default for Adopt {
 #[serde(deny_unknown_fields)]
 pub struct Scrub {
     /// Most bytes a second, while hosts ask for nothing; an eighth of that while they do.
-    #[schemars(with = "String")]
+    #[schemars(with = "SizeForms")]
     #[serde(default = "Scrub::default_rate")]
     pub rate: Size,
 }
@@ -195,12 +195,12 @@ impl Default for Scrub {
 #[serde(deny_unknown_fields)]
 pub struct ReadCache {
     /// Most bytes a second that are copied to the fast tier.
-    #[schemars(with = "String")]
+    #[schemars(with = "SizeForms")]
     #[serde(default = "ReadCache::default_rate")]
     pub rate: Size,
     /// Memory for what was read, before the fast tier, of `memory.limit`: a sixteenth of it where any class has a read cache, a sixty-fourth
     /// otherwise.
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "Option<SizeForms>")]
     pub memory: Option<Size>,
 }
 
@@ -238,7 +238,7 @@ pub struct Export {
     /// Class of everything written through this export, whatever the rules say.
     pub class: Option<String>,
     /// Turns on polling for the whole server; see `server.poll`.
-    #[schemars(with = "Option<bool>")]
+    #[schemars(with = "Option<PollForms>")]
     pub poll: Option<Poll>,
     /// Which connections must be in TLS: "required" (all), "network" (those by TCP), "optional". By default, with `[tls]`,
     /// "network"; "required" where there is `allow`.
@@ -270,15 +270,6 @@ impl Evidence {
     fn yes() -> bool {
         true
     }
-}
-
-/// The forms of a share, for the schema.
-#[derive(JsonSchema)]
-#[serde(untagged)]
-#[allow(dead_code)]
-enum ShareForms {
-    Number(f64),
-    Text(String),
 }
 
 /// `[[class]]`
@@ -337,7 +328,7 @@ impl Class {
 pub struct Server {
     /// How long to look for new requests before sleeping: `false`, `true` (100us) or a duration. Saves wake-ups at
     /// low queue depth for up to a whole core while clients are busy.
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "Option<PollForms>")]
     pub poll: Option<Poll>,
     /// Connections at a time, 1 to 16384; 64 by default.
     pub max_connections: Option<u16>,
@@ -374,10 +365,10 @@ pub struct Metrics {
 #[serde(deny_unknown_fields)]
 pub struct Log {
     /// Share of the pool's usable space from which on it counts as nearly full; 85% by default.
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "Option<ShareForms>")]
     pub nearly_full: Option<Share>,
     /// The same for full; 95% by default.
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "Option<ShareForms>")]
     pub full: Option<Share>,
     /// Time of one request, such as 500ms or 2s, from which on a device is called slow; 1s by default.
     #[schemars(with = "Option<String>")]

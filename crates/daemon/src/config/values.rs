@@ -15,20 +15,21 @@ use std::net::SocketAddr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size(pub u64);
 
-#[derive(Deserialize)]
+/// The forms of a size, for the schema and for reading.
+#[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
-enum NumberOrText {
+pub(super) enum SizeForms {
     Number(u64),
     Text(String),
 }
 
 impl<'de> Deserialize<'de> for Size {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = NumberOrText::deserialize(deserializer)
+        let value = SizeForms::deserialize(deserializer)
             .map_err(|_| serde::de::Error::custom("a size is a number of bytes or a text such as \"64MiB\""))?;
         match value {
-            NumberOrText::Number(bytes) => Ok(Self(bytes)),
-            NumberOrText::Text(text) => parse_size_bytes(&text).map(Self).map_err(serde::de::Error::custom),
+            SizeForms::Number(bytes) => Ok(Self(bytes)),
+            SizeForms::Text(text) => parse_size_bytes(&text).map(Self).map_err(serde::de::Error::custom),
         }
     }
 }
@@ -54,9 +55,10 @@ impl<'de> Deserialize<'de> for Address {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share(pub f64);
 
-#[derive(Deserialize)]
+/// The forms of a share, for the schema and for reading.
+#[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
-enum ShareOrText {
+pub(super) enum ShareForms {
     Number(f64),
     Text(String),
 }
@@ -75,12 +77,12 @@ pub fn parse_share(text: &str) -> Result<f64, String> {
 
 impl<'de> Deserialize<'de> for Share {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = ShareOrText::deserialize(deserializer)
+        let value = ShareForms::deserialize(deserializer)
             .map_err(|_| serde::de::Error::custom("a share is a number from 0.0 to 1.0, or a text such as \"25%\""))?;
         match value {
             // What is out of range is refused where the class is named.
-            ShareOrText::Number(share) => Ok(Self(share)),
-            ShareOrText::Text(text) => parse_share(&text).map(Self).map_err(serde::de::Error::custom),
+            ShareForms::Number(share) => Ok(Self(share)),
+            ShareForms::Text(text) => parse_share(&text).map(Self).map_err(serde::de::Error::custom),
         }
     }
 }
@@ -153,9 +155,10 @@ const POLL_DEFAULT_NS: u64 = 100_000;
 /// Longest polling, in nanoseconds.
 const POLL_MAX_NS: u64 = 1_000_000_000;
 
-#[derive(Deserialize)]
+/// The forms of polling, for the schema and for reading.
+#[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
-enum FlagOrText {
+pub(super) enum PollForms {
     Flag(bool),
     Text(String),
 }
@@ -163,11 +166,11 @@ enum FlagOrText {
 impl<'de> Deserialize<'de> for Poll {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let wrong = "poll is true, false, or a duration from \"1us\" to \"1s\" (ns, us, ms, s)";
-        let value = FlagOrText::deserialize(deserializer).map_err(|_| serde::de::Error::custom(wrong))?;
+        let value = PollForms::deserialize(deserializer).map_err(|_| serde::de::Error::custom(wrong))?;
         let ns = match value {
-            FlagOrText::Flag(false) => 0,
-            FlagOrText::Flag(true) => POLL_DEFAULT_NS,
-            FlagOrText::Text(text) => duration_ns(&text).ok_or_else(|| serde::de::Error::custom(wrong))?,
+            PollForms::Flag(false) => 0,
+            PollForms::Flag(true) => POLL_DEFAULT_NS,
+            PollForms::Text(text) => duration_ns(&text).ok_or_else(|| serde::de::Error::custom(wrong))?,
         };
         Ok(Self { ns })
     }

@@ -71,8 +71,16 @@ const POOL: &[Metric] = &[
         "/pool/flush_failed",
         "1 from a failed device flush until what it covered was written again",
     ),
-    gauge("pool_fill_ratio", "/pool/fill", "Live data as a part of what the pool can hold"),
-    gauge("pool_usable_bytes", "/pool/usable_bytes", "What the pool can hold"),
+    gauge(
+        "pool_fill_ratio",
+        "/pool/fill",
+        "Live data as a part of what disks can be promised; above 1 where overcommit lets in more",
+    ),
+    gauge(
+        "pool_usable_bytes",
+        "/pool/usable_bytes",
+        "What disks can be promised: the capacity tier less what collection needs",
+    ),
     gauge("pool_promised_bytes", "/pool/promised_bytes", "Sizes of all disks together"),
     gauge("bands_free", "/bands/free", "Bands of the capacity tier that hold nothing"),
     gauge("bands", "/bands/total", "Bands of the capacity tier"),

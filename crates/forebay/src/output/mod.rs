@@ -39,11 +39,25 @@ pub fn raw(bytes: &[u8]) -> Result<()> {
 /// Writes a JSON object with the schema version first, and then the command that made it: a result that lies in a file says how
 /// it came about.
 pub fn json(value: Value) -> Result<()> {
+    line(&serde_json::to_string_pretty(&documented(value))?)
+}
+
+/// The same in one line, where one such object follows the other: readers take them line by line.
+pub fn json_line(value: Value) -> Result<()> {
+    line(&one_line(value))
+}
+
+/// What [`json_line`] writes.
+pub fn one_line(value: Value) -> String {
+    documented(value).to_string()
+}
+
+fn documented(value: Value) -> Value {
     let mut value = versioned(value);
     if let Value::Object(fields) = &mut value {
         fields.shift_insert(1, "command".to_owned(), command().into());
     }
-    line(&serde_json::to_string_pretty(&value)?)
+    value
 }
 
 /// The words of the command; the program by its name alone.

@@ -69,9 +69,8 @@ pub fn head(status: &Value) -> String {
     if let Some(fill) = pool["fill"].as_f64() {
         let mark = pool["fill_mark"].as_str().map_or_else(String::new, |mark| format!(": {mark}"));
         head.push_str(&format!(
-            "\n{:.0} % of {} in use{mark}; {} promised to disks",
-            fill * 100.0,
-            bytes(pool, "usable_bytes"),
+            "\n{}{mark}; {} promised to disks",
+            in_use(fill, number(pool, "usable_bytes")),
             bytes(pool, "promised_bytes")
         ));
     }
@@ -111,6 +110,17 @@ pub fn head(status: &Value) -> String {
         number(recovery, "dropped_blocks")
     ));
     head
+}
+
+/// How full a pool is. With `overcommit` it may hold more than disks can be promised, as long as the fast tier has room.
+fn in_use(fill: f64, usable_bytes: u64) -> String {
+    let usable = output::size(usable_bytes);
+    if fill <= 1.0 {
+        return format!("{:.0} % of {usable} in use", fill * 100.0);
+    }
+    let live_bytes = (fill * usable_bytes as f64).round() as u64;
+    let more = output::size(live_bytes.saturating_sub(usable_bytes));
+    format!("{} in use, {more} more than the {usable} that disks can be promised", output::size(live_bytes))
 }
 
 /// Tiers, classes, exports, groups and evidence.
@@ -155,4 +165,19 @@ fn exports_table(exports: &[Vec<String>]) -> String {
     let table = output::table(&["EXPORT", "SIZE", "CLIENTS"], 1, &rows);
     let uris = std::iter::once("URI").chain(exports.iter().filter_map(|row| row.get(3)).map(String::as_str));
     table.lines().zip(uris).map(|(line, uri)| format!("{line}  {uri}")).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_use;
+
+    /// It was "155 % of 181 MiB in use".
+    #[test]
+    fn regression_an_overcommitted_pool_holds_no_more_than_all_of_it() {
+        let usable_bytes = 181 << 20;
+        assert_eq!(in_use(0.5, usable_bytes), "50 % of 181 MiB in use");
+        assert_eq!(in_use(1.0, usable_bytes), "100 % of 181 MiB in use");
+        let more = in_use(281.0 / 181.0, usable_bytes);
+        assert_eq!(more, "281 MiB in use, 100 MiB more than the 181 MiB that disks can be promised");
+    }
 }

@@ -1,9 +1,9 @@
 //! Levels of RocksDB's tables in a trace, by the LOGs of its databases.
 
 use anyhow::{Context, Result, bail};
+use forebay_trace::reading::open_file;
 use forebay_trace::rocksdb_log::RocksdbLog;
 use forebay_trace::{Faults, Knows, Names, Request, Source, TraceError};
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl Levels {
                 databases.len() - 1
             });
             let log = &mut databases[at].log;
-            let mut file = File::open(path).with_context(about)?;
+            let mut file = open_file(path).with_context(about)?;
             let mut chunk = vec![0; CHUNK_BYTES];
             loop {
                 match file.read(&mut chunk).with_context(about)? {

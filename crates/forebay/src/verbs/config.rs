@@ -15,12 +15,23 @@ use serde_json::json;
 pub fn run(action: &ConfigAction, format: Format) -> Result<()> {
     match action {
         ConfigAction::Check { config: file } => {
-            let config = config::load(file).map_err(|error| {
-                // What cannot be read was not checked; what was checked and is wrong is a finding.
-                if std::fs::File::open(file).is_ok() { finding(format!("{error:#}")) } else { error }
-            })?;
+            // What cannot be read was not checked; what was checked and is wrong is a finding.
+            let text = config::read(file)?;
+            let checked = config::of_text(&text, file).and_then(|config| {
+                forebay_daemon::server::SocketAccess::of(&config)?;
+                Ok(config)
+            });
+            let config = match checked {
+                Ok(config) => config,
+                Err(error) => {
+                    let found = format!("{error:#}");
+                    if format == Format::Json {
+                        output::json(json!({ "config": file, "good": false, "finding": found }))?;
+                    }
+                    return Err(finding(found));
+                }
+            };
             let control = forebay_daemon::control::control_path(&config, file)?;
-            forebay_daemon::server::SocketAccess::of(&config).map_err(|error| finding(format!("{error:#}")))?;
             let table = forebay_prism::ClassTable::from_configured(&config.class_specs())?;
             let (hints, files) = (config.evidence.iter().any(|e| e.hints), config.evidence.iter().any(|e| e.files));
             let pending = unknown(&table, hints, files);
@@ -28,6 +39,7 @@ pub fn run(action: &ConfigAction, format: Format) -> Result<()> {
                 Format::Json => output::json(json!({
                     "config": file,
                     "good": true,
+                    "finding": null,
                     "control": control,
                     "pending": pending.iter()
                         .map(|(class, predicate)| json!({ "class": class, "predicate": predicate }))

@@ -134,7 +134,7 @@ pub fn run(options: &RecordOptions, format: Format) -> Result<()> {
         write_back(folder, options, &mut recorder)?;
     }
     let summary = recorder.finish()?;
-    report::show(&summary, ended, options.parquet.as_deref(), format)?;
+    report::show(&summary, ended, options.parquet.as_deref(), format, options.live)?;
     if let (Some(file), Some(parquet)) = (&options.file, &options.parquet) {
         to_parquet(file, parquet, summary.counts.requests)?;
     }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use forebay_block::size::parse_size_bytes;
 use forebay_model::endurance::{self, Effective, Life, Limit, Tier};
 use forebay_model::preset::Drive;
-use forebay_trace::analysis::{Analysis, By, Options, Report, Sized, Sizes, Sizing, Way};
+use forebay_trace::analysis::{Analysis, By, Options, ReadHits, Report, Sized, Sizes, Sizing, Way};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -100,6 +100,7 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
         true
     })?
     .whole()?;
+    let read_hits = analysis.read_hits();
     let report = analysis.finish(&first.names);
     if lacks_levels(how.by, &report) {
         warn_of_levels();
@@ -121,7 +122,7 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
     }
     drop(live);
     let sizes = sizing.finish(&options.fast_size);
-    let offer = |sized| offer(sized, &report, &fast, &capacity);
+    let offer = |sized| offer(sized, &read_hits, &fast, &capacity);
     let offers = sizes.sizes.iter().map(offer).collect::<Result<Vec<_>>>()?;
     let knee = sizes.knee.and_then(|at| offers.get(at));
     match format {
@@ -154,7 +155,7 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
     first.mostly(&options.trace)
 }
 
-fn offer<'a>(sized: &'a Sized, report: &Report, fast: &Life, capacity: &Life) -> Result<Offer<'a>> {
+fn offer<'a>(sized: &'a Sized, read_hits: &ReadHits, fast: &Life, capacity: &Life) -> Result<Offer<'a>> {
     // What is staged passes through the tier as well; what is bypassed does not.
     // The tier is of as many drives as it takes, and all of their media.
     let drives = (sized.size_bytes as f64 / fast.capacity_bytes).ceil().max(1.0);
@@ -177,14 +178,7 @@ fn offer<'a>(sized: &'a Sized, report: &Report, fast: &Life, capacity: &Life) ->
             longest = (*way, found);
         }
     }
-    // The curve has octaves only: the largest that is no larger.
-    let point = report.curve.iter().rfind(|point| point.size_bytes <= sized.size_bytes);
-    Ok(Offer {
-        sized,
-        read_hits: point.and_then(|point| point.read_miss_ratio).map(|misses| 1.0 - misses),
-        all,
-        longest,
-    })
+    Ok(Offer { sized, read_hits: read_hits.ratio(sized.size_bytes), all, longest })
 }
 
 fn limit(limit: Limit) -> &'static str {

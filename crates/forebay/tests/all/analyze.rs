@@ -218,6 +218,37 @@ fn the_published_tables_come_out_of_the_generators() {
     assert!((short["alpha"].as_f64().unwrap() - 0.054).abs() < 0.01, "{short}");
 }
 
+/// They were those of the next smaller point of the curve of `analyze`, which has octaves and six shares of the footprint.
+#[test]
+fn regression_size_tells_the_read_hits_of_its_own_sizes() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = directory.path().join("reads.csv");
+    let mut text = String::from("time_us,op,offset,size\n");
+    // So that a cache of n blocks serves what was accessed fewer than n blocks ago.
+    let (mut state, mut list, mut distances, mut reads) = (7_u64, Vec::new(), Vec::new(), 0);
+    for at in 0..6000 {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let block = ((state >> 33) % 1000) * ((state >> 43) % 1000) / 1000;
+        let is_read = at % 3 != 0;
+        text.push_str(&format!("{at},{},{},4096\n", if is_read { "read" } else { "write" }, block * 4096));
+        let distance = list.iter().rev().position(|other| *other == block);
+        list.retain(|other| *other != block);
+        list.push(block);
+        reads += usize::from(is_read);
+        distances.extend(distance.filter(|_| is_read));
+    }
+    fs::write(&path, text).unwrap();
+    let found = json(&["size", path.to_str().unwrap(), "--fast-size", "300KiB", "--fast-size", "1300KiB"]);
+    let sizes = found["sizes"].as_array().unwrap();
+    assert!(sizes.len() > 10, "{found}");
+    for size in sizes {
+        let blocks = size["size_bytes"].as_u64().unwrap() / 4096;
+        let hits = distances.iter().filter(|&&distance| (distance as u64) < blocks).count();
+        let wanted = hits as f64 / reads as f64;
+        assert!((size["read_hit_ratio"].as_f64().unwrap() - wanted).abs() < 1e-9, "{wanted}: {size}");
+    }
+}
+
 #[test]
 fn a_size_is_found_and_its_classes_can_be_used() {
     let directory = tempfile::TempDir::new().unwrap();

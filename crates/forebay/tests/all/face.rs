@@ -75,6 +75,105 @@ fn a_configuration_error_says_where_and_what_instead() {
     refused(&forebay(&["config", "check", "/nonexistent.toml"]), 2, &["/nonexistent.toml"]);
 }
 
+/// It said "good", and `create` or `serve` refused the same file without looking at a device.
+#[test]
+fn regression_config_check_refuses_what_no_pool_can_be_made_over() {
+    for target in ["nbd+unix:///db?socket=/s", "nbd://127.0.0.1:10809/x"] {
+        for image in ["fast.img", "capacity.img"] {
+            let scene = Scene::new();
+            let path = scene.path(image);
+            scene.edit(path.to_str().unwrap(), target);
+            let parts = [target, "can only be measured", "attach an NBD export as a block device"];
+            refused(&forebay(&["config", "check", scene.config()]), 1, &parts);
+        }
+    }
+    let capacities = |count: usize| -> String {
+        (0..count).map(|at| format!("[[capacity]]\ntarget = \"/nonexistent/c{at}\"\n")).collect()
+    };
+    // One is in the scene.
+    good(&forebay(&["config", "check", Scene::with(&capacities(30)).config()]));
+    let parts = ["32 [[capacity]] sections", "31 is the most"];
+    refused(&forebay(&["config", "check", Scene::with(&capacities(31)).config()]), 1, &parts);
+}
+
+/// Standard output was empty, and the finding on stderr alone.
+#[test]
+fn regression_a_finding_of_config_check_is_a_document() {
+    let scene = Scene::new();
+    scene.edit("name = \"db\"", "nmae = \"db\"");
+    let output = forebay(&["config", "check", scene.config(), "--output", "json"]);
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((code(&output), &found["schema_version"]), (1, &1.into()));
+    assert_eq!((&found["good"], &found["config"]), (&false.into(), &scene.config().into()), "{found}");
+    assert!(found["finding"].as_str().unwrap().contains("pool.toml:12:1: unknown key `nmae`"), "{found}");
+    let scene = Scene::new();
+    let found: serde_json::Value =
+        serde_json::from_str(&good(&forebay(&["config", "check", scene.config(), "--output", "json"]))).unwrap();
+    assert_eq!((&found["good"], &found["finding"]), (&true.into(), &serde_json::Value::Null));
+    // What could not be read was not checked.
+    for path in [scene.directory.path().to_str().unwrap(), "/nonexistent.toml"] {
+        for arguments in [&["config", "check", path][..], &["config", "check", path, "--output", "json"]] {
+            refused(&forebay(arguments), 2, &[path]);
+            assert_eq!(out(&forebay(arguments)), "");
+        }
+    }
+}
+
+/// They waited for ever for somebody to write to it, and said nothing.
+#[test]
+fn regression_a_named_pipe_is_refused_at_once() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = directory.path().join("pipe");
+    let path = path.to_str().unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+    let to = directory.path().join("x.parquet");
+    for arguments in [
+        &["config", "check", path][..],
+        &["create", path],
+        &["analyze", path],
+        &["analyze", path, "--format", "record"],
+        &["analyze", path, "--format", "blktrace"],
+        &["size", path],
+        &["convert", path, to.to_str().unwrap()],
+        &["report", path],
+    ] {
+        let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_forebay"))
+            .args(arguments)
+            .env("COLUMNS", "400")
+            .stdin(std::process::Stdio::null())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let begun = std::time::Instant::now();
+        while child.try_wait().unwrap().is_none() && begun.elapsed() < std::time::Duration::from_secs(20) {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        if child.try_wait().unwrap().is_none() {
+            child.kill().unwrap();
+            panic!("{arguments:?} waits");
+        }
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(code(&output), 2, "{arguments:?}: {}", err(&output));
+        assert!(err(&output).contains("named pipe"), "{arguments:?}: {}", err(&output));
+    }
+}
+
+#[test]
+fn a_pipe_that_was_meant_is_read() {
+    let script =
+        "printf 'time_us,op,offset,size\\n1,write,0,4096\\n' | \"$0\" analyze /dev/stdin --format csv --output json";
+    let output = std::process::Command::new("sh").args(["-c", script, env!("CARGO_BIN_EXE_forebay")]).output().unwrap();
+    let found: serde_json::Value = serde_json::from_str(&good(&output)).unwrap();
+    assert_eq!(found["report"]["block_accesses"], 1, "{found}");
+    let scene = Scene::new();
+    let script =
+        format!("\"$0\" config check /dev/stdin < {0}; cat {0} | \"$0\" config check /dev/stdin", scene.config());
+    let output =
+        std::process::Command::new("sh").args(["-c", &script, env!("CARGO_BIN_EXE_forebay")]).output().unwrap();
+    assert_eq!(good(&output).matches("good").count(), 2, "{}", err(&output));
+}
+
 #[test]
 fn a_class_of_one_export_says_nothing_of_another_disks_evidence() {
     let more = "[[disk]]\nname = \"wal\"\nsize = \"16MiB\"\n[[export]]\ndisk = \"wal\"\nclass = \"temp\"\nnbd = \"unix:/x\"\n\
@@ -152,6 +251,59 @@ fn the_schema_is_json_and_knows_the_sections() {
         assert!(schema["properties"][section].is_object(), "{section}");
     }
     assert_eq!(schema["additionalProperties"], false);
+}
+
+/// Durations of `export.poll`, and sizes as numbers, were of no type that the schema knew.
+#[test]
+fn regression_the_schema_takes_what_is_documented() {
+    let schema: serde_json::Value = serde_json::from_str(&good(&forebay(&["config", "schema"]))).unwrap();
+    let at = |path: &[&str]| -> serde_json::Value {
+        let mut value = &schema;
+        for key in path {
+            value = &value[*key];
+            if let Some(name) = value["$ref"].as_str() {
+                value = schema.pointer(name.trim_start_matches('#')).unwrap();
+            }
+            value = if value["items"].is_object() { &value["items"] } else { value };
+            if let Some(name) = value["$ref"].as_str() {
+                value = schema.pointer(name.trim_start_matches('#')).unwrap();
+            }
+        }
+        value.clone()
+    };
+    /// Whether a schema, or one of those that it names as ways, lets a type of JSON in.
+    fn takes(schema: &serde_json::Value, all: &serde_json::Value, kind: &str) -> bool {
+        let is = |value: &serde_json::Value| value == kind || (kind == "integer" && value == "number");
+        let here = is(&schema["type"]) || schema["type"].as_array().is_some_and(|kinds| kinds.iter().any(is));
+        let named = schema["$ref"].as_str().and_then(|name| all.pointer(name.trim_start_matches('#')));
+        let ways = schema["anyOf"].as_array().into_iter().flatten();
+        here || named.into_iter().chain(ways).any(|way| takes(way, all, kind))
+    }
+    let sizes: [&[&str]; 11] = [
+        &["fast", "endurance"],
+        &["capacity", "endurance"],
+        &["capacity", "band"],
+        &["disk", "size"],
+        &["memory", "limit"],
+        &["adopt", "rate"],
+        &["scrub", "rate"],
+        &["read_cache", "rate"],
+        &["read_cache", "memory"],
+        &["class", "share"],
+        &["log", "full"],
+    ];
+    for path in sizes {
+        let part = at(&["properties", path[0]])["properties"][path[1]].clone();
+        for kind in ["integer", "string"] {
+            assert!(takes(&part, &schema, kind), "{path:?} {kind}: {part}");
+        }
+    }
+    for section in ["server", "export"] {
+        let part = at(&["properties", section])["properties"]["poll"].clone();
+        for kind in ["boolean", "string"] {
+            assert!(takes(&part, &schema, kind), "{section}.poll {kind}: {part}");
+        }
+    }
 }
 
 #[test]

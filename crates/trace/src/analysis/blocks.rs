@@ -190,13 +190,14 @@ impl Blocks {
             let Some(block) = self.table.get_mut(&key) else { return };
             let distance = (block.written != NOWHERE).then(|| self.written.above(block.written));
             note(&mut self.writes, distance, weight, self.sample.group(key, GROUPS));
-            if block.written != NOWHERE {
-                self.written.remove(block.written);
+            block.written = if block.written == NOWHERE {
+                self.written.push()
+            } else {
                 self.live[usize::from(block.row)] -= 1;
                 seen.since_write =
                     Some((block.row, now.saturating_sub(block.written_at), clock_bytes - block.clock_bytes));
-            }
-            block.written = self.written.push();
+                self.written.raise(block.written)
+            };
             (block.written_at, block.clock_bytes, block.row) = (now, clock_bytes, row);
             let live = &mut self.live[usize::from(row)];
             *live += 1;
@@ -214,17 +215,14 @@ impl Blocks {
         let (now, clock_bytes) = at;
         let keys = self.sample.among(volume, first, count, self.table.keys().copied());
         let weight = self.sample.weight();
-        // What is discarded while it is staged never gets to the capacity tier. All of it dies at once.
-        for (&key, block) in keys.iter().filter_map(|key| Some((key, self.table.get(key)?))) {
-            if block.written != NOWHERE {
-                self.writes.discarded(self.written.above(block.written), weight, self.sample.group(key, GROUPS));
-            }
-        }
         for key in keys {
             let Some(block) = self.table.remove(&key) else { continue };
             self.accessed.remove(block.accessed);
             let mut seen = block.seen();
             if block.written != NOWHERE {
+                // What is discarded while it is staged never gets to the capacity tier. The gap that it leaves counts as it
+                // did, so it is all the same in which order the blocks of a discard go.
+                self.writes.discarded(self.written.above(block.written), weight, self.sample.group(key, GROUPS));
                 self.written.remove(block.written);
                 self.live[usize::from(block.row)] -= 1;
                 seen.since_write =
@@ -240,19 +238,17 @@ impl Blocks {
             self.accessed.pack(self.table.values_mut().map(|block| &mut block.accessed));
         }
         let weight = self.sample.weight();
-        let place = self.accessed.push();
-        let fresh = Block {
-            accessed: place,
-            written: NOWHERE,
-            read_at: 0,
-            written_at: 0,
-            clock_bytes: 0,
-            row: 0,
-            was_read: false,
-        };
         match self.table.entry(key) {
             std::collections::hash_map::Entry::Vacant(entry) => {
-                entry.insert(fresh);
+                entry.insert(Block {
+                    accessed: self.accessed.push(),
+                    written: NOWHERE,
+                    read_at: 0,
+                    written_at: 0,
+                    clock_bytes: 0,
+                    row: 0,
+                    was_read: false,
+                });
                 note(&mut self.all, None, weight, self.sample.group(key, GROUPS));
                 let bytes = bytes_of(self.accessed.live() as u64, weight);
                 self.peak_accessed_bytes = self.peak_accessed_bytes.max(bytes);
@@ -260,11 +256,9 @@ impl Blocks {
             }
             std::collections::hash_map::Entry::Occupied(mut entry) => {
                 let block = entry.get_mut();
-                // Without the access itself, which is on top by now.
-                let distance = self.accessed.above(block.accessed) - 1;
-                self.accessed.remove(block.accessed);
+                let distance = self.accessed.above(block.accessed);
                 let seen = block.seen();
-                block.accessed = place;
+                block.accessed = self.accessed.raise(block.accessed);
                 note(&mut self.all, Some(distance), weight, self.sample.group(key, GROUPS));
                 (seen, Some(distance))
             }
@@ -280,14 +274,15 @@ impl Blocks {
             self.table.retain(|&key, block| {
                 let stays = sample.has(key);
                 if !stays {
-                    accessed.remove(block.accessed);
+                    accessed.forget(block.accessed);
                     if block.written != NOWHERE {
-                        written.remove(block.written);
+                        written.forget(block.written);
                         live[usize::from(block.row)] -= 1;
                     }
                 }
                 stays
             });
+            [accessed, written].into_iter().for_each(Stack::forget_half_of_gaps);
         }
     }
 

@@ -30,7 +30,7 @@ pub use histogram::Histogram;
 pub use lengths::Lengths;
 pub use over_time::{OverTime, Slice, Touched};
 pub use regions::{Region, VolumeMap};
-pub use report::{Agreement, Burst, Curve, Depth, Direction, Latency, Operation, Report, Row, Spread};
+pub use report::{Agreement, Burst, Curve, Depth, Direction, Latency, Operation, ReadHits, Report, Row, Spread};
 pub use rows::By;
 pub use shapes::Shapes;
 pub use sizing::{Pinned, Sized, Sizes, Sizing, Way};

@@ -3,6 +3,7 @@
 use super::blocks::BLOCK_BYTES;
 use super::bursts::WINDOWS_NS;
 use super::depth::Depths;
+use super::distances::Distances;
 use super::histogram::Histogram;
 use super::lengths::Lengths;
 use super::over_time::OverTime;
@@ -260,6 +261,18 @@ pub struct Report {
     pub absurd: u64,
 }
 
+/// What reads find in an LRU cache over all accesses, whatever its size.
+#[derive(Clone, Debug)]
+pub struct ReadHits(Distances);
+
+impl ReadHits {
+    /// Share of the reads that a cache of so many bytes serves; `None` where there were none.
+    #[must_use]
+    pub fn ratio(&self, size_bytes: u64) -> Option<f64> {
+        self.0.hit_ratio(size_bytes / BLOCK_BYTES).map(|(ratio, _)| ratio)
+    }
+}
+
 fn share(part: u64, all: u64) -> Option<f64> {
     (all > 0).then(|| part as f64 / all as f64)
 }
@@ -392,6 +405,12 @@ impl Analysis {
                 })
             })
             .collect()
+    }
+
+    /// What reads find in caches of any size. To be asked for before the end; of a trace with many blocks it is large.
+    #[must_use]
+    pub fn read_hits(&self) -> ReadHits {
+        ReadHits(self.blocks.reads.clone())
     }
 
     /// Ends the analysis. `names` are the trace's.

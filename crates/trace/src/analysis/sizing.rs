@@ -247,14 +247,14 @@ impl Sizing {
         let weight = self.sample.weight();
         let group = (weight > 1).then(|| self.sample.group(key, GROUPS));
         for (pinned, rest) in self.rests.iter_mut().enumerate() {
-            if let Some(place) = rest.places.remove(&key) {
+            let known = rest.places.remove(&key);
+            if let Some(place) = known {
                 // The version that was staged is dead: it is kept from the capacity tier where it was still there.
                 let distance = (rest.stack.above(place) as u64).saturating_mul(weight);
                 rest.distances[at].add_weighted(distance, weight as f64);
                 if let Some(group) = group {
                     rest.groups.again(group, distance, weight);
                 }
-                rest.stack.remove(place);
             }
             let is_staged = match fate {
                 Fate::Ranked(rank) => pinned <= rank,
@@ -262,16 +262,22 @@ impl Sizing {
                 Fate::Bypassed => false,
             };
             if !is_staged {
+                known.into_iter().for_each(|place| rest.stack.remove(place));
                 continue;
             }
             rest.followed[at] += weight as f64;
             if let Some(group) = group {
                 rest.groups.access(group, weight);
             }
+            let mut known = known;
             if rest.stack.is_full() {
-                rest.stack.pack(rest.places.values_mut());
+                rest.stack.pack(rest.places.values_mut().chain(&mut known));
             }
-            rest.places.insert(key, rest.stack.push());
+            let place = match known {
+                Some(place) => rest.stack.raise(place),
+                None => rest.stack.push(),
+            };
+            rest.places.insert(key, place);
         }
         while self.rests[0].places.len() > self.limit {
             self.sample.halve();
@@ -280,10 +286,11 @@ impl Sizing {
                 places.retain(|&key, place| {
                     let stays = sample.has(key);
                     if !stays {
-                        stack.remove(*place);
+                        stack.forget(*place);
                     }
                     stays
                 });
+                stack.forget_half_of_gaps();
             }
         }
     }
@@ -315,19 +322,15 @@ impl Sizing {
         let at = self.part();
         let weight = self.sample.weight();
         for rest in &mut self.rests {
-            // What is discarded while it is staged never gets to the capacity tier either. All of it dies at once, whatever
-            // the order of the keys.
-            for (key, place) in followed.iter().filter_map(|key| Some((*key, rest.places.get(key)?))) {
-                let distance = (rest.stack.above(*place) as u64).saturating_mul(weight);
+            // What is discarded while it is staged never gets to the capacity tier either.
+            for key in followed.iter().copied() {
+                let Some(place) = rest.places.remove(&key) else { continue };
+                let distance = (rest.stack.above(place) as u64).saturating_mul(weight);
                 rest.distances[at].add_weighted(distance, weight as f64);
                 if weight > 1 {
                     rest.groups.again(self.sample.group(key, GROUPS), distance, weight);
                 }
-            }
-            for key in &followed {
-                if let Some(place) = rest.places.remove(key) {
-                    rest.stack.remove(place);
-                }
+                rest.stack.remove(place);
             }
         }
     }

@@ -1,5 +1,11 @@
 //! LRU stack distances (Mattson 1970), by counting the live marks after an access (Olken 1981): a bit for each access in
 //! order of time, set while it is the last one of its block, and a Fenwick tree over the words.
+//!
+//! A block that is taken out leaves a gap: a place that is empty in each cache that reaches so far. What comes on top pushes
+//! the others down as far as to the first gap, and fills that. So caches of all sizes at once have what an LRU cache of each
+//! size would: what a smaller one pushed out before does not come back when there is room.
+
+use std::collections::BinaryHeap;
 
 /// Marks of a word.
 const WORD: usize = 64;
@@ -12,26 +18,29 @@ pub const LIVE_MAX: usize = (1 << 30) - 1;
 /// A place in the order of accesses. Places change when the stack is packed.
 pub type Place = u32;
 
-/// The order in which blocks were last accessed.
+/// The order in which blocks were last accessed, and the gaps between them.
 #[derive(Clone, Debug)]
 pub struct Stack {
     marks: Vec<u64>,
     /// Fenwick tree of the marks' counts, from 1.
     sums: Vec<u32>,
     next: usize,
-    live: usize,
+    /// Marks that are set: those of blocks and those of gaps.
+    marked: usize,
+    /// Places of gaps, the one nearest to the top first.
+    gaps: BinaryHeap<Place>,
 }
 
 impl Default for Stack {
     fn default() -> Self {
-        Self { marks: vec![0; WORDS_MIN], sums: vec![0; WORDS_MIN + 1], next: 0, live: 0 }
+        Self { marks: vec![0; WORDS_MIN], sums: vec![0; WORDS_MIN + 1], next: 0, marked: 0, gaps: BinaryHeap::new() }
     }
 }
 
 impl Stack {
     /// Blocks in it.
     pub fn live(&self) -> usize {
-        self.live
+        self.marked - self.gaps.len()
     }
 
     /// Whether it must be packed before another access.
@@ -39,25 +48,65 @@ impl Stack {
         self.next == self.marks.len() * WORD
     }
 
-    /// Puts a block on top. To be called where it [is not full](Self::is_full).
+    /// Puts a block on top that is not in it. To be called where it [is not full](Self::is_full).
     pub fn push(&mut self) -> Place {
+        // Where there is room, what lies above it moves down by one, and the rest stays.
+        if let Some(gap) = self.gaps.pop() {
+            self.clear(gap);
+        }
+        self.mark_next()
+    }
+
+    /// Puts a block on top that is at a place. To be called where it [is not full](Self::is_full).
+    pub fn raise(&mut self, place: Place) -> Place {
+        match self.gaps.peek().copied().filter(|gap| *gap > place) {
+            // Caches that hold the block have a gap where it was, others put it into the gap that they have.
+            Some(gap) => {
+                self.gaps.pop();
+                self.gaps.push(place);
+                self.clear(gap);
+            }
+            None => self.clear(place),
+        }
+        self.mark_next()
+    }
+
+    fn mark_next(&mut self) -> Place {
         let place = self.next;
         self.next += 1;
         self.marks[place / WORD] |= 1 << (place % WORD);
         self.add(place / WORD, 1);
-        self.live += 1;
+        self.marked += 1;
         place as Place
     }
 
-    /// Takes a block out.
+    /// Takes a block out, and leaves a gap.
     pub fn remove(&mut self, place: Place) {
+        self.gaps.push(place);
+    }
+
+    /// Takes a block out as if it had never been there, as one that a sample follows no longer.
+    pub fn forget(&mut self, place: Place) {
+        self.clear(place);
+    }
+
+    /// Every other gap goes: of a sample that is halved about so many were of blocks that it follows no longer.
+    pub fn forget_half_of_gaps(&mut self) {
+        let gaps = std::mem::take(&mut self.gaps).into_sorted_vec();
+        for (at, gap) in gaps.into_iter().enumerate() {
+            if at % 2 == 0 { self.gaps.push(gap) } else { self.clear(gap) }
+        }
+    }
+
+    fn clear(&mut self, place: Place) {
         let place = place as usize;
         self.marks[place / WORD] &= !(1 << (place % WORD));
         self.add(place / WORD, u32::MAX);
-        self.live -= 1;
+        self.marked -= 1;
     }
 
-    /// How many other blocks were accessed after the one at a place.
+    /// The largest cache, in blocks, in which the block at a place is not: how many others were accessed after it, with the
+    /// gaps among them.
     pub fn above(&self, place: Place) -> usize {
         let place = place as usize;
         let word = place / WORD;
@@ -67,30 +116,32 @@ impl Stack {
             below += self.sums[at];
             at &= at - 1;
         }
-        self.live - below as usize
+        self.marked - below as usize
     }
 
-    /// Moves the live marks together, and gives room for as many again. `places` are those of all blocks in it, in any
-    /// order; they are changed to the new ones.
+    /// Moves the marks together, and gives room for as many again. `places` are those of all blocks in it, in any order; they
+    /// are changed to the new ones.
     pub fn pack<'a>(&mut self, places: impl Iterator<Item = &'a mut Place>) {
-        // How many live marks lie before each word: a place's new number is that and those before it in its word.
+        // How many marks lie before each word: a place's new number is that and those before it in its word.
         let mut before = Vec::with_capacity(self.marks.len());
         let mut count = 0_u32;
         for word in &self.marks {
             before.push(count);
             count += word.count_ones();
         }
-        for place in places {
-            let (word, bit) = (*place as usize / WORD, *place as usize % WORD);
-            *place = before[word] + (self.marks[word] & ((1 << bit) - 1)).count_ones();
-        }
-        let words = (self.live * 2).div_ceil(WORD).next_power_of_two().max(WORDS_MIN);
+        let packed = |place: Place| {
+            let (word, bit) = (place as usize / WORD, place as usize % WORD);
+            before[word] + (self.marks[word] & ((1 << bit) - 1)).count_ones()
+        };
+        places.for_each(|place| *place = packed(*place));
+        self.gaps = std::mem::take(&mut self.gaps).into_iter().map(packed).collect();
+        let words = (self.marked * 2).div_ceil(WORD).next_power_of_two().max(WORDS_MIN);
         self.marks.clear();
         self.marks.resize(words, 0);
-        for at in 0..self.live {
+        for at in 0..self.marked {
             self.marks[at / WORD] |= 1 << (at % WORD);
         }
-        self.next = self.live;
+        self.next = self.marked;
         self.sums.clear();
         self.sums.resize(words + 1, 0);
         for at in 1..=words {
@@ -132,33 +183,57 @@ mod tests {
     }
 
     proptest! {
-        /// Against a list that is searched.
+        /// Against LRU caches of all sizes.
         #[test]
-        fn distances_are_those_of_a_list(steps in proptest::collection::vec((0_u32..40, 0_u8..20), 1..3000), small: bool) {
+        fn distances_are_those_of_caches(steps in proptest::collection::vec((0_u32..40, 0_u8..8), 1..1500), small: bool) {
             let mut stack = Stack::default();
             if small {
                 // So that it is packed often.
                 stack.marks.truncate(2);
                 stack.sums.truncate(3);
             }
-            let (mut places, mut list) = (BTreeMap::<u32, Place>::new(), Vec::<u32>::new());
+            let (mut places, mut caches) = (BTreeMap::<u32, Place>::new(), vec![Vec::<u32>::new(); 42]);
             for (block, what) in steps {
                 if stack.is_full() {
                     stack.pack(places.values_mut());
                 }
-                let known = list.iter().position(|other| *other == block);
-                if let Some(at) = known {
-                    prop_assert_eq!(stack.above(places[&block]), at);
-                    stack.remove(places[&block]);
-                    list.remove(at);
-                    places.remove(&block);
+                if let Some(place) = places.get(&block) {
+                    let above = stack.above(*place);
+                    for (size, cache) in caches.iter().enumerate() {
+                        prop_assert_eq!(cache.contains(&block), size > above, "{} in {}", block, size);
+                    }
+                } else {
+                    prop_assert!(!caches.iter().any(|cache| cache.contains(&block)));
                 }
-                if what > 0 || known.is_none() {
-                    places.insert(block, stack.push());
-                    list.insert(0, block);
+                caches.iter_mut().for_each(|cache| cache.retain(|other| *other != block));
+                let known = places.remove(&block);
+                if what > 2 || known.is_none() {
+                    let place = match known {
+                        Some(place) => stack.raise(place),
+                        None => stack.push(),
+                    };
+                    places.insert(block, place);
+                    for (size, cache) in caches.iter_mut().enumerate() {
+                        cache.insert(0, block);
+                        cache.truncate(size);
+                    }
+                } else if let Some(place) = known {
+                    stack.remove(place);
                 }
-                prop_assert_eq!(stack.live(), list.len());
+                prop_assert_eq!(stack.live(), places.len());
             }
         }
+    }
+
+    #[test]
+    fn gaps_take_no_more_room_than_blocks_did() {
+        let mut stack = Stack::default();
+        for _ in 0..100 {
+            let places: Vec<Place> = (0..500).map(|_| stack.push()).collect();
+            places.into_iter().for_each(|place| stack.remove(place));
+            assert_eq!((stack.live(), stack.marked), (0, 500));
+        }
+        stack.forget_half_of_gaps();
+        assert_eq!((stack.live(), stack.marked), (0, 250));
     }
 }

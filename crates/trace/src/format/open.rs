@@ -10,6 +10,7 @@ use super::segments::{self, Capture};
 use super::text::Text;
 use super::vscsi::Vscsi;
 use super::zero::FromEarliest;
+use crate::reading;
 use crate::{Source, TraceError};
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
@@ -73,7 +74,7 @@ fn searched(file: &File) -> Option<Format> {
 }
 
 fn open_file(path: &Path) -> Result<File, TraceError> {
-    File::open(path).map_err(|source| TraceError::Open { path: path.to_owned(), source })
+    reading::open_file(path).map_err(|source| TraceError::Open { path: path.to_owned(), source })
 }
 
 /// Opens what blktrace wrote of each processor; `error` if it wrote nothing.

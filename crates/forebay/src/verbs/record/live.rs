@@ -148,7 +148,7 @@ impl View {
         }
         let seconds = elapsed.as_secs_f64();
         match (self.format, self.is_line) {
-            (Format::Json, _) => self.json(seconds, dropped)?,
+            (Format::Json, _) => output::json_line(self.object(seconds, dropped))?,
             (Format::Table, true) => self.line(seconds, dropped)?,
             (Format::Table, false) => self.table(seconds, dropped)?,
         }
@@ -256,7 +256,7 @@ impl View {
         output::text(&format!("\ndropped: {dropped}"))
     }
 
-    fn json(&self, seconds: f64, dropped: u64) -> Result<()> {
+    fn object(&self, seconds: f64, dropped: u64) -> Value {
         let volumes = self.names.iter().zip(&self.volumes).map(|(name, totals)| {
             json!({
                 "name": name,
@@ -281,9 +281,22 @@ impl View {
             })
         });
         let classes: Vec<Value> = classes.collect();
-        let view = json!({
+        json!({
             "live": true, "seconds": seconds, "dropped": dropped, "volumes": volumes.collect::<Vec<_>>(), "classes": classes,
-        });
-        output::line(&view.to_string())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Only the last object had a version, and stood over many lines.
+    #[test]
+    fn regression_each_second_in_json_is_one_line_with_its_version() {
+        let view = View::new(&[], &[], true, false, Format::Json);
+        let text = output::one_line(view.object(1.0, 3));
+        let found: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((text.lines().count(), &found["schema_version"], &found["dropped"]), (1, &1.into(), &3.into()));
     }
 }

@@ -17,8 +17,16 @@ const DEPTHS_SHOWN: usize = 8;
 ///
 /// # Errors
 /// Where nothing can be written.
-pub fn show(summary: &Summary, command: Option<ExitStatus>, parquet: Option<&Path>, format: Format) -> Result<()> {
+pub fn show(
+    summary: &Summary,
+    command: Option<ExitStatus>,
+    parquet: Option<&Path>,
+    format: Format,
+    is_live: bool,
+) -> Result<()> {
     match format {
+        // As the seconds before it.
+        Format::Json if is_live => output::json_line(as_json(summary, command, parquet)),
         Format::Json => output::json(as_json(summary, command, parquet)),
         Format::Table => table(summary),
     }

@@ -29,27 +29,28 @@ fn name(lifetime: Lifetime) -> String {
     format!("lifetime {}", lifetime.name())
 }
 
-/// Blocks that a tier with so many pinned rows keeps, by a list of what is staged.
+/// Blocks that a tier with so many pinned rows keeps, by a list of what is staged in the space that is left.
 fn plain(requests: &[Request], order: &[Pinned], past: &[String], pinned: usize, left_blocks: u64) -> u64 {
     let (mut list, mut kept) = (Vec::<u64>::new(), 0);
     for request in requests {
         if request.op == Op::Discard {
             let (first, end) = (request.offset_bytes.div_ceil(BLOCK_BYTES), request.end_bytes() / BLOCK_BYTES);
-            let staged = list.iter().take(left_blocks as usize);
-            kept += staged.filter(|block| (first..end).contains(block)).count() as u64;
+            let before = list.len();
             list.retain(|block| !(first..end).contains(block));
+            kept += (before - list.len()) as u64;
             continue;
         }
         let is_past = past.contains(&name(request.lifetime));
         let is_pinned = order[..pinned].iter().any(|row| row.name == name(request.lifetime));
         for block in request.offset_bytes / BLOCK_BYTES..request.end_bytes().div_ceil(BLOCK_BYTES) {
             if let Some(at) = list.iter().position(|other| *other == block) {
-                kept += u64::from((at as u64) < left_blocks);
+                kept += 1;
                 list.remove(at);
             }
             kept += u64::from(is_pinned);
             if !is_pinned && !is_past {
                 list.insert(0, block);
+                list.truncate(usize::try_from(left_blocks).unwrap());
             }
         }
     }
