@@ -1,6 +1,6 @@
 //! Who may connect to the server's Unix sockets: `server.socket_mode` and `server.socket_group`.
 
-use crate::config::Config;
+use crate::config::Server;
 use anyhow::{Context, Result, bail};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -16,8 +16,7 @@ impl SocketAccess {
     ///
     /// # Errors
     /// A group that does not exist.
-    pub fn of(config: &Config) -> Result<Self> {
-        let server = &config.server;
+    pub fn of(server: &Server) -> Result<Self> {
         let group = server.socket_group.as_deref().map(group_id).transpose()?;
         Ok(Self { mode: server.socket_mode.map(|mode| mode.0), group })
     }

@@ -61,7 +61,7 @@ impl Server {
     pub fn open(config: Config, file: &Path, opening: Opening, asked: Asked, announce: Announce) -> Result<Self> {
         // What needs no device is refused before one is touched.
         let control = control_path(&config, file)?;
-        let access = SocketAccess::of(&config)?;
+        let access = SocketAccess::of(&config.server)?;
         let tls = tls::load(&config)?;
         let mut watched = Watched::default();
         let devices = if config.targets().all(|target| !target.is_persistent()) {

@@ -63,8 +63,9 @@ impl Reloader {
             return;
         }
         notify_where(is_ready, sd_notify::NotifyState::Reloading);
-        let (file, addresses) = (self.file.clone(), self.addresses.clone());
-        match Beside::begin("reload", move || read(&file, &addresses)) {
+        // Sockets have the mode and the group of the start until the next one.
+        let (file, addresses, server) = (self.file.clone(), self.addresses.clone(), self.config.server.clone());
+        match Beside::begin("reload", move || read(&file, &addresses, &server)) {
             Ok(reading) => self.reading = Some(reading),
             Err(why) => {
                 say_not_reloaded(&why);
@@ -100,6 +101,8 @@ impl Reloader {
         if let Some(ended) = self.looking.as_ref().and_then(Beside::ended) {
             self.looking = None;
             match ended {
+                // They were looked at for a configuration that is not in force any more, and may name others by now.
+                Ok(_) if self.look_again => {}
                 Ok(offers) => give(offers, fixed),
                 Err(why) => warn!(cause = "reload", "devices could not be looked at: {}", chain(&why)),
             }
@@ -455,14 +458,14 @@ fn say_not_reloaded(why: &anyhow::Error) {
 }
 
 /// Reads the file, and those of TLS, which may have changed although their names have not.
-fn read(file: &Path, addresses: &[(Listen, Listen)]) -> Result<Read> {
+fn read(file: &Path, addresses: &[(Listen, Listen)], in_force: &Server) -> Result<Read> {
     let config = config::load_real(file)?;
     // An address is listened at until the next start, whatever the new file says.
     let remote = |(_, bound): &&(Listen, Listen)| matches!(bound, Listen::Tcp(at) if !at.ip().is_loopback());
     if let Some((_, bound)) = addresses.iter().find(remote) {
         config.check_reached_at(&bound.to_string()).context("for that a restart is needed")?;
     }
-    let (tls, access) = (tls::load(&config)?, SocketAccess::of(&config)?);
+    let (tls, access) = (tls::load(&config)?, SocketAccess::of(in_force)?);
     Ok(Read { config, tls, access })
 }
 

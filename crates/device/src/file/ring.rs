@@ -111,9 +111,8 @@ impl Ring {
         self.reap();
         // With discards on their thread once more: those that the ring refuses at once go there, and the bell that was heard is awaited
         // again, before anybody sleeps.
-        let rounds_max = if self.discards.is_some() { ROUNDS_MAX } else { 1 };
-        for _ in 0..rounds_max {
-            if self.fill_queue() == 0 {
+        for round in 0..ROUNDS_MAX {
+            if round > 0 && self.discards.is_none() || self.fill_queue() == 0 {
                 break;
             }
             self.enter(|ring| ring.submit());

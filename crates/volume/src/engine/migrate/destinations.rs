@@ -47,7 +47,7 @@ pub(super) fn write_destinations(rooms: &mut Moving<'_>, id: u32) -> After {
     let Some(job) = rooms.migrate.job_mut(id) else { return After::Wait };
     job.phase = Phase::Write;
     job.outstanding = 1;
-    let kind = job.kind;
+    let (kind, is_wrong) = (job.kind, job.is_wrong);
     // Damage on the fast tier stays where it is: reads of it fail, and an overwrite mends it.
     let moves = |c: &Candidate| c.data.is_some() || c.damaged && kind != JobKind::Destage;
     let (moving, staying): (Vec<_>, Vec<_>) = std::mem::take(&mut job.candidates).into_iter().partition(moves);
@@ -57,12 +57,8 @@ pub(super) fn write_destinations(rooms: &mut Moving<'_>, id: u32) -> After {
         // Blocks that cannot be read keep it from being freed: not at once again.
         rooms.migrate.exclude(band, rooms.now_ns);
     }
-    if let (JobKind::Collect { band }, false) = (kind, staying.is_empty()) {
-        let generation = rooms.space.bands.get(band).generation;
-        // Where nothing moves at all the end of the job counts a suspect's try.
-        if !is_empty || !rooms.migrate.is_suspect(band, generation) {
-            rooms.migrate.tried(band, generation);
-        }
+    if let (JobKind::Collect { band }, true) = (kind, is_wrong) {
+        rooms.migrate.tried(band, rooms.space.bands.get(band).generation);
     }
     if kind == JobKind::Destage {
         staying.iter().for_each(|candidate| rooms.let_go(&candidate.moved));

@@ -77,6 +77,8 @@ pub(crate) struct Job {
     /// Device requests (those to be sent among them) or batches in progress.
     pub outstanding: usize,
     pub failed: bool,
+    /// Some of what it read is not what was written, and may be put right.
+    pub is_wrong: bool,
     /// Waits for a leaf.
     pub waiting: bool,
     pub leaves_seen: usize,
@@ -121,6 +123,7 @@ impl Job {
             reading_blocks: 0,
             outstanding: 0,
             failed: false,
+            is_wrong: false,
             waiting: false,
             leaves_seen: 0,
             leaves_put_off: 0,

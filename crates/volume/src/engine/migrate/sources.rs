@@ -234,6 +234,9 @@ pub(super) fn source_read_again(
         } else if rooms.setup.variants > 0 && !source.is_whole() && !is_hopeless(rooms, source.location) {
             // Blocks of the device that it lies in may each be right in another way: they are put right, and it is moved another time.
             mend_groups::begin(source.location, rooms.setup, &rooms.space.bands, rooms.outbox);
+            if let Some(job) = rooms.migrate.job_mut(id) {
+                job.is_wrong = true;
+            }
         } else if let Some(candidate) = rooms.migrate.job_mut(id).and_then(|job| job.candidates.get_mut(at as usize)) {
             candidate.damaged = true;
         }

@@ -49,10 +49,10 @@ pub(crate) struct Migrate {
     pub(super) rounds: BTreeMap<u32, Round>,
     /// Bands whose collection failed, and until when they are left alone.
     pub(super) excluded_until_ns: BTreeMap<u32, u64>,
-    /// Bands that could not be emptied, in which generation of them, and how often.
+    /// Bands of which collections found something wrong that may be put right, in which generation of them, and how often.
     tried: BTreeMap<u32, (u32, u32)>,
-    /// Bands with parity of something else, in which generation of them: what lives there is moved away.
-    suspects: BTreeMap<u32, u32>,
+    /// Bands with parity of something else, in which generation of them: what lives there is moved away. And how often that was tried in vain.
+    suspects: BTreeMap<u32, (u32, u32)>,
     /// Blocks that destages took before they were due, since the fast tier was last shared out.
     pub early_blocks: u64,
     /// Slots that hosts take while a destage runs, a decaying maximum: so many must be free for them.
@@ -105,12 +105,16 @@ impl Migrate {
 
     /// A band has parity of something else, in this generation of it. Whether that was not known.
     pub fn suspect(&mut self, band: u32, generation: u32) -> bool {
-        self.suspects.insert(band, generation) != Some(generation)
+        let is_new = !self.is_suspect(band, generation);
+        if is_new {
+            self.suspects.insert(band, (generation, 0));
+        }
+        is_new
     }
 
     /// Whether a band has parity of something else, in this generation of it.
     pub(super) fn is_suspect(&self, band: u32, generation: u32) -> bool {
-        self.suspects.get(&band) == Some(&generation)
+        self.suspects.get(&band).is_some_and(|(of, _)| *of == generation)
     }
 
     /// A collection of a band ended that has moved nothing. Whether the band has parity of something else: then that was one try of some, it is left alone for a
@@ -118,7 +122,9 @@ impl Migrate {
     pub(super) fn is_vain_suspect(&mut self, band: u32, generation: u32, now_ns: u64) -> bool {
         let is_suspect = self.is_suspect(band, generation);
         if is_suspect {
-            self.tried(band, generation);
+            if let Some((_, tries)) = self.suspects.get_mut(&band) {
+                *tries += 1;
+            }
             self.exclude(band, now_ns);
         }
         is_suspect
@@ -126,9 +132,9 @@ impl Migrate {
 
     /// The first of these that can be collected now; what is over is forgotten.
     pub(super) fn next_suspect(&mut self, bands: &Bands) -> Option<u32> {
-        let is_over = |&(&band, &generation): &(&u32, &u32)| {
+        let is_over = |&(&band, &(generation, tries)): &(&u32, &(u32, u32))| {
             let now = bands.get(band);
-            now.generation != generation || now.valid == 0 || self.tries(band, generation) >= SUSPECT_TRIES_MAX
+            now.generation != generation || now.valid == 0 || tries >= SUSPECT_TRIES_MAX
         };
         let over: Vec<u32> = self.suspects.iter().filter(is_over).map(|(&band, _)| band).collect();
         over.iter().for_each(|band| _ = self.suspects.remove(band));
