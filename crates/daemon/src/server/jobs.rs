@@ -72,23 +72,39 @@ impl Checkpoint {
 #[derive(Clone)]
 struct Shrink {
     name: String,
+    /// Which it was, and how large, when that was asked for.
+    was: (DiskId, u64),
     size_bytes: u64,
     overcommit: bool,
 }
 
 impl Shrink {
-    /// Asks for what must be known, and let go of, before.
-    fn prepare(self, backend: &mut PoolBackend, tries: u32) -> Result<Step, String> {
-        let disk = backend.pool.engine.disk_named(&self.name);
-        let disk = disk.ok_or_else(|| AdminError::NoDisk(self.name.clone()).to_string())?;
-        let (disk, end_bytes) = (disk.id, disk.served_bytes());
+    fn new(name: &str, size_bytes: u64, overcommit: bool, engine: &Engine) -> Result<Self, String> {
+        let disk = engine.disk_named(name).ok_or_else(|| AdminError::NoDisk(name.to_owned()).to_string())?;
+        Ok(Self { name: name.to_owned(), was: (disk.id, disk.size_bytes), size_bytes, overcommit })
+    }
+
+    /// Nobody has changed the disk since it was asked for.
+    fn check(&self, engine: &Engine) -> Result<(), String> {
+        let now = engine.disk_named(&self.name).map(|disk| (disk.id, disk.size_bytes));
+        if now == Some(self.was) {
+            return Ok(());
+        }
+        Err(format!("disk {:?} was changed meanwhile: look at `forebay disk list`, and try again", self.name))
+    }
+
+    /// Asks for what must be known before; the first times a checkpoint is to let go of what was discarded.
+    fn prepare(self, backend: &mut PoolBackend, (tries, lets_go): (u32, bool)) -> Result<Step, String> {
+        let (disk, end_bytes) = self.was;
         let (offset_bytes, len_bytes) =
             (self.size_bytes, end_bytes.saturating_sub(self.size_bytes).clamp(4096, 1 << 20));
         let op = Op::Status { max_extents: 1 };
         let request =
             Request { token: 0, disk, offset_bytes, len_bytes, op, fua: false, export: 0, tag: None, hints: None };
         let token = backend.submit_own(request);
-        backend.pool.engine.request_checkpoint(false);
+        if lets_go {
+            backend.pool.engine.request_checkpoint(false);
+        }
         Ok(Step::Shrink { to: self, token, tries })
     }
 }
@@ -211,7 +227,7 @@ impl Job {
         answer: Answer,
         now_ns: u64,
     ) -> Result<Self, String> {
-        let step = Shrink { name: name.to_owned(), size_bytes, overcommit }.prepare(backend, 0)?;
+        let step = Shrink::new(name, size_bytes, overcommit, &backend.pool.engine)?.prepare(backend, (0, true))?;
         Ok(Self { client, step, answer, deadline_ns: now_ns + TIMEOUT_NS, publish: None })
     }
 
@@ -327,6 +343,9 @@ impl Job {
                             return Some(Err(format!("disk {} could not be looked at: {error}", to.name)));
                         }
                         let engine = &mut backend.pool.engine;
+                        if let Err(error) = to.check(engine) {
+                            return Some(Err(error));
+                        }
                         let checkpoint = Checkpoint::after_change(engine);
                         match engine.resize_disk(&to.name, to.size_bytes, to.overcommit) {
                             Ok(()) => {
@@ -337,16 +356,17 @@ impl Job {
                             }
                             // The leaf may have gone from memory again.
                             Err(AdminError::MappedBeyond(_)) if tries < SHRINK_TRIES => {
-                                match to.prepare(backend, tries + 1) {
+                                match to.prepare(backend, (tries + 1, true)) {
                                     Ok(step) => self.step = step,
                                     Err(error) => return Some(Err(error)),
                                 }
                             }
-                            Err(AdminError::InUse(_)) if now_ns <= self.deadline_ns => match to.prepare(backend, tries)
-                            {
-                                Ok(step) => self.step = step,
-                                Err(error) => return Some(Err(error)),
-                            },
+                            Err(AdminError::InUse(_)) if now_ns <= self.deadline_ns => {
+                                match to.prepare(backend, (tries, false)) {
+                                    Ok(step) => self.step = step,
+                                    Err(error) => return Some(Err(error)),
+                                }
+                            }
                             Err(error) => return Some(Err(error.to_string())),
                         }
                         continue;

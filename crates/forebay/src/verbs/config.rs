@@ -18,7 +18,7 @@ pub fn run(action: &ConfigAction, format: Format) -> Result<()> {
             // What cannot be read was not checked; what was checked and is wrong is a finding.
             let text = config::read(file)?;
             let checked = config::of_text(&text, file).and_then(|config| {
-                forebay_daemon::server::SocketAccess::of(&config)?;
+                forebay_daemon::server::SocketAccess::of(&config.server)?;
                 Ok(config)
             });
             let config = match checked {

@@ -399,16 +399,20 @@ fn regression_a_configuration_that_lets_wait_keeps_no_client_waiting() {
     let scene = Scene::new().created();
     let server = Logging::start(&scene, "json");
     let mut client = connect(&scene, "db");
-    let text = std::fs::read_to_string(&scene.config).unwrap();
-    std::fs::remove_file(&scene.config).unwrap();
+    // A file of keys that nobody writes to.
+    let keys = scene.path("keys");
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
-    rustix::fs::mknodat(rustix::fs::CWD, &scene.config, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, &keys, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let text = std::fs::read_to_string(&scene.config).unwrap();
+    let tls = format!("\n[tls]\npsk_file = \"{}\"\n", keys.display());
+    std::fs::write(&scene.config, text + &tls).unwrap();
     server.signal(Signal::HUP);
     std::thread::sleep(Duration::from_millis(300));
     write(&mut client, 0, &[1; 4096]);
+    assert!(server.events("reload").is_empty(), "{}", server.text());
     // The server waits for this.
-    std::fs::write(&scene.config, text).unwrap();
-    server.awaited_where("reload", |event| event["message"].as_str().unwrap().starts_with("reloaded "));
+    std::fs::write(&keys, "nobody\n").unwrap();
+    server.awaited_where("reload", |event| event["message"].as_str().unwrap().contains("was not reloaded"));
     assert_eq!(server.stop(), 0);
 }
 

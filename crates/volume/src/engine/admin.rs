@@ -71,7 +71,9 @@ pub enum AdminError {
     #[error("data is mapped beyond the new end of disk {0:?}: discard it first")]
     MappedBeyond(String),
     /// Requests go beyond the new end, or a checkpoint is in progress.
-    #[error("requests beyond the new end of disk {0:?} are in progress: try again without them")]
+    #[error(
+        "requests beyond the new end of disk {0:?}, or a checkpoint, are in progress: try again without such requests"
+    )]
     InUse(String),
     /// The disk still holds data, or requests for it are in progress.
     #[error("disk {0:?} still holds data: discard it first")]
