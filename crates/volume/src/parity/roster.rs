@@ -7,7 +7,7 @@ use super::pause::Pause;
 use super::view::ArrayView;
 use crate::layout::Id;
 use crate::layout::array_label::{ArrayLabel, OFFSETS_BYTES};
-use crate::mirror::{Member, MemberState, MemberStatus, Offer, add_offers, close_left, numbers_in, place_for};
+use crate::mirror::{MemberState, MemberStatus, Offer, add_offers, close_left, numbers_in, place_for};
 use forebay_block::{Buf, IoError, SharedBuf};
 use std::collections::VecDeque;
 
@@ -149,22 +149,26 @@ impl Roster {
         close_left(&mut members.list, &self.to_rebuild);
     }
 
-    /// Takes devices in the place of members that are out, as soon as nothing of those is in flight.
+    /// Takes devices in the place of members that are out. One under the same name as a member that has not answered everything yet waits for that:
+    /// it may be the same device, and what is in flight would be written over what is rebuilt. It keeps no other waiting.
     pub fn take_offers(&mut self, members: &mut Members, upkeep: &mut Upkeep) {
         add_offers(&mut self.offers, self.view.take_offers());
         if self.broken.is_some() || self.is_active() {
             return;
         }
-        let Some(Offer { name, .. }) = self.offers.front() else { return };
-        let Some(number) = place_for(name, &self.view.names(), &members.list, &self.to_rebuild) else {
-            self.offers.pop_front();
-            return;
-        };
-        if members.list[number].is_busy() {
+        if self.offers.is_empty() {
             return;
         }
-        let Some(Offer { name, id, device }) = self.offers.pop_front() else { return };
-        members.list[number] = Member::new(Some(device), MemberState::Out);
+        let names = self.view.names();
+        let place = |offer: &Offer| place_for(&offer.name, &names, &members.list, &self.to_rebuild);
+        self.offers.retain(|offer| place(offer).is_some());
+        let free = |offer: &Offer| {
+            place(offer).filter(|&number| names[number] != offer.name || !members.list[number].is_busy())
+        };
+        let first = self.offers.iter().enumerate().find_map(|(at, offer)| Some((at, free(offer)?)));
+        let Some((at, number)) = first else { return };
+        let Some(Offer { name, id, device }) = self.offers.remove(at) else { return };
+        members.replace(number, device);
         self.label.ids[number] = id;
         self.places[number] = FIRST_PLACE;
         let status = MemberStatus { name, id, state: MemberState::Out, why: None, failed_reads: 0 };

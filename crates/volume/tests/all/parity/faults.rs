@@ -45,7 +45,7 @@ pub fn write(array: &mut Array, shape: &Shape, first: u64, blocks: u64, tag: u64
 }
 
 /// Where a block of a row lies on its member.
-fn place(members: &[Member], wanted: &[u8]) -> (usize, u64) {
+pub fn place(members: &[Member], wanted: &[u8]) -> (usize, u64) {
     let find = |member: &Member| {
         let medium = member.medium();
         let at = medium.durable.chunks_exact(BLOCK as usize).position(|block| block == wanted)?;

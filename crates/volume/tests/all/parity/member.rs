@@ -21,6 +21,8 @@ pub struct Medium {
     /// It fails everything; and says of it that it is gone; and begins with that with the flush that it fails.
     pub is_dead: bool,
     pub is_gone: bool,
+    /// It never answers a read.
+    pub hangs_reads: bool,
     pub dies_with_flush: bool,
     /// So many reads fail from now on, after so many that do not.
     pub fails_reads: u32,
@@ -54,6 +56,7 @@ impl Member {
             random: Random::new(seed),
             is_dead: false,
             is_gone: false,
+            hangs_reads: false,
             dies_with_flush: false,
             fails_reads: 0,
             reads_before: 0,
@@ -244,6 +247,10 @@ impl Device for Handle {
         let mut left = medium.queue.len();
         while left > 0 && medium.random.below(3) > 0 {
             let at = medium.random.below(left as u64) as usize;
+            if medium.hangs_reads && matches!(medium.queue[at].op, Op::Read { .. }) {
+                left -= 1;
+                continue;
+            }
             let request = medium.queue.swap_remove(at);
             let completion = medium.run(request);
             done.push(completion);

@@ -1,9 +1,12 @@
 //! Faults that a sixth reader found, each as it was.
 
-use super::faults::{BLOCK, MEMBER_BYTES, array_of, members, opened, pass, write};
+use super::faults::{
+    BLOCK, MEMBER_BYTES, array_of, assert_survives_any_one, members, opened, pass, place, states, write,
+};
 use super::member::{Member, run};
 use super::written::content;
 use forebay_block::{Buf, Device, Op, Request, Vectored};
+use forebay_volume::mirror::MemberState;
 use forebay_volume::parity::Joined;
 
 /// Polls of a start, in which no time passes: pauses are so many of them.
@@ -40,4 +43,42 @@ fn regression_a_start_ends_where_the_log_cannot_be_erased() {
     });
     let status = view.members().status();
     assert!(ended && done[0].result.is_err() && status.broken.is_some(), "{done:?} {status:?}");
+}
+
+/// A device that was offered in the place of a member that failed some requests and never answered others was not taken, and no other one behind it.
+#[test]
+fn regression_a_member_that_hangs_keeps_no_device_from_taking_its_place() {
+    let members = members(4);
+    let (mut array, view, shape) = array_of(&members, 3);
+    write(&mut array, &shape, 0, 63, 1);
+    assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+    let hung = place(&members, &content(0, 1)).0;
+    members[hung].medium().hangs_reads = true;
+    let op = Op::Read { bufs: Vectored::One(Buf::new(BLOCK as usize)), attempt: 0 };
+    array.submit(Request { tag: 9, offset_bytes: shape.head_bytes, stream: 0, op });
+    pass(&mut array, &view, 1);
+    members[hung].medium().is_dead = true;
+    write(&mut array, &shape, 63, 63, 1);
+    assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+    assert_eq!(states(&view)[hung], MemberState::Out);
+    // The first may be the same device; it keeps the second from nothing.
+    let [same, other] = [(hung as u64, format!("m{hung}")), (9, "other".to_owned())]
+        .map(|(seed, name)| Member::new(&name, MEMBER_BYTES, true, seed));
+    view.members().offer(format!("m{hung}"), [98; 16], same.boxed()).unwrap();
+    pass(&mut array, &view, 2);
+    assert_eq!(states(&view)[hung], MemberState::Out);
+    view.members().offer("other".to_owned(), [99; 16], other.boxed()).unwrap();
+    pass(&mut array, &view, 30);
+    assert_eq!(states(&view), [MemberState::InSync; 4]);
+    assert_eq!(view.members().status().members[hung].name, "other");
+    // What comes late falls upon nobody.
+    members[hung].medium().hangs_reads = false;
+    pass(&mut array, &view, 1);
+    assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+    drop(array);
+    let mut now: Vec<Member> = members.clone();
+    now[hung] = other;
+    now.iter().for_each(Member::cut);
+    let wanted: Vec<(u64, u64)> = (0..126).map(|block| (block, 1)).collect();
+    assert_survives_any_one(&now, &shape, &wanted);
 }
