@@ -321,6 +321,20 @@ impl Oracle {
         }
     }
 
+    /// Whether a block is known to have held just this, and that was damaged where it lay.
+    #[must_use]
+    pub fn is_damaged_as(&self, place: Place, content: Content) -> bool {
+        let versions = self.blocks.get(&place).map_or(&[][..], |history| &history.list);
+        versions.iter().any(|version| version.is_damaged && version.content == content)
+    }
+
+    /// What a block holds was read of something else than where it lies: it is as damaged there as it was.
+    pub fn remains_damaged(&mut self, place: Place) {
+        if let Some(version) = self.blocks.get_mut(&place).and_then(|history| history.list.last_mut()) {
+            version.is_damaged = true;
+        }
+    }
+
     /// A sector that held this tag was damaged at rest. `is_noted`: the pool had come to rest before, so that it knows what
     /// was durable; else it may take what it cannot verify for something that never was, and the block for older.
     pub fn damaged(&mut self, tag: u32, is_noted: bool) {

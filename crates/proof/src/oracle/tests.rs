@@ -220,3 +220,21 @@ fn a_disk_that_ends_early_may_not_end_before_what_was_flushed() {
     assert!(oracle.clone().cut_off(1, 8).is_ok());
     assert!(oracle.cut_off(2, 0).is_ok());
 }
+
+/// What was read of a copy, after a power cut, was taken for whole where it lies: the next read, without the copy, had no excuse (life 4398046512471).
+#[test]
+fn regression_damage_that_a_copy_has_hidden_is_still_there() {
+    let mut oracle = Oracle::default();
+    let made = write(&mut oracle, 1);
+    oracle.acknowledge(&made, true);
+    oracle.damaged(1, true);
+    assert!(oracle.is_damaged_as(AT, [1; 8]) && !oracle.is_damaged_as(AT, [2; 8]));
+    oracle.survived(AT, Some([1; 8])).unwrap();
+    assert!(!oracle.may_be_unreadable(AT), "read where it lies");
+    oracle.remains_damaged(AT);
+    assert!(oracle.may_be_unreadable(AT) && oracle.may_survive_unreadable(AT));
+    // What is written over it is not.
+    let made = write(&mut oracle, 3);
+    oracle.acknowledge(&made, true);
+    assert!(!oracle.may_be_unreadable(AT));
+}

@@ -30,7 +30,14 @@ impl World<'_> {
             for (place, result, is_misread) in std::mem::take(&mut self.surveyed) {
                 match result {
                     Ok(data) => {
-                        self.memory.oracle.survived(place, content_of(&data)).map_err(|what| broken(&what))?;
+                        let content = content_of(&data);
+                        let oracle = &mut self.memory.oracle;
+                        let was_damaged = content.is_some_and(|content| oracle.is_damaged_as(place, content));
+                        oracle.survived(place, content).map_err(|what| broken(&what))?;
+                        // A copy on the fast tier may have answered, and be gone the next time.
+                        if was_damaged && self.pool.engine.has_copies() {
+                            oracle.remains_damaged(place);
+                        }
                     }
                     Err(error) => {
                         let is_damage = self.memory.oracle.may_survive_unreadable(place);
