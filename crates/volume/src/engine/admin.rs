@@ -3,6 +3,7 @@
 
 use super::AdoptionStatus;
 use super::Engine;
+use super::admin_error::{AdminError, DISK_NAME_MAX, DISKS_MAX};
 use super::construct::{frames, memory_needed_bytes};
 use super::map::Map;
 use super::requests::{Client, ClientKind};
@@ -12,117 +13,8 @@ use crate::layout::base::Base;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES};
 use crate::map::index::{Disk, INDEX_SPAN_BYTES, NO_FRAME};
 use forebay_block::DiskId;
-use forebay_block::size::format_size;
-use thiserror::Error;
 
 const BLOCK: u64 = 4096;
-/// Longest disk name in bytes.
-pub const DISK_NAME_MAX: usize = 64;
-/// Most disks of a pool.
-pub const DISKS_MAX: usize = 1024;
-
-/// Why a change was refused. Nothing was changed.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum AdminError {
-    /// No disk of this name.
-    #[error("there is no disk named {0:?}")]
-    NoDisk(String),
-    /// The name is taken.
-    #[error("there is a disk named {0:?} already")]
-    NameTaken(String),
-    /// The name cannot be used.
-    #[error("a disk name has 1 to {DISK_NAME_MAX} characters out of letters, digits, '-', '_' and '.', not {0:?}")]
-    BadName(String),
-    /// The size is not usable.
-    #[error("a disk size is a multiple of 4096 bytes from 4096 on, not {0}")]
-    BadSize(u64),
-    /// The disks would not fit.
-    #[error(
-        "{wanted_bytes} bytes do not fit: the largest size that does is {} ({free_bytes} bytes); of {usable_bytes} usable bytes the rest is \
-         promised to other disks",
-        format_size(*free_bytes)
-    )]
-    TooLarge {
-        /// Asked for.
-        wanted_bytes: u64,
-        /// Not promised.
-        free_bytes: u64,
-        /// Usable in all.
-        usable_bytes: u64,
-    },
-    /// The index of the map would not fit into memory.
-    #[error("the map of these disks needs a memory limit of at least {needed_bytes} bytes; it is {limit_bytes}")]
-    Memory {
-        /// Needed.
-        needed_bytes: u64,
-        /// Set.
-        limit_bytes: u64,
-    },
-    /// Data that stays on the fast tier leaves no room there for the map.
-    #[error(
-        "the fast tier has no room for the map of such a disk: {needed} slots of 4 KiB are missing; make it smaller, or \
-         place a class that stays on the fast tier elsewhere (its data moves then)"
-    )]
-    NoRoomForMap {
-        /// Slots that are missing.
-        needed: u64,
-    },
-    /// Data lies beyond the new end.
-    #[error("data is mapped beyond the new end of disk {0:?}: discard it first")]
-    MappedBeyond(String),
-    /// Requests go beyond the new end, or a checkpoint is in progress.
-    #[error(
-        "requests beyond the new end of disk {0:?}, or a checkpoint, are in progress: try again without such requests"
-    )]
-    InUse(String),
-    /// The disk still holds data, or requests for it are in progress.
-    #[error("disk {0:?} still holds data: discard it first")]
-    NotEmpty(String),
-    /// The disk lies over a base.
-    #[error("disk {0:?} lies over a base: it can be made smaller when that is detached")]
-    HasBase(String),
-    /// The disk lies over nothing.
-    #[error("disk {0:?} has no base")]
-    NoBase(String),
-    /// The base is needed yet.
-    #[error("the base of disk {name:?} is needed yet: the pool has {done_blocks} of its {blocks} blocks of 4 KiB{why}")]
-    BaseNeeded {
-        /// The disk.
-        name: String,
-        /// Blocks that the pool has.
-        done_blocks: u64,
-        /// Blocks of the base.
-        blocks: u64,
-        /// What could not be copied, and why, where that is known; follows the rest of the sentence.
-        why: String,
-    },
-    /// Copied blocks may have been lost, or the capacity tier alone would still need the base.
-    #[error("the base of disk {name:?} is needed yet: {why}")]
-    BaseKept {
-        /// The disk.
-        name: String,
-        /// Why.
-        why: &'static str,
-    },
-    /// The base is longer than the disk, or empty.
-    #[error("a base has at least one block of 4 KiB, and not more than the disk: this one has {blocks}")]
-    BadBase {
-        /// Blocks of the base.
-        blocks: u64,
-    },
-    /// Too many disks.
-    #[error("a pool has at most {DISKS_MAX} disks")]
-    TooMany,
-    /// Recovery could not hold beside it what the journal names now.
-    #[error(
-        "the journal names more of the map than fits into memory beside a disk of that size: try again in a few seconds, with fewer requests in progress"
-    )]
-    Busy,
-    /// The pool takes no changes.
-    #[error("the pool is read-only: {0}")]
-    ReadOnly(String),
-}
-
 /// The frames of a disk's leaves from one on, where none of these is on a device, or being changed: they hold nothing.
 fn idle_frames_from(map: &Map, disk: &Disk, from: u64) -> Option<Vec<u32>> {
     let leaves = std::iter::successors(disk.next_leaf(from), |leaf| disk.next_leaf(leaf + 1));

@@ -5,6 +5,7 @@
 //! operating system.
 
 mod admin;
+mod admin_error;
 mod admission;
 mod adoption;
 mod append;
@@ -48,7 +49,7 @@ mod staying;
 mod summaries;
 mod watermark;
 
-pub use admin::{AdminError, DISK_NAME_MAX};
+pub use admin_error::{AdminError, DISK_NAME_MAX};
 pub use adoption::AdoptionStatus;
 pub(crate) use batches::BATCH_ATTEMPTS_MAX;
 pub(crate) use checkpoint::header_offsets;
