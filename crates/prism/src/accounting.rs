@@ -20,7 +20,7 @@ pub struct ClassStats {
     pub collected_bytes: u64,
     /// Bytes read by hosts.
     pub host_read_bytes: u64,
-    /// Of these, bytes read from the fast tier.
+    /// Of these, bytes read from the fast tier, or from memory before it.
     pub fast_read_bytes: u64,
     /// Blocks now on the fast tier.
     pub fast_blocks: u64,
@@ -65,7 +65,7 @@ impl ClassStats {
         (occupied > 0).then(|| self.written_bytes() as f64 / occupied as f64)
     }
 
-    /// Share of bytes read that came from the fast tier, 0.0 to 1.0; `None` before any read.
+    /// Share of bytes read that came from the fast tier or memory, 0.0 to 1.0; `None` before any read.
     #[must_use]
     pub fn hit_ratio(&self) -> Option<f64> {
         (self.host_read_bytes > 0).then(|| self.fast_read_bytes as f64 / self.host_read_bytes as f64)

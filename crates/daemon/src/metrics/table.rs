@@ -248,12 +248,12 @@ const CLASSES: &[Metric] = &[
     counter("class_destaged_bytes", "/destaged_bytes", "Moved from the fast tier to the capacity tier"),
     counter("class_collected_bytes", "/collected_bytes", "Moved by garbage collection"),
     counter("class_host_read_bytes", "/host_read_bytes", "Read by hosts"),
-    counter("class_fast_read_bytes", "/fast_read_bytes", "Read by hosts from the fast tier"),
+    counter("class_fast_read_bytes", "/fast_read_bytes", "Read by hosts from the fast tier, or from memory before it"),
     scaled(gauge("class_fast_bytes", "/fast_blocks", "Live on the fast tier"), Scale::Blocks),
     scaled(gauge("class_capacity_bytes", "/capacity_blocks", "Live on the capacity tier"), Scale::Blocks),
     gauge("class_alpha_ratio", "/alpha", "Share of host writes that the fast tier kept from the capacity tier"),
     gauge("class_beta_ratio", "/beta", "Writes of the class by the space that it occupies"),
-    gauge("class_hit_ratio", "/hit_ratio", "Share of reads served by the fast tier"),
+    gauge("class_hit_ratio", "/hit_ratio", "Share of reads served by the fast tier, or from memory before it"),
 ];
 
 const DISKS: &[Metric] = &[

@@ -175,7 +175,8 @@ impl Engine {
         }
         if is_first && let Some(stats) = self.stats.classes.get_mut(usize::from(class.0)) {
             stats.host_read_bytes += BLOCK as u64;
-            stats.fast_read_bytes += if self.setup.extents.is_fast(source.span.location) { BLOCK as u64 } else { 0 };
+            let is_hit = source.span == IN_MEMORY || self.setup.extents.is_fast(source.span.location);
+            stats.fast_read_bytes += if is_hit { BLOCK as u64 } else { 0 };
         }
         source
     }

@@ -32,6 +32,9 @@ fn what_was_read_last_is_read_of_no_device() {
     assert_eq!(reads.load(Ordering::Relaxed), 0);
     let ReadCacheStatus { hit_blocks, missed_blocks, in_memory_blocks, memory_hit_blocks, .. } = cache(&rig);
     assert_eq!((hit_blocks, missed_blocks, in_memory_blocks, memory_hit_blocks), (0, 60, 60, 60));
+    // A class whose reads come from memory has hits, not misses.
+    let cold = rig.pool.engine.prism_mut().table().id_of("cold").unwrap();
+    assert_eq!(rig.pool.engine.status().classes[usize::from(cold.0)].hit_ratio(), Some(0.5));
     // A run of which some is in memory, some has copies, and some neither.
     let token = rig.submit_to(rig.disk, 40, 40 * BLOCK as u64, Op::Read, false, None);
     let data = match rig.wait(token) {
