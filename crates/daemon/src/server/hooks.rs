@@ -32,12 +32,22 @@ pub struct Daemon {
     pub block_devices: BlockDevices,
     /// Block devices of virtual machines.
     pub machine_devices: MachineDevices,
+    /// The capacity tier has what is not flushed in this process's memory.
+    pub is_over_bucket: bool,
     /// The service manager knows that all exports can be used.
     pub is_ready: bool,
     /// What notices things for the log.
     pub watch: Watch,
     /// What takes a status to the metrics, where these are served.
     pub publisher: Option<Publisher>,
+}
+
+impl Daemon {
+    /// Block devices outlive the server, and go on with the next one: what it has answered must not be gone with it.
+    pub fn write_through(&self, backend: &mut PoolBackend) {
+        let is_outlived = !self.block_devices.are_none() || !self.machine_devices.are_none();
+        backend.pool.engine.write_through(self.is_over_bucket && is_outlived);
+    }
 }
 
 impl Hooks<PoolBackend> for Daemon {
@@ -76,6 +86,7 @@ impl Hooks<PoolBackend> for Daemon {
             self.reloader.advance(backend, server, (fixed, leaving), &mut self.watch, self.is_ready);
         }
         self.block_devices.serve_opened(server);
+        self.write_through(backend);
         // Also of those that were attached since.
         let are_reported = self.block_devices.are_reported(&mut self.announce);
         if !self.is_ready && are_reported {

@@ -169,6 +169,10 @@ impl Publish {
                 backend.evidence.resized(disk, size_bytes);
             }
             Self::Detached { name } => {
+                if backend.pool.engine.disk_named(&name).is_some_and(|disk| disk.base.is_some()) {
+                    // A flush has lost blocks meanwhile: it says why that keeps the base.
+                    return backend.pool.engine.detach_base(&name).map_err(|error| error.to_string());
+                }
                 if let Some(error) = backend.pool.engine.capacity_side_error() {
                     return Err(format!(
                         "disk {name:?} does without its base, but the capacity-side checkpoint, which names it, could not be written: keep the base \
@@ -314,6 +318,12 @@ impl Job {
                 }
                 Step::WithoutBase { disk, name, checkpoint } => {
                     match checkpoint.reached(&backend.pool.engine) {
+                        Some(Ok(())) if backend.pool.engine.adoption(*disk).is_some() && now_ns <= self.deadline_ns => {
+                            // Blocks were lost meanwhile, which keeps it. Of this disk none is needed.
+                            let checkpoint = Checkpoint::after_change(&backend.pool.engine);
+                            backend.pool.engine.abandon_base(*disk);
+                            self.step = Step::WithoutBase { disk: *disk, name: name.clone(), checkpoint };
+                        }
                         Some(Ok(())) => {
                             // Of a disk that was added a moment ago it is known only now.
                             let len_bytes = backend.pool.engine.disk_named(name).map_or(0, |disk| disk.served_bytes());

@@ -95,7 +95,20 @@ impl Server {
         block_devices.make(&config, &mut reactor)?;
         let mut lines: Vec<String> = left.iter().map(|left| format!("read-only {}", left.label)).collect();
         let mut uris = Vec::new();
-        let machine_devices = MachineDevices::open(&config, &access, &mut reactor, &mut uris)?;
+        let mut machines = machine_uris(&config);
+        let machine_devices = match is_whole {
+            true => MachineDevices::open(&config, &access, &mut reactor, &mut uris)?,
+            false => {
+                for (export, _) in machines.drain(..) {
+                    warn!(
+                        cause = "vhost",
+                        advice = "Read it by NBD; machines that wait for it go on once the whole pool is served again",
+                        "export {export:?} is not offered to virtual machines, which may have seen newer data than what a part of the pool holds"
+                    );
+                }
+                MachineDevices::default()
+            }
+        };
         let mut addresses: Vec<(Listen, Listen)> = Vec::new();
         let mut own_addresses = Vec::new();
         for (name, address) in exports {
@@ -131,7 +144,7 @@ impl Server {
             recovery_time,
             addresses: addresses.iter().map(|(_, bound)| bound.clone()).collect(),
             own_addresses,
-            machine_uris: machine_uris(&config),
+            machine_uris: machines,
             memory_limit_bytes: config.memory.limit.0,
             started_ns: pool::now_ns(),
             left,
@@ -147,6 +160,7 @@ impl Server {
             answerer: Answerer::new(fixed, config.pool.overcommit),
             block_devices,
             machine_devices,
+            is_over_bucket: config.capacity.iter().any(|device| device.target.0.bucket().is_some()),
             is_ready: false,
             reloader: Reloader::new(std::path::absolute(file)?, config.clone(), addresses),
             watch: Watch::new(config.log.limits()),
@@ -170,7 +184,10 @@ impl Server {
         let Self { config, mut reactor, mut backend, mut daemon, lines, _control, _metrics } = self;
         let ended = say(&lines, &mut daemon.announce)
             .and_then(|()| daemon.block_devices.take_over(&config, &mut reactor))
-            .and_then(|()| Ok(reactor.run(&mut backend, &mut daemon)?));
+            .and_then(|()| {
+                daemon.write_through(&mut backend);
+                Ok(reactor.run(&mut backend, &mut daemon)?)
+            });
         // Devices that are still there wait for the next server from here on.
         drop(reactor);
         // A device that has not answered for so long would keep a checkpoint as well: the next start recovers.

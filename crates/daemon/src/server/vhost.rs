@@ -35,7 +35,8 @@ pub fn machine_uris(config: &Config) -> Vec<(String, String)> {
 }
 
 impl MachineDevices {
-    /// Listens for those that are configured, and adds where to `uris`.
+    /// Listens for those that are configured, and adds where to `uris`. Not where only a part of the pool is served: a machine that waits for a server has seen
+    /// newer data.
     ///
     /// # Errors
     /// Where a socket is in use, or the system refuses.
@@ -56,6 +57,11 @@ impl MachineDevices {
             devices.push(Device { export: name.to_owned(), vhost });
         }
         Ok(Self { devices, causes: Causes::default() })
+    }
+
+    /// Whether there are none.
+    pub fn are_none(&self) -> bool {
+        self.devices.is_empty()
     }
 
     /// Says which machines have come and gone.

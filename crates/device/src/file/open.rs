@@ -329,7 +329,7 @@ impl Queue {
         let band_bytes = (zoned != "none").then(|| number("chunk_sectors") * 512).filter(|&bytes| bytes > 0);
         Self {
             // Without sysfs the worse answer is the safe one.
-            volatile_cache: text("write_cache").is_none_or(|text| text == "write back"),
+            volatile_cache: text("write_cache").is_none_or(|text| text != "write through"),
             durable_writes: number("fua") > 0,
             discards: number("discard_max_bytes") > 0,
             band_bytes,

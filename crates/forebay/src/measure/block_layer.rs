@@ -17,8 +17,9 @@ const TURN: Duration = Duration::from_millis(20);
 
 /// Probes that are in the kernel.
 pub struct BlockWatch {
-    /// Since about the recorder's own begin, by which it counts.
+    /// What time it was then by the recorder's clock, by which requests count: it began before it had looked at all open files.
     attached: Instant,
+    attached_ns: u64,
     counted: Arc<Counted>,
     thread: JoinHandle<Result<BlockUse>>,
 }
@@ -36,18 +37,18 @@ impl BlockWatch {
     /// A target without a drive below it, and why the kernel does not allow it.
     pub fn start(target: &str) -> Result<Self> {
         let recorder = recorder(target)?;
-        let attached = Instant::now();
+        let (attached, attached_ns) = (Instant::now(), recorder.elapsed_ns());
         let never = || AtomicU64::new(u64::MAX);
         let counted = Arc::new(Counted { begin_ns: never(), end_ns: never() });
         let of_thread = counted.clone();
         let body = move || watch(recorder, &of_thread);
         let thread =
             std::thread::Builder::new().name("block-layer".to_owned()).spawn(body).context("no more threads")?;
-        Ok(Self { attached, counted, thread })
+        Ok(Self { attached, attached_ns, counted, thread })
     }
 
     fn now_ns(&self) -> u64 {
-        self.attached.elapsed().as_nanos() as u64
+        self.attached_ns + self.attached.elapsed().as_nanos() as u64
     }
 
     /// From now on.

@@ -97,11 +97,19 @@ fn the_capacity_tier_is_read_alone_after_the_fast_device_is_lost() {
     let before = std::fs::read(scene.path("capacity.img")).unwrap();
 
     refused(&forebay(&["serve", scene.config()]), 2, &["fast.img", "--without-fast"]);
+    // A machine that waits for a server has seen newer data.
+    let socket = scene.path("machine");
+    let whole = std::fs::read_to_string(scene.config()).unwrap();
+    let disk = whole.split("[[disk]]").nth(1).and_then(|disk| disk.split('"').nth(1)).unwrap();
+    let export =
+        format!("\n[[export]]\ndisk = \"{disk}\"\nname = \"machine\"\nvhost = \"unix:{}\"\n", socket.display());
+    std::fs::write(scene.config(), whole + &export).unwrap();
     let alone = Flagged::start(&scene, "--without-fast");
     assert_eq!(alone.said.len(), 1, "{:?}", alone.said);
     assert!(alone.said[0].starts_with("read-only opened without the fast tier: checkpoint "), "{}", alone.said[0]);
     let mut client = alone.connect();
     assert!(client.info().is_read_only());
+    assert!(!socket.exists());
     assert!(is_all(read(&mut client, 0, 1 << 20), 1));
     assert!(is_all(read(&mut client, 2 * MIB, 1 << 20), 3));
     assert!(is_all(read(&mut client, 16 * MIB, 1 << 20), 0), "never written");

@@ -259,7 +259,7 @@ pub(super) fn cache_lie(_: &Machine, device: &Device) -> Reading<Outcome> {
         cost: "what was acknowledged as durable is lost when the power fails, and file systems break".to_owned(),
         source: format!("{SYSFS_BLOCK} (write_cache: \"it might not be safe to toggle\")"),
         now: format!("echo \"write back\" > /sys/block/{}/queue/write_cache", device.name),
-        for_good: "find out who wrote to that file: udev rules, tuned, scripts".to_owned(),
+        for_good: "find out who wrote to that file: udev rules, tuned, scripts; and restart a server of Forebay that uses the disk, which has asked when it began".to_owned(),
         price: "flushes take time".to_owned(),
     }))
 }

@@ -174,6 +174,8 @@ pub struct Recorder {
     paths: Option<Paths>,
     totals: Vec<Totals>,
     before: Vec<DiskStat>,
+    /// By CLOCK_MONOTONIC, from when times of requests count.
+    begin_ns: u64,
     begun: Instant,
     cpu_before: Duration,
     turn: Vec<Matched>,
@@ -252,6 +254,7 @@ impl Recorder {
             output,
             paths,
             before,
+            begin_ns,
             begun: Instant::now(),
             cpu_before: clock(ClockId::ProcessCPUTime),
             turn: Vec::new(),
@@ -259,6 +262,12 @@ impl Recorder {
         };
         recorder.look_at_open_files();
         Ok(recorder)
+    }
+
+    /// Time by the clock of its requests, in nanoseconds since it began.
+    #[must_use]
+    pub fn elapsed_ns(&self) -> u64 {
+        nanoseconds(clock(ClockId::Monotonic)).saturating_sub(self.begin_ns)
     }
 
     /// Whether ftrace is at work and not eBPF: requests tell no hints, files and times before the issue.

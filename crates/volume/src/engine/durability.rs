@@ -267,6 +267,14 @@ impl Engine {
         if lost.is_empty() {
             return clients;
         }
+        if !self.setup.has_durable_writes() {
+            // Some of it may be copies of what only the base has.
+            self.map
+                .disks
+                .values_mut()
+                .filter(|disk| lost.contains(&disk.id))
+                .for_each(|disk| disk.leaves_base = false);
+        }
         let all = &self.requests.clients;
         let concerns = |id: u32| all.get(id as usize).is_some_and(|client| lost.contains(&client.disk));
         let (mut failed, others): (Vec<u32>, Vec<u32>) = clients.into_iter().partition(|&id| concerns(id));

@@ -170,7 +170,8 @@ impl Outbox {
         if matches!(pending, Pending::Read { .. }) && device > 0 {
             self.capacity_reads += 1;
         }
-        let is_durable = matches!(op, Op::Write { fua: true, .. });
+        // What a flush waits for: of hosts' writes there are none where the system flushes a device behind them.
+        let is_durable = matches!(op, Op::Write { fua: true, .. }) && !matches!(pending, Pending::Write { .. });
         self.durable_writes += u32::from(is_durable);
         let len_bytes = match &op {
             Op::Read { .. } | Op::Write { .. } => op.len_bytes(),

@@ -53,6 +53,8 @@ pub(crate) struct Bypass {
     destaged_before: u64,
     /// In the last stretch nearly all that was staged had to be destaged: hardly any of it died on the fast tier.
     is_in_vain: bool,
+    /// What goes past the tier is durable when it is answered.
+    pub is_written_through: bool,
 }
 
 impl Bypass {

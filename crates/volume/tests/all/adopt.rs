@@ -2,7 +2,7 @@
 //! read, over power cuts and restarts, and when it is detached nothing of it shows any more.
 
 use crate::holes::device::{Fate, Kind, Region, Scripted};
-use crate::holes::rig::{BLOCK, FAST, Rig, Setup, has_data};
+use crate::holes::rig::{BLOCK, CAPACITY, FAST, Rig, Setup, failed, has_data};
 use forebay_block::{Buf, DiskId, IoErrorKind, Random};
 use forebay_volume::layout::base::Base;
 use forebay_volume::{AdminError, EngineOptions, ExtentState, Op, Outcome, RequestError};
@@ -107,6 +107,30 @@ impl Adopted {
         }
         panic!("never complete: {:?}", self.rig.pool.engine.adoption(self.disk));
     }
+}
+
+/// A flush that was to make the last copies durable has lost one: the base was given up all the same, and had the only good copy.
+#[test]
+fn regression_a_base_is_kept_where_the_flush_before_it_is_given_up_loses_a_copy() {
+    let setup = Setup { volatile_capacity: true, durable_writes: false, ..setup(64 << 20) };
+    let mut adopted = Adopted::new(&setup);
+    adopted.copy_to_the_end();
+    let device = adopted.rig.devices[CAPACITY].clone();
+    let copied = adopted.model[(BASE_BLOCKS as usize - 1) * BLOCK..][..BLOCK].to_vec();
+    let at = device.bytes(|bytes| bytes.windows(BLOCK).step_by(BLOCK).position(|block| block == copied));
+    let at = at.expect("a copy on the capacity tier") as u64 * BLOCK as u64;
+    let mut is_due = true;
+    device.rule(move |seen| failed(seen.kind == Kind::Flush && std::mem::take(&mut is_due)));
+    adopted.rig.pool.engine.detach_base("adopted").unwrap();
+    assert!(adopted.rig.until(|rig| rig.pool.engine.has_flush_failed()));
+    device.forge(at, &[0; BLOCK]);
+    assert!(adopted.rig.until(|rig| !rig.pool.engine.has_flush_failed()));
+    assert_eq!(adopted.rig.pool.engine.status().counters.flush_lost_blocks, 1);
+    adopted.rig.checkpoint();
+    adopted.rig.polls(3);
+    assert!(adopted.rig.pool.engine.base_of(adopted.disk).is_some());
+    let refused = adopted.rig.pool.engine.detach_base("adopted");
+    assert!(matches!(refused, Err(AdminError::BaseKept { .. })), "{refused:?}");
 }
 
 #[test]

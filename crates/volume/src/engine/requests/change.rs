@@ -18,6 +18,12 @@ use smallvec::SmallVec;
 const BLOCK: usize = 4096;
 
 impl Engine {
+    /// Whether what hosts write past the fast tier is durable when it is answered. For devices whose caches are this process's memory, below clients that
+    /// outlive it and go on with the next one: these have no reason to write again what was answered.
+    pub fn write_through(&mut self, is_on: bool) {
+        self.bypass.is_written_through = is_on;
+    }
+
     /// Appends the record of each segment and sends its data.
     pub(crate) fn issue_segments(&mut self, id: u32, data: Option<&SharedBuf>) {
         // One of each for the issuing itself, so that what completes at once does not end the piece early.
@@ -68,9 +74,11 @@ impl Engine {
             let cached = target.map_or(0, |(device, ..)| 1 << device);
             self.journal.join(id, if fua { 0 } else { cached }, first, fua && self.setup.volatile & 1 != 0);
             if let (Some((device, offset_bytes, class)), Some(data)) = (target, data) {
-                let fua = fua && self.setup.volatile & 1 << device != 0;
                 let bytes = self.requests.pieces[id as usize].bytes_of(&segment, data);
                 self.flushes.sent(if fua { 0 } else { bytes.len() as u64 });
+                // Where it is written through a flush that counts it covers it once more.
+                let is_through = fua || device != 0 && self.bypass.is_written_through;
+                let fua = is_through && self.setup.volatile & 1 << device != 0;
                 let group = segment.lifetime.group;
                 let hint = match device {
                     0 => class_hint(class),

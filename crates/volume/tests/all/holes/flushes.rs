@@ -164,6 +164,21 @@ fn hole_12_a_batch_that_only_the_cache_shows_is_written_again() {
     (0..8).for_each(|block| assert_eq!(rig.get(block), Ok(2)));
 }
 
+/// What a bucket has in this process's memory dies with it, and clients of block devices go on with the next server: their next flush was answered, and what
+/// was answered before was gone.
+#[test]
+fn regression_what_goes_past_the_fast_tier_is_durable_where_clients_outlive_the_server() {
+    for is_through in [false, true] {
+        let mut rig = Rig::new(&Setup::default());
+        rig.pool.engine.write_through(is_through);
+        let token = rig.write_run(0, 20, 1, false, BULK);
+        rig.wait(token).unwrap();
+        let mut rig = rig.crash();
+        let found: Vec<_> = (0..20).map(|block| rig.get(block)).collect();
+        assert!(found.iter().all(|version| *version == Ok(u32::from(is_through))), "{found:?}");
+    }
+}
+
 /// Blocks that a failed flush lost for good: all who wait for a flush of their disk learn of it; where nobody does, the next
 /// who asks for one.
 #[test]
