@@ -109,7 +109,7 @@ pub enum MemberError {
     },
 }
 
-/// The best superblock copy of a device, and how many copies were good.
+/// The best superblock copy of a device, and how many copies were good. The first that is good tells the pool: what is first is written by whoever formats.
 ///
 /// # Errors
 /// Where no copy is usable.
@@ -136,6 +136,8 @@ pub fn read_superblock(devices: &mut Devices, device: usize) -> Result<(Superblo
                 }
             };
             match Superblock::decode(&bytes) {
+                // At the end of a member that is larger than others one may be left of a pool that was there before.
+                Ok(superblock) if best.as_ref().is_some_and(|first| first.pool != superblock.pool) => {}
                 Ok(superblock) => {
                     good += usize::from(attempt == 0);
                     let key = |s: &Superblock| (s.generation, s.epoch, s.serving);

@@ -8,7 +8,7 @@ use forebay_block::Random;
 use forebay_prism::Compress;
 use forebay_volume::Devices;
 use forebay_volume::layout::member_label::{LABEL_BYTES, OFFSETS_BYTES};
-use forebay_volume::layout::superblock::copy_offsets_bytes;
+use forebay_volume::layout::superblock::{Superblock, copy_offsets_bytes};
 use forebay_volume::mirror::{Candidate, Joined, MemberState};
 use forebay_volume::recovery::read_superblock;
 use rig::{Rig, classes, content, options, read};
@@ -106,6 +106,24 @@ fn regression_a_superblock_that_rots_on_one_member_is_read_of_another() {
         drop(inner);
         assert!(read_superblock(&mut devices, 0).is_ok(), "member {number}");
     }
+}
+
+/// A copy at the end of a larger member, of a pool that had been there before and had come further, outranked those of the pool that is there: its member was
+/// rebuilt at each start, or the pool could not be opened.
+#[test]
+fn regression_a_superblock_of_a_former_pool_at_the_end_of_a_device_counts_for_nothing() {
+    let rig = Rig::new("2+1", 1);
+    rig.open().close();
+    let device = &rig.members[0];
+    let size_bytes = device.bytes().bytes.len() as u64;
+    let read = || read_superblock(&mut Devices::new(vec![device.boxed()]), 0).unwrap();
+    let (own, good) = read();
+    let former = Superblock { pool: [7; 16], epoch: own.epoch + 40, ..own.clone() }.encode();
+    let at = copy_offsets_bytes(size_bytes)[2] as usize;
+    device.bytes().bytes[at..at + former.len()].copy_from_slice(&former);
+    let (found, _) = read();
+    assert_eq!((found.pool, found.epoch), (own.pool, own.epoch));
+    assert!(good >= 2, "{good}");
 }
 
 /// Labels of the mirror on the capacity tier were read twice of the same member: with one rotten copy and a fast device missing the pool could
