@@ -46,6 +46,8 @@ pub struct Intent<'a> {
     pub len_bytes: u64,
     /// Length in bytes of the host's request that this is all of, or a part.
     pub request_bytes: u64,
+    /// Bytes of that request behind this part.
+    pub rest_bytes: u64,
     /// Data written, or read and verified; empty where the contents are not known, as in a trace.
     pub data: &'a [u8],
     /// Index of the export that the request came through.
@@ -123,7 +125,7 @@ impl Prism {
     /// the data exactly, neighbours differ.
     ///
     /// To be called once per write, because behaviour counts writes: a caller that must wait for space keeps the runs.
-    /// `sequential` in rules speaks of what came up to the end of `intent`: a caller that cuts requests up has them judged part by part.
+    /// `sequential` in rules speaks of what comes up to the end of the request that `intent` is a part of.
     pub fn classify(&mut self, intent: &Intent<'_>, runs: &mut Vec<Run>) {
         let len_bytes = intent.len_bytes;
         let blocks = len_bytes / BLOCK_BYTES as u64;
@@ -163,7 +165,7 @@ impl Prism {
                 export_name,
                 direction: intent.direction,
                 request_size_bytes: Some(intent.request_bytes),
-                sequential_bytes: Some(sequential_bytes),
+                sequential_bytes: Some(sequential_bytes.saturating_add(intent.rest_bytes)),
                 offset_bytes: intent.offset_bytes,
                 evidence: None,
                 contents_known: !intent.data.is_empty(),

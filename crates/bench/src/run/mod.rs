@@ -460,10 +460,15 @@ struct Times {
 /// The times of a trace; none where the job has another schedule.
 fn times(job: &Job) -> Result<Times, RunError> {
     use std::io::BufRead;
+    use std::os::unix::fs::FileTypeExt;
     /// Times of one job: 128 MiB of memory.
     const TIMES_MAX: usize = 16 << 20;
     let Arrival::Times { path, .. } = &job.arrival else { return Ok(Times::default()) };
     let fail = |what: String| RunError::Times { job: job.name.clone(), path: path.clone(), what };
+    // Looked at before it is opened: opening a pipe would wait for its other end.
+    if std::fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo()) {
+        return Err(fail("it is a named pipe, which may wait for ever: name a file".to_owned()));
+    }
     let file = std::fs::File::open(path).map_err(|error| fail(error.to_string()))?;
     let (mut times, mut latest, mut disordered) = (Vec::new(), 0, 0);
     for (number, line) in std::io::BufReader::new(file).lines().enumerate() {

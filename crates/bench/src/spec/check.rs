@@ -138,6 +138,7 @@ pub fn check(driver: &mut dyn Driver, spec: &Spec, options: &CheckOptions) -> Re
         target_bytes,
         confidence_percent: options.confidence.percent(),
         outcome: Outcome::NotShown,
+        left_out: spec.promises.len() - selected.len(),
         warnings: warnings(spec, target_bytes),
         notes: notes(spec, target_bytes, options),
         conditions: Vec::new(),

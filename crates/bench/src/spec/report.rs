@@ -21,8 +21,10 @@ pub struct CheckReport {
     pub target_bytes: u64,
     /// Confidence of the verdicts, all looks at a run together, in percent.
     pub confidence_percent: u32,
-    /// All in one.
+    /// All that was asked for in one.
     pub outcome: Outcome,
+    /// Promises of the sheet that were not asked for.
+    pub left_out: usize,
     /// What makes the verdicts worth less, to be shown before them: another drive than the sheet's, runs that were not
     /// steady, runs cut short.
     pub warnings: Vec<String>,

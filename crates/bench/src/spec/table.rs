@@ -53,7 +53,11 @@ pub fn parts(report: &CheckReport) -> Vec<Part> {
     if !ends.is_empty() {
         parts.push(Part::Text(ends.join("\n")));
     }
-    parts.push(Part::Text(format!("{}: {}", report.sheet, report.outcome.words())));
+    let left_out = match report.left_out {
+        0 => String::new(),
+        count => format!("; of {} promises {count} were not asked for", report.promises.len() + count),
+    };
+    parts.push(Part::Text(format!("{}: {}{left_out}", report.sheet, report.outcome.words())));
     parts
 }
 

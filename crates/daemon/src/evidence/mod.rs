@@ -55,6 +55,7 @@ fn class_of(prism: &Prism, disk: DiskId, hints: &Arc<FileHints>) -> ClassId {
         direction: Direction::Write,
         len_bytes: BLOCK_BYTES,
         request_bytes: BLOCK_BYTES,
+        rest_bytes: 0,
         data: &[],
         export: 0,
         tag: None,

@@ -99,7 +99,8 @@ fn writable(path: &Path) -> Result<()> {
 /// What is wrong with the file.
 pub fn application(options: &BenchOptions) -> Result<Option<DepthHistogram>> {
     let Some(path) = options.application.as_deref() else { return Ok(None) };
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let read = forebay_trace::reading::open_file(path).and_then(std::io::read_to_string);
+    let text = read.with_context(|| format!("cannot read {}", path.display()))?;
     Ok(Some(DepthHistogram::parse(&text).with_context(|| path.display().to_string())?))
 }
 

@@ -136,6 +136,8 @@ fn regression_a_named_pipe_is_refused_at_once() {
         &["size", path],
         &["convert", path, to.to_str().unwrap()],
         &["report", path],
+        &["bench", "qd-sweep", "--target", "model:p4800x", "--read-percent", "100", "--application", path],
+        &["bench", "--target", "null:?size=1GiB", "--set", &format!("trace={{file={path:?}}}")],
     ] {
         let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_forebay"))
             .args(arguments)

@@ -23,7 +23,11 @@ fn groups(machine: &Machine) -> Reading<&[Policy]> {
 pub(super) fn governor(machine: &Machine) -> Reading<Outcome> {
     let mut governors = Vec::new();
     for policy in groups(machine)? {
-        governors.push(policy.governor.clone()?);
+        let governor = policy.governor.clone()?;
+        if governor.is_empty() || !governor.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+            return Ok(Outcome::Unknown(format!("scaling_governor says {:?}", shown(&governor))));
+        }
+        governors.push(governor);
     }
     let others = different(governors.iter().filter(|governor| *governor != "performance"));
     if others.is_empty() {
@@ -121,21 +125,27 @@ pub(super) fn base_frequency(machine: &Machine) -> Reading<Outcome> {
 }
 
 pub(super) fn frequency_cap(machine: &Machine) -> Reading<Outcome> {
-    let mut capped = Vec::new();
+    let (mut capped, mut is_without_turbo) = (Vec::new(), false);
     let policies = groups(machine)?;
+    let has_turbo = machine.cpu.turbo.as_ref().map_or(true, |(_, is_on)| *is_on);
     for policy in policies {
         let (max_khz, hardware_khz) = (policy.max_khz.clone()?, policy.hardware_max_khz.clone()?);
-        if max_khz < hardware_khz {
-            capped.push((max_khz, hardware_khz));
+        if max_khz >= hardware_khz {
+            continue;
+        }
+        // Without turbo some drivers leave the hardware's maximum as it is, and not all say what it is then.
+        let can_khz = if has_turbo { hardware_khz } else { policy.base_khz.clone().unwrap_or(0) };
+        is_without_turbo |= max_khz >= can_khz;
+        if max_khz < can_khz {
+            capped.push((max_khz, can_khz));
         }
     }
     let Some((max_khz, hardware_khz)) = capped.iter().min() else {
-        return Ok(Outcome::good("no frequency is capped below what the hardware has"));
+        return Ok(Outcome::good(match is_without_turbo {
+            true => "frequencies are capped, as turbo is off",
+            false => "no frequency is capped below what the hardware has",
+        }));
     };
-    // Without turbo some drivers leave the hardware's maximum as it is.
-    if machine.cpu.turbo.as_ref().is_ok_and(|(_, is_on)| !is_on) {
-        return Ok(Outcome::good("frequencies are capped, as turbo is off"));
-    }
     Ok(Outcome::found(Finding {
         severity: Severity::CostsLatency,
         what: format!(

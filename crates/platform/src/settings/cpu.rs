@@ -56,6 +56,8 @@ pub struct Policy {
     pub max_khz: Reading<i64>,
     /// What the hardware can, in kHz.
     pub hardware_max_khz: Reading<i64>,
+    /// What it can without turbo, in kHz; drivers that know it say so.
+    pub base_khz: Reading<i64>,
 }
 
 /// An idle state.
@@ -130,6 +132,7 @@ fn policies(tree: &Tree) -> Reading<Vec<Policy>> {
             preference: tree.read(&at("energy_performance_preference")),
             max_khz: number(tree, &at("scaling_max_freq")),
             hardware_max_khz: number(tree, &at("cpuinfo_max_freq")),
+            base_khz: number(tree, &at("base_frequency")),
             name,
         }
     };

@@ -226,6 +226,25 @@ fn an_idle_state_counts_as_it_is_held_back() {
     }
 }
 
+/// Without turbo a cap far below what a CPU has then was good, and a governor without a name a finding.
+#[test]
+fn regression_a_cap_below_the_base_frequency_is_one_without_turbo_too() {
+    let policy = "/sys/devices/system/cpu/cpufreq/policy0";
+    let small = Small::new(&[("/sys/devices/system/cpu/intel_pstate/no_turbo", "1")]);
+    let files = [("scaling_governor", "performance"), ("cpuinfo_max_freq", "4000000"), ("base_frequency", "3200000")];
+    files.iter().for_each(|(file, text)| small.put(&format!("{policy}/{file}"), text));
+    for (cap, expected) in [("4000000", "good"), ("3200000", "good"), ("2000000", "costs-latency")] {
+        small.put(&format!("{policy}/scaling_max_freq"), cap);
+        assert_eq!(verdict(&small.report(), "frequency-cap"), expected, "{cap}");
+    }
+    for (governor, expected) in
+        [("performance", "good"), ("powersave", "costs-latency"), ("", "unknown"), ("a b", "unknown")]
+    {
+        small.put(&format!("{policy}/scaling_governor"), governor);
+        assert_eq!(verdict(&small.report(), "governor"), expected, "{governor}");
+    }
+}
+
 #[test]
 fn places_in_pci_are_distinguished() {
     let of = |folders: &[(&str, &str)]| {

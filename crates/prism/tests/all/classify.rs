@@ -31,6 +31,7 @@ fn write(offset_bytes: u64, data: &[u8]) -> Intent<'_> {
         direction: Direction::Write,
         len_bytes: data.len() as u64,
         request_bytes: data.len() as u64,
+        rest_bytes: 0,
         data,
         export: 0,
         tag: None,
@@ -407,6 +408,18 @@ fn regression_rules_see_the_size_of_the_whole_request() {
     let part = Intent { request_bytes: 128 << 10, ..write(0, &data) };
     assert_eq!(runs(&mut prism, &part), [("big".into(), 2)]);
     assert_eq!(runs(&mut prism, &write(0, &data)), [("cold".into(), 2)]);
+}
+
+/// Of a request that is longer than a rule asks for the first part was judged as if it ended there.
+#[test]
+fn regression_rules_see_a_run_up_to_the_end_of_the_whole_request() {
+    let rule = ClassSpec { rules: vec!["sequential>=128KiB".into()], ..ClassSpec::new("run", Place::Capacity) };
+    let data = [1; 2 * BLOCK];
+    for (rest_bytes, class) in [(120 << 10, "run"), (116 << 10, "cold")] {
+        let mut prism = Prism::new(ClassTable::from_configured(std::slice::from_ref(&rule)).unwrap());
+        let part = Intent { request_bytes: 8192 + rest_bytes, rest_bytes, ..write(0, &data) };
+        assert_eq!(runs(&mut prism, &part), [(class.into(), 2)]);
+    }
 }
 
 /// A trace has no contents: lengths alone must do.

@@ -135,6 +135,7 @@ fn intent(disk_size: usize, offset_bytes: u64, data: &[u8]) -> Intent<'_> {
         direction: Direction::Write,
         len_bytes: data.len() as u64,
         request_bytes: data.len() as u64,
+        rest_bytes: 0,
         data,
         export: 0,
         tag: None,

@@ -27,6 +27,7 @@ fn intent(host: HostFacts<'_>) -> Intent<'_> {
         direction: Direction::Write,
         len_bytes: 4096,
         request_bytes: 4096,
+        rest_bytes: 0,
         data: &[],
         export: 0,
         tag: None,

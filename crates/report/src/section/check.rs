@@ -24,6 +24,9 @@ pub(super) fn of(found: &Found) -> Section {
     };
     let promises = list(value, "promises");
     section.facts.push(("Outcome".to_owned(), Cell::toned(words, tone)));
+    if let Some(count) = number(value, "left_out").filter(|count| *count > 0.0) {
+        section.facts.push(("Not asked for".to_owned(), Cell::toned(count.to_string(), Tone::Open)));
+    }
     for (verdict, words, tone) in VERDICTS {
         let count = promises.iter().filter(|promise| text(promise, "verdict") == Some(verdict)).count();
         if count > 0 {

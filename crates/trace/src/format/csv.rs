@@ -62,6 +62,9 @@ impl Csv {
     }
 
     fn header(&mut self, line: &[u8]) -> Result<(), Bad> {
+        if line.contains(&b'\r') {
+            return Err("lines end with CR alone");
+        }
         let mut columns = Vec::new();
         for name in line.split(|&byte| byte == b',').take(COLUMNS_MAX) {
             let name = name.trim_ascii().to_ascii_lowercase();

@@ -1,6 +1,7 @@
 //! Which format a trace has, from its first bytes.
 
 use super::kind::Format;
+use super::lines::BYTE_ORDER_MARK;
 use super::readers::lines;
 use super::{blktrace, oracle_general, text, vscsi};
 use crate::Names;
@@ -29,7 +30,8 @@ pub(super) fn detect(head: &[u8], is_whole: bool) -> Result<Format, String> {
     if let Some(format) = text_format(head, is_whole) {
         return Ok(format);
     }
-    if oracle_general::looks_right(head) {
+    let is_text = head.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
+    if !is_text && oracle_general::looks_right(head) {
         return Ok(Format::OracleGeneral);
     }
     Err(format!("it begins with \"{}\"", head[..head.len().min(24)].escape_ascii()))
@@ -48,6 +50,7 @@ fn text_format(head: &[u8], is_whole: bool) -> Option<Format> {
     // Only whole lines count.
     let end = if is_whole { head.len() } else { head.iter().rposition(|&byte| byte == b'\n')? };
     let text = &head[..end];
+    let text = text.strip_prefix(&BYTE_ORDER_MARK).unwrap_or(text);
     if text.contains(&0) {
         return None;
     }

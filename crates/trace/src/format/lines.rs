@@ -7,6 +7,8 @@ use std::ops::Range;
 
 /// A longer line is a fault; it is skipped, not kept.
 pub(super) const LINE_BYTES_MAX: usize = 64 << 10;
+/// What some programs begin a text with, in UTF-8.
+pub(super) const BYTE_ORDER_MARK: [u8; 3] = *b"\xef\xbb\xbf";
 const CHUNK_BYTES: usize = 256 << 10;
 /// What goes on for so long without an end of line is no text, and may have no end at all.
 const SKIPPED_BYTES_MAX: u64 = 1 << 30;
@@ -71,7 +73,8 @@ impl<R: Read> Lines<R> {
         self.number += 1;
         let bytes = found.range.filter(|range| range.len() <= LINE_BYTES_MAX).map(|range| {
             let bytes = &self.chunk[range];
-            bytes.strip_suffix(b"\r").unwrap_or(bytes)
+            let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+            if self.number == 1 { bytes.strip_prefix(&BYTE_ORDER_MARK).unwrap_or(bytes) } else { bytes }
         });
         Ok(Some(Line { number: self.number, offset_bytes: found.offset_bytes, bytes }))
     }

@@ -66,7 +66,12 @@ fn quoted(line: &[u8]) -> String {
 impl<R: Read> Source for Text<R> {
     fn read(&mut self, into: &mut Vec<Request>, names: &mut Names) -> Result<bool, TraceError> {
         for _ in 0..BATCH_REQUESTS {
-            let Some(line) = self.lines.next()? else {
+            let next = self.lines.next();
+            if next.is_err() {
+                // What waited is what comes before.
+                self.format.end(into);
+            }
+            let Some(line) = next? else {
                 self.format.end(into);
                 self.counters.missing(self.format.missing());
                 self.counters.end()?;

@@ -309,6 +309,41 @@ fn a_cut_packed_trace_gives_what_is_there_and_a_located_error() {
     assert!(offset_bytes > 1000 * line.len() as u64);
 }
 
+/// Of a trace of events that was cut before its devices were known all that waited was thrown away.
+#[test]
+fn regression_events_that_wait_count_where_a_trace_is_cut() {
+    let event = |at: u64, action: &str| {
+        format!("  8,0    3  {:7}     0.{:09}   697  {action}   W {} + 8 [x]\n", at + 1, at * 1000, 8 * (at / 2))
+    };
+    let text: String = (0..4000).map(|at| event(at, if at % 2 == 0 { "D" } else { "C" })).collect();
+    let packed = gzip(text.as_bytes());
+    let (requests, _) = until_failed(packed[..packed.len() / 2].to_vec(), None);
+    assert!((500..2000).contains(&requests), "{requests}");
+}
+
+/// The first request of a text that begins with a mark of its byte order was lost, or the text refused.
+#[test]
+fn regression_a_byte_order_mark_is_no_part_of_a_trace() {
+    let texts: [(&str, Format); 3] = [
+        ("419,W,8792731648,16384,1577808144360767\n725,R,359841792,4096,1577808144360794\n", Format::Alibaba),
+        ("time_us,op,offset,size\n1,write,0,4096\n2,read,0,4096\n", Format::Csv),
+        ("fio version 2 iolog\n/a add\n/a open\n/a write 0 4096\n/a read 0 4096\n/a close\n", Format::FioLog),
+    ];
+    for (text, format) in texts {
+        let marked = format!("\u{feff}{text}");
+        let trace = detected(marked.as_bytes(), format);
+        assert_eq!((trace.requests.len(), trace.faults.count), (2, 0), "{format:?}");
+    }
+}
+
+/// Lines that end with CR alone were one header, of a trace without requests; line feeds alone were requests.
+#[test]
+fn regression_what_has_no_lines_is_no_trace() {
+    let old = b"time_us,op,offset,size\r1,write,0,4096\r2,read,0,4096\r";
+    assert!(read(old, None).is_err());
+    assert!(read(&[b'\n'; 1000], None).is_err());
+}
+
 /// Zstandard with a checksum, as the `zstd` tool packs.
 fn zstd_packed(bytes: &[u8]) -> Vec<u8> {
     let mut packer = zstd::Encoder::new(Vec::new(), 3).unwrap();

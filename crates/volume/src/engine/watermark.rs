@@ -13,8 +13,9 @@ const WRITE_EVERY_NS: u64 = 1_000_000_000;
 /// State of writing it.
 pub(crate) struct WatermarkWriter {
     setup: Arc<Setup>,
-    /// Last batch of the contiguous durable run, and the exceptions, as last written.
+    /// Last batch of the contiguous durable run, and the exceptions, as last written; and whether both blocks have that.
     written: (u64, u64),
+    is_in_both: bool,
     written_at_ns: u64,
     serial: u64,
     is_busy: bool,
@@ -23,7 +24,7 @@ pub(crate) struct WatermarkWriter {
 impl WatermarkWriter {
     /// Nothing was written yet.
     pub fn new(setup: Arc<Setup>) -> Self {
-        Self { setup, written: (0, 0), written_at_ns: 0, serial: 0, is_busy: false }
+        Self { setup, written: (0, 0), is_in_both: false, written_at_ns: 0, serial: 0, is_busy: false }
     }
 
     /// Recovery starts counting where the last watermark block ended.
@@ -31,15 +32,18 @@ impl WatermarkWriter {
         self.serial = serial;
     }
 
-    /// Writes the block when it changed and enough time has passed; never while nothing changes. Durably, where the device does
+    /// Writes the block when it changed and enough time has passed, and the other one where nothing changes after that: one of them alone would be the only
+    /// witness of what the last flush covered. Durably, where the device does
     /// that itself: no flush may follow that would make it so.
     pub fn write(&mut self, journal: &Journal, outbox: &mut Outbox, now_ns: u64) {
         let (batch, exceptions) = journal.watermark();
         let is_due = now_ns.saturating_sub(self.written_at_ns) >= WRITE_EVERY_NS;
-        if self.is_busy || !is_due || (batch, exceptions) == self.written {
+        let is_same = (batch, exceptions) == self.written;
+        if self.is_busy || !is_due || is_same && (self.is_in_both || batch == 0) {
             return;
         }
         self.is_busy = true;
+        self.is_in_both = is_same;
         self.written = (batch, exceptions);
         self.written_at_ns = now_ns;
         self.serial += 1;

@@ -178,7 +178,12 @@ impl<R: Read> Blktrace<R> {
 impl<R: Read> Source for Blktrace<R> {
     fn read(&mut self, into: &mut Vec<Request>, names: &mut Names) -> Result<bool, TraceError> {
         for _ in 0..BATCH_REQUESTS {
-            let Some(next) = self.next()? else {
+            let next = self.next();
+            if next.is_err() {
+                // What waited is what comes before.
+                self.pairing.end(into);
+            }
+            let Some(next) = next? else {
                 self.pairing.end(into);
                 self.counters.end()?;
                 return Ok(false);

@@ -368,6 +368,7 @@ impl Engine {
                     direction: Direction::Read,
                     len_bytes: data.len() as u64,
                     request_bytes: data.len() as u64,
+                    rest_bytes: 0,
                     data,
                     export,
                     tag: None,

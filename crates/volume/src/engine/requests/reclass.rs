@@ -56,6 +56,10 @@ impl Engine {
             direction: Direction::Write,
             len_bytes: data.len() as u64,
             request_bytes: client.map_or(data.len() as u64, |client| client.len_bytes),
+            rest_bytes: client.map_or(0, |client| {
+                let end_bytes = client.offset_bytes.saturating_add(client.len_bytes);
+                end_bytes.saturating_sub(first_block * BLOCK + data.len() as u64)
+            }),
             data,
             export: client.map_or(0, |client| client.export),
             tag: client.and_then(|client| client.tag),
@@ -127,6 +131,7 @@ impl Reclass {
                     direction: Direction::Write,
                     len_bytes: BLOCK,
                     request_bytes: BLOCK,
+                    rest_bytes: 0,
                     data: &[],
                     export: self.export,
                     tag: self.tag,

@@ -7,6 +7,7 @@ use crate::world::history::quiet;
 use crate::world::{Oracle, Shape, World};
 use forebay_block::Random;
 use forebay_device::instant::Store;
+use forebay_volume::layout::watermark::OFFSETS_BYTES;
 use forebay_volume::recovery::{MemberError, OpenError};
 use std::ops::Range;
 
@@ -184,6 +185,32 @@ fn a_watermark_survives_the_power_cut_after_it() {
         let anatomy = Anatomy::of(&images);
         let last = anatomy.of_part(Part::Batch).last().unwrap().bytes.clone();
         images[0].zero(last.start, last.end - last.start, false);
+        let result = World::open(&shape, images, 1, Oracle::default()).map(|world| world.report);
+        assert!(matches!(result, Err(OpenError::Journal { .. })), "seed {seed}: {result:?}");
+    }
+}
+
+/// Where nothing came after a flush one watermark block told of it, and the other of the one before: damage to that one and to what the flush covered showed what
+/// was there before it, without an error.
+#[test]
+fn regression_both_watermark_blocks_know_the_last_flush() {
+    for (seed, damaged) in (0..20).map(|seed| (seed, OFFSETS_BYTES[seed as usize % 2])) {
+        let shape = Shape::default();
+        let mut world = World::open(&shape, shape.format(), seed, Oracle::default()).unwrap();
+        for block in 0..4 {
+            world.write(block * 8, 8, false, None);
+            world.settle(0).unwrap();
+            world.flush();
+            world.settle(0).unwrap();
+            for _ in 0..2 {
+                world.now_ns += 2_000_000_000;
+                quiet(&mut world).unwrap();
+            }
+        }
+        let (mut images, ..) = world.cut(&mut Random::new(seed));
+        let last = Anatomy::of(&images).of_part(Part::Batch).last().unwrap().bytes.clone();
+        images[0].zero(last.start, last.end - last.start, false);
+        images[0].zero(damaged, 4096, false);
         let result = World::open(&shape, images, 1, Oracle::default()).map(|world| world.report);
         assert!(matches!(result, Err(OpenError::Journal { .. })), "seed {seed}: {result:?}");
     }
