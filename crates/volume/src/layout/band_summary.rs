@@ -246,6 +246,16 @@ pub fn decode(pool: &Id, name: SummaryName, group_sectors: u32, page: &[u8]) -> 
     take_entries(&mut Reader::new(page.get(HEADER_BYTES..)?), count, group_sectors)
 }
 
+/// Decodes the summary of whatever group a page says it is of; with the epoch in which it was written.
+#[must_use]
+pub fn decode_named(pool: &Id, shape: BandShape, page: &[u8]) -> Option<(SummaryName, u64, Vec<SummaryEntry>)> {
+    let mut r = Reader::new(page.get(24..)?);
+    let (band, group) = (r.u32()?, r.u32()?);
+    let sectors = (group < shape.groups()).then(|| shape.group_sectors(group))?;
+    let (generation, epoch, entries) = decode_any(pool, (band, group), sectors, page)?;
+    Some((SummaryName { band, group, generation }, epoch, entries))
+}
+
 /// Reads `count` entries of a group that holds `group_sectors`.
 pub fn take_entries(r: &mut Reader<'_>, count: usize, group_sectors: u32) -> Option<Vec<SummaryEntry>> {
     if count > ENTRIES_MAX {

@@ -180,10 +180,10 @@ impl Groups {
         self.groups.range((band, 0)..=(band, u32::MAX))
     }
 
-    /// Whether there are groups of a band whose summary is not on the device.
+    /// Whether there are groups of a band whose summary is not on the device, and is waited for.
     #[must_use]
-    pub fn has_any(&self, band: u32) -> bool {
-        self.of_band(band).next().is_some()
+    pub fn has_awaited(&self, band: u32) -> bool {
+        self.of_band(band).any(|(_, group)| !group.is_kept)
     }
 
     /// Whether a summary of the band is on its way to the device.
