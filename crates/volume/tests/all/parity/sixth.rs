@@ -45,6 +45,29 @@ fn regression_a_start_ends_where_the_log_cannot_be_erased() {
     assert!(ended && done[0].result.is_err() && status.broken.is_some(), "{done:?} {status:?}");
 }
 
+/// Failures of halving a batch counted as if nothing could be erased: a handful of places that lie side by side, as one bad region of the medium is, ended
+/// the start of an array of which all others could be erased.
+#[test]
+fn regression_a_few_bad_places_of_the_log_side_by_side_end_no_start() {
+    for (first, count) in [(0, 6), (20, 9), (58, 6)] {
+        let members = members(3);
+        let (mut array, view, shape) = array_of(&members, 2);
+        members[0].medium().is_dead = true;
+        write(&mut array, &shape, 0, 2, 1);
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        pass(&mut array, &view, 5);
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        drop(array);
+        let places = (first..first + count).map(|place| shape.head_bytes / BLOCK + 2 * place);
+        members[2].medium().unwritable.extend(places);
+        let Joined { mut array, view, .. } = opened(&[&members[1], &members[2]]).unwrap();
+        view.members().begin();
+        write(&mut array, &shape, 2, 2, 1);
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        assert_eq!(view.members().status().broken, None, "from place {first} on");
+    }
+}
+
 /// A device that was offered in the place of a member that failed some requests and never answered others was not taken, and no other one behind it.
 #[test]
 fn regression_a_member_that_hangs_keeps_no_device_from_taking_its_place() {
