@@ -366,11 +366,10 @@ impl Bands {
         }
     }
 
-    /// Whether a band may be collected at all: it is closed, no data is on its way to it, and its summaries are on the device. Those whose place takes no
-    /// writes are not waited for: what they say is in memory, and when the band is free nobody needs them.
+    /// Whether a band may be collected at all: it is closed, no data is on its way to it, and its summaries are on the device, or in memory as their places
+    /// take no writes.
     pub fn may_collect(&self, number: u32) -> bool {
-        let is_closed = self.get(number).state == BandState::Closed;
-        is_closed && !self.unsettled.has(number) && !self.groups.has_awaited(number)
+        self.get(number).state == BandState::Closed && !self.unsettled.has(number) && !self.groups.has_awaited(number)
     }
 
     /// The band whose collection pays best, by cost and benefit, of those that may be collected.

@@ -1,18 +1,16 @@
 //! Faults that a fifth reader found, each as it was.
 
-use super::faults::{
-    BLOCK, MEMBER_BYTES, array_of, assert_survives_any_one, members, opened, pass, pass_until, states, write,
-};
+use super::faults::{BLOCK, MEMBER_BYTES, array_of, assert_survives_any_one, members, opened, pass, states, write};
 use super::member::{Member, read, run};
 use super::written::content;
-use forebay_block::{Buf, Device, Op, Request, Vectored};
+use forebay_block::{Device, Op, Vectored};
 use forebay_volume::layout::array_label::OFFSETS_BYTES;
 use forebay_volume::layout::array_shape::Shape;
 use forebay_volume::mirror::MemberState;
 use forebay_volume::parity::Joined;
 
 /// Blocks of a member's log that are in use.
-fn log_in_use(member: &Member, shape: &Shape) -> Vec<u64> {
+pub fn log_in_use(member: &Member, shape: &Shape) -> Vec<u64> {
     let medium = member.medium();
     let blocks = shape.head_bytes / BLOCK..(shape.head_bytes + u64::from(shape.log_slots) * 2 * BLOCK) / BLOCK;
     blocks.filter(|block| medium.durable[(block * BLOCK) as usize..][..4].iter().any(|&byte| byte != 0)).collect()
@@ -28,7 +26,7 @@ fn find(members: &[Member], left: &[usize], wanted: &[u8]) -> Option<(usize, u64
 }
 
 /// The power fails, and those that are left are opened, and made whole.
-fn opened_again(members: &[Member], left: &[usize]) -> Joined {
+pub fn opened_again(members: &[Member], left: &[usize]) -> Joined {
     members.iter().for_each(Member::cut);
     let there: Vec<&Member> = left.iter().map(|number| &members[*number]).collect();
     let mut joined = opened(&there).unwrap();
@@ -389,49 +387,5 @@ fn regression_a_device_that_is_offered_twice_takes_one_place() {
         [one, other, third].into_iter().enumerate().for_each(|(at, member)| members[at] = member);
         drop(opened_again(&members, &[0, 1, 2, 3, 4, 5, 6]));
         assert_survives_any_one(&members, &shape, &wanted);
-    }
-}
-
-/// An older entry of an open row that could not be erased was left where it is until the row is closed. Where all that is written waits for nothing to be left
-/// in the log, as after a start, nobody closed it: nothing was written any more.
-#[test]
-fn regression_an_old_entry_of_an_open_row_that_cannot_be_erased_holds_no_changes_for_ever() {
-    for out in 0..4 {
-        let members = members(4);
-        let (mut array, view, shape) = array_of(&members, 3);
-        members[out].medium().is_dead = true;
-        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
-        pass(&mut array, &view, 2);
-        let left: Vec<usize> = (0..4).filter(|number| *number != out).collect();
-        write(&mut array, &shape, 0, 1, 1);
-        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
-        for number in &left {
-            let in_use = log_in_use(&members[*number], &shape);
-            members[*number].medium().unwritable.extend(in_use);
-        }
-        write(&mut array, &shape, 1, 1, 1);
-        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
-        pass(&mut array, &view, 5);
-        view.know(vec![2; (shape.rows() / shape.band_rows()) as usize]);
-        let bufs = Vectored::One(Buf::copy_of(&content(3, 1)).freeze());
-        array.submit(Request {
-            tag: 7,
-            offset_bytes: shape.head_bytes + 3 * BLOCK,
-            stream: 0,
-            op: Op::Write { bufs, fua: false },
-        });
-        let mut done = Vec::new();
-        let ended = (0..40).any(|_| {
-            pass_until(&mut array, &view, 1, &mut done);
-            !done.is_empty()
-        });
-        assert!(ended && done[0].result.is_ok(), "without {out}: {done:?}");
-        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
-        drop(array);
-        let Joined { mut array, .. } = opened_again(&members, &left);
-        for block in [0, 1, 3] {
-            let read = read(&mut array, shape.head_bytes + block * BLOCK, 0);
-            assert!(read == Some(content(block, 1)), "block {block} without {out}");
-        }
     }
 }
