@@ -250,7 +250,7 @@ const CLASSES: &[Metric] = &[
     counter(
         "class_host_written_bytes",
         "/host_written_bytes",
-        "Written by hosts over the pool's life",
+        "Written by hosts over the pool's life, without blocks of zeros, which take no place",
     ),
     counter("class_bypassed_bytes", "/bypassed_bytes", "Written by hosts past the fast tier"),
     counter("class_destaged_bytes", "/destaged_bytes", "Moved from the fast tier to the capacity tier"),
