@@ -12,6 +12,8 @@ use forebay_block::{ClassId, DiskId};
 pub const GROUP_BLOCKS: u32 = 64;
 /// Most entries of a summary.
 pub const ENTRIES_MAX: usize = (4096 - HEADER_BYTES) / SummaryEntry::BYTES;
+/// Most groups of which a root has what their summaries would say, as these cannot be written to their places.
+pub const UNWRITTEN_MAX: usize = 16;
 const HEADER_BYTES: usize = 64;
 const MAGIC: [u8; 4] = *b"FBBS";
 

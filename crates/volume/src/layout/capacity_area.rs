@@ -1,11 +1,10 @@
 //! Where on the first capacity device that lies which lets the capacity tier be opened alone.
 
-use super::band_summary::{BandShape, open_groups_bytes_max};
+use super::band_summary::{BandShape, UNWRITTEN_MAX, open_groups_bytes_max};
 use super::codec::{Reader, Writer};
 use super::packed::PACKED_TIMES_MAX;
 use super::page::{LEAF_ENTRIES, SECTORS_MAX};
 use super::tier_page::PAGE_LEAVES;
-use super::unwritten_groups::UNWRITTEN_MAX;
 
 /// Device that holds it: the first of the capacity tier.
 pub const DEVICE: usize = 1;

@@ -1,8 +1,7 @@
 //! Groups of bands whose summary is not on the device: who was written into them, and how far their summary has come.
 
-use crate::layout::band_summary::{BandShape, ENTRIES_MAX, GROUP_BLOCKS, OPEN_ALL_MAX, SummaryEntry};
+use crate::layout::band_summary::{BandShape, ENTRIES_MAX, GROUP_BLOCKS, OPEN_ALL_MAX, SummaryEntry, UNWRITTEN_MAX};
 use crate::layout::page::BLOCK_SECTORS;
-use crate::layout::unwritten_groups::UNWRITTEN_MAX;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Where so many groups wait for another attempt at writing their summary, no more space is promised: what is kept of
