@@ -240,7 +240,7 @@ const DEVICES: &[Metric] = &[
     counter("device_discarded_bytes", "/discards/bytes", "Discarded on the device"),
     counter("device_errors", "/errors", "Requests that failed"),
     scaled(
-        gauge("device_unanswered_seconds", "/unanswered_ns", "Age of the oldest request that is not answered"),
+        gauge("device_unanswered_seconds", "/unanswered_ns", "Age of the oldest request not answered, discards aside"),
         Scale::Nanoseconds,
     ),
 ];
