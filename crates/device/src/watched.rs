@@ -36,10 +36,21 @@ pub struct DeviceCounts {
     pub last_error: Option<IoError>,
     /// When a write or a flush failed last.
     pub last_failed_write: Option<Instant>,
+    /// For how long the oldest request that it has not answered is on its way, but for discards: some devices take minutes for a large one, and serve others
+    /// meanwhile.
+    pub unanswered: Option<Duration>,
     /// The longest time that a request took since [`WatchedCounts::take_longest`] was last called.
     longest: Duration,
     /// The requests in flight, by the lower half of their tags.
     in_flight: Vec<Option<InFlight>>,
+}
+
+impl DeviceCounts {
+    /// For how long the oldest request in flight is, of some kinds.
+    fn oldest(&self, counts: impl Fn(Kind) -> bool) -> Option<Duration> {
+        let requests = self.in_flight.iter().flatten().filter(|request| counts(request.kind));
+        requests.map(|request| request.submitted.elapsed()).max()
+    }
 }
 
 /// A request in flight.
@@ -67,7 +78,7 @@ impl WatchedCounts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The counts now, without what is in flight.
+    /// The counts now; of what is in flight, for how long the oldest is.
     #[must_use]
     pub fn now(&self) -> DeviceCounts {
         let counts = self.lock();
@@ -79,6 +90,7 @@ impl WatchedCounts {
             errors: counts.errors,
             last_error: counts.last_error.clone(),
             last_failed_write: counts.last_failed_write,
+            unanswered: counts.oldest(|kind| kind != Kind::Discard),
             longest: counts.longest,
             in_flight: Vec::new(),
         }
@@ -88,8 +100,7 @@ impl WatchedCounts {
     #[must_use]
     pub fn take_longest(&self) -> Duration {
         let mut counts = self.lock();
-        let in_flight =
-            counts.in_flight.iter().flatten().map(|request| request.submitted.elapsed()).max().unwrap_or_default();
+        let in_flight = counts.oldest(|_| true).unwrap_or_default();
         std::mem::take(&mut counts.longest).max(in_flight)
     }
 }
@@ -238,6 +249,24 @@ mod tests {
         assert_eq!(now.last_error.unwrap().offset_bytes, 8192);
         assert!(now.last_failed_write.is_none(), "reads do not count");
         assert!(counts.take_longest() > Duration::ZERO && counts.take_longest() == Duration::ZERO);
+    }
+
+    /// A device that answers nothing fails nothing either: nothing but its silence says which one it is.
+    #[test]
+    fn regression_a_device_that_does_not_answer_is_known() {
+        let (mut device, counts) = WatchedDevice::new(Box::new(ImageDevice::new(Image::zeroed(1 << 20))));
+        assert_eq!(counts.now().unanswered, None);
+        device.submit(Request { tag: 0, offset_bytes: 0, stream: 0, op: Op::Discard { len_bytes: 4096 } });
+        assert_eq!(counts.now().unanswered, None, "that may take long");
+        device.submit(Request { tag: 1, offset_bytes: 0, stream: 0, op: Op::Flush });
+        // It has not been asked for its answer.
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(counts.now().unanswered.unwrap() >= Duration::from_millis(5));
+        let mut done = Vec::new();
+        while done.len() < 2 {
+            device.poll(&mut done);
+        }
+        assert_eq!(counts.now().unanswered, None);
     }
 
     /// A tier with parity tells requests of one number apart by the upper half of their tags: none of them was counted.

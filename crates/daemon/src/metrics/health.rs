@@ -1,7 +1,9 @@
 //! Whether a pool serves as it should, in one line.
 
+use crate::pool::UNANSWERED;
 use crate::text::size;
 use serde_json::Value;
+use std::time::Duration;
 
 /// A device fails writes for so long after one has failed.
 const FAILING_SECONDS: u64 = 60;
@@ -34,6 +36,9 @@ pub fn trouble(status: &Value) -> Option<String> {
         let (name, why) = (text(&device["name"]).unwrap_or_default(), text(&device["last_error"]).unwrap_or_default());
         return Some(format!("degraded: writes to {name} fail: {why}"));
     }
+    if let Some((name, seconds)) = status["devices"].as_array().into_iter().flatten().find_map(silent) {
+        return Some(format!("degraded: {name} has not answered a request for {seconds} s"));
+    }
     let damaged_bytes = status["scrub"]["damaged_bytes"].as_u64().unwrap_or(0);
     if damaged_bytes > 0 {
         return Some(format!("damaged: a scrub found {} that cannot be read", size(damaged_bytes)));
@@ -45,6 +50,12 @@ pub fn trouble(status: &Value) -> Option<String> {
 /// Whether a write to a device has failed a moment ago; of one that is full others may succeed meanwhile.
 fn fails_writes(device: &Value) -> bool {
     device["write_failed_seconds_ago"].as_u64().is_some_and(|seconds| seconds < FAILING_SECONDS)
+}
+
+/// A device that does not answer, and for how many seconds it has not.
+fn silent(device: &Value) -> Option<(&str, u64)> {
+    let age = device["unanswered_ns"].as_u64().map(Duration::from_nanos).filter(|&age| age >= UNANSWERED)?;
+    Some((device["name"].as_str().unwrap_or_default(), age.as_secs()))
 }
 
 #[cfg(test)]
@@ -61,6 +72,20 @@ mod tests {
         };
         assert_eq!(trouble(&status(Some(2))).unwrap(), "degraded: writes to c.img fail: write failed");
         assert_eq!((trouble(&status(Some(3600))), trouble(&status(None))), (None, None));
+    }
+
+    /// A device that answers nothing fails nothing: hosts waited, and the pool was said to be well.
+    #[test]
+    fn regression_a_device_that_does_not_answer_is_trouble() {
+        let status = |age_ns: Option<u64>| {
+            let device = json!({ "name": "c.img", "unanswered_ns": age_ns });
+            json!({ "pool": { "read_only": false, "flush_failed": false }, "devices": [{ "name": "f.img" }, device] })
+        };
+        assert_eq!(
+            trouble(&status(Some(61_500_000_000))).unwrap(),
+            "degraded: c.img has not answered a request for 61 s"
+        );
+        assert_eq!((trouble(&status(Some(3_000_000_000))), trouble(&status(None))), (None, None));
     }
 
     #[test]

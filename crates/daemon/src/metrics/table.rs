@@ -239,11 +239,19 @@ const DEVICES: &[Metric] = &[
     counter("device_discards", "/discards/requests", "Discards that have ended"),
     counter("device_discarded_bytes", "/discards/bytes", "Discarded on the device"),
     counter("device_errors", "/errors", "Requests that failed"),
+    scaled(
+        gauge("device_unanswered_seconds", "/unanswered_ns", "Age of the oldest request not answered, discards aside"),
+        Scale::Nanoseconds,
+    ),
 ];
 
 /// Over the pool's life: they go on after a restart.
 const CLASSES: &[Metric] = &[
-    counter("class_host_written_bytes", "/host_written_bytes", "Written by hosts over the pool's life"),
+    counter(
+        "class_host_written_bytes",
+        "/host_written_bytes",
+        "Written by hosts over the pool's life, without blocks of zeros, which take no place",
+    ),
     counter("class_bypassed_bytes", "/bypassed_bytes", "Written by hosts past the fast tier"),
     counter("class_destaged_bytes", "/destaged_bytes", "Moved from the fast tier to the capacity tier"),
     counter("class_collected_bytes", "/collected_bytes", "Moved by garbage collection"),

@@ -6,6 +6,7 @@ use forebay_export::server::monotonic_ns as now_ns;
 use forebay_prism::HostHints;
 use forebay_volume::engine::{RequestCounts, RequestKind};
 use forebay_volume::{Completion, HintPart, HintParts, Op, Pool, Request};
+use std::collections::BTreeSet;
 
 /// Tokens from here on belong to the daemon; the server's end far below.
 const OWN_TOKENS: u64 = 1 << 63;
@@ -27,6 +28,8 @@ pub struct PoolBackend {
     own_unpolled: bool,
     next_own: u64,
     own_done: Vec<Completion>,
+    /// Own requests whose end nobody waits for any more.
+    forgotten: BTreeSet<u64>,
     /// What came through each export, by its index.
     asked: Vec<RequestCounts>,
 }
@@ -43,6 +46,7 @@ impl PoolBackend {
             own_unpolled: false,
             next_own: OWN_TOKENS,
             own_done,
+            forgotten: BTreeSet::new(),
             asked,
         }
     }
@@ -107,6 +111,13 @@ impl PoolBackend {
         let at = self.own_done.iter().position(|completion| completion.token == token)?;
         Some(self.own_done.swap_remove(at))
     }
+
+    /// Nobody waits any more for the end of a request of the daemon.
+    pub fn forget_own(&mut self, token: u64) {
+        if self.take_own(token).is_none() {
+            self.forgotten.insert(token);
+        }
+    }
 }
 
 impl Backend for PoolBackend {
@@ -138,7 +149,10 @@ impl Backend for PoolBackend {
         while at < done.len() {
             if done[at].token >= OWN_TOKENS {
                 self.own_in_flight -= 1;
-                self.own_done.push(done.remove(at));
+                let completion = done.remove(at);
+                if !self.forgotten.remove(&completion.token) {
+                    self.own_done.push(completion);
+                }
             } else {
                 at += 1;
             }
@@ -175,11 +189,10 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::pool::{Ids, Opening, format, open, open_devices};
-    use forebay_block::Random;
+    use forebay_block::{DiskId, Random};
     use forebay_device::OpenMode;
 
-    #[test]
-    fn regression_own_requests_do_not_wait_for_a_tick() {
+    fn served() -> (PoolBackend, DiskId) {
         let text = "[pool]\nname = \"own\"\n[[fast]]\ntarget = \"ram:?size=64MiB\"\n[[capacity]]\ntarget = \"ram:?size=64MiB\"\n\
                     [[disk]]\nname = \"d\"\nsize = \"16MiB\"\n[memory]\nlimit = \"64MiB\"\n";
         let config: Config = toml::from_str(text).unwrap();
@@ -187,19 +200,21 @@ mod tests {
         format(&config, &mut devices, &mut Ids::Seeded(&mut Random::new(1))).unwrap();
         let (engine, _) = open(&config, &mut devices, Opening::Recover).unwrap();
         let disk = engine.disk_named("d").unwrap().id;
-        let mut backend = PoolBackend::new(Pool::new(engine, devices), Evidence::new(1 << 20));
+        (PoolBackend::new(Pool::new(engine, devices), Evidence::new(1 << 20)), disk)
+    }
+
+    fn submit_reclass(backend: &mut PoolBackend, disk: DiskId) -> u64 {
+        let (offset_bytes, len_bytes, op) = (0, 16 << 20, Op::Reclass);
+        let request =
+            Request { token: 0, disk, offset_bytes, len_bytes, op, fua: false, export: 0, tag: None, hints: None };
+        backend.submit_own(request)
+    }
+
+    #[test]
+    fn regression_own_requests_do_not_wait_for_a_tick() {
+        let (mut backend, disk) = served();
         assert!(!backend.in_flight());
-        let token = backend.submit_own(Request {
-            token: 0,
-            disk,
-            offset_bytes: 0,
-            len_bytes: 16 << 20,
-            op: Op::Reclass,
-            fua: false,
-            export: 0,
-            tag: None,
-            hints: None,
-        });
+        let token = submit_reclass(&mut backend, disk);
         assert!(backend.in_flight(), "the server polls at once");
         let mut done = Vec::new();
         for _ in 0..1000 {
@@ -207,6 +222,21 @@ mod tests {
         }
         assert!(done.is_empty(), "no client has asked for it");
         assert!(backend.take_own(token).unwrap().result.is_ok());
+        assert!(!backend.in_flight());
+    }
+
+    /// The end of a request whose job had timed out was kept for ever.
+    #[test]
+    fn regression_the_end_of_a_request_that_nobody_waits_for_is_not_kept() {
+        let (mut backend, disk) = served();
+        let [early, late] = [(); 2].map(|()| submit_reclass(&mut backend, disk));
+        backend.forget_own(early);
+        for _ in 0..1000 {
+            backend.poll(&mut Vec::new());
+        }
+        assert_eq!(backend.own_done.len(), 1);
+        backend.forget_own(late);
+        assert!(backend.own_done.is_empty() && backend.forgotten.is_empty());
         assert!(!backend.in_flight());
     }
 }

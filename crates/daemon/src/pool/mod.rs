@@ -30,4 +30,4 @@ pub use format::{Ids, format};
 pub use memory::Budget;
 pub use offers::Offers;
 pub use open::{Left, Opened, Opening, alone, disk_lines, explain, open, open_all, open_as, open_read_only};
-pub use watched::{Watched, WatchedOne};
+pub use watched::{UNANSWERED, Watched, WatchedOne};

@@ -5,6 +5,10 @@ use forebay_device::{WatchedCounts, WatchedDevice};
 use forebay_volume::Devices;
 use forebay_volume::mirror::{Candidate, MirrorView};
 use forebay_volume::parity::ArrayView;
+use std::time::Duration;
+
+/// A device that has not answered a request for so long is said not to answer: most drivers have ended it by then.
+pub const UNANSWERED: Duration = Duration::from_secs(30);
 
 /// Who is counted, by name, and what is counted of it.
 type Counted = (String, WatchedCounts);

@@ -398,6 +398,9 @@ impl Job {
                 }
             }
             if now_ns > self.deadline_ns {
+                if let Step::Discard { token, .. } | Step::Shrink { token, .. } = self.step {
+                    backend.forget_own(token);
+                }
                 let reason = backend.pool.engine.read_only_reason().map(|why| format!(" ({why})")).unwrap_or_default();
                 return Some(Err(format!("not finished in time{reason}: look at `forebay status`, then try again")));
             }

@@ -77,6 +77,7 @@ fn device(device: &WatchedOne<'_>) -> Value {
         "errors": counts.errors,
         "last_error": counts.last_error.as_ref().map(ToString::to_string),
         "write_failed_seconds_ago": counts.last_failed_write.map(|when| when.elapsed().as_secs()),
+        "unanswered_ns": counts.unanswered.map(|age| age.as_nanos() as u64),
     })
 }
 

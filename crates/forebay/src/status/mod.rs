@@ -36,6 +36,16 @@ fn failed_line(device: &Value) -> String {
     format!("\n{name}: {errors} requests HAVE FAILED since the start, the last: {last}")
 }
 
+/// A device that has not answered a request for so long is shown, in nanoseconds.
+const UNANSWERED_NS: u64 = 5_000_000_000;
+
+/// A line for a device that does not answer.
+fn silent_line(device: &Value) -> Option<String> {
+    let age_ns = device["unanswered_ns"].as_u64().filter(|&age_ns| age_ns >= UNANSWERED_NS)?;
+    let seconds = age_ns / 1_000_000_000;
+    Some(format!("\n{}: has NOT ANSWERED a request for {seconds} s", text(device, "name")))
+}
+
 /// The status as tables.
 pub fn render(status: &Value) -> String {
     std::iter::once(head(status)).chain(tables(status)).collect::<Vec<_>>().join("\n\n")
@@ -99,6 +109,7 @@ pub fn head(status: &Value) -> String {
     head.extend(mirror::lines(&status["mirror"]).map(|lines| format!("\n{lines}")));
     head.extend(mirror::parity_lines(&status["parity"]).map(|lines| format!("\n{lines}")));
     head.extend(list(status, "devices").filter(|device| number(device, "errors") > 0).map(failed_line));
+    head.extend(list(status, "devices").filter_map(silent_line));
     head.extend(read_cache::line(&status["read_cache"]).map(|line| format!("\n{line}")));
     head.extend(base::lines(&status["disks"]).map(|lines| format!("\n{lines}")));
     head.extend(scrub::lines(&status["scrub"]).map(|lines| format!("\n{lines}")));

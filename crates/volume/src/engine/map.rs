@@ -215,6 +215,9 @@ impl Map {
         let (disk, leaf) = (entry.disk, entry.leaf);
         match &error {
             Some(error) if error.kind == IoErrorKind::Medium => {
+                if self.unreadable.len() >= UNREADABLE_MAX {
+                    self.forget_readable();
+                }
                 if self.unreadable.len() < UNREADABLE_MAX {
                     self.unreadable.entry((disk, leaf)).or_insert(now_ns);
                 }
@@ -250,6 +253,18 @@ impl Map {
         let frame = self.take_frame(disk, leaf)?;
         self.fill_with_damage(frame);
         Some(frame)
+    }
+
+    /// A leaf was done without, and is written anew: should that be read one day, an outage of then says nothing of this one.
+    pub fn was_done_without(&mut self, disk: DiskId, leaf: u64) {
+        self.unreadable.remove(&(disk, leaf));
+    }
+
+    /// Forgets what is remembered of leaves that nobody has to read any more: they were written anew, or are of disks that were removed.
+    fn forget_readable(&mut self) {
+        let mut unreadable = std::mem::take(&mut self.unreadable);
+        unreadable.retain(|&(disk, leaf), _| self.is_absent(disk, leaf));
+        self.unreadable = unreadable;
     }
 
     /// Blocks of a leaf on the fast tier whose class may leave it.

@@ -12,6 +12,8 @@ use forebay_block::{ClassId, DiskId};
 pub const GROUP_BLOCKS: u32 = 64;
 /// Most entries of a summary.
 pub const ENTRIES_MAX: usize = (4096 - HEADER_BYTES) / SummaryEntry::BYTES;
+/// Most groups of which a root has what their summaries would say, as these cannot be written to their places.
+pub const UNWRITTEN_MAX: usize = 16;
 const HEADER_BYTES: usize = 64;
 const MAGIC: [u8; 4] = *b"FBBS";
 
@@ -244,6 +246,16 @@ pub fn decode(pool: &Id, name: SummaryName, group_sectors: u32, page: &[u8]) -> 
         return None;
     }
     take_entries(&mut Reader::new(page.get(HEADER_BYTES..)?), count, group_sectors)
+}
+
+/// Decodes the summary of whatever group a page says it is of; with the epoch in which it was written.
+#[must_use]
+pub fn decode_named(pool: &Id, shape: BandShape, page: &[u8]) -> Option<(SummaryName, u64, Vec<SummaryEntry>)> {
+    let mut r = Reader::new(page.get(24..)?);
+    let (band, group) = (r.u32()?, r.u32()?);
+    let sectors = (group < shape.groups()).then(|| shape.group_sectors(group))?;
+    let (generation, epoch, entries) = decode_any(pool, (band, group), sectors, page)?;
+    Some((SummaryName { band, group, generation }, epoch, entries))
 }
 
 /// Reads `count` entries of a group that holds `group_sectors`.

@@ -1,6 +1,6 @@
 //! Where on the first capacity device that lies which lets the capacity tier be opened alone.
 
-use super::band_summary::{BandShape, open_groups_bytes_max};
+use super::band_summary::{BandShape, UNWRITTEN_MAX, open_groups_bytes_max};
 use super::codec::{Reader, Writer};
 use super::packed::PACKED_TIMES_MAX;
 use super::page::{LEAF_ENTRIES, SECTORS_MAX};
@@ -110,6 +110,13 @@ impl CapacityArea {
     #[must_use]
     pub fn page_offset_bytes(&self, slot: u64) -> u64 {
         self.offset_bytes + 2 * self.root_len_bytes + slot * BLOCK
+    }
+
+    /// Where within an area, behind a blob of this length, summaries lie that are not in their places, and how many have room.
+    #[must_use]
+    pub fn summaries_beside(&self, blob_len_bytes: u64) -> (u64, u64) {
+        let begin = HEADER_BYTES as u64 + blob_len_bytes.next_multiple_of(BLOCK);
+        (begin, (self.root_len_bytes.saturating_sub(begin) / BLOCK).min(UNWRITTEN_MAX as u64))
     }
 
     /// Largest blob in bytes.

@@ -1,12 +1,9 @@
 //! The section of a root for complete groups of bands whose summary cannot be written to its place: their entries, which are nowhere else.
 
-use super::band_summary::take_entries;
+use super::band_summary::{UNWRITTEN_MAX, take_entries};
 use super::codec::{Reader, Writer};
 use super::root::{BandRoot, RootBounds, UnwrittenGroup};
 use std::collections::BTreeSet;
-
-/// Most groups that a root has in it.
-pub const UNWRITTEN_MAX: usize = 16;
 
 /// Appends groups.
 pub(super) fn put(groups: &[UnwrittenGroup], w: &mut Writer) {

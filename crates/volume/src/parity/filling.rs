@@ -18,6 +18,19 @@ pub(super) fn fill(core: &mut Core) {
     }
 }
 
+/// Fills a row up of which an older entry cannot be erased, where all that is written waits for nothing to be left in the log: something newer takes the place
+/// of such an entry only when the row does not live by the log any more.
+pub(super) fn fill_stuck(core: &mut Core) {
+    let is_locked = |row: u64| {
+        let (begin, len) = core.range_of(row, 1);
+        core.locks.overlap(begin, len)
+    };
+    let row = core.open.rows_of_stuck().find(|row| !is_locked(*row));
+    if let Some(row) = row {
+        fill_row(core, row);
+    }
+}
+
 /// Fills a row up.
 pub(super) fn fill_row(core: &mut Core, row: u64) {
     let Some(open) = core.open.get(row) else { return };

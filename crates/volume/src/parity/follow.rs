@@ -73,6 +73,7 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
         }
         Then::Erased { instead } => {
             let flush = core.next_flush();
+            let was_one = core.open.is_erasing_one();
             core.open.erased(flush, result.is_ok());
             match (&result, instead) {
                 (Err(error), Some((slot, row))) => {
@@ -83,16 +84,15 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
                 // By halves, then; and instead of what cannot be erased something newer is written.
                 (Err(error), None) => {
                     core.upkeep.pause.begin(core.view.now_ns());
-                    if !core.open.has_slot() {
+                    // So many places in a row of which each took nothing alone, and none between them: halves of a batch tell nothing of what the others take.
+                    if was_one && !core.open.has_slot() {
                         no_place_became_free(core, error);
-                        // Some places that take nothing are found by halves within so many attempts, and are no reason to take nothing any more.
                         if core.is_settling() {
                             core.roster.not_settled(error, SERVED_ATTEMPTS_MAX);
                         }
                     }
                 }
-                (Ok(()), _) if !core.is_settling() => core.roster.settled(),
-                (Ok(()), _) => {}
+                (Ok(()), _) => core.roster.settled(),
             }
         }
         Then::Mended { lock } => {

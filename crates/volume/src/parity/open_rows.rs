@@ -121,6 +121,17 @@ impl OpenRows {
         self.awaited_flush = Some(flush).filter(|&flush| flush > self.flushed);
     }
 
+    /// Whether one entry alone is being erased: where that fails it is the place that takes nothing.
+    pub fn is_erasing_one(&self) -> bool {
+        self.erasing.len() == 1
+    }
+
+    /// Open rows of which an older entry could not be erased.
+    pub fn rows_of_stuck(&self) -> impl Iterator<Item = u64> {
+        let stuck = self.retired.iter().map(|(_, place)| place).filter(|(slot, _)| self.stuck.contains(slot));
+        stuck.map(|(_, row)| *row).filter(|row| self.rows.contains_key(row))
+    }
+
     /// Whether entries are being erased at this moment.
     pub fn is_erasing(&self) -> bool {
         !self.erasing.is_empty() && self.erased_flush.is_none()
@@ -239,7 +250,8 @@ impl OpenRows {
             // What cannot be written instead may be erased after all.
             &[(slot, _)] if !self.stuck.remove(&slot) => {
                 self.stuck.insert(slot);
-                self.suspects = 0;
+                // The next one alone, too: bad places lie side by side, and each would be found by halves again.
+                self.suspects = 1;
             }
             several => self.suspects = several.len(),
         }

@@ -27,6 +27,9 @@ pub(super) fn step(core: &mut Core) {
     if !core.upkeep.is_filling {
         filling::fill(core);
     }
+    if core.upkeep.is_settling && core.found.is_empty() && !core.upkeep.is_filling {
+        filling::fill_stuck(core);
+    }
     if core.found.is_empty() {
         // What is there may be seen one day, and must not be believed then. Not before: others may have an entry of a row in the same place.
         // And not before what was settled is durable: on other members the same places may have entries of that.

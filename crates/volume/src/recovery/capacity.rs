@@ -3,12 +3,15 @@
 use super::leaves::{next_leaves, read_leaves};
 use crate::engine::Engine;
 use crate::io::Devices;
-use crate::layout::capacity_root::{ALL_LISTED, CapacityHeader, CapacityRoot, DEVICE, HEADER_BYTES};
+use crate::layout::band_summary::{BandShape, SummaryEntry, decode_named};
+use crate::layout::capacity_root::{ALL_LISTED, CapacityBand, CapacityHeader, CapacityRoot, DEVICE, HEADER_BYTES};
 use crate::layout::root::{Root, RootHeader};
 use crate::layout::superblock::Superblock;
 use crate::layout::tier_page::{LeafTiers, PAGE_LEAVES};
+use crate::space::groups::GroupKey;
 use forebay_block::DiskId;
 use forebay_block::checksum::crc32c;
+use std::collections::BTreeMap;
 
 /// What an area holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +70,34 @@ fn read_area(devices: &mut Devices, device: usize, superblock: &Superblock, (par
         Some(root) => Found::Root(header, root),
         None => Found::Damaged(header),
     }
+}
+
+/// The summaries beside a root, of groups that are complete in it, and whose places took no writes.
+pub(super) fn summaries_beside(
+    devices: &mut Devices,
+    superblock: &Superblock,
+    header: &CapacityHeader,
+    root: &CapacityRoot,
+) -> BTreeMap<GroupKey, Vec<SummaryEntry>> {
+    let (area, shape) = (superblock.capacity_area, BandShape::new(superblock.band_bytes));
+    let (begin, room) = area.summaries_beside(header.blob_len_bytes);
+    let start = area.header_offset_bytes(header.checkpoint) + begin;
+    let mut found = BTreeMap::new();
+    for offset_bytes in (0..room).map(|at| start + at * 4096) {
+        let decode = |page: &[u8]| decode_named(&superblock.pool, shape, page);
+        // There is seldom any, and nothing in its place.
+        let is_good = |page: &[u8]| decode(page).is_some() || page.iter().all(|&byte| byte == 0);
+        let page = devices.read_good(DEVICE, offset_bytes, 4096, is_good).ok().flatten();
+        let Some((name, epoch, entries)) = page.and_then(|page| decode(&page)) else { continue };
+        // What an earlier root of the same epoch has left there is just as true, as long as the band is the same.
+        let is_of_root = |band: &CapacityBand| {
+            !band.is_free && band.generation == name.generation && name.group < band.groups && epoch == header.epoch
+        };
+        if root.bands.get(name.band as usize).is_some_and(is_of_root) {
+            found.insert((name.band, name.group), entries);
+        }
+    }
+    found
 }
 
 /// Loads what the capacity tier knows, as of a checkpoint of the fast tier; false where that cannot be read.

@@ -366,9 +366,10 @@ impl Bands {
         }
     }
 
-    /// Whether a band may be collected at all: it is closed, its summaries are on the device, and no data is on its way to it.
+    /// Whether a band may be collected at all: it is closed, no data is on its way to it, and its summaries are on the device, or in memory as their places
+    /// take no writes.
     pub fn may_collect(&self, number: u32) -> bool {
-        self.get(number).state == BandState::Closed && !self.unsettled.has(number) && !self.groups.has_any(number)
+        self.get(number).state == BandState::Closed && !self.unsettled.has(number) && !self.groups.has_awaited(number)
     }
 
     /// The band whose collection pays best, by cost and benefit, of those that may be collected.

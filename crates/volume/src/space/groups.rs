@@ -1,8 +1,7 @@
 //! Groups of bands whose summary is not on the device: who was written into them, and how far their summary has come.
 
-use crate::layout::band_summary::{BandShape, ENTRIES_MAX, GROUP_BLOCKS, OPEN_ALL_MAX, SummaryEntry};
+use crate::layout::band_summary::{BandShape, ENTRIES_MAX, GROUP_BLOCKS, OPEN_ALL_MAX, SummaryEntry, UNWRITTEN_MAX};
 use crate::layout::page::BLOCK_SECTORS;
-use crate::layout::unwritten_groups::UNWRITTEN_MAX;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Where so many groups wait for another attempt at writing their summary, no more space is promised: what is kept of
@@ -180,10 +179,10 @@ impl Groups {
         self.groups.range((band, 0)..=(band, u32::MAX))
     }
 
-    /// Whether there are groups of a band whose summary is not on the device.
+    /// Whether there are groups of a band whose summary is not on the device, and is waited for.
     #[must_use]
-    pub fn has_any(&self, band: u32) -> bool {
-        self.of_band(band).next().is_some()
+    pub fn has_awaited(&self, band: u32) -> bool {
+        self.of_band(band).any(|(_, group)| !group.is_kept)
     }
 
     /// Whether a summary of the band is on its way to the device.

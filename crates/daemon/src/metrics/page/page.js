@@ -191,6 +191,7 @@ function head(status) {
   if (pool.fill_mark) notes.push(`The pool is ${pool.fill_mark.toLowerCase()}.`);
   for (const device of list(status.devices)) {
     if (device.errors > 0) notes.push(`${device.name}: ${count(device.errors)} requests failed, the last: ${device.last_error ?? "-"}.`);
+    if (device.unanswered_ns >= 5e9) notes.push(`${device.name} has not answered a request for ${Math.floor(device.unanswered_ns / 1e9)} s.`);
   }
   if (status.capacity_checkpoint_error) notes.push(status.capacity_checkpoint_error);
   $("notes").textContent = notes.join(" ");

@@ -2,7 +2,7 @@
 
 use crate::config::LogLimits;
 use crate::log::{Causes, Report, Severity};
-use crate::pool::WatchedOne;
+use crate::pool::{UNANSWERED, WatchedOne};
 use crate::text;
 use forebay_block::IoError;
 use std::time::Duration;
@@ -52,6 +52,13 @@ impl Known {
         }
         // Fewer than before are those of another device in its place.
         self.errors = counts.errors;
+        if let Some(message) = silence(name, counts.unanswered) {
+            let (severity, cause) = (Severity::Error, "device does not answer");
+            let advice = "Look at dmesg. Nothing is given up for a device that fails nothing. Where it does not come back take it away (`echo 1 > /sys/block/NAME/device/delete`, or by its cable or server): its requests fail then, and a mirror or a tier with parity goes on without it";
+            causes.lasts(now_ns, &Report { severity, cause, about: name, message, advice });
+        } else {
+            causes.ended("device does not answer", name, &format!("device {name} answers again"));
+        }
         let longest = device.counts.take_longest();
         if longest >= Duration::from_nanos(limits.slow_device_ns) {
             self.quick_looks = 0;
@@ -66,6 +73,12 @@ impl Known {
             }
         }
     }
+}
+
+/// What is said of a device whose oldest request in flight has this age, where it does not answer.
+fn silence(name: &str, unanswered: Option<Duration>) -> Option<String> {
+    let age = unanswered.filter(|&age| age >= UNANSWERED)?;
+    Some(format!("device {name} has not answered a request for {} s: what needs it waits", age.as_secs()))
 }
 
 /// What to do about an error of a device.
@@ -94,6 +107,14 @@ mod tests {
         assert!(advice_for(Some(&error(28))).contains("without a restart"));
         assert!(advice_for(Some(&error(5))).contains("replace the device"));
         assert!(advice_for(None).contains("replace the device"));
+    }
+
+    /// A device without an error that answers nothing was called slow, once, with the second that it had taken by then.
+    #[test]
+    fn regression_a_device_that_does_not_answer_is_named() {
+        let said = "device b.img has not answered a request for 31 s: what needs it waits";
+        assert_eq!(silence("b.img", Some(Duration::from_millis(31_500))).unwrap(), said);
+        assert_eq!((silence("b.img", Some(Duration::from_secs(3))), silence("b.img", None)), (None, None));
     }
 
     /// A device that has failed so many reads.

@@ -7,7 +7,7 @@ use crate::engine::map::Map;
 use crate::engine::outbox::{Outbox, Pending};
 use crate::engine::rewrite::item::{Content, Item};
 use crate::engine::setup::Setup;
-use crate::layout::band_summary::{BandShape, SummaryEntry};
+use crate::layout::band_summary::{self, BandShape, SummaryEntry, SummaryName};
 use crate::layout::capacity_root::{CapacityBand, CapacityHeader, CapacityRoot, DEVICE, UNAPPLIED_MAX};
 use crate::layout::root::Root;
 use crate::layout::tier_page::TierPage;
@@ -19,6 +19,7 @@ use std::sync::Arc;
 /// Pages read and written at once.
 const IN_FLIGHT_MAX: usize = 64;
 const CHUNK_BYTES: usize = 1 << 20;
+const BLOCK: usize = 4096;
 
 /// After so many attempts in a row that failed on this side checkpoints go on without it.
 const FAILURES_MAX: u32 = 3;
@@ -277,6 +278,28 @@ impl CapacityWriter {
             let len = buf.len() as u64;
             self.send(offset_bytes, buf.freeze(), false, Pending::CapacityOut, (pages, outbox));
             offset_bytes += len;
+        }
+        self.write_beside(frozen, (number, epoch), blob.len() as u64, shape, (pages, outbox));
+    }
+
+    /// Writes the summaries that cannot be written to their places behind the blob, where there is room.
+    fn write_beside(
+        &mut self,
+        frozen: &Root,
+        (number, epoch): (u64, u64),
+        blob_len_bytes: u64,
+        shape: BandShape,
+        (pages, outbox): (&mut PageWriter, &mut Outbox),
+    ) {
+        let area = self.tiers.area;
+        let (begin, room) = area.summaries_beside(blob_len_bytes);
+        let groups = frozen.unwritten_groups.iter().filter(|group| group.group < shape.groups());
+        for (group, at) in groups.zip(0..room) {
+            let name = SummaryName { band: group.band, group: group.group, generation: group.generation };
+            let mut page = Buf::zeroed(BLOCK);
+            band_summary::encode(&self.setup.superblock.pool, name, epoch, &group.entries, &mut page);
+            let offset_bytes = area.header_offset_bytes(number) + begin + at * BLOCK as u64;
+            self.send(offset_bytes, page.freeze(), false, Pending::CapacityOut, (pages, outbox));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Choosing what still lives in the band that is collected.
 
-use super::job::{JobKind, Phase};
+use super::job::{Job, JobKind, Phase};
 use super::rooms::{After, Moving};
 use super::state::Round;
 use crate::engine::Pending;
@@ -89,7 +89,7 @@ pub(super) fn looks_further(rooms: &mut Moving<'_>, id: u32, band: u32) -> Optio
     Some(look_at_groups(rooms, id, band, next))
 }
 
-/// Reads the summaries of a job's groups, many at a time.
+/// Reads the summaries of a job's groups, many at a time. What one says that cannot be written is in memory.
 pub(super) fn read_summaries(rooms: &mut Moving<'_>, id: u32, band: u32) -> After {
     let shape = rooms.space.bands.shape();
     // Recovery closes bands that are not full.
@@ -103,7 +103,10 @@ pub(super) fn read_summaries(rooms: &mut Moving<'_>, id: u32, band: u32) -> Afte
             return After::Wait;
         }
         job.next_group += 1;
-        read_summary(rooms, id, band, (group, 0));
+        match rooms.space.bands.groups().entries((band, group)) {
+            Some(entries) => look_up(job, rooms.setup.extents.band_location(band, shape.first_block(group)), entries),
+            None => read_summary(rooms, id, band, (group, 0)),
+        }
     }
     if rooms.migrate.job(id).is_some_and(|job| job.outstanding == 0) {
         return summaries_read(rooms, id);
@@ -151,16 +154,21 @@ pub(super) fn summary_read(
         rooms.outbox.mend(rooms.setup, location, page);
     }
     if let Some(entries) = entries {
-        job.lookups.extend(band_summary::placed(&entries).map(|(at, e)| {
-            let SummaryEntry { disk, block, sectors, origin, checksum, class, note } = *e;
-            let source = Span { location: start + u64::from(at), sectors };
-            Moved { disk, block, source, origin, checksum, stored: Stored { sectors, checksum }, class, note }
-        }));
+        look_up(job, start, &entries);
     } else {
         rooms.stats.counters.summary_errors += 1;
         rooms.migrate.exclude(band, rooms.now_ns);
     }
     read_summaries(rooms, id, band)
+}
+
+/// Whether what was written into a group, which begins there, lives is to be looked up.
+fn look_up(job: &mut Job, start: u64, entries: &[SummaryEntry]) {
+    job.lookups.extend(band_summary::placed(entries).map(|(at, e)| {
+        let SummaryEntry { disk, block, sectors, origin, checksum, class, note } = *e;
+        let source = Span { location: start + u64::from(at), sectors };
+        Moved { disk, block, source, origin, checksum, stored: Stored { sectors, checksum }, class, note }
+    }));
 }
 
 /// The policy of lifetime groups learns, once, that the collection of a band begins.

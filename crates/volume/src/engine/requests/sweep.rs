@@ -131,6 +131,8 @@ impl Engine {
         let is_there = self.map.disk(disk).is_some_and(|disk| disk.frame(leaf) == frame);
         if is_there && entry.pins == 0 && !entry.dirty {
             self.map.drop_frame(frame);
+        } else {
+            self.map.was_done_without(disk, leaf);
         }
         true
     }

@@ -209,7 +209,8 @@ impl Gathered {
         let mut leaves = Leaves::new(root, limit_bytes);
         leaves.memory.take(root.disks.iter().map(index_bytes).sum())?;
         let (extents, counts) = (extents.clone(), Counts::default());
-        let mut scan = Scan { devices, superblock, extents, root, epoch: header.epoch, missing, progress, counts };
+        let (epoch, beside) = (header.epoch, capacity::summaries_beside(devices, superblock, header, root));
+        let mut scan = Scan { devices, superblock, extents, root, beside, epoch, missing, progress, counts };
         scan.pages(&mut leaves)?;
         scan.bands(&mut leaves)?;
         let doubtful = leaves.doubtful();

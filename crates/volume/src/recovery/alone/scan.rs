@@ -10,6 +10,7 @@ use crate::layout::page::{BLOCK_SECTORS, LEAF_ENTRIES, Span, Window};
 use crate::layout::superblock::Superblock;
 use crate::layout::tier_page::TierPage;
 use crate::space::extents::Extents;
+use crate::space::groups::GroupKey;
 use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, DiskId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,6 +59,8 @@ pub(super) struct Scan<'a> {
     pub superblock: &'a Superblock,
     pub extents: Extents,
     pub root: &'a CapacityRoot,
+    /// Summaries that the root has beside it, as they are not in their places.
+    pub beside: BTreeMap<GroupKey, Vec<SummaryEntry>>,
     /// Epoch of the root.
     pub epoch: u64,
     /// Devices that are not there.
@@ -206,7 +209,10 @@ impl Scan<'_> {
             let pages = self.read(&locations, is_good);
             for (&group, page) in groups.iter().zip(pages) {
                 let was_complete = group < band.groups;
-                let found = self.judge(number, group, page);
+                let found = match (self.judge(number, group, page), self.beside.get(&(number, group))) {
+                    (Group::Absent | Group::Unreadable, Some(entries)) => Group::Then(entries.clone()),
+                    (found, _) => found,
+                };
                 let is_there = matches!(found, Group::Then(_) | Group::Later(..));
                 counts.summaries += u64::from(was_complete || is_there);
                 counts.summaries_absent += u64::from(was_complete && !matches!(found, Group::Then(_)));

@@ -1,5 +1,6 @@
 //! Summaries of bands that cannot be written to their place.
 
+use super::alone::{Alone, Seen};
 use super::device::{Kind, Scripted};
 use super::rig::{BLOCK, BULK, CAPACITY, Rig, Setup, failed, findings, superblock};
 use forebay_volume::layout::band_summary::BandShape;
@@ -71,4 +72,75 @@ fn a_band_without_its_summary_is_freed_when_nothing_lives_in_it() {
     assert!(rig.pool.engine.status().free_bands >= before, "it was not freed");
     let mut rig = rig.crash();
     (0..10).for_each(|block| assert_eq!(rig.get(block), Ok(2), "block {block}"));
+}
+
+/// As long as one place took no writes its band was not collected, however little lived in it: what was overwritten there was lost to the pool.
+#[test]
+fn regression_a_band_without_its_summary_is_collected() {
+    let setup = Setup { capacity_bytes: 1 << 20, ..Setup::default() };
+    let mut rig = Rig::new(&setup);
+    let at = summary_at(&setup, &rig.devices);
+    fail_writes(&rig.devices[CAPACITY], at);
+    rig.put_run(0, 10, 1);
+    let last = rig.write_run(10, 5, 1, false, BULK);
+    assert!(rig.wait(last).is_err());
+    rig.put_run(200, 120, 1);
+    rig.checkpoint();
+    let homes: Vec<u64> = (6..10).map(|block| rig.find(CAPACITY, block, 1)[0]).collect();
+    assert!(homes.iter().all(|&home| rig.band(CAPACITY, home) == 0), "{homes:?}");
+    // These live on, and others are overwritten, here and in all other bands.
+    let mut newest = 1;
+    let gone = |rig: &Rig| {
+        homes.iter().all(|home| rig.devices[CAPACITY].bytes(|bytes| &bytes[*home as usize..][..4] != b"HOLE"))
+    };
+    for block in (0..6).chain((200..320).step_by(3)).cycle().take(2000) {
+        newest += 1;
+        let token = rig.write_run(block, 1, newest, true, BULK);
+        rig.wait(token).unwrap();
+        if gone(&rig) {
+            break;
+        }
+    }
+    let homes_now: Vec<u64> = (6..10).flat_map(|block| rig.find(CAPACITY, block, 1)).collect();
+    assert!(homes_now.iter().any(|home| !homes.contains(home)), "nothing of the band was moved: {homes_now:?}");
+    (6..10).for_each(|block| assert_eq!(rig.get(block), Ok(1), "block {block}"));
+    let mut rig = rig.crash();
+    (6..10).for_each(|block| assert_eq!(rig.get(block), Ok(1), "block {block}"));
+}
+
+/// What such a summary would say was in the root of the fast tier alone: without that tier, what lies whole in the band was named by nothing.
+#[test]
+fn regression_a_summary_that_cannot_be_written_is_read_without_the_fast_tier() {
+    let setup = Setup::default();
+    let mut rig = Rig::new(&setup);
+    let at = summary_at(&setup, &rig.devices);
+    fail_writes(&rig.devices[CAPACITY], at);
+    rig.put_run(0, 10, 1);
+    let last = rig.write_run(10, 5, 1, false, BULK);
+    assert!(rig.wait(last).is_err());
+    rig.put_run(20, 15, 1);
+    // Two areas have roots.
+    for _ in 0..2 {
+        rig.checkpoint();
+        let mut alone = Alone::open(&setup, &rig.devices);
+        (0..10).chain(20..35).for_each(|block| {
+            assert_eq!(alone.see(block), Seen::Version(1), "block {block}");
+            assert!(!alone.is_maybe_older(block), "block {block}");
+        });
+        assert_eq!(alone.report.summaries_absent, 0, "{:?}", alone.report.warnings);
+    }
+    // Written in its place after all it is read there, and what is beside the root is no more than that.
+    rig.devices[CAPACITY].heal();
+    rig.pass_ms(61_000);
+    rig.checkpoint();
+    assert!(has_summary(&rig.devices[CAPACITY], at));
+    // Used for something else since, its band has nothing of it.
+    rig.put_run(0, 10, 2);
+    (0..3).for_each(|_| rig.checkpoint());
+    rig.put_run(40, 100, 1);
+    (0..2).for_each(|_| rig.checkpoint());
+    let mut alone = Alone::open(&setup, &rig.devices);
+    (0..10).for_each(|block| assert_eq!(alone.see(block), Seen::Version(2), "block {block}"));
+    (40..140).for_each(|block| assert_eq!(alone.see(block), Seen::Version(1), "block {block}"));
+    assert_eq!(alone.report.summaries_absent, 0, "{:?}", alone.report.warnings);
 }

@@ -120,6 +120,32 @@ fn regression_a_leaf_that_cannot_be_read_can_be_discarded_whole() {
     assert_eq!((rig.get(LEAF_BLOCKS + 5), rig.get(LEAF_BLOCKS + 6)), (Ok(3), Ok(0)));
 }
 
+/// Of a leaf that was done without it stayed known that it could not be read for long: the next outage of a moment was taken for that at once.
+#[test]
+fn regression_a_leaf_that_was_done_without_is_waited_for_again() {
+    let mut rig = Rig::new(&Setup { disk_bytes: 256 << 20, ..Setup::default() });
+    (0..20).for_each(|block| rig.put(LEAF_BLOCKS + block, 1, None));
+    let options = rig.setup.options.clone();
+    let mut rig = rig.restart(options);
+    rig.devices[FAST].rule(|seen| failed(is_page_read(seen)));
+    assert!(!discard(&mut rig, LEAF_BLOCKS, LEAF_BLOCKS));
+    rig.pass_ms(11_000);
+    assert!(discard(&mut rig, LEAF_BLOCKS, LEAF_BLOCKS));
+    rig.devices[FAST].heal();
+    (0..20).for_each(|block| rig.put(LEAF_BLOCKS + block, 2, None));
+    rig.checkpoint();
+    // More leaves than there is memory for: it is on the device alone again.
+    (2..80).for_each(|leaf| rig.put(leaf * LEAF_BLOCKS, 1, None));
+    rig.checkpoint();
+    (2..80).for_each(|leaf| _ = rig.get(leaf * LEAF_BLOCKS));
+    let before = rig.pool.engine.status().counters.damaged_pages;
+    rig.devices[FAST].rule(|seen| failed(is_page_read(seen)));
+    assert!(!discard(&mut rig, LEAF_BLOCKS, LEAF_BLOCKS), "at once it may be an outage");
+    assert_eq!(rig.pool.engine.status().counters.damaged_pages, before);
+    rig.devices[FAST].heal();
+    (0..20).for_each(|block| assert_eq!(rig.get(LEAF_BLOCKS + block), Ok(2)));
+}
+
 /// What comes back after seconds has lost nothing.
 #[test]
 fn a_leaf_that_can_be_read_again_is_whole() {

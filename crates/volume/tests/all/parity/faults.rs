@@ -2,7 +2,7 @@
 
 use super::member::{Member, read, run};
 use super::written::{candidate, content};
-use forebay_block::{Buf, Device, Op, Vectored};
+use forebay_block::{Buf, Completion, Device, Op, Vectored};
 use forebay_volume::layout::array_label::{ArrayLabel, OFFSETS_BYTES};
 use forebay_volume::layout::array_shape::Shape;
 use forebay_volume::mirror::MemberState;
@@ -164,10 +164,15 @@ pub static NOW_NS: AtomicU64 = AtomicU64::new(0);
 
 /// Lets time pass until nothing more happens by itself, for so many seconds.
 pub fn pass(array: &mut Array, view: &ArrayView, seconds: u64) {
+    pass_until(array, view, seconds, &mut Vec::new());
+}
+
+/// The same, with what has ended by then.
+pub fn pass_until(array: &mut Array, view: &ArrayView, seconds: u64, done: &mut Vec<Completion>) {
     for _ in 0..seconds * 20 {
         let now_ns = NOW_NS.fetch_add(50_000_000, Ordering::Relaxed);
         view.members().tick(now_ns);
-        (0..20).for_each(|_| Device::poll(array, &mut Vec::new()));
+        (0..20).for_each(|_| Device::poll(array, done));
     }
 }
 

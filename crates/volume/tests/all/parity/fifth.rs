@@ -10,7 +10,7 @@ use forebay_volume::mirror::MemberState;
 use forebay_volume::parity::Joined;
 
 /// Blocks of a member's log that are in use.
-fn log_in_use(member: &Member, shape: &Shape) -> Vec<u64> {
+pub fn log_in_use(member: &Member, shape: &Shape) -> Vec<u64> {
     let medium = member.medium();
     let blocks = shape.head_bytes / BLOCK..(shape.head_bytes + u64::from(shape.log_slots) * 2 * BLOCK) / BLOCK;
     blocks.filter(|block| medium.durable[(block * BLOCK) as usize..][..4].iter().any(|&byte| byte != 0)).collect()
@@ -26,7 +26,7 @@ fn find(members: &[Member], left: &[usize], wanted: &[u8]) -> Option<(usize, u64
 }
 
 /// The power fails, and those that are left are opened, and made whole.
-fn opened_again(members: &[Member], left: &[usize]) -> Joined {
+pub fn opened_again(members: &[Member], left: &[usize]) -> Joined {
     members.iter().for_each(Member::cut);
     let there: Vec<&Member> = left.iter().map(|number| &members[*number]).collect();
     let mut joined = opened(&there).unwrap();
