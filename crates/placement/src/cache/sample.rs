@@ -55,7 +55,11 @@ impl Sample {
     /// Whether a block that is to leave the small queue is kept, in a cache of so many places. `seed`: of the hashes.
     pub fn keeps(&mut self, key: Key, seed: u64, places: u32) -> bool {
         let most_one_of = if self.pays() { PLACES_ONE_OF } else { PLACES_ONE_OF * WATCHED_ONE_OF };
-        let is_kept = key.hash(seed).is_multiple_of(ONE_OF) && u64::from(self.kept) * most_one_of < u64::from(places);
+        // In a cache of less than 160 places, where one block would be more than that, none is.
+        let is_watched = places >= (PLACES_ONE_OF * WATCHED_ONE_OF) as u32;
+        let is_kept = is_watched
+            && key.hash(seed).is_multiple_of(ONE_OF)
+            && u64::from(self.kept) * most_one_of < u64::from(places);
         self.kept += u32::from(is_kept);
         is_kept
     }
@@ -108,7 +112,7 @@ mod tests {
         let of_many = kept(&mut sample, 0..10_000, 1_000_000);
         assert!((500..750).contains(&of_many), "{of_many}");
         assert_eq!(kept(&mut Sample::default(), 0..10_000, 1000), 100);
-        assert_eq!(kept(&mut Sample::default(), 0..10_000, 0), 0);
+        assert_eq!(kept(&mut Sample::default(), 0..10_000, 159), 0, "too few to be watched");
     }
 
     #[test]
