@@ -15,6 +15,7 @@ mod replacement;
 mod runs;
 mod s3_fifo;
 mod s3_fifo_static;
+mod sample;
 mod sieve;
 mod tiny_lfu;
 mod two_tiers;

@@ -12,19 +12,23 @@
 //! * One more read promotes a block, not two.
 //! * An eviction chooses between the queues anew after each block that it promotes, and ends after [`ROUNDS_MAX`] of them.
 //! * A run of blocks in sequence passes by where runs have not come back lately ([`Seen::Passed`]). It leaves ghosts only, so that
-//!   what is read a second time soon is admitted.
+//!   what is read a second time soon is admitted. Places that nobody has used yet it may fill, as many in all as there are.
+//! * A sample of what leaves the small queue unread is kept in the main one, as long as that pays ([`Sample`]).
 //! * The second read of a block that was read just now, by one reader, promotes nothing ([`Step::Again`]).
 
 use super::ghosts::Ghosts;
 use super::key::Key;
 use super::nodes::Nodes;
 use super::runs::{Runs, Step};
+use super::sample::Sample;
 
 /// The small queue and the main one.
 pub(super) const SMALL: usize = 0;
 pub(super) const MAIN: usize = 1;
 /// Reads of a block that are counted.
 const READS_MAX: u8 = 3;
+/// Beside them in its note: it belongs to the sample, and was not read since it was kept.
+const KEPT: u8 = 4;
 /// The part of the places that the small queue begins with, and between which it stays, in percent.
 const SMALL_PERCENT: u32 = 10;
 const SMALL_PERCENT_MIN: u32 = 1;
@@ -137,8 +141,14 @@ pub struct S3Fifo {
     small_ghosts: Ghosts,
     main_ghosts: Ghosts,
     runs: Runs,
+    /// What is kept of what leaves the small queue; nothing where filling the cache costs nothing.
+    sample: Option<Sample>,
+    seed: u64,
     /// Whether runs pass by.
     lets_runs_pass: bool,
+    /// So many blocks of runs may still be admitted to places that are free, though nothing is to be expected of them: a loop that fits is
+    /// there in its first round. It is one turn of the cache, so that what frees places all the time does not let every scan in.
+    first_turn_left: u32,
     counts: Counts,
 }
 
@@ -154,16 +164,19 @@ impl S3Fifo {
             small_ghosts: Ghosts::new(percent(places_max, SMALL_GHOSTS_PERCENT), seed),
             main_ghosts: Ghosts::new(percent(places_max, MAIN_GHOSTS_PERCENT), seed),
             runs: Runs::new(places_max, seed),
+            sample: Some(Sample::default()),
+            seed,
             lets_runs_pass: true,
+            first_turn_left: places_max,
             counts: Counts::default(),
         }
     }
 
     /// The same for a cache that costs nothing to fill, as memory is: runs do not pass by ([`Seen::Passed`] is said of nothing). What is read
-    /// twice at once, by requests that are not aligned, is a hit the second time.
+    /// twice at once, by requests that are not aligned, is a hit the second time. It keeps no sample: what lies behind it does.
     #[must_use]
     pub fn of_all_reads(places_max: u32, seed: u64) -> Self {
-        Self { lets_runs_pass: false, ..Self::new(places_max, seed) }
+        Self { lets_runs_pass: false, sample: None, ..Self::new(places_max, seed) }
     }
 
     /// Memory over so many places: 23 bytes for each, and 15 for each of 1.4 ghosts.
@@ -189,13 +202,22 @@ impl S3Fifo {
             (Step::Next { blocks }, _) => blocks,
         };
         if let Some(number) = found {
-            self.nodes.set_note(number, (self.nodes.note(number) + 1).min(READS_MAX));
+            if self.is_kept(number)
+                && let Some(sample) = &mut self.sample
+            {
+                sample.hit();
+            }
+            self.nodes.set_note(number, (self.reads(number) + 1).min(READS_MAX));
             self.runs.is_hopeless(blocks, true);
             return Seen::Hit(number);
         }
         let is_ghost = self.small_ghosts.find(key).or_else(|| self.main_ghosts.find(key)).is_some();
         self.counts.returned += u64::from(is_ghost);
         if self.lets_runs_pass && self.runs.is_hopeless(blocks, is_ghost) && !is_ghost {
+            if self.held() < self.places && self.first_turn_left > 0 {
+                self.first_turn_left -= 1;
+                return Seen::Miss;
+            }
             self.runs.passed();
             self.small_ghosts.push(key, true);
             self.counts.passed += 1;
@@ -227,8 +249,22 @@ impl S3Fifo {
             }
         }
         let place = self.nodes.find(key)?;
+        if self.is_kept(place)
+            && let Some(sample) = &mut self.sample
+        {
+            sample.removed();
+        }
         self.nodes.remove(place);
         Some(place)
+    }
+
+    /// How often the block in a place was read since it came, as far as that is counted.
+    fn reads(&self, place: u32) -> u8 {
+        self.nodes.note(place) & READS_MAX
+    }
+
+    fn is_kept(&self, place: u32) -> bool {
+        self.nodes.note(place) & KEPT != 0
     }
 
     /// Gives up the block of least use, and says in which place its copy was.
@@ -291,7 +327,7 @@ impl S3Fifo {
     /// The block that has its copy in a place; of one that is free, whatever was there last.
     #[must_use]
     pub fn at(&self, place: u32) -> Warm {
-        let (is_main, reads) = (self.nodes.list(place) == MAIN, self.nodes.note(place));
+        let (is_main, reads) = (self.nodes.list(place) == MAIN, self.reads(place));
         Warm { key: self.nodes.key(place), place, is_main, reads }
     }
 
@@ -324,6 +360,7 @@ impl S3Fifo {
         let (small, main) = (self.small_ghosts.len(), self.main_ghosts.len());
         if let Some(ghost) = self.small_ghosts.find(key) {
             if !ghost.was_passed {
+                self.sample.iter_mut().for_each(|sample| sample.returned(true));
                 self.small_share = self.small_share.moved(Share::step(self.places, main, small), 0);
             }
             self.small_ghosts.remove(ghost);
@@ -331,6 +368,7 @@ impl S3Fifo {
         }
         let found = self.main_ghosts.find(key);
         if let Some(ghost) = found {
+            self.sample.iter_mut().for_each(|sample| sample.returned(false));
             self.small_share = self.small_share.moved(0, Share::step(self.places, small, main));
             self.main_ghosts.remove(ghost);
         }
@@ -345,9 +383,25 @@ impl S3Fifo {
             let small = self.nodes.len(SMALL);
             let is_small = small > 0 && (u64::from(small) >= small_target || self.nodes.len(MAIN) == 0);
             let number = self.nodes.oldest(if is_small { SMALL } else { MAIN })?;
-            let reads = self.nodes.note(number);
-            if reads == 0 || rounds == ROUNDS_MAX {
-                let key = self.nodes.key(number);
+            let (key, reads, is_kept) = (self.nodes.key(number), self.reads(number), self.is_kept(number));
+            let is_out = reads == 0 || rounds == ROUNDS_MAX;
+            if let Some(sample) = &mut self.sample
+                && is_out
+            {
+                // As long as nothing in the main queue has to go for it.
+                let has_room = is_small && u64::from(small) > small_target && rounds < ROUNDS_MAX;
+                if has_room && sample.keeps(key, self.seed, self.places) {
+                    rounds += 1;
+                    self.nodes.renew(number, MAIN);
+                    self.nodes.set_note(number, KEPT);
+                    continue;
+                }
+                sample.left(is_small);
+                if is_kept {
+                    sample.lost();
+                }
+            }
+            if is_out {
                 self.nodes.remove(number);
                 if is_small { &mut self.small_ghosts } else { &mut self.main_ghosts }.push(key, false);
                 return Some((key, number));

@@ -20,6 +20,10 @@ struct Model {
     /// Share of the small queue.
     share: Share,
     runs: Runs,
+    /// Blocks of runs that may still fill free places.
+    first_turn_left: u32,
+    /// Its judgement is taken, too.
+    sample: Sample,
 }
 
 fn position(ghosts: &VecDeque<Option<(Key, bool)>>, key: Key) -> Option<usize> {
@@ -41,6 +45,8 @@ impl Model {
             places,
             share: Share::percent(10),
             runs: Runs::new(places, 7),
+            first_turn_left: places,
+            sample: Sample::default(),
         }
     }
 
@@ -62,12 +68,19 @@ impl Model {
             Followed::Next { blocks } => blocks,
         };
         if let Some((_, reads)) = held {
-            *reads = (*reads + 1).min(3);
+            if *reads == KEPT {
+                self.sample.hit();
+            }
+            *reads = (*reads % KEPT + 1).min(3);
             self.runs.is_hopeless(blocks, true);
             return "hit";
         }
         let is_ghost = position(&self.small_ghosts, key).or(position(&self.main_ghosts, key)).is_some();
         if self.runs.is_hopeless(blocks, is_ghost) && !is_ghost {
+            if self.held() < self.places && self.first_turn_left > 0 {
+                self.first_turn_left -= 1;
+                return "miss";
+            }
             self.runs.passed();
             self.small_ghosts.push_front(Some((key, true)));
             self.limit();
@@ -88,11 +101,13 @@ impl Model {
         if let Some(at) = position(&self.small_ghosts, key) {
             came_back = true;
             if !self.small_ghosts[at].unwrap().1 {
+                self.sample.returned(true);
                 self.share = self.share.moved(self.step(main, small), 0);
             }
             self.small_ghosts[at] = None;
         } else if let Some(at) = position(&self.main_ghosts, key) {
             came_back = true;
+            self.sample.returned(false);
             self.share = self.share.moved(0, self.step(small, main));
             self.main_ghosts[at] = None;
         }
@@ -113,7 +128,16 @@ impl Model {
             let small = self.small.len() as u32;
             let is_small = small > 0 && (u64::from(small) >= self.share.of(self.places).max(1) || self.main.is_empty());
             let (key, reads) = if is_small { self.small.pop_back() } else { self.main.pop_back() }?;
-            if reads == 0 || round == 256 {
+            let has_room = u64::from(small) > self.share.of(self.places).max(1);
+            if is_small && has_room && reads == 0 && round < 256 && self.sample.keeps(key, 7, self.places) {
+                self.main.push_front((key, KEPT));
+                continue;
+            }
+            if reads % KEPT == 0 || round == 256 {
+                self.sample.left(is_small);
+                if reads == KEPT {
+                    self.sample.lost();
+                }
                 if is_small { &mut self.small_ghosts } else { &mut self.main_ghosts }.push_front(Some((key, false)));
                 return Some(key);
             }
@@ -124,6 +148,9 @@ impl Model {
 
     fn remove(&mut self, key: Key) -> bool {
         let before = self.held();
+        if self.main.contains(&(key, KEPT)) {
+            self.sample.removed();
+        }
         self.small.retain(|(other, _)| *other != key);
         self.main.retain(|(other, _)| *other != key);
         for ghosts in [&mut self.small_ghosts, &mut self.main_ghosts] {
@@ -334,6 +361,46 @@ fn what_is_read_twice_in_sequence_is_admitted_the_second_time() {
     assert!(file.clone().filter(|&block| cache.place_of(Key::new(0, block).unwrap()).is_some()).count() < 300);
     file.clone().for_each(|block| one(&mut cache, block));
     assert!(file.clone().filter(|&block| cache.place_of(Key::new(0, block).unwrap()).is_some()).count() > 1700);
+}
+
+/// A loop passed by until it came back, though the cache had room that nobody used: one round of its hits was lost.
+#[test]
+fn regression_a_loop_that_fits_is_copied_in_its_first_round() {
+    let mut cache = S3Fifo::new(PLACES, 7);
+    let blocks = u64::from(PLACES) * 9 / 10;
+    (0..2).for_each(|_| (0..blocks).for_each(|block| one(&mut cache, block)));
+    assert_eq!((cache.counts().hits, cache.counts().admitted), (blocks, blocks));
+}
+
+/// Places that become free again and again do not let every scan in: it is one turn of the cache at most.
+#[test]
+fn scans_fill_free_places_once() {
+    let mut cache = S3Fifo::new(PLACES, 7);
+    for block in 0..10 * u64::from(PLACES) {
+        one(&mut cache, block);
+        // What was read half a cache ago is written.
+        cache.remove(Key::new(0, block.saturating_sub(u64::from(PLACES) / 2)).unwrap());
+    }
+    let admitted = cache.counts().admitted;
+    assert!((u64::from(PLACES)..u64::from(PLACES) * 21 / 20).contains(&admitted), "{admitted}");
+}
+
+/// Whatever comes in turns of five times the cache was lost before it came back, all of it.
+#[test]
+fn regression_of_what_comes_back_in_long_turns_a_part_is_hit() {
+    let mut cache = S3Fifo::new(PLACES, 7);
+    let blocks = 5 * u64::from(PLACES);
+    // In no order: no runs.
+    let turn = |cache: &mut S3Fifo| {
+        let before = cache.counts().hits;
+        (0..blocks).for_each(|at| one(cache, at * 30_011 % blocks));
+        cache.counts().hits - before
+    };
+    assert_eq!(turn(&mut cache), 0);
+    for _ in 0..3 {
+        let hits = turn(&mut cache);
+        assert!(hits >= u64::from(PLACES) / 20, "{hits}");
+    }
 }
 
 /// Requests that are not aligned, or smaller than a block, read blocks twice: a scan by them is a scan.
