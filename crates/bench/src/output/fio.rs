@@ -139,7 +139,9 @@ fn merged(kinds: &[&KindResult], of: impl Fn(&KindResult) -> &Latencies) -> Late
 fn direction(result: &JobResult, kinds: &[&KindResult], of: impl Fn(&IntervalRow) -> Direction) -> Value {
     let ios: u64 = kinds.iter().map(|kind| kind.ios).sum();
     let bytes: u64 = kinds.iter().map(|kind| kind.bytes).sum();
-    let rate = per_second(bytes, result.duration_ns);
+    // Rates are those of the time in which I/Os were wanted, as in our own results, and `runtime` is what they are a rate of: readers
+    // of fio's results divide by it.
+    let rate = per_second(bytes, result.rated_ns);
     let rows: Vec<(f64, f64)> = if ios == 0 {
         Vec::new()
     } else {
@@ -158,8 +160,8 @@ fn direction(result: &JobResult, kinds: &[&KindResult], of: impl Fn(&IntervalRow
         "io_kbytes": bytes >> 10,
         "bw_bytes": rate as u64,
         "bw": (rate / 1024.0) as u64,
-        "iops": per_second(ios, result.duration_ns),
-        "runtime": if ios == 0 { 0 } else { result.duration_ns / 1_000_000 },
+        "iops": per_second(ios, result.rated_ns),
+        "runtime": if ios == 0 { 0 } else { result.rated_ns / 1_000_000 },
         "total_ios": ios,
         "short_ios": 0,
         "drop_ios": kinds.iter().map(|kind| kind.errors).sum::<u64>(),
