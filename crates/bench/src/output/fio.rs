@@ -149,7 +149,10 @@ fn direction(result: &JobResult, kinds: &[&KindResult], of: impl Fn(&IntervalRow
             let Direction { ios, bytes, .. } = of(row);
             (per_second(ios, row.length_ns), per_second(bytes, row.length_ns) / 1024.0)
         };
-        result.rated_intervals().map(of_row).collect()
+        // Nor of intervals in which nothing more was begun.
+        let half_ns = result.interval_ns / 2;
+        let is_wanted = |row: &&IntervalRow| row.begin_ns.saturating_add(half_ns) <= result.rated_ns;
+        result.rated_intervals().filter(is_wanted).map(of_row).collect()
     };
     let [iops, kib] = [0, 1].map(|column| {
         let values: Vec<f64> = rows.iter().map(|row| if column == 0 { row.0 } else { row.1 }).collect();

@@ -502,6 +502,7 @@ fn regression_rates_in_fio_json_are_ours_also_where_an_io_is_slow_at_the_end() {
     let runtime_s = number("runtime") / 1000.0;
     assert!((number("total_ios") / runtime_s / number("iops") - 1.0).abs() < 0.002, "{read}");
     assert!((number("io_bytes") / runtime_s / number("bw_bytes") - 1.0).abs() < 0.002, "{read}");
+    assert!((number("iops_mean") / number("iops") - 1.0).abs() < 0.1, "{read}");
 }
 
 #[test]
