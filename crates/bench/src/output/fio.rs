@@ -139,7 +139,9 @@ fn merged(kinds: &[&KindResult], of: impl Fn(&KindResult) -> &Latencies) -> Late
 fn direction(result: &JobResult, kinds: &[&KindResult], of: impl Fn(&IntervalRow) -> Direction) -> Value {
     let ios: u64 = kinds.iter().map(|kind| kind.ios).sum();
     let bytes: u64 = kinds.iter().map(|kind| kind.bytes).sum();
-    let rate = per_second(bytes, result.duration_ns);
+    // Rates are those of the time in which I/Os were wanted, as in our own results, and `runtime` is what they are a rate of: readers
+    // of fio's results divide by it.
+    let rate = per_second(bytes, result.rated_ns);
     let rows: Vec<(f64, f64)> = if ios == 0 {
         Vec::new()
     } else {
@@ -147,7 +149,10 @@ fn direction(result: &JobResult, kinds: &[&KindResult], of: impl Fn(&IntervalRow
             let Direction { ios, bytes, .. } = of(row);
             (per_second(ios, row.length_ns), per_second(bytes, row.length_ns) / 1024.0)
         };
-        result.rated_intervals().map(of_row).collect()
+        // Nor of intervals in which nothing more was begun.
+        let half_ns = result.interval_ns / 2;
+        let is_wanted = |row: &&IntervalRow| row.begin_ns.saturating_add(half_ns) <= result.rated_ns;
+        result.rated_intervals().filter(is_wanted).map(of_row).collect()
     };
     let [iops, kib] = [0, 1].map(|column| {
         let values: Vec<f64> = rows.iter().map(|row| if column == 0 { row.0 } else { row.1 }).collect();
@@ -158,8 +163,8 @@ fn direction(result: &JobResult, kinds: &[&KindResult], of: impl Fn(&IntervalRow
         "io_kbytes": bytes >> 10,
         "bw_bytes": rate as u64,
         "bw": (rate / 1024.0) as u64,
-        "iops": per_second(ios, result.duration_ns),
-        "runtime": if ios == 0 { 0 } else { result.duration_ns / 1_000_000 },
+        "iops": per_second(ios, result.rated_ns),
+        "runtime": if ios == 0 { 0 } else { result.rated_ns / 1_000_000 },
         "total_ios": ios,
         "short_ios": 0,
         "drop_ios": kinds.iter().map(|kind| kind.errors).sum::<u64>(),

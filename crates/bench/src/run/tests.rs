@@ -484,6 +484,27 @@ fn a_slow_io_at_the_end_is_not_taken_for_a_low_rate() {
     assert!(result.notes.iter().any(|warning| warning.contains("behind the others")));
 }
 
+/// fio's `iops` and `bw` were of all the time until the last completion, ours of the time in which I/Os were wanted: on a busy machine the same
+/// result had two rates.
+#[test]
+fn regression_rates_in_fio_json_are_ours_also_where_an_io_is_slow_at_the_end() {
+    let mut was_slow = false;
+    let script: Script = Box::new(move |now, _| {
+        let slow = now > 900_000_000 && !std::mem::replace(&mut was_slow, now > 900_000_000);
+        (if slow { 30_000_000_000 } else { 5_000_000 }, None)
+    });
+    let result = run_on(job(8, 1.0), script);
+    assert!(result.duration_ns > 20 * result.rated_ns);
+    let document = crate::output::fio::document(std::slice::from_ref(&result), 0);
+    let read = &document["jobs"][0]["read"];
+    let number = |name: &str| read[name].as_f64().unwrap();
+    assert_eq!(number("iops"), result.iops());
+    let runtime_s = number("runtime") / 1000.0;
+    assert!((number("total_ios") / runtime_s / number("iops") - 1.0).abs() < 0.002, "{read}");
+    assert!((number("io_bytes") / runtime_s / number("bw_bytes") - 1.0).abs() < 0.002, "{read}");
+    assert!((number("iops_mean") / number("iops") - 1.0).abs() < 0.1, "{read}");
+}
+
 #[test]
 fn a_throttle_holds_its_rate_and_waits_for_the_target() {
     let throttle = Arrival::Throttled { iops: Some(500.0), bytes_per_second: None };

@@ -2,6 +2,7 @@
 
 use super::distances::Distances;
 use super::groups::GROUPS;
+use super::hot::{Finder, Hot};
 use super::sampling::{Sample, address};
 use super::stack::{LIVE_MAX, Place, Stack};
 use crate::hash::Seed;
@@ -15,6 +16,10 @@ pub const VOLUME_BLOCKS: u64 = 1 << 44;
 pub const FOLLOWED_BYTES: u64 = 112;
 /// Not in the stack of writes.
 const NOWHERE: Place = Place::MAX;
+/// Who finds hot blocks: by all accesses, by reads, by writes.
+const ALL: usize = 0;
+const READS: usize = 1;
+const WRITES: usize = 2;
 
 /// By address.
 type Table = HashMap<u64, Block, Seed>;
@@ -75,6 +80,10 @@ pub struct Blocks {
     limit: usize,
     accessed: Stack,
     written: Stack,
+    /// Hot blocks, by accesses and by writes, and how they are found.
+    hot_accessed: Hot,
+    hot_written: Hot,
+    find: [Finder; 3],
     /// Live blocks of each row.
     live: Vec<u64>,
     peak_bytes: Vec<u64>,
@@ -135,12 +144,13 @@ impl Blocks {
         if is_read {
             self.reads.count(count);
         }
+        self.access_hot(volume, first, count, is_read);
         let sample = self.sample;
         sample.each(volume, first, count, |key| {
             if !self.sample.keeps(key, sample) {
                 return;
             }
-            let (seen, distance) = self.touch(key);
+            let (seen, noted) = self.touch(key);
             let weight = self.sample.weight();
             if let Some(block) = self.table.get_mut(&key) {
                 (block.read_at, block.was_read) = (now, true);
@@ -148,12 +158,13 @@ impl Blocks {
             if key == address(volume, first) {
                 first_weight = Some(weight);
             }
-            if is_read {
-                note(&mut self.reads, distance, weight, self.sample.group(key, GROUPS));
+            if let (true, Some(distance)) = (is_read, noted) {
+                self.reads.access(distance, weight, Some(self.sample.group(key, GROUPS)));
             }
             tell(seen, weight);
             self.keep_within_limit();
         });
+        self.find_hot(volume, first, count, is_read.then_some(READS));
         first_weight
     }
 
@@ -176,6 +187,13 @@ impl Blocks {
             self.live.resize(places, 0);
             self.peak_bytes.resize(places, 0);
         }
+        self.access_hot(volume, first, count, false);
+        let weight = self.sample.weight();
+        for key in self.hot_written.among(address(volume, first), count) {
+            let distance = self.hot_written.take(key, &self.written, weight);
+            self.hot_written.put(key, &self.written, self.sample.has(key));
+            self.writes.access(distance, 1, None);
+        }
         let sample = self.sample;
         sample.each(volume, first, count, |key| {
             if !self.sample.keeps(key, sample) {
@@ -184,12 +202,15 @@ impl Blocks {
             let (mut seen, _) = self.touch(key);
             let weight = self.sample.weight();
             if self.written.is_full() {
-                self.written
-                    .pack(self.table.values_mut().map(|block| &mut block.written).filter(|place| **place != NOWHERE));
+                let places = self.table.values_mut().map(|block| &mut block.written);
+                self.written.pack(places.filter(|place| **place != NOWHERE).chain(self.hot_written.places()));
             }
             let Some(block) = self.table.get_mut(&key) else { return };
-            let distance = (block.written != NOWHERE).then(|| self.written.above(block.written));
-            note(&mut self.writes, distance, weight, self.sample.group(key, GROUPS));
+            if !self.hot_written.has(key) {
+                let distance =
+                    (block.written != NOWHERE).then(|| self.hot_written.distance(block.written, &self.written, weight));
+                self.writes.access(distance, weight, Some(self.sample.group(key, GROUPS)));
+            }
             block.written = if block.written == NOWHERE {
                 self.written.push()
             } else {
@@ -207,6 +228,39 @@ impl Blocks {
             tell(seen, weight);
             self.keep_within_limit();
         });
+        self.find_hot(volume, first, count, Some(WRITES));
+    }
+
+    /// Accesses of the hot ones among `count` blocks from `first`.
+    fn access_hot(&mut self, volume: u32, first: u64, count: u64, is_read: bool) {
+        let weight = self.sample.weight();
+        for key in self.hot_accessed.among(address(volume, first), count) {
+            let distance = self.hot_accessed.take(key, &self.accessed, weight);
+            self.hot_accessed.put(key, &self.accessed, self.sample.has(key));
+            self.all.access(distance, 1, None);
+            if is_read {
+                self.reads.access(distance, 1, None);
+            }
+        }
+    }
+
+    /// Counts accesses of `count` blocks from `first`, so that hot ones are found; also as those of one kind.
+    fn find_hot(&mut self, volume: u32, first: u64, count: u64, kind: Option<usize>) {
+        if count == 0 || self.sample.weight() == 1 {
+            return;
+        }
+        let Self { find, table, sample, hot_accessed, hot_written, accessed, written, .. } = self;
+        for kind in [Some(ALL), kind].into_iter().flatten() {
+            let enough = find[kind].enough();
+            find[kind].count(volume, first, count, |key| {
+                let block = table.get(&key).filter(|_| sample.has(key));
+                if kind == WRITES {
+                    hot_written.add(key, written, block.map(|block| block.written), enough);
+                } else {
+                    hot_accessed.add(key, accessed, block.map(|block| block.accessed), enough);
+                }
+            });
+        }
     }
 
     /// `count` blocks from `first` are no longer needed, when the trace had written `clock_bytes`; tells of each followed
@@ -215,15 +269,28 @@ impl Blocks {
         let (now, clock_bytes) = at;
         let keys = self.sample.among(volume, first, count, self.table.keys().copied());
         let weight = self.sample.weight();
+        for key in self.hot_accessed.among(address(volume, first), count) {
+            self.hot_accessed.take(key, &self.accessed, weight);
+        }
+        for key in self.hot_written.among(address(volume, first), count) {
+            if let Some(distance) = self.hot_written.take(key, &self.written, weight) {
+                self.writes.discarded(distance, 1, None);
+            }
+        }
         for key in keys {
             let Some(block) = self.table.remove(&key) else { continue };
-            self.accessed.remove(block.accessed);
+            // A hot one's mark stands for nothing, and so would its gap.
+            leave(&mut self.accessed, block.accessed, self.hot_accessed.has(key));
             let mut seen = block.seen();
             if block.written != NOWHERE {
                 // What is discarded while it is staged never gets to the capacity tier. The gap that it leaves counts as it
                 // did, so it is all the same in which order the blocks of a discard go.
-                self.writes.discarded(self.written.above(block.written), weight, self.sample.group(key, GROUPS));
-                self.written.remove(block.written);
+                let is_hot = self.hot_written.has(key);
+                if !is_hot {
+                    let distance = self.hot_written.distance(block.written, &self.written, weight);
+                    self.writes.discarded(distance, weight, Some(self.sample.group(key, GROUPS)));
+                }
+                leave(&mut self.written, block.written, is_hot);
                 self.live[usize::from(block.row)] -= 1;
                 seen.since_write =
                     Some((block.row, now.saturating_sub(block.written_at), clock_bytes - block.clock_bytes));
@@ -232,11 +299,14 @@ impl Blocks {
         }
     }
 
-    /// Puts a block on top of the stack of accesses; what it was before, and how many others were accessed since.
-    fn touch(&mut self, key: u64) -> (Seen, Option<usize>) {
+    /// Puts a block on top of the stack of accesses; what it was before, and the distance to its last access, which is noted. No
+    /// distance of a hot one, which has been noted.
+    fn touch(&mut self, key: u64) -> (Seen, Option<Option<u64>>) {
         if self.accessed.is_full() {
-            self.accessed.pack(self.table.values_mut().map(|block| &mut block.accessed));
+            let places = self.table.values_mut().map(|block| &mut block.accessed);
+            self.accessed.pack(places.chain(self.hot_accessed.places()));
         }
+        let is_hot = self.hot_accessed.has(key);
         let weight = self.sample.weight();
         match self.table.entry(key) {
             std::collections::hash_map::Entry::Vacant(entry) => {
@@ -249,18 +319,23 @@ impl Blocks {
                     row: 0,
                     was_read: false,
                 });
-                note(&mut self.all, None, weight, self.sample.group(key, GROUPS));
+                if !is_hot {
+                    self.all.access(None, weight, Some(self.sample.group(key, GROUPS)));
+                }
                 let bytes = bytes_of(self.accessed.live() as u64, weight);
                 self.peak_accessed_bytes = self.peak_accessed_bytes.max(bytes);
-                (Seen::default(), None)
+                (Seen::default(), (!is_hot).then_some(None))
             }
             std::collections::hash_map::Entry::Occupied(mut entry) => {
                 let block = entry.get_mut();
-                let distance = self.accessed.above(block.accessed);
+                let distance =
+                    (!is_hot).then(|| Some(self.hot_accessed.distance(block.accessed, &self.accessed, weight)));
                 let seen = block.seen();
                 block.accessed = self.accessed.raise(block.accessed);
-                note(&mut self.all, Some(distance), weight, self.sample.group(key, GROUPS));
-                (seen, Some(distance))
+                if let Some(distance) = distance {
+                    self.all.access(distance, weight, Some(self.sample.group(key, GROUPS)));
+                }
+                (seen, distance)
             }
         }
     }
@@ -282,6 +357,9 @@ impl Blocks {
                 }
                 stays
             });
+            [&mut self.hot_accessed, &mut self.hot_written]
+                .into_iter()
+                .for_each(|hot| hot.retain_sampled(|key| sample.has(key)));
             [accessed, written].into_iter().for_each(Stack::forget_half_of_gaps);
         }
     }
@@ -296,11 +374,9 @@ fn bytes_of(blocks: u64, weight: u64) -> u64 {
     blocks.saturating_mul(weight).saturating_mul(BLOCK_BYTES)
 }
 
-fn note(distances: &mut Distances, distance: Option<usize>, weight: u64, group: usize) {
-    match distance {
-        Some(others) => distances.again(others, weight, group),
-        None => distances.first(weight, group),
-    }
+/// Takes a block out of a stack, which has a gap from then on; where it is hot, as if it had never been there.
+fn leave(stack: &mut Stack, place: Place, is_hot: bool) {
+    if is_hot { stack.forget(place) } else { stack.remove(place) }
 }
 
 #[cfg(test)]

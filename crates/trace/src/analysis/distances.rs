@@ -27,40 +27,40 @@ impl Distances {
         self.accesses += accesses;
     }
 
-    /// An access to a block of a group of the sample that was never accessed before.
-    pub fn first(&mut self, weight: u64, group: usize) {
+    /// An access to a block that stands for `weight`, of a group of the sample (none for a hot one, which stands for itself), with
+    /// as many other blocks accessed since the last one; `None` where there was none.
+    pub fn access(&mut self, distance: Option<u64>, weight: u64, group: Option<usize>) {
         self.followed += weight as f64;
-        if self.sampled.is_some() {
+        if let (true, Some(group)) = (self.sampled.is_some(), group) {
             self.groups.access(group, weight);
+        }
+        if let Some(distance) = distance {
+            self.at_distance(distance, weight, group);
         }
     }
 
-    /// An access with so many other followed blocks accessed since the last one, each of which stands for `weight`.
-    pub fn again(&mut self, others: usize, weight: u64, group: usize) {
-        self.first(weight, group);
-        self.at_distance(others, weight, group);
-    }
-
-    fn at_distance(&mut self, others: usize, weight: u64, group: usize) {
+    fn at_distance(&mut self, distance: u64, weight: u64, group: Option<usize>) {
         match &mut self.sampled {
             Some(sampled) => {
-                let distance = (others as u64).saturating_mul(weight);
                 sampled.add_weighted(distance, weight as f64);
-                self.groups.again(group, distance, weight);
+                if let Some(group) = group {
+                    self.groups.again(group, distance, weight);
+                }
             }
             None => {
-                if self.exact.len() <= others {
-                    self.exact.resize(others + 1, 0);
+                let distance = distance as usize;
+                if self.exact.len() <= distance {
+                    self.exact.resize(distance + 1, 0);
                 }
-                self.exact[others] += 1;
+                self.exact[distance] += 1;
             }
         }
     }
 
     /// A version of a block is dead without having been written over: it counts as kept where it was still there, and as no
     /// access.
-    pub fn discarded(&mut self, others: usize, weight: u64, group: usize) {
-        self.at_distance(others, weight, group);
+    pub fn discarded(&mut self, distance: u64, weight: u64, group: Option<usize>) {
+        self.at_distance(distance, weight, group);
     }
 
     /// From now on blocks stand for several.
@@ -90,7 +90,9 @@ impl Distances {
                 // From zero on: the sum of nothing is -0.0.
                 .fold(0.0_f64, |sum, &count| sum + count as f64),
             Some(sampled) if blocks > 0 => {
-                let found = self.groups.correction(blocks, self.accesses as f64 - self.followed);
+                let found = self
+                    .groups
+                    .correction(blocks, self.accesses as f64 - self.followed, |distance| sampled.below(distance));
                 let hits = share(sampled.below(blocks) + found.hits).clamp(0.0, 1.0) + 0.0;
                 return Some((hits, Some(share(found.error).min(1.0))));
             }

@@ -5,7 +5,7 @@
 //! followed. It also says what to make of it where the sample has had more accesses, or fewer, than its part of all. Where groups
 //! with more accesses have as many more hits, a few blocks that are accessed all the time make the difference, and it is all hits
 //! (SHARDS-adj, Waldspurger et al., FAST'15, 3.3). Where they do not, it is not (a regression estimate, Cochran, "Sampling
-//! Techniques", chapter 7).
+//! Techniques", chapter 7). Hot blocks are no part of this: they are followed all the same, and stand for themselves.
 
 use super::histogram::Histogram;
 
@@ -60,8 +60,9 @@ impl Groups {
         self.at(group).again.add_weighted(distance, weight as f64);
     }
 
-    /// Of hits below a distance, where `missing` accesses more were made than the sample stands for.
-    pub fn correction(&self, distance: u64, missing: f64) -> Correction {
+    /// Of hits below a distance, where `missing` accesses more were made than the sample stands for; `below` has the hits below
+    /// any distance, also those of blocks that are no part of the sample.
+    pub fn correction(&self, distance: u64, missing: f64, below: impl Fn(u64) -> f64) -> Correction {
         if self.list.is_empty() {
             // Nothing is known of them.
             return Correction { hits: missing, error: missing.abs() };
@@ -90,8 +91,16 @@ impl Groups {
             .sum();
         // Distances are counted in blocks of the sample, too.
         let off = ((distance as f64) * self.weight.saturating_sub(1) as f64).sqrt();
-        let all = |distance: f64| self.list.iter().map(|group| group.again.below(distance as u64)).sum::<f64>();
-        let by_distance = (all(distance as f64 + off) - all((distance as f64 - off).max(0.0))) / 2.0;
+        let by_distance =
+            (below((distance as f64 + off) as u64) - below((distance as f64 - off).max(0.0) as u64)) / 2.0;
+        // These errors are one error as far as the same blocks lie between the accesses each time. As far as others do there are
+        // as many as stretches of other blocks, and they even each other out.
+        let of_sample = |distance: u64| self.list.iter().map(|group| group.again.below(distance)).sum::<f64>();
+        let (near, far) = (of_sample(distance / 2), of_sample(distance.saturating_mul(2)));
+        let same = ((far - near) / (mean * count - near).max(1.0)).clamp(0.0, 1.0);
+        let blocks = mean * count - self.list.iter().map(|group| group.again.count()).sum::<f64>();
+        let stretches = (blocks / distance as f64).max(1.0);
+        let by_distance = by_distance * (same + (1.0 - same) / stretches).sqrt();
         let by_groups = T_95 * (left * count / (count - 1.0) + by_distance * by_distance).sqrt() + beyond.abs();
         // What was seen less than once a group may as well be chance: then it has the interval of so many rare events.
         let (all_hits, all_accesses) = (mean_hits * count, mean * count);
@@ -120,29 +129,29 @@ mod tests {
     fn what_was_never_seen_may_be_all_the_same() {
         let never = groups(|_| (100, 0));
         // Poisson's interval of no event ends at 3.69.
-        let found = never.correction(1000, 0.0);
+        let found = never.correction(1000, 0.0, |_| 0.0);
         assert!((3.5..4.0).contains(&(found.error / 4.0)), "{found:?}");
         let always = groups(|_| (100, 100));
-        assert_eq!(always.correction(1000, 0.0).error, found.error);
+        assert_eq!(always.correction(1000, 0.0, |_| 12_800.0).error, found.error);
     }
 
     #[test]
     fn the_sample_itself_says_what_its_accesses_mean() {
         // Some groups have a block that is accessed all the time: each access more is a hit more.
         let hot = groups(|group| (100 + 50 * (group as u64 % 3), 20 + 50 * (group as u64 % 3)));
-        let found = hot.correction(1000, 400.0);
+        let found = hot.correction(1000, 400.0, |_| 9600.0);
         assert!((found.hits - 400.0).abs() < 1e-6 && found.error < 50.0, "{found:?}");
         // Blocks that are accessed alike: of each access more a fifth is one.
         let alike = groups(|group| (100 + 10 * (group as u64 % 3), 20 + 2 * (group as u64 % 3)));
-        let found = alike.correction(1000, 400.0);
+        let found = alike.correction(1000, 400.0, |_| 2800.0);
         assert!((found.hits - 80.0).abs() < 1e-6, "{found:?}");
         // More than these could be off by: a block that is accessed all the time and was not followed.
         let like = LIKE
             * (32.0_f64 / 31.0 * (0..32).map(|at| 40.0 * ((at % 3) as f64 - 31.0 / 32.0)).map(|x| x * x).sum::<f64>())
                 .sqrt();
-        let found = alike.correction(1000, 100_000.0);
+        let found = alike.correction(1000, 100_000.0, |_| 2800.0);
         assert!((found.hits - (like * 0.2 + 100_000.0 - like)).abs() < 1.0, "{found:?}");
         assert!(found.error > 100_000.0 - like - 1.0);
-        assert_eq!(Groups::default().correction(1000, 5.0), Correction { hits: 5.0, error: 5.0 });
+        assert_eq!(Groups::default().correction(1000, 5.0, |_| 0.0), Correction { hits: 5.0, error: 5.0 });
     }
 }

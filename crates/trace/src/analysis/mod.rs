@@ -10,6 +10,7 @@ mod depth;
 mod distances;
 mod groups;
 mod histogram;
+mod hot;
 mod lengths;
 mod over_time;
 mod regions;

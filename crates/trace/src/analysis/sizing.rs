@@ -7,9 +7,10 @@
 use super::blocks::{BLOCK_BYTES, FOLLOWED_BYTES};
 use super::groups::{Correction, GROUPS, Groups};
 use super::histogram::Histogram;
+use super::hot::{Finder, Hot};
 use super::report::Report;
 use super::rows::{Part, Rows};
-use super::sampling::Sample;
+use super::sampling::{Sample, address};
 use super::stack::{LIVE_MAX, Place, Stack};
 use super::{Options, touched};
 use crate::hash::Seed;
@@ -116,6 +117,17 @@ enum Fate {
     Bypassed,
 }
 
+impl Fate {
+    /// Whether it is staged where so many rows are pinned.
+    fn is_staged(self, pinned: usize) -> bool {
+        match self {
+            Self::Ranked(rank) => pinned <= rank,
+            Self::Staged => true,
+            Self::Bypassed => false,
+        }
+    }
+}
+
 /// The writes of all rows but those pinned.
 struct Rest {
     stack: Stack,
@@ -126,6 +138,15 @@ struct Rest {
     followed: Vec<f64>,
     /// What the sample says of itself.
     groups: Groups,
+    /// Blocks written most, which count whether they are in the sample or not.
+    hot: Hot,
+}
+
+impl Rest {
+    /// A block is staged no longer. The mark of a hot one stands for nothing, and so would its gap.
+    fn leave(&mut self, place: Place, is_hot: bool) {
+        if is_hot { self.stack.forget(place) } else { self.stack.remove(place) }
+    }
 }
 
 /// A trace being sized.
@@ -140,6 +161,7 @@ pub struct Sizing {
     /// For 0, 1, 2, ... pinned rows.
     rests: Vec<Rest>,
     sample: Sample,
+    find: Finder,
     limit: usize,
     total_bytes: u64,
     footprint_bytes: u64,
@@ -178,6 +200,7 @@ impl Sizing {
                 distances: vec![Histogram::default(); PARTS],
                 followed: vec![0.0; PARTS],
                 groups: Groups::default(),
+                hot: Hot::default(),
             })
             .collect::<Vec<_>>();
         let limit = usize::try_from(options.memory_bytes / FOLLOWED_BYTES).unwrap_or(usize::MAX) / rests.len();
@@ -187,6 +210,7 @@ impl Sizing {
             past: options.bypassed.clone(),
             bypassed,
             sample: Sample::one_in_power(options.sample_halvings),
+            find: Finder::default(),
             limit: limit.clamp(1024, LIVE_MAX),
             total_bytes,
             footprint_bytes: report.written_footprint_bytes,
@@ -231,15 +255,52 @@ impl Sizing {
                 Fate::Bypassed => self.bypassed_blocks[at] += part.blocks,
                 Fate::Staged => {}
             }
+            self.follow_hot((request.volume, block, part.blocks), fate, at);
             let sample = self.sample;
             sample.each(request.volume, block, part.blocks, |key| {
                 if self.sample.keeps(key, sample) {
                     self.follow(key, fate, at);
                 }
             });
+            self.find_hot((request.volume, block, part.blocks), fate);
             block += part.blocks;
         }
         self.parts = parts;
+    }
+
+    /// Hot ones of these blocks are written by a row of that fate.
+    fn follow_hot(&mut self, (volume, first, count): (u32, u64, u64), fate: Fate, at: usize) {
+        let weight = self.sample.weight();
+        for (pinned, rest) in self.rests.iter_mut().enumerate() {
+            for key in rest.hot.among(address(volume, first), count) {
+                if let Some(distance) = rest.hot.take(key, &rest.stack, weight) {
+                    rest.distances[at].add_weighted(distance, 1.0);
+                }
+                if fate.is_staged(pinned) {
+                    rest.followed[at] += 1.0;
+                    rest.hot.put(key, &rest.stack, self.sample.has(key));
+                }
+            }
+        }
+    }
+
+    /// Counts writes of these blocks by a row of that fate, so that hot ones are found.
+    fn find_hot(&mut self, (volume, first, count): (u32, u64, u64), fate: Fate) {
+        if count == 0 || self.sample.weight() == 1 {
+            return;
+        }
+        let Self { find, rests, sample, .. } = self;
+        let enough = find.enough();
+        find.count(volume, first, count, |key| {
+            for (pinned, rest) in rests.iter_mut().enumerate() {
+                if fate.is_staged(pinned) {
+                    let place = rest.places.get(&key).filter(|_| sample.has(key));
+                    rest.hot.add(key, &rest.stack, place.copied(), enough);
+                } else {
+                    rest.hot.name(key, enough);
+                }
+            }
+        });
     }
 
     /// A block is written by a row of that fate.
@@ -247,31 +308,28 @@ impl Sizing {
         let weight = self.sample.weight();
         let group = (weight > 1).then(|| self.sample.group(key, GROUPS));
         for (pinned, rest) in self.rests.iter_mut().enumerate() {
-            let known = rest.places.remove(&key);
-            if let Some(place) = known {
+            let (known, is_hot) = (rest.places.remove(&key), rest.hot.has(key));
+            if let Some(place) = known.filter(|_| !is_hot) {
                 // The version that was staged is dead: it is kept from the capacity tier where it was still there.
-                let distance = (rest.stack.above(place) as u64).saturating_mul(weight);
+                let distance = rest.hot.distance(place, &rest.stack, weight);
                 rest.distances[at].add_weighted(distance, weight as f64);
                 if let Some(group) = group {
                     rest.groups.again(group, distance, weight);
                 }
             }
-            let is_staged = match fate {
-                Fate::Ranked(rank) => pinned <= rank,
-                Fate::Staged => true,
-                Fate::Bypassed => false,
-            };
-            if !is_staged {
-                known.into_iter().for_each(|place| rest.stack.remove(place));
+            if !fate.is_staged(pinned) {
+                known.into_iter().for_each(|place| rest.leave(place, is_hot));
                 continue;
             }
-            rest.followed[at] += weight as f64;
-            if let Some(group) = group {
-                rest.groups.access(group, weight);
+            if !is_hot {
+                rest.followed[at] += weight as f64;
+                if let Some(group) = group {
+                    rest.groups.access(group, weight);
+                }
             }
             let mut known = known;
             if rest.stack.is_full() {
-                rest.stack.pack(rest.places.values_mut().chain(&mut known));
+                rest.stack.pack(rest.places.values_mut().chain(&mut known).chain(rest.hot.places()));
             }
             let place = match known {
                 Some(place) => rest.stack.raise(place),
@@ -282,7 +340,8 @@ impl Sizing {
         while self.rests[0].places.len() > self.limit {
             self.sample.halve();
             let sample = self.sample;
-            for Rest { stack, places, .. } in &mut self.rests {
+            for Rest { stack, places, hot, .. } in &mut self.rests {
+                hot.retain_sampled(|key| sample.has(key));
                 places.retain(|&key, place| {
                     let stays = sample.has(key);
                     if !stays {
@@ -323,14 +382,22 @@ impl Sizing {
         let weight = self.sample.weight();
         for rest in &mut self.rests {
             // What is discarded while it is staged never gets to the capacity tier either.
+            for key in rest.hot.among(address(request.volume, first), count) {
+                if let Some(distance) = rest.hot.take(key, &rest.stack, weight) {
+                    rest.distances[at].add_weighted(distance, 1.0);
+                }
+            }
             for key in followed.iter().copied() {
                 let Some(place) = rest.places.remove(&key) else { continue };
-                let distance = (rest.stack.above(place) as u64).saturating_mul(weight);
-                rest.distances[at].add_weighted(distance, weight as f64);
-                if weight > 1 {
-                    rest.groups.again(self.sample.group(key, GROUPS), distance, weight);
+                let is_hot = rest.hot.has(key);
+                if !is_hot {
+                    let distance = rest.hot.distance(place, &rest.stack, weight);
+                    rest.distances[at].add_weighted(distance, weight as f64);
+                    if weight > 1 {
+                        rest.groups.again(self.sample.group(key, GROUPS), distance, weight);
+                    }
                 }
-                rest.stack.remove(place);
+                rest.leave(place, is_hot);
             }
         }
     }
@@ -380,7 +447,9 @@ impl Sizing {
         if left_blocks == 0 {
             return Correction::default();
         }
-        self.rests[pinned].groups.correction(left_blocks, self.missing(pinned))
+        let rest = &self.rests[pinned];
+        let below = |distance| rest.distances.iter().map(|part| part.below(distance)).sum();
+        rest.groups.correction(left_blocks, self.missing(pinned), below)
     }
 
     /// Blocks that pinned rows keep in a part of the trace, that staging a share of the others does, and that are staged for

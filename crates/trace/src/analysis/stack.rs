@@ -43,6 +43,16 @@ impl Stack {
         self.marked - self.gaps.len()
     }
 
+    /// Marks in it: those of blocks and of gaps.
+    pub fn marked(&self) -> usize {
+        self.marked
+    }
+
+    /// The place that the next access gets.
+    pub fn next(&self) -> Place {
+        self.next as Place
+    }
+
     /// Whether it must be packed before another access.
     pub fn is_full(&self) -> bool {
         self.next == self.marks.len() * WORD
@@ -90,6 +100,12 @@ impl Stack {
         self.clear(place);
     }
 
+    /// One that is packed often.
+    #[cfg(test)]
+    pub fn with_words(words: usize) -> Self {
+        Self { marks: vec![0; words], sums: vec![0; words + 1], ..Self::default() }
+    }
+
     /// Every other gap goes: of a sample that is halved about so many were of blocks that it follows no longer.
     pub fn forget_half_of_gaps(&mut self) {
         let gaps = std::mem::take(&mut self.gaps).into_sorted_vec();
@@ -129,9 +145,11 @@ impl Stack {
             before.push(count);
             count += word.count_ones();
         }
+        // What was next may lie behind all.
+        before.push(count);
         let packed = |place: Place| {
             let (word, bit) = (place as usize / WORD, place as usize % WORD);
-            before[word] + (self.marks[word] & ((1 << bit) - 1)).count_ones()
+            before[word] + self.marks.get(word).map_or(0, |marks| (marks & ((1 << bit) - 1)).count_ones())
         };
         places.for_each(|place| *place = packed(*place));
         self.gaps = std::mem::take(&mut self.gaps).into_iter().map(packed).collect();
@@ -186,12 +204,8 @@ mod tests {
         /// Against LRU caches of all sizes.
         #[test]
         fn distances_are_those_of_caches(steps in proptest::collection::vec((0_u32..40, 0_u8..8), 1..1500), small: bool) {
-            let mut stack = Stack::default();
-            if small {
-                // So that it is packed often.
-                stack.marks.truncate(2);
-                stack.sums.truncate(3);
-            }
+            // So that it is packed often.
+            let mut stack = if small { Stack::with_words(2) } else { Stack::default() };
             let (mut places, mut caches) = (BTreeMap::<u32, Place>::new(), vec![Vec::<u32>::new(); 42]);
             for (block, what) in steps {
                 if stack.is_full() {

@@ -231,6 +231,62 @@ fn regression_what_a_sample_prints_holds_what_all_blocks_have() {
     }
 }
 
+/// Placements of a load of few hot blocks, by the first of them: beside each other, or anywhere.
+fn hot_blocks(placement: u64, is_scattered: bool) -> Vec<Request> {
+    let mut state = placement;
+    let mut random = move || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        sampling::hash(state)
+    };
+    let first = random() % (1 << 30);
+    (0..12_000)
+        .map(|at| {
+            let op = if random() % 2 == 0 { Op::Read } else { Op::Write };
+            // The first has 8 % of all accesses, the next ones 1.4, 1.0, .8 %.
+            let rank = ((random() >> 11) as f64 / (1_u64 << 53) as f64).powi(4) * 30_000.0;
+            let block =
+                if is_scattered { sampling::hash(first + rank as u64) % (1 << 34) } else { first + rank as u64 };
+            Request::new(at * 1000, op, block * BLOCK, BLOCK)
+        })
+        .collect()
+}
+
+#[test]
+fn regression_intervals_of_a_sample_hold_where_few_blocks_are_hot() {
+    const PLACEMENTS: u64 = 40;
+    for is_scattered in [false, true] {
+        let (mut held, mut all) = (BTreeMap::<(&str, u64, u32), u64>::new(), 0);
+        for placement in 0..PLACEMENTS {
+            let requests = hot_blocks(placement, is_scattered);
+            let exact = analysed(&Options::default(), &requests);
+            for halvings in [3, 5] {
+                let sampled = analysed(&Options { sample_halvings: halvings, ..Options::default() }, &requests);
+                for point in sampled.curve.iter().filter(|point| point.percent.is_none()) {
+                    let is_same = |other: &&Curve| other.percent.is_none() && other.size_bytes == point.size_bytes;
+                    let Some(other) = exact.curve.iter().find(is_same).filter(|other| other.size_bytes <= 8 << 20)
+                    else {
+                        continue;
+                    };
+                    for (what, found, truth, error) in [
+                        ("miss ratio", point.miss_ratio, other.miss_ratio, point.miss_ratio_error),
+                        ("of reads", point.read_miss_ratio, other.read_miss_ratio, point.read_miss_ratio_error),
+                        ("alpha", point.alpha, other.alpha, point.alpha_error),
+                    ] {
+                        let holds = (found.unwrap() - truth.unwrap()).abs() <= error.unwrap();
+                        *held.entry((what, point.size_bytes, halvings)).or_default() += u64::from(holds);
+                        all += 1;
+                    }
+                }
+            }
+        }
+        assert_eq!(all, PLACEMENTS * 3 * 4 * 2);
+        // Fewer than 34 of 40 is one in 300, where 95 % are held.
+        assert!(held.values().all(|held| *held >= 34), "{is_scattered}: {held:#?}");
+        let share = held.values().sum::<u64>() as f64 / all as f64;
+        assert!((0.93..=0.975).contains(&share), "{is_scattered}: {share} {held:#?}");
+    }
+}
+
 #[test]
 fn regression_rates_flushes_and_processes_are_shown() {
     let mut names = Names::default();

@@ -285,6 +285,22 @@ fn junk_is_passed_and_located() {
     assert_eq!(places[1].0, whole + 48);
 }
 
+/// A length of data that was damaged to that of sixteen records took these out of the trace, and nothing said so.
+#[test]
+fn regression_a_damaged_length_of_data_costs_one_record() {
+    let pair = |us| [at(us, D | READ, us, 512).little(), at(us + 1, C | READ, us, 512).little()].concat();
+    let mut bytes = zero().little();
+    (0..40).for_each(|n| bytes.extend(pair(10 * n)));
+    for length in [1_u16, 48, 16 * 48, 16 * 48 + 5, 60_000] {
+        let mut damaged = bytes.clone();
+        // Of the first completion. Where the length is that of a part of a record, the one behind it is lost.
+        damaged[48 * 3 - 2..48 * 3].copy_from_slice(&length.to_le_bytes());
+        let trace = read_bytes(damaged);
+        let known = trace.requests.iter().filter(|request| request.latency_ns != NOT_KNOWN).count();
+        assert_eq!((known, trace.faults.count), (39, 1), "{length}");
+    }
+}
+
 #[test]
 fn absurd_sectors_and_times_are_faults() {
     let events = [

@@ -1,7 +1,7 @@
 // Here a panic is the finding.
 #![allow(clippy::unwrap_used)]
 
-use super::super::{Analysis, By};
+use super::super::{Analysis, By, sampling};
 use super::*;
 use crate::Lifetime;
 use proptest::prelude::*;
@@ -155,6 +155,39 @@ fn who_is_forgotten_in_the_middle_of_a_request_does_not_come_back() {
     sizing.add(&requests, &Names::default(), Knows { op: true, ..Knows::default() });
     assert!(sizing.rests[0].places.len() > 100);
     assert!(sizing.rests.iter().all(|rest| rest.places.keys().all(|&key| sizing.sample.has(key))));
+}
+
+/// The hottest blocks are in the sample or not, and its own error could not tell.
+#[test]
+fn regression_the_error_of_a_sample_holds_where_few_blocks_are_written_most() {
+    let (mut held, mut all) = (0, 0);
+    for placement in 0..30_u64 {
+        let requests: Vec<Request> = (0..10_000_u64)
+            .map(|at| {
+                let share = (sampling::hash(placement << 32 | at) >> 11) as f64 / (1_u64 << 53) as f64;
+                let block = sampling::hash(placement << 20 | (share.powi(4) * 30_000.0) as u64) % (1 << 34);
+                Request::new(at * 1000, Op::Write, block * BLOCK_BYTES, BLOCK_BYTES)
+            })
+            .collect();
+        let sized = |sample_halvings: u32| {
+            let options = Options { sample_halvings, ..options() };
+            let (names, knows) = (Names::default(), Knows { op: true, time: true, lifetime: true, ..Knows::default() });
+            let mut analysis = Analysis::new(&options);
+            analysis.add(&requests, &names, knows);
+            let mut sizing = Sizing::new(&options, &analysis.finish(&names));
+            sizing.add(&requests, &names, knows);
+            sizing.finish(&[1 << 20, 2 << 20, 4 << 20])
+        };
+        let (exact, sampled) = (sized(0), sized(4));
+        for size_bytes in [1 << 20, 2 << 20, 4 << 20] {
+            let at = |sizes: &Sizes| sizes.sizes.iter().find(|sized| sized.size_bytes == size_bytes).unwrap().clone();
+            let (exact, sampled) = (at(&exact), at(&sampled));
+            held += u32::from((exact.rewrites - sampled.rewrites).abs() <= sampled.sample_error.unwrap());
+            all += 1;
+        }
+    }
+    // Those of neighbouring sizes are off together.
+    assert!(held * 10 >= all * 9, "{held} of {all}");
 }
 
 #[test]

@@ -47,7 +47,13 @@ impl<R: Read> Stream<R> {
             Some(record) => {
                 let len = RECORD_BYTES + usize::from(record.data_bytes);
                 self.have(len);
-                (self.filled.len() >= len).then_some((record, len))
+                let bytes = &self.chunk[self.filled.clone()];
+                // Data are names, messages and ids. Where another record stands in them, their length is damaged, and
+                // only this record is lost.
+                let is_whole = bytes
+                    .get(RECORD_BYTES..len)
+                    .is_some_and(|data| data.len() < RECORD_BYTES || next_magic(data).is_none());
+                is_whole.then_some((record, len))
             }
             None => None,
         };
@@ -76,9 +82,7 @@ impl<R: Read> Stream<R> {
         self.filled.start = (self.filled.start + 1).min(self.filled.end);
         loop {
             let bytes = &self.chunk[self.filled.clone()];
-            if let Some(at) =
-                bytes.windows(4).position(|four| four.first_chunk().copied().and_then(byte_order).is_some())
-            {
+            if let Some(at) = next_magic(bytes) {
                 self.filled.start += at;
                 return self.place() - before;
             }
@@ -110,6 +114,11 @@ impl<R: Read> Stream<R> {
             Err(error) => (self.is_over, self.failed) = (true, Some(error)),
         }
     }
+}
+
+/// Where a magic number stands in some bytes.
+fn next_magic(bytes: &[u8]) -> Option<usize> {
+    bytes.windows(4).position(|four| four.first_chunk().copied().and_then(byte_order).is_some())
 }
 
 /// Whether a file begins like this format, of whatever version.
