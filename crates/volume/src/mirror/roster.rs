@@ -223,9 +223,15 @@ impl Roster {
         };
         let first = self.offers.iter().enumerate().find_map(|(at, offer)| Some((at, place(offer)?)));
         let Some((at, number)) = first else { return };
-        let Some(Offer { name, id, device }) = self.offers.remove(at) else { return };
+        let Some(Offer { name, id, device, former }) = self.offers.remove(at) else { return };
         members.replace(number, device);
-        self.labelling.label.ids[number] = id;
+        let label = &mut self.labelling.label;
+        label.ids[number] = id;
+        if let Some(former) = former {
+            members.list[number].newest_is_second = former.is_second;
+            label.generation = label.generation.max(former.generation);
+            label.serial = label.serial.max(former.serial);
+        }
         let status = MemberStatus { name, id, state: MemberState::Out, why: None, failed_reads: 0 };
         self.view.set_status(|all| all.members[number] = status);
         if !self.to_rebuild.contains(&number) {

@@ -1,5 +1,6 @@
 //! What others know of a mirror, and what they tell it: it lies behind the device trait.
 
+use super::former::Former;
 use crate::layout::Id;
 use crate::layout::member_label::{MemberLabel, fits};
 use forebay_block::{Device, Geometry};
@@ -79,6 +80,7 @@ pub(crate) struct Offer {
     pub name: String,
     pub id: Id,
     pub device: Box<dyn Device>,
+    pub former: Option<Former>,
 }
 
 struct Shared {
@@ -169,17 +171,23 @@ impl MirrorView {
     }
 
     /// Gives it a device in the place of a member that is out; whatever it holds is lost. It is rebuilt as soon as no other
-    /// is. Of several of one name that wait for that the last counts.
+    /// is. Of several of one name that wait for that the last counts. `former`: what it was before, which its labels still say.
     ///
     /// # Errors
     /// Why it cannot be a member.
-    pub fn offer(&self, name: String, id: Id, device: Box<dyn Device>) -> Result<(), String> {
+    pub fn offer(
+        &self,
+        name: String,
+        id: Id,
+        device: Box<dyn Device>,
+        former: Option<Former>,
+    ) -> Result<(), String> {
         self.may_take(device.geometry())?;
         let works = |member: &MemberStatus| member.name == name && member.state != MemberState::Out;
         if self.status().members.iter().any(works) {
             return Err("a member of this name works".to_owned());
         }
-        lock(&self.0.offers).push(Offer { name, id, device });
+        lock(&self.0.offers).push(Offer { name, id, device, former });
         self.0.has_offers.store(true, Ordering::Relaxed);
         Ok(())
     }

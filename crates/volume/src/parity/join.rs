@@ -90,7 +90,7 @@ pub fn join(
 ) -> Result<Joined, JoinError> {
     let (found, blank, mut left_out) = sort(candidates);
     let Some(newest) = newest(&found)? else {
-        let blank = blank.iter().map(|(name, _)| format!("; {name} is blank"));
+        let blank = blank.iter().map(|Blank { name, .. }| format!("; {name} is blank"));
         let others = left_out.iter().map(|(name, why)| format!("; {name}: {why}"));
         return Err(JoinError::NoLabel { why: blank.chain(others).collect() });
     };
@@ -126,7 +126,7 @@ pub fn join(
         let Found { name, device, label: own, place, epoch: own_epoch } = found;
         let Some(number) = number else {
             // It was replaced: what it holds counts no more.
-            blank.push_back((name, device));
+            blank.push_back(Blank { name, device, place });
             continue;
         };
         if let Err(why) = fits(device.geometry(), basis.shape.member_bytes, basis.logical_block_bytes) {
@@ -176,7 +176,7 @@ pub fn join(
         return Err(JoinError::TooFew { there, members: members.len(), needed: basis.shape.data, missing });
     }
     if let Some(new_id) = &mut new_id {
-        for (name, device) in blank {
+        for Blank { name, device, place } in blank {
             let Some(number) = members.iter().position(|member| member.device.is_none()) else {
                 left_out.push((name, "the capacity tier has all its members".to_owned()));
                 continue;
@@ -184,6 +184,7 @@ pub fn join(
             match fits(device.geometry(), basis.shape.member_bytes, basis.logical_block_bytes) {
                 Ok(()) => {
                     (label.ids[number], names[number], members[number].device) = (new_id(), name, Some(device));
+                    places[number] = place;
                     to_rebuild.push_back(number);
                 }
                 Err(why) => left_out.push((name, why)),
@@ -198,7 +199,7 @@ pub fn join(
     } else {
         to_rebuild.clear();
         (label.rebuilding, label.rebuilt_rows) = (None, 0);
-        left_out.extend(blank.into_iter().map(|(name, _)| (name, "it holds nothing that counts".to_owned())));
+        left_out.extend(blank.into_iter().map(|Blank { name, .. }| (name, "it holds nothing that counts".to_owned())));
     }
     label.in_sync = (0..members.len())
         .filter(|&number| members[number].state == MemberState::InSync)
@@ -210,9 +211,15 @@ pub fn join(
     Ok(Joined { array, view, left_out })
 }
 
-type Named = (String, Box<dyn Device>);
+/// A device that is blank, or holds nothing that counts any more.
+struct Blank {
+    name: String,
+    device: Box<dyn Device>,
+    /// In which of its places a label of what it was is: the next goes to the other one.
+    place: usize,
+}
 
-fn sort(candidates: Vec<Candidate>) -> (Vec<Found>, Vec<Named>, Vec<(String, String)>) {
+fn sort(candidates: Vec<Candidate>) -> (Vec<Found>, Vec<Blank>, Vec<(String, String)>) {
     let (mut found, mut blank, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
     for Candidate { name, device, contents } in candidates {
         let mut devices = match device {
@@ -227,7 +234,7 @@ fn sort(candidates: Vec<Candidate>) -> (Vec<Found>, Vec<Named>, Vec<(String, Str
         let Some(device) = devices.list.pop() else { continue };
         match label {
             Some((label, place)) => found.push(Found { name, device, label, place, epoch }),
-            None if contents.is_empty() => blank.push((name, device)),
+            None if contents.is_empty() => blank.push(Blank { name, device, place: FIRST_PLACE }),
             None => left_out.push((name, format!("it is no member of this array, and holds {}", contents.join(", ")))),
         }
     }

@@ -167,10 +167,14 @@ impl Roster {
         };
         let first = self.offers.iter().enumerate().find_map(|(at, offer)| Some((at, free(offer)?)));
         let Some((at, number)) = first else { return };
-        let Some(Offer { name, id, device }) = self.offers.remove(at) else { return };
+        let Some(Offer { name, id, device, former }) = self.offers.remove(at) else { return };
         members.replace(number, device);
         self.label.ids[number] = id;
-        self.places[number] = FIRST_PLACE;
+        self.places[number] = former.map_or(FIRST_PLACE, |former| usize::from(former.is_second));
+        if let Some(former) = former {
+            self.label.generation = self.label.generation.max(former.generation);
+            self.label.serial = self.label.serial.max(former.serial);
+        }
         let status = MemberStatus { name, id, state: MemberState::Out, why: None, failed_reads: 0 };
         self.view.replace_member(number, status);
         if !self.to_rebuild.contains(&number) {

@@ -37,7 +37,7 @@ fn regression_a_copy_that_is_never_answered_holds_nothing_up() {
         served.write(block, block as u8);
     }
     let other = Disk::new("d", FAST_BYTES);
-    served.view.offer("d".into(), [99; 16], other.boxed()).unwrap();
+    served.view.offer("d".into(), [99; 16], other.boxed(), None).unwrap();
     served.until_rebuilt();
     served.close();
     drop(a);
@@ -51,10 +51,10 @@ fn regression_a_copy_that_is_never_answered_holds_nothing_up() {
 #[test]
 fn regression_an_offer_that_has_to_wait_keeps_no_other_waiting() {
     let (mut served, [_, b, _]) = hung();
-    served.view.offer("b".into(), [98; 16], Disk::new("b", FAST_BYTES).boxed()).unwrap();
+    served.view.offer("b".into(), [98; 16], Disk::new("b", FAST_BYTES).boxed(), None).unwrap();
     served.turn(20);
     assert_eq!(served.states()[1], MemberState::Out, "it may be the same device, of which a write is in flight");
-    served.view.offer("d".into(), [99; 16], Disk::new("d", FAST_BYTES).boxed()).unwrap();
+    served.view.offer("d".into(), [99; 16], Disk::new("d", FAST_BYTES).boxed(), None).unwrap();
     served.until_rebuilt();
     assert_eq!(served.view.status().members[1].name, "d");
     // What comes late falls upon nobody.

@@ -54,7 +54,7 @@ pub fn place(members: &[Member], wanted: &[u8]) -> (usize, u64) {
     members.iter().enumerate().find_map(|(number, member)| Some((number, find(member)?))).unwrap()
 }
 
-fn label(member: &Member) -> ArrayLabel {
+pub fn label(member: &Member) -> ArrayLabel {
     let medium = member.medium();
     let of = |at: u64| ArrayLabel::decode(&medium.durable[at as usize..at as usize + 4096]);
     OFFSETS_BYTES.into_iter().filter_map(of).max_by_key(|label| label.serial).unwrap()
@@ -330,7 +330,7 @@ fn regression_a_rebuild_copies_what_each_of_two_members_cannot_read_alone() {
         members[number + member].medium().dead_blocks.insert(at / BLOCK);
     }
     let blank = Member::new("blank", MEMBER_BYTES, true, 9);
-    view.members().offer("blank".to_owned(), [99; 16], blank.boxed()).unwrap();
+    view.members().offer("blank".to_owned(), [99; 16], blank.boxed(), None).unwrap();
     pass(&mut array, &view, 60);
     assert_eq!(states(&view), [MemberState::InSync; 3]);
     assert_eq!(view.members().status().unreadable_blocks, 0);

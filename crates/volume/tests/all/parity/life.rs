@@ -314,7 +314,7 @@ impl Life {
             self.next_id = self.next_id.wrapping_add(1);
             let (_, view) = self.array.as_ref().unwrap();
             let name = format!("r{number}");
-            view.members().offer(name, [self.next_id; 16], self.members[number].boxed()).unwrap();
+            view.members().offer(name, [self.next_id; 16], self.members[number].boxed(), None).unwrap();
         }
     }
 

@@ -1,13 +1,14 @@
 //! Faults that a sixth reader found, each as it was.
 
 use super::faults::{
-    BLOCK, MEMBER_BYTES, array_of, assert_survives_any_one, members, opened, pass, place, states, write,
+    BLOCK, MEMBER_BYTES, array_of, assert_survives_any_one, label, members, opened, pass, place, states, write,
 };
 use super::member::{Member, run};
 use super::written::content;
 use forebay_block::{Buf, Device, Op, Request, Vectored};
+use forebay_volume::Devices;
 use forebay_volume::mirror::MemberState;
-use forebay_volume::parity::Joined;
+use forebay_volume::parity::{Joined, former};
 
 /// Polls of a start, in which no time passes: pauses are so many of them.
 const POLLS: u32 = 20_000_000;
@@ -64,10 +65,10 @@ fn regression_a_member_that_hangs_keeps_no_device_from_taking_its_place() {
     // The first may be the same device; it keeps the second from nothing.
     let [same, other] = [(hung as u64, format!("m{hung}")), (9, "other".to_owned())]
         .map(|(seed, name)| Member::new(&name, MEMBER_BYTES, true, seed));
-    view.members().offer(format!("m{hung}"), [98; 16], same.boxed()).unwrap();
+    view.members().offer(format!("m{hung}"), [98; 16], same.boxed(), None).unwrap();
     pass(&mut array, &view, 2);
     assert_eq!(states(&view)[hung], MemberState::Out);
-    view.members().offer("other".to_owned(), [99; 16], other.boxed()).unwrap();
+    view.members().offer("other".to_owned(), [99; 16], other.boxed(), None).unwrap();
     pass(&mut array, &view, 30);
     assert_eq!(states(&view), [MemberState::InSync; 4]);
     assert_eq!(view.members().status().members[hung].name, "other");
@@ -81,4 +82,36 @@ fn regression_a_member_that_hangs_keeps_no_device_from_taking_its_place() {
     now.iter().for_each(Member::cut);
     let wanted: Vec<(u64, u64)> = (0..126).map(|block| (block, 1)).collect();
     assert_survives_any_one(&now, &shape, &wanted);
+}
+
+/// A device that had been a member was refused as one that holds a pool after a start between its offer and its first label: its labels were cleared for
+/// that. They stay, and nothing that is left of them is newer than what follows.
+#[test]
+fn regression_a_former_member_that_is_offered_is_known_whenever_the_power_fails() {
+    let wanted: Vec<(u64, u64)> = (0..126).map(|block| (block, 1)).collect();
+    for polls in (0..60).step_by(2) {
+        let members = members(4);
+        let (mut array, view, shape) = array_of(&members, 3);
+        members[0].medium().is_dead = true;
+        write(&mut array, &shape, 0, 126, 1);
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        pass(&mut array, &view, 2);
+        members[0].cut();
+        members[0].medium().is_dead = false;
+        let was = former(&mut Devices::new(vec![members[0].boxed()]), [7; 16]).unwrap();
+        view.members().offer("m0".to_owned(), [99; 16], members[0].boxed(), Some(was)).unwrap();
+        (0..polls).for_each(|_| Device::poll(&mut array, &mut Vec::new()));
+        drop(array);
+        members.iter().for_each(Member::cut);
+        let Joined { mut array, view, left_out } = opened(&members.iter().collect::<Vec<_>>()).unwrap();
+        assert!(left_out.is_empty(), "{left_out:?}");
+        assert_eq!(states(&view)[1..], [MemberState::InSync; 3], "after {polls} polls");
+        view.members().begin();
+        pass(&mut array, &view, 20);
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        drop(array);
+        assert_eq!(states(&view), [MemberState::InSync; 4], "after {polls} polls");
+        assert_eq!(label(&members[0]).generation, label(&members[1]).generation);
+        assert_survives_any_one(&members, &shape, &wanted);
+    }
 }
