@@ -73,7 +73,7 @@ pub fn former(device: &mut Devices, pool: Id) -> Option<Former> {
     let label = label.filter(|label| label.pool == pool)?;
     let id = label.ids.get(usize::from(label.member?)).copied()?;
     let former = Former { id, generation: label.generation, serial: label.serial, is_second };
-    former.checked().filter(|_| is_believed(device, &label))
+    former.checked().filter(|_| is_believed(device, &(&label).into()))
 }
 
 /// Clears what labels there are on devices that are to become a pool's.
@@ -113,7 +113,7 @@ fn sort(candidates: Vec<Candidate>) -> Sorted {
         };
         let Look { label, is_second, .. } = look(&mut device, 0);
         let label = label.filter(|label| label.member.is_some());
-        let is_believed = label.as_ref().is_none_or(|label| is_believed(&mut device, label));
+        let is_believed = label.as_ref().is_none_or(|label| is_believed(&mut device, &label.into()));
         let superblock = read_superblock(&mut device, 0).ok().map(|(superblock, _)| superblock);
         let epoch = superblock.as_ref().map_or(0, |superblock| superblock.epoch);
         let alone = superblock.filter(|superblock| !superblock.is_mirrored && superblock.member().role == Role::Fast);

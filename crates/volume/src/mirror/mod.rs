@@ -24,6 +24,7 @@ mod view;
 pub use assembly::{Joined, new_geometry, new_mirror};
 pub use device::Mirror;
 pub use error::JoinError;
+pub(crate) use belief::is_believed;
 pub(crate) use flight::Ranges;
 pub use former::Former;
 pub use join::{Candidate, clear_labels, former, join, read_label};

@@ -1,7 +1,7 @@
 //! Faults that a reader found, each as it was: what a reasonable history of failures makes of an array.
 
 use super::member::{Member, read, run};
-use super::written::{candidate, content};
+use super::written::{POOL, candidate, content, put_superblocks};
 use forebay_block::{Buf, Device, Op, Vectored};
 use forebay_volume::layout::array_label::{ArrayLabel, OFFSETS_BYTES};
 use forebay_volume::layout::array_shape::Shape;
@@ -32,9 +32,10 @@ pub fn array_of(members: &[Member], data: usize) -> (Array, ArrayView, Shape) {
         log_slots: 64,
     };
     let ids: Vec<[u8; 16]> = (1..=members.len()).map(|id| [id as u8; 16]).collect();
-    let (mut array, view) = new_array(members.iter().map(Member::boxed).collect(), shape, [7; 16], &ids);
+    let (mut array, view) = new_array(members.iter().map(Member::boxed).collect(), shape, POOL, &ids);
     view.members().begin();
     assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+    members.iter().for_each(|member| put_superblocks(member, 1));
     (array, view, shape)
 }
 

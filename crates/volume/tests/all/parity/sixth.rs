@@ -4,9 +4,11 @@ use super::faults::{
     BLOCK, MEMBER_BYTES, array_of, assert_survives_any_one, label, members, opened, pass, place, states, write,
 };
 use super::member::{Member, run};
-use super::written::content;
+use super::written::{POOL, content, put_superblocks};
 use forebay_block::{Buf, Device, Op, Request, Vectored};
 use forebay_volume::Devices;
+use forebay_volume::layout::array_label::{ArrayLabel, LABEL_BYTES, OFFSETS_BYTES};
+use forebay_volume::layout::superblock::copy_offsets_bytes;
 use forebay_volume::mirror::MemberState;
 use forebay_volume::parity::{Joined, former};
 
@@ -98,7 +100,13 @@ fn regression_a_former_member_that_is_offered_is_known_whenever_the_power_fails(
         pass(&mut array, &view, 2);
         members[0].cut();
         members[0].medium().is_dead = false;
-        let was = former(&mut Devices::new(vec![members[0].boxed()]), [7; 16]).unwrap();
+        // Openings of it that came to nothing, and one of the others since.
+        let was = label(&members[0]);
+        let ahead = ArrayLabel { generation: was.generation + 20, serial: was.serial + 20, ..was };
+        members[0].medium().durable[OFFSETS_BYTES[1] as usize..][..4096].copy_from_slice(&ahead.encode());
+        members[1..].iter().for_each(|member| put_superblocks(member, 2));
+        let was = former(&mut Devices::new(vec![members[0].boxed()]), POOL).unwrap();
+        assert!(was.is_second && was.generation == ahead.generation);
         view.members().offer("m0".to_owned(), [99; 16], members[0].boxed(), Some(was)).unwrap();
         (0..polls).for_each(|_| Device::poll(&mut array, &mut Vec::new()));
         drop(array);
@@ -113,5 +121,66 @@ fn regression_a_former_member_that_is_offered_is_known_whenever_the_power_fails(
         assert_eq!(states(&view), [MemberState::InSync; 4], "after {polls} polls");
         assert_eq!(label(&members[0]).generation, label(&members[1]).generation);
         assert_survives_any_one(&members, &shape, &wanted);
+    }
+}
+
+/// A device that had been a member was rebuilt over whatever it had been used for since, where that left its label.
+#[test]
+fn regression_a_former_member_is_not_rebuilt_over_what_it_was_used_for() {
+    for is_former in [true, false] {
+        let members = members(4);
+        let (mut array, view, shape) = array_of(&members, 3);
+        write(&mut array, &shape, 0, 63, 1);
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        if is_former {
+            members[0].medium().is_dead = true;
+            assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+            pass(&mut array, &view, 2);
+            members[0].medium().is_dead = false;
+        }
+        drop(array);
+        members.iter().for_each(Member::cut);
+        let labels = OFFSETS_BYTES.map(|at| at as usize..at as usize + LABEL_BYTES);
+        for (at, byte) in members[0].medium().durable.iter_mut().enumerate() {
+            if !labels.iter().any(|range| range.contains(&at)) {
+                *byte = at as u8 | 1;
+            }
+        }
+        let before = members[0].medium().durable.clone();
+        assert_eq!(former(&mut Devices::new(vec![members[0].boxed()]), POOL), None);
+        let Joined { mut array, view, left_out } = opened(&members.iter().collect::<Vec<_>>()).unwrap();
+        view.members().begin();
+        pass(&mut array, &view, 20);
+        write(&mut array, &shape, 63, 63, 1);
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        assert_eq!(states(&view)[0], MemberState::Out);
+        assert!(left_out.len() == 1 && left_out[0].1.contains("used since"), "{left_out:?}");
+        members[0].cut();
+        assert!(members[0].medium().durable == before, "it was written to");
+    }
+}
+
+/// One rotten superblock is no other use; and where nothing else is left of the pool, what carries its label is believed.
+#[test]
+fn members_with_rotten_superblocks_are_members() {
+    for rotten in [1, 2] {
+        let members = members(3);
+        let (mut array, view, shape) = array_of(&members, 2);
+        write(&mut array, &shape, 0, 42, 1);
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        members[0].medium().is_dead = true;
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        pass(&mut array, &view, 2);
+        drop(array);
+        members.iter().for_each(Member::cut);
+        members[0].medium().is_dead = false;
+        let copies = copy_offsets_bytes(MEMBER_BYTES as u64);
+        copies[..rotten].iter().for_each(|&at| members[1].rot(at + 40));
+        let there: Vec<&Member> = if rotten == 1 { members.iter().collect() } else { members[1..].iter().collect() };
+        copies[..1].iter().for_each(|&at| members[0].rot(at + 40));
+        let Joined { view, left_out, .. } = opened(&there).unwrap();
+        assert!(left_out.is_empty(), "{left_out:?}");
+        let first = if rotten == 1 { MemberState::Rebuilding } else { MemberState::Out };
+        assert_eq!(states(&view), [first, MemberState::InSync, MemberState::InSync]);
     }
 }
