@@ -152,7 +152,8 @@ impl MirrorView {
     }
 
     /// Ids of members that held everything by the label that counted when it was joined, and were not there; empty where there are none.
-    pub(crate) fn missing(&self) -> String {
+    #[must_use]
+    pub fn missing(&self) -> String {
         lock(&self.0.missing).clone()
     }
 
