@@ -184,3 +184,26 @@ fn members_with_rotten_superblocks_are_members() {
         assert_eq!(states(&view), [first, MemberState::InSync, MemberState::InSync]);
     }
 }
+
+/// One row that could not be read made a rebuild write all of the device once more.
+#[test]
+fn regression_a_rebuild_goes_back_no_further_than_it_must() {
+    const BLOCKS: u64 = 42 * 8;
+    let members = members(3);
+    let (mut array, view, shape) = array_of(&members, 2);
+    write(&mut array, &shape, 0, BLOCKS, 1);
+    assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+    members[2].medium().is_dead = true;
+    assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+    pass(&mut array, &view, 2);
+    let (number, at) =
+        (BLOCKS - 2..BLOCKS).map(|block| place(&members, &content(block, 1))).find(|(number, _)| *number != 2).unwrap();
+    members[number].medium().dead_blocks.insert(at / BLOCK);
+    let blank = Member::new("blank", MEMBER_BYTES, true, 9);
+    view.members().offer("blank".to_owned(), [99; 16], blank.boxed(), None).unwrap();
+    pass(&mut array, &view, 60);
+    assert_eq!(states(&view), [MemberState::InSync; 3]);
+    assert!(view.members().status().unreadable_blocks > 0);
+    let (written, once) = (blank.medium().written_bytes, shape.head_bytes + BLOCKS / 2 * BLOCK);
+    assert!(written > once / 2 && written < once + once / 4, "{written} bytes for {once}");
+}
