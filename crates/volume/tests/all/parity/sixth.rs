@@ -185,6 +185,38 @@ fn members_with_rotten_superblocks_are_members() {
     }
 }
 
+/// A label that was on its way when the rebuild of a member began counted as written to that one, too: its next label went over the only one by which it was
+/// known.
+#[test]
+fn regression_a_label_that_a_member_was_not_sent_moves_none_of_its_own() {
+    let members = members(5);
+    let (mut array, view, _) = array_of(&members, 3);
+    members[..2].iter().for_each(|member| member.medium().is_dead = true);
+    assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+    pass(&mut array, &view, 2);
+    members[..2].iter().for_each(Member::cut);
+    members[..2].iter().for_each(|member| member.medium().is_dead = false);
+    view.members().set_rebuild_rate(1);
+    let was = [0, 1].map(|number| former(&mut Devices::new(vec![members[number].boxed()]), POOL).unwrap());
+    let mut offer = |number: usize| {
+        let device = members[number].boxed();
+        let id = [90 + number as u8; 16];
+        view.members().offer(format!("m{number}"), id, device, Some(was[number])).unwrap();
+        (0..400).for_each(|_| Device::poll(&mut array, &mut Vec::new()));
+    };
+    offer(0);
+    assert_eq!(states(&view)[..2], [MemberState::Rebuilding, MemberState::Out]);
+    // It fails the label that says who the second is, which is rebuilt in its place.
+    members[0].medium().unwritable.extend(OFFSETS_BYTES.map(|at| at / BLOCK));
+    offer(1);
+    assert_eq!(states(&view)[..2], [MemberState::Out, MemberState::Rebuilding]);
+    let medium = members[1].medium();
+    let id = |at: u64| ArrayLabel::decode(&medium.durable[at as usize..][..LABEL_BYTES]).map(|label| label.ids[1]);
+    let newest = usize::from(was[1].is_second);
+    assert_eq!(id(OFFSETS_BYTES[1 - newest]), Some([91; 16]));
+    assert_ne!(id(OFFSETS_BYTES[newest]), Some([91; 16]));
+}
+
 /// One row that could not be read made a rebuild write all of the device once more.
 #[test]
 fn regression_a_rebuild_goes_back_no_further_than_it_must() {
