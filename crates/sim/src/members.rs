@@ -254,7 +254,7 @@ impl Members {
         }
         device.exchange();
         let (name, id) = (name.to_owned(), self.new_id());
-        if view.offer(name, id, Box::new(device.clone())).is_ok() {
+        if view.offer(name, id, Box::new(device.clone()), None).is_ok() {
             self.exchanged += 1;
         }
         self.culprits[slot].is_clean = true;

@@ -132,10 +132,8 @@ pub fn make(devices: Devices, fast: usize, (shape, pool): (Shape, Id), ids: &[Id
 /// Looks at devices that are configured, and are no members of the tier that work, as [`fast::look`] does.
 pub fn look(config: &Config, view: &ArrayView) -> Offers {
     let targets = config.capacity.iter().map(|device| &device.target.0);
-    fast::look_at(config, targets, (view.members(), "the capacity tier"), |devices| {
-        let label = parity::read_label(devices, 0).filter(|label| label.pool == view.members().pool());
-        label.and_then(|label| label.ids.get(usize::from(label.member)).copied())
-    })
+    let pool = view.members().pool();
+    fast::look_at(config, targets, (view.members(), "the capacity tier"), |devices| parity::former(devices, pool))
 }
 
 /// The tier, for programs.

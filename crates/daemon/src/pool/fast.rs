@@ -12,7 +12,7 @@ use forebay_block::Device;
 use forebay_device::{OpenMode, Target};
 use forebay_volume::Devices;
 use forebay_volume::layout::{Id, format_id};
-use forebay_volume::mirror::{self, Candidate, JoinError, Joined, MemberState, MemberStatus, MirrorView};
+use forebay_volume::mirror::{self, Candidate, Former, JoinError, Joined, MemberState, MemberStatus, MirrorView};
 use forebay_volume::parity;
 use serde_json::{Value, json};
 use tracing::warn;
@@ -135,21 +135,19 @@ pub fn join(
     Ok(with_array(Devices::mirrored(in_front(Box::new(mirror), capacity.list), view), array))
 }
 
-/// Looks at devices that are configured, and are no members of the mirror that work. It may take as long as these take to answer, and labels of those
-/// that can be members are cleared.
+/// Looks at devices that are configured, and are no members of the mirror that work. It may take as long as these take to answer.
 pub fn look(config: &Config, view: &MirrorView) -> Offers {
     let targets = config.fast.iter().map(|fast| &fast.target.0);
     let pool = view.pool();
-    let id_of = |devices: &mut Devices| mirror::former_id(devices, pool);
-    look_at(config, targets, (view, "the fast tier's mirror"), id_of)
+    look_at(config, targets, (view, "the fast tier's mirror"), |devices| mirror::former(devices, pool))
 }
 
-/// Looks at devices that are no members that work of whatever has the members. `id_of`: the id of a member of this pool that a device is, or was.
+/// Looks at devices that are no members that work of whatever has the members. `former`: what member of this pool a device is, or was.
 pub(super) fn look_at<'a>(
     config: &Config,
     targets: impl Iterator<Item = &'a Target> + Clone,
     (view, what): (&MirrorView, &'static str),
-    id_of: impl Fn(&mut Devices) -> Option<Id>,
+    former: impl Fn(&mut Devices) -> Option<Former>,
 ) -> Offers {
     let mut offers = Offers { view: view.clone(), what, fit: Vec::new(), refused: Vec::new() };
     if let Err(why) = refuse_one_file_twice(config) {
@@ -163,7 +161,7 @@ pub(super) fn look_at<'a>(
         if members.iter().any(works) {
             continue;
         }
-        match made_fit(target, view, &id_of) {
+        match made_fit(target, view, &former) {
             Ok(fit) => offers.fit.push(fit),
             Err(why) => offers.refused.push(refusal(&name, what, &why)),
         }
@@ -176,24 +174,32 @@ pub(super) fn look_at<'a>(
     offers
 }
 
-fn made_fit(target: &Target, view: &MirrorView, id_of: impl Fn(&mut Devices) -> Option<Id>) -> Result<Fit, String> {
+fn made_fit(
+    target: &Target,
+    view: &MirrorView,
+    former: impl Fn(&mut Devices) -> Option<Former>,
+) -> Result<Fit, String> {
     let Candidate { name, device, contents } = candidate(target, OpenMode::ReadWrite);
     let mut devices = Devices::new(vec![device?]).with_limit(SILENT_WAITS_MAX);
-    let own = id_of(&mut devices);
-    let works = |member: &MemberStatus| Some(member.id) == own && member.state != MemberState::Out;
+    let former = former(&mut devices);
+    let works =
+        |member: &MemberStatus| former.is_some_and(|former| former.id == member.id) && member.state != MemberState::Out;
     if view.status().members.iter().any(works) {
         return Err("it is another name, or a copy, of a member that works".to_owned());
     }
     // It was a member before, and what it holds counts no more.
-    if own.is_none() && !contents.is_empty() {
+    if former.is_none() && !contents.is_empty() {
         return Err(format!("it holds {}; clear it first: {HOW_TO_CLEAR}", contents.join(", ")));
     }
     view.may_take(devices.list[0].geometry())?;
-    mirror::clear_labels(&mut devices).map_err(|(_, error)| error.to_string())?;
+    // Where it has labels a start knows it by them, until that of its new place is durable.
+    if former.is_none() {
+        mirror::clear_labels(&mut devices).map_err(|(_, error)| error.to_string())?;
+    }
     let mut id = Id::default();
     getrandom::fill(&mut id).map_err(|error| error.to_string())?;
     let device = devices.list.pop().ok_or_else(|| "it is gone".to_owned())?;
-    Ok(Fit { name, id, device })
+    Ok(Fit { name, id, device, former })
 }
 
 /// Makes a new mirror of the first devices.
@@ -261,6 +267,9 @@ mod tests {
     use forebay_device::{FaultyDevice, Image, blocking};
     use forebay_volume::layout::array_label::{ArrayLabel, OFFSETS_BYTES};
     use forebay_volume::layout::array_shape::Shape;
+    use forebay_volume::layout::member_label::{self, MemberLabel};
+    use forebay_volume::layout::plan::{PoolOptions, plan};
+    use forebay_volume::layout::superblock::copy_offsets_bytes;
 
     const SIZE_BYTES: u64 = 8 << 20;
 
@@ -317,5 +326,61 @@ mod tests {
         superblock[0x38..0x3a].copy_from_slice(&[0x53, 0xef]);
         let why = unreadable(8192, true, &superblock).unwrap_err();
         assert!(why.contains("ext2"), "{why}");
+    }
+
+    /// A device that had been a member lost its labels when it was looked at, long before it had a new one: a start in between refused it as one that holds a
+    /// pool.
+    #[test]
+    fn regression_a_former_member_keeps_its_labels_when_it_is_looked_at() {
+        const POOL: Id = [7; 16];
+        let folder = tempfile::tempdir().unwrap();
+        let target = |name: &str| -> Target {
+            let path = folder.path().join(name);
+            std::fs::File::create(&path).unwrap().set_len(SIZE_BYTES).unwrap();
+            path.to_str().unwrap().parse().unwrap()
+        };
+        let mut member = open_target(&target("a.img"), OpenMode::ReadWrite).unwrap();
+        let target = target("b.img");
+        let capacity: Box<dyn Device> = Box::new(ImageDevice::new(Image::zeroed(4 * SIZE_BYTES)));
+        let options = PoolOptions {
+            name: "pool".into(),
+            band_bytes: Some(64 << 10),
+            journal_bytes: Some(256 << 10),
+            is_mirrored: true,
+            bands_offset_bytes: None,
+        };
+        let geometry = |device: &dyn Device| device.geometry().clone();
+        let ids = [[1; 16], [3; 16]];
+        let superblock =
+            plan(&options, &geometry(member.as_ref()), &[geometry(capacity.as_ref())], POOL, &ids).unwrap();
+        let label = |number: u8, generation: u64| MemberLabel {
+            pool: POOL,
+            member: Some(number),
+            generation,
+            serial: generation,
+            ids: vec![[1; 16], [2; 16]],
+            in_sync: if generation == 1 { 3 } else { 1 },
+            rebuilding: None,
+            rebuilt_bytes: 0,
+            size_bytes: SIZE_BYTES,
+            logical_block_bytes: 512,
+        };
+        let mut of_b = open_target(&target, OpenMode::ReadWrite).unwrap();
+        for (device, label) in [(member.as_mut(), label(0, 2)), (of_b.as_mut(), label(1, 1))] {
+            for at in copy_offsets_bytes(SIZE_BYTES) {
+                blocking::write(device, at, &superblock.encode()).unwrap();
+            }
+            blocking::write(device, member_label::OFFSETS_BYTES[0], &label.encode()).unwrap();
+        }
+        drop(of_b);
+        let candidate = Candidate { name: "a".into(), device: Ok(member), contents: Vec::new() };
+        let mut new_id = || [9; 16];
+        let joined = mirror::join(vec![candidate], &mut Devices::new(vec![capacity]), Some(&mut new_id)).unwrap();
+        joined.view.begin();
+        let fit = made_fit(&target, &joined.view, |devices| mirror::former(devices, POOL)).unwrap();
+        assert_eq!(fit.former.map(|former| former.id), Some([2; 16]));
+        drop(fit);
+        let device = open_target(&target, OpenMode::ReadOnly).unwrap();
+        assert!(mirror::former(&mut Devices::new(vec![device]), POOL).is_some(), "a start would not know it");
     }
 }

@@ -3,7 +3,7 @@
 use super::watched::Watched;
 use forebay_block::Device;
 use forebay_volume::layout::Id;
-use forebay_volume::mirror::MirrorView;
+use forebay_volume::mirror::{Former, MirrorView};
 
 /// Where to read more.
 pub const DOCUMENT: &str = "docs/when-a-device-fails.md";
@@ -13,6 +13,8 @@ pub(super) struct Fit {
     pub name: String,
     pub id: Id,
     pub device: Box<dyn Device>,
+    /// What it was before.
+    pub former: Option<Former>,
 }
 
 /// Devices of a tier that are configured and are no members that work, as they were found.
@@ -35,9 +37,9 @@ impl Offers {
     pub fn give(self, watched: &mut Watched) -> (Vec<String>, Vec<String>) {
         let Self { view, what, fit, mut refused } = self;
         let mut done = Vec::new();
-        for Fit { name, id, device } in fit {
+        for Fit { name, id, device, former } in fit {
             let device = watched.member(&name, device);
-            match view.offer(name.clone(), id, device) {
+            match view.offer(name.clone(), id, device, former) {
                 Ok(()) => done.push(format!("{name} becomes a member of {what}, and is rebuilt")),
                 Err(why) => refused.push(refusal(&name, what, &why)),
             }

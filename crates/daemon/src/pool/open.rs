@@ -14,6 +14,7 @@ use anyhow::{Result, anyhow, bail};
 use forebay_block::Device;
 use forebay_device::OpenMode;
 use forebay_volume::layout::superblock::{Superblock, SuperblockError};
+use forebay_volume::mirror::MirrorView;
 use forebay_volume::recovery::lost::{BlockRanges, DiskReport};
 use forebay_volume::recovery::{self, AloneError, AloneReport, MemberError, OpenError, RecoveryReport};
 use forebay_volume::{Devices, Engine, EngineOptions};
@@ -95,8 +96,10 @@ pub fn open(config: &Config, devices: &mut Devices, opening: Opening) -> Result<
         _ => recovery::open,
     };
     // A mirror is one.
-    open(devices, 1, &config.class_specs(), options)
-        .map_err(|error| explain_blank(devices, &error).unwrap_or_else(|| explain(error)))
+    open(devices, 1, &config.class_specs(), options).map_err(|error| {
+        let missing = devices.mirror().map(MirrorView::missing).unwrap_or_default();
+        explain_blank(devices, &error).unwrap_or_else(|| explain_without(error, &missing))
+    })
 }
 
 /// Opens the devices for this way of opening the pool: those that may be missing are left out where they cannot be opened. `watched` counts
@@ -303,6 +306,19 @@ fn explain_alone(error: AloneError) -> anyhow::Error {
     }
 }
 
+/// The same where members of the mirror are missing that held everything: what cannot be read of the others they may have.
+fn explain_without(error: OpenError, missing: &str) -> anyhow::Error {
+    let may_be_there = matches!(error, OpenError::Root { .. } | OpenError::Index { .. } | OpenError::Journal { .. });
+    if missing.is_empty() || !may_be_there {
+        return explain(error);
+    }
+    anyhow!(
+        "{error}, and {missing}, which held everything and may have it, is not there. Nothing was changed; attach it, or correct its target, and start \
+         again ({DOCUMENT}). Where it is lost for ever: {}",
+        explain(error.clone())
+    )
+}
+
 /// Says what to do next, and whether this is damage.
 pub fn explain(error: OpenError) -> anyhow::Error {
     let text = error.to_string();
@@ -351,5 +367,20 @@ pub fn explain(error: OpenError) -> anyhow::Error {
             anyhow!("{text} (an eighth of memory.limit is kept for connections): raise memory.limit")
         }
         error => anyhow::Error::new(error).context("the pool cannot be opened"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is damaged on the members that are there led to a backup, where a member that was away had it.
+    #[test]
+    fn regression_advice_asks_for_a_member_that_may_have_what_is_damaged() {
+        let error = || OpenError::Root { checkpoint: 7, what: "no copy is whole".into() };
+        let text = explain_without(error(), "0c0c").to_string();
+        let attach = text.find("0c0c, which held everything").unwrap();
+        assert!(attach < text.find("restore from a backup").unwrap(), "{text}");
+        assert_eq!(explain_without(error(), "").to_string(), explain(error()).to_string());
     }
 }

@@ -88,9 +88,11 @@ impl Watch {
         self.devices.look(now_ns, &mut self.causes, &self.limits, &watched.all(devices));
         if let Some(mirror) = devices.mirror() {
             self.mirror.look(now_ns, &mut self.causes, &mirror.status());
+            self.mirror.not_taken(now_ns, &mut self.causes, mirror.take_not_taken());
         }
         if let Some(array) = devices.array() {
             self.parity.look(now_ns, &mut self.causes, &array.members().status());
+            self.parity.not_taken(now_ns, &mut self.causes, array.members().take_not_taken());
         }
         self.look_at_fill(now_ns, &backend.pool.engine, &status);
         self.look_at_waiting(now_ns, &backend.pool.engine, &status);

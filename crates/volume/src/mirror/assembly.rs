@@ -52,6 +52,8 @@ impl Found {
 pub(super) struct Blank {
     pub name: String,
     pub device: Box<dyn Device>,
+    /// A label of what it was is the second copy; the next goes over the first.
+    pub is_second: bool,
 }
 
 /// Whether two labels are of the same change. A change that was not confirmed when the power failed may leave its label on some of the
@@ -106,7 +108,7 @@ impl Assembly {
     pub fn take(&mut self, found: Found, basis: &MemberLabel, epoch: u64) -> Option<Blank> {
         let number = found.number_in(basis);
         let Found { name, device, label, epoch: own_epoch, is_second, .. } = found;
-        let Some(number) = number else { return Some(Blank { name, device }) };
+        let Some(number) = number else { return Some(Blank { name, device, is_second }) };
         if let Err(why) = basis.fits(device.geometry()) {
             self.left_out.push((name, why));
             return None;
@@ -132,7 +134,7 @@ impl Assembly {
 
     /// Takes a blank device in the place of a member that is not there, or as one more.
     pub fn take_blank(&mut self, blank: Blank, configured: usize, new_id: &mut dyn FnMut() -> Id) {
-        let Blank { name, device } = blank;
+        let Blank { name, device, is_second } = blank;
         let free = self.members.iter().position(|member| member.device.is_none());
         let more = (self.members.len() < configured).then_some(self.members.len());
         let Some(number) = free.or(more) else {
@@ -147,6 +149,7 @@ impl Assembly {
             self.label.ids.push(Id::default());
         }
         (self.label.ids[number], self.names[number], self.members[number].device) = (new_id(), name, Some(device));
+        self.members[number].newest_is_second = is_second;
         self.to_rebuild.push_back(number);
     }
 

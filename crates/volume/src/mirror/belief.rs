@@ -2,6 +2,8 @@
 //! else since need not have touched them, and what is there now is no member's to be written over, nor to be read from.
 
 use crate::io::Devices;
+use crate::layout::Id;
+use crate::layout::array_label::ArrayLabel;
 use crate::layout::member_label::MemberLabel;
 use crate::layout::superblock::{Role, SIZE_BYTES, Superblock, SuperblockError, copy_offsets_bytes};
 use forebay_block::{Buf, SECTOR_BYTES};
@@ -9,17 +11,40 @@ use forebay_block::{Buf, SECTOR_BYTES};
 /// Whole copies of its pool's superblock, of three, that a device must have for its label to be believed. One may rot.
 const SUPERBLOCKS_MIN: usize = 2;
 
-/// Whether the device that this label was read of still is what it says.
-pub(super) fn is_believed(device: &mut Devices, label: &MemberLabel) -> bool {
+/// What a label says that its device is.
+pub(crate) struct Claim {
+    pool: Id,
+    role: Role,
+    /// Bytes of it that are used.
+    size_bytes: u64,
+    /// It is being rebuilt, and has nothing yet that is known to be durable.
+    is_begun: bool,
+}
+
+impl From<&MemberLabel> for Claim {
+    fn from(label: &MemberLabel) -> Self {
+        let is_begun = label.rebuilding.is_some() && label.rebuilding == label.member && label.rebuilt_bytes == 0;
+        Self { pool: label.pool, role: Role::Fast, size_bytes: label.size_bytes, is_begun }
+    }
+}
+
+impl From<&ArrayLabel> for Claim {
+    fn from(label: &ArrayLabel) -> Self {
+        let is_begun = label.rebuilding == Some(label.member) && label.rebuilt_rows == 0;
+        Self { pool: label.pool, role: Role::Capacity, size_bytes: label.shape.member_bytes, is_begun }
+    }
+}
+
+/// Whether the device that a label was read of still is what that says.
+pub(crate) fn is_believed(device: &mut Devices, claim: &Claim) -> bool {
     let size_bytes = device.list[0].geometry().size_bytes;
-    let copies = copy_offsets_bytes(label.size_bytes).map(|at| {
+    let copies = copy_offsets_bytes(claim.size_bytes).map(|at| {
         let fits = at.checked_add(SIZE_BYTES as u64).is_some_and(|end| end <= size_bytes);
         if fits { device.read(0, at, SIZE_BYTES).ok() } else { None }
     });
     let is_own = |copy: &&Buf| {
-        Superblock::decode(copy).is_ok_and(|found| found.pool == label.pool && found.member().role == Role::Fast)
+        Superblock::decode(copy).is_ok_and(|found| found.pool == claim.pool && found.member().role == claim.role)
     };
-    let is_begun = label.rebuilding.is_some() && label.rebuilding == label.member && label.rebuilt_bytes == 0;
     // A blank device, of which power failed before much was copied to it: its superblocks are still to come.
     let is_to_come = |copy: &Option<Buf>| {
         // It begins with what tells it from anything else.
@@ -27,5 +52,5 @@ pub(super) fn is_believed(device: &mut Devices, label: &MemberLabel) -> bool {
         let is_any = |copy: &Buf| !matches!(Superblock::decode(copy), Err(SuperblockError::Absent));
         copy.as_ref().is_some_and(|copy| is_blank(copy) || is_any(copy))
     };
-    copies.iter().flatten().filter(is_own).count() >= SUPERBLOCKS_MIN || is_begun && copies.iter().all(is_to_come)
+    copies.iter().flatten().filter(is_own).count() >= SUPERBLOCKS_MIN || claim.is_begun && copies.iter().all(is_to_come)
 }

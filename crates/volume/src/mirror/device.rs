@@ -1,7 +1,7 @@
 //! The mirror as a device.
 
 use super::copying::{Ask, Copying, Event};
-use super::flight::{Change, Flight, Ranges, Read};
+use super::flight::{Change, Flight, Ranges, Read, lens_of};
 use super::member::{Member, gone, numbers_in};
 use super::members::Members;
 use super::roster::Roster;
@@ -197,16 +197,6 @@ impl Mirror {
         }
     }
 
-    /// An answer of a device in whose place there is another. Whoever waits for a read gets it, or reads of a member.
-    fn replaced_ended(&mut self, completion: Completion) {
-        let Completion { tag, result, bufs } = completion;
-        if !matches!(self.members.flight_mut(tag), None | Some(Flight::Change(_)))
-            && let Some(Flight::Read(read)) = self.members.remove(tag)
-        {
-            self.read_ended(read, result, bufs);
-        }
-    }
-
     fn change_ended(&mut self, tag: u64) {
         let Some(Flight::Change(change)) = self.members.remove(tag) else { return };
         self.changing.remove(tag);
@@ -232,20 +222,24 @@ impl Mirror {
 
     fn read_ended(&mut self, read: Read, result: Result<(), IoError>, bufs: Option<Vectored<Buf>>) {
         let (offset_bytes, len_bytes) = (read.offset_bytes, read.len_bytes);
-        if result.is_err() {
-            let failed = read.failed | 1 << read.member;
+        if let Err(error) = result {
             self.view.set_status(|status| status.members[read.member].failed_reads += 1);
-            match (self.members.reader(offset_bytes, read.attempt, failed, self.view.is_settled()), bufs) {
-                (Some(member), Some(bufs)) => self.begin_read(Read { failed, member, ..read }, bufs),
-                (_, bufs) => self.done.push(Completion { tag: read.tag, result, bufs }),
-            }
-            return;
+            return self.read_of_another(read, error, bufs);
         }
         let mends = if self.view.is_begun() { read.failed & self.members.in_sync() } else { 0 };
         for number in numbers_in(mends) {
             self.copying.mend(number, offset_bytes, len_bytes);
         }
         self.done.push(Completion { tag: read.tag, result, bufs });
+    }
+
+    /// Reads of a member that was not tried yet; where there is none it fails.
+    fn read_of_another(&mut self, read: Read, error: IoError, bufs: Option<Vectored<Buf>>) {
+        let failed = read.failed | 1 << read.member;
+        match (self.members.reader(read.offset_bytes, read.attempt, failed, self.view.is_settled()), bufs) {
+            (Some(member), Some(bufs)) => self.begin_read(Read { failed, member, ..read }, bufs),
+            (_, bufs) => self.done.push(Completion { tag: read.tag, result: Err(error), bufs }),
+        }
     }
 
     fn copied(&mut self, event: Event) {
@@ -317,7 +311,8 @@ impl Device for Mirror {
             let Op::Read { bufs, .. } = request.op else { return };
             match member {
                 Some(member) => {
-                    self.begin_read(Read { tag, offset_bytes, len_bytes, attempt, member, failed: 0 }, bufs);
+                    let lens = lens_of(&bufs);
+                    self.begin_read(Read { tag, offset_bytes, len_bytes, lens, attempt, member, failed: 0 }, bufs);
                 }
                 None => self.done.push(Completion { tag, result: Err(gone("read")), bufs: Some(bufs) }),
             }
@@ -337,19 +332,20 @@ impl Device for Mirror {
             self.roster.step(&mut self.members);
             self.roster.give_up_unconfirmed(&mut self.copying);
             self.answer_held();
-            self.roster.take_offers(&mut self.members, &mut self.copying);
+            self.roster.take_offer(&mut self.members, &mut self.copying);
             self.members.poll(&mut self.scratch, &mut self.ended);
             let mut ended = std::mem::take(&mut self.ended);
             let has_ended = !ended.is_empty();
             for (number, completion) in ended.drain(..) {
                 self.member_ended(number, completion);
             }
-            for completion in self.members.poll_replaced() {
-                self.replaced_ended(completion);
-            }
             self.ended = ended;
             while let Some(tag) = self.members.orphans.pop() {
                 self.change_ended(tag);
+            }
+            while let Some((read, error)) = self.members.handed_back.pop() {
+                let bufs = read.bufs();
+                self.read_of_another(read, error, Some(bufs));
             }
             if !self.held.is_empty() {
                 self.begin_held();

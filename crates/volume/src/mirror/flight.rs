@@ -1,6 +1,6 @@
 //! Requests of a mirror to its members.
 
-use forebay_block::IoError;
+use forebay_block::{Buf, IoError, Vectored};
 
 /// What a request to members is for.
 pub(super) enum Flight {
@@ -42,12 +42,32 @@ pub(super) struct Read {
     pub tag: u64,
     pub offset_bytes: u64,
     pub len_bytes: u64,
+    /// Of its buffers, in bytes.
+    pub lens: Vectored<usize>,
     /// How often it was read and was not what it should be.
     pub attempt: u8,
     /// The member that is read.
     pub member: usize,
     /// Members that were tried and failed.
     pub failed: u8,
+}
+
+impl Read {
+    /// Buffers like those that it came with, which a device may still write to.
+    pub fn bufs(&self) -> Vectored<Buf> {
+        match &self.lens {
+            Vectored::One(len) => Vectored::One(Buf::new(*len)),
+            Vectored::Many(lens) => Vectored::Many(lens.iter().map(|&len| Buf::new(len)).collect()),
+        }
+    }
+}
+
+/// Their lengths in bytes.
+pub(super) fn lens_of(bufs: &Vectored<Buf>) -> Vectored<usize> {
+    match bufs {
+        Vectored::One(buf) => Vectored::One(buf.len()),
+        Vectored::Many(bufs) => Vectored::Many(bufs.iter().map(|buf| buf.len()).collect()),
+    }
 }
 
 impl Change {

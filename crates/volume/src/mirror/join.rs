@@ -4,6 +4,7 @@
 use super::assembly::{Assembly, Blank, Found, Joined, is_same};
 use super::belief::is_believed;
 use super::error::JoinError;
+use super::former::Former;
 use super::member::Member;
 use super::view::MemberState;
 use crate::io::Devices;
@@ -65,12 +66,14 @@ pub fn read_label(device: &mut Devices, number: usize) -> Option<MemberLabel> {
     look(device, number).label
 }
 
-/// The id of the member of this pool that a device was, where its label is believed.
+/// What member of this pool a device was, where its label is believed.
 #[must_use]
-pub fn former_id(device: &mut Devices, pool: Id) -> Option<Id> {
-    let label = read_label(device, 0).filter(|label| label.pool == pool)?;
+pub fn former(device: &mut Devices, pool: Id) -> Option<Former> {
+    let Look { label, is_second, .. } = look(device, 0);
+    let label = label.filter(|label| label.pool == pool)?;
     let id = label.ids.get(usize::from(label.member?)).copied()?;
-    is_believed(device, &label).then_some(id)
+    let former = Former { id, generation: label.generation, serial: label.serial, is_second };
+    former.checked().filter(|_| is_believed(device, &(&label).into()))
 }
 
 /// Clears what labels there are on devices that are to become a pool's.
@@ -110,7 +113,7 @@ fn sort(candidates: Vec<Candidate>) -> Sorted {
         };
         let Look { label, is_second, .. } = look(&mut device, 0);
         let label = label.filter(|label| label.member.is_some());
-        let is_believed = label.as_ref().is_none_or(|label| is_believed(&mut device, label));
+        let is_believed = label.as_ref().is_none_or(|label| is_believed(&mut device, &label.into()));
         let superblock = read_superblock(&mut device, 0).ok().map(|(superblock, _)| superblock);
         let epoch = superblock.as_ref().map_or(0, |superblock| superblock.epoch);
         let alone = superblock.filter(|superblock| !superblock.is_mirrored && superblock.member().role == Role::Fast);
@@ -124,7 +127,7 @@ fn sort(candidates: Vec<Candidate>) -> Sorted {
                 let label = first_label(&superblock);
                 sorted.alone.push(Found { name, device, label, epoch, is_second, holds: None });
             }
-            None if contents.is_empty() => sorted.blank.push(Blank { name, device }),
+            None if contents.is_empty() => sorted.blank.push(Blank { name, device, is_second: false }),
             None => sorted
                 .left_out
                 .push((name, format!("it is no member of this mirror, and holds {}", contents.join(", ")))),
@@ -210,9 +213,9 @@ pub fn join(
     left_out.extend(others.into_iter().map(|found| (found.name, why.to_owned())));
     let basis = basis(confirmed.as_ref(), &newest);
     let (found, used) = believed(found, &basis);
-    for Found { name, device, holds, .. } in used {
+    for Found { name, device, holds, is_second, .. } in used {
         match holds.unwrap_or_default() {
-            holds if holds.is_empty() => blank.push(Blank { name, device }),
+            holds if holds.is_empty() => blank.push(Blank { name, device, is_second }),
             holds => left_out
                 .push((name, format!("it was a member, and has been used since: it holds {}", holds.join(", ")))),
         }

@@ -1,12 +1,11 @@
 //! The members of a mirror: their devices, what each holds, and what waits for room in its queue.
 
-use super::flight::Flight;
-use super::member::{Member, gone, numbers_in};
+use super::flight::{Flight, Read};
+use super::member::{Member, numbers_in};
 use super::view::MemberState;
 use crate::layout::member_label::MEMBERS_MAX;
 use forebay_block::{Completion, Device, IoError, Op, Request, Vectored};
 use slab::Slab;
-use std::collections::VecDeque;
 
 /// First reads of neighbours go to one member: so much, in bytes.
 const READ_SHARE_BYTES: u64 = 1 << 20;
@@ -23,21 +22,29 @@ fn copy_of(op: &Op) -> Op {
     }
 }
 
+/// A request to members.
+struct InFlight {
+    /// A number of its own: a member that was left behind may answer what others have the place of.
+    nonce: u32,
+    /// Whom it was sent to; none where it went to several.
+    member: Option<usize>,
+    flight: Flight,
+}
+
 /// All members, and what is in flight on them.
 pub(super) struct Members {
     pub list: Vec<Member>,
-    /// Each with a number of its own: a member that was left behind may answer what others have the place of.
-    flights: Slab<(u32, Flight)>,
+    flights: Slab<InFlight>,
     next_nonce: u32,
-    /// Devices that others have the place of, with what they have not answered.
-    replaced: Vec<Member>,
+    /// Reads of members that were left behind, and why: they are to be read of others.
+    pub handed_back: Vec<(Read, IoError)>,
     /// Changes that nobody is to answer any more: the members that had not were left behind.
     pub orphans: Vec<u64>,
 }
 
 impl Members {
     pub fn new(list: Vec<Member>) -> Self {
-        Self { list, flights: Slab::new(), next_nonce: 0, replaced: Vec::new(), orphans: Vec::new() }
+        Self { list, flights: Slab::new(), next_nonce: 0, handed_back: Vec::new(), orphans: Vec::new() }
     }
 
     /// Numbers of the members in a state.
@@ -69,41 +76,42 @@ impl Members {
         turns.map(|turn| numbers[turn as usize]).find(|&number| tried & 1 << number == 0)
     }
 
-    fn insert(&mut self, flight: Flight) -> u64 {
+    fn insert(&mut self, member: Option<usize>, flight: Flight) -> u64 {
         self.next_nonce = self.next_nonce.wrapping_add(1);
-        u64::from(self.next_nonce) << 32 | self.flights.insert((self.next_nonce, flight)) as u64
+        let nonce = self.next_nonce;
+        u64::from(nonce) << 32 | self.flights.insert(InFlight { nonce, member, flight }) as u64
     }
 
     fn key(&self, tag: u64) -> Option<usize> {
         let key = (tag & u64::from(u32::MAX)) as usize;
-        self.flights.get(key).filter(|(nonce, _)| u64::from(*nonce) == tag >> 32).map(|_| key)
-    }
-
-    fn flight(&self, tag: u64) -> Option<&Flight> {
-        self.flights.get(self.key(tag)?).map(|(_, flight)| flight)
+        self.flights.get(key).filter(|sent| u64::from(sent.nonce) == tag >> 32).map(|_| key)
     }
 
     /// What is in flight with this tag.
     pub fn flight_mut(&mut self, tag: u64) -> Option<&mut Flight> {
         let key = self.key(tag)?;
-        self.flights.get_mut(key).map(|(_, flight)| flight)
+        self.flights.get_mut(key).map(|sent| &mut sent.flight)
     }
 
     /// It is not in flight any more.
     pub fn remove(&mut self, tag: u64) -> Option<Flight> {
         let key = self.key(tag)?;
-        self.flights.try_remove(key).map(|(_, flight)| flight)
+        self.flights.try_remove(key).map(|sent| sent.flight)
     }
 
-    /// A member is left behind: nobody waits for its answers to changes, and what it was not sent yet it is not sent.
+    /// A member is left behind: nobody waits for its answers, and what it was not sent yet it is not sent. Whoever waits for labels and copies hears of
+    /// it otherwise; reads are handed back.
     pub fn leave(&mut self, number: usize, error: &IoError) {
         self.list[number].state = MemberState::Out;
-        // What else waits is for reads, labels and copies, which hear of their ends.
-        let waiting = std::mem::take(&mut self.list[number].waiting);
-        let is_change = |request: &Request| matches!(self.flight(request.tag), Some(Flight::Change(_)));
-        let others: VecDeque<Request> = waiting.into_iter().filter(|request| !is_change(request)).collect();
-        self.list[number].waiting = others;
-        for (key, (nonce, flight)) in &mut self.flights {
+        self.list[number].waiting.clear();
+        let is_own = |(key, sent): (usize, &InFlight)| (sent.member == Some(number)).then_some(key);
+        let own: Vec<usize> = self.flights.iter().filter_map(is_own).collect();
+        for key in own {
+            if let Flight::Read(read) = self.flights.remove(key).flight {
+                self.handed_back.push((read, error.clone()));
+            }
+        }
+        for (key, InFlight { nonce, flight, .. }) in &mut self.flights {
             if let Flight::Change(change) = flight
                 && change.left & 1 << number != 0
             {
@@ -120,8 +128,8 @@ impl Members {
     /// A flush beside them has failed: flushes in flight say so, too. Whether there were any.
     pub fn fail_flushes(&mut self, error: &IoError) -> bool {
         let mut any = false;
-        for (_, (_, flight)) in &mut self.flights {
-            if let Flight::Change(change) = flight
+        for (_, sent) in &mut self.flights {
+            if let Flight::Change(change) = &mut sent.flight
                 && change.is_flush
             {
                 change.lost = Some(error.clone());
@@ -133,13 +141,13 @@ impl Members {
 
     /// Sends a request to a member.
     pub fn send(&mut self, number: usize, flight: Flight, offset_bytes: u64, op: Op) {
-        let tag = self.insert(flight);
+        let tag = self.insert(Some(number), flight);
         self.list[number].waiting.push_back(Request { tag, offset_bytes, stream: 0, op });
     }
 
     /// Sends a change to the members whose bits are set; its key.
     pub fn send_all(&mut self, members: u8, flight: Flight, (offset_bytes, stream): (u64, u8), op: &Op) -> u64 {
-        let key = self.insert(flight);
+        let key = self.insert(None, flight);
         for number in numbers_in(members) {
             let request = Request { tag: key, offset_bytes, stream, op: copy_of(op) };
             self.list[number].waiting.push_back(request);
@@ -160,35 +168,9 @@ impl Members {
         }
     }
 
-    /// Puts a device in the place of a member that is out. One that does not answer is kept until it has: what is in flight there names memory.
-    pub fn replace(&mut self, number: usize, device: Box<dyn Device>) {
-        let old = std::mem::replace(&mut self.list[number], Member::new(Some(device), MemberState::Out));
-        if old.is_busy() {
-            self.replaced.push(old);
-        }
-    }
-
-    /// What devices have answered that others have the place of.
-    pub fn poll_replaced(&mut self) -> Vec<Completion> {
-        let mut ended = Vec::new();
-        for member in &mut self.replaced {
-            // What was not sent yet is not sent any more, but for reads that somebody waits for: they fail.
-            let waiting = std::mem::take(&mut member.waiting);
-            ended.extend(waiting.into_iter().map(|request| {
-                let (tag, result) = (request.tag, Err(gone("read")));
-                let bufs = if let Op::Read { bufs, .. } = request.op { Some(bufs) } else { None };
-                Completion { tag, result, bufs }
-            }));
-            if let Some(device) = &mut member.device {
-                device.poll(&mut ended);
-            }
-        }
-        self.replaced.retain(Member::is_busy);
-        ended
-    }
-
-    /// Devices.
+    /// Devices that are waited for: nobody waits for what was left behind.
     pub fn devices(&mut self) -> impl Iterator<Item = &mut Box<dyn Device>> {
-        self.list.iter_mut().filter_map(|member| member.device.as_mut())
+        let members = self.list.iter_mut().filter(|member| member.state != MemberState::Out);
+        members.filter_map(|member| member.device.as_mut())
     }
 }

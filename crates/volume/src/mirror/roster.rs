@@ -3,9 +3,10 @@
 use super::copying::Copying;
 use super::flight::Flight;
 use super::labelling::{Labelling, Next};
-use super::member::{add_offers, close_left, gone, numbers_in, place_for};
+use super::member::{gone, numbers_in};
 use super::members::Members;
-use super::view::{MemberState, MemberStatus, MirrorView, Offer};
+use super::successors::{Successors, Taken};
+use super::view::{MemberState, MirrorView};
 use crate::layout::member_label::{MemberLabel, OFFSETS_BYTES};
 use forebay_block::{Buf, IoError, Op, Vectored};
 use std::collections::VecDeque;
@@ -13,10 +14,9 @@ use std::collections::VecDeque;
 /// State of the members' label.
 pub(super) struct Roster {
     labelling: Labelling,
-    /// Members that are to be rebuilt after the one that is.
-    to_rebuild: VecDeque<usize>,
-    /// Devices that were given to it and are no members yet.
-    offers: VecDeque<Offer>,
+    successors: Successors,
+    /// One bit for each member to which the label on its way was written as the second copy.
+    seconds: u8,
     view: MirrorView,
     /// No capacity device has taken the label.
     is_unconfirmed: bool,
@@ -28,8 +28,8 @@ impl Roster {
     pub fn new(label: MemberLabel, to_rebuild: VecDeque<usize>, view: MirrorView) -> Self {
         Self {
             labelling: Labelling::new(label),
-            to_rebuild,
-            offers: VecDeque::new(),
+            successors: Successors::new(view.clone(), to_rebuild),
+            seconds: 0,
             view,
             is_unconfirmed: false,
             broken: None,
@@ -52,7 +52,7 @@ impl Roster {
             return;
         }
         self.hear_of_capacity(members);
-        close_left(&mut members.list, &self.to_rebuild);
+        self.successors.close_left(&mut members.list);
         if !self.labelling.is_due() {
             return;
         }
@@ -78,10 +78,7 @@ impl Roster {
         for number in numbers_in(leaving) {
             members.leave(number, error);
             copying.give_up(number);
-            self.view.set_status(|status| {
-                status.members[number].state = MemberState::Out;
-                status.members[number].why = Some(error.to_string());
-            });
+            self.view.set_member(number, MemberState::Out, Some(error.to_string()));
         }
         self.rebuild_next(members, copying);
         self.labelling.want(true);
@@ -91,14 +88,9 @@ impl Roster {
 
     /// Begins to rebuild the next member that waits for it, where none is being rebuilt.
     fn rebuild_next(&mut self, members: &mut Members, copying: &mut Copying) {
-        let is_idle = members.numbers(MemberState::Rebuilding).next().is_none();
-        if let Some(number) = self.to_rebuild.pop_front_if(|_| is_idle) {
-            members.list[number].state = MemberState::Rebuilding;
+        if let Some(number) = self.successors.begin_rebuild(&mut members.list) {
             self.labelling.label.rebuilt_bytes = 0;
             copying.rebuild(number, 0);
-            self.view.set_status(|status| {
-                (status.members[number].state, status.members[number].why) = (MemberState::Rebuilding, None);
-            });
         }
     }
 
@@ -114,6 +106,7 @@ impl Roster {
                 for number in numbers_in(to) {
                     // Not where its newest is, which is whole until this one is.
                     let place = usize::from(members.list[number].newest_is_second == self.labelling.is_swapped());
+                    self.seconds = self.seconds & !(1 << number) | (place as u8) << number;
                     let label = MemberLabel { member: Some(number as u8), ..self.labelling.label.clone() };
                     let bufs = Vectored::One(Buf::copy_of(&label.encode()).freeze());
                     let op = Op::Write { bufs, fua: false };
@@ -180,7 +173,10 @@ impl Roster {
             return None;
         }
         let Err(error) = result else {
-            members.list[number].newest_is_second ^= is_flush && !self.labelling.is_swapped();
+            if is_flush {
+                // It may be flushed twice, where the label was written again to another member alone.
+                members.list[number].newest_is_second = self.seconds & 1 << number != 0;
+            }
             let next = self.labelling.ended(number);
             self.go_on(next, members);
             return None;
@@ -204,32 +200,19 @@ impl Roster {
         self.labelling.want(false);
     }
 
-    /// Takes devices in the place of members that are out. One under the same name as a member that has not answered everything yet waits for that:
-    /// it may be the same device, and what is in flight would be written over what is copied. It keeps no other waiting.
-    pub fn take_offers(&mut self, members: &mut Members, copying: &mut Copying) {
-        add_offers(&mut self.offers, self.view.take_offers());
+    /// Takes a device in the place of a member that is out.
+    pub fn take_offer(&mut self, members: &mut Members, copying: &mut Copying) {
+        self.successors.poll_replaced();
         if self.broken.is_some() || self.labelling.is_active() {
             return;
         }
-        if self.offers.is_empty() {
-            return;
-        }
-        let names: Vec<String> = self.view.status().members.into_iter().map(|member| member.name).collect();
-        let place = |offer: &Offer| place_for(&offer.name, &names, &members.list, &self.to_rebuild);
-        self.offers.retain(|offer| place(offer).is_some());
-        let place = |offer: &Offer| {
-            let place = place_for(&offer.name, &names, &members.list, &self.to_rebuild);
-            place.filter(|&number| names[number] != offer.name || !members.list[number].is_busy())
-        };
-        let first = self.offers.iter().enumerate().find_map(|(at, offer)| Some((at, place(offer)?)));
-        let Some((at, number)) = first else { return };
-        let Some(Offer { name, id, device }) = self.offers.remove(at) else { return };
-        members.replace(number, device);
-        self.labelling.label.ids[number] = id;
-        let status = MemberStatus { name, id, state: MemberState::Out, why: None, failed_reads: 0 };
-        self.view.set_status(|all| all.members[number] = status);
-        if !self.to_rebuild.contains(&number) {
-            self.to_rebuild.push_back(number);
+        let Some(Taken { number, id, former }) = self.successors.take(&mut members.list) else { return };
+        let label = &mut self.labelling.label;
+        label.ids[number] = id;
+        if let Some(former) = former {
+            members.list[number].newest_is_second = former.is_second;
+            label.generation = label.generation.max(former.generation);
+            label.serial = label.serial.max(former.serial);
         }
         self.rebuild_next(members, copying);
         self.labelling.want(true);

@@ -1,9 +1,11 @@
 //! What others know of a mirror, and what they tell it: it lies behind the device trait.
 
+use super::former::Former;
 use crate::layout::Id;
 use crate::layout::member_label::{MemberLabel, fits};
 use forebay_block::{Device, Geometry};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes a second that a rebuild copies at most, unless it is said otherwise.
@@ -75,17 +77,23 @@ impl MirrorStatus {
 }
 
 /// A device that is to replace a member that is out.
-pub(crate) struct Offer {
+pub(super) struct Offer {
     pub name: String,
     pub id: Id,
     pub device: Box<dyn Device>,
+    pub former: Option<Former>,
+    /// It may be a device that has not answered everything yet, and is taken when it has.
+    pub waits: bool,
 }
 
 struct Shared {
     pool: Id,
     geometry: Geometry,
     has_offers: AtomicBool,
-    offers: Mutex<Vec<Offer>>,
+    offers: Mutex<VecDeque<Offer>>,
+    not_taken: Mutex<Vec<String>>,
+    /// One bit for each member that waits for its rebuild.
+    queued: AtomicU32,
     now_ns: AtomicU64,
     rebuild_bytes_per_s: AtomicU64,
     is_begun: AtomicBool,
@@ -112,7 +120,9 @@ impl MirrorView {
             pool,
             geometry,
             has_offers: AtomicBool::new(false),
-            offers: Mutex::new(Vec::new()),
+            offers: Mutex::default(),
+            not_taken: Mutex::default(),
+            queued: AtomicU32::new(0),
             now_ns: AtomicU64::new(0),
             rebuild_bytes_per_s: AtomicU64::new(REBUILD_BYTES_PER_S),
             is_begun: AtomicBool::new(false),
@@ -150,7 +160,8 @@ impl MirrorView {
     }
 
     /// Ids of members that held everything by the label that counted when it was joined, and were not there; empty where there are none.
-    pub(crate) fn missing(&self) -> String {
+    #[must_use]
+    pub fn missing(&self) -> String {
         lock(&self.0.missing).clone()
     }
 
@@ -169,19 +180,36 @@ impl MirrorView {
     }
 
     /// Gives it a device in the place of a member that is out; whatever it holds is lost. It is rebuilt as soon as no other
-    /// is. Of several of one name that wait for that the last counts.
+    /// is. Of several of one name that wait for that the last counts. `former`: what it was before, which its labels still say.
     ///
     /// # Errors
     /// Why it cannot be a member.
-    pub fn offer(&self, name: String, id: Id, device: Box<dyn Device>) -> Result<(), String> {
+    pub fn offer(&self, name: String, id: Id, device: Box<dyn Device>, former: Option<Former>) -> Result<(), String> {
         self.may_take(device.geometry())?;
+        let mut offers = lock(&self.0.offers);
+        let rivals = offers.iter().filter(|other| other.name != name && !other.waits).count();
+        if !self.has_place(&name, rivals) {
+            return Err(
+                "other devices were offered for all places: offer it again where those come to nothing".to_owned()
+            );
+        }
         let works = |member: &MemberStatus| member.name == name && member.state != MemberState::Out;
         if self.status().members.iter().any(works) {
             return Err("a member of this name works".to_owned());
         }
-        lock(&self.0.offers).push(Offer { name, id, device });
+        offers.retain(|other| other.name != name);
+        offers.push_back(Offer { name, id, device, former, waits: false });
         self.0.has_offers.store(true, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Whether a device of this name has a place, where so many others are to be given one.
+    fn has_place(&self, name: &str, rivals: usize) -> bool {
+        let queued = self.0.queued.load(Ordering::Relaxed);
+        let status = lock(&self.0.status);
+        let out = status.members.iter().enumerate().filter(|(_, member)| member.state == MemberState::Out);
+        let (waiting, free): (Vec<_>, Vec<_>) = out.partition(|(number, _)| queued & 1 << number != 0);
+        rivals < free.len() || waiting.iter().any(|(_, member)| member.name == name)
     }
 
     /// Whether it takes a device: to be asked before anything on that is changed.
@@ -199,18 +227,52 @@ impl MirrorView {
                 "it has a volatile write cache that the others have not: restart the server to add it".to_owned()
             );
         }
-        if !self.status().members.iter().any(|member| member.state == MemberState::Out) {
+        let status = self.status();
+        if status.broken.is_some() {
+            return Err("it takes no writes any more: restart the server".to_owned());
+        }
+        if !status.members.iter().any(|member| member.state == MemberState::Out) {
             return Err("the mirror has all its members: restart the server to add one more".to_owned());
         }
         Ok(())
     }
 
-    /// What was offered since it was asked last.
-    pub(crate) fn take_offers(&self) -> Vec<Offer> {
-        if !self.0.has_offers.load(Ordering::Relaxed) || !self.0.has_offers.swap(false, Ordering::Relaxed) {
-            return Vec::new();
-        }
-        std::mem::take(&mut *lock(&self.0.offers))
+    /// Whether devices were offered that are no members yet.
+    pub(super) fn has_offers(&self) -> bool {
+        self.0.has_offers.load(Ordering::Relaxed)
+    }
+
+    /// Changes which devices wait to be taken.
+    pub(super) fn change_offers<T>(&self, change: impl FnOnce(&mut VecDeque<Offer>) -> T) -> T {
+        let mut offers = lock(&self.0.offers);
+        let changed = change(&mut offers);
+        self.0.has_offers.store(!offers.is_empty(), Ordering::Relaxed);
+        changed
+    }
+
+    /// A device that was offered is not taken any more: another one has the place.
+    pub(super) fn not_taken(&self, name: String) {
+        lock(&self.0.not_taken).push(name);
+    }
+
+    /// Devices that were offered, and in whose place others were taken, since it was asked last.
+    #[must_use]
+    pub fn take_not_taken(&self) -> Vec<String> {
+        std::mem::take(&mut *lock(&self.0.not_taken))
+    }
+
+    /// Members that wait for their rebuild: a bit for each.
+    pub(super) fn set_queued(&self, members: u32) {
+        self.0.queued.store(members, Ordering::Relaxed);
+    }
+
+    /// What the devices of the members are called, in their order.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.status().members.into_iter().map(|member| member.name).collect()
+    }
+
+    pub(crate) fn set_member(&self, number: usize, state: MemberState, why: Option<String>) {
+        self.set_status(|status| (status.members[number].state, status.members[number].why) = (state, why));
     }
 
     /// Most bytes a second that a rebuild copies.

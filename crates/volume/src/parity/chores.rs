@@ -26,8 +26,9 @@ pub(super) struct Rebuild {
     /// Rows could not be made in this pass; there is another one then.
     pub has_gaps: bool,
     pub is_second: bool,
-    /// The first of these rows.
+    /// The first of these rows, and of what all have alike.
     pub first_gap_row: u64,
+    pub first_gap_bytes: u64,
     /// How often in succession it has waited for a member that is away.
     pub away_tries: u8,
 }
@@ -133,6 +134,7 @@ impl Upkeep {
             has_gaps: false,
             is_second: false,
             first_gap_row: u64::MAX,
+            first_gap_bytes: u64::MAX,
             away_tries: 0,
         });
     }

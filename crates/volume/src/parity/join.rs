@@ -18,7 +18,7 @@ use crate::layout::array_shape::{Redundancy, Shape};
 use crate::layout::codec::COUNTER_LIMIT;
 use crate::layout::member_label::fits;
 use crate::layout::{Id, format_id};
-use crate::mirror::{Candidate, Member, MemberState, MemberStatus, MirrorStatus, MirrorView, Ranges};
+use crate::mirror::{Candidate, Member, MemberState, MemberStatus, MirrorStatus, MirrorView, Ranges, is_believed};
 use crate::recovery::read_superblock;
 use forebay_block::{Device, Geometry};
 use slab::Slab;
@@ -41,6 +41,8 @@ struct Found {
     /// In which of its places the label is.
     place: usize,
     epoch: u64,
+    /// What is on it, where its label is not believed.
+    holds: Option<Vec<String>>,
 }
 
 impl Found {
@@ -90,13 +92,27 @@ pub fn join(
 ) -> Result<Joined, JoinError> {
     let (found, blank, mut left_out) = sort(candidates);
     let Some(newest) = newest(&found)? else {
-        let blank = blank.iter().map(|(name, _)| format!("; {name} is blank"));
+        let blank = blank.iter().map(|Blank { name, .. }| format!("; {name} is blank"));
         let others = left_out.iter().map(|(name, why)| format!("; {name}: {why}"));
         return Err(JoinError::NoLabel { why: blank.chain(others).collect() });
     };
     let basis = newest.label.clone();
     if let Some(other) = found.iter().find(|found| found.label.pool != basis.pool) {
         return Err(JoinError::Foreign { device: newest.name.clone(), other: other.name.clone() });
+    }
+    let mut label = basis.clone();
+    for other in found.iter().map(|found| &found.label) {
+        label.serial = label.serial.max(other.serial);
+        label.generation = label.generation.max(other.generation);
+    }
+    let (found, used) = believed(found, &basis);
+    let mut blank = VecDeque::from(blank);
+    for Found { name, device, place, holds, .. } in used {
+        match holds.unwrap_or_default() {
+            holds if holds.is_empty() => blank.push_back(Blank { name, device, place }),
+            holds => left_out
+                .push((name, format!("it was a member, and has been used since: it holds {}", holds.join(", ")))),
+        }
     }
     for (at, one) in found.iter().enumerate() {
         if let Some(other) = found[..at].iter().find(|other| other.id() == one.id()) {
@@ -107,11 +123,6 @@ pub fn join(
     if let Some(configured) = configured.filter(|configured| *configured != is) {
         return Err(JoinError::Redundancy { is: is.to_string(), configured: configured.to_string() });
     }
-    let mut label = basis.clone();
-    for other in found.iter().map(|found| &found.label) {
-        label.serial = label.serial.max(other.serial);
-        label.generation = label.generation.max(other.generation);
-    }
     let number_of = |found: &Found| basis.ids.iter().position(|id| *id == found.id());
     let is_source = |found: &&Found| number_of(found).is_some_and(|number| basis.is_in_sync(number));
     let epoch = found.iter().filter(is_source).map(|found| found.epoch).max().unwrap_or(0);
@@ -120,13 +131,12 @@ pub fn join(
     let mut names = vec![String::new(); members.len()];
     let mut places = vec![FIRST_PLACE; members.len()];
     let (mut to_rebuild, mut goes_on) = (VecDeque::new(), None);
-    let mut blank = VecDeque::from(blank);
     for found in found {
         let number = number_of(&found);
-        let Found { name, device, label: own, place, epoch: own_epoch } = found;
+        let Found { name, device, label: own, place, epoch: own_epoch, .. } = found;
         let Some(number) = number else {
             // It was replaced: what it holds counts no more.
-            blank.push_back((name, device));
+            blank.push_back(Blank { name, device, place });
             continue;
         };
         if let Err(why) = fits(device.geometry(), basis.shape.member_bytes, basis.logical_block_bytes) {
@@ -176,7 +186,7 @@ pub fn join(
         return Err(JoinError::TooFew { there, members: members.len(), needed: basis.shape.data, missing });
     }
     if let Some(new_id) = &mut new_id {
-        for (name, device) in blank {
+        for Blank { name, device, place } in blank {
             let Some(number) = members.iter().position(|member| member.device.is_none()) else {
                 left_out.push((name, "the capacity tier has all its members".to_owned()));
                 continue;
@@ -184,6 +194,7 @@ pub fn join(
             match fits(device.geometry(), basis.shape.member_bytes, basis.logical_block_bytes) {
                 Ok(()) => {
                     (label.ids[number], names[number], members[number].device) = (new_id(), name, Some(device));
+                    places[number] = place;
                     to_rebuild.push_back(number);
                 }
                 Err(why) => left_out.push((name, why)),
@@ -198,7 +209,7 @@ pub fn join(
     } else {
         to_rebuild.clear();
         (label.rebuilding, label.rebuilt_rows) = (None, 0);
-        left_out.extend(blank.into_iter().map(|(name, _)| (name, "it holds nothing that counts".to_owned())));
+        left_out.extend(blank.into_iter().map(|Blank { name, .. }| (name, "it holds nothing that counts".to_owned())));
     }
     label.in_sync = (0..members.len())
         .filter(|&number| members[number].state == MemberState::InSync)
@@ -210,9 +221,15 @@ pub fn join(
     Ok(Joined { array, view, left_out })
 }
 
-type Named = (String, Box<dyn Device>);
+/// A device that is blank, or holds nothing that counts any more.
+struct Blank {
+    name: String,
+    device: Box<dyn Device>,
+    /// In which of its places a label of what it was is: the next goes to the other one.
+    place: usize,
+}
 
-fn sort(candidates: Vec<Candidate>) -> (Vec<Found>, Vec<Named>, Vec<(String, String)>) {
+fn sort(candidates: Vec<Candidate>) -> (Vec<Found>, Vec<Blank>, Vec<(String, String)>) {
     let (mut found, mut blank, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
     for Candidate { name, device, contents } in candidates {
         let mut devices = match device {
@@ -223,15 +240,29 @@ fn sort(candidates: Vec<Candidate>) -> (Vec<Found>, Vec<Named>, Vec<(String, Str
             }
         };
         let label = label_and_place(&mut devices, 0);
+        let is_believed = label.as_ref().is_none_or(|(label, _)| is_believed(&mut devices, &label.into()));
         let epoch = read_superblock(&mut devices, 0).map_or(0, |(superblock, _)| superblock.epoch);
         let Some(device) = devices.list.pop() else { continue };
         match label {
-            Some((label, place)) => found.push(Found { name, device, label, place, epoch }),
-            None if contents.is_empty() => blank.push((name, device)),
+            Some((label, place)) => {
+                let holds = (!is_believed).then_some(contents);
+                found.push(Found { name, device, label, place, epoch, holds });
+            }
+            None if contents.is_empty() => blank.push(Blank { name, device, place: FIRST_PLACE }),
             None => left_out.push((name, format!("it is no member of this array, and holds {}", contents.join(", ")))),
         }
     }
     (found, blank, left_out)
+}
+
+/// Parts devices whose labels are believed from those that have been used for something else since. Where too few others hold everything, those that
+/// should are believed all the same: whatever is left of the pool is there.
+fn believed(found: Vec<Found>, basis: &ArrayLabel) -> (Vec<Found>, Vec<Found>) {
+    let is_source = |found: &Found| {
+        basis.ids.iter().position(|id| *id == found.id()).is_some_and(|number| basis.is_in_sync(number))
+    };
+    let sources = found.iter().filter(|found| found.holds.is_none() && is_source(found)).count();
+    found.into_iter().partition(|found| found.holds.is_none() || sources < basis.shape.data && is_source(found))
 }
 
 fn missing(basis: &ArrayLabel, members: &[Member], names: &[String], left_out: &[(String, String)]) -> String {

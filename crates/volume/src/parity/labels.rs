@@ -10,15 +10,15 @@ pub(super) fn step(core: &mut Core) {
         return;
     }
     core.roster.close_left(&mut core.members);
-    core.roster.take_offers(&mut core.members, &mut core.upkeep);
+    core.roster.take_offer(&mut core.members, &mut core.upkeep);
     if core.roster.tries_again() || core.roster.begins(&core.members) {
         write(core);
     }
 }
 
 fn write(core: &mut Core) {
-    let copies = core.roster.copies();
-    let list = copies.into_iter().enumerate().map(|(number, (at, bytes))| (number, at, Vectored::One(bytes)));
+    let copies = core.roster.copies(&core.members);
+    let list = copies.into_iter().map(|(number, at, bytes)| (number, at, Vectored::One(bytes)));
     core.write(list.collect(), (0, false), Then::Labelled);
 }
 

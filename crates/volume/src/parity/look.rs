@@ -2,9 +2,10 @@
 
 use super::found::FoundRows;
 use crate::io::Devices;
+use crate::layout::Id;
 use crate::layout::array_label::{ArrayLabel, LABEL_BYTES, OFFSETS_BYTES};
 use crate::layout::array_shape::SLOT_BYTES;
-use crate::mirror::Member;
+use crate::mirror::{Former, Member, is_believed};
 
 /// What is read of the log at once, in bytes.
 const READ_BYTES: u64 = 1 << 20;
@@ -23,6 +24,15 @@ pub(super) fn label_and_place(devices: &mut Devices, number: usize) -> Option<(A
         Some((read().or_else(read)?, place))
     });
     labels.max_by_key(|(label, _)| label.serial)
+}
+
+/// What member of this pool a device was, where its label is believed.
+#[must_use]
+pub fn former(device: &mut Devices, pool: Id) -> Option<Former> {
+    let (label, place) = label_and_place(device, 0).filter(|(label, _)| label.pool == pool)?;
+    let id = label.ids.get(usize::from(label.member)).copied()?;
+    let former = Former { id, generation: label.generation, serial: label.serial, is_second: place == 1 };
+    former.checked().filter(|_| is_believed(device, &(&label).into()))
 }
 
 /// How often what cannot be read of the log is read again, after the logs of all others: what is not there for a moment may be then.

@@ -25,8 +25,6 @@ pub(super) struct Ended {
 /// All members, and what is in flight on them.
 pub(super) struct Members {
     pub list: Vec<Member>,
-    /// Devices in whose place there are others, and that have not answered everything: what is in flight there names memory.
-    replaced: Vec<Member>,
     /// Each with a number of its own: a member that was left behind may answer what others have the place of.
     flights: Slab<Flight>,
     next_nonce: u32,
@@ -38,8 +36,8 @@ pub(super) struct Members {
 
 impl Members {
     pub fn new(list: Vec<Member>) -> Self {
-        let (replaced, ended, scratch) = (Vec::new(), Vec::new(), Vec::new());
-        Self { list, replaced, flights: Slab::new(), next_nonce: 0, sent: 0, ended, scratch }
+        let (ended, scratch) = (Vec::new(), Vec::new());
+        Self { list, flights: Slab::new(), next_nonce: 0, sent: 0, ended, scratch }
     }
 
     fn bits(&self, state: MemberState) -> u32 {
@@ -89,14 +87,6 @@ impl Members {
         }
     }
 
-    /// Puts a device in the place of a member that is out. Of one that does not answer nobody waits for anything.
-    pub fn replace(&mut self, number: usize, device: Box<dyn Device>) {
-        let old = std::mem::replace(&mut self.list[number], Member::new(Some(device), MemberState::Out));
-        if old.is_busy() {
-            self.replaced.push(old);
-        }
-    }
-
     /// Hands to the devices what they have room for, and takes what they have ended.
     pub fn poll(&mut self) -> Vec<Ended> {
         for (number, member) in self.list.iter_mut().enumerate() {
@@ -116,13 +106,6 @@ impl Members {
                     self.ended.push(Ended { member: number, job, part, result, bufs });
                 }
             }
-        }
-        for device in self.replaced.iter_mut().filter_map(|member| member.device.as_mut()) {
-            device.poll(&mut self.scratch);
-        }
-        if !self.replaced.is_empty() {
-            self.scratch.clear();
-            self.replaced.retain(Member::is_busy);
         }
         std::mem::take(&mut self.ended)
     }

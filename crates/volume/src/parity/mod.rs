@@ -39,7 +39,7 @@ mod writing;
 pub use crate::layout::array_shape::{MEMBERS_MAX, Redundancy, RedundancyError, Shape};
 pub use array::Array;
 pub use join::{Joined, join, new_array};
-pub use look::read_label;
+pub use look::{former, read_label};
 pub use plan::{ShapeError, plan_shape};
 pub use refusal::JoinError;
 pub use view::ArrayView;

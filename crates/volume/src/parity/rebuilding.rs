@@ -120,6 +120,7 @@ pub(super) fn same_read(core: &mut Core, result: Result<(), IoError>, bufs: Opti
         if is_single {
             core.view.unreadable();
             rebuild.has_gaps = true;
+            rebuild.first_gap_bytes = rebuild.first_gap_bytes.min(at).min(core.shape.head_bytes);
         } else {
             (rebuild.copy_singly_until, rebuild.next_bytes) = (rebuild.next_bytes, at);
         }
@@ -182,11 +183,14 @@ pub(super) fn flushed(core: &mut Core, result: &Result<(), IoError>) {
     rebuild.noted_rows = rebuild.next_row;
     let (member, noted) = (rebuild.member, rebuild.noted_rows);
     if noted >= rows && rebuild.has_gaps && !rebuild.is_second {
-        // What could not be read may be another time.
-        (rebuild.next_bytes, rebuild.next_row, rebuild.noted_rows, rebuild.upto_row) = (0, 0, 0, 0);
+        // What could not be read may be another time. What lies before the first of that is good.
+        let first = rebuild.first_gap_row.min(rows);
+        (rebuild.next_row, rebuild.noted_rows, rebuild.upto_row) = (first, first, first);
+        rebuild.next_bytes = rebuild.first_gap_bytes.min(core.shape.head_bytes + 1);
+        (rebuild.first_gap_row, rebuild.first_gap_bytes) = (u64::MAX, u64::MAX);
+        (rebuild.has_gaps, rebuild.is_second) = (false, true);
         core.upkeep.singles_until = 0;
-        (rebuild.has_gaps, rebuild.is_second, rebuild.first_gap_row) = (false, true, u64::MAX);
-        return core.roster.note(0);
+        return core.roster.note(first);
     }
     if noted >= rows {
         core.upkeep.rebuild = None;

@@ -7,7 +7,7 @@ use super::pause::Pause;
 use super::view::ArrayView;
 use crate::layout::Id;
 use crate::layout::array_label::{ArrayLabel, OFFSETS_BYTES};
-use crate::mirror::{MemberState, MemberStatus, Offer, add_offers, close_left, numbers_in, place_for};
+use crate::mirror::{MemberState, Successors, Taken, numbers_in};
 use forebay_block::{Buf, IoError, SharedBuf};
 use std::collections::VecDeque;
 
@@ -23,6 +23,8 @@ pub(super) struct Roster {
     label: ArrayLabel,
     /// In which of its two places each member has its newest label: the next goes to the other one, and a power cut within that leaves this.
     places: Vec<usize>,
+    /// Where the label on its way was written, by member.
+    written_to: Vec<Option<usize>>,
     /// One is being written.
     is_writing: bool,
     /// It says that who holds everything is not what it was.
@@ -35,10 +37,7 @@ pub(super) struct Roster {
     /// Another is to follow, and says that who holds everything is not what it was.
     is_wanted: bool,
     wants_change: bool,
-    /// Members that are to be rebuilt after the one that is.
-    to_rebuild: VecDeque<usize>,
-    /// Devices that were given to it and are no members yet.
-    offers: VecDeque<Offer>,
+    successors: Successors,
     view: ArrayView,
     /// Nothing more is taken.
     broken: Option<IoError>,
@@ -54,6 +53,7 @@ impl Roster {
         Self {
             label,
             places,
+            written_to: Vec::new(),
             is_writing: false,
             is_change: false,
             attempts: 0,
@@ -62,8 +62,7 @@ impl Roster {
             failed_settles: 0,
             is_wanted: is_new,
             wants_change: is_new,
-            to_rebuild,
-            offers: VecDeque::new(),
+            successors: Successors::new(view.members().clone(), to_rebuild),
             view,
             broken: None,
         }
@@ -127,7 +126,7 @@ impl Roster {
         for number in numbers_in(leaving) {
             members.leave(number, error);
             upkeep.give_up(number);
-            self.view.set_member(number, MemberState::Out, Some(error.to_string()));
+            self.view.members().set_member(number, MemberState::Out, Some(error.to_string()));
         }
         self.rebuild_next(members, upkeep);
         self.want(true);
@@ -135,46 +134,29 @@ impl Roster {
 
     /// Begins to rebuild the next member that waits for it, where none is being rebuilt.
     fn rebuild_next(&mut self, members: &mut Members, upkeep: &mut Upkeep) {
-        let is_idle = members.rebuilding().is_none();
-        if let Some(number) = self.to_rebuild.pop_front_if(|_| is_idle) {
-            members.list[number].state = MemberState::Rebuilding;
+        if let Some(number) = self.successors.begin_rebuild(&mut members.list) {
             self.label.rebuilt_rows = 0;
             upkeep.begin_rebuild(number, 0);
-            self.view.set_member(number, MemberState::Rebuilding, None);
         }
     }
 
     /// Closes the devices of members that were left behind.
     pub fn close_left(&self, members: &mut Members) {
-        close_left(&mut members.list, &self.to_rebuild);
+        self.successors.close_left(&mut members.list);
     }
 
-    /// Takes devices in the place of members that are out. One under the same name as a member that has not answered everything yet waits for that:
-    /// it may be the same device, and what is in flight would be written over what is rebuilt. It keeps no other waiting.
-    pub fn take_offers(&mut self, members: &mut Members, upkeep: &mut Upkeep) {
-        add_offers(&mut self.offers, self.view.take_offers());
+    /// Takes a device in the place of a member that is out.
+    pub fn take_offer(&mut self, members: &mut Members, upkeep: &mut Upkeep) {
+        self.successors.poll_replaced();
         if self.broken.is_some() || self.is_active() {
             return;
         }
-        if self.offers.is_empty() {
-            return;
-        }
-        let names = self.view.names();
-        let place = |offer: &Offer| place_for(&offer.name, &names, &members.list, &self.to_rebuild);
-        self.offers.retain(|offer| place(offer).is_some());
-        let free = |offer: &Offer| {
-            place(offer).filter(|&number| names[number] != offer.name || !members.list[number].is_busy())
-        };
-        let first = self.offers.iter().enumerate().find_map(|(at, offer)| Some((at, free(offer)?)));
-        let Some((at, number)) = first else { return };
-        let Some(Offer { name, id, device }) = self.offers.remove(at) else { return };
-        members.replace(number, device);
+        let Some(Taken { number, id, former }) = self.successors.take(&mut members.list) else { return };
         self.label.ids[number] = id;
-        self.places[number] = FIRST_PLACE;
-        let status = MemberStatus { name, id, state: MemberState::Out, why: None, failed_reads: 0 };
-        self.view.replace_member(number, status);
-        if !self.to_rebuild.contains(&number) {
-            self.to_rebuild.push_back(number);
+        self.places[number] = former.map_or(FIRST_PLACE, |former| usize::from(former.is_second));
+        if let Some(former) = former {
+            self.label.generation = self.label.generation.max(former.generation);
+            self.label.serial = self.label.serial.max(former.serial);
         }
         self.rebuild_next(members, upkeep);
         self.want(true);
@@ -196,15 +178,18 @@ impl Roster {
         true
     }
 
-    /// What is written to each member, and where.
-    pub fn copies(&self) -> Vec<(u64, SharedBuf)> {
-        let of = |(number, place): (usize, &usize)| {
+    /// What is written to each member that gets writes, and where: its number, its offset, and the label.
+    pub fn copies(&mut self, members: &Members) -> Vec<(usize, u64, SharedBuf)> {
+        // The place may be what is broken: the last attempt goes to the one that has the label before this one.
+        let is_last = self.attempts + 1 == ATTEMPTS_MAX;
+        self.written_to = vec![None; self.places.len()];
+        let of = |number: usize| {
+            let to = if is_last { self.places[number] } else { 1 - self.places[number] };
+            self.written_to[number] = Some(to);
             let own = ArrayLabel { member: number as u8, ..self.label.clone() };
-            // The place may be what is broken: the last attempt goes to the one that has the label before this one.
-            let to = if self.attempts + 1 == ATTEMPTS_MAX { *place } else { 1 - place };
-            (OFFSETS_BYTES[to], Buf::copy_of(&own.encode()).freeze())
+            (number, OFFSETS_BYTES[to], Buf::copy_of(&own.encode()).freeze())
         };
-        self.places.iter().enumerate().map(of).collect()
+        numbers_in(members.written()).map(of).collect()
     }
 
     /// It could not be made durable, and no member could be left behind for it. Whether it is tried again.
@@ -237,10 +222,9 @@ impl Roster {
     /// It is durable.
     pub fn done(&mut self, members: &Members) {
         self.is_writing = false;
-        let written = members.written();
-        if self.attempts + 1 < ATTEMPTS_MAX {
-            let places = self.places.iter_mut().enumerate().filter(|(number, _)| written & 1 << number != 0);
-            places.for_each(|(_, place)| *place = 1 - *place);
+        // Others get writes since, and the next label.
+        for (number, to) in self.written_to.iter().enumerate() {
+            self.places[number] = to.unwrap_or(self.places[number]);
         }
         // What came meanwhile has a label of its own.
         if !self.wants_change {

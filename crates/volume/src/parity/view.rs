@@ -1,7 +1,7 @@
 //! What others know of an array, and what they tell it: it lies behind the device trait. Most of it is as for a mirror.
 
 use crate::layout::array_shape::{BLOCK, Shape};
-use crate::mirror::{Member, MemberState, MemberStatus, MirrorView, Offer};
+use crate::mirror::{Member, MirrorView};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -80,22 +80,6 @@ impl ArrayView {
 
     pub(super) fn rebuild_bytes_per_s(&self) -> u64 {
         self.members.rebuild_bytes_per_s()
-    }
-
-    pub(super) fn take_offers(&self) -> Vec<Offer> {
-        self.members.take_offers()
-    }
-
-    pub(super) fn names(&self) -> Vec<String> {
-        self.members.status().members.into_iter().map(|member| member.name).collect()
-    }
-
-    pub(super) fn set_member(&self, number: usize, state: MemberState, why: Option<String>) {
-        self.members.set_status(|status| (status.members[number].state, status.members[number].why) = (state, why));
-    }
-
-    pub(super) fn replace_member(&self, number: usize, member: MemberStatus) {
-        self.members.set_status(|status| status.members[number] = member);
     }
 
     pub(super) fn failed_read(&self, number: usize) {

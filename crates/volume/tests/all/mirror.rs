@@ -293,7 +293,7 @@ fn regression_a_copy_in_the_queue_of_a_member_that_fails_is_not_waited_for() {
     assert_eq!(served.states(), [MemberState::InSync, MemberState::Out]);
     served.write(900, 3);
     let other = Disk::new("d", FAST_BYTES);
-    served.view.offer("d".into(), [99; 16], other.boxed()).unwrap();
+    served.view.offer("d".into(), [99; 16], other.boxed(), None).unwrap();
     served.until_rebuilt();
     served.close();
     let mut served = Served::open(&[&other], &c);
@@ -372,12 +372,12 @@ fn regression_a_device_that_is_offered_twice_takes_one_place() {
     served.write(1, 7);
     assert_eq!(served.states(), [MemberState::InSync, MemberState::Out, MemberState::Out]);
     for id in [98, 99] {
-        served.view.offer("e".into(), [id; 16], e.boxed()).unwrap();
+        served.view.offer("e".into(), [id; 16], e.boxed(), None).unwrap();
     }
     served.turn(2000);
     assert_eq!(served.states(), [MemberState::InSync, MemberState::InSync, MemberState::Out]);
-    assert!(served.view.offer("e".into(), [100; 16], e.boxed()).is_err());
-    served.view.offer("f".into(), [101; 16], f.boxed()).unwrap();
+    assert!(served.view.offer("e".into(), [100; 16], e.boxed(), None).is_err());
+    served.view.offer("f".into(), [101; 16], f.boxed(), None).unwrap();
     served.until_rebuilt();
     served.close();
 }

@@ -8,6 +8,7 @@ use forebay_volume::mirror::{MemberState, MemberStatus, MirrorStatus};
 struct Several {
     what: &'static str,
     out: &'static str,
+    left_out: &'static str,
     rebuilding: &'static str,
     broken: &'static str,
     mended: &'static str,
@@ -18,6 +19,7 @@ struct Several {
 const MIRROR: Several = Several {
     what: "the fast tier's mirror",
     out: "mirror member out",
+    left_out: "mirror member left out",
     rebuilding: "mirror member rebuilt",
     broken: "mirror broken",
     mended: "mirror mended",
@@ -27,6 +29,7 @@ const MIRROR: Several = Several {
 const PARITY: Several = Several {
     what: "the capacity tier with parity",
     out: "parity member out",
+    left_out: "parity member left out",
     rebuilding: "parity member rebuilt",
     broken: "parity broken",
     mended: "parity mended",
@@ -93,6 +96,17 @@ impl MemberWatch {
             causes.lasts(now_ns, &Report { severity, cause, about: "", message, advice });
         }
         self.look_at_blocks(now_ns, causes, status);
+    }
+
+    /// Devices that were to become members, and in whose place others were taken while they waited.
+    pub fn not_taken(&self, now_ns: u64, causes: &mut Causes, names: Vec<String>) {
+        let of = self.of;
+        for name in names {
+            let message = format!("{name} is no member of {}: another device has the place", of.what);
+            let advice = "Name in the configuration the devices that are to be members, and no others";
+            let (severity, cause) = (Severity::Warning, of.left_out);
+            causes.happened(now_ns, &Report { severity, cause, about: &name, message, advice });
+        }
     }
 
     fn out(&self, now_ns: u64, causes: &mut Causes, member: &MemberStatus, about: &str) {

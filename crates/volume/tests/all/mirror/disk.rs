@@ -17,6 +17,8 @@ pub enum Fate {
     Fails,
     /// Writes and flushes do not end.
     Hangs,
+    /// Reads do not end.
+    HangsReads,
     /// The next flush fails, and nothing else.
     FailsOneFlush,
     /// What is written to this copy of the label fails.
@@ -26,6 +28,8 @@ pub enum Fate {
 pub struct Inner {
     pub bytes: Vec<u8>,
     fate: Fate,
+    /// How often its answers were waited for.
+    pub waits: u32,
     waiting: Vec<DeviceRequest>,
     done: Vec<Completion>,
 }
@@ -40,7 +44,7 @@ pub struct Disk {
 
 impl Disk {
     pub fn new(name: &str, len: usize) -> Self {
-        let inner = Inner { bytes: vec![0; len], fate: Fate::Good, waiting: Vec::new(), done: Vec::new() };
+        let inner = Inner { bytes: vec![0; len], fate: Fate::Good, waits: 0, waiting: Vec::new(), done: Vec::new() };
         let geometry = Geometry {
             size_bytes: len as u64,
             logical_block_bytes: 512,
@@ -116,7 +120,7 @@ impl Inner {
     fn carry_out(&mut self, request: DeviceRequest) {
         let DeviceRequest { tag, offset_bytes, op, .. } = request;
         let is_read = matches!(op, DeviceOp::Read { .. });
-        if self.fate == Fate::Hangs && !is_read {
+        if self.fate == Fate::Hangs && !is_read || self.fate == Fate::HangsReads && is_read {
             self.waiting.push(DeviceRequest { tag, offset_bytes, stream: 0, op });
             return;
         }
@@ -125,7 +129,7 @@ impl Inner {
             Fate::Fails => !is_read,
             Fate::FailsOneFlush => is_flush,
             Fate::FailsLabel(copy) => !is_read && !is_flush && offset_bytes == OFFSETS_BYTES[copy],
-            Fate::Good | Fate::Hangs => false,
+            Fate::Good | Fate::Hangs | Fate::HangsReads => false,
         };
         if self.fate == Fate::FailsOneFlush && is_flush {
             self.fate = Fate::Good;
@@ -176,7 +180,9 @@ impl Device for Disk {
         done.append(&mut self.inner.lock().unwrap().done);
     }
 
-    fn wait(&mut self, _timeout_ns: u64) {}
+    fn wait(&mut self, _timeout_ns: u64) {
+        self.inner.lock().unwrap().waits += 1;
+    }
 
     fn queue_limit(&self) -> usize {
         QUEUE

@@ -3,9 +3,9 @@
 use super::disk::Disk;
 use super::{Served, joined, three};
 use forebay_volume::Devices;
-use forebay_volume::layout::member_label::{LABEL_BYTES, OFFSETS_BYTES};
+use forebay_volume::layout::member_label::{LABEL_BYTES, MemberLabel, OFFSETS_BYTES};
 use forebay_volume::layout::superblock::copy_offsets_bytes;
-use forebay_volume::mirror::{MemberState, former_id};
+use forebay_volume::mirror::{MemberState, former};
 
 /// A database on the raw device, which happened to leave the labels.
 fn use_for_something_else(disk: &Disk) -> Vec<u8> {
@@ -29,7 +29,7 @@ fn regression_a_former_member_is_not_rebuilt_over_what_it_was_used_for() {
             Served::open(&[&a], &c).close();
         }
         let before = use_for_something_else(&b);
-        let id = former_id(&mut Devices::new(vec![b.boxed()]), [10; 16]);
+        let id = former(&mut Devices::new(vec![b.boxed()]), [10; 16]);
         assert_eq!(id, None);
         let mut served = Served::open(&[&a, &b], &c);
         assert_eq!(served.states(), [MemberState::InSync, MemberState::Out]);
@@ -48,7 +48,7 @@ fn a_former_member_with_a_rotten_superblock_is_rebuilt() {
         Served::open(&[&a, &b], &c).close();
         Served::open(&[&a], &c).close();
         b.bytes().bytes[copy as usize + 40] ^= 1;
-        assert!(former_id(&mut Devices::new(vec![b.boxed()]), [10; 16]).is_some());
+        assert!(former(&mut Devices::new(vec![b.boxed()]), [10; 16]).is_some());
         let mut served = Served::open(&[&a, &b], &c);
         assert_eq!(served.states(), [MemberState::InSync, MemberState::Rebuilding]);
         served.until_rebuilt();
@@ -64,4 +64,37 @@ fn the_last_member_is_opened_with_one_superblock() {
     copy_offsets_bytes(super::FAST_BYTES as u64)[..2].iter().for_each(|&at| a.bytes().bytes[at as usize + 40] ^= 1);
     let (_, view) = joined(&[&a], &c).unwrap();
     assert_eq!(view.status().members[0].state, MemberState::InSync);
+}
+
+/// A device that had been a member was refused as one that holds a pool after a start between its offer and its first label: its labels were cleared for
+/// that. They stay, and nothing that is left of them is newer than what follows.
+#[test]
+fn regression_a_former_member_that_is_offered_is_known_whenever_the_power_fails() {
+    for is_ahead in [false, true] {
+        let mut is_labelled = false;
+        for polls in 0..40 {
+            let [a, b, c] = three(10);
+            Served::open(&[&a, &b], &c).close();
+            let mut served = Served::open(&[&a], &c);
+            served.write(1, 7);
+            if is_ahead {
+                // Openings of it that came to nothing.
+                let label = b.label();
+                b.put(&MemberLabel { generation: label.generation + 20, serial: label.serial + 21, ..label });
+            }
+            let was = former(&mut Devices::new(vec![b.boxed()]), [10; 16]).unwrap();
+            served.view.offer("b".into(), [99; 16], b.boxed(), Some(was)).unwrap();
+            (0..polls).for_each(|_| served.pool.poll(&mut Vec::new()));
+            drop(served);
+            let is = former(&mut Devices::new(vec![b.boxed()]), [10; 16]).unwrap();
+            assert!(is.id == was.id || is.id == [99; 16]);
+            is_labelled |= is.id == [99; 16];
+            let mut served = Served::open(&[&a, &b], &c);
+            assert_ne!(served.states()[1], MemberState::Out, "after {polls} polls");
+            served.until_rebuilt();
+            served.close();
+            assert!(b.label().generation == a.label().generation && b.label().serial == a.label().serial);
+        }
+        assert!(is_labelled);
+    }
 }

@@ -1,6 +1,6 @@
 //! Members that fail some requests and never answer others.
 
-use super::disk::{Disk, Fate};
+use super::disk::{Disk, Fate, QUEUE};
 use super::{FAST_BYTES, Served, three};
 use forebay_block::Buf;
 use forebay_volume::Op;
@@ -37,7 +37,7 @@ fn regression_a_copy_that_is_never_answered_holds_nothing_up() {
         served.write(block, block as u8);
     }
     let other = Disk::new("d", FAST_BYTES);
-    served.view.offer("d".into(), [99; 16], other.boxed()).unwrap();
+    served.view.offer("d".into(), [99; 16], other.boxed(), None).unwrap();
     served.until_rebuilt();
     served.close();
     drop(a);
@@ -51,10 +51,10 @@ fn regression_a_copy_that_is_never_answered_holds_nothing_up() {
 #[test]
 fn regression_an_offer_that_has_to_wait_keeps_no_other_waiting() {
     let (mut served, [_, b, _]) = hung();
-    served.view.offer("b".into(), [98; 16], Disk::new("b", FAST_BYTES).boxed()).unwrap();
+    served.view.offer("b".into(), [98; 16], Disk::new("b", FAST_BYTES).boxed(), None).unwrap();
     served.turn(20);
     assert_eq!(served.states()[1], MemberState::Out, "it may be the same device, of which a write is in flight");
-    served.view.offer("d".into(), [99; 16], Disk::new("d", FAST_BYTES).boxed()).unwrap();
+    served.view.offer("d".into(), [99; 16], Disk::new("d", FAST_BYTES).boxed(), None).unwrap();
     served.until_rebuilt();
     assert_eq!(served.view.status().members[1].name, "d");
     // What comes late falls upon nobody.
@@ -62,4 +62,101 @@ fn regression_an_offer_that_has_to_wait_keeps_no_other_waiting() {
     served.write(2, 2);
     assert_eq!(served.states(), [MemberState::InSync; 2]);
     served.close();
+}
+
+/// Reads of a member that was left behind waited for it: those in flight until it answered, if ever, and those behind them in its queue.
+#[test]
+fn regression_reads_of_a_member_that_is_left_behind_are_of_another() {
+    const BLOCKS: u64 = 400;
+    let [a, b, c] = three(10);
+    let mut served = Served::open(&[&a, &b], &c);
+    for block in 0..BLOCKS {
+        served.write(block, block as u8);
+    }
+    b.set(Fate::HangsReads);
+    // Some of several blocks; there is room for the write that it fails.
+    let mut hang = 0;
+    for block in (0..BLOCKS - 4).step_by(4) {
+        if hang < QUEUE / 2 {
+            served.submit(block, 1 + block % 3, Op::Read);
+            hang += usize::from(served.turn(5).0 == 0);
+        }
+    }
+    assert_eq!(hang, QUEUE / 2);
+    b.set_for_others(Fate::Fails);
+    let mut buf = Buf::zeroed(4096);
+    buf.fill(8);
+    served.submit(BLOCKS, 1, Op::Write(buf));
+    assert_eq!(served.turn(50), (hang + 1, true));
+    assert_eq!(served.states(), [MemberState::InSync, MemberState::Out]);
+    // What comes late is not taken for anything else.
+    b.set(Fate::Good);
+    for block in 0..BLOCKS {
+        assert!(served.read(block, 1).iter().all(|&byte| byte == block as u8), "block {block}");
+    }
+    served.close();
+}
+
+/// A device of which writes were in flight, and in whose place there was another, was taken for another place at once: what was in flight would have come
+/// over what was copied to it.
+#[test]
+fn regression_a_device_that_has_not_answered_takes_no_other_place() {
+    let [a, b, c] = three(10);
+    let [d, e] = ["d", "e"].map(|name| Disk::new(name, FAST_BYTES));
+    let mut served = Served::open(&[&a, &b, &d], &c);
+    served.until_rebuilt();
+    let filled = |byte| {
+        let mut buf = Buf::zeroed(4096);
+        buf.fill(byte);
+        Op::Write(buf)
+    };
+    b.set(Fate::Hangs);
+    served.submit(1, 1, filled(1));
+    served.turn(5);
+    b.set_for_others(Fate::Fails);
+    served.submit(2, 1, filled(2));
+    served.turn(20);
+    assert_eq!(served.states()[1], MemberState::Out);
+    served.view.offer("e".into(), [98; 16], e.boxed(), None).unwrap();
+    served.until_rebuilt();
+    d.set(Fate::Fails);
+    served.write(3, 3);
+    assert_eq!(served.states()[2], MemberState::Out);
+    served.view.offer("b".into(), [99; 16], b.boxed(), None).unwrap();
+    b.set_for_others(Fate::Good);
+    served.turn(50);
+    assert_eq!(served.states()[2], MemberState::Out, "its old writes are in flight");
+    b.set(Fate::Good);
+    served.until_rebuilt();
+    served.close();
+}
+
+/// Of two devices that were offered for one place one was dropped, and both were said to become members.
+#[test]
+fn regression_a_device_that_has_no_place_is_not_said_to_become_a_member() {
+    let (mut served, _) = hung();
+    let offer = |served: &Served, name: &str, id: u8| {
+        let disk = Disk::new(name, FAST_BYTES);
+        served.view.offer(name.into(), [id; 16], disk.boxed(), None)
+    };
+    // It waits for the device of this name.
+    offer(&served, "b", 97).unwrap();
+    served.turn(20);
+    assert_eq!(served.states()[1], MemberState::Out);
+    offer(&served, "d", 98).unwrap();
+    assert!(offer(&served, "e", 99).is_err());
+    served.until_rebuilt();
+    assert_eq!(served.view.status().members[1].name, "d");
+    assert_eq!(served.view.take_not_taken(), ["b"]);
+    assert!(offer(&served, "e", 100).is_err());
+    served.close();
+}
+
+/// A member that was left behind and never answers was waited for: each wait of an opening ran to its timeout.
+#[test]
+fn regression_a_member_that_is_left_behind_is_not_waited_for() {
+    let (mut served, [_, b, _]) = hung();
+    let before = b.bytes().waits;
+    served.pool.devices.list[0].wait(1);
+    assert_eq!(b.bytes().waits, before);
 }

@@ -96,3 +96,31 @@ fn regression_one_bad_place_for_labels_on_a_capacity_device_is_no_end() {
         assert!(matches!(joined(&[&b], &c), Err(JoinError::Stale { .. })), "it is known that it was left behind");
     }
 }
+
+/// Where the flush of a label had to be tried again on the last member, that of a member that was being rebuilt counted twice: its next label went over its
+/// newest one.
+#[test]
+fn regression_a_flush_that_ends_twice_moves_no_label() {
+    let [a, b, c] = three(10);
+    let d = Disk::new("d", super::FAST_BYTES);
+    let mut served = Served::open(&[&a, &b, &d], &c);
+    served.view.set_rebuild_rate(1 << 20);
+    served.turn(5);
+    assert_eq!(served.states()[2], MemberState::Rebuilding);
+    a.set(Fate::FailsOneFlush);
+    b.set(Fate::Fails);
+    let mut buf = Buf::zeroed(4096);
+    buf.fill(2);
+    served.submit(2, 1, Op::Write(buf));
+    assert_eq!(served.turn(20), (1, true));
+    assert_eq!(served.states(), [MemberState::InSync, MemberState::Out, MemberState::Rebuilding]);
+    served.view.set_rebuild_rate(1 << 30);
+    for _ in 0..200 {
+        served.turn(10);
+    }
+    assert_eq!(served.states()[2], MemberState::InSync);
+    served.close();
+    let serial = |at: u64| MemberLabel::decode(&d.bytes().bytes[at as usize..at as usize + 4096]).unwrap().serial;
+    let [first, second] = OFFSETS_BYTES.map(serial);
+    assert_eq!(first.abs_diff(second), 1, "{first} and {second}");
+}

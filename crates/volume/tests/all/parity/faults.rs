@@ -1,7 +1,7 @@
 //! Faults that a reader found, each as it was: what a reasonable history of failures makes of an array.
 
 use super::member::{Member, read, run};
-use super::written::{candidate, content};
+use super::written::{POOL, candidate, content, put_superblocks};
 use forebay_block::{Buf, Completion, Device, Op, Vectored};
 use forebay_volume::layout::array_label::{ArrayLabel, OFFSETS_BYTES};
 use forebay_volume::layout::array_shape::Shape;
@@ -32,9 +32,10 @@ pub fn array_of(members: &[Member], data: usize) -> (Array, ArrayView, Shape) {
         log_slots: 64,
     };
     let ids: Vec<[u8; 16]> = (1..=members.len()).map(|id| [id as u8; 16]).collect();
-    let (mut array, view) = new_array(members.iter().map(Member::boxed).collect(), shape, [7; 16], &ids);
+    let (mut array, view) = new_array(members.iter().map(Member::boxed).collect(), shape, POOL, &ids);
     view.members().begin();
     assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+    members.iter().for_each(|member| put_superblocks(member, 1));
     (array, view, shape)
 }
 
@@ -54,7 +55,7 @@ pub fn place(members: &[Member], wanted: &[u8]) -> (usize, u64) {
     members.iter().enumerate().find_map(|(number, member)| Some((number, find(member)?))).unwrap()
 }
 
-fn label(member: &Member) -> ArrayLabel {
+pub fn label(member: &Member) -> ArrayLabel {
     let medium = member.medium();
     let of = |at: u64| ArrayLabel::decode(&medium.durable[at as usize..at as usize + 4096]);
     OFFSETS_BYTES.into_iter().filter_map(of).max_by_key(|label| label.serial).unwrap()
@@ -335,7 +336,7 @@ fn regression_a_rebuild_copies_what_each_of_two_members_cannot_read_alone() {
         members[number + member].medium().dead_blocks.insert(at / BLOCK);
     }
     let blank = Member::new("blank", MEMBER_BYTES, true, 9);
-    view.members().offer("blank".to_owned(), [99; 16], blank.boxed()).unwrap();
+    view.members().offer("blank".to_owned(), [99; 16], blank.boxed(), None).unwrap();
     pass(&mut array, &view, 60);
     assert_eq!(states(&view), [MemberState::InSync; 3]);
     assert_eq!(view.members().status().unreadable_blocks, 0);

@@ -113,7 +113,7 @@ fn regression_a_start_goes_back_to_what_a_rebuild_could_not_read() {
         assert!(run(&mut array, 0, Op::Flush).result.is_ok());
         pass(&mut array, &view, 2);
         let blank = Member::new("blank", MEMBER_BYTES, true, 9);
-        view.members().offer("blank".to_owned(), [99; 16], blank.boxed()).unwrap();
+        view.members().offer("blank".to_owned(), [99; 16], blank.boxed(), None).unwrap();
         (members[0].medium().reads_before, members[0].medium().fails_reads) = (before, 100);
         for _ in 0..steps {
             view.members().tick(pass_ns());
@@ -162,7 +162,7 @@ fn regression_filling_a_row_up_keeps_what_could_not_be_written() {
             continue;
         }
         let blank = Member::new("blank", MEMBER_BYTES, true, 9);
-        view.members().offer("blank".to_owned(), [99; 16], blank.boxed()).unwrap();
+        view.members().offer("blank".to_owned(), [99; 16], blank.boxed(), None).unwrap();
         pass(&mut array, &view, 60);
         assert!(run(&mut array, 0, Op::Flush).result.is_ok());
         for block in 0..2 {
@@ -358,7 +358,7 @@ fn regression_a_device_that_is_offered_twice_takes_one_place() {
         pass(&mut array, &view, 2);
         let blank = |name: &str, seed| Member::new(name, MEMBER_BYTES, true, seed);
         let offer =
-            |member: &Member, name: &str, id: u8| view.members().offer(name.to_owned(), [id; 16], member.boxed());
+            |member: &Member, name: &str, id: u8| view.members().offer(name.to_owned(), [id; 16], member.boxed(), None);
         let (one, other, third) = (blank("one", 7), blank("other", 8), blank("third", 9));
         if waits {
             offer(&third, "third", 90).unwrap();

@@ -4,7 +4,7 @@
 mod failing;
 
 use super::member::{Member, read, run};
-use super::written::{Flight, Written, candidate, content};
+use super::written::{Flight, POOL, Written, candidate, content, put_superblocks};
 use forebay_block::{Buf, Completion, Device, Op, Random, Request, Vectored};
 use forebay_volume::layout::array_shape::{Redundancy, Shape};
 use forebay_volume::mirror::MemberState;
@@ -12,7 +12,6 @@ use forebay_volume::parity::{Array, ArrayView, join, new_array};
 use std::collections::{BTreeMap, BTreeSet};
 
 const MEMBER_BYTES: usize = 4 << 20;
-const POOL: [u8; 16] = [7; 16];
 
 pub struct Life {
     random: Random,
@@ -56,6 +55,7 @@ impl Life {
         let ids: Vec<[u8; 16]> = (0..shape.members()).map(|id| [id as u8 + 1; 16]).collect();
         let (array, view) = new_array(members.iter().map(Member::boxed).collect(), shape, POOL, &ids);
         view.members().begin();
+        members.iter().for_each(|member| put_superblocks(member, 1));
         let bands = shape.rows() / shape.band_rows();
         Self {
             random: Random::new(seed),
@@ -314,7 +314,7 @@ impl Life {
             self.next_id = self.next_id.wrapping_add(1);
             let (_, view) = self.array.as_ref().unwrap();
             let name = format!("r{number}");
-            view.members().offer(name, [self.next_id; 16], self.members[number].boxed()).unwrap();
+            view.members().offer(name, [self.next_id; 16], self.members[number].boxed(), None).unwrap();
         }
     }
 

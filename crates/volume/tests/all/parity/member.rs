@@ -29,6 +29,8 @@ pub struct Medium {
     pub reads_before: u32,
     /// Blocks of 4 KiB that cannot be written.
     pub unwritable: std::collections::BTreeSet<u64>,
+    /// What was written so far.
+    pub written_bytes: u64,
     /// Flushes so far.
     pub flushes: u64,
     /// It fails the next flush, and loses what was in its cache, or a part of it.
@@ -61,6 +63,7 @@ impl Member {
             fails_reads: 0,
             reads_before: 0,
             unwritable: Default::default(),
+            written_bytes: 0,
             flushes: 0,
             fails_flush: false,
             dead_blocks: Default::default(),
@@ -192,6 +195,7 @@ impl Medium {
                     return Completion { tag, result: Err(error), bufs: None };
                 }
                 let bytes: Vec<u8> = bufs.as_slice().iter().flat_map(|buf| buf.to_vec()).collect();
+                self.written_bytes += bytes.len() as u64;
                 if self.is_volatile {
                     self.writes.push((at, bytes.clone(), fua));
                 }

@@ -1,14 +1,18 @@
 //! Faults that a sixth reader found, each as it was.
 
 use super::faults::{
-    BLOCK, MEMBER_BYTES, array_of, assert_survives_any_one, members, opened, pass, pass_until, place, states, write,
+    BLOCK, MEMBER_BYTES, array_of, assert_survives_any_one, label, members, opened, pass, pass_until, place, states,
+    write,
 };
 use super::fifth::{log_in_use, opened_again};
 use super::member::{Member, read, run};
-use super::written::content;
+use super::written::{POOL, content, put_superblocks};
 use forebay_block::{Buf, Device, Op, Request, Vectored};
+use forebay_volume::Devices;
+use forebay_volume::layout::array_label::{ArrayLabel, LABEL_BYTES, OFFSETS_BYTES};
+use forebay_volume::layout::superblock::copy_offsets_bytes;
 use forebay_volume::mirror::MemberState;
-use forebay_volume::parity::Joined;
+use forebay_volume::parity::{Joined, former};
 
 /// Polls of a start, in which no time passes: pauses are so many of them.
 const POLLS: u32 = 20_000_000;
@@ -88,10 +92,10 @@ fn regression_a_member_that_hangs_keeps_no_device_from_taking_its_place() {
     // The first may be the same device; it keeps the second from nothing.
     let [same, other] = [(hung as u64, format!("m{hung}")), (9, "other".to_owned())]
         .map(|(seed, name)| Member::new(&name, MEMBER_BYTES, true, seed));
-    view.members().offer(format!("m{hung}"), [98; 16], same.boxed()).unwrap();
+    view.members().offer(format!("m{hung}"), [98; 16], same.boxed(), None).unwrap();
     pass(&mut array, &view, 2);
     assert_eq!(states(&view)[hung], MemberState::Out);
-    view.members().offer("other".to_owned(), [99; 16], other.boxed()).unwrap();
+    view.members().offer("other".to_owned(), [99; 16], other.boxed(), None).unwrap();
     pass(&mut array, &view, 30);
     assert_eq!(states(&view), [MemberState::InSync; 4]);
     assert_eq!(view.members().status().members[hung].name, "other");
@@ -149,4 +153,158 @@ fn regression_an_old_entry_of_an_open_row_that_cannot_be_erased_holds_no_changes
             assert!(read == Some(content(block, 1)), "block {block} without {out}");
         }
     }
+}
+
+/// A device that had been a member was refused as one that holds a pool after a start between its offer and its first label: its labels were cleared for
+/// that. They stay, and nothing that is left of them is newer than what follows.
+#[test]
+fn regression_a_former_member_that_is_offered_is_known_whenever_the_power_fails() {
+    let wanted: Vec<(u64, u64)> = (0..126).map(|block| (block, 1)).collect();
+    for polls in (0..60).step_by(2) {
+        let members = members(4);
+        let (mut array, view, shape) = array_of(&members, 3);
+        members[0].medium().is_dead = true;
+        write(&mut array, &shape, 0, 126, 1);
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        pass(&mut array, &view, 2);
+        members[0].cut();
+        members[0].medium().is_dead = false;
+        // Openings of it that came to nothing, and one of the others since.
+        let was = label(&members[0]);
+        let ahead = ArrayLabel { generation: was.generation + 20, serial: was.serial + 20, ..was };
+        members[0].medium().durable[OFFSETS_BYTES[1] as usize..][..4096].copy_from_slice(&ahead.encode());
+        members[1..].iter().for_each(|member| put_superblocks(member, 2));
+        let was = former(&mut Devices::new(vec![members[0].boxed()]), POOL).unwrap();
+        assert!(was.is_second && was.generation == ahead.generation);
+        view.members().offer("m0".to_owned(), [99; 16], members[0].boxed(), Some(was)).unwrap();
+        (0..polls).for_each(|_| Device::poll(&mut array, &mut Vec::new()));
+        drop(array);
+        members.iter().for_each(Member::cut);
+        let Joined { mut array, view, left_out } = opened(&members.iter().collect::<Vec<_>>()).unwrap();
+        assert!(left_out.is_empty(), "{left_out:?}");
+        assert_eq!(states(&view)[1..], [MemberState::InSync; 3], "after {polls} polls");
+        view.members().begin();
+        pass(&mut array, &view, 20);
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        drop(array);
+        assert_eq!(states(&view), [MemberState::InSync; 4], "after {polls} polls");
+        assert_eq!(label(&members[0]).generation, label(&members[1]).generation);
+        assert_survives_any_one(&members, &shape, &wanted);
+    }
+}
+
+/// A device that had been a member was rebuilt over whatever it had been used for since, where that left its label.
+#[test]
+fn regression_a_former_member_is_not_rebuilt_over_what_it_was_used_for() {
+    for is_former in [true, false] {
+        let members = members(4);
+        let (mut array, view, shape) = array_of(&members, 3);
+        write(&mut array, &shape, 0, 63, 1);
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        if is_former {
+            members[0].medium().is_dead = true;
+            assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+            pass(&mut array, &view, 2);
+            members[0].medium().is_dead = false;
+        }
+        drop(array);
+        members.iter().for_each(Member::cut);
+        let labels = OFFSETS_BYTES.map(|at| at as usize..at as usize + LABEL_BYTES);
+        for (at, byte) in members[0].medium().durable.iter_mut().enumerate() {
+            if !labels.iter().any(|range| range.contains(&at)) {
+                *byte = at as u8 | 1;
+            }
+        }
+        let before = members[0].medium().durable.clone();
+        assert_eq!(former(&mut Devices::new(vec![members[0].boxed()]), POOL), None);
+        let Joined { mut array, view, left_out } = opened(&members.iter().collect::<Vec<_>>()).unwrap();
+        view.members().begin();
+        pass(&mut array, &view, 20);
+        write(&mut array, &shape, 63, 63, 1);
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        assert_eq!(states(&view)[0], MemberState::Out);
+        assert!(left_out.len() == 1 && left_out[0].1.contains("used since"), "{left_out:?}");
+        members[0].cut();
+        assert!(members[0].medium().durable == before, "it was written to");
+    }
+}
+
+/// One rotten superblock is no other use; and where nothing else is left of the pool, what carries its label is believed.
+#[test]
+fn members_with_rotten_superblocks_are_members() {
+    for rotten in [1, 2] {
+        let members = members(3);
+        let (mut array, view, shape) = array_of(&members, 2);
+        write(&mut array, &shape, 0, 42, 1);
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        members[0].medium().is_dead = true;
+        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        pass(&mut array, &view, 2);
+        drop(array);
+        members.iter().for_each(Member::cut);
+        members[0].medium().is_dead = false;
+        let copies = copy_offsets_bytes(MEMBER_BYTES as u64);
+        copies[..rotten].iter().for_each(|&at| members[1].rot(at + 40));
+        let there: Vec<&Member> = if rotten == 1 { members.iter().collect() } else { members[1..].iter().collect() };
+        copies[..1].iter().for_each(|&at| members[0].rot(at + 40));
+        let Joined { view, left_out, .. } = opened(&there).unwrap();
+        assert!(left_out.is_empty(), "{left_out:?}");
+        let first = if rotten == 1 { MemberState::Rebuilding } else { MemberState::Out };
+        assert_eq!(states(&view), [first, MemberState::InSync, MemberState::InSync]);
+    }
+}
+
+/// A label that was on its way when the rebuild of a member began counted as written to that one, too: its next label went over the only one by which it was
+/// known.
+#[test]
+fn regression_a_label_that_a_member_was_not_sent_moves_none_of_its_own() {
+    let members = members(5);
+    let (mut array, view, _) = array_of(&members, 3);
+    members[..2].iter().for_each(|member| member.medium().is_dead = true);
+    assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+    pass(&mut array, &view, 2);
+    members[..2].iter().for_each(Member::cut);
+    members[..2].iter().for_each(|member| member.medium().is_dead = false);
+    view.members().set_rebuild_rate(1);
+    let was = [0, 1].map(|number| former(&mut Devices::new(vec![members[number].boxed()]), POOL).unwrap());
+    let mut offer = |number: usize| {
+        let device = members[number].boxed();
+        let id = [90 + number as u8; 16];
+        view.members().offer(format!("m{number}"), id, device, Some(was[number])).unwrap();
+        (0..400).for_each(|_| Device::poll(&mut array, &mut Vec::new()));
+    };
+    offer(0);
+    assert_eq!(states(&view)[..2], [MemberState::Rebuilding, MemberState::Out]);
+    // It fails the label that says who the second is, which is rebuilt in its place.
+    members[0].medium().unwritable.extend(OFFSETS_BYTES.map(|at| at / BLOCK));
+    offer(1);
+    assert_eq!(states(&view)[..2], [MemberState::Out, MemberState::Rebuilding]);
+    let medium = members[1].medium();
+    let id = |at: u64| ArrayLabel::decode(&medium.durable[at as usize..][..LABEL_BYTES]).map(|label| label.ids[1]);
+    let newest = usize::from(was[1].is_second);
+    assert_eq!(id(OFFSETS_BYTES[1 - newest]), Some([91; 16]));
+    assert_ne!(id(OFFSETS_BYTES[newest]), Some([91; 16]));
+}
+
+/// One row that could not be read made a rebuild write all of the device once more.
+#[test]
+fn regression_a_rebuild_goes_back_no_further_than_it_must() {
+    const BLOCKS: u64 = 42 * 8;
+    let members = members(3);
+    let (mut array, view, shape) = array_of(&members, 2);
+    write(&mut array, &shape, 0, BLOCKS, 1);
+    assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+    members[2].medium().is_dead = true;
+    assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+    pass(&mut array, &view, 2);
+    let (number, at) =
+        (BLOCKS - 2..BLOCKS).map(|block| place(&members, &content(block, 1))).find(|(number, _)| *number != 2).unwrap();
+    members[number].medium().dead_blocks.insert(at / BLOCK);
+    let blank = Member::new("blank", MEMBER_BYTES, true, 9);
+    view.members().offer("blank".to_owned(), [99; 16], blank.boxed(), None).unwrap();
+    pass(&mut array, &view, 60);
+    assert_eq!(states(&view), [MemberState::InSync; 3]);
+    assert!(view.members().status().unreadable_blocks > 0);
+    let (written, once) = (blank.medium().written_bytes, shape.head_bytes + BLOCKS / 2 * BLOCK);
+    assert!(written > once / 2 && written < once + once / 4, "{written} bytes for {once}");
 }
