@@ -147,7 +147,7 @@ pub struct S3Fifo {
     /// Whether runs pass by.
     lets_runs_pass: bool,
     /// So many blocks of runs may still be admitted to places that are free, though nothing is to be expected of them: a loop that fits is
-    /// there in its first round. It is one turn of the cache, so that what frees places all the time does not let every scan in.
+    /// there in its first round. It is as much as the cache holds, so that what frees places all the time does not let every scan in.
     first_turn_left: u32,
     counts: Counts,
 }

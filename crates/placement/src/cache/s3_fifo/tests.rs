@@ -372,7 +372,7 @@ fn regression_a_loop_that_fits_is_copied_in_its_first_round() {
     assert_eq!((cache.counts().hits, cache.counts().admitted), (blocks, blocks));
 }
 
-/// Places that become free again and again do not let every scan in: it is one turn of the cache at most.
+/// Places that become free again and again do not let every scan in: it is as much as the cache holds at most.
 #[test]
 fn scans_fill_free_places_once() {
     let mut cache = S3Fifo::new(PLACES, 7);
@@ -385,7 +385,7 @@ fn scans_fill_free_places_once() {
     assert!((u64::from(PLACES)..u64::from(PLACES) * 21 / 20).contains(&admitted), "{admitted}");
 }
 
-/// Whatever comes in turns of five times the cache was lost before it came back, all of it.
+/// Whatever comes again after five times the cache was lost before it came back, all of it.
 #[test]
 fn regression_of_what_comes_back_in_long_turns_a_part_is_hit() {
     let mut cache = S3Fifo::new(PLACES, 7);

@@ -190,7 +190,7 @@ fn a_watermark_survives_the_power_cut_after_it() {
     }
 }
 
-/// Where nothing came after a flush one watermark block told of it, and the other of the one before: damage to that one and to what the flush covered showed what
+/// Where nothing came after a flush one watermark block knew it, and the other the one before: damage to that one and to what the flush covered showed what
 /// was there before it, without an error.
 #[test]
 fn regression_both_watermark_blocks_know_the_last_flush() {
