@@ -15,6 +15,7 @@ pub(super) enum Flight {
     Read {
         disk: u16,
         sector: u64,
+        sectors: u64,
         since: BTreeMap<u64, usize>,
     },
     Survey {

@@ -152,7 +152,10 @@ impl World<'_> {
             }
             (Ok(_), Flight::Aside | Flight::Orphan(_)) => {}
             (Ok(_), Flight::Flush { event }) => self.memory.oracle.flushed(event),
-            (Ok(Outcome::Data(data)), Flight::Read { disk, sector, since }) => {
+            (Ok(Outcome::Data(data)), Flight::Read { disk, sector, sectors, since }) => {
+                if data.len() as u64 != sectors * 512 {
+                    return Err(broken(&format!("read {token}: {} bytes of {}", data.len(), sectors * 512)));
+                }
                 for (position, bytes) in (sector..).zip(data.chunks_exact(512)) {
                     let (block, within) = (position / 8, (position % 8) as usize);
                     let since = since.get(&block).copied().unwrap_or(0);

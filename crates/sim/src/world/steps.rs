@@ -136,7 +136,7 @@ impl World<'_> {
                     Op::Read,
                     false,
                     None,
-                    Flight::Read { disk: disk.0, sector, since },
+                    Flight::Read { disk: disk.0, sector, sectors, since },
                 );
             }
             Step::Reclass { block, blocks, file } => self.reclass(disk, block, blocks, file),

@@ -272,6 +272,7 @@ impl Engine {
                 let Checkpoint { pages, capacity, .. } = &mut self.checkpoint;
                 capacity.ended(result, pages);
             }
+            Pending::CapacityBeside => self.checkpoint.capacity.ended(Ok(()), &mut self.checkpoint.pages),
             Pending::Flush { device } => self.device_flushed(device, result),
             Pending::MoveFlush { number } => self.destination_flushed(number, device, result),
             Pending::MoveRead { job, candidates } => self.sources_read(job, &candidates, result, bufs),

@@ -50,6 +50,8 @@ pub(crate) enum Pending {
     TierPageOut { key: PageKey, slot: u64, crc: u32 },
     /// The root of the capacity tier.
     CapacityOut,
+    /// A summary beside it, which it can do without.
+    CapacityBeside,
     /// A device flush of the flush in flight.
     Flush { device: usize },
     /// A device flush that a job needs, by its number.

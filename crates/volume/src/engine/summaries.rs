@@ -19,6 +19,8 @@ const ALONE_AT_ONCE: usize = 64;
 const UNFLUSHED_MAX: usize = 4096;
 /// Wait after a summary that could not be written.
 const RETRY_NS: u64 = 1_000_000_000;
+/// Places of summaries that are remembered as those that took no writes.
+const ALONE_MAX: usize = 256;
 /// Time between attempts at one whose entries the root has.
 const KEPT_RETRY_NS: u64 = 60_000_000_000;
 
@@ -41,6 +43,8 @@ pub(crate) struct Summaries {
     arrived: u64,
     /// Those that no flush has covered, with their number: they are written again where one fails.
     unflushed: VecDeque<(u64, GroupKey)>,
+    /// Groups whose place for a summary took no write the last time, whatever the band holds: data does not go with those.
+    alone: BTreeSet<GroupKey>,
 }
 
 impl Summaries {
@@ -57,6 +61,7 @@ impl Summaries {
             trimming,
             arrived: 0,
             unflushed,
+            alone: BTreeSet::new(),
         }
     }
 
@@ -110,6 +115,7 @@ impl Summaries {
         let Some((band, block)) = self.setup.extents.band(location) else { return };
         let group = bands.shape().group_of(block);
         if block + blocks == bands.shape().summary_block(group)
+            && !self.alone.contains(&(band, group))
             && let Some(page) = self.begin(bands, (band, group))
         {
             append.push(page);
@@ -169,6 +175,11 @@ impl Summaries {
         }
         for &key in groups {
             bands.groups_mut().written(key, is_good);
+            match is_good {
+                true => _ = self.alone.remove(&key),
+                false if self.alone.len() < ALONE_MAX => _ = self.alone.insert(key),
+                false => {}
+            }
             if is_good && self.device(key).is_some_and(|device| self.setup.volatile & 1 << device != 0) {
                 self.arrived += 1;
                 self.unflushed.push_back((self.arrived, key));

@@ -54,10 +54,11 @@ impl WatermarkWriter {
         outbox.send(0, offset_bytes, 0, op, Pending::Watermark);
     }
 
-    /// The write ended; one that failed is tried again when the next is due.
+    /// The write ended; the first of a state that failed is tried again when the next is due.
     pub fn ended(&mut self, is_good: bool) {
         self.is_busy = false;
-        if !is_good {
+        // The second of the two is not tried again: the first would have to be written over for it.
+        if !is_good && !self.is_in_both {
             self.written = (0, 0);
         }
     }

@@ -139,7 +139,10 @@ impl Served {
             self.pool.poll(&mut done);
         }
         match done.pop().unwrap().result.unwrap() {
-            Outcome::Data(data) => data,
+            Outcome::Data(data) => {
+                assert_eq!(data.len() as u64, blocks * 4096);
+                data
+            }
             other => panic!("{other:?}"),
         }
     }

@@ -299,7 +299,7 @@ impl CapacityWriter {
             let mut page = Buf::zeroed(BLOCK);
             band_summary::encode(&self.setup.superblock.pool, name, epoch, &group.entries, &mut page);
             let offset_bytes = area.header_offset_bytes(number) + begin + at * BLOCK as u64;
-            self.send(offset_bytes, page.freeze(), false, Pending::CapacityOut, (pages, outbox));
+            self.send(offset_bytes, page.freeze(), false, Pending::CapacityBeside, (pages, outbox));
         }
     }
 

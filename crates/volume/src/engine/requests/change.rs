@@ -77,7 +77,9 @@ impl Engine {
                 let bytes = self.requests.pieces[id as usize].bytes_of(&segment, data);
                 self.flushes.sent(if fua { 0 } else { bytes.len() as u64 });
                 // Where it is written through a flush that counts it covers it once more.
-                let is_through = fua || device != 0 && self.bypass.is_written_through;
+                // Not where the system flushes behind it: what that cache has outlives this process.
+                let is_flushed = self.setup.flushed_behind & 1 << device != 0;
+                let is_through = fua || device != 0 && self.bypass.is_written_through && !is_flushed;
                 let fua = is_through && self.setup.volatile & 1 << device != 0;
                 let group = segment.lifetime.group;
                 let hint = match device {

@@ -7,6 +7,7 @@ mod client;
 mod mend;
 mod merge;
 mod pack;
+mod parts;
 mod piece;
 mod ranges;
 mod read;

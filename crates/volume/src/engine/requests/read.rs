@@ -1,6 +1,7 @@
 //! Reads: look the blocks up, read the runs, verify every block, and look again where a move came between.
 
 use super::mend::{mend, mend_groups_of, wrong_of};
+use super::parts::joined;
 use super::piece::{IN_MEMORY, NOWHERE, PieceKind, first_bad};
 use crate::engine::base::is_in_base;
 use crate::engine::copies::Named;
@@ -326,16 +327,9 @@ impl Engine {
         if piece.outstanding > 0 {
             return;
         }
-        let mut parts = std::mem::take(&mut piece.parts).into_iter();
-        let mut whole = parts.next().and_then(|(_, buf)| buf);
-        let complete = whole.is_some();
-        for (_, buf) in parts {
-            if let (Some(whole), Some(buf)) = (&mut whole, buf) {
-                // Parts of one allocation in order: joining cannot fail unless one was lost to an error.
-                let _ = whole.try_join(buf);
-            }
-        }
-        piece.buf = Some(whole.unwrap_or_else(|| Buf::new(usize::from(piece.blocks) * BLOCK)));
+        let parts = std::mem::take(&mut piece.parts);
+        let complete = parts.first().is_some_and(|(_, buf)| buf.is_some());
+        piece.buf = Some(joined(parts, usize::from(piece.blocks) * BLOCK));
         if piece.error.is_none() {
             let (disk, first) = (piece.disk, piece.block());
             piece.unproven.iter().for_each(|&at| self.copies.proved(disk, first + u64::from(at)));
