@@ -15,6 +15,7 @@ mod readings;
 pub mod recovery;
 pub mod request;
 mod space;
+mod spare_copies;
 pub mod verify;
 mod virtual_time;
 

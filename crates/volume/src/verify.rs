@@ -12,8 +12,9 @@ use crate::layout::root::BandState;
 use crate::map::index::NO_FRAME;
 use crate::overlay::Overlay;
 use crate::readings::Reading;
-use crate::recovery::{OpenError, RecoveryReport, open, read_superblock};
+use crate::recovery::{OpenError, RecoveryReport, open};
 use crate::space::slots::Slots;
+use crate::spare_copies;
 use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, DiskId, IoError};
 use std::collections::{BTreeMap, BTreeSet};
@@ -276,17 +277,16 @@ pub fn verify(
     options: EngineOptions,
     report: &mut dyn FnMut(Finding),
 ) -> Result<VerifySummary, OpenError> {
-    let mut bad_copies = Vec::new();
-    for device in 0..devices.list.len() {
-        if let Ok((_, good @ 0..3)) = read_superblock(devices, device) {
-            let place = devices.list[device].name().to_owned();
-            bad_copies.push(Finding { place, what: format!("only {good} of 3 superblock copies are good") });
-        }
-    }
-    let findings = bad_copies.len() as u64;
-    bad_copies.into_iter().for_each(&mut *report);
+    let mut bad_copies = spare_copies::superblocks(devices);
+    let headers = spare_copies::root_headers(devices);
+    bad_copies.extend(spare_copies::capacity_side(devices));
     Overlay::over_all(devices);
-    let (engine, recovery) = open(devices, fast, &[], options)?;
+    let opened = open(devices, fast, &[], options);
+    // After a power cut one may be torn, which the next opening mends.
+    bad_copies.extend(headers.into_iter().filter(|_| opened.as_ref().is_ok_and(|(_, recovery)| recovery.clean)));
+    let findings = bad_copies.len() as u64;
+    bad_copies.into_iter().for_each(|(place, what)| report(Finding { place, what }));
+    let (engine, recovery) = opened?;
     let named = Slots::from_words(Vec::new(), engine.space.slots.total());
     let summary = VerifySummary { findings, recovery, ..VerifySummary::default() };
     let mut check =

@@ -57,9 +57,11 @@ impl WatermarkWriter {
     /// The write ended; the first of a state that failed is tried again when the next is due.
     pub fn ended(&mut self, is_good: bool) {
         self.is_busy = false;
-        // The second of the two is not tried again: the first would have to be written over for it.
-        if !is_good && !self.is_in_both {
-            self.written = (0, 0);
+        match (is_good, self.is_in_both) {
+            (true, _) => {}
+            (false, false) => self.written = (0, 0),
+            // The second of the two is not tried again before anything changes. That goes to the same place, as the other is the only witness.
+            (false, true) => self.serial -= 1,
         }
     }
 }

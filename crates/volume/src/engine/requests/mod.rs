@@ -216,14 +216,22 @@ impl Engine {
 fn joined(parts: SmallVec<[Option<Buf>; 1]>, offset_bytes: u64, len_bytes: u64) -> Buf {
     let mut parts = parts.into_iter().flatten();
     let mut whole = parts.next().unwrap_or_else(|| Buf::new(0));
+    // The parts were split from one allocation in order; from one on that a device has answered in another buffer all is copied, once.
+    let mut behind: Vec<Buf> = Vec::new();
     for part in parts {
-        if let Err(part) = whole.try_join(part) {
-            // The parts were split from one allocation in order, so this only copies if that ever changes.
-            let mut copy = Buf::new(whole.len() + part.len());
-            copy[..whole.len()].copy_from_slice(&whole);
-            copy[whole.len()..].copy_from_slice(&part);
-            whole = copy;
+        match behind.is_empty() {
+            true => behind.extend(whole.try_join(part).err()),
+            false => behind.push(part),
         }
+    }
+    if !behind.is_empty() {
+        let mut all = Buf::new(whole.len() + behind.iter().map(|part| part.len()).sum::<usize>());
+        let mut at = 0;
+        for part in std::iter::once(&whole).chain(&behind) {
+            all[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+        whole = all;
     }
     let head = (offset_bytes % BLOCK) as usize;
     let mut body = if head == 0 { whole } else { whole.split_off(head) };

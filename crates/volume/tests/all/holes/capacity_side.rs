@@ -2,8 +2,9 @@
 
 use super::alone::{Alone, Seen, band_blocks};
 use super::device::{Kind, Region, Seen as Request};
-use super::rig::{BULK, CAPACITY, Rig, Setup, failed, held, superblock};
+use super::rig::{BULK, CAPACITY, FAST, Rig, Setup, failed, findings, held, superblock};
 use forebay_volume::Op;
+use forebay_volume::layout::root::RootHeader;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -32,6 +33,35 @@ fn a_band_that_is_being_trimmed_is_free_to_the_capacity_side_checkpoint() {
     let mut alone = Alone::open(&setup, &devices);
     (0..band).for_each(|block| assert_eq!(alone.see(block), Seen::Version(3), "block {block}"));
     assert_eq!((alone.report.disks[0].later_blocks, alone.report.disks[0].maybe_older.blocks), (band, 0));
+}
+
+/// What stands there so that something else may be lost: where it was damaged verification found nothing.
+#[test]
+fn regression_verification_looks_at_what_is_read_only_where_something_else_is_lost() {
+    let setup = Setup::default();
+    let mut rig = Rig::new(&setup);
+    rig.put_run(0, 40, 1);
+    assert!(rig.pool.close());
+    let devices = rig.cut(|_| true);
+    assert_eq!(findings(&setup, &devices), [""; 0]);
+    let block = superblock(&devices);
+    let number = |at: u64| {
+        devices[FAST]
+            .bytes(|bytes| RootHeader::decode(&bytes[at as usize..][..4096], &block.pool).map(|it| it.checkpoint))
+    };
+    let begin = block.root_offsets_bytes.into_iter().max_by_key(|&at| number(at)).unwrap();
+    for at in [begin, begin + block.root_len_bytes - 4096] {
+        let was = devices[FAST].bytes(|bytes| bytes[at as usize + 30]);
+        devices[FAST].forge(at + 30, &[was ^ 1]);
+        let found = findings(&setup, &devices);
+        assert!(found.len() == 1 && found[0].contains("header"), "{found:?}");
+        devices[FAST].forge(at + 30, &[was]);
+    }
+    for parity in [0, 1] {
+        devices[CAPACITY].forge(block.capacity_area.header_offset_bytes(parity), &[0; 4096]);
+    }
+    let found = findings(&setup, &devices);
+    assert!(found.len() == 1 && found[0].contains("without the fast tier"), "{found:?}");
 }
 
 /// Bands were being trimmed, and counted neither as free nor as to be free: others were collected in their place.

@@ -4,6 +4,7 @@ use super::device::{Kind, Region, Scripted};
 use super::rig::{BLOCK, FAST, Rig, Setup, failed, is_page_read, superblock};
 use forebay_block::Device;
 use forebay_volume::layout::superblock::Superblock;
+use forebay_volume::layout::watermark::OFFSETS_BYTES;
 use forebay_volume::recovery::{OpenError, salvage};
 use forebay_volume::{Devices, Op, Outcome, Pool};
 use std::sync::Arc;
@@ -61,8 +62,29 @@ fn regression_one_unreadable_copy_of_a_header_or_a_watermark_refuses_nothing() {
         };
         opens(last);
     }
-    for offset_bytes in forebay_volume::layout::watermark::OFFSETS_BYTES {
+    for offset_bytes in OFFSETS_BYTES {
         assert!(opens(|_, _| offset_bytes), "watermark at {offset_bytes}");
+    }
+}
+
+/// A place for a watermark block that takes no writes had the other one, the only witness of the last flush, written over for ever.
+#[test]
+fn regression_a_watermark_place_that_takes_no_writes_is_left_alone() {
+    for bad in OFFSETS_BYTES {
+        let mut rig = Rig::new(&Setup::default());
+        let writes = Arc::new(AtomicU64::new(0));
+        let counted = writes.clone();
+        rig.devices[FAST].rule(move |seen| {
+            let is_watermark = seen.kind == Kind::Write && OFFSETS_BYTES.contains(&seen.offset_bytes);
+            counted.fetch_add(u64::from(is_watermark), Ordering::Relaxed);
+            failed(is_watermark && seen.offset_bytes == bad)
+        });
+        for version in 1..4 {
+            rig.put(0, version, None);
+            rig.flush();
+            (0..20).for_each(|_| rig.pass_ms(1500));
+            assert!(writes.swap(0, Ordering::Relaxed) <= 3, "{bad}, version {version}");
+        }
     }
 }
 

@@ -19,6 +19,8 @@ pub enum Fate {
     Hangs,
     /// Reads do not end.
     HangsReads,
+    /// Reads fail, and their buffers are gone.
+    BreaksReads,
     /// The next flush fails, and nothing else.
     FailsOneFlush,
     /// What is written to this copy of the label fails.
@@ -129,6 +131,7 @@ impl Inner {
             Fate::Fails => !is_read,
             Fate::FailsOneFlush => is_flush,
             Fate::FailsLabel(copy) => !is_read && !is_flush && offset_bytes == OFFSETS_BYTES[copy],
+            Fate::BreaksReads => is_read,
             Fate::Good | Fate::Hangs | Fate::HangsReads => false,
         };
         if self.fate == Fate::FailsOneFlush && is_flush {

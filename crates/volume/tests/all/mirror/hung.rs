@@ -117,6 +117,24 @@ fn regression_reads_of_a_member_that_is_left_behind_are_of_another() {
     served.close();
 }
 
+/// A member that has broken down gives no buffers back: its reads failed, although others had what was asked for.
+#[test]
+fn regression_reads_of_a_member_that_gives_no_buffers_back_are_of_another() {
+    let [a, b, c] = three(10);
+    let mut served = Served::open(&[&a, &b], &c);
+    for block in (0..40).chain((0..40).step_by(2)) {
+        served.write(block, block as u8);
+    }
+    b.set(Fate::BreaksReads);
+    for block in 0..37 {
+        let data = served.read(block, 3);
+        let is_block = |(at, bytes): (usize, &[u8])| bytes.iter().all(|&byte| byte == block as u8 + at as u8);
+        assert!(data.chunks_exact(4096).enumerate().all(is_block), "block {block}");
+    }
+    b.set(Fate::Good);
+    served.close();
+}
+
 /// A device of which writes were in flight, and in whose place there was another, was taken for another place at once: what was in flight would have come
 /// over what was copied to it.
 #[test]

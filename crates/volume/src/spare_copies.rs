@@ -1,0 +1,49 @@
+//! What a pool has so that something else may be lost. Nobody reads it before that, so verification does.
+
+use crate::engine::header_offsets;
+use crate::io::Devices;
+use crate::layout::capacity_root::DEVICE;
+use crate::layout::root::{HEADER_BYTES, RootHeader};
+use crate::recovery::capacity::{Found, read_capacity_roots};
+use crate::recovery::read_superblock;
+
+/// Where, and what is wrong there.
+type Place = (String, String);
+
+/// Copies of superblocks that are damaged.
+pub(crate) fn superblocks(devices: &mut Devices) -> Vec<Place> {
+    let mut findings = Vec::new();
+    for device in 0..devices.list.len() {
+        if let Ok((_, good @ 0..3)) = read_superblock(devices, device) {
+            let place = devices.list[device].name().to_owned();
+            findings.push((place, format!("only {good} of 3 superblock copies are good")));
+        }
+    }
+    findings
+}
+
+/// Copies of the newest root's header that are damaged. After a power cut one may be torn, which the next opening mends: it is for pools that were stopped
+/// cleanly.
+pub(crate) fn root_headers(devices: &mut Devices) -> Vec<Place> {
+    let Ok((superblock, _)) = read_superblock(devices, 0) else { return Vec::new() };
+    let mut read = |at: u64| RootHeader::decode(&devices.read(0, at, HEADER_BYTES).ok()?, &superblock.pool);
+    let areas = [0, 1].map(|parity| header_offsets(&superblock, parity).map(|at| (at, read(at))));
+    let newest = areas
+        .into_iter()
+        .max_by_key(|copies| copies.iter().filter_map(|(_, header)| *header).map(|header| header.checkpoint).max());
+    let damaged = newest.into_iter().flatten().filter(|(_, header)| header.is_none());
+    let place = devices.list[0].name().to_owned();
+    damaged.map(|(at, _)| (place.clone(), format!("the copy of the newest root's header at {at} is damaged"))).collect()
+}
+
+/// A capacity tier of which nothing could be read without the fast one.
+pub(crate) fn capacity_side(devices: &mut Devices) -> Option<Place> {
+    let (superblock, _) = read_superblock(devices, 0).ok()?;
+    if !superblock.capacity_area.exists() || devices.list.len() <= DEVICE {
+        return None;
+    }
+    let is_there =
+        read_capacity_roots(devices, DEVICE, &superblock).iter().any(|found| matches!(found, Found::Root(..)));
+    let what = "no capacity-side checkpoint is whole: without the fast tier nothing could be read; the next checkpoint writes one".to_owned();
+    (!is_there).then(|| (devices.list[DEVICE].name().to_owned(), what))
+}
