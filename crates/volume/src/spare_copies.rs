@@ -38,12 +38,13 @@ pub(crate) fn root_headers(devices: &mut Devices) -> Vec<Place> {
 
 /// A capacity tier of which nothing could be read without the fast one.
 pub(crate) fn capacity_side(devices: &mut Devices) -> Option<Place> {
-    let (superblock, _) = read_superblock(devices, 0).ok()?;
-    if !superblock.capacity_area.exists() || devices.list.len() <= DEVICE {
+    // They are as they were configured, and not in the order of the pool's table yet.
+    let mut all = (0..devices.list.len()).filter_map(|at| Some((at, read_superblock(devices, at).ok()?.0)));
+    let (at, superblock) = all.find(|(_, superblock)| usize::from(superblock.index) == DEVICE)?;
+    if !superblock.capacity_area.exists() {
         return None;
     }
-    let is_there =
-        read_capacity_roots(devices, DEVICE, &superblock).iter().any(|found| matches!(found, Found::Root(..)));
+    let is_there = read_capacity_roots(devices, at, &superblock).iter().any(|found| matches!(found, Found::Root(..)));
     let what = "no capacity-side checkpoint is whole: without the fast tier nothing could be read; the next checkpoint writes one".to_owned();
-    (!is_there).then(|| (devices.list[DEVICE].name().to_owned(), what))
+    (!is_there).then(|| (devices.list[at].name().to_owned(), what))
 }

@@ -170,8 +170,9 @@ impl Publish {
             }
             Self::Detached { name } => {
                 if backend.pool.engine.disk_named(&name).is_some_and(|disk| disk.base.is_some()) {
-                    // A flush has lost blocks meanwhile: it says why that keeps the base.
-                    return backend.pool.engine.detach_base(&name).map_err(|error| error.to_string());
+                    // As where a flush has lost blocks meanwhile: whoever asks again hears why.
+                    let why = backend.pool.engine.detach_base(&name).err().map(|error| format!(": {error}"));
+                    return Err(format!("disk {name:?} has its base yet{}", why.unwrap_or_default()));
                 }
                 if let Some(error) = backend.pool.engine.capacity_side_error() {
                     return Err(format!(

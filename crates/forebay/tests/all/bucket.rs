@@ -56,6 +56,33 @@ fn a_pool_over_a_bucket_keeps_what_was_flushed_through_kills_and_lost_requests()
     assert_eq!(server.stop(), 0);
 }
 
+/// What a bucket's server had answered and not flushed was gone with it, and a machine goes on with the next server as if it were there.
+#[test]
+fn regression_what_is_answered_below_a_machine_outlives_the_server() {
+    for has_machine in [false, true] {
+        let store = Store::start();
+        let scene = scene(&store, "").created();
+        if has_machine {
+            let socket = scene.path("machine");
+            let export =
+                format!("\n[[export]]\ndisk = \"db\"\nname = \"machine\"\nvhost = \"unix:{}\"\n", socket.display());
+            let config = std::fs::read_to_string(scene.config()).unwrap();
+            std::fs::write(scene.config(), config + &export).unwrap();
+        }
+        let server = scene.serve();
+        let mut client = connect(&server);
+        let cookie = client.submit_write(0, &data(1)[..65536], false).unwrap();
+        client.wait_for(cookie).unwrap().result.unwrap();
+        server.kill();
+        let server = scene.serve();
+        let mut client = connect(&server);
+        let cookie = client.submit_read(0, 65536).unwrap();
+        let is_there = client.wait_for(cookie).unwrap().data == data(1)[..65536];
+        assert_eq!(is_there, has_machine);
+        assert_eq!(server.stop(), 0);
+    }
+}
+
 #[test]
 fn hosts_wait_while_a_store_is_away_for_a_while() {
     let store = Store::start();

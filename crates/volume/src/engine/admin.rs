@@ -15,6 +15,7 @@ use crate::map::index::{Disk, INDEX_SPAN_BYTES, NO_FRAME};
 use forebay_block::DiskId;
 
 const BLOCK: u64 = 4096;
+
 /// The frames of a disk's leaves from one on, where none of these is on a device, or being changed: they hold nothing.
 fn idle_frames_from(map: &Map, disk: &Disk, from: u64) -> Option<Vec<u32>> {
     let leaves = std::iter::successors(disk.next_leaf(from), |leaf| disk.next_leaf(leaf + 1));

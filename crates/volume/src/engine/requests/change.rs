@@ -76,8 +76,8 @@ impl Engine {
             if let (Some((device, offset_bytes, class)), Some(data)) = (target, data) {
                 let bytes = self.requests.pieces[id as usize].bytes_of(&segment, data);
                 self.flushes.sent(if fua { 0 } else { bytes.len() as u64 });
-                // Where it is written through a flush that counts it covers it once more.
-                // Not where the system flushes behind it: what that cache has outlives this process.
+                // What is written through counts as if a flush were needed: that covers it once more. It is not where the system flushes behind it:
+                // what that cache has outlives this process.
                 let is_flushed = self.setup.flushed_behind & 1 << device != 0;
                 let is_through = fua || device != 0 && self.bypass.is_written_through && !is_flushed;
                 let fua = is_through && self.setup.volatile & 1 << device != 0;

@@ -36,6 +36,7 @@ use super::Engine;
 use super::served::RequestKind;
 use crate::request::{Completion, Outcome, RequestError};
 use forebay_block::{Buf, DiskId};
+use parts::joined;
 use piece::{PieceKind, within_leaf};
 use smallvec::SmallVec;
 
@@ -200,7 +201,7 @@ impl Engine {
                 self.stats.counters.request_errors += 1;
                 Err(error)
             }
-            (None, ClientKind::Read { parts }) => Ok(Outcome::Data(joined(parts, offset_bytes, len_bytes))),
+            (None, ClientKind::Read { parts }) => Ok(Outcome::Data(cut_out(parts, offset_bytes, len_bytes))),
             (None, ClientKind::Status { mut extents, max_extents, .. }) => {
                 Self::trim_extents(&mut extents, offset_bytes, len_bytes, max_extents);
                 Ok(Outcome::Extents(extents))
@@ -213,26 +214,15 @@ impl Engine {
 }
 
 /// Joins the parts of a read and cuts them to what was asked.
-fn joined(parts: SmallVec<[Option<Buf>; 1]>, offset_bytes: u64, len_bytes: u64) -> Buf {
-    let mut parts = parts.into_iter().flatten();
-    let mut whole = parts.next().unwrap_or_else(|| Buf::new(0));
-    // The parts were split from one allocation in order; from one on that a device has answered in another buffer all is copied, once.
-    let mut behind: Vec<Buf> = Vec::new();
-    for part in parts {
-        match behind.is_empty() {
-            true => behind.extend(whole.try_join(part).err()),
-            false => behind.push(part),
-        }
-    }
-    if !behind.is_empty() {
-        let mut all = Buf::new(whole.len() + behind.iter().map(|part| part.len()).sum::<usize>());
-        let mut at = 0;
-        for part in std::iter::once(&whole).chain(&behind) {
-            all[at..at + part.len()].copy_from_slice(part);
-            at += part.len();
-        }
-        whole = all;
-    }
+fn cut_out(parts: SmallVec<[Option<Buf>; 1]>, offset_bytes: u64, len_bytes: u64) -> Buf {
+    let all_bytes = parts.iter().flatten().map(|part| part.len()).sum();
+    let mut end = 0;
+    let placed = parts.into_iter().flatten().map(|part| {
+        let begin = end;
+        end += part.len();
+        (begin, part)
+    });
+    let mut whole = joined(placed, all_bytes);
     let head = (offset_bytes % BLOCK) as usize;
     let mut body = if head == 0 { whole } else { whole.split_off(head) };
     body.truncate(len_bytes as usize);

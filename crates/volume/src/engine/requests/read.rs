@@ -328,13 +328,13 @@ impl Engine {
             return;
         }
         let parts = std::mem::take(&mut piece.parts);
-        let complete = parts.first().is_some_and(|(_, buf)| buf.is_some());
-        piece.buf = Some(joined(parts, usize::from(piece.blocks) * BLOCK));
+        let there = parts.into_iter().filter_map(|(first, buf)| Some((usize::from(first) * BLOCK, buf?)));
+        piece.buf = Some(joined(there, usize::from(piece.blocks) * BLOCK));
         if piece.error.is_none() {
             let (disk, first) = (piece.disk, piece.block());
             piece.unproven.iter().for_each(|&at| self.copies.proved(disk, first + u64::from(at)));
         }
-        if piece.error.is_some() && complete {
+        if piece.error.is_some() {
             piece.attempts += 1;
             let (disk, first, blocks) = (piece.disk, piece.block(), u64::from(piece.blocks));
             if !piece.is_no_attempt && !matches!(piece.kind, PieceKind::Scrub) {

@@ -167,25 +167,40 @@ fn both_headers_of_the_newest_root_gone() {
     assert!(refused >= 100, "{refused}");
 }
 
+/// A pool of which the last batch is gone, that a flush had made durable, after writes and so many watermarks behind each flush; and, of these, the block at
+/// an offset.
+fn opened_without_the_last_batch(
+    seed: u64,
+    flush_each: bool,
+    watermarks: u32,
+    damaged: Option<u64>,
+) -> Result<(), OpenError> {
+    let shape = Shape::default();
+    let mut world = World::open(&shape, shape.format(), seed, Oracle::default()).unwrap();
+    for block in 0..4 {
+        world.write(block * 8, 8, false, None);
+        world.settle(0).unwrap();
+        if flush_each || block == 3 {
+            world.flush();
+            world.settle(0).unwrap();
+            for _ in 0..watermarks {
+                world.now_ns += 2_000_000_000;
+                quiet(&mut world).unwrap();
+            }
+        }
+    }
+    let (mut images, ..) = world.cut(&mut Random::new(seed));
+    let last = Anatomy::of(&images).of_part(Part::Batch).last().unwrap().bytes.clone();
+    images[0].zero(last.start, last.end - last.start, false);
+    damaged.into_iter().for_each(|at| images[0].zero(at, 4096, false));
+    World::open(&shape, images, 1, Oracle::default()).map(|_| ())
+}
+
 /// Regression: the watermark block was written without being made durable, so that the power cut took the evidence.
 #[test]
 fn a_watermark_survives_the_power_cut_after_it() {
     for seed in 0..40 {
-        let shape = Shape::default();
-        let mut world = World::open(&shape, shape.format(), seed, Oracle::default()).unwrap();
-        for block in 0..4 {
-            world.write(block * 8, 8, false, None);
-            world.settle(0).unwrap();
-        }
-        world.flush();
-        world.settle(0).unwrap();
-        world.now_ns += 2_000_000_000;
-        quiet(&mut world).unwrap();
-        let (mut images, ..) = world.cut(&mut Random::new(seed));
-        let anatomy = Anatomy::of(&images);
-        let last = anatomy.of_part(Part::Batch).last().unwrap().bytes.clone();
-        images[0].zero(last.start, last.end - last.start, false);
-        let result = World::open(&shape, images, 1, Oracle::default()).map(|world| world.report);
+        let result = opened_without_the_last_batch(seed, false, 1, None);
         assert!(matches!(result, Err(OpenError::Journal { .. })), "seed {seed}: {result:?}");
     }
 }
@@ -195,23 +210,7 @@ fn a_watermark_survives_the_power_cut_after_it() {
 #[test]
 fn regression_both_watermark_blocks_know_the_last_flush() {
     for (seed, damaged) in (0..20).map(|seed| (seed, OFFSETS_BYTES[seed as usize % 2])) {
-        let shape = Shape::default();
-        let mut world = World::open(&shape, shape.format(), seed, Oracle::default()).unwrap();
-        for block in 0..4 {
-            world.write(block * 8, 8, false, None);
-            world.settle(0).unwrap();
-            world.flush();
-            world.settle(0).unwrap();
-            for _ in 0..2 {
-                world.now_ns += 2_000_000_000;
-                quiet(&mut world).unwrap();
-            }
-        }
-        let (mut images, ..) = world.cut(&mut Random::new(seed));
-        let last = Anatomy::of(&images).of_part(Part::Batch).last().unwrap().bytes.clone();
-        images[0].zero(last.start, last.end - last.start, false);
-        images[0].zero(damaged, 4096, false);
-        let result = World::open(&shape, images, 1, Oracle::default()).map(|world| world.report);
+        let result = opened_without_the_last_batch(seed, true, 2, Some(damaged));
         assert!(matches!(result, Err(OpenError::Journal { .. })), "seed {seed}: {result:?}");
     }
 }

@@ -64,6 +64,18 @@ fn regression_verification_looks_at_what_is_read_only_where_something_else_is_lo
     assert!(found.len() == 1 && found[0].contains("without the fast tier"), "{found:?}");
 }
 
+/// Devices are verified in the order in which they are configured, which need not be that of the pool.
+#[test]
+fn regression_verification_finds_the_capacity_side_whatever_the_order() {
+    let setup = Setup { capacity_devices: 2, ..Setup::default() };
+    let mut rig = Rig::new(&setup);
+    rig.put_run(0, 40, 1);
+    assert!(rig.pool.close());
+    let mut devices = rig.cut(|_| true);
+    devices.swap(1, 2);
+    assert_eq!(findings(&setup, &devices), [""; 0]);
+}
+
 /// Bands were being trimmed, and counted neither as free nor as to be free: others were collected in their place.
 #[test]
 fn nothing_is_collected_for_bands_that_are_being_trimmed() {

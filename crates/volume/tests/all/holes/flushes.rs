@@ -179,6 +179,21 @@ fn regression_what_goes_past_the_fast_tier_is_durable_where_clients_outlive_the_
     }
 }
 
+/// A device that the system flushes behind each durable write reports a lost write to one of them: hosts' writes are none there.
+#[test]
+fn regression_what_is_written_through_is_not_where_the_system_flushes_behind_it() {
+    let mut rig = Rig::new(&Setup { durable_writes: false, ..Setup::default() });
+    rig.pool.engine.write_through(true);
+    let durable = Arc::new(AtomicU32::new(0));
+    let counted = durable.clone();
+    rig.devices[CAPACITY].rule(move |seen| {
+        counted.fetch_add(u32::from(seen.is_durable && seen.region == Region::Bands), Relaxed);
+        Fate::Good
+    });
+    rig.put_run(0, 20, 1);
+    assert_eq!(durable.load(Relaxed), 0);
+}
+
 /// Blocks that a failed flush lost for good: all who wait for a flush of their disk learn of it; where nobody does, the next
 /// who asks for one.
 #[test]

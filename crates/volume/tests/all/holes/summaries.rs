@@ -4,6 +4,8 @@ use super::alone::{Alone, Seen};
 use super::device::{Kind, Scripted};
 use super::rig::{BLOCK, BULK, CAPACITY, Rig, Setup, failed, findings, superblock};
 use forebay_volume::layout::band_summary::BandShape;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Where the summary of the first band lies.
 fn summary_at(setup: &Setup, devices: &[Scripted]) -> u64 {
@@ -19,17 +21,23 @@ fn has_summary(device: &Scripted, at: u64) -> bool {
     device.bytes(|bytes| bytes[at as usize..].starts_with(b"FBBS"))
 }
 
+/// A pool of which the first band has a group whose summary cannot be written, and where that belongs.
+fn with_bad_summary(setup: &Setup) -> (Rig, u64) {
+    let mut rig = Rig::new(setup);
+    let at = summary_at(setup, &rig.devices);
+    fail_writes(&rig.devices[CAPACITY], at);
+    rig.put_run(0, 10, 1);
+    // The last of them goes with the summary, and fails with it.
+    let last = rig.write_run(10, 5, 1, false, BULK);
+    assert!(rig.wait(last).is_err());
+    (rig, at)
+}
+
 /// One block of the capacity tier that took no writes, where a summary belongs, ended all checkpoints, and then the pool could not be opened.
 #[test]
 fn regression_a_summary_that_cannot_be_written_ends_no_checkpoints() {
     let setup = Setup::default();
-    let mut rig = Rig::new(&setup);
-    let at = summary_at(&setup, &rig.devices);
-    fail_writes(&rig.devices[CAPACITY], at);
-    // The last of them goes with the summary, and fails with it.
-    rig.put_run(0, 10, 1);
-    let last = rig.write_run(10, 5, 1, false, BULK);
-    assert!(rig.wait(last).is_err());
+    let (mut rig, at) = with_bad_summary(&setup);
     rig.put_run(20, 15, 1);
     for version in 2..6 {
         rig.put(100, version, None);
@@ -57,12 +65,7 @@ fn regression_a_summary_that_cannot_be_written_ends_no_checkpoints() {
 #[test]
 fn a_band_without_its_summary_is_freed_when_nothing_lives_in_it() {
     let setup = Setup::default();
-    let mut rig = Rig::new(&setup);
-    let at = summary_at(&setup, &rig.devices);
-    fail_writes(&rig.devices[CAPACITY], at);
-    rig.put_run(0, 10, 1);
-    let last = rig.write_run(10, 5, 1, false, BULK);
-    assert!(rig.wait(last).is_err());
+    let (mut rig, _) = with_bad_summary(&setup);
     rig.checkpoint();
     let before = rig.pool.engine.status().free_bands;
     rig.put_run(0, 10, 2);
@@ -78,12 +81,7 @@ fn a_band_without_its_summary_is_freed_when_nothing_lives_in_it() {
 #[test]
 fn regression_a_band_without_its_summary_is_collected() {
     let setup = Setup { capacity_bytes: 1 << 20, ..Setup::default() };
-    let mut rig = Rig::new(&setup);
-    let at = summary_at(&setup, &rig.devices);
-    fail_writes(&rig.devices[CAPACITY], at);
-    rig.put_run(0, 10, 1);
-    let last = rig.write_run(10, 5, 1, false, BULK);
-    assert!(rig.wait(last).is_err());
+    let (mut rig, _) = with_bad_summary(&setup);
     rig.put_run(200, 120, 1);
     rig.checkpoint();
     let homes: Vec<u64> = (6..10).map(|block| rig.find(CAPACITY, block, 1)[0]).collect();
@@ -112,12 +110,7 @@ fn regression_a_band_without_its_summary_is_collected() {
 #[test]
 fn regression_a_summary_that_cannot_be_written_is_read_without_the_fast_tier() {
     let setup = Setup::default();
-    let mut rig = Rig::new(&setup);
-    let at = summary_at(&setup, &rig.devices);
-    fail_writes(&rig.devices[CAPACITY], at);
-    rig.put_run(0, 10, 1);
-    let last = rig.write_run(10, 5, 1, false, BULK);
-    assert!(rig.wait(last).is_err());
+    let (mut rig, at) = with_bad_summary(&setup);
     rig.put_run(20, 15, 1);
     // Two areas have roots.
     for _ in 0..2 {
@@ -143,4 +136,46 @@ fn regression_a_summary_that_cannot_be_written_is_read_without_the_fast_tier() {
     (0..10).for_each(|block| assert_eq!(alone.see(block), Seen::Version(2), "block {block}"));
     (40..140).for_each(|block| assert_eq!(alone.see(block), Seen::Version(1), "block {block}"));
     assert_eq!(alone.report.summaries_absent, 0, "{:?}", alone.report.warnings);
+}
+
+/// Each time that such a band was used again a host's write went with the summary, and failed with it.
+#[test]
+fn regression_what_a_summary_fails_with_the_next_one_goes_without() {
+    let setup = Setup { capacity_bytes: 1 << 20, ..Setup::default() };
+    let (mut rig, at) = with_bad_summary(&setup);
+    rig.checkpoint();
+    let tries = Arc::new(AtomicU64::new(0));
+    let counted = tries.clone();
+    rig.devices[CAPACITY].rule(move |seen| {
+        let is_there = seen.kind == Kind::Write && seen.covers(at);
+        counted.fetch_add(u64::from(is_there), Ordering::Relaxed);
+        failed(is_there)
+    });
+    let is_used_again = |rig: &Rig| (0..10).flat_map(|block| rig.find(CAPACITY, block, 1)).count() == 0;
+    for version in 2..40 {
+        rig.put_run(0, 120, version);
+        rig.checkpoint();
+        if is_used_again(&rig) && tries.load(Ordering::Relaxed) > 2 {
+            return;
+        }
+    }
+    panic!("the band was not used again, {} tries", tries.load(Ordering::Relaxed));
+}
+
+/// A block behind the root of the capacity side that takes no writes failed all of its checkpoint, which can do without what belongs there.
+#[test]
+fn regression_a_summary_beside_the_root_that_cannot_be_written_fails_no_checkpoint() {
+    let setup = Setup::default();
+    let (mut rig, at) = with_bad_summary(&setup);
+    let bands_at = superblock(&rig.devices).members[CAPACITY].data_offset_bytes;
+    let beside = Arc::new(AtomicU64::new(0));
+    let counted = beside.clone();
+    rig.devices[CAPACITY].rule(move |seen| {
+        let is_beside = seen.kind == Kind::Write && seen.offset_bytes < bands_at && seen.bytes.starts_with(b"FBBS");
+        counted.fetch_add(u64::from(is_beside), Ordering::Relaxed);
+        failed(is_beside || seen.kind == Kind::Write && seen.covers(at))
+    });
+    (0..3).for_each(|_| rig.checkpoint());
+    assert!(beside.load(Ordering::Relaxed) > 0);
+    assert_eq!(rig.pool.engine.capacity_side_error(), None);
 }

@@ -4,12 +4,13 @@ use super::faults::{
     BLOCK, MEMBER_BYTES, array_of, assert_survives_any_one, label, members, opened, pass, pass_until, place, states,
     write,
 };
-use super::fifth::{log_in_use, opened_again};
+use super::fifth::{WithStuck, opened_again, with_stuck};
 use super::member::{Member, read, run};
 use super::written::{POOL, content, put_superblocks};
 use forebay_block::{Buf, Device, Op, Request, Vectored};
 use forebay_volume::Devices;
 use forebay_volume::layout::array_label::{ArrayLabel, LABEL_BYTES, OFFSETS_BYTES};
+use forebay_volume::layout::array_shape::Shape;
 use forebay_volume::layout::superblock::copy_offsets_bytes;
 use forebay_volume::mirror::MemberState;
 use forebay_volume::parity::{Joined, former};
@@ -24,10 +25,8 @@ fn one_out_and_one_worn(members: &[Member]) -> Vec<&Member> {
     vec![&members[1], &members[2]]
 }
 
-/// Where a member that could not be spared took no writes, and nothing was found in the log, a start over volatile caches tried to erase the log for ever: the
-/// first write of the opening waited for that, and nobody heard why.
-#[test]
-fn regression_a_start_ends_where_the_log_cannot_be_erased() {
+/// Members of which one was left behind, all else being durable.
+fn stopped_with_one_out() -> (Vec<Member>, Shape) {
     let members = members(3);
     let (mut array, view, shape) = array_of(&members, 2);
     members[0].medium().is_dead = true;
@@ -36,6 +35,14 @@ fn regression_a_start_ends_where_the_log_cannot_be_erased() {
     pass(&mut array, &view, 5);
     assert!(run(&mut array, 0, Op::Flush).result.is_ok());
     drop(array);
+    (members, shape)
+}
+
+/// Where a member that could not be spared took no writes, and nothing was found in the log, a start over volatile caches tried to erase the log for ever: the
+/// first write of the opening waited for that, and nobody heard why.
+#[test]
+fn regression_a_start_ends_where_the_log_cannot_be_erased() {
+    let (members, _) = stopped_with_one_out();
     let Joined { mut array, view, .. } = opened(&one_out_and_one_worn(&members)).unwrap();
     view.members().begin();
     // As the superblock is written.
@@ -55,14 +62,7 @@ fn regression_a_start_ends_where_the_log_cannot_be_erased() {
 #[test]
 fn regression_a_few_bad_places_of_the_log_side_by_side_end_no_start() {
     for (first, count) in [(0, 6), (20, 9), (58, 6)] {
-        let members = members(3);
-        let (mut array, view, shape) = array_of(&members, 2);
-        members[0].medium().is_dead = true;
-        write(&mut array, &shape, 0, 2, 1);
-        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
-        pass(&mut array, &view, 5);
-        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
-        drop(array);
+        let (members, shape) = stopped_with_one_out();
         let places = (first..first + count).map(|place| shape.head_bytes / BLOCK + 2 * place);
         members[2].medium().unwritable.extend(places);
         let Joined { mut array, view, .. } = opened(&[&members[1], &members[2]]).unwrap();
@@ -116,20 +116,7 @@ fn regression_a_member_that_hangs_keeps_no_device_from_taking_its_place() {
 #[test]
 fn regression_an_old_entry_of_an_open_row_that_cannot_be_erased_holds_no_changes_for_ever() {
     for out in 0..4 {
-        let members = members(4);
-        let (mut array, view, shape) = array_of(&members, 3);
-        members[out].medium().is_dead = true;
-        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
-        pass(&mut array, &view, 2);
-        let left: Vec<usize> = (0..4).filter(|number| *number != out).collect();
-        write(&mut array, &shape, 0, 1, 1);
-        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
-        for number in &left {
-            let in_use = log_in_use(&members[*number], &shape);
-            members[*number].medium().unwritable.extend(in_use);
-        }
-        write(&mut array, &shape, 1, 1, 1);
-        assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+        let WithStuck { members, mut array, view, shape, left } = with_stuck(out);
         pass(&mut array, &view, 5);
         view.know(vec![2; (shape.rows() / shape.band_rows()) as usize]);
         let bufs = Vectored::One(Buf::copy_of(&content(3, 1)).freeze());
