@@ -237,12 +237,9 @@ impl Mirror {
     fn read_of_another(&mut self, read: Read, error: IoError, bufs: Option<Vectored<Buf>>) {
         let failed = read.failed | 1 << read.member;
         match (self.members.reader(read.offset_bytes, read.attempt, failed, self.view.is_settled()), bufs) {
-            // One that has broken down gives none back.
-            (Some(member), bufs) => {
-                let bufs = bufs.unwrap_or_else(|| read.bufs());
-                self.begin_read(Read { failed, member, ..read }, bufs)
-            }
-            (None, bufs) => self.done.push(Completion { tag: read.tag, result: Err(error), bufs }),
+            (Some(member), Some(bufs)) => self.begin_read(Read { failed, member, ..read }, bufs),
+            // One that has broken down gives none back: whoever reads asks again.
+            (_, bufs) => self.done.push(Completion { tag: read.tag, result: Err(error), bufs }),
         }
     }
 
