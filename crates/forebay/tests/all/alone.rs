@@ -1,8 +1,9 @@
 //! A pool that lost its fast device, or one of several capacity devices: what is left is served for reading, says what it
 //! is, and changes nothing on any device.
 
+use crate::support::client::connect_to;
 use crate::support::*;
-use forebay_device::nbd_client::{ClientOptions, NbdClient, NbdUri};
+use forebay_device::nbd_client::NbdClient;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -38,8 +39,7 @@ impl Flagged {
     }
 
     pub fn connect(&self) -> NbdClient {
-        let uri: NbdUri = self.uri.parse().unwrap();
-        NbdClient::connect(&uri.endpoint, &uri.export, &ClientOptions::default()).unwrap()
+        connect_to(&self.uri)
     }
 }
 
@@ -49,11 +49,6 @@ impl Drop for Flagged {
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         let _ = self.child.wait();
     }
-}
-
-fn connect(uri: &str) -> NbdClient {
-    let uri: NbdUri = uri.parse().unwrap();
-    NbdClient::connect(&uri.endpoint, &uri.export, &ClientOptions::default()).unwrap()
 }
 
 fn write(client: &mut NbdClient, offset_bytes: u64, byte: u8, len: usize) {
@@ -80,7 +75,7 @@ fn status(scene: &Scene) -> Value {
 fn the_capacity_tier_is_read_alone_after_the_fast_device_is_lost() {
     let scene = Scene::with(CLASSES).created();
     let server = scene.serve();
-    let mut client = connect(&server.uri);
+    let mut client = connect_to(&server.uri);
     write(&mut client, 0, 1, 1 << 20);
     write(&mut client, 2 * MIB, 3, 1 << 20);
     // Not of the class: stays on the fast tier.
@@ -88,7 +83,7 @@ fn the_capacity_tier_is_read_alone_after_the_fast_device_is_lost() {
     assert_eq!(server.stop(), 0);
     // After the checkpoint: a server that is killed.
     let server = scene.serve();
-    let mut client = connect(&server.uri);
+    let mut client = connect_to(&server.uri);
     write(&mut client, 4 * MIB, 5, 1 << 20);
     let cookie = client.submit_flush().unwrap();
     client.wait_for(cookie).unwrap().result.unwrap();
@@ -155,7 +150,7 @@ fn a_pool_without_one_of_its_capacity_devices_is_read_where_that_is_asked_for() 
     scene.edit("0..8MiB", "0..32MiB");
     let scene = scene.created();
     let server = scene.serve();
-    let mut client = connect(&server.uri);
+    let mut client = connect_to(&server.uri);
     for part in 0..24 {
         write(&mut client, part * MIB, part as u8 + 1, 1 << 20);
     }

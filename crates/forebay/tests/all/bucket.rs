@@ -62,6 +62,9 @@ fn regression_what_is_answered_below_a_machine_outlives_the_server() {
     for has_machine in [false, true] {
         let store = Store::start();
         let scene = scene(&store, "").created();
+        let server = scene.serve();
+        let uri = server.uri.clone();
+        assert_eq!(server.stop(), 0);
         if has_machine {
             let socket = scene.path("machine");
             let export =
@@ -70,12 +73,12 @@ fn regression_what_is_answered_below_a_machine_outlives_the_server() {
             std::fs::write(scene.config(), config + &export).unwrap();
         }
         let server = scene.serve();
-        let mut client = connect(&server);
+        let mut client = connect_to(&uri);
         let cookie = client.submit_write(0, &data(1)[..65536], false).unwrap();
         client.wait_for(cookie).unwrap().result.unwrap();
         server.kill();
         let server = scene.serve();
-        let mut client = connect(&server);
+        let mut client = connect_to(&uri);
         let cookie = client.submit_read(0, 65536).unwrap();
         let is_there = client.wait_for(cookie).unwrap().data == data(1)[..65536];
         assert_eq!(is_there, has_machine);

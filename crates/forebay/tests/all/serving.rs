@@ -1,15 +1,11 @@
 //! A server and its clients: ready line, data that stays, control requests, two servers at once, the demo.
 
+use crate::support::client::connect_to;
 use crate::support::*;
 use forebay_device::nbd_client::{ClientOptions, NbdClient, NbdUri};
 use serde_json::Value;
 use std::process::Command;
 use std::time::{Duration, Instant};
-
-fn connect(uri: &str) -> NbdClient {
-    let uri: NbdUri = uri.parse().unwrap();
-    NbdClient::connect(&uri.endpoint, &uri.export, &ClientOptions::default()).unwrap()
-}
 
 fn write(client: &mut NbdClient, offset_bytes: u64, bytes: &[u8]) {
     let cookie = client.submit_write(offset_bytes, bytes, false).unwrap();
@@ -42,7 +38,7 @@ fn what_was_written_is_there_after_a_stop_and_after_a_kill() {
     let bytes: Vec<u8> = (0..1 << 20).map(|i: u32| (i / 7) as u8).collect();
     let server = scene.serve();
     assert!(server.uri.starts_with("nbd+unix:///db?socket="), "{}", server.uri);
-    let mut client = connect(&server.uri);
+    let mut client = connect_to(&server.uri);
     assert_eq!(client.info().size_bytes, 64 * MIB);
     write(&mut client, 512, &bytes);
     assert_eq!(server.stop(), 0);
@@ -50,14 +46,14 @@ fn what_was_written_is_there_after_a_stop_and_after_a_kill() {
 
     let server = scene.serve();
     // The only export is also the one without a name.
-    let mut client = connect(&server.uri.replace("/db?", "/?"));
+    let mut client = connect_to(&server.uri.replace("/db?", "/?"));
     assert!(read(&mut client, 512, 1 << 20) == bytes);
     write(&mut client, 8 * MIB, &bytes);
     flush(&mut client);
     server.kill();
 
     let server = scene.serve();
-    let mut client = connect(&server.uri);
+    let mut client = connect_to(&server.uri);
     assert!(read(&mut client, 512, 1 << 20) == bytes);
     assert!(read(&mut client, 8 * MIB, 1 << 20) == bytes);
     let recovery = &json(&["status", scene.config()])["recovery"];
@@ -71,7 +67,7 @@ fn status_tells_what_others_rely_on() {
     let scene =
         Scene::with("\n[[class]]\nname = \"mine\"\nplace = \"capacity\"\nmatch = [\"offset:0..1MiB\"]\n").created();
     let server = scene.serve();
-    let mut client = connect(&server.uri);
+    let mut client = connect_to(&server.uri);
     write(&mut client, 0, &[7; 65536]);
     write(&mut client, MIB, &[8; 65536]);
     flush(&mut client);
@@ -120,7 +116,7 @@ fn text_takes_less_of_the_capacity_tier_and_comes_back_over_a_kill() {
     let class = "\n[[class]]\nname = \"cold\"\nplace = \"capacity\"\ncompress = \"zstd:3\"\n";
     let scene = Scene::with(class).created();
     let server = scene.serve();
-    let mut client = connect(&server.uri);
+    let mut client = connect_to(&server.uri);
     for step in 0..64 {
         write(&mut client, step * (MIB / 2), &text(step * 128, 128));
     }
@@ -139,7 +135,7 @@ fn text_takes_less_of_the_capacity_tier_and_comes_back_over_a_kill() {
     refused(&forebay(&["class", scene.config(), "set", "cold", "--compress", "gzip"]), 2, &["gzip", "zstd:LEVEL"]);
     server.kill();
     let server = scene.serve();
-    let mut client = connect(&server.uri);
+    let mut client = connect_to(&server.uri);
     for step in 0..64 {
         let mut expected = text(step * 128, 128);
         if step == 0 {
@@ -169,7 +165,7 @@ fn a_pool_of_memory_is_formatted_at_the_start() {
     scene.edit(scene.path("capacity.img").to_str().unwrap(), "ram:?size=256MiB");
     for _ in 0..2 {
         let server = scene.serve();
-        let mut client = connect(&server.uri);
+        let mut client = connect_to(&server.uri);
         assert!(read(&mut client, 0, 4096).iter().all(|&byte| byte == 0));
         write(&mut client, 0, &[1; 4096]);
         assert_eq!(server.stop(), 0);
@@ -189,10 +185,10 @@ fn disks_come_grow_and_go_for_good() {
     refused(&control(&["add", "logs", "32MiB"]), 2, &["already"]);
     refused(&control(&["add", "huge", "1TiB"]), 2, &["do not fit"]);
     let uri = server.uri.replace("/db?", "/logs?");
-    let mut client = connect(&uri);
+    let mut client = connect_to(&uri);
     write(&mut client, 0, &[9; 1 << 20]);
     good(&control(&["resize", "logs", "64MiB"]));
-    assert_eq!(connect(&uri).info().size_bytes, 64 * MIB);
+    assert_eq!(connect_to(&uri).info().size_bytes, 64 * MIB);
     write(&mut client, 50 * MIB, &[9; 4096]);
     refused(&control(&["resize", "logs", "16MiB"]), 2, &["beyond"]);
     refused(&control(&["remove", "logs"]), 2, &["--destroy-data"]);
@@ -214,10 +210,10 @@ fn a_disk_is_removed_under_load_of_another() {
     let scene = Scene::new().created();
     let server = scene.serve();
     good(&forebay(&["disk", scene.config(), "add", "temp", "32MiB", "--export"]));
-    let mut gone = connect(&server.uri.replace("/db?", "/temp?"));
+    let mut gone = connect_to(&server.uri.replace("/db?", "/temp?"));
     write(&mut gone, 0, &[1; 1 << 20]);
     drop(gone);
-    let mut client = connect(&server.uri);
+    let mut client = connect_to(&server.uri);
     let ended = std::thread::scope(|scope| {
         let config = scene.config();
         let removal = scope.spawn(move || {
@@ -252,7 +248,7 @@ fn classes_change_live_and_stay_changed() {
         forebay(&all)
     };
     good(&control(&["set", "cold", "--place", "capacity"]));
-    let mut client = connect(&server.uri);
+    let mut client = connect_to(&server.uri);
     write(&mut client, 0, &[3; 65536]);
     flush(&mut client);
     let status = json(&["status", scene.config()]);
@@ -326,7 +322,7 @@ fn verify_finds_a_flipped_bit_and_a_sound_pool_sound() {
     use std::os::unix::fs::FileExt;
     let scene = Scene::new().created();
     let server = scene.serve();
-    let mut client = connect(&server.uri);
+    let mut client = connect_to(&server.uri);
     let bytes: Vec<u8> = (0..1 << 20).map(|i: u32| (i % 251) as u8 + 1).collect();
     write(&mut client, 0, &bytes);
     flush(&mut client);
@@ -346,7 +342,7 @@ fn verify_finds_a_flipped_bit_and_a_sound_pool_sound() {
     assert!(out(&output).contains("disk db, byte 0"), "{}", out(&output));
     // The server answers an error for this block, never wrong data, and serves the rest.
     let server = scene.serve();
-    let mut client = connect(&server.uri);
+    let mut client = connect_to(&server.uri);
     let cookie = client.submit_read(0, 4096).unwrap();
     assert!(client.wait_for(cookie).unwrap().result.is_err());
     assert!(read(&mut client, 4096, 4096) == bytes[4096..8192]);
@@ -369,7 +365,7 @@ fn a_scrub_of_a_running_pool_finds_what_was_damaged_below_it() {
     let server = scene.serve();
     let before = json(&["scrub", scene.config(), "status"]);
     assert_eq!((before["state"].as_str(), before["last_pass"].is_null()), (Some("idle"), true));
-    let mut client = connect(&server.uri);
+    let mut client = connect_to(&server.uri);
     let bytes: Vec<u8> = (0..256u32 << 10).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     write(&mut client, MIB, &bytes);
     flush(&mut client);
@@ -426,7 +422,7 @@ fn a_scrub_of_a_running_pool_finds_what_was_damaged_below_it() {
 fn regression_a_disk_shrinks_behind_what_was_discarded() {
     let scene = Scene::new().created();
     let server = scene.serve();
-    let mut client = connect(&server.uri);
+    let mut client = connect_to(&server.uri);
     let bytes = vec![7; 2 << 20];
     write(&mut client, 39 << 20, &bytes);
     write(&mut client, 60 << 20, &bytes);
@@ -437,13 +433,13 @@ fn regression_a_disk_shrinks_behind_what_was_discarded() {
     client.wait_for(cookie).unwrap().result.unwrap();
     good(&resize("40MiB"));
     drop(client);
-    let mut client = connect(&server.uri);
+    let mut client = connect_to(&server.uri);
     assert_eq!(client.info().size_bytes, 40 << 20);
     let cookie = client.submit_read(39 << 20, 1 << 20).unwrap();
     assert!(client.wait_for(cookie).unwrap().data == bytes[..1 << 20]);
     drop(client);
     good(&resize("64MiB"));
-    let mut client = connect(&server.uri);
+    let mut client = connect_to(&server.uri);
     let cookie = client.submit_read(39 << 20, 2 << 20).unwrap();
     let data = client.wait_for(cookie).unwrap().data;
     assert!(data[..1 << 20] == bytes[..1 << 20] && data[1 << 20..].iter().all(|&byte| byte == 0));

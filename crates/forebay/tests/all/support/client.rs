@@ -9,7 +9,11 @@ use std::time::{Duration, Instant};
 pub const DATA_BYTES: usize = 2 << 20;
 
 pub fn connect(server: &Server) -> NbdClient {
-    let uri: NbdUri = server.uri.parse().unwrap();
+    connect_to(&server.uri)
+}
+
+pub fn connect_to(uri: &str) -> NbdClient {
+    let uri: NbdUri = uri.parse().unwrap();
     NbdClient::connect(&uri.endpoint, &uri.export, &ClientOptions::default()).unwrap()
 }
 

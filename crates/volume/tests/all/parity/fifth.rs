@@ -2,15 +2,16 @@
 
 use super::faults::{BLOCK, MEMBER_BYTES, array_of, assert_survives_any_one, members, opened, pass, states, write};
 use super::member::{Member, read, run};
+use super::sixth::{WithStuck, with_stuck};
 use super::written::content;
 use forebay_block::{Device, Op, Vectored};
 use forebay_volume::layout::array_label::OFFSETS_BYTES;
 use forebay_volume::layout::array_shape::Shape;
 use forebay_volume::mirror::MemberState;
-use forebay_volume::parity::{Array, ArrayView, Joined};
+use forebay_volume::parity::Joined;
 
 /// Blocks of a member's log that are in use.
-fn log_in_use(member: &Member, shape: &Shape) -> Vec<u64> {
+pub fn log_in_use(member: &Member, shape: &Shape) -> Vec<u64> {
     let medium = member.medium();
     let blocks = shape.head_bytes / BLOCK..(shape.head_bytes + u64::from(shape.log_slots) * 2 * BLOCK) / BLOCK;
     blocks.filter(|block| medium.durable[(block * BLOCK) as usize..][..4].iter().any(|&byte| byte != 0)).collect()
@@ -34,33 +35,6 @@ pub fn opened_again(members: &[Member], left: &[usize]) -> Joined {
     pass(&mut joined.array, &joined.view, 20);
     assert!(run(&mut joined.array, 0, Op::Flush).result.is_ok());
     joined
-}
-
-/// An array without a member, of which an older entry of an open row cannot be erased on those that are left.
-pub(super) struct WithStuck {
-    pub members: Vec<Member>,
-    pub array: Array,
-    pub view: ArrayView,
-    pub shape: Shape,
-    pub left: Vec<usize>,
-}
-
-pub(super) fn with_stuck(out: usize) -> WithStuck {
-    let members = members(4);
-    let (mut array, view, shape) = array_of(&members, 3);
-    members[out].medium().is_dead = true;
-    assert!(run(&mut array, 0, Op::Flush).result.is_ok());
-    pass(&mut array, &view, 2);
-    let left: Vec<usize> = (0..4).filter(|number| *number != out).collect();
-    write(&mut array, &shape, 0, 1, 1);
-    assert!(run(&mut array, 0, Op::Flush).result.is_ok());
-    for number in &left {
-        let in_use = log_in_use(&members[*number], &shape);
-        members[*number].medium().unwritable.extend(in_use);
-    }
-    write(&mut array, &shape, 1, 1, 1);
-    assert!(run(&mut array, 0, Op::Flush).result.is_ok());
-    WithStuck { members, array, view, shape, left }
 }
 
 /// An older entry of an open row could not be erased once: the entry that took its place covered nothing, and hid the one that the row lived by.

@@ -4,7 +4,7 @@ use super::faults::{
     BLOCK, MEMBER_BYTES, array_of, assert_survives_any_one, label, members, opened, pass, pass_until, place, states,
     write,
 };
-use super::fifth::{WithStuck, opened_again, with_stuck};
+use super::fifth::{log_in_use, opened_again};
 use super::member::{Member, read, run};
 use super::written::{POOL, content, put_superblocks};
 use forebay_block::{Buf, Device, Op, Request, Vectored};
@@ -13,7 +13,7 @@ use forebay_volume::layout::array_label::{ArrayLabel, LABEL_BYTES, OFFSETS_BYTES
 use forebay_volume::layout::array_shape::Shape;
 use forebay_volume::layout::superblock::copy_offsets_bytes;
 use forebay_volume::mirror::MemberState;
-use forebay_volume::parity::{Joined, former};
+use forebay_volume::parity::{Array, ArrayView, Joined, former};
 
 /// Polls of a start, in which no time passes: pauses are so many of them.
 const POLLS: u32 = 20_000_000;
@@ -23,6 +23,33 @@ fn one_out_and_one_worn(members: &[Member]) -> Vec<&Member> {
     members[0].medium().is_dead = true;
     members[2].medium().unwritable.extend(0..MEMBER_BYTES as u64 / BLOCK);
     vec![&members[1], &members[2]]
+}
+
+/// An array without a member, of which an older entry of an open row cannot be erased on those that are left.
+pub(super) struct WithStuck {
+    pub members: Vec<Member>,
+    pub array: Array,
+    pub view: ArrayView,
+    pub shape: Shape,
+    pub left: Vec<usize>,
+}
+
+pub(super) fn with_stuck(out: usize) -> WithStuck {
+    let members = members(4);
+    let (mut array, view, shape) = array_of(&members, 3);
+    members[out].medium().is_dead = true;
+    assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+    pass(&mut array, &view, 2);
+    let left: Vec<usize> = (0..4).filter(|number| *number != out).collect();
+    write(&mut array, &shape, 0, 1, 1);
+    assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+    for number in &left {
+        let in_use = log_in_use(&members[*number], &shape);
+        members[*number].medium().unwritable.extend(in_use);
+    }
+    write(&mut array, &shape, 1, 1, 1);
+    assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+    WithStuck { members, array, view, shape, left }
 }
 
 /// Members of which one was left behind, all else being durable.
