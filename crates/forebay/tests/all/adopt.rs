@@ -115,6 +115,7 @@ fn regression_without_the_fast_tier_nothing_discarded_shows_the_base() {
     let cookie = client.submit_trim(3 * PIECE_BYTES, PIECE_BYTES as u32, true).unwrap();
     client.wait_for(cookie).unwrap().result.unwrap();
     drop(client);
+    until("the first blocks were copied", || base(&scene)["copied_bytes"].as_u64() > Some(0));
     assert_eq!(server.stop(), 0);
     std::fs::remove_file(scene.path("fast.img")).unwrap();
     let alone = Flagged::start(&scene, "--without-fast");

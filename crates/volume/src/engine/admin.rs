@@ -257,8 +257,8 @@ impl Engine {
             return Err(AdminError::NoRoomForMap { needed });
         }
         let sizes = self.map.disks.values().map(|disk| disk.size_bytes);
-        let Setup { options, superblock, extents, cache, .. } = &*self.setup;
-        let frames = frames(options, superblock, extents, sizes, cache);
+        let Setup { options, superblock, extents, beside_bytes, .. } = &*self.setup;
+        let frames = frames(options, superblock, extents, sizes, *beside_bytes);
         let fits = self.checkpoint.limit_by_memory(frames, self.requests.executing);
         if fits { Ok(()) } else { Err(AdminError::Busy) }
     }

@@ -6,7 +6,7 @@ use super::clock::Clock;
 use super::copies::{self, CacheLimits};
 use super::flush::Flushes;
 use super::lifetimes::Lifetimes;
-use super::limits::{GROUP_BYTES, LeafLimits, Limits, ahead_groups};
+use super::limits::{GROUP_BYTES, LeafLimits, Limits, ahead_groups, job_blocks_max};
 use super::map::Map;
 use super::migrate::BYTES_PER_PAGE;
 use super::outbox::Outbox;
@@ -100,34 +100,43 @@ fn memory_fixed_bytes(superblock: &Superblock, extents: &Extents, disk_sizes: im
     BASE_MEMORY_BYTES + index + tables + ENTRIES_MEMORY_BYTES + queue + tier_pages
 }
 
-/// Leaves of the map that fit into memory, and what is to fit in beside them.
-fn fitting_and_others(
+/// Memory in bytes that tables as large as the pool leave.
+fn memory_left_bytes(
     options: &EngineOptions,
     superblock: &Superblock,
     extents: &Extents,
     disk_sizes: impl Iterator<Item = u64>,
-    cache: &CacheLimits,
-) -> (u64, u64) {
-    let fixed = memory_fixed_bytes(superblock, extents, disk_sizes);
-    let fitting = options.memory_limit_bytes.saturating_sub(fixed) / FRAME_BYTES;
-    // Jobs hold their blocks, and what was read between them. Where memory is little the map needs it more: with a few
-    // frames a checkpoint would follow every few writes.
-    let jobs = (u64::from(options.job_blocks) * 4096 * 2).min(options.memory_limit_bytes / 16) / FRAME_BYTES;
-    let ahead = ahead_groups(options.memory_limit_bytes);
-    let known = ahead as u64 * GROUP_BYTES + staying::memory_bytes(options.memory_limit_bytes) + cache.memory_bytes();
-    (fitting, jobs + known.div_ceil(FRAME_BYTES))
+) -> u64 {
+    options.memory_limit_bytes.saturating_sub(memory_fixed_bytes(superblock, extents, disk_sizes))
 }
 
-/// Leaves of the map that fit into memory beside all else.
+/// What the shares of memory for all else than the map are parts of, in bytes: the limit, or where tables leave little of it twice that.
+/// The map needs it more then: with a few frames a checkpoint would follow every few writes.
+fn shared_bytes(options: &EngineOptions, left_bytes: u64) -> u64 {
+    match options.frames {
+        Some(_) => options.memory_limit_bytes,
+        None => options.memory_limit_bytes.min(2 * left_bytes),
+    }
+}
+
+/// Memory for all else than tables and map, of what is shared out, in bytes.
+fn beside_bytes(options: &EngineOptions, shared_bytes: u64, cache: &CacheLimits) -> u64 {
+    // Jobs hold their blocks, and what was read between them.
+    let jobs = (u64::from(options.job_blocks) * 4096 * 2).min(shared_bytes / 16);
+    let ahead = ahead_groups(shared_bytes) as u64 * GROUP_BYTES;
+    jobs + ahead + staying::memory_bytes(shared_bytes) + cache.memory_bytes()
+}
+
+/// Leaves of the map that fit into memory beside all else, which takes so many bytes.
 pub(super) fn frames(
     options: &EngineOptions,
     superblock: &Superblock,
     extents: &Extents,
     disk_sizes: impl Iterator<Item = u64>,
-    cache: &CacheLimits,
+    beside_bytes: u64,
 ) -> usize {
-    let (fitting, others) = fitting_and_others(options, superblock, extents, disk_sizes, cache);
-    options.frames.unwrap_or(fitting.saturating_sub(others).max(FRAMES_MIN) as usize)
+    let left_bytes = memory_left_bytes(options, superblock, extents, disk_sizes).saturating_sub(beside_bytes);
+    options.frames.unwrap_or((left_bytes / FRAME_BYTES).max(FRAMES_MIN) as usize)
 }
 
 /// Share of the capacity tier that disks of these sizes leave to garbage, within what policies of lifetime groups are made for.
@@ -149,7 +158,7 @@ impl Parts {
             flushed_behind,
             unit_sectors,
             discards,
-            options,
+            mut options,
             root,
             disks,
             prism,
@@ -160,18 +169,22 @@ impl Parts {
         } = self;
         let extents = Extents::new(&superblock.members, superblock.band_bytes);
         let sizes = || disks.values().map(|disk| disk.size_bytes);
-        let mut cache = CacheLimits::new(&options, superblock.slots, prism.table());
-        let (fitting, others) = fitting_and_others(&options, &superblock, &extents, sizes(), &cache);
-        let lacking = match options.frames {
-            Some(frames) => (leaves as u64).saturating_sub(frames as u64),
-            None => (others + FRAMES_MIN.max(leaves as u64)).saturating_sub(fitting),
+        let left_bytes = memory_left_bytes(&options, &superblock, &extents, sizes());
+        let shared_bytes = shared_bytes(&options, left_bytes);
+        options.job_blocks = options.job_blocks.min(job_blocks_max(shared_bytes));
+        let mut cache = CacheLimits::new(&options, shared_bytes, superblock.slots, prism.table());
+        let beside = beside_bytes(&options, shared_bytes, &cache);
+        let lacking_bytes = match options.frames {
+            Some(frames) => (leaves as u64).saturating_sub(frames as u64) * FRAME_BYTES,
+            None => (beside + FRAMES_MIN.max(leaves as u64) * FRAME_BYTES).saturating_sub(left_bytes),
         };
-        if lacking > 0 {
+        if lacking_bytes > 0 {
             // The journal was written while there were fewer, as classes got copies since: until the next start it is so again. Or memory is little.
-            cache = cache.without(lacking * FRAME_BYTES);
+            cache = cache.without(lacking_bytes);
         }
-        let frames = frames(&options, &superblock, &extents, sizes(), &cache);
-        let ahead = ahead_groups(options.memory_limit_bytes);
+        let beside_bytes = beside_bytes(&options, shared_bytes, &cache);
+        let frames = frames(&options, &superblock, &extents, sizes(), beside_bytes);
+        let ahead = ahead_groups(shared_bytes);
         let geometry = JournalGeometry {
             offset_bytes: superblock.journal_offset_bytes,
             len_bytes: superblock.journal_len_bytes,
@@ -182,7 +195,6 @@ impl Parts {
         journal.checkpoint = checkpoint;
         let leaves = LeafLimits::within(frames, &options, &superblock);
         let limits = Limits::new(&options, &leaves, superblock.journal_len_bytes);
-        let memory_limit_bytes = options.memory_limit_bytes;
         let setup = Arc::new(Setup {
             options,
             limits,
@@ -193,6 +205,7 @@ impl Parts {
             copies,
             variants,
             cache,
+            beside_bytes,
             flushed_behind,
             unit_sectors,
             discards,
@@ -220,7 +233,7 @@ impl Parts {
             space: Space::new(setup.clone(), slots, bands, lifetimes),
             summaries: Summaries::new(setup.clone(), epoch),
             bypass: Bypass::default(),
-            staying: Staying::new(&setup, memory_limit_bytes),
+            staying: Staying::new(&setup, shared_bytes),
             scrub: Scrub::new(root.scrub, setup.options.scrub_bytes_per_s),
             bases: Default::default(),
             adoption: Adoption::new(setup.options.adoption_bytes_per_s),

@@ -18,16 +18,20 @@ const AHEAD_MAX_BYTES: u64 = 16 << 20;
 /// Bytes of a group of a band.
 pub(crate) const GROUP_BYTES: u64 = 4096 * GROUP_BLOCKS as u64;
 
-/// Groups of bands that may be read ahead, all together.
-pub(crate) fn ahead_groups(memory_limit_bytes: u64) -> usize {
-    ((memory_limit_bytes / AHEAD_PART).min(AHEAD_MAX_BYTES) / GROUP_BYTES) as usize
+/// Groups of bands that may be read ahead, all together, of the memory that is shared out.
+pub(crate) fn ahead_groups(shared_bytes: u64) -> usize {
+    ((shared_bytes / AHEAD_PART).min(AHEAD_MAX_BYTES) / GROUP_BYTES) as usize
 }
 
 /// Blocks that all jobs together may move, and so the most leaves that they may name.
 fn blocks_in_jobs(options: &EngineOptions, journal_len_bytes: u64) -> usize {
     let by_journal = (journal_len_bytes / 512).max(16) as usize;
-    let by_memory = (options.memory_limit_bytes / 16 / 4096).max(16) as usize;
-    (options.job_blocks as usize).min(by_journal).min(by_memory)
+    (options.job_blocks as usize).min(by_journal)
+}
+
+/// Blocks that jobs may hold together, of the memory that is shared out.
+pub(crate) fn job_blocks_max(shared_bytes: u64) -> u32 {
+    (shared_bytes / 16 / 4096).clamp(16, u64::from(u32::MAX)) as u32
 }
 
 /// How many leaves the journal may name: recovery must have memory for all of them at once, and a slot for the new page of

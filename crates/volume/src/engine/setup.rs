@@ -24,6 +24,8 @@ pub(crate) struct Setup {
     pub variants: u8,
     /// Most copies of blocks of the capacity tier.
     pub cache: CacheLimits,
+    /// Memory for all else than tables and leaves of the map, in bytes.
+    pub beside_bytes: u64,
     /// One bit per device with a volatile cache that the system flushes behind a durable write.
     pub flushed_behind: u32,
     /// Sectors in which all capacity devices can be read.

@@ -9,19 +9,19 @@ use forebay_placement::stay::{Stay, Stays, memory_beside_bytes};
 use forebay_prism::{Lifetime, Prism};
 use std::ops::Range;
 
-/// Memory of the policy: this part of the limit, at most so many bytes.
+/// Memory of the policy: this part of what is shared out, at most so many bytes.
 const MEMORY_PART: u64 = 256;
 const MEMORY_MAX_BYTES: u64 = 4 << 20;
 
-/// Memory of the policy, of a limit, with what it takes beside its budget.
-pub(super) fn memory_bytes(memory_limit_bytes: u64) -> u64 {
-    let budget_bytes = budget_bytes(memory_limit_bytes);
+/// Memory of the policy, of what is shared out, with what it takes beside its budget.
+pub(super) fn memory_bytes(shared_bytes: u64) -> u64 {
+    let budget_bytes = budget_bytes(shared_bytes);
     budget_bytes + memory_beside_bytes(budget_bytes)
 }
 
 /// Memory for what the policy knows.
-fn budget_bytes(memory_limit_bytes: u64) -> u64 {
-    (memory_limit_bytes / MEMORY_PART).min(MEMORY_MAX_BYTES)
+fn budget_bytes(shared_bytes: u64) -> u64 {
+    (shared_bytes / MEMORY_PART).min(MEMORY_MAX_BYTES)
 }
 
 /// What becomes of a write, as far as its stay is concerned.
@@ -92,10 +92,10 @@ pub(crate) struct Staying {
 
 impl Staying {
     /// For the pool of this setup.
-    pub fn new(setup: &Setup, memory_limit_bytes: u64) -> Self {
+    pub fn new(setup: &Setup, shared_bytes: u64) -> Self {
         let slots = setup.superblock.slots;
         let bands = u64::from(setup.extents.bands()) * (setup.superblock.band_bytes / 4096);
-        let stays = Stays::new(slots, slots + bands, budget_bytes(memory_limit_bytes));
+        let stays = Stays::new(slots, slots + bands, budget_bytes(shared_bytes));
         Self { stays, at_start: [0; 2], written: [0; 2], is_unsaved: false }
     }
 

@@ -18,6 +18,8 @@ pub struct IndexPage {
     counted: bool,
     /// Leaves that are on the device or resident.
     leaves: u16,
+    /// Leaves that are on the device.
+    stored: u16,
     /// Where it was last written.
     pub reference: PageRef,
 }
@@ -28,7 +30,15 @@ impl IndexPage {
     pub fn new(mut references: Vec<PageRef>, reference: PageRef) -> Self {
         references.resize(INDEX_ENTRIES, PageRef::default());
         let leaves = references.iter().filter(|reference| reference.location != 0).count() as u16;
-        Self { references, frames: vec![NO_FRAME; INDEX_ENTRIES], dirty: false, counted: false, leaves, reference }
+        Self {
+            references,
+            frames: vec![NO_FRAME; INDEX_ENTRIES],
+            dirty: false,
+            counted: false,
+            leaves,
+            stored: leaves,
+            reference,
+        }
     }
 
     /// The references, for writing the page.
@@ -43,15 +53,20 @@ impl IndexPage {
         self.leaves == 0
     }
 
+    fn is_stored(&self, at: usize) -> bool {
+        self.references[at].location != 0
+    }
+
     fn has(&self, at: usize) -> bool {
-        self.references[at].location != 0 || self.frames[at] != NO_FRAME
+        self.is_stored(at) || self.frames[at] != NO_FRAME
     }
 
     /// Changes one leaf's entries, and keeps the count in step.
     fn change(&mut self, at: usize, change: impl FnOnce(&mut PageRef, &mut u32)) {
-        let before = u16::from(self.has(at));
+        let before = (u16::from(self.has(at)), u16::from(self.is_stored(at)));
         change(&mut self.references[at], &mut self.frames[at]);
-        self.leaves = self.leaves - before + u16::from(self.has(at));
+        self.leaves = self.leaves - before.0 + u16::from(self.has(at));
+        self.stored = self.stored - before.1 + u16::from(self.is_stored(at));
     }
 }
 
@@ -136,9 +151,7 @@ impl Disk {
     /// Leaves that the disk could still come to need a page for: none is on the device.
     #[must_use]
     pub fn leaves_missing(&self) -> u64 {
-        let stored =
-            |page: &IndexPage| page.references.iter().filter(|reference| reference.location != 0).count() as u64;
-        let stored: u64 = self.pages.iter().flatten().map(|page| stored(page)).sum();
+        let stored: u64 = self.pages.iter().flatten().map(|page| u64::from(page.stored)).sum();
         self.blocks().div_ceil(LEAF_ENTRIES as u64).saturating_sub(stored)
     }
 

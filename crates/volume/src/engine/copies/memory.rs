@@ -4,13 +4,13 @@ use super::recent;
 use crate::engine::EngineOptions;
 use forebay_prism::{ClassTable, Place};
 
-/// One copy for so many bytes of the memory limit: 1 GiB allows 8 GiB of copies for 128 MiB of tables, or 1 GiB for 16 where no class had any
+/// One copy for so many bytes of the memory that is shared out: 1 GiB allows 8 GiB of copies for 128 MiB of tables, or 1 GiB for 16 where no class had any
 /// when the pool was opened.
 const MEMORY_BYTES_PER_COPY: u64 = 512;
 const MEMORY_BYTES_PER_COPY_LATER: u64 = 4096;
 /// Bytes of the tables per copy, for the sharing out of memory: 44 of the policy, a [`Held`], a [`State`] and a generation.
 const INDEX_BYTES_PER_COPY: u64 = 65;
-/// Blocks in memory take this part of the limit, or that one where no class had copies when the pool was opened.
+/// Blocks in memory take this part of it, or that one where no class had copies when the pool was opened.
 const RECENT_PART: u64 = 16;
 const RECENT_PART_LATER: u64 = 64;
 
@@ -25,16 +25,15 @@ pub(crate) struct CacheLimits {
 
 impl CacheLimits {
     /// On a tier of so many slots, where these are the classes when the pool is opened.
-    pub fn new(options: &EngineOptions, slots: u64, table: &ClassTable) -> Self {
-        let limit_bytes = options.memory_limit_bytes;
+    pub fn new(options: &EngineOptions, shared_bytes: u64, slots: u64, table: &ClassTable) -> Self {
         let (each, part) = match are_wanted(table) {
             true => (MEMORY_BYTES_PER_COPY, RECENT_PART),
             false => (MEMORY_BYTES_PER_COPY_LATER, RECENT_PART_LATER),
         };
-        let recent_bytes = options.recent_reads_bytes.unwrap_or(limit_bytes / part);
+        let recent_bytes = options.recent_reads_bytes.unwrap_or(shared_bytes / part);
         Self {
             recent: (recent_bytes / recent::BYTES_PER_BLOCK).min(u64::from(u32::MAX / 4)),
-            copies: (limit_bytes / each).min(slots).min(u64::from(u32::MAX / 4)),
+            copies: (shared_bytes / each).min(slots).min(u64::from(u32::MAX / 4)),
         }
     }
 

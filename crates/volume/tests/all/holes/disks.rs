@@ -83,6 +83,23 @@ fn leaves_dirty_beside_a_new_disk_fit_into_what_it_leaves_of_memory() {
     (0..2000).for_each(|leaf| assert!(rig.get(400 * leaf).is_ok()));
 }
 
+/// Read ahead, jobs and the read cache had their shares of the whole limit, also where tables took nearly all of it: the map was left with so few
+/// leaves that a checkpoint followed every few writes.
+#[test]
+fn regression_where_tables_take_most_of_the_memory_the_map_has_most_of_the_rest() {
+    const LIMIT_BYTES: u64 = 48 << 20;
+    let options = EngineOptions { frames: None, memory_limit_bytes: LIMIT_BYTES, ..Setup::default().options };
+    let mut rig =
+        Rig::new(&Setup { fast_bytes: 64 << 20, disk_bytes: 4 << 30, options: options.clone(), ..Setup::default() });
+    let added = (1..1 << 12).rev().find(|gib| rig.pool.engine.add_disk("large", gib << 30, true).is_ok());
+    assert!(added.is_some_and(|gib| gib > 100), "{added:?}");
+    rig.pool.engine.resize_disk("large", (added.unwrap() - 64) << 30, true).unwrap();
+    rig.checkpoint();
+    let rig = rig.restart(options);
+    let leaves = rig.pool.engine.status().leaves_limit;
+    assert!(leaves > 250, "{leaves} leaves");
+}
+
 /// What was in progress when a disk was added had been let in while there was more memory: the next root named the disk, and
 /// recovery from it had to hold more leaves than fitted beside it.
 #[test]
