@@ -66,8 +66,8 @@ Relative paths of targets in CONFIG are relative to the current directory.")]
 --salvage opens a pool whose journal is damaged, for reading only: nothing is written, and what the lost part of the
 journal had changed may show an older state. Copy what can be saved, then restore from a backup.
 --without-fast opens the capacity tier alone, where the fast tier is lost: what was only there cannot be read. --degraded does
-without capacity devices that are missing. Both write nothing, and say what is gone before the first `ready`. --accept-loss is for a
-mirror whose missing member is lost for ever, where a start is refused for it.
+without capacity devices that are missing. Both write nothing, and say what is gone before the first `ready`. --accept-loss goes on
+without pages of the map that a start is refused for: they cannot be read, or of a mirror's missing member alone, which is lost for ever.
 A pool of ram: targets is formatted at each start. SIGHUP reads CONFIG again: classes, limits, exports, evidence; what needs a
 restart is logged. FOREBAY_LOG=debug logs more, FOREBAY_LOG_FORMAT=json for programs; FOREBAY_NO_IO_URING=1 avoids io_uring.")]
     Serve {

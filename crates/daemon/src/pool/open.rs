@@ -351,6 +351,11 @@ pub fn explain(error: OpenError) -> anyhow::Error {
              `forebay serve --accept-loss CONFIG` serves the pool without what these pages mapped, for good",
             DOCUMENT
         ),
+        OpenError::Unread { .. } => anyhow!(
+            "{text}. Nothing was changed; look after the device and the way to it, and start again: they may be readable then. Where they \
+             stay unreadable, `forebay serve --accept-loss CONFIG` serves the pool without what these pages mapped, for good ({})",
+            DOCUMENT
+        ),
         OpenError::Index { .. } => finding(format!(
             "the pool is damaged: {text}. Nothing was changed; `forebay serve --salvage CONFIG` reads everything else, and \
              `--without-fast` what the capacity tier holds; restore from a backup"

@@ -200,3 +200,16 @@ fn regression_what_lies_in_a_torn_row_is_what_parity_is_of() {
 fn regression_a_device_is_one_member_of_an_array() {
     keep_their_promises(&[Kind::Parity.seed(510_107)]);
 }
+
+/// A leaf that replay read had blocks to destage, and its index page, which is written later, said that it had none: nobody came for them.
+#[test]
+fn regression_a_leaf_that_replay_reads_is_queued_with_what_it_has() {
+    keep_their_promises(&[5_497_561_147_081]);
+}
+
+/// A durable write was there after a power cut although a batch before its own was not. Its own could not be read, and was taken for one that was
+/// never written.
+#[test]
+fn regression_a_durable_write_behind_a_lost_batch_may_be_unreadable() {
+    keep_their_promises(&[5_497_561_154_441, 5_497_561_170_473]);
+}

@@ -113,10 +113,10 @@ impl Engine {
         if self.flushes.has_failed() {
             self.rewrite_step();
         }
-        if let Some(devices) = self.summaries.crowded_devices() {
+        if let devices @ 1.. = self.summaries.crowded_devices(&self.space.bands) {
             self.flushes.want_devices(devices);
         }
-        if self.flushes.begin(self.summaries.arrived(), &self.journal, &mut self.outbox) {
+        if self.flushes.begin(self.space.bands.groups().arrived(), &self.journal, &mut self.outbox) {
             self.stats.counters.flushes += 1;
             self.end_flush();
         } else if let Some(ended) = self.flushes.refuse(self.holds_changes()) {
@@ -129,10 +129,10 @@ impl Engine {
     fn rewrite_step(&mut self) {
         let now_ns = self.clock.now_ns();
         if self.read_only.is_none() && self.rewriter.is_due(now_ns) && self.is_quiet() {
+            self.summaries.doubt_unflushed(&mut self.space.bands);
             let Checkpoint { pages, capacity, .. } = &self.checkpoint;
-            let summaries = self.summaries.to_rewrite(&self.space.bands);
-            let others = summaries.chain(pages.to_rewrite(&self.map)).chain(capacity.to_rewrite());
-            self.rewriter.begin(&self.journal, others.collect());
+            let pages = pages.to_rewrite(&self.map).chain(capacity.to_rewrite());
+            self.rewriter.begin(&self.journal, pages.collect());
         }
         match self.rewriter.step(&self.journal, &mut self.outbox, now_ns) {
             Step::Waits => {}
@@ -177,7 +177,7 @@ impl Engine {
         }
         while let Some((job, covered)) = self.flushes.decided() {
             if let Some(covered) = covered {
-                self.summaries.flushed(covered);
+                self.summaries.flushed(covered, &mut self.space.bands);
             }
             self.job_flushed(job, covered.is_some());
         }
@@ -237,7 +237,7 @@ impl Engine {
 
     fn flush_ended(&mut self, Ended { failed, clients, checkpoint, is_retry, covered }: Ended) {
         if let Some(covered) = covered {
-            self.summaries.flushed(covered);
+            self.summaries.flushed(covered, &mut self.space.bands);
         }
         let mut lost = BTreeSet::new();
         if is_retry && !failed {

@@ -35,7 +35,7 @@ pub struct EngineOptions {
     pub recent_reads_bytes: Option<u64>,
     /// Time between two lists of these copies at least, in nanoseconds.
     pub warm_list_interval_ns: u64,
-    /// A pool is opened although a member of its mirror is missing that may have what the others have lost.
+    /// A pool is opened although pages of its map cannot be read, now or of those members of its mirror that are there.
     pub accepts_loss: bool,
     /// Faults planted by tests.
     pub faults: Faults,

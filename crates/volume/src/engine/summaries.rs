@@ -4,19 +4,16 @@
 use super::append::Append;
 use super::flush::Covered;
 use super::outbox::{Outbox, Pending};
-use super::rewrite::item::{Content, Item};
 use super::setup::Setup;
-use crate::layout::band_summary::{self, SummaryName};
+use crate::layout::band_summary;
 use crate::space::bands::Bands;
 use crate::space::groups::GroupKey;
 use forebay_block::{Buf, Op, SharedBuf, Vectored};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Summaries sent at once where they go by themselves.
 const ALONE_AT_ONCE: usize = 64;
-/// Summaries that no flush has covered, at most, before the engine flushes for them: 64 KiB of memory.
-const UNFLUSHED_MAX: usize = 4096;
 /// Wait after a summary that could not be written.
 const RETRY_NS: u64 = 1_000_000_000;
 /// Places of summaries that are remembered as those that took no writes.
@@ -39,10 +36,6 @@ pub(crate) struct Summaries {
     trims_waiting: Vec<u32>,
     /// Bands whose trim has begun and not ended, the waiting ones among them.
     trimming: BTreeSet<u32>,
-    /// Summaries that have arrived in volatile caches since the start.
-    arrived: u64,
-    /// Those that no flush has covered, with their number: they are written again where one fails.
-    unflushed: VecDeque<(u64, GroupKey)>,
     /// Groups whose place for a summary took no write the last time, whatever the band holds: data does not go with those.
     alone: BTreeSet<GroupKey>,
 }
@@ -50,53 +43,36 @@ pub(crate) struct Summaries {
 impl Summaries {
     /// Those that recovery found complete are due.
     pub fn new(setup: Arc<Setup>, epoch: u64) -> Self {
-        let (trims_waiting, trimming, unflushed) = (Vec::new(), BTreeSet::new(), VecDeque::new());
         Self {
             setup,
             epoch,
             is_due: true,
             not_before_ns: 0,
             kept_not_before_ns: 0,
-            trims_waiting,
-            trimming,
-            arrived: 0,
-            unflushed,
+            trims_waiting: Vec::new(),
+            trimming: BTreeSet::new(),
             alone: BTreeSet::new(),
         }
     }
 
-    /// How many have arrived in volatile caches.
-    pub fn arrived(&self) -> u64 {
-        self.arrived
-    }
-
     /// A flush made durable what it covered.
-    pub fn flushed(&mut self, covered: Covered) {
-        let mut unflushed = std::mem::take(&mut self.unflushed);
-        let is_open = |key| self.device(key).is_some_and(|device| covered.devices & 1 << device == 0);
-        unflushed.retain(|&(number, key)| number > covered.summaries || is_open(key));
-        self.unflushed = unflushed;
+    pub fn flushed(&self, covered: Covered, bands: &mut Bands) {
+        let is_flushed = |band| self.device(band).is_none_or(|device| covered.devices & 1 << device != 0);
+        bands.groups_mut().flushed(covered.summaries, is_flushed);
     }
 
-    /// Devices of more summaries than are to be remembered, where there are so many that no flush has covered.
-    pub fn crowded_devices(&self) -> Option<u32> {
-        let devices = self.unflushed.iter().filter_map(|&(_, key)| self.device(key));
-        (self.unflushed.len() > UNFLUSHED_MAX).then(|| devices.fold(0, |all, device| all | 1 << device))
+    /// A flush failed: what no good one covered is written again, from memory.
+    pub fn doubt_unflushed(&mut self, bands: &mut Bands) {
+        bands.groups_mut().doubt_unflushed();
+        self.is_due |= bands.has_due();
     }
 
-    /// Those that no flush has covered, for writing them again. One whose band was freed since is nobody's.
-    pub fn to_rewrite<'a>(&'a self, bands: &'a Bands) -> impl Iterator<Item = Item> + 'a {
-        self.unflushed.iter().filter_map(|&(_, (band, group))| {
-            let shape = bands.shape();
-            let location = self.setup.extents.band_location(band, shape.summary_block(group));
-            let (device, offset_bytes) = self.setup.extents.place(location)?;
-            let name = SummaryName { band, group, generation: bands.get(band).generation };
-            let content = Content::Summary { name, group_sectors: shape.group_sectors(group) };
-            Some(Item::new(device, offset_bytes, content))
-        })
+    /// Devices that are to be flushed, because there are too many summaries in their caches; 0: there are not.
+    pub fn crowded_devices(&self, bands: &Bands) -> u32 {
+        bands.groups().crowded().filter_map(|band| self.device(band)).fold(0, |all, device| all | 1 << device)
     }
 
-    fn device(&self, (band, _): GroupKey) -> Option<usize> {
+    fn device(&self, band: u32) -> Option<usize> {
         self.setup.extents.place(self.setup.extents.band_location(band, 0)).map(|(device, _)| device)
     }
 
@@ -174,15 +150,12 @@ impl Summaries {
             return;
         }
         for &key in groups {
-            bands.groups_mut().written(key, is_good);
+            let is_volatile = self.device(key.0).is_some_and(|device| self.setup.volatile & 1 << device != 0);
+            bands.groups_mut().written(key, is_good, is_volatile);
             match is_good {
                 true => _ = self.alone.remove(&key),
                 false if self.alone.len() < ALONE_MAX => _ = self.alone.insert(key),
                 false => {}
-            }
-            if is_good && self.device(key).is_some_and(|device| self.setup.volatile & 1 << device != 0) {
-                self.arrived += 1;
-                self.unflushed.push_back((self.arrived, key));
             }
         }
         self.is_due |= bands.has_due();
@@ -197,8 +170,6 @@ impl Summaries {
         let location = self.setup.extents.band_location(band, 0);
         // A summary would be written into a band that is somebody else's by then.
         bands.forget_groups(band);
-        // Nor is one to be made durable that nobody will read.
-        self.unflushed.retain(|&(_, (of, _))| of != band);
         if bands.groups().is_in_flight(band) {
             self.trims_waiting.push(band);
             return;

@@ -7,6 +7,7 @@ use crate::layout::batch::{self, BATCH_MAX_BYTES, BatchHeader};
 use crate::layout::record::Record;
 use forebay_block::{Buf, IoError};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 const CHUNK_BYTES: u64 = 1 << 20;
 /// Sectors that may be unreadable: with more of them it is not a medium that has worn in places.
@@ -76,10 +77,10 @@ impl Ring<'_> {
         Ok(chunk)
     }
 
-    /// Why nobody knows whether a batch begins at this position: what could not be read there, in any of the reads.
-    fn unread_at(&self, position: u64, len_bytes: u64) -> Option<IoError> {
+    /// Why nobody knows whether there is a batch between these positions: what could not be read there, in any of the reads.
+    fn unread_in(&self, positions: Range<u64>) -> Option<IoError> {
         let all = (1u64 << self.reads().min(63)) - 1;
-        let mut sectors = self.unread.range(position..position + len_bytes);
+        let mut sectors = self.unread.range(positions);
         sectors.find(|(_, (reads, _))| reads & all == all).map(|(_, (_, error))| error.clone())
     }
 }
@@ -102,7 +103,7 @@ pub struct ScanEnd {
     pub position: u64,
     /// Number after the last batch.
     pub batch: u64,
-    /// What lies where the next batch would be could not be read: it may have been durable.
+    /// Something behind it, within the window, could not be read, or something before it where batches are missing: it may be one that was durable.
     pub unread: Option<IoError>,
 }
 
@@ -119,9 +120,8 @@ pub fn scan(
 ) -> Result<ScanEnd, IoError> {
     let mut ring = Ring { devices, geometry, chunks: Vec::new(), at: 0, len_bytes: 0, unread: BTreeMap::new() };
     let mut end = ScanEnd { position: start.position, batch: start.batch, unread: None };
-    // How long the batch at the end says that it is, where its header is whole.
-    let mut said_bytes = geometry.sector_bytes;
     let mut position = start.position;
+    let mut unread = None;
     // The batch after the last one found may lie anywhere in the window, also beyond the end of the lap.
     while position < end.position + geometry.window_bytes() + BATCH_MAX_BYTES as u64
         && position < start.position + geometry.len_bytes
@@ -138,16 +138,15 @@ pub fn scan(
                     && header.epoch == start.epoch
                     && u64::from(header.len_bytes).is_multiple_of(geometry.sector_bytes)
             });
-            if plausible && position == end.position {
-                said_bytes = said_bytes.max(batch::peek(bytes, pool).map_or(0, |header| header.len_bytes.into()));
-            }
             if plausible && let Some((header, records)) = batch::decode_batch(bytes, pool) {
+                if header.batch > end.batch {
+                    unread = unread.or_else(|| ring.unread_in(end.position..position));
+                }
                 let at = (position - ring.at) as usize;
                 let bytes = &ring.chunks[read][at..at + header.len_bytes as usize];
                 visit(ring.devices, bytes, header, records)?;
                 position += u64::from(header.len_bytes);
-                (end, said_bytes) =
-                    (ScanEnd { position, batch: header.batch + 1, unread: None }, geometry.sector_bytes);
+                end = ScanEnd { position, batch: header.batch + 1, unread: None };
                 found = true;
                 break;
             }
@@ -156,9 +155,7 @@ pub fn scan(
             position += geometry.sector_bytes;
         }
     }
-    // A batch is durable only with all before it: what cannot be read beyond where the next one begins was none of them. It may begin with the
-    // next lap.
-    let next_lap = end.position.next_multiple_of(geometry.len_bytes);
-    end.unread = ring.unread_at(end.position, said_bytes).or_else(|| ring.unread_at(next_lap, geometry.sector_bytes));
+    // Also far behind it: a durable write goes past caches, and is there after a power cut although batches before it are not.
+    end.unread = unread.or_else(|| ring.unread_in(end.position..position));
     Ok(end)
 }

@@ -18,7 +18,7 @@ use crate::layout::stored::{Stored, places};
 use crate::layout::stream::Stream;
 use crate::map::change::Change;
 use crate::map::index::NO_FRAME;
-use forebay_block::{Buf, DiskId, IoError, IoErrorKind, Op, Vectored};
+use forebay_block::{BLOCK_BYTES, Buf, DiskId, IoError, IoErrorKind, Op, Vectored};
 use std::collections::BTreeSet;
 
 const LEAVES_AT_ONCE: usize = 512;
@@ -125,6 +125,10 @@ impl Replay<'_> {
         if needed > allowed {
             return Err(OpenError::Memory { needed, allowed });
         }
+        // Whoever gives them up may be asked first. What only reads gives nothing up.
+        let options = &self.leaves.setup.options;
+        let gives_up = options.accepts_loss || options.faults.checksums_ignored() || devices.is_read_only;
+        let (mut unread, mut first) = (0, None);
         let all: Vec<(u16, u64)> = survey.leaves.iter().copied().collect();
         for group in all.chunks(LEAVES_AT_ONCE) {
             let mut reads = Vec::new();
@@ -145,18 +149,34 @@ impl Replay<'_> {
                 report.leaves += 1;
                 let page = match (completion.result, completion.bufs) {
                     (Ok(()), Some(Vectored::One(page))) if self.is_page_of(disk, leaf, &page) => Some(page),
-                    _ => self.read_leaf_again(devices, disk, leaf).map_err(OpenError::of_device(devices, 0))?,
+                    _ => match self.read_leaf_again(devices, disk, leaf) {
+                        Ok(page) => page,
+                        Err(error) if error.kind == IoErrorKind::Medium => {
+                            unread += 1;
+                            first.get_or_insert((disk, leaf, error));
+                            None
+                        }
+                        Err(error) => return Err(OpenError::of_device(devices, 0)(error)),
+                    },
                 };
                 if !self.take_leaf(disk, leaf, page.as_deref()) {
                     report.damaged_leaves += 1;
                 }
             }
         }
-        Ok(())
+        match first.filter(|_| !gives_up) {
+            None => Ok(()),
+            Some((disk, leaf, source)) => Err(OpenError::Unread {
+                device: devices.list[0].name().to_owned(),
+                leaves: unread,
+                disk: self.leaves.map.disk(disk).map_or_else(String::new, |disk| disk.name.clone()),
+                first_bytes: leaf * (LEAF_ENTRIES * BLOCK_BYTES) as u64,
+                source,
+            }),
+        }
     }
 
-    /// Reads a leaf whose first read failed. What cannot be read is replayed as damaged, which is for good: so only where
-    /// the medium fails again, and not where the device has gone.
+    /// Reads a leaf whose first read failed, or did not give it; `None` where it can be read and is damaged.
     fn read_leaf_again(&self, devices: &mut Devices, disk: DiskId, leaf: u64) -> Result<Option<Buf>, IoError> {
         let Some((reference, _)) = self.leaves.map.disk(disk).map(|entry| entry.leaf(leaf)) else {
             return Ok(None);
@@ -165,11 +185,7 @@ impl Replay<'_> {
             return Ok(None);
         };
         let is_good = |page: &[u8]| self.is_page_of(disk, leaf, page);
-        match devices.read_good(device, offset_bytes, PAGE_BYTES, is_good) {
-            Ok(page) => Ok(page),
-            Err(error) if error.kind == IoErrorKind::Medium => Ok(None),
-            Err(error) => Err(error),
-        }
+        devices.read_good(device, offset_bytes, PAGE_BYTES, is_good)
     }
 
     /// Takes a leaf read for replay; one that is not what its parent names becomes all damaged. False then.
@@ -186,7 +202,8 @@ impl Replay<'_> {
                 self.leaves.dirty(frame);
             }
         }
-        self.leaves.count_anew(disk, leaf, frame);
+        // Its index page was written later than it was: blocks that had left the tier by then may be there again.
+        self.leaves.arrived(disk, leaf, frame);
         good.is_some()
     }
 

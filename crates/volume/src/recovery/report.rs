@@ -54,6 +54,23 @@ pub enum OpenError {
         /// What the first maps.
         first_bytes: u64,
     },
+    /// Pages of the map that the journal needs cannot be read: without them what they map would be lost for good. They may be readable later.
+    #[error(
+        "{device}: {leaves} pages of the map that the journal needs cannot be read, the first for disk {disk:?} from byte {first_bytes} on: \
+         what they map would be lost for good"
+    )]
+    Unread {
+        /// The device.
+        device: String,
+        /// How many pages.
+        leaves: usize,
+        /// The disk of the first.
+        disk: String,
+        /// What the first maps.
+        first_bytes: u64,
+        /// Why the first could not be read.
+        source: IoError,
+    },
     /// A journal batch that was durable is gone.
     #[error(
         "journal batch {batch} is damaged or missing although it was durable up to batch {durable}: which blocks it changed is unknown"

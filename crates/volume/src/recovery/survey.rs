@@ -190,7 +190,9 @@ pub(super) fn survey(
         Ok(())
     })
     .map_err(OpenError::of_device(devices, 0))?;
-    if let (Some(error), MissingBatches::Refuse) = (&end.unread, missing_batches) {
+    // Behind a root of a clean stop there is nothing.
+    let is_empty = root.clean && survey.batches == 0;
+    if let (Some(error), MissingBatches::Refuse, false) = (&end.unread, missing_batches, is_empty) {
         return Err(OpenError::of_device(devices, 0)(error.clone()));
     }
     if newest_checkpoint > header.checkpoint {

@@ -4,12 +4,14 @@ use crate::layout::band_summary::{BandShape, ENTRIES_MAX, GROUP_BLOCKS, OPEN_ALL
 use crate::layout::page::BLOCK_SECTORS;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where so many groups wait for another attempt at writing their summary, no more space is promised: what is kept of
-/// them in memory is bounded by this.
-const DUE_MAX: usize = 256;
+/// Where so many groups wait for another attempt at writing their summary, or for a flush of it, no more space is promised: what
+/// is kept of them in memory is bounded by this.
+const WAITING_MAX: usize = 512;
+/// Summaries in volatile caches after which a flush of them is wanted.
+const UNFLUSHED_MAX: usize = WAITING_MAX / 2;
 /// Most memory in bytes that entries take: of the groups that wait, of those that the root has, and of one group of each open band.
 pub const ENTRIES_MEMORY_BYTES: u64 =
-    (DUE_MAX as u64 + KEPT_MAX as u64 + OPEN_ALL_MAX) * ENTRIES_MAX as u64 * size_of::<SummaryEntry>() as u64;
+    (WAITING_MAX as u64 + KEPT_MAX as u64 + OPEN_ALL_MAX) * ENTRIES_MAX as u64 * size_of::<SummaryEntry>() as u64;
 
 /// Most blocks that may be packed into a run of so many: with the gap behind them their entries fit into the summary of a group
 /// however that is parted into runs.
@@ -55,9 +57,11 @@ enum Stage {
     Due,
     /// It is on its way.
     Writing,
+    /// It is in a volatile cache, the nth that has arrived in one: a flush that fails may lose it.
+    Unflushed(u64),
 }
 
-/// Entries of a group whose summary is not on the device.
+/// Entries of a group whose summary is not durable.
 #[derive(Clone, Debug, Default)]
 struct Group {
     entries: Vec<SummaryEntry>,
@@ -70,7 +74,11 @@ struct Group {
 
 impl Group {
     fn is_awaited(&self) -> bool {
-        self.stage != Stage::Filling && !self.is_kept
+        matches!(self.stage, Stage::Due | Stage::Writing) && !self.is_kept
+    }
+
+    fn is_on_device(&self) -> bool {
+        matches!(self.stage, Stage::Unflushed(_))
     }
 }
 
@@ -80,6 +88,10 @@ pub struct Groups {
     groups: BTreeMap<GroupKey, Group>,
     /// How many of them are due, without those that the root has.
     due: usize,
+    /// How many are in volatile caches.
+    unflushed: usize,
+    /// How many have arrived in volatile caches since the start.
+    arrived: u64,
 }
 
 impl Groups {
@@ -88,7 +100,7 @@ impl Groups {
     pub fn new(filling: Vec<(u32, u32, Vec<SummaryEntry>)>) -> Self {
         let filling =
             filling.into_iter().map(|(band, group, entries)| ((band, group), Group { entries, ..Group::default() }));
-        Self { groups: filling.collect(), due: 0 }
+        Self { groups: filling.collect(), ..Self::default() }
     }
 
     /// Entries of groups that are not complete.
@@ -149,7 +161,19 @@ impl Groups {
     /// Whether so many summaries are to be written that no more may come.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
-        self.due >= DUE_MAX
+        self.due + self.unflushed >= WAITING_MAX
+    }
+
+    /// How many summaries have arrived in volatile caches since the start.
+    #[must_use]
+    pub fn arrived(&self) -> u64 {
+        self.arrived
+    }
+
+    /// Bands of the summaries in volatile caches, where these are so many that a flush of them is wanted.
+    pub fn crowded(&self) -> impl Iterator<Item = u32> {
+        let unflushed = self.groups.iter().filter(|(_, group)| group.is_on_device());
+        unflushed.map(|(&(band, _), _)| band).take(if self.unflushed > UNFLUSHED_MAX { usize::MAX } else { 0 })
     }
 
     /// Groups whose summary is to be written, at most `limit`.
@@ -182,7 +206,7 @@ impl Groups {
     /// Whether there are groups of a band whose summary is not on the device, and is waited for.
     #[must_use]
     pub fn has_awaited(&self, band: u32) -> bool {
-        self.of_band(band).any(|(_, group)| !group.is_kept)
+        self.of_band(band).any(|(_, group)| !group.is_kept && !group.is_on_device())
     }
 
     /// Whether a summary of the band is on its way to the device.
@@ -199,16 +223,35 @@ impl Groups {
         Some(&group.entries)
     }
 
-    /// The summary of a group reached the device, or not: then it is due again.
-    pub fn written(&mut self, key: GroupKey, is_good: bool) {
-        if self.groups.get(&key).is_none_or(|group| group.stage != Stage::Writing) {
-            return;
-        }
-        if is_good {
-            self.groups.remove(&key);
-        } else {
+    /// The summary of a group reached the device, or its volatile cache, or neither: then it is due again.
+    pub fn written(&mut self, key: GroupKey, is_good: bool, is_volatile: bool) {
+        let Some(group) = self.groups.get_mut(&key).filter(|group| group.stage == Stage::Writing) else { return };
+        if !is_good {
             self.make_due(key);
+        } else if is_volatile {
+            self.arrived += 1;
+            self.unflushed += 1;
+            (group.stage, group.is_kept, group.failures) = (Stage::Unflushed(self.arrived), false, 0);
+        } else {
+            self.groups.remove(&key);
         }
+    }
+
+    /// A flush made durable the summaries that had arrived by then, of these bands.
+    pub fn flushed(&mut self, arrived: u64, is_flushed: impl Fn(u32) -> bool) {
+        let Self { groups, unflushed, .. } = self;
+        groups.retain(|&(band, _), group| {
+            let is_durable = matches!(group.stage, Stage::Unflushed(number) if number <= arrived) && is_flushed(band);
+            *unflushed -= usize::from(is_durable);
+            !is_durable
+        });
+    }
+
+    /// A flush failed: summaries that no good one covered are due again.
+    pub fn doubt_unflushed(&mut self) {
+        let unflushed = self.groups.values_mut().filter(|group| group.is_on_device());
+        unflushed.for_each(|group| group.stage = Stage::Due);
+        self.due += std::mem::take(&mut self.unflushed);
     }
 
     /// Forgets entries of a band that is to be trimmed or opened again, except those on their way.
@@ -218,6 +261,7 @@ impl Groups {
             match self.groups.get(&key).map(|group| (group.stage, group.is_kept)) {
                 Some((Stage::Writing, _)) | None => continue,
                 Some((Stage::Due, false)) => self.due -= 1,
+                Some((Stage::Unflushed(_), _)) => self.unflushed -= 1,
                 Some((Stage::Due, true) | (Stage::Filling, _)) => {}
             }
             self.groups.remove(&key);
@@ -227,7 +271,7 @@ impl Groups {
     /// Entries of a group whose summary is not on the device.
     #[must_use]
     pub fn entries(&self, key: GroupKey) -> Option<&[SummaryEntry]> {
-        self.groups.get(&key).map(|group| group.entries.as_slice())
+        self.groups.get(&key).filter(|group| !group.is_on_device()).map(|group| group.entries.as_slice())
     }
 
     /// Notes who is written into the sectors from this one of a band on.

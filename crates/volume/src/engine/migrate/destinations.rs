@@ -193,7 +193,7 @@ fn flush_destinations(rooms: &mut Moving<'_>, id: u32) -> After {
             if let Some(job) = rooms.migrate.job_mut(id) {
                 job.outstanding += 1;
             }
-            let number = rooms.flushes.job_flush_begins(id, device, rooms.summaries.arrived());
+            let number = rooms.flushes.job_flush_begins(id, device, rooms.space.bands.groups().arrived());
             rooms.outbox.send(device, 0, 0, Op::Flush, Pending::MoveFlush { number });
         }
     }

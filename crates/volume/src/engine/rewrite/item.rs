@@ -1,7 +1,5 @@
 //! What lies on a device and is to be written again.
 
-use crate::layout::Id;
-use crate::layout::band_summary::{self, SummaryName};
 use crate::layout::page::{PAGE_BYTES, PageName, Span, Window, is_leaf};
 use crate::layout::stored::{Stored, places};
 use crate::layout::tier_page::TierPage;
@@ -19,8 +17,6 @@ pub(crate) enum Content {
     Leaf { name: PageName, crc: u32 },
     /// A page of the capacity tier's checkpoint.
     Tiers { disk: DiskId, number: u32, crc: u32 },
-    /// The summary of a group.
-    Summary { name: SummaryName, group_sectors: u32 },
 }
 
 /// Something to be written again.
@@ -41,7 +37,7 @@ impl Item {
 
 impl Content {
     /// How much of it these bytes are, and how much there is: blocks, or 1 for what is one thing.
-    pub fn good_in(&self, bytes: &[u8], pool: &Id) -> (usize, usize) {
+    pub fn good_in(&self, bytes: &[u8]) -> (usize, usize) {
         let is_good = match self {
             Self::Block { disk, block, checksum } => block_checksum(*disk, *block, bytes) == *checksum,
             Self::Packed { disk, block, stored } => {
@@ -53,7 +49,6 @@ impl Content {
             }
             Self::Leaf { name, crc } => is_leaf(bytes, *name, *crc),
             Self::Tiers { disk, number, crc } => TierPage::decode(bytes, *disk, *number, *crc).is_some(),
-            Self::Summary { name, group_sectors } => band_summary::decode(pool, *name, *group_sectors, bytes).is_some(),
         };
         (usize::from(is_good), 1)
     }

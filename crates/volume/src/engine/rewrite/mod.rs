@@ -3,8 +3,9 @@
 //! A device tells of a lost write once. What lay in its cache then may be gone with the next power cut although reads
 //! still see it, and no later flush would say so (Linux does this to dirty pages, LWN 752063). So nothing that the failed
 //! flush covered is trusted before it was read back, found to be what it should be, and written again. That is: batches
-//! not known durable (the journal keeps their bytes), the data that they name, summaries of bands, and the pages of
-//! checkpoints that came to nothing. All of it is settled before: nobody changes the map meanwhile.
+//! not known durable (the journal keeps their bytes), the data that they name, and the pages of checkpoints that came to
+//! nothing. All of it is settled before: nobody changes the map meanwhile. Summaries of bands are in memory until a flush
+//! has covered them, and are due again (`summaries.rs`).
 
 pub(crate) mod item;
 
@@ -238,8 +239,7 @@ impl Rewriter {
         let could_be_read = result.is_ok();
         let bytes = result.ok().flatten();
         let is_last = item.attempt + 1 >= self.setup.read_attempts();
-        let pool = &self.setup.superblock.pool;
-        let (good, all) = bytes.as_ref().map_or((0, 1), |bytes| item.content.good_in(bytes, pool));
+        let (good, all) = bytes.as_ref().map_or((0, 1), |bytes| item.content.good_in(bytes));
         match bytes {
             // What of it is not as it should be is written again as it lies, with its neighbours, and is lost.
             Some(bytes) if good == all || good > 0 && is_last => {
@@ -261,7 +261,7 @@ impl Rewriter {
         match item.content {
             Content::Block { disk, .. } | Content::Packed { disk, .. } => _ = self.lost.disks.insert(disk),
             Content::Leaf { .. } => self.has_lost_leaf = true,
-            Content::Tiers { .. } | Content::Summary { .. } => {}
+            Content::Tiers { .. } => {}
         }
     }
 

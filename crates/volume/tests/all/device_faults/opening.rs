@@ -9,7 +9,8 @@ use forebay_device::faulty::{Fault, Target};
 use forebay_volume::recovery::{MemberError, OpenError};
 
 fn is_io(error: &OpenError) -> bool {
-    matches!(error, OpenError::Io { .. } | OpenError::Checkpoint(_) | OpenError::Member(MemberError::Io { .. }))
+    let is_of_member = matches!(error, OpenError::Member(MemberError::Io { .. }));
+    is_of_member || matches!(error, OpenError::Io { .. } | OpenError::Unread { .. } | OpenError::Checkpoint(_))
 }
 
 /// Any single operation of recovery fails: the pool opens all the same, or says which device failed; and the next

@@ -3,6 +3,7 @@
 use super::alone::{Alone, Seen};
 use super::device::{Kind, Scripted};
 use super::rig::{BLOCK, BULK, CAPACITY, Rig, Setup, failed, findings, superblock};
+use forebay_volume::Op;
 use forebay_volume::layout::band_summary::BandShape;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -160,6 +161,33 @@ fn regression_what_a_summary_fails_with_the_next_one_goes_without() {
         }
     }
     panic!("the band was not used again, {} tries", tries.load(Ordering::Relaxed));
+}
+
+/// A failed flush lost a summary, or left an older one of the same band and generation in its place: that was counted, and no more. The band was never
+/// emptied, and without the fast tier its blocks were gone.
+#[test]
+fn regression_a_summary_that_a_failed_flush_loses_is_written_again() {
+    let setup = Setup::default();
+    let mut rig = Rig::new(&setup);
+    let at = summary_at(&setup, &rig.devices);
+    let token = rig.write_run(0, 15, 1, false, BULK);
+    rig.wait(token).unwrap();
+    rig.polls(10);
+    assert!(has_summary(&rig.devices[CAPACITY], at));
+    let mut is_due = true;
+    rig.devices[CAPACITY].rule(move |seen| failed(seen.kind == Kind::Flush && std::mem::take(&mut is_due)));
+    let token = rig.submit_to(rig.disk, 0, 0, Op::Flush, false, None);
+    assert!(rig.wait(token).is_err());
+    rig.devices[CAPACITY].forge(at, &[0; BLOCK]);
+    rig.pass_ms(1_000);
+    rig.flush();
+    rig.checkpoint();
+    let counters = rig.pool.engine.status().counters;
+    assert_eq!((counters.flushes_made_good, counters.flush_lost_blocks), (1, 0));
+    assert!(rig.pool.close());
+    let devices = rig.cut(|_| false);
+    assert!(has_summary(&devices[CAPACITY], at));
+    assert_eq!(findings(&setup, &devices), Vec::<String>::new());
 }
 
 /// A block behind the root of the capacity side that takes no writes failed all of its checkpoint, which can do without what belongs there.
