@@ -186,6 +186,7 @@ fn result(job: &Job, fate: &Fate, size_bytes: u64, interval_ns: u64) -> JobResul
         target_bytes: size_bytes,
         duration_ns,
         rated_ns: duration_ns,
+        depth_ns: duration_ns,
         kinds,
         intervals: (0..intervals).map(row).collect(),
         interval_ns,

@@ -45,7 +45,7 @@ pub fn little(result: &JobResult) -> Check {
     little::check(Measured {
         mean_depth: result.depth_mean,
         completions: result.kinds.iter().map(|kind| kind.ios + kind.errors).sum(),
-        elapsed_ns: result.duration_ns,
+        elapsed_ns: result.depth_ns,
         mean_latency_ns: result.service_mean_ns,
     })
 }
@@ -94,7 +94,7 @@ pub fn job(result: &JobResult, own_cost_ns: Option<f64>, reporting: &Reporting) 
         "time_in_flight_mean_ns": (ended > 0).then_some(result.service_mean_ns),
         "littles_law": {
             "completions": ended,
-            "completions_per_second": per_second(ended, result.duration_ns),
+            "completions_per_second": per_second(ended, result.depth_ns),
             "time_in_flight_mean_ns": (ended > 0).then_some(result.service_mean_ns),
             "implied_depth": is_judged.then_some(little.implied_depth),
             "measured_depth": result.depth_mean,

@@ -394,12 +394,24 @@ impl Collector {
         let ended: u64 = self.kinds.iter().flatten().map(|kind| kind.ios + kind.errors).sum();
         let service: u128 = self.kinds.iter().flatten().map(|kind| kind.service_sum_ns).sum();
         let service_mean_ns = if ended == 0 { 0.0 } else { service as f64 / ended as f64 };
-        // An overload is submitted behind its window, too.
-        let begun_ns = match self.job.arrival.is_open() {
-            true => issued_ns(window_end, self.ended_ns, begin),
-            false => window_end - begin,
+        let (is_open, window_ns) = (self.job.arrival.is_open(), window_end - begin);
+        let has_all = !interrupted && !self.gave_up && !self.lost && self.hung == 0;
+        let is_full_at_begin = !is_open && begin > self.window.start_ns;
+        let up_to_the_mean = |begun_ns: u64| begun_ns.saturating_add(service_mean_ns as u64);
+        let rated_ns = match () {
+            // A fixed amount of work takes as long as it takes.
+            () if !is_open && has_all && (self.window.end_ns == u64::MAX || all_spent) => duration_ns,
+            // Each I/O that ends in the window is followed by one that is measured, those of the warm-up too: what is in flight at its end
+            // was at its begin.
+            () if is_full_at_begin && end_known => window_ns,
+            () if !is_open => up_to_the_mean(window_ns),
+            // An overload is submitted behind its window, too.
+            () => up_to_the_mean(issued_ns(window_end, self.ended_ns, begin)),
         };
-        let rated_ns = duration_ns.min(begun_ns.saturating_add(service_mean_ns as u64));
+        let rated_ns = rated_ns.min(duration_ns);
+        // The same holds of the depth, but where one took far longer than the others.
+        let is_even = ((duration_ns - rated_ns) as f64) < 2.0 * service_mean_ns;
+        let depth_ns = if is_full_at_begin && is_even { rated_ns } else { duration_ns };
         let open = self.job.arrival.is_open().then_some(OpenLoop {
             scheduled: self.scheduled,
             issued: self.issued,
@@ -439,10 +451,11 @@ impl Collector {
             target_bytes: target.size_bytes,
             duration_ns,
             rated_ns,
+            depth_ns,
             intervals: self.rows,
             interval_ns: self.interval_ns,
             bursts: self.bursts.into_iter().flatten().collect(),
-            depth_mean: if duration_ns == 0 { 0.0 } else { self.depth_integral as f64 / duration_ns as f64 },
+            depth_mean: if depth_ns == 0 { 0.0 } else { self.depth_integral as f64 / depth_ns as f64 },
             depth_levels: self.depth_levels,
             service_mean_ns,
             used: self.used.unwrap_or_default(),

@@ -35,9 +35,13 @@ pub struct JobResult {
     /// From the first measured intention to the last measured completion, or the window's end if that is later; in
     /// nanoseconds.
     pub duration_ns: u64,
-    /// The time that rates are of, in nanoseconds: the window, and what the I/Os begun in it took beyond, but of that no more than one takes in the
-    /// mean. One that hangs for long at the end tells of latency, and not of how many there are in a second.
+    /// The time that rates are of, in nanoseconds: all of it for a fixed amount of work; the window for a closed loop that was full when it began,
+    /// as the I/Os of the warm-up that end in it are as many as those that end behind it; else the window, and what the I/Os begun in it took beyond,
+    /// but of that no more than one takes in the mean. One that hangs for long at the end tells of latency, and not of how many there are in a second.
     pub rated_ns: u64,
+    /// The time that the mean depth is of, in nanoseconds: the same where the loop was full at the begin, but `duration_ns` where an I/O took far
+    /// longer than the others.
+    pub depth_ns: u64,
     /// Figures by kind, in the order of their numbers; kinds that did not occur are left out.
     pub kinds: Vec<KindResult>,
     /// One row an interval.
@@ -46,7 +50,7 @@ pub struct JobResult {
     pub interval_ns: u64,
     /// Throughput of short times.
     pub bursts: Vec<BurstRow>,
-    /// Mean number of measured I/Os in flight: integrated over every change, not derived.
+    /// Mean number of measured I/Os in flight: integrated over every change, not derived, over `depth_ns`.
     pub depth_mean: f64,
     /// I/Os that succeeded by the depth at their issue, their thread's alone, themselves included: 1, 2 to 3, 4 to 7, 8 to
     /// 15, 16 to 31, 32 to 63, 64 and more.
@@ -370,10 +374,11 @@ impl JobResult {
         (ios > 0).then(|| sum / ios as f64)
     }
 
-    /// Mean number of I/Os that were wanted, in flight or not yet submitted: rate x mean of the total latencies.
+    /// Mean number of I/Os that were wanted: in flight, and by Little's law those not yet submitted, rate x mean of their wait.
     #[must_use]
     pub fn depth_wanted(&self) -> Option<f64> {
-        Some(self.iops() * self.total_mean_ns()? / 1e9)
+        let wait_ns = (self.total_mean_ns()? - self.service_mean_ns).max(0.0);
+        Some(self.depth_mean + per_second(self.ios(), self.depth_ns) * wait_ns / 1e9)
     }
 
     /// Share of the time in which the threads that made the load had the processor, 0 to 1; none where they wait by looking,

@@ -511,6 +511,9 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             } else {
                 if io.measured {
                     self.count(now, &io);
+                } else if now >= self.parts.window.begin_ns {
+                    // What was begun before takes the target in the window all the same: bursts are of all that ends there.
+                    self.count_fine(io.len_bytes);
                 }
                 if let Some(content) = &mut self.parts.content {
                     let buffer = self.parts.queue.buffer(slot);
@@ -533,11 +536,16 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
     }
 
     #[inline]
-    fn count(&mut self, now: u64, io: &Slot) {
-        let share = &mut *self.parts.share;
-        let fine = &mut share.fine[self.fine];
+    fn count_fine(&mut self, len_bytes: u32) {
+        let fine = &mut self.parts.share.fine[self.fine];
         fine.ios += 1;
-        fine.bytes += u64::from(io.len_bytes);
+        fine.bytes += u64::from(len_bytes);
+    }
+
+    #[inline]
+    fn count(&mut self, now: u64, io: &Slot) {
+        self.count_fine(io.len_bytes);
+        let share = &mut *self.parts.share;
         share.last_completion_ns = now;
         // A worker's share has every kind that its generator makes.
         let Some(kind) = &mut share.kinds[io.kind as usize] else { return };

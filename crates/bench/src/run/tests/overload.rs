@@ -60,3 +60,40 @@ fn regression_where_nothing_was_measured_nothing_is_claimed() {
     let notes = run_on(slow, fixed(10_000)).notes;
     assert!(notes.iter().any(|note| note.contains("the schedule has no I/O")), "{notes:?}");
 }
+
+/// A target that does one I/O at a time, each in 10 ms: 100 a second, whatever the depth.
+fn serial() -> Script {
+    let mut free_ns = 0;
+    Box::new(move |now, _| {
+        free_ns = free_ns.max(now) + 10_000_000;
+        (free_ns - now, None)
+    })
+}
+
+/// Its rate was 61 a second, with 156 in flight, as the time in which the last I/Os ended counted and those in flight at the begin did not.
+#[test]
+fn regression_the_rate_of_a_deep_queue_is_that_of_its_window() {
+    for depth in [1, 64, 256] {
+        let result = run_on(Job { warmup_ns: 4_000_000_000, ..job(depth, 4.0) }, serial());
+        assert!((result.iops() - 100.0).abs() < 1.0, "{} at depth {depth}", result.iops());
+        assert!((result.depth_mean / f64::from(depth) - 1.0).abs() < 0.01, "{} of {depth}", result.depth_mean);
+        assert!(result.depth_wanted().unwrap() < f64::from(depth) * 1.01, "{:?}", result.depth_wanted());
+        assert!(result.notes.is_empty(), "{:?}", result.notes);
+        let least = result.bursts.iter().find(|row| row.window_ns == 1_000_000_000).unwrap().iops_min;
+        assert!(least > 98.0, "{least}");
+    }
+}
+
+/// One I/O of a hundred that was the last, and took 5 s, was left out of the rate of a fixed amount of work.
+#[test]
+fn regression_a_fixed_amount_of_work_takes_as_long_as_it_takes() {
+    let mut number = 0;
+    let script: Script = Box::new(move |_, _| {
+        number += 1;
+        (if number == 100 { 5_000_000_000 } else { 10_000_000 }, None)
+    });
+    let end = End { after_ios: Some(100), ..End::default() };
+    let result = run_on(Job { end, warmup_ns: 0, ..job(1, 1.0) }, script);
+    assert!((result.iops() - 100.0 / 5.99).abs() < 0.1, "{}", result.iops());
+    assert!(result.depth_wanted().unwrap() < 1.01, "{:?}", result.depth_wanted());
+}

@@ -69,6 +69,7 @@ pub fn run(job: &Job, seconds: u64, mut latencies: impl FnMut(u64) -> Vec<u64>) 
         target_bytes: 375_000_000_000,
         duration_ns,
         rated_ns: duration_ns,
+        depth_ns: duration_ns,
         kinds,
         intervals,
         interval_ns: SECOND_NS,
