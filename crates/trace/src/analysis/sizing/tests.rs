@@ -153,8 +153,9 @@ fn who_is_forgotten_in_the_middle_of_a_request_does_not_come_back() {
     let (report, _) = sized(&requests, &[]);
     let mut sizing = Sizing::new(&Options { memory_bytes: 1 << 17, ..options() }, &report);
     sizing.add(&requests, &Names::default(), Knows { op: true, ..Knows::default() });
-    assert!(sizing.rests[0].places.len() > 100);
-    assert!(sizing.rests.iter().all(|rest| rest.places.keys().all(|&key| sizing.sample.has(key))));
+    assert!(sizing.slots.len() > 100);
+    let sample = sizing.sample;
+    assert!(sizing.slots.addresses().all(|key| sample.has(key)));
 }
 
 /// The hottest blocks are in the sample or not, and its own error could not tell.
@@ -197,7 +198,7 @@ fn a_sample_stays_within_its_memory_and_comes_close() {
     let (report, exact) = sized(&requests, &[]);
     let mut sizing = Sizing::new(&Options { memory_bytes: 1 << 17, ..options() }, &report);
     sizing.add(&requests, &names, knows);
-    assert!(sizing.rests.iter().all(|rest| rest.places.len() <= sizing.limit));
+    assert!(sizing.slots.len() <= sizing.limit);
     let sampled = sizing.finish(&[]);
     assert!(sampled.one_block_in >= 4, "{}", sampled.one_block_in);
     for (exact, sampled) in exact.sizes.iter().zip(&sampled.sizes).filter(|(exact, _)| exact.size_bytes > 8 << 20) {
