@@ -4,7 +4,7 @@
 //! rows tells what staging keeps in the space that is left (algorithm: `models-and-placement.md`, "a rewrite is trapped if
 //! its write-stack distance fits the tier"). Each size then gets the number of rows that traps most.
 
-use super::blocks::{BLOCK_BYTES, FOLLOWED_BYTES};
+use super::blocks::BLOCK_BYTES;
 use super::groups::{Correction, GROUPS, Groups};
 use super::histogram::{Histogram, Sums};
 use super::hot::{Finder, Hot};
@@ -17,6 +17,10 @@ use super::{Options, touched};
 use crate::{Knows, Names, Op, Request};
 use serde::Serialize;
 
+/// Memory of a block that is followed, in bytes, about: its number, where no neighbour is followed and the table is at its worst
+/// load, and for each count of pinned rows its place with its marks.
+const NUMBER_BYTES: u64 = 96;
+const PLACE_BYTES: u64 = 12;
 /// Rows that are tried as pinned.
 const PINNED_MAX: usize = 16;
 /// Parts of the trace, by bytes written, of which the interval of an alpha is made (batch means).
@@ -209,7 +213,8 @@ impl Sizing {
                 hot: Hot::default(),
             })
             .collect::<Vec<_>>();
-        let limit = usize::try_from(options.memory_bytes / FOLLOWED_BYTES).unwrap_or(usize::MAX) / rests.len();
+        let block_bytes = NUMBER_BYTES + PLACE_BYTES * rests.len() as u64;
+        let limit = usize::try_from(options.memory_bytes / block_bytes).unwrap_or(usize::MAX);
         Self {
             rows: Rows::new(options.by, &options.rules),
             fates: Vec::new(),

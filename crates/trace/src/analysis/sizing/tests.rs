@@ -279,3 +279,22 @@ fn a_share_that_passes_by_leaves_room_for_the_rest() {
     assert!((way(0.5).alpha - 0.2).abs() < 0.01, "{:?}", way(0.5));
     assert_eq!((way(0.5).fast_share, way(0.0).fast_share, way(0.0).alpha), (0.5, 0.0, 0.0));
 }
+
+/// Each count of pinned rows had an equal part of the memory, as if each followed blocks of its own.
+#[test]
+fn regression_a_sizing_is_exact_as_long_as_its_blocks_fit() {
+    let lifetimes = [Lifetime::Short, Lifetime::Long, Lifetime::Extreme];
+    let write = |at: u64| {
+        let lifetime = lifetimes[(at % 3) as usize];
+        Request { lifetime, ..Request::new(at, Op::Write, at % 15_000 * BLOCK_BYTES, BLOCK_BYTES) }
+    };
+    let requests: Vec<Request> = (0..30_000).map(write).collect();
+    let (report, exact) = sized(&requests, &[]);
+    let mut sizing = Sizing::new(&Options { memory_bytes: 4 << 20, ..options() }, &report);
+    assert_eq!(sizing.rests.len(), 4);
+    let knows = Knows { op: true, time: true, lifetime: true, ..Knows::default() };
+    sizing.add(&requests, &Names::default(), knows);
+    let found = sizing.finish(&[]);
+    assert_eq!(found.one_block_in, 1);
+    assert!(found.sizes.iter().map(|size| size.alpha).eq(exact.sizes.iter().map(|size| size.alpha)));
+}
