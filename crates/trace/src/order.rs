@@ -118,10 +118,11 @@ impl<S: Source> Source for Steady<S> {
 /// A source in the order of its times: each request among the 65,536 around it.
 pub struct Sorted<S> {
     source: S,
-    /// By time, and among the same time in the order in which they came.
-    waiting: BTreeMap<(u64, u64), Request>,
+    /// Those that came in order, as most do.
+    in_order: VecDeque<Request>,
+    /// Those that came after a later one, by their times, and among the same time in the order in which they came.
+    late: BTreeMap<(u64, u64), Request>,
     batch: Vec<Request>,
-    number: u64,
     latest_ns: u64,
     moved: u64,
     is_over: bool,
@@ -130,8 +131,19 @@ pub struct Sorted<S> {
 impl<S: Source> Sorted<S> {
     /// Over a source.
     pub fn new(source: S) -> Self {
-        let (waiting, batch) = (BTreeMap::new(), Vec::new());
-        Self { source, waiting, batch, number: 0, latest_ns: 0, moved: 0, is_over: false }
+        let (in_order, late, batch) = (VecDeque::new(), BTreeMap::new(), Vec::new());
+        Self { source, in_order, late, batch, latest_ns: 0, moved: 0, is_over: false }
+    }
+
+    /// The earliest. Of the same time one that came in order came before any that came late.
+    fn pop_first(&mut self) -> Option<Request> {
+        match (self.in_order.front(), self.late.first_key_value()) {
+            (Some(first), Some((&(late_ns, _), _))) if late_ns < first.issued_ns => {
+                self.late.pop_first().map(|(_, request)| request)
+            }
+            (Some(_), _) => self.in_order.pop_front(),
+            (None, _) => self.late.pop_first().map(|(_, request)| request),
+        }
     }
 }
 
@@ -142,15 +154,18 @@ impl<S: Source> Source for Sorted<S> {
             read = self.source.read(&mut self.batch, names);
             self.is_over = !matches!(read, Ok(true));
             for request in self.batch.drain(..) {
-                self.moved += u64::from(request.issued_ns < self.latest_ns);
-                self.latest_ns = self.latest_ns.max(request.issued_ns);
-                self.waiting.insert((request.issued_ns, self.number), request);
-                self.number += 1;
+                if request.issued_ns >= self.latest_ns {
+                    self.latest_ns = request.issued_ns;
+                    self.in_order.push_back(request);
+                } else {
+                    self.late.insert((request.issued_ns, self.moved), request);
+                    self.moved += 1;
+                }
             }
         }
         let kept = if self.is_over { 0 } else { WINDOW };
-        while self.waiting.len() > kept {
-            let Some((_, request)) = self.waiting.pop_first() else { break };
+        while self.in_order.len() + self.late.len() > kept {
+            let Some(request) = self.pop_first() else { break };
             into.push(request);
         }
         read.map(|_| !self.is_over)
@@ -293,5 +308,16 @@ mod tests {
         // What comes at one time keeps its order.
         let (requests, notes) = all(Sorted::new(times([5, 5, 5, 1, 5])));
         assert!(requests.iter().map(|request| request.offset_bytes).eq([3, 0, 1, 2, 4]) && notes.len() == 1);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn sorted_is_sorted_and_stable(times_ns in proptest::collection::vec(0_u64..50, 0..300)) {
+            let mut expected: Vec<(u64, u64)> = times_ns.iter().copied().zip(0..).collect();
+            expected.sort_by_key(|(time_ns, _)| *time_ns);
+            let (requests, _) = all(Sorted::new(times(times_ns)));
+            let found = requests.iter().map(|request| (request.issued_ns, request.offset_bytes));
+            proptest::prop_assert!(found.eq(expected));
+        }
     }
 }

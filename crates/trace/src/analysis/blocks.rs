@@ -4,25 +4,22 @@ use super::distances::Distances;
 use super::groups::GROUPS;
 use super::hot::{Finder, Hot};
 use super::sampling::{Sample, address};
+use super::slots::{Slot, Slots};
 use super::stack::{LIVE_MAX, Place, Stack};
-use crate::hash::Seed;
-use std::collections::HashMap;
 
 /// Bytes of a block.
 pub const BLOCK_BYTES: u64 = 4096;
 /// Blocks of a volume that can be distinguished: 64 PiB.
 pub const VOLUME_BLOCKS: u64 = 1 << 44;
-/// Memory of a block that is followed, in bytes, about: its entry at the table's worst load, and its marks.
+/// Memory of a block that is followed, in bytes, about: what is known of it (40), its marks, and its number, which alone takes up
+/// to 94 where no neighbour is followed and the table is at its worst load, and 12 where all are.
 pub const FOLLOWED_BYTES: u64 = 112;
-/// Not in the stack of writes.
+/// Not in the stack.
 const NOWHERE: Place = Place::MAX;
 /// Who finds hot blocks: by all accesses, by reads, by writes.
 const ALL: usize = 0;
 const READS: usize = 1;
 const WRITES: usize = 2;
-
-/// By address.
-type Table = HashMap<u64, Block, Seed>;
 
 #[derive(Clone, Copy, Debug)]
 struct Block {
@@ -38,6 +35,10 @@ struct Block {
     row: u16,
     was_read: bool,
 }
+
+/// What is known of a block that nothing is known of, or that is followed no longer.
+const UNKNOWN: Block =
+    Block { accessed: NOWHERE, written: NOWHERE, read_at: 0, written_at: 0, clock_bytes: 0, row: 0, was_read: false };
 
 impl Block {
     /// What was known of it before an access.
@@ -75,7 +76,9 @@ impl Seen {
 /// The blocks of a trace.
 #[derive(Default)]
 pub struct Blocks {
-    table: Table,
+    slots: Slots,
+    /// By their numbers.
+    blocks: Vec<Block>,
     sample: Sample,
     limit: usize,
     accessed: Stack,
@@ -150,11 +153,10 @@ impl Blocks {
             if !self.sample.keeps(key, sample) {
                 return;
             }
-            let (seen, noted) = self.touch(key);
+            let (slot, seen, noted) = self.touch(key);
             let weight = self.sample.weight();
-            if let Some(block) = self.table.get_mut(&key) {
-                (block.read_at, block.was_read) = (now, true);
-            }
+            let block = &mut self.blocks[slot as usize];
+            (block.read_at, block.was_read) = (now, true);
             if key == address(volume, first) {
                 first_weight = Some(weight);
             }
@@ -199,13 +201,13 @@ impl Blocks {
             if !self.sample.keeps(key, sample) {
                 return;
             }
-            let (mut seen, _) = self.touch(key);
+            let (slot, mut seen, _) = self.touch(key);
             let weight = self.sample.weight();
             if self.written.is_full() {
-                let places = self.table.values_mut().map(|block| &mut block.written);
+                let places = self.blocks.iter_mut().map(|block| &mut block.written);
                 self.written.pack(places.filter(|place| **place != NOWHERE).chain(self.hot_written.places()));
             }
-            let Some(block) = self.table.get_mut(&key) else { return };
+            let block = &mut self.blocks[slot as usize];
             if !self.hot_written.has(key) {
                 let distance =
                     (block.written != NOWHERE).then(|| self.hot_written.distance(block.written, &self.written, weight));
@@ -249,11 +251,12 @@ impl Blocks {
         if count == 0 || self.sample.weight() == 1 {
             return;
         }
-        let Self { find, table, sample, hot_accessed, hot_written, accessed, written, .. } = self;
+        let Self { find, slots, blocks, sample, hot_accessed, hot_written, accessed, written, .. } = self;
         for kind in [Some(ALL), kind].into_iter().flatten() {
             let enough = find[kind].enough();
             find[kind].count(volume, first, count, |key| {
-                let block = table.get(&key).filter(|_| sample.has(key));
+                let slot = slots.get(key).filter(|_| sample.has(key));
+                let block = slot.and_then(|slot| blocks.get(slot as usize));
                 if kind == WRITES {
                     hot_written.add(key, written, block.map(|block| block.written), enough);
                 } else {
@@ -267,7 +270,7 @@ impl Blocks {
     /// one that lived.
     pub fn discard(&mut self, volume: u32, first: u64, count: u64, at: (u64, u64), mut tell: impl FnMut(Seen, u64)) {
         let (now, clock_bytes) = at;
-        let keys = self.sample.among(volume, first, count, self.table.keys().copied());
+        let keys = self.sample.among(volume, first, count, (self.slots.len(), self.slots.addresses()));
         let weight = self.sample.weight();
         for key in self.hot_accessed.among(address(volume, first), count) {
             self.hot_accessed.take(key, &self.accessed, weight);
@@ -278,7 +281,8 @@ impl Blocks {
             }
         }
         for key in keys {
-            let Some(block) = self.table.remove(&key) else { continue };
+            let Some(slot) = self.slots.remove(key) else { continue };
+            let block = std::mem::replace(&mut self.blocks[slot as usize], UNKNOWN);
             // A hot one's mark stands for nothing, and so would its gap.
             leave(&mut self.accessed, block.accessed, self.hot_accessed.has(key));
             let mut seen = block.seen();
@@ -299,56 +303,49 @@ impl Blocks {
         }
     }
 
-    /// Puts a block on top of the stack of accesses; what it was before, and the distance to its last access, which is noted. No
-    /// distance of a hot one, which has been noted.
-    fn touch(&mut self, key: u64) -> (Seen, Option<Option<u64>>) {
+    /// Puts a block on top of the stack of accesses; its number, what it was before, and the distance to its last access, which is
+    /// noted. No distance of a hot one, which has been noted.
+    fn touch(&mut self, key: u64) -> (Slot, Seen, Option<Option<u64>>) {
         if self.accessed.is_full() {
-            let places = self.table.values_mut().map(|block| &mut block.accessed);
-            self.accessed.pack(places.chain(self.hot_accessed.places()));
+            let places = self.blocks.iter_mut().map(|block| &mut block.accessed);
+            self.accessed.pack(places.filter(|place| **place != NOWHERE).chain(self.hot_accessed.places()));
         }
         let is_hot = self.hot_accessed.has(key);
         let weight = self.sample.weight();
-        match self.table.entry(key) {
-            std::collections::hash_map::Entry::Vacant(entry) => {
-                entry.insert(Block {
-                    accessed: self.accessed.push(),
-                    written: NOWHERE,
-                    read_at: 0,
-                    written_at: 0,
-                    clock_bytes: 0,
-                    row: 0,
-                    was_read: false,
-                });
-                if !is_hot {
-                    self.all.access(None, weight, Some(self.sample.group(key, GROUPS)));
-                }
-                let bytes = bytes_of(self.accessed.live() as u64, weight);
-                self.peak_accessed_bytes = self.peak_accessed_bytes.max(bytes);
-                (Seen::default(), (!is_hot).then_some(None))
+        let (slot, was_followed) = self.slots.follow(key);
+        if !was_followed {
+            if self.blocks.len() <= slot as usize {
+                self.blocks.push(UNKNOWN);
             }
-            std::collections::hash_map::Entry::Occupied(mut entry) => {
-                let block = entry.get_mut();
-                let distance =
-                    (!is_hot).then(|| Some(self.hot_accessed.distance(block.accessed, &self.accessed, weight)));
-                let seen = block.seen();
-                block.accessed = self.accessed.raise(block.accessed);
-                if let Some(distance) = distance {
-                    self.all.access(distance, weight, Some(self.sample.group(key, GROUPS)));
-                }
-                (seen, distance)
+            self.blocks[slot as usize].accessed = self.accessed.push();
+            if !is_hot {
+                self.all.access(None, weight, Some(self.sample.group(key, GROUPS)));
             }
+            let bytes = bytes_of(self.accessed.live() as u64, weight);
+            self.peak_accessed_bytes = self.peak_accessed_bytes.max(bytes);
+            return (slot, Seen::default(), (!is_hot).then_some(None));
         }
+        let block = &mut self.blocks[slot as usize];
+        let distance = (!is_hot).then(|| Some(self.hot_accessed.distance(block.accessed, &self.accessed, weight)));
+        let seen = block.seen();
+        block.accessed = self.accessed.raise(block.accessed);
+        if let Some(distance) = distance {
+            self.all.access(distance, weight, Some(self.sample.group(key, GROUPS)));
+        }
+        (slot, seen, distance)
     }
 
     fn keep_within_limit(&mut self) {
-        while self.table.len() > self.limit {
+        while self.slots.len() > self.limit {
             self.start_sampling();
             self.sample.halve();
             let sample = self.sample;
             let (accessed, written, live) = (&mut self.accessed, &mut self.written, &mut self.live);
-            self.table.retain(|&key, block| {
+            let blocks = &mut self.blocks;
+            self.slots.retain(|key, slot| {
                 let stays = sample.has(key);
                 if !stays {
+                    let block = std::mem::replace(&mut blocks[slot as usize], UNKNOWN);
                     accessed.forget(block.accessed);
                     if block.written != NOWHERE {
                         written.forget(block.written);
@@ -389,8 +386,9 @@ mod tests {
         let mut blocks = Blocks::new(1024, 0);
         blocks.write(0, 0, 100_000, (0, 0), 0, |_, _| {});
         blocks.read(1, 0, 200_000, 0, true, |_, _| {});
-        assert!(blocks.table.keys().all(|&key| blocks.sample.has(key)));
-        assert!(blocks.table.len() > 500, "and those who stay are there");
+        let sample = blocks.sample;
+        assert!(blocks.slots.addresses().all(|key| sample.has(key)));
+        assert!(blocks.slots.len() > 500, "and those who stay are there");
     }
 
     #[test]
@@ -401,8 +399,9 @@ mod tests {
             blocks.write(volume, block, 1, (0, 0), 0, |_, _| {});
             blocks.read(volume, block, 1, 0, true, |_, _| {});
         }
-        assert!(blocks.table.len() <= 1024);
-        assert!(blocks.table.keys().all(|&key| blocks.sample.has(key)));
+        assert!(blocks.slots.len() <= 1024);
+        let sample = blocks.sample;
+        assert!(blocks.slots.addresses().all(|key| sample.has(key)));
         assert_eq!(blocks.peak_all_bytes(), u64::MAX);
     }
 }

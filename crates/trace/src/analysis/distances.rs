@@ -3,10 +3,15 @@
 use super::groups::Groups;
 use super::histogram::Histogram;
 
+/// Distances that wait to be counted at most.
+const WAITING_MAX: usize = 512;
+
 /// Counts of stack distances. Exact while every block is followed, and in buckets of 0.8 % from then on.
 #[derive(Clone, Debug)]
 pub struct Distances {
     exact: Vec<u64>,
+    /// Of `exact`, what is not counted yet: each count lies elsewhere in memory, and of many at once the waits overlap.
+    waiting: Vec<usize>,
     sampled: Option<Histogram>,
     /// All accesses, also those of blocks that are not followed.
     accesses: u64,
@@ -17,7 +22,8 @@ pub struct Distances {
 
 impl Default for Distances {
     fn default() -> Self {
-        Self { exact: Vec::new(), sampled: None, accesses: 0, followed: 0.0, groups: Groups::default() }
+        let (exact, waiting) = (Vec::new(), Vec::new());
+        Self { exact, waiting, sampled: None, accesses: 0, followed: 0.0, groups: Groups::default() }
     }
 }
 
@@ -48,12 +54,21 @@ impl Distances {
                 }
             }
             None => {
-                let distance = distance as usize;
-                if self.exact.len() <= distance {
-                    self.exact.resize(distance + 1, 0);
+                self.waiting.push(distance as usize);
+                if self.waiting.len() >= WAITING_MAX {
+                    self.count_waiting();
                 }
-                self.exact[distance] += 1;
             }
+        }
+    }
+
+    fn count_waiting(&mut self) {
+        let longest = self.waiting.iter().max().map_or(0, |longest| longest + 1);
+        if self.exact.len() < longest {
+            self.exact.resize(longest, 0);
+        }
+        for distance in self.waiting.drain(..) {
+            self.exact[distance] += 1;
         }
     }
 
@@ -65,6 +80,7 @@ impl Distances {
 
     /// From now on blocks stand for several.
     pub fn sample(&mut self) {
+        self.count_waiting();
         let exact = std::mem::take(&mut self.exact);
         let sampled = self.sampled.get_or_insert_default();
         for (distance, count) in exact.into_iter().enumerate().filter(|(_, count)| *count > 0) {
@@ -85,10 +101,11 @@ impl Distances {
         }
         let share = |hits: f64| hits / self.accesses as f64;
         let hits = match &self.sampled {
-            None => self.exact[..self.exact.len().min(usize::try_from(blocks).unwrap_or(usize::MAX))]
-                .iter()
-                // From zero on: the sum of nothing is -0.0.
-                .fold(0.0_f64, |sum, &count| sum + count as f64),
+            None => {
+                let blocks = usize::try_from(blocks).unwrap_or(usize::MAX);
+                let waiting = self.waiting.iter().filter(|distance| **distance < blocks).count();
+                self.exact.iter().take(blocks).fold(waiting as f64, |sum, &count| sum + count as f64)
+            }
             Some(sampled) if blocks > 0 => {
                 let found = self
                     .groups

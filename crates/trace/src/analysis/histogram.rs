@@ -89,18 +89,51 @@ impl Histogram {
     /// How much was counted of values below `limit`; within a bucket as if they lay evenly.
     #[must_use]
     pub fn below(&self, limit: u64) -> f64 {
-        let mut sum = 0.0;
-        for (at, weight) in self.weights.iter().enumerate() {
-            let (low, end) = bounds(at);
-            if end <= limit {
-                sum += weight;
-            } else if low < limit {
-                sum += weight * (limit - low) as f64 / (end - low) as f64;
-            } else {
-                break;
-            }
-        }
-        sum
+        let whole = whole_buckets(limit, self.weights.len());
+        let sum = self.weights[..whole].iter().fold(0.0, |sum, weight| sum + weight);
+        sum + part_of_bucket(limit, whole, &self.weights)
+    }
+
+    /// To be asked what is below many limits.
+    #[must_use]
+    pub fn sums(self) -> Sums {
+        let mut sums = vec![0.0];
+        sums.extend(self.weights.iter().scan(0.0, |sum, weight| {
+            *sum += weight;
+            Some(*sum)
+        }));
+        Sums { weights: self.weights, sums }
+    }
+}
+
+/// How many buckets have only values below a limit, of so many.
+fn whole_buckets(limit: u64, count: usize) -> usize {
+    // That in which the limit lies is the first that may have others; the last of all has no end.
+    let at = bucket(limit);
+    (if bounds(at).1 <= limit { at + 1 } else { at }).min(count)
+}
+
+/// What a bucket that is not whole below a limit has there.
+fn part_of_bucket(limit: u64, at: usize, weights: &[f64]) -> f64 {
+    let (low, end) = bounds(at);
+    let weight = weights.get(at).copied().filter(|_| low < limit);
+    weight.map_or(0.0, |weight| weight * (limit - low) as f64 / (end - low) as f64)
+}
+
+/// A histogram that is complete, with the sums over its buckets.
+#[derive(Clone, Debug)]
+pub struct Sums {
+    weights: Vec<f64>,
+    /// Of the buckets before each, and of all.
+    sums: Vec<f64>,
+}
+
+impl Sums {
+    /// As [`Histogram::below`].
+    #[must_use]
+    pub fn below(&self, limit: u64) -> f64 {
+        let whole = whole_buckets(limit, self.weights.len());
+        self.sums[whole] + part_of_bucket(limit, whole, &self.weights)
     }
 }
 
@@ -127,6 +160,27 @@ mod tests {
             let exact = values[rank.saturating_sub(1)];
             let reported = histogram.quantile(share).unwrap();
             prop_assert!(reported >= exact && reported as f64 <= exact as f64 * 1.008 + 1.0, "{reported} for {exact}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn sums_tell_what_is_below(values in proptest::collection::vec((0_u64..1 << 12, 0_u32..50), 0..100), limit: u64, shift in 0_u32..64) {
+            let (mut histogram, limit) = (Histogram::default(), limit >> shift);
+            let values: Vec<u64> = values.into_iter().map(|(value, shift)| value << shift).collect();
+            values.iter().for_each(|value| histogram.add_weighted(*value, 0.1));
+            // Bucket by bucket.
+            let mut expected = 0.0;
+            for (at, weight) in histogram.weights.iter().enumerate() {
+                let (low, end) = bounds(at);
+                if end <= limit {
+                    expected += weight;
+                } else if low < limit {
+                    expected += weight * (limit - low) as f64 / (end - low) as f64;
+                }
+            }
+            prop_assert_eq!(histogram.below(limit), expected);
+            prop_assert_eq!(histogram.sums().below(limit), expected);
         }
     }
 

@@ -19,6 +19,7 @@ mod rows;
 mod sampling;
 mod shapes;
 mod sizing;
+mod slots;
 mod stack;
 mod statistics;
 

@@ -4,20 +4,23 @@
 //! rows tells what staging keeps in the space that is left (algorithm: `models-and-placement.md`, "a rewrite is trapped if
 //! its write-stack distance fits the tier"). Each size then gets the number of rows that traps most.
 
-use super::blocks::{BLOCK_BYTES, FOLLOWED_BYTES};
+use super::blocks::BLOCK_BYTES;
 use super::groups::{Correction, GROUPS, Groups};
-use super::histogram::Histogram;
+use super::histogram::{Histogram, Sums};
 use super::hot::{Finder, Hot};
 use super::report::Report;
 use super::rows::{Part, Rows};
 use super::sampling::{Sample, address};
+use super::slots::{Slot, Slots};
 use super::stack::{LIVE_MAX, Place, Stack};
 use super::{Options, touched};
-use crate::hash::Seed;
 use crate::{Knows, Names, Op, Request};
 use serde::Serialize;
-use std::collections::HashMap;
 
+/// Memory of a block that is followed, in bytes, about: its number, where no neighbour is followed and the table is at its worst
+/// load, and for each count of pinned rows its place with its marks.
+const NUMBER_BYTES: u64 = 96;
+const PLACE_BYTES: u64 = 12;
 /// Rows that are tried as pinned.
 const PINNED_MAX: usize = 16;
 /// Parts of the trace, by bytes written, of which the interval of an alpha is made (batch means).
@@ -128,10 +131,12 @@ impl Fate {
     }
 }
 
+/// Not staged.
+const NOWHERE: Place = Place::MAX;
+
 /// The writes of all rows but those pinned.
 struct Rest {
     stack: Stack,
-    places: HashMap<u64, Place, Seed>,
     /// Distances in blocks, for each part of the trace.
     distances: Vec<Histogram>,
     /// Blocks written that were followed, by the weight they had, for each part.
@@ -160,6 +165,12 @@ pub struct Sizing {
     fates: Vec<Fate>,
     /// For 0, 1, 2, ... pinned rows.
     rests: Vec<Rest>,
+    /// Their distances at the end, for each part of the trace.
+    sums: Vec<Vec<Sums>>,
+    /// Blocks that are staged where nothing is pinned: with more pinned there are some of them.
+    slots: Slots,
+    /// Places of each of these by its number, in the stacks of all `rests`.
+    places: Vec<Place>,
     sample: Sample,
     find: Finder,
     limit: usize,
@@ -196,14 +207,14 @@ impl Sizing {
         let rests = (0..=order.len())
             .map(|_| Rest {
                 stack: Stack::default(),
-                places: HashMap::default(),
                 distances: vec![Histogram::default(); PARTS],
                 followed: vec![0.0; PARTS],
                 groups: Groups::default(),
                 hot: Hot::default(),
             })
             .collect::<Vec<_>>();
-        let limit = usize::try_from(options.memory_bytes / FOLLOWED_BYTES).unwrap_or(usize::MAX) / rests.len();
+        let block_bytes = NUMBER_BYTES + PLACE_BYTES * rests.len() as u64;
+        let limit = usize::try_from(options.memory_bytes / block_bytes).unwrap_or(usize::MAX);
         Self {
             rows: Rows::new(options.by, &options.rules),
             fates: Vec::new(),
@@ -219,7 +230,10 @@ impl Sizing {
             blocks: vec![0; PARTS],
             bypassed_blocks: vec![0; PARTS],
             parts: Vec::new(),
+            slots: Slots::default(),
+            places: Vec::new(),
             rests,
+            sums: Vec::new(),
             order,
         }
     }
@@ -289,13 +303,15 @@ impl Sizing {
         if count == 0 || self.sample.weight() == 1 {
             return;
         }
-        let Self { find, rests, sample, .. } = self;
+        let Self { find, rests, slots, places, sample, .. } = self;
         let enough = find.enough();
         find.count(volume, first, count, |key| {
+            let slot = slots.get(key).filter(|_| sample.has(key));
+            let places = slot.map(|slot| &places[slot as usize * rests.len()..][..rests.len()]);
             for (pinned, rest) in rests.iter_mut().enumerate() {
                 if fate.is_staged(pinned) {
-                    let place = rest.places.get(&key).filter(|_| sample.has(key));
-                    rest.hot.add(key, &rest.stack, place.copied(), enough);
+                    let place = places.map(|places| places[pinned]).filter(|place| *place != NOWHERE);
+                    rest.hot.add(key, &rest.stack, place, enough);
                 } else {
                     rest.hot.name(key, enough);
                 }
@@ -307,8 +323,17 @@ impl Sizing {
     fn follow(&mut self, key: u64, fate: Fate, at: usize) {
         let weight = self.sample.weight();
         let group = (weight > 1).then(|| self.sample.group(key, GROUPS));
+        let count = self.rests.len();
+        let slot = if fate.is_staged(0) { Some(self.slots.follow(key).0) } else { self.slots.remove(key) };
+        let Some(slot) = slot else { return };
+        let begin = slot as usize * count;
+        if self.places.len() <= begin {
+            self.places.resize(begin + count, NOWHERE);
+        }
         for (pinned, rest) in self.rests.iter_mut().enumerate() {
-            let (known, is_hot) = (rest.places.remove(&key), rest.hot.has(key));
+            let is_hot = rest.hot.has(key);
+            let place = self.places[begin + pinned];
+            let known = (place != NOWHERE).then_some(place);
             if let Some(place) = known.filter(|_| !is_hot) {
                 // The version that was staged is dead: it is kept from the capacity tier where it was still there.
                 let distance = rest.hot.distance(place, &rest.stack, weight);
@@ -319,6 +344,7 @@ impl Sizing {
             }
             if !fate.is_staged(pinned) {
                 known.into_iter().for_each(|place| rest.leave(place, is_hot));
+                self.places[begin + pinned] = NOWHERE;
                 continue;
             }
             if !is_hot {
@@ -327,30 +353,33 @@ impl Sizing {
                     rest.groups.access(group, weight);
                 }
             }
-            let mut known = known;
             if rest.stack.is_full() {
-                rest.stack.pack(rest.places.values_mut().chain(&mut known).chain(rest.hot.places()));
+                let of_rest = self.places.iter_mut().skip(pinned).step_by(count);
+                rest.stack.pack(of_rest.filter(|place| **place != NOWHERE).chain(rest.hot.places()));
             }
-            let place = match known {
-                Some(place) => rest.stack.raise(place),
-                None => rest.stack.push(),
+            let place = &mut self.places[begin + pinned];
+            *place = match *place {
+                NOWHERE => rest.stack.push(),
+                known => rest.stack.raise(known),
             };
-            rest.places.insert(key, place);
         }
-        while self.rests[0].places.len() > self.limit {
+        while self.slots.len() > self.limit {
             self.sample.halve();
             let sample = self.sample;
-            for Rest { stack, places, hot, .. } in &mut self.rests {
-                hot.retain_sampled(|key| sample.has(key));
-                places.retain(|&key, place| {
-                    let stays = sample.has(key);
-                    if !stays {
-                        stack.forget(*place);
+            let Self { slots, places, rests, .. } = self;
+            rests.iter_mut().for_each(|rest| rest.hot.retain_sampled(|key| sample.has(key)));
+            slots.retain(|key, slot| {
+                let stays = sample.has(key);
+                if !stays {
+                    for (rest, place) in rests.iter_mut().zip(&mut places[slot as usize * count..]) {
+                        if *place != NOWHERE {
+                            rest.stack.forget(std::mem::replace(place, NOWHERE));
+                        }
                     }
-                    stays
-                });
-                stack.forget_half_of_gaps();
-            }
+                }
+                stays
+            });
+            rests.iter_mut().for_each(|rest| rest.stack.forget_half_of_gaps());
         }
     }
 
@@ -377,18 +406,26 @@ impl Sizing {
         self.rows.discard(request);
         let first = request.offset_bytes.div_ceil(BLOCK_BYTES);
         let Some(count) = (request.end_bytes() / BLOCK_BYTES).checked_sub(first) else { return };
-        let followed = self.sample.among(request.volume, first, count, self.rests[0].places.keys().copied());
+        let known = (self.slots.len(), self.slots.addresses());
+        let followed = self.sample.among(request.volume, first, count, known);
+        let slots: Vec<(u64, Slot)> =
+            followed.into_iter().filter_map(|key| Some((key, self.slots.remove(key)?))).collect();
         let at = self.part();
         let weight = self.sample.weight();
-        for rest in &mut self.rests {
+        let rests = self.rests.len();
+        for (pinned, rest) in self.rests.iter_mut().enumerate() {
             // What is discarded while it is staged never gets to the capacity tier either.
             for key in rest.hot.among(address(request.volume, first), count) {
                 if let Some(distance) = rest.hot.take(key, &rest.stack, weight) {
                     rest.distances[at].add_weighted(distance, 1.0);
                 }
             }
-            for key in followed.iter().copied() {
-                let Some(place) = rest.places.remove(&key) else { continue };
+            for &(key, slot) in &slots {
+                let of_block = &mut self.places[slot as usize * rests + pinned];
+                let place = std::mem::replace(of_block, NOWHERE);
+                if place == NOWHERE {
+                    continue;
+                }
                 let is_hot = rest.hot.has(key);
                 if !is_hot {
                     let distance = rest.hot.distance(place, &rest.stack, weight);
@@ -404,7 +441,9 @@ impl Sizing {
 
     /// Ends it: what tiers of sizes from 1 MiB (or less, where all fits little more) to the footprint buy, and of those given.
     #[must_use]
-    pub fn finish(self, more_bytes: &[u64]) -> Sizes {
+    pub fn finish(mut self, more_bytes: &[u64]) -> Sizes {
+        let sums = |rest: &mut Rest| std::mem::take(&mut rest.distances).into_iter().map(Histogram::sums).collect();
+        self.sums = self.rests.iter_mut().map(sums).collect();
         // Also of what goes past the tier: the last size is that at which nothing more can be bought. Rows have their most at
         // different times, and some have no place in the order.
         let all = self.order.iter().chain(&self.bypassed);
@@ -448,7 +487,7 @@ impl Sizing {
             return Correction::default();
         }
         let rest = &self.rests[pinned];
-        let below = |distance| rest.distances.iter().map(|part| part.below(distance)).sum();
+        let below = |distance| self.sums[pinned].iter().map(|part| part.below(distance)).sum();
         rest.groups.correction(left_blocks, self.missing(pinned), below)
     }
 
@@ -465,7 +504,7 @@ impl Sizing {
         // others were not there and the tier were larger by that (the reasoning of SHARDS).
         let blocks = (left_blocks as f64 / share) as u64;
         let adjusted = (offered - rest.followed[part]) * hits;
-        let staged = rest.distances[part].below(blocks) + adjusted;
+        let staged = self.sums[pinned][part].below(blocks) + adjusted;
         (kept as f64, staged.max(0.0) * share, offered * share)
     }
 

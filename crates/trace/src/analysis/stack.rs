@@ -1,10 +1,15 @@
 //! LRU stack distances (Mattson 1970), by counting the live marks after an access (Olken 1981): a bit for each access in
 //! order of time, set while it is the last one of its block, and a Fenwick tree over the words.
 //!
+//! Neighbours are mostly accessed together, and then have places of one word. So the tree is asked and changed for a word rather
+//! than for each mark of it: it has a word once that is full, what was cleared in a word once another has something cleared, and
+//! what lies before the word asked for last is kept.
+//!
 //! A block that is taken out leaves a gap: a place that is empty in each cache that reaches so far. What comes on top pushes
 //! the others down as far as to the first gap, and fills that. So caches of all sizes at once have what an LRU cache of each
 //! size would: what a smaller one pushed out before does not come back when there is room.
 
+use std::cell::Cell;
 use std::collections::BinaryHeap;
 
 /// Marks of a word.
@@ -22,8 +27,12 @@ pub type Place = u32;
 #[derive(Clone, Debug)]
 pub struct Stack {
     marks: Vec<u64>,
-    /// Fenwick tree of the marks' counts, from 1.
+    /// Fenwick tree of the marks' counts, from 1, of the words that are full.
     sums: Vec<u32>,
+    /// A word, and how many of its marks were cleared of which the tree does not know.
+    cleared: (usize, u32),
+    /// A word, and the marks in those before it.
+    before: Cell<(usize, u32)>,
     next: usize,
     /// Marks that are set: those of blocks and those of gaps.
     marked: usize,
@@ -33,7 +42,15 @@ pub struct Stack {
 
 impl Default for Stack {
     fn default() -> Self {
-        Self { marks: vec![0; WORDS_MIN], sums: vec![0; WORDS_MIN + 1], next: 0, marked: 0, gaps: BinaryHeap::new() }
+        Self {
+            marks: vec![0; WORDS_MIN],
+            sums: vec![0; WORDS_MIN + 1],
+            cleared: (0, 0),
+            before: Cell::new((0, 0)),
+            next: 0,
+            marked: 0,
+            gaps: BinaryHeap::new(),
+        }
     }
 }
 
@@ -84,8 +101,11 @@ impl Stack {
     fn mark_next(&mut self) -> Place {
         let place = self.next;
         self.next += 1;
-        self.marks[place / WORD] |= 1 << (place % WORD);
-        self.add(place / WORD, 1);
+        let word = place / WORD;
+        self.marks[word] |= 1 << (place % WORD);
+        if self.next.is_multiple_of(WORD) {
+            self.add(word, self.marks[word].count_ones());
+        }
         self.marked += 1;
         place as Place
     }
@@ -116,9 +136,22 @@ impl Stack {
 
     fn clear(&mut self, place: Place) {
         let place = place as usize;
-        self.marks[place / WORD] &= !(1 << (place % WORD));
-        self.add(place / WORD, u32::MAX);
+        let word = place / WORD;
+        self.marks[word] &= !(1 << (place % WORD));
         self.marked -= 1;
+        if word < self.next / WORD {
+            if self.cleared.0 != word {
+                let (other, count) = std::mem::replace(&mut self.cleared, (word, 0));
+                if count > 0 {
+                    self.add(other, count.wrapping_neg());
+                }
+            }
+            self.cleared.1 += 1;
+        }
+        let (asked, before) = self.before.get_mut();
+        if word < *asked {
+            *before -= 1;
+        }
     }
 
     /// The largest cache, in blocks, in which the block at a place is not: how many others were accessed after it, with the
@@ -126,13 +159,26 @@ impl Stack {
     pub fn above(&self, place: Place) -> usize {
         let place = place as usize;
         let word = place / WORD;
-        let mut below = (self.marks[word] & (u64::MAX >> (WORD - 1 - place % WORD))).count_ones();
-        let mut at = word;
+        let of_word = (self.marks[word] & (u64::MAX >> (WORD - 1 - place % WORD))).count_ones();
+        self.marked - (self.before(word) + of_word) as usize
+    }
+
+    /// Marks in the words before one, all of which are full.
+    fn before(&self, word: usize) -> u32 {
+        let (asked, before) = self.before.get();
+        if asked == word {
+            return before;
+        }
+        let (mut at, mut before) = (word, 0_u32);
         while at > 0 {
-            below += self.sums[at];
+            before = before.wrapping_add(self.sums[at]);
             at &= at - 1;
         }
-        self.marked - below as usize
+        if self.cleared.0 < word {
+            before = before.wrapping_sub(self.cleared.1);
+        }
+        self.before.set((word, before));
+        before
     }
 
     /// Moves the marks together, and gives room for as many again. `places` are those of all blocks in it, in any order; they
@@ -160,10 +206,13 @@ impl Stack {
             self.marks[at / WORD] |= 1 << (at % WORD);
         }
         self.next = self.marked;
+        (self.cleared, self.before) = ((0, 0), Cell::new((0, 0)));
         self.sums.clear();
         self.sums.resize(words + 1, 0);
         for at in 1..=words {
-            self.sums[at] = self.sums[at].wrapping_add(self.marks[at - 1].count_ones());
+            if at <= self.next / WORD {
+                self.sums[at] = self.sums[at].wrapping_add(self.marks[at - 1].count_ones());
+            }
             let parent = at + (at & at.wrapping_neg());
             if parent <= words {
                 self.sums[parent] = self.sums[parent].wrapping_add(self.sums[at]);

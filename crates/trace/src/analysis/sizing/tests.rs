@@ -153,8 +153,9 @@ fn who_is_forgotten_in_the_middle_of_a_request_does_not_come_back() {
     let (report, _) = sized(&requests, &[]);
     let mut sizing = Sizing::new(&Options { memory_bytes: 1 << 17, ..options() }, &report);
     sizing.add(&requests, &Names::default(), Knows { op: true, ..Knows::default() });
-    assert!(sizing.rests[0].places.len() > 100);
-    assert!(sizing.rests.iter().all(|rest| rest.places.keys().all(|&key| sizing.sample.has(key))));
+    assert!(sizing.slots.len() > 100);
+    let sample = sizing.sample;
+    assert!(sizing.slots.addresses().all(|key| sample.has(key)));
 }
 
 /// The hottest blocks are in the sample or not, and its own error could not tell.
@@ -197,7 +198,7 @@ fn a_sample_stays_within_its_memory_and_comes_close() {
     let (report, exact) = sized(&requests, &[]);
     let mut sizing = Sizing::new(&Options { memory_bytes: 1 << 17, ..options() }, &report);
     sizing.add(&requests, &names, knows);
-    assert!(sizing.rests.iter().all(|rest| rest.places.len() <= sizing.limit));
+    assert!(sizing.slots.len() <= sizing.limit);
     let sampled = sizing.finish(&[]);
     assert!(sampled.one_block_in >= 4, "{}", sampled.one_block_in);
     for (exact, sampled) in exact.sizes.iter().zip(&sampled.sizes).filter(|(exact, _)| exact.size_bytes > 8 << 20) {
@@ -277,4 +278,23 @@ fn a_share_that_passes_by_leaves_room_for_the_rest() {
     assert_eq!(way(1.0).alpha, 0.0);
     assert!((way(0.5).alpha - 0.2).abs() < 0.01, "{:?}", way(0.5));
     assert_eq!((way(0.5).fast_share, way(0.0).fast_share, way(0.0).alpha), (0.5, 0.0, 0.0));
+}
+
+/// Each count of pinned rows had an equal part of the memory, as if each followed blocks of its own.
+#[test]
+fn regression_a_sizing_is_exact_as_long_as_its_blocks_fit() {
+    let lifetimes = [Lifetime::Short, Lifetime::Long, Lifetime::Extreme];
+    let write = |at: u64| {
+        let lifetime = lifetimes[(at % 3) as usize];
+        Request { lifetime, ..Request::new(at, Op::Write, at % 15_000 * BLOCK_BYTES, BLOCK_BYTES) }
+    };
+    let requests: Vec<Request> = (0..30_000).map(write).collect();
+    let (report, exact) = sized(&requests, &[]);
+    let mut sizing = Sizing::new(&Options { memory_bytes: 4 << 20, ..options() }, &report);
+    assert_eq!(sizing.rests.len(), 4);
+    let knows = Knows { op: true, time: true, lifetime: true, ..Knows::default() };
+    sizing.add(&requests, &Names::default(), knows);
+    let found = sizing.finish(&[]);
+    assert_eq!(found.one_block_in, 1);
+    assert!(found.sizes.iter().map(|size| size.alpha).eq(exact.sizes.iter().map(|size| size.alpha)));
 }
