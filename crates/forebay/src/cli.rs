@@ -83,7 +83,7 @@ restart is logged. FOREBAY_LOG=debug logs more, FOREBAY_LOG_FORMAT=json for prog
         /// Read only, without capacity devices that are missing
         #[arg(long, conflicts_with_all = ["salvage", "without_fast"])]
         degraded: bool,
-        /// Served although a member of the mirrored fast tier is missing that may have pages of the map which the others have lost: what these mapped is lost for good
+        /// Served although pages of the map cannot be read, or only of a member of the mirrored fast tier that is missing: what these mapped is lost for good
         #[arg(long, conflicts_with_all = ["salvage", "without_fast", "degraded"])]
         accept_loss: bool,
         /// Waits so many seconds for devices that are not there yet, as while a machine boots

@@ -394,19 +394,20 @@ impl Collector {
         let ended: u64 = self.kinds.iter().flatten().map(|kind| kind.ios + kind.errors).sum();
         let service: u128 = self.kinds.iter().flatten().map(|kind| kind.service_sum_ns).sum();
         let service_mean_ns = if ended == 0 { 0.0 } else { service as f64 / ended as f64 };
-        let (is_open, window_ns) = (self.job.arrival.is_open(), window_end - begin);
-        let has_all = !interrupted && !self.gave_up && !self.lost && self.hung == 0;
+        let is_open = self.job.arrival.is_open();
+        let is_whole = !interrupted && !self.gave_up && !self.lost && self.hung == 0;
         let is_full_at_begin = !is_open && begin > self.window.start_ns;
-        let up_to_the_mean = |begun_ns: u64| begun_ns.saturating_add(service_mean_ns as u64);
-        let rated_ns = match () {
+        // An overload is submitted behind its window, too.
+        let begun_ns = if is_open { issued_ns(window_end, self.ended_ns, begin) } else { window_end - begin };
+        let rated_ns = if !is_open && is_whole && (self.window.end_ns == u64::MAX || all_spent) {
             // A fixed amount of work takes as long as it takes.
-            () if !is_open && has_all && (self.window.end_ns == u64::MAX || all_spent) => duration_ns,
-            // Each I/O that ends in the window is followed by one that is measured, those of the warm-up too: what is in flight at its end
-            // was at its begin.
-            () if is_full_at_begin && end_known => window_ns,
-            () if !is_open => up_to_the_mean(window_ns),
-            // An overload is submitted behind its window, too.
-            () => up_to_the_mean(issued_ns(window_end, self.ended_ns, begin)),
+            duration_ns
+        } else if is_full_at_begin && end_known {
+            // Each I/O that ends in the window is followed by one that is measured, those of the warm-up too: as many are in flight at its end
+            // as at its begin.
+            begun_ns
+        } else {
+            begun_ns.saturating_add(service_mean_ns as u64)
         };
         let rated_ns = rated_ns.min(duration_ns);
         // The same holds of the depth, but where one took far longer than the others.

@@ -11,9 +11,9 @@ use super::stack::{LIVE_MAX, Place, Stack};
 pub const BLOCK_BYTES: u64 = 4096;
 /// Blocks of a volume that can be distinguished: 64 PiB.
 pub const VOLUME_BLOCKS: u64 = 1 << 44;
-/// Memory of a block that is followed, in bytes, about: what is known of it (40), its marks, and its number, which alone takes up
+/// Memory of a block that is followed, in bytes, about: what is known of it (40), its marks (2), and its number, which alone takes up
 /// to 94 where no neighbour is followed and the table is at its worst load, and 12 where all are.
-pub const FOLLOWED_BYTES: u64 = 112;
+pub const FOLLOWED_BYTES: u64 = 136;
 /// Not in the stack.
 const NOWHERE: Place = Place::MAX;
 /// Who finds hot blocks: by all accesses, by reads, by writes.

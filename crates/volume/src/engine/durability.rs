@@ -113,7 +113,7 @@ impl Engine {
         if self.flushes.has_failed() {
             self.rewrite_step();
         }
-        if let devices @ 1.. = self.summaries.crowded_devices(&self.space.bands) {
+        if let Some(devices) = self.summaries.crowded_devices(&self.space.bands) {
             self.flushes.want_devices(devices);
         }
         if self.flushes.begin(self.space.bands.groups().arrived(), &self.journal, &mut self.outbox) {

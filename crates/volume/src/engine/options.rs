@@ -30,7 +30,7 @@ pub struct EngineOptions {
     pub adoption_bytes_per_s: u64,
     /// Most bytes a second that copies of what was read are written with.
     pub fill_bytes_per_s: u64,
-    /// Memory for what was read of classes with copies, in bytes, before these; `None`: a sixteenth of the limit, or a sixty-fourth where no class
+    /// Memory for what was read of classes with copies, in bytes, before these; `None`: a sixteenth of what is shared out, or a sixty-fourth where no class
     /// has any when the pool is opened.
     pub recent_reads_bytes: Option<u64>,
     /// Time between two lists of these copies at least, in nanoseconds.

@@ -67,9 +67,10 @@ impl Summaries {
         self.is_due |= bands.has_due();
     }
 
-    /// Devices that are to be flushed, because there are too many summaries in their caches; 0: there are not.
-    pub fn crowded_devices(&self, bands: &Bands) -> u32 {
-        bands.groups().crowded().filter_map(|band| self.device(band)).fold(0, |all, device| all | 1 << device)
+    /// Devices that are to be flushed, because there are too many summaries in their caches.
+    pub fn crowded_devices(&self, bands: &Bands) -> Option<u32> {
+        let crowded = bands.groups().crowded()?;
+        Some(crowded.filter_map(|band| self.device(band)).fold(0, |all, device| all | 1 << device))
     }
 
     fn device(&self, band: u32) -> Option<usize> {

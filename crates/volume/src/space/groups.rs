@@ -4,14 +4,16 @@ use crate::layout::band_summary::{BandShape, ENTRIES_MAX, GROUP_BLOCKS, OPEN_ALL
 use crate::layout::page::BLOCK_SECTORS;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where so many groups wait for another attempt at writing their summary, or for a flush of it, no more space is promised: what
-/// is kept of them in memory is bounded by this.
-const WAITING_MAX: usize = 512;
-/// Summaries in volatile caches after which a flush of them is wanted.
-const UNFLUSHED_MAX: usize = WAITING_MAX / 2;
+/// Where so many groups wait for another attempt at writing their summary no more space is promised: what is kept of
+/// them in memory is bounded by this.
+const DUE_MAX: usize = 256;
+/// The same of entries of groups whose summary waits for a flush: those of small bands have few. Of half of them a flush is wanted.
+const UNFLUSHED_MAX: usize = 256 * ENTRIES_MAX;
 /// Most memory in bytes that entries take: of the groups that wait, of those that the root has, and of one group of each open band.
-pub const ENTRIES_MEMORY_BYTES: u64 =
-    (WAITING_MAX as u64 + KEPT_MAX as u64 + OPEN_ALL_MAX) * ENTRIES_MAX as u64 * size_of::<SummaryEntry>() as u64;
+pub const ENTRIES_MEMORY_BYTES: u64 = {
+    let groups = DUE_MAX as u64 + KEPT_MAX as u64 + OPEN_ALL_MAX;
+    (groups * ENTRIES_MAX as u64 + UNFLUSHED_MAX as u64) * size_of::<SummaryEntry>() as u64
+};
 
 /// Most blocks that may be packed into a run of so many: with the gap behind them their entries fit into the summary of a group
 /// however that is parted into runs.
@@ -88,7 +90,7 @@ pub struct Groups {
     groups: BTreeMap<GroupKey, Group>,
     /// How many of them are due, without those that the root has.
     due: usize,
-    /// How many are in volatile caches.
+    /// Entries of those whose summary is in a volatile cache.
     unflushed: usize,
     /// How many have arrived in volatile caches since the start.
     arrived: u64,
@@ -161,7 +163,7 @@ impl Groups {
     /// Whether so many summaries are to be written that no more may come.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
-        self.due + self.unflushed >= WAITING_MAX
+        self.due >= DUE_MAX || self.unflushed >= UNFLUSHED_MAX
     }
 
     /// How many summaries have arrived in volatile caches since the start.
@@ -171,9 +173,9 @@ impl Groups {
     }
 
     /// Bands of the summaries in volatile caches, where these are so many that a flush of them is wanted.
-    pub fn crowded(&self) -> impl Iterator<Item = u32> {
-        let unflushed = self.groups.iter().filter(|(_, group)| group.is_on_device());
-        unflushed.map(|(&(band, _), _)| band).take(if self.unflushed > UNFLUSHED_MAX { usize::MAX } else { 0 })
+    pub fn crowded(&self) -> Option<impl Iterator<Item = u32>> {
+        let unflushed = || self.groups.iter().filter(|(_, group)| group.is_on_device()).map(|(&(band, _), _)| band);
+        (self.unflushed > UNFLUSHED_MAX / 2).then(unflushed)
     }
 
     /// Groups whose summary is to be written, at most `limit`.
@@ -230,7 +232,7 @@ impl Groups {
             self.make_due(key);
         } else if is_volatile {
             self.arrived += 1;
-            self.unflushed += 1;
+            self.unflushed += group.entries.len();
             (group.stage, group.is_kept, group.failures) = (Stage::Unflushed(self.arrived), false, 0);
         } else {
             self.groups.remove(&key);
@@ -242,27 +244,30 @@ impl Groups {
         let Self { groups, unflushed, .. } = self;
         groups.retain(|&(band, _), group| {
             let is_durable = matches!(group.stage, Stage::Unflushed(number) if number <= arrived) && is_flushed(band);
-            *unflushed -= usize::from(is_durable);
+            *unflushed -= if is_durable { group.entries.len() } else { 0 };
             !is_durable
         });
     }
 
     /// A flush failed: summaries that no good one covered are due again.
     pub fn doubt_unflushed(&mut self) {
-        let unflushed = self.groups.values_mut().filter(|group| group.is_on_device());
-        unflushed.for_each(|group| group.stage = Stage::Due);
-        self.due += std::mem::take(&mut self.unflushed);
+        for group in self.groups.values_mut().filter(|group| group.is_on_device()) {
+            group.stage = Stage::Due;
+            self.due += 1;
+        }
+        self.unflushed = 0;
     }
 
     /// Forgets entries of a band that is to be trimmed or opened again, except those on their way.
     pub fn forget(&mut self, band: u32) {
         let keys: Vec<GroupKey> = self.of_band(band).map(|(&key, _)| key).collect();
         for key in keys {
-            match self.groups.get(&key).map(|group| (group.stage, group.is_kept)) {
-                Some((Stage::Writing, _)) | None => continue,
-                Some((Stage::Due, false)) => self.due -= 1,
-                Some((Stage::Unflushed(_), _)) => self.unflushed -= 1,
-                Some((Stage::Due, true) | (Stage::Filling, _)) => {}
+            let Some(group) = self.groups.get(&key) else { continue };
+            match group.stage {
+                Stage::Writing => continue,
+                Stage::Due => self.due -= usize::from(!group.is_kept),
+                Stage::Unflushed(_) => self.unflushed -= group.entries.len(),
+                Stage::Filling => {}
             }
             self.groups.remove(&key);
         }
@@ -326,67 +331,5 @@ fn unknown(mut sectors: u32) -> impl Iterator<Item = SummaryEntry> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::layout::band_summary::{ENTRIES_MAX, placed};
-    use forebay_block::{ClassId, DiskId};
-    use proptest::prelude::*;
-
-    fn entry(sectors: u8, block: u64) -> SummaryEntry {
-        SummaryEntry { disk: DiskId(1), class: ClassId(0), note: 0, sectors, checksum: 0, block, origin: 0 }
-    }
-
-    proptest! {
-        /// Grants of one group, each of some blocks, are noted in any order, and some twice.
-        #[test]
-        fn every_entry_stands_at_its_sector(
-            grants in prop::collection::vec((1u32..9, prop::collection::vec(3u8..=8, 1..24)), 1..12),
-            order in prop::collection::vec(any::<prop::sample::Index>(), 24),
-        ) {
-            let shape = BandShape::new(64 * 4096);
-            let (mut from, mut lists) = (0, Vec::new());
-            for (blocks, lengths) in grants {
-                let (begin, end, most) = (from, from + 8 * blocks, most_entries(blocks));
-                if end > shape.group_sectors(0) {
-                    break;
-                }
-                let mut at = begin;
-                let mut list = Vec::new();
-                for sectors in lengths.into_iter().take(most) {
-                    if at + u32::from(sectors) <= end {
-                        list.push((at, entry(sectors, u64::from(at))));
-                        at += u32::from(sectors);
-                    }
-                }
-                lists.push(list);
-                from = end;
-            }
-            let mut groups = Groups::default();
-            for index in order {
-                for &(at, entry) in index.get(&lists) {
-                    groups.note(shape, 3, at, entry);
-                }
-            }
-            lists.iter().flatten().for_each(|&(at, entry)| groups.note(shape, 3, at, entry));
-            let entries = groups.entries((3, 0)).unwrap();
-            prop_assert!(entries.len() <= ENTRIES_MAX, "{}", entries.len());
-            let found: Vec<(u32, SummaryEntry)> = placed(entries).map(|(at, entry)| (at, *entry)).collect();
-            let wanted: Vec<(u32, SummaryEntry)> = lists.into_iter().flatten().collect();
-            prop_assert_eq!(found, wanted);
-        }
-    }
-
-    #[test]
-    fn what_replaces_others_leaves_what_it_does_not_cover() {
-        let mut entries = Vec::new();
-        for at in 0..4 {
-            place(&mut entries, 8 * at, entry(8, u64::from(at)));
-        }
-        place(&mut entries, 12, entry(8, 9));
-        let lengths: Vec<(u8, bool)> = entries.iter().map(|e| (e.sectors, e.is_known())).collect();
-        assert_eq!(lengths, [(8, true), (4, false), (8, true), (4, false), (8, true)]);
-        place(&mut entries, 500, entry(1, 1));
-        let sectors: u32 = entries.iter().map(|e| u32::from(e.sectors)).sum();
-        assert_eq!((sectors, entries.len()), (501, 8));
-    }
-}
+#[path = "groups_tests.rs"]
+mod tests;

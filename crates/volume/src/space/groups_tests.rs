@@ -1,0 +1,106 @@
+use super::*;
+use crate::layout::band_summary::{ENTRIES_MAX, placed};
+use forebay_block::{ClassId, DiskId};
+use proptest::prelude::*;
+
+fn entry(sectors: u8, block: u64) -> SummaryEntry {
+    SummaryEntry { disk: DiskId(1), class: ClassId(0), note: 0, sectors, checksum: 0, block, origin: 0 }
+}
+
+proptest! {
+    /// Grants of one group, each of some blocks, are noted in any order, and some twice.
+    #[test]
+    fn every_entry_stands_at_its_sector(
+        grants in prop::collection::vec((1u32..9, prop::collection::vec(3u8..=8, 1..24)), 1..12),
+        order in prop::collection::vec(any::<prop::sample::Index>(), 24),
+    ) {
+        let shape = BandShape::new(64 * 4096);
+        let (mut from, mut lists) = (0, Vec::new());
+        for (blocks, lengths) in grants {
+            let (begin, end, most) = (from, from + 8 * blocks, most_entries(blocks));
+            if end > shape.group_sectors(0) {
+                break;
+            }
+            let mut at = begin;
+            let mut list = Vec::new();
+            for sectors in lengths.into_iter().take(most) {
+                if at + u32::from(sectors) <= end {
+                    list.push((at, entry(sectors, u64::from(at))));
+                    at += u32::from(sectors);
+                }
+            }
+            lists.push(list);
+            from = end;
+        }
+        let mut groups = Groups::default();
+        for index in order {
+            for &(at, entry) in index.get(&lists) {
+                groups.note(shape, 3, at, entry);
+            }
+        }
+        lists.iter().flatten().for_each(|&(at, entry)| groups.note(shape, 3, at, entry));
+        let entries = groups.entries((3, 0)).unwrap();
+        prop_assert!(entries.len() <= ENTRIES_MAX, "{}", entries.len());
+        let found: Vec<(u32, SummaryEntry)> = placed(entries).map(|(at, entry)| (at, *entry)).collect();
+        let wanted: Vec<(u32, SummaryEntry)> = lists.into_iter().flatten().collect();
+        prop_assert_eq!(found, wanted);
+    }
+}
+
+#[test]
+fn what_replaces_others_leaves_what_it_does_not_cover() {
+    let mut entries = Vec::new();
+    for at in 0..4 {
+        place(&mut entries, 8 * at, entry(8, u64::from(at)));
+    }
+    place(&mut entries, 12, entry(8, 9));
+    let lengths: Vec<(u8, bool)> = entries.iter().map(|e| (e.sectors, e.is_known())).collect();
+    assert_eq!(lengths, [(8, true), (4, false), (8, true), (4, false), (8, true)]);
+    place(&mut entries, 500, entry(1, 1));
+    let sectors: u32 = entries.iter().map(|e| u32::from(e.sectors)).sum();
+    assert_eq!((sectors, entries.len()), (501, 8));
+}
+
+fn complete(groups: &mut Groups, key: GroupKey, blocks: u64) {
+    let shape = BandShape::new(64 * 4096);
+    (0..blocks).for_each(|at| groups.note(shape, key.0, 8 * at as u32, entry(8, at)));
+    groups.make_due(key);
+    assert!(groups.begin(key).is_some());
+    groups.written(key, true, true);
+}
+
+/// What a volatile cache has is on the device for all but the flush that is to cover it, and is written again where that fails.
+#[test]
+fn summaries_in_volatile_caches_are_kept_until_a_flush_covers_them() {
+    let mut groups = Groups::default();
+    complete(&mut groups, (1, 0), 5);
+    let before = groups.arrived();
+    complete(&mut groups, (2, 0), 5);
+    assert!(groups.entries((1, 0)).is_none() && !groups.has_awaited(1) && groups.unwritten().is_empty());
+    // It came after the flush began, or lies on another device.
+    groups.flushed(before, |_| true);
+    groups.flushed(u64::MAX, |band| band != 2);
+    assert_eq!((groups.keys(), groups.unflushed), (vec![(2, 0)], 5));
+    groups.doubt_unflushed();
+    assert_eq!((groups.due(9), groups.unflushed), (vec![(2, 0)], 0));
+    assert_eq!(groups.begin((2, 0)).map(<[SummaryEntry]>::len), Some(5));
+    groups.written((2, 0), true, true);
+    groups.forget(2);
+    assert_eq!((groups.keys(), groups.due_count(), groups.unflushed), (Vec::new(), 0, 0));
+}
+
+/// A flush is wanted in time, and no more space is promised where it does not come: by entries, of which groups of small bands have few.
+#[test]
+fn entries_that_wait_for_a_flush_are_bounded() {
+    let mut groups = Groups::default();
+    let (mut wanted_at, mut band) = (None, 0);
+    while !groups.is_crowded() {
+        complete(&mut groups, (band, 0), 60);
+        band += 1;
+        wanted_at = wanted_at.or(groups.crowded().map(|_| band));
+    }
+    assert_eq!((wanted_at, band), (Some(359), 717));
+    assert_eq!(groups.crowded().unwrap().count(), 717);
+    groups.flushed(u64::MAX, |_| true);
+    assert!(!groups.is_crowded() && groups.crowded().is_none());
+}
