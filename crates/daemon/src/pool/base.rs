@@ -2,6 +2,7 @@
 
 use super::Opening;
 use super::devices::open_target;
+use super::memory::Budget;
 use crate::config::{Config, Disk};
 use crate::text;
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -153,7 +154,7 @@ pub fn add_disk(
     (name, size_bytes, overcommit): (&str, u64, bool),
     (device, base): (Box<dyn Device>, Base),
 ) -> Result<DiskId> {
-    let id = pool.engine.add_disk(name, size_bytes, overcommit)?;
+    let id = pool.engine.add_disk(name, size_bytes, overcommit).map_err(|error| anyhow!(Budget::explain(&error)))?;
     pool.engine.lay_over(id, base).map_err(|error| anyhow!(error))?;
     pool.attach_base(id, device);
     Ok(id)

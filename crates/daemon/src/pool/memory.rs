@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use forebay_export::{ServerConfig, SessionLimits};
-use forebay_volume::EngineOptions;
+use forebay_volume::{AdminError, EngineOptions};
 
 /// The shares.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +21,25 @@ impl Budget {
         let evidence_bytes = limit_bytes / 32;
         let connections_bytes = limit_bytes / 8 - evidence_bytes;
         Self { engine_bytes: limit_bytes - limit_bytes / 8, connections_bytes, evidence_bytes }
+    }
+
+    /// The limit of which so many bytes are for the engine.
+    fn of_engine(engine_bytes: u64) -> u64 {
+        engine_bytes.saturating_add(engine_bytes.div_ceil(7))
+    }
+
+    /// What to do where the engine's share is too small for so many bytes.
+    pub fn advice(engine_bytes: u64) -> String {
+        let limit_bytes = Self::of_engine(engine_bytes).next_multiple_of(1 << 20);
+        format!("raise memory.limit to {} MiB or more, and start the server again", limit_bytes >> 20)
+    }
+
+    /// Why a disk cannot be as is wanted, and what to do where that is known.
+    pub fn explain(error: &AdminError) -> String {
+        match error {
+            AdminError::Memory { needed_bytes, .. } => format!("{error}: {}", Self::advice(*needed_bytes)),
+            error => error.to_string(),
+        }
     }
 
     /// The limit of which so many bytes are for the map of a capacity tier that is opened alone: three quarters of the engine's.
@@ -91,6 +110,9 @@ mod tests {
         for map_bytes in [1, 20 << 20, 3 << 30] {
             let limit_bytes = Budget::of_alone(map_bytes).next_multiple_of(1 << 20);
             assert!(Budget::of(limit_bytes).engine().memory_limit_bytes / 4 * 3 >= map_bytes, "{map_bytes}");
+            let limit_bytes = Budget::of_engine(map_bytes);
+            assert!(Budget::of(limit_bytes).engine_bytes >= map_bytes, "{map_bytes}");
+            assert!(Budget::of(limit_bytes - 1).engine_bytes <= map_bytes, "{map_bytes}");
         }
     }
 }

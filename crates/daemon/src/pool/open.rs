@@ -368,8 +368,8 @@ pub fn explain(error: OpenError) -> anyhow::Error {
             "{text}. A device does not take writes: replace it or repair its path. Until then `forebay serve --salvage CONFIG` reads \
              what is there, without writing"
         ),
-        OpenError::Limit { .. } => {
-            anyhow!("{text} (an eighth of memory.limit is kept for connections): raise memory.limit")
+        OpenError::Limit { needed_bytes, .. } => {
+            anyhow!("{text} (an eighth of memory.limit is kept for connections): {}", Budget::advice(needed_bytes))
         }
         error => anyhow::Error::new(error).context("the pool cannot be opened"),
     }

@@ -5,7 +5,7 @@ use super::snapshot::{Fixed, disks, snapshot};
 use super::ublk::BlockDevices;
 use crate::control::{Question, ScrubAction};
 use crate::evidence::Wanted;
-use crate::pool::{PoolBackend, classes, now_ns, scrub};
+use crate::pool::{Budget, PoolBackend, classes, now_ns, scrub};
 use crate::text::chain;
 use forebay_device::TargetError;
 use forebay_export::ublk::UblkError;
@@ -269,7 +269,7 @@ impl Answerer {
                     return Job::add_over_base(client, new, target, now_ns);
                 }
                 let added = engine.add_disk(&name, size_bytes, self.overcommit);
-                let disk = added.map_err(|error| chain(&error.into()))?;
+                let disk = added.map_err(|error| Budget::explain(&error))?;
                 info!("disk {name} was added");
                 publish = export.then(|| Publish::Add { name: name.clone(), disk, size_bytes });
                 Answer::Disks
@@ -283,7 +283,7 @@ impl Answerer {
                         let answer = Answer::Disks;
                         return Job::shrink(client, (&name, size_bytes), self.overcommit, backend, answer, now_ns);
                     }
-                    Err(error) => return Err(error.to_string()),
+                    Err(error) => return Err(Budget::explain(&error)),
                 }
                 let disk = engine.disk_named(&name).map(|disk| disk.id);
                 publish = disk.map(|disk| Publish::Resize { disk, size_bytes });

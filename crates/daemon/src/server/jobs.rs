@@ -2,7 +2,7 @@
 
 use super::beside::Beside;
 use super::snapshot::disks;
-use crate::pool::{PoolBackend, base};
+use crate::pool::{Budget, PoolBackend, base};
 use crate::text::chain;
 use anyhow::Context;
 use forebay_block::{Device, DiskId};
@@ -378,7 +378,7 @@ impl Job {
                                     Err(error) => return Some(Err(error)),
                                 }
                             }
-                            Err(error) => return Some(Err(error.to_string())),
+                            Err(error) => return Some(Err(Budget::explain(&error))),
                         }
                         continue;
                     }

@@ -11,6 +11,7 @@ use crate::config::LogLimits;
 use crate::log::{Causes, Report, Severity};
 use crate::pool::{PoolBackend, Watched};
 use crate::text;
+use forebay_export::nbd::error::ProtocolError;
 use forebay_export::server::{CloseReason, Peer, ServerStats};
 use forebay_export::tls::TlsFailure;
 use forebay_export::{Export, Identity};
@@ -117,6 +118,9 @@ impl Watch {
     /// A connection has ended.
     pub fn closed(&mut self, now_ns: u64, reason: &CloseReason, peer: Peer) {
         let advice = match reason {
+            CloseReason::Protocol(ProtocolError::PayloadLength { .. }) => {
+                "Set the client to smaller requests: the server announces this limit, and this client did not ask, or goes beyond it; a larger memory.limit allows up to 32 MiB"
+            }
             CloseReason::Protocol(_) => {
                 "Look at the client: it may be no NBD client, or name an export that is not there"
             }

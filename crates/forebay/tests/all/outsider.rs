@@ -16,6 +16,34 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_slice(&forebay(&all).stdout).unwrap()
 }
 
+/// The first number of MiB that an error names behind `memory.limit`.
+fn limit_mib(error: &str) -> u64 {
+    let behind = error.split_once("memory.limit to ").unwrap_or_else(|| panic!("{error}")).1;
+    behind.split(' ').next().unwrap().parse().unwrap()
+}
+
+/// The limit that an error named was refused with the same words.
+#[test]
+fn regression_the_memory_limit_that_an_error_names_is_enough() {
+    let scene = Scene::new().created();
+    scene.edit("[pool]", "[pool]\novercommit = true");
+    let server = scene.serve();
+    let add = ["disk", scene.config(), "add", "huge", "2TiB"];
+    let refusal = forebay(&add);
+    refused(&refusal, 2, &["memory.limit"]);
+    let named_mib = limit_mib(&err(&refusal));
+    assert_eq!(server.stop(), 0);
+    scene.edit("limit = \"64MiB\"", &format!("limit = \"{named_mib}MiB\""));
+    let server = scene.serve();
+    good(&forebay(&add));
+    assert_eq!(server.stop(), 0);
+    // The same at a start.
+    scene.edit(&format!("limit = \"{named_mib}MiB\""), "limit = \"64MiB\"");
+    let refusal = forebay(&["serve", scene.config()]);
+    refused(&refusal, 2, &["memory.limit"]);
+    assert_eq!(limit_mib(&err(&refusal)), named_mib);
+}
+
 /// A reader of the log that goes away took the server with it at the next line.
 #[test]
 fn a_log_that_nobody_reads_does_not_end_the_server() {

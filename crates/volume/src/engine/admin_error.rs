@@ -38,11 +38,11 @@ pub enum AdminError {
         usable_bytes: u64,
     },
     /// The index of the map would not fit into memory.
-    #[error("the map of these disks needs a memory limit of at least {needed_bytes} bytes; it is {limit_bytes}")]
+    #[error("the map of these disks needs {needed_bytes} bytes of memory, and the engine may have {limit_bytes}")]
     Memory {
         /// Needed.
         needed_bytes: u64,
-        /// Set.
+        /// The engine's.
         limit_bytes: u64,
     },
     /// Data that stays on the fast tier leaves no room there for the map.

@@ -98,7 +98,7 @@ pub enum OpenError {
         allowed: usize,
     },
     /// The memory limit cannot hold the index.
-    #[error("the map of this pool needs a memory limit of at least {needed_bytes} bytes; it is {limit_bytes}")]
+    #[error("the map of this pool needs {needed_bytes} bytes of memory, and the engine may have {limit_bytes}")]
     Limit {
         /// Needed.
         needed_bytes: u64,
