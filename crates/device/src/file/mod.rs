@@ -9,6 +9,7 @@ pub(crate) mod open;
 mod ring;
 mod sync;
 pub(crate) mod transfer;
+mod write_cache;
 
 pub use open::{FileOptions, OpenMode};
 
@@ -22,6 +23,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use transfer::Transfer;
+use write_cache::CacheWatch;
 
 /// How a device does its I/O, for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +63,8 @@ pub struct FileDevice {
     mode: FileMode,
     read_only: bool,
     engine: Engine,
+    /// Of a block device that had no volatile cache when it was opened.
+    cache: Option<CacheWatch>,
     /// Keeps others from the file behind a loop device.
     _behind: Option<File>,
 }
@@ -78,6 +82,7 @@ impl FileDevice {
             direct: opened.medium.direct,
             block_device: opened.medium.block_device,
         };
+        let cache = opened.cache_says.and_then(|says| CacheWatch::begin(path, says, &opened.file));
         let fd = OwnedFd::from(opened.file);
         let engine = if options.ring {
             match Ring::new(fd) {
@@ -104,6 +109,7 @@ impl FileDevice {
             mode,
             read_only: options.mode == OpenMode::ReadOnly,
             engine,
+            cache,
             _behind: opened.behind,
         })
     }
@@ -159,7 +165,8 @@ impl Device for FileDevice {
                 return;
             }
         };
-        let mut transfer = Transfer::new(request, len_bytes, self.medium);
+        let writes_through = self.cache.as_ref().is_some_and(CacheWatch::writes_through);
+        let mut transfer = Transfer::new(request, len_bytes, Medium { writes_through, ..self.medium });
         match &mut self.engine {
             Engine::Ring(ring) => ring.accept(transfer),
             Engine::Calls { fd, ready } => {

@@ -1,6 +1,7 @@
 //! Opening a file or block device: exclusively, directly where possible, and with what can be known about it.
 
 use super::kernel;
+use super::write_cache::is_volatile;
 use crate::open_error::OpenError;
 use forebay_block::{Buf, Geometry};
 use std::fs::{File, Metadata, OpenOptions};
@@ -55,6 +56,8 @@ pub(crate) struct Medium {
     pub(crate) logical_block_bytes: u32,
     /// Highest write stream that the device knows; 0: none.
     pub(crate) streams: u8,
+    /// Each change is made durable by itself: nobody will flush the volatile cache that the device has by now.
+    pub(crate) writes_through: bool,
 }
 
 impl Medium {
@@ -79,6 +82,8 @@ pub(crate) struct Opened {
     pub(crate) behind: Option<File>,
     pub(crate) geometry: Geometry,
     pub(crate) medium: Medium,
+    /// Where sysfs says that the device has no volatile cache; it may have one later.
+    pub(crate) cache_says: Option<PathBuf>,
 }
 
 /// Largest logical block that the rest of the house can serve, in bytes.
@@ -218,8 +223,9 @@ fn open_once(path: &Path, options: &FileOptions, guarded: bool) -> Result<Opened
         memory_align_bytes: alignment.memory_bytes as usize,
         logical_block_bytes: alignment.block_bytes,
         streams: queue.streams,
+        writes_through: false,
     };
-    Ok(Opened { file, behind, geometry, medium })
+    Ok(Opened { file, behind, geometry, medium, cache_says: queue.cache_says.filter(|_| write) })
 }
 
 /// Locks the file behind a loop device (sysfs: `loop/backing_file`), by which others could have it. A part of a file is locked as
@@ -293,6 +299,8 @@ fn probe_alignment(file: &File, block_device: bool) -> Option<Alignment> {
 /// What sysfs says of a block device's queue (Documentation/ABI/stable/sysfs-block).
 struct Queue {
     volatile_cache: bool,
+    /// Which file says that there is none.
+    cache_says: Option<PathBuf>,
     durable_writes: bool,
     discards: bool,
     band_bytes: Option<u64>,
@@ -305,6 +313,7 @@ impl Queue {
     fn file() -> Self {
         Self {
             volatile_cache: true,
+            cache_says: None,
             durable_writes: false,
             discards: true,
             band_bytes: None,
@@ -317,19 +326,20 @@ impl Queue {
         let device = PathBuf::from(format!("/sys/dev/block/{}:{}", libc::major(rdev), libc::minor(rdev)));
         // A partition has no queue of its own; its parent directory is the disk.
         let queues = [device.join("queue"), device.join("../queue")];
-        let text = |name: &str| {
-            queues
-                .iter()
-                .find_map(|queue| std::fs::read_to_string(queue.join(name)).ok())
-                .map(|text| text.trim().to_owned())
+        let file = |name: &str| {
+            let read = |path: PathBuf| std::fs::read_to_string(&path).ok().map(|text| (path, text.trim().to_owned()));
+            queues.iter().find_map(|queue| read(queue.join(name)))
         };
+        let text = |name: &str| file(name).map(|(_, text)| text);
         let number = |name: &str| text(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
         let zoned = text("zoned").unwrap_or_else(|| "none".to_owned());
         // chunk_sectors is the zone size on zoned devices and a stripe on others, which is no unit of erasure.
         let band_bytes = (zoned != "none").then(|| number("chunk_sectors") * 512).filter(|&bytes| bytes > 0);
+        let cache = file("write_cache");
+        let volatile_cache = is_volatile(cache.as_ref().map(|(_, text)| text.as_str()));
         Self {
-            // Without sysfs the worse answer is the safe one.
-            volatile_cache: text("write_cache").is_none_or(|text| text != "write through"),
+            volatile_cache,
+            cache_says: cache.map(|(path, _)| path).filter(|_| !volatile_cache),
             durable_writes: number("fua") > 0,
             discards: number("discard_max_bytes") > 0,
             band_bytes,

@@ -327,8 +327,14 @@ mod tests {
         };
         ring.discards = Some(Discards::begin_with(fd(), slow).unwrap());
         // A file knows the command as little as an old block device.
-        let medium =
-            Medium { block_device: true, direct: false, memory_align_bytes: 512, logical_block_bytes: 512, streams: 0 };
+        let medium = Medium {
+            block_device: true,
+            direct: false,
+            memory_align_bytes: 512,
+            logical_block_bytes: 512,
+            streams: 0,
+            writes_through: false,
+        };
         let request = |tag, op| Request { tag, offset_bytes: 0, stream: 0, op };
         let started = Instant::now();
         for tag in 0..3 {

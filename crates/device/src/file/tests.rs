@@ -286,25 +286,59 @@ fn dropping_with_requests_in_flight_is_harmless() {
     }
 }
 
-/// Needs root and loop devices; is skipped silently elsewhere, which the assertion on files above makes up for.
+/// A loop device over a file of 16 MiB. Needs root and loop devices: `None` elsewhere.
+struct Loop(std::path::PathBuf);
+
+impl Loop {
+    fn over(backing: &Path) -> Option<Self> {
+        let output = std::process::Command::new("losetup").args(["--find", "--show"]).arg(backing).output().ok()?;
+        let path = String::from_utf8(output.stdout).unwrap().trim().to_owned();
+        output.status.success().then(|| Self(path.into()))
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("losetup").arg("--detach").arg(&self.0).status();
+    }
+}
+
+/// Is skipped silently where there are no loop devices, which the test of what follows makes up for.
+#[test]
+fn regression_a_cache_that_is_switched_on_later_is_seen() {
+    let directory = directory();
+    let Some(device) = Loop::over(&file(&directory, 16 << 20)) else { return };
+    let says = Path::new("/sys/block").join(device.0.file_name().unwrap()).join("queue/write_cache");
+    if std::fs::write(&says, "write through").is_err() {
+        return;
+    }
+    let mut opened = FileDevice::open(&device.0, &options(true, true)).unwrap();
+    assert!(!opened.geometry().volatile_cache);
+    let writes_through = |device: &FileDevice| device.cache.as_ref().unwrap().writes_through();
+    let until = |device: &FileDevice, is_on: bool| {
+        let begun = std::time::Instant::now();
+        while writes_through(device) != is_on {
+            assert!(begun.elapsed().as_secs() < 20, "not seen");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    };
+    assert!(!writes_through(&opened));
+    std::fs::write(&says, "write back").unwrap();
+    until(&opened, true);
+    blocking::write(&mut opened, 0, &[7; 8192]).unwrap();
+    std::fs::write(&says, "write through").unwrap();
+    until(&opened, false);
+    blocking::write(&mut opened, 8192, &[7; 8192]).unwrap();
+    drop(opened);
+    FileDevice::open(&device.0, &options(true, true)).unwrap();
+}
+
+/// Is skipped silently where there are no loop devices, which the assertion on files above makes up for.
 #[test]
 fn a_block_device_is_exclusive_and_discards_just_the_given_range() {
     let directory = directory();
-    let backing = file(&directory, 16 << 20);
-    let Ok(output) = std::process::Command::new("losetup").args(["--find", "--show"]).arg(&backing).output() else {
-        return;
-    };
-    if !output.status.success() {
-        return;
-    }
-    let path = std::path::PathBuf::from(String::from_utf8(output.stdout).unwrap().trim());
-    struct Detach(std::path::PathBuf);
-    impl Drop for Detach {
-        fn drop(&mut self) {
-            let _ = std::process::Command::new("losetup").arg("--detach").arg(&self.0).status();
-        }
-    }
-    let _detach = Detach(path.clone());
+    let Some(looped) = Loop::over(&file(&directory, 16 << 20)) else { return };
+    let path = looped.0.clone();
     for ring in [true, false] {
         let mut device = FileDevice::open(&path, &options(ring, true)).unwrap();
         assert!(device.mode().block_device);

@@ -64,6 +64,8 @@ pub(super) struct Transfer {
     stream: u8,
     retries: u32,
     work: Work,
+    /// All of it is done but for the flush that makes it durable.
+    is_syncing: bool,
     vectors: Vec<libc::iovec>,
     /// Index of the first vector with bytes left.
     next_vector: usize,
@@ -111,6 +113,7 @@ impl Transfer {
             done_bytes: 0,
             stream: request.stream,
             retries: 0,
+            is_syncing: false,
             work,
             vectors: Vec::new(),
             next_vector: 0,
@@ -148,6 +151,9 @@ impl Transfer {
     pub(super) fn step(&mut self) -> Step {
         let offset_bytes = self.offset_bytes + self.done_bytes;
         let len_bytes = self.len_bytes - self.done_bytes;
+        if self.is_syncing {
+            return Step::Sync;
+        }
         match self.work {
             Work::Read { .. } => Step::Read { offset_bytes },
             Work::Write { fua, .. } => Step::Write { offset_bytes, dsync: fua, stream: self.stream },
@@ -176,8 +182,9 @@ impl Transfer {
             return self.refused(-result);
         }
         match self.work {
+            _ if self.is_syncing => return Next::Done(Ok(())),
             Work::Flush => return Next::Done(Ok(())),
-            Work::Range { method, .. } if method != Method::WriteZeros => return Next::Done(Ok(())),
+            Work::Range { method, .. } if method != Method::WriteZeros => return self.changed(),
             _ => {}
         }
         let count = result as u64;
@@ -201,7 +208,14 @@ impl Transfer {
                 at += len;
             }
         }
-        Next::Done(Ok(()))
+        self.changed()
+    }
+
+    /// All was done; what was changed is flushed where nobody else will. A durable write is so already.
+    fn changed(&mut self) -> Next {
+        self.is_syncing = self.medium.writes_through
+            && matches!(self.work, Work::Write { fua: false, .. } | Work::Range { discard: false, .. });
+        if self.is_syncing { Next::Again } else { Next::Done(Ok(())) }
     }
 
     /// Moves the vectors past `count` bytes.
@@ -223,7 +237,9 @@ impl Transfer {
             self.retries += 1;
             return Next::Again;
         }
-        if let Work::Range { method, discard } = &mut self.work {
+        if let Work::Range { method, discard } = &mut self.work
+            && !self.is_syncing
+        {
             // EINVAL: the ring does not know the command, or a file system not the flag; EPERM: a write seal aside,
             // block devices that forbid it. What truly fails will fail again below.
             let unsupported = [libc::EOPNOTSUPP, libc::ENOSYS, libc::EINVAL, libc::ENOTTY, libc::ENODEV];

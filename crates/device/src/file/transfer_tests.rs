@@ -9,7 +9,14 @@ const LEN: usize = 64 << 10;
 const OFFSET: u64 = 8192;
 
 fn medium(direct: bool, block_device: bool) -> Medium {
-    Medium { block_device, direct, memory_align_bytes: 512, logical_block_bytes: 512, streams: 0 }
+    Medium {
+        block_device,
+        direct,
+        memory_align_bytes: 512,
+        logical_block_bytes: 512,
+        streams: 0,
+        writes_through: false,
+    }
 }
 
 fn transfer(op: Op, medium: Medium) -> Transfer {
@@ -109,6 +116,37 @@ fn ends_with(op: Op, medium: Medium, answers: &[i32]) -> Option<Result<(), IoErr
 
 fn read() -> Op {
     Op::read(Vectored::One(Buf::new(LEN)))
+}
+
+#[test]
+fn regression_changes_are_flushed_where_nobody_else_does() {
+    let medium = Medium { writes_through: true, ..medium(true, true) };
+    let write = |fua| Op::Write { bufs: Vectored::One(Buf::zeroed(LEN).freeze()), fua };
+    // (request, the answers before it is flushed, whether it is)
+    let cases = [
+        (write(false), vec![LEN as i32], true),
+        (write(true), vec![LEN as i32], false),
+        (Op::WriteZeroes { len_bytes: LEN as u64 }, vec![0], true),
+        (Op::WriteZeroes { len_bytes: LEN as u64 }, vec![-libc::EOPNOTSUPP, LEN as i32], true),
+        (Op::Discard { len_bytes: LEN as u64 }, vec![0], false),
+        (read(), vec![LEN as i32], false),
+    ];
+    for (op, answers, is_flushed) in cases {
+        let said = format!("{op:?}").chars().take(40).collect::<String>();
+        let mut transfer = transfer(op, medium);
+        let mut next = Next::Again;
+        for answer in answers {
+            assert!(matches!(next, Next::Again), "{said}");
+            assert!(!matches!(transfer.step(), Step::Sync), "{said}");
+            next = transfer.answer(answer);
+        }
+        assert_eq!(matches!(next, Next::Again), is_flushed, "{said}");
+        if is_flushed {
+            assert!(matches!(transfer.step(), Step::Sync), "{said}");
+            let Next::Done(Err(error)) = transfer.answer(-libc::EIO) else { panic!("{said}: a failed flush was good") };
+            assert_eq!(error.kind, IoErrorKind::Medium);
+        }
+    }
 }
 
 #[test]
