@@ -67,7 +67,8 @@ Relative paths of targets in CONFIG are relative to the current directory.")]
 journal had changed may show an older state. Copy what can be saved, then restore from a backup.
 --without-fast opens the capacity tier alone, where the fast tier is lost: what was only there cannot be read. --degraded does
 without capacity devices that are missing. Both write nothing, and say what is gone before the first `ready`. --accept-loss goes on
-without pages of the map that a start is refused for: they cannot be read, or of a mirror's missing member alone, which is lost for ever.
+without pages of the map that a start is refused for: they cannot be read, or of a mirror's missing member alone, which is lost for ever;
+and without what cannot be read of the journal.
 A pool of ram: targets is formatted at each start. SIGHUP reads CONFIG again: classes, limits, exports, evidence; what needs a
 restart is logged. FOREBAY_LOG=debug logs more, FOREBAY_LOG_FORMAT=json for programs; FOREBAY_NO_IO_URING=1 avoids io_uring.")]
     Serve {
@@ -83,7 +84,7 @@ restart is logged. FOREBAY_LOG=debug logs more, FOREBAY_LOG_FORMAT=json for prog
         /// Read only, without capacity devices that are missing
         #[arg(long, conflicts_with_all = ["salvage", "without_fast"])]
         degraded: bool,
-        /// Served although pages of the map cannot be read, or only of a member of the mirrored fast tier that is missing: what these mapped is lost for good
+        /// Served although a part of the journal or pages of the map cannot be read, or only of a member of the mirrored fast tier that is missing: what was there is lost for good
         #[arg(long, conflicts_with_all = ["salvage", "without_fast", "degraded"])]
         accept_loss: bool,
         /// Waits so many seconds for devices that are not there yet, as while a machine boots

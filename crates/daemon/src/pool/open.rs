@@ -356,6 +356,11 @@ pub fn explain(error: OpenError) -> anyhow::Error {
              stay unreadable, `forebay serve --accept-loss CONFIG` serves the pool without what these pages mapped, for good ({})",
             DOCUMENT
         ),
+        OpenError::UnreadJournal { source, .. } => anyhow!(
+            "{text} ({source}). Nothing was changed; look after the device and the way to it, and start again: it may be readable then. Where it \
+             stays unreadable, `forebay serve --accept-loss CONFIG` serves the pool without the changes that may be there, for good; \
+             `--salvage` reads it so without writing ({DOCUMENT})"
+        ),
         OpenError::Index { .. } => finding(format!(
             "the pool is damaged: {text}. Nothing was changed; `forebay serve --salvage CONFIG` reads everything else, and \
              `--without-fast` what the capacity tier holds; restore from a backup"

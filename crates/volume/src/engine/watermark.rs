@@ -13,8 +13,8 @@ const WRITE_EVERY_NS: u64 = 1_000_000_000;
 /// State of writing it.
 pub(crate) struct WatermarkWriter {
     setup: Arc<Setup>,
-    /// Last batch of the contiguous durable run, and the exceptions, as last written; and whether both blocks have that.
-    written: (u64, u64),
+    /// How often batches had become durable when it was last written, and whether both blocks have that.
+    written: Option<u64>,
     is_in_both: bool,
     written_at_ns: u64,
     serial: u64,
@@ -24,7 +24,7 @@ pub(crate) struct WatermarkWriter {
 impl WatermarkWriter {
     /// Nothing was written yet.
     pub fn new(setup: Arc<Setup>) -> Self {
-        Self { setup, written: (0, 0), is_in_both: false, written_at_ns: 0, serial: 0, is_busy: false }
+        Self { setup, written: None, is_in_both: false, written_at_ns: 0, serial: 0, is_busy: false }
     }
 
     /// Recovery starts counting where the last watermark block ended.
@@ -36,17 +36,18 @@ impl WatermarkWriter {
     /// witness of what the last flush covered. Durably, where the device does
     /// that itself: no flush may follow that would make it so.
     pub fn write(&mut self, journal: &Journal, outbox: &mut Outbox, now_ns: u64) {
-        let (batch, exceptions) = journal.watermark();
+        let changes = journal.durable_changes();
         let is_due = now_ns.saturating_sub(self.written_at_ns) >= WRITE_EVERY_NS;
-        let is_same = (batch, exceptions) == self.written;
-        if self.is_busy || !is_due || is_same && (self.is_in_both || batch == 0) {
+        let is_same = self.written == Some(changes);
+        if self.is_busy || !is_due || is_same && self.is_in_both || changes == 0 {
             return;
         }
         self.is_busy = true;
         self.is_in_both = is_same;
-        self.written = (batch, exceptions);
+        self.written = Some(changes);
         self.written_at_ns = now_ns;
         self.serial += 1;
+        let (batch, exceptions) = (journal.durable(), journal.exceptions());
         let watermark = Watermark { epoch: journal.epoch(), batch, exceptions, serial: self.serial };
         let offset_bytes = OFFSETS_BYTES[(self.serial % 2) as usize];
         let bytes = Buf::copy_of(&watermark.encode(&self.setup.superblock.pool)).freeze();
@@ -59,7 +60,7 @@ impl WatermarkWriter {
         self.is_busy = false;
         match (is_good, self.is_in_both) {
             (true, _) => {}
-            (false, false) => self.written = (0, 0),
+            (false, false) => self.written = None,
             // The second of the two is not tried again before anything changes. That goes to the same place, as the other is the only witness.
             (false, true) => self.serial -= 1,
         }

@@ -95,6 +95,8 @@ pub struct Journal {
     live: VecDeque<Live>,
     /// Number of the first batch in `live`.
     base: u64,
+    /// How often batches have become durable.
+    durable_changes: u64,
     /// Last durable root.
     pub checkpoint: u64,
 }
@@ -122,6 +124,7 @@ impl Journal {
             next_sequence,
             live: VecDeque::new(),
             base: batch,
+            durable_changes: 0,
             checkpoint: 0,
         };
         journal.open.bytes.resize(HEADER_BYTES, 0);
@@ -300,7 +303,7 @@ impl Journal {
         if self.largest() as u64 >= 2 * PAGE_BYTES && fits { padded } else { len }
     }
 
-    /// The last batch of the contiguous durable run, and the exceptions above it.
+    /// The last batch of the contiguous durable run, and as many exceptions above it as a header has.
     #[must_use]
     pub fn watermark(&self) -> (u64, u64) {
         let mut exceptions = 0;
@@ -308,6 +311,22 @@ impl Journal {
             exceptions |= u64::from(live.durable) << i;
         }
         (self.base - 1, exceptions)
+    }
+
+    /// All exceptions above the contiguous durable run, 64 in a word.
+    #[must_use]
+    pub fn exceptions(&self) -> Vec<u64> {
+        let mut words = vec![0; self.live.len().div_ceil(64)];
+        for (i, live) in self.live.iter().skip(1).enumerate() {
+            words[i / 64] |= u64::from(live.durable) << (i % 64);
+        }
+        words
+    }
+
+    /// How often batches have become durable: what says nothing new has nothing new to be witnessed.
+    #[must_use]
+    pub fn durable_changes(&self) -> u64 {
+        self.durable_changes
     }
 
     /// The first batch from `from` on of those that are kept since one before them, or itself, is not known durable.
@@ -338,6 +357,7 @@ impl Journal {
             if live.remaining == 0 {
                 live.complete_at = Some(flushes_submitted);
                 live.durable = live.devices & volatile_devices == 0;
+                self.durable_changes += u64::from(live.durable);
             }
         }
         self.retire();
@@ -346,8 +366,9 @@ impl Journal {
     /// The flush with this number succeeded: what was complete before it was submitted is durable.
     pub fn flushed(&mut self, flush: u64) {
         for live in &mut self.live {
-            if live.complete_at.is_some_and(|at| at <= flush) {
+            if !live.durable && live.complete_at.is_some_and(|at| at <= flush) {
                 live.durable = true;
+                self.durable_changes += 1;
             }
         }
         self.retire();

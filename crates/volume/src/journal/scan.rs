@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 const CHUNK_BYTES: u64 = 1 << 20;
-/// Sectors that may be unreadable: with more of them it is not a medium that has worn in places.
-const UNREAD_MAX: usize = 64;
+/// Reads of single sectors that may fail before all of a chunk that cannot be read at once counts as unreadable: with more of them it is not a
+/// medium that has worn in places, and each attempt may take a drive seconds.
+const FAILED_READS_MAX: usize = 128;
 
 /// Reads the ring through one chunk of memory for each time that it is read.
 struct Ring<'a> {
@@ -25,6 +26,8 @@ struct Ring<'a> {
     len_bytes: u64,
     /// Sectors that could not be read, by their positions: in which reads, as bits, and why. They read as zeros.
     unread: BTreeMap<u64, (u64, IoError)>,
+    /// Reads of single sectors that failed.
+    failed_reads: usize,
 }
 
 impl Ring<'_> {
@@ -50,7 +53,7 @@ impl Ring<'_> {
             let attempt = self.chunks.len() as u8;
             let chunk = match self.devices.read_one_of(0, offset_bytes, self.len_bytes as usize, attempt)? {
                 Ok(chunk) => chunk,
-                Err(_) => self.by_sectors(offset_bytes, attempt)?,
+                Err(error) => self.by_sectors(offset_bytes, attempt, &error)?,
             };
             let is_known = self.chunks.first().is_some_and(|first| first[..] == chunk[..]);
             self.chunks.push(if is_known { Buf::empty() } else { chunk });
@@ -58,18 +61,21 @@ impl Ring<'_> {
         Ok(self.chunks[read].get((position - self.at) as usize..).unwrap_or_default())
     }
 
-    /// The chunk sector by sector, without those that cannot be read.
-    fn by_sectors(&mut self, offset_bytes: u64, attempt: u8) -> Result<Buf, IoError> {
+    /// The chunk sector by sector, without those that cannot be read; what the error of all of it was.
+    fn by_sectors(&mut self, offset_bytes: u64, attempt: u8, of_all: &IoError) -> Result<Buf, IoError> {
         let sector_bytes = self.geometry.sector_bytes as usize;
         let mut chunk = Buf::zeroed(self.len_bytes as usize);
         for (sector, place) in (0u64..).zip(chunk.chunks_exact_mut(sector_bytes)) {
             let within_bytes = sector * self.geometry.sector_bytes;
-            match self.devices.read_one_of(0, offset_bytes + within_bytes, sector_bytes, attempt)? {
+            let read = if self.failed_reads < FAILED_READS_MAX {
+                self.devices.read_one_of(0, offset_bytes + within_bytes, sector_bytes, attempt)?
+            } else {
+                Err(of_all.clone())
+            };
+            match read {
                 Ok(bytes) => place.copy_from_slice(&bytes),
                 Err(error) => {
-                    if self.unread.len() >= UNREAD_MAX {
-                        return Err(error);
-                    }
+                    self.failed_reads += 1;
                     self.unread.entry(self.at + within_bytes).or_insert((0, error)).0 |= 1 << (attempt & 63);
                 }
             }
@@ -118,7 +124,8 @@ pub fn scan(
     start: ScanStart,
     mut visit: impl FnMut(&mut Devices, &[u8], BatchHeader, Vec<Record>) -> Result<(), IoError>,
 ) -> Result<ScanEnd, IoError> {
-    let mut ring = Ring { devices, geometry, chunks: Vec::new(), at: 0, len_bytes: 0, unread: BTreeMap::new() };
+    let mut ring =
+        Ring { devices, geometry, chunks: Vec::new(), at: 0, len_bytes: 0, unread: BTreeMap::new(), failed_reads: 0 };
     let mut end = ScanEnd { position: start.position, batch: start.batch, unread: None };
     let mut position = start.position;
     let mut unread = None;

@@ -7,16 +7,18 @@ use super::codec::{Reader, Writer};
 /// Offsets of the two copies on the fast device, written in turn.
 pub const OFFSETS_BYTES: [u64; 2] = [4096, 8192];
 const MAGIC: [u8; 4] = *b"FBWM";
+/// Words of exceptions that a block has room for, behind 48 bytes: more than there can be batches in the unflushed part of a journal.
+const WORDS_MAX: usize = (4096 - 48) / 8;
 
 /// All batches up to `batch` of `epoch` were durable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watermark {
     /// Epoch of the journal.
     pub epoch: u64,
     /// Last batch of the contiguous durable run.
     pub batch: u64,
-    /// Bit i: batch `batch + 2 + i` was durable too. One batch that is late must not hide all that came after it.
-    pub exceptions: u64,
+    /// Bit i of word w: batch `batch + 2 + 64 w + i` was durable too. One batch that is late must not hide all that came after it. There are at most 506.
+    pub exceptions: Vec<u64>,
     /// Counts up with each write.
     pub serial: u64,
 }
@@ -29,7 +31,7 @@ impl Watermark {
         w.u64(self.epoch);
         w.u64(self.batch);
         w.u64(self.serial);
-        w.u64(self.exceptions);
+        self.exceptions.iter().take(WORDS_MAX).for_each(|&word| w.u64(word));
         w.bytes.resize(4096, 0);
         super::seal(&mut w.bytes);
         w.bytes
@@ -40,7 +42,33 @@ impl Watermark {
     pub fn decode(bytes: &[u8], pool: &Id) -> Option<Self> {
         let mut r = Reader::of_pool(bytes, MAGIC, pool)?;
         let (epoch, batch, serial) = (r.u64()?, r.u64()?, r.u64()?);
-        let mark = Self { epoch, batch, exceptions: r.u64()?, serial };
-        [mark.epoch, mark.batch, mark.serial].iter().all(|&counter| counter < COUNTER_LIMIT).then_some(mark)
+        let mut exceptions = (0..WORDS_MAX).map(|_| r.u64()).collect::<Option<Vec<u64>>>()?;
+        exceptions.truncate(exceptions.iter().rposition(|&word| word != 0).map_or(0, |last| last + 1));
+        let is_possible = [epoch, batch, serial].iter().all(|&counter| counter < COUNTER_LIMIT);
+        is_possible.then_some(Self { epoch, batch, exceptions, serial })
+    }
+
+    /// The batches beyond the contiguous run that were durable.
+    pub fn durable_beyond(&self) -> impl Iterator<Item = u64> {
+        let first = self.batch + 2;
+        (0u64..).zip(&self.exceptions).flat_map(move |(word, &bits)| {
+            (0..64).filter(move |i| bits >> i & 1 == 1).map(move |i| first + 64 * word + i)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_of_each_batch_what_it_was_given() {
+        let pool = [7; 16];
+        for words in [vec![], vec![1], vec![0, 1 << 63], vec![u64::MAX; WORDS_MAX]] {
+            let mark = Watermark { epoch: 3, batch: 100, exceptions: words, serial: 9 };
+            assert_eq!(Watermark::decode(&mark.encode(&pool), &pool), Some(mark));
+        }
+        let mark = Watermark { epoch: 3, batch: 100, exceptions: vec![0b101, 1 << 63], serial: 9 };
+        assert_eq!(mark.durable_beyond().collect::<Vec<_>>(), [102, 104, 102 + 127]);
     }
 }

@@ -57,10 +57,10 @@ pub(super) fn load_disks(
             for ((number, reference), decoded) in group.iter().zip(decoded) {
                 let references = match decoded {
                     Ok(Some(references)) => references,
-                    Err(error) if missing == MissingBatches::Refuse || error.kind != IoErrorKind::Medium => {
+                    Err(error) if missing.are_refused() || error.kind != IoErrorKind::Medium => {
                         return Err(OpenError::of_device(devices, 0)(error));
                     }
-                    Ok(None) if missing == MissingBatches::Refuse => return Err(damaged(*number)),
+                    Ok(None) if missing.are_refused() => return Err(damaged(*number)),
                     Ok(None) | Err(_) => {
                         loaded.lost_pages.push((entry.name.clone(), *number));
                         lost_leaves(*reference)

@@ -1,4 +1,4 @@
-//! What an opening would give up for good although a member of the mirror may have it that is not there.
+//! What an opening would give up for good although a member of the mirror may have it that is not there, or another reading.
 
 use super::report::OpenError;
 use super::survey::Survey;
@@ -13,15 +13,19 @@ use std::collections::BTreeMap;
 
 const LEAVES_AT_ONCE: usize = 512;
 
-/// Refuses an opening that would replay a leaf as damaged, which is for good, while a member is missing that held everything.
+/// Refuses an opening that would replay a leaf as damaged, which is for good, while a member is missing that held everything, or where it cannot be
+/// read: before labels say that the pool went on without members that are missing.
 pub(super) fn refuse_loss(
     devices: &mut Devices,
     superblock: &Superblock,
     disks: &BTreeMap<u16, Disk>,
     survey: &Survey,
 ) -> Result<(), OpenError> {
+    if devices.is_read_only {
+        return Ok(());
+    }
     let missing = devices.mirror().map(|view| view.missing()).filter(|missing| !missing.is_empty());
-    let Some(members) = missing.filter(|_| !devices.is_read_only) else { return Ok(()) };
+    let mut unread = None;
     let extents = Extents::new(&superblock.members, superblock.band_bytes);
     let mut lost = Vec::new();
     let all: Vec<(u16, u64)> = survey.leaves.iter().copied().collect();
@@ -43,17 +47,31 @@ pub(super) fn refuse_loss(
             let (.., name, crc) = wanted[number];
             is_leaf(bytes, name, crc)
         });
-        for ((disk, leaf, ..), reading) in wanted.into_iter().zip(read) {
+        for ((disk, leaf, name, _), reading) in wanted.into_iter().zip(read) {
             match reading {
                 Reading::Good(_) => {}
                 Reading::Failed(error) if error.kind != IoErrorKind::Medium => {
                     return Err(OpenError::of_device(devices, 0)(error));
                 }
-                Reading::Bad(_) | Reading::Failed(_) => lost.push((disk, leaf)),
+                Reading::Bad(_) | Reading::Failed(_) if survey.clears(name.disk, leaf, disk.blocks()) => {}
+                Reading::Failed(error) => {
+                    unread.get_or_insert(error);
+                    lost.push((disk, leaf));
+                }
+                // Nobody else has it.
+                Reading::Bad(_) if missing.is_none() => {}
+                Reading::Bad(_) => lost.push((disk, leaf)),
             }
         }
     }
     let Some((disk, leaf)) = lost.first() else { return Ok(()) };
     let first_bytes = leaf * LEAF_ENTRIES as u64 * BLOCK_BYTES as u64;
-    Err(OpenError::Late { members, leaves: lost.len(), disk: disk.name.clone(), first_bytes })
+    let (leaves, disk) = (lost.len(), disk.name.clone());
+    match (missing, unread) {
+        (None, Some(source)) => {
+            let device = devices.list[0].name().to_owned();
+            Err(OpenError::Unread { device, leaves, disk, first_bytes, source })
+        }
+        (missing, _) => Err(OpenError::Late { members: missing.unwrap_or_default(), leaves, disk, first_bytes }),
+    }
 }

@@ -89,7 +89,8 @@ pub fn open(
     classes: &[ClassSpec],
     options: EngineOptions,
 ) -> Result<(Engine, RecoveryReport), OpenError> {
-    open_with(devices, fast, classes, options, MissingBatches::Refuse)
+    let missing_batches = if options.accepts_loss { MissingBatches::RefuseKnown } else { MissingBatches::Refuse };
+    open_with(devices, fast, classes, options, missing_batches)
 }
 
 /// Opens a pool whose journal is damaged, for reading only: what the missing batches changed shows an older state or

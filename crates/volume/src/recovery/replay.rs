@@ -130,6 +130,11 @@ impl Replay<'_> {
         let gives_up = options.accepts_loss || options.faults.checksums_ignored() || devices.is_read_only;
         let (mut unread, mut first) = (0, None);
         let all: Vec<(u16, u64)> = survey.leaves.iter().copied().collect();
+        let clears = |id: u16, leaf| {
+            self.leaves.map.disks.get(&id).is_some_and(|disk| survey.clears(disk.id, leaf, disk.blocks()))
+        };
+        // Somebody discarded them because they cannot be read, say.
+        let cleared: BTreeSet<(u16, u64)> = all.iter().copied().filter(|&(id, leaf)| clears(id, leaf)).collect();
         for group in all.chunks(LEAVES_AT_ONCE) {
             let mut reads = Vec::new();
             let mut wanted = Vec::new();
@@ -151,6 +156,7 @@ impl Replay<'_> {
                     (Ok(()), Some(Vectored::One(page))) if self.is_page_of(disk, leaf, &page) => Some(page),
                     _ => match self.read_leaf_again(devices, disk, leaf) {
                         Ok(page) => page,
+                        Err(error) if error.kind == IoErrorKind::Medium && cleared.contains(&(disk.0, leaf)) => None,
                         Err(error) if error.kind == IoErrorKind::Medium => {
                             unread += 1;
                             first.get_or_insert((disk, leaf, error));
@@ -159,7 +165,7 @@ impl Replay<'_> {
                         Err(error) => return Err(OpenError::of_device(devices, 0)(error)),
                     },
                 };
-                if !self.take_leaf(disk, leaf, page.as_deref()) {
+                if !self.take_leaf(disk, leaf, page.as_deref()) && !cleared.contains(&(disk.0, leaf)) {
                     report.damaged_leaves += 1;
                 }
             }

@@ -71,6 +71,14 @@ pub enum OpenError {
         /// Why the first could not be read.
         source: IoError,
     },
+    /// A part of the journal cannot be read where changes may be that were durable. It may be readable later.
+    #[error("{device}: a part of the journal cannot be read: nothing tells whether it holds changes that were durable")]
+    UnreadJournal {
+        /// The device.
+        device: String,
+        /// Why the first such part could not be read.
+        source: IoError,
+    },
     /// A journal batch that was durable is gone.
     #[error(
         "journal batch {batch} is damaged or missing although it was durable up to batch {durable}: which blocks it changed is unknown"

@@ -12,7 +12,7 @@ use crate::layout::superblock::Superblock;
 use crate::layout::watermark::{OFFSETS_BYTES, Watermark};
 use crate::space::extents::Extents;
 use forebay_block::DiskId;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How often something is read before it is taken for lost or damaged: what recovery decides is for good.
 const READINGS: u8 = 2;
@@ -22,8 +22,17 @@ const READINGS: u8 = 2;
 pub(super) enum MissingBatches {
     /// Do not open: which blocks they changed is unknown.
     Refuse,
+    /// Do not open where they are known to be gone, and go on where a part of the journal cannot be read: the operator gives up what may be there.
+    RefuseKnown,
     /// Go on without them, for salvage.
     Skip,
+}
+
+impl MissingBatches {
+    /// Whether those that are known to be gone are in the way.
+    pub fn are_refused(self) -> bool {
+        self != Self::Skip
+    }
 }
 
 /// What the journal holds.
@@ -38,6 +47,8 @@ pub(super) struct Survey {
     pub cancelled: BTreeSet<u64>,
     /// Leaves that records name.
     pub leaves: BTreeSet<(u16, u64)>,
+    /// Leaves of which one record clears so many blocks, from the first on: the most that one does, and its sequence.
+    cleared: BTreeMap<(u16, u64), (u64, u64)>,
     /// Sources of moves in batches not known durable: (location, disk, block, checksum, sequence of the move).
     moved: BTreeSet<(u64, u16, u64, u32, u64)>,
     pub batches: u64,
@@ -50,6 +61,14 @@ impl Survey {
     pub fn was_moved_on(&self, location: u64, disk: DiskId, block: u64, crc: u32, sequence: u64) -> bool {
         let later = |sequence| (location, disk.0, block, crc, sequence);
         self.moved.range(later(sequence)..=later(u64::MAX)).next().is_some()
+    }
+
+    /// Whether a record clears all of a leaf of a disk that has so many blocks: what its page says is not needed.
+    pub fn clears(&self, disk: DiskId, leaf: u64, disk_blocks: u64) -> bool {
+        let blocks = disk_blocks.saturating_sub(leaf * LEAF_ENTRIES as u64).min(LEAF_ENTRIES as u64);
+        self.cleared
+            .get(&(disk.0, leaf))
+            .is_some_and(|&(cleared, sequence)| cleared >= blocks && !self.cancelled.contains(&sequence))
     }
 
     pub fn is_durable(&self, batch: u64) -> bool {
@@ -98,6 +117,7 @@ pub(super) fn survey(
         exceptions: BTreeSet::new(),
         cancelled: BTreeSet::new(),
         leaves: BTreeSet::new(),
+        cleared: BTreeMap::new(),
         moved: BTreeSet::new(),
         batches: 0,
         holes: 0,
@@ -121,12 +141,13 @@ pub(super) fn survey(
             survey.watermark_serial = survey.watermark_serial.max(mark.serial);
             if mark.epoch == header.epoch {
                 survey.durable = survey.durable.max(mark.batch);
-                let durable = (0..EXCEPTIONS).filter(|i| mark.exceptions >> i & 1 == 1);
-                survey.exceptions.extend(durable.map(|i| mark.batch + 2 + i));
+                survey.exceptions.extend(mark.durable_beyond());
             }
         }
     }
-    if let (false, Some(error), MissingBatches::Refuse) = (is_any_read, unread, missing_batches) {
+    if let (false, Some(error)) = (is_any_read, unread)
+        && missing_batches.are_refused()
+    {
         return Err(OpenError::of_device(devices, 0)(error));
     }
     let extents = Extents::new(&superblock.members, superblock.band_bytes);
@@ -168,9 +189,14 @@ pub(super) fn survey(
                 Record::Write { disk, block, stored, .. } => {
                     leaves_of(*disk, *block, stored.len() as u64, &mut survey.leaves);
                 }
-                Record::Zero { disk, block, blocks }
-                | Record::Discard { disk, block, blocks }
-                | Record::Reclass { disk, block, blocks, .. } => {
+                Record::Zero { disk, block, blocks } | Record::Discard { disk, block, blocks } => {
+                    leaves_of(*disk, *block, u64::from(*blocks), &mut survey.leaves);
+                    if block.is_multiple_of(LEAF_ENTRIES as u64) {
+                        let cleared = survey.cleared.entry((disk.0, block / LEAF_ENTRIES as u64)).or_default();
+                        *cleared = (*cleared).max((u64::from(*blocks), sequence));
+                    }
+                }
+                Record::Reclass { disk, block, blocks, .. } => {
                     leaves_of(*disk, *block, u64::from(*blocks), &mut survey.leaves);
                 }
                 Record::Move { moved, .. } => {
@@ -192,8 +218,9 @@ pub(super) fn survey(
     .map_err(OpenError::of_device(devices, 0))?;
     // Behind a root of a clean stop there is nothing.
     let is_empty = root.clean && survey.batches == 0;
-    if let (Some(error), MissingBatches::Refuse, false) = (&end.unread, missing_batches, is_empty) {
-        return Err(OpenError::of_device(devices, 0)(error.clone()));
+    if let (Some(source), MissingBatches::Refuse, false) = (&end.unread, missing_batches, is_empty) {
+        let device = devices.list[0].name().to_owned();
+        return Err(OpenError::UnreadJournal { device, source: source.clone() });
     }
     if newest_checkpoint > header.checkpoint {
         return Err(OpenError::Root {
@@ -204,15 +231,18 @@ pub(super) fn survey(
     if let Some(batch) = impossible {
         return Err(OpenError::Record { batch });
     }
-    // A watermark beyond the last batch found: the end of the journal itself is gone.
-    let lost_end = (survey.durable >= end.batch).then_some(end.batch);
-    let lost = missing.iter().copied().find(|&batch| survey.is_durable(batch)).or(lost_end);
-    if let (Some(batch), MissingBatches::Refuse) = (lost, missing_batches) {
-        return Err(OpenError::Journal { batch, durable: survey.durable });
+    // A batch beyond the last one found is known to have been durable: the end of the journal itself is gone.
+    let last_durable = survey.exceptions.last().map_or(survey.durable, |&last| last.max(survey.durable));
+    let lost_end = (last_durable >= end.batch).then_some(end.batch);
+    let lost_there =
+        || if survey.durable >= end.batch { lost_end } else { survey.exceptions.range(end.batch..).next().copied() };
+    let lost = missing.iter().copied().find(|&batch| survey.is_durable(batch)).or_else(lost_there);
+    if let Some(batch) = lost.filter(|_| missing_batches.are_refused()) {
+        return Err(OpenError::Journal { batch, durable: last_durable });
     }
     let durable = survey.durable;
     survey.moved.extend(moves.into_iter().filter(|(batch, _)| *batch > durable).map(|(_, source)| source));
-    survey.holes = missing.len() as u64 + lost_end.map_or(0, |first| durable - first + 1);
+    survey.holes = missing.len() as u64 + lost_end.map_or(0, |first| last_durable - first + 1);
     survey.end = end;
     Ok(survey)
 }

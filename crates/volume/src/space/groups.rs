@@ -163,7 +163,13 @@ impl Groups {
     /// Whether so many summaries are to be written that no more may come.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
-        self.due >= DUE_MAX || self.unflushed >= UNFLUSHED_MAX
+        self.due >= DUE_MAX || self.awaits_flush()
+    }
+
+    /// Whether no more space is promised until a flush of the summaries that are in volatile caches.
+    #[must_use]
+    pub fn awaits_flush(&self) -> bool {
+        self.unflushed >= UNFLUSHED_MAX
     }
 
     /// How many summaries have arrived in volatile caches since the start.

@@ -13,6 +13,7 @@ mod destage;
 mod disks;
 mod features;
 mod flushes;
+mod journal_end;
 mod lost_devices;
 mod memory;
 mod reads;

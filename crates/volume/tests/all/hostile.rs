@@ -247,7 +247,7 @@ hostile! {
     };
     a_lazy_watermark_at_the_end_of_all_numbers: |devices| {
         let (_, header, _) = root(devices);
-        let mark = Watermark { epoch: header.epoch, batch: u64::MAX, exceptions: u64::MAX, serial: u64::MAX };
+        let mark = Watermark { epoch: header.epoch, batch: u64::MAX, exceptions: vec![u64::MAX], serial: u64::MAX };
         let bytes = mark.encode(&superblock(devices).pool);
         OFFSETS_BYTES.iter().for_each(|&at| devices[FAST].forge(at, &bytes));
     };

@@ -80,6 +80,7 @@ impl Engine {
             RequestError::ReadOnly(why)
         } else if wants == Wants::Space
             && !self.space.pace.is_closed()
+            && !self.space.bands.groups().awaits_flush()
             && !self.migrate_may_free()
             && (self.waited_too_long(id) && self.space.freed.bands() == 0
                 || self.space.freed.is_empty()

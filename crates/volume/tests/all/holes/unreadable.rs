@@ -11,10 +11,10 @@ use forebay_volume::{Devices, EngineOptions, Op, Outcome, Pool};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const SECTOR_BYTES: u64 = 512;
+pub const SECTOR_BYTES: u64 = 512;
 
 /// A pool after a power cut, with batches in its journal, and a watermark.
-fn cut() -> Vec<Scripted> {
+pub fn cut() -> Vec<Scripted> {
     let mut rig = Rig::new(&Setup::default());
     (0..40).for_each(|block| rig.put(block, 1, None));
     rig.checkpoint();
@@ -44,7 +44,7 @@ fn opens(place: impl Fn(&Superblock, &[Scripted]) -> u64) -> bool {
 }
 
 /// Where the last batch of the journal ends, on the device.
-fn journal_end(superblock: &Superblock, devices: &[Scripted]) -> u64 {
+pub fn journal_end(superblock: &Superblock, devices: &[Scripted]) -> u64 {
     let (start, len) = (superblock.journal_offset_bytes, superblock.journal_len_bytes);
     let used = devices[FAST].bytes(|bytes| {
         let journal = &bytes[start as usize..(start + len) as usize];
@@ -223,6 +223,28 @@ fn regression_a_leaf_that_cannot_be_read_can_be_discarded_whole() {
     rig.devices[FAST].heal();
     let mut rig = rig.crash();
     assert_eq!((rig.get(LEAF_BLOCKS + 5), rig.get(LEAF_BLOCKS + 6)), (Ok(3), Ok(0)));
+}
+
+/// After a crash such a leaf was asked for again, though the discard says all that it is to say, and the pool was not opened.
+#[test]
+fn regression_a_leaf_that_was_discarded_whole_is_not_needed_after_a_crash() {
+    let mut rig = Rig::new(&Setup::default());
+    (0..20).for_each(|block| rig.put(LEAF_BLOCKS + block, 1, None));
+    rig.put(0, 1, None);
+    let options = rig.setup.options.clone();
+    let mut rig = rig.restart(options);
+    assert_eq!(rig.get(0), Ok(1));
+    rig.devices[FAST].rule(|seen| failed(is_leaf_read(seen)));
+    assert!(!discard(&mut rig, LEAF_BLOCKS, LEAF_BLOCKS));
+    rig.pass_ms(11_000);
+    assert!(discard(&mut rig, LEAF_BLOCKS, LEAF_BLOCKS));
+    assert!(can_write(&mut rig, LEAF_BLOCKS + 5));
+    rig.flush();
+    let devices = rig.cut(|_| true);
+    let second = |seen: &Seen<'_>| is_leaf_read(seen) && seen.bytes[16..24] == 1u64.to_le_bytes();
+    devices[FAST].rule(move |seen| failed(second(seen)));
+    let mut rig = Rig::open(&Setup::default(), devices).unwrap();
+    assert_eq!((rig.get(LEAF_BLOCKS + 5), rig.get(LEAF_BLOCKS + 6), rig.get(0)), (Ok(3), Ok(0), Ok(1)));
 }
 
 /// Of a leaf that was done without it stayed known that it could not be read for long: the next outage of a moment was taken for that at once.

@@ -1,0 +1,88 @@
+//! What the end of the journal tells, and what tells of it: batches that are known to have been durable and are gone, and parts that cannot be read.
+
+use super::device::{Kind, Region, Scripted};
+use super::rig::{FAST, Rig, Setup, failed, superblock};
+use super::unreadable::{SECTOR_BYTES, cut, journal_end};
+use forebay_block::Device;
+use forebay_volume::recovery::{OpenError, salvage};
+use forebay_volume::{Devices, EngineOptions};
+
+/// A pool with a batch that nobody flushed and durable writes behind it, after a power cut that lost nothing; where the last batch lies.
+fn behind_an_unflushed_batch(durable_writes: u64) -> (Setup, Vec<Scripted>, u64) {
+    let setup = Setup { volatile_fast: true, ..Setup::default() };
+    let mut rig = Rig::new(&setup);
+    rig.checkpoint();
+    rig.put(0, 1, None);
+    for block in 1..=durable_writes {
+        let durable = rig.write_run(block, 1, 1, true, None);
+        rig.wait(durable).unwrap();
+    }
+    for _ in 0..4 {
+        rig.pass_ms(1500);
+        rig.polls(10);
+    }
+    let at = journal_end(&superblock(&rig.devices), &rig.devices) - SECTOR_BYTES;
+    (setup, rig.cut(|_| true), at)
+}
+
+/// Watermark blocks named a durable batch beyond one that was not, and nobody compared that with where the journal ended: when it rotted its writes were
+/// gone without an error. Of more than 64 such batches those behind had no witness at all.
+#[test]
+fn regression_a_durable_batch_behind_one_that_is_not_is_missed_at_the_journals_end() {
+    for durable_writes in [1, 3, 100] {
+        let (setup, devices, at) = behind_an_unflushed_batch(durable_writes);
+        let mut whole = Rig::open(&setup, devices.clone()).unwrap();
+        assert_eq!(whole.get(durable_writes), Ok(1));
+        let (setup, devices, _) = behind_an_unflushed_batch(durable_writes);
+        devices[FAST].forge(at, b"rotten");
+        let refused = Rig::open(&setup, devices).map(|mut rig| rig.get(durable_writes));
+        assert!(matches!(refused, Err(OpenError::Journal { .. })), "{durable_writes}: {refused:?}");
+    }
+}
+
+fn no_journal_can_be_read(devices: &[Scripted]) {
+    devices[FAST].rule(|seen| failed(seen.kind == Kind::Read && seen.region == Region::Journal));
+}
+
+/// More than 64 unreadable sectors of the journal refused each kind of opening, also where nothing was in it.
+#[test]
+fn regression_a_journal_that_cannot_be_read_at_all_refuses_neither_a_stopped_pool_nor_salvage() {
+    let setup = Setup::default();
+    let mut rig = Rig::new(&setup);
+    rig.put(0, 1, None);
+    assert!(rig.pool.close());
+    let devices = rig.cut(|_| true);
+    no_journal_can_be_read(&devices);
+    assert_eq!(Rig::open(&setup, devices).unwrap().get(0), Ok(1));
+
+    let devices = cut();
+    no_journal_can_be_read(&devices);
+    let refused = Rig::open(&setup, devices.clone()).map(|_| ());
+    assert!(matches!(refused, Err(OpenError::UnreadJournal { .. })), "{refused:?}");
+    let list = devices.iter().map(|device| Box::new(device.clone()) as Box<dyn Device>).collect();
+    salvage(&mut Devices::new(list), 1, &super::rig::classes(), setup.options.clone()).unwrap();
+}
+
+/// An unreadable sector behind the journal's end refused the pool for ever, as nothing wrote it.
+#[test]
+fn regression_what_cannot_be_read_behind_the_journals_end_can_be_given_up() {
+    let devices = cut();
+    let at = journal_end(&superblock(&devices), &devices) + 5 * SECTOR_BYTES;
+    devices[FAST].rule(move |seen| failed(seen.kind == Kind::Read && seen.covers(at)));
+    let refused = Rig::open(&Setup::default(), devices.clone()).map(|_| ());
+    assert!(matches!(refused, Err(OpenError::UnreadJournal { .. })), "{refused:?}");
+    let options = EngineOptions { accepts_loss: true, ..Setup::default().options };
+    let setup = Setup { options, ..Setup::default() };
+    let mut rig = Rig::open(&setup, devices).unwrap();
+    assert!((0..40).all(|block| rig.get(block) == Ok(2)));
+    rig.put(0, 3, None);
+    rig.flush();
+    rig.devices[FAST].heal();
+    assert_eq!(rig.crash().get(0), Ok(3));
+
+    // What is known to be gone is not given up so.
+    let (_, devices, at) = behind_an_unflushed_batch(1);
+    devices[FAST].forge(at, b"rotten");
+    let refused = Rig::open(&Setup { volatile_fast: true, ..setup }, devices).map(|_| ());
+    assert!(matches!(refused, Err(OpenError::Journal { .. })), "{refused:?}");
+}
