@@ -231,18 +231,17 @@ pub(super) fn survey(
     if let Some(batch) = impossible {
         return Err(OpenError::Record { batch });
     }
-    // A batch beyond the last one found is known to have been durable: the end of the journal itself is gone.
-    let last_durable = survey.exceptions.last().map_or(survey.durable, |&last| last.max(survey.durable));
-    let lost_end = (last_durable >= end.batch).then_some(end.batch);
-    let lost_there =
-        || if survey.durable >= end.batch { lost_end } else { survey.exceptions.range(end.batch..).next().copied() };
-    let lost = missing.iter().copied().find(|&batch| survey.is_durable(batch)).or_else(lost_there);
+    // Batches beyond the last one found are known to have been durable: the end of the journal itself is gone.
+    let exceptions = survey.exceptions.range(end.batch.max(survey.durable + 1)..);
+    let holes_behind = (survey.durable + 1).saturating_sub(end.batch) + exceptions.clone().count() as u64;
+    let lost_end = if survey.durable >= end.batch { Some(end.batch) } else { exceptions.min().copied() };
+    let lost = missing.iter().copied().find(|&batch| survey.is_durable(batch)).or(lost_end);
     if let Some(batch) = lost.filter(|_| missing_batches.are_refused()) {
-        return Err(OpenError::Journal { batch, durable: last_durable });
+        return Err(OpenError::Journal { batch, durable: survey.durable.max(batch) });
     }
     let durable = survey.durable;
     survey.moved.extend(moves.into_iter().filter(|(batch, _)| *batch > durable).map(|(_, source)| source));
-    survey.holes = missing.len() as u64 + lost_end.map_or(0, |first| last_durable - first + 1);
+    survey.holes = missing.len() as u64 + holes_behind;
     survey.end = end;
     Ok(survey)
 }

@@ -10,7 +10,8 @@ use forebay_volume::recovery::{MemberError, OpenError};
 
 fn is_io(error: &OpenError) -> bool {
     let is_of_member = matches!(error, OpenError::Member(MemberError::Io { .. }));
-    is_of_member || matches!(error, OpenError::Io { .. } | OpenError::Unread { .. } | OpenError::Checkpoint(_))
+    let is_unread = matches!(error, OpenError::Unread { .. } | OpenError::UnreadJournal { .. });
+    is_of_member || is_unread || matches!(error, OpenError::Io { .. } | OpenError::Checkpoint(_))
 }
 
 /// Any single operation of recovery fails: the pool opens all the same, or says which device failed; and the next

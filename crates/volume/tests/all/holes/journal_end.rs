@@ -4,12 +4,14 @@ use super::device::{Kind, Region, Scripted};
 use super::rig::{FAST, Rig, Setup, failed, superblock};
 use super::unreadable::{SECTOR_BYTES, cut, journal_end};
 use forebay_block::Device;
+use forebay_volume::layout::watermark::{OFFSETS_BYTES, Watermark};
 use forebay_volume::recovery::{OpenError, salvage};
 use forebay_volume::{Devices, EngineOptions};
 
 /// A pool with a batch that nobody flushed and durable writes behind it, after a power cut that lost nothing; where the last batch lies.
 fn behind_an_unflushed_batch(durable_writes: u64) -> (Setup, Vec<Scripted>, u64) {
-    let setup = Setup { volatile_fast: true, ..Setup::default() };
+    // Flushes are wanted by bytes: of half a window, here of 1 MiB.
+    let setup = Setup { volatile_fast: true, fast_bytes: 64 << 20, journal_bytes: 8 << 20, ..Setup::default() };
     let mut rig = Rig::new(&setup);
     rig.checkpoint();
     rig.put(0, 1, None);
@@ -17,9 +19,11 @@ fn behind_an_unflushed_batch(durable_writes: u64) -> (Setup, Vec<Scripted>, u64)
         let durable = rig.write_run(block, 1, 1, true, None);
         rig.wait(durable).unwrap();
     }
-    for _ in 0..4 {
-        rig.pass_ms(1500);
-        rig.polls(10);
+    (0..3).for_each(|_| rig.pass_ms(1100));
+    let pool = superblock(&rig.devices).pool;
+    for at in OFFSETS_BYTES.map(|at| at as usize) {
+        let mark = rig.devices[FAST].bytes(|bytes| Watermark::decode(&bytes[at..at + 4096], &pool)).unwrap();
+        assert_eq!(mark.durable_beyond().count() as u64, durable_writes, "{mark:?}");
     }
     let at = journal_end(&superblock(&rig.devices), &rig.devices) - SECTOR_BYTES;
     (setup, rig.cut(|_| true), at)
@@ -83,6 +87,8 @@ fn regression_what_cannot_be_read_behind_the_journals_end_can_be_given_up() {
     // What is known to be gone is not given up so.
     let (_, devices, at) = behind_an_unflushed_batch(1);
     devices[FAST].forge(at, b"rotten");
-    let refused = Rig::open(&Setup { volatile_fast: true, ..setup }, devices).map(|_| ());
+    let refused =
+        Rig::open(&Setup { volatile_fast: true, fast_bytes: 64 << 20, journal_bytes: 8 << 20, ..setup }, devices)
+            .map(|_| ());
     assert!(matches!(refused, Err(OpenError::Journal { .. })), "{refused:?}");
 }

@@ -245,6 +245,16 @@ fn regression_a_leaf_that_was_discarded_whole_is_not_needed_after_a_crash() {
     devices[FAST].rule(move |seen| failed(second(seen)));
     let mut rig = Rig::open(&Setup::default(), devices).unwrap();
     assert_eq!((rig.get(LEAF_BLOCKS + 5), rig.get(LEAF_BLOCKS + 6), rig.get(0)), (Ok(3), Ok(0), Ok(1)));
+    // Of one that was discarded in part the rest is.
+    rig.devices[FAST].heal();
+    (0..20).for_each(|block| rig.put(LEAF_BLOCKS + block, 4, None));
+    rig.checkpoint();
+    assert!(discard(&mut rig, LEAF_BLOCKS, 10));
+    rig.flush();
+    let devices = rig.cut(|_| true);
+    devices[FAST].rule(move |seen| failed(second(seen)));
+    let refused = Rig::open(&Setup::default(), devices).map(|_| ());
+    assert!(matches!(refused, Err(OpenError::Unread { .. })), "{refused:?}");
 }
 
 /// Of a leaf that was done without it stayed known that it could not be read for long: the next outage of a moment was taken for that at once.
