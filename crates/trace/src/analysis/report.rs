@@ -126,7 +126,8 @@ pub struct Curve {
     pub alpha_error: Option<f64>,
 }
 
-/// Depths of all requests, or of a process.
+/// Depths of all requests, or of a process: how many requests, or how many of the process's, are at the device when one is issued, itself
+/// included. Each volume of the trace is a device.
 #[derive(Clone, Debug, Serialize)]
 pub struct Depth {
     /// Name of the process; empty for all.
@@ -137,13 +138,13 @@ pub struct Depth {
     pub requests_per_s: Option<f64>,
     /// Mean depth that a request met, itself included.
     pub mean: Option<f64>,
-    /// Mean depth over the time in which there was something in flight.
+    /// Mean depth of a device over the time in which it had something in flight.
     pub mean_busy: Option<f64>,
     /// Median depth that a request met.
     pub p50: Option<usize>,
     /// 99 % of the requests met this depth or less.
     pub p99: Option<usize>,
-    /// For each depth that occurs: depth, share of the requests, share of the busy time.
+    /// For each depth that occurs: depth, share of the requests, share of the devices' busy time.
     pub histogram: Vec<(usize, f64, f64)>,
 }
 
@@ -299,7 +300,7 @@ fn per_s(count: u64, duration_ns: Option<u64>) -> Option<f64> {
 
 fn depth(process: &str, depths: &Depths, duration_ns: Option<u64>) -> Depth {
     let requests: u64 = depths.requests.iter().sum();
-    let busy_ns: u64 = depths.time_ns.iter().skip(1).sum();
+    let busy_ns: u64 = depths.time_ns.iter().sum();
     let histogram = (1..depths.requests.len())
         .map(|at| {
             (at, share(depths.requests[at], requests).unwrap_or(0.0), share(depths.time_ns[at], busy_ns).unwrap_or(0.0))

@@ -256,7 +256,8 @@ fn depths(report: &Report) -> String {
     }
     let mut lines = vec![
         format!(
-            "Queue depths: mean {}, median {}, 99 % at or below {}; while busy {} over time",
+            "Queue depths, which is how many requests are at the device (volume) when one is issued, itself included:\n\
+             mean {}, median {}, 99 % at or below {}; while a device is busy {} over time",
             ratio(all.mean),
             all.p50.unwrap_or(0),
             all.p99.unwrap_or(0),
