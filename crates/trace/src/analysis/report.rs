@@ -157,11 +157,11 @@ pub struct Direction {
     pub aligned_4k: Option<f64>,
     /// Of 512 bytes only.
     pub aligned_512: Option<f64>,
-    /// Share of requests that go on where one of the last 32 streams ended.
+    /// Share of requests that are of runs of eight or more, each of which begins where the one before it in the run ended.
     pub sequential: Option<f64>,
     /// The same by bytes.
     pub sequential_bytes: Option<f64>,
-    /// Lengths of streams of two requests or more, in bytes.
+    /// Lengths of these runs, in bytes.
     pub runs: Option<Spread>,
 }
 

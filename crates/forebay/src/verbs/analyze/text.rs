@@ -52,7 +52,7 @@ pub fn unknown(report: &Report) -> Option<String> {
 fn direction(name: &str, direction: &Direction) -> Vec<String> {
     let Some(sizes) = &direction.sizes else { return Vec::new() };
     vec![format!(
-        "{name:<7} mean {}, {}; {} aligned to 4 KiB, {} to 512 B only; sequential {} of requests, {} of bytes",
+        "{name:<7} mean {}, {}; {} aligned to 4 KiB, {} to 512 B only; sequential (in runs of 8 and more) {} of requests, {} of bytes",
         size(sizes.mean as u64),
         spread(Some(sizes), size),
         percent(direction.aligned_4k),
