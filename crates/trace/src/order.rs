@@ -105,10 +105,15 @@ impl<S: Source> Source for Steady<S> {
         let mut notes = self.source.notes();
         if self.slips > 0 {
             notes.push(format!(
-                "{} times lie far ahead of those around them, the farthest by {} hours: they were taken as issued with the \
-                 request before",
+                "{} {} far ahead of those around {}, the farthest by {}: {} taken as issued with the request before",
                 self.slips,
-                self.farthest_ns / AHEAD_NS
+                if self.slips == 1 { "time lies" } else { "times lie" },
+                if self.slips == 1 { "it" } else { "them" },
+                match self.farthest_ns / AHEAD_NS {
+                    1 => "an hour".to_owned(),
+                    hours => format!("{hours} hours"),
+                },
+                if self.slips == 1 { "it was" } else { "they were" },
             ));
         }
         notes
@@ -125,6 +130,9 @@ pub struct Sorted<S> {
     batch: Vec<Request>,
     latest_ns: u64,
     moved: u64,
+    /// When the last request was issued that was handed out, and how many came after it that belong before it.
+    handed_ns: u64,
+    too_late: u64,
     is_over: bool,
 }
 
@@ -132,7 +140,7 @@ impl<S: Source> Sorted<S> {
     /// Over a source.
     pub fn new(source: S) -> Self {
         let (in_order, late, batch) = (VecDeque::new(), BTreeMap::new(), Vec::new());
-        Self { source, in_order, late, batch, latest_ns: 0, moved: 0, is_over: false }
+        Self { source, in_order, late, batch, latest_ns: 0, moved: 0, handed_ns: 0, too_late: 0, is_over: false }
     }
 
     /// The earliest. Of the same time one that came in order came before any that came late.
@@ -166,6 +174,11 @@ impl<S: Source> Source for Sorted<S> {
         let kept = if self.is_over { 0 } else { WINDOW };
         while self.in_order.len() + self.late.len() > kept {
             let Some(request) = self.pop_first() else { break };
+            if request.issued_ns < self.handed_ns {
+                self.too_late += 1;
+            } else {
+                self.handed_ns = request.issued_ns;
+            }
             into.push(request);
         }
         read.map(|_| !self.is_over)
@@ -181,8 +194,17 @@ impl<S: Source> Source for Sorted<S> {
 
     fn notes(&self) -> Vec<String> {
         let mut notes = self.source.notes();
-        if self.moved > 0 {
-            notes.push(format!("{} requests came out of the order of their times, and were sorted", self.moved));
+        let requests = |count: u64| if count == 1 { "1 request".to_owned() } else { format!("{count} requests") };
+        let were = |count: u64| if count == 1 { "was" } else { "were" };
+        // Where it is not over yet some may come to be too late still.
+        let sorted = self.moved.saturating_sub(self.too_late);
+        if sorted > 0 {
+            let (requests, were) = (requests(sorted), were(sorted));
+            notes.push(format!("{requests} came out of the order of their times, and {were} sorted"));
+        }
+        if self.too_late > 0 {
+            let (requests, were) = (requests(self.too_late), were(self.too_late));
+            notes.push(format!("{requests} came more than {WINDOW} behind their place, and {were} not sorted"));
         }
         notes
     }
@@ -272,7 +294,7 @@ mod tests {
             let (requests, notes) = all(Steady::new(times(given)));
             assert_eq!(requests.len(), 1000);
             assert!(requests.iter().all(|request| request.issued_ns < 1_000_000_000), "{slip}");
-            assert!(notes[0].starts_with("1 times lie far ahead"), "{notes:?}");
+            assert!(notes[0].starts_with("1 time lies far ahead"), "{notes:?}");
         }
         // A request in the next night is one.
         let (requests, notes) = all(Steady::new(times((0..100).chain([20 * HOUR_NS]))));
@@ -308,6 +330,28 @@ mod tests {
         // What comes at one time keeps its order.
         let (requests, notes) = all(Sorted::new(times([5, 5, 5, 1, 5])));
         assert!(requests.iter().map(|request| request.offset_bytes).eq([3, 0, 1, 2, 4]) && notes.len() == 1);
+    }
+
+    /// A request that came 70,000 too late was said to have been sorted.
+    #[test]
+    fn regression_what_cannot_be_sorted_is_not_said_to_be() {
+        let count = WINDOW as u64 + 5000;
+        let (_, notes) = all(Sorted::new(times((0..count).map(|at| at + 10).chain([3]))));
+        assert_eq!(notes, [format!("1 request came more than {WINDOW} behind their place, and was not sorted")]);
+        let (_, notes) = all(Sorted::new(times((0..count).map(|at| at + 10).chain([3, 4, count]))));
+        assert_eq!(notes.len(), 2, "{notes:?}");
+        assert!(
+            notes[0].starts_with("1 request came out of the order") && notes[0].ends_with("was sorted"),
+            "{notes:?}"
+        );
+        assert!(notes[1].starts_with("2 requests") && notes[1].ends_with("were not sorted"), "{notes:?}");
+    }
+
+    #[test]
+    fn regression_an_hour_is_not_1_hours() {
+        let given = (0..100).map(|at| if at == 50 { HOUR_NS + HOUR_NS / 2 } else { at });
+        let (_, notes) = all(Steady::new(times(given)));
+        assert!(notes[0].contains("the farthest by an hour: it was taken"), "{notes:?}");
     }
 
     proptest::proptest! {
