@@ -99,12 +99,17 @@ pub struct Sizes {
     /// By size.
     pub sizes: Vec<Sized>,
     /// Where more space begins to buy little: the point of [`Sized::rewrites`] farthest above the line from the first to the
-    /// last, over the logarithm of the size (Satopaa et al. 2011, "Kneedle"). The last is four times what all of it needs.
+    /// last, over the logarithm of the size (Satopaa et al. 2011, "Kneedle"). The last is four times what all rows take.
     pub knee: Option<usize>,
     /// Share of the written blocks that are written over or discarded at all: what no size goes beyond.
     pub rewrites_max: f64,
-    /// Bytes in which all that is written fits.
+    /// Bytes accessed at least once (where nothing was discarded): the analysis' own.
     pub footprint_bytes: u64,
+    /// Most bytes written and not discarded at a time, the analysis' own: in so many all that is written fits.
+    pub written_footprint_bytes: u64,
+    /// What the rows occupied at most, each at its own time, together: what they take where all are pinned. No size beyond buys
+    /// anything.
+    pub rows_bytes: u64,
     /// One block in so many was followed.
     pub one_block_in: u64,
 }
@@ -176,6 +181,7 @@ pub struct Sizing {
     limit: usize,
     total_bytes: u64,
     footprint_bytes: u64,
+    written_footprint_bytes: u64,
     written_bytes: u64,
     /// Blocks written, of each part: of each row in the order, and of all.
     pinned_blocks: Vec<Vec<u64>>,
@@ -224,7 +230,8 @@ impl Sizing {
             find: Finder::default(),
             limit: limit.clamp(1024, LIVE_MAX),
             total_bytes,
-            footprint_bytes: report.written_footprint_bytes,
+            footprint_bytes: report.footprint_bytes,
+            written_footprint_bytes: report.written_footprint_bytes,
             written_bytes: 0,
             pinned_blocks: vec![vec![0; order.len()]; PARTS],
             blocks: vec![0; PARTS],
@@ -447,13 +454,13 @@ impl Sizing {
         // Also of what goes past the tier: the last size is that at which nothing more can be bought. Rows have their most at
         // different times, and some have no place in the order.
         let all = self.order.iter().chain(&self.bypassed);
-        let footprint_bytes =
-            all.fold(0_u64, |sum, row| sum.saturating_add(row.occupancy_bytes)).max(self.footprint_bytes);
+        let rows_bytes =
+            all.fold(0_u64, |sum, row| sum.saturating_add(row.occupancy_bytes)).max(self.written_footprint_bytes);
         let mut ladder = Vec::new();
         // Quarter octaves: the knee is found no finer than that.
-        let first = (footprint_bytes >> OCTAVES_MIN).clamp(BLOCK_BYTES, 1 << 20);
+        let first = (rows_bytes >> OCTAVES_MIN).clamp(BLOCK_BYTES, 1 << 20);
         let mut size = (1_u64 << first.ilog2()) as f64;
-        while size < footprint_bytes as f64 * 1.2 {
+        while size < rows_bytes as f64 * 1.2 {
             ladder.push(size as u64 / BLOCK_BYTES * BLOCK_BYTES);
             size *= 2_f64.powf(0.25);
         }
@@ -467,7 +474,17 @@ impl Sizing {
         let knee = knee(&sizes, &steps);
         let rewrites_max = self.best(u64::MAX).rewrites;
         let one_block_in = self.sample.weight();
-        Sizes { order: self.order, bypassed: self.bypassed, sizes, knee, rewrites_max, footprint_bytes, one_block_in }
+        Sizes {
+            order: self.order,
+            bypassed: self.bypassed,
+            sizes,
+            knee,
+            rewrites_max,
+            footprint_bytes: self.footprint_bytes,
+            written_footprint_bytes: self.written_footprint_bytes,
+            rows_bytes,
+            one_block_in,
+        }
     }
 
     /// Blocks of a part of the trace that are offered to staging where so many rows are pinned.
