@@ -241,11 +241,11 @@ pub struct Report {
     pub flush_ns: Option<Spread>,
     /// Nanoseconds from one request to the next.
     pub gaps_ns: Option<Spread>,
-    /// Nanoseconds from a write of a block to the next, or to its discard.
+    /// Nanoseconds from a write of a block to the next, or to its discard, whichever comes first.
     pub overwrite_ns: Option<Spread>,
     /// Bytes written meanwhile, to all of the trace.
     pub overwrite_bytes: Option<Spread>,
-    /// Nanoseconds from an access of a block to its next read.
+    /// Nanoseconds from an access of a block, read or write, to its next read.
     pub reread_ns: Option<Spread>,
     /// How bursty it is.
     pub bursts: Vec<Burst>,
