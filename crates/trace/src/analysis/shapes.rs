@@ -42,11 +42,42 @@ pub struct Shapes {
     last: Option<(u32, usize)>,
 }
 
-/// The runs of a volume, the one with the last request first. Where they end stands apart, so that one look goes through all.
+/// The runs of a volume. Where they end stands apart, so that one look goes through all.
 #[derive(Clone, Debug, Default)]
 struct Runs {
     ends_bytes: [u64; RUNS],
     runs: [Run; RUNS],
+    recent: Recent,
+}
+
+/// Numbers of the runs, a byte each, the one with the last request lowest.
+#[derive(Clone, Copy, Debug)]
+struct Recent(u64);
+
+impl Default for Recent {
+    fn default() -> Self {
+        Self(u64::from_le_bytes(std::array::from_fn(|at| at as u8)))
+    }
+}
+
+impl Recent {
+    fn numbers(self) -> [u8; RUNS] {
+        self.0.to_le_bytes()
+    }
+
+    /// That with the oldest request has the last one from now on.
+    fn use_oldest(&mut self) -> usize {
+        self.0 = self.0.rotate_left(u8::BITS);
+        usize::from(self.0 as u8)
+    }
+
+    /// That which comes after `before` others has the last one from now on.
+    fn use_after(&mut self, before: usize) {
+        let bits = before as u32 * u8::BITS;
+        let (number, newer) = (self.0 >> bits & u64::from(u8::MAX), self.0 & ((1 << bits) - 1));
+        let older = self.0 & u64::MAX << bits << u8::BITS;
+        self.0 = older | newer << u8::BITS | number;
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -67,9 +98,23 @@ impl Shapes {
             _ => self.unaligned += 1,
         }
         let place = self.place(request.volume);
-        let Runs { ends_bytes, runs } = &mut self.volumes[place];
-        let goes_on = (0..RUNS).find(|&at| ends_bytes[at] == request.offset_bytes && runs[at].requests > 0);
-        let at = goes_on.unwrap_or(RUNS - 1);
+        let Runs { ends_bytes, runs, recent } = &mut self.volumes[place];
+        // All ends in one go, without a branch for each: this is done for every request, and mostly finds none.
+        let is_end = ends_bytes.iter().fold(false, |found, &end_bytes| found | (end_bytes == request.offset_bytes));
+        let goes_on = match is_end {
+            true => recent.numbers().into_iter().position(|number| {
+                let at = usize::from(number);
+                ends_bytes[at] == request.offset_bytes && runs[at].requests > 0
+            }),
+            false => None,
+        };
+        let at = match goes_on {
+            Some(before) => {
+                recent.use_after(before);
+                usize::from(recent.numbers()[0])
+            }
+            None => recent.use_oldest(),
+        };
         let before = runs[at];
         let run = match goes_on {
             Some(_) => {
@@ -77,9 +122,7 @@ impl Shapes {
             }
             None => Run { len_bytes: request.len_bytes, requests: 1 },
         };
-        runs.copy_within(..at, 1);
-        ends_bytes.copy_within(..at, 1);
-        (runs[0], ends_bytes[0]) = (run, request.end_bytes());
+        (runs[at], ends_bytes[at]) = (run, request.end_bytes());
         if goes_on.is_none() {
             return end(&mut self.runs, before);
         }
@@ -135,6 +178,23 @@ mod tests {
         }
         shapes.finish();
         assert_eq!((shapes.sequential, shapes.runs.count(), shapes.runs.max()), (200, 1.0, 200 * 4096));
+    }
+
+    #[test]
+    fn the_order_of_runs_is_that_of_a_list() {
+        let (mut recent, mut list, mut state) = (Recent::default(), (0..RUNS as u8).collect::<Vec<u8>>(), 1_u64);
+        for _ in 0..1000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let at = (state >> 33) as usize % (RUNS + 2);
+            if at < RUNS {
+                recent.use_after(at);
+            } else {
+                assert_eq!(recent.use_oldest(), usize::from(list[RUNS - 1]));
+            }
+            let number = list.remove(at.min(RUNS - 1));
+            list.insert(0, number);
+            assert_eq!(recent.numbers()[..], list);
+        }
     }
 
     #[test]
