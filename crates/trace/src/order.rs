@@ -105,44 +105,117 @@ impl<S: Source> Source for Steady<S> {
         let mut notes = self.source.notes();
         if self.slips > 0 {
             notes.push(format!(
-                "{} times lie far ahead of those around them, the farthest by {} hours: they were taken as issued with the \
-                 request before",
+                "{} {} far ahead of those around {}, the farthest by {}: {} taken as issued with the request before",
                 self.slips,
-                self.farthest_ns / AHEAD_NS
+                if self.slips == 1 { "time lies" } else { "times lie" },
+                if self.slips == 1 { "it" } else { "them" },
+                match self.farthest_ns / AHEAD_NS {
+                    1 => "an hour".to_owned(),
+                    hours => format!("{hours} hours"),
+                },
+                if self.slips == 1 { "it was" } else { "they were" },
             ));
         }
         notes
     }
 }
 
+/// Requests in the order of their times, of which so many are gone.
+struct Batch {
+    requests: Vec<Request>,
+    gone: usize,
+}
+
 /// A source in the order of its times: each request among the 65,536 around it.
 pub struct Sorted<S> {
     source: S,
-    /// Those that came in order, as most do.
-    in_order: VecDeque<Request>,
+    /// Those that came in order, as most do: batches, and how many are in them.
+    in_order: VecDeque<Batch>,
+    in_order_count: usize,
     /// Those that came after a later one, by their times, and among the same time in the order in which they came.
     late: BTreeMap<(u64, u64), Request>,
     batch: Vec<Request>,
+    /// What held batches before.
+    spare: Vec<Vec<Request>>,
     latest_ns: u64,
     moved: u64,
+    /// When the last request was issued that was handed out, and how many came after it that belong before it.
+    handed_ns: u64,
+    too_late: u64,
     is_over: bool,
 }
 
 impl<S: Source> Sorted<S> {
     /// Over a source.
     pub fn new(source: S) -> Self {
-        let (in_order, late, batch) = (VecDeque::new(), BTreeMap::new(), Vec::new());
-        Self { source, in_order, late, batch, latest_ns: 0, moved: 0, is_over: false }
+        let (in_order, late, batch, spare) = (VecDeque::new(), BTreeMap::new(), Vec::new(), Vec::new());
+        Self {
+            source,
+            in_order,
+            in_order_count: 0,
+            late,
+            batch,
+            spare,
+            latest_ns: 0,
+            moved: 0,
+            handed_ns: 0,
+            too_late: 0,
+            is_over: false,
+        }
     }
 
     /// The earliest. Of the same time one that came in order came before any that came late.
     fn pop_first(&mut self) -> Option<Request> {
-        match (self.in_order.front(), self.late.first_key_value()) {
+        let first = self.in_order.front().map(|batch| batch.requests[batch.gone]);
+        match (first, self.late.first_key_value()) {
             (Some(first), Some((&(late_ns, _), _))) if late_ns < first.issued_ns => {
                 self.late.pop_first().map(|(_, request)| request)
             }
-            (Some(_), _) => self.in_order.pop_front(),
+            (Some(first), _) => {
+                self.take_in_order(1);
+                Some(first)
+            }
             (None, _) => self.late.pop_first().map(|(_, request)| request),
+        }
+    }
+
+    /// So many of the first batch are gone, which has as many.
+    fn take_in_order(&mut self, count: usize) {
+        self.in_order_count -= count;
+        let Some(batch) = self.in_order.front_mut() else { return };
+        batch.gone += count;
+        if batch.gone == batch.requests.len()
+            && let Some(Batch { mut requests, .. }) = self.in_order.pop_front()
+        {
+            requests.clear();
+            self.spare.push(requests);
+        }
+    }
+
+    /// Takes what the source gave: all of it as it is where it is in order.
+    fn sort_batch(&mut self) {
+        let mut in_order = std::mem::replace(&mut self.batch, self.spare.pop().unwrap_or_default());
+        let is_in_order = in_order.first().is_none_or(|first| first.issued_ns >= self.latest_ns)
+            && in_order.is_sorted_by_key(|request| request.issued_ns);
+        if is_in_order {
+            self.latest_ns = in_order.last().map_or(self.latest_ns, |last| last.issued_ns);
+        } else {
+            in_order.retain(|request| {
+                let is_late = request.issued_ns < self.latest_ns;
+                if is_late {
+                    self.late.insert((request.issued_ns, self.moved), *request);
+                    self.moved += 1;
+                } else {
+                    self.latest_ns = request.issued_ns;
+                }
+                !is_late
+            });
+        }
+        self.in_order_count += in_order.len();
+        if in_order.is_empty() {
+            self.spare.push(in_order);
+        } else {
+            self.in_order.push_back(Batch { requests: in_order, gone: 0 });
         }
     }
 }
@@ -153,19 +226,25 @@ impl<S: Source> Source for Sorted<S> {
         if !self.is_over {
             read = self.source.read(&mut self.batch, names);
             self.is_over = !matches!(read, Ok(true));
-            for request in self.batch.drain(..) {
-                if request.issued_ns >= self.latest_ns {
-                    self.latest_ns = request.issued_ns;
-                    self.in_order.push_back(request);
-                } else {
-                    self.late.insert((request.issued_ns, self.moved), request);
-                    self.moved += 1;
-                }
-            }
+            self.sort_batch();
         }
         let kept = if self.is_over { 0 } else { WINDOW };
-        while self.in_order.len() + self.late.len() > kept {
+        while self.late.is_empty() && self.in_order_count > kept {
+            let Some(batch) = self.in_order.front() else { break };
+            let rest = &batch.requests[batch.gone..];
+            let ready = &rest[..rest.len().min(self.in_order_count - kept)];
+            self.handed_ns = ready.last().map_or(self.handed_ns, |last| last.issued_ns);
+            into.extend_from_slice(ready);
+            let count = ready.len();
+            self.take_in_order(count);
+        }
+        while self.in_order_count + self.late.len() > kept {
             let Some(request) = self.pop_first() else { break };
+            if request.issued_ns < self.handed_ns {
+                self.too_late += 1;
+            } else {
+                self.handed_ns = request.issued_ns;
+            }
             into.push(request);
         }
         read.map(|_| !self.is_over)
@@ -181,8 +260,17 @@ impl<S: Source> Source for Sorted<S> {
 
     fn notes(&self) -> Vec<String> {
         let mut notes = self.source.notes();
-        if self.moved > 0 {
-            notes.push(format!("{} requests came out of the order of their times, and were sorted", self.moved));
+        let requests = |count: u64| if count == 1 { "1 request".to_owned() } else { format!("{count} requests") };
+        let were = |count: u64| if count == 1 { "was" } else { "were" };
+        // Where it is not over yet some may come to be too late still.
+        let sorted = self.moved.saturating_sub(self.too_late);
+        if sorted > 0 {
+            let (requests, were) = (requests(sorted), were(sorted));
+            notes.push(format!("{requests} came out of the order of their times, and {were} sorted"));
+        }
+        if self.too_late > 0 {
+            let (requests, were) = (requests(self.too_late), were(self.too_late));
+            notes.push(format!("{requests} came more than {WINDOW} behind their place, and {were} not sorted"));
         }
         notes
     }
@@ -272,7 +360,7 @@ mod tests {
             let (requests, notes) = all(Steady::new(times(given)));
             assert_eq!(requests.len(), 1000);
             assert!(requests.iter().all(|request| request.issued_ns < 1_000_000_000), "{slip}");
-            assert!(notes[0].starts_with("1 times lie far ahead"), "{notes:?}");
+            assert!(notes[0].starts_with("1 time lies far ahead"), "{notes:?}");
         }
         // A request in the next night is one.
         let (requests, notes) = all(Steady::new(times((0..100).chain([20 * HOUR_NS]))));
@@ -308,6 +396,28 @@ mod tests {
         // What comes at one time keeps its order.
         let (requests, notes) = all(Sorted::new(times([5, 5, 5, 1, 5])));
         assert!(requests.iter().map(|request| request.offset_bytes).eq([3, 0, 1, 2, 4]) && notes.len() == 1);
+    }
+
+    /// A request that came 70,000 too late was said to have been sorted.
+    #[test]
+    fn regression_what_cannot_be_sorted_is_not_said_to_be() {
+        let count = WINDOW as u64 + 5000;
+        let (_, notes) = all(Sorted::new(times((0..count).map(|at| at + 10).chain([3]))));
+        assert_eq!(notes, [format!("1 request came more than {WINDOW} behind their place, and was not sorted")]);
+        let (_, notes) = all(Sorted::new(times((0..count).map(|at| at + 10).chain([3, 4, count]))));
+        assert_eq!(notes.len(), 2, "{notes:?}");
+        assert!(
+            notes[0].starts_with("1 request came out of the order") && notes[0].ends_with("was sorted"),
+            "{notes:?}"
+        );
+        assert!(notes[1].starts_with("2 requests") && notes[1].ends_with("were not sorted"), "{notes:?}");
+    }
+
+    #[test]
+    fn regression_an_hour_is_not_1_hours() {
+        let given = (0..100).map(|at| if at == 50 { HOUR_NS + HOUR_NS / 2 } else { at });
+        let (_, notes) = all(Steady::new(times(given)));
+        assert!(notes[0].contains("the farthest by an hour: it was taken"), "{notes:?}");
     }
 
     proptest::proptest! {

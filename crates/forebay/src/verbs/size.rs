@@ -137,6 +137,8 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
             "untold": report.unknown,
             "rewrites_max": sizes.rewrites_max,
             "footprint_bytes": sizes.footprint_bytes,
+            "written_footprint_bytes": sizes.written_footprint_bytes,
+            "rows_bytes": sizes.rows_bytes,
             "sizes": offers.iter().map(value).collect::<Vec<_>>(),
             "knee": knee.map(value),
             "fast": options.fast,
@@ -302,18 +304,18 @@ fn text(
         )),
         None if sizes.rewrites_max < 0.001 => lines.push(format!(
             "There is no knee: next to nothing is written twice. More space buys nothing until all of it fits ({}).",
-            size(sizes.footprint_bytes)
+            size(sizes.rows_bytes)
         )),
         None if sizes.sizes.iter().all(|sized| sized.rewrites >= sizes.rewrites_max * 0.98) => lines.push(format!(
             "There is no knee: the smallest size keeps what any does. All that is written fits in {}.",
-            size(sizes.footprint_bytes)
+            size(sizes.written_footprint_bytes)
         )),
         None => lines.push(format!(
             "There is no knee: alpha rises evenly with each doubling, until all that is written fits ({}).",
-            size(sizes.footprint_bytes)
+            size(sizes.rows_bytes)
         )),
     }
-    if knee.is_some_and(|knee| knee.sized.size_bytes as f64 >= sizes.footprint_bytes as f64 * 0.8) {
+    if knee.is_some_and(|knee| knee.sized.size_bytes as f64 >= sizes.written_footprint_bytes as f64 * 0.8) {
         lines.push(
             "All that the trace writes fits there: a longer one may well show a knee beyond it, so record longer."
                 .to_owned(),

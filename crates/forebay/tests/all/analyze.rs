@@ -549,3 +549,27 @@ fn levels_are_those_of_rocksdbs_log() {
     let text = fs::read_to_string(&config).unwrap();
     assert!(text.contains("name = \"lower\"\nplace = \"capacity\""), "{text}");
 }
+
+/// "Until overwritten" counted discards and "until read again" first reads, and a sample's figures looked exact.
+#[test]
+fn regression_times_between_accesses_say_what_they_are() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = directory.path().join("some.csv");
+    let mut text = String::from("time_us,op,offset,size\n");
+    for (at, op) in ["write", "write", "read", "discard"].into_iter().enumerate() {
+        for block in 0..2000 {
+            text.push_str(&format!("{},{op},{},4096\n", at * 10_000 + block, block * 4096));
+        }
+    }
+    fs::write(&path, text).unwrap();
+    let said = |more: &[&str]| {
+        let output = forebay(&[&["analyze", path.to_str().unwrap()], more].concat());
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let exact = said(&[]);
+    assert!(exact.contains("from a write of a block to the next, or to its discard: p50 "), "{exact}");
+    assert!(exact.contains("from an access of a block to its next read: p50 ") && !exact.contains('~'), "{exact}");
+    let sampled = said(&["--sample", "4"]);
+    assert!(sampled.contains("~ marks estimates of which the interval is not known"), "{sampled}");
+    assert!(sampled.contains("or to its discard: ~p50 ") && sampled.contains(" ~8.00 MB"), "{sampled}");
+}

@@ -32,7 +32,8 @@ fn one(found: &Found) -> Section {
     }
     if let Some(one_in) = number(report, "one_block_in").filter(|one_in| *one_in > 1.0) {
         section.warnings.push(format!(
-            "SAMPLED: one block in {one_in} was followed; figures of blocks are estimates, with their errors"
+            "SAMPLED: one block in {one_in} was followed; curves have their errors, other figures of blocks (occupancy, beta, \
+             lives, times between accesses, working sets) are estimates without"
         ));
     }
     section.facts.extend([
@@ -188,9 +189,9 @@ fn spreads(report: &Value) -> Option<Picture> {
         ("size of a write", "writes/sizes", Unit::Bytes),
         ("flush", "flush_ns", Unit::Ns),
         ("between requests", "gaps_ns", Unit::Ns),
-        ("until overwritten", "overwrite_ns", Unit::Ns),
+        ("from a write of a block to the next, or to its discard", "overwrite_ns", Unit::Ns),
         ("written meanwhile", "overwrite_bytes", Unit::Bytes),
-        ("until read again", "reread_ns", Unit::Ns),
+        ("from an access of a block to its next read", "reread_ns", Unit::Ns),
     ];
     let quantiles = ["mean", "p50", "p90", "p99", "p99_9", "max"];
     let head = ["what", "mean", "p50", "p90", "p99", "p99.9", "max"].map(Column::text);

@@ -27,7 +27,9 @@ pub(super) fn of(found: &Found) -> Section {
         ]),
         None => section.notes.push("There is no knee".to_owned()),
     }
-    section.facts.push(("All that is written fits in".to_owned(), Cell::at(value, "footprint_bytes", Unit::Bytes)));
+    section
+        .facts
+        .push(("All that is written fits in".to_owned(), Cell::at(value, "written_footprint_bytes", Unit::Bytes)));
     let pinned: Vec<&str> = knee.and_then(|knee| number(knee, "pinned")).map_or_else(Vec::new, |count| {
         list(value, "order").iter().take(count as usize).filter_map(|row| text(row, "name")).collect()
     });

@@ -4,7 +4,7 @@ use super::distances::Distances;
 use super::groups::GROUPS;
 use super::hot::{Finder, Hot};
 use super::sampling::{Sample, address};
-use super::slots::{Slot, Slots};
+use super::slots::{Extent, NEIGHBOURS, Slot, Slots};
 use super::stack::{LIVE_MAX, Place, Stack};
 
 /// Bytes of a block.
@@ -21,7 +21,8 @@ const ALL: usize = 0;
 const READS: usize = 1;
 const WRITES: usize = 2;
 
-#[derive(Clone, Copy, Debug)]
+/// What is known of a block, or of the first of an extent: the places of those behind it are the next ones, and all else is the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Block {
     accessed: Place,
     /// Where it is among the blocks written and not discarded since.
@@ -41,6 +42,12 @@ const UNKNOWN: Block =
     Block { accessed: NOWHERE, written: NOWHERE, read_at: 0, written_at: 0, clock_bytes: 0, row: 0, was_read: false };
 
 impl Block {
+    /// What is known of the block so many behind this one in its extent.
+    fn ahead(self, blocks: Place) -> Self {
+        let written = if self.written == NOWHERE { NOWHERE } else { self.written + blocks };
+        Self { accessed: self.accessed + blocks, written, ..self }
+    }
+
     /// What was known of it before an access.
     fn seen(&self) -> Seen {
         let is_written = self.written != NOWHERE;
@@ -73,12 +80,46 @@ impl Seen {
     }
 }
 
+/// Groups of neighbours whose entries and blocks are fetched at a time, and how many of one request.
+const FETCHED_MAX: usize = 64;
+const FETCHED_OF_REQUEST_MAX: usize = 4;
+/// Blocks of which nothing is to be fetched: the processor has them at hand.
+pub const NEAR_BLOCKS: usize = 4096;
+
+/// The blocks that the next requests ask for, fetched before the first of them is looked at: so the processor waits for all of them
+/// at once. Each request alone would have it wait for an entry, then for a block, then for its places in the stacks.
+#[derive(Default)]
+pub struct Fetching {
+    groups: Vec<u64>,
+    /// The first and the last number of each group.
+    pub slots: Vec<Slot>,
+    places: Vec<(Place, Place)>,
+}
+
+impl Fetching {
+    /// Fetches entries of the first of these requests, given by volume, first block and number of blocks; `slots` is what they lead to.
+    pub fn entries(&mut self, slots: &Slots, requests: impl Iterator<Item = (u32, u64, u64)>) {
+        self.groups.clear();
+        for (volume, first, count) in requests {
+            let begin = address(volume, first);
+            let groups = begin / NEIGHBOURS..=(begin + count.saturating_sub(1)) / NEIGHBOURS;
+            self.groups.extend(groups.take(FETCHED_OF_REQUEST_MAX));
+            if self.groups.len() >= FETCHED_MAX {
+                break;
+            }
+        }
+        slots.fetch(&self.groups, &mut self.slots);
+    }
+}
+
 /// The blocks of a trace.
 #[derive(Default)]
 pub struct Blocks {
     slots: Slots,
-    /// By their numbers.
+    /// By the numbers of their extents.
     blocks: Vec<Block>,
+    /// Whether each block has one of its own, as in samples.
+    is_single: bool,
     sample: Sample,
     limit: usize,
     accessed: Stack,
@@ -87,6 +128,7 @@ pub struct Blocks {
     hot_accessed: Hot,
     hot_written: Hot,
     find: [Finder; 3],
+    fetching: Fetching,
     /// Live blocks of each row.
     live: Vec<u64>,
     peak_bytes: Vec<u64>,
@@ -131,8 +173,25 @@ impl Blocks {
         self.peak_accessed_bytes
     }
 
-    /// Reads, or accesses of unknown kind, of `count` blocks from `first`; tells of each that is followed. Returns how many
-    /// blocks the first one stands for, where it is followed. Times never go back.
+    /// Has what is known of the blocks of the next requests at hand; these are given by volume, first block and number of blocks.
+    pub fn fetch(&mut self, requests: impl Iterator<Item = (u32, u64, u64)>) {
+        if self.sample.weight() > 1 || self.slots.len() < NEAR_BLOCKS {
+            return;
+        }
+        let Self { fetching, slots, blocks, accessed, written, .. } = self;
+        fetching.entries(slots, requests);
+        fetching.places.clear();
+        fetching.places.extend(fetching.slots.iter().map(|&slot| {
+            let block = blocks.get(slot as usize).unwrap_or(&UNKNOWN);
+            (block.accessed, block.written)
+        }));
+        let places = fetching.places.iter();
+        std::hint::black_box(places.fold(0, |sum, &(at, write)| sum ^ accessed.look(at) ^ written.look(write)));
+    }
+
+    /// Reads, or accesses of unknown kind, of `count` blocks from `first`; tells of each that is followed, how many blocks it stands
+    /// for, and of how many neighbours the same is to be said. Returns how many blocks the first one stands for, where it is
+    /// followed. Times never go back.
     pub fn read(
         &mut self,
         volume: u32,
@@ -140,16 +199,23 @@ impl Blocks {
         count: u64,
         now: u64,
         is_read: bool,
-        mut tell: impl FnMut(Seen, u64),
+        mut tell: impl FnMut(Seen, u64, u64),
     ) -> Option<u64> {
-        let mut first_weight = None;
         self.all.count(count);
         if is_read {
             self.reads.count(count);
         }
         self.access_hot(volume, first, count, is_read);
+        let done = self.alike(address(volume, first), count, |blocks, block, times, before| {
+            (block.read_at, block.was_read) = (now, true);
+            if is_read {
+                blocks.reads.access_all(before.map(|(_, distance)| distance), times);
+            }
+            tell(before.map_or(Seen::default(), |(block, _)| block.seen()), 1, times);
+        });
+        let mut first_weight = (done > 0).then_some(1);
         let sample = self.sample;
-        sample.each(volume, first, count, |key| {
+        sample.each(volume, first + done, count - done, |key| {
             if !self.sample.keeps(key, sample) {
                 return;
             }
@@ -163,7 +229,7 @@ impl Blocks {
             if let (true, Some(distance)) = (is_read, noted) {
                 self.reads.access(distance, weight, Some(self.sample.group(key, GROUPS)));
             }
-            tell(seen, weight);
+            tell(seen, weight, 1);
             self.keep_within_limit();
         });
         self.find_hot(volume, first, count, is_read.then_some(READS));
@@ -171,7 +237,7 @@ impl Blocks {
     }
 
     /// Writes of `count` blocks from `first` by a row, when the trace had written `clock_bytes`; tells of each that is
-    /// followed.
+    /// followed, as [reads](Self::read) do.
     pub fn write(
         &mut self,
         volume: u32,
@@ -179,7 +245,7 @@ impl Blocks {
         count: u64,
         at: (u64, u64),
         row: u16,
-        mut tell: impl FnMut(Seen, u64),
+        mut tell: impl FnMut(Seen, u64, u64),
     ) {
         let (now, clock_bytes) = at;
         self.all.count(count);
@@ -196,8 +262,12 @@ impl Blocks {
             self.hot_written.put(key, &self.written, self.sample.has(key));
             self.writes.access(distance, 1, None);
         }
+        let done = self.alike(address(volume, first), count, |blocks, block, times, before| {
+            let seen = blocks.write_alike(block, times, before.map(|(block, _)| block), at, row);
+            tell(seen, 1, times);
+        });
         let sample = self.sample;
-        sample.each(volume, first, count, |key| {
+        sample.each(volume, first + done, count - done, |key| {
             if !self.sample.keeps(key, sample) {
                 return;
             }
@@ -227,10 +297,147 @@ impl Blocks {
             let peak = &mut self.peak_bytes[usize::from(row)];
             *peak = (*peak).max(bytes_of(*live, weight));
             self.peak_all_bytes = self.peak_all_bytes.max(bytes_of(self.written.live() as u64, weight));
-            tell(seen, weight);
+            tell(seen, weight, 1);
             self.keep_within_limit();
         });
         self.find_hot(volume, first, count, Some(WRITES));
+    }
+
+    /// As long as all blocks are followed, and there is room for more: puts those of `count` from an address on top of the stack of
+    /// accesses, all at once that are of one extent, and notes how far they were from there. Calls `take` with what is known of the first
+    /// of them from now on, how many they are, and what it was and that distance, if they were followed before. Returns for how
+    /// many it has done so; the others are for [one by one](Self::touch).
+    ///
+    /// A request is mostly of neighbours that were last accessed by one request, too. So it costs about as much as one of a single
+    /// block: what is known of all is known of the first, and their distances are the same.
+    fn alike(
+        &mut self,
+        begin: u64,
+        count: u64,
+        mut take: impl FnMut(&mut Self, &mut Block, u64, Option<(Block, u64)>),
+    ) -> u64 {
+        let mut done = 0;
+        // The extent before, and how many blocks it has.
+        let mut last: Option<(Slot, u64)> = None;
+        while done < count && self.has_extents() {
+            if self.accessed.has_no_room_for(NEIGHBOURS as usize) {
+                let places = self.blocks.iter_mut().map(|block| &mut block.accessed);
+                self.accessed.pack(places.filter(|place| **place != NOWHERE));
+            }
+            if self.written.has_no_room_for(NEIGHBOURS as usize) {
+                let places = self.blocks.iter_mut().map(|block| &mut block.written);
+                self.written.pack(places.filter(|place| **place != NOWHERE));
+            }
+            let address = begin + done;
+            let most = if self.fills_gaps(address) { 1 } else { count - done };
+            let (part, was) = self.cut(address, most);
+            let len = part.len as usize;
+            let (place, before) = match was {
+                Some(first) => {
+                    let distance = self.accessed.above(first.accessed) as u64;
+                    let place = match len {
+                        1 => self.accessed.raise(first.accessed),
+                        _ => self.accessed.raise_all(first.accessed, len),
+                    };
+                    (place, Some((first, distance)))
+                }
+                None => {
+                    let place = self.accessed.push_all(len);
+                    let bytes = bytes_of(self.accessed.live() as u64, 1);
+                    self.peak_accessed_bytes = self.peak_accessed_bytes.max(bytes);
+                    (place, None)
+                }
+            };
+            self.all.access_all(before.map(|(_, distance)| distance), part.len);
+            let mut block = Block { accessed: place, ..was.unwrap_or(UNKNOWN) };
+            take(self, &mut block, part.len, before);
+            match &mut last {
+                Some((number, blocks))
+                    if !address.is_multiple_of(NEIGHBOURS)
+                        && self.blocks[*number as usize].ahead(*blocks as Place) == block =>
+                {
+                    self.slots.join(address, part.len, *number);
+                    self.blocks[part.number as usize] = UNKNOWN;
+                    *blocks += part.len;
+                }
+                _ => {
+                    self.blocks[part.number as usize] = block;
+                    last = Some((part.number, part.len));
+                }
+            }
+            done += part.len;
+        }
+        done
+    }
+
+    /// Whether blocks that are alike have one number: until a table without any that are may be full.
+    fn has_extents(&mut self) -> bool {
+        if !self.is_single && (self.sample.weight() > 1 || self.slots.len() + NEIGHBOURS as usize > self.limit) {
+            self.is_single = true;
+            for entry in 0..self.slots.entries() {
+                for address in self.slots.of_entry(entry) {
+                    self.cut(address, 1);
+                }
+            }
+        }
+        !self.is_single
+    }
+
+    /// Whether a block that is raised fills a gap: then those behind it have other distances.
+    fn fills_gaps(&mut self, address: u64) -> bool {
+        if !self.accessed.has_gaps() && !self.written.has_gaps() {
+            return false;
+        }
+        let Some((number, ahead)) = self.slots.extent(address) else { return false };
+        let first = self.blocks[number as usize].ahead(ahead);
+        self.accessed.has_gap_above(first.accessed)
+            || first.written != NOWHERE && self.written.has_gap_above(first.written)
+    }
+
+    /// Makes an extent of the first of so many blocks from an address on; with what is known of the first of them, if they were
+    /// followed.
+    fn cut(&mut self, address: u64, count: u64) -> (Extent, Option<Block>) {
+        let part = self.slots.cut(address, count);
+        if self.blocks.len() < self.slots.end() {
+            self.blocks.resize(self.slots.end(), UNKNOWN);
+        }
+        let was = part.of.map(|(number, ahead)| {
+            let all = self.blocks[number as usize];
+            if let Some((tail, ahead)) = part.tail {
+                self.blocks[tail as usize] = all.ahead(ahead);
+            }
+            let first = all.ahead(ahead);
+            self.blocks[part.number as usize] = first;
+            first
+        });
+        (part, was)
+    }
+
+    /// So many blocks that are alike are written; what they were. `block` is the first of them.
+    fn write_alike(&mut self, block: &mut Block, times: u64, before: Option<Block>, at: (u64, u64), row: u16) -> Seen {
+        let ((now, clock_bytes), len) = (at, times as usize);
+        let mut seen = before.map_or(Seen::default(), |before| before.seen());
+        let written = before.filter(|before| before.written != NOWHERE);
+        self.writes.access_all(written.map(|before| self.written.above(before.written) as u64), times);
+        block.written = match written {
+            Some(before) => {
+                self.live[usize::from(before.row)] -= times;
+                seen.since_write =
+                    Some((before.row, now.saturating_sub(before.written_at), clock_bytes - before.clock_bytes));
+                match len {
+                    1 => self.written.raise(before.written),
+                    _ => self.written.raise_all(before.written, len),
+                }
+            }
+            None => self.written.push_all(len),
+        };
+        (block.written_at, block.clock_bytes, block.row) = (now, clock_bytes, row);
+        let live = &mut self.live[usize::from(row)];
+        *live += times;
+        let peak = &mut self.peak_bytes[usize::from(row)];
+        *peak = (*peak).max(bytes_of(*live, 1));
+        self.peak_all_bytes = self.peak_all_bytes.max(bytes_of(self.written.live() as u64, 1));
+        seen
     }
 
     /// Accesses of the hot ones among `count` blocks from `first`.
@@ -281,6 +488,9 @@ impl Blocks {
             }
         }
         for key in keys {
+            if !self.is_single && self.slots.get(key).is_some() {
+                self.cut(key, 1);
+            }
             let Some(slot) = self.slots.remove(key) else { continue };
             let block = std::mem::replace(&mut self.blocks[slot as usize], UNKNOWN);
             // A hot one's mark stands for nothing, and so would its gap.
@@ -384,8 +594,8 @@ mod tests {
     #[test]
     fn who_is_forgotten_in_the_middle_of_a_request_does_not_come_back() {
         let mut blocks = Blocks::new(1024, 0);
-        blocks.write(0, 0, 100_000, (0, 0), 0, |_, _| {});
-        blocks.read(1, 0, 200_000, 0, true, |_, _| {});
+        blocks.write(0, 0, 100_000, (0, 0), 0, |_, _, _| {});
+        blocks.read(1, 0, 200_000, 0, true, |_, _, _| {});
         let sample = blocks.sample;
         assert!(blocks.slots.addresses().all(|key| sample.has(key)));
         assert!(blocks.slots.len() > 500, "and those who stay are there");
@@ -396,8 +606,8 @@ mod tests {
         let mut blocks = Blocks::new(1024, 0);
         for address in (1..5000).chain(1..5000).map(followed_of) {
             let (volume, block) = ((address >> 44) as u32, address & (VOLUME_BLOCKS - 1));
-            blocks.write(volume, block, 1, (0, 0), 0, |_, _| {});
-            blocks.read(volume, block, 1, 0, true, |_, _| {});
+            blocks.write(volume, block, 1, (0, 0), 0, |_, _, _| {});
+            blocks.read(volume, block, 1, 0, true, |_, _, _| {});
         }
         assert!(blocks.slots.len() <= 1024);
         let sample = blocks.sample;

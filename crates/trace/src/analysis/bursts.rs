@@ -27,6 +27,9 @@ pub struct Bursts {
     pub windows: [Window; WINDOWS_NS.len()],
     /// First and last issue, in nanoseconds.
     pub span_ns: Option<(u64, u64)>,
+    /// Bytes and requests since the shortest window was last closed, which the windows do not have yet. None of them ends within
+    /// it, as each is made of whole ones.
+    not_counted: (u64, u64),
 }
 
 impl Bursts {
@@ -38,18 +41,30 @@ impl Bursts {
         }
         self.span_ns = Some((first_ns, now_ns));
         let passed_ns = now_ns - first_ns;
-        for (window, len_ns) in self.windows.iter_mut().zip(WINDOWS_NS) {
-            if passed_ns >= window.end_ns {
-                window.close();
-                window.end_ns = (passed_ns / len_ns + 1).saturating_mul(len_ns);
+        if passed_ns >= self.windows[0].end_ns {
+            self.count();
+            for (window, len_ns) in self.windows.iter_mut().zip(WINDOWS_NS) {
+                if passed_ns >= window.end_ns {
+                    window.close();
+                    window.end_ns = (passed_ns / len_ns + 1).saturating_mul(len_ns);
+                }
             }
-            window.now_bytes = window.now_bytes.saturating_add(len_bytes);
-            window.now_requests += 1;
+        }
+        let (bytes, requests) = &mut self.not_counted;
+        (*bytes, *requests) = (bytes.saturating_add(len_bytes), *requests + 1);
+    }
+
+    fn count(&mut self) {
+        let (bytes, requests) = std::mem::take(&mut self.not_counted);
+        for window in &mut self.windows {
+            window.now_bytes = window.now_bytes.saturating_add(bytes);
+            window.now_requests += requests;
         }
     }
 
     /// Closes the windows that are open.
     pub fn finish(&mut self) {
+        self.count();
         self.windows.iter_mut().for_each(Window::close);
     }
 

@@ -1,8 +1,10 @@
-//! Queue depths: how many requests were at the device, by the requests and by the time.
+//! Queue depths: how many requests were at the device, by the requests and by the time. A device is a volume of the trace: each has a
+//! queue of its own, and a server of 16 disks with one request at each is one of depth 1.
 
+use crate::hash::Seed;
 use crate::{NOT_KNOWN, Request};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 
 /// Requests in flight that are followed at most.
 const IN_FLIGHT_MAX: usize = 1 << 16;
@@ -15,12 +17,12 @@ const PROCESSES_MAX: usize = 256;
 /// Largest number of a process's name.
 const NUMBERS_MAX: usize = 1 << 20;
 
-/// Requests at each depth, index 0 unused, and nanoseconds at each depth, index 0 idle.
+/// Requests at each depth, and nanoseconds at each depth, of all devices together. Index 0 is unused.
 #[derive(Clone, Debug)]
 pub struct Depths {
-    /// Requests issued at a depth, themselves included.
+    /// Requests issued at a depth of their device, themselves included.
     pub requests: Vec<u64>,
-    /// Nanoseconds with so many in flight.
+    /// Nanoseconds that devices had so many requests in flight.
     pub time_ns: Vec<u64>,
 }
 
@@ -39,10 +41,10 @@ impl Depths {
         (count > 0).then(|| sum / count as f64)
     }
 
-    /// Mean depth while busy, over time; `None` where it never was.
+    /// Mean depth of a device while it was busy, over time; `None` where none ever was.
     #[must_use]
     pub fn mean_busy(&self) -> Option<f64> {
-        let busy: u64 = self.time_ns.iter().skip(1).sum();
+        let busy: u64 = self.time_ns.iter().sum();
         let sum: f64 = self.time_ns.iter().enumerate().map(|(depth, &ns)| depth as f64 * ns as f64).sum();
         (busy > 0).then(|| sum / busy as f64)
     }
@@ -60,27 +62,35 @@ impl Depths {
     }
 }
 
-#[derive(Default)]
-struct Gauge {
-    depths: Depths,
-    now: usize,
+/// What is in flight at a device, of all processes or of one.
+#[derive(Clone, Copy, Default)]
+struct Level {
+    requests: usize,
     since_ns: u64,
 }
 
-impl Gauge {
-    fn change(&mut self, at_ns: u64, up: bool) {
-        self.depths.time_ns[self.now.min(DEPTHS - 1)] += at_ns.saturating_sub(self.since_ns);
-        self.since_ns = self.since_ns.max(at_ns);
-        self.now = if up { self.now + 1 } else { self.now.saturating_sub(1) };
+impl Level {
+    fn change(&mut self, at_ns: u64, up: bool, depths: &mut Depths) {
+        if self.requests > 0 {
+            depths.time_ns[self.requests.min(DEPTHS - 1)] += at_ns.saturating_sub(self.since_ns);
+        }
+        self.since_ns = at_ns;
+        self.requests = if up { self.requests + 1 } else { self.requests.saturating_sub(1) };
+        if up {
+            depths.requests[self.requests.min(DEPTHS - 1)] += 1;
+        }
     }
 }
 
-/// When requests in flight end, and the places of their processes. Mostly who begins later ends later, or nearly so: a queue in
+/// When a request ends, the place of its process, and its device.
+type End = (u64, u16, u32);
+
+/// When requests in flight end. Mostly who begins later ends later, or nearly so: a queue in
 /// order, and a heap for the others.
 #[derive(Default)]
 struct Ends {
-    queue: VecDeque<(u64, u16)>,
-    heap: BinaryHeap<Reverse<(u64, u16)>>,
+    queue: VecDeque<End>,
+    heap: BinaryHeap<Reverse<End>>,
 }
 
 impl Ends {
@@ -88,7 +98,7 @@ impl Ends {
         self.queue.len() + self.heap.len()
     }
 
-    fn add(&mut self, end: (u64, u16)) {
+    fn add(&mut self, end: End) {
         let mut at = self.queue.len();
         while at > 0 && self.queue[at - 1] > end {
             if self.queue.len() - at == PASSED_MAX {
@@ -100,7 +110,7 @@ impl Ends {
     }
 
     /// The first to end, if it ends until then.
-    fn next_until(&mut self, now_ns: u64) -> Option<(u64, u16)> {
+    fn next_until(&mut self, now_ns: u64) -> Option<End> {
         let (queued, heaped) = (self.queue.front().copied(), self.heap.peek().map(|Reverse(end)| *end));
         match (queued, heaped) {
             (Some(end), other) if other.is_none_or(|other| end <= other) => {
@@ -115,12 +125,17 @@ impl Ends {
 /// Follows what is in flight, from issue times and latencies, or takes the depths that were recorded.
 #[derive(Default)]
 pub struct DepthMeter {
-    all: Gauge,
+    all: Depths,
+    /// By the numbers of the devices.
+    levels: Vec<Level>,
     recorded: Depths,
     has_recorded: bool,
-    /// Of each process, in the order in which they came, and at which place a process's number has its gauge.
-    processes: Vec<(u32, Gauge)>,
+    /// The depths of each process, in the order in which they came, and at which place a process's number has its own. What is at a
+    /// device is counted for each process once there are two: the first one's is that of all until then.
+    processes: Vec<(u32, Depths)>,
     places: Vec<Option<u16>>,
+    /// By place of the process and device, where something is in flight.
+    process_levels: HashMap<(u16, u32), Level, Seed>,
     ends: Ends,
     /// Requests without a latency, and those beyond the limit.
     not_followed: u64,
@@ -143,20 +158,28 @@ impl DepthMeter {
             self.not_followed += 1;
             return;
         }
-        let place = self.place(request.process, now_ns);
-        if self.all.since_ns == 0 && self.all.now == 0 {
-            self.all.since_ns = now_ns;
-        }
-        self.all.change(now_ns, true);
-        self.all.depths.requests[self.all.now.min(DEPTHS - 1)] += 1;
-        let gauge = &mut self.processes[usize::from(place)].1;
-        gauge.change(now_ns, true);
-        gauge.depths.requests[gauge.now.min(DEPTHS - 1)] += 1;
-        self.ends.add((now_ns.saturating_add(request.latency_ns), place));
+        let place = self.place(request.process);
+        self.change(now_ns, place, request.volume, true);
+        self.ends.add((now_ns.saturating_add(request.latency_ns), place, request.volume));
     }
 
-    /// The place of a process's gauge; those that are too many share the last.
-    fn place(&mut self, process: u32, now_ns: u64) -> u16 {
+    fn change(&mut self, at_ns: u64, place: u16, volume: u32, up: bool) {
+        let device = volume as usize;
+        if self.levels.len() <= device {
+            self.levels.resize(device + 1, Level::default());
+        }
+        self.levels[device].change(at_ns, up, &mut self.all);
+        if self.processes.len() > 1 {
+            let level = self.process_levels.entry((place, volume)).or_default();
+            level.change(at_ns, up, &mut self.processes[usize::from(place)].1);
+            if level.requests == 0 {
+                self.process_levels.remove(&(place, volume));
+            }
+        }
+    }
+
+    /// The place of a process; those that are too many share the last.
+    fn place(&mut self, process: u32) -> u16 {
         let number = process as usize;
         if let Some(Some(place)) = self.places.get(number) {
             return *place;
@@ -164,7 +187,10 @@ impl DepthMeter {
         let place = self.processes.len().min(PROCESSES_MAX - 1);
         if place == self.processes.len() {
             let process = if place == PROCESSES_MAX - 1 { u32::MAX } else { process };
-            self.processes.push((process, Gauge { since_ns: now_ns, ..Gauge::default() }));
+            if place == 1 {
+                self.part_processes();
+            }
+            self.processes.push((process, Depths::default()));
         }
         // Names are bounded, and so are their numbers.
         if self.places.len() <= number && number < NUMBERS_MAX {
@@ -176,10 +202,16 @@ impl DepthMeter {
         place as u16
     }
 
+    /// A second process comes: all that was, was the first one's.
+    fn part_processes(&mut self) {
+        self.processes[0].1 = self.all.clone();
+        let busy = (0..).zip(&self.levels).filter(|(_, level)| level.requests > 0);
+        self.process_levels.extend(busy.map(|(volume, level)| ((0, volume), *level)));
+    }
+
     fn end_until(&mut self, now_ns: u64) {
-        while let Some((end_ns, place)) = self.ends.next_until(now_ns) {
-            self.all.change(end_ns, false);
-            self.processes[usize::from(place)].1.change(end_ns, false);
+        while let Some((end_ns, place, volume)) = self.ends.next_until(now_ns) {
+            self.change(end_ns, place, volume, false);
         }
     }
 
@@ -187,15 +219,18 @@ impl DepthMeter {
     /// recorded counts more than what follows from latencies.
     pub fn finish(mut self) -> Option<(Depths, BTreeMap<u32, Depths>)> {
         self.end_until(u64::MAX);
-        let followed = self.all.depths.requests.iter().any(|&count| count > 0);
+        let followed = self.all.requests.iter().any(|&count| count > 0);
         if !followed && !self.has_recorded {
             return None;
         }
-        let mut all = self.all.depths;
+        if let [(_, only)] = &mut self.processes[..] {
+            only.clone_from(&self.all);
+        }
+        let mut all = self.all;
         if self.has_recorded {
             all.requests = self.recorded.requests;
         }
-        Some((all, self.processes.into_iter().map(|(process, gauge)| (process, gauge.depths)).collect()))
+        Some((all, self.processes.into_iter().collect()))
     }
 }
 
@@ -217,15 +252,15 @@ mod tests {
             let (mut ends, mut model, mut now_ns) = (Ends::default(), Vec::new(), 0);
             for (adds, ns, place, far) in steps {
                 if adds {
-                    let end = (now_ns + ns + if far == 0 { 10_000 } else { 0 }, place);
+                    let end = (now_ns + ns + if far == 0 { 10_000 } else { 0 }, place, 0);
                     ends.add(end);
                     model.push(end);
                 } else {
                     now_ns += ns / 30;
                     model.sort_unstable();
                     let due = model.partition_point(|end| end.0 <= now_ns);
-                    let expected: Vec<(u64, u16)> = model.drain(..due).collect();
-                    let found: Vec<(u64, u16)> = std::iter::from_fn(|| ends.next_until(now_ns)).collect();
+                    let expected: Vec<End> = model.drain(..due).collect();
+                    let found: Vec<End> = std::iter::from_fn(|| ends.next_until(now_ns)).collect();
                     prop_assert_eq!(found, expected);
                 }
                 prop_assert_eq!(ends.len(), model.len());
@@ -242,10 +277,32 @@ mod tests {
         let (all, processes) = meter.finish().unwrap();
         assert_eq!(all.requests[..4], [0, 2, 1, 1]);
         // 100-150: 1; 150-170: 3; 170-200: 2; 200-250: 1; 250-300: none; 300-310: 1.
-        assert_eq!(all.time_ns[..4], [50, 110, 30, 20]);
+        assert_eq!(all.time_ns[..4], [0, 110, 30, 20]);
         assert_eq!(processes[&1].requests[..3], [0, 2, 1]);
         assert_eq!(processes[&2].requests[..3], [0, 1, 0]);
+        // Of the first until 200 and then from 300; of the other from 150 to 250.
+        assert_eq!(
+            (processes[&1].time_ns[..3].to_vec(), processes[&2].time_ns[..3].to_vec()),
+            (vec![0, 90, 20], vec![0, 100, 0])
+        );
         assert_eq!(all.quantile(0.5), Some(1));
+    }
+
+    /// The same requests had depths of 1 in formats that record the depth, and of 2 in others: there it was over all volumes, as was
+    /// the time in both.
+    #[test]
+    fn regression_depths_are_those_of_each_device() {
+        let mut meter = DepthMeter::default();
+        for at in 0..1000 {
+            for (volume, process) in [(0, 1), (1, 2)] {
+                meter.issue(&Request { volume, ..request(at * 150 + u64::from(volume), 100, process) });
+            }
+        }
+        let (all, processes) = meter.finish().unwrap();
+        assert_eq!((all.requests[..3].to_vec(), all.time_ns[..3].to_vec()), (vec![0, 2000, 0], vec![0, 200_000, 0]));
+        for (_, of_process) in processes {
+            assert_eq!((of_process.requests[1], of_process.time_ns[1]), (1000, 100_000));
+        }
     }
 
     #[test]

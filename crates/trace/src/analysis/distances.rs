@@ -10,8 +10,8 @@ const WAITING_MAX: usize = 512;
 #[derive(Clone, Debug)]
 pub struct Distances {
     exact: Vec<u64>,
-    /// Of `exact`, what is not counted yet: each count lies elsewhere in memory, and of many at once the waits overlap.
-    waiting: Vec<usize>,
+    /// Of `exact`, what is not counted yet, and how often: each count lies elsewhere in memory, and of many at once the waits overlap.
+    waiting: Vec<(usize, u64)>,
     sampled: Option<Histogram>,
     /// All accesses, also those of blocks that are not followed.
     accesses: u64,
@@ -53,22 +53,33 @@ impl Distances {
                     self.groups.again(group, distance, weight);
                 }
             }
-            None => {
-                self.waiting.push(distance as usize);
-                if self.waiting.len() >= WAITING_MAX {
-                    self.count_waiting();
-                }
-            }
+            None => self.wait(distance, 1),
+        }
+    }
+
+    /// As many accesses to blocks that each stand for themselves: while every block is followed.
+    pub fn access_all(&mut self, distance: Option<u64>, times: u64) {
+        debug_assert!(self.sampled.is_none(), "all blocks are followed");
+        self.followed += times as f64;
+        if let Some(distance) = distance {
+            self.wait(distance, times);
+        }
+    }
+
+    fn wait(&mut self, distance: u64, times: u64) {
+        self.waiting.push((distance as usize, times));
+        if self.waiting.len() >= WAITING_MAX {
+            self.count_waiting();
         }
     }
 
     fn count_waiting(&mut self) {
-        let longest = self.waiting.iter().max().map_or(0, |longest| longest + 1);
+        let longest = self.waiting.iter().map(|(distance, _)| distance + 1).max().unwrap_or(0);
         if self.exact.len() < longest {
             self.exact.resize(longest, 0);
         }
-        for distance in self.waiting.drain(..) {
-            self.exact[distance] += 1;
+        for (distance, times) in self.waiting.drain(..) {
+            self.exact[distance] += times;
         }
     }
 
@@ -103,7 +114,8 @@ impl Distances {
         let hits = match &self.sampled {
             None => {
                 let blocks = usize::try_from(blocks).unwrap_or(usize::MAX);
-                let waiting = self.waiting.iter().filter(|distance| **distance < blocks).count();
+                let waiting = self.waiting.iter().filter(|(distance, _)| *distance < blocks);
+                let waiting: u64 = waiting.map(|(_, times)| times).sum();
                 self.exact.iter().take(blocks).fold(waiting as f64, |sum, &count| sum + count as f64)
             }
             Some(sampled) if blocks > 0 => {

@@ -3,6 +3,8 @@
 /// Buckets of an octave, as a power of two.
 const SUB_BITS: u32 = 7;
 const SUB: u64 = 1 << SUB_BITS;
+/// Sums of whole numbers are exact below.
+const EXACT_END: f64 = (1_u64 << f64::MANTISSA_DIGITS) as f64;
 
 /// Counts by value; weights where values stand for more than themselves.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +48,27 @@ impl Histogram {
         self.total += weight;
         self.sum += value as f64 * weight;
         self.max = self.max.max(value);
+    }
+
+    /// Counts a value `weight` times, and that `times` times: to the last digit what as many [calls](Self::add_weighted) do.
+    #[inline]
+    pub fn add_repeatedly(&mut self, value: u64, weight: f64, times: u64) {
+        let at = bucket(value);
+        // Weights are whole numbers, and so are their sums: these are exact.
+        let more = weight * times as f64;
+        match self.weights.get_mut(at) {
+            Some(known) => *known += more,
+            None => self.grow(at, more),
+        }
+        self.total += more;
+        self.max = self.max.max(value);
+        // So is that of the values, as long as it is below 2^53; beyond, each addition is rounded.
+        let all = value as f64 * more;
+        if self.sum + all < EXACT_END {
+            self.sum += all;
+        } else {
+            (0..times).for_each(|_| self.sum += value as f64 * weight);
+        }
     }
 
     #[cold]
@@ -141,6 +164,20 @@ impl Sums {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn repeated_values_are_those_added_one_by_one() {
+        let (mut once, mut each) = (Histogram::default(), Histogram::default());
+        // Up to where sums are no longer exact, and each addition is rounded.
+        for at in 0..4000_u64 {
+            let (value, times) = (at * at * at * 12_345_679 + 1, at % 9 + 1);
+            once.add_repeatedly(value, 1.0, times);
+            (0..times).for_each(|_| each.add_weighted(value, 1.0));
+        }
+        assert!(once.sum > EXACT_END);
+        assert_eq!((once.sum, once.total, once.max), (each.sum, each.total, each.max));
+        assert_eq!(once.weights, each.weights);
+    }
 
     proptest! {
         #[test]

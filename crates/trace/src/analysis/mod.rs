@@ -49,6 +49,8 @@ use std::collections::BTreeMap;
 /// Largest request that is believed, in bytes; discards may be larger. Block layers split at 32 MiB and less. Each block of a
 /// request is looked at, so that a line of a text must not stand for too many.
 const REQUEST_BYTES_MAX: u64 = 64 << 20;
+/// Requests whose blocks are fetched at once.
+const REQUESTS_FETCHED: usize = 16;
 /// Volumes that can be distinguished.
 const VOLUMES_MAX: u32 = 1 << 20;
 
@@ -65,6 +67,13 @@ fn touched(request: &Request) -> Option<(u64, u64)> {
         && end <= VOLUME_BLOCKS
         && (is_range(request) || request.len_bytes <= REQUEST_BYTES_MAX);
     is_believed.then(|| (first, if request.len_bytes == 0 { 0 } else { end - first }))
+}
+
+/// The volume, the first block and the number of blocks of a request that moves bytes.
+fn moved(request: &Request) -> Option<(u32, u64, u64)> {
+    let moves = matches!(request.op, Op::Read | Op::Access | Op::Write);
+    let (first, blocks) = touched(request).filter(|(_, blocks)| moves && *blocks > 0)?;
+    Some((request.volume, first, blocks))
 }
 
 /// How to analyse.
@@ -157,8 +166,11 @@ impl Analysis {
     /// Takes the next requests of the trace.
     pub fn add(&mut self, requests: &[Request], names: &Names, knows: Knows) {
         self.knows = knows;
-        for request in requests {
-            self.one(request, names);
+        for requests in requests.chunks(REQUESTS_FETCHED) {
+            self.blocks.fetch(requests.iter().filter_map(moved));
+            for request in requests {
+                self.one(request, names);
+            }
         }
     }
 
@@ -229,14 +241,14 @@ impl Analysis {
                 part.blocks,
                 (timeline.now(), self.clock_bytes),
                 part.row,
-                |seen, weight| {
-                    timeline.touch(Access::Write, &seen, weight);
+                |seen, weight, times| {
+                    timeline.touch(Access::Write, &seen, weight.saturating_mul(times));
                     if let Some((row, life_ns, life_bytes)) = seen.since_write {
                         let row_statistics = statistics_of(statistics, row);
-                        row_statistics.life_ns.add_weighted(life_ns, weight as f64);
-                        row_statistics.life_bytes.add_weighted(life_bytes, weight as f64);
-                        overwrite_ns.add_weighted(life_ns, weight as f64);
-                        overwrite_bytes.add_weighted(life_bytes, weight as f64);
+                        row_statistics.life_ns.add_repeatedly(life_ns, weight as f64, times);
+                        row_statistics.life_bytes.add_repeatedly(life_bytes, weight as f64, times);
+                        overwrite_ns.add_repeatedly(life_ns, weight as f64, times);
+                        overwrite_bytes.add_repeatedly(life_bytes, weight as f64, times);
                     }
                 },
             );
@@ -253,10 +265,10 @@ impl Analysis {
         let now = timeline.now();
         let mut writer = None;
         let is_read = request.op == Op::Read;
-        let followed = self.blocks.read(request.volume, first, blocks, now, is_read, |seen, weight| {
-            timeline.touch(Access::Read, &seen, weight);
+        let followed = self.blocks.read(request.volume, first, blocks, now, is_read, |seen, weight, times| {
+            timeline.touch(Access::Read, &seen, weight.saturating_mul(times));
             if let Some(before) = seen.accessed_at() {
-                reread_ns.add_weighted(now - before, weight as f64);
+                reread_ns.add_repeatedly(now - before, weight as f64, times);
             }
             writer = writer.or(seen.writer);
         });

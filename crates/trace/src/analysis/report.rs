@@ -126,7 +126,8 @@ pub struct Curve {
     pub alpha_error: Option<f64>,
 }
 
-/// Depths of all requests, or of a process.
+/// Depths of all requests, or of a process: how many requests, or how many of the process's, are at the device when one is issued, itself
+/// included. Each volume of the trace is a device.
 #[derive(Clone, Debug, Serialize)]
 pub struct Depth {
     /// Name of the process; empty for all.
@@ -137,13 +138,13 @@ pub struct Depth {
     pub requests_per_s: Option<f64>,
     /// Mean depth that a request met, itself included.
     pub mean: Option<f64>,
-    /// Mean depth over the time in which there was something in flight.
+    /// Mean depth of a device over the time in which it had something in flight.
     pub mean_busy: Option<f64>,
     /// Median depth that a request met.
     pub p50: Option<usize>,
     /// 99 % of the requests met this depth or less.
     pub p99: Option<usize>,
-    /// For each depth that occurs: depth, share of the requests, share of the busy time.
+    /// For each depth that occurs: depth, share of the requests, share of the devices' busy time.
     pub histogram: Vec<(usize, f64, f64)>,
 }
 
@@ -156,11 +157,11 @@ pub struct Direction {
     pub aligned_4k: Option<f64>,
     /// Of 512 bytes only.
     pub aligned_512: Option<f64>,
-    /// Share of requests that go on where one of the last 32 streams ended.
+    /// Share of requests that are of runs of eight or more, each of which begins where the one before it in the run ended.
     pub sequential: Option<f64>,
     /// The same by bytes.
     pub sequential_bytes: Option<f64>,
-    /// Lengths of streams of two requests or more, in bytes.
+    /// Lengths of these runs, in bytes.
     pub runs: Option<Spread>,
 }
 
@@ -240,11 +241,11 @@ pub struct Report {
     pub flush_ns: Option<Spread>,
     /// Nanoseconds from one request to the next.
     pub gaps_ns: Option<Spread>,
-    /// Nanoseconds from a write of a block to the next, or to its discard.
+    /// Nanoseconds from a write of a block to the next, or to its discard, whichever comes first.
     pub overwrite_ns: Option<Spread>,
     /// Bytes written meanwhile, to all of the trace.
     pub overwrite_bytes: Option<Spread>,
-    /// Nanoseconds from an access of a block to its next read.
+    /// Nanoseconds from an access of a block, read or write, to its next read.
     pub reread_ns: Option<Spread>,
     /// How bursty it is.
     pub bursts: Vec<Burst>,
@@ -299,7 +300,7 @@ fn per_s(count: u64, duration_ns: Option<u64>) -> Option<f64> {
 
 fn depth(process: &str, depths: &Depths, duration_ns: Option<u64>) -> Depth {
     let requests: u64 = depths.requests.iter().sum();
-    let busy_ns: u64 = depths.time_ns.iter().skip(1).sum();
+    let busy_ns: u64 = depths.time_ns.iter().sum();
     let histogram = (1..depths.requests.len())
         .map(|at| {
             (at, share(depths.requests[at], requests).unwrap_or(0.0), share(depths.time_ns[at], busy_ns).unwrap_or(0.0))

@@ -4,16 +4,16 @@
 //! rows tells what staging keeps in the space that is left (algorithm: `models-and-placement.md`, "a rewrite is trapped if
 //! its write-stack distance fits the tier"). Each size then gets the number of rows that traps most.
 
-use super::blocks::BLOCK_BYTES;
+use super::blocks::{BLOCK_BYTES, Fetching, NEAR_BLOCKS};
 use super::groups::{Correction, GROUPS, Groups};
 use super::histogram::{Histogram, Sums};
 use super::hot::{Finder, Hot};
 use super::report::Report;
 use super::rows::{Part, Rows};
 use super::sampling::{Sample, address};
-use super::slots::{Slot, Slots};
+use super::slots::{Extent, NEIGHBOURS, NONE, Slot, Slots};
 use super::stack::{LIVE_MAX, Place, Stack};
-use super::{Options, touched};
+use super::{Options, REQUESTS_FETCHED, moved, touched};
 use crate::{Knows, Names, Op, Request};
 use serde::Serialize;
 
@@ -99,12 +99,17 @@ pub struct Sizes {
     /// By size.
     pub sizes: Vec<Sized>,
     /// Where more space begins to buy little: the point of [`Sized::rewrites`] farthest above the line from the first to the
-    /// last, over the logarithm of the size (Satopaa et al. 2011, "Kneedle"). The last is four times what all of it needs.
+    /// last, over the logarithm of the size (Satopaa et al. 2011, "Kneedle"). The last is four times what all rows take.
     pub knee: Option<usize>,
     /// Share of the written blocks that are written over or discarded at all: what no size goes beyond.
     pub rewrites_max: f64,
-    /// Bytes in which all that is written fits.
+    /// Bytes accessed at least once (where nothing was discarded): the analysis' own.
     pub footprint_bytes: u64,
+    /// Most bytes written and not discarded at a time, the analysis' own: in so many all that is written fits.
+    pub written_footprint_bytes: u64,
+    /// What the rows occupied at most, each at its own time, together: what they take where all are pinned. No size beyond buys
+    /// anything.
+    pub rows_bytes: u64,
     /// One block in so many was followed.
     pub one_block_in: u64,
 }
@@ -133,6 +138,11 @@ impl Fate {
 
 /// Not staged.
 const NOWHERE: Place = Place::MAX;
+
+/// The place of the block so many behind the one at a place, in its extent.
+fn ahead(place: Place, blocks: Place) -> Place {
+    if place == NOWHERE { NOWHERE } else { place + blocks }
+}
 
 /// The writes of all rows but those pinned.
 struct Rest {
@@ -169,13 +179,18 @@ pub struct Sizing {
     sums: Vec<Vec<Sums>>,
     /// Blocks that are staged where nothing is pinned: with more pinned there are some of them.
     slots: Slots,
-    /// Places of each of these by its number, in the stacks of all `rests`.
+    /// Places of the first of each of their extents by its number, in the stacks of all `rests`. Those of the blocks behind it are
+    /// the next ones.
     places: Vec<Place>,
+    /// Whether each block has a number of its own, as in samples.
+    is_single: bool,
     sample: Sample,
     find: Finder,
+    fetching: Fetching,
     limit: usize,
     total_bytes: u64,
     footprint_bytes: u64,
+    written_footprint_bytes: u64,
     written_bytes: u64,
     /// Blocks written, of each part: of each row in the order, and of all.
     pinned_blocks: Vec<Vec<u64>>,
@@ -222,9 +237,11 @@ impl Sizing {
             bypassed,
             sample: Sample::one_in_power(options.sample_halvings),
             find: Finder::default(),
+            fetching: Fetching::default(),
             limit: limit.clamp(1024, LIVE_MAX),
             total_bytes,
-            footprint_bytes: report.written_footprint_bytes,
+            footprint_bytes: report.footprint_bytes,
+            written_footprint_bytes: report.written_footprint_bytes,
             written_bytes: 0,
             pinned_blocks: vec![vec![0; order.len()]; PARTS],
             blocks: vec![0; PARTS],
@@ -232,6 +249,7 @@ impl Sizing {
             parts: Vec::new(),
             slots: Slots::default(),
             places: Vec::new(),
+            is_single: false,
             rests,
             sums: Vec::new(),
             order,
@@ -240,18 +258,43 @@ impl Sizing {
 
     /// Takes the next requests of the trace, which must be the same as in the first pass.
     pub fn add(&mut self, requests: &[Request], names: &Names, knows: Knows) {
-        for request in requests {
-            let Some((first, blocks @ 1..)) = touched(request) else { continue };
-            match request.op {
-                Op::Write => self.write(request, (first, blocks), names, knows),
-                // So that behaviour is seen as in the first pass.
-                Op::Read | Op::Access => {
-                    self.rows.read(request, first, blocks, names, knows);
-                }
-                Op::Discard | Op::WriteZeroes => self.discard(request),
-                Op::Flush => {}
+        for requests in requests.chunks(REQUESTS_FETCHED) {
+            self.fetch(requests);
+            requests.iter().for_each(|request| self.one(request, names, knows));
+        }
+    }
+
+    fn one(&mut self, request: &Request, names: &Names, knows: Knows) {
+        let Some((first, blocks @ 1..)) = touched(request) else { return };
+        match request.op {
+            Op::Write => self.write(request, (first, blocks), names, knows),
+            // So that behaviour is seen as in the first pass.
+            Op::Read | Op::Access => {
+                self.rows.read(request, first, blocks, names, knows);
+            }
+            Op::Discard | Op::WriteZeroes => self.discard(request),
+            Op::Flush => {}
+        }
+    }
+
+    /// Has what is known of the blocks that are written next at hand.
+    fn fetch(&mut self, requests: &[Request]) {
+        if self.sample.weight() > 1 || self.slots.len() < NEAR_BLOCKS {
+            return;
+        }
+        let Self { fetching, slots, places, rests, .. } = self;
+        fetching.entries(slots, requests.iter().filter(|request| request.op == Op::Write).filter_map(moved));
+        let count = rests.len();
+        // The places of a block lie side by side: of the first all are asked for, of the last one they are fetched.
+        let fetched = fetching.slots.iter().fold(0, |sum, &slot| sum ^ places.get(slot as usize * count).unwrap_or(&0));
+        std::hint::black_box(fetched);
+        let mut looked = 0;
+        for &slot in fetching.slots.iter().step_by(2).filter(|slot| **slot != NONE) {
+            for (rest, &place) in rests.iter().zip(&places[slot as usize * count..]) {
+                looked ^= rest.stack.look(place);
             }
         }
+        std::hint::black_box(looked);
     }
 
     fn write(&mut self, request: &Request, (first, blocks): (u64, u64), names: &Names, knows: Knows) {
@@ -270,8 +313,9 @@ impl Sizing {
                 Fate::Staged => {}
             }
             self.follow_hot((request.volume, block, part.blocks), fate, at);
+            let done = self.follow_alike(address(request.volume, block), part.blocks, fate, at);
             let sample = self.sample;
-            sample.each(request.volume, block, part.blocks, |key| {
+            sample.each(request.volume, block + done, part.blocks - done, |key| {
                 if self.sample.keeps(key, sample) {
                     self.follow(key, fate, at);
                 }
@@ -319,11 +363,107 @@ impl Sizing {
         });
     }
 
+    /// As long as all blocks are followed, and there is room for more: `count` blocks from an address are written by a row of that
+    /// fate, all at once that are of one extent (as in [`Blocks`](super::blocks::Blocks)). Returns for how many that is done; the others
+    /// are for [one by one](Self::follow).
+    fn follow_alike(&mut self, begin: u64, count: u64, fate: Fate, at: usize) -> u64 {
+        let (mut done, rests) = (0, self.rests.len());
+        // The extent before, and how many blocks it has.
+        let mut last: Option<(Slot, u64)> = None;
+        while done < count && self.has_extents() && fate.is_staged(0) {
+            for (pinned, rest) in self.rests.iter_mut().enumerate() {
+                if rest.stack.has_no_room_for(NEIGHBOURS as usize) {
+                    let of_rest = self.places.iter_mut().skip(pinned).step_by(rests);
+                    rest.stack.pack(of_rest.filter(|place| **place != NOWHERE));
+                }
+            }
+            let address = begin + done;
+            if !self.is_simple(address, fate) {
+                self.follow(address, fate, at);
+                (done, last) = (done + 1, None);
+                continue;
+            }
+            let part = self.cut(address, count - done);
+            let own = part.number as usize * rests;
+            for (pinned, rest) in self.rests.iter_mut().enumerate().filter(|(pinned, _)| fate.is_staged(*pinned)) {
+                rest.followed[at] += part.len as f64;
+                let place = &mut self.places[own + pinned];
+                *place = match *place {
+                    NOWHERE => rest.stack.push_all(part.len as usize),
+                    known => {
+                        rest.distances[at].add_repeatedly(rest.stack.above(known) as u64, 1.0, part.len);
+                        rest.stack.raise_all(known, part.len as usize)
+                    }
+                };
+            }
+            match &mut last {
+                Some((number, blocks))
+                    if !address.is_multiple_of(NEIGHBOURS)
+                        && (0..rests).all(|pinned| {
+                            let before = self.places[*number as usize * rests + pinned];
+                            self.places[own + pinned] == ahead(before, *blocks as Place)
+                        }) =>
+                {
+                    self.slots.join(address, part.len, *number);
+                    self.places[own..own + rests].fill(NOWHERE);
+                    *blocks += part.len;
+                }
+                _ => last = Some((part.number, part.len)),
+            }
+            done += part.len;
+        }
+        done
+    }
+
+    /// Whether blocks that are alike have one number: until a table without any that are may be full.
+    fn has_extents(&mut self) -> bool {
+        if !self.is_single && (self.sample.weight() > 1 || self.slots.len() + NEIGHBOURS as usize > self.limit) {
+            self.is_single = true;
+            for entry in 0..self.slots.entries() {
+                for address in self.slots.of_entry(entry) {
+                    self.cut(address, 1);
+                }
+            }
+        }
+        !self.is_single
+    }
+
+    /// Whether the blocks of an extent are staged as long as they are to be, and fill no gaps: only then what is to be said of one is to be said
+    /// of all.
+    fn is_simple(&mut self, address: u64, fate: Fate) -> bool {
+        let Some((number, blocks)) = self.slots.extent(address) else { return true };
+        let places = &self.places[number as usize * self.rests.len()..];
+        self.rests.iter().zip(places).enumerate().all(|(pinned, (rest, &place))| {
+            place == NOWHERE || fate.is_staged(pinned) && !rest.stack.has_gap_above(place + blocks)
+        })
+    }
+
+    /// Makes an extent of the first of so many blocks from an address on.
+    fn cut(&mut self, address: u64, count: u64) -> Extent {
+        let (part, rests) = (self.slots.cut(address, count), self.rests.len());
+        if self.places.len() < self.slots.end() * rests {
+            self.places.resize(self.slots.end() * rests, NOWHERE);
+        }
+        if let Some((number, before)) = part.of {
+            for pinned in 0..rests {
+                let all = self.places[number as usize * rests + pinned];
+                if let Some((tail, before)) = part.tail {
+                    self.places[tail as usize * rests + pinned] = ahead(all, before);
+                }
+                self.places[part.number as usize * rests + pinned] = ahead(all, before);
+            }
+        }
+        part
+    }
+
     /// A block is written by a row of that fate.
     fn follow(&mut self, key: u64, fate: Fate, at: usize) {
         let weight = self.sample.weight();
         let group = (weight > 1).then(|| self.sample.group(key, GROUPS));
         let count = self.rests.len();
+        if !self.is_single && self.slots.get(key).is_some() {
+            self.cut(key, 1);
+        }
         let slot = if fate.is_staged(0) { Some(self.slots.follow(key).0) } else { self.slots.remove(key) };
         let Some(slot) = slot else { return };
         let begin = slot as usize * count;
@@ -408,6 +548,13 @@ impl Sizing {
         let Some(count) = (request.end_bytes() / BLOCK_BYTES).checked_sub(first) else { return };
         let known = (self.slots.len(), self.slots.addresses());
         let followed = self.sample.among(request.volume, first, count, known);
+        if !self.is_single {
+            for &key in &followed {
+                if self.slots.get(key).is_some() {
+                    self.cut(key, 1);
+                }
+            }
+        }
         let slots: Vec<(u64, Slot)> =
             followed.into_iter().filter_map(|key| Some((key, self.slots.remove(key)?))).collect();
         let at = self.part();
@@ -447,13 +594,13 @@ impl Sizing {
         // Also of what goes past the tier: the last size is that at which nothing more can be bought. Rows have their most at
         // different times, and some have no place in the order.
         let all = self.order.iter().chain(&self.bypassed);
-        let footprint_bytes =
-            all.fold(0_u64, |sum, row| sum.saturating_add(row.occupancy_bytes)).max(self.footprint_bytes);
+        let rows_bytes =
+            all.fold(0_u64, |sum, row| sum.saturating_add(row.occupancy_bytes)).max(self.written_footprint_bytes);
         let mut ladder = Vec::new();
         // Quarter octaves: the knee is found no finer than that.
-        let first = (footprint_bytes >> OCTAVES_MIN).clamp(BLOCK_BYTES, 1 << 20);
+        let first = (rows_bytes >> OCTAVES_MIN).clamp(BLOCK_BYTES, 1 << 20);
         let mut size = (1_u64 << first.ilog2()) as f64;
-        while size < footprint_bytes as f64 * 1.2 {
+        while size < rows_bytes as f64 * 1.2 {
             ladder.push(size as u64 / BLOCK_BYTES * BLOCK_BYTES);
             size *= 2_f64.powf(0.25);
         }
@@ -467,7 +614,17 @@ impl Sizing {
         let knee = knee(&sizes, &steps);
         let rewrites_max = self.best(u64::MAX).rewrites;
         let one_block_in = self.sample.weight();
-        Sizes { order: self.order, bypassed: self.bypassed, sizes, knee, rewrites_max, footprint_bytes, one_block_in }
+        Sizes {
+            order: self.order,
+            bypassed: self.bypassed,
+            sizes,
+            knee,
+            rewrites_max,
+            footprint_bytes: self.footprint_bytes,
+            written_footprint_bytes: self.written_footprint_bytes,
+            rows_bytes,
+            one_block_in,
+        }
     }
 
     /// Blocks of a part of the trace that are offered to staging where so many rows are pinned.

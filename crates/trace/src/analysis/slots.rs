@@ -1,42 +1,85 @@
-//! Which blocks are followed, each with a small number of its own: its place in a list of what is known of it.
+//! Which blocks are followed, and by which number: that of what is known of them in a list.
 //!
 //! Requests are of neighbouring blocks, and a table of single blocks waits for memory with each of them. So eight neighbours share
-//! an entry, that of the last block is at hand for the next, and what came together has numbers that follow one another.
+//! an entry, and that of the last block is at hand for the next. Neighbours that were last accessed together have one number, too: all of
+//! them is known by what is known of the first. They are an extent, which is [cut](Slots::cut) where a request is of some of
+//! it, and [joined](Slots::join) where several are alike. Who wants each block to have a number of its own cuts them one by one.
+//!
+//! Entries are found by linear probing. Keys stand apart from what they lead to, so that eight are looked at in one line of the cache, and so
+//! that entries can be [fetched](Slots::fetch) for many requests before the first of them needs its own.
 
+use super::stack::Place;
 use crate::hash::Seed;
-use std::collections::HashMap;
+use std::hash::BuildHasher;
 
 /// The number of a block.
 pub type Slot = u32;
 /// Neighbours that share an entry.
-const NEIGHBOURS: u64 = 8;
+pub const NEIGHBOURS: u64 = 8;
 /// A neighbour that is not followed.
-const NONE: Slot = Slot::MAX;
+pub const NONE: Slot = Slot::MAX;
 /// Of no block: addresses are of 64 bits.
 const NO_GROUP: u64 = u64::MAX;
+/// Entries at first.
+const ENTRIES_MIN: usize = 64;
+/// Of so many entries at most one less is taken.
+const LOAD: usize = 8;
 
 type Group = [Slot; NEIGHBOURS as usize];
 const EMPTY: Group = [NONE; NEIGHBOURS as usize];
 
+/// An extent of a group, or a part of one that has become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Its number.
+    pub number: Slot,
+    /// Its blocks.
+    pub len: u64,
+    /// The extent that it was a part of, and how many blocks of that lie before it; `None`: its blocks were not followed before.
+    pub of: Option<(Slot, Place)>,
+    /// The number of what lay behind it in that extent, and how many blocks of that lie before this.
+    pub tail: Option<(Slot, Place)>,
+}
+
 /// Numbers of blocks by their addresses. Those of blocks that are gone are given again.
 pub struct Slots {
-    /// By address, without what tells neighbours apart.
-    groups: HashMap<u64, Group, Seed>,
-    /// The group of the last block, and whether it is to be put back before another is looked at.
-    last: (u64, Group),
-    is_changed: bool,
+    /// Addresses without what tells neighbours apart; a power of two of them.
+    keys: Vec<u64>,
+    groups: Vec<Group>,
+    /// Entries with a key, also those of which no block is followed any more.
+    taken: usize,
+    /// The group of the last block, and its entry.
+    last: (u64, usize),
+    seed: Seed,
+    /// Numbers that are free, and the first that was never given.
     free: Vec<Slot>,
+    end: usize,
+    /// Blocks.
     len: usize,
 }
 
 impl Default for Slots {
     fn default() -> Self {
-        Self { groups: HashMap::default(), last: (NO_GROUP, EMPTY), is_changed: false, free: Vec::new(), len: 0 }
+        Self {
+            keys: vec![NO_GROUP; ENTRIES_MIN],
+            groups: vec![EMPTY; ENTRIES_MIN],
+            taken: 0,
+            last: (NO_GROUP, 0),
+            seed: Seed::default(),
+            free: Vec::new(),
+            end: 0,
+            len: 0,
+        }
     }
 }
 
 fn addresses(number: u64, group: Group) -> impl Iterator<Item = (u64, Slot)> {
     (0..).zip(group).filter(|(_, slot)| *slot != NONE).map(move |(at, slot)| (number * NEIGHBOURS + at, slot))
+}
+
+/// How many blocks of the extent of a place lie before it.
+fn before(group: &Group, at: usize) -> Place {
+    group[..at].iter().rev().take_while(|other| **other == group[at]).count() as Place
 }
 
 impl Slots {
@@ -46,78 +89,193 @@ impl Slots {
     }
 
     /// Numbers are below this.
-    fn end(&self) -> usize {
-        self.len + self.free.len()
+    pub fn end(&self) -> usize {
+        self.end
     }
 
     /// The number of a block that is followed.
     pub fn get(&mut self, address: u64) -> Option<Slot> {
-        Some(*self.neighbour(address)).filter(|slot| *slot != NONE)
+        let entry = self.find(address / NEIGHBOURS)?;
+        Some(self.groups[entry][(address % NEIGHBOURS) as usize]).filter(|slot| *slot != NONE)
+    }
+
+    /// The extent of a block that is followed, and how many blocks of it lie before.
+    pub fn extent(&mut self, address: u64) -> Option<(Slot, Place)> {
+        let entry = self.find(address / NEIGHBOURS)?;
+        let (group, at) = (&self.groups[entry], (address % NEIGHBOURS) as usize);
+        let number = Some(group[at]).filter(|number| *number != NONE)?;
+        Some((number, before(group, at)))
     }
 
     /// The number of a block, which is followed from now on, and whether it was before. A new number is one that was free, or
     /// the next one.
     pub fn follow(&mut self, address: u64) -> (Slot, bool) {
-        if let Some(slot) = self.get(address) {
-            return (slot, true);
+        if let Some(number) = self.get(address) {
+            return (number, true);
         }
-        let slot = self.free.pop().unwrap_or(self.end() as Slot);
-        *self.neighbour(address) = slot;
-        self.is_changed = true;
-        self.len += 1;
-        (slot, false)
+        (self.cut(address, 1).number, false)
     }
 
-    /// Follows a block no longer; the number that it had.
+    /// Makes an extent of a block and of those behind it, at most `count` and such as share its entry, that are of the same extent, or
+    /// all of none: then they are followed from now on.
+    pub fn cut(&mut self, address: u64, count: u64) -> Extent {
+        let begin = (address % NEIGHBOURS) as usize;
+        let most = begin + count.min(NEIGHBOURS - begin as u64) as usize;
+        let entry = self.find_or_take(address / NEIGHBOURS);
+        let Self { groups, free, end, .. } = self;
+        let group = &mut groups[entry];
+        let mut give = |slots: &mut [Slot]| {
+            let number = free.pop().unwrap_or_else(|| {
+                *end += 1;
+                (*end - 1) as Slot
+            });
+            slots.fill(number);
+            number
+        };
+        let number = group[begin];
+        let alike = |slots: &[Slot]| slots.iter().take_while(|other| **other == number).count();
+        let len = alike(&group[begin..most]);
+        let next = begin + len;
+        if number == NONE {
+            self.len += len;
+            return Extent { number: give(&mut group[begin..next]), len: len as u64, of: None, tail: None };
+        }
+        let (ahead, behind) = (before(group, begin), alike(&group[next..]));
+        let tail = (behind > 0).then(|| (give(&mut group[next..next + behind]), ahead + len as Place));
+        let of = Some((number, ahead));
+        let number = if ahead > 0 { give(&mut group[begin..next]) } else { number };
+        Extent { number, len: len as u64, of, tail }
+    }
+
+    /// The extent of so many blocks from an address on, which share an entry, goes on with the one before it: they have the number of that,
+    /// and their own is free.
+    pub fn join(&mut self, address: u64, len: u64, number: Slot) {
+        let entry = self.find_or_take(address / NEIGHBOURS);
+        let begin = (address % NEIGHBOURS) as usize;
+        let slots = &mut self.groups[entry][begin..begin + len as usize];
+        self.free.push(slots[0]);
+        slots.fill(number);
+    }
+
+    /// Follows a block no longer that is an extent by itself; the number that it had.
     pub fn remove(&mut self, address: u64) -> Option<Slot> {
-        let slot = self.get(address)?;
-        *self.neighbour(address) = NONE;
-        self.is_changed = true;
+        let entry = self.find(address / NEIGHBOURS)?;
+        let slot = &mut self.groups[entry][(address % NEIGHBOURS) as usize];
+        let slot = std::mem::replace(slot, NONE);
+        if slot == NONE {
+            return None;
+        }
         self.free.push(slot);
         self.len -= 1;
         Some(slot)
     }
 
-    /// Addresses of all, in any order.
-    pub fn addresses(&mut self) -> impl Iterator<Item = u64> {
-        self.put_back();
-        self.groups.iter().flat_map(|(&number, &group)| addresses(number, group)).map(|(address, _)| address)
+    /// Entries are below this.
+    pub fn entries(&self) -> usize {
+        self.keys.len()
     }
 
-    /// Follows only those on, by address and number, that `stays` says yes to.
+    /// Addresses of an entry.
+    pub fn of_entry(&self, entry: usize) -> impl Iterator<Item = u64> + use<> {
+        addresses(self.keys[entry], self.groups[entry]).map(|(address, _)| address)
+    }
+
+    /// Addresses of all, in any order.
+    pub fn addresses(&self) -> impl Iterator<Item = u64> {
+        let entries = self.keys.iter().zip(&self.groups);
+        entries.flat_map(|(&number, &group)| addresses(number, group)).map(|(address, _)| address)
+    }
+
+    /// Follows only those on, by address and number, that `stays` says yes to. Each is an extent by itself.
     pub fn retain(&mut self, mut stays: impl FnMut(u64, Slot) -> bool) {
-        self.put_back();
-        self.last = (NO_GROUP, EMPTY);
-        let Self { groups, free, .. } = self;
-        let before = free.len();
-        groups.retain(|&number, group| {
+        let before = self.free.len();
+        for (number, group) in self.keys.iter().zip(&mut self.groups) {
             for (at, slot) in (0..).zip(group.iter_mut()) {
                 if *slot != NONE && !stays(number * NEIGHBOURS + at, *slot) {
-                    free.push(std::mem::replace(slot, NONE));
+                    self.free.push(std::mem::replace(slot, NONE));
                 }
             }
-            *group != EMPTY
-        });
-        self.len -= free.len() - before;
-    }
-
-    fn neighbour(&mut self, address: u64) -> &mut Slot {
-        let number = address / NEIGHBOURS;
-        if self.last.0 != number {
-            self.put_back();
-            self.last = (number, self.groups.get(&number).copied().unwrap_or(EMPTY));
         }
-        &mut self.last.1[(address % NEIGHBOURS) as usize]
+        self.len -= self.free.len() - before;
+        self.rebuild();
     }
 
-    fn put_back(&mut self) {
-        if std::mem::take(&mut self.is_changed) {
-            let (number, group) = self.last;
-            if group == EMPTY {
-                self.groups.remove(&number);
-            } else {
-                self.groups.insert(number, group);
+    /// Has the processor fetch the entries of these groups, which are addresses over [`NEIGHBOURS`], all at once instead of one after
+    /// the other; `slots` gets the first and the last number of each group that has one.
+    pub fn fetch(&self, groups: &[u64], slots: &mut Vec<Slot>) {
+        let mask = self.keys.len() - 1;
+        // The keys are fetched first, by loads that wait for nothing.
+        let keys = groups.iter().fold(0, |sum, &number| sum ^ self.keys[self.hash(number) & mask]);
+        std::hint::black_box(keys);
+        slots.clear();
+        for &number in groups {
+            let group = self.probe(number).map_or(&EMPTY, |entry| &self.groups[entry]);
+            // Without a branch that would have to wait for what is fetched: the smallest number is a first one, mostly.
+            slots.push(group.iter().fold(NONE, |first, &slot| first.min(slot)));
+            slots.push(group.iter().fold(0, |last, &slot| last.max(if slot == NONE { 0 } else { slot })));
+        }
+    }
+
+    fn hash(&self, number: u64) -> usize {
+        self.seed.hash_one(number) as usize
+    }
+
+    fn find(&mut self, number: u64) -> Option<usize> {
+        if self.last.0 != number {
+            self.last = (number, self.probe(number)?);
+        }
+        Some(self.last.1)
+    }
+
+    /// The entry of a group, where it has one.
+    fn probe(&self, number: u64) -> Option<usize> {
+        let mask = self.keys.len() - 1;
+        let mut entry = self.hash(number) & mask;
+        loop {
+            match self.keys[entry & mask] {
+                key if key == number => return Some(entry & mask),
+                NO_GROUP => return None,
+                _ => entry += 1,
             }
+        }
+    }
+
+    fn find_or_take(&mut self, number: u64) -> usize {
+        if let Some(entry) = self.find(number) {
+            return entry;
+        }
+        if (self.taken + 1) * LOAD > self.keys.len() * (LOAD - 1) {
+            self.rebuild();
+        }
+        let entry = self.take(number);
+        self.last = (number, entry);
+        entry
+    }
+
+    /// An entry for a group that has none.
+    fn take(&mut self, number: u64) -> usize {
+        let mask = self.keys.len() - 1;
+        let mut entry = self.hash(number) & mask;
+        while self.keys[entry] != NO_GROUP {
+            entry = (entry + 1) & mask;
+        }
+        self.keys[entry] = number;
+        self.taken += 1;
+        entry
+    }
+
+    /// A table without groups that have no blocks any more, and with room for as many groups again.
+    fn rebuild(&mut self) {
+        let used = self.groups.iter().filter(|group| **group != EMPTY).count();
+        let entries = ((used + 1) * LOAD / (LOAD - 1)).next_power_of_two().max(ENTRIES_MIN);
+        // So that it is not done soon again.
+        let entries = if used * 16 > entries * 13 { entries * 2 } else { entries };
+        let keys = std::mem::replace(&mut self.keys, vec![NO_GROUP; entries]);
+        let groups = std::mem::replace(&mut self.groups, vec![EMPTY; entries]);
+        (self.taken, self.last) = (0, (NO_GROUP, 0));
+        for (number, group) in keys.into_iter().zip(groups).filter(|(_, group)| *group != EMPTY) {
+            let entry = self.take(number);
+            self.groups[entry] = group;
         }
     }
 }
@@ -128,18 +286,39 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::{BTreeMap, BTreeSet};
 
+    /// The blocks of the extent of an address, by a list of which block has which number.
+    fn extent_of(model: &BTreeMap<u64, Slot>, address: u64) -> (u64, u64) {
+        let is_of = |other: u64| other / NEIGHBOURS == address / NEIGHBOURS && model.get(&other) == model.get(&address);
+        let (mut first, mut last) = (address, address);
+        while first.checked_sub(1).is_some_and(is_of) {
+            first -= 1;
+        }
+        while last.checked_add(1).is_some_and(is_of) {
+            last += 1;
+        }
+        (first, last)
+    }
+
     proptest! {
         /// Against a map. The last address of all has neighbours, too.
         #[test]
-        fn each_block_has_a_number_of_its_own(
-            steps in proptest::collection::vec((0_u64..40, 0_u8..20, any::<bool>()), 0..400),
+        fn extents_are_those_of_a_map(
+            steps in proptest::collection::vec((0_u64..40, 0_u8..20, 1_u64..12, any::<bool>()), 0..400),
         ) {
             let (mut slots, mut model, mut most) = (Slots::default(), BTreeMap::new(), 0);
-            for (at, what, is_far) in steps {
+            for (at, what, count, is_far) in steps {
                 let address = if is_far { u64::MAX - at } else { at };
                 let known = model.get(&address).copied();
                 match what {
                     0 => {
+                        for entry in 0..slots.entries() {
+                            for address in slots.of_entry(entry) {
+                                model.insert(address, slots.cut(address, 1).number);
+                                model.extend((address..=u64::MAX).skip(1).take(7).filter_map(|other| {
+                                    Some((other, slots.get(other)?))
+                                }));
+                            }
+                        }
                         slots.retain(|address, slot| {
                             assert_eq!(model.get(&address), Some(&slot));
                             address % 3 > 0
@@ -150,22 +329,62 @@ mod tests {
                         let all: BTreeSet<u64> = slots.addresses().collect();
                         prop_assert!(all.iter().eq(model.keys()));
                     }
-                    2..6 => {
-                        prop_assert_eq!(slots.remove(address), known);
-                        model.remove(&address);
-                    }
-                    6..10 => prop_assert_eq!(slots.get(address), known),
-                    _ => {
-                        let (slot, was_followed) = slots.follow(address);
-                        prop_assert_eq!(was_followed.then_some(slot), known);
-                        if !was_followed {
-                            prop_assert!(!model.values().any(|other| *other == slot));
-                            model.insert(address, slot);
+                    2..5 => {
+                        if known.is_some() {
+                            let (first, last) = extent_of(&model, address);
+                            let part = slots.cut(address, 1);
+                            prop_assert_eq!(part.len, 1);
+                            if let Some((tail, _)) = part.tail {
+                                (address + 1..=last).for_each(|other| { model.insert(other, tail); });
+                            }
+                            prop_assert_eq!(part.tail.is_some(), last > address);
+                            prop_assert_eq!(part.of, known.map(|known| (known, (address - first) as Place)));
+                            prop_assert_eq!(slots.remove(address), Some(part.number));
                         }
-                        most = most.max(model.len());
-                        prop_assert!((slot as usize) < most, "numbers are given again");
+                        model.remove(&address);
+                        prop_assert_eq!(slots.get(address), None);
+                    }
+                    5..8 => {
+                        let ahead = known.map(|known| (known, (address - extent_of(&model, address).0) as Place));
+                        prop_assert_eq!(slots.extent(address), ahead);
+                        prop_assert_eq!(slots.get(address), known);
+                    }
+                    8..11 => {
+                        // Joins an extent with the one before it.
+                        let first = known.map(|_| extent_of(&model, address));
+                        if let Some((first, last)) = first
+                            && first % NEIGHBOURS > 0
+                            && let Some(&before) = model.get(&(first - 1))
+                        {
+                            slots.join(first, last - first + 1, before);
+                            (first..=last).for_each(|other| { model.insert(other, before); });
+                        }
+                    }
+                    _ => {
+                        let part = slots.cut(address, count);
+                        let end = extent_of(&model, address);
+                        let end = if known.is_some() { end.1 } else {
+                            let neighbours = address..=address | (NEIGHBOURS - 1);
+                            neighbours.take_while(|other| !model.contains_key(other)).last().unwrap_or(address)
+                        };
+                        let last = end.min(address.saturating_add(count - 1));
+                        prop_assert_eq!(part.len, last - address + 1);
+                        prop_assert_eq!(part.of.map(|of| of.0), known);
+                        if let Some((tail, ahead)) = part.tail {
+                            prop_assert!(tail != part.number && !model.values().any(|other| *other == tail));
+                            prop_assert_eq!(u64::from(ahead), part.len + part.of.map_or(0, |of| u64::from(of.1)));
+                            (last + 1..=end).for_each(|other| { model.insert(other, tail); });
+                        }
+                        prop_assert_eq!(part.tail.is_some(), known.is_some() && last < end);
+                        let is_new = !model.values().any(|other| *other == part.number);
+                        prop_assert!(is_new || known == Some(part.number));
+                        model.extend((address..=last).map(|other| (other, part.number)));
                     }
                 }
+                let numbers: BTreeSet<Slot> = model.values().copied().collect();
+                // A block that is cut out of the middle of an extent has two more, for a moment.
+                most = most.max(model.len() + 3);
+                prop_assert!(numbers.last().is_none_or(|last| (*last as usize) < most), "numbers are given again");
                 prop_assert_eq!(slots.len(), model.len());
             }
         }

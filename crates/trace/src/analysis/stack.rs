@@ -54,6 +54,11 @@ impl Default for Stack {
     }
 }
 
+/// As many bits of a word, from that of a place on.
+fn bits(place: usize, count: usize) -> u64 {
+    u64::MAX >> (WORD - count) << (place % WORD)
+}
+
 impl Stack {
     /// Blocks in it.
     pub fn live(&self) -> usize {
@@ -73,6 +78,67 @@ impl Stack {
     /// Whether it must be packed before another access.
     pub fn is_full(&self) -> bool {
         self.next == self.marks.len() * WORD
+    }
+
+    /// Whether it must be packed before so many accesses.
+    pub fn has_no_room_for(&self, accesses: usize) -> bool {
+        self.marks.len() * WORD - self.next < accesses
+    }
+
+    /// Something of what is to be asked of a place, so that the processor fetches it.
+    pub fn look(&self, place: Place) -> u64 {
+        let word = place as usize / WORD;
+        let (marks, sum) = (self.marks.get(word), self.sums.get(word));
+        marks.map_or(0, |marks| *marks) ^ sum.map_or(0, |sum| u64::from(*sum))
+    }
+
+    /// Whether there is any gap.
+    pub fn has_gaps(&self) -> bool {
+        !self.gaps.is_empty()
+    }
+
+    /// Whether there is a gap above a place, which the next block that is raised from there fills.
+    pub fn has_gap_above(&self, place: Place) -> bool {
+        self.gaps.peek().is_some_and(|gap| *gap > place)
+    }
+
+    /// Puts so many blocks on top that are not in it, one after the other; the first one's place, behind which the others are. To be
+    /// called where it [has room](Self::has_no_room_for) for them.
+    pub fn push_all(&mut self, count: usize) -> Place {
+        for _ in 0..count.min(self.gaps.len()) {
+            if let Some(gap) = self.gaps.pop() {
+                self.clear(gap);
+            }
+        }
+        self.mark_all(count)
+    }
+
+    /// Puts so many blocks on top, one after the other, that have places behind one another, above which there is [no
+    /// gap](Self::has_gap_above): each of them is as [far](Self::above) from the top as the first one was. To be called where it [has
+    /// room](Self::has_no_room_for) for them.
+    pub fn raise_all(&mut self, first: Place, count: usize) -> Place {
+        debug_assert!(!self.has_gap_above(first));
+        let (mut place, end) = (first as usize, first as usize + count);
+        while place < end {
+            let of_word = (end - place).min(WORD - place % WORD);
+            self.clear_all(place / WORD, bits(place, of_word), of_word as u32);
+            place += of_word;
+        }
+        self.mark_all(count)
+    }
+
+    fn mark_all(&mut self, count: usize) -> Place {
+        let (first, end) = (self.next, self.next + count);
+        while self.next < end {
+            let (word, of_word) = (self.next / WORD, (end - self.next).min(WORD - self.next % WORD));
+            self.marks[word] |= bits(self.next, of_word);
+            self.next += of_word;
+            if self.next.is_multiple_of(WORD) {
+                self.add(word, self.marks[word].count_ones());
+            }
+        }
+        self.marked += count;
+        first as Place
     }
 
     /// Puts a block on top that is not in it. To be called where it [is not full](Self::is_full).
@@ -99,15 +165,7 @@ impl Stack {
     }
 
     fn mark_next(&mut self) -> Place {
-        let place = self.next;
-        self.next += 1;
-        let word = place / WORD;
-        self.marks[word] |= 1 << (place % WORD);
-        if self.next.is_multiple_of(WORD) {
-            self.add(word, self.marks[word].count_ones());
-        }
-        self.marked += 1;
-        place as Place
+        self.mark_all(1)
     }
 
     /// Takes a block out, and leaves a gap.
@@ -136,9 +194,13 @@ impl Stack {
 
     fn clear(&mut self, place: Place) {
         let place = place as usize;
-        let word = place / WORD;
-        self.marks[word] &= !(1 << (place % WORD));
-        self.marked -= 1;
+        self.clear_all(place / WORD, bits(place, 1), 1);
+    }
+
+    /// Clears `count` bits of a word, all of which are set.
+    fn clear_all(&mut self, word: usize, bits: u64, count: u32) {
+        self.marks[word] &= !bits;
+        self.marked -= count as usize;
         if word < self.next / WORD {
             if self.cleared.0 != word {
                 let (other, count) = std::mem::replace(&mut self.cleared, (word, 0));
@@ -146,11 +208,11 @@ impl Stack {
                     self.add(other, count.wrapping_neg());
                 }
             }
-            self.cleared.1 += 1;
+            self.cleared.1 += count;
         }
         let (asked, before) = self.before.get_mut();
         if word < *asked {
-            *before -= 1;
+            *before -= count;
         }
     }
 
@@ -284,6 +346,54 @@ mod tests {
                     stack.remove(place);
                 }
                 prop_assert_eq!(stack.live(), places.len());
+            }
+        }
+    }
+
+    proptest! {
+        /// Runs of neighbours at once, against one by one.
+        #[test]
+        fn many_at_once_are_as_one_by_one(steps in proptest::collection::vec((0_usize..12, 0_usize..9, 0_u8..8), 1..300)) {
+            // Eight blocks each, of which some are followed; twelve such.
+            let (mut stack, mut single) = (Stack::with_words(16), Stack::with_words(16));
+            let mut places = vec![[None::<(Place, Place)>; 8]; 12];
+            for (group, begin, what) in steps {
+                if stack.has_no_room_for(8) {
+                    let all = || places.iter().flatten().flatten();
+                    let (mut of_stack, mut of_single): (Vec<Place>, Vec<Place>) = all().copied().unzip();
+                    stack.pack(of_stack.iter_mut());
+                    single.pack(of_single.iter_mut());
+                    let mut packed = of_stack.into_iter().zip(of_single);
+                    places.iter_mut().flatten().flatten().for_each(|place| *place = packed.next().unwrap_or(*place));
+                }
+                let blocks = &mut places[group][begin.min(7)..];
+                let Some(first) = blocks[0] else {
+                    let count = blocks.iter().take_while(|place| place.is_none()).count();
+                    let place = stack.push_all(count);
+                    for (block, place) in blocks[..count].iter_mut().zip(place..) {
+                        *block = Some((place, single.push()));
+                    }
+                    continue;
+                };
+                if what == 0 {
+                    stack.remove(first.0);
+                    single.remove(first.1);
+                    blocks[0] = None;
+                    continue;
+                }
+                let goes_on = |(ahead, block): &(Place, &Option<(Place, Place)>)| **block == Some((first.0 + ahead, first.1 + ahead));
+                let count = if stack.has_gap_above(first.0) { 1 } else { (0..).zip(blocks.iter()).take_while(goes_on).count() };
+                let distance = stack.above(first.0);
+                let place = if count == 1 { stack.raise(first.0) } else { stack.raise_all(first.0, count) };
+                for (block, place) in blocks[..count].iter_mut().zip(place..) {
+                    let known = block.map_or(first.1, |known| known.1);
+                    prop_assert_eq!(single.above(known), distance);
+                    *block = Some((place, single.raise(known)));
+                }
+                prop_assert_eq!((stack.live(), stack.marked()), (single.live(), single.marked()));
+                for (of_stack, of_single) in places.iter().flatten().flatten() {
+                    prop_assert_eq!(stack.above(*of_stack), single.above(*of_single));
+                }
             }
         }
     }

@@ -52,7 +52,7 @@ pub fn unknown(report: &Report) -> Option<String> {
 fn direction(name: &str, direction: &Direction) -> Vec<String> {
     let Some(sizes) = &direction.sizes else { return Vec::new() };
     vec![format!(
-        "{name:<7} mean {}, {}; {} aligned to 4 KiB, {} to 512 B only; sequential {} of requests, {} of bytes",
+        "{name:<7} mean {}, {}; {} aligned to 4 KiB, {} to 512 B only; sequential (in runs of 8 and more) {} of requests, {} of bytes",
         size(sizes.mean as u64),
         spread(Some(sizes), size),
         percent(direction.aligned_4k),
@@ -90,7 +90,7 @@ pub fn whole(name: &str, read: &Read, report: &Report) -> String {
     }
     if report.one_block_in > 1 {
         lines.push(format!(
-            "SAMPLED: one block in {} was followed (SHARDS), +- is half of the 95 % interval; occupancy, beta, lives, curves, working sets, and reads by who wrote are estimates",
+            "SAMPLED: one block in {} was followed (SHARDS), +- is half of the 95 % interval; ~ marks estimates of which the interval is not known: occupancy, beta, lives, times between accesses, working sets, and reads by who wrote",
             report.one_block_in
         ));
     }
@@ -103,8 +103,9 @@ pub fn whole(name: &str, read: &Read, report: &Report) -> String {
     lines.push(rows(report));
     if let Some(alpha) = report.alpha_fast {
         lines.push(format!(
-            "{} of the writes are of rows for the fast tier (T, M, L, H), which take {} together",
+            "{} of the writes are of rows for the fast tier (T, M, L, H), which take {}{} together",
             percent(Some(alpha)),
+            about(report),
             size(report.fast_bytes)
         ));
     }
@@ -116,18 +117,17 @@ pub fn whole(name: &str, read: &Read, report: &Report) -> String {
     lines.push(String::new());
     lines.extend(direction("reads", &report.reads));
     lines.extend(direction("writes", &report.writes));
-    for (what, found) in [
-        ("flushes take", &report.flush_ns),
-        ("between requests", &report.gaps_ns),
-        ("until overwritten", &report.overwrite_ns),
-        ("until read again", &report.reread_ns),
+    let about = about(report);
+    for (what, about, found, show) in [
+        ("flushes take", "", &report.flush_ns, time as fn(u64) -> String),
+        ("between requests", "", &report.gaps_ns, time),
+        ("from a write of a block to the next, or to its discard", about, &report.overwrite_ns, time),
+        ("written meanwhile", about, &report.overwrite_bytes, size),
+        ("from an access of a block to its next read", about, &report.reread_ns, time),
     ] {
         if found.is_some() {
-            lines.push(format!("{what:<17} {}", spread(found.as_ref(), time)));
+            lines.push(format!("{what}: {about}{}", spread(found.as_ref(), show)));
         }
-    }
-    if report.overwrite_bytes.is_some() {
-        lines.push(format!("written meanwhile {}", spread(report.overwrite_bytes.as_ref(), size)));
     }
     if !report.bursts.is_empty() {
         lines.push(String::new());
@@ -143,7 +143,14 @@ pub fn whole(name: &str, read: &Read, report: &Report) -> String {
     lines.join("\n")
 }
 
+/// What stands before estimates of which nobody knows how far they are off.
+fn about(report: &Report) -> &'static str {
+    if report.one_block_in > 1 { "~" } else { "" }
+}
+
 fn rows(report: &Report) -> String {
+    let about = about(report);
+    let estimate = |shown: String| if shown == "-" { shown } else { format!("{about}{shown}") };
     let latency = |found: &Option<Spread>| {
         found.as_ref().map_or_else(|| "-".to_owned(), |s| format!("{} / {}", time(s.p50), time(s.p99)))
     };
@@ -154,12 +161,12 @@ fn rows(report: &Report) -> String {
             vec![
                 row.name.clone(),
                 row.letter.map_or_else(|| "-".to_owned(), String::from),
-                size(row.occupancy_bytes),
+                estimate(size(row.occupancy_bytes)),
                 size(row.written_bytes),
                 percent(row.alpha),
-                ratio(row.beta),
-                size(row.read_bytes),
-                row.life_ns.as_ref().map_or_else(|| "-".to_owned(), |s| time(s.p50)),
+                estimate(ratio(row.beta)),
+                estimate(size(row.read_bytes)),
+                row.life_ns.as_ref().map_or_else(|| "-".to_owned(), |s| estimate(time(s.p50))),
                 latency(&row.latency.read_ns),
                 latency(&row.latency.write_ns),
             ]
@@ -169,11 +176,11 @@ fn rows(report: &Report) -> String {
     rows.push(vec![
         "total".to_owned(),
         String::new(),
-        size(report.written_footprint_bytes),
+        estimate(size(report.written_footprint_bytes)),
         size(sum(|row| row.written_bytes)),
         percent(report.alpha_fast),
-        ratio(report.beta),
-        size(sum(|row| row.read_bytes)),
+        estimate(ratio(report.beta)),
+        estimate(size(sum(|row| row.read_bytes))),
     ]);
     let head = [
         "data",
@@ -256,7 +263,8 @@ fn depths(report: &Report) -> String {
     }
     let mut lines = vec![
         format!(
-            "Queue depths: mean {}, median {}, 99 % at or below {}; while busy {} over time",
+            "Queue depths, which is how many requests are at the device (volume) when one is issued, itself included:\n\
+             mean {}, median {}, 99 % at or below {}; while a device is busy {} over time",
             ratio(all.mean),
             all.p50.unwrap_or(0),
             all.p99.unwrap_or(0),

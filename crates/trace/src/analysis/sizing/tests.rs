@@ -259,6 +259,32 @@ fn regression_a_curve_that_bends_upwards_has_its_knee_where_it_ends() {
     assert!((footprint / 2..footprint * 5 / 4).contains(&knee.size_bytes), "{} of {footprint}", knee.size_bytes);
 }
 
+/// It was the sum of what rows occupied at most, at different times: more than there ever was, under the name that an analysis has for
+/// what is touched.
+#[test]
+fn regression_a_footprint_is_that_of_the_analysis() {
+    let of =
+        |volume: u32, op: Op, at: u64| Request { volume, ..Request::new(at, op, at % 1024 * BLOCK_BYTES, BLOCK_BYTES) };
+    // One row is gone before the other comes, which is read beside.
+    let mut requests: Vec<Request> = (0..1024).map(|at| of(0, Op::Write, at)).collect();
+    requests.extend((1024..2048).map(|at| of(0, Op::Discard, at)));
+    requests.extend((2048..3072).map(|at| of(1, Op::Write, at)));
+    requests.extend((3072..3584).map(|at| of(2, Op::Read, at)));
+    let options = Options { by: By::Volume, ..Options::default() };
+    let mut names = Names::default();
+    let numbers: Vec<u32> = ["a", "b", "c"].map(|name| names.volumes.number(name)).to_vec();
+    requests.iter_mut().for_each(|request| request.volume = numbers[request.volume as usize]);
+    let mut analysis = Analysis::new(&options);
+    analysis.add(&requests, &names, Knows::default());
+    let report = analysis.finish(&names);
+    let mut sizing = Sizing::new(&options, &report);
+    sizing.add(&requests, &names, Knows::default());
+    let found = sizing.finish(&[]);
+    assert_eq!((found.footprint_bytes, found.written_footprint_bytes), (6 << 20, 4 << 20));
+    assert_eq!((report.footprint_bytes, report.written_footprint_bytes), (6 << 20, 4 << 20));
+    assert_eq!(found.rows_bytes, 8 << 20, "both pinned, each at its most");
+}
+
 #[test]
 fn what_is_written_once_has_no_knee_and_little_data_has_a_table() {
     let once: Vec<Request> = (0..16_384).map(|at| Request::new(at, Op::Write, at * BLOCK_BYTES, BLOCK_BYTES)).collect();
