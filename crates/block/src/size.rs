@@ -130,10 +130,13 @@ const TIME_UNITS: [(&str, u64); 7] = [
 /// # Errors
 /// A sentence about the text.
 pub fn parse_time_ns(text: &str) -> Result<u64, String> {
-    with_units(text, &TIME_UNITS).map_err(|_| {
+    with_units(text, &TIME_UNITS).map_err(|error| {
         let number = text.trim();
         let is_number = !number.is_empty() && number.chars().all(|c| c.is_ascii_digit() || c == '.');
         let shown: String = text.chars().take(SHOWN_CHARS).collect();
+        if error == UnitsError::TooLarge {
+            return format!("{shown:?} is too long: at most 213503 days (2^64 - 1 ns)");
+        }
         if is_number && number.len() <= SHOWN_CHARS {
             return format!(
                 "{shown:?} is not a time without its unit: write {number}s for seconds, or ns, us, ms, min, h, d"
@@ -158,6 +161,15 @@ pub fn format_size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// It was said to be no time, with advice that it followed already.
+    #[test]
+    fn regression_a_time_that_is_too_long_is_said_to_be() {
+        assert!(parse_time_ns("100000000d").unwrap_err().contains("too long: at most 213503 days"));
+        assert_eq!(parse_time_ns("213503d"), Ok(213_503 * 86_400_000_000_000));
+        assert!(parse_time_ns("213504d").unwrap_err().contains("too long"));
+        assert!(parse_time_ns("5x").unwrap_err().contains("is not a time"));
+    }
 
     #[test]
     fn a_bare_letter_is_answered_with_both_units() {

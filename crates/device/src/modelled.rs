@@ -79,6 +79,16 @@ impl ModelUri {
         let mut uri = Self { name: name.to_owned(), size_bytes: None, fill_percent: None, host: None, store: None };
         for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
             let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+            let is_again = match key {
+                "size" => uri.size_bytes.is_some(),
+                "fill" => uri.fill_percent.is_some(),
+                "host" => uri.host.is_some(),
+                "store" => uri.store.is_some(),
+                _ => false,
+            };
+            if is_again {
+                return Err(ModelForm::Form("has one parameter twice"));
+            }
             match key {
                 "size" => {
                     let size = parse_size_bytes(value).map_err(ModelForm::Size)?;
@@ -222,6 +232,11 @@ mod tests {
         assert!(matches!(fails("", false), ModelForm::Form(_)));
         assert_eq!(fails("p4800x?store=ram", false), ModelForm::Unknown("store".into()));
         assert_eq!(fails("p4800x?size=1GiB&host=none", true), ModelForm::Unknown("host".into()));
+        // The last of two counted.
+        for text in ["p4800x?size=1GiB&size=2GiB", "p4800x?fill=1&fill=1", "p4800x?host=none&host=none"] {
+            assert_eq!(fails(text, false), ModelForm::Form("has one parameter twice"), "{text}");
+        }
+        assert_eq!(fails("p4800x?size=1GiB&store=ram&store=/x", true), ModelForm::Form("has one parameter twice"));
         for text in ["p4800x?fill=101", "p4800x?fill=x", "p4800x?size=4KiB"] {
             assert!(matches!(fails(text, false), ModelForm::Form(_)), "{text}");
         }

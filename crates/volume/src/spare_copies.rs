@@ -4,6 +4,7 @@ use crate::engine::header_offsets;
 use crate::io::Devices;
 use crate::layout::capacity_root::DEVICE;
 use crate::layout::root::{HEADER_BYTES, RootHeader};
+use crate::layout::watermark::{OFFSETS_BYTES, Watermark};
 use crate::recovery::capacity::{Found, read_capacity_roots};
 use crate::recovery::read_superblock;
 
@@ -34,6 +35,18 @@ pub(crate) fn root_headers(devices: &mut Devices) -> Vec<Place> {
     let damaged = newest.into_iter().flatten().filter(|(_, header)| header.is_none());
     let place = devices.list[0].name().to_owned();
     damaged.map(|(at, _)| (place.clone(), format!("the copy of the newest root's header at {at} is damaged"))).collect()
+}
+
+/// Watermark blocks that are damaged: no crash leaves such, as a torn one is the former or the new one.
+pub(crate) fn watermarks(devices: &mut Devices) -> Vec<Place> {
+    let Ok((superblock, _)) = read_superblock(devices, 0) else { return Vec::new() };
+    let place = devices.list[0].name().to_owned();
+    let mut is_damaged = |at: u64| {
+        let read = devices.read(0, at, 4096);
+        read.is_ok_and(|bytes| Watermark::is_damaged(&bytes, &superblock.pool))
+    };
+    let damaged = OFFSETS_BYTES.into_iter().filter(|&at| is_damaged(at));
+    damaged.map(|at| (place.clone(), format!("the watermark block at {at} is damaged"))).collect()
 }
 
 /// A capacity tier of which nothing could be read without the fast one.

@@ -280,6 +280,7 @@ pub fn verify(
     let mut bad_copies = spare_copies::superblocks(devices);
     let headers = spare_copies::root_headers(devices);
     bad_copies.extend(spare_copies::capacity_side(devices));
+    bad_copies.extend(spare_copies::watermarks(devices));
     Overlay::over_all(devices);
     let opened = open(devices, fast, &[], options);
     // After a power cut one may be torn, which the next opening mends.

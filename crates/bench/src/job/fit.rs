@@ -35,14 +35,16 @@ pub fn check_fit(job: &Job, target_bytes: u64, block_bytes: u32, granularity_byt
     if used(&[OpKind::Trim]) {
         all(if job.sizes.trim == job.sizes.read { "size" } else { "size_trim" }, &job.sizes.trim)?;
     }
-    match job.pattern {
-        Pattern::Random { align_bytes, skew_bytes } => {
-            fits("align", align_bytes)?;
-            fits("skew", skew_bytes)?;
+    for pattern in job.pattern.parts() {
+        match *pattern {
+            Pattern::Random { align_bytes, skew_bytes } => {
+                fits("align", align_bytes)?;
+                fits("skew", skew_bytes)?;
+            }
+            Pattern::Zones { align_bytes, .. } => fits("align", align_bytes)?,
+            Pattern::Strided { stride_bytes } => fits("pattern", stride_bytes.unsigned_abs())?,
+            _ => {}
         }
-        Pattern::Zones { align_bytes, .. } => fits("align", align_bytes)?,
-        Pattern::Strided { stride_bytes } => fits("pattern", stride_bytes.unsigned_abs())?,
-        _ => {}
     }
     let named = |error: JobError| match error {
         JobError::Region { reason } => JobError::Bound { job: job.name.clone(), field: "region", reason },

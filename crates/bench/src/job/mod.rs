@@ -16,6 +16,7 @@ pub mod size;
 pub mod steady;
 pub mod toml_file;
 pub mod validate;
+pub mod walks;
 
 pub use error::JobError;
 pub use fit::check_fit;

@@ -158,6 +158,8 @@ pub enum Pattern {
     Normal {
         /// Standard deviation in percent of the region.
         deviation_percent: f64,
+        /// The blocks are scattered over the region by a fixed permutation, so that no place is popular (fio's normal).
+        scattered: bool,
     },
     /// Zones by share of accesses and share of the region, random within; the shares are in percent and each sums to
     /// at most 100, the rest is one more zone.
@@ -177,9 +179,33 @@ pub enum Pattern {
         /// Name and parameters of the generator, as `docs/generators.md` has them.
         name: String,
     },
+    /// Reads, writes and trims, in this order, each by a pattern and from a place of their own (fio's sequences are by
+    /// direction). None of the three is such a pattern again, nor one that comes from a trace.
+    ByKind(Box<[Pattern; 3]>),
 }
 
 impl Pattern {
+    /// The pattern of I/Os of this kind; that of writes for what is none of the three.
+    #[must_use]
+    pub fn of(&self, kind: OpKind) -> &Self {
+        let Self::ByKind(patterns) = self else { return self };
+        let [reads, writes, trims] = &**patterns;
+        match kind {
+            OpKind::Read => reads,
+            OpKind::Trim => trims,
+            OpKind::Write | OpKind::WriteFua | OpKind::Flush | OpKind::Fsync => writes,
+        }
+    }
+
+    /// The patterns that it is made of: itself, or one for each kind.
+    #[must_use]
+    pub fn parts(&self) -> &[Self] {
+        match self {
+            Self::ByKind(patterns) => &**patterns,
+            one => std::slice::from_ref(one),
+        }
+    }
+
     /// Whether I/Os come from a [`crate::replay::Feed`].
     #[must_use]
     pub fn is_fed(&self) -> bool {
@@ -304,6 +330,9 @@ pub struct End {
     pub after_ios: Option<u64>,
     /// Passes over the region: the bytes transferred reach so many times its size.
     pub after_passes: Option<f64>,
+    /// Walks of all threads together through the region, where a stride leaves holes and the region is not all of the
+    /// target: there fio ends at the region's end, where all of a file is walked round and round.
+    pub after_walks: Option<u64>,
 }
 
 /// How I/Os reach a file or block device. Other targets have one way only.

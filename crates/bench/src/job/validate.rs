@@ -155,6 +155,11 @@ fn check_sizes(at: &At<'_>, field: &'static str, sizes: &SizeMix) -> Result<(), 
 
 fn check_pattern(at: &At<'_>, pattern: &Pattern) -> Result<(), JobError> {
     let field = "pattern";
+    if let Pattern::ByKind(patterns) = pattern {
+        let nested = patterns.iter().any(|part| part.is_fed() || matches!(part, Pattern::ByKind(_)));
+        at.ensure(!nested, field, || "a pattern for each kind is made of plain patterns".to_owned())?;
+        return patterns.iter().try_for_each(|part| check_pattern(at, part));
+    }
     match *pattern {
         Pattern::Random { align_bytes, skew_bytes } => {
             at.ensure(align_bytes.max(skew_bytes) <= MAX_DISTANCE_BYTES, field, || {
@@ -175,7 +180,7 @@ fn check_pattern(at: &At<'_>, pattern: &Pattern) -> Result<(), JobError> {
         Pattern::Pareto { h } => {
             at.ensure(h > 0.0 && h < 1.0, field, || format!("pareto's h is {h}; above 0 and below 1 (0.2: 80/20)"))
         }
-        Pattern::Normal { deviation_percent } => {
+        Pattern::Normal { deviation_percent, .. } => {
             at.ensure(deviation_percent > 0.0 && deviation_percent <= 100.0, field, || {
                 format!("a deviation of {deviation_percent} percent of the region; above 0 and at most 100")
             })
@@ -186,7 +191,9 @@ fn check_pattern(at: &At<'_>, pattern: &Pattern) -> Result<(), JobError> {
             })?;
             check_zones(at, zones)
         }
-        Pattern::Sequential { .. } | Pattern::YcsbZipf | Pattern::Shuffled | Pattern::Replayed => Ok(()),
+        Pattern::Sequential { .. } | Pattern::YcsbZipf | Pattern::Shuffled | Pattern::Replayed | Pattern::ByKind(_) => {
+            Ok(())
+        }
         Pattern::Generated { ref name } => {
             at.ensure(!name.is_empty() && name.len() <= 255, "generator", || "1 to 255 bytes of text".to_owned())
         }
@@ -413,8 +420,8 @@ mod tests {
             Pattern::Zipf { theta: f64::INFINITY },
             Pattern::Pareto { h: 1.0 },
             Pattern::Pareto { h: 0.0 },
-            Pattern::Normal { deviation_percent: f64::NAN },
-            Pattern::Normal { deviation_percent: 0.0 },
+            Pattern::Normal { deviation_percent: f64::NAN, scattered: false },
+            Pattern::Normal { deviation_percent: 0.0, scattered: true },
             Pattern::MixedSequential { random_percent: 101 },
             Pattern::Strided { stride_bytes: 0 },
             Pattern::Strided { stride_bytes: i64::MIN },

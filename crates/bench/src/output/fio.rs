@@ -33,7 +33,11 @@ pub fn document(results: &[JobResult], unix_ms: u64) -> Value {
 fn rw(job: &Job) -> &'static str {
     let has = |kind: OpKind| job.mix.kinds().any(|found| found == kind);
     let (read, write) = (has(OpKind::Read), has(OpKind::Write) || has(OpKind::WriteFua));
-    let sequential = matches!(job.pattern, Pattern::Sequential { .. } | Pattern::Strided { .. });
+    let sequential = job.mix.kinds().all(|kind| {
+        kind == OpKind::Flush
+            || kind == OpKind::Fsync
+            || matches!(job.pattern.of(kind), Pattern::Sequential { .. } | Pattern::Strided { .. })
+    });
     match (read, write, has(OpKind::Trim), sequential) {
         (true, true, _, true) => "rw",
         (true, true, _, false) => "randrw",

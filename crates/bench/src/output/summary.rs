@@ -405,7 +405,10 @@ pub fn pattern(pattern: &Pattern) -> String {
         Pattern::Zipf { theta } => format!("zipf {theta}"),
         Pattern::YcsbZipf => "YCSB's scrambled zipfian".to_owned(),
         Pattern::Pareto { h } => format!("pareto {h}"),
-        Pattern::Normal { deviation_percent } => format!("normal, deviation {deviation_percent} %"),
+        Pattern::Normal { deviation_percent, scattered: false } => format!("normal, deviation {deviation_percent} %"),
+        Pattern::Normal { deviation_percent, scattered: true } => {
+            format!("normal, deviation {deviation_percent} %, scattered")
+        }
         Pattern::Zones { zones, align_bytes } => {
             let zone = |zone: &crate::job::model::Zone| format!("{}/{}", zone.access_percent, zone.size_percent);
             let at = if *align_bytes > 0 { format!(", multiples of {align_bytes} bytes") } else { String::new() };
@@ -414,6 +417,18 @@ pub fn pattern(pattern: &Pattern) -> String {
         Pattern::Shuffled => "each block once a pass, in random order".to_owned(),
         Pattern::Replayed => "as recorded".to_owned(),
         Pattern::Generated { name } => format!("as {name} has it"),
+        Pattern::ByKind(patterns) => match &**patterns {
+            [reads, writes, trims] if reads == writes && writes == trims => {
+                format!("{}, each kind by itself", self::pattern(reads))
+            }
+            [reads, writes, trims] if writes == trims => {
+                format!("reads {}; writes {}", self::pattern(reads), self::pattern(writes))
+            }
+            [reads, writes, trims] => {
+                let [reads, writes, trims] = [reads, writes, trims].map(self::pattern);
+                format!("reads {reads}; writes {writes}; trims {trims}")
+            }
+        },
     }
 }
 

@@ -23,9 +23,11 @@
 //!   begins at a block (so larger I/Os overlap, as in fio with `blockalign`); those of zones may have another size. Zones hold
 //!   begins of I/Os. Popular blocks
 //!   of Zipf and Pareto are scattered by a permutation that follows from the seed, the same in all threads; fio hashes
-//!   instead, where several ranks may share a block. Normal draws again what falls outside.
+//!   instead, where several ranks may share a block. Normal draws again what falls outside; it is scattered in the
+//!   same way where that is asked for.
 //! - **Shuffled**: each thread visits every block once, in an order of its own, then again in another. With several
 //!   sizes there are no such blocks: then the pattern is Random, and [`Generator::note`] says so.
+//! - **ByKind**: reads, writes and trims each go their own way, with blocks of their own smallest size.
 
 mod choice;
 mod elementary;
@@ -104,8 +106,7 @@ impl Generator {
         let reads = grid.sizes(OpKind::Read, &job.sizes.read)?;
         let writes = grid.sizes(OpKind::Write, &job.sizes.write)?;
         let trims = grid.sizes(OpKind::Trim, &job.sizes.trim)?;
-        let sizes: Vec<Size> = [&reads, &writes, &trims].into_iter().flatten().flat_map(Weighted::values).collect();
-        let (place, note) = grid.place(thread, &sizes, &mut random)?;
+        let (place, note) = grid.place(thread, [&reads, &writes, &trims], &mut random)?;
         // Sizes of kinds that never come are never asked for.
         let unused = || Weighted::always(Size { len_bytes: 0, align_bytes: 0, positions: 0 });
         Ok(Self {
@@ -141,7 +142,7 @@ impl Generator {
             OpKind::Flush | OpKind::Fsync => return Next { kind, offset_bytes: 0, len_bytes: 0, hint: 0 },
         };
         let size = sizes.draw(&mut self.random);
-        Next { kind, offset_bytes: self.place.next(size, &mut self.random), len_bytes: size.len_bytes, hint: 0 }
+        Next { kind, offset_bytes: self.place.next(kind, size, &mut self.random), len_bytes: size.len_bytes, hint: 0 }
     }
 
     /// What is done otherwise than the job says, for the user's eyes.
@@ -213,7 +214,7 @@ impl Grid<'_> {
         if len == 0 {
             return Err(PatternError::ZeroSize { kind });
         }
-        let (align_bytes, skew_bytes) = match self.job.pattern {
+        let (align_bytes, skew_bytes) = match *self.job.pattern.of(kind) {
             Pattern::Random { align_bytes, skew_bytes } if align_bytes > 0 => (align_bytes, skew_bytes),
             Pattern::Random { skew_bytes, .. } => (len, skew_bytes),
             _ => (len, 0),
@@ -229,8 +230,37 @@ impl Grid<'_> {
         PatternError::TooSmall { place, have_bytes, kind, need_bytes }
     }
 
+    /// The way of a thread; `sizes` are those of reads, writes and trims.
     fn place(
         &self,
+        thread: u32,
+        sizes: [&Option<Weighted<Size>>; 3],
+        random: &mut Random,
+    ) -> Result<(Place, Option<&'static str>), PatternError> {
+        let of = |sizes: &[&Option<Weighted<Size>>]| -> Vec<Size> {
+            sizes.iter().copied().flatten().flat_map(Weighted::values).collect()
+        };
+        let Pattern::ByKind(patterns) = &self.job.pattern else {
+            return self.way(&self.job.pattern, thread, &of(&sizes), random);
+        };
+        // A kind that never comes has no place to be.
+        let never = || Place::Random { begin_bytes: self.region.start };
+        let mut places = [never(), never(), never()];
+        let mut first_note = None;
+        for ((place, pattern), sizes) in places.iter_mut().zip(patterns.iter()).zip(sizes) {
+            if sizes.is_some() {
+                let (way, note) = self.way(pattern, thread, &of(&[sizes]), random)?;
+                *place = way;
+                first_note = first_note.or(note);
+            }
+        }
+        Ok((Place::ByKind(Box::new(places)), first_note))
+    }
+
+    /// The way of a thread by one pattern.
+    fn way(
+        &self,
+        pattern: &Pattern,
         thread: u32,
         sizes: &[Size],
         random: &mut Random,
@@ -240,14 +270,14 @@ impl Grid<'_> {
         // A job of flushes alone has no sizes; its place is never asked for.
         let smallest = lens().min().unwrap_or(1);
         let largest = lens().max().unwrap_or(1).min(self.region_bytes().max(1));
-        let block_bytes = match self.job.pattern {
+        let block_bytes = match *pattern {
             Pattern::Zones { align_bytes, .. } if align_bytes > 0 => align_bytes,
             _ => smallest,
         };
         // At the last block the largest I/O still fits.
         let blocks = (self.region_bytes().max(1) - largest) / block_bytes + 1;
         let mut scatter = Random::new(mix_seed(self.job.seed, SCATTER));
-        let shape = match &self.job.pattern {
+        let shape = match pattern {
             Pattern::Random { skew_bytes, .. } => {
                 return Ok((Place::Random { begin_bytes: start.saturating_add(*skew_bytes) }, None));
             }
@@ -270,11 +300,13 @@ impl Grid<'_> {
                 return Ok((Place::Random { begin_bytes: start }, Some(note)));
             }
             Pattern::Shuffled => Shape::shuffled(blocks, random),
-            Pattern::Replayed | Pattern::Generated { .. } => return Err(PatternError::NoTrace),
+            Pattern::Replayed | Pattern::Generated { .. } | Pattern::ByKind(_) => return Err(PatternError::NoTrace),
             Pattern::Zipf { theta } => Shape::zipf(blocks, *theta, &mut scatter)?,
             Pattern::YcsbZipf => Shape::ycsb(blocks),
             Pattern::Pareto { h } => Shape::pareto(blocks, *h, &mut scatter)?,
-            Pattern::Normal { deviation_percent } => Shape::normal(blocks, *deviation_percent)?,
+            Pattern::Normal { deviation_percent, scattered } => {
+                Shape::normal(blocks, *deviation_percent, scattered.then_some(&mut scatter))?
+            }
             Pattern::Zones { zones, .. } => Shape::zones(blocks, block_bytes, zones)?,
         };
         Ok((Place::Blocks { begin_bytes: start, block_bytes, shape: Box::new(shape) }, None))

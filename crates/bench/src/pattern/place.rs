@@ -1,7 +1,7 @@
 //! Where the next I/O goes.
 
 use super::shapes::Shape;
-use forebay_block::Random;
+use forebay_block::{OpKind, Random};
 
 /// One size of I/O, and where it may lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub(super) enum Place {
     Mixed { walk: Walk, random_percent: u64 },
     /// Blocks that are not equally likely.
     Blocks { begin_bytes: u64, block_bytes: u64, shape: Box<Shape> },
+    /// Reads, writes and trims each on a way of their own.
+    ByKind(Box<[Place; 3]>),
 }
 
 /// Steps through begin..end, round and round.
@@ -101,9 +103,9 @@ impl Walk {
 }
 
 impl Place {
-    /// The offset of the next I/O, which has this size.
+    /// The offset of the next I/O, which is of this kind and size.
     #[inline]
-    pub(super) fn next(&mut self, size: Size, random: &mut Random) -> u64 {
+    pub(super) fn next(&mut self, kind: OpKind, size: Size, random: &mut Random) -> u64 {
         match self {
             Self::Random { begin_bytes } => *begin_bytes + random.below(size.positions) * size.align_bytes,
             Self::Walk(walk) => walk.next(u64::from(size.len_bytes)),
@@ -118,7 +120,20 @@ impl Place {
                 }
             }
             Self::Blocks { begin_bytes, block_bytes, shape } => *begin_bytes + shape.block(random) * *block_bytes,
+            Self::ByKind(places) => Self::next_of(places, kind, size, random),
         }
+    }
+
+    /// A call of its own: the common patterns are inlined into the hot loop without it.
+    #[inline(never)]
+    fn next_of(places: &mut [Self; 3], kind: OpKind, size: Size, random: &mut Random) -> u64 {
+        let [reads, writes, trims] = places;
+        let place = match kind {
+            OpKind::Read => reads,
+            OpKind::Trim => trims,
+            OpKind::Write | OpKind::WriteFua | OpKind::Flush | OpKind::Fsync => writes,
+        };
+        place.next(kind, size, random)
     }
 }
 

@@ -23,8 +23,8 @@ pub(super) enum Shape {
     Ycsb(YcsbZipf),
     /// Ranks n * U^power, scattered.
     Pareto { power: f64, blocks: u64, scatter: Permutation },
-    /// Around the middle.
-    Normal { deviation: f64, blocks: u64 },
+    /// Around the middle; scattered where there is a permutation.
+    Normal { deviation: f64, blocks: u64, scatter: Option<Permutation> },
     /// Hot spots.
     Zones(Box<[Spot]>),
     /// Each once, then again in another order.
@@ -65,13 +65,19 @@ impl Shape {
         Ok(Self::Pareto { power: ln(h) / ln(1.0 - h), blocks, scatter: Permutation::new(blocks, scatter) })
     }
 
-    pub(super) fn normal(blocks: u64, deviation_percent: f64) -> Result<Self, PatternError> {
+    /// Scattered over the region where there is a `scatter`.
+    pub(super) fn normal(
+        blocks: u64,
+        deviation_percent: f64,
+        scatter: Option<&mut Random>,
+    ) -> Result<Self, PatternError> {
         if !(deviation_percent > 0.0 && deviation_percent <= 100.0) {
             let (name, allowed) = ("the standard deviation in percent", "above 0 and at most 100");
             return Err(PatternError::Parameter { name, value: deviation_percent, allowed });
         }
         check_blocks(blocks)?;
-        Ok(Self::Normal { deviation: deviation_percent / 100.0 * blocks as f64, blocks })
+        let scatter = scatter.map(|random| Permutation::new(blocks, random));
+        Ok(Self::Normal { deviation: deviation_percent / 100.0 * blocks as f64, blocks, scatter })
     }
 
     pub(super) fn zones(blocks: u64, block_bytes: u64, zones: &[Zone]) -> Result<Self, PatternError> {
@@ -125,7 +131,10 @@ impl Shape {
                 let rank = *blocks as f64 * exp(*power * ln(unit));
                 scatter.apply((rank as u64).min(*blocks - 1))
             }
-            Self::Normal { deviation, blocks } => normal_block(*deviation, *blocks, random),
+            Self::Normal { deviation, blocks, scatter } => {
+                let block = normal_block(*deviation, *blocks, random);
+                scatter.as_ref().map_or(block, |scatter| scatter.apply(block))
+            }
             Self::Zones(spots) => {
                 let at = random.next_u64();
                 let last = spots.len() - 1;
@@ -201,7 +210,7 @@ mod tests {
 
     #[test]
     fn normal_has_its_deviation_and_middle() {
-        let mut shape = Shape::normal(1_000_000, 10.0).unwrap();
+        let mut shape = Shape::normal(1_000_000, 10.0, None).unwrap();
         let blocks = draw(&mut shape, 100_000);
         let mean = blocks.iter().sum::<u64>() as f64 / 1e5;
         let variance = blocks.iter().map(|&b| (b as f64 - mean).powi(2)).sum::<f64>() / 1e5;
@@ -263,7 +272,7 @@ mod tests {
             assert!(Shape::pareto(10, h, &mut random).is_err());
         }
         for deviation in [0.0, 101.0, f64::NAN] {
-            assert!(Shape::normal(10, deviation).is_err());
+            assert!(Shape::normal(10, deviation, None).is_err());
         }
         assert!(matches!(Shape::zipf((1 << 50) + 1, 1.0, &mut random), Err(PatternError::TooManyBlocks { .. })));
     }

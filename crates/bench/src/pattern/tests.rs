@@ -43,7 +43,7 @@ fn all_patterns() -> Vec<(&'static str, Pattern)> {
         ("zipf-1", Pattern::Zipf { theta: 1.0 }),
         ("ycsb", Pattern::YcsbZipf),
         ("pareto", Pattern::Pareto { h: 0.2 }),
-        ("normal", Pattern::Normal { deviation_percent: 10.0 }),
+        ("normal", Pattern::Normal { deviation_percent: 10.0, scattered: false }),
         ("zones", Pattern::Zones { zones: zones.to_vec(), align_bytes: 0 }),
         ("shuffled", Pattern::Shuffled),
     ]
@@ -320,10 +320,17 @@ fn any_pattern() -> impl Strategy<Value = Pattern> {
         (0.01..4.0).prop_map(|theta| Pattern::Zipf { theta }),
         Just(Pattern::YcsbZipf),
         (0.01..0.99).prop_map(|h| Pattern::Pareto { h }),
-        (0.1..100.0).prop_map(|deviation_percent| Pattern::Normal { deviation_percent }),
+        (0.1..100.0, any::<bool>())
+            .prop_map(|(deviation_percent, scattered)| Pattern::Normal { deviation_percent, scattered }),
         zones,
         Just(Pattern::Shuffled),
     ]
+}
+
+/// One for all kinds, or one for each.
+fn any_patterns() -> impl Strategy<Value = Pattern> {
+    let each = [any_pattern(), any_pattern(), any_pattern()].prop_map(|each| Pattern::ByKind(Box::new(each)));
+    prop_oneof![3 => any_pattern(), 1 => each]
 }
 
 proptest! {
@@ -331,7 +338,7 @@ proptest! {
 
     #[test]
     fn every_io_lies_inside_the_region(
-        pattern in any_pattern(),
+        pattern in any_patterns(),
         start in prop_oneof![Just(0_u64), 0..1_000_000_u64, (u64::MAX - (1 << 41))..u64::MAX],
         len in prop_oneof![0..20_000_u64, 0..10_000_000_u64, any::<u64>()],
         sizes in prop::collection::vec((1..70_000_u32, 0..3_u32), 1..4),
@@ -352,8 +359,8 @@ proptest! {
                 Err(PatternError::TooSmall { have_bytes, need_bytes, .. }) => prop_assert!(have_bytes < need_bytes),
                 Err(PatternError::NoSize { .. }) => prop_assert!(sizes.iter().all(|&(_, weight)| weight == 0)),
                 Err(PatternError::Parameter { .. } | PatternError::EmptyZone { .. }) => {
-                    let is_zones = matches!(job.pattern, Pattern::Zones { .. });
-                    prop_assert!(is_zones);
+                    let has_zones = job.pattern.parts().iter().any(|part| matches!(part, Pattern::Zones { .. }));
+                    prop_assert!(has_zones);
                 }
                 Err(PatternError::TooManyBlocks { blocks, max }) => prop_assert!(blocks > max),
                 Err(other) => prop_assert!(false, "{other}"),

@@ -45,6 +45,7 @@ pub use virtual_run::run_virtual;
 pub use watch::Watch;
 
 use crate::job::model::{Arrival, Job};
+use crate::job::walks;
 use crate::pattern::{Generator, PatternError};
 use crate::replay::{Feed, Player};
 use crate::telemetry::Recorder;
@@ -327,6 +328,7 @@ impl Group {
         let Assignment { job, opened, recorders, replay } = assignment;
         let Opened { queues, mut facts } = opened;
         facts.notes.extend(warnings::beforehand(&job));
+        let target_bytes = facts.size_bytes;
         let named = |what: String| RunError::Job { job: job.name.clone(), what };
         let region = job
             .region
@@ -382,7 +384,7 @@ impl Group {
                 content: content.as_ref().map(|content| content.worker(thread, job.depth)),
                 window,
                 interval_ns: settings.interval_ns,
-                budget: budget(&job, region.1, thread),
+                budget: budget(&job, region, target_bytes, thread),
                 wait: job.wait,
                 single_submission: job.single_submission,
                 recorder: recorders.next(),
@@ -437,15 +439,17 @@ fn made(job: &Job, region: (u64, u64), thread: u32, times: &[u64]) -> Result<Loa
     Ok(Load::Made { generator: Box::new(generator), pace })
 }
 
-/// I/Os and bytes that a thread may make: its part of what the job may.
-fn budget(job: &Job, region_bytes: u64, thread: u32) -> (u64, u64) {
+/// I/Os and bytes that a thread may make: its part of what the job may on `region`, offset and length, of the target.
+fn budget(job: &Job, region: (u64, u64), target_bytes: u64, thread: u32) -> (u64, u64) {
     let share = |all: u64| {
         let threads = u64::from(job.threads);
         all / threads + u64::from(u64::from(thread) < all % threads)
     };
-    let passes = job.end.after_passes.map(|passes| (passes * region_bytes as f64) as u64);
+    let passes = job.end.after_passes.map(|passes| (passes * region.1 as f64) as u64);
     let bytes = [job.end.after_bytes, passes].into_iter().flatten().min();
-    (job.end.after_ios.map_or(u64::MAX, share), bytes.map_or(u64::MAX, share))
+    let walked = walks::ios_of_walks(job, region, target_bytes);
+    let ios = [job.end.after_ios, walked].into_iter().flatten().min();
+    (ios.map_or(u64::MAX, share), bytes.map_or(u64::MAX, share))
 }
 
 /// The times of a trace.

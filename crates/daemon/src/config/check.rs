@@ -4,14 +4,17 @@ use super::load::nearest;
 use super::model::Config;
 use super::values::SOCKET_PATH_MAX;
 use anyhow::{Context, Result, bail, ensure};
+use forebay_block::Geometry;
 use forebay_device::{OpenError, Target};
 use forebay_export::Listen;
 use forebay_prism::ClassTable;
+use forebay_volume::layout::Id;
 use forebay_volume::layout::member_label::MEMBERS_MAX;
+use forebay_volume::layout::plan::{PoolOptions, plan};
 use forebay_volume::layout::superblock::DEVICES_MAX;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 /// Smallest memory limit, in bytes: the program, its buffers and the least that the map needs.
 const MEMORY_MIN_BYTES: u64 = 48 << 20;
@@ -139,15 +142,17 @@ impl Config {
         }
         let mut seen: Vec<&Target> = Vec::new();
         for target in self.targets() {
-            if matches!(target, Target::Null { .. }) {
+            let bare = without_cache(target);
+            if matches!(bare, Target::Null { .. }) {
                 bail!("target {target} keeps nothing: a pool needs targets that give back what was written");
             }
-            if matches!(target, Target::Nbd(_)) {
+            let is_volatile_model = matches!(bare, Target::Model(_)) && !matches!(target, Target::Model(_));
+            if matches!(bare, Target::Nbd(_)) || is_volatile_model {
                 return Err(OpenError::NotADevice { target: target.to_string() }.into());
             }
             let place = |target: &Target| target.bucket().map(|uri| (uri.bucket.clone(), uri.prefix.clone()));
             let again = seen.iter().any(|other| {
-                (target.path().is_some() && other.path() == target.path())
+                (target.path().is_some() && other.path().map(plain) == target.path().map(plain))
                     || (target.bucket().is_some() && place(other) == place(target))
             });
             ensure!(!again, "target {target} is configured twice");
@@ -174,11 +179,38 @@ impl Config {
                 other.map(ToString::to_string).unwrap_or_default()
             );
         }
+        self.check_memory()?;
         let lasting = self.targets().filter(|target| target.is_persistent()).count();
         ensure!(
             lasting == 0 || lasting == self.targets().count(),
             "some targets are memory and some are not: after a restart the pool would be in pieces; \
              use ram: for all of them or for none"
+        );
+        Ok(())
+    }
+
+    /// What is memory has its size in the file: whether the pool can be laid out on it is known.
+    fn check_memory(&self) -> Result<()> {
+        let tiers = |devices: Vec<&Target>| devices.into_iter().map(memory_geometry).collect::<Option<Vec<_>>>();
+        let fast = tiers(self.fast.iter().map(|device| &device.target.0).collect());
+        let capacity = tiers(self.capacity.iter().map(|device| &device.target.0).collect());
+        let (Some(fast), Some(capacity)) = (fast, capacity) else { return Ok(()) };
+        // A mirror and an array with parity take something for themselves, and are laid out when they are made.
+        let ([fast], None) = (fast.as_slice(), &self.pool.redundancy) else { return Ok(()) };
+        let options = PoolOptions {
+            name: self.pool.name.clone(),
+            band_bytes: self.band_bytes(),
+            journal_bytes: None,
+            is_mirrored: false,
+            bands_offset_bytes: None,
+        };
+        let ids = vec![Id::default(); capacity.len() + 1];
+        plan(&options, fast, &capacity, Id::default(), &ids).context("the pool cannot be laid out on these devices")?;
+        let there: u64 = std::iter::once(fast).chain(&capacity).map(|geometry| geometry.size_bytes).sum();
+        let wanted = self.disk.iter().fold(0, |sum: u64, disk| sum.saturating_add(disk.size.0));
+        ensure!(
+            self.pool.overcommit || wanted <= there,
+            "the disks have {wanted} bytes, and all devices together {there}: make disks smaller, or set pool.overcommit"
         );
         Ok(())
     }
@@ -204,6 +236,13 @@ impl Config {
                 disk.base.is_none() || self.modelled().is_none(),
                 "disk {name:?} has a base, and the pool's devices are models in virtual time: a base is read in real time"
             );
+            if let Some(base) = disk.base.as_ref().and_then(|base| memory_geometry(&base.0)) {
+                ensure!(
+                    base.size_bytes <= size,
+                    "the base of disk {name:?} has {} bytes, and the disk {size}: make it as large at least",
+                    base.size_bytes
+                );
+            }
         }
         Ok(())
     }
@@ -379,9 +418,64 @@ impl Config {
     }
 }
 
+/// The target itself, without a volatile cache before it.
+fn without_cache(target: &Target) -> &Target {
+    match target {
+        Target::Volatile { inner, .. } => without_cache(inner),
+        bare => bare,
+    }
+}
+
+/// A path as others may write it, without `.` in it.
+fn plain(path: &Path) -> PathBuf {
+    path.components().filter(|part| *part != Component::CurDir).collect()
+}
+
+/// What a target of memory is; `None` of others, which have to be looked at.
+fn memory_geometry(target: &Target) -> Option<Geometry> {
+    let Target::Ram { size_bytes } = *without_cache(target) else { return None };
+    Some(Geometry {
+        size_bytes,
+        logical_block_bytes: 512,
+        optimal_band_bytes: None,
+        volatile_cache: false,
+        durable_writes: true,
+        discards: true,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::Config;
+
+    /// All of it was good to `config check`, and `serve` refused it without a look at a device.
+    #[test]
+    fn regression_what_serve_refuses_without_a_look_at_a_device_is_found() {
+        let of = |fast: &str, capacity: &str, size: &str, more: &str| {
+            let text = format!(
+                "[pool]\nname = \"a\"\n[[fast]]\ntarget = \"{fast}\"\n[[capacity]]\ntarget = \"{capacity}\"\n\
+                 [[disk]]\nname = \"db\"\nsize = \"{size}\"\n{more}"
+            );
+            let config: Config = toml::from_str(&text).unwrap();
+            config.check().map_or_else(|why| format!("{why:#}"), |()| String::new())
+        };
+        let ram = |mib: u32| format!("ram:?size={mib}MiB");
+        assert_eq!(of(&ram(64), &ram(256), "64MiB", ""), "");
+        assert_eq!(of("qd/f", "volatile:./qd/c", "64MiB", ""), "");
+        for (fast, capacity, size, what) in [
+            ("volatile:nbd+unix:///x?socket=/s".to_owned(), "/c".to_owned(), "64MiB", "nbd+unix:///x"),
+            ("qd/f".to_owned(), "volatile:./qd/f".to_owned(), "64MiB", "is configured twice"),
+            (ram(1), ram(256), "64MiB", "are needed"),
+            (ram(64), "volatile:".to_owned() + &ram(128), "64GiB", "the disks have 68719476736 bytes"),
+        ] {
+            let why = of(&fast, &capacity, size, "");
+            assert!(why.contains(what), "{fast} {capacity}: {why}");
+        }
+        let band = of(&ram(64), &format!("{}\"\nband = \"512MiB", ram(256)), "64MiB", "");
+        assert!(band.contains("are needed"), "{band}");
+        let base = of(&ram(64), &ram(256), "64MiB", "base = \"ram:?size=128MiB\"");
+        assert!(base.contains("the base of disk \"db\" has 134217728 bytes"), "{base}");
+    }
 
     fn checked(exports: &str) -> String {
         let text = format!(

@@ -7,12 +7,11 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 
-/// Connections at a time; for further ones the one that has been silent longest gives way, where it is owed no answer.
+/// Connections at a time; for further ones the one that has been silent longest gives way, where it has asked nothing and
+/// is owed no answer.
 const CLIENTS_MAX: usize = 16;
 /// Time without a request after which a connection is closed, in nanoseconds.
 const IDLE_MAX_NS: u64 = 60_000_000_000;
-/// One that has come a moment ago may have asked already.
-const SILENT_MIN_NS: u64 = 1_000_000_000;
 const READ_BYTES: usize = 64 << 10;
 
 struct Client {
@@ -33,14 +32,12 @@ pub struct Clients {
     listener: UnixListener,
     clients: Vec<Client>,
     next_id: u64,
-    /// The time, as it was at the last look.
-    now_ns: u64,
 }
 
 impl Clients {
     /// Over a listener, which must not block.
     pub fn new(listener: UnixListener) -> Self {
-        Self { listener, clients: Vec::new(), next_id: 1, now_ns: 0 }
+        Self { listener, clients: Vec::new(), next_id: 1 }
     }
 
     /// What to watch.
@@ -57,12 +54,9 @@ impl Clients {
 
     /// A descriptor is ready; request lines that are complete are appended with the client's number.
     pub fn ready(&mut self, fd: i32, now_ns: u64, requests: &mut Vec<(u64, Vec<u8>)>) {
-        self.now_ns = now_ns;
         if fd == self.listener.as_raw_fd() {
-            self.accept(now_ns);
-            return;
-        }
-        if let Some(client) = self.clients.iter_mut().find(|client| client.stream.as_raw_fd() == fd) {
+            self.accept(now_ns, requests);
+        } else if let Some(client) = self.clients.iter_mut().find(|client| client.stream.as_raw_fd() == fd) {
             client.heard_ns = now_ns;
             client.send();
             if client.output.is_empty() {
@@ -74,19 +68,15 @@ impl Clients {
     }
 
     fn has_room(&self) -> bool {
-        self.clients.len() < CLIENTS_MAX || self.clients.iter().any(|client| client.gives_way(self.now_ns))
+        self.clients.len() < CLIENTS_MAX || self.clients.iter().any(Client::gives_way)
     }
 
-    fn accept(&mut self, now_ns: u64) {
+    fn accept(&mut self, now_ns: u64, requests: &mut Vec<(u64, Vec<u8>)>) {
         while self.has_room() {
             let Ok((stream, _)) = self.listener.accept() else {
                 return;
             };
-            if self.clients.len() >= CLIENTS_MAX {
-                let idle = self.clients.iter().filter(|client| client.gives_way(now_ns));
-                let silent = idle.min_by_key(|client| (client.heard_ns, client.id)).map(|client| client.id);
-                self.clients.retain(|client| Some(client.id) != silent);
-            }
+            self.make_room(requests);
             if stream.set_nonblocking(true).is_err() {
                 continue;
             }
@@ -104,6 +94,21 @@ impl Clients {
         }
     }
 
+    /// Closes the connection that has been silent longest, where there is no room for one more. Those that came a moment
+    /// ago may have asked meanwhile: each is heard before it goes. Where all turn out to have asked there is one too many.
+    fn make_room(&mut self, requests: &mut Vec<(u64, Vec<u8>)>) {
+        while self.clients.len() >= CLIENTS_MAX {
+            let silent = self.clients.iter_mut().filter(|client| client.gives_way());
+            let Some(client) = silent.min_by_key(|client| (client.heard_ns, client.id)) else {
+                return;
+            };
+            client.receive();
+            client.next_request(requests);
+            client.over |= client.gives_way();
+            self.clients.retain(|client| !client.is_over());
+        }
+    }
+
     /// Sends an answer; nothing happens where the client has gone. What it asked for meanwhile goes to `requests`.
     pub fn answer(&mut self, id: u64, answer: &serde_json::Value, requests: &mut Vec<(u64, Vec<u8>)>) {
         if let Some(client) = self.clients.iter_mut().find(|client| client.id == id) {
@@ -118,7 +123,6 @@ impl Clients {
 
     /// Closes connections that have been silent for too long.
     pub fn tick(&mut self, now_ns: u64) {
-        self.now_ns = now_ns;
         self.clients.retain(|client| client.waiting || now_ns.saturating_sub(client.heard_ns) < IDLE_MAX_NS);
     }
 }
@@ -132,8 +136,8 @@ fn has_gone(stream: &UnixStream) -> bool {
 
 impl Client {
     /// Silent, and owed nothing: it has asked nothing, or was answered.
-    fn gives_way(&self, now_ns: u64) -> bool {
-        !self.waiting && self.output.is_empty() && now_ns.saturating_sub(self.heard_ns) >= SILENT_MIN_NS
+    fn gives_way(&self) -> bool {
+        !self.waiting && self.output.is_empty()
     }
 
     /// Nothing is left to be done for it.
@@ -218,18 +222,36 @@ mod tests {
         let first = clients.clients[0].stream.as_raw_fd();
         clients.ready(first, 100, &mut asked);
         assert_eq!(asked, [(1, b"{}".to_vec())]);
+        // The second has asked, too, and nobody has looked at it yet.
+        streams[1].write_all(b"2\n").unwrap();
         let mut last = UnixStream::connect(&path).unwrap();
-        // All others came a moment ago.
         clients.ready(fd, 101, &mut asked);
-        assert!(clients.clients.iter().all(|client| client.id <= CLIENTS_MAX as u64));
-        clients.tick(SILENT_MIN_NS + 1);
-        clients.ready(fd, SILENT_MIN_NS + 1, &mut asked);
+        assert_eq!(asked.last().unwrap(), &(2, b"2".to_vec()));
         let ids: Vec<u64> = clients.clients.iter().map(|client| client.id).collect();
-        assert_eq!((ids.len(), ids[0], ids[1], ids[15]), (CLIENTS_MAX, 1, 3, 17));
+        assert_eq!((ids.len(), ids[0], ids[1], ids[2], ids[15]), (CLIENTS_MAX, 1, 2, 4, 17));
         last.write_all(b"1\n").unwrap();
-        let fd = clients.clients[15].stream.as_raw_fd();
-        clients.ready(fd, SILENT_MIN_NS + 2, &mut asked);
+        let last = clients.clients[15].stream.as_raw_fd();
+        clients.ready(last, 102, &mut asked);
         assert_eq!(asked.last().unwrap(), &(17, b"1".to_vec()));
+    }
+
+    /// Sixteen of them gave way each second, so that the one that asked waited for its turn: behind a hundred six seconds.
+    #[test]
+    fn regression_a_hundred_silent_connections_keep_nobody_waiting() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("control");
+        let listener = UnixListener::bind(&path).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let mut clients = Clients::new(listener);
+        let mut asked = Vec::new();
+        let _silent: Vec<UnixStream> = (0..100).map(|_| UnixStream::connect(&path).unwrap()).collect();
+        let mut one = UnixStream::connect(&path).unwrap();
+        one.write_all(b"1\n").unwrap();
+        clients.ready(clients.listener.as_raw_fd(), 0, &mut asked);
+        let client = clients.clients.last().unwrap();
+        assert_eq!(client.id, 101);
+        clients.ready(client.stream.as_raw_fd(), 0, &mut asked);
+        assert_eq!(asked, [(101, b"1".to_vec())]);
     }
 
     /// A request whose sender closed his writing side, as `nc -N` does, was dropped with the connection, and of two that came at once the second was

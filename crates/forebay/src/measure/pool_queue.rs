@@ -94,6 +94,17 @@ pub(super) fn split_name(text: &str) -> (&str, Option<&str>) {
     text.rsplit_once("?disk=").map_or((text, None), |(file, disk)| (file, Some(disk)))
 }
 
+/// The configuration of a name. One with a `?` that is no file has a parameter that is not known.
+pub(super) fn load(file: &str) -> Result<Config> {
+    if let Some((path, query)) = file.rsplit_once('?')
+        && !Path::new(file).exists()
+    {
+        let name = query.split(['=', '&']).next().unwrap_or_default();
+        bail!("\"pool:{file}\" has the parameter {name:?}; known here: disk, as in pool:{path}?disk=NAME");
+    }
+    config::load(Path::new(file))
+}
+
 /// Id, size in bytes and name of the disk that was asked for, or of the first.
 pub(super) fn choose_disk(engine: &Engine, file: &str, disk: Option<&str>) -> Result<(DiskId, u64, String)> {
     let found = match disk {
@@ -141,7 +152,7 @@ impl PoolTarget {
     /// What could not be opened, and why.
     pub fn open(text: &str) -> Result<Self> {
         let (file, disk) = split_name(text);
-        let config = config::load(Path::new(file))?;
+        let config = load(file)?;
         let mut devices = if config.targets().all(|target| !target.is_persistent()) {
             let mut devices = pool::open_devices(&config, OpenMode::ReadWrite)?;
             pool::format(&config, &mut devices, &mut Ids::Random)?;

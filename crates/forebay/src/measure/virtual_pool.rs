@@ -6,11 +6,11 @@
 
 use super::hint_book::HintBook;
 use super::pool_intervals::PoolIntervals;
-use super::pool_queue::{Ended, choose_disk, describe, split_name, unclean};
+use super::pool_queue::{Ended, choose_disk, describe, load, split_name, unclean};
 use super::wear::{self, Role, Wear};
 use anyhow::{Context, Result, bail};
 use forebay_block::{Buf, DiskId, Done, Io, Queue, Random, VirtualClock, VirtualQueue};
-use forebay_daemon::config::{self, Config};
+use forebay_daemon::config::Config;
 use forebay_daemon::pool::{self, Ids, Opening};
 use forebay_device::modelled::DEFAULT_HOST;
 use forebay_device::queue::{QUEUES_MAX, SLOTS_MAX};
@@ -18,7 +18,6 @@ use forebay_device::{Drive, ModelUri, Target, VirtualDevice};
 use forebay_model::host::{Profile, Thread};
 use forebay_volume::{Completion, Devices, Pool, Request};
 use std::collections::VecDeque;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How often the engine is given the time where nothing else happens, in nanoseconds: what it does when idle waits no
@@ -138,7 +137,7 @@ impl VirtualPool {
     /// What could not be made, and why.
     pub fn open(text: &str, seed: u64, interval_ns: u64, clock: &VirtualClock) -> Result<Option<Self>> {
         let (file, disk) = split_name(text);
-        let config = config::load(Path::new(file))?;
+        let config = load(file)?;
         let models = models(&config);
         if models.is_empty() {
             return Ok(None);

@@ -122,6 +122,14 @@ impl Writer {
 /// A trace that cannot be read, a file that exists or cannot be written.
 pub fn run(options: &ConvertOptions, format: Format) -> Result<()> {
     let trace_format = traces::format_named(options.reading.format.as_deref())?;
+    if options.to == Path::new("-") {
+        bail!(
+            "-: a trace is written to a file, which has its name when it is whole; name one (./- for one of this name)"
+        );
+    }
+    if options.limit == Some(0) {
+        bail!("--limit 0: at least 1");
+    }
     if options.reading.rules.is_some() {
         bail!("--rules: rules make rows of analyze and size; a trace is converted as it is");
     }

@@ -29,7 +29,8 @@ pub fn run(file: &Path, interval_seconds: f64, count: Option<u64>, format: Forma
             output::clear()?;
         }
         match format {
-            Format::Json => output::json(now)?,
+            // One follows the other: readers take them line by line.
+            Format::Json => output::json_line(now)?,
             Format::Table => {
                 output::screen(&page(&before, &now))?;
                 before = now;

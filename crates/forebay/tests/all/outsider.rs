@@ -217,6 +217,32 @@ fn convert_asks_what_to_write_where_the_name_does_not_say() {
     assert!(!scene.path("out.foo").exists());
 }
 
+/// A file called `-` was made, a limit of nothing said that the trace holds nothing, and a parameter of `pool:` was taken
+/// for a part of the file's name.
+#[test]
+fn regression_what_is_meant_otherwise_is_refused_in_plain_words() {
+    let scene = Scene::new();
+    let csv = scene.path("a.csv");
+    let (csv, out) = (csv.to_str().unwrap(), scene.path("b.csv"));
+    good(&forebay(&["convert", "zipf:?writes=100", csv]));
+    refused(&forebay(&["convert", csv, "-", "--to-format", "csv"]), 2, &["-: a trace is written to a file"]);
+    refused(&forebay(&["convert", csv, out.to_str().unwrap(), "--limit", "0"]), 2, &["--limit 0: at least 1"]);
+    let pool = format!("pool:{}?foo=1", scene.config());
+    refused(&forebay(&["bench", "--target", &pool]), 2, &["has the parameter \"foo\"; known here: disk"]);
+    assert!(!std::path::Path::new("-").exists() && !out.exists());
+}
+
+/// Each document went over many lines, so that no reader of lines could take them.
+#[test]
+fn regression_top_writes_a_document_a_line() {
+    let scene = Scene::new().created();
+    let server = scene.serve();
+    let shown = good(&forebay(&["top", scene.config(), "--output", "json", "--count", "2", "--interval", "0.1"]));
+    let documents = shown.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    assert_eq!(documents.filter(|document| document["tiers"].is_array()).count(), 2, "{shown}");
+    assert_eq!(server.stop(), 0);
+}
+
 /// Of two capacity devices of which one was missing both were named.
 #[test]
 fn of_several_devices_only_the_missing_one_is_named() {

@@ -24,7 +24,12 @@ pub(super) fn scheduler(_: &Machine, device: &Device) -> Reading<Outcome> {
     if device.is_stacked() {
         return Ok(Outcome::NotHere);
     }
-    let scheduler = chosen(&format!("{}/queue/scheduler", device.path), &device.queue("scheduler")?)?;
+    let (path, text) = (format!("{}/queue/scheduler", device.path), device.queue("scheduler")?);
+    let scheduler = chosen(&path, &text)?;
+    // The kernel marks its choice, also the only one, except where there is none to be had.
+    if scheduler != "none" && !text.contains('[') {
+        return Err(Lack::unreadable(&path, format!("no choice is marked in {:?}", shown(&text))));
+    }
     if scheduler == "none" {
         return Ok(Outcome::good("no scheduler sorts its requests"));
     }

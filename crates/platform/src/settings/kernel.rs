@@ -96,11 +96,38 @@ fn parameter(word: &str) -> String {
 
 fn command_line(tree: &Tree) -> Reading<Vec<String>> {
     let keep = |text: &str| {
-        let words = text.split_whitespace().filter(|word| PARAMETERS.contains(&parameter(word).as_str()));
-        Some(words.collect::<Vec<_>>().join(" "))
+        let kept = words(text).into_iter().filter(|word| PARAMETERS.contains(&parameter(word).as_str()));
+        Some(kept.collect::<Vec<_>>().join(" "))
     };
     let text = tree.read_kept("/proc/cmdline", FILE_BYTES_MAX, keep)?;
-    Ok(text.split_whitespace().map(str::to_owned).collect())
+    Ok(words(&text))
+}
+
+/// The words of a command line as the kernel parts them (`next_arg`, lib/cmdline.c): not at spaces between quotes. Quotes
+/// around a value without spaces say nothing, and are left out.
+fn words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let (mut word, mut is_quoted) = (String::new(), false);
+    for letter in text.chars().chain([' ']) {
+        if letter == '"' {
+            is_quoted = !is_quoted;
+        }
+        if letter.is_whitespace() && !is_quoted {
+            if !word.contains(char::is_whitespace) {
+                word.retain(|letter| letter != '"');
+            }
+            if !word.is_empty() {
+                words.push(std::mem::take(&mut word));
+            }
+        } else {
+            word.push(letter);
+        }
+    }
+    // A quote that is not closed goes on to the end.
+    if !word.trim().is_empty() {
+        words.push(word.trim_end().to_owned());
+    }
+    words
 }
 
 fn swap(tree: &Tree) -> Reading<Vec<String>> {
@@ -123,11 +150,22 @@ fn swap(tree: &Tree) -> Reading<Vec<String>> {
     Ok(text.lines().skip(1).filter_map(kind).collect())
 }
 
+/// Whether the tree has what every machine has.
+fn is_machine(tree: &Tree) -> bool {
+    tree.list("/sys/devices/system", |name| name == "cpu").is_ok_and(|found| !found.names.is_empty())
+}
+
 fn nodes(tree: &Tree) -> Reading<usize> {
     match tree.list_for_names("/sys/devices/system/node", |name| is_numbered(name, "node")) {
         Ok(listing) => Ok(listing.names.len().max(1)),
-        // A kernel without NUMA.
-        Err(Lack::Absent { .. }) => Ok(1),
+        // A kernel without NUMA; but in a tree that has nothing of a machine's nothing is known.
+        Err(lack @ Lack::Absent { .. }) => {
+            if is_machine(tree) {
+                Ok(1)
+            } else {
+                Err(lack)
+            }
+        }
         Err(lack) => Err(lack),
     }
 }
@@ -135,7 +173,10 @@ fn nodes(tree: &Tree) -> Reading<usize> {
 fn array_work(tree: &Tree) -> Reading<Vec<String>> {
     let listing = match tree.list("/sys/class/block", |name| is_numbered(name, "md")) {
         Ok(listing) => listing,
-        Err(Lack::Absent { .. }) => return Ok(Vec::new()),
+        // A machine without block devices; but in a tree that has nothing of a machine's nothing is known.
+        Err(lack @ Lack::Absent { .. }) => {
+            return if is_machine(tree) { Ok(Vec::new()) } else { Err(lack) };
+        }
         Err(lack) => return Err(lack),
     };
     let work = |name: String| {

@@ -245,6 +245,40 @@ fn regression_a_cap_below_the_base_frequency_is_one_without_turbo_too() {
     }
 }
 
+/// A word that the kernel does not mark was a finding, in an empty tree two rules were good, and a word within quotes was
+/// taken for one of its own.
+#[test]
+fn regression_what_nothing_says_is_unknown_and_quotes_hold_together() {
+    let nothing = Small::new(&[]).report();
+    assert!(nothing.good.is_empty(), "{}", text(&nothing));
+    for rule in ["numa", "array-check"] {
+        assert_eq!(verdict(&nothing, rule), "unknown", "{rule}");
+        let machine = Small::new(&[("/sys/devices/system/cpu/cpu0/topology/core_id", "0")]);
+        assert_eq!(verdict(&machine.report(), rule), "good", "{rule}");
+    }
+    let of = |scheduler: &str| {
+        let small = Small::new(&[
+            ("/sys/class/block/sda", "->/sys/devices/x/sda"),
+            ("/sys/devices/x/sda/size", "8"),
+            ("/sys/devices/x/sda/queue/rotational", "0"),
+            ("/sys/devices/x/sda/queue/scheduler", scheduler),
+        ]);
+        verdict(&small.report_with("sda"), "scheduler").to_owned()
+    };
+    let expected = ["unknown", "good", "good", "costs-latency", "costs-latency"];
+    assert_eq!(["xyz", "none", "[none]", "[bfq]", "none [mq-deadline]"].map(of), expected);
+    for (line, verdict_of_it) in [
+        ("ro foo=\"a threadirqs b\"", "good"),
+        ("ro foo=\"a\" threadirqs", "costs-latency"),
+        ("ro idle=\"poll\"", "costs-latency"),
+        ("ro \"idle=poll\"", "costs-latency"),
+        ("ro foo=\"threadirqs", "good"),
+    ] {
+        let small = Small::new(&[("/proc/cmdline", line)]);
+        assert_eq!(verdict(&small.report(), "command-line"), verdict_of_it, "{line}");
+    }
+}
+
 #[test]
 fn places_in_pci_are_distinguished() {
     let of = |folders: &[(&str, &str)]| {

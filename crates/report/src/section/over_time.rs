@@ -59,6 +59,10 @@ pub(super) fn rate(title: impl Into<String>, rows: &Rows<'_>, steady: Option<&St
     let point = |row: &Value| {
         let length = (rows.length_s)(row).filter(|length| *length > 0.0)?;
         let (x, y) = (middle(rows, row)?, number(row, "ios")? / length);
+        // A length of next to nothing, which no run has, makes an infinite rate.
+        if !y.is_finite() {
+            return None;
+        }
         let say = format!("{} s: {} IOPS", seconds(x), Unit::Rate.show(y));
         Some(Point { x, y, say, ..Point::default() })
     };

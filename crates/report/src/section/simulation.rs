@@ -14,18 +14,26 @@ pub(super) fn of(found: &Found) -> Section {
     match at(value, "failure") {
         Some(failure) => section.warnings.push(format!(
             "A promise was BROKEN: seed {}, {}: {}",
-            number(failure, "seed").map_or_else(|| "-".to_owned(), |seed| seed.to_string()),
+            // Of one life the seed stands beside.
+            number(failure, "seed")
+                .or_else(|| number(value, "seed"))
+                .map_or_else(|| "-".to_owned(), |seed| seed.to_string()),
             text(failure, "doing").unwrap_or("-"),
             text(failure, "what").unwrap_or("-")
         )),
         None => section.facts.push(("Promises".to_owned(), Cell::toned("every one was kept", Tone::Good))),
     }
-    section.facts.extend([
-        ("Lives".to_owned(), Cell::at(value, "lives", Unit::Count)),
-        ("Power cuts".to_owned(), Cell::at(value, "power_cuts", Unit::Count)),
-        ("Recoveries".to_owned(), Cell::at(value, "recoveries", Unit::Count)),
-        ("Took".to_owned(), Cell::at(value, "seconds", Unit::Seconds)),
-    ]);
+    let facts = [
+        ("Seed of the life", "seed", Unit::Plain),
+        ("Lives", "lives", Unit::Count),
+        ("Power cuts", "power_cuts", Unit::Count),
+        ("Recoveries", "recoveries", Unit::Count),
+        ("Took", "seconds", Unit::Seconds),
+        ("Steps", "steps", Unit::Count),
+        ("Steps that are left of it, shrunk", "steps_shrunk", Unit::Count),
+    ];
+    let known = facts.into_iter().filter(|(_, key, _)| at(value, key).is_some());
+    section.facts.extend(known.map(|(name, key, unit)| (name.to_owned(), Cell::at(value, key, unit))));
     let never: Vec<&str> = texts(value, "never_met").collect();
     if !never.is_empty() {
         section.notes.push(format!("Never met: {}", never.join(", ")));
@@ -36,6 +44,19 @@ pub(super) fn of(found: &Found) -> Section {
     );
     let met = at(value, "met").and_then(Value::as_object).into_iter().flatten();
     table.rows.extend(met.map(|(what, count)| vec![Cell::text(what.clone()), Cell::of(Some(count), Unit::Count)]));
-    section.pictures.push(Picture::table("What the lives met", table));
+    // One life says it in words, its count first.
+    table.rows.extend(texts(value, "met").map(|met| {
+        let (count, what) = met.split_once(' ').unwrap_or(("-", met));
+        let count: Option<Value> = count.parse::<u64>().ok().map(Value::from);
+        vec![Cell::text(what), Cell::of(count.as_ref(), Unit::Count)]
+    }));
+    if !table.rows.is_empty() {
+        section.pictures.push(Picture::table("What the lives met", table));
+    }
+    let mut log = Table::new("The last that it did, shrunk to what breaks the promise", vec![Column::text("step")]);
+    log.rows.extend(texts(value, "log").map(|line| vec![Cell::text(line)]));
+    if !log.rows.is_empty() {
+        section.pictures.push(Picture::table("The life that failed", log));
+    }
     section
 }

@@ -434,3 +434,29 @@ fn a_job_on_several_targets_has_their_names() {
         assert!(page.contains(&format!("{name}: Latency by percentile")), "{name}");
     }
 }
+
+/// The verb's own JSON was said to be no result, and `simulate` to write such.
+#[test]
+fn regression_one_life_is_a_result_too() {
+    let of = |rest: Value| {
+        let mut life = json!({ "schema_version": 1, "command": ["forebay", "simulate", "--seed", "3"], "seed": 3 });
+        rest.as_object().unwrap().iter().for_each(|(key, value)| life[key] = value.clone());
+        page(&[life])
+    };
+    let good = of(json!({ "failure": null, "met": ["4 power cuts", "2 power cuts in recovery"] }));
+    assert!(good.contains("every one was kept") && good.contains("power cuts in recovery"), "{good}");
+    assert!(values(&good, "data-value").contains(&"4".to_owned()));
+    let failure = json!({ "round": 2, "doing": "reading", "what": "block 7 is gone" });
+    let bad = of(json!({ "failure": failure, "steps": 90, "steps_shrunk": 4, "scenario": "-", "log": ["wrote 7"] }));
+    assert!(bad.contains("A promise was BROKEN: seed 3, reading: block 7 is gone") && bad.contains("wrote 7"), "{bad}");
+}
+
+/// An interval of 1e-320 s, which nothing writes, was drawn at infinity.
+#[test]
+fn regression_no_point_is_infinite() {
+    let mut intervals: Vec<Value> = (0..4).map(|at| interval(at, 500_000)).collect();
+    intervals[1]["length_s"] = json!(1e-320);
+    intervals[1]["ios"] = json!(1_000_000_000_u64);
+    let page = page(&[job(intervals)]);
+    assert!(page.contains("I/Os a second in the intervals") && !page.contains("inf"), "{page}");
+}

@@ -3,6 +3,7 @@
 use super::Id;
 use super::codec::COUNTER_LIMIT;
 use super::codec::{Reader, Writer};
+use forebay_block::SECTOR_BYTES;
 
 /// Offsets of the two copies on the fast device, written in turn.
 pub const OFFSETS_BYTES: [u64; 2] = [4096, 8192];
@@ -35,6 +36,18 @@ impl Watermark {
         w.bytes.resize(4096, 0);
         super::seal(&mut w.bytes);
         w.bytes
+    }
+
+    /// Whether a block was a mark of this pool, and is none any more. All of a mark is in its first sector, and a sector is
+    /// written whole or not at all: a crash leaves the former mark there, or the new one, and never half of one. A block
+    /// that was never written is none that was a mark.
+    #[must_use]
+    pub fn is_damaged(bytes: &[u8], pool: &Id) -> bool {
+        let Some(first) = bytes.get(..SECTOR_BYTES) else { return false };
+        let was_mark = first.starts_with(&MAGIC) || first[8..].starts_with(pool);
+        let mut alone = first.to_vec();
+        alone.resize(4096, 0);
+        was_mark && !super::is_sealed(&alone, MAGIC)
     }
 
     /// Decodes a block of this pool; `None` where it is not one.
@@ -70,5 +83,37 @@ mod tests {
         }
         let mark = Watermark { epoch: 3, batch: 100, exceptions: vec![0b101, 1 << 63], serial: 9 };
         assert_eq!(mark.durable_beyond().collect::<Vec<_>>(), [102, 104, 102 + 127]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A damaged block was no finding of `verify`, though it is half of what tells a lost write from damage.
+    #[test]
+    fn regression_a_damaged_watermark_block_is_told_from_a_torn_one() {
+        let pool = [7; 16];
+        let mark = |serial| Watermark { epoch: 3, batch: 40, exceptions: 5, serial }.encode(&pool);
+        let good = mark(1);
+        for at in (0..64).filter(|at| !(4..8).contains(at)).map(|at| at * 8 + 1).chain([40, 200]) {
+            let mut bytes = good.clone();
+            bytes[at / 8] ^= 1 << (at % 8);
+            assert!(Watermark::is_damaged(&bytes, &pool), "bit {at}");
+            assert_eq!(Watermark::decode(&bytes, &pool), None);
+        }
+        // What a crash or the time before may leave: any sectors of any marks, or of what was there before the first.
+        let other = Watermark { epoch: 1, batch: 1, exceptions: 0, serial: 9 }.encode(&[8; 16]);
+        for before in [vec![0; 4096], vec![0xa5; 4096], other, mark(2)] {
+            for survivors in 0..=255_u8 {
+                let mut bytes = before.clone();
+                for sector in (0..8).filter(|sector| survivors >> sector & 1 == 1) {
+                    let at = sector * SECTOR_BYTES..(sector + 1) * SECTOR_BYTES;
+                    bytes[at.clone()].copy_from_slice(&good[at]);
+                }
+                assert!(!Watermark::is_damaged(&bytes, &pool), "{survivors:08b}");
+            }
+        }
+        assert!(!Watermark::is_damaged(&[], &pool));
     }
 }

@@ -67,14 +67,22 @@ impl Layout {
         add(&job.sizes.write, &[OpKind::Write, OpKind::WriteFua]);
         add(&job.sizes.trim, &[OpKind::Trim]);
         let mut origin = region.0;
-        match job.pattern {
-            Pattern::Random { align_bytes, skew_bytes } => {
-                granule = divisor(granule, align_bytes);
-                origin = origin.saturating_add(skew_bytes);
+        let parts = job.pattern.parts();
+        for pattern in parts {
+            match *pattern {
+                Pattern::Random { align_bytes, skew_bytes } => {
+                    granule = divisor(granule, align_bytes);
+                    if parts.len() == 1 {
+                        origin = origin.saturating_add(skew_bytes);
+                    } else {
+                        // The other kinds lie elsewhere.
+                        granule = divisor(granule, skew_bytes);
+                    }
+                }
+                Pattern::Zones { align_bytes, .. } => granule = divisor(granule, align_bytes),
+                Pattern::Strided { stride_bytes } => granule = divisor(granule, stride_bytes.unsigned_abs()),
+                _ => {}
             }
-            Pattern::Zones { align_bytes, .. } => granule = divisor(granule, align_bytes),
-            Pattern::Strided { stride_bytes } => granule = divisor(granule, stride_bytes.unsigned_abs()),
-            _ => {}
         }
         Self::new(origin, granule)
     }

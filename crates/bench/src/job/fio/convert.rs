@@ -47,14 +47,14 @@ pub fn convert(section: &Section, index: usize, file: &str, notes: &mut Notes) -
     if reader.is_on("verify_only")? {
         mix = Mix::only(OpKind::Read);
     }
-    let arrival = pace::arrival(&mut reader, &mix, &sizes, threads)?;
+    let arrival = pace::arrival(&mut reader, &mut mix, &sizes, threads)?;
     let (think, burst) = pace::think(&mut reader, &arrival)?;
     let name = reader.text("name")?.unwrap_or(reader.name()).to_owned();
     let job = Job {
         name,
         threads,
         depth,
-        end: pace::end(&mut reader, threads)?,
+        end: pace::end(&mut reader, &pattern, threads)?,
         steady: steady::steady(&mut reader, threads)?,
         mix,
         sizes,
@@ -251,6 +251,7 @@ fn apart(reader: &mut Reader<'_>, job: Job) -> Result<Vec<Job>, JobError> {
         one.arrival = share(&job.arrival, clones);
         one.end.after_bytes = divided(job.end.after_bytes);
         one.end.after_ios = divided(job.end.after_ios);
+        one.end.after_walks = divided(job.end.after_walks);
         one.end.after_passes = job.end.after_passes.map(|passes| passes / f64::from(clones));
         if let Some(&cpu) = job.cpus.get(index as usize % job.cpus.len().max(1)) {
             one.cpus = vec![cpu];

@@ -3,7 +3,7 @@
 use super::reader::Reader;
 use super::units::{self, Amount};
 use crate::job::error::{JobError, nearest, quote};
-use crate::job::model::{Extent, Mix, Pattern, Region, Sizes, Zone};
+use crate::job::model::{Extent, Mix, Pattern, Region, SizeMix, Sizes, Zone};
 use crate::job::size::decimal;
 use crate::job::validate::MAX_CHOICES;
 use forebay_block::OpKind;
@@ -61,11 +61,15 @@ pub fn direction(reader: &mut Reader<'_>) -> Result<Direction, JobError> {
 /// Kinds and their weights; flushes by count.
 pub fn mix(reader: &mut Reader<'_>, direction: Direction) -> Result<Mix, JobError> {
     let (reads, writes) = (reader.percent("rwmixread")?, reader.percent("rwmixwrite")?);
-    // fio: where both are given and do not add up to 100, the latter counts.
     let read_percent = match (reads, writes) {
+        // As in fio the one further down counts.
         (Some(reads), Some(writes)) if reads + writes != 100 => {
-            reader.note("`rwmixread` and `rwmixwrite` do not add up to 100: rwmixwrite counts.");
-            100 - writes
+            let by_reads = reader.is_later("rwmixread", "rwmixwrite");
+            let counts = if by_reads { "rwmixread" } else { "rwmixwrite" };
+            reader.note(format!(
+                "`rwmixread` and `rwmixwrite` do not add up to 100: {counts}, which stands further down, counts."
+            ));
+            if by_reads { reads } else { 100 - writes }
         }
         (Some(reads), _) => reads,
         (None, Some(writes)) => 100 - writes,
@@ -117,12 +121,19 @@ pub fn pattern(
     let uniform = used.iter().all(|&bytes| bytes == least);
     if !direction.random {
         if direction.suffix == 0 {
-            return Ok(Pattern::Sequential { per_thread: false });
+            return Ok(by_kind(mix, |_| Pattern::Sequential { per_thread: false }));
         }
-        if !uniform || mix.weights.len() > 1 {
+        if !uniform {
             reader.note("`rw` with a distance: it is counted from the smallest I/O.");
         }
-        return Ok(Pattern::Strided { stride_bytes: i64::from(least) + direction.suffix });
+        if direction.suffix < 0 {
+            reader.note("`rw` with a negative distance begins at the end; fio's first I/O is at the region's begin.");
+        }
+        return Ok(by_kind(mix, |kind| {
+            let choices = sizes_of(sizes, kind).choices.iter();
+            let least = choices.map(|&(bytes, _)| bytes).min().unwrap_or(0);
+            Pattern::Strided { stride_bytes: i64::from(least) + direction.suffix }
+        }));
     }
     if direction.suffix > 1 {
         let identical = reader.text("rw_sequencer")? == Some("identical");
@@ -133,22 +144,75 @@ pub fn pattern(
                  the runs differ in length.",
                 direction.suffix
             ));
-            return Ok(Pattern::MixedSequential { random_percent: percent });
+            return Ok(by_kind(mix, |_| Pattern::MixedSequential { random_percent: percent }));
         }
         reader.note("`rw_sequencer=identical`: every I/O has an offset of its own here.");
     }
-    match reader.percent("percentage_random")? {
-        Some(percent) if percent < 100 => return Ok(Pattern::MixedSequential { random_percent: percent }),
-        _ => {}
+    let percents = reader.percent_by_direction("percentage_random")?.unwrap_or_default();
+    let percent_of = |kind: OpKind| percents.get(index(kind)).copied().flatten().filter(|&percent| percent < 100);
+    let mixed = |kind: OpKind| percent_of(kind).map(|percent| Pattern::MixedSequential { random_percent: percent });
+    let all_random = mix.weights.iter().all(|&(kind, _)| percent_of(kind).is_none());
+    if mix.weights.iter().all(|&(kind, _)| percent_of(kind).is_some()) {
+        return Ok(by_kind(mix, |kind| mixed(kind).unwrap_or(Pattern::Shuffled)));
     }
+    let random = random_pattern(reader, direction, mix, region, least, uniform)?;
+    if all_random {
+        return Ok(random);
+    }
+    Ok(by_kind(mix, |kind| mixed(kind).unwrap_or_else(|| random.of(kind).clone())))
+}
+
+/// Where each kind of a mix goes: one pattern where there is one kind, otherwise each kind goes its own way, as fio's
+/// directions do.
+fn by_kind(mix: &Mix, pattern: impl Fn(OpKind) -> Pattern) -> Pattern {
+    match mix.weights.as_slice() {
+        &[(kind, _)] => pattern(kind),
+        _ => Pattern::ByKind(Box::new([OpKind::Read, OpKind::Write, OpKind::Trim].map(pattern))),
+    }
+}
+
+/// Where a kind stands in fio's lists by direction.
+pub fn index(kind: OpKind) -> usize {
+    match kind {
+        OpKind::Read => 0,
+        OpKind::Trim => 2,
+        _ => 1,
+    }
+}
+
+fn sizes_of(sizes: &Sizes, kind: OpKind) -> &SizeMix {
+    match kind {
+        OpKind::Read => &sizes.read,
+        OpKind::Trim => &sizes.trim,
+        _ => &sizes.write,
+    }
+}
+
+/// Of random offsets alone, in a region of I/Os of at least `least` bytes, all of which are as large where they are
+/// `uniform`.
+fn random_pattern(
+    reader: &mut Reader<'_>,
+    direction: Direction,
+    mix: &Mix,
+    region: Region,
+    least: u32,
+    uniform: bool,
+) -> Result<Pattern, JobError> {
     let align = reader.by_direction("ba")?.and_then(|[read, write, trim]| {
         let of = |done: bool, align: Option<u64>| align.filter(|_| done);
         of(direction.read, read).or(of(direction.write, write)).or(of(direction.trim, trim))
     });
-    match distribution(reader, region)? {
-        Some(Pattern::Zones { zones, .. }) => {
-            return Ok(Pattern::Zones { zones, align_bytes: align.unwrap_or(0) });
-        }
+    if let Some(lists) = zone_lists(reader, region)? {
+        let zones = |list: &Vec<Zone>| Pattern::Zones { zones: list.clone(), align_bytes: align.unwrap_or(0) };
+        return Ok(match lists.as_slice() {
+            [one] => zones(one),
+            // The last one goes on.
+            several => {
+                by_kind(mix, |kind| several.get(index(kind)).or(several.last()).map_or(Pattern::Shuffled, zones))
+            }
+        });
+    }
+    match distribution(reader)? {
         // Their blocks have the smallest size in the job.
         Some(_) if align.is_some_and(|align| align != u64::from(least)) => {
             let advice = "align by the smallest bs, or take zoned or a uniform distribution";
@@ -167,15 +231,22 @@ pub fn pattern(
     Ok(Pattern::Shuffled)
 }
 
-/// `random_distribution`; `None` for a uniform one.
-fn distribution(reader: &mut Reader<'_>, region: Region) -> Result<Option<Pattern>, JobError> {
+/// The word of a `random_distribution`, and what follows it. fio's manual writes `zoned_abs=60/20G` in one place.
+fn word_and_rest(text: &str) -> (&str, &str) {
+    text.split_once([':', '=']).map_or((text, ""), |(word, rest)| (word.trim(), rest))
+}
+
+/// Standard deviation of fio's `normal:DEVIATION`, in percent of the region (`gauss_next`, lib/gauss.c): the mean of
+/// twelve numbers that are uniform over the region, and one uniform over DEVIATION percent of it, half of it at most.
+fn normal_deviation_percent(deviation: f64) -> f64 {
+    (100.0_f64.powi(2) / 144.0 + deviation.min(50.0).powi(2) / 12.0).sqrt()
+}
+
+/// `random_distribution` without zones; `None` for a uniform one.
+fn distribution(reader: &mut Reader<'_>) -> Result<Option<Pattern>, JobError> {
     let key = "random_distribution";
     let Some(text) = reader.text(key)? else { return Ok(None) };
-    // fio's manual writes `zoned_abs=60/20G` in one place.
-    let (word, rest) = text.split_once([':', '=']).map_or((text, ""), |(word, rest)| (word.trim(), rest));
-    if word.starts_with("zoned") {
-        return zoned(reader, word, rest, region).map(Some);
-    }
+    let (word, rest) = word_and_rest(text);
     let mut parts = rest.split([':', ',']).map(str::trim).filter(|part| !part.is_empty());
     let value = match parts.next() {
         None => None,
@@ -189,10 +260,18 @@ fn distribution(reader: &mut Reader<'_>, region: Region) -> Result<Option<Patter
         "random" => Ok(None),
         "zipf" => Ok(Some(Pattern::Zipf { theta: value.unwrap_or(1.1) })),
         "pareto" => Ok(Some(Pattern::Pareto { h: value.unwrap_or(0.2) })),
-        "normal" => match value {
-            Some(deviation) => Ok(Some(Pattern::Normal { deviation_percent: deviation })),
-            None => Err(reader.wrong(key, "normal needs its deviation in percent, as normal:10")),
-        },
+        "normal" => {
+            let given = value.unwrap_or(0.0);
+            if !(0.0..100.0).contains(&given) {
+                return Err(reader.wrong(key, format!("normal:{given}; from 0 to below 100, as in fio")));
+            }
+            let deviation_percent = normal_deviation_percent(given);
+            reader.note(format!(
+                "`random_distribution=normal`: as fio makes it, scattered over the region, of a deviation of \
+                 {deviation_percent:.3} %."
+            ));
+            Ok(Some(Pattern::Normal { deviation_percent, scattered: true }))
+        }
         "sequence" => Err(reader.unsupported(key, "random_distribution=sequence", "write one job for each block")),
         other => {
             let known = ["random", "zipf", "pareto", "normal", "zoned", "zoned_abs"];
@@ -201,10 +280,14 @@ fn distribution(reader: &mut Reader<'_>, region: Region) -> Result<Option<Patter
     }
 }
 
-/// `50/5:30/15:20/`: accesses and size; sizes that are left out share the rest.
-fn zoned(reader: &mut Reader<'_>, word: &str, text: &str, region: Region) -> Result<Pattern, JobError> {
+/// `zoned:50/5:30/15:20/`: accesses and size; sizes that are left out share the rest. A list for each direction that has
+/// one. `None` for other distributions.
+fn zone_lists(reader: &Reader<'_>, region: Region) -> Result<Option<Vec<Vec<Zone>>>, JobError> {
     let key = "random_distribution";
-    let form = || reader.wrong(key, format!("{} are no zones: write 60/10:30/20:10/70", quote(text)));
+    let Some((word, rest)) = reader.text(key)?.map(word_and_rest).filter(|(word, _)| word.starts_with("zoned")) else {
+        return Ok(None);
+    };
+    let form = || reader.wrong(key, format!("{} are no zones: write 60/10:30/20:10/70", quote(rest)));
     let total = match (word, region.size) {
         ("zoned", _) => None,
         ("zoned_abs", Extent::Bytes(bytes)) if bytes > 0 => Some(bytes),
@@ -214,11 +297,19 @@ fn zoned(reader: &mut Reader<'_>, word: &str, text: &str, region: Region) -> Res
         }
         _ => return Err(form()),
     };
-    let mut lists = text.split(',').map(str::trim).filter(|list| !list.is_empty());
-    let first = lists.next().ok_or_else(form)?;
-    let several = lists.next().is_some();
+    let lists: Vec<&str> = rest.split(',').map(str::trim).filter(|list| !list.is_empty()).take(4).collect();
+    if !(1..=3).contains(&lists.len()) {
+        return Err(form());
+    }
+    lists.into_iter().map(|list| zones(reader, list, total)).collect::<Result<_, _>>().map(Some)
+}
+
+/// The zones of one direction; with `total` their sizes are bytes of so many.
+fn zones(reader: &Reader<'_>, list: &str, total: Option<u64>) -> Result<Vec<Zone>, JobError> {
+    let key = "random_distribution";
+    let form = || reader.wrong(key, format!("{} are no zones: write 60/10:30/20:10/70", quote(list)));
     let mut zones = Vec::new();
-    for part in first.split(':') {
+    for part in list.split(':') {
         let (access, size) = part.split_once('/').ok_or_else(form)?;
         let access_percent = decimal(access.trim()).ok_or_else(form)?;
         let size_percent = match (size.trim(), total) {
@@ -243,14 +334,11 @@ fn zoned(reader: &mut Reader<'_>, word: &str, text: &str, region: Region) -> Res
     }
     let left = 100.0 - zones.iter().filter_map(|&(_, size)| size).sum::<f64>();
     let open = zones.iter().filter(|(_, size)| size.is_none()).count() as f64;
-    if several {
-        reader.note("`random_distribution`: the first zones hold for all directions.");
-    }
     let zone = |(access_percent, size): (f64, Option<f64>)| Zone {
         access_percent,
         size_percent: size.unwrap_or_else(|| left / open),
     };
-    Ok(Pattern::Zones { zones: zones.into_iter().map(zone).collect(), align_bytes: 0 })
+    Ok(zones.into_iter().map(zone).collect())
 }
 
 /// The part of the target that one job uses, from `offset`, `size` or `filesize`.

@@ -1,17 +1,20 @@
 //! Rates, think time, and when a job ends.
 
+use super::direction::index;
 use super::reader::Reader;
 use super::units::Amount;
 use crate::job::error::JobError;
-use crate::job::model::{Arrival, Burst, End, Mix, Sizes, Think};
+use crate::job::model::{Arrival, Burst, End, Mix, Pattern, Sizes, Think};
+use crate::job::validate::MAX_WEIGHT;
 use forebay_block::OpKind;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// `rate` and `rate_iops`, which fio counts per job and per direction, as one pace of all threads.
-pub fn arrival(reader: &mut Reader<'_>, mix: &Mix, sizes: &Sizes, threads: u32) -> Result<Arrival, JobError> {
-    let bytes = total(reader, "rate", mix, threads)?;
-    let iops = total(reader, "rate_iops", mix, threads)?;
+/// `rate` and `rate_iops`, which fio counts per job and per direction, as one pace of all threads. Where reads and
+/// writes are mixed their limits make the mix, as they do in fio while the target keeps up.
+pub fn arrival(reader: &mut Reader<'_>, mix: &mut Mix, sizes: &Sizes, threads: u32) -> Result<Arrival, JobError> {
+    let bytes = total(reader, "rate", mix, sizes, threads)?;
+    let iops = total(reader, "rate_iops", mix, sizes, threads)?;
     let poisson = match reader.text("rate_process")? {
         None | Some("linear") => false,
         Some("poisson") => true,
@@ -47,27 +50,50 @@ pub fn arrival(reader: &mut Reader<'_>, mix: &Mix, sizes: &Sizes, threads: u32) 
     }
 }
 
-/// The sum over directions and threads; where a direction has no limit of its own, the mix ties it to the others.
-fn total(reader: &mut Reader<'_>, key: &str, mix: &Mix, threads: u32) -> Result<Option<f64>, JobError> {
+/// The sum over directions and threads; reads and writes are mixed by what they are limited to.
+fn total(
+    reader: &mut Reader<'_>,
+    key: &str,
+    mix: &mut Mix,
+    sizes: &Sizes,
+    threads: u32,
+) -> Result<Option<f64>, JobError> {
     let Some(rates) = reader.by_direction(key)? else { return Ok(None) };
-    let weights: f64 = mix.weights.iter().map(|&(_, weight)| f64::from(weight)).sum();
-    let (mut rate, mut share) = (0.0, 0.0);
-    for &(kind, weight) in &mix.weights {
-        let index = match kind {
-            OpKind::Read => 0,
-            OpKind::Trim => 2,
-            _ => 1,
-        };
-        if let Some(limit) = rates.get(index).copied().flatten().filter(|&limit| limit > 0) {
-            rate += limit as f64;
-            share += f64::from(weight) / weights;
-        }
+    let limit = |kind: OpKind| rates.get(index(kind)).copied().flatten().unwrap_or(0);
+    let limits: Vec<u64> = mix.weights.iter().map(|&(kind, _)| limit(kind)).collect();
+    if limits.iter().all(|&limit| limit == 0) {
+        return Ok(None);
     }
-    if mix.weights.len() > 1 {
+    if limits.contains(&0) {
+        let advice = "write a job for each direction, of which one has the rate";
+        return Err(reader.unsupported(key, format!("`{key}` of one direction of several"), advice));
+    }
+    if let &[(OpKind::Read, _), (OpKind::Write, _)] = mix.weights.as_slice() {
+        mix.weights = weights(mix, sizes, &limits, key == "rate");
+        reader.note(format!(
+            "`{key}`: the limits of reads and writes make the mix, as in fio, which goes back to its own mix where the \
+             target is slower."
+        ));
+    } else if limits.len() > 1 {
         reader.note(format!("`{key}`: the limits of the directions are added up; the mix decides their shares."));
     }
-    // The share is 1 where every direction has a limit; otherwise the limits bound the whole by their share.
-    Ok((rate > 0.0).then(|| rate / share * f64::from(threads)))
+    let sum: f64 = limits.iter().map(|&limit| limit as f64).sum();
+    Ok(Some(sum * f64::from(threads)))
+}
+
+/// The kinds weighed by the I/Os a second that their limits are.
+fn weights(mix: &Mix, sizes: &Sizes, limits: &[u64], by_bytes: bool) -> Vec<(OpKind, u32)> {
+    let iops = |kind: OpKind, limit: u64| {
+        let each = if by_bytes { Mix::only(kind).mean_bytes(sizes) } else { 1.0 };
+        limit as f64 / each.max(1.0)
+    };
+    let rates: Vec<f64> = mix.weights.iter().zip(limits).map(|(&(kind, _), &limit)| iops(kind, limit)).collect();
+    let most = rates.iter().copied().fold(0.0, f64::max);
+    // Whole numbers stay what they are, so that the mix reads as the job file does.
+    let exact = most <= f64::from(MAX_WEIGHT) && rates.iter().all(|rate| rate.fract() == 0.0);
+    let scale = if exact { 1.0 } else { f64::from(MAX_WEIGHT) / most };
+    let weight = |rate: f64| (rate * scale).round().max(1.0) as u32;
+    mix.weights.iter().zip(rates).map(|(&(kind, _), rate)| (kind, weight(rate))).collect()
 }
 
 /// `thinktime`: after each I/O, or after `thinktime_blocks` of them.
@@ -97,8 +123,9 @@ pub fn think(reader: &mut Reader<'_>, arrival: &Arrival) -> Result<(Option<Think
 }
 
 /// When the job ends: after `runtime`, after the region's size per thread and loop, after `io_size`, `number_ios`. Where strides leave
-/// holes fio begins again at the end of the region, until as much was transferred.
-pub fn end(reader: &mut Reader<'_>, threads: u32) -> Result<End, JobError> {
+/// holes fio begins again at the end of the region, until as much was transferred; but it ends there where the region is
+/// not all of the file, and no `io_size` is given.
+pub fn end(reader: &mut Reader<'_>, pattern: &Pattern, threads: u32) -> Result<End, JobError> {
     let after_ns = reader.time_ns("runtime", SECOND_NS)?.filter(|&ns| ns > 0);
     if reader.is_on("time_based")? {
         if after_ns.is_some() {
@@ -113,7 +140,11 @@ pub fn end(reader: &mut Reader<'_>, threads: u32) -> Result<End, JobError> {
     match reader.amount("io_size")? {
         Some(Amount::Bytes(bytes)) if bytes > 0 => end.after_bytes = Some(bytes.saturating_mul(rounds)),
         Some(Amount::Percent(percent)) if percent > 0.0 => end.after_passes = Some(percent / 100.0 * rounds as f64),
-        _ => end.after_passes = Some(rounds as f64),
+        _ => {
+            end.after_passes = Some(rounds as f64);
+            let has_holes = pattern.parts().iter().any(|part| matches!(part, Pattern::Strided { .. }));
+            end.after_walks = has_holes.then_some(rounds);
+        }
     }
     Ok(end)
 }

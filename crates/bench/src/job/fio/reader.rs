@@ -69,6 +69,12 @@ impl<'a> Reader<'a> {
         self.section.entries.keys().map(String::as_str)
     }
 
+    /// Whether the first key stands further down than the second, where both were given.
+    pub fn is_later(&self, key: &str, other: &str) -> bool {
+        let line = |key: &str| self.entry(key).map_or(0, |entry| entry.line);
+        line(key) > line(other)
+    }
+
     /// Whether the key was given at all.
     pub fn has(&self, key: &str) -> bool {
         self.section.entries.contains_key(key)
@@ -144,15 +150,16 @@ impl<'a> Reader<'a> {
 
     /// A whole percentage; the first of several directions.
     pub fn percent(&mut self, key: &str) -> Result<Option<u32>, JobError> {
-        let percent = self.parsed(key, |text| {
-            let first = text.split(',').next().unwrap_or("").trim().trim_end_matches('%');
-            let number = first.parse::<u32>().ok().filter(|percent| *percent <= 100);
-            number.ok_or_else(|| format!("{}; a whole number from 0 to 100", quote(text)))
-        })?;
+        let percent = self.parsed(key, |text| whole_percent(text.split(',').next().unwrap_or("")))?;
         if self.text(key)?.is_some_and(|text| text.contains(',')) {
             self.note(format!("`{key}` has one value for all directions here: the first."));
         }
         Ok(percent)
+    }
+
+    /// Whole percentages of reads, writes and trims.
+    pub fn percent_by_direction(&self, key: &str) -> Result<Option<[Option<u32>; 3]>, JobError> {
+        self.parsed(key, |text| units::by_direction(text, whole_percent))
     }
 
     /// Bytes or a share of the target.
@@ -189,4 +196,9 @@ impl<'a> Reader<'a> {
         }
         Ok(())
     }
+}
+
+fn whole_percent(text: &str) -> Result<u32, String> {
+    let number = text.trim().trim_end_matches('%').parse::<u32>().ok().filter(|percent| *percent <= 100);
+    number.ok_or_else(|| format!("{}; a whole number from 0 to 100", quote(text)))
 }

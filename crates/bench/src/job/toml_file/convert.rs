@@ -261,6 +261,7 @@ fn end(text: &JobText, default: End) -> End {
         after_bytes: text.bytes.map(|bytes| bytes.0),
         after_ios: text.ios,
         after_passes: text.passes,
+        after_walks: None,
     };
     if end == End::default() { default } else { end }
 }

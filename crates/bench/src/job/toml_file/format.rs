@@ -77,7 +77,8 @@ pub struct JobText {
     /// - `zipf:0.99`: Zipf's law with this exponent (above 0), the popular blocks scattered.
     /// - `ycsb`: YCSB's scrambled Zipfian, its quirk included.
     /// - `pareto:0.2`: fio's Pareto with this h, above 0 and below 1.
-    /// - `normal:10`: around the middle, with a standard deviation of 10 percent of the region.
+    /// - `normal:10`: around the middle, with a standard deviation of 10 percent of the region;
+    ///   `normal-scattered:10`: the same blocks scattered over the region.
     /// - `zones:90/10,10/90`: 90 percent of the accesses on the first 10 percent of the region, 10 on the next 90; what
     ///   the zones leave is one more zone. 256 zones at most.
     /// - `shuffled`: every block once in random order, then again.

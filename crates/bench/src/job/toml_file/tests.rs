@@ -85,7 +85,8 @@ fn every_key_arrives() {
             after_ns: Some(60_000_000_000),
             after_bytes: Some(10_000_000_000),
             after_ios: Some(1000),
-            after_passes: Some(2.5)
+            after_passes: Some(2.5),
+            after_walks: None,
         }
     );
     assert_eq!((job.warmup_ns, job.cooldown_ns, job.start_delay_ns), (5_000_000_000, 1_000_000_000, 2_000_000_000));
@@ -109,7 +110,8 @@ fn every_pattern_can_be_written() {
         ("zipf:0.99", Pattern::Zipf { theta: 0.99 }),
         ("ycsb", Pattern::YcsbZipf),
         ("pareto:0.2", Pattern::Pareto { h: 0.2 }),
-        ("normal:10", Pattern::Normal { deviation_percent: 10.0 }),
+        ("normal:10", Pattern::Normal { deviation_percent: 10.0, scattered: false }),
+        ("normal-scattered:10", Pattern::Normal { deviation_percent: 10.0, scattered: true }),
         ("zones: 90/10, 10/90", Pattern::Zones { zones: vec![zone(90.0, 10.0), zone(10.0, 90.0)], align_bytes: 0 }),
         ("shuffled", Pattern::Shuffled),
     ] {

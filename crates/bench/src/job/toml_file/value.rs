@@ -183,8 +183,19 @@ impl FromText for SteadyValue {
     }
 }
 
-const PATTERNS: [&str; 10] =
-    ["random", "sequential", "strided", "mixed", "zipf", "ycsb", "pareto", "normal", "zones", "shuffled"];
+const PATTERNS: [&str; 11] = [
+    "random",
+    "sequential",
+    "strided",
+    "mixed",
+    "zipf",
+    "ycsb",
+    "pareto",
+    "normal",
+    "normal-scattered",
+    "zones",
+    "shuffled",
+];
 
 impl FromText for PatternValue {
     const EXPECTED: &'static str = "a pattern such as \"random\", \"sequential\", \"strided:1MiB\", \"mixed:30\", \
@@ -205,7 +216,10 @@ impl FromText for PatternValue {
             ("shuffled", None) => Pattern::Shuffled,
             ("zipf", _) => Pattern::Zipf { theta: number("its exponent")? },
             ("pareto", _) => Pattern::Pareto { h: number("h")? },
-            ("normal", _) => Pattern::Normal { deviation_percent: number("its deviation in percent")? },
+            ("normal" | "normal-scattered", _) => Pattern::Normal {
+                deviation_percent: number("its deviation in percent")?,
+                scattered: word == "normal-scattered",
+            },
             ("mixed", _) => {
                 let percent = number("the share of random I/Os in percent")?;
                 if percent.fract() != 0.0 || percent > 100.0 {

@@ -23,7 +23,7 @@ fn drive(job: Job, clock: &VirtualClock, queue: impl Queue, interval_ns: u64) ->
         content: None,
         window,
         interval_ns,
-        budget: budget(&job, 1 << 30, 0),
+        budget: budget(&job, (0, 1 << 30), 1 << 30, 0),
         wait: job.wait,
         single_submission: job.single_submission,
         recorder: None,
