@@ -16,7 +16,7 @@ const LEVELS: &str = "50,99,99.9,99.99,99.999";
 
 /// A distribution of latencies in figures.
 #[derive(Clone, Debug)]
-pub(super) struct Latency {
+pub(crate) struct Latency {
     /// I/Os.
     pub samples: u64,
     /// Mean in nanoseconds.
@@ -28,7 +28,7 @@ pub(super) struct Latency {
 
 impl Latency {
     /// Of counted latencies; `blocks` are the same by time, where they are known.
-    pub(super) fn new(latencies: &Latencies, blocks: Option<&Blocks>, confidence: Confidence) -> Self {
+    pub(crate) fn new(latencies: &Latencies, blocks: Option<&Blocks>, confidence: Confidence) -> Self {
         let levels = Level::parse_list(LEVELS).unwrap_or_default();
         let reporting = Reporting { levels, confidence, ..Reporting::default() };
         Self {
@@ -48,7 +48,7 @@ impl Latency {
     }
 
     /// A percentile's value in nanoseconds; none where it is withheld.
-    pub(super) fn value_ns(&self, percent: f64) -> Option<u64> {
+    pub(crate) fn value_ns(&self, percent: f64) -> Option<u64> {
         self.percentile(percent).and_then(|estimate| estimate.value.value())
     }
 
@@ -63,7 +63,7 @@ impl Latency {
     }
 
     /// The same with its interval.
-    pub(super) fn bounded_cell(&self, percent: f64) -> String {
+    pub(crate) fn bounded_cell(&self, percent: f64) -> String {
         let cell = self.cell(percent);
         let Some(estimate) = self.percentile(percent) else { return cell };
         let end = |end: Option<u64>| end.map_or_else(|| "open".to_owned(), |ns| text::time(ns as f64));
@@ -74,12 +74,12 @@ impl Latency {
     }
 
     /// The mean for a table.
-    pub(super) fn mean_cell(&self) -> String {
+    pub(crate) fn mean_cell(&self) -> String {
         if self.samples == 0 { "-".to_owned() } else { text::time(self.mean_ns) }
     }
 
     /// The greatest for a table.
-    pub(super) fn max_cell(&self) -> String {
+    pub(crate) fn max_cell(&self) -> String {
         if self.samples == 0 { "-".to_owned() } else { text::time(self.max_ns as f64) }
     }
 
