@@ -121,8 +121,10 @@ pub(super) struct Figures {
     pub iops: f64,
     /// Bytes a second.
     pub bytes_per_second: f64,
-    /// Processor time an I/O in nanoseconds, user and system.
-    pub cpu_ns_per_io: (f64, f64),
+    /// Processor time an I/O in nanoseconds.
+    pub cpu_ns_per_io: f64,
+    /// The same, user and system, where that is known.
+    pub cpu_split_ns_per_io: Option<(f64, f64)>,
     /// The rate is that of the threads that make the load, which had no time left.
     pub is_limited_by_generator: bool,
     /// Latency of all I/Os that transfer data.
@@ -153,7 +155,8 @@ impl Figures {
             depth_mean: result.depth_mean,
             iops: result.iops(),
             bytes_per_second: result.bytes_per_second(),
-            cpu_ns_per_io: (per_io(result.used.cpu_ns.0), per_io(result.used.cpu_ns.1)),
+            cpu_ns_per_io: per_io(result.used.cpu_all_ns()),
+            cpu_split_ns_per_io: result.used.split_ns().map(|(user, system)| (per_io(user), per_io(system))),
             is_limited_by_generator: result.is_limited_by_generator(),
             all,
             kinds,
@@ -175,7 +178,7 @@ impl Figures {
 
     /// Processor time an I/O for a table.
     pub(super) fn cpu_cell(&self) -> String {
-        text::time(self.cpu_ns_per_io.0 + self.cpu_ns_per_io.1)
+        text::time(self.cpu_ns_per_io)
     }
 
     /// Raw numbers.
@@ -193,8 +196,9 @@ impl Figures {
             "p99_ns": self.all.value_ns(99.0),
             "p99.9_ns": self.all.value_ns(99.9),
             "max_ns": self.all.max_ns,
-            "cpu_user_ns_per_io": self.cpu_ns_per_io.0,
-            "cpu_system_ns_per_io": self.cpu_ns_per_io.1,
+            "cpu_ns_per_io": self.cpu_ns_per_io,
+            "cpu_user_ns_per_io": self.cpu_split_ns_per_io.map(|split| split.0),
+            "cpu_system_ns_per_io": self.cpu_split_ns_per_io.map(|split| split.1),
             "limited_by_generator": self.is_limited_by_generator,
             "littles_law": self.little,
             "failures": self.failures,

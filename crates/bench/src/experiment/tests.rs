@@ -306,14 +306,19 @@ fn write_saturation_sees_the_fall() {
     let report = Experiment::WriteSaturation.run(&mut fake, &options).unwrap();
     let results = &report.json["results"];
     assert_eq!(results["capacities_written"], 4.0);
-    assert!(results["falls_after_bytes"].is_null() && results["last_five_steady"] == true, "{results}");
+    assert!(
+        results["falls_after_bytes"].is_null()
+            && results["falls_between_bytes"].is_null()
+            && results["last_five_steady"] == true,
+        "{results}"
+    );
     // 4 KiB writes of 4 x 4 GiB at 550k a second take 7.6 s: parts of an interval, and the run's window of a day is not
     // taken for its length.
     assert_eq!(results["parts"].as_array().unwrap().len(), 7);
 }
 
 #[test]
-fn a_fall_is_found_in_the_middle_between_begin_and_end() {
+fn regression_a_fall_is_found_between_the_parts_that_show_it() {
     let mut fake = Fake::healthy();
     let job = Job { mix: crate::job::model::Mix::only(OpKind::Write), ..Job::default() };
     let mut result = fake.run("x", &[job]).unwrap().remove(0);
@@ -331,6 +336,9 @@ fn a_fall_is_found_in_the_middle_between_begin_and_end() {
         (20, 2_000_000_000, (13_000 + 27 * 200) * 4096)
     );
     assert_eq!(write_saturation::fall(&parts), Some(6));
+    // It was at 13 s: said as the end of a part, it was none of the truth.
+    let (from, to) = write_saturation::between(&parts, 6).unwrap();
+    assert_eq!((from.begin_ns, to.begin_ns + to.len_ns), (10_000_000_000, 14_000_000_000));
     // An hour is cut into minutes; a rest of half a second has no rate.
     result.duration_ns = 3_600_500_000_000;
     assert_eq!(write_saturation::parts(&result, f64::INFINITY).len(), 60);

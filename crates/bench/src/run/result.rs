@@ -387,7 +387,7 @@ impl JobResult {
     #[must_use]
     pub fn generator_busy(&self) -> Option<f64> {
         let computes = self.job.think.is_some_and(|think| think.compute);
-        let cpu_ns = self.used.cpu_ns.0 + self.used.cpu_ns.1;
+        let cpu_ns = self.used.cpu_all_ns();
         if self.job.wait != WaitMethod::Sleep || computes || cpu_ns == 0 || self.duration_ns == 0 {
             return None;
         }
