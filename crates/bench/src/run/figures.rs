@@ -53,7 +53,7 @@ pub(super) struct CarriedFigures {
 }
 
 impl CarriedFigures {
-    fn of(carried: &Carried) -> Self {
+    pub(super) fn of(carried: &Carried) -> Self {
         let of = |side: Direction| (side.ios, side.bytes, side.latency_sum_ns);
         Self { all: of(carried.all), read: of(carried.read), write: of(carried.write), total: carried.total.pack() }
     }
