@@ -1,8 +1,11 @@
 //! Files of a load: a directory of its own, content, and the page cache out of the way.
 
 use super::{ApplicationError, FILES_MAX, Options};
+use crate::experiment::Latency;
+use crate::output::summary::{self, Reporting};
 use crate::run::Latencies;
 use forebay_block::Random;
+use serde_json::Value;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -70,17 +73,26 @@ pub(super) fn add_since(tally: &mut crate::run::Tally, started: Instant) {
     tally.record(started.elapsed().as_nanos() as u64);
 }
 
-/// Figures of latencies for people: mean, median, p99, greatest.
-pub(super) fn figures(tally: &crate::run::Tally) -> (Latencies, Vec<String>) {
+/// Head of a table of [`figures`].
+pub(super) const HEAD: [&str; 6] = ["", "count", "mean", "p50", "p99", "max"];
+
+/// Figures of latencies for people (count, mean, median, p99, greatest) and for programs, percentiles with their intervals
+/// and withheld where there are too few samples.
+pub(super) fn figures(tally: &crate::run::Tally) -> (Vec<String>, Value) {
     let mut latencies = Latencies::new();
     latencies.add(tally);
-    let ms = |ns: f64| format!("{:.2}", ns / 1e6);
+    let reporting = Reporting::default();
+    let figures = Latency::new(&latencies, None, reporting.confidence);
     let cells = vec![
-        latencies.count().to_string(),
-        ms(latencies.mean_ns()),
-        ms(latencies.quantile_ns(0.5) as f64),
-        ms(latencies.quantile_ns(0.99) as f64),
-        ms(latencies.max_ns() as f64),
+        figures.samples.to_string(),
+        figures.mean_cell(),
+        figures.bounded_cell(50.0),
+        figures.bounded_cell(99.0),
+        figures.max_cell(),
     ];
-    (latencies, cells)
+    let mut json = summary::latency(&latencies, None, &reporting);
+    for (name, percent) in [("p50", 50.0), ("p99", 99.0)] {
+        json[name] = figures.value_ns(percent).into();
+    }
+    (cells, json)
 }

@@ -1,7 +1,7 @@
 //! Index rebuild: all files are read and hashed while a database is updated, as a file-sharing client does after a
 //! change of disks (Shrout Research on the 800P, "Dropbox index").
 
-use super::files::{PIECE_BYTES, Workplace, add_since, failed, figures, forget};
+use super::files::{HEAD, PIECE_BYTES, Workplace, add_since, failed, figures, forget};
 use super::photo_ingest::ingest;
 use super::{ApplicationError, Control, Options};
 use crate::experiment::Report;
@@ -72,10 +72,10 @@ pub fn index_rebuild(options: &Options, control: &mut Control<'_>) -> Result<Rep
         (control.progress)(files, made.files, "reading files, updating the database");
     }
     let duration_ns = started.elapsed().as_nanos() as u64;
-    let mut table = Table::new("per file, in ms", 1, &["", "count", "mean", "p50", "p99", "max"]);
-    let (read, cells) = figures(&reads);
+    let mut table = Table::new("per file; of percentiles 95 % intervals", 1, &HEAD);
+    let (cells, read) = figures(&reads);
     table.rows.push([vec!["read and hashed".to_owned()], cells].concat());
-    let (commit, cells) = figures(&commits);
+    let (cells, commit) = figures(&commits);
     table.rows.push([vec!["database updated and synced".to_owned()], cells].concat());
     let mut all = Table::new("the whole", 0, &["files", "MB read", "s", "files/s", "MB/s"]);
     all.rows.push(vec![
@@ -105,9 +105,9 @@ pub fn index_rebuild(options: &Options, control: &mut Control<'_>) -> Result<Rep
             "duration_ns": duration_ns,
             "files_per_second": per_second(files, duration_ns),
             "bytes_per_second": per_second(bytes, duration_ns),
-            "database_commits": commit.count(),
-            "read_latency_ns": { "mean": read.mean_ns(), "p50": read.quantile_ns(0.5), "p99": read.quantile_ns(0.99), "max": read.max_ns() },
-            "commit_latency_ns": { "mean": commit.mean_ns(), "p50": commit.quantile_ns(0.5), "p99": commit.quantile_ns(0.99), "max": commit.max_ns() },
+            "database_commits": commit["samples"],
+            "read_latency_ns": read,
+            "commit_latency_ns": commit,
         }),
         notes: Vec::new(),
         partial: files < options.files,

@@ -25,11 +25,9 @@ mod tests {
         Options { directory: directory.to_owned(), files: 12, file_bytes: 64 << 10, seed: 3 }
     }
 
-    fn run(
-        load: fn(&Options, &mut Control<'_>) -> Result<crate::experiment::Report, ApplicationError>,
-        options: &Options,
-        stop: bool,
-    ) -> Result<crate::experiment::Report, ApplicationError> {
+    type Load = fn(&Options, &mut Control<'_>) -> Result<crate::experiment::Report, ApplicationError>;
+
+    fn run(load: Load, options: &Options, stop: bool) -> Result<crate::experiment::Report, ApplicationError> {
         let flag = AtomicBool::new(false);
         let mut progress = |done, _: u64, _: &str| {
             if stop && done == 3 {
@@ -57,6 +55,40 @@ mod tests {
         assert_eq!(report.json["files"], 12);
         assert!(report.json["database_commits"].as_u64().unwrap() > 0);
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    /// A p99 of five files was their greatest, in five digits, in text and JSON.
+    #[test]
+    fn regression_percentiles_of_a_few_files_are_withheld() {
+        let directory = tempfile::TempDir::new().unwrap();
+        for (load, latencies) in [
+            (photo_ingest as Load, ["file_latency_ns", "fsync_latency_ns"]),
+            (index_rebuild, ["read_latency_ns", "commit_latency_ns"]),
+        ] {
+            let report = run(load, &options(directory.path()), false).unwrap();
+            for (row, name) in report.tables[1].rows.iter().zip(latencies) {
+                let found = &report.json[name];
+                assert_eq!(
+                    (&found["samples"], found["confidence_percent"].as_u64()),
+                    (&12.into(), Some(95)),
+                    "{found}"
+                );
+                assert!(found["mean"].as_f64().unwrap() > 0.0 && found["max"].as_u64().unwrap() > 0);
+                let percentile = |percent: f64| {
+                    let all = found["percentiles"].as_array().unwrap();
+                    all.iter().find(|one| one["percentile"] == percent).unwrap().clone()
+                };
+                let p99 = percentile(99.0);
+                assert_eq!((&p99["status"], p99["value"].is_null()), (&"withheld".into(), true), "{p99}");
+                assert!(found["p99"].is_null() && found["p50"].as_u64().is_some(), "{found}");
+                let needed = p99["samples_needed_more"].as_u64().unwrap();
+                assert!(row[4].contains(&format!("{needed} more")), "{row:?}");
+                // The median of twelve has both ends.
+                let p50 = percentile(50.0);
+                assert_eq!(p50["status"], "bounded", "{p50}");
+                assert!(row[3].contains('['), "{row:?}");
+            }
+        }
     }
 
     #[test]

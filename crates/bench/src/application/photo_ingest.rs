@@ -1,6 +1,6 @@
 //! Photo ingest: thousands of files of some 12 MB each are copied in, as a photographer's card is.
 
-use super::files::{PIECE_BYTES, Workplace, add_since, content, failed, figures, size_of};
+use super::files::{HEAD, PIECE_BYTES, Workplace, add_since, content, failed, figures, size_of};
 use super::{ApplicationError, Control, Options};
 use crate::experiment::Report;
 use crate::output::table::Table;
@@ -71,10 +71,10 @@ fn write_file(path: &Path, size: u64, number: u64, piece: &[u8], syncs: &mut Tal
 pub fn photo_ingest(options: &Options, control: &mut Control<'_>) -> Result<Report, ApplicationError> {
     let workplace = Workplace::new(options, "photos")?;
     let done = ingest(options, &workplace, control)?;
-    let mut table = Table::new("per file, in ms", 1, &["", "count", "mean", "p50", "p99", "max"]);
-    let (per_file, cells) = figures(&done.per_file);
+    let mut table = Table::new("per file; of percentiles 95 % intervals", 1, &HEAD);
+    let (cells, per_file) = figures(&done.per_file);
     table.rows.push([vec!["file, written and synced".to_owned()], cells].concat());
-    let (syncs, cells) = figures(&done.syncs);
+    let (cells, syncs) = figures(&done.syncs);
     table.rows.push([vec!["of that, fsync".to_owned()], cells].concat());
     let mut all = Table::new("the whole", 0, &["files", "MB", "s", "files/s", "MB/s"]);
     all.rows.push(vec![
@@ -101,8 +101,8 @@ pub fn photo_ingest(options: &Options, control: &mut Control<'_>) -> Result<Repo
             "duration_ns": done.duration_ns,
             "files_per_second": per_second(done.files, done.duration_ns),
             "bytes_per_second": per_second(done.bytes, done.duration_ns),
-            "file_latency_ns": { "mean": per_file.mean_ns(), "p50": per_file.quantile_ns(0.5), "p99": per_file.quantile_ns(0.99), "max": per_file.max_ns() },
-            "fsync_latency_ns": { "mean": syncs.mean_ns(), "p50": syncs.quantile_ns(0.5), "p99": syncs.quantile_ns(0.99), "max": syncs.max_ns() },
+            "file_latency_ns": per_file,
+            "fsync_latency_ns": syncs,
         }),
         notes: Vec::new(),
         partial: done.files < options.files,

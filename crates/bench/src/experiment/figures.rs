@@ -16,7 +16,7 @@ const LEVELS: &str = "50,99,99.9,99.99,99.999";
 
 /// A distribution of latencies in figures.
 #[derive(Clone, Debug)]
-pub(super) struct Latency {
+pub(crate) struct Latency {
     /// I/Os.
     pub samples: u64,
     /// Mean in nanoseconds.
@@ -28,7 +28,7 @@ pub(super) struct Latency {
 
 impl Latency {
     /// Of counted latencies; `blocks` are the same by time, where they are known.
-    pub(super) fn new(latencies: &Latencies, blocks: Option<&Blocks>, confidence: Confidence) -> Self {
+    pub(crate) fn new(latencies: &Latencies, blocks: Option<&Blocks>, confidence: Confidence) -> Self {
         let levels = Level::parse_list(LEVELS).unwrap_or_default();
         let reporting = Reporting { levels, confidence, ..Reporting::default() };
         Self {
@@ -48,7 +48,7 @@ impl Latency {
     }
 
     /// A percentile's value in nanoseconds; none where it is withheld.
-    pub(super) fn value_ns(&self, percent: f64) -> Option<u64> {
+    pub(crate) fn value_ns(&self, percent: f64) -> Option<u64> {
         self.percentile(percent).and_then(|estimate| estimate.value.value())
     }
 
@@ -63,7 +63,7 @@ impl Latency {
     }
 
     /// The same with its interval.
-    pub(super) fn bounded_cell(&self, percent: f64) -> String {
+    pub(crate) fn bounded_cell(&self, percent: f64) -> String {
         let cell = self.cell(percent);
         let Some(estimate) = self.percentile(percent) else { return cell };
         let end = |end: Option<u64>| end.map_or_else(|| "open".to_owned(), |ns| text::time(ns as f64));
@@ -74,12 +74,12 @@ impl Latency {
     }
 
     /// The mean for a table.
-    pub(super) fn mean_cell(&self) -> String {
+    pub(crate) fn mean_cell(&self) -> String {
         if self.samples == 0 { "-".to_owned() } else { text::time(self.mean_ns) }
     }
 
     /// The greatest for a table.
-    pub(super) fn max_cell(&self) -> String {
+    pub(crate) fn max_cell(&self) -> String {
         if self.samples == 0 { "-".to_owned() } else { text::time(self.max_ns as f64) }
     }
 
@@ -121,8 +121,10 @@ pub(super) struct Figures {
     pub iops: f64,
     /// Bytes a second.
     pub bytes_per_second: f64,
-    /// Processor time an I/O in nanoseconds, user and system.
-    pub cpu_ns_per_io: (f64, f64),
+    /// Processor time an I/O in nanoseconds.
+    pub cpu_ns_per_io: f64,
+    /// The same, user and system, where that is known.
+    pub cpu_split_ns_per_io: Option<(f64, f64)>,
     /// The rate is that of the threads that make the load, which had no time left.
     pub is_limited_by_generator: bool,
     /// Latency of all I/Os that transfer data.
@@ -153,7 +155,8 @@ impl Figures {
             depth_mean: result.depth_mean,
             iops: result.iops(),
             bytes_per_second: result.bytes_per_second(),
-            cpu_ns_per_io: (per_io(result.used.cpu_ns.0), per_io(result.used.cpu_ns.1)),
+            cpu_ns_per_io: per_io(result.used.cpu_all_ns()),
+            cpu_split_ns_per_io: result.used.split_ns().map(|(user, system)| (per_io(user), per_io(system))),
             is_limited_by_generator: result.is_limited_by_generator(),
             all,
             kinds,
@@ -175,7 +178,7 @@ impl Figures {
 
     /// Processor time an I/O for a table.
     pub(super) fn cpu_cell(&self) -> String {
-        text::time(self.cpu_ns_per_io.0 + self.cpu_ns_per_io.1)
+        text::time(self.cpu_ns_per_io)
     }
 
     /// Raw numbers.
@@ -193,8 +196,9 @@ impl Figures {
             "p99_ns": self.all.value_ns(99.0),
             "p99.9_ns": self.all.value_ns(99.9),
             "max_ns": self.all.max_ns,
-            "cpu_user_ns_per_io": self.cpu_ns_per_io.0,
-            "cpu_system_ns_per_io": self.cpu_ns_per_io.1,
+            "cpu_ns_per_io": self.cpu_ns_per_io,
+            "cpu_user_ns_per_io": self.cpu_split_ns_per_io.map(|split| split.0),
+            "cpu_system_ns_per_io": self.cpu_split_ns_per_io.map(|split| split.1),
             "limited_by_generator": self.is_limited_by_generator,
             "littles_law": self.little,
             "failures": self.failures,

@@ -12,6 +12,7 @@ use super::text;
 use crate::job::model::{Arrival, End, Extent, Job, Mix, Pattern, Region, SizeMix, Sizes};
 use crate::output::table::Table;
 use crate::run::JobResult;
+use crate::stats::clustering::Blocks;
 use crate::stats::mean::{summarise, t_interval};
 use serde_json::json;
 
@@ -23,12 +24,18 @@ const BACKGROUND_BYTES_PER_SECOND: f64 = 20e6;
 const IO_BYTES: u32 = 128 << 10;
 /// Reads in flight; the writes have a thread of their own.
 const READ_DEPTH: u32 = 8;
-/// The background runs so long before the first burst.
+/// The background runs so long before a burst, and a burst alone waits so long.
 const LEAD_NS: u64 = 2_000_000_000;
-/// Least distance of bursts.
-const DISTANCE_NS: u64 = 2_000_000_000;
-/// Most bursts that are one run beside the background.
-const TOGETHER_MAX: usize = 64;
+/// The background goes on for so long from a burst's begin, at least.
+const BESIDE_NS: u64 = 2_000_000_000;
+/// Most bursts of each kind.
+const BURSTS_MAX: usize = 64;
+/// The target has come to rest when so many bursts in a row are alike,
+const ALIKE: usize = 3;
+/// to this share of the fastest of them,
+const ALIKE_SHARE: f64 = 0.05;
+/// and it is given so many to come to rest.
+const SETTLING_MAX: usize = 30;
 
 const WHAT: &str = "Throughput of 400 MB bursts of sequential reads, alone and beside 20 MB/s of writes (S-PASS mixed throughput \
                     test, Shrout Research on the 800P).";
@@ -38,13 +45,15 @@ const WHAT: &str = "Throughput of 400 MB bursts of sequential reads, alone and b
 struct Found {
     alone: Vec<f64>,
     beside: Vec<f64>,
-    background: Option<Figures>,
+    /// The background of each burst beside it.
+    background: Vec<JobResult>,
 }
 
 pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, ExperimentError> {
     let mut session = Session::new(driver, options)?;
     let mut found = Found::default();
     known(measure(&mut session, &mut found))?;
+    let background = joined(std::mem::take(&mut found.background)).map(|all| Figures::new(&all, options));
     let mut table = Table::new("read throughput of each burst, MB/s", 0, &["burst", "alone", "beside writes", "ratio"]);
     for at in 0..found.alone.len().max(found.beside.len()) {
         let (alone, beside) = (found.alone.get(at), found.beside.get(at));
@@ -78,7 +87,7 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
     if let Some(ratio) = ratio {
         session.note(format!("beside the writes the reads reach {} of their throughput alone", text::percent(ratio)));
     }
-    if let Some(writes) = &found.background {
+    if let Some(writes) = &background {
         let rate = writes.bytes_per_second;
         session.note(format!(
             "background writes: {} MB/s, mean {}, p99 {}",
@@ -96,7 +105,7 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
         "alone_bytes_per_second": found.alone,
         "beside_writes_bytes_per_second": found.beside,
         "ratio": ratio,
-        "background": found.background.as_ref().map(Figures::json),
+        "background": background.as_ref().map(Figures::json),
     });
     Ok(session.finish("mixed", WHAT, vec![table, sums], json))
 }
@@ -110,50 +119,120 @@ fn measure(session: &mut Session<'_>, found: &mut Found) -> Result<(), Halt> {
     prepare(session, Some(Conditioning::default()))?;
     let half = session.region.1 / 2 / u64::from(IO_BYTES) * u64::from(IO_BYTES);
     let burst = burst_bytes(options);
-    let read = |from: u64, name: String| reads(session, (from, half), burst, name);
-    let bursts = (options.rounds as usize).min(TOGETHER_MAX);
-    let first = read(session.region.0, "burst".to_owned());
-    let load = load_text(&first);
+    let bursts = (options.rounds as usize).min(BURSTS_MAX);
+    let read = |session: &Session<'_>, name: String| Job {
+        start_delay_ns: LEAD_NS,
+        ..reads(session, (session.region.0, half), burst, name)
+    };
+    let load = load_text(&read(session, String::new()));
     session.condition(format!(
-        "{bursts} bursts of {} MB, 128 KiB sequential reads, {load}, in the first half of the region",
+        "{bursts} bursts of {} MB, 128 KiB sequential reads, {load}, in the first half of the region, alone and beside the \
+         background by turns",
         text::megabytes(burst as f64)
     ));
-    session
-        .condition("background: 128 KiB sequential writes at 20 MB/s in the second half, 2 s ahead of the first burst");
+    session.condition(
+        "background: 128 KiB sequential writes at 20 MB/s in the second half, 2 s ahead of each burst beside it",
+    );
     if half < burst {
         session.note(format!(
             "half the region has {} only: a burst reads some of it again, perhaps from a cache",
             text::size(half)
         ));
     }
-    let mut slowest_ns = 0;
+    let mut slowest_ns = settle(session, &|session| read(session, "settling".to_owned()))?;
+    let mut overlong = 0;
     for number in 0..bursts {
-        let step = format!("burst {} of {bursts}, alone", number + 1);
-        let job = reads(session, (session.region.0, half), burst, "burst".to_owned());
-        let result = session.one(&step, job)?;
-        slowest_ns = slowest_ns.max(result.duration_ns);
-        found.alone.push(result.bytes_per_second());
+        // The other way round each second time: what drifts, drifts for both.
+        let order = [number % 2 == 1, number % 2 == 0];
+        for beside in order {
+            let place = if beside { "beside 20 MB/s of writes" } else { "alone" };
+            let step = format!("burst {} of {bursts}, {place}", number + 1);
+            if !beside {
+                let job = read(session, "burst".to_owned());
+                let result = session.one(&step, job)?;
+                slowest_ns = slowest_ns.max(result.duration_ns);
+                found.alone.push(result.bytes_per_second());
+                continue;
+            }
+            // Three times as long as alone is left for it.
+            let beside_ns = BESIDE_NS.max(slowest_ns.saturating_mul(3));
+            let jobs = [background(session, half, LEAD_NS + beside_ns), read(session, format!("burst-{}", number + 1))];
+            let mut results = session.whole(&step, &jobs)?;
+            let (Some(burst), Some(writes)) = (results.pop(), results.pop()) else { return Ok(()) };
+            overlong += usize::from(burst.duration_ns > beside_ns);
+            found.beside.push(burst.bytes_per_second());
+            found.background.push(writes);
+        }
     }
-    // Bursts beside the background are distinguished by time; three times as long as alone is left for each.
-    let distance_ns = DISTANCE_NS.max(slowest_ns.saturating_mul(3));
-    let mut jobs = vec![background(session, half, LEAD_NS + distance_ns.saturating_mul(bursts as u64))];
-    for number in 0..bursts {
-        let mut job = reads(session, (session.region.0, half), burst, format!("burst-{}", number + 1));
-        job.start_delay_ns = LEAD_NS + distance_ns.saturating_mul(number as u64);
-        jobs.push(job);
-    }
-    let results = session.whole(&format!("{bursts} bursts beside 20 MB/s of writes"), &jobs)?;
-    let Some((writes, reads)) = results.split_first() else { return Ok(()) };
-    found.background = Some(Figures::new(writes, options));
-    found.beside = reads.iter().map(JobResult::bytes_per_second).collect();
-    let overlapping = reads.iter().filter(|read| read.duration_ns > distance_ns).count();
-    if overlapping > 0 {
-        session.note(format!(
-            "{overlapping} bursts took longer than the {} s to the next: they overlap",
-            text::digits(distance_ns as f64 / 1e9)
-        ));
+    if overlong > 0 {
+        session.note(format!("{overlong} bursts took longer than the writes beside them: the rest of each was alone"));
     }
     Ok(())
+}
+
+/// Reads bursts until they are alike, since a drive works off what conditioning wrote for a while: it folds its cache, and
+/// collects. The longest of the last ones, in nanoseconds.
+fn settle(session: &mut Session<'_>, read: &dyn Fn(&Session<'_>) -> Job) -> Result<u64, Halt> {
+    let (mut rates, mut lengths) = (Vec::new(), Vec::new());
+    while rates.len() < SETTLING_MAX {
+        let job = read(session);
+        let result = session.one(&format!("settling: burst {}", rates.len() + 1), job)?;
+        rates.push(result.bytes_per_second());
+        lengths.push(result.duration_ns);
+        if rates.last_chunk::<ALIKE>().is_some_and(are_alike) {
+            break;
+        }
+    }
+    let last = lengths.iter().rev().take(ALIKE).copied().max().unwrap_or(0);
+    if rates.last_chunk::<ALIKE>().is_some_and(are_alike) {
+        session.condition(format!("the target came to rest: {ALIKE} bursts in a row were alike after {}", rates.len()));
+    } else {
+        session.note(format!(
+            "the target did not come to rest: of {} bursts alone no {ALIKE} in a row were alike to {}; it may be working on \
+             what was written before",
+            rates.len(),
+            text::percent(ALIKE_SHARE)
+        ));
+    }
+    Ok(last)
+}
+
+fn are_alike(rates: &[f64; ALIKE]) -> bool {
+    let (least, most) =
+        (rates.iter().copied().fold(f64::INFINITY, f64::min), rates.iter().copied().fold(0.0, f64::max));
+    least >= (1.0 - ALIKE_SHARE) * most
+}
+
+/// Several runs of one job as one. Blocks of time of one are not those of the others: percentiles are taken as of independent
+/// samples.
+fn joined(results: Vec<JobResult>) -> Option<JobResult> {
+    results.into_iter().reduce(|mut all, next| {
+        let weight = |one: f64, of_one: f64, two: f64, of_two: f64| {
+            if of_one + of_two > 0.0 { (one * of_one + two * of_two) / (of_one + of_two) } else { 0.0 }
+        };
+        all.depth_mean = weight(all.depth_mean, all.depth_ns as f64, next.depth_mean, next.depth_ns as f64);
+        all.service_mean_ns = weight(all.service_mean_ns, all.ios() as f64, next.service_mean_ns, next.ios() as f64);
+        all.duration_ns += next.duration_ns;
+        all.rated_ns += next.rated_ns;
+        all.depth_ns += next.depth_ns;
+        all.used = all.used.and(&next.used);
+        all.failures.count += next.failures.count;
+        all.hung += next.hung;
+        for kind in next.kinds {
+            let Some(sum) = all.kinds.iter_mut().find(|found| found.kind == kind.kind) else {
+                all.kinds.push(kind);
+                continue;
+            };
+            sum.ios += kind.ios;
+            sum.bytes += kind.bytes;
+            sum.errors += kind.errors;
+            sum.submission.merge(&kind.submission);
+            sum.device.merge(&kind.device);
+            sum.total.merge(&kind.total);
+            sum.blocks = Blocks::new(0);
+        }
+        all
+    })
 }
 
 fn sized(session: &Session<'_>, name: String, region: (u64, u64)) -> Job {

@@ -44,6 +44,7 @@ pub use conditioning::{Conditioning, ConditioningError, Stage};
 pub use depth_histogram::{DepthHistogram, HistogramError};
 pub use driver::{Driver, DriverError};
 pub use error::ExperimentError;
+pub(crate) use figures::Latency;
 pub use ladder::{Climb, Ladder, Pass, Published, Rung, ladder};
 pub use list::{Experiment, UnknownExperiment};
 pub use options::{Options, Rate};

@@ -204,10 +204,7 @@ fn table(session: &mut Session<'_>, setting: &Setting) -> Table {
             text::time(latency),
             show(variation, text::percent),
             show(p99.get(p99.len() / 2).map(|&ns| ns as f64), text::time),
-            show(
-                mean(runs, |figures| figures.cpu_ns_per_io.0 + figures.cpu_ns_per_io.1).map(|found| found.0),
-                text::time,
-            ),
+            show(mean(runs, |figures| figures.cpu_ns_per_io).map(|found| found.0), text::time),
         ];
         row.extend(match ratio(options, setting, at).filter(|_| at != AGAINST) {
             Some(found) => [

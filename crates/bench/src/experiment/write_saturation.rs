@@ -70,27 +70,42 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
     let ends = ends(&parts);
     if let Some((first, last)) = ends {
         session.note(format!(
-            "throughput at first {} IOPS, at last {} IOPS: ratio first/last {:.2}",
+            "throughput at first {} IOPS, at last {} IOPS: ratio first/last {:.2} (means of {})",
             text::rate(first),
             text::rate(last),
-            first / last
+            first / last,
+            match end_parts(&parts) {
+                1 => format!("a part of {} s", text::digits(parts[0].len_ns as f64 / 1e9)),
+                some => format!("{some} parts of {} s", text::digits(parts[0].len_ns as f64 / 1e9)),
+            }
         ));
-        session.note(match fall.and_then(|at| parts.get(at)) {
-            Some(part) => format!(
-                "it falls after {:.2} capacities ({} s)",
-                (part.bytes_before_end - part.bytes) as f64 / region_bytes,
-                text::digits(part.begin_ns as f64 / 1e9)
-            ),
-            None => format!("it did not fall below {} of the begin for good", text::percent(FALLEN)),
-        });
+        let seconds = |ns: u64| text::digits(ns as f64 / 1e9);
+        match fall.and_then(|at| Some((at, between(&parts, at)?))) {
+            Some((at, (from, to))) => {
+                session.note(format!(
+                    "it falls between {:.2} and {:.2} capacities ({} and {} s): its parts tell no more",
+                    (from.bytes_before_end - from.bytes) as f64 / region_bytes,
+                    to.bytes_before_end as f64 / region_bytes,
+                    seconds(from.begin_ns),
+                    seconds(to.begin_ns + to.len_ns)
+                ));
+                if at <= end_parts(&parts) {
+                    session.note(
+                        "a part of the begin may have some of the fall in it: what it did before may be more than the \
+                                  throughput at first; a larger region, or a shorter --interval, tells",
+                    );
+                }
+            }
+            None => session.note(format!("it did not fall below {} of the begin for good", text::percent(FALLEN))),
+        }
     }
     let iops: Vec<f64> = parts.iter().map(Part::iops).collect();
     let steady = iops.last_chunk::<WINDOW>().map(|last| track("IOPS", *last));
     if let Some(steady) = &steady {
         session.note(if steady.steady {
-            "the last five parts are steady by the SNIA's rule"
+            "the last five parts are steady by SNIA's rule"
         } else {
-            "the last five parts are NOT steady by the SNIA's rule: write more capacities to see where it ends"
+            "the last five parts are NOT steady by SNIA's rule: write more capacities to see where it ends"
         });
     }
     let json = json!({
@@ -100,6 +115,9 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
         "last_iops": ends.map(|ends| ends.1),
         "ratio_first_last": ends.map(|(first, last)| first / last),
         "falls_after_bytes": fall.and_then(|at| parts.get(at)).map(|part| part.bytes_before_end - part.bytes),
+        "falls_between_bytes": fall
+            .and_then(|at| between(&parts, at))
+            .map(|(from, to)| [from.bytes_before_end - from.bytes, to.bytes_before_end]),
         "last_five_steady": steady.map(|steady| steady.steady),
         "parts": parts.iter().map(|part| json!({
             "begin_ns": part.begin_ns,
@@ -181,9 +199,14 @@ pub(super) fn parts(result: &JobResult, bytes_wanted: f64) -> Vec<Part> {
     parts
 }
 
+/// Parts that are the begin, and the end.
+fn end_parts(parts: &[Part]) -> usize {
+    (parts.len() / 4).clamp(1, 3)
+}
+
 /// Throughput of the begin, and of the end: means of up to three parts.
 fn ends(parts: &[Part]) -> Option<(f64, f64)> {
-    let some = (parts.len() / 4).clamp(1, 3);
+    let some = end_parts(parts);
     let mean = |parts: &[Part]| parts.iter().map(Part::iops).sum::<f64>() / parts.len().max(1) as f64;
     let (first, last) = (parts.get(..some)?, parts.get(parts.len().checked_sub(some)?..)?);
     Some((mean(first), mean(last))).filter(|&(first, last)| first > 0.0 && last > 0.0)
@@ -197,6 +220,11 @@ pub(super) fn fall(parts: &[Part]) -> Option<usize> {
         return None;
     }
     parts.iter().position(|part| part.iops() <= (first + last) / 2.0)
+}
+
+/// The parts in which it fell that is seen in part `at`: that one, and the one before, whose end may have some of it.
+pub(super) fn between(parts: &[Part], at: usize) -> Option<(&Part, &Part)> {
+    Some((parts.get(at.saturating_sub(1))?, parts.get(at)?))
 }
 
 fn table(parts: &[Part], region_bytes: f64, fall: Option<usize>) -> Table {

@@ -102,7 +102,11 @@ pub fn job(result: &JobResult, own_cost_ns: Option<f64>, reporting: &Reporting) 
             "tolerance": is_judged.then_some(little.tolerance),
             "verdict": verdict(little.verdict),
         },
-        "cpu": { "user_ns_per_io": per_io(result.used.cpu_ns.0), "system_ns_per_io": per_io(result.used.cpu_ns.1) },
+        "cpu": {
+            "ns_per_io": per_io(result.used.cpu_all_ns()),
+            "user_ns_per_io": result.used.split_ns().and_then(|split| per_io(split.0)),
+            "system_ns_per_io": result.used.split_ns().and_then(|split| per_io(split.1)),
+        },
         "host": host::json(result, &|latencies| latency(latencies, None, reporting)),
         "own_cost_ns_per_io": own_cost_ns,
         "path_cost_ns_per_io": path_cost_ns(result, own_cost_ns),
@@ -160,12 +164,13 @@ fn steady_from_s(result: &JobResult) -> Option<f64> {
 }
 
 /// User time an I/O that goes into the way to the target: rings, sockets, protocols. It is what is left of the threads' user
-/// time without the making and measuring of the load; none where they wait by looking, or where that is not known.
+/// time without the making and measuring of the load; none where they wait by looking, or where that is not known: too few
+/// ticks, or no more than the load's own.
 #[must_use]
 pub fn path_cost_ns(result: &JobResult, own_cost_ns: Option<f64>) -> Option<f64> {
     result.generator_busy()?;
-    let user_ns = result.used.cpu_ns.0 as f64 / result.ios().max(1) as f64;
-    Some((user_ns - own_cost_ns?).max(0.0))
+    let user_ns = result.used.split_ns()?.0 as f64 / result.ios().max(1) as f64;
+    Some(user_ns - own_cost_ns?).filter(|&ns| ns >= 0.0)
 }
 
 /// A verdict on Little's law for people and programs.

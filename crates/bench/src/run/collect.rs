@@ -40,6 +40,8 @@ struct OpenInterval {
     row: IntervalRow,
     sum_ns: u128,
     totals: [Option<Box<Tally>>; OpKind::ALL.len()],
+    /// What the warm-up began; none of it where there is none.
+    carried: Option<Box<Tally>>,
     fine: Vec<Fine>,
     /// Its millisecond counts, or the figures of some worker, are not those of this interval alone.
     is_lumped: bool,
@@ -62,6 +64,8 @@ pub struct Collector {
     was_lumped: bool,
     interrupted: bool,
     is_enough: bool,
+    /// It is a result on the way: what is in flight has not been waited for.
+    is_so_far: bool,
     /// A host was lost, and what its workers would have said.
     lost: bool,
     ended: usize,
@@ -104,6 +108,7 @@ impl Collector {
             was_lumped: false,
             interrupted: false,
             is_enough: false,
+            is_so_far: false,
             lost: false,
             ended: 0,
             bursts: [None; BURST_WINDOWS.len()],
@@ -163,6 +168,7 @@ impl Collector {
     /// The result as if the run ended with the last interval that is over.
     pub fn so_far(&self, target: TargetFacts) -> JobResult {
         let mut all = self.clone();
+        all.is_so_far = true;
         all.window.end_ns = all.window.begin_ns + self.intervals_over() * self.interval_ns;
         // Who still works is no loss.
         all.ended = all.reached.len();
@@ -227,6 +233,15 @@ impl Collector {
             interval.sum_ns += u128::from(found.total.sum_ns());
             interval.totals[kind as usize].get_or_insert_with(Box::default).add(&found.total);
         }
+        let carried = &share.carried;
+        if carried.all.ios > 0 {
+            let row = &mut interval.row;
+            (row.ios, row.bytes) = (row.ios + carried.all.ios, row.bytes + carried.all.bytes);
+            row.read.add(carried.read);
+            row.write.add(carried.write);
+            interval.sum_ns += u128::from(carried.total.sum_ns());
+            interval.carried.get_or_insert_with(Box::default).add(&carried.total);
+        }
         if interval.fine.len() < share.fine.len() {
             interval.fine.resize(share.fine.len(), Fine::default());
         }
@@ -288,7 +303,7 @@ impl Collector {
     /// Closes the oldest open interval; bursts are counted where it lies whole within `measured_ns`.
     fn close_first(&mut self, measured_ns: u64) {
         let Some((index, interval)) = self.open.pop_first() else { return };
-        let mut all = Tally::new();
+        let mut all = interval.carried.map_or_else(Tally::new, |carried| *carried);
         for (kind, tally) in interval.totals.iter().enumerate() {
             let Some(tally) = tally else { continue };
             all.add(tally);
@@ -373,6 +388,26 @@ impl Collector {
         self.open_bursts = Default::default();
     }
 
+    /// The time that all measured I/Os take at the rate at which I/Os ended, whoever began them, within `begun_ns`. So the rate is
+    /// one that was seen, and what hangs behind the end makes it no lower.
+    fn as_if_all_ended_within(&self, begun_ns: u64) -> u64 {
+        let mut ended = 0.0;
+        for row in self.rows.iter().take_while(|row| row.begin_ns < begun_ns) {
+            let ios = row.ios as f64;
+            let part_ns = (begun_ns - row.begin_ns).min(row.length_ns) as f64;
+            // Of an interval across the end as many as before it, as far as there are: what comes behind may be few.
+            let before = if row.begin_ns == 0 { 0.0 } else { ended / row.begin_ns as f64 };
+            ended += (part_ns * before).max(ios * part_ns / row.length_ns.max(1) as f64).min(ios);
+        }
+        let measured: u64 = self.kinds.iter().flatten().map(|kind| kind.ios).sum();
+        if ended < 1.0 {
+            return u64::MAX;
+        }
+        let turns = measured as f64 / ended;
+        // On the way what is in flight is missing; at the end it is there, and a schedule that was kept has its own time.
+        (begun_ns as f64 * if self.is_so_far { turns } else { turns.max(1.0) }) as u64
+    }
+
     /// The result.
     pub fn finish(mut self, target: TargetFacts) -> JobResult {
         // A worker that died has not said its end.
@@ -402,12 +437,12 @@ impl Collector {
         let rated_ns = if !is_open && is_whole && (self.window.end_ns == u64::MAX || all_spent) {
             // A fixed amount of work takes as long as it takes.
             duration_ns
-        } else if is_full_at_begin && end_known {
+        } else if is_full_at_begin && (end_known || interrupted) && !self.is_so_far {
             // Each I/O that ends in the window is followed by one that is measured, those of the warm-up too: as many are in flight at its end
-            // as at its begin.
+            // as at its begin. That holds wherever it was ended.
             begun_ns
         } else {
-            begun_ns.saturating_add(service_mean_ns as u64)
+            self.as_if_all_ended_within(begun_ns)
         };
         let rated_ns = rated_ns.min(duration_ns);
         // The same holds of the depth, but where one took far longer than the others.

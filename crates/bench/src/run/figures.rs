@@ -3,7 +3,8 @@
 //! worker can say before it is added to anything.
 
 use super::failures::{Failure, Failures};
-use super::share::{DEPTH_LEVELS, Fine, KindShare, Share};
+use super::result::Direction;
+use super::share::{Carried, DEPTH_LEVELS, Fine, KindShare, Share};
 use super::tally::{PackedTally, Tally};
 use super::thread_use::ThreadUse;
 use super::worker::{Message, WorkerEnd};
@@ -29,6 +30,7 @@ pub struct ShareFigures {
     pub(super) interval: u64,
     pub(super) span: u64,
     pub(super) kinds: Vec<KindFigures>,
+    pub(super) carried: CarriedFigures,
     /// I/Os and bytes of each millisecond.
     pub(super) fine: Vec<(u32, u64)>,
     pub(super) depth_integral: u64,
@@ -38,6 +40,35 @@ pub struct ShareFigures {
     pub(super) is_lumped: bool,
     pub(super) is_last: bool,
     pub(super) last_completion_ns: u64,
+}
+
+/// I/Os that the warm-up began and that ended in an interval: I/Os, bytes and sum of latencies of all, of reads and of writes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CarriedFigures {
+    pub(super) all: (u64, u64, u64),
+    pub(super) read: (u64, u64, u64),
+    pub(super) write: (u64, u64, u64),
+    pub(super) total: PackedTally,
+}
+
+impl CarriedFigures {
+    pub(super) fn of(carried: &Carried) -> Self {
+        let of = |side: Direction| (side.ios, side.bytes, side.latency_sum_ns);
+        Self { all: of(carried.all), read: of(carried.read), write: of(carried.write), total: carried.total.pack() }
+    }
+
+    /// None where it is no tally, or not of so many.
+    fn carried(&self) -> Option<Carried> {
+        let total = Tally::unpack(&self.total)?;
+        let of = |(ios, bytes, latency_sum_ns)| Direction { ios, bytes, latency_sum_ns };
+        (total.count() == self.all.0).then(|| Carried {
+            all: of(self.all),
+            read: of(self.read),
+            write: of(self.write),
+            total,
+        })
+    }
 }
 
 /// Figures of a kind of I/O in an interval.
@@ -132,6 +163,7 @@ impl ShareFigures {
             interval: share.interval,
             span: share.span,
             kinds: kinds.collect(),
+            carried: CarriedFigures::of(&share.carried),
             fine: share.fine.iter().map(|fine| (fine.ios, fine.bytes)).collect(),
             depth_integral: share.depth_integral,
             depth_levels: share.depth_levels,
@@ -164,6 +196,7 @@ impl ShareFigures {
                 service_sum_ns: found.service_sum_ns,
             }));
         }
+        share.carried = self.carried.carried()?;
         (share.interval, share.span) = (self.interval, self.span);
         share.fine = self.fine.iter().map(|&(ios, bytes)| Fine { ios, bytes }).collect();
         (share.depth_integral, share.depth_levels) = (self.depth_integral, self.depth_levels);

@@ -137,17 +137,26 @@ impl RemoteRun {
         ensure(in_bounds, "too many I/Os or bytes")?;
         let (ios, bytes) =
             found().fold((0u64, 0u64), |(ios, bytes), (_, found)| (ios + found.ios, bytes.saturating_add(found.bytes)));
+        let carried = &share.carried;
+        let sides = carried.read.ios.saturating_add(carried.write.ios);
+        let side_bytes = carried.read.bytes.saturating_add(carried.write.bytes);
+        let in_bounds = carried.all.ios <= IOS_MAX
+            && carried.all.bytes <= carried.all.ios.saturating_mul(MAX_IO_BYTES.into())
+            && sides <= carried.all.ios
+            && side_bytes <= carried.all.bytes;
+        ensure(in_bounds, "more of the warm-up than there can be")?;
         let of_fine = figures
             .fine
             .iter()
             .fold((0u64, 0u64), |(ios, bytes), fine| (ios + u64::from(fine.0), bytes.saturating_add(fine.1)));
-        ensure(of_fine.0 <= ios && of_fine.1 <= bytes, "more in milliseconds than in all")?;
+        let (all_ios, all_bytes) = (ios + carried.all.ios, bytes.saturating_add(carried.all.bytes));
+        ensure(of_fine.0 <= all_ios && of_fine.1 <= all_bytes, "more in milliseconds than in all")?;
         let levels = figures.depth_levels.iter().fold(0, |sum: u64, &level| sum.saturating_add(level));
         ensure(levels <= ios, "more depths than I/Os")?;
         let errors: u64 = found().map(|(_, found)| found.errors).sum();
         let late = figures.late.saturating_add(figures.no_slot);
-        let ios = of_host.ios.saturating_add(ios + errors).saturating_add(late);
-        let bytes = of_host.bytes.saturating_add(bytes);
+        let ios = of_host.ios.saturating_add(all_ios + errors).saturating_add(late);
+        let bytes = of_host.bytes.saturating_add(all_bytes);
         ensure(ios <= IOS_MAX && bytes <= BYTES_MAX, "too many I/Os or bytes")?;
         (of_host.ios, of_host.bytes) = (ios, bytes);
         (remote.next, remote.said_last) = (figures.interval + 1, figures.is_last);

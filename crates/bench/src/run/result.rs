@@ -36,8 +36,9 @@ pub struct JobResult {
     /// nanoseconds.
     pub duration_ns: u64,
     /// The time that rates are of, in nanoseconds: all of it for a fixed amount of work; the window for a closed loop that was full when it began,
-    /// as the I/Os of the warm-up that end in it are as many as those that end behind it; else the window, and what the I/Os begun in it took beyond,
-    /// but of that no more than one takes in the mean. One that hangs for long at the end tells of latency, and not of how many there are in a second.
+    /// as the I/Os of the warm-up that end in it are as many as those that end behind it; else the time in which the I/Os begun in the window ended, but
+    /// no longer than they would have taken at the rate at which I/Os ended within it. So no rate is above what was seen, and one I/O that hangs for long
+    /// at the end tells of latency, and not of how many there are in a second.
     pub rated_ns: u64,
     /// The time that the mean depth is of, in nanoseconds: the same where the loop was full at the begin, but `duration_ns` where an I/O took far
     /// longer than the others.
@@ -184,7 +185,7 @@ pub struct IntervalRow {
     pub begin_ns: u64,
     /// Length in nanoseconds: that of an interval, but the last may be shorter, and one that took in others is longer.
     pub length_ns: u64,
-    /// I/Os completed.
+    /// I/Os completed, also those that the warm-up began.
     pub ios: u64,
     /// Bytes.
     pub bytes: u64,
@@ -386,7 +387,7 @@ impl JobResult {
     #[must_use]
     pub fn generator_busy(&self) -> Option<f64> {
         let computes = self.job.think.is_some_and(|think| think.compute);
-        let cpu_ns = self.used.cpu_ns.0 + self.used.cpu_ns.1;
+        let cpu_ns = self.used.cpu_all_ns();
         if self.job.wait != WaitMethod::Sleep || computes || cpu_ns == 0 || self.duration_ns == 0 {
             return None;
         }

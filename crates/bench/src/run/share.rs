@@ -2,6 +2,7 @@
 //! for the other, and no second histogram has to be kept per I/O.
 
 use super::drift::DriftShare;
+use super::result::Direction;
 use super::tally::Tally;
 use forebay_block::OpKind;
 
@@ -40,6 +41,39 @@ pub struct Fine {
     pub bytes: u64,
 }
 
+/// I/Os that the warm-up began and that ended within the measurement. They took the target as those that are measured do: they
+/// are in the rows of intervals and in bursts, and in no total.
+#[derive(Debug, Default)]
+pub struct Carried {
+    /// I/Os that succeeded, of all kinds.
+    pub all: Direction,
+    /// Of these, reads.
+    pub read: Direction,
+    /// Writes.
+    pub write: Direction,
+    /// Their total latencies.
+    pub total: Tally,
+}
+
+impl Carried {
+    /// Counts one.
+    pub fn count(&mut self, kind: OpKind, bytes: u64, latency_ns: u64) {
+        let one = Direction { ios: 1, bytes, latency_sum_ns: latency_ns };
+        self.all.add(one);
+        match kind {
+            OpKind::Read => self.read.add(one),
+            OpKind::Write | OpKind::WriteFua => self.write.add(one),
+            OpKind::Trim | OpKind::Flush | OpKind::Fsync => {}
+        }
+        self.total.record(latency_ns);
+    }
+
+    fn clear(&mut self) {
+        (self.all, self.read, self.write) = Default::default();
+        self.total.clear();
+    }
+}
+
 /// One worker's interval.
 #[derive(Debug)]
 pub struct Share {
@@ -51,6 +85,8 @@ pub struct Share {
     pub span: u64,
     /// Figures by [`OpKind`]; empty for kinds that the job has not.
     pub kinds: [Option<Box<KindShare>>; OpKind::ALL.len()],
+    /// What the warm-up began.
+    pub carried: Carried,
     /// Completions by millisecond of the interval; the last one takes what comes later.
     pub fine: Vec<Fine>,
     /// Integral of the measured I/Os in flight over time, in I/O-nanoseconds, within the measurement. 64 bits last for a
@@ -86,6 +122,7 @@ impl Share {
             interval: 0,
             span: 1,
             kinds: shares,
+            carried: Carried::default(),
             fine,
             depth_integral: 0,
             depth_levels: [0; DEPTH_LEVELS],
@@ -114,6 +151,7 @@ impl Share {
         if let Some(drift) = &mut self.drift {
             drift.clear();
         }
+        self.carried.clear();
         self.fine.fill(Fine::default());
         self.depth_levels = [0; DEPTH_LEVELS];
         self.is_lumped = false;
@@ -142,6 +180,7 @@ mod tests {
         share.fine[9] = Fine { ios: 5, bytes: 6 };
         (share.depth_integral, share.late, share.no_slot, share.last_completion_ns) = (7, 8, 9, 10);
         share.depth_levels[3] = 4;
+        share.carried.count(OpKind::Read, 4096, 5_000_000);
         share.clear();
         assert!(format!("{share:?}") == empty, "something was left");
     }

@@ -14,7 +14,24 @@ pub struct ThreadUse {
     pub migrations: Option<u64>,
 }
 
+/// Less than this, user or system, is no split of the processor time: the kernel divides it by the ticks of its clock that met
+/// either, and this is ten of the longest (10 ms).
+const SPLIT_MIN_NS: u64 = 100_000_000;
+
 impl ThreadUse {
+    /// Processor time, user and system together, in nanoseconds.
+    #[must_use]
+    pub fn cpu_all_ns(&self) -> u64 {
+        self.cpu_ns.0 + self.cpu_ns.1
+    }
+
+    /// User and system time in nanoseconds; none where too few ticks met one of them to tell.
+    #[must_use]
+    pub fn split_ns(&self) -> Option<(u64, u64)> {
+        let (user_ns, system_ns) = self.cpu_ns;
+        (user_ns.min(system_ns) >= SPLIT_MIN_NS || user_ns + system_ns == 0).then_some(self.cpu_ns)
+    }
+
     /// Of this thread up to now (getrusage(2), RUSAGE_THREAD), but for migrations.
     pub fn now() -> Self {
         getrusage(UsageWho::RUSAGE_THREAD).map_or_else(
@@ -77,6 +94,22 @@ mod tests {
         let text = "load-0 (12, #threads: 3)\n----\nse.exec_start       :   47.11\nse.nr_migrations                             :                   17\nnuma_pages_migrated : 4\n";
         assert_eq!(migrations_in(text), Some(17));
         assert_eq!(migrations_in("nr_switches : 5\n"), None);
+    }
+
+    /// "0.00 us user" of 598 us beside 860 ns of the tool's own: the kernel splits by ticks, and none had met it.
+    #[test]
+    fn regression_a_few_ticks_are_no_split() {
+        let of = |user_ms: u64, system_ms: u64| ThreadUse {
+            cpu_ns: (user_ms * 1_000_000, system_ms * 1_000_000),
+            ..ThreadUse::default()
+        };
+        for (user_ms, system_ms, known) in
+            [(0, 240, false), (240, 0, false), (99, 5000, false), (100, 100, true), (0, 0, true)]
+        {
+            let used = of(user_ms, system_ms);
+            assert_eq!(used.split_ns(), known.then_some(used.cpu_ns), "{user_ms} {system_ms}");
+            assert_eq!(used.cpu_all_ns(), (user_ms + system_ms) * 1_000_000);
+        }
     }
 
     #[test]

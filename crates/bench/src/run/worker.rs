@@ -304,8 +304,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         }
         if self.is_stopped() && !self.end.interrupted {
             // Also where the job was over by itself and something hangs: what is there now is the result.
-            self.end.interrupted = true;
-            self.stop(now);
+            self.interrupt(now);
             self.over_since_ns = now;
         }
         // Who ended it because enough is known does not wait for an answer; the user does.
@@ -327,8 +326,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
     /// Makes what is due at `now`; true where anything was.
     fn issue(&mut self, now: u64) -> bool {
         if self.is_stopped() {
-            self.end.interrupted = true;
-            self.stop(now);
+            self.interrupt(now);
             return false;
         }
         if now >= self.attention_ns {
@@ -511,9 +509,11 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             } else {
                 if io.measured {
                     self.count(now, &io);
-                } else if now >= self.parts.window.begin_ns {
-                    // What was begun before takes the target in the window all the same: bursts are of all that ends there.
+                } else if now >= self.parts.window.begin_ns && io.intended_ns < self.parts.window.begin_ns {
+                    // What was begun before takes the target in the window all the same: bursts and rows are of all that ends there.
                     self.count_fine(io.len_bytes);
+                    let latency_ns = now.saturating_sub(io.intended_ns);
+                    self.parts.share.carried.count(io.kind, io.len_bytes.into(), latency_ns);
                 }
                 if let Some(content) = &mut self.parts.content {
                     let buffer = self.parts.queue.buffer(slot);
@@ -645,6 +645,16 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         let _ = self.parts.to.send(Message::Share(full));
         self.fine = 0;
         self.fine_end_ns = self.parts.window.begin_ns + passed * self.parts.interval_ns + FINE_NS;
+    }
+
+    /// Ended from outside.
+    fn interrupt(&mut self, now: u64) {
+        self.end.interrupted = true;
+        // A closed loop was measured up to here, also where nothing has ended for a while.
+        if !self.open && !self.over && self.parts.window.measures(now) {
+            self.end.ended_ns = now;
+        }
+        self.stop(now);
     }
 
     fn stop(&mut self, now: u64) {

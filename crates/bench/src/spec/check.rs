@@ -7,7 +7,9 @@ use super::measure::Op;
 use super::report::{CheckReport, ConditionReport, LatencyCell, Outcome, PublishedReport, RunReport};
 use super::select::{blocks, bytes_of, counts, latencies};
 use super::sheet::{Before, Condition, Promise, PublishedRow, Spec};
+use super::verdict::Verdict;
 use super::words;
+use super::written::Written;
 use crate::experiment::{Driver, DriverError};
 use crate::job::model::{End, Job, Mix, Pattern, SizeMix, Sizes};
 use crate::output::summary;
@@ -155,6 +157,7 @@ pub fn check(driver: &mut dyn Driver, spec: &Spec, options: &CheckOptions) -> Re
     }
     let mut conditions = Conditions::new(spec, options);
     let mut failed_to_begin = None;
+    let mut written = Written::default();
     for (at, run) in runs.iter().enumerate() {
         let writes = run.job.mix.is_destructive();
         let mut skip = |why: &str| run.promises.iter().for_each(|&at| why.clone_into(&mut report.promises[at].why));
@@ -163,7 +166,7 @@ pub fn check(driver: &mut dyn Driver, spec: &Spec, options: &CheckOptions) -> Re
             continue;
         }
         if !driver.is_stopped() {
-            report.conditions.extend(conditions.make(driver, writes)?);
+            report.conditions.extend(conditions.make(driver, writes, &mut written)?);
         }
         if driver.is_stopped() {
             skip("the check was ended before");
@@ -171,7 +174,7 @@ pub fn check(driver: &mut dyn Driver, spec: &Spec, options: &CheckOptions) -> Re
         }
         let step = format!("{} ({} of {})", run.job.name, at + 1, runs.len());
         let asked: Vec<Promise> = run.promises.iter().map(|&at| selected[at].clone()).collect();
-        let looks = Looks::new(asked, options.confidence);
+        let looks = Looks::new(asked, options.confidence, written.clone());
         let watch = if options.whole { Watch::default() } else { looks.watch() };
         let result = match run_one(driver, &step, &run.job, watch) {
             Ok(result) => result,
@@ -182,9 +185,15 @@ pub fn check(driver: &mut dyn Driver, spec: &Spec, options: &CheckOptions) -> Re
             }
         };
         let mut found = looks.verdicts(&result);
+        written.add(&result);
+        let (written_share, of_part) = (written.share(&run.job, target_bytes), written.lacks(&result));
         report.notes.extend(looks.note(&result));
         for (&at, found) in run.promises.iter().zip(&mut found) {
             found.run = Some(report.runs.len());
+            found.written_share = written_share;
+            if matches!(found.verdict, Verdict::Pass | Verdict::Fail) {
+                found.of_part.clone_from(&of_part);
+            }
             report.promises[at] = found.clone();
         }
         report.runs.push(run_report(result, &spec.rows, options.confidence));
@@ -350,7 +359,12 @@ impl Conditions {
     }
 
     /// Makes those whose turn it is.
-    fn make(&mut self, driver: &mut dyn Driver, writes: bool) -> Result<Vec<ConditionReport>, CheckError> {
+    fn make(
+        &mut self,
+        driver: &mut dyn Driver,
+        writes: bool,
+        written: &mut Written,
+    ) -> Result<Vec<ConditionReport>, CheckError> {
         let due = |condition: &Condition| writes || condition.before == Before::All;
         let (due, waiting): (Vec<_>, Vec<_>) = std::mem::take(&mut self.waiting).into_iter().partition(due);
         self.waiting = waiting;
@@ -361,6 +375,7 @@ impl Conditions {
             }
             let result =
                 run_one(driver, &format!("conditioning: {}", condition.name), &condition.job, Watch::default())?;
+            written.add(&result);
             let failed = failed(&result);
             let why = match (failed, result.partial) {
                 (0, None) => None,

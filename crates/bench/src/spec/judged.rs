@@ -33,6 +33,8 @@ pub(super) fn unjudged(promise: &Promise) -> PromiseReport {
         measured: Figure::default(),
         confidence_percent: 0.0,
         decided_after_s: None,
+        written_share: None,
+        of_part: None,
         verdict: Verdict::NotRun,
         needed_more: None,
         undecided: false,

@@ -10,6 +10,7 @@ use super::report::PromiseReport;
 use super::select::counts;
 use super::sheet::Promise;
 use super::verdict::Verdict;
+use super::written::Written;
 use crate::run::{JobResult, Watch};
 use crate::stats::Confidence;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,13 +37,15 @@ struct State {
 pub(super) struct Looks {
     promises: Vec<Promise>,
     confidence: Confidence,
+    /// What was written before the run.
+    before: Written,
     state: Arc<Mutex<State>>,
 }
 
 impl Looks {
-    /// At a run that is asked for these.
-    pub fn new(promises: Vec<Promise>, confidence: Confidence) -> Self {
-        Self { promises, confidence, state: Arc::default() }
+    /// At a run that is asked for these, after so much was written.
+    pub fn new(promises: Vec<Promise>, confidence: Confidence, before: Written) -> Self {
+        Self { promises, confidence, before, state: Arc::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -66,6 +69,12 @@ impl Looks {
         let result = so_far();
         let counts = counts(&result, Op::All, false);
         if counts.len() < INTERVALS_MIN {
+            return false;
+        }
+        // Nor does a drive that was not written once: what it takes quickly may be yet to end.
+        let mut written = self.before.clone();
+        written.add(&result);
+        if written.lacks(&result).is_some() {
             return false;
         }
         state.made += 1;

@@ -23,6 +23,7 @@ mod table;
 mod tests;
 mod verdict;
 mod words;
+mod written;
 
 pub use check::{CheckError, CheckOptions, Conditioning, RUNTIME_NS, check, writes};
 pub use error::SpecError;

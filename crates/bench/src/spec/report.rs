@@ -90,6 +90,11 @@ pub struct PromiseReport {
     pub confidence_percent: f64,
     /// Seconds of the run after which a planned look decided it; none where it was judged by all of it.
     pub decided_after_s: Option<f64>,
+    /// Share of the run's region that this check had written by its end; none where the run does not write.
+    pub written_share: Option<f64>,
+    /// What the verdict is of, where the run writes and its region had not been written once: a cache or spare space may be
+    /// yet to end.
+    pub of_part: Option<String>,
     /// The verdict.
     pub verdict: Verdict,
     /// Samples still needed, where more would tell.

@@ -57,8 +57,18 @@ pub fn parts(report: &CheckReport) -> Vec<Part> {
         0 => String::new(),
         count => format!("; of {} promises {count} were not asked for", report.promises.len() + count),
     };
-    parts.push(Part::Text(format!("{}: {}{left_out}", report.sheet, report.outcome.words())));
+    parts.push(Part::Text(format!("{}: {}{}{left_out}", report.sheet, report.outcome.words(), of_parts(report))));
     parts
+}
+
+/// How many promises passed by a part of what they are about.
+fn of_parts(report: &CheckReport) -> String {
+    let passed = || report.promises.iter().filter(|promise| promise.verdict == Verdict::Pass);
+    let unwritten = passed().filter(|promise| promise.of_part.is_some()).count();
+    let early = passed().filter(|promise| promise.of_part.is_none() && promise.decided_after_s.is_some()).count();
+    let say = |count: usize, what: &str| if count > 0 { format!("; {count} {what}") } else { String::new() };
+    let early = say(early, "passed by the first part of the run (--whole goes on)");
+    format!("{}{early}", say(unwritten, "passed before the target was written once, see above"))
 }
 
 fn promises(report: &CheckReport) -> Table {
@@ -90,8 +100,12 @@ fn reasons(report: &CheckReport) -> String {
     let mut lines: Vec<String> = report
         .promises
         .iter()
-        .filter(|promise| promise.verdict != Verdict::Pass)
-        .map(|promise| format!("{}: {}: {}", promise.name, promise.verdict.words(), promise.why))
+        .filter_map(|promise| {
+            let why = Some(promise.why.clone()).filter(|_| promise.verdict != Verdict::Pass);
+            let parts: Vec<String> = why.into_iter().chain(promise.of_part.clone()).collect();
+            let why = Some(parts.join("; ")).filter(|_| !parts.is_empty())?;
+            Some(format!("{}: {}: {why}", promise.name, promise.verdict.words()))
+        })
         .collect();
     lines.extend(
         report.promises.iter().filter_map(|promise| Some(format!("{}: {}", promise.name, promise.note.as_ref()?))),

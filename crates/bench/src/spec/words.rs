@@ -14,6 +14,12 @@ pub(super) fn gigabytes(bytes: u64) -> String {
     if gigabytes < 10.0 { format!("{gigabytes:.2}") } else { format!("{gigabytes:.0}") }
 }
 
+/// Seconds, finer where there are few.
+pub(super) fn seconds(ns: u64) -> String {
+    let seconds = ns as f64 / 1e9;
+    if seconds < 10.0 { format!("{seconds:.2}") } else { format!("{seconds:.1}") }
+}
+
 /// Microseconds as the published tables have them.
 pub(super) fn us(ns: f64) -> String {
     let us = ns / 1e3;

@@ -72,7 +72,7 @@ pub struct BenchOptions {
     /// Compare with this target: interleaved rounds, ratio with its interval
     #[arg(long, value_name = "URI")]
     pub against: Option<String>,
-    /// Compare with these settings on the same target, as --set has them
+    /// Compare with these settings on the same target, as --set has them, in their place or beside them
     #[arg(long, value_name = "KEY=VALUE", conflicts_with = "against")]
     pub against_set: Vec<String>,
     /// Rounds of a comparison or of an interleaved experiment; 5 by default

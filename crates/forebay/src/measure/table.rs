@@ -163,13 +163,17 @@ fn facts(result: &JobResult, own_cost_ns: Option<f64>) -> String {
         verdict => format!(
             "{}: {} a second x {} in flight = {:.2} ({:+.1} %)",
             summary::verdict(verdict),
-            rate(per_second(ended, result.duration_ns)),
+            rate(per_second(ended, result.depth_ns)),
             time(result.service_mean_ns as u64),
             little.implied_depth,
             little.deviation * 100.0
         ),
     };
-    let ios = result.ios().max(1) as f64;
+    let us = |ns: u64| ns as f64 / result.ios().max(1) as f64 / 1e3;
+    let cpu = match result.used.split_ns() {
+        Some((user, system)) => format!("{:.2} us user, {:.2} us system", us(user), us(system)),
+        None => format!("{:.2} us (too few ticks of the kernel's clock to split it)", us(result.used.cpu_all_ns())),
+    };
     let mut own = own_cost_ns.map_or_else(String::new, |ns| format!("; the tool itself {ns:.0} ns an I/O"));
     if let Some(path_ns) = summary::path_cost_ns(result, own_cost_ns) {
         own.push_str(&format!(", its way to the target {path_ns:.0} ns of user time"));
@@ -182,11 +186,9 @@ fn facts(result: &JobResult, own_cost_ns: Option<f64>) -> String {
     }
     format!(
         "  depth {:.2} in flight of {asked} asked, {wanted:.2} with those wanted and not yet submitted; mean total {}\n  \
-         Little's law: {law}\n  CPU {:.2} us user, {:.2} us system an I/O{own}",
+         Little's law: {law}\n  CPU {cpu} an I/O{own}",
         result.depth_mean,
         time(total_ns as u64),
-        result.used.cpu_ns.0 as f64 / ios / 1e3,
-        result.used.cpu_ns.1 as f64 / ios / 1e3,
     )
 }
 

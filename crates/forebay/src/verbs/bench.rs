@@ -149,7 +149,11 @@ fn other(
     if options.job.is_some() || !options.diskspd.is_empty() {
         bail!("--against-set changes what --set says: give the job by --set");
     }
-    let settings: Vec<String> = options.set.iter().chain(&options.against_set).cloned().collect();
+    // What both set is the other side's own.
+    let key = |setting: &str| setting.split('=').next().unwrap_or_default().trim().to_owned();
+    let changed: Vec<String> = options.against_set.iter().map(|setting| key(setting)).collect();
+    let kept = options.set.iter().filter(|setting| !changed.contains(&key(setting)));
+    let settings: Vec<String> = kept.chain(&options.against_set).cloned().collect();
     let mut other = from_settings(&settings)?;
     source.apply(&mut other)?;
     measure::prepare_generated(session, &mut other)?;

@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 /// Lines of a failing life's log that are shown.
 const LOG_LINES: usize = 200;
+/// Longest campaign: a year.
+const MINUTES_MAX: f64 = 366.0 * 24.0 * 60.0;
 /// How often progress is reported on a terminal.
 const TELL_EVERY: Duration = Duration::from_secs(2);
 
@@ -26,6 +28,9 @@ pub fn run(options: &SimulateOptions, format: Format) -> Result<()> {
     if options.threads == Some(0) {
         bail!("--threads 0: at least 1");
     }
+    if options.seed.is_none() {
+        refuse_no_lives(options)?;
+    }
     // Panics are findings of the engine's; they are reported with their seed.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
@@ -35,6 +40,23 @@ pub fn run(options: &SimulateOptions, format: Format) -> Result<()> {
     };
     std::panic::set_hook(hook);
     outcome
+}
+
+/// Refuses what no life could be lived of: a promise that nobody tried is not kept.
+fn refuse_no_lives(options: &SimulateOptions) -> Result<()> {
+    if let Some(minutes) = options.minutes {
+        if !(minutes > 0.0 && minutes <= MINUTES_MAX) {
+            bail!("--minutes {minutes}: above 0, and at most {MINUTES_MAX:.0}");
+        }
+        return Ok(());
+    }
+    if options.count == 0 {
+        bail!("--count 0: at least 1, no promise is kept in no life");
+    }
+    if options.from.checked_add(options.count - 1).is_none() {
+        bail!("--from {} --count {}: numbers end with {}", options.from, options.count, u64::MAX);
+    }
+    Ok(())
 }
 
 /// What a campaign shares between its threads.
@@ -50,17 +72,16 @@ fn campaign(options: &SimulateOptions, format: Format) -> Result<()> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = options.threads.unwrap_or(cores);
     let begin = Instant::now();
-    let limit = options.minutes.map(|minutes| Duration::from_secs_f64(minutes.max(0.0) * 60.0));
-    let end = options.from.saturating_add(if limit.is_some() { u64::MAX / 2 } else { options.count });
-    let (next, stop, found) = (AtomicU64::new(options.from), AtomicBool::new(false), Mutex::new(Found::default()));
+    let limit = options.minutes.map(|minutes| Duration::from_secs_f64(minutes * 60.0));
+    let count = if limit.is_some() { u64::MAX } else { options.count };
+    let (next, stop, found) = (AtomicU64::new(0), AtomicBool::new(false), Mutex::new(Found::default()));
     let bar = Live::new();
     let lock = || found.lock().unwrap_or_else(PoisonError::into_inner);
     let work = || {
         while !stop.load(Ordering::Relaxed) && limit.is_none_or(|limit| begin.elapsed() < limit) {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= end {
-                return;
-            }
+            let begun = next.fetch_add(1, Ordering::Relaxed);
+            // The last number of all is one, too; behind it there is none.
+            let Some(number) = options.from.checked_add(begun).filter(|_| begun < count) else { return };
             let scenario = Scenario::numbered(number);
             let seed = scenario.seed;
             let lived = std::panic::catch_unwind(|| live(&scenario, false)).unwrap_or_else(|_| forebay_sim::Lived {
@@ -140,7 +161,11 @@ fn report(options: &SimulateOptions, found: &Found, elapsed: Duration, format: F
                 cuts(coverage),
                 coverage.of("recoveries"),
                 elapsed.as_secs_f64(),
-                if found.failure.is_some() { "a promise was BROKEN" } else { "every promise was kept" },
+                match found.failure {
+                    Some(_) => "a promise was BROKEN",
+                    None if found.lives == 0 => "no promise was tried",
+                    None => "every promise was kept",
+                },
             ))?;
         }
     }

@@ -511,3 +511,21 @@ fn lives_are_counted_and_a_seed_replays() {
     assert_eq!(one(), one());
     assert_eq!(forebay(&["simulate", "--threads", "0"]).status.code(), Some(2));
 }
+
+/// What nobody tried was kept, and numbers went on from the last to the first: that never ended.
+#[test]
+fn regression_no_lives_are_no_promise_kept_and_numbers_end() {
+    let last = u64::MAX.to_string();
+    let last = last.as_str();
+    let begun = std::time::Instant::now();
+    for wrong in [&["--count", "0"][..], &["--from", last, "--count", "3"], &["--minutes", "0"], &["--minutes", "inf"]]
+    {
+        let output = forebay(&[&["simulate"], wrong].concat());
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {output:?}");
+        let says = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(says.contains(wrong[0]) && !says.contains("was kept"), "{wrong:?}: {says}");
+    }
+    let found = json(&["simulate", "--from", last, "--count", "1", "--output", "json"]);
+    assert_eq!((&found["lives"], found["from"].as_u64()), (&1.into(), Some(u64::MAX)), "{found}");
+    assert!(begun.elapsed() < std::time::Duration::from_secs(120));
+}

@@ -165,6 +165,29 @@ fn what_is_known_of_a_lost_host_is_counted() {
     assert!(results[1].duration_ns < 3_000_000_000, "{}", results[1].duration_ns);
 }
 
+/// Bursts count what the warm-up began: as "more in milliseconds than in all" the figures of a host with a deep queue were refused.
+#[test]
+fn regression_a_host_may_say_what_its_warm_up_began() {
+    let jobs = jobs();
+    let (_, figures) = run_there(&jobs);
+    let Some(Figures::Share(share)) =
+        figures.iter().find(|figures| matches!(figures, Figures::Share(share) if !share.kinds.is_empty()))
+    else {
+        unreachable!()
+    };
+    let mut share = share.clone();
+    let mut carried = crate::run::share::Carried::default();
+    carried.count(OpKind::Read, 4096, 1_000_000);
+    share.carried = super::super::figures::CarriedFigures::of(&carried);
+    share.fine[0] = (share.fine[0].0 + 1, share.fine[0].1 + 4096);
+    let back = share.share(0, 0).unwrap();
+    assert_eq!((back.carried.all, back.carried.read), (carried.all, carried.read));
+    two_hosts(&jobs).take(0, &Figures::Share(share.clone()), LATE_NS).unwrap();
+    share.carried = Default::default();
+    let refused = two_hosts(&jobs).take(0, &Figures::Share(share), LATE_NS).unwrap_err().to_string();
+    assert!(refused.contains("milliseconds"), "{refused}");
+}
+
 #[test]
 fn what_no_worker_could_say_is_refused() {
     let jobs = jobs();
@@ -201,6 +224,9 @@ fn what_no_worker_could_say_is_refused() {
     refused(&|share| share.kinds[0].errors = u64::MAX, "too many");
     refused(&|share| share.late = u64::MAX, "too many");
     refused(&|share| share.depth_levels[0] = u64::MAX, "depths");
+    refused(&|share| share.carried.all.0 = 1, "histogram");
+    refused(&|share| share.carried.all.1 = 1, "warm-up");
+    refused(&|share| share.carried.read.0 = 1, "warm-up");
     let mut run = two_hosts(&jobs);
     let said =
         |run: &mut RemoteRun, figures: Figures| run.take(1, &figures, LATE_NS).map_err(|error| error.to_string());

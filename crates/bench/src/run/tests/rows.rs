@@ -159,3 +159,24 @@ fn an_interval_is_closed_when_all_workers_have_left_it() {
     assert_eq!(result.intervals.iter().map(|row| row.ios).collect::<Vec<_>>(), [10, 10, 10]);
     assert_eq!(result.bursts[0].iops_max, 10_000.0);
 }
+
+/// Intervals left out what the warm-up had begun: the first seconds of a deep queue had none, and the run was not steady.
+#[test]
+fn regression_intervals_count_what_the_warm_up_began() {
+    let clock = VirtualClock::default();
+    let deep = Job { warmup_ns: 4_000_000_000, ..job(256, 10.0) };
+    let result = drive(deep, &clock, Scripted::new(&clock, 256, super::overload::serial()), 500_000_000);
+    let counts = result.counts(|row| row.ios);
+    assert!(counts.len() >= 8, "{}", counts.len());
+    let expected = 100.0 * result.interval_ns as f64 / 1e9;
+    assert!(counts.iter().all(|&count| (count as f64 - expected).abs() <= 1.0), "{counts:?}");
+    assert_eq!(crate::stats::steady::five_parts(&counts).map(|found| found.steady), Some(true));
+    let first = &result.intervals[0];
+    assert_eq!((first.read.ios, first.read.bytes, first.write), (first.ios, first.bytes, Direction::default()));
+    assert!(first.latency_ns.iter().all(|&ns| ns.abs_diff(2_560_000_000) < 10_000_000), "{first:?}");
+    assert_eq!(first.read.mean_ns() / 1_000_000, first.latency_ns[0] / 1_000_000);
+    let interval = result.rate_interval(&counts, result.iops(), crate::stats::Confidence::P95).unwrap();
+    assert!(interval.low > 98.0 && interval.high < 102.0, "{interval:?}");
+    // Totals are of what was begun in the time.
+    assert_eq!(result.kinds[0].total.count(), result.ios());
+}

@@ -160,6 +160,28 @@ fn who_watches_sees_the_run_so_far_and_may_end_it() {
     assert_eq!(result.hung, 0);
 }
 
+/// A run that is ended early had the time of its I/Os in flight in its rate, and one on the way none of what the warm-up began: 61 of
+/// 100 in a deep queue.
+#[test]
+fn regression_a_run_that_ends_early_has_the_rate_of_its_time() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let note = seen.clone();
+    let watch = crate::run::Watch::new(move |share, so_far| {
+        note.lock().unwrap().push(so_far().iops());
+        share >= 0.25
+    });
+    let settings = Settings { watch, interval_ns: 100_000, ..Settings::default() };
+    let job = Job { warmup_ns: 1_000_000, end: End { after_ns: Some(4_000_000), ..End::default() }, ..job(1, 16, 1) };
+    // 16 in flight, 160 us, of a run that ends after 1 ms.
+    let result = run_with(job, None, &settings);
+    assert!(result.partial.is_none() && result.duration_ns < 1_300_000, "{}", result.duration_ns);
+    let off = |iops: f64| (iops / 100_000.0 - 1.0).abs();
+    assert!(off(result.iops()) < 0.02, "{} in {} ns", result.iops(), result.rated_ns);
+    let seen = seen.lock().unwrap();
+    // In the first intervals none of those that are measured has ended.
+    assert!(seen.len() >= 9 && seen.iter().skip(2).all(|&iops| off(iops) < 0.02), "{seen:?}");
+}
+
 #[test]
 fn the_same_job_gives_the_same_nanoseconds() {
     let once = || {

@@ -352,3 +352,32 @@ fn what_is_odd_is_noted() {
     assert!(noted("300 GB, the sheet is of a drive with 375 GB"), "{:?}", report.notes);
     assert!(!lines_of(&report).contains("not the sheet's drive"));
 }
+
+/// What was seen before a drive's cache or spare space can have ended was said of the drive.
+#[test]
+fn regression_a_verdict_on_a_target_not_written_once_says_so() {
+    let report = check(&mut good(), &sheet(), &all()).unwrap();
+    let (read, write) = (&report.promises[0], &report.promises[1]);
+    assert_eq!((read.written_share, &read.of_part), (None, &None));
+    let share = write.written_share.unwrap();
+    assert!(share > 0.0 && share < 0.001, "{share}");
+    let part = "of the first 10.0 s, 0.04 GB of a target of 375 GB, of which 0.0 % had been written by this check";
+    assert!(write.of_part.as_ref().unwrap().starts_with(part), "{:?}", write.of_part);
+    let only = CheckOptions { only: Some("write".to_owned()), ..all() };
+    let text = lines_of(&check(&mut good(), &sheet(), &only).unwrap());
+    assert!(text.contains(&format!("write mean: pass: {part}")), "{text}");
+    let last = text.trim_end().lines().last().unwrap();
+    assert!(
+        last.contains("pass: every promise is kept; 1 passed before the target was written once, see above"),
+        "{last}"
+    );
+    // Once it was written, that is all.
+    let large = |job: &Job| {
+        let mut result = constant(job, 10, 1000, 9_000);
+        result.kinds.iter_mut().for_each(|kind| kind.bytes = 2 * 375_000_000_000);
+        Ok(result)
+    };
+    let report = check(&mut Fake::new(large), &sheet(), &only).unwrap();
+    assert_eq!(report.promises[0].of_part, None);
+    assert!(report.promises[0].written_share.unwrap() > 0.99);
+}

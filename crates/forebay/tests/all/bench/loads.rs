@@ -295,6 +295,18 @@ fn targets_and_settings_are_compared() {
     assert!(result["result"].is_object(), "{result}");
 }
 
+/// "--set: duplicate key": a depth could only be compared with the default one.
+#[test]
+fn regression_against_set_may_set_what_set_does() {
+    let more = ["--rounds", "3", "--runtime", "100ms", "--warmup", "0s", "--set", "depth=4", "--set", "size=8KiB"];
+    let result = measured(MODEL, &[&more[..], &["--against-set", "depth = 64"]].concat());
+    assert!(result["result"].is_object(), "{result}");
+    assert!(result["result"].to_string().contains("ratio"), "{result}");
+    // Twice on one side is an error as ever.
+    let twice = [&more[..], &["--against-set", "depth=8", "--against-set", "depth=16"]].concat();
+    refused(&bench(MODEL, &twice), 2, &["duplicate key"]);
+}
+
 #[test]
 fn experiments_are_listed_and_one_runs() {
     let list = json(&good(&forebay(&["bench", "--list", "--output", "json"])));

@@ -43,7 +43,10 @@ fn a_job_on_a_model_ends_when_it_is_steady_and_always_at_the_same_time() {
     let rows = job["intervals"].as_array().unwrap();
     let within = |row: &&Value| (begin_s - 1e-9..end_s - 1e-9).contains(&seconds(&row["begin_s"]));
     assert_eq!(window["ios"], rows.iter().filter(within).map(|row| row["ios"].as_u64().unwrap()).sum::<u64>());
-    assert_eq!(job["ios"], rows.iter().map(|row| row["ios"].as_u64().unwrap()).sum::<u64>());
+    // In the rows there is what the warm-up began, too.
+    let in_rows: u64 = rows.iter().map(|row| row["ios"].as_u64().unwrap()).sum();
+    let carried = in_rows - job["ios"].as_u64().unwrap();
+    assert!(carried <= job["depth"]["asked"].as_u64().unwrap(), "{carried}");
     assert_eq!(job["job"]["steadystate_duration_s"], 2.0);
     assert_eq!(run()["jobs"][0]["steady_state"], *state, "virtual time repeats itself");
 }

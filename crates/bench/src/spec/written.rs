@@ -1,0 +1,118 @@
+//! What of a target was written by a check: a drive that has not been written once has a cache or spare space that is yet to
+//! end, and what it does before says little of what it keeps up.
+
+use super::words;
+use crate::job::model::{Job, Pattern};
+use crate::run::JobResult;
+use forebay_block::OpKind;
+
+/// Share of a region that must be written: random writes hit some blocks twice and others never, so that 95 % take three
+/// times its size.
+const COVERED_MIN: f64 = 0.95;
+/// Times its size that must be written in random order before random writes are decided: sequential writes leave no holes
+/// in a drive's blocks that it had to collect.
+const RANDOM_TURNS_MIN: f64 = 0.95;
+
+/// A part of the target, up to the begin of the next.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    begin: u64,
+    /// Share that was not written yet.
+    unwritten: f64,
+    /// Times its size that was written at random places.
+    random_turns: f64,
+}
+
+/// What was written so far.
+#[derive(Clone, Debug)]
+pub(super) struct Written {
+    /// In order; the first begins with the target.
+    parts: Vec<Part>,
+}
+
+impl Default for Written {
+    fn default() -> Self {
+        Self { parts: vec![Part { begin: 0, unwritten: 1.0, random_turns: 0.0 }] }
+    }
+}
+
+impl Written {
+    /// Makes a part begin there; which it is.
+    fn split(&mut self, at: u64) -> usize {
+        let next = self.parts.partition_point(|part| part.begin < at);
+        if self.parts.get(next).is_none_or(|part| part.begin != at) {
+            let before = self.parts[next.saturating_sub(1)];
+            self.parts.insert(next, Part { begin: at, ..before });
+        }
+        next
+    }
+
+    /// Adds what a run wrote, and what it trimmed.
+    pub fn add(&mut self, result: &JobResult) {
+        let Ok((from, len)) = result.job.region.resolve(result.target_bytes, 1) else { return };
+        let turns = |bytes: u64| bytes as f64 / len.max(1) as f64;
+        let written = turns(bytes_of(result, is_write));
+        let trimmed = turns(bytes_of(result, |kind| kind == OpKind::Trim));
+        let is_sequential = matches!(result.job.pattern, Pattern::Sequential { .. });
+        let each_once = is_sequential || matches!(result.job.pattern, Pattern::Shuffled);
+        let covered = |turns: f64| if each_once { turns.min(1.0) } else { 1.0 - (-turns).exp() };
+        let (first, end) = (self.split(from), self.split(from + len));
+        for part in &mut self.parts[first..end] {
+            part.unwritten += (1.0 - part.unwritten) * covered(trimmed);
+            part.unwritten *= 1.0 - covered(written);
+            part.random_turns += if is_sequential { 0.0 } else { written };
+        }
+    }
+
+    /// Of the job's region the share that was written, and how many times its size was written at random places.
+    fn of(&self, job: &Job, target_bytes: u64) -> Option<(f64, f64)> {
+        let (from, len) = job.region.resolve(target_bytes, 1).ok()?;
+        let mut parts = self.clone();
+        let (first, end) = (parts.split(from), parts.split(from + len));
+        let (mut written, mut random) = (0.0, 0.0);
+        for pair in parts.parts[first..=end].windows(2) {
+            let share = (pair[1].begin - pair[0].begin) as f64 / len.max(1) as f64;
+            written += share * (1.0 - pair[0].unwritten);
+            random += share * pair[0].random_turns;
+        }
+        Some((written, random))
+    }
+
+    /// Share of the job's region that was written; none where it does not write, or its region is not on the target.
+    pub fn share(&self, job: &Job, target_bytes: u64) -> Option<f64> {
+        let writes = job.mix.kinds().any(is_write);
+        self.of(job, target_bytes).filter(|_| writes).map(|(share, _)| share)
+    }
+
+    /// Why what the job showed so far may not be what it will show: it writes, and its region has not been written once,
+    /// or not at random places where it writes there. None where nothing speaks against it.
+    pub fn lacks(&self, result: &JobResult) -> Option<String> {
+        let (job, target_bytes) = (&result.job, result.target_bytes);
+        let share = self.share(job, target_bytes)?;
+        let (_, random_turns) = self.of(job, target_bytes)?;
+        let is_random = !matches!(job.pattern, Pattern::Sequential { .. });
+        let what = if share < COVERED_MIN {
+            format!("{:.1} % had been written by this check", share * 100.0)
+        } else if is_random && random_turns < RANDOM_TURNS_MIN {
+            format!("{:.1} % had been written at random places by this check", random_turns * 100.0)
+        } else {
+            return None;
+        };
+        let (_, len) = job.region.resolve(target_bytes, 1).ok()?;
+        let place = if len == target_bytes { "a target" } else { "a region" };
+        Some(format!(
+            "of the first {} s, {} GB of {place} of {} GB, of which {what}: a cache or spare space may be yet to end",
+            words::seconds(result.duration_ns),
+            words::gigabytes(bytes_of(result, is_write)),
+            words::gigabytes(len)
+        ))
+    }
+}
+
+fn is_write(kind: OpKind) -> bool {
+    matches!(kind, OpKind::Write | OpKind::WriteFua)
+}
+
+fn bytes_of(result: &JobResult, wanted: impl Fn(OpKind) -> bool) -> u64 {
+    result.kinds.iter().filter(|found| wanted(found.kind)).map(|found| found.bytes).sum()
+}
