@@ -424,6 +424,10 @@ impl Collector {
         // In a cool-down, rows behind the last measured completion say nothing.
         self.rows.retain(|row| row.begin_ns < duration_ns);
         if let Some(last) = self.rows.last_mut() {
+            if self.was_lumped {
+                // It has all that came behind it.
+                last.length_ns = last.length_ns.max(duration_ns - last.begin_ns);
+            }
             last.length_ns = last.length_ns.min(duration_ns - last.begin_ns);
         }
         let ended: u64 = self.kinds.iter().flatten().map(|kind| kind.ios + kind.errors).sum();

@@ -183,7 +183,7 @@ fn regression_a_host_may_say_what_its_warm_up_began() {
     let back = share.share(0, 0).unwrap();
     assert_eq!((back.carried.all, back.carried.read), (carried.all, carried.read));
     two_hosts(&jobs).take(0, &Figures::Share(share.clone()), LATE_NS).unwrap();
-    share.carried = Default::default();
+    share.carried = super::super::figures::CarriedFigures::of(&Default::default());
     let refused = two_hosts(&jobs).take(0, &Figures::Share(share), LATE_NS).unwrap_err().to_string();
     assert!(refused.contains("milliseconds"), "{refused}");
 }
