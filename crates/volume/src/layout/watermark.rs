@@ -8,8 +8,8 @@ use forebay_block::SECTOR_BYTES;
 /// Offsets of the two copies on the fast device, written in turn.
 pub const OFFSETS_BYTES: [u64; 2] = [4096, 8192];
 const MAGIC: [u8; 4] = *b"FBWM";
-/// Words of exceptions that a block has room for, behind 48 bytes: more than there can be batches in the unflushed part of a journal.
-const WORDS_MAX: usize = (4096 - 48) / 8;
+/// Words of exceptions that the first sector has room for, behind 48 bytes: it is written whole or not at all.
+const WORDS_MAX: usize = (SECTOR_BYTES - 48) / 8;
 
 /// All batches up to `batch` of `epoch` were durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Watermark {
     pub epoch: u64,
     /// Last batch of the contiguous durable run.
     pub batch: u64,
-    /// Bit i of word w: batch `batch + 2 + 64 w + i` was durable too. One batch that is late must not hide all that came after it. There are at most 506.
+    /// Bit i of word w: batch `batch + 2 + 64 w + i` was durable too. One batch that is late must not hide all that came after it. There are at most 58.
     pub exceptions: Vec<u64>,
     /// Counts up with each write.
     pub serial: u64,
@@ -84,17 +84,12 @@ mod tests {
         let mark = Watermark { epoch: 3, batch: 100, exceptions: vec![0b101, 1 << 63], serial: 9 };
         assert_eq!(mark.durable_beyond().collect::<Vec<_>>(), [102, 104, 102 + 127]);
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
 
     /// A damaged block was no finding of `verify`, though it is half of what tells a lost write from damage.
     #[test]
     fn regression_a_damaged_watermark_block_is_told_from_a_torn_one() {
         let pool = [7; 16];
-        let mark = |serial| Watermark { epoch: 3, batch: 40, exceptions: 5, serial }.encode(&pool);
+        let mark = |serial| Watermark { epoch: 3, batch: 40, exceptions: vec![5], serial }.encode(&pool);
         let good = mark(1);
         for at in (0..64).filter(|at| !(4..8).contains(at)).map(|at| at * 8 + 1).chain([40, 200]) {
             let mut bytes = good.clone();
@@ -103,7 +98,7 @@ mod tests {
             assert_eq!(Watermark::decode(&bytes, &pool), None);
         }
         // What a crash or the time before may leave: any sectors of any marks, or of what was there before the first.
-        let other = Watermark { epoch: 1, batch: 1, exceptions: 0, serial: 9 }.encode(&[8; 16]);
+        let other = Watermark { epoch: 1, batch: 1, exceptions: vec![], serial: 9 }.encode(&[8; 16]);
         for before in [vec![0; 4096], vec![0xa5; 4096], other, mark(2)] {
             for survivors in 0..=255_u8 {
                 let mut bytes = before.clone();
