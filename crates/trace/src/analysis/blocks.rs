@@ -12,7 +12,7 @@ pub const BLOCK_BYTES: u64 = 4096;
 /// Blocks of a volume that can be distinguished: 64 PiB.
 pub const VOLUME_BLOCKS: u64 = 1 << 44;
 /// Memory of a block that is followed, in bytes, about: what is known of it (40), its marks (2), and its number, which alone takes up
-/// to 94 where no neighbour is followed and the table is at its worst load, and 12 where all are.
+/// to 94 where no neighbour is followed and the table is at its worst load. Neighbours that are alike have all but the marks once.
 pub const FOLLOWED_BYTES: u64 = 136;
 /// Not in the stack.
 const NOWHERE: Place = Place::MAX;
