@@ -1,5 +1,5 @@
 //! Whether a block device that had no volatile write cache when it was opened has one now: somebody may switch it on (`hdparm -W1`, sysfs),
-//! and a drive that was replaced below md or dm may have one. Who opened the device was told that it needs no flush, and sends none.
+//! and a drive that was replaced below md or dm may have one. Who opened the device takes it for one that needs no flush, and sends none.
 
 use super::kernel;
 use std::fs::File;

@@ -87,7 +87,7 @@ mod tests {
 
     /// A damaged block was no finding of `verify`, though it is half of what tells a lost write from damage.
     #[test]
-    fn regression_a_damaged_watermark_block_is_told_from_a_torn_one() {
+    fn regression_a_damaged_watermark_block_is_no_torn_one() {
         let pool = [7; 16];
         let mark = |serial| Watermark { epoch: 3, batch: 40, exceptions: vec![5], serial }.encode(&pool);
         let good = mark(1);
