@@ -23,6 +23,35 @@ struct Part {
     random_turns: f64,
 }
 
+/// What a run wrote of its region, at least.
+#[derive(Clone, Copy, Debug, Default)]
+struct Covered {
+    /// Share that was written in order, from the region's begin on.
+    in_order: f64,
+    /// Share that was written, wherever another run wrote.
+    anywhere: f64,
+    /// Times the region's size that was written at random places.
+    random_turns: f64,
+}
+
+impl Covered {
+    /// By writes of so many times the region's size. Of places that are not equally likely nothing is said.
+    fn by(pattern: &Pattern, turns: f64, threads: u32) -> Self {
+        let by_chance = |turns: f64| Self { anywhere: 1.0 - (-turns).exp(), random_turns: turns, ..Self::default() };
+        match pattern {
+            Pattern::Sequential { per_thread } => {
+                let walks = if *per_thread { 1 } else { threads.max(1) };
+                Self { in_order: (turns / f64::from(walks)).min(1.0), ..Self::default() }
+            }
+            // Each thread has an order of its own.
+            Pattern::Shuffled if threads == 1 => Self { anywhere: turns.min(1.0), ..by_chance(turns) },
+            Pattern::Shuffled | Pattern::Random { .. } => by_chance(turns),
+            Pattern::MixedSequential { random_percent } => by_chance(turns * f64::from(*random_percent) / 100.0),
+            _ => Self::default(),
+        }
+    }
+}
+
 /// What was written so far.
 #[derive(Clone, Debug)]
 pub(super) struct Written {
@@ -53,14 +82,13 @@ impl Written {
         let turns = |bytes: u64| bytes as f64 / len.max(1) as f64;
         let written = turns(bytes_of(result, is_write));
         let trimmed = turns(bytes_of(result, |kind| kind == OpKind::Trim));
-        let is_sequential = matches!(result.job.pattern, Pattern::Sequential { .. });
-        let each_once = is_sequential || matches!(result.job.pattern, Pattern::Shuffled);
-        let covered = |turns: f64| if each_once { turns.min(1.0) } else { 1.0 - (-turns).exp() };
+        let covered = Covered::by(result.job.pattern.of(OpKind::Write), written, result.job.threads);
         let (first, end) = (self.split(from), self.split(from + len));
         for part in &mut self.parts[first..end] {
-            part.unwritten += (1.0 - part.unwritten) * covered(trimmed);
-            part.unwritten *= 1.0 - covered(written);
-            part.random_turns += if is_sequential { 0.0 } else { written };
+            part.unwritten += (1.0 - part.unwritten) * trimmed.min(1.0);
+            // What is written in order begins where the last run in order began: it may be the same once more.
+            part.unwritten = (part.unwritten * (1.0 - covered.anywhere)).min(1.0 - covered.in_order);
+            part.random_turns += covered.random_turns;
         }
     }
 
@@ -90,7 +118,7 @@ impl Written {
         let (job, target_bytes) = (&result.job, result.target_bytes);
         let share = self.share(job, target_bytes)?;
         let (_, random_turns) = self.of(job, target_bytes)?;
-        let is_random = !matches!(job.pattern, Pattern::Sequential { .. });
+        let is_random = !matches!(job.pattern.of(OpKind::Write), Pattern::Sequential { .. });
         let what = if share < COVERED_MIN {
             format!("{:.1} % had been written by this check", share * 100.0)
         } else if is_random && random_turns < RANDOM_TURNS_MIN {
@@ -115,4 +143,24 @@ fn is_write(kind: OpKind) -> bool {
 
 fn bytes_of(result: &JobResult, wanted: impl Fn(OpKind) -> bool) -> u64 {
     result.kinds.iter().filter(|found| wanted(found.kind)).map(|found| found.bytes).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs in order were counted as if they wrote places that have nothing to do with each other, and favoured places as if all were equally likely.
+    #[test]
+    fn regression_what_is_written_is_no_more_than_it_was() {
+        let sequential = Pattern::Sequential { per_thread: true };
+        let by = |pattern: &Pattern, turns, threads| Covered::by(pattern, turns, threads);
+        assert_eq!(by(&sequential, 0.8, 4).in_order, 0.8);
+        assert_eq!(by(&Pattern::Sequential { per_thread: false }, 0.8, 4).in_order, 0.2);
+        assert_eq!(by(&Pattern::Shuffled, 0.8, 1).anywhere, 0.8);
+        assert!(by(&Pattern::Shuffled, 1.0, 4).anywhere < 0.7);
+        assert!(by(&Pattern::MixedSequential { random_percent: 1 }, 3.0, 1).random_turns < 0.1);
+        for pattern in [Pattern::Zipf { theta: 1.1 }, Pattern::Strided { stride_bytes: 8192 }] {
+            assert_eq!(by(&pattern, 9.0, 1).anywhere, 0.0);
+        }
+    }
 }

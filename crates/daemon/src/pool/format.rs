@@ -10,7 +10,7 @@ use forebay_volume::layout::Id;
 use forebay_volume::layout::plan::{PoolOptions, plan};
 use forebay_volume::layout::superblock::Superblock;
 use forebay_volume::mirror::{clear_labels, new_geometry};
-use forebay_volume::recovery::{self, format::NewDisk};
+use forebay_volume::recovery::{self, FormatError, format::NewDisk};
 
 /// Said where nothing was written yet.
 const NOT_LAID_OUT: &str = "the pool cannot be laid out on these devices, and nothing of it was written";
@@ -89,6 +89,10 @@ pub fn format(config: &Config, devices: &mut Devices, ids: &mut Ids<'_>) -> Resu
         super::fast::make(devices, members, pool_id, member_ids);
     }
     recovery::format(devices, &superblock, classes, &disks, config.pool.overcommit, engine)
+        .map_err(|error| match &error {
+            FormatError::Disk { name, source } => anyhow!("disk {name:?}: {}", Budget::explain(source)),
+            _ => error.into(),
+        })
         .context("the pool cannot be formatted")?;
     Ok(superblock)
 }

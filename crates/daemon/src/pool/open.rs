@@ -308,7 +308,14 @@ fn explain_alone(error: AloneError) -> anyhow::Error {
 
 /// The same where members of the mirror are missing that held everything: what cannot be read of the others they may have.
 fn explain_without(error: OpenError, missing: &str) -> anyhow::Error {
-    let may_be_there = matches!(error, OpenError::Root { .. } | OpenError::Index { .. } | OpenError::Journal { .. });
+    let may_be_there = matches!(
+        error,
+        OpenError::Root { .. }
+            | OpenError::Index { .. }
+            | OpenError::Journal { .. }
+            | OpenError::Unread { .. }
+            | OpenError::UnreadJournal { .. }
+    );
     if missing.is_empty() || !may_be_there {
         return explain(error);
     }
@@ -358,8 +365,8 @@ pub fn explain(error: OpenError) -> anyhow::Error {
         ),
         OpenError::UnreadJournal { source, .. } => anyhow!(
             "{text} ({source}). Nothing was changed; look after the device and the way to it, and start again: it may be readable then. Where it \
-             stays unreadable, `forebay serve --accept-loss CONFIG` serves the pool without the changes that may be there, for good; \
-             `--salvage` reads it so without writing ({DOCUMENT})"
+             stays unreadable, `forebay serve --accept-loss CONFIG` serves the pool without the changes that may be there, for good, \
+             unless they are known to have been durable; `--salvage` reads it so without writing ({DOCUMENT})"
         ),
         OpenError::Index { .. } => finding(format!(
             "the pool is damaged: {text}. Nothing was changed; `forebay serve --salvage CONFIG` reads everything else, and \
@@ -383,6 +390,7 @@ pub fn explain(error: OpenError) -> anyhow::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forebay_block::{IoError, IoErrorKind};
 
     /// What is damaged on the members that are there led to a backup, where a member that was away had it.
     #[test]
@@ -392,5 +400,9 @@ mod tests {
         let attach = text.find("0c0c, which held everything").unwrap();
         assert!(attach < text.find("restore from a backup").unwrap(), "{text}");
         assert_eq!(explain_without(error(), "").to_string(), explain(error()).to_string());
+        let source = IoError { kind: IoErrorKind::Medium, operation: "read", offset_bytes: 0, os_error: 5 };
+        let unread = OpenError::UnreadJournal { device: "a".into(), source };
+        let text = explain_without(unread, "0c0c").to_string();
+        assert!(text.find("0c0c, which held everything").unwrap() < text.find("--accept-loss").unwrap(), "{text}");
     }
 }

@@ -68,7 +68,9 @@ impl Clients {
     }
 
     fn has_room(&self) -> bool {
-        self.clients.len() < CLIENTS_MAX || self.clients.iter().any(Client::gives_way)
+        // One too many is taken, and no more: the newcomers themselves give way.
+        let count = self.clients.len();
+        count < CLIENTS_MAX || count == CLIENTS_MAX && self.clients.iter().any(Client::gives_way)
     }
 
     fn accept(&mut self, now_ns: u64, requests: &mut Vec<(u64, Vec<u8>)>) {

@@ -292,6 +292,12 @@ fn log_opening(
         warn!("READ-ONLY: {}", left.label);
         left.lines().iter().for_each(|line| warn!("{line}"));
     }
+    if report.is_journal_unread {
+        warn!(
+            "a part of the journal could not be read and was given up, as --accept-loss says: changes that were durable may be lost. Start \
+             without that from now on"
+        );
+    }
     if report.damaged_leaves > 0 {
         warn!("{} map leaves are damaged: reads of what they mapped fail", report.damaged_leaves);
     }

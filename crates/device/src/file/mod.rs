@@ -64,7 +64,7 @@ pub struct FileDevice {
     read_only: bool,
     engine: Engine,
     /// Of a block device that had no volatile cache when it was opened.
-    cache: Option<CacheWatch>,
+    _cache: Option<CacheWatch>,
     /// Keeps others from the file behind a loop device.
     _behind: Option<File>,
 }
@@ -105,11 +105,11 @@ impl FileDevice {
         Ok(Self {
             name: path.display().to_string(),
             geometry: Geometry { durable_writes, ..opened.geometry },
-            medium: opened.medium,
+            medium: Medium { writes_through: cache.as_ref().map(CacheWatch::writes_through), ..opened.medium },
             mode,
             read_only: options.mode == OpenMode::ReadOnly,
             engine,
-            cache,
+            _cache: cache,
             _behind: opened.behind,
         })
     }
@@ -165,8 +165,7 @@ impl Device for FileDevice {
                 return;
             }
         };
-        let writes_through = self.cache.as_ref().is_some_and(CacheWatch::writes_through);
-        let mut transfer = Transfer::new(request, len_bytes, Medium { writes_through, ..self.medium });
+        let mut transfer = Transfer::new(request, len_bytes, self.medium);
         match &mut self.engine {
             Engine::Ring(ring) => ring.accept(transfer),
             Engine::Calls { fd, ready } => {

@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// Whether a target may be changed.
@@ -47,7 +48,7 @@ impl FileOptions {
 }
 
 /// What the transfers must know of the medium.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Medium {
     pub(crate) block_device: bool,
     pub(crate) direct: bool,
@@ -56,8 +57,8 @@ pub(crate) struct Medium {
     pub(crate) logical_block_bytes: u32,
     /// Highest write stream that the device knows; 0: none.
     pub(crate) streams: u8,
-    /// Each change is made durable by itself: nobody will flush the volatile cache that the device has by now.
-    pub(crate) writes_through: bool,
+    /// Whether each change is made durable by itself, when it ends: nobody will flush the volatile cache that the device has by then.
+    pub(crate) writes_through: Option<&'static AtomicBool>,
 }
 
 impl Medium {
@@ -223,7 +224,7 @@ fn open_once(path: &Path, options: &FileOptions, guarded: bool) -> Result<Opened
         memory_align_bytes: alignment.memory_bytes as usize,
         logical_block_bytes: alignment.block_bytes,
         streams: queue.streams,
-        writes_through: false,
+        writes_through: None,
     };
     Ok(Opened { file, behind, geometry, medium, cache_says: queue.cache_says.filter(|_| write) })
 }

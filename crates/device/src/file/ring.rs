@@ -333,7 +333,7 @@ mod tests {
             memory_align_bytes: 512,
             logical_block_bytes: 512,
             streams: 0,
-            writes_through: false,
+            writes_through: None,
         };
         let request = |tag, op| Request { tag, offset_bytes: 0, stream: 0, op };
         let started = Instant::now();

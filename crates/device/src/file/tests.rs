@@ -314,7 +314,8 @@ fn regression_a_cache_that_is_switched_on_later_is_seen() {
     }
     let mut opened = FileDevice::open(&device.0, &options(true, true)).unwrap();
     assert!(!opened.geometry().volatile_cache);
-    let writes_through = |device: &FileDevice| device.cache.as_ref().unwrap().writes_through();
+    let writes_through =
+        |device: &FileDevice| device.medium.writes_through.unwrap().load(std::sync::atomic::Ordering::Acquire);
     let until = |device: &FileDevice, is_on: bool| {
         let begun = std::time::Instant::now();
         while writes_through(device) != is_on {

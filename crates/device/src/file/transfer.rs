@@ -5,6 +5,7 @@ use super::kernel::IOVEC_MAX;
 use super::open::Medium;
 use forebay_block::{Buf, Completion, IoError, IoErrorKind, Op, Request, SharedBuf, Vectored};
 use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
 
 /// Interrupted or refused for lack of resources this often, a request fails.
 const RETRIES_MAX: u32 = 10_000;
@@ -213,7 +214,7 @@ impl Transfer {
 
     /// All was done; what was changed is flushed where nobody else will. A durable write is so already.
     fn changed(&mut self) -> Next {
-        self.is_syncing = self.medium.writes_through
+        self.is_syncing = self.medium.writes_through.is_some_and(|is_on| is_on.load(Ordering::Acquire))
             && matches!(self.work, Work::Write { fua: false, .. } | Work::Range { discard: false, .. });
         if self.is_syncing { Next::Again } else { Next::Done(Ok(())) }
     }

@@ -4,19 +4,13 @@ use super::transfer::{Next, Step, Transfer};
 use super::*;
 use forebay_block::Random;
 use forebay_block::{Buf, Op, Vectored};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const LEN: usize = 64 << 10;
 const OFFSET: u64 = 8192;
 
 fn medium(direct: bool, block_device: bool) -> Medium {
-    Medium {
-        block_device,
-        direct,
-        memory_align_bytes: 512,
-        logical_block_bytes: 512,
-        streams: 0,
-        writes_through: false,
-    }
+    Medium { block_device, direct, memory_align_bytes: 512, logical_block_bytes: 512, streams: 0, writes_through: None }
 }
 
 fn transfer(op: Op, medium: Medium) -> Transfer {
@@ -120,7 +114,8 @@ fn read() -> Op {
 
 #[test]
 fn regression_changes_are_flushed_where_nobody_else_does() {
-    let medium = Medium { writes_through: true, ..medium(true, true) };
+    static IS_ON: AtomicBool = AtomicBool::new(true);
+    let medium = Medium { writes_through: Some(&IS_ON), ..medium(true, true) };
     let write = |fua| Op::Write { bufs: Vectored::One(Buf::zeroed(LEN).freeze()), fua };
     // (request, the answers before it is flushed, whether it is)
     let cases = [
@@ -147,6 +142,13 @@ fn regression_changes_are_flushed_where_nobody_else_does() {
             assert_eq!(error.kind, IoErrorKind::Medium);
         }
     }
+    // What counts is what is so when it ends: the flush that followed the switch may have been before.
+    IS_ON.store(false, Ordering::Release);
+    let mut late = transfer(write(false), medium);
+    assert!(matches!(late.step(), Step::Write { .. }));
+    IS_ON.store(true, Ordering::Release);
+    assert!(matches!(late.answer(LEN as i32), Next::Again));
+    assert!(matches!(late.step(), Step::Sync));
 }
 
 #[test]

@@ -5,7 +5,6 @@ use super::kernel;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::Duration;
@@ -21,7 +20,7 @@ pub(super) fn is_volatile(says: Option<&str>) -> bool {
 
 /// A look at the cache each second, as long as this lives.
 pub(super) struct CacheWatch {
-    writes_through: Arc<AtomicBool>,
+    writes_through: &'static AtomicBool,
     /// The thread ends when this is dropped.
     _ends: Sender<()>,
 }
@@ -40,9 +39,10 @@ impl CacheWatch {
     fn try_begin(name: &Path, says: PathBuf, file: &File) -> std::io::Result<Self> {
         // Opened anew, for reading: a copy of the descriptor would keep others from the device as long as the thread has it.
         let file = File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
-        let writes_through = Arc::new(AtomicBool::new(false));
+        // A byte for each opening, for ever: requests in flight have it, which are as small as without.
+        let writes_through: &AtomicBool = Box::leak(Box::default());
         let (ends, ended) = mpsc::channel();
-        let watched = Watched { name: name.to_owned(), says, file, writes_through: writes_through.clone() };
+        let mut watched = Watched { name: name.to_owned(), says, file, writes_through, is_unflushed: false };
         std::thread::Builder::new().name("write-cache".to_owned()).spawn(move || {
             while ended.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 watched.look();
@@ -52,8 +52,8 @@ impl CacheWatch {
     }
 
     /// Whether each change is to be made durable by itself, as nobody will flush it.
-    pub(super) fn writes_through(&self) -> bool {
-        self.writes_through.load(Ordering::Acquire)
+    pub(super) fn writes_through(&self) -> &'static AtomicBool {
+        self.writes_through
     }
 }
 
@@ -61,30 +61,43 @@ struct Watched {
     name: PathBuf,
     says: PathBuf,
     file: File,
-    writes_through: Arc<AtomicBool>,
+    writes_through: &'static AtomicBool,
+    /// What came into the cache before it was seen is to be flushed.
+    is_unflushed: bool,
 }
 
 impl Watched {
-    fn look(&self) {
+    fn look(&mut self) {
         // Where nothing can be read the device is gone, and its requests tell that.
         let Ok(says) = std::fs::read_to_string(&self.says) else { return };
-        let (name, is_on) = (self.name.display(), is_volatile(Some(&says)));
-        if self.writes_through.swap(is_on, Ordering::AcqRel) == is_on {
-            return;
+        let is_on = is_volatile(Some(&says));
+        let was_on = self.writes_through.swap(is_on, Ordering::AcqRel);
+        let name = self.name.display();
+        match (was_on, is_on) {
+            (false, true) => {
+                warn!(
+                    "{name}: its volatile write cache was switched on. Each write is made durable by itself from now on, which is slow, and what \
+                     was written within the last second before this was not. Switch the cache off again, or restart the server, which then flushes it"
+                );
+                self.is_unflushed = true;
+            }
+            (true, false) => info!("{name}: its volatile write cache is off again"),
+            _ => {}
         }
-        if !is_on {
-            info!("{name}: its volatile write cache is off again");
-            return;
+        if self.is_unflushed {
+            self.flush();
         }
-        warn!(
-            "{name}: its volatile write cache was switched on. Each write is made durable by itself from now on, which is slow, and what was \
-             written within the last second before this was not. Switch the cache off again, or restart the server, which then flushes it"
-        );
+    }
+
+    /// What ends from now on is flushed by itself; what had ended before is flushed here, and again where that fails.
+    fn flush(&mut self) {
         let result = kernel::sync_data(self.file.as_fd());
+        self.is_unflushed = result < 0;
         if result < 0 {
-            let reason = std::io::Error::from_raw_os_error(-result);
+            let (name, reason) = (self.name.display(), std::io::Error::from_raw_os_error(-result));
             error!(
-                "{name}: what came into its write cache could not be flushed ({reason}): a power cut loses it. Restart the server, and look after the device"
+                "{name}: what came into its write cache could not be flushed ({reason}): a power cut loses it. It is tried again each second; look after \
+                 the device"
             );
         }
     }

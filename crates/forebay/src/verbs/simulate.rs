@@ -78,7 +78,9 @@ fn campaign(options: &SimulateOptions, format: Format) -> Result<()> {
     let bar = Live::new();
     let lock = || found.lock().unwrap_or_else(PoisonError::into_inner);
     let work = || {
-        while !stop.load(Ordering::Relaxed) && limit.is_none_or(|limit| begin.elapsed() < limit) {
+        // One life is lived in however little time: a campaign of none would be a good one.
+        let is_time = || next.load(Ordering::Relaxed) == 0 || limit.is_none_or(|limit| begin.elapsed() < limit);
+        while !stop.load(Ordering::Relaxed) && is_time() {
             let begun = next.fetch_add(1, Ordering::Relaxed);
             // The last number of all is one, too; behind it there is none.
             let Some(number) = options.from.checked_add(begun).filter(|_| begun < count) else { return };

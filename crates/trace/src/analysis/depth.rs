@@ -41,10 +41,16 @@ impl Depths {
         (count > 0).then(|| sum / count as f64)
     }
 
+    /// How long devices were busy, all added up.
+    #[must_use]
+    pub fn busy_ns(&self) -> u64 {
+        self.time_ns.iter().fold(0, |sum, &ns| sum.saturating_add(ns))
+    }
+
     /// Mean depth of a device while it was busy, over time; `None` where none ever was.
     #[must_use]
     pub fn mean_busy(&self) -> Option<f64> {
-        let busy: u64 = self.time_ns.iter().sum();
+        let busy = self.busy_ns();
         let sum: f64 = self.time_ns.iter().enumerate().map(|(depth, &ns)| depth as f64 * ns as f64).sum();
         (busy > 0).then(|| sum / busy as f64)
     }
@@ -72,7 +78,8 @@ struct Level {
 impl Level {
     fn change(&mut self, at_ns: u64, up: bool, depths: &mut Depths) {
         if self.requests > 0 {
-            depths.time_ns[self.requests.min(DEPTHS - 1)] += at_ns.saturating_sub(self.since_ns);
+            let time_ns = &mut depths.time_ns[self.requests.min(DEPTHS - 1)];
+            *time_ns = time_ns.saturating_add(at_ns.saturating_sub(self.since_ns));
         }
         self.since_ns = at_ns;
         self.requests = if up { self.requests + 1 } else { self.requests.saturating_sub(1) };
@@ -243,6 +250,19 @@ mod tests {
 
     fn request(issued_ns: u64, latency_ns: u64, process: u32) -> Request {
         Request { latency_ns, process, ..Request::new(issued_ns, Op::Read, 0, 4096) }
+    }
+
+    /// Each device's time is added to that of the others: together they may have more than a number holds.
+    #[test]
+    fn regression_busy_times_of_several_devices_do_not_overflow() {
+        let mut depths = Depths::default();
+        for _ in 0..3 {
+            let mut level = Level::default();
+            level.change(0, true, &mut depths);
+            level.change(u64::MAX, false, &mut depths);
+        }
+        assert_eq!(depths.busy_ns(), u64::MAX);
+        assert!(depths.mean_busy().is_some_and(f64::is_finite));
     }
 
     proptest! {

@@ -300,7 +300,7 @@ fn per_s(count: u64, duration_ns: Option<u64>) -> Option<f64> {
 
 fn depth(process: &str, depths: &Depths, duration_ns: Option<u64>) -> Depth {
     let requests: u64 = depths.requests.iter().sum();
-    let busy_ns: u64 = depths.time_ns.iter().sum();
+    let busy_ns = depths.busy_ns();
     let histogram = (1..depths.requests.len())
         .map(|at| {
             (at, share(depths.requests[at], requests).unwrap_or(0.0), share(depths.time_ns[at], busy_ns).unwrap_or(0.0))

@@ -15,8 +15,8 @@ use std::collections::HashMap;
 const RUNS: usize = 8;
 /// Requests that make a run sequential.
 const SEQUENTIAL_MIN: u64 = 8;
-/// Volumes whose runs are followed; with one more all begin afresh.
-const VOLUMES_MAX: usize = 4096;
+/// Volumes whose runs are followed, of each direction, in some 300 bytes each; with one more all begin afresh.
+const VOLUMES_MAX: usize = 1 << 16;
 
 /// Sizes and alignment of the requests of one direction, and how sequential they are.
 #[derive(Clone, Debug, Default)]

@@ -43,17 +43,23 @@ impl Watermark {
     /// that was never written is none that was a mark.
     #[must_use]
     pub fn is_damaged(bytes: &[u8], pool: &Id) -> bool {
-        let Some(first) = bytes.get(..SECTOR_BYTES) else { return false };
-        let was_mark = first.starts_with(&MAGIC) || first[8..].starts_with(pool);
-        let mut alone = first.to_vec();
-        alone.resize(4096, 0);
+        let Some(alone) = Self::first_sector(bytes) else { return false };
+        let was_mark = alone.starts_with(&MAGIC) || alone[8..].starts_with(pool);
         was_mark && !super::is_sealed(&alone, MAGIC)
+    }
+
+    /// The block with nothing behind its first sector: what lies there, of the time before the first mark, says nothing.
+    fn first_sector(bytes: &[u8]) -> Option<Vec<u8>> {
+        let mut alone = bytes.get(..SECTOR_BYTES)?.to_vec();
+        alone.resize(4096, 0);
+        Some(alone)
     }
 
     /// Decodes a block of this pool; `None` where it is not one.
     #[must_use]
     pub fn decode(bytes: &[u8], pool: &Id) -> Option<Self> {
-        let mut r = Reader::of_pool(bytes, MAGIC, pool)?;
+        let alone = Self::first_sector(bytes)?;
+        let mut r = Reader::of_pool(&alone, MAGIC, pool)?;
         let (epoch, batch, serial) = (r.u64()?, r.u64()?, r.u64()?);
         let mut exceptions = (0..WORDS_MAX).map(|_| r.u64()).collect::<Option<Vec<u64>>>()?;
         exceptions.truncate(exceptions.iter().rposition(|&word| word != 0).map_or(0, |last| last + 1));

@@ -198,7 +198,14 @@ pub(super) fn open_members(
     }
     let policy_state = policy_state::restore(devices, &superblock, &mut engine);
     let clean = root.clean;
-    let mut report = RecoveryReport { clean, epoch, policy_state, lost_pages, ..RecoveryReport::default() };
+    let mut report = RecoveryReport {
+        clean,
+        epoch,
+        policy_state,
+        lost_pages,
+        is_journal_unread: scanned.is_unread,
+        ..RecoveryReport::default()
+    };
     if superblock.capacity_area.exists() {
         report.is_capacity_root_lost = !load_capacity_side(devices, &superblock, &header, &root, &mut engine);
     }

@@ -148,6 +148,8 @@ pub struct RecoveryReport {
     pub leaves: u64,
     /// Map leaves found damaged: reads of what they mapped fail.
     pub damaged_leaves: u64,
+    /// A part of the journal could not be read, and was given up: changes that were durable may be lost.
+    pub is_journal_unread: bool,
     /// Disk and number of index pages that are lost, where a pool is opened for salvage: reads of what they mapped fail.
     pub lost_pages: Vec<(String, u32)>,
     /// Epoch that begins.

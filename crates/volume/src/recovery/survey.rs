@@ -54,6 +54,8 @@ pub(super) struct Survey {
     pub batches: u64,
     pub holes: u64,
     pub watermark_serial: u64,
+    /// A part could not be read where batches may be that were durable.
+    pub is_unread: bool,
 }
 
 impl Survey {
@@ -122,6 +124,7 @@ pub(super) fn survey(
         batches: 0,
         holes: 0,
         watermark_serial: 0,
+        is_unread: false,
     };
     let (mut is_any_read, mut unread) = (false, None);
     for offset_bytes in OFFSETS_BYTES {
@@ -132,7 +135,8 @@ pub(super) fn survey(
             match devices.read_one_of(0, offset_bytes, 4096, attempt).map_err(OpenError::of_device(devices, 0))? {
                 Ok(bytes) => {
                     is_any_read = true;
-                    mark = mark.or_else(|| Watermark::decode(&bytes, &superblock.pool));
+                    let other = Watermark::decode(&bytes, &superblock.pool);
+                    mark = mark.into_iter().chain(other).max_by_key(|mark: &Watermark| mark.serial);
                 }
                 Err(error) => unread = Some(error),
             }
@@ -144,11 +148,6 @@ pub(super) fn survey(
                 survey.exceptions.extend(mark.durable_beyond());
             }
         }
-    }
-    if let (false, Some(error)) = (is_any_read, unread)
-        && missing_batches.are_refused()
-    {
-        return Err(OpenError::of_device(devices, 0)(error));
     }
     let extents = Extents::new(&superblock.members, superblock.band_bytes);
     let mut impossible = None;
@@ -218,9 +217,12 @@ pub(super) fn survey(
     .map_err(OpenError::of_device(devices, 0))?;
     // Behind a root of a clean stop there is nothing.
     let is_empty = root.clean && survey.batches == 0;
-    if let (Some(source), MissingBatches::Refuse, false) = (&end.unread, missing_batches, is_empty) {
+    // Without a watermark nobody knows whether the journal's end is all of it.
+    let unread = unread.filter(|_| !is_any_read).or_else(|| end.unread.clone());
+    survey.is_unread = unread.is_some() && !is_empty;
+    if let (Some(source), MissingBatches::Refuse, false) = (unread, missing_batches, is_empty) {
         let device = devices.list[0].name().to_owned();
-        return Err(OpenError::UnreadJournal { device, source: source.clone() });
+        return Err(OpenError::UnreadJournal { device, source });
     }
     if newest_checkpoint > header.checkpoint {
         return Err(OpenError::Root {

@@ -59,6 +59,14 @@ fn regression_a_journal_that_cannot_be_read_at_all_refuses_neither_a_stopped_poo
     no_journal_can_be_read(&devices);
     assert_eq!(Rig::open(&setup, devices).unwrap().get(0), Ok(1));
 
+    // Nor do its witnesses, where nothing is to be witnessed.
+    let mut rig = Rig::new(&setup);
+    rig.put(0, 1, None);
+    assert!(rig.pool.close());
+    let devices = rig.cut(|_| true);
+    devices[FAST].rule(|seen| failed(seen.kind == Kind::Read && OFFSETS_BYTES.contains(&seen.offset_bytes)));
+    assert_eq!(Rig::open(&setup, devices).unwrap().get(0), Ok(1));
+
     let devices = cut();
     no_journal_can_be_read(&devices);
     let refused = Rig::open(&setup, devices.clone()).map(|_| ());
