@@ -61,7 +61,8 @@ fn a_job_in_real_time_ends_too() {
     let job = &jobs_of(&json(&good(&output)))[0].clone();
     assert_eq!(job["steady_state"]["attained"], true, "{job}");
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
-    assert!(seconds(&job["duration_s"]) >= seconds(&job["steady_state"]["attained_s"]), "{job}");
+    // An open loop lasts to its last I/O, which may be due a millisecond before.
+    assert!(seconds(&job["duration_s"]) + 0.001 >= seconds(&job["steady_state"]["attained_s"]), "{job}");
 }
 
 #[test]
