@@ -309,6 +309,14 @@ fn regression_a_cache_that_is_switched_on_later_is_seen() {
     let directory = directory();
     let Some(device) = Loop::over(&file(&directory, 16 << 20)) else { return };
     let says = Path::new("/sys/block").join(device.0.file_name().unwrap()).join("queue/write_cache");
+    /// The kernel keeps the setting for whoever has this loop device next.
+    struct Restored<'a>(&'a Path, String);
+    impl Drop for Restored<'_> {
+        fn drop(&mut self) {
+            let _ = std::fs::write(self.0, &self.1);
+        }
+    }
+    let _restored = Restored(&says, std::fs::read_to_string(&says).unwrap());
     if std::fs::write(&says, "write through").is_err() {
         return;
     }
