@@ -216,7 +216,7 @@ fn joined(results: Vec<JobResult>) -> Option<JobResult> {
         all.rated_ns += next.rated_ns;
         all.depth_ns += next.depth_ns;
         all.used = all.used.and(&next.used);
-        all.failures.count += next.failures.count;
+        all.failures.merge(next.failures);
         all.hung += next.hung;
         for kind in next.kinds {
             let Some(sum) = all.kinds.iter_mut().find(|found| found.kind == kind.kind) else {

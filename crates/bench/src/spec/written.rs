@@ -83,6 +83,11 @@ impl Written {
         let written = turns(bytes_of(result, is_write));
         let trimmed = turns(bytes_of(result, |kind| kind == OpKind::Trim));
         let covered = Covered::by(result.job.pattern.of(OpKind::Write), written, result.job.threads);
+        self.cover((from, len), covered, trimmed);
+    }
+
+    /// A region was covered so, and so many times its size was trimmed.
+    fn cover(&mut self, (from, len): (u64, u64), covered: Covered, trimmed: f64) {
         let (first, end) = (self.split(from), self.split(from + len));
         for part in &mut self.parts[first..end] {
             part.unwritten += (1.0 - part.unwritten) * trimmed.min(1.0);
@@ -162,5 +167,15 @@ mod tests {
         for pattern in [Pattern::Zipf { theta: 1.1 }, Pattern::Strided { stride_bytes: 8192 }] {
             assert_eq!(by(&pattern, 9.0, 1).anywhere, 0.0);
         }
+        let mut written = Written::default();
+        let mut unwritten_after = |covered, trimmed| {
+            written.cover((0, 1000), covered, trimmed);
+            written.parts[0].unwritten
+        };
+        assert!((unwritten_after(by(&sequential, 0.8, 1), 0.0) - 0.2).abs() < 1e-9);
+        assert!((unwritten_after(by(&sequential, 0.8, 1), 0.0) - 0.2).abs() < 1e-9, "the same once more");
+        assert!((unwritten_after(by(&Pattern::Shuffled, 0.5, 1), 0.0) - 0.1).abs() < 1e-9);
+        assert_eq!(unwritten_after(by(&sequential, 1.0, 1), 0.0), 0.0);
+        assert_eq!(unwritten_after(Covered::default(), 0.5), 0.5);
     }
 }

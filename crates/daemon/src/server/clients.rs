@@ -256,6 +256,25 @@ mod tests {
         assert_eq!(asked, [(101, b"1".to_vec())]);
     }
 
+    /// Each newcomer gives way to the next until it is heard: as many were kept as had asked, without a limit.
+    #[test]
+    fn regression_newcomers_that_have_all_asked_are_bounded() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("control");
+        let listener = UnixListener::bind(&path).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let mut clients = Clients::new(listener);
+        let mut asked = Vec::new();
+        let connect = |_| {
+            let mut stream = UnixStream::connect(&path).unwrap();
+            stream.write_all(b"1\n").unwrap();
+            stream
+        };
+        let _all: Vec<UnixStream> = (0..50).map(connect).collect();
+        clients.ready(clients.listener.as_raw_fd(), 0, &mut asked);
+        assert_eq!(clients.clients.len(), CLIENTS_MAX + 1);
+    }
+
     /// A request whose sender closed his writing side, as `nc -N` does, was dropped with the connection, and of two that came at once the second was
     /// not looked at.
     #[test]

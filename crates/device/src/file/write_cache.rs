@@ -42,7 +42,8 @@ impl CacheWatch {
         // A byte for each opening, for ever: requests in flight have it, which are as small as without.
         let writes_through: &AtomicBool = Box::leak(Box::default());
         let (ends, ended) = mpsc::channel();
-        let mut watched = Watched { name: name.to_owned(), says, file, writes_through, is_unflushed: false };
+        let mut watched =
+            Watched { name: name.to_owned(), says, file, writes_through, is_unflushed: false, has_failed: false };
         std::thread::Builder::new().name("write-cache".to_owned()).spawn(move || {
             while ended.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 watched.look();
@@ -64,6 +65,8 @@ struct Watched {
     writes_through: &'static AtomicBool,
     /// What came into the cache before it was seen is to be flushed.
     is_unflushed: bool,
+    /// That failed, and was said.
+    has_failed: bool,
 }
 
 impl Watched {
@@ -79,7 +82,7 @@ impl Watched {
                     "{name}: its volatile write cache was switched on. Each write is made durable by itself from now on, which is slow, and what \
                      was written within the last second before this was not. Switch the cache off again, or restart the server, which then flushes it"
                 );
-                self.is_unflushed = true;
+                (self.is_unflushed, self.has_failed) = (true, false);
             }
             (true, false) => info!("{name}: its volatile write cache is off again"),
             _ => {}
@@ -93,12 +96,45 @@ impl Watched {
     fn flush(&mut self) {
         let result = kernel::sync_data(self.file.as_fd());
         self.is_unflushed = result < 0;
-        if result < 0 {
+        if result < 0 && !std::mem::replace(&mut self.has_failed, true) {
             let (name, reason) = (self.name.display(), std::io::Error::from_raw_os_error(-result));
             error!(
                 "{name}: what came into its write cache could not be flushed ({reason}): a power cut loses it. It is tried again each second; look after \
                  the device"
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cache_is_off_only_where_that_is_said() {
+        assert!(!is_volatile(Some("write through")) && !is_volatile(Some("write through\n")));
+        assert!(is_volatile(Some("write back")) && is_volatile(Some("write around")) && is_volatile(None));
+    }
+
+    /// Also where there are no block devices to switch.
+    #[test]
+    fn what_is_said_of_the_cache_is_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::write(path("says"), "write through\n").unwrap();
+        let file = File::create(path("device")).unwrap();
+        let watch = CacheWatch::begin(&path("device"), path("says"), &file).unwrap();
+        let until = |is_on: bool| {
+            let begun = std::time::Instant::now();
+            while watch.writes_through().load(Ordering::Acquire) != is_on {
+                assert!(begun.elapsed().as_secs() < 20, "not seen");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        };
+        until(false);
+        std::fs::write(path("says"), "write back\n").unwrap();
+        until(true);
+        std::fs::write(path("says"), "write through\n").unwrap();
+        until(false);
     }
 }

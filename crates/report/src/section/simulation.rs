@@ -1,12 +1,17 @@
 //! Lives of pools in virtual time: what they met, and whether a promise was broken.
 
 use super::frame::Section;
-use crate::fields::{at, number, text, texts};
+use crate::fields::{at, text, texts};
 use crate::picture::Picture;
 use crate::results::Found;
 use crate::table::{Cell, Column, Table, Tone};
 use crate::unit::Unit;
 use serde_json::Value;
+
+/// A seed to the last digit, which a figure would round beyond 2^53: another life.
+fn seed(value: &Value) -> Option<String> {
+    at(value, "seed")?.as_u64().map(|seed| seed.to_string())
+}
 
 pub(super) fn of(found: &Found) -> Section {
     let value = &found.value;
@@ -15,16 +20,14 @@ pub(super) fn of(found: &Found) -> Section {
         Some(failure) => section.warnings.push(format!(
             "A promise was BROKEN: seed {}, {}: {}",
             // Of one life the seed stands beside.
-            number(failure, "seed")
-                .or_else(|| number(value, "seed"))
-                .map_or_else(|| "-".to_owned(), |seed| seed.to_string()),
+            seed(failure).or_else(|| seed(value)).unwrap_or_else(|| "-".to_owned()),
             text(failure, "doing").unwrap_or("-"),
             text(failure, "what").unwrap_or("-")
         )),
         None => section.facts.push(("Promises".to_owned(), Cell::toned("every one was kept", Tone::Good))),
     }
+    section.facts.extend(seed(value).map(|seed| ("Seed of the life".to_owned(), Cell::text(seed))));
     let facts = [
-        ("Seed of the life", "seed", Unit::Plain),
         ("Lives", "lives", Unit::Count),
         ("Power cuts", "power_cuts", Unit::Count),
         ("Recoveries", "recoveries", Unit::Count),

@@ -439,7 +439,9 @@ fn a_job_on_several_targets_has_their_names() {
 #[test]
 fn regression_one_life_is_a_result_too() {
     let of = |rest: Value| {
-        let mut life = json!({ "schema_version": 1, "command": ["forebay", "simulate", "--seed", "3"], "seed": 3 });
+        // Beyond 2^53, where not each number is a figure.
+        let seed = (1_u64 << 53) + 1;
+        let mut life = json!({ "schema_version": 1, "command": ["forebay", "simulate", "--seed", seed], "seed": seed });
         rest.as_object().unwrap().iter().for_each(|(key, value)| life[key] = value.clone());
         page(&[life])
     };
@@ -448,7 +450,11 @@ fn regression_one_life_is_a_result_too() {
     assert!(values(&good, "data-value").contains(&"4".to_owned()));
     let failure = json!({ "round": 2, "doing": "reading", "what": "block 7 is gone" });
     let bad = of(json!({ "failure": failure, "steps": 90, "steps_shrunk": 4, "scenario": "-", "log": ["wrote 7"] }));
-    assert!(bad.contains("A promise was BROKEN: seed 3, reading: block 7 is gone") && bad.contains("wrote 7"), "{bad}");
+    assert!(
+        bad.contains("A promise was BROKEN: seed 9007199254740993, reading: block 7 is gone")
+            && bad.contains("wrote 7"),
+        "{bad}"
+    );
 }
 
 /// An interval of 1e-320 s, which nothing writes, was drawn at infinity.

@@ -48,6 +48,11 @@ impl Block {
         Self { accessed: self.accessed + blocks, written, ..self }
     }
 
+    /// Who wrote it last, how long ago and how many bytes of the trace, when that had written `clock_bytes`.
+    fn since_write(&self, now: u64, clock_bytes: u64) -> (u16, u64, u64) {
+        (self.row, now.saturating_sub(self.written_at), clock_bytes - self.clock_bytes)
+    }
+
     /// What was known of it before an access.
     fn seen(&self) -> Seen {
         let is_written = self.written != NOWHERE;
@@ -118,8 +123,6 @@ pub struct Blocks {
     slots: Slots,
     /// By the numbers of their extents.
     blocks: Vec<Block>,
-    /// Whether each block has one of its own, as in samples.
-    is_single: bool,
     sample: Sample,
     limit: usize,
     accessed: Stack,
@@ -287,16 +290,11 @@ impl Blocks {
                 self.written.push()
             } else {
                 self.live[usize::from(block.row)] -= 1;
-                seen.since_write =
-                    Some((block.row, now.saturating_sub(block.written_at), clock_bytes - block.clock_bytes));
+                seen.since_write = Some(block.since_write(now, clock_bytes));
                 self.written.raise(block.written)
             };
             (block.written_at, block.clock_bytes, block.row) = (now, clock_bytes, row);
-            let live = &mut self.live[usize::from(row)];
-            *live += 1;
-            let peak = &mut self.peak_bytes[usize::from(row)];
-            *peak = (*peak).max(bytes_of(*live, weight));
-            self.peak_all_bytes = self.peak_all_bytes.max(bytes_of(self.written.live() as u64, weight));
+            self.has_live(row, 1, weight);
             tell(seen, weight, 1);
             self.keep_within_limit();
         });
@@ -330,7 +328,8 @@ impl Blocks {
             }
             let address = begin + done;
             let most = if self.fills_gaps(address) { 1 } else { count - done };
-            let (part, was) = self.cut(address, most);
+            let part = self.slots.cut(address, most);
+            let was = part_of(&mut self.blocks, &part);
             let len = part.len as usize;
             let (place, before) = match was {
                 Some(first) => {
@@ -372,15 +371,9 @@ impl Blocks {
 
     /// Whether blocks that are alike have one number: until a table without any that are may be full.
     fn has_extents(&mut self) -> bool {
-        if !self.is_single && (self.sample.weight() > 1 || self.slots.len() + NEIGHBOURS as usize > self.limit) {
-            self.is_single = true;
-            for entry in 0..self.slots.entries() {
-                for address in self.slots.of_entry(entry) {
-                    self.cut(address, 1);
-                }
-            }
-        }
-        !self.is_single
+        let may_be_full = self.sample.weight() > 1 || self.slots.len() + NEIGHBOURS as usize > self.limit;
+        let Self { slots, blocks, .. } = self;
+        slots.has_extents(may_be_full, |part| _ = part_of(blocks, &part))
     }
 
     /// Whether a block that is raised fills a gap: then those behind it have other distances.
@@ -394,25 +387,6 @@ impl Blocks {
             || first.written != NOWHERE && self.written.has_gap_above(first.written)
     }
 
-    /// Makes an extent of the first of so many blocks from an address on; with what is known of the first of them, if they were
-    /// followed.
-    fn cut(&mut self, address: u64, count: u64) -> (Extent, Option<Block>) {
-        let part = self.slots.cut(address, count);
-        if self.blocks.len() < self.slots.end() {
-            self.blocks.resize(self.slots.end(), UNKNOWN);
-        }
-        let was = part.of.map(|(number, ahead)| {
-            let all = self.blocks[number as usize];
-            if let Some((tail, ahead)) = part.tail {
-                self.blocks[tail as usize] = all.ahead(ahead);
-            }
-            let first = all.ahead(ahead);
-            self.blocks[part.number as usize] = first;
-            first
-        });
-        (part, was)
-    }
-
     /// So many blocks that are alike are written; what they were. `block` is the first of them.
     fn write_alike(&mut self, block: &mut Block, times: u64, before: Option<Block>, at: (u64, u64), row: u16) -> Seen {
         let ((now, clock_bytes), len) = (at, times as usize);
@@ -422,8 +396,7 @@ impl Blocks {
         block.written = match written {
             Some(before) => {
                 self.live[usize::from(before.row)] -= times;
-                seen.since_write =
-                    Some((before.row, now.saturating_sub(before.written_at), clock_bytes - before.clock_bytes));
+                seen.since_write = Some(before.since_write(now, clock_bytes));
                 match len {
                     1 => self.written.raise(before.written),
                     _ => self.written.raise_all(before.written, len),
@@ -432,12 +405,17 @@ impl Blocks {
             None => self.written.push_all(len),
         };
         (block.written_at, block.clock_bytes, block.row) = (now, clock_bytes, row);
+        self.has_live(row, times, 1);
+        seen
+    }
+
+    /// So many blocks more are a row's, each of which stands for `weight`.
+    fn has_live(&mut self, row: u16, times: u64, weight: u64) {
         let live = &mut self.live[usize::from(row)];
         *live += times;
         let peak = &mut self.peak_bytes[usize::from(row)];
-        *peak = (*peak).max(bytes_of(*live, 1));
-        self.peak_all_bytes = self.peak_all_bytes.max(bytes_of(self.written.live() as u64, 1));
-        seen
+        *peak = (*peak).max(bytes_of(*live, weight));
+        self.peak_all_bytes = self.peak_all_bytes.max(bytes_of(self.written.live() as u64, weight));
     }
 
     /// Accesses of the hot ones among `count` blocks from `first`.
@@ -488,8 +466,8 @@ impl Blocks {
             }
         }
         for key in keys {
-            if !self.is_single && self.slots.get(key).is_some() {
-                self.cut(key, 1);
+            if let Some(part) = self.slots.part(key) {
+                part_of(&mut self.blocks, &part);
             }
             let Some(slot) = self.slots.remove(key) else { continue };
             let block = std::mem::replace(&mut self.blocks[slot as usize], UNKNOWN);
@@ -506,8 +484,7 @@ impl Blocks {
                 }
                 leave(&mut self.written, block.written, is_hot);
                 self.live[usize::from(block.row)] -= 1;
-                seen.since_write =
-                    Some((block.row, now.saturating_sub(block.written_at), clock_bytes - block.clock_bytes));
+                seen.since_write = Some(block.since_write(now, clock_bytes));
             }
             tell(seen, weight);
         }
@@ -579,6 +556,20 @@ impl Blocks {
 /// Bytes that blocks of a sample stand for; a trace may have chosen blocks that are followed to the last.
 fn bytes_of(blocks: u64, weight: u64) -> u64 {
     blocks.saturating_mul(weight).saturating_mul(BLOCK_BYTES)
+}
+
+/// An extent was cut: each part has what is known of its first block. That of its first block, if it was followed.
+fn part_of(blocks: &mut Vec<Block>, part: &Extent) -> Option<Block> {
+    if blocks.len() < part.end() {
+        blocks.resize(part.end(), UNKNOWN);
+    }
+    let (all, ahead) = part.of.map(|(number, ahead)| (blocks[number as usize], ahead))?;
+    if let Some((tail, ahead)) = part.tail {
+        blocks[tail as usize] = all.ahead(ahead);
+    }
+    let first = all.ahead(ahead);
+    blocks[part.number as usize] = first;
+    Some(first)
 }
 
 /// Takes a block out of a stack, which has a gap from then on; where it is hot, as if it had never been there.

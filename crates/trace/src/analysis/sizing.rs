@@ -144,6 +144,21 @@ fn ahead(place: Place, blocks: Place) -> Place {
     if place == NOWHERE { NOWHERE } else { place + blocks }
 }
 
+/// An extent was cut: each part has the places of its first block, in so many stacks.
+fn part_of(places: &mut Vec<Place>, rests: usize, part: &Extent) {
+    if places.len() < part.end() * rests {
+        places.resize(part.end() * rests, NOWHERE);
+    }
+    let Some((number, before)) = part.of else { return };
+    for pinned in 0..rests {
+        let all = places[number as usize * rests + pinned];
+        if let Some((tail, before)) = part.tail {
+            places[tail as usize * rests + pinned] = ahead(all, before);
+        }
+        places[part.number as usize * rests + pinned] = ahead(all, before);
+    }
+}
+
 /// The writes of all rows but those pinned.
 struct Rest {
     stack: Stack,
@@ -182,8 +197,6 @@ pub struct Sizing {
     /// Places of the first of each of their extents by its number, in the stacks of all `rests`. Those of the blocks behind it are
     /// the next ones.
     places: Vec<Place>,
-    /// Whether each block has a number of its own, as in samples.
-    is_single: bool,
     sample: Sample,
     find: Finder,
     fetching: Fetching,
@@ -249,7 +262,6 @@ impl Sizing {
             parts: Vec::new(),
             slots: Slots::default(),
             places: Vec::new(),
-            is_single: false,
             rests,
             sums: Vec::new(),
             order,
@@ -383,7 +395,8 @@ impl Sizing {
                 (done, last) = (done + 1, None);
                 continue;
             }
-            let part = self.cut(address, count - done);
+            let part = self.slots.cut(address, count - done);
+            part_of(&mut self.places, rests, &part);
             let own = part.number as usize * rests;
             for (pinned, rest) in self.rests.iter_mut().enumerate().filter(|(pinned, _)| fate.is_staged(*pinned)) {
                 rest.followed[at] += part.len as f64;
@@ -417,15 +430,9 @@ impl Sizing {
 
     /// Whether blocks that are alike have one number: until a table without any that are may be full.
     fn has_extents(&mut self) -> bool {
-        if !self.is_single && (self.sample.weight() > 1 || self.slots.len() + NEIGHBOURS as usize > self.limit) {
-            self.is_single = true;
-            for entry in 0..self.slots.entries() {
-                for address in self.slots.of_entry(entry) {
-                    self.cut(address, 1);
-                }
-            }
-        }
-        !self.is_single
+        let may_be_full = self.sample.weight() > 1 || self.slots.len() + NEIGHBOURS as usize > self.limit;
+        let Self { slots, places, rests, .. } = self;
+        slots.has_extents(may_be_full, |part| part_of(places, rests.len(), &part))
     }
 
     /// Whether the blocks of an extent are staged as long as they are to be, and fill no gaps: only then what is to be said of one is to be said
@@ -438,31 +445,13 @@ impl Sizing {
         })
     }
 
-    /// Makes an extent of the first of so many blocks from an address on.
-    fn cut(&mut self, address: u64, count: u64) -> Extent {
-        let (part, rests) = (self.slots.cut(address, count), self.rests.len());
-        if self.places.len() < self.slots.end() * rests {
-            self.places.resize(self.slots.end() * rests, NOWHERE);
-        }
-        if let Some((number, before)) = part.of {
-            for pinned in 0..rests {
-                let all = self.places[number as usize * rests + pinned];
-                if let Some((tail, before)) = part.tail {
-                    self.places[tail as usize * rests + pinned] = ahead(all, before);
-                }
-                self.places[part.number as usize * rests + pinned] = ahead(all, before);
-            }
-        }
-        part
-    }
-
     /// A block is written by a row of that fate.
     fn follow(&mut self, key: u64, fate: Fate, at: usize) {
         let weight = self.sample.weight();
         let group = (weight > 1).then(|| self.sample.group(key, GROUPS));
         let count = self.rests.len();
-        if !self.is_single && self.slots.get(key).is_some() {
-            self.cut(key, 1);
+        if let Some(part) = self.slots.part(key) {
+            part_of(&mut self.places, count, &part);
         }
         let slot = if fate.is_staged(0) { Some(self.slots.follow(key).0) } else { self.slots.remove(key) };
         let Some(slot) = slot else { return };
@@ -548,11 +537,9 @@ impl Sizing {
         let Some(count) = (request.end_bytes() / BLOCK_BYTES).checked_sub(first) else { return };
         let known = (self.slots.len(), self.slots.addresses());
         let followed = self.sample.among(request.volume, first, count, known);
-        if !self.is_single {
-            for &key in &followed {
-                if self.slots.get(key).is_some() {
-                    self.cut(key, 1);
-                }
+        for &key in &followed {
+            if let Some(part) = self.slots.part(key) {
+                part_of(&mut self.places, self.rests.len(), &part);
             }
         }
         let slots: Vec<(u64, Slot)> =

@@ -3,7 +3,7 @@
 //! Requests are of neighbouring blocks, and a table of single blocks waits for memory with each of them. So eight neighbours share
 //! an entry, and that of the last block is at hand for the next. Neighbours that were last accessed together have one number, too: all of
 //! them is known by what is known of the first. They are an extent, which is [cut](Slots::cut) where a request is of some of
-//! it, and [joined](Slots::join) where several are alike. Who wants each block to have a number of its own cuts them one by one.
+//! it, and [joined](Slots::join) where several are alike. A table that may be full, or of a sample, has [none](Slots::has_extents).
 //!
 //! Entries are found by linear probing. Keys stand apart from what they lead to, so that eight are looked at in one line of the cache, and so
 //! that entries can be [fetched](Slots::fetch) for many requests before the first of them needs its own.
@@ -56,6 +56,8 @@ pub struct Slots {
     end: usize,
     /// Blocks.
     len: usize,
+    /// Whether each block has a number of its own.
+    is_single: bool,
 }
 
 impl Default for Slots {
@@ -69,12 +71,20 @@ impl Default for Slots {
             free: Vec::new(),
             end: 0,
             len: 0,
+            is_single: false,
         }
     }
 }
 
 fn addresses(number: u64, group: Group) -> impl Iterator<Item = (u64, Slot)> {
     (0..).zip(group).filter(|(_, slot)| *slot != NONE).map(move |(at, slot)| (number * NEIGHBOURS + at, slot))
+}
+
+impl Extent {
+    /// What is known of the blocks has room for so many.
+    pub fn end(&self) -> usize {
+        self.number.max(self.tail.map_or(0, |(tail, _)| tail)) as usize + 1
+    }
 }
 
 /// How many blocks of the extent of a place lie before it.
@@ -86,11 +96,6 @@ impl Slots {
     /// Blocks that are followed.
     pub fn len(&self) -> usize {
         self.len
-    }
-
-    /// Numbers are below this.
-    pub fn end(&self) -> usize {
-        self.end
     }
 
     /// The number of a block that is followed.
@@ -170,14 +175,23 @@ impl Slots {
         Some(slot)
     }
 
-    /// Entries are below this.
-    pub fn entries(&self) -> usize {
-        self.keys.len()
+    /// Whether neighbours that are alike have one number: until the table is one of single blocks, from which on each of them has a number of
+    /// its own. `take` gets each extent that is cut for that.
+    pub fn has_extents(&mut self, is_of_single: bool, mut take: impl FnMut(Extent)) -> bool {
+        if is_of_single && !self.is_single {
+            for entry in 0..self.keys.len() {
+                for (address, _) in addresses(self.keys[entry], self.groups[entry]) {
+                    take(self.cut(address, 1));
+                }
+            }
+            self.is_single = true;
+        }
+        !self.is_single
     }
 
-    /// Addresses of an entry.
-    pub fn of_entry(&self, entry: usize) -> impl Iterator<Item = u64> + use<> {
-        addresses(self.keys[entry], self.groups[entry]).map(|(address, _)| address)
+    /// Makes an extent of a block that is followed by itself; `None` where it is one, or not followed.
+    pub fn part(&mut self, address: u64) -> Option<Extent> {
+        (!self.is_single && self.get(address).is_some()).then(|| self.cut(address, 1))
     }
 
     /// Addresses of all, in any order.
@@ -311,13 +325,12 @@ mod tests {
                 let known = model.get(&address).copied();
                 match what {
                     0 => {
-                        for entry in 0..slots.entries() {
-                            for address in slots.of_entry(entry) {
-                                model.insert(address, slots.cut(address, 1).number);
-                                model.extend((address..=u64::MAX).skip(1).take(7).filter_map(|other| {
-                                    Some((other, slots.get(other)?))
-                                }));
-                            }
+                        let all: Vec<u64> = slots.addresses().collect();
+                        for address in all {
+                            model.extend(slots.part(address).map(|part| (address, part.number)));
+                            model.extend((address..=u64::MAX).skip(1).take(7).filter_map(|other| {
+                                Some((other, slots.get(other)?))
+                            }));
                         }
                         slots.retain(|address, slot| {
                             assert_eq!(model.get(&address), Some(&slot));

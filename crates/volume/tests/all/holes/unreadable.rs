@@ -198,16 +198,21 @@ fn can_write(rig: &mut Rig, block: u64) -> bool {
     rig.wait(token).is_ok()
 }
 
-/// One unreadable leaf, and 400 blocks of a disk could be neither written nor discarded any more, for ever.
-#[test]
-fn regression_a_leaf_that_cannot_be_read_can_be_discarded_whole() {
+/// A pool that was opened, with two leaves of which the first is in memory.
+fn with_two_leaves() -> Rig {
     let mut rig = Rig::new(&Setup::default());
     (0..20).for_each(|block| rig.put(LEAF_BLOCKS + block, 1, None));
     rig.put(0, 1, None);
     let options = rig.setup.options.clone();
     let mut rig = rig.restart(options);
-    // In memory from here on.
     assert_eq!(rig.get(0), Ok(1));
+    rig
+}
+
+/// One unreadable leaf, and 400 blocks of a disk could be neither written nor discarded any more, for ever.
+#[test]
+fn regression_a_leaf_that_cannot_be_read_can_be_discarded_whole() {
+    let mut rig = with_two_leaves();
     rig.devices[FAST].rule(|seen| failed(is_page_read(seen)));
     assert!(!discard(&mut rig, LEAF_BLOCKS, LEAF_BLOCKS), "at once it may be an outage");
     rig.pass_ms(11_000);
@@ -228,12 +233,7 @@ fn regression_a_leaf_that_cannot_be_read_can_be_discarded_whole() {
 /// After a crash such a leaf was asked for again, though the discard says all that it is to say, and the pool was not opened.
 #[test]
 fn regression_a_leaf_that_was_discarded_whole_is_not_needed_after_a_crash() {
-    let mut rig = Rig::new(&Setup::default());
-    (0..20).for_each(|block| rig.put(LEAF_BLOCKS + block, 1, None));
-    rig.put(0, 1, None);
-    let options = rig.setup.options.clone();
-    let mut rig = rig.restart(options);
-    assert_eq!(rig.get(0), Ok(1));
+    let mut rig = with_two_leaves();
     rig.devices[FAST].rule(|seen| failed(is_leaf_read(seen)));
     assert!(!discard(&mut rig, LEAF_BLOCKS, LEAF_BLOCKS));
     rig.pass_ms(11_000);
