@@ -171,7 +171,7 @@ impl Served {
             device: Ok(device),
             contents: Vec::new(),
         });
-        let joined = join(candidates.collect(), &mut capacity, Some(&mut || [8; 16])).ok()?;
+        let joined = join(candidates.collect(), &mut capacity, Some(&mut || [8; 16]), true).ok()?;
         let fast = Box::new(joined.mirror) as Box<dyn Device>;
         let mut devices = Devices::mirrored(std::iter::once(fast).chain(capacity.list).collect(), joined.view);
         let (engine, _) = open(&mut devices, 1, &classes(), options()).ok()?;

@@ -4,6 +4,7 @@ use super::devices::{CapacityTier, open_target};
 use super::fast::{self, candidate, new_ids};
 use super::missing::explain_unopened;
 use super::offers::{DOCUMENT, Offers};
+use super::open::Access;
 use super::watched::Watched;
 use crate::config::Config;
 use anyhow::{Context, Result, anyhow};
@@ -27,12 +28,13 @@ fn is_member(list: &mut Vec<Box<dyn Device>>) -> bool {
 ///
 /// # Errors
 /// Why it cannot be used, and what to do.
-pub fn open(config: &Config, mode: OpenMode, watched: &mut Watched) -> Result<CapacityTier> {
+pub fn open(config: &Config, access: Access, watched: &mut Watched) -> Result<CapacityTier> {
     if config.pool.redundancy.is_some() {
-        return join(config, mode, watched);
+        return join(config, access, watched);
     }
-    let list: Result<Vec<_>> = config.capacity.iter().map(|device| open_target(&device.target.0, mode)).collect();
-    alone_or_joined(config, list?, mode, watched)
+    let list: Result<Vec<_>> =
+        config.capacity.iter().map(|device| open_target(&device.target.0, access.mode)).collect();
+    alone_or_joined(config, list?, access, watched)
 }
 
 /// The same for reading what is left: devices that cannot be opened are left out.
@@ -45,35 +47,36 @@ pub fn open_what_is_there(
     open: impl FnMut(&forebay_device::Target) -> Option<Box<dyn Device>>,
 ) -> Result<CapacityTier> {
     if config.pool.redundancy.is_some() {
-        return join(config, OpenMode::ReadOnly, watched);
+        return join(config, Access::READ_ONLY, watched);
     }
     let list = config.capacity.iter().map(|device| &device.target.0).filter_map(open).collect();
-    alone_or_joined(config, list, OpenMode::ReadOnly, watched)
+    alone_or_joined(config, list, Access::READ_ONLY, watched)
 }
 
 /// Devices each by itself, unless their labels say that they are one with parity.
 fn alone_or_joined(
     config: &Config,
     mut list: Vec<Box<dyn Device>>,
-    mode: OpenMode,
+    access: Access,
     watched: &mut Watched,
 ) -> Result<CapacityTier> {
     if is_member(&mut list) {
         // They are opened again.
         drop(list);
-        return join(config, mode, watched);
+        return join(config, access, watched);
     }
     Ok((list, None))
 }
 
-fn join(config: &Config, mode: OpenMode, watched: &mut Watched) -> Result<CapacityTier> {
+fn join(config: &Config, access: Access, watched: &mut Watched) -> Result<CapacityTier> {
+    let Access { mode, accepts_loss } = access;
     let candidates =
         config.capacity.iter().map(|device| watched.candidate(candidate(&device.target.0, mode))).collect();
     let configured = config.pool.redundancy.map(|redundancy| redundancy.0);
     let mut ids = new_ids();
     let new_id: Option<&mut dyn FnMut() -> Id> = if mode == OpenMode::ReadWrite { Some(&mut ids) } else { None };
     let Joined { array, view, left_out } =
-        parity::join(candidates, configured, new_id).map_err(|error| explain(config, error))?;
+        parity::join(candidates, configured, new_id, accepts_loss).map_err(|error| explain(config, error))?;
     if configured.is_none() {
         let Shape { data, parity, .. } = view.shape();
         warn!(
@@ -102,6 +105,10 @@ fn explain(config: &Config, error: JoinError) -> anyhow::Error {
         JoinError::Copy { .. } => "detach the copy; nothing was changed",
         JoinError::Split { .. } => {
             "leave out of the configuration the one that was away from the others, which is rebuilt when it is given back; nothing was changed"
+        }
+        JoinError::Unproven { .. } => {
+            "attach the missing device or correct its target; nothing was changed. Where it is lost for ever, `forebay serve --accept-loss CONFIG` takes what this one \
+             has, and `forebay verify CONFIG` tells first how much of that is good"
         }
         JoinError::Unread { .. } => "repair the path to it, and start again; nothing was changed",
         JoinError::TooFew { .. } => "attach the missing devices or correct their targets; nothing was changed",

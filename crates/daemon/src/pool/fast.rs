@@ -3,6 +3,7 @@
 use super::devices::{CapacityTier, open_target, refuse_one_file_twice, with_array};
 use super::missing::explain_unopened;
 use super::offers::{DOCUMENT, Fit, Offers, refusal};
+use super::open::Access;
 use super::watched::Watched;
 use crate::config::Config;
 use crate::contents;
@@ -101,21 +102,21 @@ pub(super) fn new_ids() -> impl FnMut() -> Id {
     }
 }
 
-/// Opens the fast tier as a mirror, beside these capacity devices. In `mode` for reading only nothing is changed.
+/// Opens the fast tier as a mirror, beside these capacity devices. Opened for reading only nothing is changed.
 ///
 /// # Errors
 /// Why it cannot be used, and what to do.
 pub fn join(
     config: &Config,
     (capacity, array): CapacityTier,
-    mode: OpenMode,
+    Access { mode, accepts_loss }: Access,
     watched: &mut Watched,
 ) -> Result<Devices> {
     let candidates = config.fast.iter().map(|fast| watched.candidate(candidate(&fast.target.0, mode))).collect();
     let mut capacity = with_array(Devices::new(capacity), array.clone());
     let mut new_id = new_ids();
     let is_writable = mode == OpenMode::ReadWrite;
-    let joined = match mirror::join(candidates, &mut capacity, is_writable.then_some(&mut new_id)) {
+    let joined = match mirror::join(candidates, &mut capacity, is_writable.then_some(&mut new_id), accepts_loss) {
         Ok(joined) => joined,
         Err(error) => {
             // Who explains it looks at all devices again, and each is for one to hold.
@@ -224,6 +225,10 @@ fn explain(config: &Config, error: JoinError) -> anyhow::Error {
         JoinError::Stale { .. } => {
             "attach the missing device or correct its target. Where it is lost for ever, `forebay serve --without-fast CONFIG` \
              reads what the capacity tier holds"
+        }
+        JoinError::Unproven { .. } => {
+            "attach the missing device or correct its target; nothing was changed. Where it is lost for ever, `forebay serve --accept-loss CONFIG` takes what this one \
+             has, and `forebay verify CONFIG` tells first how much of that is good"
         }
         JoinError::Newer { .. } => "attach the devices that were in use last; nothing was changed",
         JoinError::Unread { .. } => "repair the path to it; nothing was changed",
@@ -375,7 +380,8 @@ mod tests {
         drop(of_b);
         let candidate = Candidate { name: "a".into(), device: Ok(member), contents: Vec::new() };
         let mut new_id = || [9; 16];
-        let joined = mirror::join(vec![candidate], &mut Devices::new(vec![capacity]), Some(&mut new_id)).unwrap();
+        let joined =
+            mirror::join(vec![candidate], &mut Devices::new(vec![capacity]), Some(&mut new_id), false).unwrap();
         joined.view.begin();
         let fit = made_fit(&target, &joined.view, |devices| mirror::former(devices, POOL)).unwrap();
         assert_eq!(fit.former.map(|former| former.id), Some([2; 16]));

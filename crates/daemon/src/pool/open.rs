@@ -69,6 +69,20 @@ pub struct Opened {
     pub left: Option<Left>,
 }
 
+/// How the devices of a pool are opened.
+#[derive(Clone, Copy)]
+pub struct Access {
+    /// For what.
+    pub mode: OpenMode,
+    /// What may be gone is given up, where the user has said so.
+    pub accepts_loss: bool,
+}
+
+impl Access {
+    /// Nothing is changed.
+    pub const READ_ONLY: Self = Self { mode: OpenMode::ReadOnly, accepts_loss: false };
+}
+
 /// Recovers the pool.
 ///
 /// # Errors
@@ -111,18 +125,18 @@ pub fn open_all(config: &Config, opening: Opening, watched: &mut Watched) -> Res
     let (list, array) = match opening {
         Opening::Recover | Opening::AcceptLoss | Opening::Salvage => {
             let mode = if opening.is_for_service() { OpenMode::ReadWrite } else { OpenMode::ReadOnly };
-            return open_whole(config, mode, watched);
+            return open_whole(config, Access { mode, accepts_loss: opening == Opening::AcceptLoss }, watched);
         }
         Opening::WithoutFast => capacity::open_what_is_there(config, watched, open_or_warn)?,
         Opening::Degraded => {
             let capacity = capacity::open_what_is_there(config, watched, open_or_warn)?;
-            let mode = OpenMode::ReadOnly;
+            let access = Access::READ_ONLY;
             return match &config.fast[..] {
                 [fast] => match open_or_warn(&fast.target.0) {
-                    Some(fast) => with_fast(config, fast, capacity, mode, watched),
+                    Some(fast) => with_fast(config, fast, capacity, access, watched),
                     None => Ok(with_array(Devices::new(capacity.0), capacity.1)),
                 },
-                _ => fast::join(config, capacity, mode, watched),
+                _ => fast::join(config, capacity, access, watched),
             };
         }
     };
@@ -137,26 +151,26 @@ pub fn open_all(config: &Config, opening: Opening, watched: &mut Watched) -> Res
 /// # Errors
 /// Which device, why, and what to do.
 pub fn open_read_only(config: &Config) -> Result<Devices> {
-    open_whole(config, OpenMode::ReadOnly, &mut Watched::default())
+    open_whole(config, Access::READ_ONLY, &mut Watched::default())
 }
 
 /// Opens all devices, but for members of a mirror that can be done without.
-fn open_whole(config: &Config, mode: OpenMode, watched: &mut Watched) -> Result<Devices> {
+fn open_whole(config: &Config, access: Access, watched: &mut Watched) -> Result<Devices> {
     refuse_one_file_twice(config)?;
-    if mode == OpenMode::ReadWrite {
+    if access.mode == OpenMode::ReadWrite {
         refuse_while_served(config)?;
         refuse_buckets_of_others(config).map_err(|error| error.downcast().map_or_else(|error| error, explain))?;
     }
     // Whoever explains what is missing looks at all devices, and each is for one to hold: none is open then.
     let mut open = || match &config.fast[..] {
         [fast] => {
-            let fast = open_target(&fast.target.0, mode)?;
-            let capacity = capacity::open(config, mode, watched)?;
-            with_fast(config, fast, capacity, mode, watched)
+            let fast = open_target(&fast.target.0, access.mode)?;
+            let capacity = capacity::open(config, access, watched)?;
+            with_fast(config, fast, capacity, access, watched)
         }
         _ => {
-            let capacity = capacity::open(config, mode, watched)?;
-            fast::join(config, capacity, mode, watched)
+            let capacity = capacity::open(config, access, watched)?;
+            fast::join(config, capacity, access, watched)
         }
     };
     open().map_err(|error| if is_lost(&error) { explain_unopened(config, error) } else { error })
@@ -167,14 +181,14 @@ fn with_fast(
     config: &Config,
     fast: Box<dyn Device>,
     capacity: CapacityTier,
-    mode: OpenMode,
+    access: Access,
     watched: &mut Watched,
 ) -> Result<Devices> {
     let mut devices = Devices::new(vec![fast]);
     if fast::carries_label(&mut devices) {
         // It is opened again.
         drop(devices);
-        return fast::join(config, capacity, mode, watched);
+        return fast::join(config, capacity, access, watched);
     }
     let (list, array) = capacity;
     devices.list.extend(list);

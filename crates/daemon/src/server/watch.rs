@@ -182,8 +182,9 @@ impl Watch {
         }
         let lost = engine.status().counters.flush_lost_blocks;
         if lost > 0 {
-            let message =
-                format!("{lost} blocks and map pages were not there any more since the start: reads of them fail");
+            let message = format!(
+                "{lost} blocks and map pages are lost, or may be after a power cut: they were not there any more, or could not be written again"
+            );
             self.error(
                 now_ns,
                 "flush lost data",

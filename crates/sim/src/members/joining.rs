@@ -68,7 +68,7 @@ fn join_mirror(members: &mut Members, devices: &[SimDevice], is_writable: bool) 
     let is_there = |member: usize| if member == culprit.member { !culprit.is_absent } else { !members.is_alone };
     let candidates = candidates(members, devices, is_there);
     let mut new_id = || members.new_id();
-    let joined = match mirror::join(candidates, &mut capacity, is_writable.then_some(&mut new_id)) {
+    let joined = match mirror::join(candidates, &mut capacity, is_writable.then_some(&mut new_id), false) {
         Ok(joined) => joined,
         // It was left behind: no more than that is refused.
         Err(mirror::JoinError::Stale { .. } | mirror::JoinError::Unread { .. }) if members.is_alone => {
@@ -101,8 +101,9 @@ fn join_array(members: &mut Members, devices: &[SimDevice], is_writable: bool) -
     let candidates = candidates(members, devices, |member| !is_absent(member));
     members.found_open += u64::from(is_writable && has_open_rows(members, devices));
     let mut new_id = || members.new_id();
-    let Joined { array, view, .. } = parity::join(candidates, None, if is_writable { Some(&mut new_id) } else { None })
-        .map_err(|error| error.to_string())?;
+    let Joined { array, view, .. } =
+        parity::join(candidates, None, if is_writable { Some(&mut new_id) } else { None }, false)
+            .map_err(|error| error.to_string())?;
     view.members().set_rebuild_rate(REBUILD_BYTES_PER_S);
     members.array = Some(view.clone());
     Ok(Devices::new(vec![boxed(&devices[0]), Box::new(array)]).with_array(view))
@@ -123,7 +124,7 @@ pub fn is_refused(members: &mut Members, devices: &[SimDevice], coverage: &mut C
         .collect();
     let candidates = candidates(members, devices, |member| !missing.contains(&member));
     let mut new_id = || members.new_id();
-    match parity::join(candidates, None, Some(&mut new_id)) {
+    match parity::join(candidates, None, Some(&mut new_id), false) {
         Err(parity::JoinError::TooFew { .. }) => {
             coverage.count("arrays refused with too few members");
             Ok(())

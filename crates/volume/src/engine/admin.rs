@@ -158,6 +158,7 @@ impl Engine {
             return Err(AdminError::ReadOnly(reason.to_owned()));
         }
         let id = self.disk_named(name).ok_or_else(|| AdminError::NoDisk(name.to_owned()))?.id;
+        self.look_at_damage();
         let Some(AdoptionStatus { done_blocks, blocks, is_complete, is_leaving, failed_blocks, why }) =
             self.adoption(id)
         else {
@@ -184,11 +185,10 @@ impl Engine {
                 "the capacity-side checkpoint cannot be written, and the one that is there names it: look at the first capacity device",
             );
         }
-        // Where copies can go past the caches they did, and no flush covers them.
-        if !self.setup.has_durable_writes() && self.stats.counters.flush_lost_blocks > 0 {
+        if self.adoption.is_kept(id) {
             return kept(
-                "blocks were lost after a failed flush, and some of them may be copies: let a scrub read all of the disk, restore what it names from \
-                 the base, and detach it after a restart",
+                "blocks that a crash had left in a cache could not be written again when the pool was opened: look at the devices, and detach it after a \
+                 restart",
             );
         }
         self.abandon_base(id);
@@ -282,6 +282,7 @@ impl Engine {
         }
         self.space.changed = true;
         self.prepare_copies();
+        self.reserve_for_map();
         self.migrate.policy_changed();
         self.checkpoint.request(false);
     }

@@ -72,11 +72,13 @@ pub enum AdminError {
     #[error("disk {0:?} has no base")]
     NoBase(String),
     /// The base is needed yet.
-    #[error("the base of disk {name:?} is needed yet: the pool has {done_blocks} of its {blocks} blocks of 4 KiB{why}")]
+    #[error(
+        "the base of disk {name:?} is needed yet: the pool was seen to have {done_blocks} of its {blocks} blocks of 4 KiB{why}"
+    )]
     BaseNeeded {
         /// The disk.
         name: String,
-        /// Blocks that the pool has.
+        /// Blocks that the pool was seen to have.
         done_blocks: u64,
         /// Blocks of the base.
         blocks: u64,

@@ -1,6 +1,7 @@
 //! What is admitted to the tiers: space for a write of a class, and what is kept back for the map.
 
 use super::Engine;
+use super::leaves::may_destage;
 use super::lifetimes::Arrival;
 use super::packing::Packing;
 use super::place::Situation;
@@ -28,17 +29,23 @@ impl Engine {
 
     /// Slots kept for map pages: a checkpoint writes every dirty page to a new place before the old one is free; most are in
     /// that of recovery, for all that the journal names.
-    fn meta_reserve(&self) -> u64 {
+    fn meta_reserve(&self, leaves_wanted: u64) -> u64 {
         let pages: u64 = self.map.disks.values().map(|disk| disk.size_bytes.div_ceil(INDEX_SPAN_BYTES)).sum();
-        let leaves = self.checkpoint.leaves_wanted().min(self.leaves_of_disks());
+        let leaves = leaves_wanted.min(self.leaves_of_disks());
         (leaves + pages + SLOTS_SPARE).min(self.space.slots.total() / 2)
     }
 
-    /// Slots that the map could still grow into, as far as half of the tier goes: data that lives on the fast tier must
+    /// The most that is kept for them, now or later: data that stays leaves it alone.
+    fn meta_reserve_most(&self) -> u64 {
+        self.meta_reserve(self.checkpoint.leaves_wanted_most())
+    }
+
+    /// Slots that the map could still grow into, until it has half of the tier: data that stays on the fast tier must
     /// not take them, or blocks written for the first time would find no page although there is room for them.
     fn map_growth(&self) -> u64 {
         let missing: u64 = self.map.disks.values().map(Disk::leaves_missing).sum();
-        missing.min((self.space.slots.total() / 2).saturating_sub(self.meta_reserve()))
+        let stored = self.leaves_of_disks().saturating_sub(missing);
+        missing.min((self.space.slots.total() / 2).saturating_sub(self.meta_reserve_most() + stored))
     }
 
     /// Slots that the map of the disks as they are now may need and cannot get, because data is there that stays.
@@ -51,7 +58,7 @@ impl Engine {
         // What is only passing through: copies that can be dropped, and slots that are about to be free.
         let passing = self.copies.slots_held() + self.space.freed.slots() + self.checkpoint.pages.slots_held();
         let pages = self.space.slots_used().saturating_sub(self.stats.fast_blocks() + passing);
-        let wanted = pages + staying + self.meta_reserve() + self.map_growth();
+        let wanted = pages + staying + self.meta_reserve_most() + self.map_growth();
         wanted.saturating_sub(self.space.slots.total())
     }
 
@@ -65,11 +72,28 @@ impl Engine {
         }
     }
 
-    /// Keeps slots back for the map as the disks are now.
+    /// Keeps slots back for the map as the disks are now. Where data that stays has come to be in its way, as classes have changed, that may leave
+    /// until there is room.
     pub(crate) fn reserve_for_map(&mut self) {
         self.limit_by_slots();
-        let (reserve, growth) = (self.meta_reserve(), self.map_growth());
-        self.space.keep_for_map(reserve, growth);
+        let reserve = self.meta_reserve(self.checkpoint.leaves_wanted());
+        self.space.keep_for_map([reserve, self.meta_reserve_most()], self.map_growth());
+        // Somewhat less is no matter: so much is kept free for it in any case.
+        let missing_max = if self.space.pins { self.space.growth_kept() } else { 0 };
+        let pins = self.slots_missing_for_map() <= missing_max;
+        // A checkpoint in progress has slots of its own for a while.
+        if self.space.pins != pins && !self.checkpoint.is_active() {
+            self.space.pins = pins;
+            self.migrate.policy_changed();
+        }
+    }
+
+    /// Blocks on the fast tier that leave it in time.
+    pub(super) fn blocks_that_may_leave(&self) -> u64 {
+        let staged = |(class, number): (&ClassStats, u8)| {
+            if may_destage(&self.prism, &self.space, ClassId(number)) { class.fast_blocks } else { 0 }
+        };
+        self.stats.classes.iter().zip(0..).map(staged).sum()
     }
 
     /// Whether the leaf in a frame would need a page of its own and there is no slot for it, also not in place of copies.
@@ -100,6 +124,7 @@ impl Engine {
             return None;
         }
         let last_recorded = self.journal.last_recorded();
+        let may_leave = (!may_destage(&self.prism, &self.space, class)).then(|| self.blocks_that_may_leave());
         let compress =
             if self.setup.superblock.has_packed_blocks { Packing::of_class(&self.prism, class) } else { Compress::Off };
         let Self { space, copies, packing, requests, .. } = self;
@@ -108,7 +133,7 @@ impl Engine {
             let data = data.get(from * PAGE_BYTES..).unwrap_or_default();
             piece.map_or_else(Vec::new, |piece| packed_sizes((&mut *packing, class, compress), piece, at + from, data))
         };
-        let runs = space.take(class, arrival, fast_first, copies, &mut sizes, last_recorded);
+        let runs = space.take(class, arrival, fast_first, (copies, may_leave), &mut sizes, last_recorded);
         self.summaries.granted(&self.space.bands);
         runs
     }

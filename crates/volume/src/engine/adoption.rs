@@ -7,7 +7,7 @@ use super::scrub::Blocks;
 use crate::layout::page::LEAF_ENTRIES;
 use crate::request::RequestError;
 use forebay_block::DiskId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::iter::once;
 use std::ops::Range;
 
@@ -28,7 +28,7 @@ const BLOCK: u64 = 4096;
 /// How far the copying of one disk is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdoptionStatus {
-    /// Blocks of the base that the pool has looked at since it was opened, and has where it could.
+    /// Blocks of the base that the pool has looked at in this pass, and has where it could.
     pub done_blocks: u64,
     /// Blocks of the base.
     pub blocks: u64,
@@ -49,8 +49,14 @@ fn blocks_of(ranges: &[Range<u64>]) -> u64 {
 
 #[derive(Debug, Default)]
 struct Progress {
+    /// Blocks of the base.
+    blocks: u64,
     /// What was not looked at yet in this pass; the next range is last.
     left: Vec<Range<u64>>,
+    /// What the pool has is read in this pass, and not passed over.
+    reads: bool,
+    /// A pass that reads has to follow: what the pool has is of another life, or some of it was lost or damaged since this pass began.
+    is_doubted: bool,
     /// What could not be copied in this pass, from the first block on.
     failed: Vec<Range<u64>>,
     /// What is left could not be copied in the pass before.
@@ -62,7 +68,15 @@ struct Progress {
 
 impl Progress {
     fn is_complete(&self) -> bool {
-        self.left.is_empty() && self.failed.is_empty()
+        self.left.is_empty() && self.failed.is_empty() && !self.is_doubted
+    }
+
+    /// Where all was looked at, and that is in doubt, all is read.
+    fn look_again(&mut self) {
+        if self.is_doubted && self.left.is_empty() && self.failed.is_empty() {
+            let left = once(0..self.blocks).filter(|range| !range.is_empty()).collect();
+            *self = Self { blocks: self.blocks, left, reads: true, ..Self::default() };
+        }
     }
 
     fn failed_blocks(&self) -> u64 {
@@ -83,7 +97,7 @@ impl Progress {
     fn looked_at(&mut self, until: u64, now_ns: u64) {
         self.cut(until);
         if !self.left.is_empty() || self.failed.is_empty() {
-            return;
+            return self.look_again();
         }
         self.left.extend(self.failed.drain(..).rev());
         self.is_again = true;
@@ -114,6 +128,10 @@ pub(crate) struct Adoption {
     pub brought: Brought,
     disks: BTreeMap<u16, Progress>,
     in_flight: Option<Blocks>,
+    /// Damage that was found since the start, when it was last looked at.
+    damage: u64,
+    /// Disks whose base is kept in this life: a cache may be all that has what a crash left and could not be written again.
+    kept: BTreeSet<u16>,
     /// How long nothing is copied when the pool cannot take it the next time, in nanoseconds.
     next_rest_ns: u64,
 }
@@ -126,13 +144,49 @@ impl Adoption {
             brought: Brought::default(),
             disks: BTreeMap::new(),
             in_flight: None,
+            damage: 0,
+            kept: BTreeSet::new(),
             next_rest_ns: FIRST_REST_NS,
         }
     }
 
-    /// What a disk has in its base, which has so many blocks, is copied from now on.
-    pub fn begin(&mut self, disk: DiskId, blocks: u64) {
-        self.disks.entry(disk.0).or_insert_with(|| Progress { left: once(0..blocks).collect(), ..Progress::default() });
+    /// What a disk has in its base, which has so many blocks, is copied from now on. `has_some`: the pool has some of it, of another life; a flush that
+    /// failed may have taken it, or it may be damaged, so all is read before the base is let go.
+    pub fn begin(&mut self, disk: DiskId, blocks: u64, has_some: bool) {
+        let left = once(0..blocks).collect();
+        let begun = Progress { blocks, left, is_doubted: has_some, ..Progress::default() };
+        self.disks.entry(disk.0).or_insert(begun);
+    }
+
+    /// Some of what the pool has of a disk was lost: all is read once more.
+    pub fn doubt(&mut self, disk: DiskId) {
+        if let Some(progress) = self.disks.get_mut(&disk.0) {
+            progress.is_doubted = true;
+            progress.look_again();
+        }
+    }
+
+    /// So much damage was found since the start, of whichever disk.
+    pub fn look_at_damage(&mut self, damage: u64) {
+        if std::mem::replace(&mut self.damage, damage) != damage {
+            let disks: Vec<u16> = self.disks.keys().copied().collect();
+            disks.into_iter().for_each(|disk| self.doubt(DiskId(disk)));
+        }
+    }
+
+    /// The bases of these disks are kept in this life.
+    pub fn keep(&mut self, disks: impl Iterator<Item = DiskId>) {
+        self.kept.extend(disks.map(|disk| disk.0));
+    }
+
+    /// Whether a disk's base is kept in this life, whatever was copied.
+    pub fn is_kept(&self, disk: DiskId) -> bool {
+        self.kept.contains(&disk.0)
+    }
+
+    /// Whether what the pool has of a disk is read, and not passed over.
+    pub fn reads(&self, disk: DiskId) -> bool {
+        self.disks.get(&disk.0).is_none_or(|progress| progress.reads)
     }
 
     /// Only those go on.
@@ -146,7 +200,7 @@ impl Adoption {
     }
 
     /// What is copied next, where there is time for it. `is_served` tells whether a durable root knows a disk. `to_copy` gives the first of
-    /// some blocks of a leaf that have to be looked at one by one; none, at their end, where the pool has them all.
+    /// some blocks of a leaf that have to be looked at one by one; none, at their end, where the pool has them all. It is not asked where what the pool has is read.
     pub fn begin_step(
         &mut self,
         now_ns: u64,
@@ -163,7 +217,11 @@ impl Adoption {
             let (&disk, progress) = self.disks.iter_mut().find(is_next)?;
             let next = progress.left.last()?;
             let of_leaf = (next.start / LEAF_ENTRIES as u64 + 1) * LEAF_ENTRIES as u64;
-            let range = to_copy(&Blocks { disk: DiskId(disk), range: next.start..next.end.min(of_leaf) });
+            let range = next.start..next.end.min(of_leaf);
+            let range = match progress.reads {
+                true => range.start..range.end.min(range.start + STEP_BLOCKS),
+                false => to_copy(&Blocks { disk: DiskId(disk), range }),
+            };
             progress.looked_at(range.start, now_ns);
             self.leisure.take(now_ns, (range.end - range.start).max(LOOK_BLOCKS) * BLOCK);
             if !range.is_empty() {
@@ -234,7 +292,7 @@ mod tests {
     fn began(blocks: u64) -> Adoption {
         let mut adoption = Adoption::new(u64::MAX);
         adoption.leisure.go_on();
-        adoption.begin(DiskId(1), blocks);
+        adoption.begin(DiskId(1), blocks, false);
         adoption
     }
 
@@ -267,7 +325,7 @@ mod tests {
         assert_eq!((status.is_complete, status.failed_blocks, status.done_blocks), (false, 1, 999));
         assert!(status.why.is_some() && adoption.begin_step(REST_NS / 2, |_| true, all).is_none());
         // Nor does it keep other disks from having their time.
-        adoption.begin(DiskId(2), 100);
+        adoption.begin(DiskId(2), 100, false);
         assert_eq!(adoption.begin_step(REST_NS / 2, |_| true, all).unwrap().disk, DiskId(2));
         adoption.ended(REST_NS / 2, 100, None);
         let again = adoption.begin_step(REST_NS * 2, |_| true, all).unwrap();
@@ -296,7 +354,7 @@ mod tests {
     fn regression_what_has_not_to_be_copied_is_passed_over_at_a_bounded_rate() {
         let mut adoption = Adoption::new(1 << 20);
         adoption.leisure.go_on();
-        adoption.begin(DiskId(1), 1 << 20);
+        adoption.begin(DiskId(1), 1 << 20, false);
         let nothing = |blocks: &Blocks| blocks.range.end..blocks.range.end;
         assert!(adoption.begin_step(0, |_| true, nothing).is_none());
         let first = adoption.status(DiskId(1), 1 << 20).done_blocks;
@@ -309,6 +367,48 @@ mod tests {
         assert!(!adoption.leisure.has_come(1 << 30), "a step takes the time of what may have to be copied");
         adoption.ended(1 << 30, 0, None);
         assert!(adoption.leisure.has_come(1 << 30), "and has it back but for a look");
+    }
+
+    /// Takes all steps that are to be taken, and says which blocks were looked at; from `damage_at` on so much damage was found.
+    fn pass(adoption: &mut Adoption, damage_at: u64) -> Vec<u64> {
+        let mut seen = Vec::new();
+        while let Some(blocks) = adoption.begin_step(0, |_| true, |blocks| blocks.range.end..blocks.range.end) {
+            seen.extend(blocks.range.clone());
+            adoption.ended(0, blocks.range.end - blocks.range.start, None);
+            if blocks.range.contains(&damage_at) {
+                adoption.look_at_damage(1);
+            }
+        }
+        seen
+    }
+
+    #[test]
+    fn what_another_life_has_copied_is_read_before_the_base_is_let_go() {
+        let all: Vec<u64> = (0..1000).collect();
+        let mut adoption = began(1000);
+        assert_eq!(pass(&mut adoption, u64::MAX), [], "the pool has it all, of this life");
+        assert!(adoption.status(DiskId(1), 1000).is_complete && !adoption.reads(DiskId(1)));
+        let mut adoption = Adoption::new(u64::MAX);
+        adoption.leisure.go_on();
+        adoption.begin(DiskId(1), 1000, true);
+        assert_eq!(pass(&mut adoption, u64::MAX), all);
+        assert!(adoption.status(DiskId(1), 1000).is_complete);
+    }
+
+    #[test]
+    fn what_is_lost_or_damaged_begins_a_pass_that_reads_all() {
+        let all: Vec<u64> = (0..1000).collect();
+        let mut adoption = began(1000);
+        pass(&mut adoption, u64::MAX);
+        adoption.doubt(DiskId(1));
+        assert!(!adoption.status(DiskId(1), 1000).is_complete && adoption.reads(DiskId(1)));
+        // Damage that is found in the middle of it may lie where it has been.
+        assert_eq!(pass(&mut adoption, 500), [all.clone(), all].concat());
+        assert!(adoption.status(DiskId(1), 1000).is_complete);
+        adoption.look_at_damage(1);
+        assert!(adoption.status(DiskId(1), 1000).is_complete, "that was looked at");
+        adoption.look_at_damage(2);
+        assert!(!adoption.status(DiskId(1), 1000).is_complete);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::clock::Clock;
 use super::copies::{self, CacheLimits};
 use super::flush::Flushes;
 use super::lifetimes::Lifetimes;
-use super::limits::{GROUP_BYTES, LeafLimits, Limits, ahead_groups, job_blocks_max};
+use super::limits::{DIRTY_PARTS, GROUP_BYTES, LeafLimits, Limits, ahead_groups, job_blocks_max};
 use super::map::Map;
 use super::migrate::BYTES_PER_PAGE;
 use super::outbox::Outbox;
@@ -193,7 +193,7 @@ impl Parts {
         let (position, batch, sequence) = self.journal_head;
         let mut journal = Journal::new(geometry, superblock.pool, epoch, position, batch, sequence);
         journal.checkpoint = checkpoint;
-        let leaves = LeafLimits::within(frames, &options, &superblock);
+        let leaves = LeafLimits::within(frames, DIRTY_PARTS[0], &options, &superblock);
         let limits = Limits::new(&options, &leaves, superblock.journal_len_bytes);
         let setup = Arc::new(Setup {
             options,

@@ -53,7 +53,9 @@ impl Engine {
     }
 
     /// Acknowledged blocks of these disks may not be durable, whatever is flushed: one flush of each fails.
-    pub(crate) fn record_losses(&mut self, disks: BTreeSet<DiskId>) {
+    pub(crate) fn record_losses(&mut self, Lost { count, disks }: Lost) {
+        self.stats.counters.flush_lost_blocks += count;
+        self.adoption.keep(disks.iter().copied());
         self.flushes.record_losses(disks);
     }
 
@@ -267,13 +269,10 @@ impl Engine {
         if lost.is_empty() {
             return clients;
         }
-        if !self.setup.has_durable_writes() {
-            // Some of it may be copies of what only the base has.
-            self.map
-                .disks
-                .values_mut()
-                .filter(|disk| lost.contains(&disk.id))
-                .for_each(|disk| disk.leaves_base = false);
+        // Some of it may be what only the base has: copies, and blocks of which hosts wrote a part.
+        for disk in self.map.disks.values_mut().filter(|disk| lost.contains(&disk.id)) {
+            disk.leaves_base = false;
+            self.adoption.doubt(disk.id);
         }
         let all = &self.requests.clients;
         let concerns = |id: u32| all.get(id as usize).is_some_and(|client| lost.contains(&client.disk));

@@ -22,8 +22,8 @@ use std::ops::Range;
 const REPLAYED_STAY_EPOCHS: u32 = 16;
 
 /// Whether blocks of a class leave the fast tier in time.
-pub(crate) fn may_destage(prism: &Prism, class: ClassId) -> bool {
-    prism.table().get(class).is_none_or(|spec| spec.place != Place::Fast)
+pub(crate) fn may_destage(prism: &Prism, space: &Space, class: ClassId) -> bool {
+    !space.pins || prism.table().get(class).is_none_or(|spec| spec.place != Place::Fast)
 }
 
 /// Whether blocks of a class are staged: kept on the fast tier for a time.
@@ -55,7 +55,8 @@ impl Leaves<'_> {
 
     /// Counts anew how many blocks of a leaf may be destaged.
     pub fn count_anew(&mut self, disk: DiskId, leaf: u64, frame: u32) {
-        self.map.count_anew(disk, leaf, frame, |class| may_destage(self.prism, class));
+        let (prism, space) = (self.prism, &*self.space);
+        self.map.count_anew(disk, leaf, frame, |class| may_destage(prism, space, class));
     }
 
     /// Puts a leaf with blocks to be destaged into the queue, if it is not there yet.
@@ -104,7 +105,7 @@ impl Leaves<'_> {
                 let sectors = piece.stored(segment).map(|stored| u64::from(stored.sectors)).sum();
                 let (is_fast, due) =
                     (self.setup.extents.is_fast(location), now.saturating_add(segment.stay.epochs.into()));
-                if is_fast && may_destage(self.prism, class) {
+                if is_fast && may_destage(self.prism, self.space, class) {
                     let begin = first + usize::from(segment.first);
                     let due = self.set_due(frame, begin..begin + usize::from(segment.blocks), due);
                     first_due = Some(first_due.map_or(due, |first| first.min(due)));
@@ -216,7 +217,7 @@ impl Leaves<'_> {
     fn stageable(&self, entry: Entry) -> i32 {
         match entry {
             Entry::Data { span, class } => {
-                i32::from(self.setup.extents.is_fast(span.location) && may_destage(self.prism, class))
+                i32::from(self.setup.extents.is_fast(span.location) && may_destage(self.prism, self.space, class))
             }
             _ => 0,
         }

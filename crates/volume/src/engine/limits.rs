@@ -9,6 +9,12 @@ use crate::layout::superblock::Superblock;
 const DIRTY_MAX: usize = 65_536;
 /// Jobs of migration at once, at most.
 pub(crate) const JOBS_MAX: usize = 4;
+/// Leaves dirtied between two checkpoints at most, as a part of the slots: each keeps a slot free for its new page. The part is
+/// large where few blocks are written for each leaf, and small where checkpoints cost little as it is: then slots are worth more
+/// with data in them.
+pub(crate) const DIRTY_PARTS: [usize; 4] = [16, 32, 64, 128];
+/// So many may be dirty on the smallest fast tiers, whatever the part.
+const DIRTY_MIN: usize = 8;
 /// Leaves that a job should be able to name; where fewer can be named together there are fewer jobs.
 const LEAVES_PER_JOB_MIN: usize = 4;
 
@@ -48,17 +54,19 @@ pub(crate) struct LeafLimits {
 }
 
 impl LeafLimits {
-    /// Of a pool, where recovery has so many frames.
-    pub fn within(frames: usize, options: &EngineOptions, superblock: &Superblock) -> Self {
-        Self::new(options, frames, superblock.slots, superblock.journal_len_bytes)
+    /// Of a pool, where recovery has so many frames, and at most this part of the slots may be dirty leaves ([`DIRTY_PARTS`]).
+    pub fn within(frames: usize, part: usize, options: &EngineOptions, superblock: &Superblock) -> Self {
+        Self::new(options, (frames, part), superblock.slots, superblock.journal_len_bytes)
     }
 
-    fn new(options: &EngineOptions, frames: usize, slots: u64, journal_len_bytes: u64) -> Self {
+    fn new(options: &EngineOptions, (frames, part): (usize, usize), slots: u64, journal_len_bytes: u64) -> Self {
+        let slots = slots as usize;
         // Each dirty leaf needs a slot of its own before its old one is free.
-        let dirty = (frames * 2 / 5).min((slots / 16) as usize).clamp(1, DIRTY_MAX);
+        let by_slots = (slots / part).max((slots / DIRTY_PARTS[0]).min(DIRTY_MIN));
+        let dirty = (frames * 2 / 5).min(by_slots).clamp(1, DIRTY_MAX);
         // Those that jobs have named, and as many of jobs before them whose records are replayed whole.
         let by_jobs = 2 * blocks_in_jobs(options, journal_len_bytes);
-        let in_jobs = frames.saturating_sub(2 * dirty).min(by_jobs).min((slots / 32) as usize).max(1);
+        let in_jobs = frames.saturating_sub(2 * dirty).min(by_jobs).min(slots / 32).max(1);
         Self { needed: frames.min(2 * dirty + in_jobs), dirty, in_jobs }
     }
 
@@ -104,7 +112,7 @@ mod tests {
     /// Leaves that recovery may need and that may be dirty, jobs, and what each may name and move.
     fn limits(frames: usize, slots: u64, journal_len_bytes: u64) -> [usize; 5] {
         let options = EngineOptions::default();
-        let leaves = LeafLimits::new(&options, frames, slots, journal_len_bytes);
+        let leaves = LeafLimits::new(&options, (frames, DIRTY_PARTS[0]), slots, journal_len_bytes);
         let Limits { jobs, blocks_per_job } = Limits::new(&options, &leaves, journal_len_bytes);
         [leaves.needed, leaves.dirty, jobs, leaves.per_job(jobs), blocks_per_job]
     }
@@ -115,5 +123,15 @@ mod tests {
         assert_eq!(limits(100_000, 1 << 15, 64 << 20), [5120, 2048, 4, 256, 512], "a slot is kept for each leaf");
         assert_eq!(limits(16, 1 << 20, 128 << 10), [16, 6, 1, 4, 256]);
         assert_eq!(limits(1, 1, 4096), [1, 1, 1, 1, 16]);
+    }
+
+    #[test]
+    fn a_smaller_part_keeps_fewer_slots_for_pages_but_some_on_the_smallest_tiers() {
+        let needed = |slots| {
+            DIRTY_PARTS.map(|part| LeafLimits::new(&EngineOptions::default(), (100_000, part), slots, 64 << 20).needed)
+        };
+        assert_eq!(needed(1 << 15), [5120, 3072, 2048, 1536]);
+        assert_eq!(needed(256), [40, 24, 24, 24]);
+        assert_eq!(needed(64), [10; 4]);
     }
 }

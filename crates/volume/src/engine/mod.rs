@@ -62,6 +62,7 @@ pub(crate) use leaves::Leaves;
 pub use lifetimes::{GroupCounts, LifetimeGroup};
 pub use options::{EngineOptions, Faults};
 pub(crate) use outbox::Pending;
+pub(crate) use rewrite::Lost;
 pub use scrub::{Found, ScrubStatus};
 pub use served::{Latencies, RequestCounts, RequestKind};
 pub(crate) use setup::Setup;
@@ -162,8 +163,8 @@ impl Engine {
         while self.checkpointing().step() {
             self.reserve_for_map();
         }
-        if was_active && self.checkpoint.lacks_slots() {
-            self.limit_by_slots();
+        if was_active && !self.checkpoint.is_active() {
+            self.reserve_for_map();
         }
         self.migrate_step();
         if batches::may_seal(&self.outbox) {

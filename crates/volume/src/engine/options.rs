@@ -48,7 +48,7 @@ impl Default for EngineOptions {
             frames: None,
             unflushed_limit_bytes: 64 << 20,
             job_blocks: 2048,
-            destage_above_percent: 90,
+            destage_above_percent: 95,
             bypass_below_percent: 10,
             endurance_bytes: None,
             grouping: Kind::default(),

@@ -1,10 +1,9 @@
 //! The room of the fast tier that is shared out among what may stay there, and what the tiers are written.
 
 use super::Engine;
-use super::leaves::may_destage;
 use super::lifetimes::LifetimeGroup;
 use super::staying::{TierBytes, TierWear};
-use forebay_block::{ClassId, SECTOR_BYTES};
+use forebay_block::SECTOR_BYTES;
 use forebay_placement::grouping::Kind;
 use forebay_placement::stay::{Costs, GroupLook};
 
@@ -41,10 +40,7 @@ impl Engine {
 
     /// Slots for data that may be destaged: what it has, and what it may take of those that are free.
     fn room_to_stay(&self) -> u64 {
-        let staged = |(class, number): (&forebay_prism::ClassStats, u8)| {
-            if may_destage(&self.prism, ClassId(number)) { class.fast_blocks } else { 0 }
-        };
-        let held: u64 = self.stats.classes.iter().zip(0..).map(staged).sum();
+        let held = self.blocks_that_may_leave();
         let passing = self.copies.slots_held() + self.space.freed.slots();
         let free = self.space.data_slots_free() + passing;
         let used_most = self.space.slots.total() * self.setup.options.destage_above_percent / 100;

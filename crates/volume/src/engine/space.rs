@@ -17,6 +17,9 @@ use forebay_block::ClassId;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
+/// Part of the slots that is kept free for a map that grows. More comes from data that may be destaged.
+const GROWTH_PART: u64 = 64;
+
 /// Blocks that have a place together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
@@ -53,10 +56,13 @@ pub(crate) struct Space {
     pub changed: bool,
     /// Dirty leaves that have no page on the device yet: each will take a slot for good.
     pub new_leaves: u64,
-    /// Slots kept for pages.
+    /// Slots kept for pages, and the most that may come to be.
     reserve: u64,
+    reserve_most: u64,
     /// Slots that the map may still grow into.
     growth: u64,
+    /// Data of classes that are kept on the fast tier stays there. Not while it leaves the map no slots to grow into.
+    pub pins: bool,
     /// Slots that writes have taken since the start.
     slots_taken: u64,
 }
@@ -75,14 +81,16 @@ impl Space {
             changed: true,
             new_leaves: 0,
             reserve: 0,
+            reserve_most: 0,
             growth: 0,
+            pins: true,
             slots_taken: 0,
         }
     }
 
-    /// Keeps slots back for the map: to write it at all, and to grow.
-    pub fn keep_for_map(&mut self, reserve: u64, growth: u64) {
-        (self.reserve, self.growth) = (reserve, growth);
+    /// Keeps slots back for the map: to write it at all, now and at most, and to grow.
+    pub fn keep_for_map(&mut self, [reserve, reserve_most]: [u64; 2], growth: u64) {
+        (self.reserve, self.reserve_most, self.growth) = (reserve, reserve_most, growth);
     }
 
     /// Slots in use.
@@ -109,13 +117,29 @@ impl Space {
         self.reserve + self.new_leaves
     }
 
-    /// Slots that data may still take: less those that the map may grow into, too.
+    /// Slots that data may still take: less those that the map is about to grow into, too.
     pub fn data_slots_free(&self) -> u64 {
         self.slots.free().saturating_sub(self.kept_for_map())
     }
 
     fn kept_for_map(&self) -> u64 {
-        self.kept_for_pages() + self.growth.saturating_sub(self.new_leaves)
+        self.kept_for_pages() + self.growth_left().min(self.growth_kept())
+    }
+
+    /// Slots that are kept free for a map that grows, at most.
+    pub fn growth_kept(&self) -> u64 {
+        self.slots.total() / GROWTH_PART
+    }
+
+    fn growth_left(&self) -> u64 {
+        self.growth.saturating_sub(self.new_leaves)
+    }
+
+    /// Slots that data may take which does not leave them, where `may_leave` others can be had by destage: all that the map may
+    /// grow into has to be free or to be had.
+    fn slots_to_stay_in(&self, may_leave: u64) -> u64 {
+        let kept = self.reserve_most + self.new_leaves + self.growth_left();
+        (self.slots.free() + self.freed.slots() + may_leave).saturating_sub(kept)
     }
 
     /// What has to be given back before data finds a slot, at most as much as is given up at once: a disk that was added may want a large part
@@ -169,14 +193,15 @@ impl Space {
     }
 
     /// Takes space for what arrives, of a class, on the preferred tier as far as that goes; with the lifetime of what goes to bands.
-    /// `sizes` tells of the blocks from one on how many sectors each takes in a band; empty: all are stored as they are.
+    /// `sizes` tells of the blocks from one on how many sectors each takes in a band; empty: all are stored as they are. `may_leave`: it stays
+    /// where it comes to be, and so many slots hold data that does not.
     /// `None`: there is none now; what was taken is given back.
     pub fn take(
         &mut self,
         class: ClassId,
         arrival: Arrival,
         fast_first: bool,
-        copies: &mut Copies,
+        (copies, may_leave): (&mut Copies, Option<u64>),
         sizes: &mut dyn FnMut(u32) -> Vec<u8>,
         last_recorded: u64,
     ) -> Option<(Runs, Lifetime)> {
@@ -187,7 +212,9 @@ impl Space {
         for fast in [fast_first, !fast_first] {
             while left > 0 {
                 let taken = if fast {
-                    self.take_slots(left, copies)
+                    let most =
+                        may_leave.map_or(u64::MAX, |may_leave| self.slots_to_stay_in(may_leave + copies.slots_held()));
+                    self.take_slots(u64::from(left).min(most), copies)
                 } else {
                     let arrives = || self.lifetimes.arrives(Arrival { blocks: left, ..arrival });
                     let group = lifetime.get_or_insert_with(arrives).group;
@@ -207,12 +234,12 @@ impl Space {
         None
     }
 
-    fn take_slots(&mut self, wanted: u32, copies: &mut Copies) -> Option<Run> {
+    fn take_slots(&mut self, wanted: u64, copies: &mut Copies) -> Option<Run> {
         // Not where even all of them were too few.
         if self.data_slots_free() == 0 && self.slots.free() + copies.slots_held() > self.kept_for_map() {
-            copies.evict(u64::from(wanted) + self.missing_for_map(), &mut self.slots);
+            copies.evict(wanted + self.missing_for_map(), &mut self.slots);
         }
-        let wanted = u64::from(wanted).min(self.data_slots_free());
+        let wanted = wanted.min(self.data_slots_free());
         let (slot, got) = self.slots.allocate(wanted)?;
         self.slots_taken += got;
         Some(Run::whole(self.setup.extents.slot_location(slot), got as u32))

@@ -52,7 +52,8 @@ pub struct Counters {
     pub last_flush_error: Option<String>,
     /// Failed flushes after which all that they covered was written again, and flushed.
     pub flushes_made_good: u64,
-    /// Blocks and pages that were not there any more when that was done: reads of them fail.
+    /// Blocks and pages that were not there any more when that was done: reads of them fail. And blocks that recovery could not write
+    /// again.
     pub flush_lost_blocks: u64,
     /// Checkpoints made durable.
     pub checkpoints: u64,

@@ -187,7 +187,7 @@ impl Look<'_> {
             return Ok(());
         };
         let (reference, resident) = disk.leaf(frame.leaf);
-        let counted = self.map.count_stageable(at, |class| may_destage(self.prism, class));
+        let counted = self.map.count_stageable(at, |class| may_destage(self.prism, self.space, class));
         if resident == at && reference.stageable != counted {
             return Err(format!(
                 "{} blocks of leaf {} of disk {} may be destaged, and its index says {}",

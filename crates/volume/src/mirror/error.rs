@@ -55,6 +55,18 @@ pub enum JoinError {
         /// Theirs.
         expected: u64,
     },
+    /// One that is needed has lost most of its superblocks, and may have been used for something else; what it has could be had of others that are
+    /// not there, and would be written over from it.
+    #[error(
+        "{device} has fewer than two of its three superblocks, so that it may have been used for something else; {missing}, which held everything, is \
+         not there"
+    )]
+    Unproven {
+        /// The device.
+        device: String,
+        /// Ids of members that are not there.
+        missing: String,
+    },
     /// A capacity device may know more, and cannot be read.
     #[error("{device} cannot be read ({why}), and may say that {devices} were left behind")]
     Unread {

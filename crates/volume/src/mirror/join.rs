@@ -184,7 +184,7 @@ fn look_at_capacity(capacity: &mut Devices, pool: Id) -> Capacity {
 
 /// Makes a mirror of the devices that are there. `capacity`: the capacity devices, whose labels are read. `new_id` names a member
 /// that replaces another, or one beside the fast device of a pool that had no mirror; none: nothing is changed, no member is
-/// rebuilt, and no label written.
+/// rebuilt, and no label written. `accepts_unproven`: a member is used that may be none any more, although one that is not there could have told.
 ///
 /// # Errors
 /// Why these devices cannot be used, see [`JoinError`].
@@ -192,6 +192,7 @@ pub fn join(
     candidates: Vec<Candidate>,
     capacity: &mut Devices,
     new_id: Option<&mut dyn FnMut() -> Id>,
+    accepts_unproven: bool,
 ) -> Result<Joined, JoinError> {
     let configured = candidates.len().min(MEMBERS_MAX);
     let Sorted { mut found, mut alone, mut blank, mut left_out } = sort(candidates);
@@ -232,6 +233,7 @@ pub fn join(
         found.iter().any(|found| is_it(found) && found.label.generation >= basis.generation)
     };
     let is_all_known = (0..basis.ids.len()).filter(|&number| basis.is_in_sync(number)).all(is_there);
+    let unproven = found.iter().find(|found| found.holds.is_some()).map(|found| found.name.clone());
     let mut former = Vec::new();
     found.into_iter().for_each(|found| former.extend(assembly.take(found, &basis, epoch)));
     let in_sync = assembly.members.iter().filter(|member| member.state == MemberState::InSync).count();
@@ -250,6 +252,9 @@ pub fn join(
         });
     }
     let absent = missing(&basis, &assembly.members);
+    if let Some(device) = unproven.filter(|_| new_id.is_some() && !accepts_unproven && !absent.is_empty()) {
+        return Err(JoinError::Unproven { device, missing: absent });
+    }
     match new_id {
         Some(new_id) => {
             for blank in former.into_iter().chain(blank) {

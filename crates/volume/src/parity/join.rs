@@ -81,7 +81,7 @@ fn newest(found: &[Found]) -> Result<Option<&Found>, JoinError> {
 }
 
 /// Makes an array of the devices that are there. `new_id` names a member that replaces another; none: nothing is changed, no member is rebuilt, and
-/// no label written.
+/// no label written. `accepts_unproven`: a member is used that may be none any more, although one that is not there could have told.
 ///
 /// # Errors
 /// Why these devices cannot be used, see [`JoinError`].
@@ -89,6 +89,7 @@ pub fn join(
     candidates: Vec<Candidate>,
     configured: Option<Redundancy>,
     mut new_id: Option<&mut dyn FnMut() -> Id>,
+    accepts_unproven: bool,
 ) -> Result<Joined, JoinError> {
     let (found, blank, mut left_out) = sort(candidates);
     let Some(newest) = newest(&found)? else {
@@ -130,10 +131,10 @@ pub fn join(
     let mut members: Vec<Member> = basis.ids.iter().map(|_| Member::new(None, MemberState::Out)).collect();
     let mut names = vec![String::new(); members.len()];
     let mut places = vec![FIRST_PLACE; members.len()];
-    let (mut to_rebuild, mut goes_on) = (VecDeque::new(), None);
+    let (mut to_rebuild, mut goes_on, mut unproven) = (VecDeque::new(), None, None);
     for found in found {
         let number = number_of(&found);
-        let Found { name, device, label: own, place, epoch: own_epoch, .. } = found;
+        let Found { name, device, label: own, place, epoch: own_epoch, holds } = found;
         let Some(number) = number else {
             // It was replaced: what it holds counts no more.
             blank.push_back(Blank { name, device, place });
@@ -149,6 +150,7 @@ pub fn join(
         let is_current = own_epoch.saturating_add(1) >= epoch;
         if basis.is_in_sync(number) && is_current {
             members[number].state = MemberState::InSync;
+            unproven = unproven.or(holds.map(|_| name.clone()));
         } else if basis.rebuilding == Some(number as u8) && is_current {
             goes_on = Some(number);
         } else {
@@ -160,6 +162,12 @@ pub fn join(
         }
         (members[number].device, names[number]) = (Some(device), name);
         places[number] = place;
+    }
+    let absent = |number: &usize| basis.is_in_sync(*number) && members[*number].device.is_none();
+    let missing_ids: Vec<String> =
+        (0..members.len()).filter(absent).map(|number| format_id(&basis.ids[number])).collect();
+    if let Some(device) = unproven.filter(|_| new_id.is_some() && !accepts_unproven && !missing_ids.is_empty()) {
+        return Err(JoinError::Unproven { device, missing: missing_ids.join(", ") });
     }
     let mut log = FoundRows::default();
     let is_live = |&number: &usize| members[number].state == MemberState::InSync || goes_on == Some(number);

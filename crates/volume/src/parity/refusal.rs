@@ -41,6 +41,18 @@ pub enum JoinError {
         /// The member.
         device: String,
     },
+    /// One that is needed has lost most of its superblocks, and may have been used for something else; what it has could be had of others that are
+    /// not there, and would be written over from it.
+    #[error(
+        "{device} has fewer than two of its three superblocks, so that it may have been used for something else; {missing}, which held everything, is \
+         not there"
+    )]
+    Unproven {
+        /// The device.
+        device: String,
+        /// Ids of members that are not there.
+        missing: String,
+    },
     /// Too few members hold everything.
     #[error(
         "{there} of {members} members of the capacity tier are there and hold everything, {needed} are needed{missing}"

@@ -3,7 +3,7 @@
 use super::report::{OpenError, RecoveryReport};
 use super::survey::Survey;
 use super::written::verified;
-use crate::engine::{BATCH_ATTEMPTS_MAX, Engine, Freed, Leaves};
+use crate::engine::{BATCH_ATTEMPTS_MAX, Engine, Freed, Leaves, Lost};
 use crate::io::Devices;
 use crate::journal::JournalGeometry;
 use crate::journal::scan::scan;
@@ -42,7 +42,7 @@ pub(super) fn replay(
     report.batches = survey.batches;
     report.holes = survey.holes;
     // The device whose failure ends the scan: that of the journal, unless data cannot be written again.
-    let (mut batches, mut failed_device, mut lost) = (0, 0, BTreeSet::new());
+    let (mut batches, mut failed_device, mut lost) = (0, 0, Lost::default());
     let end = scan(devices, geometry, &pool, survey.start, |devices, bytes, batch, records| {
         batches += 1;
         let verify = !survey.is_durable(batch.batch);

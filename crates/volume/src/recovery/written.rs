@@ -4,7 +4,7 @@
 
 use super::report::RecoveryReport;
 use super::survey::Survey;
-use crate::engine::Setup;
+use crate::engine::{Lost, Setup};
 use crate::io::Devices;
 use crate::layout::moved::{Moved, destinations};
 use crate::layout::page::{BLOCK_SECTORS, Span, Window};
@@ -12,7 +12,7 @@ use crate::layout::record::Record;
 use crate::layout::stored::{Stored, places};
 use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, DiskId, IoError, IoErrorKind, Op, SECTOR_BYTES, SharedBuf, Vectored};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Which blocks of each record have their data on the device; empty where there is nothing to verify. Data that cannot be
 /// read at all is kept: a device that fails to read says nothing of whether the write arrived, and reads of it failing
@@ -29,7 +29,7 @@ pub(super) fn verified(
     setup: &Setup,
     survey: &Survey,
     records: &[(u64, Record)],
-    lost: &mut BTreeSet<DiskId>,
+    lost: &mut Lost,
     report: &mut RecoveryReport,
 ) -> Result<Vec<Vec<bool>>, (usize, IoError)> {
     let mut again = Vec::new();
@@ -71,7 +71,7 @@ pub(super) fn verified(
                     let blocks = (begin..).step_by(BLOCK_SECTORS as usize).zip(bytes.chunks_exact(4096));
                     again.extend(blocks.map(|(at, block)| (at, *disk, Buf::copy_of(block))));
                 }
-                None => _ = lost.insert(*disk),
+                None => lost.add(*disk, names.len() as u64),
             }
         }
         report.dropped_blocks += keep.iter().filter(|&&kept| !kept).count() as u64;
@@ -175,7 +175,7 @@ fn write_again(
     devices: &mut Devices,
     setup: &Setup,
     blocks: Vec<(u64, DiskId, Buf)>,
-    lost: &mut BTreeSet<DiskId>,
+    lost: &mut Lost,
 ) -> Result<(), (usize, IoError)> {
     let mut runs: Vec<Run> = Vec::new();
     // Two records of one place both found the same there.
@@ -200,7 +200,7 @@ fn write_again(
         if error.kind == IoErrorKind::Gone {
             return Err((device, error));
         }
-        lost.extend(blocks.iter().map(|&(disk, _)| disk));
+        blocks.iter().for_each(|&(disk, _)| lost.add(disk, 1));
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ mod destage;
 mod disks;
 mod features;
 mod flushes;
+mod growth;
 mod journal_end;
 mod lost_devices;
 mod memory;

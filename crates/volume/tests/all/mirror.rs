@@ -55,6 +55,14 @@ fn lay_out(devices: &mut Devices, pool: u8, is_mirrored: bool) {
 }
 
 fn joined(members: &[&Disk], capacity: &Disk) -> Result<(Devices, MirrorView), JoinError> {
+    joined_accepting(members, capacity, false)
+}
+
+fn joined_accepting(
+    members: &[&Disk],
+    capacity: &Disk,
+    accepts_unproven: bool,
+) -> Result<(Devices, MirrorView), JoinError> {
     let candidate = |disk: &&Disk| Candidate {
         name: disk.name.clone(),
         device: Ok(disk.boxed()),
@@ -70,7 +78,7 @@ fn joined(members: &[&Disk], capacity: &Disk) -> Result<(Devices, MirrorView), J
         next += 1;
         [next; 16]
     };
-    let joined = join(members.iter().map(candidate).collect(), &mut devices, Some(&mut new_id))?;
+    let joined = join(members.iter().map(candidate).collect(), &mut devices, Some(&mut new_id), accepts_unproven)?;
     let view = joined.view.clone();
     let list = std::iter::once(Box::new(joined.mirror) as Box<dyn Device>).chain(devices.list);
     Ok((Devices::mirrored(list.collect(), joined.view), view))

@@ -139,8 +139,12 @@ fn regression_a_label_of_the_mirror_that_rots_on_one_member_is_read_of_another()
             device: Ok(rig.fast[number].boxed()),
             contents: Vec::new(),
         };
-        let joined =
-            forebay_volume::mirror::join(fast.iter().map(candidate).collect(), &mut capacity, Some(&mut || [99; 16]));
+        let joined = forebay_volume::mirror::join(
+            fast.iter().map(candidate).collect(),
+            &mut capacity,
+            Some(&mut || [99; 16]),
+            false,
+        );
         joined.map(|Joined { mirror, view: of_mirror, .. }| {
             let list = std::iter::once(Box::new(mirror) as Box<_>).chain(capacity.list).collect();
             (Devices::mirrored(list, of_mirror.clone()).with_array(view), of_mirror)

@@ -240,6 +240,7 @@ impl Checkpointing<'_> {
         state.counts_due = counts_due;
         state.requested = false;
         state.dirtied_before = std::mem::take(&mut state.dirtied);
+        state.written_blocks = self.stats.written_blocks();
         state.replayed_next = self.migrate.leaves_replayed();
         state.phase = Phase::Leaves;
         state.start = start.0;

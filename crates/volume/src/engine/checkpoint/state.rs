@@ -3,7 +3,7 @@
 use super::capacity::CapacityWriter;
 use super::pages::{PageRooms, PageWriter};
 use super::roots::RootWriter;
-use crate::engine::limits::LeafLimits;
+use crate::engine::limits::{DIRTY_PARTS, LeafLimits};
 use crate::engine::map::Map;
 use crate::engine::outbox::Outbox;
 use crate::engine::setup::Setup;
@@ -19,6 +19,10 @@ use std::sync::Arc;
 
 /// After so many failed attempts in a row, a second apart, writes are refused instead of kept waiting.
 const FAILURES_MAX: u32 = 3;
+
+/// Blocks that hosts write for each leaf of a checkpoint: with more of them than the first, half as many leaves may be dirty at
+/// once; with fewer than the second, twice as many.
+const BLOCKS_PER_LEAF: [u64; 2] = [24, 12];
 
 /// How far a checkpoint has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,8 +44,14 @@ pub(crate) struct Checkpoint {
     setup: Arc<Setup>,
     /// Leaves that fit into memory when the pool is opened next.
     frames: usize,
+    /// Which part of the slots may be dirty leaves, of [`DIRTY_PARTS`].
+    part: usize,
     /// How many leaves the journal may name: what fits there, and finds slots for its pages.
     limits: LeafLimits,
+    /// Blocks that hosts had written at the freeze of the checkpoint in progress.
+    pub(super) written_blocks: u64,
+    /// The same of the last durable root; `None`: there was none since the start.
+    written_blocks_before: Option<u64>,
     /// Slots are fewer than should be kept for pages: that bounds what the journal may name.
     lacks_slots: bool,
     pub pages: PageWriter,
@@ -86,7 +96,10 @@ impl Checkpoint {
         Self {
             setup: setup.clone(),
             frames,
-            limits: LeafLimits::within(frames, &setup.options, &setup.superblock),
+            part: 0,
+            limits: LeafLimits::within(frames, DIRTY_PARTS[0], &setup.options, &setup.superblock),
+            written_blocks: 0,
+            written_blocks_before: None,
             lacks_slots: false,
             pages: PageWriter::new(setup.clone(), root.generation),
             roots: RootWriter::new(setup.clone(), number, root.kept.clone()),
@@ -174,7 +187,11 @@ impl Checkpoint {
     }
 
     fn limits_within(&self, frames: usize) -> LeafLimits {
-        LeafLimits::within(frames, &self.setup.options, &self.setup.superblock)
+        self.limits_of_part(frames, self.part)
+    }
+
+    fn limits_of_part(&self, frames: usize, part: usize) -> LeafLimits {
+        LeafLimits::within(frames, DIRTY_PARTS[part], &self.setup.options, &self.setup.superblock)
     }
 
     /// Disks are to be added or to grow: of what memory holds less is left for leaves when the pool is opened next. False, and
@@ -202,19 +219,38 @@ impl Checkpoint {
         self.limits = self.limits_within(self.frames.min(slots.map_or(usize::MAX, |slots| slots.max(1) as usize)));
     }
 
-    /// Whether there are fewer slots than should be kept.
-    pub fn lacks_slots(&self) -> bool {
-        self.lacks_slots
-    }
-
     /// Leaves for which slots should be kept.
     pub fn leaves_wanted(&self) -> u64 {
         self.limits_within(self.frames).needed as u64
     }
 
+    /// Leaves for which slots may come to be kept: data that cannot leave the fast tier must not take them.
+    pub fn leaves_wanted_most(&self) -> u64 {
+        self.limits_of_part(self.frames, 0).needed as u64
+    }
+
+    /// A checkpoint is durable: by what it cost, fewer leaves may be dirty at once from now on, or more. More have no effect before slots
+    /// are kept for them ([`Checkpoint::limit_by_slots`]).
+    fn choose_part(&mut self, dirtied: usize) {
+        let Some(before) = self.written_blocks_before.replace(self.written_blocks) else { return };
+        let (leaves, blocks) = (dirtied as u64, self.written_blocks.saturating_sub(before));
+        let [many, few] = BLOCKS_PER_LEAF;
+        if blocks < leaves * few && dirtied >= self.limits.dirty / 2 {
+            self.part = self.part.saturating_sub(1);
+        } else if blocks > leaves * many && self.part + 1 < DIRTY_PARTS.len() {
+            let smaller = self.limits_of_part(self.frames, self.part + 1);
+            // Slots are kept for what is dirty, and about to be.
+            if self.needed_leaves() <= smaller.needed / 2 {
+                self.part += 1;
+                self.limits.needed = self.limits.needed.min(smaller.needed);
+                self.limits.dirty = self.limits.dirty.min(smaller.dirty);
+            }
+        }
+    }
+
     /// Leaves that may be dirty at once as far as memory goes.
     pub fn dirty_leaves_max(&self) -> usize {
-        self.limits_within(self.frames).dirty
+        self.limits_of_part(self.frames, 0).dirty
     }
 
     /// Leaves that one job of migration may name.
@@ -270,8 +306,10 @@ impl Checkpoint {
     /// A root is durable: recovery would begin with it.
     pub(super) fn root_durable(&mut self) {
         self.failures = 0;
+        let dirtied = self.dirtied_before;
         self.dirtied_before = 0;
         self.replayed = self.replayed_next;
+        self.choose_part(dirtied);
     }
 
     /// A page that says where blocks live was read to be changed.

@@ -85,7 +85,7 @@ fn take_candidates(rooms: &mut Moving<'_>, id: u32, frame: u32, limit: usize) {
         let (entry, checksum) = page::leaf_entry(page, i);
         let Entry::Data { span: source, class } = entry else { continue };
         let location = source.location;
-        if !rooms.setup.extents.is_fast(location) || !may_destage(rooms.prism, class) {
+        if !rooms.setup.extents.is_fast(location) || !may_destage(rooms.prism, rooms.space, class) {
             continue;
         }
         stageable += 1;
@@ -143,13 +143,14 @@ fn survey_leaf(rooms: &mut Moving<'_>, id: u32) -> Leaf {
             let page = &rooms.map.frames.get(frame).page;
             let is_staged = |i: &usize| match page::leaf_entry(page, *i).0 {
                 Entry::Data { span, class } => {
-                    rooms.setup.extents.is_fast(span.location) && may_destage(rooms.prism, class)
+                    rooms.setup.extents.is_fast(span.location) && may_destage(rooms.prism, rooms.space, class)
                 }
                 _ => false,
             };
             let epochs = (0..LEAF_ENTRIES).filter(is_staged).map(|i| page::due_epoch(page, i));
             let oldest = epochs.min().unwrap_or(0);
-            rooms.map.count_anew(disk, leaf, frame, |class| may_destage(rooms.prism, class));
+            let (prism, space) = (rooms.prism, &*rooms.space);
+            rooms.map.count_anew(disk, leaf, frame, |class| may_destage(prism, space, class));
             rooms.migrate.ages.enqueue(oldest, disk, leaf, rooms.map);
         }
     }

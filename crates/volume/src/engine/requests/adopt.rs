@@ -11,7 +11,7 @@ use crate::engine::map::Map;
 use crate::engine::scrub::Blocks;
 use crate::layout::base::Base;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES, Span};
-use crate::map::index::{Disk, NO_FRAME};
+use crate::map::index::NO_FRAME;
 use crate::request::RequestError;
 use forebay_block::{Buf, DiskId, IoError};
 use std::ops::Range;
@@ -53,7 +53,8 @@ impl Engine {
     /// A disk's base is this device; what is in it is copied from now on.
     pub(crate) fn attach_base(&mut self, disk: DiskId, device: usize, name: String) {
         self.bases.attach(disk, device, name);
-        self.adoption.begin(disk, self.map.disk(disk).map_or(0, Disk::base_blocks));
+        let (blocks, leaves) = self.map.disk(disk).map_or((0, 0), |disk| (disk.base_blocks(), disk.leaves()));
+        self.adoption.begin(disk, blocks, leaves > 0);
     }
 
     /// Device and offset of a location of a disk, which may lie in its base; `None` where that is on no device.
@@ -109,22 +110,21 @@ impl Engine {
         if self.adoption.is_empty() || self.refusal().is_some() {
             return;
         }
-        let (map, verifies) = (&self.map, self.verifies_copies());
+        self.look_at_damage();
+        let map = &self.map;
         // What is copied of a disk that no durable root knows would be nobody's after a crash.
         let is_served = |disk: u16| map.disk(DiskId(disk)).is_some_and(|disk| disk.served_bytes() > 0);
-        let to_copy = |blocks: &Blocks| match verifies {
-            true => blocks.range.start..blocks.range.end.min(blocks.range.start + STEP_BLOCKS),
-            false => first_missing(map, blocks),
-        };
+        let to_copy = |blocks: &Blocks| first_missing(map, blocks);
         let next = self.adoption.begin_step(self.clock.now_ns(), is_served, to_copy);
         if let Some(Blocks { disk, range }) = next {
             self.adopt_blocks(disk, range.start, range.end - range.start);
         }
     }
 
-    /// Whether what was copied before is read: where writes cannot go past the caches, a flush that failed may have taken it.
-    pub(super) fn verifies_copies(&self) -> bool {
-        !self.setup.has_durable_writes()
+    /// Damage that was found behind where the copying has come: the base may have the only good copy.
+    pub(in crate::engine) fn look_at_damage(&mut self) {
+        let counters = &self.stats.counters;
+        self.adoption.look_at_damage(counters.damaged_moves + counters.damaged_pages + counters.scrub_damaged_blocks);
     }
 
     fn adopt_blocks(&mut self, disk: DiskId, block: u64, blocks: u64) {

@@ -37,7 +37,7 @@ impl Engine {
         // What the map does not name is not read by a scrub.
         let is_adopted = matches!(piece.kind, PieceKind::Adopt);
         let is_host = !is_scrub && !is_adopted;
-        let is_passed_over = is_adopted && !self.verifies_copies();
+        let is_passed_over = is_adopted && !self.adoption.reads(disk);
         self.forget_sources(id);
         let mut spans: SmallVec<[Span; 4]> = SmallVec::with_capacity(blocks);
         let mut checksums: SmallVec<[u32; 4]> = SmallVec::with_capacity(blocks);

@@ -153,9 +153,6 @@ impl Engine {
         if !self.may_dirty(frame) {
             return self.stall(id, Wants::Checkpoint);
         }
-        if self.lacks_page_slot(frame) {
-            return self.stall(id, Wants::Space);
-        }
         let mut segments: smallvec::SmallVec<[Segment; 2]> = smallvec![];
         let mut reclass = (what == Sweep::Reclass).then(|| self.reclass_of(id));
         for i in 0..blocks {
@@ -174,6 +171,9 @@ impl Engine {
         }
         if segments.is_empty() {
             return self.finish_piece(id);
+        }
+        if self.lacks_page_slot(frame) {
+            return self.stall(id, Wants::Space);
         }
         if what != Sweep::Reclass {
             self.prism.observe_discard(disk, block * BLOCK, blocks as u64 * BLOCK);

@@ -48,6 +48,14 @@ pub(crate) struct Lost {
     pub disks: BTreeSet<DiskId>,
 }
 
+impl Lost {
+    /// So many blocks of a disk.
+    pub fn add(&mut self, disk: DiskId, blocks: u64) {
+        self.count += blocks;
+        self.disks.insert(disk);
+    }
+}
+
 /// State of writing again.
 pub(crate) struct Rewriter {
     setup: Arc<Setup>,

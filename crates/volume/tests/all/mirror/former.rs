@@ -1,11 +1,11 @@
 //! Devices that carry the label of a member, and have been used for something else since.
 
 use super::disk::Disk;
-use super::{Served, joined, three};
+use super::{Served, joined, joined_accepting, three};
 use forebay_volume::Devices;
 use forebay_volume::layout::member_label::{LABEL_BYTES, MemberLabel, OFFSETS_BYTES};
 use forebay_volume::layout::superblock::copy_offsets_bytes;
-use forebay_volume::mirror::{MemberState, former};
+use forebay_volume::mirror::{JoinError, MemberState, former};
 
 /// A database on the raw device, which happened to leave the labels.
 fn use_for_something_else(disk: &Disk) -> Vec<u8> {
@@ -56,13 +56,35 @@ fn a_former_member_with_a_rotten_superblock_is_rebuilt() {
     }
 }
 
+fn spoil_two_superblocks(disk: &Disk) {
+    copy_offsets_bytes(super::FAST_BYTES as u64)[..2].iter().for_each(|&at| disk.bytes().bytes[at as usize + 40] ^= 1);
+}
+
 /// Where nothing else is left of the pool, what carries its label is believed.
 #[test]
 fn the_last_member_is_opened_with_one_superblock() {
     let [a, b, c] = three(10);
     Served::open(&[&a, &b], &c).close();
-    copy_offsets_bytes(super::FAST_BYTES as u64)[..2].iter().for_each(|&at| a.bytes().bytes[at as usize + 40] ^= 1);
+    // The other one was left behind: it has nothing that counts.
+    Served::open(&[&a], &c).close();
+    spoil_two_superblocks(&a);
     let (_, view) = joined(&[&a], &c).unwrap();
+    assert_eq!(view.status().members[0].state, MemberState::InSync);
+}
+
+/// A member that may have been used for something else was believed while a whole one was only away, and that one was written over from it when
+/// it came back.
+#[test]
+fn regression_an_unproven_member_is_not_believed_while_a_whole_one_is_away() {
+    let [a, b, c] = three(10);
+    Served::open(&[&a, &b], &c).close();
+    spoil_two_superblocks(&a);
+    let Err(JoinError::Unproven { device, missing }) = joined(&[&a], &c) else { panic!("it is believed") };
+    assert_eq!((device, missing.is_empty()), (a.name.clone(), false));
+    // Both are there: the whole one counts, and the other is made anew from it.
+    let (_, view) = joined(&[&a, &b], &c).unwrap();
+    assert_eq!(view.status().members[1].state, MemberState::InSync);
+    let (_, view) = joined_accepting(&[&a], &c, true).unwrap();
     assert_eq!(view.status().members[0].state, MemberState::InSync);
 }
 

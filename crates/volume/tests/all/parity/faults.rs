@@ -67,7 +67,7 @@ pub fn opened(members: &[&Member]) -> Result<Joined, JoinError> {
         next_id += 1;
         [next_id; 16]
     };
-    join(members.iter().map(|member| candidate(member)).collect(), None, Some(&mut new_id))
+    join(members.iter().map(|member| candidate(member)).collect(), None, Some(&mut new_id), false)
 }
 
 #[test]
@@ -181,7 +181,7 @@ pub fn pass_until(array: &mut Array, view: &ArrayView, seconds: u64, done: &mut 
 pub fn assert_survives_any_one(members: &[Member], shape: &Shape, wanted: &[(u64, u64)]) {
     for missing in 0..members.len() {
         let there: Vec<&Member> = members.iter().enumerate().filter(|(at, _)| *at != missing).map(|(_, m)| m).collect();
-        let mut joined = join(there.iter().map(|member| candidate(member)).collect(), None, None).unwrap();
+        let mut joined = join(there.iter().map(|member| candidate(member)).collect(), None, None, false).unwrap();
         for &(block, tag) in wanted {
             let read = read(&mut joined.array, shape.head_bytes + block * BLOCK, 0);
             assert!(read == Some(content(block, tag)), "block {block} without member {missing}");

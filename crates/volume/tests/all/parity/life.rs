@@ -255,7 +255,7 @@ impl Life {
             *next_id = next_id.wrapping_add(1);
             [*next_id; 16]
         };
-        let joined = join(self.members.iter().map(candidate).collect(), None, Some(&mut new_id)).unwrap();
+        let joined = join(self.members.iter().map(candidate).collect(), None, Some(&mut new_id), false).unwrap();
         joined.view.members().begin();
         joined.view.members().set_rebuild_rate(1 << 30);
         self.array = Some((joined.array, joined.view));

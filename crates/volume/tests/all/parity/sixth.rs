@@ -6,14 +6,14 @@ use super::faults::{
 };
 use super::fifth::{log_in_use, opened_again};
 use super::member::{Member, read, run};
-use super::written::{POOL, content, put_superblocks};
+use super::written::{POOL, candidate, content, put_superblocks};
 use forebay_block::{Buf, Device, Op, Request, Vectored};
 use forebay_volume::Devices;
 use forebay_volume::layout::array_label::{ArrayLabel, LABEL_BYTES, OFFSETS_BYTES};
 use forebay_volume::layout::array_shape::Shape;
 use forebay_volume::layout::superblock::copy_offsets_bytes;
 use forebay_volume::mirror::MemberState;
-use forebay_volume::parity::{Array, ArrayView, Joined, former};
+use forebay_volume::parity::{Array, ArrayView, JoinError, Joined, former, join};
 
 /// Polls of a start, in which no time passes: pauses are so many of them.
 const POLLS: u32 = 20_000_000;
@@ -266,6 +266,27 @@ fn members_with_rotten_superblocks_are_members() {
         let first = if rotten == 1 { MemberState::Rebuilding } else { MemberState::Out };
         assert_eq!(states(&view), [first, MemberState::InSync, MemberState::InSync]);
     }
+}
+
+/// A member that may have been used for something else was believed while a whole one was only away; that one was rebuilt from it when it came back,
+/// and then no member had what two had had.
+#[test]
+fn regression_an_unproven_member_is_not_believed_while_a_whole_one_is_away() {
+    let members = members(3);
+    let (mut array, _, shape) = array_of(&members, 2);
+    write(&mut array, &shape, 0, 42, 1);
+    assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+    drop(array);
+    members.iter().for_each(Member::cut);
+    copy_offsets_bytes(MEMBER_BYTES as u64)[..2].iter().for_each(|&at| members[1].rot(at + 40));
+    let refused = opened(&[&members[0], &members[1]]).err();
+    let Some(JoinError::Unproven { device, missing }) = refused else { panic!("{refused:?}") };
+    assert!(device.ends_with('1') && !missing.is_empty(), "{device} {missing}");
+    let Joined { view, .. } = opened(&[&members[0], &members[1], &members[2]]).unwrap();
+    assert_eq!(states(&view)[2], MemberState::InSync);
+    let all = [&members[0], &members[1]].map(candidate).into_iter().collect();
+    let Joined { view, .. } = join(all, None, Some(&mut || [77; 16]), true).unwrap();
+    assert_eq!(states(&view)[1], MemberState::InSync);
 }
 
 /// A label that was on its way when the rebuild of a member began counted as written to that one, too: its next label went over the only one by which it was

@@ -94,7 +94,7 @@ impl Rig {
     pub fn array(&self, is_writable: bool) -> (Box<dyn Device>, ArrayView) {
         let mut new_id = || [200; 16];
         let new_id: Option<&mut dyn FnMut() -> [u8; 16]> = if is_writable { Some(&mut new_id) } else { None };
-        let joined = join(self.members.iter().map(candidate).collect(), None, new_id).unwrap();
+        let joined = join(self.members.iter().map(candidate).collect(), None, new_id, false).unwrap();
         (Box::new(joined.array), joined.view)
     }
 
@@ -107,7 +107,7 @@ impl Rig {
     /// The same, without a member.
     pub fn open_without(&self, lost: usize) -> Served {
         let there = self.members.iter().enumerate().filter(|(at, _)| *at != lost).map(|(_, disk)| candidate(disk));
-        let joined = join(there.collect(), None, Some(&mut || [201; 16])).unwrap();
+        let joined = join(there.collect(), None, Some(&mut || [201; 16]), false).unwrap();
         self.served(Box::new(joined.array), joined.view)
     }
 

@@ -108,7 +108,7 @@ impl Life {
         self.array = None;
         self.members.iter().for_each(Member::cut);
         let mut new_id = || [200; 16];
-        let joined = join(self.members.iter().map(candidate).collect(), None, Some(&mut new_id)).unwrap();
+        let joined = join(self.members.iter().map(candidate).collect(), None, Some(&mut new_id), false).unwrap();
         let state = joined.view.members().status().members[number].state;
         assert_ne!(state, MemberState::InSync, "what it holds is older than what was answered");
     }
