@@ -41,6 +41,8 @@ pub struct Watch {
     /// Why the pool takes no writes, as it was logged last.
     refusal: Option<String>,
     waiting_looks: u32,
+    /// Looks in a row at which the map found no slot.
+    map_looks: u32,
     flowing_looks: u32,
     looked_ns: u64,
 }
@@ -57,6 +59,7 @@ impl Watch {
             counters: Counters::default(),
             refused: 0,
             refusal: None,
+            map_looks: 0,
             waiting_looks: 0,
             flowing_looks: 0,
             looked_ns: 0,
@@ -96,6 +99,7 @@ impl Watch {
             self.parity.not_taken(now_ns, &mut self.causes, array.members().take_not_taken());
         }
         self.look_at_fill(now_ns, &backend.pool.engine, &status);
+        self.look_at_map(now_ns, &backend.pool.engine, &status);
         self.look_at_waiting(now_ns, &backend.pool.engine, &status);
         self.look_at_checkpoints(now_ns, &backend.pool.engine, &status);
         self.look_at_damage(now_ns, &status);
@@ -219,6 +223,23 @@ impl Watch {
                 self.causes.ended(cause, "", &format!("the pool is not {cause} any more: it is {text}"));
             }
         }
+    }
+
+    /// The map lies on the fast tier: one that is small beside the disks has no room for all of it.
+    fn look_at_map(&mut self, now_ns: u64, engine: &Engine, status: &Status) {
+        let (needed_bytes, total_bytes) = (engine.full_map_bytes(), status.fast.total_bytes);
+        let sizes = format!("{} of {}", text::size(needed_bytes), text::size(total_bytes));
+        let (cause, advice) = ("map does not fit", "A larger fast tier (a 300th of the disks and more) or smaller disks; discard what is not needed");
+        let lacks = engine.lacks_map_slots();
+        self.map_looks = if lacks { self.map_looks + 1 } else { 0 };
+        let (severity, message) = if self.map_looks >= WAITING_LOOKS {
+            (Severity::Error, format!("the fast tier is full of the map: writes to what was never written fail for want of space, whatever is free on the capacity tier; of full disks it would take {sizes}"))
+        } else if needed_bytes > total_bytes {
+            (Severity::Warning, format!("the fast tier has no room for the map of full disks, which is {sizes}: writes to what was never written will meet no space before the pool is full"))
+        } else {
+            return self.causes.ended(cause, "", "the fast tier has room for the map");
+        };
+        self.causes.lasts(now_ns, &Report { severity, cause, about: "", message, advice });
     }
 
     fn look_at_waiting(&mut self, now_ns: u64, engine: &Engine, status: &Status) {

@@ -234,8 +234,9 @@ fn judge(error: &Error) -> (Refused, Verdict) {
     };
     match error {
         Error::NotFound { .. } => {
-            // The bucket itself may be what is gone.
-            let is_absent = !text.contains("NoSuchBucket");
+            // The bucket may be what is gone, or who asks be unknown (versitygw): where there is a code it has to be that of the object. An
+            // answer to HEAD has none.
+            let is_absent = code_of(&error.to_string()).is_none_or(|code| code == "NoSuchKey");
             (Refused { is_absent, ..refused(IoErrorKind::Medium, libc::ENOENT) }, Verdict::Final)
         }
         // Whether there is one is not known: another request for it is on its way.
@@ -269,13 +270,21 @@ fn is_full(text: &str) -> bool {
     ["QuotaExceeded", "XMinioStorageFull", "InsufficientCapacity"].iter().any(|code| text.contains(code))
 }
 
+fn between<'a>(whole: &'a str, open: &str, close: &str) -> Option<&'a str> {
+    Some(whole.split_once(open)?.1.split_once(close)?.0)
+}
+
+/// The store's own code of an error.
+fn code_of(whole: &str) -> Option<&str> {
+    between(whole, "<Code>", "</Code>")
+}
+
 /// An error in words. A store's own has code and message, and beside them what it was sent, which is nobody's business.
 fn words(error: &Error) -> String {
     let whole = error.to_string();
-    let between = |open: &str, close: &str| Some(whole.split_once(open)?.1.split_once(close)?.0.to_owned());
-    let text = match between("<Code>", "</Code>") {
+    let text = match code_of(&whole) {
         Some(code) => {
-            let message = between("<Message>", "</Message>").unwrap_or_default();
+            let message = between(&whole, "<Message>", "</Message>").unwrap_or_default();
             format!("the store says {code}: {message}")
         }
         None => {

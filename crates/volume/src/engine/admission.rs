@@ -96,6 +96,19 @@ impl Engine {
         self.stats.classes.iter().zip(0..).map(staged).sum()
     }
 
+    /// What the map takes of the fast tier when all blocks of all disks have been written, in bytes, with what is kept for checkpoints.
+    #[must_use]
+    pub fn full_map_bytes(&self) -> u64 {
+        let pages: u64 = self.map.disks.values().map(|disk| disk.size_bytes.div_ceil(INDEX_SPAN_BYTES)).sum();
+        (self.leaves_of_disks() + 2 * pages + self.checkpoint.leaves_wanted_most().min(self.leaves_of_disks())) * PAGE_BYTES as u64
+    }
+
+    /// Whether the fast tier has no slot for another page of the map, and disks have parts that would need one.
+    #[must_use]
+    pub fn lacks_map_slots(&self) -> bool {
+        self.space.page_slots_free() == 0 && self.map.disks.values().any(|disk| disk.leaves_missing() > 0)
+    }
+
     /// Whether the leaf in a frame would need a page of its own and there is no slot for it, also not in place of copies.
     pub(crate) fn lacks_page_slot(&mut self, frame: u32) -> bool {
         if self.map.frames.get(frame).dirty || !self.map.is_new_leaf(frame) {

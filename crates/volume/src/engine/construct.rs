@@ -250,6 +250,8 @@ impl Parts {
             setup,
         };
         engine.migrate.ages.enqueue_all(&engine.map);
+        let slots = &engine.space.slots;
+        engine.checkpoint.begin_with_slots(slots.free(), slots.total());
         engine.reserve_for_map();
         engine.prepare_copies();
         engine.staying.begin(engine.tier_bytes());

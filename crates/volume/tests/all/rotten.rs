@@ -170,6 +170,25 @@ fn regression_a_label_of_the_mirror_that_rots_on_one_member_is_read_of_another()
     }
 }
 
+/// A scrub reads each copy of a mirrored fast tier. What of a piece lay on the capacity tier it read a second time with them, as computed of the other members;
+/// beside a rotten block that was wrong, so that the good one was "mended", and the parity that was made of both ended the rotten one for good.
+#[test]
+fn regression_a_scrub_of_a_mirrored_pool_writes_no_good_block_again() {
+    for redundancy in ["2+1", "3+2"] {
+        let rig = Rig::new(redundancy, 2);
+        let mut served = rig.open();
+        (0..1200).step_by(20).for_each(|block| served.write_run(block, 20));
+        (0..1200).step_by(30).for_each(|block| served.write_fast(block));
+        served.checkpoint();
+        rig.rot(0, rig.rows_at(), |_| true);
+        served.pool.engine.start_scrub();
+        served.ticks(2000);
+        let counters = served.pool.engine.status().counters;
+        assert!(counters.scrub_damaged_blocks == 0 && counters.mended_blocks > 0, "{redundancy}: {counters:?}");
+        served.check();
+    }
+}
+
 /// Compressed blocks that had rotted were read right of the other members, and never written again: the next member that was lost took them.
 #[test]
 fn regression_compressed_blocks_that_rot_are_written_again() {

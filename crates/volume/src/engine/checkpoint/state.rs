@@ -229,6 +229,14 @@ impl Checkpoint {
         self.limits_of_part(self.frames, 0).needed as u64
     }
 
+    /// A pool is opened whose fast tier has so many slots free: data may be where slots would have to be kept again, and is not to be moved for
+    /// that.
+    pub fn begin_with_slots(&mut self, free: u64, total: u64) {
+        let fits = |&part: &usize| self.limits_of_part(self.frames, part).needed as u64 + total / 16 <= free;
+        self.part = (0..DIRTY_PARTS.len()).find(fits).unwrap_or(DIRTY_PARTS.len() - 1);
+        self.limits = self.limits_within(self.frames);
+    }
+
     /// A checkpoint is durable: by what it cost, fewer leaves may be dirty at once from now on, or more. More have no effect before slots
     /// are kept for them ([`Checkpoint::limit_by_slots`]).
     fn choose_part(&mut self, dirtied: usize) {

@@ -133,7 +133,7 @@ impl Engine {
         piece.parts.clear();
         // One for this function, so that the piece outlives devices that complete at once.
         piece.outstanding = 1;
-        let attempt = piece.copy + piece.failures_in_place;
+        let (copy, failures) = (piece.copy, piece.failures_in_place);
         // One of several copies may have one block wrong, and another one another: what was right is kept, and the rest read block by block.
         let is_piecemeal = piece.failures_in_place > 0 && self.setup.mends();
         let is_right = |at: usize, bytes: &[u8]| {
@@ -162,10 +162,13 @@ impl Engine {
             let is_alone = is_piecemeal || !start.is_whole() && self.requests.pieces[id as usize].attempts > 0;
             let run = if is_alone { 1 } else { self.run_from(&spans, at) };
             let buf = take(run);
+            let is_fast = self.setup.extents.is_fast(start.location);
+            // The fast tier has the copies. What a capacity device computes of others says nothing of what lies there, and was not wrong.
+            let attempt = if is_fast { copy + failures } else { failures };
             let part = self.requests.pieces[id as usize].parts.len() as u16;
             let first = at as u16;
             let is_ours = start.is_whole() && !is_in_base(start.location);
-            let is_kept = is_ours && right.get(at).copied().unwrap_or(false);
+            let is_kept = copy > 0 && !is_fast || is_ours && right.get(at).copied().unwrap_or(false);
             at += run;
             if is_kept {
                 self.requests.pieces[id as usize].parts.push((first, Some(buf)));

@@ -2,14 +2,14 @@
 
 use crate::mirror::disk::Disk;
 use crate::world::{BULK, block_request};
-use forebay_block::{Buf, Device, DiskId, Random};
+use forebay_block::{Buf, ClassId, Device, DiskId, Random};
 use forebay_prism::{ClassSpec, ClassTable, Place};
 use forebay_volume::layout::array_label;
 use forebay_volume::layout::array_shape::{Redundancy, SLOT_BYTES, Shape};
 use forebay_volume::layout::member_label::LABEL_BYTES;
 use forebay_volume::layout::plan::{PoolOptions, plan};
 use forebay_volume::layout::superblock::copy_offsets_bytes;
-use forebay_volume::mirror::{Candidate, clear_labels, new_geometry, new_mirror};
+use forebay_volume::mirror::{self, Candidate, clear_labels, new_geometry, new_mirror};
 use forebay_volume::parity::{ArrayView, join, new_array, plan_shape};
 use forebay_volume::recovery::{AloneReport, format, format::NewDisk, open, open_alone, verify_alone};
 use forebay_volume::verify::Finding;
@@ -21,6 +21,8 @@ const MEMBER_BYTES: usize = 8 << 20;
 const DISK_BYTES: u64 = 8 << 20;
 const POOL: [u8; 16] = [9; 16];
 const BLOCK: usize = 4096;
+/// Written with this tag a block goes to the fast tier, and stays there.
+const METADATA: Option<ClassId> = Some(ClassId(1));
 
 pub fn classes() -> Vec<ClassSpec> {
     vec![ClassSpec::new("bulk", Place::Capacity)]
@@ -98,7 +100,7 @@ impl Rig {
         (Box::new(joined.array), joined.view)
     }
 
-    /// Opens it, with one fast device.
+    /// Opens it.
     pub fn open(&self) -> Served {
         let (array, view) = self.array(true);
         self.served(array, view)
@@ -112,7 +114,16 @@ impl Rig {
     }
 
     fn served(&self, array: Box<dyn Device>, view: ArrayView) -> Served {
-        let mut devices = Devices::new(vec![self.fast[0].boxed(), array]).with_array(view);
+        let mut devices = match &self.fast[..] {
+            [one] => Devices::new(vec![one.boxed(), array]).with_array(view),
+            several => {
+                let mut capacity = Devices::new(vec![array]).with_array(view.clone());
+                let fast = several.iter().map(candidate).collect();
+                let joined = mirror::join(fast, &mut capacity, Some(&mut || [99; 16]), false).unwrap();
+                let list = std::iter::once(Box::new(joined.mirror) as Box<dyn Device>).chain(capacity.list);
+                Devices::mirrored(list.collect(), joined.view).with_array(view)
+            }
+        };
         let (engine, _) = open(&mut devices, 1, &classes(), options()).unwrap();
         let disk = engine.disk_named("disk").unwrap().id;
         Served { pool: Pool::new(engine, devices), disk, now_ns: 0, model: BTreeMap::new() }
@@ -183,11 +194,15 @@ impl Served {
     }
 
     pub fn ask(&mut self, block: u64, op: Op) -> Result<Outcome, RequestError> {
+        self.ask_as(Some(BULK), block, op)
+    }
+
+    fn ask_as(&mut self, tag: Option<ClassId>, block: u64, op: Op) -> Result<Outcome, RequestError> {
         let len_bytes = match &op {
             Op::Write(data) => data.len() as u64,
             _ => BLOCK as u64,
         };
-        self.pool.submit(Request { tag: Some(BULK), len_bytes, ..block_request(1, self.disk, block, op) });
+        self.pool.submit(Request { tag, len_bytes, ..block_request(1, self.disk, block, op) });
         let mut done = Vec::new();
         for _ in 0..10_000 {
             self.now_ns += 10_000_000;
@@ -204,6 +219,14 @@ impl Served {
     #[track_caller]
     pub fn write(&mut self, block: u64) {
         self.write_run(block, 1);
+    }
+
+    /// The same, to the fast tier.
+    #[track_caller]
+    pub fn write_fast(&mut self, block: u64) {
+        let version = self.model.get(&block).map_or(1, |version| version + 1);
+        self.ask_as(METADATA, block, Op::Write(Buf::copy_of(&content(block, version)))).unwrap();
+        self.model.insert(block, version);
     }
 
     /// Writes the next versions of some blocks at once: one alone is not compressed.
