@@ -229,13 +229,26 @@ impl Watch {
     fn look_at_map(&mut self, now_ns: u64, engine: &Engine, status: &Status) {
         let (needed_bytes, total_bytes) = (engine.full_map_bytes(), status.fast.total_bytes);
         let sizes = format!("{} of {}", text::size(needed_bytes), text::size(total_bytes));
-        let (cause, advice) = ("map does not fit", "A larger fast tier (a 300th of the disks and more) or smaller disks; discard what is not needed");
+        let (cause, advice) = (
+            "map does not fit",
+            "A larger fast tier (a 300th of the disks and more) or smaller disks; discard what is not needed",
+        );
         let lacks = engine.lacks_map_slots();
         self.map_looks = if lacks { self.map_looks + 1 } else { 0 };
         let (severity, message) = if self.map_looks >= WAITING_LOOKS {
-            (Severity::Error, format!("the fast tier is full of the map: writes to what was never written fail for want of space, whatever is free on the capacity tier; of full disks it would take {sizes}"))
+            (
+                Severity::Error,
+                format!(
+                    "the fast tier is full of the map: writes to what was never written fail for want of space, whatever is free on the capacity tier; of full disks it would take {sizes}"
+                ),
+            )
         } else if needed_bytes > total_bytes {
-            (Severity::Warning, format!("the fast tier has no room for the map of full disks, which is {sizes}: writes to what was never written will meet no space before the pool is full"))
+            (
+                Severity::Warning,
+                format!(
+                    "the fast tier has no room for the map of full disks, which is {sizes}: writes to what was never written will meet no space before the pool is full"
+                ),
+            )
         } else {
             return self.causes.ended(cause, "", "the fast tier has room for the map");
         };

@@ -297,3 +297,20 @@ fn words(error: &Error) -> String {
     };
     text.chars().take(SHOWN_CHARS).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An unknown access key was answered with 404 by a store, and a pool that was whole "had no device in it; `create` makes one".
+    #[test]
+    fn regression_a_404_that_is_not_of_an_object_is_no_absent_device() {
+        let judged = |body: &str| judge(&Error::NotFound { path: "geometry.json".into(), source: body.into() }).0;
+        assert!(judged("Object at location geometry.json not found").is_absent);
+        assert!(judged("<Error><Code>NoSuchKey</Code><Message>no such key</Message></Error>").is_absent);
+        for code in ["XAdminUserNotFound", "NoSuchBucket"] {
+            let refused = judged(&format!("<Error><Code>{code}</Code><Message>it is not there</Message></Error>"));
+            assert!(!refused.is_absent && refused.text.contains(code), "{}", refused.text);
+        }
+    }
+}

@@ -107,6 +107,32 @@ fn write(client: &mut NbdClient, offset_bytes: u64, bytes: &[u8]) {
     client.wait_for(cookie).unwrap().result.unwrap();
 }
 
+/// A disk of which each block may be written, and whose map is larger than the fast tier: writes met "no space" in a pool that was empty by all accounts,
+/// and nothing said why.
+#[test]
+fn regression_a_fast_tier_without_room_for_the_map_is_logged() {
+    let scene = Scene::new();
+    let capacity = std::fs::File::options().write(true).open(scene.path("capacity.img")).unwrap();
+    capacity.set_len(64 << 30).unwrap();
+    let text = std::fs::read_to_string(scene.config()).unwrap();
+    let text = text.replace("size = \"64MiB\"", "size = \"32GiB\"").replace("limit = \"64MiB\"", "limit = \"256MiB\"");
+    std::fs::write(scene.config(), text).unwrap();
+    let scene = scene.created();
+    let server = Logging::start(&scene, "json");
+    let event = server.awaited("map does not fit");
+    assert_eq!(event["level"], "warn", "{event}");
+    let mut client = connect(&scene, "db");
+    let fails = (0..20_000_u64).any(|leaf| {
+        let cookie = client.submit_write(leaf * 400 * 4096, &[7; 4096], false).unwrap();
+        client.wait_for(cookie).unwrap().result.is_err()
+    });
+    assert!(fails, "the map would take 80 MiB of 64");
+    let event = server.awaited_where("map does not fit", |event| event["level"] == "error");
+    assert!(event["message"].as_str().unwrap().contains("full of the map"), "{event}");
+    drop(client);
+    assert_eq!(server.stop(), 0);
+}
+
 #[test]
 fn a_full_pool_and_a_slow_device_are_logged_once() {
     let scene = Scene::with("\n[log]\nnearly_full = \"2%\"\nfull = \"9%\"\nslow_device = \"1ns\"\n").created();

@@ -100,13 +100,16 @@ impl Engine {
     #[must_use]
     pub fn full_map_bytes(&self) -> u64 {
         let pages: u64 = self.map.disks.values().map(|disk| disk.size_bytes.div_ceil(INDEX_SPAN_BYTES)).sum();
-        (self.leaves_of_disks() + 2 * pages + self.checkpoint.leaves_wanted_most().min(self.leaves_of_disks())) * PAGE_BYTES as u64
+        (self.leaves_of_disks() + 2 * pages + self.checkpoint.leaves_wanted_most().min(self.leaves_of_disks()))
+            * PAGE_BYTES as u64
     }
 
-    /// Whether the fast tier has no slot for another page of the map, and disks have parts that would need one.
+    /// Whether the fast tier has no slot for another page of the map, as it is full of these, and disks have parts that would need one.
     #[must_use]
     pub fn lacks_map_slots(&self) -> bool {
-        self.space.page_slots_free() == 0 && self.map.disks.values().any(|disk| disk.leaves_missing() > 0)
+        let missing: u64 = self.map.disks.values().map(Disk::leaves_missing).sum();
+        let stored = self.leaves_of_disks().saturating_sub(missing);
+        missing > 0 && self.space.page_slots_free() == 0 && stored > self.space.slots.total() / 2
     }
 
     /// Whether the leaf in a frame would need a page of its own and there is no slot for it, also not in place of copies.
