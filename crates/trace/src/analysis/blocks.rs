@@ -6,6 +6,7 @@ use super::hot::{Finder, Hot};
 use super::sampling::{Sample, address};
 use super::slots::{Extent, NEIGHBOURS, Slot, Slots};
 use super::stack::{LIVE_MAX, Place, Stack};
+use crate::memory;
 
 /// Bytes of a block.
 pub const BLOCK_BYTES: u64 = 4096;
@@ -86,7 +87,7 @@ impl Seen {
 }
 
 /// Groups of neighbours whose entries and blocks are fetched at a time, and how many of one request.
-const FETCHED_MAX: usize = 64;
+const FETCHED_MAX: usize = 128;
 const FETCHED_OF_REQUEST_MAX: usize = 4;
 /// Blocks of which nothing is to be fetched: the processor has them at hand.
 pub const NEAR_BLOCKS: usize = 4096;
@@ -96,14 +97,20 @@ pub const NEAR_BLOCKS: usize = 4096;
 #[derive(Default)]
 pub struct Fetching {
     groups: Vec<u64>,
-    /// The first and the last number of each group.
-    pub slots: Vec<Slot>,
-    places: Vec<(Place, Place)>,
+    entries: Vec<usize>,
+    /// The numbers that they lead to: the first one of each group, and the last one where it is another.
+    slots: Vec<Slot>,
 }
 
 impl Fetching {
-    /// Fetches entries of the first of these requests, given by volume, first block and number of blocks; `slots` is what they lead to.
-    pub fn entries(&mut self, slots: &Slots, requests: impl Iterator<Item = (u32, u64, u64)>) {
+    /// Fetches entries of the first of these requests, given by volume, first block and number of blocks. Calls `fetch` with each number
+    /// that they lead to, and tells them.
+    pub fn entries(
+        &mut self,
+        slots: &Slots,
+        requests: impl Iterator<Item = (u32, u64, u64)>,
+        fetch: impl Fn(Slot),
+    ) -> &[Slot] {
         self.groups.clear();
         for (volume, first, count) in requests {
             let begin = address(volume, first);
@@ -113,7 +120,17 @@ impl Fetching {
                 break;
             }
         }
-        slots.fetch(&self.groups, &mut self.slots);
+        slots.fetch_keys(&self.groups, &mut self.entries);
+        slots.fetch_groups(&self.groups, &mut self.entries);
+        self.slots.clear();
+        for &entry in &self.entries {
+            let (first, last) = slots.ends_of(entry);
+            for slot in [first, last].into_iter().take(if first < last { 2 } else { 1 }) {
+                fetch(slot);
+                self.slots.push(slot);
+            }
+        }
+        &self.slots
     }
 }
 
@@ -182,14 +199,11 @@ impl Blocks {
             return;
         }
         let Self { fetching, slots, blocks, accessed, written, .. } = self;
-        fetching.entries(slots, requests);
-        fetching.places.clear();
-        fetching.places.extend(fetching.slots.iter().map(|&slot| {
+        for &slot in fetching.entries(slots, requests, |slot| memory::fetch_whole(blocks, slot as usize)) {
             let block = blocks.get(slot as usize).unwrap_or(&UNKNOWN);
-            (block.accessed, block.written)
-        }));
-        let places = fetching.places.iter();
-        std::hint::black_box(places.fold(0, |sum, &(at, write)| sum ^ accessed.look(at) ^ written.look(write)));
+            accessed.fetch(block.accessed);
+            written.fetch(block.written);
+        }
     }
 
     /// Reads, or accesses of unknown kind, of `count` blocks from `first`; tells of each that is followed, how many blocks it stands
@@ -502,7 +516,7 @@ impl Blocks {
         let (slot, was_followed) = self.slots.follow(key);
         if !was_followed {
             if self.blocks.len() <= slot as usize {
-                self.blocks.push(UNKNOWN);
+                memory::fill_up(&mut self.blocks, slot as usize + 1, UNKNOWN);
             }
             self.blocks[slot as usize].accessed = self.accessed.push();
             if !is_hot {
@@ -561,7 +575,7 @@ fn bytes_of(blocks: u64, weight: u64) -> u64 {
 /// An extent was cut: each part has what is known of its first block. That of its first block, if it was followed.
 fn part_of(blocks: &mut Vec<Block>, part: &Extent) -> Option<Block> {
     if blocks.len() < part.end() {
-        blocks.resize(part.end(), UNKNOWN);
+        memory::fill_up(blocks, part.end(), UNKNOWN);
     }
     let (all, ahead) = part.of.map(|(number, ahead)| (blocks[number as usize], ahead))?;
     if let Some((tail, ahead)) = part.tail {

@@ -44,13 +44,12 @@ use depth::DepthMeter;
 use forebay_prism::Rule;
 use over_time::{Access, Timeline};
 use rows::{Part, Rows};
-use std::collections::BTreeMap;
 
 /// Largest request that is believed, in bytes; discards may be larger. Block layers split at 32 MiB and less. Each block of a
 /// request is looked at, so that a line of a text must not stand for too many.
 const REQUEST_BYTES_MAX: u64 = 64 << 20;
 /// Requests whose blocks are fetched at once.
-const REQUESTS_FETCHED: usize = 16;
+const REQUESTS_FETCHED: usize = 64;
 /// Volumes that can be distinguished.
 const VOLUMES_MAX: u32 = 1 << 20;
 
@@ -106,6 +105,33 @@ pub struct Count {
     pub bytes: u64,
 }
 
+/// Bytes that rows were written with, by the row that behaviour alone would have said.
+#[derive(Default)]
+struct Agreements(Vec<Vec<u64>>);
+
+impl Agreements {
+    fn add(&mut self, row: u16, behaviour: u16, bytes: u64) {
+        let (row, behaviour) = (usize::from(row), usize::from(behaviour));
+        if self.0.len() <= row {
+            self.0.resize_with(row + 1, Vec::new);
+        }
+        let of_row = &mut self.0[row];
+        if of_row.len() <= behaviour {
+            of_row.resize(behaviour + 1, 0);
+        }
+        of_row[behaviour] += bytes;
+    }
+
+    /// Row, row by behaviour, and bytes, in their order.
+    fn all(&self) -> impl Iterator<Item = (u16, u16, u64)> {
+        let of_row = |(row, all): (u16, &Vec<u64>)| {
+            let all = (0..).zip(all.clone()).filter(|(_, bytes)| *bytes > 0);
+            all.map(move |(behaviour, bytes)| (row, behaviour, bytes))
+        };
+        (0..).zip(&self.0).flat_map(of_row)
+    }
+}
+
 /// A trace being analysed.
 pub struct Analysis {
     rows: Rows,
@@ -123,8 +149,7 @@ pub struct Analysis {
     overwrite_bytes: Histogram,
     /// Nanoseconds from an access of a block to its next read.
     reread_ns: Histogram,
-    /// Bytes that rows were written with, by what behaviour alone would have said.
-    agreement: BTreeMap<(u16, u16), u64>,
+    agreement: Agreements,
     knows: Knows,
     timeline: Timeline,
     now_ns: u64,
@@ -152,7 +177,7 @@ impl Analysis {
             overwrite_ns: Histogram::default(),
             overwrite_bytes: Histogram::default(),
             reread_ns: Histogram::default(),
-            agreement: BTreeMap::new(),
+            agreement: Agreements::default(),
             knows: Knows::default(),
             timeline: Timeline::default(),
             now_ns: 0,
@@ -167,6 +192,7 @@ impl Analysis {
     pub fn add(&mut self, requests: &[Request], names: &Names, knows: Knows) {
         self.knows = knows;
         for requests in requests.chunks(REQUESTS_FETCHED) {
+            self.rows.fetch(requests.iter().filter_map(moved).map(|(volume, first, _)| (volume, first)));
             self.blocks.fetch(requests.iter().filter_map(moved));
             for request in requests {
                 self.one(request, names);
@@ -230,7 +256,7 @@ impl Analysis {
                 row_statistics.write_latency_ns.add(request.latency_ns);
             }
             if let Some(behaviour) = part.behaviour {
-                *self.agreement.entry((part.row, behaviour)).or_default() += bytes;
+                self.agreement.add(part.row, behaviour, bytes);
             }
             self.clock_bytes = self.clock_bytes.saturating_add(bytes);
             let (statistics, overwrite_ns, overwrite_bytes, timeline) =

@@ -11,10 +11,10 @@ use super::hot::{Finder, Hot};
 use super::report::Report;
 use super::rows::{Part, Rows};
 use super::sampling::{Sample, address};
-use super::slots::{Extent, NEIGHBOURS, NONE, Slot, Slots};
+use super::slots::{Extent, NEIGHBOURS, Slot, Slots};
 use super::stack::{LIVE_MAX, Place, Stack};
 use super::{Options, REQUESTS_FETCHED, moved, touched};
-use crate::{Knows, Names, Op, Request};
+use crate::{Knows, Names, Op, Request, memory};
 use serde::Serialize;
 
 /// Memory of a block that is followed, in bytes, about: its number, where no neighbour is followed and the table is at its worst
@@ -147,7 +147,7 @@ fn ahead(place: Place, blocks: Place) -> Place {
 /// An extent was cut: each part has the places of its first block, in so many stacks.
 fn part_of(places: &mut Vec<Place>, rests: usize, part: &Extent) {
     if places.len() < part.end() * rests {
-        places.resize(part.end() * rests, NOWHERE);
+        memory::fill_up(places, part.end() * rests, NOWHERE);
     }
     let Some((number, before)) = part.of else { return };
     for pinned in 0..rests {
@@ -295,18 +295,12 @@ impl Sizing {
             return;
         }
         let Self { fetching, slots, places, rests, .. } = self;
-        fetching.entries(slots, requests.iter().filter(|request| request.op == Op::Write).filter_map(moved));
         let count = rests.len();
-        // The places of a block lie side by side: of the first all are asked for, of the last one they are fetched.
-        let fetched = fetching.slots.iter().fold(0, |sum, &slot| sum ^ places.get(slot as usize * count).unwrap_or(&0));
-        std::hint::black_box(fetched);
-        let mut looked = 0;
-        for &slot in fetching.slots.iter().step_by(2).filter(|slot| **slot != NONE) {
-            for (rest, &place) in rests.iter().zip(&places[slot as usize * count..]) {
-                looked ^= rest.stack.look(place);
-            }
+        let writes = requests.iter().filter(|request| request.op == Op::Write).filter_map(moved);
+        for &slot in fetching.entries(slots, writes, |slot| memory::fetch(places, slot as usize * count)) {
+            let of_block = places.get(slot as usize * count..).unwrap_or_default();
+            rests.iter().zip(of_block).for_each(|(rest, &place)| rest.stack.fetch(place));
         }
-        std::hint::black_box(looked);
     }
 
     fn write(&mut self, request: &Request, (first, blocks): (u64, u64), names: &Names, knows: Knows) {
@@ -457,7 +451,7 @@ impl Sizing {
         let Some(slot) = slot else { return };
         let begin = slot as usize * count;
         if self.places.len() <= begin {
-            self.places.resize(begin + count, NOWHERE);
+            memory::fill_up(&mut self.places, begin + count, NOWHERE);
         }
         for (pinned, rest) in self.rests.iter_mut().enumerate() {
             let is_hot = rest.hot.has(key);

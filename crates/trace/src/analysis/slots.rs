@@ -10,6 +10,7 @@
 
 use super::stack::Place;
 use crate::hash::Seed;
+use crate::memory;
 use std::hash::BuildHasher;
 
 /// The number of a block.
@@ -25,8 +26,11 @@ const ENTRIES_MIN: usize = 64;
 /// Of so many entries at most one less is taken.
 const LOAD: usize = 8;
 
-type Group = [Slot; NEIGHBOURS as usize];
-const EMPTY: Group = [NONE; NEIGHBOURS as usize];
+/// Numbers of neighbours. No entry lies in two lines of the cache.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(align(32))]
+struct Group([Slot; NEIGHBOURS as usize]);
+const EMPTY: Group = Group([NONE; NEIGHBOURS as usize]);
 
 /// An extent of a group, or a part of one that has become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +81,7 @@ impl Default for Slots {
 }
 
 fn addresses(number: u64, group: Group) -> impl Iterator<Item = (u64, Slot)> {
-    (0..).zip(group).filter(|(_, slot)| *slot != NONE).map(move |(at, slot)| (number * NEIGHBOURS + at, slot))
+    (0..).zip(group.0).filter(|(_, slot)| *slot != NONE).map(move |(at, slot)| (number * NEIGHBOURS + at, slot))
 }
 
 impl Extent {
@@ -89,7 +93,7 @@ impl Extent {
 
 /// How many blocks of the extent of a place lie before it.
 fn before(group: &Group, at: usize) -> Place {
-    group[..at].iter().rev().take_while(|other| **other == group[at]).count() as Place
+    group.0[..at].iter().rev().take_while(|other| **other == group.0[at]).count() as Place
 }
 
 impl Slots {
@@ -101,14 +105,14 @@ impl Slots {
     /// The number of a block that is followed.
     pub fn get(&mut self, address: u64) -> Option<Slot> {
         let entry = self.find(address / NEIGHBOURS)?;
-        Some(self.groups[entry][(address % NEIGHBOURS) as usize]).filter(|slot| *slot != NONE)
+        Some(self.groups[entry].0[(address % NEIGHBOURS) as usize]).filter(|slot| *slot != NONE)
     }
 
     /// The extent of a block that is followed, and how many blocks of it lie before.
     pub fn extent(&mut self, address: u64) -> Option<(Slot, Place)> {
         let entry = self.find(address / NEIGHBOURS)?;
         let (group, at) = (&self.groups[entry], (address % NEIGHBOURS) as usize);
-        let number = Some(group[at]).filter(|number| *number != NONE)?;
+        let number = Some(group.0[at]).filter(|number| *number != NONE)?;
         Some((number, before(group, at)))
     }
 
@@ -128,7 +132,8 @@ impl Slots {
         let most = begin + count.min(NEIGHBOURS - begin as u64) as usize;
         let entry = self.find_or_take(address / NEIGHBOURS);
         let Self { groups, free, end, .. } = self;
-        let group = &mut groups[entry];
+        let ahead = before(&groups[entry], begin);
+        let group = &mut groups[entry].0;
         let mut give = |slots: &mut [Slot]| {
             let number = free.pop().unwrap_or_else(|| {
                 *end += 1;
@@ -145,7 +150,7 @@ impl Slots {
             self.len += len;
             return Extent { number: give(&mut group[begin..next]), len: len as u64, of: None, tail: None };
         }
-        let (ahead, behind) = (before(group, begin), alike(&group[next..]));
+        let behind = alike(&group[next..]);
         let tail = (behind > 0).then(|| (give(&mut group[next..next + behind]), ahead + len as Place));
         let of = Some((number, ahead));
         let number = if ahead > 0 { give(&mut group[begin..next]) } else { number };
@@ -157,7 +162,7 @@ impl Slots {
     pub fn join(&mut self, address: u64, len: u64, number: Slot) {
         let entry = self.find_or_take(address / NEIGHBOURS);
         let begin = (address % NEIGHBOURS) as usize;
-        let slots = &mut self.groups[entry][begin..begin + len as usize];
+        let slots = &mut self.groups[entry].0[begin..begin + len as usize];
         self.free.push(slots[0]);
         slots.fill(number);
     }
@@ -165,7 +170,7 @@ impl Slots {
     /// Follows a block no longer that is an extent by itself; the number that it had.
     pub fn remove(&mut self, address: u64) -> Option<Slot> {
         let entry = self.find(address / NEIGHBOURS)?;
-        let slot = &mut self.groups[entry][(address % NEIGHBOURS) as usize];
+        let slot = &mut self.groups[entry].0[(address % NEIGHBOURS) as usize];
         let slot = std::mem::replace(slot, NONE);
         if slot == NONE {
             return None;
@@ -204,7 +209,7 @@ impl Slots {
     pub fn retain(&mut self, mut stays: impl FnMut(u64, Slot) -> bool) {
         let before = self.free.len();
         for (number, group) in self.keys.iter().zip(&mut self.groups) {
-            for (at, slot) in (0..).zip(group.iter_mut()) {
+            for (at, slot) in (0..).zip(group.0.iter_mut()) {
                 if *slot != NONE && !stays(number * NEIGHBOURS + at, *slot) {
                     self.free.push(std::mem::replace(slot, NONE));
                 }
@@ -214,20 +219,33 @@ impl Slots {
         self.rebuild();
     }
 
-    /// Has the processor fetch the entries of these groups, which are addresses over [`NEIGHBOURS`], all at once instead of one after
-    /// the other; `slots` gets the first and the last number of each group that has one.
-    pub fn fetch(&self, groups: &[u64], slots: &mut Vec<Slot>) {
+    /// Has the processor fetch the keys of these groups, which are addresses over [`NEIGHBOURS`]; `entries` gets where each begins to be
+    /// looked for.
+    pub fn fetch_keys(&self, groups: &[u64], entries: &mut Vec<usize>) {
         let mask = self.keys.len() - 1;
-        // The keys are fetched first, by loads that wait for nothing.
-        let keys = groups.iter().fold(0, |sum, &number| sum ^ self.keys[self.hash(number) & mask]);
-        std::hint::black_box(keys);
-        slots.clear();
-        for &number in groups {
-            let group = self.probe(number).map_or(&EMPTY, |entry| &self.groups[entry]);
-            // Without a branch that would have to wait for what is fetched: the smallest number is a first one, mostly.
-            slots.push(group.iter().fold(NONE, |first, &slot| first.min(slot)));
-            slots.push(group.iter().fold(0, |last, &slot| last.max(if slot == NONE { 0 } else { slot })));
+        entries.clear();
+        entries.extend(groups.iter().map(|&number| {
+            let entry = self.hash(number) & mask;
+            memory::fetch(&self.keys, entry);
+            entry
+        }));
+    }
+
+    /// Has it fetch their entries, too, once the keys are there; `entries` gets these, or [`usize::MAX`] where a group has none.
+    pub fn fetch_groups(&self, groups: &[u64], entries: &mut [usize]) {
+        for (&number, entry) in groups.iter().zip(entries) {
+            *entry = self.probe_from(number, *entry).unwrap_or(usize::MAX);
+            memory::fetch(&self.groups, *entry);
         }
+    }
+
+    /// The first and the last number of the group of an entry; [`NONE`] and 0 where there is none.
+    pub fn ends_of(&self, entry: usize) -> (Slot, Slot) {
+        let group = self.groups.get(entry).unwrap_or(&EMPTY);
+        // Without a branch that would have to wait for what is fetched: the smallest number is a first one, mostly.
+        let first = group.0.iter().fold(NONE, |first, &slot| first.min(slot));
+        let last = group.0.iter().fold(0, |last, &slot| last.max(if slot == NONE { 0 } else { slot }));
+        (first, last)
     }
 
     fn hash(&self, number: u64) -> usize {
@@ -243,8 +261,13 @@ impl Slots {
 
     /// The entry of a group, where it has one.
     fn probe(&self, number: u64) -> Option<usize> {
+        self.probe_from(number, self.hash(number) & (self.keys.len() - 1))
+    }
+
+    /// The same from where it begins to be looked for.
+    fn probe_from(&self, number: u64, first: usize) -> Option<usize> {
         let mask = self.keys.len() - 1;
-        let mut entry = self.hash(number) & mask;
+        let mut entry = first;
         loop {
             match self.keys[entry & mask] {
                 key if key == number => return Some(entry & mask),
@@ -284,8 +307,8 @@ impl Slots {
         let entries = ((used + 1) * LOAD / (LOAD - 1)).next_power_of_two().max(ENTRIES_MIN);
         // So that it is not done soon again.
         let entries = if used * 16 > entries * 13 { entries * 2 } else { entries };
-        let keys = std::mem::replace(&mut self.keys, vec![NO_GROUP; entries]);
-        let groups = std::mem::replace(&mut self.groups, vec![EMPTY; entries]);
+        let keys = std::mem::replace(&mut self.keys, memory::filled(NO_GROUP, entries));
+        let groups = std::mem::replace(&mut self.groups, memory::filled(EMPTY, entries));
         (self.taken, self.last) = (0, (NO_GROUP, 0));
         for (number, group) in keys.into_iter().zip(groups).filter(|(_, group)| *group != EMPTY) {
             let entry = self.take(number);
