@@ -516,7 +516,7 @@ impl Blocks {
         let (slot, was_followed) = self.slots.follow(key);
         if !was_followed {
             if self.blocks.len() <= slot as usize {
-                memory::fill_up(&mut self.blocks, slot as usize + 1, UNKNOWN);
+                self.blocks.resize(slot as usize + 1, UNKNOWN);
             }
             self.blocks[slot as usize].accessed = self.accessed.push();
             if !is_hot {
@@ -575,7 +575,7 @@ fn bytes_of(blocks: u64, weight: u64) -> u64 {
 /// An extent was cut: each part has what is known of its first block. That of its first block, if it was followed.
 fn part_of(blocks: &mut Vec<Block>, part: &Extent) -> Option<Block> {
     if blocks.len() < part.end() {
-        memory::fill_up(blocks, part.end(), UNKNOWN);
+        blocks.resize(part.end(), UNKNOWN);
     }
     let (all, ahead) = part.of.map(|(number, ahead)| (blocks[number as usize], ahead))?;
     if let Some((tail, ahead)) = part.tail {

@@ -2,7 +2,6 @@
 
 use super::groups::Groups;
 use super::histogram::Histogram;
-use crate::memory;
 
 /// Distances that wait to be counted at most.
 const WAITING_MAX: usize = 512;
@@ -77,7 +76,7 @@ impl Distances {
     fn count_waiting(&mut self) {
         let longest = self.waiting.iter().map(|(distance, _)| distance + 1).max().unwrap_or(0);
         if self.exact.len() < longest {
-            memory::fill_up(&mut self.exact, longest, 0);
+            self.exact.resize(longest, 0);
         }
         for (distance, times) in self.waiting.drain(..) {
             self.exact[distance] += times;

@@ -22,6 +22,7 @@ mod sizing;
 mod slots;
 mod stack;
 mod statistics;
+mod writes;
 
 pub use blocks::BLOCK_BYTES;
 pub use bursts::{Bursts, WINDOWS_NS, Window};
@@ -37,6 +38,7 @@ pub use rows::By;
 pub use shapes::Shapes;
 pub use sizing::{Pinned, Sized, Sizes, Sizing, Way};
 pub use statistics::RowStatistics;
+pub use writes::Writes;
 
 use crate::{Knows, NOT_KNOWN, Names, Op, Request};
 use blocks::{Blocks, FOLLOWED_BYTES, VOLUME_BLOCKS};
@@ -50,6 +52,8 @@ use rows::{Part, Rows};
 const REQUEST_BYTES_MAX: u64 = 64 << 20;
 /// Requests whose blocks are fetched at once.
 const REQUESTS_FETCHED: usize = 64;
+/// Of the memory for blocks, what writes may take beside it that are kept for a sizing: a quarter.
+const KEPT_SHARE: u64 = 4;
 /// Volumes that can be distinguished.
 const VOLUMES_MAX: u32 = 1 << 20;
 
@@ -157,6 +161,8 @@ pub struct Analysis {
     back_in_time: u64,
     absurd: u64,
     parts: Vec<Part>,
+    /// What is kept of writes.
+    kept: Option<Writes>,
 }
 
 impl Analysis {
@@ -185,7 +191,22 @@ impl Analysis {
             back_in_time: 0,
             absurd: 0,
             parts: Vec::new(),
+            kept: None,
         }
+    }
+
+    /// Begins, and keeps writes and discards for [`Sizing::repeat`], as long as they take no more than a quarter of the memory for blocks
+    /// beside it.
+    #[must_use]
+    pub fn keeping_writes(options: &Options) -> Self {
+        Self { kept: Some(Writes::within(options.memory_bytes / KEPT_SHARE)), ..Self::new(options) }
+    }
+
+    /// The writes and discards that were kept; `None` where they were too many.
+    pub fn take_writes(&mut self) -> Option<Writes> {
+        let mut writes = self.kept.take()?;
+        writes.names = self.rows.names().to_vec();
+        Some(writes)
     }
 
     /// Takes the next requests of the trace.
@@ -242,6 +263,7 @@ impl Analysis {
         let mut parts = std::mem::take(&mut self.parts);
         parts.clear();
         self.rows.write(request, first, blocks, names, self.knows, &mut parts);
+        self.keep(|kept| kept.write(request, first, &parts));
         let (mut at, mut left_bytes) = (first, request.len_bytes);
         for (index, part) in parts.iter().enumerate() {
             // The bytes of a part: all of them together are the request's.
@@ -283,6 +305,13 @@ impl Analysis {
         self.parts = parts;
     }
 
+    /// Keeps what comes next, where all before it was kept and there is room.
+    fn keep(&mut self, keep: impl FnOnce(&mut Writes) -> bool) {
+        if self.kept.as_mut().is_some_and(|kept| !keep(kept)) {
+            self.kept = None;
+        }
+    }
+
     fn read(&mut self, request: &Request, first: u64, blocks: u64, names: &Names) {
         self.reads.note(request);
         self.timeline.request(Access::Read, request);
@@ -311,8 +340,8 @@ impl Analysis {
     /// Only whole blocks lose what they held.
     fn discard(&mut self, request: &Request) {
         self.rows.discard(request);
-        let first = request.offset_bytes.div_ceil(BLOCK_BYTES);
-        let Some(blocks) = (request.end_bytes() / BLOCK_BYTES).checked_sub(first) else { return };
+        self.keep(|kept| kept.discard(request));
+        let Some((first, blocks)) = writes::whole_blocks(request) else { return };
         let (statistics, overwrite_ns, overwrite_bytes) =
             (&mut self.statistics, &mut self.overwrite_ns, &mut self.overwrite_bytes);
         let at = (self.timeline.now(), self.clock_bytes);

@@ -307,8 +307,8 @@ impl Slots {
         let entries = ((used + 1) * LOAD / (LOAD - 1)).next_power_of_two().max(ENTRIES_MIN);
         // So that it is not done soon again.
         let entries = if used * 16 > entries * 13 { entries * 2 } else { entries };
-        let keys = std::mem::replace(&mut self.keys, memory::filled(NO_GROUP, entries));
-        let groups = std::mem::replace(&mut self.groups, memory::filled(EMPTY, entries));
+        let keys = std::mem::replace(&mut self.keys, vec![NO_GROUP; entries]);
+        let groups = std::mem::replace(&mut self.groups, vec![EMPTY; entries]);
         (self.taken, self.last) = (0, (NO_GROUP, 0));
         for (number, group) in keys.into_iter().zip(groups).filter(|(_, group)| *group != EMPTY) {
             let entry = self.take(number);

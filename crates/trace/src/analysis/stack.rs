@@ -295,14 +295,14 @@ impl Stack {
         self.gaps = std::mem::take(&mut self.gaps).into_iter().map(packed).collect();
         let lines = (self.marked * 2).div_ceil(LINE).next_power_of_two().max(LINES_MIN);
         self.lines.clear();
-        memory::fill_up(&mut self.lines, lines, Line::EMPTY);
+        self.lines.resize(lines, Line::EMPTY);
         for at in 0..self.marked {
             self.lines[at / LINE].0[at % LINE / WORD] |= 1 << (at % WORD);
         }
         self.next = self.marked;
         (self.cleared, self.before) = ((0, 0), Cell::new((0, 0)));
         self.sums.clear();
-        memory::fill_up(&mut self.sums, lines + 1, 0);
+        self.sums.resize(lines + 1, 0);
         for at in 1..=lines {
             if at <= self.next / LINE {
                 self.sums[at] = self.sums[at].wrapping_add(self.lines[at - 1].count());
