@@ -97,25 +97,32 @@ pub const NEAR_BLOCKS: usize = 4096;
 #[derive(Default)]
 pub struct Fetching {
     groups: Vec<u64>,
+    /// Of each group the first and the last block that a request is of, and whether it writes.
+    ends: Vec<(u64, u64, bool)>,
     entries: Vec<usize>,
-    /// The numbers that they lead to: the first one of each group, and the last one where it is another.
-    slots: Vec<Slot>,
+    /// The numbers that they lead to, and whether it is for a write.
+    slots: Vec<(Slot, bool)>,
 }
 
 impl Fetching {
-    /// Fetches entries of the first of these requests, given by volume, first block and number of blocks. Calls `fetch` with each number
-    /// that they lead to, and tells them.
+    /// Fetches entries of the first of these requests, given by volume, first block, number of blocks, and whether they write. Calls
+    /// `fetch` with each number that they lead to, and tells them.
     pub fn entries(
         &mut self,
         slots: &Slots,
-        requests: impl Iterator<Item = (u32, u64, u64)>,
+        requests: impl Iterator<Item = (u32, u64, u64, bool)>,
         fetch: impl Fn(Slot),
-    ) -> &[Slot] {
+    ) -> &[(Slot, bool)] {
         self.groups.clear();
-        for (volume, first, count) in requests {
+        self.ends.clear();
+        for (volume, first, count, is_write) in requests {
             let begin = address(volume, first);
-            let groups = begin / NEIGHBOURS..=(begin + count.saturating_sub(1)) / NEIGHBOURS;
-            self.groups.extend(groups.take(FETCHED_OF_REQUEST_MAX));
+            let last = begin + count.saturating_sub(1);
+            for group in (begin / NEIGHBOURS..=last / NEIGHBOURS).take(FETCHED_OF_REQUEST_MAX) {
+                let (low, high) = (begin.max(group * NEIGHBOURS), last.min(group * NEIGHBOURS + (NEIGHBOURS - 1)));
+                self.groups.push(group);
+                self.ends.push((low, high, is_write));
+            }
             if self.groups.len() >= FETCHED_MAX {
                 break;
             }
@@ -123,11 +130,13 @@ impl Fetching {
         slots.fetch_keys(&self.groups, &mut self.entries);
         slots.fetch_groups(&self.groups, &mut self.entries);
         self.slots.clear();
-        for &entry in &self.entries {
-            let (first, last) = slots.ends_of(entry);
-            for slot in [first, last].into_iter().take(if first < last { 2 } else { 1 }) {
-                fetch(slot);
-                self.slots.push(slot);
+        for (&entry, &(low, high, is_write)) in self.entries.iter().zip(&self.ends) {
+            let (first, last) = slots.ends_of(entry, low, high);
+            fetch(first);
+            self.slots.push((first, is_write));
+            if first != last {
+                fetch(last);
+                self.slots.push((last, is_write));
             }
         }
         &self.slots
@@ -193,16 +202,20 @@ impl Blocks {
         self.peak_accessed_bytes
     }
 
-    /// Has what is known of the blocks of the next requests at hand; these are given by volume, first block and number of blocks.
-    pub fn fetch(&mut self, requests: impl Iterator<Item = (u32, u64, u64)>) {
+    /// Has what is known of the blocks of the next requests at hand; these are given by volume, first block, number of blocks, and whether
+    /// they write.
+    pub fn fetch(&mut self, requests: impl Iterator<Item = (u32, u64, u64, bool)>) {
         if self.sample.weight() > 1 || self.slots.len() < NEAR_BLOCKS {
             return;
         }
         let Self { fetching, slots, blocks, accessed, written, .. } = self;
-        for &slot in fetching.entries(slots, requests, |slot| memory::fetch_whole(blocks, slot as usize)) {
+        let found = fetching.entries(slots, requests, |slot| memory::fetch_whole(blocks, slot as usize));
+        for &(slot, is_write) in found {
             let block = blocks.get(slot as usize).unwrap_or(&UNKNOWN);
             accessed.fetch(block.accessed);
-            written.fetch(block.written);
+            if is_write {
+                written.fetch(block.written);
+            }
         }
     }
 

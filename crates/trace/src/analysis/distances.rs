@@ -2,9 +2,10 @@
 
 use super::groups::Groups;
 use super::histogram::Histogram;
+use crate::memory;
 
 /// Distances that wait to be counted at most.
-const WAITING_MAX: usize = 512;
+const WAITING_MAX: usize = 128;
 
 /// Counts of stack distances. Exact while every block is followed, and in buckets of 0.8 % from then on.
 #[derive(Clone, Debug)]
@@ -67,6 +68,7 @@ impl Distances {
     }
 
     fn wait(&mut self, distance: u64, times: u64) {
+        memory::fetch(&self.exact, distance as usize);
         self.waiting.push((distance as usize, times));
         if self.waiting.len() >= WAITING_MAX {
             self.count_waiting();
@@ -116,7 +118,7 @@ impl Distances {
                 let blocks = usize::try_from(blocks).unwrap_or(usize::MAX);
                 let waiting = self.waiting.iter().filter(|(distance, _)| *distance < blocks);
                 let waiting: u64 = waiting.map(|(_, times)| times).sum();
-                self.exact.iter().take(blocks).fold(waiting as f64, |sum, &count| sum + count as f64)
+                (waiting + self.exact.iter().take(blocks).sum::<u64>()) as f64
             }
             Some(sampled) if blocks > 0 => {
                 let found = self

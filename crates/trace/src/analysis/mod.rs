@@ -72,11 +72,11 @@ fn touched(request: &Request) -> Option<(u64, u64)> {
     is_believed.then(|| (first, if request.len_bytes == 0 { 0 } else { end - first }))
 }
 
-/// The volume, the first block and the number of blocks of a request that moves bytes.
-fn moved(request: &Request) -> Option<(u32, u64, u64)> {
+/// The volume, the first block and the number of blocks of a request that moves bytes, and whether it writes them.
+fn moved(request: &Request) -> Option<(u32, u64, u64, bool)> {
     let moves = matches!(request.op, Op::Read | Op::Access | Op::Write);
     let (first, blocks) = touched(request).filter(|(_, blocks)| moves && *blocks > 0)?;
-    Some((request.volume, first, blocks))
+    Some((request.volume, first, blocks, request.op == Op::Write))
 }
 
 /// How to analyse.
@@ -213,7 +213,7 @@ impl Analysis {
     pub fn add(&mut self, requests: &[Request], names: &Names, knows: Knows) {
         self.knows = knows;
         for requests in requests.chunks(REQUESTS_FETCHED) {
-            self.rows.fetch(requests.iter().filter_map(moved).map(|(volume, first, _)| (volume, first)));
+            self.rows.fetch(requests.iter().filter_map(moved).map(|(volume, first, ..)| (volume, first)));
             self.blocks.fetch(requests.iter().filter_map(moved));
             for request in requests {
                 self.one(request, names);

@@ -272,7 +272,7 @@ impl Sizing {
     /// Takes the next requests of the trace, which must be the same as in the first pass.
     pub fn add(&mut self, requests: &[Request], names: &Names, knows: Knows) {
         for requests in requests.chunks(REQUESTS_FETCHED) {
-            self.fetch(requests.iter().filter(|request| request.op == Op::Write).filter_map(moved));
+            self.fetch(requests.iter().filter_map(moved).filter(|(_, _, _, is_write)| *is_write));
             requests.iter().for_each(|request| self.one(request, names, knows));
         }
     }
@@ -283,7 +283,7 @@ impl Sizing {
         let mut at = 0;
         for steps in writes.steps(REQUESTS_FETCHED) {
             self.fetch(steps.clone().filter_map(|step| match step {
-                Step::Part(volume, first, blocks, _) => Some((volume, first, blocks)),
+                Step::Part(volume, first, blocks, _) => Some((volume, first, blocks, true)),
                 _ => None,
             }));
             for step in steps {
@@ -315,13 +315,13 @@ impl Sizing {
     }
 
     /// Has what is known of the blocks at hand that are written next.
-    fn fetch(&mut self, writes: impl Iterator<Item = (u32, u64, u64)>) {
+    fn fetch(&mut self, writes: impl Iterator<Item = (u32, u64, u64, bool)>) {
         if self.sample.weight() > 1 || self.slots.len() < NEAR_BLOCKS {
             return;
         }
         let Self { fetching, slots, places, rests, .. } = self;
         let count = rests.len();
-        for &slot in fetching.entries(slots, writes, |slot| memory::fetch(places, slot as usize * count)) {
+        for &(slot, _) in fetching.entries(slots, writes, |slot| memory::fetch(places, slot as usize * count)) {
             let of_block = places.get(slot as usize * count..).unwrap_or_default();
             rests.iter().zip(of_block).for_each(|(rest, &place)| rest.stack.fetch(place));
         }

@@ -239,13 +239,11 @@ impl Slots {
         }
     }
 
-    /// The first and the last number of the group of an entry; [`NONE`] and 0 where there is none.
-    pub fn ends_of(&self, entry: usize) -> (Slot, Slot) {
-        let group = self.groups.get(entry).unwrap_or(&EMPTY);
-        // Without a branch that would have to wait for what is fetched: the smallest number is a first one, mostly.
-        let first = group.0.iter().fold(NONE, |first, &slot| first.min(slot));
-        let last = group.0.iter().fold(0, |last, &slot| last.max(if slot == NONE { 0 } else { slot }));
-        (first, last)
+    /// The numbers of two blocks of the group of an entry; [`NONE`] where they have none.
+    pub fn ends_of(&self, entry: usize, first: u64, last: u64) -> (Slot, Slot) {
+        let group = &self.groups.get(entry).unwrap_or(&EMPTY).0;
+        let number = |address: u64| group[(address % NEIGHBOURS) as usize];
+        (number(first), number(last))
     }
 
     fn hash(&self, number: u64) -> usize {
