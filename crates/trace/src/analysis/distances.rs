@@ -2,10 +2,9 @@
 
 use super::groups::Groups;
 use super::histogram::Histogram;
-use crate::memory;
 
 /// Distances that wait to be counted at most.
-const WAITING_MAX: usize = 128;
+const WAITING_MAX: usize = 512;
 
 /// Counts of stack distances. Exact while every block is followed, and in buckets of 0.8 % from then on.
 #[derive(Clone, Debug)]
@@ -68,7 +67,6 @@ impl Distances {
     }
 
     fn wait(&mut self, distance: u64, times: u64) {
-        memory::fetch(&self.exact, distance as usize);
         self.waiting.push((distance as usize, times));
         if self.waiting.len() >= WAITING_MAX {
             self.count_waiting();

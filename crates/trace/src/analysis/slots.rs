@@ -231,11 +231,13 @@ impl Slots {
         }));
     }
 
-    /// Has it fetch their entries, too, once the keys are there; `entries` gets these, or [`usize::MAX`] where a group has none.
+    /// Has it fetch their entries, too, once the keys are there, or those that they would get; `entries` gets these, or [`usize::MAX`] where
+    /// a group has none.
     pub fn fetch_groups(&self, groups: &[u64], entries: &mut [usize]) {
         for (&number, entry) in groups.iter().zip(entries) {
-            *entry = self.probe_from(number, *entry).unwrap_or(usize::MAX);
-            memory::fetch(&self.groups, *entry);
+            let (found, is_there) = self.search(number, *entry);
+            memory::fetch(&self.groups, found);
+            *entry = if is_there { found } else { usize::MAX };
         }
     }
 
@@ -259,17 +261,18 @@ impl Slots {
 
     /// The entry of a group, where it has one.
     fn probe(&self, number: u64) -> Option<usize> {
-        self.probe_from(number, self.hash(number) & (self.keys.len() - 1))
+        let (entry, is_there) = self.search(number, self.hash(number) & (self.keys.len() - 1));
+        is_there.then_some(entry)
     }
 
-    /// The same from where it begins to be looked for.
-    fn probe_from(&self, number: u64, first: usize) -> Option<usize> {
+    /// The entry of a group, or that which it would get, from where it begins to be looked for; and whether it has it.
+    fn search(&self, number: u64, first: usize) -> (usize, bool) {
         let mask = self.keys.len() - 1;
         let mut entry = first;
         loop {
             match self.keys[entry & mask] {
-                key if key == number => return Some(entry & mask),
-                NO_GROUP => return None,
+                key if key == number => return (entry & mask, true),
+                NO_GROUP => return (entry & mask, false),
                 _ => entry += 1,
             }
         }

@@ -131,7 +131,8 @@ mod tests {
     fn steps_are_those_that_were_kept() {
         let mut writes = Writes::within(1 << 20);
         let volume = (1 << 20) - 1;
-        let write = |block: u64, len_bytes| Request { volume, ..Request::new(0, Op::Write, block * 4096 + 512, len_bytes) };
+        let write =
+            |block: u64, len_bytes| Request { volume, ..Request::new(0, Op::Write, block * 4096 + 512, len_bytes) };
         let (last, most) = ((1 << 44) - 1, 64 << 20);
         assert!(writes.write(&write(last, 100), last, &parts(&[(1, 4095)])));
         assert!(writes.write(&write(5, most), 5, &parts(&[(16_384, 0), (1, 7)])));
