@@ -12,8 +12,6 @@ pub mod files;
 pub mod format;
 pub mod generate;
 mod hash;
-#[allow(unsafe_code)]
-mod memory;
 mod names;
 mod order;
 pub mod reading;

@@ -19,7 +19,7 @@ const SHAPED_WAF: f64 = 1.0;
 /// Options of `forebay size`.
 #[derive(Debug, clap::Args)]
 pub struct SizeOptions {
-    /// A trace, as for analyze; it is read twice
+    /// A trace, as for analyze; one with many writes is read twice
     pub trace: String,
     #[command(flatten)]
     pub reading: ReadingOptions,
@@ -80,7 +80,7 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
     let trace_format = traces::format_named(options.reading.format.as_deref())?;
     let Loaded { rules, bypassed } = options.reading.rules()?;
     if options.trace == "-" {
-        bail!("a trace is read twice, and standard input can be read once: write it to a file first");
+        bail!("a trace may be read twice, and standard input can be read once: write it to a file first");
     }
     let volume = options.reading.volume.as_deref();
     let by = by(&options.by)?;

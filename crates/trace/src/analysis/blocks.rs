@@ -6,7 +6,7 @@ use super::hot::{Finder, Hot};
 use super::sampling::{Sample, address};
 use super::slots::{Extent, NEIGHBOURS, Slot, Slots};
 use super::stack::{LIVE_MAX, Place, Stack};
-use crate::memory;
+use std::hint::black_box;
 
 /// Bytes of a block.
 pub const BLOCK_BYTES: u64 = 4096;
@@ -105,14 +105,9 @@ pub struct Fetching {
 }
 
 impl Fetching {
-    /// Fetches entries of the first of these requests, given by volume, first block, number of blocks, and whether they write. Calls
-    /// `fetch` with each number that they lead to, and tells them.
-    pub fn entries(
-        &mut self,
-        slots: &Slots,
-        requests: impl Iterator<Item = (u32, u64, u64, bool)>,
-        fetch: impl Fn(Slot),
-    ) -> &[(Slot, bool)] {
+    /// Fetches entries of the first of these requests, given by volume, first block, number of blocks, and whether they write; the
+    /// numbers that they lead to.
+    pub fn entries(&mut self, slots: &Slots, requests: impl Iterator<Item = (u32, u64, u64, bool)>) -> &[(Slot, bool)] {
         self.groups.clear();
         self.ends.clear();
         for (volume, first, count, is_write) in requests {
@@ -132,10 +127,8 @@ impl Fetching {
         self.slots.clear();
         for (&entry, &(low, high, is_write)) in self.entries.iter().zip(&self.ends) {
             let (first, last) = slots.ends_of(entry, low, high);
-            fetch(first);
             self.slots.push((first, is_write));
             if first != last {
-                fetch(last);
                 self.slots.push((last, is_write));
             }
         }
@@ -209,14 +202,15 @@ impl Blocks {
             return;
         }
         let Self { fetching, slots, blocks, accessed, written, .. } = self;
-        let found = fetching.entries(slots, requests, |slot| memory::fetch_whole(blocks, slot as usize));
-        for &(slot, is_write) in found {
-            let block = blocks.get(slot as usize).unwrap_or(&UNKNOWN);
-            accessed.fetch(block.accessed);
-            if is_write {
-                written.fetch(block.written);
-            }
-        }
+        let found = fetching.entries(slots, requests);
+        let block = |slot: Slot| blocks.get(slot as usize).unwrap_or(&UNKNOWN);
+        // Both ends of what is known, which may lie in two lines of the cache.
+        black_box(found.iter().fold(0, |sum, &(slot, _)| sum ^ block(slot).read_at ^ u64::from(block(slot).row)));
+        let looked = found.iter().fold(0, |sum, &(slot, is_write)| {
+            let of_written = if is_write { written.look(block(slot).written) } else { 0 };
+            sum ^ accessed.look(block(slot).accessed) ^ of_written
+        });
+        black_box(looked);
     }
 
     /// Reads, or accesses of unknown kind, of `count` blocks from `first`; tells of each that is followed, how many blocks it stands

@@ -15,8 +15,9 @@ use super::slots::{Extent, NEIGHBOURS, Slot, Slots};
 use super::stack::{LIVE_MAX, Place, Stack};
 use super::writes::{Step, Writes, whole_blocks};
 use super::{Options, REQUESTS_FETCHED, moved, touched};
-use crate::{Knows, Names, Op, Request, memory};
+use crate::{Knows, Names, Op, Request};
 use serde::Serialize;
+use std::hint::black_box;
 
 /// Memory of a block that is followed, in bytes, about: its number, where no neighbour is followed and the table is at its worst
 /// load, and for each count of pinned rows its place with its marks.
@@ -321,10 +322,15 @@ impl Sizing {
         }
         let Self { fetching, slots, places, rests, .. } = self;
         let count = rests.len();
-        for &(slot, _) in fetching.entries(slots, writes, |slot| memory::fetch(places, slot as usize * count)) {
-            let of_block = places.get(slot as usize * count..).unwrap_or_default();
-            rests.iter().zip(of_block).for_each(|(rest, &place)| rest.stack.fetch(place));
-        }
+        let found = fetching.entries(slots, writes);
+        let of_block = |slot: Slot| places.get(slot as usize * count..).unwrap_or_default();
+        // The places of a block lie side by side.
+        let first = |slot| of_block(slot).first().unwrap_or(&NOWHERE);
+        black_box(found.iter().fold(0, |sum, &(slot, _)| sum ^ first(slot)));
+        let looked = found.iter().fold(0, |sum, &(slot, _)| {
+            rests.iter().zip(of_block(slot)).fold(sum, |sum, (rest, &place)| sum ^ rest.stack.look(place))
+        });
+        black_box(looked);
     }
 
     fn write(&mut self, request: &Request, (first, blocks): (u64, u64), names: &Names, knows: Knows) {

@@ -10,8 +10,8 @@
 
 use super::stack::Place;
 use crate::hash::Seed;
-use crate::memory;
 use std::hash::BuildHasher;
+use std::hint::black_box;
 
 /// The number of a block.
 pub type Slot = u32;
@@ -224,21 +224,21 @@ impl Slots {
     pub fn fetch_keys(&self, groups: &[u64], entries: &mut Vec<usize>) {
         let mask = self.keys.len() - 1;
         entries.clear();
-        entries.extend(groups.iter().map(|&number| {
-            let entry = self.hash(number) & mask;
-            memory::fetch(&self.keys, entry);
-            entry
-        }));
+        entries.extend(groups.iter().map(|&number| self.hash(number) & mask));
+        // Loads that wait for nothing.
+        black_box(entries.iter().fold(0, |sum, &entry| sum ^ self.keys[entry]));
     }
 
     /// Has it fetch their entries, too, once the keys are there, or those that they would get; `entries` gets these, or [`usize::MAX`] where
     /// a group has none.
     pub fn fetch_groups(&self, groups: &[u64], entries: &mut [usize]) {
+        let mut sum = 0;
         for (&number, entry) in groups.iter().zip(entries) {
             let (found, is_there) = self.search(number, *entry);
-            memory::fetch(&self.groups, found);
+            sum ^= self.groups[found].0[0];
             *entry = if is_there { found } else { usize::MAX };
         }
+        black_box(sum);
     }
 
     /// The numbers of two blocks of the group of an entry; [`NONE`] where they have none.

@@ -12,7 +12,6 @@
 //! the others down as far as to the first gap, and fills that. So caches of all sizes at once have what an LRU cache of each
 //! size would: what a smaller one pushed out before does not come back when there is room.
 
-use crate::memory;
 use std::cell::Cell;
 use std::collections::BinaryHeap;
 
@@ -110,9 +109,9 @@ impl Stack {
         self.lines.len() * LINE - self.next < accesses
     }
 
-    /// Has the processor fetch what is to be asked of a place.
-    pub fn fetch(&self, place: Place) {
-        memory::fetch(&self.lines, place as usize / LINE);
+    /// Something of what is to be asked of a place, so that the processor fetches it.
+    pub fn look(&self, place: Place) -> u64 {
+        self.lines.get(place as usize / LINE).map_or(0, |line| line.0[0])
     }
 
     /// Whether there is any gap.

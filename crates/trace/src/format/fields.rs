@@ -57,7 +57,7 @@ fn together(bytes: &[u8]) -> Option<u64> {
 fn position(bytes: &[u8], wanted: u8) -> Option<usize> {
     let mut at = 0;
     while let Some(word) = together(&bytes[at..]) {
-        let differs = word ^ ONES * u64::from(wanted);
+        let differs = word ^ (ONES * u64::from(wanted));
         // The lowest bit that is set is that of the first byte that is zero (Warren, "Hacker's Delight", 6-1).
         let zeros = differs.wrapping_sub(ONES) & !differs & ONES << 7;
         if zeros > 0 {
