@@ -201,18 +201,41 @@ impl Prism {
                 }),
                 Direction::Read => Guess::Nothing,
             };
-            // A short life is a log's or that of temporary data: which of them, behaviour tells.
-            let dies_soon = matches!(intent.host.lifetime, Some(Lifetime::Short | Lifetime::Medium));
-            let class = match guess {
-                Guess::Log => built_in.log,
-                Guess::Temp => built_in.temp,
-                _ if dies_soon => built_in.temp,
-                _ if intent.host.lifetime == Some(Lifetime::Extreme) => default,
-                Guess::Hot => built_in.hot,
-                Guess::Nothing => default,
-            };
+            let class = class_of(guess, intent.host.lifetime, built_in, default);
             append(runs, at - start, class);
         }
+    }
+
+    /// Splits a write as [`classify`](Self::classify) does where nothing is known but its place, and no rule may ask for more: what a
+    /// trace tells a table without rules. In blocks of 4 KiB.
+    pub fn classify_by_behaviour(
+        &mut self,
+        disk: DiskId,
+        first_block: u64,
+        blocks: u64,
+        request_bytes: u64,
+        runs: &mut Vec<Run>,
+    ) {
+        debug_assert!(self.table.rules().is_empty(), "a rule may know better");
+        let (built_in, default) = (self.table.built_in(), self.table.default_class());
+        let (mut at, end) = (first_block, first_block.saturating_add(blocks));
+        while at < end {
+            let next = (at / REGION_BLOCKS + 1).saturating_mul(REGION_BLOCKS).min(end);
+            let guess = self.overwrites.write(Write { disk, first_block: at, blocks: next - at, request_bytes });
+            append(runs, next - at, class_of(guess, None, built_in, default));
+            at = next;
+        }
+    }
+
+    /// Learns from a read of which nothing is known but its place, in blocks of 4 KiB.
+    pub fn observe_place_read(&mut self, disk: DiskId, first_block: u64, blocks: u64) {
+        self.overwrites.read(disk, first_block, blocks);
+    }
+
+    /// Something of what behaviour knows of a block. Who looks at several at once waits for memory once.
+    #[must_use]
+    pub fn look(&self, disk: DiskId, block: u64) -> u64 {
+        self.overwrites.look(disk, block)
     }
 
     /// The class that a block written as `class` belongs to, now that more of the host's facts about it is known: a rule's,
@@ -358,6 +381,20 @@ impl Claims<'_> {
             Role::Swap => Some(self.table.built_in().temp),
             Role::Data => None,
         }
+    }
+}
+
+/// The class of what nothing but behaviour tells, and a hint how long it will live.
+fn class_of(guess: Guess, lifetime: Option<Lifetime>, built_in: BuiltIn, default: ClassId) -> ClassId {
+    // A short life is a log's or that of temporary data: which of them, behaviour tells.
+    let dies_soon = matches!(lifetime, Some(Lifetime::Short | Lifetime::Medium));
+    match guess {
+        Guess::Log => built_in.log,
+        Guess::Temp => built_in.temp,
+        _ if dies_soon => built_in.temp,
+        _ if lifetime == Some(Lifetime::Extreme) => default,
+        Guess::Hot => built_in.hot,
+        Guess::Nothing => default,
     }
 }
 

@@ -40,6 +40,25 @@ impl<S: Source> Steady<S> {
         Self { source, waiting, batch, first_ns: u64::MAX, last_ns: None, slips: 0, farthest_ns: 0, is_over: false }
     }
 
+    /// Hands out those at the front that are not far ahead of the one before each, as nearly all are, but for so many at the end.
+    fn take_steady(&mut self, kept: usize, into: &mut Vec<Request>) {
+        let Some(mut last_ns) = self.last_ns else { return };
+        let (front, _) = self.waiting.as_slices();
+        let front = &front[..front.len().min(self.waiting.len().saturating_sub(kept))];
+        let (mut first_ns, mut count) = (self.first_ns, 0);
+        for request in front {
+            if request.issued_ns.saturating_sub(last_ns) > AHEAD_NS {
+                break;
+            }
+            last_ns = request.issued_ns;
+            first_ns = first_ns.min(last_ns);
+            count += 1;
+        }
+        into.extend_from_slice(&front[..count]);
+        self.waiting.drain(..count);
+        (self.last_ns, self.first_ns) = (Some(last_ns), first_ns);
+    }
+
     /// The time of a request, or that which it is taken to have.
     fn steady_ns(&self, issued_ns: u64) -> u64 {
         let Some(last_ns) = self.last_ns else { return self.first_steady_ns(issued_ns) };
@@ -80,6 +99,7 @@ impl<S: Source> Source for Steady<S> {
             self.waiting.extend(self.batch.drain(..));
         }
         let kept = if self.is_over { 0 } else { JUDGES };
+        self.take_steady(kept.max(1), into);
         while self.waiting.len() > kept {
             let Some(mut request) = self.waiting.pop_front() else { break };
             let steady_ns = self.steady_ns(request.issued_ns);

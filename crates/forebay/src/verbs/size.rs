@@ -19,7 +19,7 @@ const SHAPED_WAF: f64 = 1.0;
 /// Options of `forebay size`.
 #[derive(Debug, clap::Args)]
 pub struct SizeOptions {
-    /// A trace, as for analyze; it is read twice
+    /// A trace, as for analyze; one with many writes is read twice
     pub trace: String,
     #[command(flatten)]
     pub reading: ReadingOptions,
@@ -80,7 +80,7 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
     let trace_format = traces::format_named(options.reading.format.as_deref())?;
     let Loaded { rules, bypassed } = options.reading.rules()?;
     if options.trace == "-" {
-        bail!("a trace is read twice, and standard input can be read once: write it to a file first");
+        bail!("a trace may be read twice, and standard input can be read once: write it to a file first");
     }
     let volume = options.reading.volume.as_deref();
     let by = by(&options.by)?;
@@ -91,7 +91,7 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
     let how =
         Options { memory_bytes: options.memory, sample_halvings: options.sample.trailing_zeros(), by, rules, bypassed };
     let columns = wanted(&how);
-    let mut analysis = Analysis::new(&how);
+    let mut analysis = Analysis::keeping_writes(&how);
     let (live, mut taken) = (Live::new(), 0);
     let first = read(trace, trace_format, columns, volume, Order::Time, |requests, names, knows| {
         analysis.add(requests, names, knows);
@@ -100,7 +100,7 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
         true
     })?
     .whole()?;
-    let read_hits = analysis.read_hits();
+    let (read_hits, writes) = (analysis.read_hits(), analysis.take_writes());
     let report = analysis.finish(&first.names);
     if lacks_levels(how.by, &report) {
         warn_of_levels();
@@ -109,16 +109,22 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
         bail!("{}: nothing is written in it, so no fast tier keeps writes from the capacity tier", options.trace);
     }
     let mut sizing = Sizing::new(&how, &report);
-    taken = 0;
-    let second = read(trace, trace_format, columns, volume, Order::Time, |requests, names, knows| {
-        sizing.add(requests, names, knows);
-        taken += requests.len();
-        live.step(&format!("second pass: {taken} of {} requests", first.requests));
-        true
-    })?
-    .whole()?;
-    if second.requests != first.requests {
-        bail!("{}: changed while it was read: {} requests, then {}", options.trace, first.requests, second.requests);
+    match writes {
+        Some(writes) => sizing.repeat(&writes),
+        None => {
+            taken = 0;
+            let second = read(trace, trace_format, columns, volume, Order::Time, |requests, names, knows| {
+                sizing.add(requests, names, knows);
+                taken += requests.len();
+                live.step(&format!("second pass: {taken} of {} requests", first.requests));
+                true
+            })?
+            .whole()?;
+            if second.requests != first.requests {
+                let (before, now) = (first.requests, second.requests);
+                bail!("{}: changed while it was read: {before} requests, then {now}", options.trace);
+            }
+        }
     }
     drop(live);
     let sizes = sizing.finish(&options.fast_size);

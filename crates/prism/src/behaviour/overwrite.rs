@@ -76,7 +76,13 @@ fn key(disk: DiskId, block: u64) -> u64 {
     (u64::from(disk.0) << 48 | (block / REGION_BLOCKS) & 0xffff_ffff_ffff) + 1
 }
 
+/// Fibonacci hashing: neighbours spread, and the result depends on nothing but the key.
+fn index(key: u64) -> usize {
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SLOTS.trailing_zeros())) as usize
+}
+
 impl Region {
+    #[inline]
     fn age(&mut self, epoch: u32) {
         let passed = epoch.wrapping_sub(self.epoch);
         if passed > 0 {
@@ -120,9 +126,7 @@ impl Overwrites {
             }
             self.slots = vec![Region::default(); SLOTS];
         }
-        // Fibonacci hashing: neighbours spread, and the result depends on nothing but the key.
-        let index = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SLOTS.trailing_zeros())) as usize;
-        let slot = self.slots.get_mut(index)?;
+        let slot = self.slots.get_mut(index(key))?;
         slot.age(epoch);
         if slot.key != key {
             if !claim {
@@ -135,6 +139,11 @@ impl Overwrites {
             *slot = Region { key, epoch, ..Region::default() };
         }
         Some(slot)
+    }
+
+    /// Something of the slot of a block's region, so that the processor fetches it.
+    pub fn look(&self, disk: DiskId, block: u64) -> u64 {
+        self.slots.get(index(key(disk, block))).map_or(0, |region| region.key)
     }
 
     /// Notes a write within one region and says what its history suggests.

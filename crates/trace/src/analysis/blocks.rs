@@ -6,6 +6,7 @@ use super::hot::{Finder, Hot};
 use super::sampling::{Sample, address};
 use super::slots::{Extent, NEIGHBOURS, Slot, Slots};
 use super::stack::{LIVE_MAX, Place, Stack};
+use std::hint::black_box;
 
 /// Bytes of a block.
 pub const BLOCK_BYTES: u64 = 4096;
@@ -86,7 +87,7 @@ impl Seen {
 }
 
 /// Groups of neighbours whose entries and blocks are fetched at a time, and how many of one request.
-const FETCHED_MAX: usize = 64;
+const FETCHED_MAX: usize = 128;
 const FETCHED_OF_REQUEST_MAX: usize = 4;
 /// Blocks of which nothing is to be fetched: the processor has them at hand.
 pub const NEAR_BLOCKS: usize = 4096;
@@ -96,24 +97,42 @@ pub const NEAR_BLOCKS: usize = 4096;
 #[derive(Default)]
 pub struct Fetching {
     groups: Vec<u64>,
-    /// The first and the last number of each group.
-    pub slots: Vec<Slot>,
-    places: Vec<(Place, Place)>,
+    /// Of each group the first and the last block that a request is of, and whether it writes.
+    ends: Vec<(u64, u64, bool)>,
+    entries: Vec<usize>,
+    /// The numbers that they lead to, and whether it is for a write.
+    slots: Vec<(Slot, bool)>,
 }
 
 impl Fetching {
-    /// Fetches entries of the first of these requests, given by volume, first block and number of blocks; `slots` is what they lead to.
-    pub fn entries(&mut self, slots: &Slots, requests: impl Iterator<Item = (u32, u64, u64)>) {
+    /// Fetches entries of the first of these requests, given by volume, first block, number of blocks, and whether they write; the
+    /// numbers that they lead to.
+    pub fn entries(&mut self, slots: &Slots, requests: impl Iterator<Item = (u32, u64, u64, bool)>) -> &[(Slot, bool)] {
         self.groups.clear();
-        for (volume, first, count) in requests {
+        self.ends.clear();
+        for (volume, first, count, is_write) in requests {
             let begin = address(volume, first);
-            let groups = begin / NEIGHBOURS..=(begin + count.saturating_sub(1)) / NEIGHBOURS;
-            self.groups.extend(groups.take(FETCHED_OF_REQUEST_MAX));
+            let last = begin + count.saturating_sub(1);
+            for group in (begin / NEIGHBOURS..=last / NEIGHBOURS).take(FETCHED_OF_REQUEST_MAX) {
+                let (low, high) = (begin.max(group * NEIGHBOURS), last.min(group * NEIGHBOURS + (NEIGHBOURS - 1)));
+                self.groups.push(group);
+                self.ends.push((low, high, is_write));
+            }
             if self.groups.len() >= FETCHED_MAX {
                 break;
             }
         }
-        slots.fetch(&self.groups, &mut self.slots);
+        slots.fetch_keys(&self.groups, &mut self.entries);
+        slots.fetch_groups(&self.groups, &mut self.entries);
+        self.slots.clear();
+        for (&entry, &(low, high, is_write)) in self.entries.iter().zip(&self.ends) {
+            let (first, last) = slots.ends_of(entry, low, high);
+            self.slots.push((first, is_write));
+            if first != last {
+                self.slots.push((last, is_write));
+            }
+        }
+        &self.slots
     }
 }
 
@@ -176,20 +195,22 @@ impl Blocks {
         self.peak_accessed_bytes
     }
 
-    /// Has what is known of the blocks of the next requests at hand; these are given by volume, first block and number of blocks.
-    pub fn fetch(&mut self, requests: impl Iterator<Item = (u32, u64, u64)>) {
+    /// Has what is known of the blocks of the next requests at hand; these are given by volume, first block, number of blocks, and whether
+    /// they write.
+    pub fn fetch(&mut self, requests: impl Iterator<Item = (u32, u64, u64, bool)>) {
         if self.sample.weight() > 1 || self.slots.len() < NEAR_BLOCKS {
             return;
         }
         let Self { fetching, slots, blocks, accessed, written, .. } = self;
-        fetching.entries(slots, requests);
-        fetching.places.clear();
-        fetching.places.extend(fetching.slots.iter().map(|&slot| {
-            let block = blocks.get(slot as usize).unwrap_or(&UNKNOWN);
-            (block.accessed, block.written)
-        }));
-        let places = fetching.places.iter();
-        std::hint::black_box(places.fold(0, |sum, &(at, write)| sum ^ accessed.look(at) ^ written.look(write)));
+        let found = fetching.entries(slots, requests);
+        let block = |slot: Slot| blocks.get(slot as usize).unwrap_or(&UNKNOWN);
+        // Both ends of what is known, which may lie in two lines of the cache.
+        black_box(found.iter().fold(0, |sum, &(slot, _)| sum ^ block(slot).read_at ^ u64::from(block(slot).row)));
+        let looked = found.iter().fold(0, |sum, &(slot, is_write)| {
+            let of_written = if is_write { written.look(block(slot).written) } else { 0 };
+            sum ^ accessed.look(block(slot).accessed) ^ of_written
+        });
+        black_box(looked);
     }
 
     /// Reads, or accesses of unknown kind, of `count` blocks from `first`; tells of each that is followed, how many blocks it stands
@@ -502,7 +523,7 @@ impl Blocks {
         let (slot, was_followed) = self.slots.follow(key);
         if !was_followed {
             if self.blocks.len() <= slot as usize {
-                self.blocks.push(UNKNOWN);
+                self.blocks.resize(slot as usize + 1, UNKNOWN);
             }
             self.blocks[slot as usize].accessed = self.accessed.push();
             if !is_hot {

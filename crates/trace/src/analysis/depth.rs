@@ -106,6 +106,9 @@ impl Ends {
     }
 
     fn add(&mut self, end: End) {
+        if self.queue.back().is_none_or(|last| *last <= end) {
+            return self.queue.push_back(end);
+        }
         let mut at = self.queue.len();
         while at > 0 && self.queue[at - 1] > end {
             if self.queue.len() - at == PASSED_MAX {

@@ -116,7 +116,7 @@ impl Distances {
                 let blocks = usize::try_from(blocks).unwrap_or(usize::MAX);
                 let waiting = self.waiting.iter().filter(|(distance, _)| *distance < blocks);
                 let waiting: u64 = waiting.map(|(_, times)| times).sum();
-                self.exact.iter().take(blocks).fold(waiting as f64, |sum, &count| sum + count as f64)
+                (waiting + self.exact.iter().take(blocks).sum::<u64>()) as f64
             }
             Some(sampled) if blocks > 0 => {
                 let found = self

@@ -243,7 +243,7 @@ mod tests {
         /// Where all are followed, of whom some are hot, distances are those of a list.
         #[test]
         fn distances_are_those_of_a_list(steps in proptest::collection::vec((0_u64..30, 0_u8..20), 1..600)) {
-            let (mut hot, mut stack, mut list) = (Hot::default(), Stack::with_words(1), Vec::new());
+            let (mut hot, mut stack, mut list) = (Hot::default(), Stack::with_lines(1), Vec::new());
             let mut places = BTreeMap::<u64, Place>::new();
             for (key, what) in steps {
                 let is_hot = hot.has(key);

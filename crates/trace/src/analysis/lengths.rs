@@ -7,11 +7,18 @@ use std::collections::HashMap;
 /// Different lengths that are counted one by one. Where a trace has more, quantiles are those of the histogram's buckets.
 const DIFFERENT_MAX: usize = 4096;
 
+/// Lengths that are found without a search.
+const AT_HAND: usize = 16;
+
 /// Counts of lengths.
 #[derive(Clone, Debug, Default)]
 pub struct Lengths {
     /// How often each occurred; empty once there are too many.
-    counts: HashMap<u64, u64, Seed>,
+    counts: Vec<(u64, u64)>,
+    /// Where each has its count.
+    places: HashMap<u64, u32, Seed>,
+    /// The same of those that came last, by what tells them apart mostly.
+    at_hand: [u32; AT_HAND],
     all: Histogram,
 }
 
@@ -19,12 +26,25 @@ impl Lengths {
     /// Counts one.
     pub fn add(&mut self, len_bytes: u64) {
         if self.is_exact() || self.all.count() == 0.0 {
-            *self.counts.entry(len_bytes).or_default() += 1;
-            if self.counts.len() > DIFFERENT_MAX {
-                self.counts = HashMap::default();
+            let at_hand = (len_bytes >> 12 ^ len_bytes >> 9) as usize % AT_HAND;
+            match self.counts.get_mut(self.at_hand[at_hand] as usize) {
+                Some((known, count)) if *known == len_bytes => *count += 1,
+                _ => self.at_hand[at_hand] = self.count(len_bytes),
             }
         }
         self.all.add(len_bytes);
+    }
+
+    fn count(&mut self, len_bytes: u64) -> u32 {
+        let place = *self.places.entry(len_bytes).or_insert(self.counts.len() as u32);
+        match self.counts.get_mut(place as usize) {
+            Some((_, count)) => *count += 1,
+            None => self.counts.push((len_bytes, 1)),
+        }
+        if self.counts.len() > DIFFERENT_MAX {
+            (self.counts, self.places) = (Vec::new(), HashMap::default());
+        }
+        place
     }
 
     /// All of them, in buckets; their count, mean and largest are exact.
@@ -40,7 +60,7 @@ impl Lengths {
         if !self.is_exact() {
             return self.all.quantile(share);
         }
-        let mut counts: Vec<(u64, u64)> = self.counts.iter().map(|(&len_bytes, &count)| (len_bytes, count)).collect();
+        let mut counts = self.counts.clone();
         counts.sort_unstable();
         let wanted = share * self.all.count();
         let mut below = 0;

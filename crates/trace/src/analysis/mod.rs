@@ -22,6 +22,7 @@ mod sizing;
 mod slots;
 mod stack;
 mod statistics;
+mod writes;
 
 pub use blocks::BLOCK_BYTES;
 pub use bursts::{Bursts, WINDOWS_NS, Window};
@@ -37,6 +38,7 @@ pub use rows::By;
 pub use shapes::Shapes;
 pub use sizing::{Pinned, Sized, Sizes, Sizing, Way};
 pub use statistics::RowStatistics;
+pub use writes::Writes;
 
 use crate::{Knows, NOT_KNOWN, Names, Op, Request};
 use blocks::{Blocks, FOLLOWED_BYTES, VOLUME_BLOCKS};
@@ -44,13 +46,14 @@ use depth::DepthMeter;
 use forebay_prism::Rule;
 use over_time::{Access, Timeline};
 use rows::{Part, Rows};
-use std::collections::BTreeMap;
 
 /// Largest request that is believed, in bytes; discards may be larger. Block layers split at 32 MiB and less. Each block of a
 /// request is looked at, so that a line of a text must not stand for too many.
 const REQUEST_BYTES_MAX: u64 = 64 << 20;
 /// Requests whose blocks are fetched at once.
-const REQUESTS_FETCHED: usize = 16;
+const REQUESTS_FETCHED: usize = 64;
+/// Of the memory for blocks, what writes may take beside it that are kept for a sizing: a quarter.
+const KEPT_SHARE: u64 = 4;
 /// Volumes that can be distinguished.
 const VOLUMES_MAX: u32 = 1 << 20;
 
@@ -69,11 +72,11 @@ fn touched(request: &Request) -> Option<(u64, u64)> {
     is_believed.then(|| (first, if request.len_bytes == 0 { 0 } else { end - first }))
 }
 
-/// The volume, the first block and the number of blocks of a request that moves bytes.
-fn moved(request: &Request) -> Option<(u32, u64, u64)> {
+/// The volume, the first block and the number of blocks of a request that moves bytes, and whether it writes them.
+fn moved(request: &Request) -> Option<(u32, u64, u64, bool)> {
     let moves = matches!(request.op, Op::Read | Op::Access | Op::Write);
     let (first, blocks) = touched(request).filter(|(_, blocks)| moves && *blocks > 0)?;
-    Some((request.volume, first, blocks))
+    Some((request.volume, first, blocks, request.op == Op::Write))
 }
 
 /// How to analyse.
@@ -106,6 +109,33 @@ pub struct Count {
     pub bytes: u64,
 }
 
+/// Bytes that rows were written with, by the row that behaviour alone would have said.
+#[derive(Default)]
+struct Agreements(Vec<Vec<u64>>);
+
+impl Agreements {
+    fn add(&mut self, row: u16, behaviour: u16, bytes: u64) {
+        let (row, behaviour) = (usize::from(row), usize::from(behaviour));
+        if self.0.len() <= row {
+            self.0.resize_with(row + 1, Vec::new);
+        }
+        let of_row = &mut self.0[row];
+        if of_row.len() <= behaviour {
+            of_row.resize(behaviour + 1, 0);
+        }
+        of_row[behaviour] += bytes;
+    }
+
+    /// Row, row by behaviour, and bytes, in their order.
+    fn all(&self) -> impl Iterator<Item = (u16, u16, u64)> {
+        let of_row = |(row, all): (u16, &Vec<u64>)| {
+            let all = (0..).zip(all.clone()).filter(|(_, bytes)| *bytes > 0);
+            all.map(move |(behaviour, bytes)| (row, behaviour, bytes))
+        };
+        (0..).zip(&self.0).flat_map(of_row)
+    }
+}
+
 /// A trace being analysed.
 pub struct Analysis {
     rows: Rows,
@@ -123,8 +153,7 @@ pub struct Analysis {
     overwrite_bytes: Histogram,
     /// Nanoseconds from an access of a block to its next read.
     reread_ns: Histogram,
-    /// Bytes that rows were written with, by what behaviour alone would have said.
-    agreement: BTreeMap<(u16, u16), u64>,
+    agreement: Agreements,
     knows: Knows,
     timeline: Timeline,
     now_ns: u64,
@@ -132,6 +161,8 @@ pub struct Analysis {
     back_in_time: u64,
     absurd: u64,
     parts: Vec<Part>,
+    /// What is kept of writes.
+    kept: Option<Writes>,
 }
 
 impl Analysis {
@@ -152,7 +183,7 @@ impl Analysis {
             overwrite_ns: Histogram::default(),
             overwrite_bytes: Histogram::default(),
             reread_ns: Histogram::default(),
-            agreement: BTreeMap::new(),
+            agreement: Agreements::default(),
             knows: Knows::default(),
             timeline: Timeline::default(),
             now_ns: 0,
@@ -160,13 +191,29 @@ impl Analysis {
             back_in_time: 0,
             absurd: 0,
             parts: Vec::new(),
+            kept: None,
         }
+    }
+
+    /// Begins, and keeps writes and discards for [`Sizing::repeat`], as long as they take no more than a quarter of the memory for blocks
+    /// beside it.
+    #[must_use]
+    pub fn keeping_writes(options: &Options) -> Self {
+        Self { kept: Some(Writes::within(options.memory_bytes / KEPT_SHARE)), ..Self::new(options) }
+    }
+
+    /// The writes and discards that were kept; `None` where they were too many.
+    pub fn take_writes(&mut self) -> Option<Writes> {
+        let mut writes = self.kept.take()?;
+        writes.names = self.rows.names().to_vec();
+        Some(writes)
     }
 
     /// Takes the next requests of the trace.
     pub fn add(&mut self, requests: &[Request], names: &Names, knows: Knows) {
         self.knows = knows;
         for requests in requests.chunks(REQUESTS_FETCHED) {
+            self.rows.fetch(requests.iter().filter_map(moved).map(|(volume, first, ..)| (volume, first)));
             self.blocks.fetch(requests.iter().filter_map(moved));
             for request in requests {
                 self.one(request, names);
@@ -216,6 +263,7 @@ impl Analysis {
         let mut parts = std::mem::take(&mut self.parts);
         parts.clear();
         self.rows.write(request, first, blocks, names, self.knows, &mut parts);
+        self.keep(|kept| kept.write(request, first, &parts));
         let (mut at, mut left_bytes) = (first, request.len_bytes);
         for (index, part) in parts.iter().enumerate() {
             // The bytes of a part: all of them together are the request's.
@@ -230,7 +278,7 @@ impl Analysis {
                 row_statistics.write_latency_ns.add(request.latency_ns);
             }
             if let Some(behaviour) = part.behaviour {
-                *self.agreement.entry((part.row, behaviour)).or_default() += bytes;
+                self.agreement.add(part.row, behaviour, bytes);
             }
             self.clock_bytes = self.clock_bytes.saturating_add(bytes);
             let (statistics, overwrite_ns, overwrite_bytes, timeline) =
@@ -255,6 +303,13 @@ impl Analysis {
             at += part.blocks;
         }
         self.parts = parts;
+    }
+
+    /// Keeps what comes next, where all before it was kept and there is room.
+    fn keep(&mut self, keep: impl FnOnce(&mut Writes) -> bool) {
+        if self.kept.as_mut().is_some_and(|kept| !keep(kept)) {
+            self.kept = None;
+        }
     }
 
     fn read(&mut self, request: &Request, first: u64, blocks: u64, names: &Names) {
@@ -285,8 +340,8 @@ impl Analysis {
     /// Only whole blocks lose what they held.
     fn discard(&mut self, request: &Request) {
         self.rows.discard(request);
-        let first = request.offset_bytes.div_ceil(BLOCK_BYTES);
-        let Some(blocks) = (request.end_bytes() / BLOCK_BYTES).checked_sub(first) else { return };
+        self.keep(|kept| kept.discard(request));
+        let Some((first, blocks)) = writes::whole_blocks(request) else { return };
         let (statistics, overwrite_ns, overwrite_bytes) =
             (&mut self.statistics, &mut self.overwrite_ns, &mut self.overwrite_bytes);
         let at = (self.timeline.now(), self.clock_bytes);

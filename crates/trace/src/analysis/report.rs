@@ -431,15 +431,11 @@ impl Analysis {
         let fast = rows.iter().filter(|row| row.letter.is_some_and(|letter| letter != 'X'));
         let (fast_written, fast_bytes) =
             fast.fold((0, 0), |(written, bytes), row| (written + row.written_bytes, bytes + row.occupancy_bytes));
-        let row_name = |number: &u16| self.rows.names().get(usize::from(*number)).cloned().unwrap_or_default();
+        let row_name = |number: u16| self.rows.names().get(usize::from(number)).cloned().unwrap_or_default();
         let agreement = self
             .agreement
-            .iter()
-            .map(|((row, behaviour), bytes)| Agreement {
-                row: row_name(row),
-                behaviour: row_name(behaviour),
-                bytes: *bytes,
-            })
+            .all()
+            .map(|(row, behaviour, bytes)| Agreement { row: row_name(row), behaviour: row_name(behaviour), bytes })
             .collect();
         let duration_ns = self.knows.time.then(|| self.bursts.len_ns());
         let mut depths = Vec::new();

@@ -2,15 +2,13 @@
 
 use crate::{Flags, Knows, Lifetime, Names, Op, Request};
 use forebay_block::DiskId;
-use forebay_prism::{ClassTable, Direction, Facts, HostFacts, Intent, Need, Prism, Rule, Run};
+use forebay_prism::{ClassTable, Direction, Facts, Need, Prism, Rule, Run};
 use std::collections::HashMap;
 
 /// Rows at most; what would be one more counts as "others".
 const ROWS_MAX: usize = 4096;
 /// Answers of rules that are kept.
 const ANSWERS_MAX: usize = 1 << 16;
-/// A block's bytes.
-const BLOCK_BYTES: u64 = 4096;
 
 /// What rows stand for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -180,6 +178,14 @@ impl Rows {
         number
     }
 
+    /// Has what behaviour knows of these blocks at hand, given by volume and number.
+    pub fn fetch(&self, blocks: impl Iterator<Item = (u32, u64)>) {
+        if self.by == By::Class {
+            let look = |sum, (volume, block)| sum ^ self.prism.look(DiskId(volume as u16), block);
+            std::hint::black_box(blocks.fold(0, look));
+        }
+    }
+
     /// The rows of a write's parts, appended to `parts`, which the caller has cleared.
     pub fn write(
         &mut self,
@@ -196,20 +202,8 @@ impl Rows {
             return parts.push(Part { blocks, row, behaviour: None });
         }
         self.runs.clear();
-        let intent = Intent {
-            disk: DiskId(request.volume as u16),
-            disk_size_bytes: u64::MAX,
-            offset_bytes: first_block * BLOCK_BYTES,
-            direction: Direction::Write,
-            len_bytes: blocks * BLOCK_BYTES,
-            request_bytes: request.len_bytes,
-            rest_bytes: 0,
-            data: &[],
-            export: 0,
-            tag: None,
-            host: HostFacts::default(),
-        };
-        self.prism.classify(&intent, &mut self.runs);
+        let disk = DiskId(request.volume as u16);
+        self.prism.classify_by_behaviour(disk, first_block, blocks, request.len_bytes, &mut self.runs);
         for run in &self.runs {
             let behaviour = self.behaviour.get(usize::from(run.class.0)).copied().unwrap_or(Self::UNWRITTEN);
             parts.push(Part {
@@ -230,20 +224,7 @@ impl Rows {
         knows: Knows,
     ) -> Option<u16> {
         if self.by == By::Class {
-            let intent = Intent {
-                disk: DiskId(request.volume as u16),
-                disk_size_bytes: u64::MAX,
-                offset_bytes: first_block * BLOCK_BYTES,
-                direction: Direction::Read,
-                len_bytes: blocks * BLOCK_BYTES,
-                request_bytes: request.len_bytes,
-                rest_bytes: 0,
-                data: &[],
-                export: 0,
-                tag: None,
-                host: HostFacts::default(),
-            };
-            self.prism.observe_read(&intent);
+            self.prism.observe_place_read(DiskId(request.volume as u16), first_block, blocks);
         }
         // Readers give no hint of how long data lives.
         if self.by == By::Hint { None } else { self.sure(request, names, knows) }

@@ -11,11 +11,13 @@ use super::hot::{Finder, Hot};
 use super::report::Report;
 use super::rows::{Part, Rows};
 use super::sampling::{Sample, address};
-use super::slots::{Extent, NEIGHBOURS, NONE, Slot, Slots};
+use super::slots::{Extent, NEIGHBOURS, Slot, Slots};
 use super::stack::{LIVE_MAX, Place, Stack};
+use super::writes::{Step, Writes, whole_blocks};
 use super::{Options, REQUESTS_FETCHED, moved, touched};
 use crate::{Knows, Names, Op, Request};
 use serde::Serialize;
+use std::hint::black_box;
 
 /// Memory of a block that is followed, in bytes, about: its number, where no neighbour is followed and the table is at its worst
 /// load, and for each count of pinned rows its place with its marks.
@@ -271,8 +273,27 @@ impl Sizing {
     /// Takes the next requests of the trace, which must be the same as in the first pass.
     pub fn add(&mut self, requests: &[Request], names: &Names, knows: Knows) {
         for requests in requests.chunks(REQUESTS_FETCHED) {
-            self.fetch(requests);
+            self.fetch(requests.iter().filter_map(moved).filter(|(_, _, _, is_write)| *is_write));
             requests.iter().for_each(|request| self.one(request, names, knows));
+        }
+    }
+
+    /// Takes all of the trace from what the first pass [kept](super::Analysis::keeping_writes) of it.
+    pub fn repeat(&mut self, writes: &Writes) {
+        self.find_fates(&writes.names);
+        let mut at = 0;
+        for steps in writes.steps(REQUESTS_FETCHED) {
+            self.fetch(steps.clone().filter_map(|step| match step {
+                Step::Part(volume, first, blocks, _) => Some((volume, first, blocks, true)),
+                _ => None,
+            }));
+            for step in steps {
+                match step {
+                    Step::Begin(len_bytes) => at = self.begin(len_bytes),
+                    Step::Part(volume, first, blocks, row) => self.write_part((volume, first, blocks), row, at),
+                    Step::Discard(volume, first, blocks) => self.discard(volume, first, blocks),
+                }
+            }
         }
     }
 
@@ -284,58 +305,72 @@ impl Sizing {
             Op::Read | Op::Access => {
                 self.rows.read(request, first, blocks, names, knows);
             }
-            Op::Discard | Op::WriteZeroes => self.discard(request),
+            Op::Discard | Op::WriteZeroes => {
+                self.rows.discard(request);
+                if let Some((first, blocks)) = whole_blocks(request) {
+                    self.discard(request.volume, first, blocks);
+                }
+            }
             Op::Flush => {}
         }
     }
 
-    /// Has what is known of the blocks that are written next at hand.
-    fn fetch(&mut self, requests: &[Request]) {
+    /// Has what is known of the blocks at hand that are written next.
+    fn fetch(&mut self, writes: impl Iterator<Item = (u32, u64, u64, bool)>) {
         if self.sample.weight() > 1 || self.slots.len() < NEAR_BLOCKS {
             return;
         }
         let Self { fetching, slots, places, rests, .. } = self;
-        fetching.entries(slots, requests.iter().filter(|request| request.op == Op::Write).filter_map(moved));
         let count = rests.len();
-        // The places of a block lie side by side: of the first all are asked for, of the last one they are fetched.
-        let fetched = fetching.slots.iter().fold(0, |sum, &slot| sum ^ places.get(slot as usize * count).unwrap_or(&0));
-        std::hint::black_box(fetched);
-        let mut looked = 0;
-        for &slot in fetching.slots.iter().step_by(2).filter(|slot| **slot != NONE) {
-            for (rest, &place) in rests.iter().zip(&places[slot as usize * count..]) {
-                looked ^= rest.stack.look(place);
-            }
-        }
-        std::hint::black_box(looked);
+        let found = fetching.entries(slots, writes);
+        let of_block = |slot: Slot| places.get(slot as usize * count..).unwrap_or_default();
+        // The places of a block lie side by side.
+        let first = |slot| of_block(slot).first().unwrap_or(&NOWHERE);
+        black_box(found.iter().fold(0, |sum, &(slot, _)| sum ^ first(slot)));
+        let looked = found.iter().fold(0, |sum, &(slot, _)| {
+            rests.iter().zip(of_block(slot)).fold(sum, |sum, (rest, &place)| sum ^ rest.stack.look(place))
+        });
+        black_box(looked);
     }
 
     fn write(&mut self, request: &Request, (first, blocks): (u64, u64), names: &Names, knows: Knows) {
         let mut parts = std::mem::take(&mut self.parts);
         parts.clear();
         self.rows.write(request, first, blocks, names, knows, &mut parts);
-        let at = self.part();
-        self.written_bytes += request.len_bytes;
+        let at = self.begin(request.len_bytes);
         let mut block = first;
         for part in &parts {
-            let fate = self.fate(part.row);
-            self.blocks[at] += part.blocks;
-            match fate {
-                Fate::Ranked(rank) => self.pinned_blocks[at][rank] += part.blocks,
-                Fate::Bypassed => self.bypassed_blocks[at] += part.blocks,
-                Fate::Staged => {}
-            }
-            self.follow_hot((request.volume, block, part.blocks), fate, at);
-            let done = self.follow_alike(address(request.volume, block), part.blocks, fate, at);
-            let sample = self.sample;
-            sample.each(request.volume, block + done, part.blocks - done, |key| {
-                if self.sample.keeps(key, sample) {
-                    self.follow(key, fate, at);
-                }
-            });
-            self.find_hot((request.volume, block, part.blocks), fate);
+            self.write_part((request.volume, block, part.blocks), part.row, at);
             block += part.blocks;
         }
         self.parts = parts;
+    }
+
+    /// A write of so many bytes begins; which part of the trace that is.
+    fn begin(&mut self, len_bytes: u64) -> usize {
+        let at = self.part();
+        self.written_bytes += len_bytes;
+        at
+    }
+
+    /// A part of a write, given by volume, first block and blocks, that is a row's.
+    fn write_part(&mut self, (volume, first, blocks): (u32, u64, u64), row: u16, at: usize) {
+        let fate = self.fate(row);
+        self.blocks[at] += blocks;
+        match fate {
+            Fate::Ranked(rank) => self.pinned_blocks[at][rank] += blocks,
+            Fate::Bypassed => self.bypassed_blocks[at] += blocks,
+            Fate::Staged => {}
+        }
+        self.follow_hot((volume, first, blocks), fate, at);
+        let done = self.follow_alike(address(volume, first), blocks, fate, at);
+        let sample = self.sample;
+        sample.each(volume, first + done, blocks - done, |key| {
+            if self.sample.keeps(key, sample) {
+                self.follow(key, fate, at);
+            }
+        });
+        self.find_hot((volume, first, blocks), fate);
     }
 
     /// Hot ones of these blocks are written by a row of that fate.
@@ -521,22 +556,26 @@ impl Sizing {
     fn fate(&mut self, row: u16) -> Fate {
         let at = usize::from(row);
         if self.fates.len() <= at {
-            let fate = |name: &String| match self.order.iter().position(|row| row.name == *name) {
-                Some(rank) => Fate::Ranked(rank),
-                None if self.past.contains(name) => Fate::Bypassed,
-                None => Fate::Staged,
-            };
-            self.fates = self.rows.names().iter().map(fate).collect();
+            let names = self.rows.names().to_vec();
+            self.find_fates(&names);
         }
         self.fates.get(at).copied().unwrap_or(Fate::Staged)
     }
 
-    fn discard(&mut self, request: &Request) {
-        self.rows.discard(request);
-        let first = request.offset_bytes.div_ceil(BLOCK_BYTES);
-        let Some(count) = (request.end_bytes() / BLOCK_BYTES).checked_sub(first) else { return };
+    /// What becomes of the rows of these names.
+    fn find_fates(&mut self, names: &[String]) {
+        let fate = |name: &String| match self.order.iter().position(|row| row.name == *name) {
+            Some(rank) => Fate::Ranked(rank),
+            None if self.past.contains(name) => Fate::Bypassed,
+            None => Fate::Staged,
+        };
+        self.fates = names.iter().map(fate).collect();
+    }
+
+    /// So many blocks of a volume are needed no longer.
+    fn discard(&mut self, volume: u32, first: u64, count: u64) {
         let known = (self.slots.len(), self.slots.addresses());
-        let followed = self.sample.among(request.volume, first, count, known);
+        let followed = self.sample.among(volume, first, count, known);
         for &key in &followed {
             if let Some(part) = self.slots.part(key) {
                 part_of(&mut self.places, self.rests.len(), &part);
@@ -549,7 +588,7 @@ impl Sizing {
         let rests = self.rests.len();
         for (pinned, rest) in self.rests.iter_mut().enumerate() {
             // What is discarded while it is staged never gets to the capacity tier either.
-            for key in rest.hot.among(address(request.volume, first), count) {
+            for key in rest.hot.among(address(volume, first), count) {
                 if let Some(distance) = rest.hot.take(key, &rest.stack, weight) {
                     rest.distances[at].add_weighted(distance, 1.0);
                 }

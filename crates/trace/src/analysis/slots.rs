@@ -11,6 +11,7 @@
 use super::stack::Place;
 use crate::hash::Seed;
 use std::hash::BuildHasher;
+use std::hint::black_box;
 
 /// The number of a block.
 pub type Slot = u32;
@@ -25,8 +26,11 @@ const ENTRIES_MIN: usize = 64;
 /// Of so many entries at most one less is taken.
 const LOAD: usize = 8;
 
-type Group = [Slot; NEIGHBOURS as usize];
-const EMPTY: Group = [NONE; NEIGHBOURS as usize];
+/// Numbers of neighbours. No entry lies in two lines of the cache.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(align(32))]
+struct Group([Slot; NEIGHBOURS as usize]);
+const EMPTY: Group = Group([NONE; NEIGHBOURS as usize]);
 
 /// An extent of a group, or a part of one that has become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +81,7 @@ impl Default for Slots {
 }
 
 fn addresses(number: u64, group: Group) -> impl Iterator<Item = (u64, Slot)> {
-    (0..).zip(group).filter(|(_, slot)| *slot != NONE).map(move |(at, slot)| (number * NEIGHBOURS + at, slot))
+    (0..).zip(group.0).filter(|(_, slot)| *slot != NONE).map(move |(at, slot)| (number * NEIGHBOURS + at, slot))
 }
 
 impl Extent {
@@ -89,7 +93,7 @@ impl Extent {
 
 /// How many blocks of the extent of a place lie before it.
 fn before(group: &Group, at: usize) -> Place {
-    group[..at].iter().rev().take_while(|other| **other == group[at]).count() as Place
+    group.0[..at].iter().rev().take_while(|other| **other == group.0[at]).count() as Place
 }
 
 impl Slots {
@@ -101,14 +105,14 @@ impl Slots {
     /// The number of a block that is followed.
     pub fn get(&mut self, address: u64) -> Option<Slot> {
         let entry = self.find(address / NEIGHBOURS)?;
-        Some(self.groups[entry][(address % NEIGHBOURS) as usize]).filter(|slot| *slot != NONE)
+        Some(self.groups[entry].0[(address % NEIGHBOURS) as usize]).filter(|slot| *slot != NONE)
     }
 
     /// The extent of a block that is followed, and how many blocks of it lie before.
     pub fn extent(&mut self, address: u64) -> Option<(Slot, Place)> {
         let entry = self.find(address / NEIGHBOURS)?;
         let (group, at) = (&self.groups[entry], (address % NEIGHBOURS) as usize);
-        let number = Some(group[at]).filter(|number| *number != NONE)?;
+        let number = Some(group.0[at]).filter(|number| *number != NONE)?;
         Some((number, before(group, at)))
     }
 
@@ -128,7 +132,8 @@ impl Slots {
         let most = begin + count.min(NEIGHBOURS - begin as u64) as usize;
         let entry = self.find_or_take(address / NEIGHBOURS);
         let Self { groups, free, end, .. } = self;
-        let group = &mut groups[entry];
+        let ahead = before(&groups[entry], begin);
+        let group = &mut groups[entry].0;
         let mut give = |slots: &mut [Slot]| {
             let number = free.pop().unwrap_or_else(|| {
                 *end += 1;
@@ -145,7 +150,7 @@ impl Slots {
             self.len += len;
             return Extent { number: give(&mut group[begin..next]), len: len as u64, of: None, tail: None };
         }
-        let (ahead, behind) = (before(group, begin), alike(&group[next..]));
+        let behind = alike(&group[next..]);
         let tail = (behind > 0).then(|| (give(&mut group[next..next + behind]), ahead + len as Place));
         let of = Some((number, ahead));
         let number = if ahead > 0 { give(&mut group[begin..next]) } else { number };
@@ -157,7 +162,7 @@ impl Slots {
     pub fn join(&mut self, address: u64, len: u64, number: Slot) {
         let entry = self.find_or_take(address / NEIGHBOURS);
         let begin = (address % NEIGHBOURS) as usize;
-        let slots = &mut self.groups[entry][begin..begin + len as usize];
+        let slots = &mut self.groups[entry].0[begin..begin + len as usize];
         self.free.push(slots[0]);
         slots.fill(number);
     }
@@ -165,7 +170,7 @@ impl Slots {
     /// Follows a block no longer that is an extent by itself; the number that it had.
     pub fn remove(&mut self, address: u64) -> Option<Slot> {
         let entry = self.find(address / NEIGHBOURS)?;
-        let slot = &mut self.groups[entry][(address % NEIGHBOURS) as usize];
+        let slot = &mut self.groups[entry].0[(address % NEIGHBOURS) as usize];
         let slot = std::mem::replace(slot, NONE);
         if slot == NONE {
             return None;
@@ -204,7 +209,7 @@ impl Slots {
     pub fn retain(&mut self, mut stays: impl FnMut(u64, Slot) -> bool) {
         let before = self.free.len();
         for (number, group) in self.keys.iter().zip(&mut self.groups) {
-            for (at, slot) in (0..).zip(group.iter_mut()) {
+            for (at, slot) in (0..).zip(group.0.iter_mut()) {
                 if *slot != NONE && !stays(number * NEIGHBOURS + at, *slot) {
                     self.free.push(std::mem::replace(slot, NONE));
                 }
@@ -214,20 +219,33 @@ impl Slots {
         self.rebuild();
     }
 
-    /// Has the processor fetch the entries of these groups, which are addresses over [`NEIGHBOURS`], all at once instead of one after
-    /// the other; `slots` gets the first and the last number of each group that has one.
-    pub fn fetch(&self, groups: &[u64], slots: &mut Vec<Slot>) {
+    /// Has the processor fetch the keys of these groups, which are addresses over [`NEIGHBOURS`]; `entries` gets where each begins to be
+    /// looked for.
+    pub fn fetch_keys(&self, groups: &[u64], entries: &mut Vec<usize>) {
         let mask = self.keys.len() - 1;
-        // The keys are fetched first, by loads that wait for nothing.
-        let keys = groups.iter().fold(0, |sum, &number| sum ^ self.keys[self.hash(number) & mask]);
-        std::hint::black_box(keys);
-        slots.clear();
-        for &number in groups {
-            let group = self.probe(number).map_or(&EMPTY, |entry| &self.groups[entry]);
-            // Without a branch that would have to wait for what is fetched: the smallest number is a first one, mostly.
-            slots.push(group.iter().fold(NONE, |first, &slot| first.min(slot)));
-            slots.push(group.iter().fold(0, |last, &slot| last.max(if slot == NONE { 0 } else { slot })));
+        entries.clear();
+        entries.extend(groups.iter().map(|&number| self.hash(number) & mask));
+        // Loads that wait for nothing.
+        black_box(entries.iter().fold(0, |sum, &entry| sum ^ self.keys[entry]));
+    }
+
+    /// Has it fetch their entries, too, once the keys are there, or those that they would get; `entries` gets these, or [`usize::MAX`] where
+    /// a group has none.
+    pub fn fetch_groups(&self, groups: &[u64], entries: &mut [usize]) {
+        let mut sum = 0;
+        for (&number, entry) in groups.iter().zip(entries) {
+            let (found, is_there) = self.search(number, *entry);
+            sum ^= self.groups[found].0[0];
+            *entry = if is_there { found } else { usize::MAX };
         }
+        black_box(sum);
+    }
+
+    /// The numbers of two blocks of the group of an entry; [`NONE`] where they have none.
+    pub fn ends_of(&self, entry: usize, first: u64, last: u64) -> (Slot, Slot) {
+        let group = &self.groups.get(entry).unwrap_or(&EMPTY).0;
+        let number = |address: u64| group[(address % NEIGHBOURS) as usize];
+        (number(first), number(last))
     }
 
     fn hash(&self, number: u64) -> usize {
@@ -243,12 +261,18 @@ impl Slots {
 
     /// The entry of a group, where it has one.
     fn probe(&self, number: u64) -> Option<usize> {
+        let (entry, is_there) = self.search(number, self.hash(number) & (self.keys.len() - 1));
+        is_there.then_some(entry)
+    }
+
+    /// The entry of a group, or that which it would get, from where it begins to be looked for; and whether it has it.
+    fn search(&self, number: u64, first: usize) -> (usize, bool) {
         let mask = self.keys.len() - 1;
-        let mut entry = self.hash(number) & mask;
+        let mut entry = first;
         loop {
             match self.keys[entry & mask] {
-                key if key == number => return Some(entry & mask),
-                NO_GROUP => return None,
+                key if key == number => return (entry & mask, true),
+                NO_GROUP => return (entry & mask, false),
                 _ => entry += 1,
             }
         }

@@ -1,9 +1,12 @@
 //! LRU stack distances (Mattson 1970), by counting the live marks after an access (Olken 1981): a bit for each access in
-//! order of time, set while it is the last one of its block, and a Fenwick tree over the words.
+//! order of time, set while it is the last one of its block, and a Fenwick tree over lines of the processor's cache.
 //!
-//! Neighbours are mostly accessed together, and then have places of one word. So the tree is asked and changed for a word rather
-//! than for each mark of it: it has a word once that is full, what was cleared in a word once another has something cleared, and
-//! what lies before the word asked for last is kept.
+//! What is known of a place lies in one such line, of 512 marks, which are counted one by one. The tree has a number for each line only, so
+//! it is small enough to stay at hand: of a block nothing but its line is to be fetched.
+//!
+//! Neighbours are mostly accessed together, and then have places of one line. So the tree is asked and changed for a line rather
+//! than for each mark of it: it has a line once that is full, what was cleared in a line once another has something cleared, and
+//! what lies before the line asked for last is kept.
 //!
 //! A block that is taken out leaves a gap: a place that is empty in each cache that reaches so far. What comes on top pushes
 //! the others down as far as to the first gap, and fills that. So caches of all sizes at once have what an LRU cache of each
@@ -14,8 +17,12 @@ use std::collections::BinaryHeap;
 
 /// Marks of a word.
 const WORD: usize = 64;
-/// Words at first.
-const WORDS_MIN: usize = 1 << 10;
+/// Words of a line.
+const LINE_WORDS: usize = 8;
+/// Marks of a line.
+const LINE: usize = LINE_WORDS * WORD;
+/// Lines at first.
+const LINES_MIN: usize = 1 << 7;
 
 /// Blocks that a stack may hold: their marks, packed and with room for as many again, still have places of 32 bits.
 pub const LIVE_MAX: usize = (1 << 30) - 1;
@@ -23,15 +30,40 @@ pub const LIVE_MAX: usize = (1 << 30) - 1;
 /// A place in the order of accesses. Places change when the stack is packed.
 pub type Place = u32;
 
+/// A line of marks.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Line([u64; LINE_WORDS]);
+
+impl Line {
+    const EMPTY: Self = Self([0; LINE_WORDS]);
+
+    /// Marks in it.
+    fn count(&self) -> u32 {
+        self.0.iter().map(|word| word.count_ones()).sum()
+    }
+
+    /// Marks at its first places, up to this one.
+    fn count_to(&self, place: usize) -> u32 {
+        let (last, rest) = (place / WORD, u64::MAX >> (WORD - 1 - place % WORD));
+        // Without a branch: which word it is nobody can foresee.
+        let mask = |at: usize| {
+            let whole = if at < last { u64::MAX } else { 0 };
+            if at == last { rest } else { whole }
+        };
+        (0..LINE_WORDS).map(|at| (self.0[at] & mask(at)).count_ones()).sum()
+    }
+}
+
 /// The order in which blocks were last accessed, and the gaps between them.
 #[derive(Clone, Debug)]
 pub struct Stack {
-    marks: Vec<u64>,
-    /// Fenwick tree of the marks' counts, from 1, of the words that are full.
+    lines: Vec<Line>,
+    /// Fenwick tree of the marks' counts, from 1, of the lines that are full.
     sums: Vec<u32>,
-    /// A word, and how many of its marks were cleared of which the tree does not know.
+    /// A line, and how many of its marks were cleared of which the tree does not know.
     cleared: (usize, u32),
-    /// A word, and the marks in those before it.
+    /// A line, and the marks in those before it.
     before: Cell<(usize, u32)>,
     next: usize,
     /// Marks that are set: those of blocks and those of gaps.
@@ -42,15 +74,7 @@ pub struct Stack {
 
 impl Default for Stack {
     fn default() -> Self {
-        Self {
-            marks: vec![0; WORDS_MIN],
-            sums: vec![0; WORDS_MIN + 1],
-            cleared: (0, 0),
-            before: Cell::new((0, 0)),
-            next: 0,
-            marked: 0,
-            gaps: BinaryHeap::new(),
-        }
+        Self::with_lines(LINES_MIN)
     }
 }
 
@@ -77,19 +101,17 @@ impl Stack {
 
     /// Whether it must be packed before another access.
     pub fn is_full(&self) -> bool {
-        self.next == self.marks.len() * WORD
+        self.next == self.lines.len() * LINE
     }
 
     /// Whether it must be packed before so many accesses.
     pub fn has_no_room_for(&self, accesses: usize) -> bool {
-        self.marks.len() * WORD - self.next < accesses
+        self.lines.len() * LINE - self.next < accesses
     }
 
     /// Something of what is to be asked of a place, so that the processor fetches it.
     pub fn look(&self, place: Place) -> u64 {
-        let word = place as usize / WORD;
-        let (marks, sum) = (self.marks.get(word), self.sums.get(word));
-        marks.map_or(0, |marks| *marks) ^ sum.map_or(0, |sum| u64::from(*sum))
+        self.lines.get(place as usize / LINE).map_or(0, |line| line.0[0])
     }
 
     /// Whether there is any gap.
@@ -131,10 +153,11 @@ impl Stack {
         let (first, end) = (self.next, self.next + count);
         while self.next < end {
             let (word, of_word) = (self.next / WORD, (end - self.next).min(WORD - self.next % WORD));
-            self.marks[word] |= bits(self.next, of_word);
+            self.lines[word / LINE_WORDS].0[word % LINE_WORDS] |= bits(self.next, of_word);
             self.next += of_word;
-            if self.next.is_multiple_of(WORD) {
-                self.add(word, self.marks[word].count_ones());
+            if self.next.is_multiple_of(LINE) {
+                let line = word / LINE_WORDS;
+                self.add(line, self.lines[line].count());
             }
         }
         self.marked += count;
@@ -178,10 +201,17 @@ impl Stack {
         self.clear(place);
     }
 
-    /// One that is packed often.
-    #[cfg(test)]
-    pub fn with_words(words: usize) -> Self {
-        Self { marks: vec![0; words], sums: vec![0; words + 1], ..Self::default() }
+    /// One of so many lines at first.
+    pub fn with_lines(lines: usize) -> Self {
+        Self {
+            lines: vec![Line::EMPTY; lines],
+            sums: vec![0; lines + 1],
+            cleared: (0, 0),
+            before: Cell::new((0, 0)),
+            next: 0,
+            marked: 0,
+            gaps: BinaryHeap::new(),
+        }
     }
 
     /// Every other gap goes: of a sample that is halved about so many were of blocks that it follows no longer.
@@ -199,11 +229,12 @@ impl Stack {
 
     /// Clears `count` bits of a word, all of which are set.
     fn clear_all(&mut self, word: usize, bits: u64, count: u32) {
-        self.marks[word] &= !bits;
+        let line = word / LINE_WORDS;
+        self.lines[line].0[word % LINE_WORDS] &= !bits;
         self.marked -= count as usize;
-        if word < self.next / WORD {
-            if self.cleared.0 != word {
-                let (other, count) = std::mem::replace(&mut self.cleared, (word, 0));
+        if line < self.next / LINE {
+            if self.cleared.0 != line {
+                let (other, count) = std::mem::replace(&mut self.cleared, (line, 0));
                 if count > 0 {
                     self.add(other, count.wrapping_neg());
                 }
@@ -211,7 +242,7 @@ impl Stack {
             self.cleared.1 += count;
         }
         let (asked, before) = self.before.get_mut();
-        if word < *asked {
+        if line < *asked {
             *before -= count;
         }
     }
@@ -220,26 +251,25 @@ impl Stack {
     /// gaps among them.
     pub fn above(&self, place: Place) -> usize {
         let place = place as usize;
-        let word = place / WORD;
-        let of_word = (self.marks[word] & (u64::MAX >> (WORD - 1 - place % WORD))).count_ones();
-        self.marked - (self.before(word) + of_word) as usize
+        let line = place / LINE;
+        self.marked - (self.before(line) + self.lines[line].count_to(place % LINE)) as usize
     }
 
-    /// Marks in the words before one, all of which are full.
-    fn before(&self, word: usize) -> u32 {
+    /// Marks in the lines before one, all of which are full.
+    fn before(&self, line: usize) -> u32 {
         let (asked, before) = self.before.get();
-        if asked == word {
+        if asked == line {
             return before;
         }
-        let (mut at, mut before) = (word, 0_u32);
+        let (mut at, mut before) = (line, 0_u32);
         while at > 0 {
             before = before.wrapping_add(self.sums[at]);
             at &= at - 1;
         }
-        if self.cleared.0 < word {
+        if self.cleared.0 < line {
             before = before.wrapping_sub(self.cleared.1);
         }
-        self.before.set((word, before));
+        self.before.set((line, before));
         before
     }
 
@@ -247,9 +277,9 @@ impl Stack {
     /// are changed to the new ones.
     pub fn pack<'a>(&mut self, places: impl Iterator<Item = &'a mut Place>) {
         // How many marks lie before each word: a place's new number is that and those before it in its word.
-        let mut before = Vec::with_capacity(self.marks.len());
+        let mut before = Vec::with_capacity(self.lines.len() * LINE_WORDS + 1);
         let mut count = 0_u32;
-        for word in &self.marks {
+        for word in self.lines.iter().flat_map(|line| line.0) {
             before.push(count);
             count += word.count_ones();
         }
@@ -257,33 +287,34 @@ impl Stack {
         before.push(count);
         let packed = |place: Place| {
             let (word, bit) = (place as usize / WORD, place as usize % WORD);
-            before[word] + self.marks.get(word).map_or(0, |marks| (marks & ((1 << bit) - 1)).count_ones())
+            let marks = self.lines.get(word / LINE_WORDS).map_or(0, |line| line.0[word % LINE_WORDS]);
+            before[word] + (marks & ((1 << bit) - 1)).count_ones()
         };
         places.for_each(|place| *place = packed(*place));
         self.gaps = std::mem::take(&mut self.gaps).into_iter().map(packed).collect();
-        let words = (self.marked * 2).div_ceil(WORD).next_power_of_two().max(WORDS_MIN);
-        self.marks.clear();
-        self.marks.resize(words, 0);
+        let lines = (self.marked * 2).div_ceil(LINE).next_power_of_two().max(LINES_MIN);
+        self.lines.clear();
+        self.lines.resize(lines, Line::EMPTY);
         for at in 0..self.marked {
-            self.marks[at / WORD] |= 1 << (at % WORD);
+            self.lines[at / LINE].0[at % LINE / WORD] |= 1 << (at % WORD);
         }
         self.next = self.marked;
         (self.cleared, self.before) = ((0, 0), Cell::new((0, 0)));
         self.sums.clear();
-        self.sums.resize(words + 1, 0);
-        for at in 1..=words {
-            if at <= self.next / WORD {
-                self.sums[at] = self.sums[at].wrapping_add(self.marks[at - 1].count_ones());
+        self.sums.resize(lines + 1, 0);
+        for at in 1..=lines {
+            if at <= self.next / LINE {
+                self.sums[at] = self.sums[at].wrapping_add(self.lines[at - 1].count());
             }
             let parent = at + (at & at.wrapping_neg());
-            if parent <= words {
+            if parent <= lines {
                 self.sums[parent] = self.sums[parent].wrapping_add(self.sums[at]);
             }
         }
     }
 
-    fn add(&mut self, word: usize, change: u32) {
-        let mut at = word + 1;
+    fn add(&mut self, line: usize, change: u32) {
+        let mut at = line + 1;
         while at < self.sums.len() {
             self.sums[at] = self.sums[at].wrapping_add(change);
             at += at & at.wrapping_neg();
@@ -301,7 +332,7 @@ mod tests {
     fn a_packed_stack_has_room_also_where_it_was_full_of_live_blocks() {
         let mut stack = Stack::default();
         let mut places: Vec<Place> = Vec::new();
-        for _ in 0..3 * WORDS_MIN * WORD {
+        for _ in 0..3 * LINES_MIN * LINE {
             if stack.is_full() {
                 stack.pack(places.iter_mut());
                 assert!(!stack.is_full());
@@ -316,7 +347,7 @@ mod tests {
         #[test]
         fn distances_are_those_of_caches(steps in proptest::collection::vec((0_u32..40, 0_u8..8), 1..1500), small: bool) {
             // So that it is packed often.
-            let mut stack = if small { Stack::with_words(2) } else { Stack::default() };
+            let mut stack = if small { Stack::with_lines(1) } else { Stack::default() };
             let (mut places, mut caches) = (BTreeMap::<u32, Place>::new(), vec![Vec::<u32>::new(); 42]);
             for (block, what) in steps {
                 if stack.is_full() {
@@ -355,7 +386,7 @@ mod tests {
         #[test]
         fn many_at_once_are_as_one_by_one(steps in proptest::collection::vec((0_usize..12, 0_usize..9, 0_u8..8), 1..300)) {
             // Eight blocks each, of which some are followed; twelve such.
-            let (mut stack, mut single) = (Stack::with_words(16), Stack::with_words(16));
+            let (mut stack, mut single) = (Stack::with_lines(2), Stack::with_lines(2));
             let mut places = vec![[None::<(Place, Place)>; 8]; 12];
             for (group, begin, what) in steps {
                 if stack.has_no_room_for(8) {

@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 
 const BLOCK: u64 = 4096;
 

@@ -22,7 +22,7 @@ impl<'a> Fields<'a> {
     #[inline]
     pub fn next(&mut self) -> Result<&'a [u8], Bad> {
         let rest = self.rest.ok_or("too few fields")?;
-        match rest.iter().position(|&byte| byte == self.delimiter) {
+        match position(rest, self.delimiter) {
             Some(at) => {
                 self.rest = Some(&rest[at + 1..]);
                 Ok(&rest[..at])
@@ -39,6 +39,49 @@ impl<'a> Fields<'a> {
     pub fn end(&self) -> Result<(), Bad> {
         if self.rest.is_none() { Ok(()) } else { Err("too many fields") }
     }
+}
+
+/// Bytes that are looked at together, as a number.
+const TOGETHER: usize = 8;
+/// A number each byte of which is one.
+const ONES: u64 = u64::from_le_bytes([1; TOGETHER]);
+
+/// The first eight bytes, if there are as many.
+#[inline]
+fn together(bytes: &[u8]) -> Option<u64> {
+    bytes.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+}
+
+/// Where a byte stands first. Fields are short: a call for each would take longer.
+#[inline]
+fn position(bytes: &[u8], wanted: u8) -> Option<usize> {
+    let mut at = 0;
+    while let Some(word) = together(&bytes[at..]) {
+        let differs = word ^ (ONES * u64::from(wanted));
+        // The lowest bit that is set is that of the first byte that is zero (Warren, "Hacker's Delight", 6-1).
+        let zeros = differs.wrapping_sub(ONES) & !differs & ONES << 7;
+        if zeros > 0 {
+            return Some(at + zeros.trailing_zeros() as usize / TOGETHER);
+        }
+        at += TOGETHER;
+    }
+    bytes[at..].iter().position(|byte| *byte == wanted).map(|more| at + more)
+}
+
+/// The number that eight digits make; `None` where they are none.
+#[inline]
+fn eight_digits(word: u64) -> Option<u64> {
+    const HIGH: u64 = ONES * 0xf0;
+    // Bytes from `0` to `9`, and no others, have a 3 above, also with 6 added.
+    let are_digits = word & HIGH | (word.wrapping_add(ONES * 6) & HIGH) >> 4;
+    if are_digits != ONES * 0x33 {
+        return None;
+    }
+    let digits = word - ONES * u64::from(b'0');
+    // Pairs, fours, all eight; the first digit is in the lowest byte.
+    let pairs = (digits * 10 + (digits >> 8)) & 0x00ff_00ff_00ff_00ff;
+    let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
+    Some((fours * 10_000 + (fours >> 32)) & 0xffff_ffff)
 }
 
 /// The next field of a line whose fields stand between blanks, and what comes behind it.
@@ -81,8 +124,14 @@ fn number_between_blanks(field: &[u8]) -> Result<u64, Bad> {
 /// The number that the digits at the front make, and how many there are.
 #[inline]
 fn digits(field: &[u8]) -> Result<(u64, usize), Bad> {
-    let mut number = 0_u64;
-    for (at, &byte) in field.iter().enumerate() {
+    let (mut number, mut first) = (0_u64, 0);
+    // Sixteen digits always fit.
+    while first < 16
+        && let Some(eight) = together(&field[first..]).and_then(eight_digits)
+    {
+        (number, first) = (number * 100_000_000 + eight, first + TOGETHER);
+    }
+    for (at, &byte) in field.iter().enumerate().skip(first) {
         let digit = byte.wrapping_sub(b'0');
         if digit > 9 {
             return Ok((number, at));
@@ -181,6 +230,24 @@ mod tests {
         assert_eq!(number(b""), Err("a number is missing"));
         assert_eq!(number(b"1x"), Err("no number where one should be"));
         assert_eq!(number(b"1 2"), Err("no number where one should be"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn eight_at_once_are_as_one_by_one(mut text in "[0-9]{0,24}", other: u8, at in 0_usize..60) {
+            let whole = if text.is_empty() { Err("a number is missing") } else { text.parse().map_err(|_| "a number is beyond 2^64") };
+            proptest::prop_assert_eq!(number(text.as_bytes()), whole);
+            let mut bytes = std::mem::take(&mut text).into_bytes();
+            if at < bytes.len() && !other.is_ascii_digit() {
+                bytes[at] = other;
+                let (found, count) = digits(&bytes).unwrap_or((0, at));
+                proptest::prop_assert_eq!(count, at);
+                let before = std::str::from_utf8(&bytes[..at]).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+                proptest::prop_assert!(found == before || at > 19);
+                proptest::prop_assert_eq!(position(&bytes, other), Some(at));
+            }
+            proptest::prop_assert_eq!(position(&bytes, b'5'), bytes.iter().position(|byte| *byte == b'5'));
+        }
     }
 
     #[test]

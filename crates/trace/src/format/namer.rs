@@ -5,29 +5,43 @@ use crate::NameTable;
 /// Longer names are cut.
 const NAME_BYTES_MAX: usize = 255;
 
-/// Remembers the last name, which is mostly the next one, too.
+/// Names that are remembered.
+const REMEMBERED: usize = 8;
+
+/// Remembers the last names, of which one is mostly the next one, too.
 #[derive(Default)]
 pub(super) struct Namer {
-    last: Vec<u8>,
-    number: Option<u32>,
+    names: [(Vec<u8>, Option<u32>); REMEMBERED],
+    /// The name that was asked for last.
+    last: usize,
+    /// The one that is forgotten next.
+    oldest: usize,
 }
 
 impl Namer {
     /// The number that `table` gives the name; `write` makes the name from the bytes that stand for it in the trace.
     #[inline]
     pub fn number(&mut self, raw: &[u8], table: &mut NameTable, write: impl FnOnce(&str) -> String) -> u32 {
-        match self.number {
-            Some(number) if self.last == raw => number,
+        match &self.names[self.last] {
+            (name, Some(number)) if name == raw => *number,
             _ => self.look_up(raw, table, write),
         }
     }
 
     fn look_up(&mut self, raw: &[u8], table: &mut NameTable, write: impl FnOnce(&str) -> String) -> u32 {
-        self.last.clear();
-        self.last.extend_from_slice(raw);
-        let number = table.number(&write(&text(raw)));
-        self.number = Some(number);
-        number
+        // What found no place in the table is asked for again, so that it is counted.
+        let is_it = |(name, number): &(Vec<u8>, Option<u32>)| number.is_some_and(|number| number > 0) && name == raw;
+        if let Some(at) = self.names.iter().position(is_it) {
+            self.last = at;
+        } else {
+            self.last = self.oldest;
+            self.oldest = (self.oldest + 1) % REMEMBERED;
+            let (name, number) = &mut self.names[self.last];
+            name.clear();
+            name.extend_from_slice(raw);
+            *number = Some(table.number(&write(&text(raw))));
+        }
+        self.names[self.last].1.unwrap_or(0)
     }
 }
 

@@ -15,14 +15,56 @@ fn sized(requests: &[Request], more_bytes: &[u64]) -> (Report, Sizes) {
 }
 
 fn sized_past(requests: &[Request], more_bytes: &[u64], past: &[String]) -> (Report, Sizes) {
-    let options = || Options { bypassed: past.to_vec(), ..options() };
+    sized_by(requests, more_bytes, &Options { bypassed: past.to_vec(), ..options() })
+}
+
+/// By two passes over the trace, and by what the first one keeps.
+fn sized_by(requests: &[Request], more_bytes: &[u64], options: &Options) -> (Report, Sizes) {
     let (names, knows) = (Names::default(), Knows { op: true, time: true, lifetime: true, ..Knows::default() });
-    let mut analysis = Analysis::new(&options());
+    let mut analysis = Analysis::keeping_writes(options);
     analysis.add(requests, &names, knows);
+    let writes = analysis.take_writes().unwrap();
     let report = analysis.finish(&names);
-    let mut sizing = Sizing::new(&options(), &report);
+    let mut sizing = Sizing::new(options, &report);
     sizing.add(requests, &names, knows);
-    (report, sizing.finish(more_bytes))
+    let sizes = sizing.finish(more_bytes);
+    let mut of_kept = Sizing::new(options, &report);
+    of_kept.repeat(&writes);
+    let of_kept = of_kept.finish(more_bytes);
+    assert_eq!(format!("{:?}", of_kept), format!("{sizes:?}"));
+    (report, sizes)
+}
+
+/// Requests of several classes each, reads that make data hot, and a sample that becomes smaller on the way.
+#[test]
+fn what_the_first_pass_keeps_is_as_good_as_the_trace() {
+    let requests: Vec<Request> = (0..30_000_u64)
+        .map(|at| {
+            let block = sampling::hash(at) % 2000 * (1 + at % 3 * 20);
+            let (op, blocks) = match sampling::hash(at * 7) % 10 {
+                0 => (Op::Discard, 300),
+                1..=3 => (Op::Read, 8),
+                4 => (Op::Write, 40),
+                _ => (Op::Write, 1),
+            };
+            Request {
+                volume: (at % 2) as u32,
+                ..Request::new(at * 1000, op, block * BLOCK_BYTES + at % 2 * 512, blocks * BLOCK_BYTES)
+            }
+        })
+        .collect();
+    for memory_bytes in [1 << 30, 2 << 20] {
+        let (report, sizes) = sized_by(&requests, &[], &Options { memory_bytes, ..Options::default() });
+        assert!(
+            report.rows.len() > 2 && (sizes.one_block_in > 1) == (memory_bytes < 1 << 30),
+            "{}",
+            sizes.one_block_in
+        );
+    }
+    // More than may be kept.
+    let mut analysis = Analysis::keeping_writes(&Options { memory_bytes: 1 << 20, ..options() });
+    analysis.add(&requests, &Names::default(), Knows::default());
+    assert!(analysis.take_writes().is_none());
 }
 
 fn name(lifetime: Lifetime) -> String {
