@@ -28,7 +28,7 @@ struct Entry {
     what: u16,
 }
 
-/// What a sizing is told.
+/// What a sizing goes by, step by step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A write of so many bytes begins, whose parts follow.
