@@ -276,6 +276,13 @@ fn the_ladder_of_a_model_gives_the_guides_means() {
     assert!(text.contains("CALIBRATED, NOT PREDICTED") && text.contains("beside what was published"), "{text}");
 }
 
+/// It gave means of 0 ns, "off by -100.0 %" beside published figures, and exit code 0.
+#[test]
+fn a_ladder_of_no_time_is_refused() {
+    let output = forebay(&["doctor", "--ladder", "--target", "model:p4800x", "--rounds", "3", "--runtime", "0s"]);
+    refused(&output, 2, &["--runtime 0s", "from 1 ns to a year"]);
+}
+
 /// What was only absent for a moment was given up for gone, and the record with it.
 #[test]
 fn regression_what_is_missing_of_the_machine_itself_keeps_the_record() {
