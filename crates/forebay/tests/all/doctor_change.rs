@@ -130,6 +130,21 @@ fn a_profile_is_shown_applied_verified_and_put_back() {
     assert!(again.contains("Files changed") || again.contains("There is nothing to change"), "{again}");
 }
 
+/// A pipe that was closed ended it with exit code 0 between the plan and the change.
+#[test]
+fn a_change_is_made_though_nobody_reads_the_plan() {
+    let copy = Copy::new();
+    let before = copy.governor();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+    let status = command.args(copy.words(&["--apply", "measure", "--device", DRIVE])).stdout(writer).status().unwrap();
+    assert_eq!(status.code(), Some(0));
+    assert_ne!(copy.governor(), before);
+    good(&copy.doctor(&["--restore"]));
+    assert_eq!(copy.governor(), before);
+}
+
 #[test]
 fn who_fights_back_is_named_and_what_changed_since_is_said() {
     let copy = Copy::new();
