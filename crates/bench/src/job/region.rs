@@ -113,7 +113,7 @@ mod tests {
             (Extent::Percent(100.0), Extent::Bytes(0)),
             (Extent::Percent(f64::NAN), Extent::Bytes(0)),
             (Extent::Bytes(0), Extent::Percent(-1.0)),
-            // It was cut to half, without a word.
+            // It was cut to half, and nothing said so.
             (Extent::Percent(50.0), Extent::Percent(60.0)),
             (Extent::Bytes(4096), Extent::Percent(100.0)),
         ] {

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// How long a command that is told to end is waited for.
+/// How long a command that is asked to end is waited for.
 const END_WITHIN: Duration = Duration::from_secs(5);
 /// Between two looks whether it has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -18,7 +18,7 @@ pub(super) struct Running {
     child: Child,
     /// Its program and its process id, for messages.
     name: String,
-    is_told: bool,
+    is_asked: bool,
 }
 
 /// Starts a command; none where there is no word of one.
@@ -30,7 +30,7 @@ pub(super) fn start(command: &[OsString]) -> Result<Option<Running>> {
     let child = Command::new(program).args(arguments).spawn();
     let child = child.with_context(|| format!("{}: cannot be started", program.display()))?;
     let name = format!("{} (process {})", program.display(), child.id());
-    Ok(Some(Running { child, name, is_told: false }))
+    Ok(Some(Running { child, name, is_asked: false }))
 }
 
 impl Running {
@@ -42,10 +42,10 @@ impl Running {
         self.child.try_wait().context("cannot wait for the command")
     }
 
-    /// Tells it to end, once, as we were by `signal`: what is sent to us alone does not reach it. Ctrl-C at a terminal does.
+    /// Asks it to end, once, as we were by `signal`: what is sent to us alone does not reach it. Ctrl-C at a terminal does.
     pub(super) fn pass_on(&mut self, signal: i32) {
         let is_typed = signal == signal_hook::consts::SIGINT && is_foreground();
-        if !is_typed && !std::mem::replace(&mut self.is_told, true) {
+        if !is_typed && !std::mem::replace(&mut self.is_asked, true) {
             // It may have ended just now.
             let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
         }
@@ -59,14 +59,14 @@ impl Running {
         }
         // Where it has ended just now, waiting tells.
         let _ = kill_process(Pid::from_child(child), Signal::TERM);
-        let told = Instant::now();
-        while told.elapsed() < END_WITHIN {
+        let asked = Instant::now();
+        while asked.elapsed() < END_WITHIN {
             if let Ok(Some(status)) = child.try_wait() {
-                return format!("{name} was told to end (SIGTERM), and did: {status}");
+                return format!("{name} was asked to end (SIGTERM), and did: {status}");
             }
             std::thread::sleep(LOOK_EVERY);
         }
-        format!("{name} was told to end (SIGTERM), and goes on")
+        format!("{name} was asked to end (SIGTERM), and goes on")
     }
 
     /// Its program and its process id.

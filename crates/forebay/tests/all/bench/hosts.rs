@@ -215,7 +215,7 @@ fn what_cannot_run_on_hosts_is_refused_beforehand() {
     refuse(&["--host", "one", "--target", MODEL, "--runtime", "100ms"], &["host one", "virtual time", "emulated:"]);
     let two = ["--host", "one", "--host", "two", "--target", RAM];
     for (more, what) in [
-        // One host was told that it takes one host.
+        // The refusal of one host said that it takes one host.
         (&["qd-sweep"][..], "an experiment does not go with --host"),
         (&["--against", RAM], "--against does not go with --host"),
         (&["--condition", "purge"], "--condition does not go with --host"),
