@@ -9,6 +9,7 @@ Exit codes: 0 good, 2 it could not be done, or for some volumes not.
 
 import argparse
 import concurrent.futures
+import contextlib
 import json
 import os
 import sys
@@ -104,13 +105,22 @@ class Engine:
 def run(arguments):
     queries, volumes = fleets.wanted_queries(arguments), fleets.volumes(arguments.fleet)
     to = Path(arguments.to)
-    to.mkdir()
+    if os.path.lexists(to):
+        raise fleets.Refused(f"{to}: is there already; name a directory that is not, or take this one away")
     database = duckdb.connect()
     database.execute(f"SET temp_directory = {literal(to / 'spill')}")
     if arguments.engine_memory:
         database.execute(f"SET memory_limit = {literal(arguments.engine_memory)}")
+    # Before the directory is made: a fleet that is refused leaves none, so that the same command works once it is mended.
     open_fleet(database, arguments.fleet, volumes)
-    fleets.run(Engine(database, to, arguments.at_a_time), arguments, queries, volumes)
+    to.mkdir(exist_ok=True)
+    try:
+        fleets.run(Engine(database, to, arguments.at_a_time), arguments, queries, volumes)
+    except BaseException:
+        # Tables of what could be read stay.
+        with contextlib.suppress(OSError):
+            to.rmdir()
+        raise
 
 
 def main():

@@ -13,8 +13,7 @@ use serde::Serialize;
 pub struct Entry {
     /// Name of the rule.
     pub name: &'static str,
-    /// The device, where it is about one.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The device, where it is about one; JSON has `null` where it is not.
     pub device: Option<String>,
     /// What was found.
     #[serde(flatten)]
@@ -26,8 +25,7 @@ pub struct Entry {
 pub struct Verdict {
     /// Name of the rule.
     pub name: &'static str,
-    /// The device, where it is about one.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The device, where it is about one; JSON has `null` where it is not.
     pub device: Option<String>,
     /// Why it could not judge, or what is good.
     pub text: String,

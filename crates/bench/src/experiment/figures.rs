@@ -83,6 +83,16 @@ impl Latency {
         if self.samples == 0 { "-".to_owned() } else { text::time(self.max_ns as f64) }
     }
 
+    /// The mean for JSON: that of no samples is none.
+    pub(super) fn known_mean_ns(&self) -> Option<f64> {
+        (self.samples > 0).then_some(self.mean_ns)
+    }
+
+    /// The greatest for JSON: that of no samples is none.
+    pub(super) fn known_max_ns(&self) -> Option<u64> {
+        (self.samples > 0).then_some(self.max_ns)
+    }
+
     /// Raw numbers.
     pub(super) fn json(&self) -> Value {
         let percentiles = self.percentiles.iter().filter_map(|estimate| {
@@ -103,8 +113,8 @@ impl Latency {
         });
         json!({
             "samples": self.samples,
-            "mean_ns": self.mean_ns,
-            "max_ns": self.max_ns,
+            "mean_ns": self.known_mean_ns(),
+            "max_ns": self.known_max_ns(),
             "percentiles": percentiles.collect::<Vec<_>>(),
         })
     }
@@ -191,11 +201,11 @@ impl Figures {
             "ios": self.ios,
             "iops": self.iops,
             "bytes_per_second": self.bytes_per_second,
-            "mean_ns": self.all.mean_ns,
+            "mean_ns": self.all.known_mean_ns(),
             "p50_ns": self.all.value_ns(50.0),
             "p99_ns": self.all.value_ns(99.0),
             "p99.9_ns": self.all.value_ns(99.9),
-            "max_ns": self.all.max_ns,
+            "max_ns": self.all.known_max_ns(),
             "cpu_ns_per_io": self.cpu_ns_per_io,
             "cpu_user_ns_per_io": self.cpu_split_ns_per_io.map(|split| split.0),
             "cpu_system_ns_per_io": self.cpu_split_ns_per_io.map(|split| split.1),

@@ -447,10 +447,10 @@ impl Climbed<'_> {
         json!({
             "job": self.state.jobs[job],
             "access": self.state.taken[rung].jobs[job].description,
-            "mean_ns": latency.mean_ns,
+            "mean_ns": latency.known_mean_ns(),
             "p99_ns": latency.value_ns(99.0),
             "p99.999_ns": latency.value_ns(99.999),
-            "max_ns": latency.max_ns,
+            "max_ns": latency.known_max_ns(),
             "iops": iops,
             "latency": latency.json(),
             "effects": effects.collect::<Vec<_>>(),
@@ -464,9 +464,10 @@ type Beside = (Option<f64>, Option<f64>, fn(f64) -> String);
 
 fn beside(published: &Published, latency: &Latency, iops: f64) -> [Beside; 3] {
     [
-        (Some(latency.mean_ns), published.mean_ns, text::time),
+        (latency.known_mean_ns(), published.mean_ns, text::time),
         (latency.value_ns(99.0).map(|ns| ns as f64), published.p99_ns, text::time),
-        (Some(iops), published.iops, text::rate),
+        // A rate of nothing is no figure to hold against a published one.
+        ((latency.samples > 0).then_some(iops), published.iops, text::rate),
     ]
 }
 
@@ -554,6 +555,16 @@ mod tests {
         }
         assert!(places.iter().all(|places| places.len() == 4), "{places:?}");
         assert!(seen[..4].iter().all(|(_, pass)| *pass == Pass::Look));
+    }
+
+    /// The table had a mean of 0 ns, "off by -100.0 %", beside published figures.
+    #[test]
+    fn no_samples_are_no_figures_beside_published_ones() {
+        let published = Published { mean_ns: Some(1e4), p99_ns: Some(2e4), iops: Some(1e5) };
+        let latency = Latency::new(&Latencies::default(), None, Confidence::P95);
+        assert!(beside(&published, &latency, 0.0).iter().all(|(ours, ..)| ours.is_none()));
+        let json = latency.json();
+        assert!(json["mean_ns"].is_null() && json["max_ns"].is_null() && json["samples"] == 0, "{json}");
     }
 
     #[test]

@@ -6,9 +6,9 @@ use super::model::{Extent, Region};
 impl Region {
     /// First byte and length on a target of `target_bytes` whose smallest I/O is `logical_block` bytes (0 counts as 1).
     ///
-    /// Shares are rounded down to whole blocks, and a share that begins late is cut at the end. Bytes are taken at
-    /// their word: an offset between two blocks or a size beyond the end is an error, not something else measured. A
-    /// length that is no multiple of the block loses its last, partial block.
+    /// Shares are rounded down to whole blocks. Bytes are taken at their word: an offset between two blocks is an error. So is
+    /// a size beyond the end, in bytes or as a share, and not something else measured. A length that is no multiple of the
+    /// block loses its last, partial block.
     ///
     /// # Errors
     /// [`JobError::Region`] where nothing is left, or more is asked for than there is.
@@ -37,7 +37,17 @@ impl Region {
                 )));
             }
             Extent::Bytes(bytes) => bytes,
-            Extent::Percent(percent) => share(target_bytes, percent)?.min(rest),
+            Extent::Percent(percent) => {
+                let bytes = share(target_bytes, percent)?;
+                // Shares that add up to the whole may be a byte more in floating point.
+                if bytes.saturating_sub(rest) > target_bytes >> 50 {
+                    return Err(wrong(format!(
+                        "{percent} percent of the target are {bytes} bytes, but from byte {offset} on it has only {rest}: \
+                         choose a smaller size, or leave it out for all behind the offset"
+                    )));
+                }
+                bytes.min(rest)
+            }
         };
         let len = whole_blocks(len, block);
         if len == 0 {
@@ -81,9 +91,12 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_rounded_and_cut() {
-        let last_half = region(Extent::Percent(50.0), Extent::Percent(100.0));
+    fn shares_are_rounded() {
+        let last_half = region(Extent::Percent(50.0), Extent::Percent(50.0));
         assert_eq!(last_half.resolve(10_000, 4096).unwrap(), (4096, 4096));
+        let last_part = region(Extent::Percent(33.3), Extent::Percent(66.7));
+        let (offset, len) = last_part.resolve(u64::MAX, 1).unwrap();
+        assert!(u64::MAX - (offset + len) < 1 << 14, "{offset} {len}");
         let tenth = region(Extent::Bytes(0), Extent::Percent(12.5));
         assert_eq!(tenth.resolve(1 << 20, 4096).unwrap(), (0, 131_072));
         assert_eq!(region(Extent::Bytes(0), Extent::Percent(100.0)).resolve(u64::MAX, 1).unwrap(), (0, u64::MAX));
@@ -100,6 +113,9 @@ mod tests {
             (Extent::Percent(100.0), Extent::Bytes(0)),
             (Extent::Percent(f64::NAN), Extent::Bytes(0)),
             (Extent::Bytes(0), Extent::Percent(-1.0)),
+            // It was cut to half, and nothing said so.
+            (Extent::Percent(50.0), Extent::Percent(60.0)),
+            (Extent::Bytes(4096), Extent::Percent(100.0)),
         ] {
             assert!(region(offset, size).resolve(1 << 20, 512).is_err(), "{offset:?} {size:?}");
         }

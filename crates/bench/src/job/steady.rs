@@ -105,7 +105,7 @@ impl Criterion {
         let limit = match limit.strip_suffix('%') {
             Some(percent) => super::size::decimal(percent.trim())
                 .map(Limit::Percent)
-                .ok_or_else(|| format!("{} is no percentage", quote(limit)))?,
+                .ok_or_else(|| format!("{} is no percentage of a steady state: expected {EXPECTED}", quote(limit)))?,
             None => Limit::Fixed(fixed(criterion.figure, limit)?),
         };
         Ok((criterion, limit))

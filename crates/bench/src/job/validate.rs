@@ -21,6 +21,8 @@ pub const MAX_IO_BYTES: u32 = 32 << 20;
 pub const MAX_CHOICES: usize = 256;
 /// Any time, in nanoseconds: a year.
 pub const MAX_TIME_NS: u64 = 366 * 86_400 * 1_000_000_000;
+/// By how much recorded times go faster, at least and at most.
+pub const SPEEDS: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
 /// I/Os a second.
 pub const MAX_IOPS: f64 = 1e9;
 /// Bytes a second.
@@ -261,17 +263,13 @@ fn check_arrival(at: &At<'_>, job: &Job) -> Result<(), JobError> {
         Arrival::Constant { iops } | Arrival::Poisson { iops } => iops_ok(iops)?,
         Arrival::Times { ref path, speed } => {
             at.ensure(!path.as_os_str().is_empty(), "trace", || "the file of times is not named".to_owned())?;
-            at.ensure(speed.is_finite() && speed > 0.0 && speed <= 1e6, "trace", || {
-                format!("speed {speed}; above 0 and at most a million")
-            })?;
+            at.ensure(SPEEDS.contains(&speed), "trace", || format!("speed {speed}; from a millionth to a million"))?;
         }
         Arrival::Recorded { speed } => {
             at.ensure(job.pattern.is_fed(), "arrival", || {
                 "these are the times of a generator, and the job names none: give generator".to_owned()
             })?;
-            at.ensure(speed.is_finite() && speed > 0.0 && speed <= 1e6, "scale", || {
-                format!("{speed}; above 0 and at most a million")
-            })?;
+            at.ensure(SPEEDS.contains(&speed), "scale", || format!("{speed}; from a millionth to a million"))?;
         }
     }
     let paused = job.think.is_some() || job.burst.is_some();
@@ -457,7 +455,9 @@ mod tests {
         }
         refused("rate", |job| job.arrival = Arrival::Throttled { iops: None, bytes_per_second: None });
         refused("rate", |job| job.arrival = Arrival::Throttled { iops: None, bytes_per_second: Some(0.0) });
-        refused("trace", |job| job.arrival = Arrival::Times { path: "t".into(), speed: 0.0 });
+        for speed in [0.0, 1e-7, 1e-300, f64::NAN, 1e7] {
+            refused("trace", |job| job.arrival = Arrival::Times { path: "t".into(), speed });
+        }
         refused("trace", |job| job.arrival = Arrival::Times { path: "".into(), speed: 1.0 });
         refused("think", |job| {
             job.arrival = Arrival::Poisson { iops: 1.0 };

@@ -1,10 +1,10 @@
 //! The capacity tier of a configuration: devices each by itself, or several with parity as one.
 
+use super::access::Access;
 use super::devices::{CapacityTier, open_target};
 use super::fast::{self, candidate, new_ids};
 use super::missing::explain_unopened;
 use super::offers::{DOCUMENT, Offers};
-use super::open::Access;
 use super::watched::Watched;
 use crate::config::Config;
 use anyhow::{Context, Result, anyhow};

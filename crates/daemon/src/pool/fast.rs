@@ -1,9 +1,9 @@
 //! The fast tier of a configuration: one device, or a mirror of several.
 
+use super::access::Access;
 use super::devices::{CapacityTier, open_target, refuse_one_file_twice, with_array};
 use super::missing::explain_unopened;
 use super::offers::{DOCUMENT, Fit, Offers, refusal};
-use super::open::Access;
 use super::watched::Watched;
 use crate::config::Config;
 use crate::contents;

@@ -5,6 +5,7 @@ use super::devices::{CapacityTier, is_lost, open_target, refuse_one_file_twice, 
 use super::missing::{explain_blank, explain_unopened};
 use super::offers::DOCUMENT;
 use super::takeover::refuse_buckets_of_others;
+use super::access::Access;
 use super::watched::Watched;
 use super::{capacity, fast};
 use crate::config::Config;
@@ -67,20 +68,6 @@ pub struct Opened {
     pub superblock: Superblock,
     /// Where it is not whole.
     pub left: Option<Left>,
-}
-
-/// How the devices of a pool are opened.
-#[derive(Clone, Copy)]
-pub struct Access {
-    /// For what.
-    pub mode: OpenMode,
-    /// What may be gone is given up, where the user has said so.
-    pub accepts_loss: bool,
-}
-
-impl Access {
-    /// Nothing is changed.
-    pub const READ_ONLY: Self = Self { mode: OpenMode::ReadOnly, accepts_loss: false };
 }
 
 /// Recovers the pool.

@@ -21,7 +21,12 @@ pub fn apply(place: &Place<'_>, profile: Profile, device: Option<&Device>, is_dr
     let plan = Plan::of(profile, place.tree, device);
     let changes: Vec<&Step> = plan.steps.iter().filter(|step| step.is_change()).collect();
     if format == Format::Table {
-        output::text(&difference(profile, device, &changes, &plan.left))?;
+        match output::text(&difference(profile, device, &changes, &plan.left)) {
+            // Who looks at the first lines alone (`| head`) has asked for the change all the same, and exit code 0 says that
+            // it is done.
+            Err(error) if output::is_broken_pipe(&error) => {}
+            shown => shown?,
+        }
     }
     let mut outcomes: Vec<Outcome<'_>> = changes.iter().map(|&step| (step, None)).collect();
     let mut record = None;
@@ -45,7 +50,7 @@ pub fn apply(place: &Place<'_>, profile: Profile, device: Option<&Device>, is_dr
         record = Some(store.place());
     }
     let refused = outcomes.iter().filter(|(_, outcome)| matches!(outcome, Some(Err(_)))).count();
-    match format {
+    let shown = match format {
         Format::Json => output::json(json!({
             "profile": profile.name(),
             "root": place.root,
@@ -55,7 +60,7 @@ pub fn apply(place: &Place<'_>, profile: Profile, device: Option<&Device>, is_dr
             "left": plan.left.iter().map(left_json).collect::<Vec<_>>(),
             "refused": refused,
             "record": record,
-        }))?,
+        })),
         Format::Table => {
             let done = outcomes.len() - refused;
             let mut lines = Vec::new();
@@ -72,15 +77,16 @@ pub fn apply(place: &Place<'_>, profile: Profile, device: Option<&Device>, is_dr
                     place.restore_command()
                 ),
             });
-            output::text(&format!("\n{}", lines.join("\n")))?;
+            output::text(&format!("\n{}", lines.join("\n")))
         }
-    }
+    };
+    // Also where nobody reads on: the exit code tells it.
     if refused > 0 {
         return Err(finding(format!(
             "files that the kernel did not let be changed: {refused}; the others are changed"
         )));
     }
-    Ok(())
+    shown
 }
 
 /// Steps of one setting from one value to another, in the order in which they come.

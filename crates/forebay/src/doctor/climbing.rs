@@ -1,9 +1,10 @@
 //! How a ladder is climbed: its options, and the loads of its rungs.
 
 use crate::measure::time_ns;
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use forebay_bench::experiment::{Ladder, Pass, Rung, of_round};
 use forebay_bench::job::model::{End, Job, Mix};
+use forebay_bench::job::validate::MAX_TIME_NS;
 use forebay_bench::stats::Confidence;
 use forebay_bench::stats::compare::DIFFERENCE;
 use forebay_block::OpKind;
@@ -41,7 +42,10 @@ pub struct LadderOptions {
 impl LadderOptions {
     /// Time of a run in nanoseconds.
     fn run_ns(&self, usual_ns: u64) -> Result<u64> {
-        self.runtime.as_deref().map_or(Ok(usual_ns), |text| time_ns("--runtime", text))
+        let Some(text) = self.runtime.as_deref() else { return Ok(usual_ns) };
+        let ns = time_ns("--runtime", text)?;
+        ensure!((1..=MAX_TIME_NS).contains(&ns), "--runtime {text}: from 1 ns to a year of 366 days");
+        Ok(ns)
     }
 
     /// A ladder of these rungs.

@@ -6,6 +6,7 @@ use super::{machine_ladder, model_ladder};
 use crate::measure::{self, ModelledHosts, show_report};
 use crate::output::{self, Format};
 use anyhow::{Result, bail};
+use forebay_daemon::finding::finding;
 use forebay_platform::Device;
 use serde_json::Value;
 
@@ -24,9 +25,23 @@ pub fn ladder(options: &LadderOptions, place: &Place<'_>, device: Option<&Device
     if format == Format::Table {
         output::text(&measure::report_table(&report))?;
         output::text(&rungs_text(&report.json))?;
-        return measure::failed(&report);
+        measure::failed(&report)?;
+    } else {
+        show_report(&report, target, format)?;
     }
-    show_report(&report, target, format)
+    measured(&report.json)
+}
+
+/// A ladder of which something was not measured is no result.
+fn measured(report: &Value) -> Result<()> {
+    let rungs = report["rungs"].as_array().into_iter().flatten();
+    let jobs = rungs.flat_map(|rung| rung["jobs"].as_array().into_iter().flatten());
+    let (all, empty) =
+        jobs.fold((0, 0), |(all, empty), job| (all + 1, empty + i32::from(job["latency"]["samples"] == 0)));
+    if empty == 0 {
+        return Ok(());
+    }
+    Err(finding(format!("no I/O was measured in {empty} of {all} loads of the rungs: choose a longer --runtime")))
 }
 
 /// What each rung is, what it costs and who says so.
@@ -40,4 +55,18 @@ fn rungs_text(report: &Value) -> String {
         lines.extend(keys.filter_map(|key| text(key).map(|text| format!("  {key}: {text}"))));
     }
     lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_ladder_without_samples_is_a_finding() {
+        let of =
+            |samples: u64| json!({ "rungs": [{ "jobs": [{ "latency": { "samples": samples } }] }, { "jobs": [] }] });
+        assert!(measured(&of(1)).is_ok());
+        assert!(measured(&of(0)).is_err_and(|error| error.to_string().contains("1 of 1")));
+    }
 }

@@ -5,7 +5,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 /// A second signal so soon after the first is the same wish: timeout(1) signals the child and then its whole group, and
@@ -17,12 +17,22 @@ const SAME_WISH: Duration = Duration::from_secs(1);
 /// # Errors
 /// Where the system does not let us.
 pub fn watch(stop: &Arc<AtomicBool>) -> Result<()> {
+    watch_number(stop, &Arc::default())
+}
+
+/// The same, and leaves the number of the last signal.
+///
+/// # Errors
+/// As [`watch`].
+pub fn watch_number(stop: &Arc<AtomicBool>, number: &Arc<AtomicI32>) -> Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot watch for Ctrl-C")?;
-    let stop = stop.clone();
+    let (stop, number) = (stop.clone(), number.clone());
     let body = move || {
         let mut first: Option<Instant> = None;
         for signal in signals.forever() {
-            stop.store(true, Ordering::Relaxed);
+            // Whoever sees the stop may ask for the number.
+            number.store(signal, Ordering::Relaxed);
+            stop.store(true, Ordering::Release);
             if first.get_or_insert_with(Instant::now).elapsed() > SAME_WISH {
                 // It does not return but for signals that we do not watch.
                 let _ = emulate_default_handler(signal);

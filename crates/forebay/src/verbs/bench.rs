@@ -47,7 +47,10 @@ pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
     };
     let named = options.job.as_deref().filter(|path| !path.exists()).and_then(Named::parse);
     if !others.is_empty() {
-        bench_abreast::refuse_idle(options, named, "--target is given", "target", options.target.len())?;
+        let times = options.target.len();
+        bench_abreast::refuse_idle(options, named, |what| {
+            format!("--target is given {times} times: {what} takes one target")
+        })?;
     }
     measure::check_outputs(options)?;
     for note in measure::idle_options(options, named)? {

@@ -54,11 +54,11 @@ pub(super) fn split(found: Vec<OfJob>) -> (Vec<JobResult>, Vec<JobResult>) {
     (all, together)
 }
 
-/// What has no meaning with several targets.
+/// What has no meaning with several targets, or on hosts; `why` says so of an option.
 ///
 /// # Errors
 /// The first option that was given.
-pub fn refuse_idle(options: &BenchOptions, named: Option<Named>, given: &str, thing: &str, times: usize) -> Result<()> {
+pub fn refuse_idle(options: &BenchOptions, named: Option<Named>, why: impl FnOnce(&str) -> String) -> Result<()> {
     let one = [
         ("an experiment", named.is_some()),
         ("--against", options.against.is_some() || !options.against_set.is_empty()),
@@ -67,7 +67,7 @@ pub fn refuse_idle(options: &BenchOptions, named: Option<Named>, given: &str, th
         ("--block-layer", options.block_layer),
     ];
     match one.into_iter().find(|(_, given)| *given) {
-        Some((what, _)) => bail!("{given} {times} times: {what} takes one {thing}"),
+        Some((what, _)) => bail!("{}", why(what)),
         None => Ok(()),
     }
 }

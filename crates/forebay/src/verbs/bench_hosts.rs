@@ -23,7 +23,9 @@ const PROGRAM: &str = "forebay";
 pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
     let names = HostName::parse_all(&options.host, &options.target)?;
     let named = options.job.as_deref().filter(|path| !path.exists()).and_then(Named::parse);
-    bench_abreast::refuse_idle(options, named, "--host is given", "host, which is this one", names.len())?;
+    bench_abreast::refuse_idle(options, named, |what| {
+        format!("{what} does not go with --host: it runs on this machine alone; leave one of them out")
+    })?;
     measure::check_outputs(options)?;
     for note in measure::idle_options(options, named)? {
         output::complain(format!("note: {note}"));

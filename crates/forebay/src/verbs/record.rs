@@ -1,5 +1,6 @@
 //! `forebay record`: what a block device is really asked to do.
 
+mod command;
 mod live;
 mod report;
 
@@ -19,9 +20,9 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::ExitStatus;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Time between two looks into the ring: it holds a quarter of a second at a million requests a second.
@@ -40,6 +41,7 @@ pub fn run(options: &RecordOptions, format: Format) -> Result<()> {
         Ok(parsed.map(Duration::from_nanos))
     };
     let duration = time("--for", &options.duration)?;
+    ensure!(duration != Some(Duration::ZERO), "--for {}: more than 0", options.duration.as_deref().unwrap_or_default());
     let rotate_every = time("--rotate-every", &options.rotate_every)?;
     let rotate_bytes = options
         .rotate_size
@@ -67,7 +69,8 @@ pub fn run(options: &RecordOptions, format: Format) -> Result<()> {
     }
     let output = options.file.as_ref().map(|path| OutputOptions { path: path.clone(), rotate_bytes, rotate_every });
     let stop = Arc::new(AtomicBool::new(false));
-    signals::watch(&stop)?;
+    let signal = Arc::new(AtomicI32::new(0));
+    signals::watch_number(&stop, &signal)?;
     let rules = options.rules.as_deref().map(crate::traces::load_rules).transpose()?.unwrap_or_default().rules;
     let mut recorder = Recorder::begin(Capture {
         targets: targets.clone(),
@@ -91,7 +94,7 @@ pub fn run(options: &RecordOptions, format: Format) -> Result<()> {
         );
     }
     let begun = Instant::now();
-    let mut child = match start(&options.command) {
+    let mut child = match command::start(&options.command) {
         Ok(child) => child,
         Err(error) => {
             drop(recorder);
@@ -106,30 +109,39 @@ pub fn run(options: &RecordOptions, format: Format) -> Result<()> {
     }
     let mut view = options.live.then(|| live::View::new(&targets, &rules, !recorder.is_ftrace(), options.line, format));
     let mut ended: Option<ExitStatus> = None;
-    let recorded = loop {
-        match recorder.turn() {
-            Ok(requests) => {
-                if let Some(view) = &mut view {
-                    requests.iter().for_each(|request| view.add(request));
-                }
+    let mut look = || -> Result<bool> {
+        let requests = recorder.turn()?;
+        if let Some(view) = &mut view {
+            requests.iter().for_each(|request| view.add(request));
+            view.show(recorder.dropped_up_to_now())?;
+        }
+        let is_stopped = stop.load(Ordering::Acquire);
+        if let Some(running) = &mut child {
+            ended = running.ended()?;
+            // It ends the recording by ending.
+            if is_stopped && ended.is_none() {
+                running.pass_on(signal.load(Ordering::Relaxed));
             }
+        }
+        let over = duration.is_some_and(|duration| begun.elapsed() >= duration);
+        Ok(ended.is_some() || over || (is_stopped && child.is_none()))
+    };
+    let recorded = loop {
+        match look() {
+            Ok(false) => std::thread::sleep(LOOK_EVERY),
+            Ok(true) => break Ok(()),
             // What there is stays readable; the probes go with the recorder.
             Err(error) => break Err(error),
         }
-        if let Some(view) = &mut view {
-            view.show(recorder.dropped_up_to_now())?;
-        }
-        if let Some(running) = &mut child {
-            // Ctrl-C reaches the command as well; it ends the recording by ending.
-            ended = running.try_wait().context("cannot wait for the command")?;
-        }
-        let over = duration.is_some_and(|duration| begun.elapsed() >= duration);
-        if ended.is_some() || over || (stop.load(Ordering::Relaxed) && child.is_none()) {
-            break Ok(());
-        }
-        std::thread::sleep(LOOK_EVERY);
     };
-    recorded?;
+    if let Err(error) = recorded {
+        drop(recorder);
+        child.map(command::Running::end).iter().for_each(|said| output::complain(format!("note: {said}")));
+        return Err(error);
+    }
+    if let (Some(running), None) = (&child, &ended) {
+        output::complain(format!("note: {} goes on; the recording has ended", running.name()));
+    }
     if let (Some(_), Some(folder)) = (&ended, &command_folder) {
         write_back(folder, options, &mut recorder)?;
     }
@@ -245,12 +257,6 @@ fn ensure_runnable(program: &OsStr) -> Result<()> {
         program.display()
     );
     Ok(())
-}
-
-fn start(command: &[std::ffi::OsString]) -> Result<Option<Child>> {
-    let Some((program, arguments)) = command.split_first() else { return Ok(None) };
-    let child = Command::new(program).args(arguments).spawn();
-    child.map(Some).with_context(|| format!("{}: cannot be started", program.display()))
 }
 
 /// Has the kernel write what the command left in the page cache, so that it is recorded too.

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use forebay_bench::job::model::{Arrival, Calls, End, Job, Pattern, Plan};
 use forebay_bench::job::size::decimal;
-use forebay_bench::job::validate::validate;
+use forebay_bench::job::validate::{MAX_TIME_NS, SPEEDS, validate};
 use forebay_bench::output::summary::{self, Reporting};
 use forebay_bench::replay::{Counts, Feed, Fit, Requests, Selection, survey};
 use forebay_bench::run::{Drift, Latencies};
@@ -195,8 +195,8 @@ fn selection(options: &ReplayOptions) -> Result<Selection> {
         bail!("--limit 0: at least 1");
     }
     let scale = options.scale;
-    if !(scale.is_finite() && scale > 0.0 && scale <= 1e6) {
-        bail!("--scale {scale}: above 0 and at most a million");
+    if !SPEEDS.contains(&scale) {
+        bail!("--scale {scale:?}: from a millionth to a million");
     }
     Ok(Selection { from_ns, to_ns, limit: options.limit.unwrap_or(u64::MAX), scale })
 }
@@ -260,6 +260,16 @@ fn look_at(
             size(counts.reach_bytes),
             fit.target_bytes,
             size(fit.target_bytes)
+        );
+    }
+    let lasts_ns = counts.span_ns() as f64 / options.scale;
+    if !options.as_fast_as_possible && lasts_ns > MAX_TIME_NS as f64 {
+        bail!(
+            "--scale {:?}: the {} of the trace would take {:.0} days, and a replay takes at most a year of 366: choose a larger \
+             --scale, --from and --to, or --as-fast-as-possible",
+            options.scale,
+            time(counts.span_ns()),
+            lasts_ns / 86_400e9
         );
     }
     if counts.all_ios() == 0 {

@@ -37,6 +37,12 @@ fn json_has_findings_with_all_their_parts() {
     let value: Value = serde_json::from_str(&out(&output)).unwrap();
     assert_eq!(value["schema_version"], 1);
     assert_eq!(value["device"], "nvme0n1");
+    // What is of the whole machine had no such key.
+    for list in ["findings", "unknown", "good"] {
+        for entry in value[list].as_array().unwrap() {
+            assert!(entry.get("device").is_some_and(|device| device.is_string() || device.is_null()), "{entry}");
+        }
+    }
     assert_eq!(value["findings"][0]["severity"], "safety", "worst first");
     for finding in value["findings"].as_array().unwrap() {
         for key in ["name", "severity", "what", "cost", "source", "now", "for_good", "price"] {

@@ -130,6 +130,21 @@ fn a_profile_is_shown_applied_verified_and_put_back() {
     assert!(again.contains("Files changed") || again.contains("There is nothing to change"), "{again}");
 }
 
+/// A pipe that was closed ended it with exit code 0 between the plan and the change.
+#[test]
+fn a_change_is_made_though_nobody_reads_the_plan() {
+    let copy = Copy::new();
+    let before = copy.governor();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+    let status = command.args(copy.words(&["--apply", "measure", "--device", DRIVE])).stdout(writer).status().unwrap();
+    assert_eq!(status.code(), Some(0));
+    assert_ne!(copy.governor(), before);
+    good(&copy.doctor(&["--restore"]));
+    assert_eq!(copy.governor(), before);
+}
+
 #[test]
 fn who_fights_back_is_named_and_what_changed_since_is_said() {
     let copy = Copy::new();
@@ -274,6 +289,13 @@ fn the_ladder_of_a_model_gives_the_guides_means() {
     assert!(result["notes"][0].as_str().unwrap().starts_with("CALIBRATED, NOT PREDICTED"), "{}", result["notes"]);
     let text = good(&forebay(&words));
     assert!(text.contains("CALIBRATED, NOT PREDICTED") && text.contains("beside what was published"), "{text}");
+}
+
+/// It gave means of 0 ns, "off by -100.0 %" beside published figures, and exit code 0.
+#[test]
+fn a_ladder_of_no_time_is_refused() {
+    let output = forebay(&["doctor", "--ladder", "--target", "model:p4800x", "--rounds", "3", "--runtime", "0s"]);
+    refused(&output, 2, &["--runtime 0s", "from 1 ns to a year"]);
 }
 
 /// What was only absent for a moment was given up for gone, and the record with it.

@@ -234,6 +234,13 @@ fn what_cannot_be_done_is_said_before_anything_runs() {
     refused(&replay("/nonexistent/t", null, &[]), 2, &["/nonexistent/t"]);
     refused(&replay(place.directory.path().to_str().unwrap(), null, &[]), 2, &["is no file", "read twice"]);
     refused(&replay(&trace, null, &["--scale", "0"]), 2, &["--scale 0"]);
+    // They ran for ever: 2^64 ns, whatever the trace's length.
+    for scale in ["1e-300", "1e-12", "1e7"] {
+        refused(&replay(&trace, null, &["--scale", scale]), 2, &["--scale", "from a millionth to a million"]);
+    }
+    let slow = place.path("slow.csv");
+    std::fs::write(&slow, "time_s,op,offset,size\n0,R,0,4096\n3600,R,0,4096\n").unwrap();
+    refused(&replay(&slow, null, &["--scale", "1e-6"]), 2, &["would take 41667 days", "at most a year of 366"]);
     refused(&replay(&trace, null, &["--scale", "2", "--as-fast-as-possible"]), 2, &["cannot be used with"]);
     refused(&replay(&trace, null, &["--from", "2s", "--to", "1s"]), 2, &["nothing lies between"]);
     refused(&replay(&trace, null, &["--from", "100s"]), 2, &["no request to replay", "in the window"]);

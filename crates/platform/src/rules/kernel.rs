@@ -110,9 +110,7 @@ pub(super) fn command_line(machine: &Machine) -> Reading<Outcome> {
         "idle=poll" => Some("no CPU ever sleeps: good for latency, but hot, and bad for turbo and for SMT neighbours"),
         "pcie_aspm=force" => Some("links sleep even where devices say that they cannot"),
         "iommu.strict=1" => Some("each I/O ends with a call to the IOMMU"),
-        word if word.starts_with("init_on_free=1") || word.starts_with("init_on_alloc=1") => {
-            Some("memory is zeroed each time the kernel takes or frees it")
-        }
+        "init_on_free=1" | "init_on_alloc=1" => Some("memory is zeroed each time the kernel takes or frees it"),
         word if word.starts_with("slub_debug") => Some("each object of the kernel is checked when taken and freed"),
         word if word.starts_with("nohz=off") => Some("idle CPUs are woken by the clock"),
         _ => None,

@@ -76,6 +76,10 @@ pub(super) fn write_throttling(_: &Machine, device: &Device) -> Reading<Outcome>
 
 pub(super) fn requests(_: &Machine, device: &Device) -> Reading<Outcome> {
     let Some(requests) = number(device, "nr_requests")? else { return Ok(Outcome::NotHere) };
+    if requests < 1 {
+        let path = format!("{}/queue/nr_requests", device.path);
+        return Err(Lack::unreadable(&path, format!("{requests} is no number of requests")));
+    }
     if requests >= DEEP {
         return Ok(Outcome::good(format!("{requests} requests fit into a queue")));
     }

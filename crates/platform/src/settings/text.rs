@@ -32,7 +32,9 @@ pub fn chosen(path: &str, text: &str) -> Reading<String> {
     let marked = words.iter().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
     let only = if words.len() == 1 { Some(words[0]) } else { None };
     let none = || Lack::unreadable(path, format!("no choice is marked in {:?}", shown(text)));
-    marked.or(only).map(str::to_owned).ok_or_else(none)
+    // The kernel's words have no other characters; what has is garbage, and says nothing.
+    let is_word = |word: &&str| word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    marked.or(only).filter(is_word).map(str::to_owned).ok_or_else(none)
 }
 
 /// The members of a list such as `0-3,8`.
@@ -56,4 +58,19 @@ pub fn members(path: &str, text: &str) -> Reading<BTreeSet<u64>> {
 /// The name is `prefix` and a number.
 pub fn is_numbered(name: &str, prefix: &str) -> bool {
     name.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It was listed as good.
+    #[test]
+    fn a_choice_of_garbage_is_not_known() {
+        assert_eq!(chosen("x", "always [madvise] never"), Ok("madvise".to_owned()));
+        assert_eq!(chosen("x", "mq-deadline"), Ok("mq-deadline".to_owned()));
+        for text in ["[\u{fffd}\u{fffd}madvise]", "always [\u{1b}[31mmadvise] never", "a b", ""] {
+            assert!(chosen("x", text).is_err(), "{text:?}");
+        }
+    }
 }

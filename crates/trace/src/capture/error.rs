@@ -99,7 +99,7 @@ pub enum CaptureError {
         source: io::Error,
     },
     /// The capture file cannot be created.
-    #[error("{path}: cannot be created (an existing file is never overwritten; choose another name)")]
+    #[error("{path}: cannot be created{}", taken(source))]
     Create {
         /// Which.
         path: PathBuf,
@@ -119,4 +119,12 @@ pub enum CaptureError {
     /// The mounts cannot be read.
     #[error("the mounts cannot be read")]
     Mounts(#[from] crate::files::FilesError),
+}
+
+/// What to do where the name is taken; the system says the rest.
+fn taken(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::AlreadyExists => " (an existing file is never overwritten; choose another name)",
+        _ => "",
+    }
 }

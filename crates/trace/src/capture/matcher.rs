@@ -192,7 +192,9 @@ impl Matcher {
             disk: issue.disk,
             key: issue.key,
             at_disk_ns,
-            is_kept: volume.is_some() && self.is_wanted(issue, &issuer),
+            // Attaching takes milliseconds, and what is issued meanwhile is seen. It was in flight at the begin, so it counts
+            // for depths alone: its issue has no time in the capture.
+            is_kept: issue.time_ns >= self.begin_ns && volume.is_some() && self.is_wanted(issue, &issuer),
             is_requeued: false,
             is_done: false,
         };

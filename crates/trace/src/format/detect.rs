@@ -58,6 +58,8 @@ fn text_format(head: &[u8], is_whole: bool) -> Option<Format> {
         let mut lines = lines(format)?;
         let (mut requests, mut names, mut count) = (Vec::new(), Names::default(), 0);
         for (at, line) in text.split(|&byte| byte == b'\n').take(LINES_MAX).enumerate() {
+            // As they are read.
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
             if at == 0 && text::is_header(&*lines, line) {
                 continue;
             }

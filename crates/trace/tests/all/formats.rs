@@ -128,6 +128,15 @@ fn msr_lines() {
     assert!(trace.knows.latency);
 }
 
+/// A CSV of Excel, PowerShell or Python's csv module was of no known format: its header seemed to hold a CR.
+#[test]
+fn csv_with_crlf_is_recognised() {
+    let text = b"time_s,op,offset,size\r\n0.1,R,0,4096\r\n0.2,W,8192,512\r\n";
+    let trace = detected(text, Format::Csv);
+    let wanted = [Request::new(0, Op::Read, 0, 4096), Request::new(100_000_000, Op::Write, 8192, 512)];
+    assert_eq!(trace.requests, wanted);
+}
+
 #[test]
 fn alibaba_lines() {
     let text = b"419,W,8792731648,16384,1577808144360767\n725,R,359841792,4096,1577808144360794\n";

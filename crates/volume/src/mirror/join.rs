@@ -184,7 +184,7 @@ fn look_at_capacity(capacity: &mut Devices, pool: Id) -> Capacity {
 
 /// Makes a mirror of the devices that are there. `capacity`: the capacity devices, whose labels are read. `new_id` names a member
 /// that replaces another, or one beside the fast device of a pool that had no mirror; none: nothing is changed, no member is
-/// rebuilt, and no label written. `accepts_unproven`: a member is used that may be none any more, although one that is not there could have told.
+/// rebuilt, and no label written. `accepts_unproven`: a member is used that may be none any more, although one that is not there held everything.
 ///
 /// # Errors
 /// Why these devices cannot be used, see [`JoinError`].

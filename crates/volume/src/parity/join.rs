@@ -81,7 +81,7 @@ fn newest(found: &[Found]) -> Result<Option<&Found>, JoinError> {
 }
 
 /// Makes an array of the devices that are there. `new_id` names a member that replaces another; none: nothing is changed, no member is rebuilt, and
-/// no label written. `accepts_unproven`: a member is used that may be none any more, although one that is not there could have told.
+/// no label written. `accepts_unproven`: a member is used that may be none any more, although one that is not there held everything.
 ///
 /// # Errors
 /// Why these devices cannot be used, see [`JoinError`].
@@ -163,11 +163,9 @@ pub fn join(
         (members[number].device, names[number]) = (Some(device), name);
         places[number] = place;
     }
-    let absent = |number: &usize| basis.is_in_sync(*number) && members[*number].device.is_none();
-    let missing_ids: Vec<String> =
-        (0..members.len()).filter(absent).map(|number| format_id(&basis.ids[number])).collect();
-    if let Some(device) = unproven.filter(|_| new_id.is_some() && !accepts_unproven && !missing_ids.is_empty()) {
-        return Err(JoinError::Unproven { device, missing: missing_ids.join(", ") });
+    let absent = absent(&basis, &members);
+    if let Some(device) = unproven.filter(|_| new_id.is_some() && !accepts_unproven && !absent.is_empty()) {
+        return Err(JoinError::Unproven { device, missing: absent });
     }
     let mut log = FoundRows::default();
     let is_live = |&number: &usize| members[number].state == MemberState::InSync || goes_on == Some(number);
@@ -271,6 +269,13 @@ fn believed(found: Vec<Found>, basis: &ArrayLabel) -> (Vec<Found>, Vec<Found>) {
     };
     let sources = found.iter().filter(|found| found.holds.is_none() && is_source(found)).count();
     found.into_iter().partition(|found| found.holds.is_none() || sources < basis.shape.data && is_source(found))
+}
+
+/// Ids of members that held everything and are not there.
+fn absent(basis: &ArrayLabel, members: &[Member]) -> String {
+    let is_absent = |number: &usize| basis.is_in_sync(*number) && members[*number].device.is_none();
+    let ids = (0..members.len()).filter(is_absent).map(|number| format_id(&basis.ids[number]));
+    ids.collect::<Vec<_>>().join(", ")
 }
 
 fn missing(basis: &ArrayLabel, members: &[Member], names: &[String], left_out: &[(String, String)]) -> String {

@@ -349,6 +349,8 @@ pub fn region(reader: &mut Reader<'_>) -> Result<Region, JobError> {
     };
     let offset = reader.amount("offset")?.map_or(Extent::Bytes(0), extent);
     let size = match reader.amount("size")? {
+        // All behind the offset, to fio.
+        Some(Amount::Percent(100.0)) => Extent::Bytes(0),
         Some(amount) => extent(amount),
         None => Extent::Bytes(files(reader)?.unwrap_or(0)),
     };

@@ -277,6 +277,7 @@ fn ends() {
 fn regions_and_clones_apart() {
     assert_eq!(job("offset=30%").region.offset, Extent::Percent(30.0));
     assert_eq!(plan("[a]\nsize=20%").groups[0][0].region.size, Extent::Percent(20.0));
+    assert_eq!(plan("[a]\noffset=30%\nsize=100%").groups[0][0].region.resolve(1000, 1).unwrap(), (300, 700));
     assert_eq!(plan("[a]\nfilesize=4k\nnrfiles=16").groups[0][0].region.size, Extent::Bytes(65_536));
     assert_eq!(plan("[a]\nsize=64*$pagesize").groups[0][0].region.size, Extent::Bytes(262_144));
     let jobs = &plan("[a]\nsize=1m\noffset=4k\nnumjobs=3\noffset_increment=1m\nrate_iops=300\nloops=2").groups[0];

@@ -4,7 +4,7 @@ use super::format::{ArrivalKind, CallsKind, Direction, EvidenceKind, FlushKind, 
 use super::value::{SizeChoice, SizeList};
 use crate::job::error::JobError;
 use crate::job::model::{
-    Access, Arrival, Burst, Calls, Data, End, Evidence, Job, Mix, Pattern, Region, SizeMix, Sizes, Think,
+    Access, Arrival, Burst, Calls, Data, End, Evidence, Extent, Job, Mix, Pattern, Region, SizeMix, Sizes, Think,
 };
 use crate::job::size::Rate;
 use crate::job::steady::{EVERY_NS, Steady};
@@ -25,6 +25,10 @@ pub fn job(text: JobText, name: String, number: u64, place: &str) -> Result<Job,
     let steady = steady(&text, &wrong)?;
     if text.think_compute.is_some() && text.think.is_none() {
         return Err(wrong("think_compute", "it says how the time of `think` is spent: give `think` too"));
+    }
+    // No size is the rest of the target; a size of 0, of a script that went wrong, must not be.
+    if text.region.is_some_and(|region| region.size.is_some_and(|size| size.0 == Extent::Bytes(0))) {
+        return Err(wrong("region", "a size of 0 is nothing: leave `size` out for all behind the offset"));
     }
     let region = text.region.map_or_else(Region::default, |region| Region {
         offset: region.offset.map(|extent| extent.0).unwrap_or_default(),

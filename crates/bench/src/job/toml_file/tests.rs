@@ -242,6 +242,9 @@ fn errors_name_line_key_and_neighbour() {
         "size = -1",
         "size = \"5GiB\"",
         "region = { size = \"101%\" }",
+        // It was the whole target.
+        "region = { size = 0 }",
+        "region = { offset = \"1MiB\", size = \"0\" }",
         "wait = \"hybrid\"",
         "calls = \"sync\"\ndepth = 2",
         "depth = -1",

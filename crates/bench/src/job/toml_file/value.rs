@@ -204,9 +204,12 @@ impl FromText for PatternValue {
     fn from_text(text: &str) -> Result<Self, String> {
         let (word, argument) = split_argument(text);
         let number = |what: &str| {
-            argument
-                .and_then(decimal)
-                .ok_or_else(|| format!("{} needs {what} after a colon, as in the list of patterns", quote(word)))
+            let Some(argument) = argument else {
+                return Err(format!("{} needs {what} after a colon, as in the list of patterns", quote(word)));
+            };
+            decimal(argument).ok_or_else(|| {
+                format!("{} takes {what} as a plain number such as 0.2, not {}", quote(word), quote(argument))
+            })
         };
         let pattern = match (word, argument) {
             ("random", None) => Pattern::Random { align_bytes: 0, skew_bytes: 0 },

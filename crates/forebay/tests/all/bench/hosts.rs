@@ -215,10 +215,11 @@ fn what_cannot_run_on_hosts_is_refused_beforehand() {
     refuse(&["--host", "one", "--target", MODEL, "--runtime", "100ms"], &["host one", "virtual time", "emulated:"]);
     let two = ["--host", "one", "--host", "two", "--target", RAM];
     for (more, what) in [
-        (&["qd-sweep"][..], "an experiment takes one host"),
-        (&["--against", RAM], "--against takes one host"),
-        (&["--condition", "purge"], "--condition takes one host"),
-        (&["--records", "x.fbrec"], "--records takes one host"),
+        // The refusal of one host said that it takes one host.
+        (&["qd-sweep"][..], "an experiment does not go with --host"),
+        (&["--against", RAM], "--against does not go with --host"),
+        (&["--condition", "purge"], "--condition does not go with --host"),
+        (&["--records", "x.fbrec"], "--records does not go with --host"),
         (&["ycsb"], "a generator fits"),
         (&["--set", "steadystate=iops:5%", "--set", "steadystate_duration=5s"], "steadystate is judged"),
     ] {

@@ -14,3 +14,13 @@ fn a_command_that_cannot_run_leaves_no_file() {
         assert!(!file.exists(), "{program}");
     }
 }
+
+/// It ended well, with a capture of nothing.
+#[test]
+fn no_time_is_refused_before_a_file_is_made() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let file = directory.path().join("x.fbr");
+    let words = ["record", file.to_str().unwrap(), "--mount", directory.path().to_str().unwrap(), "--for", "0s"];
+    refused(&forebay(&words), 2, &["--for 0s", "more than 0"]);
+    assert!(!file.exists());
+}

@@ -61,6 +61,42 @@ fn a_request_is_its_issue_and_its_completion() {
     assert_eq!(out, [expected]);
 }
 
+/// On a busy device hundreds of requests had been seen before the begin: they came with a time and a latency of 0.
+#[test]
+fn what_was_issued_before_the_begin_counts_for_depths_alone() {
+    let mut matcher = matcher(Filter::default());
+    let out = take(
+        &mut matcher,
+        &[
+            Event::Issue(issue(1, 900)),
+            Event::Issue(issue(2, 950)),
+            Event::Complete(complete(1, 990)),
+            Event::Issue(issue(3, 1000)),
+            Event::Complete(complete(2, 1100)),
+            Event::Issue(issue(4, 1200)),
+            Event::Complete(complete(3, 1300)),
+            Event::Complete(complete(4, 1350)),
+        ],
+    );
+    let reported: Vec<_> = out.iter().map(|request| (request.issued_ns, request.depth, request.latency_ns)).collect();
+    assert_eq!(reported, [(0, 2, 300), (200, 2, 150)]);
+    assert_eq!((matcher.counts().requests, matcher.counts().lost_completions, matcher.in_flight(0)), (2, 0, 0));
+}
+
+/// Its first issue lay before the begin, and a requeued request is one from its first issue.
+#[test]
+fn what_was_issued_before_the_begin_and_given_back_is_left_out() {
+    let mut matcher = matcher(Filter::default());
+    let events = [
+        Event::Issue(issue(1, 900)),
+        Event::Requeue { key: 1, disk: 0 },
+        Event::Issue(issue(1, 1100)),
+        Event::Complete(complete(1, 1300)),
+    ];
+    assert!(take(&mut matcher, &events).is_empty());
+    assert_eq!(matcher.in_flight(0), 0);
+}
+
 #[test]
 fn the_order_is_that_of_issue() {
     let mut matcher = matcher(Filter::default());
