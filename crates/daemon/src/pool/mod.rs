@@ -1,5 +1,6 @@
 //! A pool from its configuration: opening devices, formatting, recovery.
 
+mod access;
 mod backend;
 mod backing;
 pub mod base;

@@ -1,11 +1,11 @@
 //! Opening the pool of a configuration for service.
 
 use super::Budget;
+use super::access::Access;
 use super::devices::{CapacityTier, is_lost, open_target, refuse_one_file_twice, refuse_while_served, with_array};
 use super::missing::{explain_blank, explain_unopened};
 use super::offers::DOCUMENT;
 use super::takeover::refuse_buckets_of_others;
-use super::access::Access;
 use super::watched::Watched;
 use super::{capacity, fast};
 use crate::config::Config;

@@ -9,15 +9,15 @@ use super::fronts::Fronts;
 use super::look::{UNREAD_MAX, label_and_place, read_logs};
 use super::members::Members;
 use super::open_rows::OpenRows;
-use super::refusal::JoinError;
+use super::refusal::{JoinError, absent, missing};
 use super::roster::{FIRST_PLACE, Roster};
 use super::view::ArrayView;
 use crate::io::Devices;
+use crate::layout::Id;
 use crate::layout::array_label::ArrayLabel;
 use crate::layout::array_shape::{Redundancy, Shape};
 use crate::layout::codec::COUNTER_LIMIT;
 use crate::layout::member_label::fits;
-use crate::layout::{Id, format_id};
 use crate::mirror::{Candidate, Member, MemberState, MemberStatus, MirrorStatus, MirrorView, Ranges, is_believed};
 use crate::recovery::read_superblock;
 use forebay_block::{Device, Geometry};
@@ -269,23 +269,6 @@ fn believed(found: Vec<Found>, basis: &ArrayLabel) -> (Vec<Found>, Vec<Found>) {
     };
     let sources = found.iter().filter(|found| found.holds.is_none() && is_source(found)).count();
     found.into_iter().partition(|found| found.holds.is_none() || sources < basis.shape.data && is_source(found))
-}
-
-/// Ids of members that held everything and are not there.
-fn absent(basis: &ArrayLabel, members: &[Member]) -> String {
-    let is_absent = |number: &usize| basis.is_in_sync(*number) && members[*number].device.is_none();
-    let ids = (0..members.len()).filter(is_absent).map(|number| format_id(&basis.ids[number]));
-    ids.collect::<Vec<_>>().join(", ")
-}
-
-fn missing(basis: &ArrayLabel, members: &[Member], names: &[String], left_out: &[(String, String)]) -> String {
-    let others = members.iter().enumerate().filter(|(_, member)| member.state != MemberState::InSync);
-    let others = others.map(|(number, member)| match &member.device {
-        Some(_) => format!("; {} is older than the others", names[number]),
-        None => format!("; the one with the id {} is missing", format_id(&basis.ids[number])),
-    });
-    let left_out = left_out.iter().map(|(name, why)| format!("; {name}: {why}"));
-    others.chain(left_out).collect()
 }
 
 /// What a new array over such devices is like as one.

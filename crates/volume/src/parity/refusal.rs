@@ -1,5 +1,8 @@
 //! Why devices are not put together.
 
+use crate::layout::array_label::ArrayLabel;
+use crate::layout::format_id;
+use crate::mirror::{Member, MemberState};
 use thiserror::Error;
 
 /// Why devices are no array that can be used.
@@ -75,4 +78,27 @@ pub enum JoinError {
         /// In the configuration.
         configured: String,
     },
+}
+
+/// Ids of members that held everything and are not there.
+pub(super) fn absent(basis: &ArrayLabel, members: &[Member]) -> String {
+    let is_absent = |number: &usize| basis.is_in_sync(*number) && members[*number].device.is_none();
+    let ids = (0..members.len()).filter(is_absent).map(|number| format_id(&basis.ids[number]));
+    ids.collect::<Vec<_>>().join(", ")
+}
+
+/// What is known of members that do not hold everything, for errors.
+pub(super) fn missing(
+    basis: &ArrayLabel,
+    members: &[Member],
+    names: &[String],
+    left_out: &[(String, String)],
+) -> String {
+    let others = members.iter().enumerate().filter(|(_, member)| member.state != MemberState::InSync);
+    let others = others.map(|(number, member)| match &member.device {
+        Some(_) => format!("; {} is older than the others", names[number]),
+        None => format!("; the one with the id {} is missing", format_id(&basis.ids[number])),
+    });
+    let left_out = left_out.iter().map(|(name, why)| format!("; {name}: {why}"));
+    others.chain(left_out).collect()
 }
