@@ -71,7 +71,13 @@ impl Counts {
     /// From the first to the last request taken, in nanoseconds.
     #[must_use]
     pub fn span_ns(&self) -> u64 {
-        self.span.map_or(0, |span| span.last_ns - span.first_ns)
+        self.span_since_ns(None)
+    }
+
+    /// The same from another begin on, where there is one.
+    #[must_use]
+    pub fn span_since_ns(&self, begin_ns: Option<u64>) -> u64 {
+        self.span.map_or(0, |span| span.last_ns.saturating_sub(begin_ns.unwrap_or(span.first_ns)))
     }
 }
 

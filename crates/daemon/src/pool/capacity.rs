@@ -89,7 +89,7 @@ fn join(config: &Config, access: Access, watched: &mut Watched) -> Result<Capaci
     for (name, why) in left_out {
         warn!(
             cause = "parity member left out",
-            advice = "The pool is served by the other members. Replace the device, or clear it (zeros over all of it) to have it rebuilt (docs/parity.md)",
+            advice = "The pool is served by the other members. Attach the device where it is missing; where it holds something else clear it (zeros over all of it), or put another one in its place: that is rebuilt (docs/parity.md)",
             "{name} is no member of the capacity tier with parity: {why}"
         );
     }

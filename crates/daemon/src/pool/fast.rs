@@ -129,7 +129,7 @@ pub fn join(
     for (name, why) in left_out {
         warn!(
             cause = "mirror member left out",
-            advice = "The pool is served by the other members. Replace the device, or clear it (zeros over all of it) to have it rebuilt (docs/when-a-device-fails.md)",
+            advice = "The pool is served by the other members. Attach the device where it is missing; where it holds something else clear it (zeros over all of it), or put another one in its place: that is rebuilt (docs/when-a-device-fails.md)",
             "{name} is no member of the fast tier's mirror: {why}"
         );
     }

@@ -94,7 +94,11 @@ pub fn run(options: &RecordOptions, format: Format) -> Result<()> {
         );
     }
     let begun = Instant::now();
-    let mut child = match command::start(&options.command) {
+    let started = match stop.load(Ordering::Acquire) && !options.command.is_empty() {
+        true => Err(anyhow::anyhow!("it was ended before it had begun: the command was not started")),
+        false => command::start(&options.command),
+    };
+    let mut child = match started {
         Ok(child) => child,
         Err(error) => {
             drop(recorder);
@@ -111,9 +115,13 @@ pub fn run(options: &RecordOptions, format: Format) -> Result<()> {
     let mut ended: Option<ExitStatus> = None;
     let mut look = || -> Result<bool> {
         let requests = recorder.turn()?;
-        if let Some(view) = &mut view {
-            requests.iter().for_each(|request| view.add(request));
-            view.show(recorder.dropped_up_to_now())?;
+        if let Some(shown) = &mut view {
+            requests.iter().for_each(|request| shown.add(request));
+            match shown.show(recorder.dropped_up_to_now()) {
+                // Whoever looked has gone: the file is what counts.
+                Err(error) if options.file.is_some() && output::is_broken_pipe(&error) => view = None,
+                shown => shown?,
+            }
         }
         let is_stopped = stop.load(Ordering::Acquire);
         if let Some(running) = &mut child {

@@ -262,13 +262,15 @@ fn look_at(
             size(fit.target_bytes)
         );
     }
-    let lasts_ns = counts.span_ns() as f64 / options.scale;
+    // A replay of a part begins where that is to.
+    let span_ns = counts.span_since_ns(selection.from_ns);
+    let lasts_ns = span_ns as f64 / options.scale;
     if !options.as_fast_as_possible && lasts_ns > MAX_TIME_NS as f64 {
         bail!(
             "--scale {:?}: the {} of the trace would take {:.0} days, and a replay takes at most a year of 366: choose a larger \
              --scale, --from and --to, or --as-fast-as-possible",
             options.scale,
-            time(counts.span_ns()),
+            time(span_ns),
             lasts_ns / 86_400e9
         );
     }

@@ -241,6 +241,9 @@ fn what_cannot_be_done_is_said_before_anything_runs() {
     let slow = place.path("slow.csv");
     std::fs::write(&slow, "time_s,op,offset,size\n0,R,0,4096\n3600,R,0,4096\n").unwrap();
     refused(&replay(&slow, null, &["--scale", "1e-6"]), 2, &["would take 41667 days", "at most a year of 366"]);
+    // A window begins where it is asked to, and what it holds may come late in it.
+    std::fs::write(&slow, "time_s,op,offset,size\n0,R,0,4096\n3600,R,0,4096\n3600.001,R,0,4096\n").unwrap();
+    refused(&replay(&slow, null, &["--from", "1s", "--scale", "1e-6"]), 2, &["at most a year of 366"]);
     refused(&replay(&trace, null, &["--scale", "2", "--as-fast-as-possible"]), 2, &["cannot be used with"]);
     refused(&replay(&trace, null, &["--from", "2s", "--to", "1s"]), 2, &["nothing lies between"]);
     refused(&replay(&trace, null, &["--from", "100s"]), 2, &["no request to replay", "in the window"]);

@@ -33,7 +33,7 @@ pub fn chosen(path: &str, text: &str) -> Reading<String> {
     let only = if words.len() == 1 { Some(words[0]) } else { None };
     let none = || Lack::unreadable(path, format!("no choice is marked in {:?}", shown(text)));
     // The kernel's words have no other characters; what has is garbage, and says nothing.
-    let is_word = |word: &&str| word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    let is_word = |word: &&str| word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_+".contains(&byte));
     marked.or(only).filter(is_word).map(str::to_owned).ok_or_else(none)
 }
 
@@ -69,6 +69,7 @@ mod tests {
     fn a_choice_of_garbage_is_not_known() {
         assert_eq!(chosen("x", "always [madvise] never"), Ok("madvise".to_owned()));
         assert_eq!(chosen("x", "mq-deadline"), Ok("mq-deadline".to_owned()));
+        assert_eq!(chosen("x", "always defer [defer+madvise] never"), Ok("defer+madvise".to_owned()));
         for text in ["[\u{fffd}\u{fffd}madvise]", "always [\u{1b}[31mmadvise] never", "a b", ""] {
             assert!(chosen("x", text).is_err(), "{text:?}");
         }

@@ -78,8 +78,10 @@ impl Engine {
         self.limit_by_slots();
         let reserve = self.meta_reserve(self.checkpoint.leaves_wanted());
         self.space.keep_for_map([reserve, self.meta_reserve_most()], self.map_growth());
-        // Somewhat less is no matter: so much is kept free for it in any case.
-        let missing_max = if self.space.pins { self.space.growth_kept() } else { 0 };
+        // Somewhat less is no matter where so much is free for it.
+        let growth_kept = self.space.growth_kept();
+        let has_kept = self.space.page_slots_free() >= growth_kept.min(self.map_growth());
+        let missing_max = if self.space.pins && has_kept { growth_kept } else { 0 };
         let pins = self.slots_missing_for_map() <= missing_max;
         // A checkpoint in progress has slots of its own for a while.
         if self.space.pins != pins && !self.checkpoint.is_active() {
@@ -107,9 +109,8 @@ impl Engine {
     /// Whether the fast tier has no slot for another page of the map, as it is full of these, and disks have parts that would need one.
     #[must_use]
     pub fn lacks_map_slots(&self) -> bool {
-        let missing: u64 = self.map.disks.values().map(Disk::leaves_missing).sum();
-        let stored = self.leaves_of_disks().saturating_sub(missing);
-        missing > 0 && self.space.page_slots_free() == 0 && stored > self.space.slots.total() / 2
+        let is_missing = self.map.disks.values().any(|disk| disk.leaves_missing() > 0);
+        is_missing && self.map_growth() == 0 && self.space.page_slots_free() == 0
     }
 
     /// Whether the leaf in a frame would need a page of its own and there is no slot for it, also not in place of copies.

@@ -128,8 +128,6 @@ pub(crate) struct Adoption {
     pub brought: Brought,
     disks: BTreeMap<u16, Progress>,
     in_flight: Option<Blocks>,
-    /// Damage that was found since the start, when it was last looked at.
-    damage: u64,
     /// Disks whose base is kept in this life: a cache may be all that has what a crash left and could not be written again.
     kept: BTreeSet<u16>,
     /// How long nothing is copied when the pool cannot take it the next time, in nanoseconds.
@@ -144,7 +142,6 @@ impl Adoption {
             brought: Brought::default(),
             disks: BTreeMap::new(),
             in_flight: None,
-            damage: 0,
             kept: BTreeSet::new(),
             next_rest_ns: FIRST_REST_NS,
         }
@@ -158,19 +155,11 @@ impl Adoption {
         self.disks.entry(disk.0).or_insert(begun);
     }
 
-    /// Some of what the pool has of a disk was lost: all is read once more.
+    /// Some of what the pool has of a disk was lost, or is damaged: all is read once more.
     pub fn doubt(&mut self, disk: DiskId) {
         if let Some(progress) = self.disks.get_mut(&disk.0) {
             progress.is_doubted = true;
             progress.look_again();
-        }
-    }
-
-    /// So much damage was found since the start, of whichever disk.
-    pub fn look_at_damage(&mut self, damage: u64) {
-        if std::mem::replace(&mut self.damage, damage) != damage {
-            let disks: Vec<u16> = self.disks.keys().copied().collect();
-            disks.into_iter().for_each(|disk| self.doubt(DiskId(disk)));
         }
     }
 

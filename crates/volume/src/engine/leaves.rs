@@ -181,7 +181,10 @@ impl Leaves<'_> {
                 self.stats.count_reclassed(old.0, entry, is_fast);
             }
             Change::Move { source, .. } => self.stats.count_moved(entry, self.setup.extents.is_fast(source)),
-            Change::Damage { .. } => self.stats.counters.damaged_moves += 1,
+            Change::Damage { .. } => {
+                self.stats.counters.damaged_moves += 1;
+                self.map.damaged.insert(who.0);
+            }
             Change::Set { .. } => {}
         }
         let leaf = &mut self.map.frames.get_mut(frame).page;

@@ -70,6 +70,12 @@ impl LeafLimits {
         Self { needed: frames.min(2 * dirty + in_jobs), dirty, in_jobs }
     }
 
+    /// No more than these.
+    pub fn at_most(&self, other: &Self) -> Self {
+        let Self { needed, dirty, in_jobs } = *self;
+        Self { needed: needed.min(other.needed), dirty: dirty.min(other.dirty), in_jobs: in_jobs.min(other.in_jobs) }
+    }
+
     /// Leaves that one of so many jobs may name.
     pub fn per_job(&self, jobs: usize) -> usize {
         (self.in_jobs / jobs).max(1)
@@ -133,5 +139,9 @@ mod tests {
         assert_eq!(needed(1 << 15), [5120, 3072, 2048, 1536]);
         assert_eq!(needed(256), [40, 24, 24, 24]);
         assert_eq!(needed(64), [10; 4]);
+        let of = |frames, part| LeafLimits::new(&EngineOptions::default(), (frames, part), 1 << 15, 64 << 20);
+        let (few, many) = (of(100_000, 128), of(90_000, 16));
+        assert_eq!(few.at_most(&many), few, "less memory is no reason for more leaves");
+        assert_eq!(many.at_most(&of(100, 16)), of(100, 16));
     }
 }

@@ -7,7 +7,7 @@ use crate::layout::page::{self, Entry, LEAF_ENTRIES, PAGE_BYTES, PageName, PageR
 use crate::map::frames::Frames;
 use crate::map::index::{Disk, NO_FRAME};
 use forebay_block::{Buf, ClassId, DiskId, IoError, IoErrorKind, Op, Vectored};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// For how long a leaf cannot be read before what covers it whole does without it, in nanoseconds.
@@ -43,6 +43,8 @@ pub(crate) struct Map {
     pub frames: Frames,
     /// Leaves that the medium could not be read for, and since when, in nanoseconds.
     unreadable: BTreeMap<(DiskId, u64), u64>,
+    /// Disks of which damage was found since somebody looked: their bases may have what was lost.
+    pub damaged: BTreeSet<DiskId>,
     /// Pieces and jobs that wait for a frame.
     pub frame_waiters: VecDeque<u32>,
 }
@@ -51,7 +53,7 @@ impl Map {
     /// Of these disks, with so many frames.
     pub fn new(setup: Arc<Setup>, disks: BTreeMap<u16, Disk>, next_disk: u16, frames: usize) -> Self {
         let (frames, unreadable, frame_waiters) = (Frames::new(frames), BTreeMap::new(), VecDeque::new());
-        Self { setup, disks, next_disk, frames, unreadable, frame_waiters }
+        Self { setup, disks, next_disk, frames, unreadable, damaged: BTreeSet::new(), frame_waiters }
     }
 
     /// A disk.
@@ -235,6 +237,7 @@ impl Map {
     }
 
     fn fill_with_damage(&mut self, frame: u32) {
+        self.damaged.insert(self.frames.get(frame).disk);
         let page = &mut self.frames.get_mut(frame).page;
         page.fill(0);
         (0..LEAF_ENTRIES).for_each(|i| page::set_leaf_entry(page, i, Entry::Damaged, 0));

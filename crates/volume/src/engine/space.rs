@@ -235,6 +235,9 @@ impl Space {
     }
 
     fn take_slots(&mut self, wanted: u64, copies: &mut Copies) -> Option<Run> {
+        if wanted == 0 {
+            return None;
+        }
         // Not where even all of them were too few.
         if self.data_slots_free() == 0 && self.slots.free() + copies.slots_held() > self.kept_for_map() {
             copies.evict(wanted + self.missing_for_map(), &mut self.slots);

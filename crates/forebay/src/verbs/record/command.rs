@@ -54,8 +54,11 @@ impl Running {
     /// Ends it, as nobody records what it does any more; what came of that, in a sentence.
     pub(super) fn end(mut self) -> String {
         let Self { child, name, .. } = &mut self;
-        if matches!(child.try_wait(), Ok(Some(_))) {
-            return format!("{name} had ended");
+        match child.try_wait() {
+            Ok(Some(_)) => return format!("{name} had ended"),
+            // It may be another process by now.
+            Err(error) => return format!("{name} cannot be waited for ({error}), and is left alone"),
+            Ok(None) => {}
         }
         // Where it has ended just now, waiting tells.
         let _ = kill_process(Pid::from_child(child), Signal::TERM);

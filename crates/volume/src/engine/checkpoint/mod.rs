@@ -96,8 +96,8 @@ impl Checkpointing<'_> {
         pieces.chain(self.migrate.journal_at()).fold(self.journal.head(), Ord::min)
     }
 
-    /// Moves the checkpoint on as far as it goes without waiting. True where it was just frozen: then what the map may need
-    /// of the slots has changed, and it is to be moved on again.
+    /// Moves the checkpoint on as far as it goes without waiting. True where it was just frozen, or has ended: then what the map may need
+    /// of the slots has changed, and it is to be moved on again; another may have been asked for meanwhile.
     pub fn step(&mut self) -> bool {
         if self.summaries.is_due() {
             self.write_summaries();
@@ -152,10 +152,7 @@ impl Checkpointing<'_> {
             Phase::Header => self.root_durable(),
             Phase::Supersede => {
                 self.checkpoint.phase = Phase::Idle;
-                // Another may have been asked for meanwhile.
-                if self.is_due() {
-                    return self.step();
-                }
+                return true;
             }
             _ => {}
         }
@@ -322,7 +319,8 @@ impl Checkpointing<'_> {
     fn root_durable(&mut self) {
         let Checkpoint { pages, roots, .. } = &mut *self.checkpoint;
         let Some(number) = roots.durable(self.map, pages, self.outbox) else { return };
-        self.checkpoint.root_durable();
+        let has_room = self.space.bands.room(false) > 0;
+        self.checkpoint.root_durable((self.requests.executing, has_room));
         self.journal.truncate(self.checkpoint.start, number);
         self.checkpoint.pages.root_durable(&mut self.space.slots);
         let leaves_max = self.checkpoint.dirty_leaves_max();

@@ -206,8 +206,8 @@ impl Checkpoint {
             return false;
         }
         self.frames = frames;
-        let slots = if self.lacks_slots { self.limits.needed } else { usize::MAX };
-        self.limits = self.limits_within(frames.min(slots));
+        // Never more: for more leaves slots have to be kept first.
+        self.limits = self.limits.at_most(&self.limits_within(frames));
         true
     }
 
@@ -238,20 +238,20 @@ impl Checkpoint {
     }
 
     /// A checkpoint is durable: by what it cost, fewer leaves may be dirty at once from now on, or more. More have no effect before slots
-    /// are kept for them ([`Checkpoint::limit_by_slots`]).
-    fn choose_part(&mut self, dirtied: usize) {
+    /// are kept for them ([`Checkpoint::limit_by_slots`]), and there are no more where destage has no room to free any. `about_to_be`: leaves that
+    /// requests in progress are to dirty.
+    fn choose_part(&mut self, dirtied: usize, (about_to_be, has_room): (usize, bool)) {
         let Some(before) = self.written_blocks_before.replace(self.written_blocks) else { return };
         let (leaves, blocks) = (dirtied as u64, self.written_blocks.saturating_sub(before));
         let [many, few] = BLOCKS_PER_LEAF;
         if blocks < leaves * few && dirtied >= self.limits.dirty / 2 {
-            self.part = self.part.saturating_sub(1);
+            self.part = self.part.saturating_sub(usize::from(has_room));
         } else if blocks > leaves * many && self.part + 1 < DIRTY_PARTS.len() {
             let smaller = self.limits_of_part(self.frames, self.part + 1);
             // Slots are kept for what is dirty, and about to be.
-            if self.needed_leaves() <= smaller.needed / 2 {
+            if self.needed_leaves() + about_to_be <= smaller.needed / 2 {
                 self.part += 1;
-                self.limits.needed = self.limits.needed.min(smaller.needed);
-                self.limits.dirty = self.limits.dirty.min(smaller.dirty);
+                self.limits = self.limits.at_most(&smaller);
             }
         }
     }
@@ -312,12 +312,12 @@ impl Checkpoint {
     }
 
     /// A root is durable: recovery would begin with it.
-    pub(super) fn root_durable(&mut self) {
+    pub(super) fn root_durable(&mut self, situation: (usize, bool)) {
         self.failures = 0;
         let dirtied = self.dirtied_before;
         self.dirtied_before = 0;
         self.replayed = self.replayed_next;
-        self.choose_part(dirtied);
+        self.choose_part(dirtied, situation);
     }
 
     /// A page that says where blocks live was read to be changed.

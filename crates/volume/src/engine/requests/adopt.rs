@@ -123,8 +123,7 @@ impl Engine {
 
     /// Damage that was found behind where the copying has come: the base may have the only good copy.
     pub(in crate::engine) fn look_at_damage(&mut self) {
-        let counters = &self.stats.counters;
-        self.adoption.look_at_damage(counters.damaged_moves + counters.damaged_pages + counters.scrub_damaged_blocks);
+        std::mem::take(&mut self.map.damaged).into_iter().for_each(|disk| self.adoption.doubt(disk));
     }
 
     fn adopt_blocks(&mut self, disk: DiskId, block: u64, blocks: u64) {

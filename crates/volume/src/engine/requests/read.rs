@@ -136,12 +136,17 @@ impl Engine {
         let (copy, failures) = (piece.copy, piece.failures_in_place);
         // One of several copies may have one block wrong, and another one another: what was right is kept, and the rest read block by block.
         let is_piecemeal = piece.failures_in_place > 0 && self.setup.mends();
+        // What is on no mirror was read with the first copy. A host may have written it anew since: it is not looked at again, nor written.
+        let is_passed =
+            |at: usize| copy > 0 && piece.spans.get(at).is_none_or(|span| !self.setup.extents.is_fast(span.location));
         let is_right = |at: usize, bytes: &[u8]| {
             let named = piece.checksums.get(at).copied();
             Some(block_checksum(piece.disk, piece.block() + at as u64, bytes)) == named
         };
         let right: SmallVec<[bool; 4]> = match is_piecemeal {
-            true => rest.chunks_exact(BLOCK).enumerate().map(|(at, bytes)| is_right(at, bytes)).collect(),
+            true => {
+                rest.chunks_exact(BLOCK).enumerate().map(|(at, bytes)| is_passed(at) || is_right(at, bytes)).collect()
+            }
             false => SmallVec::new(),
         };
         // Given back below, without a copy.
