@@ -227,32 +227,27 @@ impl Watch {
 
     /// The map lies on the fast tier: one that is small beside the disks has no room for all of it.
     fn look_at_map(&mut self, now_ns: u64, engine: &Engine, status: &Status) {
+        const ADVICE: &str =
+            "A larger fast tier (a 300th of the disks and more) or smaller disks; discard what is not needed";
         let (needed_bytes, total_bytes) = (engine.full_map_bytes(), status.fast.total_bytes);
         let sizes = format!("{} of {}", text::size(needed_bytes), text::size(total_bytes));
-        let (cause, advice) = (
-            "map does not fit",
-            "A larger fast tier (a 300th of the disks and more) or smaller disks; discard what is not needed",
-        );
-        let lacks = engine.lacks_map_slots();
-        self.map_looks = if lacks { self.map_looks + 1 } else { 0 };
-        let (severity, message) = if self.map_looks >= WAITING_LOOKS {
-            (
-                Severity::Error,
-                format!(
-                    "the fast tier is full of the map: writes to what was never written fail for want of space, whatever is free on the capacity tier; of full disks it would take {sizes}"
-                ),
-            )
-        } else if needed_bytes > total_bytes {
-            (
-                Severity::Warning,
-                format!(
-                    "the fast tier has no room for the map of full disks, which is {sizes}: writes to what was never written will meet no space before the pool is full"
-                ),
-            )
-        } else {
-            return self.causes.ended(cause, "", "the fast tier has room for the map");
-        };
-        self.causes.lasts(now_ns, &Report { severity, cause, about: "", message, advice });
+        if needed_bytes > total_bytes {
+            let message = format!(
+                "the fast tier has no room for the map of full disks, which is {sizes}: writes to what was never written will meet no space before the \
+                 pool is full"
+            );
+            self.warn(now_ns, "map does not fit", "", message, ADVICE);
+        }
+        self.map_looks = if engine.lacks_map_slots() { self.map_looks + 1 } else { 0 };
+        if self.map_looks >= WAITING_LOOKS {
+            let message = format!(
+                "the fast tier is full of the map: writes to what was never written fail for want of space, whatever is free on the capacity tier; of \
+                 full disks it would take {sizes}"
+            );
+            self.error(now_ns, "fast tier full of map", "", message, ADVICE);
+        } else if self.map_looks == 0 {
+            self.causes.ended("fast tier full of map", "", "the fast tier has room for the map again");
+        }
     }
 
     fn look_at_waiting(&mut self, now_ns: u64, engine: &Engine, status: &Status) {

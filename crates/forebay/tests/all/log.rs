@@ -127,8 +127,8 @@ fn regression_a_fast_tier_without_room_for_the_map_is_logged() {
         client.wait_for(cookie).unwrap().result.is_err()
     });
     assert!(fails, "the map would take 80 MiB of 64");
-    let event = server.awaited_where("map does not fit", |event| event["level"] == "error");
-    assert!(event["message"].as_str().unwrap().contains("full of the map"), "{event}");
+    let event = server.awaited("fast tier full of map");
+    assert_eq!(event["level"], "error", "{event}");
     drop(client);
     assert_eq!(server.stop(), 0);
 }
@@ -405,6 +405,8 @@ fn the_device_of_a_machine_changes_with_a_restart_only() {
         std::io::Read::read_exact(&mut client, &mut answer).unwrap();
         assert_eq!(answer[12] & 1 << 5, 0);
     }
+    // On a busy machine the server has yet to hear that the last one has gone: another beside it is sent away at once.
+    std::thread::sleep(Duration::from_millis(1000));
     // Machines that come to nothing are logged once, and are let in once a second.
     let begun = Instant::now();
     for _ in 0..3 {

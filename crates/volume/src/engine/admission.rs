@@ -106,11 +106,12 @@ impl Engine {
             * PAGE_BYTES as u64
     }
 
-    /// Whether the fast tier has no slot for another page of the map, as it is full of these, and disks have parts that would need one.
+    /// Whether the fast tier has hardly a slot for another page of the map, as it is full of these, and disks have parts that would need one.
     #[must_use]
     pub fn lacks_map_slots(&self) -> bool {
         let is_missing = self.map.disks.values().any(|disk| disk.leaves_missing() > 0);
-        is_missing && self.map_growth() == 0 && self.space.page_slots_free() == 0
+        // Of staged data more would be destaged than this.
+        is_missing && self.map_growth() == 0 && self.space.page_slots_free() < self.space.growth_kept()
     }
 
     /// Whether the leaf in a frame would need a page of its own and there is no slot for it, also not in place of copies.
