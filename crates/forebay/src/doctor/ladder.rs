@@ -38,9 +38,7 @@ fn measured(report: &Value) -> Result<()> {
     let jobs = rungs.flat_map(|rung| rung["jobs"].as_array().into_iter().flatten());
     let (all, empty) =
         jobs.fold((0, 0), |(all, empty), job| (all + 1, empty + i32::from(job["latency"]["samples"] == 0)));
-    if all == 0 {
-        return Err(finding("the ladder was ended before a round of it was whole: it has no figures".to_owned()));
-    }
+    // One that was ended in its first round has none either, and says that it is partial.
     if empty == 0 {
         return Ok(());
     }
@@ -71,6 +69,6 @@ mod tests {
             |samples: u64| json!({ "rungs": [{ "jobs": [{ "latency": { "samples": samples } }] }, { "jobs": [] }] });
         assert!(measured(&of(1)).is_ok());
         assert!(measured(&of(0)).is_err_and(|error| error.to_string().contains("1 of 1")));
-        assert!(measured(&json!({ "rungs": [{ "jobs": [] }] })).is_err(), "it was ended in its first round");
+        assert!(measured(&json!({ "rungs": [{ "jobs": [] }] })).is_ok(), "it was ended in its first round");
     }
 }
