@@ -1,7 +1,6 @@
 //! What rots in silence on one member of a capacity tier with parity, and is no host's block that a host reads: it is read right all the
 //! same, of the members that have it otherwise.
 
-mod race;
 mod rig;
 
 use crate::world::request::compress_all;
