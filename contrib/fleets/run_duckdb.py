@@ -12,6 +12,7 @@ import concurrent.futures
 import contextlib
 import json
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -105,20 +106,23 @@ class Engine:
 def run(arguments):
     queries, volumes = fleets.wanted_queries(arguments), fleets.volumes(arguments.fleet)
     to = Path(arguments.to)
-    if os.path.lexists(to):
-        raise fleets.Refused(f"{to}: is there already; name a directory that is not, or take this one away")
-    database = duckdb.connect()
-    database.execute(f"SET temp_directory = {literal(to / 'spill')}")
-    if arguments.engine_memory:
-        database.execute(f"SET memory_limit = {literal(arguments.engine_memory)}")
-    # Before the directory is made: a fleet that is refused leaves none, so that the same command works once it is mended.
-    open_fleet(database, arguments.fleet, volumes)
-    to.mkdir(exist_ok=True)
     try:
+        # Of two at once one makes it.
+        to.mkdir()
+    except FileExistsError as error:
+        raise fleets.Refused(f"{to}: is there already; name a directory that is not, or take this one away") from error
+    spill = to / "spill"
+    try:
+        database = duckdb.connect()
+        database.execute(f"SET temp_directory = {literal(spill)}")
+        if arguments.engine_memory:
+            database.execute(f"SET memory_limit = {literal(arguments.engine_memory)}")
+        open_fleet(database, arguments.fleet, volumes)
         fleets.run(Engine(database, to, arguments.at_a_time), arguments, queries, volumes)
     except BaseException:
-        # Tables of what could be read stay.
+        # Tables of what could be read stay; where there are none the same command works once the fleet is mended.
         with contextlib.suppress(OSError):
+            shutil.rmtree(spill, ignore_errors=True)
             to.rmdir()
         raise
 

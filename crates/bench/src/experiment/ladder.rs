@@ -329,10 +329,13 @@ struct Climbed<'a> {
 }
 
 impl Climbed<'_> {
-    fn latency(&self, rung: usize, job: usize) -> Option<(Latency, f64)> {
+    /// Its latency, and its rate where there was any I/O.
+    fn latency(&self, rung: usize, job: usize) -> Option<(Latency, Option<f64>)> {
         let pooled = self.state.taken[rung].jobs.get(job)?;
         let iops = pooled.iops.iter().sum::<f64>() / pooled.iops.len().max(1) as f64;
-        Some((Latency::new(&pooled.latencies, None, self.ladder.confidence), iops))
+        let latency = Latency::new(&pooled.latencies, None, self.ladder.confidence);
+        let iops = (latency.samples > 0).then_some(iops);
+        Some((latency, iops))
     }
 
     fn effect(&self, rung: usize, figure: usize) -> Option<Result<Comparison, String>> {
@@ -371,7 +374,7 @@ impl Climbed<'_> {
                 latency.cell(99.0),
                 latency.cell(99.999),
                 latency.max_cell(),
-                text::rate(iops),
+                iops.map_or_else(|| "-".to_owned(), text::rate),
             ];
             row.push(self.state.against(self.ladder, rung).map_or_else(|| "-".to_owned(), |below| below.to_string()));
             let of_job =
@@ -462,12 +465,11 @@ impl Climbed<'_> {
 /// Ours, theirs, and how a value is shown.
 type Beside = (Option<f64>, Option<f64>, fn(f64) -> String);
 
-fn beside(published: &Published, latency: &Latency, iops: f64) -> [Beside; 3] {
+fn beside(published: &Published, latency: &Latency, iops: Option<f64>) -> [Beside; 3] {
     [
         (latency.known_mean_ns(), published.mean_ns, text::time),
         (latency.value_ns(99.0).map(|ns| ns as f64), published.p99_ns, text::time),
-        // A rate of nothing is no figure to hold against a published one.
-        ((latency.samples > 0).then_some(iops), published.iops, text::rate),
+        (iops, published.iops, text::rate),
     ]
 }
 
@@ -562,7 +564,7 @@ mod tests {
     fn no_samples_are_no_figures_beside_published_ones() {
         let published = Published { mean_ns: Some(1e4), p99_ns: Some(2e4), iops: Some(1e5) };
         let latency = Latency::new(&Latencies::default(), None, Confidence::P95);
-        assert!(beside(&published, &latency, 0.0).iter().all(|(ours, ..)| ours.is_none()));
+        assert!(beside(&published, &latency, None).iter().all(|(ours, ..)| ours.is_none()));
         let json = latency.json();
         assert!(json["mean_ns"].is_null() && json["max_ns"].is_null() && json["samples"] == 0, "{json}");
     }

@@ -4,7 +4,7 @@ use super::access::Access;
 use super::devices::{CapacityTier, open_target};
 use super::fast::{self, candidate, new_ids};
 use super::missing::explain_unopened;
-use super::offers::{DOCUMENT, Offers};
+use super::offers::{ATTACH_OR_ACCEPT, DOCUMENT, Offers};
 use super::watched::Watched;
 use crate::config::Config;
 use anyhow::{Context, Result, anyhow};
@@ -106,10 +106,7 @@ fn explain(config: &Config, error: JoinError) -> anyhow::Error {
         JoinError::Split { .. } => {
             "leave out of the configuration the one that was away from the others, which is rebuilt when it is given back; nothing was changed"
         }
-        JoinError::Unproven { .. } => {
-            "attach the missing device or correct its target; nothing was changed. Where it is lost for ever, `forebay serve --accept-loss CONFIG` takes what this one \
-             has, and `forebay verify CONFIG` tells first how much of that is good"
-        }
+        JoinError::Unproven(_) => ATTACH_OR_ACCEPT,
         JoinError::Unread { .. } => "repair the path to it, and start again; nothing was changed",
         JoinError::TooFew { .. } => "attach the missing devices or correct their targets; nothing was changed",
         JoinError::Redundancy { .. } => "correct pool.redundancy, which cannot be changed after `create`",

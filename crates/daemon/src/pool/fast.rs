@@ -3,7 +3,7 @@
 use super::access::Access;
 use super::devices::{CapacityTier, open_target, refuse_one_file_twice, with_array};
 use super::missing::explain_unopened;
-use super::offers::{DOCUMENT, Fit, Offers, refusal};
+use super::offers::{ATTACH_OR_ACCEPT, DOCUMENT, Fit, Offers, refusal};
 use super::watched::Watched;
 use crate::config::Config;
 use crate::contents;
@@ -226,10 +226,7 @@ fn explain(config: &Config, error: JoinError) -> anyhow::Error {
             "attach the missing device or correct its target. Where it is lost for ever, `forebay serve --without-fast CONFIG` \
              reads what the capacity tier holds"
         }
-        JoinError::Unproven { .. } => {
-            "attach the missing device or correct its target; nothing was changed. Where it is lost for ever, `forebay serve --accept-loss CONFIG` takes what this one \
-             has, and `forebay verify CONFIG` tells first how much of that is good"
-        }
+        JoinError::Unproven(_) => ATTACH_OR_ACCEPT,
         JoinError::Newer { .. } => "attach the devices that were in use last; nothing was changed",
         JoinError::Unread { .. } => "repair the path to it; nothing was changed",
         JoinError::Counter { .. } => "the label is forged or damaged: detach the device",

@@ -227,8 +227,11 @@ impl Watch {
 
     /// The map lies on the fast tier: one that is small beside the disks has no room for all of it.
     fn look_at_map(&mut self, now_ns: u64, engine: &Engine, status: &Status) {
-        const ADVICE: &str =
-            "A larger fast tier (a 300th of the disks and more) or smaller disks; discard what is not needed";
+        let state = |severity, cause, message| {
+            let advice =
+                "A larger fast tier (a 300th of the disks and more) or smaller disks; discard what is not needed";
+            Report { severity, cause, about: "", message, advice }
+        };
         let (needed_bytes, total_bytes) = (engine.full_map_bytes(), status.fast.total_bytes);
         let sizes = format!("{} of {}", text::size(needed_bytes), text::size(total_bytes));
         if needed_bytes > total_bytes {
@@ -236,7 +239,9 @@ impl Watch {
                 "the fast tier has no room for the map of full disks, which is {sizes}: writes to what was never written will meet no space before the \
                  pool is full"
             );
-            self.warn(now_ns, "map does not fit", "", message, ADVICE);
+            self.causes.lasts(now_ns, &state(Severity::Warning, "map does not fit", message));
+        } else {
+            self.causes.ended("map does not fit", "", "the fast tier has room for the map of full disks");
         }
         self.map_looks = if engine.lacks_map_slots() { self.map_looks + 1 } else { 0 };
         if self.map_looks >= WAITING_LOOKS {
@@ -244,7 +249,7 @@ impl Watch {
                 "the fast tier is full of the map: writes to what was never written fail for want of space, whatever is free on the capacity tier; of \
                  full disks it would take {sizes}"
             );
-            self.error(now_ns, "fast tier full of map", "", message, ADVICE);
+            self.causes.lasts(now_ns, &state(Severity::Error, "fast tier full of map", message));
         } else if self.map_looks == 0 {
             self.causes.ended("fast tier full of map", "", "the fast tier has room for the map again");
         }

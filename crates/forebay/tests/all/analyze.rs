@@ -83,6 +83,20 @@ fn regression_size_says_whether_it_is_exact_and_refuses_what_analyze_does() {
     }
 }
 
+/// A trace whose writes are too many to be kept is read a second time.
+#[test]
+fn size_says_the_same_whether_it_keeps_writes_or_reads_twice() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let block = |at: u64| at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
+    let requests: Vec<(u64, u32, bool)> = (0..20_000).map(|at| (block(at) % 700 * 8, 4096, at % 9 > 0)).collect();
+    let path = trace(directory.path(), "t.vscsi", &requests);
+    let path = path.to_str().unwrap();
+    // A quarter of a mebibyte has room for 16,384 writes, and there are 17,777.
+    let (kept, twice) = (json(&["size", path]), json(&["size", path, "--memory", "1MiB"]));
+    assert!(kept["exact"] == true && kept["sizes"].as_array().is_some_and(|sizes| sizes.len() > 2), "{kept}");
+    assert_eq!((&kept["sizes"], &kept["exact"]), (&twice["sizes"], &twice["exact"]));
+}
+
 #[test]
 fn regression_rates_flushes_and_great_depths_are_shown() {
     let directory = tempfile::TempDir::new().unwrap();

@@ -244,6 +244,11 @@ mod tests {
         #[test]
         fn distances_are_those_of_a_list(steps in proptest::collection::vec((0_u64..30, 0_u8..20), 1..600)) {
             let (mut hot, mut stack, mut list) = (Hot::default(), Stack::with_lines(1), Vec::new());
+            // So that it is packed while some are hot.
+            for _ in 0..450 {
+                let place = stack.push();
+                stack.forget(place);
+            }
             let mut places = BTreeMap::<u64, Place>::new();
             for (key, what) in steps {
                 let is_hot = hot.has(key);

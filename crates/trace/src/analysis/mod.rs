@@ -128,11 +128,10 @@ impl Agreements {
 
     /// Row, row by behaviour, and bytes, in their order.
     fn all(&self) -> impl Iterator<Item = (u16, u16, u64)> {
-        let of_row = |(row, all): (u16, &Vec<u64>)| {
-            let all = (0..).zip(all.clone()).filter(|(_, bytes)| *bytes > 0);
+        (0..).zip(&self.0).flat_map(|(row, all)| {
+            let all = (0..).zip(all.iter().copied()).filter(|(_, bytes)| *bytes > 0);
             all.map(move |(behaviour, bytes)| (row, behaviour, bytes))
-        };
-        (0..).zip(&self.0).flat_map(of_row)
+        })
     }
 }
 

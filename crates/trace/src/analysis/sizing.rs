@@ -1,4 +1,5 @@
-//! How large a fast tier should be, and for what: the second pass over a trace, once the table of its rows is known.
+//! How large a fast tier should be, and for what: the second pass over a trace, or over what the first one [kept](Writes) of it, once the table of
+//! its rows is known.
 //!
 //! Rows are taken in the order of their beta. For each number of rows that are pinned, a stack of the writes of all other
 //! rows tells what staging keeps in the space that is left (algorithm: `models-and-placement.md`, "a rewrite is trapped if

@@ -6,7 +6,7 @@
 //! it, and [joined](Slots::join) where several are alike. A table that may be full, or of a sample, has [none](Slots::has_extents).
 //!
 //! Entries are found by linear probing. Keys stand apart from what they lead to, so that eight are looked at in one line of the cache, and so
-//! that entries can be [fetched](Slots::fetch) for many requests before the first of them needs its own.
+//! that entries can be [fetched](Slots::fetch_keys) for many requests before the first of them needs its own.
 
 use super::stack::Place;
 use crate::hash::Seed;

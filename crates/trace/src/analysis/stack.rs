@@ -342,6 +342,33 @@ mod tests {
         assert_eq!(stack.above(places[0]), places.len() - 1);
     }
 
+    /// Small stacks have few lines, and then nothing is asked of most of the tree.
+    #[test]
+    fn distances_over_many_lines_are_those_of_a_list() {
+        let (mut stack, mut list, mut places) = (Stack::with_lines(20), Vec::new(), vec![None; 3000]);
+        let (mut random, mut packed) = (1_u64, 0);
+        for _ in 0..20_000 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let block = (random >> 33) as usize % places.len();
+            if stack.is_full() {
+                stack.pack(places.iter_mut().flatten());
+                packed += 1;
+            }
+            let place = match places[block] {
+                Some(place) => {
+                    let at = list.iter().rposition(|&other| other == block).unwrap();
+                    assert_eq!(stack.above(place), list.len() - 1 - at);
+                    list.remove(at);
+                    stack.raise(place)
+                }
+                None => stack.push(),
+            };
+            list.push(block);
+            places[block] = Some(place);
+        }
+        assert!(packed > 0 && stack.next > 25 * LINE, "{packed} {}", stack.next);
+    }
+
     proptest! {
         /// Against LRU caches of all sizes.
         #[test]

@@ -27,12 +27,16 @@ impl Engine {
         self.map.disks.values().map(|disk| disk.blocks().div_ceil(LEAF_ENTRIES as u64)).sum()
     }
 
+    /// Pages of the index of all disks.
+    fn index_pages_of_disks(&self) -> u64 {
+        self.map.disks.values().map(|disk| disk.size_bytes.div_ceil(INDEX_SPAN_BYTES)).sum()
+    }
+
     /// Slots kept for map pages: a checkpoint writes every dirty page to a new place before the old one is free; most are in
     /// that of recovery, for all that the journal names.
     fn meta_reserve(&self, leaves_wanted: u64) -> u64 {
-        let pages: u64 = self.map.disks.values().map(|disk| disk.size_bytes.div_ceil(INDEX_SPAN_BYTES)).sum();
         let leaves = leaves_wanted.min(self.leaves_of_disks());
-        (leaves + pages + SLOTS_SPARE).min(self.space.slots.total() / 2)
+        (leaves + self.index_pages_of_disks() + SLOTS_SPARE).min(self.space.slots.total() / 2)
     }
 
     /// The most that is kept for them, now or later: data that stays leaves it alone.
@@ -76,11 +80,11 @@ impl Engine {
     /// until there is room.
     pub(crate) fn reserve_for_map(&mut self) {
         self.limit_by_slots();
-        let reserve = self.meta_reserve(self.checkpoint.leaves_wanted());
-        self.space.keep_for_map([reserve, self.meta_reserve_most()], self.map_growth());
+        let (reserve, growth) = (self.meta_reserve(self.checkpoint.leaves_wanted()), self.map_growth());
+        self.space.keep_for_map([reserve, self.meta_reserve_most()], growth);
         // Somewhat less is no matter where so much is free for it.
         let growth_kept = self.space.growth_kept();
-        let has_kept = self.space.page_slots_free() >= growth_kept.min(self.map_growth());
+        let has_kept = self.space.page_slots_free() >= growth_kept.min(growth);
         let missing_max = if self.space.pins && has_kept { growth_kept } else { 0 };
         let pins = self.slots_missing_for_map() <= missing_max;
         // A checkpoint in progress has slots of its own for a while.
@@ -101,9 +105,7 @@ impl Engine {
     /// What the map takes of the fast tier when all blocks of all disks have been written, in bytes, with what is kept for checkpoints.
     #[must_use]
     pub fn full_map_bytes(&self) -> u64 {
-        let pages: u64 = self.map.disks.values().map(|disk| disk.size_bytes.div_ceil(INDEX_SPAN_BYTES)).sum();
-        (self.leaves_of_disks() + 2 * pages + self.checkpoint.leaves_wanted_most().min(self.leaves_of_disks()))
-            * PAGE_BYTES as u64
+        (self.leaves_of_disks() + self.index_pages_of_disks() + self.meta_reserve_most()) * PAGE_BYTES as u64
     }
 
     /// Whether the fast tier has hardly a slot for another page of the map, as it is full of these, and disks have parts that would need one.
@@ -142,6 +144,7 @@ impl Engine {
             return None;
         }
         let last_recorded = self.journal.last_recorded();
+        // A sum over the classes, of which there are 120 at most: of data that stays only.
         let may_leave = (!may_destage(&self.prism, &self.space, class)).then(|| self.blocks_that_may_leave());
         let compress =
             if self.setup.superblock.has_packed_blocks { Packing::of_class(&self.prism, class) } else { Compress::Off };

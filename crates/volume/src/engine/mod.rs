@@ -159,11 +159,15 @@ impl Engine {
         self.retry_frame_waiters();
         self.look_at_pace();
         self.retry_waiting();
-        let was_active = self.checkpoint.is_active();
-        while self.checkpointing().step() {
-            self.reserve_for_map();
-        }
-        if was_active && !self.checkpoint.is_active() {
+        // Where a checkpoint begins, and where it has ended or comes to nothing, what the map may need of the slots is another, and the next
+        // may be due.
+        let mut was_active = self.checkpoint.is_active();
+        loop {
+            self.checkpointing().step();
+            if self.checkpoint.is_active() == was_active {
+                break;
+            }
+            was_active = !was_active;
             self.reserve_for_map();
         }
         self.migrate_step();

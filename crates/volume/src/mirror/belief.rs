@@ -1,15 +1,45 @@
 //! Whether a device that carries the label of a member is one still. A label is two blocks of 4 KiB: whoever used the device for something
 //! else since need not have touched them, and what is there now is no member's to be written over, nor to be read from.
 
+use super::member::Member;
 use crate::io::Devices;
-use crate::layout::Id;
 use crate::layout::array_label::ArrayLabel;
 use crate::layout::member_label::MemberLabel;
 use crate::layout::superblock::{Role, SIZE_BYTES, Superblock, SuperblockError, copy_offsets_bytes};
+use crate::layout::{Id, format_id};
 use forebay_block::{Buf, SECTOR_BYTES};
+use thiserror::Error;
 
 /// Whole copies of its pool's superblock, of three, that a device must have for its label to be believed. One may rot.
 const SUPERBLOCKS_MIN: usize = 2;
+
+/// A member that is needed has lost most of its superblocks, and may have been used for something else. What it has could be had of others that are
+/// not there, and these would be written over from it when they come back.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error(
+    "{device} has fewer than two of its three superblocks, so that it may have been used for something else; {missing}, which held everything, is not there"
+)]
+pub struct Unproven {
+    /// The device.
+    pub device: String,
+    /// Ids of members that are not there.
+    pub missing: String,
+}
+
+impl Unproven {
+    /// Refuses such a member where others that held everything are `missing`.
+    pub(crate) fn refuse(device: Option<String>, missing: &str) -> Result<(), Self> {
+        let refused = |device| Err(Self { device, missing: missing.to_owned() });
+        device.filter(|_| !missing.is_empty()).map_or(Ok(()), refused)
+    }
+}
+
+/// Ids of the members that hold everything and are not there.
+pub(crate) fn missing_ids(ids: &[Id], is_in_sync: impl Fn(usize) -> bool, members: &[Member]) -> String {
+    let is_missing = |(number, _): &(usize, &Id)| is_in_sync(*number) && members[*number].device.is_none();
+    let missing = ids.iter().enumerate().filter(is_missing).map(|(_, id)| format_id(id));
+    missing.collect::<Vec<_>>().join(", ")
+}
 
 /// What a label says that its device is.
 pub(crate) struct Claim {

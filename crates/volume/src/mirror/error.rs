@@ -1,5 +1,6 @@
 //! Why devices are no mirror that can be used.
 
+use super::belief::Unproven;
 use thiserror::Error;
 
 /// Why the devices are no mirror that can be used.
@@ -55,18 +56,9 @@ pub enum JoinError {
         /// Theirs.
         expected: u64,
     },
-    /// One that is needed has lost most of its superblocks, and may have been used for something else; what it has could be had of others that are
-    /// not there, and would be written over from it.
-    #[error(
-        "{device} has fewer than two of its three superblocks, so that it may have been used for something else; {missing}, which held everything, is \
-         not there"
-    )]
-    Unproven {
-        /// The device.
-        device: String,
-        /// Ids of members that are not there.
-        missing: String,
-    },
+    /// One that is needed may be none any more.
+    #[error(transparent)]
+    Unproven(#[from] Unproven),
     /// A capacity device may know more, and cannot be read.
     #[error("{device} cannot be read ({why}), and may say that {devices} were left behind")]
     Unread {

@@ -2,16 +2,15 @@
 //! devices.
 
 use super::assembly::{Assembly, Blank, Found, Joined, is_same};
-use super::belief::is_believed;
+use super::belief::{Unproven, is_believed, missing_ids};
 use super::error::JoinError;
 use super::former::Former;
-use super::member::Member;
 use super::view::MemberState;
 use crate::io::Devices;
+use crate::layout::Id;
 use crate::layout::array_label;
 use crate::layout::member_label::{LABEL_BYTES, MEMBERS_MAX, MemberLabel, OFFSETS_BYTES};
 use crate::layout::superblock::{Role, Superblock};
-use crate::layout::{Id, format_id};
 use crate::readings::Reading;
 use crate::recovery::read_superblock;
 use forebay_block::{Device, IoError};
@@ -248,12 +247,12 @@ pub fn join(
             devices: devices.collect::<Vec<_>>().join(", "),
             found: newest.generation,
             expected: basis.generation,
-            missing: missing(&basis, &assembly.members),
+            missing: missing_ids(&basis.ids, |number| basis.is_in_sync(number), &assembly.members),
         });
     }
-    let absent = missing(&basis, &assembly.members);
-    if let Some(device) = unproven.filter(|_| new_id.is_some() && !accepts_unproven && !absent.is_empty()) {
-        return Err(JoinError::Unproven { device, missing: absent });
+    let absent = missing_ids(&basis.ids, |number| basis.is_in_sync(number), &assembly.members);
+    if new_id.is_some() && !accepts_unproven {
+        Unproven::refuse(unproven, &absent)?;
     }
     match new_id {
         Some(new_id) => {
@@ -337,11 +336,4 @@ fn check_copies(found: &[Found]) -> Result<(), JoinError> {
         }
     }
     Ok(())
-}
-
-/// Ids of the members that hold everything and are not there.
-fn missing(basis: &MemberLabel, members: &[Member]) -> String {
-    let is_missing = |number: &usize| basis.is_in_sync(*number) && members[*number].device.is_none();
-    let ids = (0..basis.ids.len()).filter(is_missing).map(|number| format_id(&basis.ids[number]));
-    ids.collect::<Vec<_>>().join(", ")
 }

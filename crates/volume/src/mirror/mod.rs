@@ -23,7 +23,8 @@ mod successors;
 mod view;
 
 pub use assembly::{Joined, new_geometry, new_mirror};
-pub(crate) use belief::is_believed;
+pub use belief::Unproven;
+pub(crate) use belief::{is_believed, missing_ids};
 pub use device::Mirror;
 pub use error::JoinError;
 pub(crate) use flight::Ranges;

@@ -9,7 +9,7 @@ use super::fronts::Fronts;
 use super::look::{UNREAD_MAX, label_and_place, read_logs};
 use super::members::Members;
 use super::open_rows::OpenRows;
-use super::refusal::{JoinError, absent, missing};
+use super::refusal::{JoinError, missing};
 use super::roster::{FIRST_PLACE, Roster};
 use super::view::ArrayView;
 use crate::io::Devices;
@@ -18,7 +18,9 @@ use crate::layout::array_label::ArrayLabel;
 use crate::layout::array_shape::{Redundancy, Shape};
 use crate::layout::codec::COUNTER_LIMIT;
 use crate::layout::member_label::fits;
-use crate::mirror::{Candidate, Member, MemberState, MemberStatus, MirrorStatus, MirrorView, Ranges, is_believed};
+use crate::mirror::{
+    Candidate, Member, MemberState, MemberStatus, MirrorStatus, MirrorView, Ranges, Unproven, is_believed, missing_ids,
+};
 use crate::recovery::read_superblock;
 use forebay_block::{Device, Geometry};
 use slab::Slab;
@@ -163,9 +165,8 @@ pub fn join(
         (members[number].device, names[number]) = (Some(device), name);
         places[number] = place;
     }
-    let absent = absent(&basis, &members);
-    if let Some(device) = unproven.filter(|_| new_id.is_some() && !accepts_unproven && !absent.is_empty()) {
-        return Err(JoinError::Unproven { device, missing: absent });
+    if new_id.is_some() && !accepts_unproven {
+        Unproven::refuse(unproven, &missing_ids(&basis.ids, |number| basis.is_in_sync(number), &members))?;
     }
     let mut log = FoundRows::default();
     let is_live = |&number: &usize| members[number].state == MemberState::InSync || goes_on == Some(number);

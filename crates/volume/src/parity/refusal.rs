@@ -2,7 +2,7 @@
 
 use crate::layout::array_label::ArrayLabel;
 use crate::layout::format_id;
-use crate::mirror::{Member, MemberState};
+use crate::mirror::{Member, MemberState, Unproven};
 use thiserror::Error;
 
 /// Why devices are no array that can be used.
@@ -44,18 +44,9 @@ pub enum JoinError {
         /// The member.
         device: String,
     },
-    /// One that is needed has lost most of its superblocks, and may have been used for something else; what it has could be had of others that are
-    /// not there, and would be written over from it.
-    #[error(
-        "{device} has fewer than two of its three superblocks, so that it may have been used for something else; {missing}, which held everything, is \
-         not there"
-    )]
-    Unproven {
-        /// The device.
-        device: String,
-        /// Ids of members that are not there.
-        missing: String,
-    },
+    /// One that is needed may be none any more.
+    #[error(transparent)]
+    Unproven(#[from] Unproven),
     /// Too few members hold everything.
     #[error(
         "{there} of {members} members of the capacity tier are there and hold everything, {needed} are needed{missing}"
@@ -78,13 +69,6 @@ pub enum JoinError {
         /// In the configuration.
         configured: String,
     },
-}
-
-/// Ids of members that held everything and are not there.
-pub(super) fn absent(basis: &ArrayLabel, members: &[Member]) -> String {
-    let is_absent = |number: &usize| basis.is_in_sync(*number) && members[*number].device.is_none();
-    let ids = (0..members.len()).filter(is_absent).map(|number| format_id(&basis.ids[number]));
-    ids.collect::<Vec<_>>().join(", ")
 }
 
 /// What is known of members that do not hold everything, for errors.

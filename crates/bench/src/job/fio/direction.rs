@@ -349,12 +349,20 @@ pub fn region(reader: &mut Reader<'_>) -> Result<Region, JobError> {
     };
     let offset = reader.amount("offset")?.map_or(Extent::Bytes(0), extent);
     let size = match reader.amount("size")? {
-        // All behind the offset, to fio.
-        Some(Amount::Percent(100.0)) => Extent::Bytes(0),
         Some(amount) => extent(amount),
         None => Extent::Bytes(files(reader)?.unwrap_or(0)),
     };
-    Ok(Region { offset, size })
+    Ok(cut(Region { offset, size }))
+}
+
+/// fio ends a share at the target's end, where a job of ours is refused. Beside an offset in bytes that is known of the whole target alone.
+pub fn cut(region: Region) -> Region {
+    let reaches = match (region.offset, region.size) {
+        (_, Extent::Percent(size)) if size >= 100.0 => true,
+        (Extent::Percent(offset), Extent::Percent(size)) => offset + size > 100.0,
+        _ => false,
+    };
+    if reaches { Region { size: Extent::Bytes(0), ..region } } else { region }
 }
 
 /// Bytes of `nrfiles` files of `filesize`: here they lie one behind the other on the target.

@@ -277,7 +277,14 @@ fn ends() {
 fn regions_and_clones_apart() {
     assert_eq!(job("offset=30%").region.offset, Extent::Percent(30.0));
     assert_eq!(plan("[a]\nsize=20%").groups[0][0].region.size, Extent::Percent(20.0));
-    assert_eq!(plan("[a]\noffset=30%\nsize=100%").groups[0][0].region.resolve(1000, 1).unwrap(), (300, 700));
+    // fio's shares end with the target.
+    for size in [100, 80] {
+        let text = format!("[a]\noffset=30%\nsize={size}%");
+        assert_eq!(plan(&text).groups[0][0].region.resolve(1000, 1).unwrap(), (300, 700));
+    }
+    assert_eq!(plan("[a]\noffset=4k\nsize=100%").groups[0][0].region.resolve(1 << 20, 1).unwrap(), (4096, 1_044_480));
+    let last = &plan("[a]\nsize=50%\nnumjobs=4\noffset_increment=25%").groups[0][3];
+    assert_eq!(last.region.resolve(1000, 1).unwrap(), (750, 250));
     assert_eq!(plan("[a]\nfilesize=4k\nnrfiles=16").groups[0][0].region.size, Extent::Bytes(65_536));
     assert_eq!(plan("[a]\nsize=64*$pagesize").groups[0][0].region.size, Extent::Bytes(262_144));
     let jobs = &plan("[a]\nsize=1m\noffset=4k\nnumjobs=3\noffset_increment=1m\nrate_iops=300\nloops=2").groups[0];

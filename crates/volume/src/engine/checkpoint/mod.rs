@@ -96,16 +96,14 @@ impl Checkpointing<'_> {
         pieces.chain(self.migrate.journal_at()).fold(self.journal.head(), Ord::min)
     }
 
-    /// Moves the checkpoint on as far as it goes without waiting. True where it was just frozen, or has ended: then what the map may need
-    /// of the slots has changed, and it is to be moved on again; another may have been asked for meanwhile.
-    pub fn step(&mut self) -> bool {
+    /// Moves the checkpoint on as far as it goes without waiting, or until it has begun, or ended: then it is to be moved on again.
+    pub fn step(&mut self) {
         if self.summaries.is_due() {
             self.write_summaries();
         }
         self.summaries.retry_kept(&mut self.space.bands, self.outbox, self.now_ns);
         if self.checkpoint.phase == Phase::Idle && self.is_due() {
-            self.freeze();
-            return true;
+            return self.freeze();
         }
         if self.checkpoint.phase == Phase::Leaves {
             let Checkpoint { pages, capacity, phase, .. } = &mut *self.checkpoint;
@@ -116,8 +114,7 @@ impl Checkpointing<'_> {
         }
         if self.checkpoint.phase == Phase::Index && self.checkpoint.pages.write_index_pages(self.map, self.outbox) {
             if self.checkpoint.pages.has_failed() {
-                self.abort();
-                return false;
+                return self.abort();
             }
             self.checkpoint.phase = Phase::Tiers;
         }
@@ -125,14 +122,13 @@ impl Checkpointing<'_> {
             let Checkpoint { pages, capacity, .. } = &mut *self.checkpoint;
             if capacity.write_pages(self.map, pages, self.outbox) {
                 if pages.has_failed() || capacity.has_failed() {
-                    self.abort();
-                    return false;
+                    return self.abort();
                 }
                 self.write_blob();
             }
         }
         if self.checkpoint.pages.in_flight() > 0 {
-            return false;
+            return;
         }
         let has_failed = self.checkpoint.pages.has_failed() || self.checkpoint.capacity.has_failed();
         match self.checkpoint.phase {
@@ -150,13 +146,9 @@ impl Checkpointing<'_> {
                 self.flushes.want_all();
             }
             Phase::Header => self.root_durable(),
-            Phase::Supersede => {
-                self.checkpoint.phase = Phase::Idle;
-                return true;
-            }
+            Phase::Supersede => self.checkpoint.phase = Phase::Idle,
             _ => {}
         }
-        false
     }
 
     /// Whether a flush has failed since the headers were sent, of a device that does not make them durable itself: they may

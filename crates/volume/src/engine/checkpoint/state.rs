@@ -52,8 +52,6 @@ pub(crate) struct Checkpoint {
     pub(super) written_blocks: u64,
     /// The same of the last durable root; `None`: there was none since the start.
     written_blocks_before: Option<u64>,
-    /// Slots are fewer than should be kept for pages: that bounds what the journal may name.
-    lacks_slots: bool,
     pub pages: PageWriter,
     pub roots: RootWriter,
     pub capacity: CapacityWriter,
@@ -100,7 +98,6 @@ impl Checkpoint {
             limits: LeafLimits::within(frames, DIRTY_PARTS[0], &setup.options, &setup.superblock),
             written_blocks: 0,
             written_blocks_before: None,
-            lacks_slots: false,
             pages: PageWriter::new(setup.clone(), root.generation),
             roots: RootWriter::new(setup.clone(), number, root.kept.clone()),
             capacity: CapacityWriter::new(setup.clone()),
@@ -215,7 +212,6 @@ impl Checkpoint {
     /// filled while memory was less, or failed checkpoints hold some.
     pub fn limit_by_slots(&mut self, slots: Option<u64>) {
         let slots = slots.filter(|&slots| slots < self.leaves_wanted());
-        self.lacks_slots = slots.is_some();
         self.limits = self.limits_within(self.frames.min(slots.map_or(usize::MAX, |slots| slots.max(1) as usize)));
     }
 
@@ -232,7 +228,9 @@ impl Checkpoint {
     /// A pool is opened whose fast tier has so many slots free: data may be where slots would have to be kept again, and is not to be moved for
     /// that.
     pub fn begin_with_slots(&mut self, free: u64, total: u64) {
-        let fits = |&part: &usize| self.limits_of_part(self.frames, part).needed as u64 + total / 16 <= free;
+        // Hosts find so many free at most.
+        let for_hosts = total / 16;
+        let fits = |&part: &usize| self.limits_of_part(self.frames, part).needed as u64 + for_hosts <= free;
         self.part = (0..DIRTY_PARTS.len()).find(fits).unwrap_or(DIRTY_PARTS.len() - 1);
         self.limits = self.limits_within(self.frames);
     }

@@ -265,11 +265,13 @@ impl Rewriter {
             }
             _ => {}
         }
-        self.lost.count += (all - good) as u64;
+        let lost = (all - good) as u64;
         match item.content {
-            Content::Block { disk, .. } | Content::Packed { disk, .. } => _ = self.lost.disks.insert(disk),
-            Content::Leaf { .. } => self.has_lost_leaf = true,
-            Content::Tiers { .. } => {}
+            Content::Block { disk, .. } | Content::Packed { disk, .. } => self.lost.add(disk, lost),
+            Content::Leaf { .. } | Content::Tiers { .. } => {
+                self.lost.count += lost;
+                self.has_lost_leaf |= matches!(item.content, Content::Leaf { .. });
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use super::{Served, joined, joined_accepting, three};
 use forebay_volume::Devices;
 use forebay_volume::layout::member_label::{LABEL_BYTES, MemberLabel, OFFSETS_BYTES};
 use forebay_volume::layout::superblock::copy_offsets_bytes;
-use forebay_volume::mirror::{JoinError, MemberState, former};
+use forebay_volume::mirror::{JoinError, MemberState, Unproven, former};
 
 /// A database on the raw device, which happened to leave the labels.
 fn use_for_something_else(disk: &Disk) -> Vec<u8> {
@@ -79,7 +79,7 @@ fn regression_an_unproven_member_is_not_believed_while_a_whole_one_is_away() {
     let [a, b, c] = three(10);
     Served::open(&[&a, &b], &c).close();
     spoil_two_superblocks(&a);
-    let Err(JoinError::Unproven { device, missing }) = joined(&[&a], &c) else { panic!("it is believed") };
+    let Err(JoinError::Unproven(Unproven { device, missing })) = joined(&[&a], &c) else { panic!("it is believed") };
     assert_eq!((device, missing.is_empty()), (a.name.clone(), false));
     // Both are there: the whole one counts, and the other is made anew from it.
     let (_, view) = joined(&[&a, &b], &c).unwrap();

@@ -12,7 +12,7 @@ use forebay_volume::Devices;
 use forebay_volume::layout::array_label::{ArrayLabel, LABEL_BYTES, OFFSETS_BYTES};
 use forebay_volume::layout::array_shape::Shape;
 use forebay_volume::layout::superblock::copy_offsets_bytes;
-use forebay_volume::mirror::MemberState;
+use forebay_volume::mirror::{MemberState, Unproven};
 use forebay_volume::parity::{Array, ArrayView, JoinError, Joined, former, join};
 
 /// Polls of a start, in which no time passes: pauses are so many of them.
@@ -280,7 +280,7 @@ fn regression_an_unproven_member_is_not_believed_while_a_whole_one_is_away() {
     members.iter().for_each(Member::cut);
     copy_offsets_bytes(MEMBER_BYTES as u64)[..2].iter().for_each(|&at| members[1].rot(at + 40));
     let refused = opened(&[&members[0], &members[1]]).err();
-    let Some(JoinError::Unproven { device, missing }) = refused else { panic!("{refused:?}") };
+    let Some(JoinError::Unproven(Unproven { device, missing })) = refused else { panic!("{refused:?}") };
     assert!(device.ends_with('1') && !missing.is_empty(), "{device} {missing}");
     let Joined { view, .. } = opened(&[&members[0], &members[1], &members[2]]).unwrap();
     assert_eq!(states(&view)[2], MemberState::InSync);
