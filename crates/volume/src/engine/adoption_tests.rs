@@ -83,13 +83,13 @@ fn regression_what_has_not_to_be_copied_is_passed_over_at_a_bounded_rate() {
     assert!(adoption.leisure.has_come(1 << 30), "and has it back but for a look");
 }
 
-/// Takes all steps that are to be taken, and says which blocks were looked at; while the step with `damage_at` went on something was found damaged.
+/// Takes all steps that are to be taken, and says which blocks were looked at; behind the first that has `damage_at` something was found damaged.
 fn pass(adoption: &mut Adoption, damage_at: u64) -> Vec<u64> {
-    let mut seen = Vec::new();
+    let (mut seen, mut is_found) = (Vec::new(), false);
     while let Some(blocks) = adoption.begin_step(0, |_| true, |blocks| blocks.range.end..blocks.range.end) {
         seen.extend(blocks.range.clone());
         adoption.ended(0, blocks.range.end - blocks.range.start, None);
-        if blocks.range.contains(&damage_at) {
+        if blocks.range.contains(&damage_at) && !std::mem::replace(&mut is_found, true) {
             adoption.doubt(DiskId(1));
         }
     }

@@ -247,7 +247,8 @@ fn apart(reader: &mut Reader<'_>, job: Job) -> Result<Vec<Job>, JobError> {
         one.threads = 1;
         // Far from the seeds of the jobs behind, which count on from this one's.
         one.seed = if job.verify { job.seed } else { job.seed.wrapping_add(u64::from(index) << 32) };
-        one.region = direction::cut(Region { offset, ..one.region });
+        one.region.offset = offset;
+        one.region = direction::cut(one.region);
         one.arrival = share(&job.arrival, clones);
         one.end.after_bytes = divided(job.end.after_bytes);
         one.end.after_ios = divided(job.end.after_ios);
