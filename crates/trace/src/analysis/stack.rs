@@ -366,7 +366,7 @@ mod tests {
             list.push(block);
             places[block] = Some(place);
         }
-        assert!(packed > 0 && stack.next > 25 * LINE, "{packed} {}", stack.next);
+        assert!(packed > 0 && stack.next > 24 * LINE, "{packed} {}", stack.next);
     }
 
     proptest! {
