@@ -16,8 +16,9 @@ use crate::recovery::{OpenError, RecoveryReport, open};
 use crate::space::slots::Slots;
 use crate::spare_copies;
 use forebay_block::checksum::block_checksum;
-use forebay_block::{Buf, DiskId, IoError};
+use forebay_block::{Buf, DiskId, IoError, IoErrorKind, Op};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// Blocks read at once.
 const BATCH_BLOCKS: usize = 256;
@@ -224,6 +225,7 @@ impl Check<'_> {
             if live.is_empty() {
                 continue;
             }
+            self.parity(number, &live);
             let mut owners: BTreeMap<u32, Lives> = BTreeMap::new();
             let (shape, block_sectors) = (self.engine.space.bands.shape(), BLOCK_SECTORS as u32);
             let groups: BTreeSet<u32> = live.keys().map(|&at| shape.group_of(at / block_sectors)).collect();
@@ -247,6 +249,38 @@ impl Check<'_> {
                         self.finding(place.clone(), what);
                     }
                 }
+            }
+        }
+    }
+
+    /// Compares what lives in a band with its parity, where the capacity device has any. Rows of which nothing lives may be torn.
+    fn parity(&mut self, band: u32, live: &BTreeMap<u32, Lives>) {
+        if self.engine.setup.variants == 0 {
+            return;
+        }
+        let mut runs: Vec<Range<u32>> = Vec::new();
+        for (&at, lives) in live {
+            let (first, end) =
+                (at / BLOCK_SECTORS as u32, (at + u32::from(lives.sectors)).div_ceil(BLOCK_SECTORS as u32));
+            match runs.last_mut() {
+                Some(run) if first <= run.end && end - run.start <= BATCH_BLOCKS as u32 => run.end = end.max(run.end),
+                _ => runs.push(first..end),
+            }
+        }
+        for run in runs {
+            let location = self.engine.setup.extents.band_location(band, run.start);
+            let Some((device, offset_bytes)) = self.engine.setup.extents.place(location) else { continue };
+            let len_bytes = run.len() * PAGE_BYTES;
+            let Err(error) = self.devices.read_copy(device, offset_bytes, len_bytes, Op::COMPARE) else { continue };
+            // What cannot be read was found as data.
+            if error.kind == IoErrorKind::Mismatch {
+                let blocks = format!("blocks {} to {}", run.start, run.end - 1);
+                let what = format!(
+                    "of {blocks} some have a parity of something else, from byte {} of the tier on: a device that is lost could not be \
+                     made up for there; `forebay scrub` moves what lives in the band",
+                    error.offset_bytes
+                );
+                self.finding(format!("band {band}"), what);
             }
         }
     }

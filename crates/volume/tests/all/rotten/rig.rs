@@ -12,7 +12,7 @@ use forebay_volume::layout::superblock::copy_offsets_bytes;
 use forebay_volume::mirror::{self, Candidate, clear_labels, new_geometry, new_mirror};
 use forebay_volume::parity::{ArrayView, join, new_array, plan_shape};
 use forebay_volume::recovery::{AloneReport, format, format::NewDisk, open, open_alone, verify_alone};
-use forebay_volume::verify::Finding;
+use forebay_volume::verify::{Finding, verify};
 use forebay_volume::{Devices, EngineOptions, Op, Outcome, Pool, Request, RequestError};
 use std::collections::BTreeMap;
 
@@ -137,6 +137,16 @@ impl Rig {
         let mut findings = Vec::new();
         verify_alone(&mut devices, &engine, &report, &mut |finding| findings.push(finding));
         (Pool::new(engine, devices), report, findings)
+    }
+
+    /// What a verification of the pool finds.
+    pub fn verify(&self) -> Vec<Finding> {
+        let (array, view) = self.array(false);
+        let [fast] = &self.fast[..] else { panic!("one fast device") };
+        let mut devices = Devices::new(vec![fast.boxed(), array]).with_array(view);
+        let mut findings = Vec::new();
+        verify(&mut devices, 1, options(), &mut |finding| findings.push(finding)).unwrap();
+        findings
     }
 
     /// Where the rows begin on each member.
