@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 /// After so many blocks of a class in a row that would not shrink only some are tried.
 const FAILURES_MAX: u32 = 16;
-/// Then each time so many are stored as they are before one is tried again.
-const PASSED_OVER: u32 = 31;
+/// Then so many are stored as they are before one is tried again, and with each try in vain twice as many, up to the second.
+const PASSED_OVER: [u32; 2] = [31, 255];
 
 /// What is known of a class's data.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,6 +17,8 @@ struct Luck {
     failures: u32,
     /// Blocks to be passed over before the next is tried.
     pass_over: u32,
+    /// Blocks that were passed over before the last.
+    passed_over: u32,
 }
 
 /// Contexts of compressors, and which classes are worth the attempt.
@@ -59,7 +61,10 @@ impl Packing {
     fn tried(&mut self, class: ClassId, has_shrunk: bool) {
         let luck = self.by_class.entry(class.0).or_default();
         luck.failures = if has_shrunk { 0 } else { (luck.failures + 1).min(FAILURES_MAX) };
-        luck.pass_over = if luck.failures == FAILURES_MAX { PASSED_OVER } else { 0 };
+        let [least, most] = PASSED_OVER;
+        luck.passed_over =
+            if luck.failures == FAILURES_MAX { (2 * luck.passed_over + 1).clamp(least, most) } else { 0 };
+        luck.pass_over = luck.passed_over;
     }
 }
 
@@ -82,9 +87,11 @@ mod tests {
         };
         assert_eq!(tries(true, 100), 100);
         assert_eq!(tries(false, 15), 15, "some blocks of any data do not shrink");
-        assert_eq!(tries(false, 1 + 32 * 10), 11);
-        // Within 31 blocks it is noticed that others have come.
-        assert_eq!(tries(true, 31 + 100), 100);
+        assert_eq!(tries(false, 1 + 32 + 64 + 128), 4);
+        assert_eq!(tries(false, 256 * 10), 10);
+        // Within 255 blocks it is noticed that others have come.
+        assert_eq!(tries(true, 255 + 100), 100);
+        assert_eq!(tries(false, 16 + 32), 17);
         assert!(Packing::default().may_try(class));
     }
 }
