@@ -68,7 +68,8 @@ journal had changed may show an older state. Copy what can be saved, then restor
 --without-fast opens the capacity tier alone, where the fast tier is lost: what was only there cannot be read. --degraded does
 without capacity devices that are missing. Both write nothing, and say what is gone before the first `ready`. --accept-loss goes on
 without pages of the map that a start is refused for: they cannot be read, or of a mirror's missing member alone, which is lost for ever;
-and without what cannot be read of the journal.
+and without what cannot be read of the journal. --drop-members takes members of the mirrored fast tier that are not there out of it for
+good: take their [[fast]] sections out of CONFIG first.
 A pool of ram: targets is formatted at each start. SIGHUP reads CONFIG again: classes, limits, exports, evidence; what needs a
 restart is logged. FOREBAY_LOG=debug logs more, FOREBAY_LOG_FORMAT=json for programs; FOREBAY_NO_IO_URING=1 avoids io_uring.")]
     Serve {
@@ -87,6 +88,9 @@ restart is logged. FOREBAY_LOG=debug logs more, FOREBAY_LOG_FORMAT=json for prog
         /// Served although a part of the journal or pages of the map cannot be read, or only of a member of the mirrored fast tier that is missing: what was there is lost for good
         #[arg(long, conflicts_with_all = ["salvage", "without_fast", "degraded"])]
         accept_loss: bool,
+        /// Served; members of the mirrored fast tier that are not there are none any more
+        #[arg(long, conflicts_with_all = ["salvage", "without_fast", "degraded", "accept_loss"])]
+        drop_members: bool,
         /// Waits so many seconds for devices that are not there yet, as while a machine boots
         #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=3600))]
         wait: u64,

@@ -8,7 +8,7 @@ use forebay_volume::layout::plan::{PoolOptions, plan};
 use forebay_volume::layout::root::{HEADER_BYTES, Root, RootBounds, RootHeader};
 use forebay_volume::layout::root_blob;
 use forebay_volume::layout::superblock::Superblock;
-use forebay_volume::mirror::{Candidate, join};
+use forebay_volume::mirror::{Candidate, Consent, join};
 use forebay_volume::recovery::format::NewDisk;
 use forebay_volume::recovery::{OpenError, format, open, open_alone};
 use forebay_volume::{Devices, EngineOptions, Outcome, Pool};
@@ -165,13 +165,14 @@ impl Served {
         let (mut all, shared) = devices(images);
         let (others, _) = devices([blank, Vec::new()]);
         let mut capacity = Devices::new(all.list.split_off(1));
+        let consent = Consent { unproven: true, ..Consent::default() };
         let candidates = all.list.into_iter().chain(others.list.into_iter().take(1));
         let candidates = candidates.map(|device| Candidate {
             name: device.name().to_owned(),
             device: Ok(device),
             contents: Vec::new(),
         });
-        let joined = join(candidates.collect(), &mut capacity, Some(&mut || [8; 16]), true).ok()?;
+        let joined = join(candidates.collect(), &mut capacity, Some(&mut || [8; 16]), consent).ok()?;
         let fast = Box::new(joined.mirror) as Box<dyn Device>;
         let mut devices = Devices::mirrored(std::iter::once(fast).chain(capacity.list).collect(), joined.view);
         let (engine, _) = open(&mut devices, 1, &classes(), options()).ok()?;

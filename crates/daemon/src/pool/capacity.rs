@@ -69,7 +69,7 @@ fn alone_or_joined(
 }
 
 fn join(config: &Config, access: Access, watched: &mut Watched) -> Result<CapacityTier> {
-    let Access { mode, accepts_loss } = access;
+    let Access { mode, accepts_loss, .. } = access;
     let candidates =
         config.capacity.iter().map(|device| watched.candidate(candidate(&device.target.0, mode))).collect();
     let configured = config.pool.redundancy.map(|redundancy| redundancy.0);

@@ -13,7 +13,9 @@ use forebay_block::Device;
 use forebay_device::{OpenMode, Target};
 use forebay_volume::Devices;
 use forebay_volume::layout::{Id, format_id};
-use forebay_volume::mirror::{self, Candidate, Former, JoinError, Joined, MemberState, MemberStatus, MirrorView};
+use forebay_volume::mirror::{
+    self, Candidate, Consent, Former, JoinError, Joined, MemberState, MemberStatus, MirrorView,
+};
 use forebay_volume::parity;
 use serde_json::{Value, json};
 use tracing::warn;
@@ -109,14 +111,15 @@ pub(super) fn new_ids() -> impl FnMut() -> Id {
 pub fn join(
     config: &Config,
     (capacity, array): CapacityTier,
-    Access { mode, accepts_loss }: Access,
+    Access { mode, accepts_loss, drops_members }: Access,
     watched: &mut Watched,
 ) -> Result<Devices> {
     let candidates = config.fast.iter().map(|fast| watched.candidate(candidate(&fast.target.0, mode))).collect();
     let mut capacity = with_array(Devices::new(capacity), array.clone());
     let mut new_id = new_ids();
     let is_writable = mode == OpenMode::ReadWrite;
-    let joined = match mirror::join(candidates, &mut capacity, is_writable.then_some(&mut new_id), accepts_loss) {
+    let consent = Consent { unproven: accepts_loss, drops_absent: drops_members };
+    let joined = match mirror::join(candidates, &mut capacity, is_writable.then_some(&mut new_id), consent) {
         Ok(joined) => joined,
         Err(error) => {
             // Who explains it looks at all devices again, and each is for one to hold.
@@ -124,7 +127,15 @@ pub fn join(
             return Err(explain(config, error));
         }
     };
-    let Joined { mirror, view, left_out } = joined;
+    let Joined { mirror, view, left_out, dropped } = joined;
+    for id in dropped {
+        warn!(
+            cause = "mirror member dropped",
+            advice = "Where the device comes back it can be used for anything, or become a member again in a [[fast]] section of its own: it is rebuilt then",
+            "member {} of the fast tier's mirror is none any more, as --drop-members says",
+            format_id(&id)
+        );
+    }
     view.set_left_out(&left_out);
     for (name, why) in left_out {
         warn!(
@@ -228,6 +239,9 @@ fn explain(config: &Config, error: JoinError) -> anyhow::Error {
         }
         JoinError::Unproven(_) => ATTACH_OR_ACCEPT,
         JoinError::Newer { .. } => "attach the devices that were in use last; nothing was changed",
+        JoinError::NotAll { .. } => {
+            "take the sections of members that are gone for good out of the configuration, and attach the others; nothing was changed"
+        }
         JoinError::Unread { .. } => "repair the path to it; nothing was changed",
         JoinError::Counter { .. } => "the label is forged or damaged: detach the device",
         JoinError::Copy { .. } => "detach the copy; nothing was changed",
@@ -378,7 +392,8 @@ mod tests {
         let candidate = Candidate { name: "a".into(), device: Ok(member), contents: Vec::new() };
         let mut new_id = || [9; 16];
         let joined =
-            mirror::join(vec![candidate], &mut Devices::new(vec![capacity]), Some(&mut new_id), false).unwrap();
+            mirror::join(vec![candidate], &mut Devices::new(vec![capacity]), Some(&mut new_id), Consent::default())
+                .unwrap();
         joined.view.begin();
         let fit = made_fit(&target, &joined.view, |devices| mirror::former(devices, POOL)).unwrap();
         assert_eq!(fit.former.map(|former| former.id), Some([2; 16]));

@@ -31,6 +31,8 @@ pub enum Opening {
     Recover,
     /// For service, although a member of the mirror is missing that may have what the others have lost.
     AcceptLoss,
+    /// For service, without the members of the mirror that are not there, for good.
+    DropMembers,
     /// For reading what a damaged journal left.
     Salvage,
     /// For reading what the capacity tier holds alone.
@@ -43,7 +45,7 @@ impl Opening {
     /// Whether the pool is to be served as a whole.
     #[must_use]
     pub fn is_for_service(self) -> bool {
-        matches!(self, Self::Recover | Self::AcceptLoss)
+        matches!(self, Self::Recover | Self::AcceptLoss | Self::DropMembers)
     }
 }
 
@@ -110,9 +112,14 @@ pub fn open(config: &Config, devices: &mut Devices, opening: Opening) -> Result<
 /// Which device, why, and what to do.
 pub fn open_all(config: &Config, opening: Opening, watched: &mut Watched) -> Result<Devices> {
     let (list, array) = match opening {
-        Opening::Recover | Opening::AcceptLoss | Opening::Salvage => {
+        Opening::Recover | Opening::AcceptLoss | Opening::DropMembers | Opening::Salvage => {
             let mode = if opening.is_for_service() { OpenMode::ReadWrite } else { OpenMode::ReadOnly };
-            return open_whole(config, Access { mode, accepts_loss: opening == Opening::AcceptLoss }, watched);
+            let (accepts_loss, drops_members) = (opening == Opening::AcceptLoss, opening == Opening::DropMembers);
+            let devices = open_whole(config, Access { mode, accepts_loss, drops_members }, watched)?;
+            if drops_members && devices.mirror().is_none() {
+                bail!("--drop-members: the fast tier of this pool is no mirror: it has no members to drop");
+            }
+            return Ok(devices);
         }
         Opening::WithoutFast => capacity::open_what_is_there(config, watched, open_or_warn)?,
         Opening::Degraded => {
@@ -200,7 +207,7 @@ pub fn open_as(config: &Config, mut devices: Devices, opening: Opening) -> Resul
             Ok(Opened { engine, devices, recovery, superblock: report.superblock, left: Some(left) })
         }
         Opening::Degraded => open_degraded(config, devices),
-        Opening::Recover | Opening::AcceptLoss | Opening::Salvage => {
+        Opening::Recover | Opening::AcceptLoss | Opening::DropMembers | Opening::Salvage => {
             let (engine, recovery) = open(config, &mut devices, opening)?;
             let superblock = recovery::read_superblock(&mut devices, 0)?.0;
             Ok(Opened { engine, devices, recovery, superblock, left: None })

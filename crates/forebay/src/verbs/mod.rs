@@ -38,6 +38,7 @@ pub use convert::ConvertOptions;
 pub use disk::DiskAction;
 pub use doctor::DoctorOptions;
 pub use evidence::{EvidenceAction, table as evidence_table};
+use forebay_daemon::pool::Opening;
 pub use replay::ReplayOptions;
 pub use report::ReportOptions;
 pub use scrub::ScrubVerb;
@@ -54,8 +55,11 @@ pub fn run(cli: Cli) -> Result<()> {
     match cli.verb {
         Verb::Demo(options) => crate::demo::run(&options, format),
         Verb::Create { config, destroy_data } => create::run(&config, destroy_data, format),
-        Verb::Serve { config, salvage, without_fast, degraded, accept_loss, wait } => {
-            let opening = serve::opening(salvage, without_fast, degraded, accept_loss);
+        Verb::Serve { config, salvage, without_fast, degraded, accept_loss, drop_members, wait } => {
+            let opening = match drop_members {
+                true => Opening::DropMembers,
+                false => serve::opening(salvage, without_fast, degraded, accept_loss),
+            };
             serve::run(&config, opening, Duration::from_secs(wait))
         }
         Verb::Status { config } => status::run(&config, format),

@@ -6,7 +6,7 @@ use crate::device::SimDevice;
 use forebay_block::Device;
 use forebay_volume::Devices;
 use forebay_volume::layout::Id;
-use forebay_volume::mirror::{self, Candidate, new_mirror};
+use forebay_volume::mirror::{self, Candidate, Consent, new_mirror};
 use forebay_volume::parity::{self, Joined, new_array};
 
 /// What a rebuild copies, in bytes a second: so slowly that power fails within one.
@@ -68,7 +68,7 @@ fn join_mirror(members: &mut Members, devices: &[SimDevice], is_writable: bool) 
     let is_there = |member: usize| if member == culprit.member { !culprit.is_absent } else { !members.is_alone };
     let candidates = candidates(members, devices, is_there);
     let mut new_id = || members.new_id();
-    let joined = match mirror::join(candidates, &mut capacity, is_writable.then_some(&mut new_id), false) {
+    let joined = match mirror::join(candidates, &mut capacity, is_writable.then_some(&mut new_id), Consent::default()) {
         Ok(joined) => joined,
         // It was left behind: no more than that is refused.
         Err(mirror::JoinError::Stale { .. } | mirror::JoinError::Unread { .. }) if members.is_alone => {

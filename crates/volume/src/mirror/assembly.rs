@@ -21,6 +21,8 @@ pub struct Joined {
     pub view: MirrorView,
     /// Devices that are no part of it, and why.
     pub left_out: Vec<(String, String)>,
+    /// Members that are none any more.
+    pub dropped: Vec<Id>,
 }
 
 /// A device, what its label says, and the epoch that it was last opened in.
@@ -77,6 +79,7 @@ pub(super) struct Assembly {
     pub differs: bool,
     is_writable: bool,
     left_out: Vec<(String, String)>,
+    dropped: Vec<Id>,
 }
 
 impl Assembly {
@@ -93,6 +96,7 @@ impl Assembly {
             differs: false,
             is_writable: true,
             left_out,
+            dropped: Vec::new(),
         }
     }
 
@@ -153,6 +157,26 @@ impl Assembly {
         self.to_rebuild.push_back(number);
     }
 
+    /// Members that are not there are none any more. All that are configured are to be there: one of those may be the one that is not.
+    pub fn drop_absent(&mut self, configured: usize) -> Result<(), JoinError> {
+        if self.members.iter().filter(|member| member.device.is_some()).count() < configured {
+            let devices = self.left_out.iter().map(|(name, why)| format!("{name} is not ({why})"));
+            return Err(JoinError::NotAll { devices: devices.collect::<Vec<_>>().join("; ") });
+        }
+        let kept: Vec<usize> = (0..self.members.len()).filter(|&at| self.members[at].device.is_some()).collect();
+        let now = |number: usize| kept.iter().position(|&was| was == number);
+        self.to_rebuild = self.to_rebuild.iter().filter_map(|&number| now(number)).collect();
+        self.goes_on = self.goes_on.and_then(now);
+        let is_kept = |at: usize| kept.contains(&at);
+        self.dropped = kept_of(&mut self.label.ids.clone(), |at| !is_kept(at));
+        (self.label.ids, self.names, self.members) = (
+            kept_of(&mut self.label.ids, is_kept),
+            kept_of(&mut self.names, is_kept),
+            kept_of(&mut self.members, is_kept),
+        );
+        Ok(())
+    }
+
     /// One member is rebuilt at a time, the one first that was begun.
     pub fn choose_rebuild(&mut self) {
         self.label.rebuilt_bytes = if self.goes_on.is_some() { self.noted_bytes } else { 0 };
@@ -185,8 +209,14 @@ impl Assembly {
             return Err(JoinError::Counter { device: self.members_named(), counter });
         }
         let (mirror, view) = mirror_of(self.members, self.names, self.label, is_new, self.to_rebuild);
-        Ok(Joined { mirror, view, left_out: self.left_out })
+        Ok(Joined { mirror, view, left_out: self.left_out, dropped: self.dropped })
     }
+}
+
+/// Those of a list whose number is kept.
+fn kept_of<T>(list: &mut Vec<T>, is_kept: impl Fn(usize) -> bool) -> Vec<T> {
+    let all = std::mem::take(list).into_iter().enumerate();
+    all.filter_map(|(at, one)| is_kept(at).then_some(one)).collect()
 }
 
 /// What a new mirror over such devices is as one.

@@ -59,6 +59,12 @@ pub enum JoinError {
     /// One that is needed may be none any more.
     #[error(transparent)]
     Unproven(#[from] Unproven),
+    /// Members are to be dropped, and not all others are there.
+    #[error("members are dropped only where all that are configured are there and are members: {devices}")]
+    NotAll {
+        /// Those that are not, and why.
+        devices: String,
+    },
     /// A capacity device may know more, and cannot be read.
     #[error("{device} cannot be read ({why}), and may say that {devices} were left behind")]
     Unread {

@@ -25,6 +25,15 @@ pub struct Candidate {
     pub contents: Vec<String>,
 }
 
+/// What the user has agreed to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Consent {
+    /// A member is used that may be none any more, although one that is not there held everything.
+    pub unproven: bool,
+    /// Members that are not there are dropped for good, where all that are configured are.
+    pub drops_absent: bool,
+}
+
 /// What lies on a device where labels do.
 struct Look {
     /// The newest label.
@@ -183,7 +192,7 @@ fn look_at_capacity(capacity: &mut Devices, pool: Id) -> Capacity {
 
 /// Makes a mirror of the devices that are there. `capacity`: the capacity devices, whose labels are read. `new_id` names a member
 /// that replaces another, or one beside the fast device of a pool that had no mirror; none: nothing is changed, no member is
-/// rebuilt, and no label written. `accepts_unproven`: a member is used that may be none any more, although one that is not there held everything.
+/// rebuilt, and no label written.
 ///
 /// # Errors
 /// Why these devices cannot be used, see [`JoinError`].
@@ -191,7 +200,7 @@ pub fn join(
     candidates: Vec<Candidate>,
     capacity: &mut Devices,
     new_id: Option<&mut dyn FnMut() -> Id>,
-    accepts_unproven: bool,
+    consent: Consent,
 ) -> Result<Joined, JoinError> {
     let configured = candidates.len().min(MEMBERS_MAX);
     let Sorted { mut found, mut alone, mut blank, mut left_out } = sort(candidates);
@@ -251,13 +260,16 @@ pub fn join(
         });
     }
     let absent = missing_ids(&basis.ids, |number| basis.is_in_sync(number), &assembly.members);
-    if new_id.is_some() && !accepts_unproven {
+    if new_id.is_some() && !consent.unproven {
         Unproven::refuse(unproven, &absent)?;
     }
     match new_id {
         Some(new_id) => {
             for blank in former.into_iter().chain(blank) {
                 assembly.take_blank(blank, configured, new_id);
+            }
+            if consent.drops_absent {
+                assembly.drop_absent(configured)?;
             }
             assembly.choose_rebuild();
         }

@@ -29,7 +29,7 @@ pub use device::Mirror;
 pub use error::JoinError;
 pub(crate) use flight::Ranges;
 pub use former::Former;
-pub use join::{Candidate, clear_labels, former, join, read_label};
+pub use join::{Candidate, Consent, clear_labels, former, join, read_label};
 pub(crate) use labels::CapacityLabels;
 pub(crate) use member::{Member, gone, numbers_in};
 pub(crate) use successors::{Successors, Taken};

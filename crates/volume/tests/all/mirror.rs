@@ -2,6 +2,7 @@
 //! something.
 
 pub mod disk;
+mod dropped;
 mod former;
 mod hung;
 mod labels;
@@ -13,7 +14,7 @@ use forebay_prism::{ClassSpec, ClassTable, Place};
 use forebay_volume::layout::member_label::MemberLabel;
 use forebay_volume::layout::plan::{PoolOptions, plan};
 use forebay_volume::layout::superblock::Superblock;
-use forebay_volume::mirror::{Candidate, JoinError, MemberState, MirrorView, clear_labels, join, new_mirror};
+use forebay_volume::mirror::{Candidate, Consent, JoinError, MemberState, MirrorView, clear_labels, join, new_mirror};
 use forebay_volume::recovery::{format, format::NewDisk, open};
 use forebay_volume::{Devices, EngineOptions, Op, Outcome, Pool, Request};
 
@@ -55,14 +56,10 @@ fn lay_out(devices: &mut Devices, pool: u8, is_mirrored: bool) {
 }
 
 fn joined(members: &[&Disk], capacity: &Disk) -> Result<(Devices, MirrorView), JoinError> {
-    joined_accepting(members, capacity, false)
+    joined_accepting(members, capacity, Consent::default())
 }
 
-fn joined_accepting(
-    members: &[&Disk],
-    capacity: &Disk,
-    accepts_unproven: bool,
-) -> Result<(Devices, MirrorView), JoinError> {
+fn joined_accepting(members: &[&Disk], capacity: &Disk, consent: Consent) -> Result<(Devices, MirrorView), JoinError> {
     let candidate = |disk: &&Disk| Candidate {
         name: disk.name.clone(),
         device: Ok(disk.boxed()),
@@ -78,7 +75,7 @@ fn joined_accepting(
         next += 1;
         [next; 16]
     };
-    let joined = join(members.iter().map(candidate).collect(), &mut devices, Some(&mut new_id), accepts_unproven)?;
+    let joined = join(members.iter().map(candidate).collect(), &mut devices, Some(&mut new_id), consent)?;
     let view = joined.view.clone();
     let list = std::iter::once(Box::new(joined.mirror) as Box<dyn Device>).chain(devices.list);
     Ok((Devices::mirrored(list.collect(), joined.view), view))

@@ -10,7 +10,7 @@ use forebay_prism::Compress;
 use forebay_volume::Devices;
 use forebay_volume::layout::member_label::{LABEL_BYTES, OFFSETS_BYTES};
 use forebay_volume::layout::superblock::{Superblock, copy_offsets_bytes};
-use forebay_volume::mirror::{Candidate, Joined, MemberState};
+use forebay_volume::mirror::{Candidate, Consent, Joined, MemberState};
 use forebay_volume::recovery::read_superblock;
 use rig::{Rig, classes, content, options, read};
 
@@ -144,7 +144,7 @@ fn regression_a_label_of_the_mirror_that_rots_on_one_member_is_read_of_another()
             fast.iter().map(candidate).collect(),
             &mut capacity,
             Some(&mut || [99; 16]),
-            false,
+            Consent::default(),
         );
         joined.map(|Joined { mirror, view: of_mirror, .. }| {
             let list = std::iter::once(Box::new(mirror) as Box<_>).chain(capacity.list).collect();

@@ -5,7 +5,7 @@ use super::{Served, joined, joined_accepting, three};
 use forebay_volume::Devices;
 use forebay_volume::layout::member_label::{LABEL_BYTES, MemberLabel, OFFSETS_BYTES};
 use forebay_volume::layout::superblock::copy_offsets_bytes;
-use forebay_volume::mirror::{JoinError, MemberState, Unproven, former};
+use forebay_volume::mirror::{Consent, JoinError, MemberState, Unproven, former};
 
 /// A database on the raw device, which happened to leave the labels.
 fn use_for_something_else(disk: &Disk) -> Vec<u8> {
@@ -84,7 +84,7 @@ fn regression_an_unproven_member_is_not_believed_while_a_whole_one_is_away() {
     // Both are there: the whole one counts, and the other is made anew from it.
     let (_, view) = joined(&[&a, &b], &c).unwrap();
     assert_eq!(view.status().members[1].state, MemberState::InSync);
-    let (_, view) = joined_accepting(&[&a], &c, true).unwrap();
+    let (_, view) = joined_accepting(&[&a], &c, Consent { unproven: true, ..Consent::default() }).unwrap();
     assert_eq!(view.status().members[0].state, MemberState::InSync);
 }
 

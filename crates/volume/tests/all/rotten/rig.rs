@@ -9,7 +9,7 @@ use forebay_volume::layout::array_shape::{Redundancy, SLOT_BYTES, Shape};
 use forebay_volume::layout::member_label::LABEL_BYTES;
 use forebay_volume::layout::plan::{PoolOptions, plan};
 use forebay_volume::layout::superblock::copy_offsets_bytes;
-use forebay_volume::mirror::{self, Candidate, clear_labels, new_geometry, new_mirror};
+use forebay_volume::mirror::{self, Candidate, Consent, clear_labels, new_geometry, new_mirror};
 use forebay_volume::parity::{ArrayView, join, new_array, plan_shape};
 use forebay_volume::recovery::{AloneReport, format, format::NewDisk, open, open_alone, verify_alone};
 use forebay_volume::verify::{Finding, verify};
@@ -119,7 +119,7 @@ impl Rig {
             several => {
                 let mut capacity = Devices::new(vec![array]).with_array(view.clone());
                 let fast = several.iter().map(candidate).collect();
-                let joined = mirror::join(fast, &mut capacity, Some(&mut || [99; 16]), false).unwrap();
+                let joined = mirror::join(fast, &mut capacity, Some(&mut || [99; 16]), Consent::default()).unwrap();
                 let list = std::iter::once(Box::new(joined.mirror) as Box<dyn Device>).chain(capacity.list);
                 Devices::mirrored(list.collect(), joined.view).with_array(view)
             }
