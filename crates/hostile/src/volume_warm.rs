@@ -25,7 +25,13 @@ fn list(superblock: &forebay_volume::layout::superblock::Superblock) -> (WarmHea
         is_main: at.is_multiple_of(2),
         reads: (at % 4) as u8,
     };
-    let chunk = WarmChunk { number: 3, index: 0, previous: None, entries: (0..20).map(entry).collect() };
+    let chunk = WarmChunk {
+        number: 3,
+        epoch: superblock.epoch,
+        index: 0,
+        previous: None,
+        entries: (0..20).map(entry).collect(),
+    };
     (WarmHead { number: 3, epoch: superblock.epoch, chunks: 1, last, learned: 1 << 38 }, chunk)
 }
 

@@ -5,6 +5,7 @@ use super::ublk_left::LeftDevices;
 use crate::config::Config;
 use crate::text;
 use anyhow::{Context, Result, anyhow, ensure};
+use forebay_block::DiskId;
 use forebay_block::checksum::crc32c;
 use forebay_export::ublk::{Ublk, UblkError, UblkState, Wanted, is_waiting, release as take_away};
 use forebay_export::{Export, Reactor, ServerControl};
@@ -16,6 +17,8 @@ use tracing::{error, info, warn};
 
 /// How long a stop waits for devices to be taken away.
 const RELEASE_LIMIT: Duration = Duration::from_secs(10);
+/// Ids of disks by which the name is looked for of a device that nobody claims: those that pools of less have had.
+const DISKS_NAMED: u16 = 64;
 
 /// The devices of this server.
 pub struct BlockDevices {
@@ -62,10 +65,15 @@ struct Device {
     reported: bool,
 }
 
-/// Tells an export of a pool from all others on this machine: the kernel keeps it with the device.
-fn marker(pool: &[u8], export: &str) -> u64 {
-    let both = [pool, export.as_bytes()].concat();
-    u64::from(crc32c(pool)) << 32 | u64::from(crc32c(&both))
+/// Tells an export of a pool from all others on this machine, and from one of this name that was of another disk: the kernel keeps it with the device. What is
+/// mounted there knows the blocks of that disk.
+fn marker(pool: &[u8], export: &str, disk: DiskId) -> u64 {
+    let all = [pool, export.as_bytes(), &disk.0.to_le_bytes()].concat();
+    u64::from(crc32c(pool)) << 32 | u64::from(crc32c(&all))
+}
+
+fn marker_of(pool: &[u8], export: &Export) -> u64 {
+    marker(pool, &export.name, export.disk)
 }
 
 /// Whether a mark is that of an export of this pool, whichever.
@@ -76,7 +84,7 @@ fn is_of_pool(pool: &[u8], marker: u64) -> bool {
 /// Makes a device for an export, or takes over the one that waits for it.
 fn make(pool: &[u8], export: &Export, number: Option<u32>) -> Result<Ublk> {
     let Export { name, size_bytes, read_only, .. } = export;
-    let wanted = Wanted { number, marker: marker(pool, name), size_bytes: *size_bytes, read_only: *read_only };
+    let wanted = Wanted { number, marker: marker_of(pool, export), size_bytes: *size_bytes, read_only: *read_only };
     Ublk::open(wanted).map_err(|why| explained(why, name))
 }
 
@@ -101,7 +109,7 @@ impl BlockDevices {
         let exports: Vec<(u16, Export)> =
             reactor.exports().iter().map(|(index, export)| (index, export.clone())).collect();
         for (index, export) in exports {
-            if is_waiting(marker(&self.pool, &export.name)) {
+            if is_waiting(marker_of(&self.pool, &export)) {
                 self.waiting.push((index, export));
                 continue;
             }
@@ -167,8 +175,12 @@ impl BlockDevices {
         }
         if self.is_whole {
             let pool = &self.pool;
-            let exports: Vec<u64> = reactor.exports().iter().map(|(_, export)| marker(pool, &export.name)).collect();
-            let names = config.disk.iter().map(|disk| (marker(pool, &disk.name), disk.name.clone())).collect();
+            let exports: Vec<u64> = reactor.exports().iter().map(|(_, export)| marker_of(pool, export)).collect();
+            let exports_names = config.export.iter().map(|export| config.export_name(export).to_owned());
+            let known = config.disk.iter().map(|disk| disk.name.clone()).chain(exports_names);
+            let of_any_disk =
+                |name: String| (0..DISKS_NAMED).map(move |disk| (marker(pool, &name, DiskId(disk)), name.clone()));
+            let names = known.flat_map(of_any_disk).collect();
             self.left = LeftDevices::begin(|mark| is_of_pool(pool, mark) && !exports.contains(&mark), names);
         }
         Ok(())
@@ -190,7 +202,7 @@ impl BlockDevices {
             };
         }
         ensure!(
-            self.is_whole || !is_waiting(marker(&self.pool, &export.name)),
+            self.is_whole || !is_waiting(marker_of(&self.pool, export)),
             "a block device of this export waits for a server of the whole pool, and what is mounted there has seen newer data than \
              what can be served now: read the export by NBD, or unmount that device first"
         );
@@ -369,9 +381,15 @@ mod tests {
 
     #[test]
     fn no_other_pool_and_no_other_export_has_the_mark() {
-        let all = [marker(b"one", "a"), marker(b"one", "b"), marker(b"two", "a")];
+        let all = [marker(b"one", "a", DiskId(1)), marker(b"one", "b", DiskId(1)), marker(b"two", "a", DiskId(1))];
         assert!(all[0] != all[1] && all[0] != all[2] && all[1] != all[2]);
-        assert_eq!(all[0], marker(b"one", "a"));
+        assert_eq!(all[0], marker(b"one", "a", DiskId(1)));
         assert!(is_of_pool(b"one", all[0]) && is_of_pool(b"one", all[1]) && !is_of_pool(b"one", all[2]));
+    }
+
+    /// A device that was mounted was given the disk that its export had in the configuration by then: what was cached of one disk was written over another.
+    #[test]
+    fn regression_a_device_of_another_disk_is_not_taken_over() {
+        assert_ne!(marker(b"one", "a", DiskId(1)), marker(b"one", "a", DiskId(2)));
     }
 }

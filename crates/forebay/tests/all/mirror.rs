@@ -1,5 +1,6 @@
 //! A mirrored fast tier: members that fail, return, rot and are replaced, and what a user sees of it.
 
+use crate::alone::Flagged;
 use crate::support::client::*;
 use crate::support::members::*;
 use crate::support::*;
@@ -207,4 +208,29 @@ fn regression_reads_that_one_member_fails_are_shown_under_its_name() {
     let server = scene.serve();
     write(&server, 0, 1);
     failed_reads_are_shown(&scene, &server, "other.img", "fast");
+}
+
+#[test]
+fn a_member_whose_section_is_gone_is_dropped_where_that_is_asked_for() {
+    let scene = mirrored();
+    let server = scene.serve();
+    write(&server, 0, 1);
+    assert_eq!(server.stop(), 0);
+    std::fs::remove_file(scene.path("other.img")).unwrap();
+    let refusal = forebay(&["serve", scene.config(), "--drop-members"]);
+    refused(
+        &refusal,
+        2,
+        &["other.img", "take the sections of members that are gone for good out of the configuration"],
+    );
+    scene.edit(&format!("[[fast]]\ntarget = \"{}\"\n\n", scene.path("other.img").display()), "");
+    let server = scene.serve();
+    assert_eq!(states(&scene, "mirror"), ["in sync", "out"]);
+    assert_eq!(server.stop(), 0);
+    let server = Flagged::start(&scene, "--drop-members");
+    assert_eq!(states(&scene, "mirror"), ["in sync"]);
+    drop(server);
+    let server = scene.serve();
+    assert_eq!(states(&scene, "mirror"), ["in sync"]);
+    holds(&server, 0, 1);
 }

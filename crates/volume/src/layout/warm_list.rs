@@ -70,6 +70,8 @@ pub struct WarmHead {
 pub struct WarmChunk {
     /// Number of the list.
     pub number: u64,
+    /// The epoch in which it was written: numbers of lists begin anew where none was found.
+    pub epoch: u64,
     /// Number of the chunk in it, from 0.
     pub index: u32,
     /// The chunk before this one.
@@ -132,6 +134,7 @@ impl WarmChunk {
         w.u32(self.index);
         w.u32(self.entries.len() as u32);
         put_run(&mut w, self.previous);
+        w.u64(self.epoch);
         w.bytes.resize(CHUNK_HEADER_BYTES, 0);
         for entry in &self.entries {
             w.u64(entry.key);
@@ -149,6 +152,7 @@ impl WarmChunk {
     pub fn decode(bytes: &[u8], pool: &Id) -> Option<Self> {
         let mut r = Reader::of_pool(bytes, CHUNK_MAGIC, pool)?;
         let (number, index, count, previous) = (r.u64()?, r.u32()?, r.u32()? as usize, take_run(&mut r)?);
+        let epoch = r.u64()?;
         if number >= COUNTER_LIMIT || count > entries_max((bytes.len() / SLOT_BYTES) as u64) {
             return None;
         }
@@ -159,7 +163,7 @@ impl WarmChunk {
             let (is_main, reads) = (place & MAIN_BIT != 0, (place >> READS_SHIFT & 3) as u8);
             Some(WarmEntry { key, location: place & LOCATION_MASK, generation, slot, own, is_main, reads })
         });
-        Some(Self { number, index, previous, entries: entries.collect::<Option<_>>()? })
+        Some(Self { number, epoch, index, previous, entries: entries.collect::<Option<_>>()? })
     }
 }
 
@@ -188,7 +192,7 @@ mod tests {
         ) {
             let pool = [3; 16];
             let previous = previous.map(|(first, slots)| SlotRun { first, slots });
-            let chunk = WarmChunk { number, index, previous, entries };
+            let chunk = WarmChunk { number, epoch: number / 2, index, previous, entries };
             let bytes = chunk.encode(slots, &pool);
             prop_assert_eq!(bytes.len() as u64, slots * SLOT_BYTES as u64);
             prop_assert_eq!(WarmChunk::decode(&bytes, &pool), Some(chunk));

@@ -29,7 +29,7 @@ pub(super) fn restore(devices: &mut Devices, superblock: &Superblock, engine: &m
         let len_bytes = (run.slots * BLOCK) as usize;
         let decode = |bytes: &[u8]| {
             WarmChunk::decode(bytes, &superblock.pool)
-                .filter(|chunk| chunk.number == head.number && chunk.index == index)
+                .filter(|chunk| (chunk.number, chunk.epoch, chunk.index) == (head.number, head.epoch, index))
         };
         let read = devices.read_good(device, offset_bytes, len_bytes, |bytes| decode(bytes).is_some());
         let Some(chunk) = read.ok().flatten().and_then(|bytes| decode(&bytes)) else { break };

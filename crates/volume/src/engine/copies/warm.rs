@@ -177,7 +177,7 @@ impl WarmWriter {
             writing.from = next;
             writing.runs.push(run);
             self.written_slots += got;
-            let bytes = WarmChunk { number, index, previous, entries }.encode(got, &setup.superblock.pool);
+            let bytes = WarmChunk { number, epoch, index, previous, entries }.encode(got, &setup.superblock.pool);
             return match setup.extents.place(setup.extents.slot_location(first)) {
                 Some((0, offset_bytes)) => self.send((offset_bytes, bytes), false, outbox),
                 _ => self.give_up_writing(slots),

@@ -2,12 +2,12 @@
 
 use super::{cache, cache_reads, count_capacity_reads, read_all, rig_of, rig_with, setup, shuffled};
 use crate::holes::device::Region;
-use crate::holes::rig::{BLOCK, FAST, Rig, Setup, content};
+use crate::holes::rig::{BLOCK, FAST, Rig, Setup, content, superblock};
 use crate::holes::versions::{is_raw, put_raw, self_checked};
 use forebay_block::checksum::crc32c;
-
 use forebay_prism::Place;
 use forebay_prism::class::ClassChange;
+use forebay_volume::layout::warm_list::{HEAD_OFFSET_BYTES, WarmChunk, WarmHead};
 use forebay_volume::{EngineOptions, Op};
 use std::sync::atomic::Ordering;
 
@@ -212,4 +212,27 @@ fn least_memory_bytes(is_cached: bool) -> u64 {
 fn regression_a_read_cache_that_was_turned_on_does_not_keep_the_pool_from_being_opened() {
     let (without, with) = (least_memory_bytes(false), least_memory_bytes(true));
     assert!(with <= without + (256 << 10), "{with} bytes instead of {without}");
+}
+
+/// Numbers of lists begin anew where none was found. A chunk of an older list of that number was believed where its place had not been written to since: it names
+/// bands by generations that a power cut had taken, and were given again.
+#[test]
+fn regression_a_part_of_an_older_list_is_believed_by_nobody() {
+    for is_older in [false, true] {
+        let mut rig = rig_with(300);
+        read_all(&mut rig, &shuffled(300, 1));
+        let setup = rig.setup.clone();
+        assert!(rig.pool.close());
+        let devices = rig.cut(|_| true);
+        let superblock = superblock(&devices);
+        let of_fast = |at: u64, len: usize| devices[FAST].bytes(|bytes| bytes[at as usize..at as usize + len].to_vec());
+        let head = WarmHead::decode(&of_fast(HEAD_OFFSET_BYTES, 4096), &superblock.pool).unwrap();
+        let at = superblock.members[0].data_offset_bytes + head.last.first * BLOCK as u64;
+        let chunk = of_fast(at, head.last.slots as usize * BLOCK);
+        let chunk = WarmChunk::decode(&chunk, &superblock.pool).unwrap();
+        let older = WarmChunk { epoch: head.epoch - u64::from(is_older), ..chunk };
+        devices[FAST].forge(at, &older.encode(head.last.slots, &superblock.pool));
+        let rig = Rig::open(&setup, devices).unwrap();
+        assert_eq!(cache(&rig).restored_blocks == 0, is_older, "{:?}", cache(&rig));
+    }
 }
