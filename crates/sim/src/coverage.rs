@@ -65,6 +65,7 @@ impl Coverage {
             (activity.trim, "power cuts with a trim in flight"),
             (activity.stalled, "power cuts with writes waiting for space"),
             (activity.rewrite, "power cuts while a failed flush is made good"),
+            (activity.scrub, "power cuts with a scrub in progress"),
         ];
         marks.into_iter().filter(|(is_so, _)| *is_so).for_each(|(_, mark)| self.count(mark));
         let states = [
@@ -74,6 +75,7 @@ impl Coverage {
             (activity.stalled, "waiting writes"),
             (activity.sweep, "sweep"),
             (activity.rewrite, "writing again"),
+            (activity.scrub, "scrub"),
         ];
         let states = states.into_iter().filter_map(|(is_so, state)| is_so.then_some(state));
         let states: BTreeSet<&'static str> = states.chain(in_flight).collect();
