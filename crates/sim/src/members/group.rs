@@ -13,7 +13,7 @@ use forebay_prism::Compress;
 use forebay_volume::layout::Id;
 use forebay_volume::mirror::{MemberState, MirrorView};
 use forebay_volume::parity::{ArrayView, Shape as ArrayShape, plan_shape};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What pages of the map begin with.
 const PAGES: [&[u8]; 2] = [b"FBML", b"FBMI"];
@@ -451,19 +451,24 @@ impl Group {
         }
     }
 
-    /// Sectors of a member that hold what a scrub looks at: hosts' blocks, and pages of the map.
+    /// Sectors of a member that hold what a scrub looks at: hosts' blocks, and pages of the map. Of an array those in rows that are full of hosts'
+    /// blocks: in others something may be written beside what rots, before anybody reads it (docs/parity.md, "Limits").
     fn looked_at(&self, member: usize, devices: &[SimDevice], tags: &BTreeSet<u32>) -> Vec<u64> {
-        let has_data = |offset_bytes: u64| match &self.several {
-            Several::Mirror => true,
-            Several::Array { shape, .. } => shape.has_data(member, offset_bytes),
-        };
         let is_page = |begin: &[u8]| !self.is_array() && PAGES.iter().any(|page| begin.starts_with(page));
-        // Of blocks that are compressed nobody knows here which ones live.
-        let is_packed = |begin: &[u8]| self.is_array() && !self.is_plain && begin.starts_with(&[1, 0]);
-        devices[self.places[member]].sectors_of(&|offset_bytes, begin, tag| {
+        let sectors = devices[self.places[member]].sectors_of(&|_, begin, tag| {
             let is_hosts = tag.is_some_and(|tag| tags.contains(&tag));
-            has_data(offset_bytes) && (is_hosts || is_page(begin) || is_packed(begin))
-        })
+            is_hosts || is_page(begin)
+        });
+        let Several::Array { shape, .. } = &self.several else { return sectors };
+        let mut full = BTreeMap::new();
+        let mut is_full = |block: u64| {
+            *full.entry(block).or_insert_with(|| {
+                let in_row = (self.places.iter().enumerate()).filter(|(member, _)| shape.has_data(*member, block * 4096));
+                in_row.map(|(_, &at)| devices[at].tags_at(block)).all(|tags| tags.is_some_and(|tags| tags.len() == 8))
+            })
+        };
+        let has_data = |sector: &u64| shape.has_data(member, sector / 8 * 4096);
+        sectors.into_iter().filter(|sector| has_data(sector) && is_full(sector / 8)).collect()
     }
 
     /// Damages sectors of a member that does wrong, of those that a scrub puts right. Returns how many.
@@ -490,8 +495,7 @@ impl Group {
         }
         let culprit = &mut self.culprits[slot];
         if damaged > 0 {
-            // Groups of compressed blocks that are not full yet are read right and stay as they are.
-            culprit.is_mendable = (culprit.is_clean || culprit.is_mendable) && self.is_plain;
+            culprit.is_mendable = culprit.is_clean || culprit.is_mendable;
             culprit.is_clean = false;
         }
         damaged

@@ -31,9 +31,8 @@ pub(super) struct Scrubs {
     reported: BTreeSet<Place>,
     /// Misreads before the round.
     misread: u64,
-    /// A pass goes on that began after all that was damaged: how members were then, where all of them held everything, and how many bands had been
-    /// found to have parity of something else.
-    since: Option<(Option<Vec<u64>>, u64)>,
+    /// A pass goes on that began after all that was damaged: how members were then, where all of them held everything.
+    since: Option<Option<Vec<u64>>>,
     /// Such a pass has ended, and all members held everything from its begin on.
     has_seen_all: bool,
     /// Passes that have ended.
@@ -77,10 +76,6 @@ impl World<'_> {
         self.scrubs.damaged.extend(oracle.places().into_iter().filter(|&place| oracle.may_be_unreadable(place)));
     }
 
-    fn unfit_bands(&self) -> u64 {
-        self.pool.engine.status().counters.unfit_bands
-    }
-
     /// When members last changed, of each device that is several; `None` where one of them does not hold everything.
     fn members_since(&self) -> Option<Vec<u64>> {
         let generation = |status: MirrorStatus| (!status.is_degraded()).then_some(status.generation);
@@ -92,7 +87,7 @@ impl World<'_> {
         if self.pool.engine.scrub().record.state == ScrubState::Idle {
             self.note_damage();
             self.scrubs.reported.clear();
-            self.scrubs.since = Some((self.members_since(), self.unfit_bands()));
+            self.scrubs.since = Some(self.members_since());
         }
         self.note(|| "a scrub begins, or goes on".to_owned());
         self.pool.engine.start_scrub();
@@ -197,12 +192,12 @@ impl World<'_> {
             }
         }
         if status.record.state == ScrubState::Idle
-            && let Some((since, unfit)) = self.scrubs.since.take()
+            && let Some(since) = self.scrubs.since.take()
         {
             self.scrubs.passes += 1;
             let is_same = since.is_some() && since == self.members_since();
-            // Bands with parity of something else are moved after that: the next pass may find that they were.
-            let unfit = self.unfit_bands() - unfit;
+            // Bands with parity of something else are moved after that, and not counted twice: a pass after the next start finds whether they were.
+            let unfit = self.pool.engine.status().counters.unfit_bands;
             self.scrubs.has_seen_all = is_same && unfit == 0;
             self.note(|| format!("a pass of a scrub has ended; all members have held everything: {is_same}; unfit {unfit}"));
         }
