@@ -13,7 +13,7 @@ pub struct Coverage {
 }
 
 /// What every campaign of some length must have met.
-pub const MARKS: [&str; 23] = [
+pub const MARKS: [&str; 26] = [
     "power cuts",
     "power cuts in recovery",
     "power cuts in a clean stop",
@@ -37,6 +37,9 @@ pub const MARKS: [&str; 23] = [
     "cached blocks from before a restart",
     "blocks copied of a base",
     "bases detached",
+    "passes of a scrub",
+    "changes of what a scrub was reading",
+    "scrubs after which any members may be lost",
 ];
 
 impl Coverage {

@@ -445,9 +445,7 @@ impl Group {
     fn may_rot(&self, slot: usize) -> bool {
         match &self.several {
             Several::Mirror => true,
-            Several::Array { parity, .. } => {
-                slot < parity.liars || parity.redundancy.parity == 1 && self.ends_at_rest
-            }
+            Several::Array { parity, .. } => slot < parity.liars || parity.redundancy.parity == 1 && self.ends_at_rest,
         }
     }
 
@@ -463,7 +461,8 @@ impl Group {
         let mut full = BTreeMap::new();
         let mut is_full = |block: u64| {
             *full.entry(block).or_insert_with(|| {
-                let in_row = (self.places.iter().enumerate()).filter(|(member, _)| shape.has_data(*member, block * 4096));
+                let in_row =
+                    (self.places.iter().enumerate()).filter(|(member, _)| shape.has_data(*member, block * 4096));
                 in_row.map(|(_, &at)| devices[at].tags_at(block)).all(|tags| tags.is_some_and(|tags| tags.len() == 8))
             })
         };

@@ -62,11 +62,9 @@ fn scrubs(steps: &mut Vec<Step>, slots: u64, random: &mut Random, shape: &Shape)
     add(random, Step::Scrub);
     for _ in 0..2 + random.below(14) {
         let step = match random.below(24) {
-            0 if slots > 0 => Step::Rot {
-                slot: random.below(slots) as u8,
-                count: 1 + random.below(6) as u8,
-                seed: random.next_u64(),
-            },
+            0 if slots > 0 => {
+                Step::Rot { slot: random.below(slots) as u8, count: 1 + random.below(6) as u8, seed: random.next_u64() }
+            }
             1 => Step::PauseScrub,
             2 => Step::Scrub,
             3 => Step::Checkpoint,

@@ -8,9 +8,9 @@ use crate::members::views;
 use crate::oracle::Place;
 use crate::scenario::Chase;
 use forebay_block::DiskId;
-use forebay_volume::mirror::MirrorStatus;
 use forebay_volume::Op;
 use forebay_volume::layout::scrub_record::{PARITY, ScrubState};
+use forebay_volume::mirror::MirrorStatus;
 use std::collections::BTreeSet;
 
 /// How long a host waits for the next step of a scrub, in nanoseconds.
@@ -117,9 +117,7 @@ impl World<'_> {
             world.pool.engine.activity().scrub.then_some((record.disk, record.block))
         };
         let (before, until_ns) = (at(self), self.clock.now_ns() + CHASE_NS);
-        self.until(|world| {
-            world.clock.now_ns() >= until_ns || at(world).is_some_and(|at| Some(at) != before)
-        })?;
+        self.until(|world| world.clock.now_ns() >= until_ns || at(world).is_some_and(|at| Some(at) != before))?;
         let Some((disk, first)) = at(self) else { return Ok(()) };
         for _ in 0..chase.turns {
             self.turn()?;
@@ -199,7 +197,9 @@ impl World<'_> {
             // Bands with parity of something else are moved after that, and not counted twice: a pass after the next start finds whether they were.
             let unfit = self.pool.engine.status().counters.unfit_bands;
             self.scrubs.has_seen_all = is_same && unfit == 0;
-            self.note(|| format!("a pass of a scrub has ended; all members have held everything: {is_same}; unfit {unfit}"));
+            self.note(|| {
+                format!("a pass of a scrub has ended; all members have held everything: {is_same}; unfit {unfit}")
+            });
         }
         Ok(())
     }
