@@ -312,7 +312,7 @@ impl<'a> Life<'a> {
     fn look_for_doubt(&mut self) {
         let rows = self.members.rows_in_doubt();
         self.coverage.count_all("rows of an array in doubt", rows);
-        let has_lost = rows > 0 || self.members.has_lost_rows();
+        let has_lost = rows > 0 && self.members.may_be_in_doubt() || self.members.has_lost_rows();
         self.may_be_damaged |= has_lost;
         self.is_wounded |= has_lost;
     }

@@ -129,6 +129,11 @@ impl Members {
         self.array.as_ref().map_or(0, Group::rows_in_doubt)
     }
 
+    /// Whether there may be such rows. Where nothing has lied but what rots in full rows that are durable there are none.
+    pub fn may_be_in_doubt(&self) -> bool {
+        self.array.as_ref().is_none_or(|group| group.has_lied)
+    }
+
     /// Rows were damaged beyond what parity restores.
     pub fn has_lost_rows(&self) -> bool {
         self.groups().any(Group::has_lost_rows)

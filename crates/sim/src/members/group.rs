@@ -63,6 +63,8 @@ pub(super) struct Group {
     is_plain: bool,
     /// What is damaged is all that a scrub puts right, as long as nothing else goes wrong.
     is_scrubbed: bool,
+    /// A member has lied, or what was read of it was wrong or failed: rows may be in doubt since.
+    pub has_lied: bool,
     /// The round ends at rest: no write is torn beside what rots in it.
     ends_at_rest: bool,
     /// Members that were exchanged while the pool was used.
@@ -121,6 +123,7 @@ impl Group {
             is_whole: false,
             is_plain: shape.compress() == Compress::Off,
             is_scrubbed: shape.kind == Kind::Redundant,
+            has_lied: false,
             ends_at_rest: false,
             exchanged: 0,
             found_open: 0,
@@ -233,6 +236,7 @@ impl Group {
                 || matches!(fault.kind, FaultKind::DeadSector | FaultKind::ReadError | FaultKind::Misread)
         };
         let has_lied = does.faults.iter().flatten().any(lies);
+        self.has_lied |= has_lied || !self.is_scrubbed;
         let is_away = does.is != Member::Present || does.faults.iter().any(|faults| !faults.is_empty());
         // What it lacks may be made of what is wrong on another, and of that no scrub knows whose it is.
         for other in self.culprits.iter_mut().filter(|other| other.member != member) {
@@ -445,7 +449,9 @@ impl Group {
     fn may_rot(&self, slot: usize) -> bool {
         match &self.several {
             Several::Mirror => true,
-            Several::Array { parity, .. } => slot < parity.liars || parity.redundancy.parity == 1 && self.ends_at_rest,
+            Several::Array { parity, .. } => {
+                (slot < parity.liars || parity.redundancy.parity == 1) && self.ends_at_rest
+            }
         }
     }
 

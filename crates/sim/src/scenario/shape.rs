@@ -111,7 +111,8 @@ impl Shape {
             // Drawn from what was drawn, so that lives of old keep their numbers.
             grouping: GroupingKind::ALL[(self.job_blocks as usize + self.frames) % GroupingKind::ALL.len()],
             fill_bytes_per_s: 1 << 40,
-            adoption_bytes_per_s: 64 << 20,
+            // A base is to be there for some rounds where what goes with it is lived.
+            adoption_bytes_per_s: if self.kind == Kind::Redundant { 64 << 10 } else { 64 << 20 },
             warm_list_interval_ns: 50_000_000,
             scrub_bytes_per_s: 256 << 20,
             ..EngineOptions::default()

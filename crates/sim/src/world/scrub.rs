@@ -6,7 +6,7 @@ use super::flights::Flight;
 use super::halt::{Halt, broken};
 use crate::members::views;
 use crate::oracle::Place;
-use crate::scenario::Chase;
+use crate::scenario::{Chase, Step};
 use forebay_block::DiskId;
 use forebay_volume::Op;
 use forebay_volume::layout::scrub_record::{PARITY, ScrubState};
@@ -147,6 +147,8 @@ impl World<'_> {
     /// Sectors of a member that may do wrong rot, while nothing is on its way: what is moved and rots where it goes to is found by no scrub that has read
     /// it where it came from.
     pub(super) fn rot(&mut self, slot: usize, count: usize, seed: u64) -> Result<(), Halt> {
+        self.step(&Step::Flush)?;
+        self.settle(0)?;
         let until_ns = self.clock.now_ns() + CHASE_NS;
         let is_quiet = |world: &Self| {
             let activity = world.pool.engine.activity();
