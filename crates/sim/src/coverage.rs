@@ -13,7 +13,7 @@ pub struct Coverage {
 }
 
 /// What every campaign of some length must have met.
-pub const MARKS: [&str; 23] = [
+pub const MARKS: [&str; 26] = [
     "power cuts",
     "power cuts in recovery",
     "power cuts in a clean stop",
@@ -37,6 +37,9 @@ pub const MARKS: [&str; 23] = [
     "cached blocks from before a restart",
     "blocks copied of a base",
     "bases detached",
+    "passes of a scrub",
+    "changes of what a scrub was reading",
+    "scrubs after which any members may be lost",
 ];
 
 impl Coverage {
@@ -65,6 +68,7 @@ impl Coverage {
             (activity.trim, "power cuts with a trim in flight"),
             (activity.stalled, "power cuts with writes waiting for space"),
             (activity.rewrite, "power cuts while a failed flush is made good"),
+            (activity.scrub, "power cuts with a scrub in progress"),
         ];
         marks.into_iter().filter(|(is_so, _)| *is_so).for_each(|(_, mark)| self.count(mark));
         let states = [
@@ -74,6 +78,7 @@ impl Coverage {
             (activity.stalled, "waiting writes"),
             (activity.sweep, "sweep"),
             (activity.rewrite, "writing again"),
+            (activity.scrub, "scrub"),
         ];
         let states = states.into_iter().filter_map(|(is_so, state)| is_so.then_some(state));
         let states: BTreeSet<&'static str> = states.chain(in_flight).collect();

@@ -127,6 +127,20 @@ impl SimDevice {
         queue.contents.kill(block);
     }
 
+    /// Sectors that are wanted, by number: by their offset in bytes, what their block of 4 KiB begins with, and their tag. Not those of which a
+    /// power cut lost what was written there last.
+    #[must_use]
+    pub fn sectors_of(&self, is_wanted: &dyn Fn(u64, &[u8], Option<u32>) -> bool) -> Vec<u64> {
+        self.queue().contents.sectors_of(is_wanted)
+    }
+
+    /// A bit of a sector rots at rest, or the sector cannot be read any more.
+    pub fn hurt(&self, kind: FaultKind, sector: u64, seed: u64) {
+        let mut queue = self.queue();
+        queue.plan.strikes(kind, 1);
+        queue.contents.hurt(kind, sector, seed);
+    }
+
     /// How many places of this size begin with this, from one offset to another.
     #[must_use]
     pub fn count_places(&self, range: std::ops::Range<u64>, place_bytes: u64, begin: &[u8]) -> u64 {

@@ -4,7 +4,7 @@ use crate::base::BaseImage;
 use crate::coverage::Coverage;
 use crate::device::{Behaviour, SimDevice, Timing};
 use crate::fault::FaultKind;
-use crate::members::{Members, joining};
+use crate::members::{Members, joining, views};
 use crate::order::Places;
 use crate::power::Power;
 use crate::scenario::{Beyond, End, Kind, Round, Scenario, Shape};
@@ -13,10 +13,12 @@ use forebay_block::{DiskId, VirtualClock};
 use forebay_model::preset::Drive;
 use forebay_prism::{ClassSpec, ClassTable, Place};
 use forebay_volume::layout::plan::{PoolOptions, plan};
-use forebay_volume::parity::ArrayView;
 use forebay_volume::recovery::{OpenError, RecoveryReport, format, format::NewDisk, open};
 use forebay_volume::{Devices, Engine, verify::verify};
 use std::collections::BTreeMap;
+
+/// Ways to lose members that are tried after a scrub.
+const LOSSES: u32 = 4;
 
 /// When a life begins, in nanoseconds.
 const BEGIN_NS: u64 = 1_000_000_000_000_000;
@@ -67,6 +69,8 @@ struct Life<'a> {
     may_be_damaged: bool,
     /// Hosts' blocks were damaged at rest: verification finds them.
     is_wounded: bool,
+    /// The round that has ended has put right what was wrong on members.
+    is_mended: bool,
 }
 
 /// Whether a life goes on.
@@ -163,7 +167,7 @@ impl<'a> Life<'a> {
             .enumerate()
             .map(|(at, geometry)| SimDevice::new(&format!("d{at}"), geometry.clone(), &clock, &power))
             .collect();
-        let mut members = Members::new(shape)?;
+        let members = Members::new(shape)?;
         devices.extend(members.others(&clock, &power));
         let options = PoolOptions {
             name: "simulated".into(),
@@ -203,6 +207,7 @@ impl<'a> Life<'a> {
             is_tainted: false,
             may_be_damaged: false,
             is_wounded: false,
+            is_mended: false,
         })
     }
 
@@ -261,8 +266,12 @@ impl<'a> Life<'a> {
             self.look_again(round)?;
             return Ok(After::End);
         }
+        if std::mem::take(&mut self.is_mended) {
+            self.is_whole_without_others(round)?;
+        }
         let damaged = self.members.damage(round, &self.devices, &mut self.memory, &mut self.coverage);
-        self.is_wounded |= damaged;
+        // What a scrub puts right is no longer wrong after it.
+        self.is_wounded |= damaged && self.shape.kind != Kind::Redundant;
         if round.rots {
             self.rot(round);
         }
@@ -303,7 +312,7 @@ impl<'a> Life<'a> {
     fn look_for_doubt(&mut self) {
         let rows = self.members.rows_in_doubt();
         self.coverage.count_all("rows of an array in doubt", rows);
-        let has_lost = rows > 0 || self.members.has_lost_rows();
+        let has_lost = rows > 0 && self.members.may_be_in_doubt() || self.members.has_lost_rows();
         self.may_be_damaged |= has_lost;
         self.is_wounded |= has_lost;
     }
@@ -399,6 +408,9 @@ impl<'a> Life<'a> {
         world.names_files = self.shape.kind == Kind::Naming;
         world.makes_good = self.shape.kind == Kind::Forgetting;
         world.connect(u64::from(round.connections));
+        if self.shape.kind == Kind::Redundant {
+            world.judge_scrubs();
+        }
         world.is_damaged = self.is_tainted || self.may_be_damaged;
         world.errors_allowed = world.is_damaged || opening_failed;
         let said = Self::inhabit(&mut world, round, &mut self.coverage);
@@ -412,12 +424,13 @@ impl<'a> Life<'a> {
         self.coverage.count_all("failed flushes made good", status.counters.flushes_made_good);
         self.coverage.count_all("reads of cached blocks", status.read_cache.hit_blocks);
         self.coverage.count_all("cached blocks from before a restart", status.read_cache.restored_blocks);
+        world.scrub_counts().into_iter().for_each(|(what, times)| self.coverage.count_all(what, times));
         world.give_up();
-        let array = world.pool.devices.array().map(ArrayView::members);
-        let several = world.pool.devices.mirror().or(array).cloned();
+        let (several, has_seen_all) = (views(&world.pool.devices), world.has_seen_all());
         drop(world);
         self.look_for_doubt();
-        self.members.ended(several.as_ref(), &said, round, &mut self.coverage);
+        self.members.ended(&several, &said, round, &mut self.coverage);
+        self.is_mended = has_seen_all && is_at_rest(round) && self.members.was_scrubbed();
         self.log = log;
         match said {
             Ok(()) if round.end == End::Stop => self.coverage.count("clean stops"),
@@ -491,7 +504,8 @@ impl<'a> Life<'a> {
         let summary = verify(&mut devices, 1, self.shape.options(), &mut |finding| findings.push(finding));
         // A sector may have died under a summary while a collection read it.
         let has_dead_sectors = self.struck().contains_key(&FaultKind::DeadSector);
-        if self.is_tainted || self.is_wounded || has_dead_sectors {
+        let is_hurt = self.is_wounded || self.shape.kind == Kind::Redundant && self.members.is_hurt();
+        if self.is_tainted || is_hurt || has_dead_sectors {
             self.coverage.count("verifications of damaged pools");
             return Ok(());
         }
@@ -502,6 +516,29 @@ impl<'a> Life<'a> {
         let is_damage = |what: &str| damage.iter().any(|word| what.contains(word));
         findings.retain(|finding| !self.may_be_damaged || !is_damage(&finding.what));
         if findings.is_empty() { Ok(()) } else { Err(("verifying", format!("{findings:?}"))) }
+    }
+
+    /// After a scrub has looked at everything any members may be lost of which the others hold everything: what is left is whole.
+    fn is_whole_without_others(&mut self, round: &Round) -> Result<(), Wrong> {
+        const DOING: &str = "verifying without members after a scrub";
+        if self.is_tainted || self.is_wounded || self.may_be_damaged {
+            return Ok(());
+        }
+        self.coverage.count("scrubs after which any members may be lost");
+        for turn in 0..LOSSES {
+            self.switch_on(round);
+            self.members.lose(Some(round.seed.rotate_left(turn)));
+            let mut findings = Vec::new();
+            let joined = joining::join(&mut self.members, &self.devices, false);
+            let mut devices = joined.map_err(|what| (DOING, what))?;
+            let summary = verify(&mut devices, 1, self.shape.options(), &mut |finding| findings.push(finding));
+            self.members.lose(None);
+            summary.map_err(|error| (DOING, error.to_string()))?;
+            if !findings.is_empty() {
+                return Err((DOING, format!("{findings:?}")));
+            }
+        }
+        Ok(())
     }
 
     /// The pool is opened once more and all of it is read. Where devices lied it may refuse to open and may answer with

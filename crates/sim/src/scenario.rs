@@ -8,6 +8,7 @@ mod mirrored;
 mod parity;
 mod phase;
 mod pick;
+mod redundant;
 mod round;
 mod shape;
 mod step;
@@ -19,7 +20,7 @@ pub use kind::Kind;
 pub use member::{Beyond, Member, MemberRound};
 pub use round::{End, Round, Wound};
 pub use shape::{Parity, Shape};
-pub use step::{CLASSES, LEAF_BLOCKS, NAMES, Step};
+pub use step::{CLASSES, Chase, LEAF_BLOCKS, NAMES, Step};
 
 /// A whole life.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,7 +45,7 @@ fn round(random: &mut Random, shape: &Shape, at: u64, count: u64) -> Round {
         return windows::round(random, shape, at);
     }
     // A lie of a member of several is not the end of a life.
-    let has_members = matches!(shape.kind, Kind::Mirrored | Kind::Parity);
+    let has_members = matches!(shape.kind, Kind::Mirrored | Kind::Parity | Kind::Redundant);
     let round = any::any(random, shape, at + 1 == count && !has_members);
     match shape.kind {
         Kind::Lying => any::with_one_lie(round, random, shape, at + 2 == count),
@@ -52,6 +53,7 @@ fn round(random: &mut Random, shape: &Shape, at: u64, count: u64) -> Round {
         Kind::Tight => Round { verify: true, ..round },
         Kind::Mirrored => mirrored::round(round, random),
         Kind::Parity => parity::round(round, random, shape),
+        Kind::Redundant => redundant::round(round, random, shape),
         _ => round,
     }
 }
@@ -82,12 +84,13 @@ impl Scenario {
             1 => Kind::Patchwork,
             3 => Kind::Cramped,
             5 => Kind::Wide,
-            7 | 15 | 23 => Kind::Lying,
+            7 | 15 => Kind::Lying,
             9 | 25 => Kind::Failing,
             11 => Kind::Tight,
             13 => Kind::Sweeping,
             17 => Kind::Forgetting,
-            19 | 29 => Kind::Mirrored,
+            19 => Kind::Mirrored,
+            23 | 29 => Kind::Redundant,
             21 => Kind::Naming,
             27 => Kind::Parity,
             _ => Kind::Mixed,

@@ -7,6 +7,7 @@ mod flights;
 mod halt;
 mod judge;
 mod memory;
+mod scrub;
 mod second;
 mod steps;
 
@@ -20,6 +21,7 @@ use flights::Flights;
 use forebay_block::{Buf, VirtualClock};
 use forebay_volume::engine::Activity;
 use forebay_volume::{Completion, Devices, Engine, Pool, RequestError};
+use scrub::Scrubs;
 
 pub use devices::{harmful_strikes, misreads, plan_faults, plan_holds};
 pub use halt::Halt;
@@ -64,6 +66,7 @@ pub struct World<'a> {
     /// The journal of what happened, where somebody reads it.
     pub log: Option<Vec<String>>,
     tick_ns: u64,
+    scrubs: Scrubs,
 }
 
 impl<'a> World<'a> {
@@ -97,6 +100,7 @@ impl<'a> World<'a> {
             bases_detached: 0,
             log: None,
             tick_ns: TICK_NS.0,
+            scrubs: Scrubs::default(),
         }
     }
 
@@ -186,6 +190,7 @@ impl<'a> World<'a> {
         let judged = done.drain(..).try_for_each(|completion| self.judge(completion));
         self.done = done;
         judged?;
+        self.look_at_scrub()?;
         if moved {
             self.tick_ns = TICK_NS.0;
             return Ok(());

@@ -350,6 +350,10 @@ pub fn explain(error: OpenError) -> anyhow::Error {
         OpenError::Member(MemberError::Stale { .. }) => {
             anyhow!("{text}; name the device that was in use last")
         }
+        OpenError::Member(MemberError::Older { .. }) => anyhow!(
+            "{text}. Nothing was changed; name the device that was in use last. Where there is none, `forebay serve --without-fast CONFIG` reads \
+             what the capacity tier holds alone"
+        ),
         OpenError::Member(MemberError::Missing { role, .. }) => {
             let flag = if role == "fast" { "--without-fast" } else { "--degraded" };
             anyhow!(

@@ -81,6 +81,16 @@ impl Contents {
         wounds::wound((&mut self.medium, &mut self.dead_sectors), kind, count, seed, is_wanted)
     }
 
+    /// See [`wounds::sectors_of`].
+    pub fn sectors_of(&self, is_wanted: &dyn Fn(u64, &[u8], Option<u32>) -> bool) -> Vec<u64> {
+        wounds::sectors_of(&self.medium, is_wanted)
+    }
+
+    /// See [`wounds::hurt`].
+    pub fn hurt(&mut self, kind: FaultKind, sector: u64, seed: u64) {
+        wounds::hurt((&mut self.medium, &mut self.dead_sectors), kind, sector, seed);
+    }
+
     /// See [`wounds::die`].
     pub fn die(&mut self, seed: u64) -> u64 {
         wounds::die((&self.medium, &mut self.dead_sectors), &self.last_written, seed)

@@ -82,6 +82,28 @@ fn sectors_with(medium: &Medium, is_wanted: &dyn Fn(u32) -> bool) -> Vec<(u64, u
     tagged.filter(|&(at, tag)| tag != 0 && is_wanted(tag) && !medium.is_lost(at)).collect()
 }
 
+/// Sectors that are wanted, by their offset in bytes, what their block of 4 KiB begins with, and their tag; not those of which a power cut lost
+/// the newest write.
+pub(super) fn sectors_of(medium: &Medium, is_wanted: &dyn Fn(u64, &[u8], Option<u32>) -> bool) -> Vec<u64> {
+    let bytes = medium.read(0, medium.len_bytes());
+    let is_one = |&(at, sector): &(u64, &[u8])| {
+        let block = at as usize / 8 * 8 * SECTOR_BYTES;
+        let tag = tag_of(sector).filter(|&tag| tag != 0);
+        is_wanted(at * SECTOR_BYTES as u64, &bytes[block..block + 4], tag) && !medium.is_lost(at)
+    };
+    (0..).zip(bytes.chunks_exact(SECTOR_BYTES)).filter(is_one).map(|(at, _)| at).collect()
+}
+
+/// A bit of a sector flips, or it cannot be read any more.
+pub(super) fn hurt((medium, dead): (&mut Medium, &mut BTreeSet<u64>), kind: FaultKind, sector: u64, seed: u64) {
+    let mut random = Random::new(seed);
+    if kind == FaultKind::DeadSector {
+        dead.insert(sector);
+    } else {
+        medium.flip(sector as usize * SECTOR_BYTES + random.index(SECTOR_BYTES), random.below(8) as u32);
+    }
+}
+
 /// Makes sectors at rest unreadable, or lets a bit of each rot, among those that hold a tag which is wanted. Returns the
 /// tags.
 pub(super) fn wound(

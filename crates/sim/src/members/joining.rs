@@ -1,12 +1,13 @@
 //! Making one device of members: a new one, or the one that is there.
 
-use super::{Members, Several};
+use super::Members;
+use super::group::{Group, Several};
 use crate::coverage::Coverage;
 use crate::device::SimDevice;
 use forebay_block::Device;
 use forebay_volume::Devices;
 use forebay_volume::layout::Id;
-use forebay_volume::mirror::{self, Candidate, Consent, new_mirror};
+use forebay_volume::mirror::{self, Candidate, Consent, MirrorView, new_mirror};
 use forebay_volume::parity::{self, Joined, new_array};
 
 /// What a rebuild copies, in bytes a second: so slowly that power fails within one.
@@ -22,11 +23,11 @@ fn boxed(device: &SimDevice) -> Box<dyn Device> {
 }
 
 fn capacity(members: &Members, devices: &[SimDevice]) -> Vec<Box<dyn Device>> {
-    devices[members.capacity.clone()].iter().map(boxed).collect()
+    devices[1..=members.capacity].iter().map(boxed).collect()
 }
 
-fn candidates(members: &Members, devices: &[SimDevice], is_there: impl Fn(usize) -> bool) -> Vec<Candidate> {
-    let there = members.places.iter().enumerate().filter(|(member, _)| is_there(*member));
+fn candidates(group: &Group, devices: &[SimDevice], is_there: impl Fn(usize) -> bool) -> Vec<Candidate> {
+    let there = group.places.iter().enumerate().filter(|(member, _)| is_there(*member));
     let candidate = |device: &SimDevice| Candidate {
         name: device.name().to_owned(),
         device: Ok(boxed(device)),
@@ -35,95 +36,127 @@ fn candidates(members: &Members, devices: &[SimDevice], is_there: impl Fn(usize)
     there.map(|(_, &at)| candidate(&devices[at])).collect()
 }
 
+/// All devices of a pool: a fast one, which may be a mirror, and capacity devices.
+fn all_of(fast: (Box<dyn Device>, Option<MirrorView>), capacity: Devices) -> Devices {
+    let array = capacity.array().cloned();
+    let (fast, mirror) = fast;
+    let list = std::iter::once(fast).chain(capacity.list).collect();
+    let devices = match mirror {
+        Some(view) => Devices::mirrored(list, view),
+        None => Devices::new(list),
+    };
+    match array {
+        Some(view) => devices.with_array(view),
+        None => devices,
+    }
+}
+
 /// Devices for a new pool.
 pub fn create(members: &Members, devices: &[SimDevice]) -> Devices {
-    let each = members.places.iter().map(|&at| boxed(&devices[at])).collect();
-    let ids: Vec<Id> = (1..=members.places.len() as u8).map(|member| [member; 16]).collect();
-    match &members.several {
-        Several::None => Devices::new(devices.iter().map(boxed).collect()),
-        Several::Mirror => {
-            let (mirror, view) = new_mirror(each, POOL, &ids);
-            let first: [Box<dyn Device>; 1] = [Box::new(mirror)];
-            Devices::mirrored(first.into_iter().chain(capacity(members, devices)).collect(), view)
+    let each = |group: &Group| group.places.iter().map(|&at| boxed(&devices[at])).collect();
+    let ids = |group: &Group, first: u8| (first..first + group.places.len() as u8).map(|id| [id; 16]).collect();
+    let capacity = match &members.array {
+        Some(group) => {
+            let Several::Array { shape, .. } = &group.several else { return Devices::new(Vec::new()) };
+            // Members of both groups have ids of their own.
+            let ids: Vec<Id> = ids(group, if members.mirror.is_some() { 50 } else { 1 });
+            let (array, view) = new_array(each(group), *shape, POOL, &ids);
+            Devices::new(vec![Box::new(array)]).with_array(view)
         }
-        Several::Array { shape, .. } => {
-            let (array, view) = new_array(each, *shape, POOL, &ids);
-            Devices::new(vec![boxed(&devices[0]), Box::new(array)]).with_array(view)
+        None => Devices::new(capacity(members, devices)),
+    };
+    let fast: (Box<dyn Device>, _) = match &members.mirror {
+        Some(group) => {
+            let ids: Vec<Id> = ids(group, 1);
+            let (mirror, view) = new_mirror(each(group), POOL, &ids);
+            (Box::new(mirror), Some(view))
         }
-    }
+        None => (boxed(&devices[0]), None),
+    };
+    all_of(fast, capacity)
 }
 
 /// Devices of the pool that is there.
+///
+/// # Errors
+/// Why those of its members that are there cannot be used.
 pub fn join(members: &mut Members, devices: &[SimDevice], is_writable: bool) -> Result<Devices, String> {
-    match members.several {
-        Several::None => Ok(Devices::new(devices.iter().map(boxed).collect())),
-        Several::Mirror => join_mirror(members, devices, is_writable),
-        Several::Array { .. } => join_array(members, devices, is_writable),
-    }
+    let mut capacity = match &mut members.array {
+        Some(group) => join_array(group, devices, is_writable)?,
+        None => Devices::new(capacity(members, devices)),
+    };
+    let fast = match &mut members.mirror {
+        Some(group) => join_mirror(group, devices, &mut capacity, is_writable)?,
+        None => (boxed(&devices[0]), None),
+    };
+    Ok(all_of(fast, capacity))
 }
 
-fn join_mirror(members: &mut Members, devices: &[SimDevice], is_writable: bool) -> Result<Devices, String> {
-    let mut capacity = Devices::new(capacity(members, devices));
-    let culprit = &members.culprits[0];
-    let is_there = |member: usize| if member == culprit.member { !culprit.is_absent } else { !members.is_alone };
-    let candidates = candidates(members, devices, is_there);
-    let mut new_id = || members.new_id();
-    let joined = match mirror::join(candidates, &mut capacity, is_writable.then_some(&mut new_id), Consent::default()) {
+fn join_mirror(
+    group: &mut Group,
+    devices: &[SimDevice],
+    capacity: &mut Devices,
+    is_writable: bool,
+) -> Result<(Box<dyn Device>, Option<MirrorView>), String> {
+    let candidates = candidates(group, devices, |member| group.is_there(member));
+    let mut new_id = || group.new_id();
+    let joined = match mirror::join(candidates, capacity, is_writable.then_some(&mut new_id), Consent::default()) {
         Ok(joined) => joined,
         // It was left behind: no more than that is refused.
-        Err(mirror::JoinError::Stale { .. } | mirror::JoinError::Unread { .. }) if members.is_alone => {
-            members.is_alone = false;
-            return join(members, devices, is_writable);
+        Err(mirror::JoinError::Stale { .. } | mirror::JoinError::Unread { .. }) if group.is_alone => {
+            group.is_alone = false;
+            return join_mirror(group, devices, capacity, is_writable);
         }
         // A label of a capacity device was torn: whoever is there may be one that was left behind.
-        Err(mirror::JoinError::Unread { .. }) if members.culprits[0].is_absent => {
-            members.culprits[0].is_absent = false;
-            return join(members, devices, is_writable);
+        Err(mirror::JoinError::Unread { .. }) if group.culprits[0].is_absent => {
+            group.culprits[0].is_absent = false;
+            return join_mirror(group, devices, capacity, is_writable);
         }
         Err(error) => return Err(error.to_string()),
     };
-    members.must_recover |= members.is_alone && is_writable;
+    group.must_recover |= group.is_alone && is_writable;
     joined.view.set_rebuild_rate(REBUILD_BYTES_PER_S);
-    let list = [Box::new(joined.mirror) as Box<dyn Device>].into_iter().chain(capacity.list).collect();
-    Ok(Devices::mirrored(list, joined.view))
+    Ok((Box::new(joined.mirror), Some(joined.view)))
 }
 
 /// Members of a mirror that are away are there again; false where none is.
 pub fn come_back(members: &mut Members) -> bool {
-    let were_away = members.is_alone || members.culprits[0].is_absent;
-    (members.is_alone, members.culprits[0].is_absent) = (false, false);
+    let mut were_away = false;
+    for group in members.groups_mut() {
+        were_away |= group.is_alone || group.culprits[0].is_absent;
+        (group.is_alone, group.culprits[0].is_absent) = (false, false);
+    }
     were_away
 }
 
-fn join_array(members: &mut Members, devices: &[SimDevice], is_writable: bool) -> Result<Devices, String> {
-    let is_absent =
-        |member: usize| members.culprits.iter().any(|culprit| culprit.member == member && culprit.is_absent);
-    let candidates = candidates(members, devices, |member| !is_absent(member));
-    members.found_open += u64::from(is_writable && has_open_rows(members, devices));
-    let mut new_id = || members.new_id();
+fn join_array(group: &mut Group, devices: &[SimDevice], is_writable: bool) -> Result<Devices, String> {
+    let candidates = candidates(group, devices, |member| group.is_there(member));
+    group.found_open += u64::from(is_writable && has_open_rows(group, devices));
+    let mut new_id = || group.new_id();
     let Joined { array, view, .. } =
         parity::join(candidates, None, if is_writable { Some(&mut new_id) } else { None }, false)
             .map_err(|error| error.to_string())?;
     view.members().set_rebuild_rate(REBUILD_BYTES_PER_S);
-    members.array = Some(view.clone());
-    Ok(Devices::new(vec![boxed(&devices[0]), Box::new(array)]).with_array(view))
+    group.array = Some(view.clone());
+    Ok(Devices::new(vec![Box::new(array)]).with_array(view))
 }
 
-fn has_open_rows(members: &Members, devices: &[SimDevice]) -> bool {
-    let Several::Array { shape, .. } = &members.several else { return false };
+fn has_open_rows(group: &Group, devices: &[SimDevice]) -> bool {
+    let Several::Array { shape, .. } = &group.several else { return false };
     let log = shape.head_bytes..shape.head_bytes + u64::from(shape.log_slots) * SLOT_BYTES;
-    members.places.iter().any(|&at| devices[at].count_places(log.clone(), SLOT_BYTES, ENTRY) > 0)
+    group.places.iter().any(|&at| devices[at].count_places(log.clone(), SLOT_BYTES, ENTRY) > 0)
 }
 
 /// With one member more missing than there is parity for an array is refused.
 pub fn is_refused(members: &mut Members, devices: &[SimDevice], coverage: &mut Coverage) -> Result<(), String> {
-    let Several::Array { parity, .. } = &members.several else { return Ok(()) };
-    let others = (0..members.places.len()).filter(|&member| !members.is_culprit(member));
-    let missing: Vec<usize> = (members.culprits.iter().map(|culprit| culprit.member).chain(others))
+    let Some(group) = &mut members.array else { return Ok(()) };
+    let Several::Array { parity, .. } = &group.several else { return Ok(()) };
+    let others = (0..group.places.len()).filter(|&member| !group.is_culprit(member));
+    let missing: Vec<usize> = (group.culprits.iter().map(|culprit| culprit.member).chain(others))
         .take(parity.redundancy.parity + 1)
         .collect();
-    let candidates = candidates(members, devices, |member| !missing.contains(&member));
-    let mut new_id = || members.new_id();
+    let candidates = candidates(group, devices, |member| !missing.contains(&member));
+    let mut new_id = || group.new_id();
     match parity::join(candidates, None, Some(&mut new_id), false) {
         Err(parity::JoinError::TooFew { .. }) => {
             coverage.count("arrays refused with too few members");

@@ -51,6 +51,8 @@ pub enum Kind {
     Mirrored,
     /// A capacity tier with parity, of which as many members as there is parity for do whatever devices can do wrong.
     Parity,
+    /// Redundancy of any kind, with what rots, scrubs, bases, and hosts that change what a scrub reads.
+    Redundant,
 }
 
 impl Kind {
@@ -73,7 +75,7 @@ impl Kind {
     }
 
     /// All kinds, in the order of their numbers in seeds.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Mixed,
         Self::Wide,
         Self::Patchwork,
@@ -95,6 +97,7 @@ impl Kind {
         Self::Flickering,
         Self::Mirrored,
         Self::Parity,
+        Self::Redundant,
     ];
 
     /// Of the life with this seed.

@@ -10,7 +10,7 @@ use crate::fault::FaultKind;
 use forebay_block::Random;
 
 /// What a member says of itself that it failed.
-const SHOWN: [FaultKind; 10] = [
+pub(super) const SHOWN: [FaultKind; 10] = [
     FaultKind::ReadError,
     FaultKind::WriteError,
     FaultKind::WriteError,

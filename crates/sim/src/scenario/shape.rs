@@ -111,8 +111,10 @@ impl Shape {
             // Drawn from what was drawn, so that lives of old keep their numbers.
             grouping: GroupingKind::ALL[(self.job_blocks as usize + self.frames) % GroupingKind::ALL.len()],
             fill_bytes_per_s: 1 << 40,
-            adoption_bytes_per_s: 64 << 20,
+            // A base is to be there for some rounds where what goes with it is lived.
+            adoption_bytes_per_s: if self.kind == Kind::Redundant { 64 << 10 } else { 64 << 20 },
             warm_list_interval_ns: 50_000_000,
+            scrub_bytes_per_s: 256 << 20,
             ..EngineOptions::default()
         }
     }
@@ -129,7 +131,8 @@ impl Shape {
 
     /// Blocks of what the first disk lies over, in some lives: those that requests go to.
     pub(crate) fn base_blocks(&self) -> Option<u64> {
-        let has_base = (self.frames as u64 + self.disk_bytes / 4096 + self.blocks) % 4 == 1;
+        let in_all = if self.kind == Kind::Redundant { 2 } else { 4 };
+        let has_base = (self.frames as u64 + self.disk_bytes / 4096 + self.blocks) % in_all == 1;
         has_base.then(|| self.blocks.min(self.disk_bytes / 4096)).filter(|&blocks| blocks > 0)
     }
 
@@ -165,6 +168,7 @@ impl Shape {
             Kind::Lying | Kind::Failing => Self { kind, is_modelled: random.chance(1, 4), ..Self::random(random) },
             Kind::Mirrored => Self { kind, members: pick(random, &[2, 2, 3]), ..Self::random(random) },
             Kind::Parity => Self::parity(random),
+            Kind::Redundant => Self::redundant(random),
             Kind::Tight => Self::tight(random),
             Kind::Sweeping => Self::sweeping(random),
             _ => Self { kind, ..Self::random(random) },
@@ -291,6 +295,13 @@ impl Shape {
             blocks: (4 + random.below(60)).min(fitting / any.leaves).max(1),
             ..any
         }
+    }
+
+    /// A mirror of one to three, and parity or none.
+    fn redundant(random: &mut Random) -> Self {
+        let members = pick(random, &[1, 2, 2, 2, 3]);
+        let any = if random.chance(2, 3) { Self::parity(random) } else { Self::random(random) };
+        Self { kind: Kind::Redundant, members, ..any }
     }
 
     fn sweeping(random: &mut Random) -> Self {

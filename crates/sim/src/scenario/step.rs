@@ -13,6 +13,25 @@ pub const CLASSES: [&str; 4] = ["hot", "bulk", "cold", "log"];
 /// Names of files; the first two are claimed by rules of classes.
 pub const NAMES: [&str; 3] = ["/kept/a", "/passing/b", "/other/c"];
 
+/// A change of what a scrub reads: a host waits for its next step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chase {
+    /// How often devices are asked after the step has begun.
+    pub turns: u8,
+    /// First block, from the first of the step.
+    pub block: u8,
+    /// How many, within what is used.
+    pub blocks: u64,
+    /// Blocks of each leaf that requests go to.
+    pub used: u64,
+    /// Durable when acknowledged.
+    pub fua: bool,
+    /// Class that the export gives.
+    pub class: Option<u8>,
+    /// Discarded, not written.
+    pub is_discard: bool,
+}
+
 /// One thing that happens.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
@@ -129,6 +148,23 @@ pub enum Step {
     Exchange {
         /// Which of those that may do wrong.
         slot: u8,
+    },
+    /// A scrub begins, or goes on.
+    Scrub,
+    /// A scrub is paused.
+    PauseScrub,
+    /// Waits until no scrub goes on.
+    EndScrub,
+    /// A host changes what a scrub reads, as it reads it.
+    Chase(Chase),
+    /// Sectors rot while the pool is used, of those that a scrub looks at, on a member that may do wrong.
+    Rot {
+        /// Which of those that may do wrong.
+        slot: u8,
+        /// How many.
+        count: u8,
+        /// Which.
+        seed: u64,
     },
     /// Nobody asks for anything for so many nanoseconds.
     Idle(u64),

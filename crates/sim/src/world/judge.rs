@@ -81,7 +81,8 @@ impl World<'_> {
     /// Whether requests may fail: a device has failed since the round began, or lies.
     #[must_use]
     pub fn may_fail(&self) -> bool {
-        let is_in_doubt = self.pool.devices.array().is_some_and(|array| array.rows_in_doubt() > 0);
+        let may_be = self.members.as_ref().is_none_or(|members| members.may_be_in_doubt());
+        let is_in_doubt = may_be && self.pool.devices.array().is_some_and(|array| array.rows_in_doubt() > 0);
         self.errors_allowed || is_in_doubt || harmful_strikes(self.devices) > self.strikes_before
     }
 

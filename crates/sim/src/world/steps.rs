@@ -5,6 +5,7 @@ use super::devices::misreads;
 use super::flights::{Flight, InFlight};
 use super::halt::{Halt, broken};
 use super::memory::FIRST;
+use crate::members::views;
 use crate::scenario::{CLASSES, NAMES, Step};
 use crate::stamp::fill_all;
 use forebay_block::{Buf, ClassId, DiskId};
@@ -36,7 +37,7 @@ fn word(op: &Op) -> &'static str {
 }
 
 impl World<'_> {
-    fn first(&self) -> DiskId {
+    pub(super) fn first(&self) -> DiskId {
         self.pool.engine.disk_named(FIRST).map_or(DiskId(0), |disk| disk.id)
     }
 
@@ -73,7 +74,7 @@ impl World<'_> {
     }
 
     /// Writes sectors; `is_zero` says which, from 0, are zeros instead of a tag of their own.
-    fn write_tags(
+    pub(super) fn write_tags(
         &mut self,
         disk: DiskId,
         sector: u64,
@@ -194,10 +195,16 @@ impl World<'_> {
                 }
             }
             Step::Exchange { slot } => {
-                if let (Some(members), Some(array)) = (self.members.as_mut(), self.pool.devices.array()) {
-                    members.exchange(usize::from(slot), self.devices, array.members());
+                let views = views(&self.pool.devices);
+                if let Some(members) = self.members.as_mut() {
+                    members.exchange(usize::from(slot), self.devices, &views);
                 }
             }
+            Step::Scrub => self.start_scrub(),
+            Step::PauseScrub => _ = self.pool.engine.pause_scrub(),
+            Step::EndScrub => self.end_scrub()?,
+            Step::Chase(ref chase) => self.chase(chase)?,
+            Step::Rot { slot, count, seed } => self.rot(usize::from(slot), usize::from(count), seed)?,
             Step::Settle => self.settle(0)?,
             Step::Idle(ns) => self.idle(ns)?,
             Step::ClockStep(ns) => self.skew_ns = self.skew_ns.saturating_add(ns),

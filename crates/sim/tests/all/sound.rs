@@ -102,6 +102,39 @@ fn an_array_loses_nothing_by_as_many_members_as_it_has_parity_for() {
     }
 }
 
+/// A mirror, parity, both or none, with rot, scrubs, bases and hosts at once: what redundancy covers is read and mended, and all else reported.
+#[test]
+fn what_redundancy_covers_is_mended_beside_hosts_and_all_else_is_reported() {
+    let (mut coverage, mut both) = (Coverage::default(), 0);
+    for number in 0..80 {
+        let scenario = Scenario::random(Kind::Redundant.seed(number));
+        both += u32::from(scenario.shape.members > 1 && scenario.shape.parity.is_some());
+        let lived = live(&scenario, false);
+        assert_eq!(lived.failure, None, "number {number}");
+        coverage.add(&lived.coverage);
+    }
+    assert!(both > 25, "{both}");
+    for mark in [
+        "blocks copied of a base",
+        "changes of what a scrub was reading",
+        "damaged blocks that a scrub reported",
+        "members exchanged while the array was used",
+        "members replaced by blank devices",
+        "members that others had been rebuilt from",
+        "members that were left behind",
+        "passes of a scrub",
+        "power cuts in a rebuild",
+        "power cuts with a scrub in progress",
+        "scrubs after which any members may be lost",
+        "sectors of members damaged where a scrub looks",
+        "sectors that rotted while the pool was used",
+    ] {
+        assert!(coverage.of(mark) > 1, "{mark}: {coverage:?}");
+    }
+    // Otherwise errors would be excused.
+    assert!(coverage.of("rows of an array in doubt") < 10, "{coverage:?}");
+}
+
 #[test]
 fn a_failing_life_is_made_short() {
     let scenario = Scenario::random(3);

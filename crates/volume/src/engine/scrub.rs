@@ -116,6 +116,11 @@ impl Scrub {
         is_running
     }
 
+    /// Whether a step is in progress.
+    pub fn is_reading(&self) -> bool {
+        self.in_flight.is_some()
+    }
+
     /// Whether a step may begin.
     pub fn is_due(&self, now_ns: u64) -> bool {
         self.record.state == ScrubState::Running && self.in_flight.is_none() && self.leisure.has_come(now_ns)

@@ -8,6 +8,7 @@ use super::map::Map;
 use super::migrate::Migrate;
 use super::outbox::{Outbox, Pending};
 use super::requests::Requests;
+use super::scrub::Scrub;
 use super::space::Space;
 use super::statistics::{Counters, Statistics};
 use crate::journal::Journal;
@@ -88,6 +89,8 @@ pub struct Activity {
     pub sweep: bool,
     /// What a failed flush covered is written again.
     pub rewrite: bool,
+    /// A scrub reads, or compares parity.
+    pub scrub: bool,
 }
 
 /// The rooms, to be looked at.
@@ -101,6 +104,7 @@ pub(super) struct Look<'a> {
     pub migrate: &'a Migrate,
     pub requests: &'a Requests,
     pub outbox: &'a Outbox,
+    pub scrub: &'a Scrub,
     pub refusal: Option<&'a str>,
     pub flush_failed: bool,
     pub now_ns: u64,
@@ -116,6 +120,7 @@ impl Look<'_> {
             checkpoint: self.checkpoint.is_active(),
             stalled: !self.requests.waiting.is_empty(),
             sweep: !self.migrate.has_surveyed(),
+            scrub: self.scrub.is_reading(),
             ..Activity::default()
         };
         for pending in self.outbox.in_flight() {
@@ -282,10 +287,24 @@ impl Look<'_> {
 impl Engine {
     /// What the rooms look like now.
     fn look(&self) -> Look<'_> {
-        let Self { map, space, journal, stats, prism, checkpoint, migrate, requests, outbox, .. } = self;
+        let Self { map, space, journal, stats, prism, checkpoint, migrate, requests, outbox, scrub, .. } = self;
         let (flush_failed, now_ns) = (self.flushes.has_failed(), self.clock.now_ns());
         let refusal = self.refusal();
-        Look { map, space, journal, stats, prism, checkpoint, migrate, requests, outbox, refusal, flush_failed, now_ns }
+        Look {
+            map,
+            space,
+            journal,
+            stats,
+            prism,
+            checkpoint,
+            migrate,
+            requests,
+            outbox,
+            scrub,
+            refusal,
+            flush_failed,
+            now_ns,
+        }
     }
 
     /// What is in progress, by kind.

@@ -198,6 +198,13 @@ impl Shape {
         (member + self.members() - self.turn(row)) % self.members()
     }
 
+    /// Whether what a member has at an offset is data of a row: neither its parity, nor the log, nor what all members have alike.
+    #[must_use]
+    pub fn has_data(&self, member: usize, offset_bytes: u64) -> bool {
+        let row = offset_bytes.checked_sub(self.rows_offset_bytes()).map(|at| at / BLOCK);
+        row.is_some_and(|row| row < self.rows() && self.role(row, member) < self.data)
+    }
+
     fn turn(&self, row: u64) -> usize {
         (row / TURN_ROWS % self.members() as u64) as usize
     }
@@ -239,6 +246,9 @@ mod tests {
             let mut members: Vec<usize> = (0..7).map(|role| shape.member(row, role)).collect();
             (5..7).for_each(|role| parity[shape.member(row, role)] += 1);
             assert!((0..7).all(|member| shape.member(row, shape.role(row, member)) == member));
+            let at = shape.row_offset_bytes(row);
+            assert_eq!((0..7).filter(|&member| shape.has_data(member, at + 512)).count(), 5);
+            assert!((5..7).all(|role| !shape.has_data(shape.member(row, role), at)));
             members.sort_unstable();
             assert_eq!(members, (0..7).collect::<Vec<_>>());
         }

@@ -7,6 +7,7 @@ use super::view::{MemberState, MemberStatus, MirrorStatus, MirrorView};
 use crate::layout::Id;
 use crate::layout::codec::COUNTER_LIMIT;
 use crate::layout::member_label::MemberLabel;
+use crate::recovery::checkpoints::is_as_new;
 use forebay_block::{Device, Geometry};
 use std::collections::VecDeque;
 
@@ -31,6 +32,8 @@ pub(super) struct Found {
     pub device: Box<dyn Device>,
     pub label: MemberLabel,
     pub epoch: u64,
+    /// The newest checkpoint of which it has a header.
+    pub checkpoint: Option<u64>,
     /// Its label is the second copy.
     pub is_second: bool,
     /// What is on it, where its label is not believed.
@@ -108,10 +111,15 @@ impl Assembly {
         }
     }
 
-    /// Takes a device with a label, or gives it back where it is no member any more. `epoch`: the newest of those that hold everything.
-    pub fn take(&mut self, found: Found, basis: &MemberLabel, epoch: u64) -> Option<Blank> {
+    /// Takes a device with a label, or gives it back where it is no member any more. `epoch`, `checkpoint`: the newest of those that hold everything.
+    pub fn take(
+        &mut self,
+        found: Found,
+        basis: &MemberLabel,
+        (epoch, checkpoint): (u64, Option<u64>),
+    ) -> Option<Blank> {
         let number = found.number_in(basis);
-        let Found { name, device, label, epoch: own_epoch, is_second, .. } = found;
+        let Found { name, device, label, epoch: own_epoch, checkpoint: own, is_second, .. } = found;
         let Some(number) = number else { return Some(Blank { name, device, is_second }) };
         if let Err(why) = basis.fits(device.geometry()) {
             self.left_out.push((name, why));
@@ -122,7 +130,7 @@ impl Assembly {
         self.members[number].newest_is_second = is_second;
         // An older epoch: the device as it was once.
         let is_current = own_epoch.saturating_add(1) >= epoch;
-        if basis.is_in_sync(number) && is_current {
+        if basis.is_in_sync(number) && is_current && is_as_new(own, checkpoint) {
             self.members[number].state = MemberState::InSync;
         } else if basis.rebuilding == Some(number as u8) && is_current {
             // Whatever it had missed, a change would say so.

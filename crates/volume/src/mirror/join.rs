@@ -12,6 +12,7 @@ use crate::layout::array_label;
 use crate::layout::member_label::{LABEL_BYTES, MEMBERS_MAX, MemberLabel, OFFSETS_BYTES};
 use crate::layout::superblock::{Role, Superblock};
 use crate::readings::Reading;
+use crate::recovery::checkpoints::newest_on_fast;
 use crate::recovery::read_superblock;
 use forebay_block::{Device, IoError};
 
@@ -124,16 +125,17 @@ fn sort(candidates: Vec<Candidate>) -> Sorted {
         let is_believed = label.as_ref().is_none_or(|label| is_believed(&mut device, &label.into()));
         let superblock = read_superblock(&mut device, 0).ok().map(|(superblock, _)| superblock);
         let epoch = superblock.as_ref().map_or(0, |superblock| superblock.epoch);
+        let checkpoint = superblock.as_ref().and_then(|superblock| newest_on_fast(&mut device, superblock));
         let alone = superblock.filter(|superblock| !superblock.is_mirrored && superblock.member().role == Role::Fast);
         let Some(device) = device.list.pop() else { continue };
         match label {
             Some(label) => {
                 let holds = (!is_believed).then_some(contents);
-                sorted.found.push(Found { name, device, label, epoch, is_second, holds });
+                sorted.found.push(Found { name, device, label, epoch, checkpoint, is_second, holds });
             }
             None if let Some(superblock) = alone => {
                 let label = first_label(&superblock);
-                sorted.alone.push(Found { name, device, label, epoch, is_second, holds: None });
+                sorted.alone.push(Found { name, device, label, epoch, checkpoint, is_second, holds: None });
             }
             None if contents.is_empty() => sorted.blank.push(Blank { name, device, is_second: false }),
             None => sorted
@@ -234,6 +236,8 @@ pub fn join(
     assembly.count_from(found.iter().map(|found| &found.label).chain(&confirmed));
     assembly.differs = !is_on_all;
     let epoch = check_epochs(&found, &basis)?;
+    let is_source = |found: &&Found| found.number_in(&basis).is_some_and(|number| basis.is_in_sync(number));
+    let checkpoint = found.iter().filter(is_source).filter_map(|found| found.checkpoint).max();
     let is_newer = confirmed.as_ref().is_some_and(|confirmed| newest.generation > confirmed.generation);
     // A label goes to all members that hold everything before any capacity device has it: with all of those there, none is unknown.
     let is_there = |number: usize| {
@@ -243,7 +247,7 @@ pub fn join(
     let is_all_known = (0..basis.ids.len()).filter(|&number| basis.is_in_sync(number)).all(is_there);
     let unproven = found.iter().find(|found| found.holds.is_some()).map(|found| found.name.clone());
     let mut former = Vec::new();
-    found.into_iter().for_each(|found| former.extend(assembly.take(found, &basis, epoch)));
+    found.into_iter().for_each(|found| former.extend(assembly.take(found, &basis, (epoch, checkpoint))));
     let in_sync = assembly.members.iter().filter(|member| member.state == MemberState::InSync).count();
     let devices = assembly.members_named();
     if let Some((device, why)) = unread.filter(|_| !is_all_known && !is_newer) {

@@ -91,6 +91,18 @@ pub enum MemberError {
         /// The pool's.
         expected: u64,
     },
+    /// An older state of the fast device than the capacity tier has, of the same epoch.
+    #[error(
+        "{device} is older than the capacity tier: its newest checkpoint is {found}, and there is one of {expected}; it may be an old copy of the device"
+    )]
+    Older {
+        /// The device.
+        device: String,
+        /// Its checkpoint.
+        found: u64,
+        /// That of the capacity tier.
+        expected: u64,
+    },
     /// A member of a mirrored fast tier that has lost its label.
     #[error("{device}: the fast tier of its pool is a mirror, of which it is a member without a label")]
     Mirror {

@@ -2,6 +2,7 @@
 
 pub mod alone;
 pub mod capacity;
+pub(crate) mod checkpoints;
 pub mod degraded;
 mod disks;
 pub mod format;

@@ -1,6 +1,7 @@
 //! Opening a pool: choose the root, load the index, replay the journal, decide once, and only then serve.
 
 use super::capacity::{load_capacity_side, make_anew};
+use super::checkpoints::refuse_older;
 use super::disks::{LoadedDisks, load_disks};
 use super::late::refuse_loss;
 use super::members::{MemberError, assemble, write_superblock};
@@ -144,6 +145,7 @@ pub(super) fn open_members(
     flush_all(devices)?;
     let (header, root) = load_root(devices, &superblocks[0])?;
     check_epochs(devices, superblocks, header.epoch)?;
+    refuse_older(devices, &superblocks[0], header.checkpoint)?;
     write_header_again(devices, &superblocks[0], &header)?;
     check_memory(&superblocks[0], &root, &options)?;
     let LoadedDisks { disks, lost_pages } = load_disks(devices, &superblocks[0], &root, missing_batches)?;
@@ -277,6 +279,7 @@ fn look_first(
     let superblock = &superblocks[0];
     let (header, root) = load_root(devices, superblock)?;
     check_epochs(devices, superblocks, header.epoch)?;
+    refuse_older(devices, &superblocks[0], header.checkpoint)?;
     check_memory(superblock, &root, options)?;
     let LoadedDisks { disks, .. } = load_disks(devices, superblock, &root, missing_batches)?;
     ClassTable::decode(&root.classes)?.merge(classes)?;

@@ -2,6 +2,7 @@
 //! same, of the members that have it otherwise.
 
 mod compared;
+mod put_back;
 mod rig;
 
 use crate::world::request::compress_all;

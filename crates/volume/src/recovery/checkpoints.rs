@@ -1,0 +1,46 @@
+//! Of which checkpoint a device is: an image of it from before, put back while the others went on, has the epoch that they have, and an older root.
+
+use super::members::MemberError;
+use crate::engine::header_offsets;
+use crate::io::Devices;
+use crate::layout::capacity_root::{CapacityHeader, DEVICE, HEADER_BYTES as CAPACITY_HEADER_BYTES};
+use crate::layout::root::{HEADER_BYTES, RootHeader};
+use crate::layout::superblock::Superblock;
+
+/// The newest checkpoint that headers on a fast device name, where any can be read.
+pub(crate) fn newest_on_fast(devices: &mut Devices, superblock: &Superblock) -> Option<u64> {
+    let offsets = [0, 1].into_iter().flat_map(|parity| header_offsets(superblock, parity));
+    let headers = offsets.filter_map(|at| {
+        let bytes = devices.read(0, at, HEADER_BYTES).ok()?;
+        RootHeader::decode(&bytes, &superblock.pool)
+    });
+    headers.map(|header| header.checkpoint.max(header.superseded_by)).max()
+}
+
+/// The newest checkpoint that headers on a capacity device name, where any can be read.
+pub(crate) fn newest_on_capacity(devices: &mut Devices, device: usize, superblock: &Superblock) -> Option<u64> {
+    let area = superblock.capacity_area;
+    let offsets = [0, 1].into_iter().filter(|_| area.exists()).map(|parity| area.header_offset_bytes(parity));
+    let headers = offsets.filter_map(|at| {
+        let decode = |bytes: &[u8]| CapacityHeader::decode(bytes, &superblock.pool);
+        let read = devices.read_good(device, at, CAPACITY_HEADER_BYTES, |bytes| decode(bytes).is_some());
+        decode(&read.ok()??)
+    });
+    headers.map(|header| header.checkpoint).max()
+}
+
+/// Whether a member is as new as another by such numbers. Power may fail while one has a header and another has not; of what cannot be read nobody knows.
+pub(crate) fn is_as_new(own: Option<u64>, newest: Option<u64>) -> bool {
+    own.zip(newest).is_none_or(|(own, newest)| own.saturating_add(1) >= newest)
+}
+
+/// Refuses a fast device whose newest root is older than it can be: what a checkpoint leaves on the capacity tier is durable there before its root is, and the next
+/// checkpoint begins after that.
+pub(super) fn refuse_older(devices: &mut Devices, superblock: &Superblock, checkpoint: u64) -> Result<(), MemberError> {
+    match newest_on_capacity(devices, DEVICE, superblock) {
+        Some(expected) if !is_as_new(Some(checkpoint), Some(expected)) => {
+            Err(MemberError::Older { device: devices.list[0].name().to_owned(), found: checkpoint, expected })
+        }
+        _ => Ok(()),
+    }
+}
