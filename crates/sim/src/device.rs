@@ -130,7 +130,7 @@ impl SimDevice {
     /// Sectors that are wanted, by number: by their offset in bytes, what their block of 4 KiB begins with, and their tag. Not those of which a
     /// power cut lost what was written there last.
     #[must_use]
-    pub fn sectors_of(&self, is_wanted: &dyn Fn(u64, &[u8], Option<u32>) -> bool) -> Vec<u64> {
+    pub fn sectors_of(&self, is_wanted: &wounds::Wanted<'_>) -> Vec<u64> {
         self.queue().contents.sectors_of(is_wanted)
     }
 

@@ -82,7 +82,7 @@ impl Contents {
     }
 
     /// See [`wounds::sectors_of`].
-    pub fn sectors_of(&self, is_wanted: &dyn Fn(u64, &[u8], Option<u32>) -> bool) -> Vec<u64> {
+    pub fn sectors_of(&self, is_wanted: &wounds::Wanted<'_>) -> Vec<u64> {
         wounds::sectors_of(&self.medium, is_wanted)
     }
 

@@ -82,9 +82,12 @@ fn sectors_with(medium: &Medium, is_wanted: &dyn Fn(u32) -> bool) -> Vec<(u64, u
     tagged.filter(|&(at, tag)| tag != 0 && is_wanted(tag) && !medium.is_lost(at)).collect()
 }
 
+/// Whether a sector is wanted, by its offset in bytes, what its block of 4 KiB begins with, and its tag.
+pub type Wanted<'a> = dyn Fn(u64, &[u8], Option<u32>) -> bool + 'a;
+
 /// Sectors that are wanted, by their offset in bytes, what their block of 4 KiB begins with, and their tag; not those of which a power cut lost
 /// the newest write.
-pub(super) fn sectors_of(medium: &Medium, is_wanted: &dyn Fn(u64, &[u8], Option<u32>) -> bool) -> Vec<u64> {
+pub(super) fn sectors_of(medium: &Medium, is_wanted: &Wanted<'_>) -> Vec<u64> {
     let bytes = medium.read(0, medium.len_bytes());
     let is_one = |&(at, sector): &(u64, &[u8])| {
         let block = at as usize / 8 * 8 * SECTOR_BYTES;
