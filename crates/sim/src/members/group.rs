@@ -15,9 +15,8 @@ use forebay_volume::mirror::{MemberState, MirrorView};
 use forebay_volume::parity::{ArrayView, Shape as ArrayShape, plan_shape};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What leaves of the map begin with. An index page below which there is no leaf any more is read by no scrub (seed 23089744184373 of lives in which
-/// these rot, too): on a mirror that has lost the other copy the pool cannot be opened then.
-const LEAF: &[u8] = b"FBML";
+/// What pages of the map begin with.
+const PAGES: [&[u8]; 2] = [b"FBML", b"FBMI"];
 
 /// What the members are one device of.
 pub(super) enum Several {
@@ -459,7 +458,7 @@ impl Group {
     /// Sectors of a member that hold what a scrub looks at: hosts' blocks, and leaves of the map. Of an array those in rows that are full of hosts'
     /// blocks: in others something may be written beside what rots, before anybody reads it (docs/parity.md, "Limits").
     fn looked_at(&self, member: usize, devices: &[SimDevice], tags: &BTreeSet<u32>) -> Vec<u64> {
-        let is_page = |begin: &[u8]| !self.is_array() && begin.starts_with(LEAF);
+        let is_page = |begin: &[u8]| !self.is_array() && PAGES.iter().any(|page| begin.starts_with(page));
         let sectors = devices[self.places[member]].sectors_of(&|_, begin, tag| {
             let is_hosts = tag.is_some_and(|tag| tags.contains(&tag));
             is_hosts || is_page(begin)

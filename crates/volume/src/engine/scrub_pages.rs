@@ -16,14 +16,15 @@ fn named(disk: DiskId, number: u64, is_index: bool, map: &Map) -> Option<PageRef
     (reference.location != 0).then_some(reference)
 }
 
-/// Begins with a leaf, and with the index page in front of it where it is the first below one. Nothing where there is one copy alone.
+/// Begins with a leaf, and with the index page in front of it where it is the first below one, or would be where that has none. Nothing where there is one copy alone.
 pub(crate) fn begin(disk: DiskId, leaf: u64, map: &Map, outbox: &mut Outbox) {
     if map.setup.copies < 2 {
         return;
     }
     let entries = INDEX_ENTRIES as u64;
     let first = map.disk(disk).and_then(|disk| disk.next_leaf(leaf / entries * entries));
-    let index = (first == Some(leaf)).then_some((leaf / entries, true));
+    let is_bare = leaf.is_multiple_of(entries) && first.is_none_or(|first| first / entries > leaf / entries);
+    let index = (first == Some(leaf) || is_bare).then_some((leaf / entries, true));
     for (number, is_index) in index.into_iter().chain([(leaf, false)]) {
         if let Some(reference) = named(disk, number, is_index, map) {
             let copies = PageCopies { disk, number, is_index, reference, attempt: 0, good: None, has_bad: false };

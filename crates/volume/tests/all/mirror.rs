@@ -1,6 +1,7 @@
 //! A mirrored fast tier: which members may be believed, whatever labels were left where, and members that fail in the middle of
 //! something.
 
+mod bare;
 pub mod disk;
 mod dropped;
 mod former;

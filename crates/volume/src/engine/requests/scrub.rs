@@ -7,7 +7,7 @@ use crate::engine::map::Map;
 use crate::engine::scrub::{Blocks, ScrubStatus};
 use crate::engine::setup::Setup;
 use crate::engine::{Engine, Pending, scrub_pages};
-use crate::layout::page::{BLOCK_SECTORS, LEAF_ENTRIES};
+use crate::layout::page::{BLOCK_SECTORS, INDEX_ENTRIES, LEAF_ENTRIES};
 use crate::layout::root::BandState;
 use crate::layout::scrub_record::PARITY;
 use crate::space::bands::Bands;
@@ -16,15 +16,30 @@ use std::ops::Range;
 
 const BLOCK: u64 = 4096;
 
-/// The first blocks, from a block of a disk on, that lie in a leaf with something in it.
+/// Blocks that an index page maps.
+const PAGE_BLOCKS: u64 = (LEAF_ENTRIES * INDEX_ENTRIES) as u64;
+
+/// The first blocks, from a block of a disk on, that lie in a leaf with something in it; or the first block of an index page before them that has none.
 fn next_stored(map: &Map, disk: DiskId, block: u64) -> Option<Blocks> {
     map.disks.range(disk.0..).find_map(|(&id, found)| {
         let from = if id == disk.0 { block } else { 0 };
-        let leaf = found.next_leaf(from / LEAF_ENTRIES as u64)?;
+        let leaf = found.next_leaf(from / LEAF_ENTRIES as u64);
+        // An opening needs it all the same.
+        if let Some(page) = found.next_bare_page(from.div_ceil(PAGE_BLOCKS) as usize, leaf) {
+            let begin = page as u64 * PAGE_BLOCKS;
+            return Some(Blocks { disk: DiskId(id), range: begin..begin + 1 });
+        }
+        let leaf = leaf?;
         let begin = from.max(leaf * LEAF_ENTRIES as u64);
         let left = found.blocks().saturating_sub(begin);
         (left > 0).then(|| Blocks { disk: DiskId(id), range: begin..begin + within_leaf(begin, left) })
     })
+}
+
+/// Whether no leaf maps a block.
+fn is_bare(map: &Map, disk: DiskId, block: u64) -> bool {
+    let leaf = block / LEAF_ENTRIES as u64;
+    map.disk(disk).is_none_or(|disk| disk.next_leaf(leaf) != Some(leaf))
 }
 
 /// The first blocks, from a block of the bands on, whose parity can be compared: of a band in which something lives. What was not written yet of one that is open
@@ -92,6 +107,10 @@ impl Engine {
             }
             if range.start.is_multiple_of(LEAF_ENTRIES as u64) {
                 scrub_pages::begin(disk, range.start / LEAF_ENTRIES as u64, &self.map, &mut self.outbox);
+            }
+            if is_bare(&self.map, disk, range.start) {
+                self.scrub.compared();
+                continue;
             }
             self.scrub_blocks(disk, range.start, range.end - range.start);
         }
