@@ -100,7 +100,7 @@ impl Hooks<PoolBackend> for Daemon {
             server.stop();
         }
         self.machine_devices.report();
-        self.watch.tick(now_ns, backend, &self.answerer.fixed.watched, server.stats());
+        self.watch.tick(now_ns, backend, &self.answerer.fixed, server.stats());
         if let Some(publisher) = &self.publisher {
             publisher.tick(|| snapshot(&self.answerer.fixed, backend, server, &self.block_devices, now_ns));
         }

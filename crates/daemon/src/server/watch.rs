@@ -6,10 +6,11 @@ mod members;
 
 use self::devices::DeviceWatch;
 use self::members::MemberWatch;
+use super::snapshot::Fixed;
 use super::users::peer_name;
 use crate::config::LogLimits;
 use crate::log::{Causes, Report, Severity};
-use crate::pool::{PoolBackend, Watched};
+use crate::pool::PoolBackend;
 use crate::text;
 use forebay_export::nbd::error::ProtocolError;
 use forebay_export::server::{CloseReason, Peer, ServerStats};
@@ -72,7 +73,7 @@ impl Watch {
     }
 
     /// Looks, where a second has passed.
-    pub fn tick(&mut self, now_ns: u64, backend: &mut PoolBackend, watched: &Watched, server: ServerStats) {
+    pub fn tick(&mut self, now_ns: u64, backend: &mut PoolBackend, fixed: &Fixed, server: ServerStats) {
         for (about, why) in backend.evidence.take_losses() {
             self.warn(
                 now_ns,
@@ -89,7 +90,11 @@ impl Watch {
         self.looked_ns = now_ns;
         let status = backend.pool.engine.status();
         let devices = &backend.pool.devices;
-        self.devices.look(now_ns, &mut self.causes, &self.limits, &watched.all(devices));
+        // Of a pool that is only read superblocks are as they were left.
+        if fixed.left.is_none() {
+            fixed.watched.look(now_ns, devices, &fixed.superblock);
+        }
+        self.devices.look(now_ns, &mut self.causes, &self.limits, &fixed.watched.all(devices));
         if let Some(mirror) = devices.mirror() {
             self.mirror.look(now_ns, &mut self.causes, &mirror.status());
             self.mirror.not_taken(now_ns, &mut self.causes, mirror.take_not_taken());

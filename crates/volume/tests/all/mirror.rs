@@ -2,6 +2,7 @@
 //! something.
 
 pub mod disk;
+mod doubted;
 mod former;
 mod hung;
 mod labels;
