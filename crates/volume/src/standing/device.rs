@@ -110,6 +110,7 @@ impl StandingDevice {
         if self.look.is_none() {
             let mut state = self.standing.lock();
             let Some(expected) = state.expected.take() else { return };
+            state.seen.begin();
             let fits = |place: &Place| {
                 place.offset_bytes + place.len_bytes as u64 <= self.inner.geometry().size_bytes
                     && state.seen.may_read(place)

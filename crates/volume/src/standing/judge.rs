@@ -107,11 +107,23 @@ pub(super) struct Seen {
     copies: [bool; 3],
     /// The generation of the newest label.
     label: Option<u64>,
-    /// Places that cannot be read are not asked for again: each time would be an error of the device in the log.
+    /// Places that cannot be read are not asked for again for a while: each time is an error of the device in the log.
     unreadable: Vec<u64>,
+    looks: u32,
 }
 
+/// So many looks for a while.
+const LOOKS_WITHOUT: u32 = 120;
+
 impl Seen {
+    /// A look begins.
+    pub fn begin(&mut self) {
+        self.looks = (self.looks + 1) % LOOKS_WITHOUT;
+        if self.looks == 0 {
+            self.unreadable.clear();
+        }
+    }
+
     /// Whether a place is worth a read.
     pub fn may_read(&self, place: &Place) -> bool {
         !self.unreadable.contains(&place.offset_bytes)
