@@ -35,6 +35,25 @@ pub fn versioned(value: Value) -> Value {
     Value::Object(object)
 }
 
+/// The same, with the command that made it behind the version: a result that lies in a file says how it came about.
+#[must_use]
+pub fn documented(value: Value) -> Value {
+    let mut value = versioned(value);
+    if let Value::Object(fields) = &mut value {
+        fields.shift_insert(1, "command".to_owned(), command().into());
+    }
+    value
+}
+
+/// The words of the command; the program by its name alone.
+fn command() -> Vec<String> {
+    let mut words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    if let Some(program) = words.first_mut() {
+        *program = "forebay".to_owned();
+    }
+    words
+}
+
 /// A size for people: three digits and a binary unit.
 #[must_use]
 pub fn size(bytes: u64) -> String {

@@ -22,6 +22,7 @@ pub mod reorder;
 pub mod request;
 pub mod signature;
 pub mod target;
+pub mod throttle;
 pub mod virtual_device;
 pub mod volatile;
 pub mod watched;

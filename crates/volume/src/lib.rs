@@ -16,6 +16,7 @@ pub mod recovery;
 pub mod request;
 mod space;
 mod spare_copies;
+pub mod standing;
 pub mod verify;
 mod virtual_time;
 

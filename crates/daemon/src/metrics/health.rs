@@ -32,6 +32,10 @@ pub fn trouble(status: &Value) -> Option<String> {
         let out = status["parity"]["members_out"].as_u64().unwrap_or(0);
         return Some(format!("degraded: {out} members of the capacity tier with parity do not hold everything"));
     }
+    let overwritten = |device: &Value| Some((text(&device["name"])?, text(&device["overwritten"])?));
+    if let Some((name, why)) = status["devices"].as_array().into_iter().flatten().find_map(overwritten) {
+        return Some(format!("damaged: {name} is not what it was when the pool was opened: {why}"));
+    }
     if let Some(device) = status["devices"].as_array().into_iter().flatten().find(|device| fails_writes(device)) {
         let (name, why) = (text(&device["name"]).unwrap_or_default(), text(&device["last_error"]).unwrap_or_default());
         return Some(format!("degraded: writes to {name} fail: {why}"));
@@ -86,6 +90,18 @@ mod tests {
             "degraded: c.img has not answered a request for 61 s"
         );
         assert_eq!((trouble(&status(Some(3_000_000_000))), trouble(&status(None))), (None, None));
+    }
+
+    /// A device that was wiped under the server answers as before, and the pool was said to be well until the next start.
+    #[test]
+    fn regression_a_device_that_was_overwritten_is_trouble() {
+        let status = |overwritten: Option<&str>| {
+            let device = json!({ "name": "c.img", "overwritten": overwritten });
+            json!({ "pool": { "read_only": false, "flush_failed": false }, "devices": [{ "name": "f.img" }, device] })
+        };
+        let said = "damaged: c.img is not what it was when the pool was opened: it is shorter";
+        assert_eq!(trouble(&status(Some("it is shorter"))).as_deref(), Some(said));
+        assert_eq!(trouble(&status(None)), None);
     }
 
     #[test]

@@ -148,7 +148,7 @@ impl Visitor {
                 _ => silent(),
             },
             "/status.json" => match self.source.status().await {
-                Some(status) => response(StatusCode::OK, JSON, text::versioned((*status).clone()).to_string()),
+                Some(status) => response(StatusCode::OK, JSON, text::documented((*status).clone()).to_string()),
                 None => silent(),
             },
             "/healthz" => self.health().await,

@@ -100,14 +100,14 @@ impl Hooks<PoolBackend> for Daemon {
             server.stop();
         }
         self.machine_devices.report();
-        self.watch.tick(now_ns, backend, &self.answerer.fixed.watched, server.stats());
+        self.watch.tick(now_ns, backend, &self.answerer.fixed, server.stats());
         if let Some(publisher) = &self.publisher {
             publisher.tick(|| snapshot(&self.answerer.fixed, backend, server, &self.block_devices, now_ns));
         }
     }
 
     fn opened(&mut self, identity: &Identity, peer: Peer, export: &Export) {
-        self.watch.opened(now_ns(), identity, peer, export);
+        let _ = self.watch.opened(now_ns(), identity, peer, export);
     }
 
     fn closed(&mut self, reason: &CloseReason, peer: Peer) {

@@ -70,6 +70,7 @@ fn device(device: &WatchedOne<'_>) -> Value {
     json!({
         "name": device.name,
         "member_of": device.member_of,
+        "overwritten": device.overwritten,
         "reads": kind(counts.reads),
         "writes": kind(counts.writes),
         "flushes": kind(counts.flushes),

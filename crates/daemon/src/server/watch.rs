@@ -6,10 +6,11 @@ mod members;
 
 use self::devices::DeviceWatch;
 use self::members::MemberWatch;
+use super::snapshot::Fixed;
 use super::users::peer_name;
 use crate::config::LogLimits;
 use crate::log::{Causes, Report, Severity};
-use crate::pool::{PoolBackend, Watched};
+use crate::pool::PoolBackend;
 use crate::text;
 use forebay_export::nbd::error::ProtocolError;
 use forebay_export::server::{CloseReason, Peer, ServerStats};
@@ -72,7 +73,7 @@ impl Watch {
     }
 
     /// Looks, where a second has passed.
-    pub fn tick(&mut self, now_ns: u64, backend: &mut PoolBackend, watched: &Watched, server: ServerStats) {
+    pub fn tick(&mut self, now_ns: u64, backend: &mut PoolBackend, fixed: &Fixed, server: ServerStats) {
         for (about, why) in backend.evidence.take_losses() {
             self.warn(
                 now_ns,
@@ -89,7 +90,11 @@ impl Watch {
         self.looked_ns = now_ns;
         let status = backend.pool.engine.status();
         let devices = &backend.pool.devices;
-        self.devices.look(now_ns, &mut self.causes, &self.limits, &watched.all(devices));
+        // Of a pool that is only read superblocks are as they were left.
+        if fixed.left.is_none() {
+            fixed.watched.look(now_ns, devices, &fixed.superblock);
+        }
+        self.devices.look(now_ns, &mut self.causes, &self.limits, &fixed.watched.all(devices));
         if let Some(mirror) = devices.mirror() {
             self.mirror.look(now_ns, &mut self.causes, &mirror.status());
             self.mirror.not_taken(now_ns, &mut self.causes, mirror.take_not_taken());
@@ -108,15 +113,21 @@ impl Watch {
         self.counters = status.counters;
     }
 
-    /// A client in TLS uses an export.
-    pub fn opened(&mut self, now_ns: u64, identity: &Identity, peer: Peer, export: &Export) {
+    /// A client in TLS uses an export. Whether that was logged.
+    pub fn opened(&mut self, now_ns: u64, identity: &Identity, peer: Peer, export: &Export) -> bool {
         let by = if identity.by_key { "pre-shared key" } else { "certificate" };
         let names: Vec<String> = identity.names.iter().take(NAMES_MAX).map(|name| format!("{name:?}")).collect();
         let who = if names.is_empty() { "without a name".to_owned() } else { names.join(", ") };
         let message = format!("client {who} ({by}) from {} uses export {:?}", peer_name(&peer), export.name);
-        let about = format!("{who} {}", export.name);
+        // Clients are many, and come as often as they like.
+        let about = export.name.as_str();
         let cause = "client connected";
-        self.causes.happened(now_ns, &Report { severity: Severity::Notice, cause, about: &about, message, advice: "" });
+        let report = Report { severity: Severity::Notice, cause, about, message, advice: "" };
+        let is_logged = self.causes.happened(now_ns, &report);
+        if !is_logged {
+            debug!("{}", report.message);
+        }
+        is_logged
     }
 
     /// A connection has ended.
@@ -447,5 +458,37 @@ fn cause_of(reason: &CloseReason) -> &str {
         CloseReason::HandshakeTimeout => "handshake timeout",
         CloseReason::Evicted => "evicted",
         _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_block::DiskId;
+    use forebay_export::Access;
+
+    /// Each client that came with a name of its own was a line, however many came in a minute.
+    #[test]
+    fn regression_clients_that_come_often_are_one_line_a_minute() {
+        let mut watch = Watch::new(LogLimits { slow_device_ns: u64::MAX, nearly_full: 1.0, full: 1.0 });
+        let export = |name: &str| Export {
+            name: name.to_owned(),
+            disk: DiskId(1),
+            size_bytes: 4096,
+            read_only: false,
+            tag: None,
+            description: String::new(),
+            access: Access::default(),
+        };
+        let mut logged = Vec::new();
+        for at in 0..600 {
+            let identity = Identity { names: vec![format!("client-{at}")], by_key: false };
+            if watch.opened(at * LOOK_EVERY_NS / 5, &identity, Peer::Unknown, &export("db")) {
+                logged.push(at);
+            }
+        }
+        assert_eq!(logged, [0, 300]);
+        let identity = Identity { names: Vec::new(), by_key: true };
+        assert!(watch.opened(120 * LOOK_EVERY_NS, &identity, Peer::Unknown, &export("logs")), "another export");
     }
 }

@@ -2,6 +2,7 @@
 
 use super::error::BucketError;
 use super::job::Failure;
+use crate::throttle::{Throttle, with_number};
 use forebay_block::{IoErrorKind, Random};
 use object_store::path::Path;
 use object_store::{Error, ObjectStore, ObjectStoreExt, PutPayload};
@@ -62,6 +63,9 @@ pub(crate) struct Store {
     pub(crate) name: String,
     timeout: Duration,
     outage: Mutex<Outage>,
+    /// What was logged of requests that were given up, and since when.
+    given_up: Mutex<Throttle>,
+    begun: Instant,
     random: Mutex<Random>,
 }
 
@@ -69,7 +73,16 @@ impl Store {
     /// `seed` is that of the delays between repetitions.
     pub(crate) fn new(client: Arc<dyn ObjectStore>, prefix: &str, name: String, timeout: Duration, seed: u64) -> Self {
         let random = Mutex::new(Random::new(seed));
-        Self { client, prefix: prefix.to_owned(), name, timeout, outage: Mutex::default(), random }
+        Self {
+            client,
+            prefix: prefix.to_owned(),
+            name,
+            timeout,
+            outage: Mutex::default(),
+            given_up: Mutex::default(),
+            begun: Instant::now(),
+            random,
+        }
     }
 
     /// Where an object is.
@@ -201,15 +214,21 @@ impl Store {
         );
     }
 
-    /// A request is given up.
-    pub(crate) fn given_up(&self, doing: &str, why: &str) {
+    /// A request is given up. In an outage that is one for each object: how many there were goes with the next line. Whether it was logged.
+    pub(crate) fn given_up(&self, doing: &str, why: &str) -> bool {
+        const CAUSE: &str = "request to a store failed";
+        let now_ns = self.begun.elapsed().as_nanos() as u64;
+        let mut throttle = self.given_up.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(more) = throttle.happened(now_ns, CAUSE, &self.name) else { return false };
+        let message = with_number(&format!("{}: cannot {doing}: {why}", self.name), more);
         warn!(
-            cause = "request to a store failed",
+            cause = CAUSE,
             about = self.name,
+            more,
             advice = "The pool treats it as a failed request of a device (docs/when-a-device-fails.md)",
-            "{}: cannot {doing}: {why}",
-            self.name
+            "{message}"
         );
+        true
     }
 }
 
@@ -301,6 +320,16 @@ fn words(error: &Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use object_store::memory::InMemory;
+
+    /// In an outage each object that could not be written was a line of the log.
+    #[test]
+    fn regression_an_outage_is_one_line_and_not_one_for_each_object() {
+        let client = Arc::new(InMemory::new());
+        let store = Store::new(client, "", "s3://cold".to_owned(), Duration::from_secs(1), 1);
+        let logged = (0..500).filter(|at| store.given_up(&format!("write data/{at}"), "no answer in time")).count();
+        assert_eq!(logged, 1);
+    }
 
     /// An unknown access key was answered with 404 by a store, and a pool that was whole "had no device in it; `create` makes one".
     #[test]

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use forebay_bench::output::table::Table;
-use forebay_daemon::text::{harmless, versioned};
+use forebay_daemon::text::{documented, harmless};
 use serde_json::Value;
 use std::io::Write;
 
@@ -50,23 +50,6 @@ pub fn json_line(value: Value) -> Result<()> {
 /// What [`json_line`] writes.
 pub fn one_line(value: Value) -> String {
     documented(value).to_string()
-}
-
-fn documented(value: Value) -> Value {
-    let mut value = versioned(value);
-    if let Value::Object(fields) = &mut value {
-        fields.shift_insert(1, "command".to_owned(), command().into());
-    }
-    value
-}
-
-/// The words of the command; the program by its name alone.
-fn command() -> Vec<String> {
-    let mut words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    if let Some(program) = words.first_mut() {
-        *program = "forebay".to_owned();
-    }
-    words
 }
 
 /// A table below its title, where it has one.

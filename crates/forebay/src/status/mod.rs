@@ -46,6 +46,12 @@ fn silent_line(device: &Value) -> Option<String> {
     Some(format!("\n{}: has NOT ANSWERED a request for {seconds} s", text(device, "name")))
 }
 
+/// A line for a device that somebody else has written to.
+fn overwritten_line(device: &Value) -> Option<String> {
+    let why = device["overwritten"].as_str()?;
+    Some(format!("\n{}: IS NOT WHAT IT WAS when the pool was opened: {why}", text(device, "name")))
+}
+
 /// The status as tables.
 pub fn render(status: &Value) -> String {
     std::iter::once(head(status)).chain(tables(status)).collect::<Vec<_>>().join("\n\n")
@@ -110,6 +116,7 @@ pub fn head(status: &Value) -> String {
     head.extend(mirror::parity_lines(&status["parity"]).map(|lines| format!("\n{lines}")));
     head.extend(list(status, "devices").filter(|device| number(device, "errors") > 0).map(failed_line));
     head.extend(list(status, "devices").filter_map(silent_line));
+    head.extend(list(status, "devices").filter_map(overwritten_line));
     head.extend(read_cache::line(&status["read_cache"]).map(|line| format!("\n{line}")));
     head.extend(base::lines(&status["disks"]).map(|lines| format!("\n{lines}")));
     head.extend(scrub::lines(&status["scrub"]).map(|lines| format!("\n{lines}")));

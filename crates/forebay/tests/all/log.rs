@@ -117,7 +117,15 @@ fn regression_a_fast_tier_without_room_for_the_map_is_logged() {
     let text = std::fs::read_to_string(scene.config()).unwrap();
     let text = text.replace("size = \"64MiB\"", "size = \"32GiB\"").replace("limit = \"64MiB\"", "limit = \"256MiB\"");
     std::fs::write(scene.config(), text).unwrap();
+    refused(
+        &forebay(&["create", scene.config()]),
+        2,
+        &["no room for the map", "34359738368 bytes", "the largest size", "pool.overcommit"],
+    );
+    scene.edit("name = \"test\"\n", "name = \"test\"\novercommit = true\n");
     let scene = scene.created();
+    // Older versions made such pools without that: they are served, and their disks may become smaller.
+    scene.edit("overcommit = true\n", "");
     let server = Logging::start(&scene, "json");
     let event = server.awaited("map does not fit");
     assert_eq!(event["level"], "warn", "{event}");
@@ -131,6 +139,23 @@ fn regression_a_fast_tier_without_room_for_the_map_is_logged() {
     assert_eq!(event["level"], "error", "{event}");
     drop(client);
     assert_eq!(server.stop(), 0);
+}
+
+/// Of a device that stands alone nothing said that it had been written over before the next start refused it.
+#[test]
+fn regression_a_device_that_is_overwritten_while_it_is_served_is_logged() {
+    let scene = Scene::with("\n[metrics]\nlisten = \"127.0.0.1:0\"\n").created();
+    let server = Logging::start(&scene, "json");
+    std::thread::sleep(Duration::from_millis(1500));
+    let capacity = std::fs::File::options().write(true).open(scene.path("capacity.img")).unwrap();
+    capacity.set_len(128 << 20).unwrap();
+    let event = server.awaited("device overwritten");
+    assert_eq!(event["level"], "error", "{event}");
+    assert!(event["message"].as_str().unwrap().contains("shorter than the"), "{event}");
+    let text = good(&forebay(&["status", scene.config()]));
+    assert!(text.contains("capacity.img: IS NOT WHAT IT WAS"), "{text}");
+    std::thread::sleep(Duration::from_millis(2500));
+    assert_eq!(server.events("device overwritten").len(), 1);
 }
 
 #[test]

@@ -77,3 +77,17 @@ fn a_stop_is_not_held_up_by_a_client_that_says_nothing() {
     assert_eq!(server.stop(), 0);
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }
+
+/// All JSON that comes out says which command made it, and only this did not.
+#[test]
+fn regression_status_json_says_which_command_made_it() {
+    let scene = Scene::with(METRICS).created();
+    let _server = scene.serve();
+    let address = status(&scene)["metrics"].as_str().unwrap().to_owned();
+    let (_, body) = get(&address, "/status.json");
+    let served: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(served["command"], serde_json::json!(["forebay", "serve", scene.config()]));
+    assert!(body.starts_with("{\"schema_version\":1,\"command\":["), "{body}");
+    let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(keys(&served), keys(&status(&scene)));
+}

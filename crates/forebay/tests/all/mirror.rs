@@ -234,3 +234,36 @@ fn a_member_whose_section_is_gone_is_dropped_where_that_is_asked_for() {
     assert_eq!(states(&scene, "mirror"), ["in sync"]);
     holds(&server, 0, 1);
 }
+
+/// A member whose file was wiped under the server counted as whole until the next start, which found it blank.
+#[test]
+fn regression_a_member_that_is_wiped_while_it_is_served_is_left_behind() {
+    let scene = mirrored();
+    let server = scene.serve();
+    write(&server, 0, 1);
+    until("it was looked at", || status(&scene)["uptime_seconds"].as_f64().unwrap() > 1.5);
+    let other = OpenOptions::new().write(true).open(scene.path("other.img")).unwrap();
+    other.write_all_at(&vec![0; 64 << 20], 0).unwrap();
+    is_left_behind_and_rebuilt(&scene, &server, ("other.img", 64), "mirror", "was written over");
+    assert_eq!(server.stop(), 0);
+    std::fs::remove_file(scene.path("fast.img")).unwrap();
+    let server = scene.serve();
+    holds(&server, 0, 1);
+    holds(&server, 4 * MIB, 2);
+}
+
+/// The last member that holds everything is not left behind: what is left of it may be all that there is.
+#[test]
+fn regression_the_last_member_is_named_and_kept_where_it_is_overwritten() {
+    let scene = mirrored();
+    std::fs::remove_file(scene.path("other.img")).unwrap();
+    let server = scene.serve();
+    write(&server, 0, 1);
+    until("it was looked at", || status(&scene)["uptime_seconds"].as_f64().unwrap() > 1.5);
+    let fast = OpenOptions::new().write(true).open(scene.path("fast.img")).unwrap();
+    fast.write_all_at(&[0; 4096], 0).unwrap();
+    let text = || good(&forebay(&["status", scene.config()]));
+    until("it is named", || text().contains("fast.img: IS NOT WHAT IT WAS when the pool was opened"));
+    assert_eq!(states(&scene, "mirror"), ["in sync", "out"]);
+    holds(&server, 0, 1);
+}

@@ -156,3 +156,20 @@ fn regression_a_good_member_is_inspected_without_findings_and_shows_who_the_othe
     assert_eq!(code(&cut), 1);
     assert!(err(&cut).contains("it has 134217728 bytes, but had 268435456"), "{}", err(&cut));
 }
+
+/// A member whose file became shorter was kept, and its reads failed one by one.
+#[test]
+fn regression_a_member_that_becomes_shorter_while_it_is_served_is_left_behind() {
+    let scene = with_parity();
+    let server = scene.serve();
+    write(&server, 0, 1);
+    until("it was looked at", || status(&scene)["uptime_seconds"].as_f64().unwrap() > 1.5);
+    let second = OpenOptions::new().write(true).open(scene.path("second.img")).unwrap();
+    second.set_len(200 * MIB).unwrap();
+    is_left_behind_and_rebuilt(&scene, &server, ("second.img", 256), "parity", "it is shorter than the");
+    assert_eq!(server.stop(), 0);
+    std::fs::remove_file(scene.path("third.img")).unwrap();
+    let server = scene.serve();
+    holds(&server, 0, 1);
+    holds(&server, 4 * MIB, 2);
+}

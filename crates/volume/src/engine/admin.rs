@@ -56,6 +56,9 @@ impl Engine {
         if size_bytes > free_bytes && !overcommit {
             return Err(AdminError::TooLarge { wanted_bytes: size_bytes, free_bytes, usable_bytes });
         }
+        if !overcommit {
+            self.check_map_of(old_bytes, size_bytes)?;
+        }
         let sizes = self.map.disks.values().map(|disk| disk.size_bytes).chain([size_bytes.saturating_sub(old_bytes)]);
         let needed_bytes = memory_needed_bytes(&self.setup.superblock, &self.setup.extents, sizes);
         let limit_bytes = self.setup.options.memory_limit_bytes;

@@ -37,6 +37,23 @@ pub enum AdminError {
         /// Usable in all.
         usable_bytes: u64,
     },
+    /// The map of the disks would not fit on the fast tier.
+    #[error(
+        "the fast tier has no room for the map of such a disk: with {wanted_bytes} bytes the map of all disks, once they are full, would take {} of {}; the \
+         largest size for which there is room is {} ({largest_bytes} bytes). Make it so large at most, or take a larger fast tier (a 300th of the disks and \
+         more); where the disks are never to be full, pool.overcommit lets it in",
+        format_size(*map_bytes), format_size(*fast_bytes), format_size(*largest_bytes)
+    )]
+    MapTooLarge {
+        /// Asked for.
+        wanted_bytes: u64,
+        /// What the map would take.
+        map_bytes: u64,
+        /// What the fast tier has.
+        fast_bytes: u64,
+        /// The largest size for which there is room.
+        largest_bytes: u64,
+    },
     /// The index of the map would not fit into memory.
     #[error("the map of these disks needs {needed_bytes} bytes of memory, and the engine may have {limit_bytes}")]
     Memory {

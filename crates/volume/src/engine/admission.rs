@@ -1,6 +1,7 @@
 //! What is admitted to the tiers: space for a write of a class, and what is kept back for the map.
 
 use super::Engine;
+use super::admin_error::AdminError;
 use super::leaves::may_destage;
 use super::lifetimes::Arrival;
 use super::packing::Packing;
@@ -18,6 +19,8 @@ const STREAM_MIN_BLOCKS: u64 = 16_384;
 /// Times as many writes as the fast device takes at once may wait there where their data dies there: on the capacity tier it
 /// would cost wear.
 const KEPT_QUEUES: u32 = 4;
+/// A block of a disk.
+const BLOCK_BYTES: u64 = 4096;
 /// Slots kept for pages of the map beside those that are counted.
 const SLOTS_SPARE: u64 = 16;
 
@@ -35,8 +38,12 @@ impl Engine {
     /// Slots kept for map pages: a checkpoint writes every dirty page to a new place before the old one is free; most are in
     /// that of recovery, for all that the journal names.
     fn meta_reserve(&self, leaves_wanted: u64) -> u64 {
-        let leaves = leaves_wanted.min(self.leaves_of_disks());
-        (leaves + self.index_pages_of_disks() + SLOTS_SPARE).min(self.space.slots.total() / 2)
+        self.meta_reserve_for(leaves_wanted, (self.leaves_of_disks(), self.index_pages_of_disks()))
+    }
+
+    /// The same of disks with so many leaves and pages of the index.
+    fn meta_reserve_for(&self, leaves_wanted: u64, (leaves, index_pages): (u64, u64)) -> u64 {
+        (leaves_wanted.min(leaves) + index_pages + SLOTS_SPARE).min(self.space.slots.total() / 2)
     }
 
     /// The most that is kept for them, now or later: data that stays leaves it alone.
@@ -105,7 +112,38 @@ impl Engine {
     /// What the map takes of the fast tier when all blocks of all disks have been written, in bytes, with what is kept for checkpoints.
     #[must_use]
     pub fn full_map_bytes(&self) -> u64 {
-        (self.leaves_of_disks() + self.index_pages_of_disks() + self.meta_reserve_most()) * PAGE_BYTES as u64
+        self.full_map_bytes_of((self.leaves_of_disks(), self.index_pages_of_disks()))
+    }
+
+    fn full_map_bytes_of(&self, (leaves, index_pages): (u64, u64)) -> u64 {
+        let kept = self.meta_reserve_for(self.checkpoint.leaves_wanted_most(), (leaves, index_pages));
+        (leaves + index_pages + kept) * PAGE_BYTES as u64
+    }
+
+    /// Whether the fast tier has room for the map of all disks when all of their blocks have been written, and a disk of `old_bytes` has `size_bytes`.
+    ///
+    /// # Errors
+    /// What it would take, and the largest size of that disk for which there is room.
+    pub(super) fn check_map_of(&self, old_bytes: u64, size_bytes: u64) -> Result<(), AdminError> {
+        let leaves_of = |size_bytes: u64| (size_bytes / BLOCK_BYTES).div_ceil(LEAF_ENTRIES as u64);
+        let pages_of = |size_bytes: u64| size_bytes.div_ceil(INDEX_SPAN_BYTES);
+        let leaves = self.leaves_of_disks().saturating_sub(leaves_of(old_bytes));
+        let pages = self.index_pages_of_disks().saturating_sub(pages_of(old_bytes));
+        let map_of =
+            |size_bytes| self.full_map_bytes_of((leaves + leaves_of(size_bytes), pages + pages_of(size_bytes)));
+        let fast_bytes = self.space.slots.total() * PAGE_BYTES as u64;
+        let map_bytes = map_of(size_bytes);
+        if map_bytes <= fast_bytes {
+            return Ok(());
+        }
+        // In whole leaves: between two sizes with as many the map is the same.
+        let of_leaves = |leaves: u64| leaves * LEAF_ENTRIES as u64 * BLOCK_BYTES;
+        let (mut fits, mut too_many) = (0, leaves_of(size_bytes));
+        while too_many - fits > 1 {
+            let between = fits.midpoint(too_many);
+            if map_of(of_leaves(between)) <= fast_bytes { fits = between } else { too_many = between }
+        }
+        Err(AdminError::MapTooLarge { wanted_bytes: size_bytes, map_bytes, fast_bytes, largest_bytes: of_leaves(fits) })
     }
 
     /// Whether the fast tier has hardly a slot for another page of the map, as it is full of these, and disks have parts that would need one.

@@ -194,6 +194,13 @@ impl Outbox {
         }
     }
 
+    /// Whether copies of pages are being compared, or something is being written again.
+    pub fn is_mending(&self) -> bool {
+        let mends =
+            |pending: &Pending| matches!(pending, Pending::Mend | Pending::MendGroup(_) | Pending::ScrubPage(_));
+        self.pending.iter().any(|(_, in_flight)| mends(&in_flight.pending))
+    }
+
     /// The next request for a device.
     pub fn next(&mut self) -> Option<(usize, DeviceRequest)> {
         self.commands.pop_front()

@@ -127,11 +127,13 @@ impl Scrub {
     }
 
     /// What is read next. `next_stored` gives the first blocks, from a block of a disk on, that lie in a leaf with something in
-    /// it. `None` where the pass has come to its end.
+    /// it. `None` where the pass has come to its end, which waits while something that it found `is_mending`: only what has been written again can be made durable
+    /// by the checkpoint that keeps the end.
     pub fn begin_step(
         &mut self,
         now_ns: u64,
         unix_s: u64,
+        is_mending: impl Fn() -> bool,
         mut next_stored: impl FnMut(DiskId, u64) -> Option<Blocks>,
     ) -> Option<Blocks> {
         let blocks = match self.parts.pop() {
@@ -139,7 +141,9 @@ impl Scrub {
             None => {
                 let next = next_stored(DiskId(self.record.disk), self.record.block);
                 let Some(Blocks { disk, range }) = next else {
-                    self.end_pass(unix_s);
+                    if !is_mending() {
+                        self.end_pass(unix_s);
+                    }
                     return None;
                 };
                 let range = range.start..range.end.min(range.start + STEP_BLOCKS);
@@ -217,7 +221,7 @@ mod tests {
         scrub.start(0);
         assert!(!scrub.is_due(0), "held until time passes");
         scrub.leisure.go_on();
-        scrub.begin_step(0, 0, |disk, from| Some(Blocks { disk, range: from..from + 400 })).unwrap();
+        scrub.begin_step(0, 0, || false, |disk, from| Some(Blocks { disk, range: from..from + 400 })).unwrap();
         assert!(!scrub.is_due(u64::MAX), "one at a time");
         assert!(!scrub.ended(32, None));
         assert!(!scrub.is_due(70_000_000) && scrub.is_due(75_000_000));

@@ -329,6 +329,7 @@ impl Device for Mirror {
     }
 
     fn poll(&mut self, done: &mut Vec<Completion>) {
+        self.roster.leave_doubted(&mut self.members, &mut self.copying);
         loop {
             self.roster.step(&mut self.members);
             self.roster.give_up_unconfirmed(&mut self.copying);

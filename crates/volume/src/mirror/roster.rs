@@ -86,6 +86,18 @@ impl Roster {
         self.go_on(next, members);
     }
 
+    /// Leaves members behind that are none any more by what they carry, but for the last that holds everything.
+    pub fn leave_doubted(&mut self, members: &mut Members, copying: &mut Copying) {
+        for (number, why) in self.view.take_doubted() {
+            let in_sync = members.in_sync();
+            if in_sync & 1 << number == 0 || in_sync == 1 << number || self.broken.is_some() {
+                continue;
+            }
+            self.leave(1 << number, &gone("read"), members, copying);
+            self.view.set_member(number, MemberState::Out, Some(why));
+        }
+    }
+
     /// Begins to rebuild the next member that waits for it, where none is being rebuilt.
     fn rebuild_next(&mut self, members: &mut Members, copying: &mut Copying) {
         if let Some(number) = self.successors.begin_rebuild(&mut members.list) {

@@ -92,6 +92,9 @@ struct Shared {
     has_offers: AtomicBool,
     offers: Mutex<VecDeque<Offer>>,
     not_taken: Mutex<Vec<String>>,
+    has_doubted: AtomicBool,
+    /// Members that are none any more by what they carry, by their ids, and why.
+    doubted: Mutex<Vec<(Id, String)>>,
     /// One bit for each member that waits for its rebuild.
     queued: AtomicU32,
     now_ns: AtomicU64,
@@ -122,6 +125,8 @@ impl MirrorView {
             has_offers: AtomicBool::new(false),
             offers: Mutex::default(),
             not_taken: Mutex::default(),
+            has_doubted: AtomicBool::new(false),
+            doubted: Mutex::default(),
             queued: AtomicU32::new(0),
             now_ns: AtomicU64::new(0),
             rebuild_bytes_per_s: AtomicU64::new(REBUILD_BYTES_PER_S),
@@ -259,6 +264,26 @@ impl MirrorView {
     #[must_use]
     pub fn take_not_taken(&self) -> Vec<String> {
         std::mem::take(&mut *lock(&self.0.not_taken))
+    }
+
+    /// A member is left behind as one that has failed a write: what it carries is not the pool's any more, and it fails nothing by itself. Not so where the
+    /// others do not hold everything: then it stays, as what is left of it may be all that there is.
+    pub fn leave_behind(&self, id: Id, why: String) {
+        lock(&self.0.doubted).push((id, why));
+        self.0.has_doubted.store(true, Ordering::Relaxed);
+    }
+
+    /// Members that are to be left behind since it was asked last: their numbers, and why.
+    pub(crate) fn take_doubted(&self) -> Vec<(usize, String)> {
+        // Asked in each round: a load costs nothing.
+        if !self.is_begun() || !self.0.has_doubted.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        self.0.has_doubted.store(false, Ordering::Relaxed);
+        let doubted = std::mem::take(&mut *lock(&self.0.doubted));
+        let members = self.status().members;
+        let number = |id: Id| members.iter().position(|member| member.id == id);
+        doubted.into_iter().filter_map(|(id, why)| Some((number(id)?, why))).collect()
     }
 
     /// Members that wait for their rebuild: a bit for each.

@@ -65,6 +65,7 @@ impl Device for Array {
 
     fn poll(&mut self, done: &mut Vec<Completion>) {
         self.take_fronts();
+        self.core.leave_doubted();
         loop {
             let ended = self.core.members.poll();
             let has_ended = !ended.is_empty();

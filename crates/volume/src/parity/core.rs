@@ -11,7 +11,7 @@ use super::roster::Roster;
 use super::view::ArrayView;
 use crate::layout::Id;
 use crate::layout::array_shape::Shape;
-use crate::mirror::{Ranges, gone, numbers_in};
+use crate::mirror::{MemberState, Ranges, gone, numbers_in};
 use forebay_block::{Completion, IoError, IoErrorKind, Op, SharedBuf, Vectored};
 use slab::Slab;
 use std::collections::{BTreeSet, VecDeque};
@@ -203,6 +203,16 @@ impl Core {
     pub fn do_without(&mut self, members: u32, error: IoError) -> bool {
         let others = self.members.in_sync() & !members;
         others.count_ones() as usize >= self.shape.data && self.leave(members, error).is_ok()
+    }
+
+    /// Leaves members behind that are none any more by what they carry, where others are enough.
+    pub fn leave_doubted(&mut self) {
+        for (number, why) in self.view.members().take_doubted() {
+            let is_in_sync = self.members.in_sync() & 1 << number != 0;
+            if is_in_sync && self.roster.broken().is_none() && self.do_without(1 << number, gone("read")) {
+                self.view.members().set_member(number, MemberState::Out, Some(why));
+            }
+        }
     }
 
     /// A part of a host's change has ended.

@@ -23,5 +23,6 @@ mod reclass;
 mod rotten;
 mod salvage;
 mod silent;
+mod standing;
 mod stays;
 mod world;

@@ -3,6 +3,7 @@
 
 mod bare;
 pub mod disk;
+mod doubted;
 mod dropped;
 mod former;
 mod hung;

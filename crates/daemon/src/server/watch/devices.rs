@@ -10,6 +10,9 @@ use std::time::Duration;
 /// A device is well again after so many looks without a slow request.
 const QUICK_LOOKS: u32 = 30;
 
+/// What to do about a device that somebody else has written to, and that cannot be done without.
+const OVERWRITTEN: &str = "Find out who writes to it, and end that. Copy what can still be read of the pool's disks before anything else: what lay there is gone, and the next start may refuse this device (docs/when-a-device-fails.md)";
+
 /// What is known of a device.
 struct Known {
     name: String,
@@ -42,9 +45,9 @@ impl Known {
     fn look(&mut self, now_ns: u64, causes: &mut Causes, limits: &LogLimits, device: &WatchedOne<'_>) {
         let name = device.name;
         let counts = device.counts.now();
+        let of = device.member_of.map_or_else(String::new, |tier| format!(" of the {tier} tier"));
         if counts.errors > self.errors {
             let last = counts.last_error.as_ref().map(ToString::to_string).unwrap_or_default();
-            let of = device.member_of.map_or_else(String::new, |tier| format!(" of the {tier} tier"));
             let message = format!("device {name}{of}: {last}; {} requests have failed since the start", counts.errors);
             let (severity, cause) = (Severity::Error, "device error");
             let advice = advice_for(counts.last_error.as_ref());
@@ -58,6 +61,11 @@ impl Known {
             causes.lasts(now_ns, &Report { severity, cause, about: name, message, advice });
         } else {
             causes.ended("device does not answer", name, &format!("device {name} answers again"));
+        }
+        if let Some(why) = &device.overwritten {
+            let (severity, cause) = (Severity::Error, "device overwritten");
+            let message = format!("device {name}{of} is not what it was when the pool was opened: {why}");
+            causes.lasts(now_ns, &Report { severity, cause, about: name, message, advice: OVERWRITTEN });
         }
         let longest = device.counts.take_longest();
         if longest >= Duration::from_nanos(limits.slow_device_ns) {
@@ -134,7 +142,7 @@ mod tests {
         let later_ns = 120_000_000_000;
         for (now_ns, errors) in [(0, 3), (1, 0), (later_ns, 1)] {
             let counts = failed(errors);
-            let device = WatchedOne { name: "b.img", counts: &counts, member_of: Some("capacity") };
+            let device = WatchedOne { name: "b.img", counts: &counts, member_of: Some("capacity"), overwritten: None };
             watch.look(now_ns, &mut causes, &limits, &[device]);
         }
         let (severity, cause, message) = (Severity::Error, "device error", String::new());

@@ -1,6 +1,6 @@
 //! Devices that are several: a mirrored fast tier, and a capacity tier with parity.
 
-use super::client::{holds, status, until};
+use super::client::{holds, status, until, write};
 use super::*;
 use serde_json::Value;
 use std::fs::File;
@@ -36,4 +36,24 @@ pub fn failed_reads_are_shown(scene: &Scene, server: &Server, name: &str, tier: 
 #[track_caller]
 pub fn until_rebuilt(scene: &Scene, of: &str) {
     until("all members hold everything", || states(scene, of).iter().all(|state| state == "in sync"));
+}
+
+/// A member of a tier is written over, or cut short, while it is served: nobody asks it for anything, and it is left behind all the same; where it is given back
+/// blank it is rebuilt.
+#[track_caller]
+pub fn is_left_behind_and_rebuilt(scene: &Scene, server: &Server, (name, mib): (&str, u64), tier: &str, said: &str) {
+    let member = |status: &Value| {
+        let members = status[tier]["members"].as_array().unwrap();
+        members.iter().find(|member| member["name"].as_str().unwrap().ends_with(name)).unwrap().clone()
+    };
+    until("it is left behind", || member(&status(scene))["state"] == "out");
+    let why = member(&status(scene))["why"].as_str().unwrap().to_owned();
+    assert!(why.contains(said), "{why}");
+    let text = good(&forebay(&["status", scene.config()]));
+    assert!(text.lines().any(|line| line.contains(name) && line.contains("is OUT")), "{text}");
+    holds(server, 0, 1);
+    write(server, 4 * MIB, 2);
+    blank(&scene.path(name), mib);
+    server.reload();
+    until_rebuilt(scene, tier);
 }

@@ -96,7 +96,8 @@ impl Engine {
         let (now_ns, unix_s) = (self.clock.now_ns(), self.clock.unix_s());
         while self.scrub.is_due(now_ns) {
             let (map, setup, bands) = (&self.map, &self.setup, &self.space.bands);
-            let next = self.scrub.begin_step(now_ns, unix_s, |disk, block| {
+            let is_mending = || self.outbox.is_mending();
+            let next = self.scrub.begin_step(now_ns, unix_s, is_mending, |disk, block| {
                 let from = if disk.0 == PARITY { block } else { 0 };
                 next_stored(map, disk, block).or_else(|| next_compared(setup, bands, from))
             });

@@ -1,0 +1,213 @@
+//! Reads of superblock and label beside what is asked of a device.
+
+use super::judge::{Expected, Place, Seen};
+use forebay_block::{Buf, Completion, Device, Geometry, Op, Request, Vectored};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Between two looks, in nanoseconds.
+const LOOK_EVERY_NS: u64 = 5_000_000_000;
+/// Between one that found something and the next.
+const LOOK_AGAIN_NS: u64 = 1_000_000_000;
+/// The tag of these reads. Nobody else has so many requests in flight.
+const OWN_TAG: u64 = u64::MAX;
+
+#[derive(Debug, Default)]
+struct State {
+    next_ns: u64,
+    /// What is to be looked for.
+    expected: Option<Expected>,
+    seen: Seen,
+    /// What the last look found, which the next is to confirm.
+    suspicion: Option<String>,
+    /// What two looks in a row have found.
+    lost: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    is_asked: AtomicBool,
+    state: Mutex<State>,
+}
+
+/// A handle: asks for looks, and tells what they have found.
+#[derive(Clone, Debug, Default)]
+pub struct Standing(Arc<Shared>);
+
+impl Standing {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // What lies behind it is replaced as a whole.
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks for a look, where one is due at this time. The device takes it up when it is polled.
+    pub fn look(&self, now_ns: u64, expected: impl FnOnce() -> Expected) {
+        let mut state = self.lock();
+        if now_ns < state.next_ns || state.lost.is_some() || self.0.is_asked.load(Ordering::Relaxed) {
+            return;
+        }
+        let wait_ns = if state.suspicion.is_some() { LOOK_AGAIN_NS } else { LOOK_EVERY_NS };
+        state.next_ns = now_ns.saturating_add(wait_ns);
+        state.expected = Some(expected());
+        self.0.is_asked.store(true, Ordering::Relaxed);
+    }
+
+    /// Why the device is not what it was, where two looks in a row have found that.
+    #[must_use]
+    pub fn lost(&self) -> Option<String> {
+        self.lock().lost.clone()
+    }
+
+    fn is_asked(&self) -> bool {
+        self.0.is_asked.load(Ordering::Relaxed)
+    }
+
+    /// A look has ended.
+    fn ended(&self, found: Option<String>) {
+        let mut state = self.lock();
+        let before = state.suspicion.take();
+        match found {
+            Some(why) if before.is_some() => state.lost = Some(why),
+            Some(why) => {
+                state.suspicion = Some(why);
+                // Whenever the next is asked for: the clock is who asks.
+                state.next_ns = state.next_ns.saturating_sub(LOOK_EVERY_NS - LOOK_AGAIN_NS);
+            }
+            None => {}
+        }
+        state.expected = None;
+        self.0.is_asked.store(false, Ordering::Relaxed);
+    }
+}
+
+/// A look in progress.
+struct Look {
+    expected: Expected,
+    places: VecDeque<Place>,
+    /// What was found in it.
+    found: Option<String>,
+}
+
+/// The device. It says nothing of its own reads but that they are in flight: who lets go of it waits for them.
+pub struct StandingDevice {
+    inner: Box<dyn Device>,
+    standing: Standing,
+    look: Option<Look>,
+    is_reading: bool,
+}
+
+impl StandingDevice {
+    /// Over a device, and what asks for looks at it.
+    #[must_use]
+    pub fn new(inner: Box<dyn Device>) -> (Self, Standing) {
+        let standing = Standing::default();
+        (Self { inner, standing: standing.clone(), look: None, is_reading: false }, standing)
+    }
+
+    /// Begins a look that was asked for, or its next read. One read is in flight at a time.
+    fn go_on(&mut self) {
+        if self.look.is_none() {
+            let mut state = self.standing.lock();
+            let Some(expected) = state.expected.take() else { return };
+            state.seen.begin();
+            let fits = |place: &Place| {
+                place.offset_bytes + place.len_bytes as u64 <= self.inner.geometry().size_bytes
+                    && state.seen.may_read(place)
+            };
+            let places = expected.places().into_iter().filter(fits).collect();
+            drop(state);
+            self.look = Some(Look { expected, places, found: None });
+        }
+        let Some(look) = &self.look else { return };
+        match look.places.front() {
+            Some(place) if self.inner.in_flight() < self.inner.queue_limit() => {
+                let op = Op::read(Vectored::One(Buf::new(place.len_bytes)));
+                self.inner.submit(Request { tag: OWN_TAG, offset_bytes: place.offset_bytes, stream: 0, op });
+                self.is_reading = true;
+            }
+            Some(_) => {}
+            None => {
+                let found = self.look.take().and_then(|look| look.found);
+                self.standing.ended(found);
+            }
+        }
+    }
+
+    fn take(&mut self, completion: &Completion) {
+        self.is_reading = false;
+        let Some(look) = &mut self.look else { return };
+        let Some(place) = look.places.pop_front() else { return };
+        let read = match (&completion.result, &completion.bufs) {
+            (Ok(()), Some(Vectored::One(bytes))) => Ok(&bytes[..]),
+            (Err(error), _) => Err(error),
+            _ => return,
+        };
+        let found = self.standing.lock().seen.take(&look.expected, &place, read);
+        if found.is_some() {
+            look.found = found;
+            look.places.clear();
+        }
+    }
+}
+
+impl Device for StandingDevice {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn geometry(&self) -> &Geometry {
+        self.inner.geometry()
+    }
+
+    fn submit(&mut self, request: Request) {
+        self.inner.submit(request);
+    }
+
+    fn poll(&mut self, done: &mut Vec<Completion>) {
+        if self.standing.is_asked() && !self.is_reading {
+            self.go_on();
+        }
+        let before = done.len();
+        self.inner.poll(done);
+        if self.is_reading
+            && let Some(at) = done[before..].iter().position(|completion| completion.tag == OWN_TAG)
+        {
+            let own = done.remove(before + at);
+            self.take(&own);
+            self.go_on();
+        }
+    }
+
+    fn wait(&mut self, timeout_ns: u64) {
+        self.inner.wait(timeout_ns);
+    }
+
+    fn wake_fd(&self) -> Option<i32> {
+        self.inner.wake_fd()
+    }
+
+    fn completes_unseen(&self) -> bool {
+        self.inner.completes_unseen()
+    }
+
+    fn wake_fds(&self, out: &mut Vec<i32>) {
+        self.inner.wake_fds(out);
+    }
+
+    fn queue_limit(&self) -> usize {
+        self.inner.queue_limit()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.inner.in_flight()
+    }
+
+    fn next_event_ns(&self) -> u64 {
+        self.inner.next_event_ns()
+    }
+
+    fn advance(&mut self, to_ns: u64) -> Option<u64> {
+        self.inner.advance(to_ns)
+    }
+}

@@ -1,0 +1,179 @@
+//! What is read of a device, and whether that is what it should be: free of I/O.
+
+use crate::layout::array_label::{self, ArrayLabel};
+use crate::layout::member_label::{self, MemberLabel};
+use crate::layout::superblock::{Role, SIZE_BYTES, Superblock, SuperblockError, copy_offsets_bytes};
+use crate::layout::{Id, format_id};
+use forebay_block::{IoError, IoErrorKind};
+
+/// What a device should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// The pool as its superblock says, since it is served.
+    pub superblock: Superblock,
+    /// Its number in the table of devices; members of one tier share one.
+    pub index: u16,
+    /// Bytes of it that are used.
+    pub size_bytes: u64,
+    /// Its id, where it is one of several devices of its tier: a label says so.
+    pub member: Option<Id>,
+}
+
+/// A part of a device that is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub offset_bytes: u64,
+    pub len_bytes: usize,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A copy of the superblock, by its number.
+    Superblock(usize),
+    /// Both copies of the label.
+    Labels,
+}
+
+impl Expected {
+    /// What is read in one look.
+    pub(super) fn places(&self) -> Vec<Place> {
+        let copies = copy_offsets_bytes(self.size_bytes).into_iter().enumerate();
+        let copy =
+            |(number, offset_bytes)| Place { offset_bytes, len_bytes: SIZE_BYTES, kind: Kind::Superblock(number) };
+        let mut places: Vec<Place> = copies.map(copy).collect();
+        if self.member.is_some() {
+            let (offset_bytes, len_bytes) = match self.role() {
+                Role::Fast => (member_label::OFFSETS_BYTES[0], 2 * member_label::LABEL_BYTES),
+                Role::Capacity => (array_label::OFFSETS_BYTES[0], 2 * array_label::LABEL_BYTES),
+            };
+            places.push(Place { offset_bytes, len_bytes, kind: Kind::Labels });
+        }
+        places
+    }
+
+    fn role(&self) -> Role {
+        if self.index == 0 { Role::Fast } else { Role::Capacity }
+    }
+
+    /// Why what a copy of the superblock says is not what it should, where it is one.
+    fn differs(&self, found: &Superblock) -> Option<String> {
+        let own = &self.superblock;
+        let newest = |superblock: &Superblock| (superblock.epoch, superblock.generation);
+        if found.pool != own.pool {
+            return Some(format!(
+                "it carries the superblock of another pool, {:?} ({})",
+                found.name,
+                format_id(&found.pool)
+            ));
+        }
+        if found.index != self.index {
+            return Some(format!("it carries the superblock of another device of the pool, number {}", found.index));
+        }
+        let is_older = newest(found) < newest(own);
+        is_older.then(|| {
+            format!("it carries an older superblock of the pool, of epoch {} before {}", found.epoch, own.epoch)
+        })
+    }
+}
+
+/// A label in so far as it is looked at.
+struct Label {
+    pool: Id,
+    member: Option<Id>,
+    generation: u64,
+    serial: u64,
+}
+
+fn labels_in(bytes: &[u8], role: Role) -> Option<Label> {
+    let of_mirror = |bytes: &[u8]| {
+        let label = MemberLabel::decode(bytes)?;
+        let member = label.member.and_then(|member| label.ids.get(usize::from(member)).copied());
+        Some(Label { pool: label.pool, member, generation: label.generation, serial: label.serial })
+    };
+    let of_array = |bytes: &[u8]| {
+        let label = ArrayLabel::decode(bytes)?;
+        let member = label.ids.get(usize::from(label.member)).copied();
+        Some(Label { pool: label.pool, member, generation: label.generation, serial: label.serial })
+    };
+    let copies = bytes.chunks_exact(member_label::LABEL_BYTES);
+    let labels = copies.filter_map(|copy| if role == Role::Fast { of_mirror(copy) } else { of_array(copy) });
+    labels.max_by_key(|label| label.serial)
+}
+
+/// What was good in looks before.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    copies: [bool; 3],
+    /// The generation of the newest label.
+    label: Option<u64>,
+    /// Places that cannot be read are not asked for again for a while: each time is an error of the device in the log.
+    unreadable: Vec<u64>,
+    looks: u32,
+}
+
+/// So many looks for a while.
+const LOOKS_WITHOUT: u32 = 120;
+
+impl Seen {
+    /// A look begins.
+    pub fn begin(&mut self) {
+        self.looks = (self.looks + 1) % LOOKS_WITHOUT;
+        if self.looks == 0 {
+            self.unreadable.clear();
+        }
+    }
+
+    /// Whether a place is worth a read.
+    pub fn may_read(&self, place: &Place) -> bool {
+        !self.unreadable.contains(&place.offset_bytes)
+    }
+
+    /// Takes in what was read of a place. Why the device is not what it should be, where that shows.
+    pub fn take(&mut self, expected: &Expected, place: &Place, read: Result<&[u8], &IoError>) -> Option<String> {
+        let bytes = match read {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind == IoErrorKind::Short => {
+                return Some(format!("it is shorter than the {} bytes that the pool uses of it", expected.size_bytes));
+            }
+            Err(_) => {
+                self.unreadable.push(place.offset_bytes);
+                return None;
+            }
+        };
+        match place.kind {
+            Kind::Superblock(number) => self.take_superblock(expected, (number, place.offset_bytes), bytes),
+            Kind::Labels => self.take_labels(expected, bytes),
+        }
+    }
+
+    fn take_superblock(&mut self, expected: &Expected, (number, at): (usize, u64), bytes: &[u8]) -> Option<String> {
+        match Superblock::decode(bytes) {
+            Ok(found) => {
+                let differs = expected.differs(&found);
+                self.copies[number] |= differs.is_none();
+                // One that never was right may be left of whatever was there before the pool.
+                differs.filter(|_| self.copies[number])
+            }
+            Err(SuperblockError::Absent) => {
+                self.copies[number].then(|| format!("its superblock at {at} was written over by something else"))
+            }
+            // It may rot, as anything else; the others are looked at.
+            Err(_) => None,
+        }
+    }
+
+    fn take_labels(&mut self, expected: &Expected, bytes: &[u8]) -> Option<String> {
+        let Some(label) = labels_in(bytes, expected.role()) else {
+            return self.label.is_some().then(|| "its label was written over by something else".to_owned());
+        };
+        if label.pool != expected.superblock.pool || label.member != expected.member {
+            return Some("it carries the label of another device".to_owned());
+        }
+        if self.label.is_some_and(|newest| label.generation < newest) {
+            return Some(format!("it carries an older label, of generation {}", label.generation));
+        }
+        self.label = Some(label.generation);
+        None
+    }
+}

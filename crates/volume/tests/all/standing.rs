@@ -1,0 +1,154 @@
+//! Devices that somebody writes over while their pool is served.
+
+use forebay_block::{Device, Geometry};
+use forebay_device::faulty::{Fault, Target};
+use forebay_device::image::ImageDevice;
+use forebay_device::{FaultyDevice, Image, blocking};
+use forebay_volume::layout::Id;
+use forebay_volume::layout::member_label::{MemberLabel, OFFSETS_BYTES};
+use forebay_volume::layout::plan::{PoolOptions, plan};
+use forebay_volume::layout::superblock::{Superblock, copy_offsets_bytes};
+use forebay_volume::standing::{Expected, Standing, StandingDevice};
+
+const SIZE_BYTES: u64 = 8 << 20;
+const SECOND_NS: u64 = 1_000_000_000;
+const POOL: Id = [1; 16];
+
+fn superblock(epoch: u64) -> Superblock {
+    let options = PoolOptions {
+        name: "p".to_owned(),
+        band_bytes: Some(65536),
+        journal_bytes: None,
+        is_mirrored: true,
+        bands_offset_bytes: None,
+    };
+    let device = |size_bytes| Geometry {
+        size_bytes,
+        logical_block_bytes: 512,
+        optimal_band_bytes: None,
+        volatile_cache: false,
+        durable_writes: true,
+        discards: true,
+    };
+    let planned = plan(&options, &device(SIZE_BYTES), &[device(2 * SIZE_BYTES)], POOL, &[[2; 16], [3; 16]]).unwrap();
+    Superblock { epoch, ..planned }
+}
+
+fn label(member: u8, generation: u64) -> MemberLabel {
+    MemberLabel {
+        pool: POOL,
+        member: Some(member),
+        generation,
+        serial: generation,
+        ids: vec![[4; 16], [5; 16]],
+        in_sync: 3,
+        rebuilding: None,
+        rebuilt_bytes: 0,
+        size_bytes: SIZE_BYTES,
+        logical_block_bytes: 512,
+    }
+}
+
+/// A member of a mirror, number 1, that is looked at each second.
+struct Scene {
+    device: StandingDevice,
+    standing: Standing,
+    now_ns: u64,
+}
+
+impl Scene {
+    fn over(device: Box<dyn Device>) -> Self {
+        let (mut device, standing) = StandingDevice::new(device);
+        for at in copy_offsets_bytes(SIZE_BYTES) {
+            blocking::write(&mut device, at, &superblock(7).encode()).unwrap();
+        }
+        blocking::write(&mut device, OFFSETS_BYTES[0], &label(1, 5).encode()).unwrap();
+        Self { device, standing, now_ns: 0 }
+    }
+
+    fn new() -> Self {
+        Self::over(Box::new(ImageDevice::new(Image::zeroed(SIZE_BYTES))))
+    }
+
+    fn write(&mut self, at: u64, bytes: &[u8]) {
+        blocking::write(&mut self.device, at, bytes).unwrap();
+    }
+
+    /// What was found after so many seconds.
+    fn after(&mut self, seconds: u64) -> Option<String> {
+        for _ in 0..seconds {
+            self.now_ns += SECOND_NS;
+            let expected =
+                || Expected { superblock: superblock(7), index: 0, size_bytes: SIZE_BYTES, member: Some([5; 16]) };
+            self.standing.look(self.now_ns, expected);
+            let mut done = Vec::new();
+            (0..20).for_each(|_| self.device.poll(&mut done));
+            assert!(done.is_empty() && self.device.in_flight() == 0, "its own reads are nobody's");
+        }
+        self.standing.lost()
+    }
+}
+
+/// Superblock and label were read at the start alone: what was wiped under the server counted as whole until the next one.
+#[test]
+fn regression_what_is_written_over_under_a_server_is_found() {
+    let (first, last) = (0, SIZE_BYTES - 4096);
+    let foreign = Superblock { pool: [9; 16], ..superblock(7) };
+    let cases: [(u64, Vec<u8>, &str); 7] = [
+        (first, vec![0; 4096], "its superblock at 0 was written over"),
+        (last, vec![0; 4096], "was written over"),
+        (65536, vec![7; 4096], "its superblock at 65536 was written over"),
+        (first, superblock(6).encode(), "an older superblock of the pool, of epoch 6 before 7"),
+        (first, foreign.encode(), "the superblock of another pool"),
+        (OFFSETS_BYTES[0], vec![0; 4096], "its label was written over"),
+        (OFFSETS_BYTES[1], label(0, 6).encode(), "the label of another device"),
+    ];
+    for (at, bytes, said) in cases {
+        let mut scene = Scene::new();
+        assert_eq!(scene.after(20), None);
+        scene.write(at, &bytes);
+        let found = scene.after(8).unwrap_or_default();
+        assert!(found.contains(said), "{found:?}, not {said:?}");
+    }
+    let mut scene = Scene::new();
+    assert_eq!(scene.after(8), None);
+    scene.write(OFFSETS_BYTES[0], &label(1, 4).encode());
+    assert!(scene.after(8).unwrap().contains("an older label"), "it is one of before");
+}
+
+#[test]
+fn labels_count_up_and_one_superblock_may_rot() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.after(8), None);
+    scene.write(OFFSETS_BYTES[1], &label(1, 6).encode());
+    assert_eq!(scene.after(8), None);
+    // In the middle of being written.
+    scene.write(OFFSETS_BYTES[0], &[3; 4096]);
+    assert_eq!(scene.after(8), None);
+    let mut rotten = superblock(7).encode();
+    rotten[300] ^= 1;
+    scene.write(0, &rotten);
+    assert_eq!(scene.after(8), None);
+}
+
+/// A transfer that goes wrong once is no reason to do without a member.
+#[test]
+fn what_is_found_once_is_not_believed() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.after(6), None);
+    scene.write(0, &[0; 4096]);
+    // The look of the sixth second has been, so that the next is that of the eleventh; it is good again before the one that follows.
+    assert_eq!(scene.after(5), None);
+    scene.write(0, &superblock(7).encode());
+    assert_eq!(scene.after(20), None);
+}
+
+#[test]
+fn what_cannot_be_read_is_not_asked_for_again() {
+    let mut faulty = FaultyDevice::new(ImageDevice::new(Image::zeroed(SIZE_BYTES)));
+    faulty.plan(Fault::range(Target::Reads, 65536..65536 + 4096));
+    let mut scene = Scene::over(Box::new(faulty));
+    assert_eq!(scene.after(20), None);
+    scene.write(0, &[0; 4096]);
+    assert!(scene.after(8).is_some());
+}
