@@ -70,6 +70,10 @@ impl Op {
     /// what lies there. Others read.
     pub const COMPARE: u8 = u8::MAX;
 
+    /// Beside an attempt: a device of several copies answers of that copy or fails. Otherwise another copy takes the place of one that cannot be read, and
+    /// what is wrong beside that is seen by nobody.
+    pub const ALONE: u8 = 1 << 6;
+
     /// A first read.
     #[must_use]
     pub fn read(bufs: Vectored<Buf>) -> Self {

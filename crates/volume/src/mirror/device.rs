@@ -224,6 +224,9 @@ impl Mirror {
         let (offset_bytes, len_bytes) = (read.offset_bytes, read.len_bytes);
         if let Err(error) = result {
             self.view.set_status(|status| status.members[read.member].failed_reads += 1);
+            if read.is_alone {
+                return self.done.push(Completion { tag: read.tag, result: Err(error), bufs });
+            }
             return self.read_of_another(read, error, bufs);
         }
         let mends = if self.view.is_begun() { read.failed & self.members.in_sync() } else { 0 };
@@ -307,13 +310,15 @@ impl Device for Mirror {
         self.outstanding += 1;
         let tag = request.tag;
         if let Op::Read { attempt, .. } = request.op {
+            let (is_alone, attempt) = (attempt & Op::ALONE != 0, attempt & !Op::ALONE);
             let (offset_bytes, len_bytes) = (request.offset_bytes, request.op.len_bytes());
             let member = self.members.reader(offset_bytes, attempt, 0, self.view.is_settled());
             let Op::Read { bufs, .. } = request.op else { return };
             match member {
                 Some(member) => {
                     let lens = lens_of(&bufs);
-                    self.begin_read(Read { tag, offset_bytes, len_bytes, lens, attempt, member, failed: 0 }, bufs);
+                    let read = Read { tag, offset_bytes, len_bytes, lens, attempt, is_alone, member, failed: 0 };
+                    self.begin_read(read, bufs);
                 }
                 None => self.done.push(Completion { tag, result: Err(gone("read")), bufs: Some(bufs) }),
             }

@@ -46,6 +46,8 @@ pub(super) struct Read {
     pub lens: Vectored<usize>,
     /// How often it was read and was not what it should be.
     pub attempt: u8,
+    /// No other member takes its place.
+    pub is_alone: bool,
     /// The member that is read.
     pub member: usize,
     /// Members that were tried and failed.

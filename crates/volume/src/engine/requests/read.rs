@@ -155,7 +155,10 @@ impl Engine {
             piece.wrong = wrong_of(&right, &spans);
         }
         // Not where something could not be read: that may have been the summary. A scrub takes nothing along.
-        let joins = piece.attempts == 0 && !matches!(piece.kind, PieceKind::Scrub);
+        let is_scrub = matches!(piece.kind, PieceKind::Scrub);
+        let joins = piece.attempts == 0 && !is_scrub;
+        // What cannot be read of one copy must not hide what is wrong beside it there.
+        let of_one = if is_scrub && failures == 0 && self.setup.copies > 1 { Op::ALONE } else { 0 };
         let mut take = |blocks: usize| {
             let tail = if blocks * BLOCK < rest.len() { rest.split_off(blocks * BLOCK) } else { Buf::empty() };
             std::mem::replace(&mut rest, tail)
@@ -169,7 +172,7 @@ impl Engine {
             let buf = take(run);
             let is_fast = self.setup.extents.is_fast(start.location);
             // The fast tier has the copies. What a capacity device computes of others says nothing of what lies there, and was not wrong.
-            let attempt = if is_fast { copy + failures } else { failures };
+            let attempt = if is_fast { copy + failures | of_one } else { failures };
             let part = self.requests.pieces[id as usize].parts.len() as u16;
             let first = at as u16;
             let is_ours = start.is_whole() && !is_in_base(start.location);
@@ -266,9 +269,14 @@ impl Engine {
             Some(Vectored::Many(many)) => many.into_iter().step_by(2).collect(),
             None => SmallVec::new(),
         };
+        // What a scrub read of another copy before is in the buffer still, and says nothing of this one.
+        let is_unread = error.is_some() && matches!(piece.kind, PieceKind::Scrub);
         let mut bad = error;
-        for (buf, (first, slot)) in bufs.into_iter().zip(piece.parts.iter_mut().skip(usize::from(part))) {
+        for (mut buf, (first, slot)) in bufs.into_iter().zip(piece.parts.iter_mut().skip(usize::from(part))) {
             let first = usize::from(*first);
+            if is_unread {
+                buf.chunks_exact_mut(BLOCK).for_each(|block| block[0] ^= 0xff);
+            }
             // Of what is in a base nobody knows what it should be.
             let is_ours = piece.spans.get(first).is_none_or(|span| !is_in_base(span.location));
             if bad.is_none() && verify && is_ours {
