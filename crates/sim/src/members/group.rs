@@ -450,7 +450,8 @@ impl Group {
         match &self.several {
             Several::Mirror => true,
             Several::Array { parity, .. } => {
-                (slot < parity.liars || parity.redundancy.parity == 1) && self.ends_at_rest
+                // With one block of parity a row that the log still names is made whole of what is read (docs/parity.md, "Limits").
+                slot < parity.liars && self.ends_at_rest
             }
         }
     }
