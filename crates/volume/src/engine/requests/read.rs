@@ -172,7 +172,7 @@ impl Engine {
             let buf = take(run);
             let is_fast = self.setup.extents.is_fast(start.location);
             // The fast tier has the copies. What a capacity device computes of others says nothing of what lies there, and was not wrong.
-            let attempt = if is_fast { copy + failures | of_one } else { failures };
+            let attempt = if is_fast { (copy + failures) | of_one } else { failures };
             let part = self.requests.pieces[id as usize].parts.len() as u16;
             let first = at as u16;
             let is_ours = start.is_whole() && !is_in_base(start.location);
