@@ -8,6 +8,7 @@ mod halt;
 mod judge;
 mod memory;
 mod scrub;
+mod scrubs;
 mod second;
 mod steps;
 
@@ -21,7 +22,7 @@ use flights::Flights;
 use forebay_block::{Buf, VirtualClock};
 use forebay_volume::engine::Activity;
 use forebay_volume::{Completion, Devices, Engine, Pool, RequestError};
-use scrub::Scrubs;
+use scrubs::Scrubs;
 
 pub use devices::{harmful_strikes, misreads, plan_faults, plan_holds};
 pub use halt::Halt;

@@ -4,14 +4,13 @@ use super::World;
 use super::devices::misreads;
 use super::flights::Flight;
 use super::halt::{Halt, broken};
+use super::scrubs::Scrubs;
 use crate::members::views;
-use crate::oracle::Place;
 use crate::scenario::{Chase, Step};
 use forebay_block::DiskId;
 use forebay_volume::Op;
 use forebay_volume::layout::scrub_record::{PARITY, ScrubState};
 use forebay_volume::mirror::MirrorStatus;
-use std::collections::BTreeSet;
 
 /// How long a host waits for the next step of a scrub, in nanoseconds.
 const CHASE_NS: u64 = 100_000_000;
@@ -19,31 +18,6 @@ const CHASE_NS: u64 = 100_000_000;
 const PASS_NS: u64 = 60_000_000_000;
 /// Ranges of damage from which on a scrub may not show all that it has found.
 const FOUND_MAX: usize = 60;
-
-/// What is known of the scrubs of a round.
-#[derive(Default)]
-pub(super) struct Scrubs {
-    /// They are held against the oracle.
-    is_judged: bool,
-    /// Blocks that were damaged when something was, and may be reported.
-    damaged: BTreeSet<Place>,
-    /// Blocks that were reported.
-    reported: BTreeSet<Place>,
-    /// Misreads before the round.
-    misread: u64,
-    /// A pass goes on that began after all that was damaged: how members were then, where all of them held everything.
-    since: Option<Option<Vec<u64>>>,
-    /// Such a pass has ended, and all members held everything from its begin on.
-    has_seen_all: bool,
-    /// Passes that have ended.
-    pub passes: u64,
-    /// Blocks that were reported as damaged.
-    pub reports: u64,
-    /// Changes of what a scrub was reading.
-    pub chased: u64,
-    /// Sectors that have rotted meanwhile.
-    pub rotten: u64,
-}
 
 impl World<'_> {
     /// From now on what scrubs report is held against the oracle.

@@ -12,7 +12,7 @@ fn rounds(served: &mut Served, from: u64) {
     }
 }
 
-/// An older fast device was believed: what had been flushed since was lost without a word, and the true device was refused from then on.
+/// An older fast device was believed: what had been flushed since was lost without an error, and the true device was refused from then on.
 #[test]
 fn regression_an_older_image_of_the_fast_device_is_refused() {
     for is_clean in [false, true] {
