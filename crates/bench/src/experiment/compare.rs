@@ -14,6 +14,7 @@ use crate::output::table::Table;
 use crate::run::{JobResult, Partial};
 use crate::stats::Confidence;
 use crate::stats::compare::{Better, Comparison, Metric, Terms, Verdict};
+use crate::stats::percentile::Level;
 use serde_json::{Value, json};
 
 /// Between the seeds of the sides: no multiple of what lies between those of rounds.
@@ -37,6 +38,8 @@ pub struct Comparing {
     pub rounds: u32,
     /// Confidence of the intervals of all figures together.
     pub confidence: Confidence,
+    /// Percentiles that are compared, of each kind.
+    pub levels: Vec<Level>,
     /// The factor that is to be shown, such as 1.05: of each figure it is said how many rounds that would take.
     pub difference: f64,
     /// Seed of the bootstrap.
@@ -180,7 +183,8 @@ impl State {
         if self.rounds.whole == 1 {
             self.jobs = a.iter().zip(b).map(|(a, b)| (a.job.name.clone(), b.job.name.clone())).collect();
             let of = |(job, result)| {
-                figures_of(job, result).into_iter().map(|figure| Compared { figure, rounds: Vec::new() })
+                let figures = figures_of(job, result, &comparing.levels).into_iter();
+                figures.map(|figure| Compared { figure, rounds: Vec::new() })
             };
             self.compared = a.iter().enumerate().flat_map(of).collect();
         }
@@ -193,7 +197,7 @@ impl State {
             }
         }
         let of = |results: &[JobResult]| -> Vec<_> {
-            results.iter().map(|result| latencies(result, comparing.confidence)).collect()
+            results.iter().map(|result| latencies(result, comparing.confidence, &comparing.levels)).collect()
         };
         let (of_a, of_b) = (of(a), of(b));
         for Compared { figure, rounds } in &mut self.compared {

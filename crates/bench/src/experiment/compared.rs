@@ -3,9 +3,10 @@
 use super::figures::Latency;
 use super::text;
 use crate::job::model::Job;
-use crate::run::JobResult;
+use crate::run::{JobResult, KindResult};
 use crate::stats::Confidence;
 use crate::stats::compare::{Comparison, Metric, Terms, Verdict, compare};
+use crate::stats::percentile::Level;
 use forebay_block::OpKind;
 use serde_json::{Value, json};
 
@@ -29,7 +30,18 @@ pub(super) struct Figure {
     /// How it is shown.
     pub show: fn(f64) -> String,
     /// Name in the JSON, with its unit.
-    pub key: &'static str,
+    pub key: String,
+    /// The percentile that it is.
+    level: Option<Level>,
+}
+
+/// Percentiles that are compared where none are asked for.
+const LEVELS: &str = "99,99.9";
+
+/// Percentiles that are compared where none are asked for: p99 and p99.9.
+#[must_use]
+pub fn levels() -> Vec<Level> {
+    Level::parse_list(LEVELS).unwrap_or_default()
 }
 
 pub(super) fn too_few_rounds(rounds: usize) -> String {
@@ -42,22 +54,27 @@ pub fn of_round(job: &Job, round: u32) -> Job {
     Job { seed: job.seed.wrapping_add(u64::from(round).wrapping_mul(SEED_STEP)), ..job.clone() }
 }
 
-/// What is compared of a job: throughput, and of each kind mean, p99 and p99.9.
-pub(super) fn figures_of(job: usize, result: &JobResult) -> Vec<Figure> {
-    let new = |name: String, metric, show: fn(f64) -> String, key| Figure { job, name, metric, show, key };
-    let mut all = vec![new("IOPS".to_owned(), Metric::THROUGHPUT, text::rate, "iops")];
+/// What is compared of a job: throughput, and of each kind the mean and these percentiles.
+pub(super) fn figures_of(job: usize, result: &JobResult, levels: &[Level]) -> Vec<Figure> {
+    let new = |name: String, metric, show: fn(f64) -> String, key: &str, level| {
+        let key = key.to_owned();
+        Figure { job, name, metric, show, key, level }
+    };
+    let mut all = vec![new("IOPS".to_owned(), Metric::THROUGHPUT, text::rate, "iops", None)];
     for kind in result.kinds.iter().map(|kind| kind.kind.name()) {
-        all.push(new(format!("{kind} mean"), Metric::MEAN_LATENCY, text::time, "mean_ns"));
-        all.push(new(format!("{kind} p99"), Metric::PERCENTILE, text::time, "p99_ns"));
-        all.push(new(format!("{kind} p99.9"), Metric::PERCENTILE, text::time, "p99.9_ns"));
+        all.push(new(format!("{kind} mean"), Metric::MEAN_LATENCY, text::time, "mean_ns", None));
+        all.extend(levels.iter().map(|&level| {
+            let key = format!("{level}_ns");
+            new(format!("{kind} {level}"), Metric::PERCENTILE, text::time, &key, Some(level))
+        }));
     }
     all
 }
 
-/// Latencies of a run by kind.
-pub(super) fn latencies(result: &JobResult, confidence: Confidence) -> Vec<(OpKind, Latency)> {
-    let kinds = result.kinds.iter();
-    kinds.map(|kind| (kind.kind, Latency::new(&kind.total, Some(&kind.blocks), confidence))).collect()
+/// Latencies of a run by kind, with these percentiles.
+pub(super) fn latencies(result: &JobResult, confidence: Confidence, levels: &[Level]) -> Vec<(OpKind, Latency)> {
+    let of = |kind: &KindResult| Latency::with_levels(&kind.total, Some(&kind.blocks), (confidence, levels.to_vec()));
+    result.kinds.iter().map(|kind| (kind.kind, of(kind))).collect()
 }
 
 /// Whether every round has a value of both sides, and there are enough for a verdict.
@@ -73,10 +90,9 @@ impl Figure {
         }
         let kind = self.name.split(' ').next()?;
         let latency = &latencies.iter().find(|(found, latency)| found.name() == kind && latency.samples > 0)?.1;
-        match self.key {
-            "mean_ns" => Some(latency.mean_ns),
-            "p99_ns" => latency.value_ns(99.0).map(|ns| ns as f64),
-            _ => latency.value_ns(99.9).map(|ns| ns as f64),
+        match self.level {
+            None => Some(latency.mean_ns),
+            Some(level) => latency.level_ns(level).map(|ns| ns as f64),
         }
     }
 

@@ -29,7 +29,15 @@ pub(crate) struct Latency {
 impl Latency {
     /// Of counted latencies; `blocks` are the same by time, where they are known.
     pub(crate) fn new(latencies: &Latencies, blocks: Option<&Blocks>, confidence: Confidence) -> Self {
-        let levels = Level::parse_list(LEVELS).unwrap_or_default();
+        Self::with_levels(latencies, blocks, (confidence, Level::parse_list(LEVELS).unwrap_or_default()))
+    }
+
+    /// The same with these percentiles.
+    pub(super) fn with_levels(
+        latencies: &Latencies,
+        blocks: Option<&Blocks>,
+        (confidence, levels): (Confidence, Vec<Level>),
+    ) -> Self {
         let reporting = Reporting { levels, confidence, ..Reporting::default() };
         Self {
             samples: latencies.count(),
@@ -45,6 +53,11 @@ impl Latency {
             Level::Share(share) => (share.percent() - percent).abs() < 1e-9,
             Level::Min | Level::Max => false,
         })
+    }
+
+    /// The value of a level that was asked for, in nanoseconds; none where it is withheld.
+    pub(super) fn level_ns(&self, level: Level) -> Option<u64> {
+        self.percentiles.iter().find(|estimate| estimate.level == level)?.value.value()
     }
 
     /// A percentile's value in nanoseconds; none where it is withheld.

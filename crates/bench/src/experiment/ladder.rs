@@ -3,7 +3,7 @@
 //! Rungs are measured in interleaved rounds. A seed gives an order, which is walked forwards and then backwards, and then begins
 //! one rung later: what drifts meets all alike, and only ratios within a round count.
 
-use super::compared::{Figure, Pair, ROUNDS_MIN, comparison_json, figures_of, is_whole, latencies};
+use super::compared::{Figure, Pair, ROUNDS_MIN, comparison_json, figures_of, is_whole, latencies, levels};
 use super::driver::DriverError;
 use super::error::ExperimentError;
 use super::figures::Latency;
@@ -221,8 +221,8 @@ impl State {
             && let Some((_, first)) = found.first()
         {
             self.jobs = first.iter().map(|result| result.job.name.clone()).collect();
-            let figures = first.iter().enumerate().flat_map(|(job, result)| figures_of(job, result));
-            self.figures = figures.filter(|figure| JUDGED.contains(&figure.key)).collect();
+            let figures = first.iter().enumerate().flat_map(|(job, result)| figures_of(job, result, &levels()));
+            self.figures = figures.filter(|figure| JUDGED.contains(&figure.key.as_str())).collect();
         }
         self.rounds.whole += 1;
         for (rung, results) in found {
@@ -242,7 +242,8 @@ impl State {
                 pooled.iops.push(result.iops());
                 pooled.description = format!("{}, waiting by {}", result.description, result.job.wait);
             }
-            let of_kinds: Vec<_> = results.iter().map(|result| latencies(result, ladder.confidence)).collect();
+            let of_kinds: Vec<_> =
+                results.iter().map(|result| latencies(result, ladder.confidence, &levels())).collect();
             for (values, figure) in taken.values.iter_mut().zip(&self.figures) {
                 values.push(figure.value(&results[figure.job], &of_kinds[figure.job]));
             }

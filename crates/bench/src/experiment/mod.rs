@@ -38,7 +38,7 @@ mod fake;
 mod tests;
 
 pub use compare::{Comparing, Side, compare, compare_settings, compare_targets};
-pub use compared::of_round;
+pub use compared::{levels as compared_levels, of_round};
 pub use condition::condition;
 pub use conditioning::{Conditioning, ConditioningError, Stage};
 pub use depth_histogram::{DepthHistogram, HistogramError};

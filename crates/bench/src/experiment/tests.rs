@@ -471,7 +471,8 @@ fn conditioning_is_a_list_of_jobs_and_of_words() {
 
 fn comparing(rounds: u32) -> Comparing {
     let confidence = crate::stats::Confidence::P95;
-    Comparing { names: ("old".to_owned(), "new".to_owned()), rounds, confidence, difference: 1.05, seed: 1 }
+    let (names, levels) = (("old".to_owned(), "new".to_owned()), super::compared::levels());
+    Comparing { names, rounds, confidence, levels, difference: 1.05, seed: 1 }
 }
 
 fn groups() -> Vec<Vec<Job>> {

@@ -12,6 +12,7 @@ use forebay_export::ublk::UblkError;
 use forebay_export::{Export, Exports, ServerControl};
 use forebay_prism::{ClassSpec, opencas};
 use forebay_volume::AdminError;
+use forebay_volume::layout::scrub_record::ScrubState;
 use serde_json::{Value, json};
 use tracing::info;
 
@@ -98,8 +99,11 @@ impl Answerer {
                 let checkpoint = Checkpoint::after_change(engine);
                 match action {
                     ScrubAction::Start => {
+                        let was_going_on = engine.scrub().record.state == ScrubState::Running;
                         engine.start_scrub();
-                        info!("a scrub reads everything that is stored");
+                        if !was_going_on {
+                            info!("a scrub reads everything that is stored");
+                        }
                     }
                     ScrubAction::Pause if engine.pause_scrub() => info!("the scrub pauses"),
                     ScrubAction::Pause | ScrubAction::Status => {}

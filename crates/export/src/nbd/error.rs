@@ -78,8 +78,9 @@ impl Errno {
             | RequestError::NoBase
             | RequestError::Device { .. }
             | RequestError::Damaged { .. }
-            | RequestError::FlushFailed => Self::Io,
-            RequestError::ReadOnly(_) => Self::Perm,
+            | RequestError::FlushFailed
+            // An export that is read-only says so, and is asked for no writes. This is a pool that takes none for what its devices do.
+            | RequestError::ReadOnly(_) => Self::Io,
             RequestError::NoSpace => Self::NoSpace,
             RequestError::ShuttingDown => Self::Shutdown,
         }

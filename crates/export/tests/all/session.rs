@@ -132,7 +132,7 @@ fn failures_become_the_protocols_errors_with_words() {
         let full = RequestError::NoSpace;
         let read_only = RequestError::ReadOnly("a device is missing".into());
         for (error, errno) in
-            [(full, 28), (read_only, 1), (RequestError::FlushFailed, 5), (RequestError::ShuttingDown, 108)]
+            [(full, 28), (read_only, 5), (RequestError::FlushFailed, 5), (RequestError::ShuttingDown, 108)]
         {
             let words = error.to_string();
             world.backend.fail_next(error);

@@ -170,7 +170,8 @@ fn plain(options: &BenchOptions, compares: bool) -> Result<()> {
         };
         bail!("{option} is for experiments, which `forebay bench --list` names, and has no effect on a job{instead}");
     }
-    if compares && let Some((option, _)) = reporting(options, false).into_iter().find(|(_, given)| *given) {
+    let is_of_jobs = |(option, given): &(&str, bool)| *given && *option != "--percentiles";
+    if compares && let Some((option, _)) = reporting(options, false).into_iter().find(is_of_jobs) {
         bail!("{option} has no effect on a comparison: leave it out");
     }
     Ok(())

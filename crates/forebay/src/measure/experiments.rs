@@ -13,6 +13,7 @@ use forebay_bench::experiment::{
 use forebay_bench::job::model::{Job, Plan};
 use forebay_bench::job::size::size_bytes;
 use forebay_bench::stats::Confidence;
+use forebay_bench::stats::percentile::Level;
 use forebay_daemon::finding::finding;
 use serde_json::json;
 use std::path::Path;
@@ -78,13 +79,18 @@ fn experiment_options(base: Job, options: &BenchOptions, allow_writes: bool) -> 
 ///
 /// # Errors
 /// What could not be done.
-pub fn compare(session: &mut Session, other: Other<'_>, plan: &Plan, rounds: u32, difference: f64) -> Result<Report> {
+pub fn compare(
+    session: &mut Session,
+    other: Other<'_>,
+    plan: &Plan,
+    (rounds, difference, levels): (u32, f64, Vec<Level>),
+) -> Result<Report> {
     let name = session.name().to_owned();
     let names = match &other {
         Other::Target(other) => (name, other.name().to_owned()),
         Other::Settings(..) => ("as given".to_owned(), "with --against-set".to_owned()),
     };
-    let comparing = Comparing { names, rounds, confidence: Confidence::P95, difference, seed: 1 };
+    let comparing = Comparing { names, rounds, confidence: Confidence::P95, levels, difference, seed: 1 };
     Ok(match other {
         Other::Target(other) => compare_targets(&comparing, session, other, &plan.groups)?,
         Other::Settings(settings) => compare_settings(&comparing, session, &plan.groups, &settings.groups)?,

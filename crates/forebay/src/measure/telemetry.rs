@@ -5,6 +5,7 @@ use super::options::TelemetryOptions;
 use super::session::SessionOptions;
 use super::time_ns;
 use anyhow::{Context, Result, bail};
+use forebay_bench::experiment::compared_levels;
 use forebay_bench::output::summary::Reporting;
 use forebay_bench::stats::percentile::Level;
 use forebay_bench::telemetry::{Summary, parquet};
@@ -21,6 +22,14 @@ impl TelemetryOptions {
     pub fn reporting(&self) -> Result<Reporting> {
         let levels = self.percentiles.as_deref().map_or_else(|| Ok(Level::ladder()), Level::parse_list)?;
         Ok(Reporting { levels, ..Reporting::default() })
+    }
+
+    /// Percentiles that comparisons judge.
+    ///
+    /// # Errors
+    /// A list of percentiles that is none.
+    pub fn compared(&self) -> Result<Vec<Level>> {
+        Ok(self.percentiles.as_deref().map_or_else(|| Ok(compared_levels()), Level::parse_list)?)
     }
 
     /// Settings of the session that measures.

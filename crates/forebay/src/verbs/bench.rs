@@ -107,15 +107,15 @@ pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
             Some(percent) if percent > 0.0 && percent <= 1000.0 => 1.0 + percent / 100.0,
             Some(percent) => bail!("--difference {percent}: above 0 and at most 1000 percent"),
         };
+        let levels = options.telemetry.compared()?;
+        let how = (rounds, difference, levels);
         let report = match other {
             Against::Target(mut other) => {
-                let report = measure::compare(&mut session, Other::Target(&mut other), &plan, rounds, difference)?;
+                let report = measure::compare(&mut session, Other::Target(&mut other), &plan, how)?;
                 other.close()?;
                 report
             }
-            Against::Settings(other) => {
-                measure::compare(&mut session, Other::Settings(&other), &plan, rounds, difference)?
-            }
+            Against::Settings(other) => measure::compare(&mut session, Other::Settings(&other), &plan, how)?,
         };
         session.close()?;
         return measure::show_report(&report, target, format);

@@ -46,10 +46,11 @@ pub(super) fn of_drives(found: &Found) -> Section {
             Some(false) => Tone::Bad,
             None => Tone::Plain,
         };
-        let texts = ["test", "drive", "host", "used", "measure"].map(|path| Cell::at(row, path, Unit::Plain));
+        let texts = ["test", "drive", "host", "used"].map(|path| Cell::at(row, path, Unit::Plain));
+        let measure = [Cell::text(measure(row))];
         let figures = ["published", "modelled", "error_percent"].map(|path| Cell::at(row, path, Unit::Plain));
         let end = [Cell::at(row, "within", Unit::Plain).with_tone(tone), Cell::at(row, "source", Unit::Plain)];
-        texts.into_iter().chain(figures).chain(end).collect()
+        texts.into_iter().chain(measure).chain(figures).chain(end).collect()
     }));
     section.pictures.extend(ratios(rows, &table));
     section.pictures.push(Picture::table("Rows", table));
@@ -64,12 +65,30 @@ pub(super) fn of_drives(found: &Found) -> Section {
     section
 }
 
+/// What a figure is of, in words.
+fn measure(row: &Value) -> &str {
+    match text(row, "measure").unwrap_or("-") {
+        "Iops" => "IOPS",
+        "BytesPerS" => "bytes/s",
+        "MeanUs" => "mean",
+        "ReadMeanUs" => "mean of reads",
+        "MedianUs" => "median",
+        "P99Us" => "p99",
+        "P99_999Us" => "p99.999",
+        "P99_99999Us" => "p99.99999",
+        "Times" => "times as much",
+        "Depth" => "queue depth",
+        "Rank" => "rank correlation",
+        other => other,
+    }
+}
+
 fn ratios(rows: &[Value], table: &Table) -> Option<Picture> {
     let estimate = |row: &Value| {
         let (published, modelled) = (number(row, "published")?, number(row, "modelled")?);
         let ratio = modelled / published;
         let name = format!("{} {}", text(row, "drive").unwrap_or("-"), text(row, "test").unwrap_or("-"));
-        let name = format!("{name}, {}", text(row, "measure").unwrap_or("-"));
+        let name = format!("{name}, {}", measure(row));
         let say = format!("{name}: {ratio:.3}");
         let is_outside = at(row, "within").and_then(Value::as_bool) == Some(false);
         ratio.is_finite().then(|| Estimate {

@@ -82,7 +82,7 @@ fn grid(fill: f64, cells: &[&Value], what: &str, path: &str, unit: Unit) -> Pict
         ]
     }));
     let about = format!(
-        "{what} over queue depth and share of reads, {fill} % full; the larger the darker, by the logarithm.{left_out}"
+        "{what} over queue depth and share of reads, {fill} % full; the larger the stronger the colour, by the logarithm.{left_out}"
     );
     Picture::drawn(format!("{fill} % full: {what}"), about, Drawing::Heat(heat), table)
 }

@@ -196,7 +196,7 @@ fn heat(time: &Time<'_>, map: &Value, regions: &[Value], cells: &[Moved<'_>], ti
         is_log: true,
     };
     let about = format!(
-        "Bytes of each slice of {} and each region of {}; the more the darker, by the logarithm. Where nothing is drawn none were moved.",
+        "Bytes of each slice of {} and each region of {}; the more the stronger the colour, by the logarithm. Where nothing is drawn none were moved.",
         time.words(),
         shown(map, "region_bytes", Unit::Bytes)
     );

@@ -1,4 +1,4 @@
-//! A grid of numbers, each in its cell, the larger the darker.
+//! A grid of numbers, each in its cell, the larger the stronger its colour: darker on a light page, lighter on a dark one.
 
 use super::shapes::{WIDTH, coordinate, words};
 use crate::markup::Markup;

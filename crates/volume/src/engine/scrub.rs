@@ -55,6 +55,11 @@ pub(crate) struct Scrub {
     /// What is to be read before it goes on from where it is: parts of what could not be read as a whole. The next is last.
     parts: Vec<Range<u64>>,
     in_flight: Option<Blocks>,
+    /// A block that could not be read, and is read once more when what was found on the way is written again: of several copies, and of compressed blocks that
+    /// share a block of the device, no one reading may have had all.
+    again: Option<u64>,
+    /// What is in flight is such a block.
+    is_second: bool,
     pub brought: Brought,
     found: Vec<Found>,
     /// A pass has come to its end, or has begun or paused: it is to be kept.
@@ -69,6 +74,8 @@ impl Scrub {
             leisure: Leisure::new(rate_bytes_per_s),
             parts: Vec::new(),
             in_flight: None,
+            again: None,
+            is_second: false,
             brought: Brought::default(),
             found: Vec::new(),
             has_changed: false,
@@ -78,7 +85,7 @@ impl Scrub {
     /// How far it is, for the root. What is in flight is read again after a crash.
     pub fn record(&self) -> ScrubRecord {
         let again = self.in_flight.iter().map(|blocks| blocks.range.start);
-        let first = again.chain(self.parts.iter().map(|part| part.start)).min();
+        let first = again.chain(self.parts.iter().map(|part| part.start)).chain(self.again).min();
         ScrubRecord { block: first.unwrap_or(self.record.block), ..self.record }
     }
 
@@ -136,7 +143,12 @@ impl Scrub {
         is_mending: impl Fn() -> bool,
         mut next_stored: impl FnMut(DiskId, u64) -> Option<Blocks>,
     ) -> Option<Blocks> {
-        let blocks = match self.parts.pop() {
+        if self.again.is_some() && is_mending() {
+            return None;
+        }
+        self.is_second = self.again.is_some();
+        let again = self.again.take().map(|block| block..block + 1);
+        let blocks = match again.or_else(|| self.parts.pop()) {
             Some(range) => Blocks { disk: DiskId(self.record.disk), range },
             None => {
                 let next = next_stored(DiskId(self.record.disk), self.record.block);
@@ -191,6 +203,10 @@ impl Scrub {
             }
         };
         self.parts.extend([bad + 1..range.end, range.start..bad].into_iter().filter(|part| !part.is_empty()));
+        if !self.is_second {
+            self.again = Some(bad);
+            return false;
+        }
         self.record.pass.bad_blocks += 1;
         self.keep(Found { disk, offset_bytes: bad * BLOCK, len_bytes: BLOCK, why });
         true
@@ -214,6 +230,29 @@ impl Scrub {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What is put right by one reading was reported as damaged: blocks of several copies, and compressed ones that share blocks of the device.
+    #[test]
+    fn regression_a_block_is_damaged_that_cannot_be_read_twice() {
+        let mut scrub = Scrub::new(ScrubRecord::default(), 1 << 20);
+        scrub.start(0);
+        let stored = |disk, from| Some(Blocks { disk, range: from..from + 400 });
+        let damaged = || Some(RequestError::Damaged { disk: DiskId(0), offset_bytes: 5 * BLOCK });
+        scrub.begin_step(0, 0, || false, stored).unwrap();
+        assert!(!scrub.ended(0, damaged()));
+        assert_eq!(scrub.begin_step(0, 0, || true, stored), None, "it is being written again");
+        assert_eq!(scrub.begin_step(0, 0, || false, stored).unwrap().range, 5..6);
+        assert_eq!(scrub.record().block, 0, "what comes before it is to be read yet");
+        assert!(scrub.ended(0, damaged()));
+        assert_eq!((scrub.record.pass.bad_blocks, scrub.found.len()), (1, 1));
+        assert_eq!(scrub.begin_step(0, 0, || false, stored).unwrap().range, 0..5);
+        assert!(!scrub.ended(5, None));
+        assert_eq!(scrub.begin_step(0, 0, || false, stored).unwrap().range, 6..32);
+        assert!(!scrub.ended(0, Some(RequestError::Damaged { disk: DiskId(0), offset_bytes: 9 * BLOCK })));
+        assert_eq!(scrub.begin_step(0, 0, || false, stored).unwrap().range, 9..10);
+        assert!(!scrub.ended(1, None), "it can be read now");
+        assert_eq!(scrub.record.pass.bad_blocks, 1);
+    }
 
     #[test]
     fn one_step_at_a_time_and_none_before_time_passes() {

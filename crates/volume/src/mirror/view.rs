@@ -237,7 +237,10 @@ impl MirrorView {
             return Err("it takes no writes any more: restart the server".to_owned());
         }
         if !status.members.iter().any(|member| member.state == MemberState::Out) {
-            return Err("the mirror has all its members: restart the server to add one more".to_owned());
+            return Err(
+                "all members are there, and work: restart the server to add one, or to put it in another's place"
+                    .to_owned(),
+            );
         }
         Ok(())
     }

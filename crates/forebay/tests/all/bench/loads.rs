@@ -295,6 +295,18 @@ fn targets_and_settings_are_compared() {
     assert!(result["result"].is_object(), "{result}");
 }
 
+/// Percentiles could not be named for a comparison.
+#[test]
+fn regression_a_comparison_judges_the_percentiles_that_are_named() {
+    let more =
+        ["--rounds", "3", "--runtime", "20ms", "--set", "depth=4", "--against", MODEL, "--percentiles", "50,99.5"];
+    let result = measured(MODEL, &more);
+    let figures: Vec<&str> =
+        result["result"]["figures"].as_array().unwrap().iter().map(|of| of["figure"].as_str().unwrap()).collect();
+    assert_eq!(figures, ["IOPS", "read mean", "read p50", "read p99.5"]);
+    refused(&bench(MODEL, &[&more[..9], &["101"]].concat()), 2, &["101"]);
+}
+
 /// "--set: duplicate key": a depth could only be compared with the default one.
 #[test]
 fn regression_against_set_may_set_what_set_does() {
