@@ -107,7 +107,7 @@ impl Hooks<PoolBackend> for Daemon {
     }
 
     fn opened(&mut self, identity: &Identity, peer: Peer, export: &Export) {
-        let _ = self.watch.opened(now_ns(), identity, peer, export);
+        self.watch.opened(now_ns(), identity, peer, export);
     }
 
     fn closed(&mut self, reason: &CloseReason, peer: Peer) {

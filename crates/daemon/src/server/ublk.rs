@@ -7,7 +7,7 @@ use crate::text;
 use anyhow::{Context, Result, anyhow, ensure};
 use forebay_block::DiskId;
 use forebay_block::checksum::crc32c;
-use forebay_export::ublk::{Ublk, UblkError, UblkState, Wanted, is_waiting, release as take_away};
+use forebay_export::ublk::{Ublk, UblkError, UblkState, Wanted, is_waiting, release as take_away, waiting};
 use forebay_export::{Export, Reactor, ServerControl};
 use std::io::ErrorKind;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
@@ -114,7 +114,19 @@ impl BlockDevices {
                 continue;
             }
             let Some(asked) = asked(config, &export.name) else { continue };
-            let ublk = make(&self.pool, &export, asked.number())?;
+            let is_held =
+                |number: &u32| waiting(|mark| is_of_pool(&self.pool, mark)).iter().any(|left| left.number == *number);
+            let held = asked.number().filter(is_held);
+            if let Some(number) = held {
+                error!(
+                    cause = "ublk",
+                    advice = "Configure what it was again and restart, or reboot; what is on it waits",
+                    "/dev/ublkb{number} waits for an export that this pool had, of another disk or another name: export {:?} gets another number",
+                    export.name
+                );
+            }
+            let number = asked.number().filter(|_| held.is_none());
+            let ublk = make(&self.pool, &export, number)?;
             self.devices.push(Device { export: export.name, state: ublk.state(), reported: false });
             reactor.attach(Box::new(ublk), index).context("too many devices")?;
         }

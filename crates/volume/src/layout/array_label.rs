@@ -12,7 +12,7 @@ pub const OFFSETS_BYTES: [u64; 2] = [28672, 32768];
 pub const LABEL_BYTES: usize = 4096;
 /// Where nothing else lies: the labels, in bytes of a member.
 pub const PLACE_BYTES: std::ops::Range<u64> = 28672..36864;
-const MAGIC: [u8; 4] = *b"FBPL";
+pub(crate) const MAGIC: [u8; 4] = *b"FBPL";
 
 /// Which members there are, and what each holds.
 #[derive(Clone, Debug, PartialEq, Eq)]

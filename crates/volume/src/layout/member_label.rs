@@ -12,7 +12,7 @@ pub const MEMBERS_MAX: usize = 3;
 pub const OFFSETS_BYTES: [u64; 2] = [16384, 20480];
 /// Length of a copy in bytes.
 pub const LABEL_BYTES: usize = 4096;
-const MAGIC: [u8; 4] = *b"FBMM";
+pub(crate) const MAGIC: [u8; 4] = *b"FBMM";
 
 /// Which members there are, and what each holds.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -272,7 +272,10 @@ impl MirrorView {
     /// A member is left behind as one that has failed a write: what it carries is not the pool's any more, and it fails nothing by itself. Not so where the
     /// others do not hold everything: then it stays, as what is left of it may be all that there is.
     pub fn leave_behind(&self, id: Id, why: String) {
-        lock(&self.0.doubted).push((id, why));
+        let mut doubted = lock(&self.0.doubted);
+        if !doubted.iter().any(|(known, _)| *known == id) {
+            doubted.push((id, why));
+        }
         self.0.has_doubted.store(true, Ordering::Relaxed);
     }
 

@@ -21,7 +21,7 @@ use crate::layout::member_label::fits;
 use crate::mirror::{
     Candidate, Member, MemberState, MemberStatus, MirrorStatus, MirrorView, Ranges, Unproven, is_believed, missing_ids,
 };
-use crate::recovery::checkpoints::{is_as_new, newest_on_capacity};
+use crate::recovery::checkpoints::{is_older, on_capacity};
 use crate::recovery::read_superblock;
 use forebay_block::{Device, Geometry};
 use slab::Slab;
@@ -44,8 +44,8 @@ struct Found {
     /// In which of its places the label is.
     place: usize,
     epoch: u64,
-    /// The newest checkpoint of which it has a header.
-    checkpoint: Option<u64>,
+    /// The checkpoints of which it has headers, see [`on_capacity`].
+    checkpoints: Option<(Option<u64>, u64)>,
     /// What is on it, where its label is not believed.
     holds: Option<Vec<String>>,
 }
@@ -86,7 +86,7 @@ fn newest(found: &[Found]) -> Result<Option<&Found>, JoinError> {
 }
 
 /// Makes an array of the devices that are there. `new_id` names a member that replaces another; none: nothing is changed, no member is rebuilt, and
-/// no label written. `accepts_unproven`: a member is used that may be none any more, although one that is not there held everything.
+/// no label written. `accepts_unproven`: a member is used that may be none any more, although one that is not there held everything, or that is of before.
 ///
 /// # Errors
 /// Why these devices cannot be used, see [`JoinError`].
@@ -132,7 +132,8 @@ pub fn join(
     let number_of = |found: &Found| basis.ids.iter().position(|id| *id == found.id());
     let is_source = |found: &&Found| number_of(found).is_some_and(|number| basis.is_in_sync(number));
     let epoch = found.iter().filter(is_source).map(|found| found.epoch).max().unwrap_or(0);
-    let checkpoint = found.iter().filter(is_source).filter_map(|found| found.checkpoint).max();
+    let checkpoints =
+        found.iter().filter(is_source).filter_map(|found| found.checkpoints).max_by_key(|&(_, newest)| newest);
     let mut differs = false;
     let mut members: Vec<Member> = basis.ids.iter().map(|_| Member::new(None, MemberState::Out)).collect();
     let mut names = vec![String::new(); members.len()];
@@ -140,7 +141,7 @@ pub fn join(
     let (mut to_rebuild, mut goes_on, mut unproven) = (VecDeque::new(), None, None);
     for found in found {
         let number = number_of(&found);
-        let Found { name, device, label: own, place, epoch: own_epoch, checkpoint: own_checkpoint, holds } = found;
+        let Found { name, device, label: own, place, epoch: own_epoch, checkpoints: own_checkpoints, holds } = found;
         let Some(number) = number else {
             // It was replaced: what it holds counts no more.
             blank.push_back(Blank { name, device, place });
@@ -154,7 +155,8 @@ pub fn join(
             || own.ids != basis.ids;
         // An older epoch: the device as it was once.
         let is_current = own_epoch.saturating_add(1) >= epoch;
-        if basis.is_in_sync(number) && is_current && is_as_new(own_checkpoint, checkpoint) {
+        let is_old = !accepts_unproven && is_older(own_checkpoints, checkpoints);
+        if basis.is_in_sync(number) && is_current && !is_old {
             members[number].state = MemberState::InSync;
             unproven = unproven.or(holds.map(|_| name.clone()));
         } else if basis.rebuilding == Some(number as u8) && is_current {
@@ -254,12 +256,12 @@ fn sort(candidates: Vec<Candidate>) -> (Vec<Found>, Vec<Blank>, Vec<(String, Str
         let is_believed = label.as_ref().is_none_or(|(label, _)| is_believed(&mut devices, &label.into()));
         let superblock = read_superblock(&mut devices, 0).ok().map(|(superblock, _)| superblock);
         let epoch = superblock.as_ref().map_or(0, |superblock| superblock.epoch);
-        let checkpoint = superblock.and_then(|superblock| newest_on_capacity(&mut devices, 0, &superblock));
+        let checkpoints = superblock.and_then(|superblock| on_capacity(&mut devices, 0, &superblock));
         let Some(device) = devices.list.pop() else { continue };
         match label {
             Some((label, place)) => {
                 let holds = (!is_believed).then_some(contents);
-                found.push(Found { name, device, label, place, epoch, checkpoint, holds });
+                found.push(Found { name, device, label, place, epoch, checkpoints, holds });
             }
             None if contents.is_empty() => blank.push(Blank { name, device, place: FIRST_PLACE }),
             None => left_out.push((name, format!("it is no member of this array, and holds {}", contents.join(", ")))),

@@ -85,7 +85,8 @@ struct Label {
     serial: u64,
 }
 
-fn labels_in(bytes: &[u8], role: Role) -> Option<Label> {
+/// The labels of both places, where there are any.
+fn labels_in(bytes: &[u8], role: Role) -> Vec<Option<Label>> {
     let of_mirror = |bytes: &[u8]| {
         let label = MemberLabel::decode(bytes)?;
         let member = label.member.and_then(|member| label.ids.get(usize::from(member)).copied());
@@ -97,16 +98,21 @@ fn labels_in(bytes: &[u8], role: Role) -> Option<Label> {
         Some(Label { pool: label.pool, member, generation: label.generation, serial: label.serial })
     };
     let copies = bytes.chunks_exact(member_label::LABEL_BYTES);
-    let labels = copies.filter_map(|copy| if role == Role::Fast { of_mirror(copy) } else { of_array(copy) });
-    labels.max_by_key(|label| label.serial)
+    copies.map(|copy| if role == Role::Fast { of_mirror(copy) } else { of_array(copy) }).collect()
+}
+
+/// Whether any place of a label has the beginning of one: then it rots.
+fn begins_as_label(bytes: &[u8], role: Role) -> bool {
+    let magic = if role == Role::Fast { member_label::MAGIC } else { array_label::MAGIC };
+    bytes.chunks_exact(member_label::LABEL_BYTES).any(|copy| copy.starts_with(&magic))
 }
 
 /// What was good in looks before.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     copies: [bool; 3],
-    /// The generation of the newest label.
-    label: Option<u64>,
+    /// The generation of the newest label, and in which of its places that was.
+    label: Option<(u64, usize)>,
     /// Places that cannot be read are not asked for again for a while: each time is an error of the device in the log.
     unreadable: Vec<u64>,
     looks: u32,
@@ -164,16 +170,23 @@ impl Seen {
     }
 
     fn take_labels(&mut self, expected: &Expected, bytes: &[u8]) -> Option<String> {
-        let Some(label) = labels_in(bytes, expected.role()) else {
-            return self.label.is_some().then(|| "its label was written over by something else".to_owned());
+        let labels = labels_in(bytes, expected.role());
+        let found = labels.iter().enumerate().filter_map(|(at, label)| Some((at, label.as_ref()?)));
+        let Some((at, label)) = found.max_by_key(|(_, label)| label.serial) else {
+            let is_gone = self.label.is_some() && !begins_as_label(bytes, expected.role());
+            return is_gone.then(|| "its label was written over by something else".to_owned());
         };
         if label.pool != expected.superblock.pool || label.member != expected.member {
             return Some("it carries the label of another device".to_owned());
         }
-        if self.label.is_some_and(|newest| label.generation < newest) {
-            return Some(format!("it carries an older label, of generation {}", label.generation));
+        match self.label {
+            Some((newest, _)) if label.generation >= newest => {}
+            None => {}
+            // Where the newest was there is none: it rots, and the one before it is left.
+            Some((_, place)) if labels.get(place).is_some_and(Option::is_none) => return None,
+            Some(_) => return Some(format!("it carries an older label, of generation {}", label.generation)),
         }
-        self.label = Some(label.generation);
+        self.label = Some((label.generation, at));
         None
     }
 }

@@ -131,6 +131,25 @@ fn labels_count_up_and_one_superblock_may_rot() {
     assert_eq!(scene.after(8), None);
 }
 
+/// The newest label rotted, and the one before it was taken for the label of a device from before: a good member was left behind.
+#[test]
+fn regression_a_label_that_rots_is_no_older_one() {
+    for is_whole in [true, false] {
+        let mut scene = Scene::new();
+        scene.write(OFFSETS_BYTES[1], &label(1, 6).encode());
+        assert_eq!(scene.after(8), None);
+        let mut rotten = label(1, 6).encode();
+        rotten[100] ^= 1;
+        scene.write(OFFSETS_BYTES[1], &rotten);
+        if !is_whole {
+            let mut other = label(1, 5).encode();
+            other[100] ^= 1;
+            scene.write(OFFSETS_BYTES[0], &other);
+        }
+        assert_eq!(scene.after(20), None);
+    }
+}
+
 /// A transfer that goes wrong once is no reason to do without a member.
 #[test]
 fn what_is_found_once_is_not_believed() {

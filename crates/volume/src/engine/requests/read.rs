@@ -270,7 +270,9 @@ impl Engine {
             None => SmallVec::new(),
         };
         // What a scrub read of another copy before is in the buffer still, and says nothing of this one.
-        let is_unread = error.is_some() && matches!(piece.kind, PieceKind::Scrub);
+        let is_of_one = matches!(piece.kind, PieceKind::Scrub) && piece.failures_in_place == 0 && self.setup.copies > 1;
+        let is_fast = piece.spans.get(first).is_some_and(|span| self.setup.extents.is_fast(span.location));
+        let is_unread = error.is_some() && is_of_one && is_fast;
         let mut bad = error;
         for (mut buf, (first, slot)) in bufs.into_iter().zip(piece.parts.iter_mut().skip(usize::from(part))) {
             let first = usize::from(*first);
