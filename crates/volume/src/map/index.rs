@@ -250,12 +250,12 @@ impl Disk {
         None
     }
 
-    /// The first index page from one on, up to the one of a leaf, that lies somewhere and has no leaf below it.
+    /// The first index page from one on that lies somewhere, before that of the next `leaf`: it has none below it.
     #[must_use]
     pub fn next_bare_page(&self, from: usize, leaf: Option<u64>) -> Option<usize> {
         let is_bare = |page: usize| {
             let index = self.pages[page].as_ref();
-            index.is_some_and(|index| index.reference.location != 0 && !(0..INDEX_ENTRIES).any(|at| index.has(at)))
+            index.is_some_and(|index| index.reference.location != 0)
         };
         let end = leaf.map_or(self.pages.len(), |leaf| split(leaf).0);
         (from..end).find(|&page| is_bare(page))

@@ -175,13 +175,11 @@ impl Assembly {
         let now = |number: usize| kept.iter().position(|&was| was == number);
         self.to_rebuild = self.to_rebuild.iter().filter_map(|&number| now(number)).collect();
         self.goes_on = self.goes_on.and_then(now);
-        let is_kept = |at: usize| kept.contains(&at);
-        self.dropped = kept_of(&mut self.label.ids.clone(), |at| !is_kept(at));
-        (self.label.ids, self.names, self.members) = (
-            kept_of(&mut self.label.ids, is_kept),
-            kept_of(&mut self.names, is_kept),
-            kept_of(&mut self.members, is_kept),
-        );
+        for at in (0..self.members.len()).rev().filter(|at| !kept.contains(at)) {
+            self.dropped.push(self.label.ids.remove(at));
+            self.names.remove(at);
+            self.members.remove(at);
+        }
         Ok(())
     }
 
@@ -219,12 +217,6 @@ impl Assembly {
         let (mirror, view) = mirror_of(self.members, self.names, self.label, is_new, self.to_rebuild);
         Ok(Joined { mirror, view, left_out: self.left_out, dropped: self.dropped })
     }
-}
-
-/// Those of a list whose number is kept.
-fn kept_of<T>(list: &mut Vec<T>, is_kept: impl Fn(usize) -> bool) -> Vec<T> {
-    let all = std::mem::take(list).into_iter().enumerate();
-    all.filter_map(|(at, one)| is_kept(at).then_some(one)).collect()
 }
 
 /// What a new mirror over such devices is as one.
