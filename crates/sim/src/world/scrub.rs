@@ -60,7 +60,9 @@ impl World<'_> {
     pub(super) fn start_scrub(&mut self) {
         if self.pool.engine.scrub().record.state == ScrubState::Idle {
             self.note_damage();
+            // What the pass before has reported is forgotten, and with it that it had seen everything.
             self.scrubs.reported.clear();
+            self.scrubs.has_seen_all = false;
             self.scrubs.since = Some(self.members_since());
         }
         self.note(|| "a scrub begins, or goes on".to_owned());
