@@ -147,6 +147,7 @@ fn request(
         op,
         fua: false,
         export: 0,
+        session: 0,
         tag,
         hints: None,
     }

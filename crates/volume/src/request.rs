@@ -22,6 +22,8 @@ pub struct Request {
     pub fua: bool,
     /// Index of the export that the request came through.
     pub export: u16,
+    /// The client that it came from, as numbered by [`Engine::begin_session`](crate::Engine::begin_session); 0 where clients are not kept apart.
+    pub session: u64,
     /// Class with which the export tags its writes.
     pub tag: Option<ClassId>,
     /// What the host says of it, part by part from its first block on; what is behind the last part is not reported. In a box:

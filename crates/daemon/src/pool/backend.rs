@@ -88,6 +88,7 @@ impl PoolBackend {
                 op: Op::Reclass,
                 fua: false,
                 export: 0,
+                session: 0,
                 tag: None,
                 hints: Some(Box::new(HintParts::from_iter([HintPart { blocks, hints }]))),
             });
@@ -121,6 +122,10 @@ impl PoolBackend {
 }
 
 impl Backend for PoolBackend {
+    fn begin_session(&mut self) -> u64 {
+        self.pool.engine.begin_session()
+    }
+
     fn submit(&mut self, mut request: Request) {
         // The engine measures latencies by its clock, which stands still between ticks.
         self.pool.tick(now_ns());
@@ -205,8 +210,18 @@ mod tests {
 
     fn submit_reclass(backend: &mut PoolBackend, disk: DiskId) -> u64 {
         let (offset_bytes, len_bytes, op) = (0, 16 << 20, Op::Reclass);
-        let request =
-            Request { token: 0, disk, offset_bytes, len_bytes, op, fua: false, export: 0, tag: None, hints: None };
+        let request = Request {
+            token: 0,
+            disk,
+            offset_bytes,
+            len_bytes,
+            op,
+            fua: false,
+            export: 0,
+            session: 0,
+            tag: None,
+            hints: None,
+        };
         backend.submit_own(request)
     }
 

@@ -10,6 +10,11 @@ use forebay_volume::{Completion, Request};
 
 /// Takes requests and hands out completions, on the server's thread. No method may block.
 pub trait Backend {
+    /// A client begins: the number that its requests bear, or 0 where clients are not kept apart.
+    fn begin_session(&mut self) -> u64 {
+        0
+    }
+
     /// Accepts a request. Its completion comes out of [`Backend::poll`], once, with the same token.
     fn submit(&mut self, request: Request);
 

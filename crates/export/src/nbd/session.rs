@@ -437,6 +437,7 @@ impl Session {
             op,
             fua: header.fua(),
             export: index,
+            session: 0,
             tag: export.tag,
             hints: None,
         })

@@ -76,7 +76,7 @@ impl Reactor {
         let Some(connection) = self.connections.get_mut(index) else {
             return false;
         };
-        connection.is_client = true;
+        (connection.is_client, connection.number) = (true, run.backend.begin_session());
         if self.connections.chose_one() > usize::from(self.config.connections_max) {
             self.stats.refused += 1;
             if let (Some(token), Some(connection)) = (parsed, self.connections.get_mut(index)) {

@@ -37,6 +37,8 @@ pub struct Connection {
     pub origin: Origin,
     /// It has chosen an export and is counted among the clients.
     pub is_client: bool,
+    /// What the backend knows the client by, once it is one.
+    pub number: u64,
     /// The hooks know of this client.
     pub announced: bool,
     /// When it was accepted, monotonic.
@@ -62,6 +64,7 @@ impl Connection {
             lent: None,
             origin,
             is_client: false,
+            number: 0,
             announced: false,
             accepted_ns,
             watched: (true, false),

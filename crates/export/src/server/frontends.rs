@@ -23,6 +23,8 @@ pub struct TooManyFrontends;
 struct Attached {
     frontend: Box<dyn Frontend>,
     export: u16,
+    /// What the backend knows the client by, once it has begun.
+    number: Option<u64>,
     in_flight: usize,
     /// Why it is to be detached, once nothing of it is in flight.
     over: Option<CloseReason>,
@@ -50,7 +52,7 @@ pub struct Frontends {
 impl Frontends {
     /// Attaches a front end to an export.
     pub fn attach(&mut self, frontend: Box<dyn Frontend>, export: u16) -> Result<(), TooManyFrontends> {
-        let attached = Some(Attached { frontend, export, in_flight: 0, over: None, listed: false });
+        let attached = Some(Attached { frontend, export, number: None, in_flight: 0, over: None, listed: false });
         match self.places.iter().position(|place| place.attached.is_none()) {
             Some(free) => self.places[free].attached = attached,
             None if self.places.len() >= FRONTENDS_MAX => return Err(TooManyFrontends),
@@ -110,6 +112,7 @@ impl Frontends {
                 attached.over = Some(CloseReason::ExportRemoved);
                 continue;
             };
+            let session = *attached.number.get_or_insert_with(|| backend.begin_session());
             if let Err(error) = attached.frontend.receive(&mut self.received) {
                 attached.over = Some(CloseReason::Frontend(error));
             }
@@ -136,6 +139,7 @@ impl Frontends {
                     op: request.op,
                     fua: request.fua,
                     export: attached.export,
+                    session,
                     tag: export.tag,
                     hints: request.hints,
                 });

@@ -325,6 +325,7 @@ impl Reactor {
             match next {
                 Ok(Some(mut request)) => {
                     request.token = self.connections.token(index, request.token);
+                    request.session = self.connections.get_mut(index).map_or(0, |connection| connection.number);
                     run.backend.submit(request);
                     any = true;
                 }

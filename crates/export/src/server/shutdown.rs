@@ -63,6 +63,7 @@ impl Shutdown {
                         op: Op::Flush,
                         fua: false,
                         export,
+                        session: 0,
                         tag: None,
                         hints: None,
                     });

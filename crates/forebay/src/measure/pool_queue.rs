@@ -140,6 +140,7 @@ pub(super) fn request(queue: u32, disk: DiskId, io: &Io, buffer: &Buf, book: &Hi
         op,
         fua: io.kind == OpKind::WriteFua,
         export: 0,
+        session: 0,
         tag: None,
         hints: book.parts(io),
     }

@@ -63,6 +63,11 @@ impl Flights {
         self.next_token - 1
     }
 
+    /// The connection that the request with this token comes over, as the engine numbers them.
+    pub fn session(&self, token: u64) -> u64 {
+        token % self.connections.max(1) + 1
+    }
+
     pub fn begin(&mut self, token: u64, entry: InFlight) {
         self.by_token.insert(token, entry);
     }

@@ -70,7 +70,8 @@ impl World<'_> {
             }
             _ => None,
         };
-        self.pool.submit(Request { token, disk, offset_bytes, len_bytes, op, fua, export: 0, tag, hints });
+        let session = self.flights.session(token);
+        self.pool.submit(Request { token, disk, offset_bytes, len_bytes, op, fua, export: 0, session, tag, hints });
     }
 
     /// Writes sectors; `is_zero` says which, from 0, are zeros instead of a tag of their own.
@@ -101,8 +102,8 @@ impl World<'_> {
         let (offset_bytes, len_bytes) = (block * 4096, blocks * 4096);
         let hints = Some(Box::new(parts));
         let op = Op::Reclass;
-        let (fua, export, tag) = (false, 0, None);
-        self.pool.submit(Request { token, disk, offset_bytes, len_bytes, op, fua, export, tag, hints });
+        let (fua, export, session, tag) = (false, 0, self.flights.session(token), None);
+        self.pool.submit(Request { token, disk, offset_bytes, len_bytes, op, fua, export, session, tag, hints });
     }
 
     /// Where a read of these sectors begins to see.

@@ -52,11 +52,16 @@ impl Engine {
         self.rewriter.hurry();
     }
 
-    /// Acknowledged blocks of these disks may not be durable, whatever is flushed: one flush of each fails.
+    /// A client begins: the number that its requests bear. Each client that had begun hears of blocks that are lost by a flush of its own.
+    pub fn begin_session(&mut self) -> u64 {
+        self.flushes.losses.begin_session()
+    }
+
+    /// Acknowledged blocks of these disks may not be durable, whatever is flushed: one flush of each client fails.
     pub(crate) fn record_losses(&mut self, Lost { count, disks }: Lost) {
         self.stats.counters.flush_lost_blocks += count;
         self.adoption.keep(disks.iter().copied());
-        self.flushes.record_losses(disks);
+        self.flushes.losses.record(disks);
     }
 
     /// Whether the last attempt at a checkpoint was given up.
@@ -100,10 +105,10 @@ impl Engine {
         }
     }
 
-    /// Answers one who asked for a flush. One good flush of a disk that lost blocks fails: whoever wrote them is to learn of it.
+    /// Answers one who asked for a flush. One good flush of a disk that lost blocks fails for each client: whoever wrote them is to learn of it.
     fn answer_flush(&mut self, id: u32, is_good: bool) {
         let Some(client) = self.requests.clients.get_mut(id as usize) else { return };
-        if !is_good || self.flushes.take_loss(client.disk) {
+        if !is_good || self.flushes.losses.take(client.disk, client.session) {
             client.error = Some(RequestError::FlushFailed);
         }
         self.answer(id);
@@ -263,9 +268,8 @@ impl Engine {
         self.release_durable();
     }
 
-    /// Fails all who wait for a flush of these disks; where nobody does, the next who asks for one. Returns the others of
-    /// `clients`.
-    fn report_losses(&mut self, mut lost: BTreeSet<DiskId>, clients: Vec<u32>) -> Vec<u32> {
+    /// Fails all who wait for a flush of these disks, and the next flush of each other client. Returns the others of `clients`.
+    fn report_losses(&mut self, lost: BTreeSet<DiskId>, clients: Vec<u32>) -> Vec<u32> {
         if lost.is_empty() {
             return clients;
         }
@@ -278,9 +282,10 @@ impl Engine {
         let concerns = |id: u32| all.get(id as usize).is_some_and(|client| lost.contains(&client.disk));
         let (mut failed, others): (Vec<u32>, Vec<u32>) = clients.into_iter().partition(|&id| concerns(id));
         failed.extend(self.flushes.take_waiting(concerns));
-        let known: Vec<DiskId> = failed.iter().filter_map(|&id| Some(all.get(id as usize)?.disk)).collect();
-        known.iter().for_each(|disk| _ = lost.remove(disk));
-        self.flushes.record_losses(lost);
+        self.flushes.losses.record(lost.iter().copied());
+        for client in failed.iter().filter_map(|&id| all.get(id as usize)) {
+            self.flushes.losses.take(client.disk, client.session);
+        }
         failed.into_iter().for_each(|id| self.answer_flush(id, false));
         others
     }

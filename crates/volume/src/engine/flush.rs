@@ -1,11 +1,12 @@
 //! Flushes: waiting ones share one that was not yet submitted, and it goes to those devices only that hold
 //! acknowledged data which is not yet durable.
 
+use super::losses::Losses;
 use super::outbox::{Outbox, Pending};
 use super::setup::Setup;
 use crate::journal::Journal;
-use forebay_block::{DiskId, Op};
-use std::collections::{BTreeMap, BTreeSet};
+use forebay_block::Op;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// State of flushing.
@@ -33,8 +34,8 @@ pub(crate) struct Flushes {
     failures: u64,
     /// All that it covered was written again: the next flush is of everything.
     is_retry_due: bool,
-    /// Disks of which blocks were not there any more, and nobody who flushes them has learned of it.
-    disks_with_losses: BTreeSet<DiskId>,
+    /// Acknowledged blocks that were not there any more when they were to be written again.
+    pub losses: Losses,
 }
 
 #[derive(Debug)]
@@ -119,7 +120,7 @@ impl Flushes {
             failure: None,
             failures: 0,
             is_retry_due: false,
-            disks_with_losses: BTreeSet::new(),
+            losses: Losses::default(),
         }
     }
 
@@ -166,16 +167,6 @@ impl Flushes {
     /// All that a failed flush covered was written again.
     pub fn retry(&mut self) {
         self.is_retry_due = true;
-    }
-
-    /// Acknowledged blocks of these disks were not there any more when they were to be written again.
-    pub fn record_losses(&mut self, disks: BTreeSet<DiskId>) {
-        self.disks_with_losses.extend(disks);
-    }
-
-    /// Whether blocks of a disk were lost that no flush of it has failed for; this one does.
-    pub fn take_loss(&mut self, disk: DiskId) -> bool {
-        self.disks_with_losses.remove(&disk)
     }
 
     /// Takes out those of the clients who wait for a flush that is yet to begin.

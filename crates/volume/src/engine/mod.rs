@@ -24,6 +24,7 @@ mod leaves;
 mod leisure;
 mod lifetimes;
 mod limits;
+mod losses;
 mod map;
 mod marks;
 mod mend_groups;

@@ -62,6 +62,7 @@ fn a_removed_disk_leaves_no_slots_behind() {
                 op,
                 fua: false,
                 export: 0,
+                session: 0,
                 tag: None,
                 hints: None,
             });

@@ -111,6 +111,7 @@ impl Served {
             op,
             fua,
             export: 0,
+            session: 0,
             tag: None,
             hints: None,
         });

@@ -211,6 +211,7 @@ fn half_a_block_has_no_class() {
         op: Op::Reclass,
         fua: false,
         export: 0,
+        session: 0,
         tag: None,
         hints: None,
     };

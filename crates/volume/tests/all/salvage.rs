@@ -69,6 +69,7 @@ fn ask(pool: &mut Pool, op: Op) -> Result<Outcome, RequestError> {
         op,
         fua: false,
         export: 0,
+        session: 0,
         tag: None,
         hints: None,
     };

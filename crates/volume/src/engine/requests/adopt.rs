@@ -136,6 +136,7 @@ impl Engine {
             len_bytes: blocks * BLOCK,
             fua: false,
             export: NO_EXPORT,
+            session: 0,
             tag: None,
             hints: None,
             // One until its range is locked.

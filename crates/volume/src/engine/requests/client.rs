@@ -44,6 +44,7 @@ pub(crate) struct Client {
     pub len_bytes: u64,
     pub fua: bool,
     pub export: u16,
+    pub session: u64,
     pub tag: Option<ClassId>,
     pub hints: Option<Box<HintParts>>,
     /// Pieces not yet finished.

@@ -129,6 +129,7 @@ impl Engine {
             len_bytes: blocks * BLOCK,
             fua: false,
             export: 0,
+            session: 0,
             tag: None,
             hints: None,
             // One for this function itself.

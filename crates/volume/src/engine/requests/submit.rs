@@ -14,7 +14,7 @@ pub const TRANSFER_MAX_BYTES: u64 = 64 << 20;
 impl Engine {
     /// Takes a host request. The completion comes out of `next_completion`, possibly before this returns.
     pub fn submit(&mut self, request: Request) {
-        let Request { token, disk, offset_bytes, len_bytes, op, fua, export, tag, hints } = request;
+        let Request { token, disk, offset_bytes, len_bytes, op, fua, export, session, tag, hints } = request;
         let answer = |engine: &mut Self, result| engine.requests.completions.push_back(Completion { token, result });
         // A disk that no durable root knows of yet is not there: what is written to it could be lost with it.
         let known = self.map.disk(disk).map(|disk| (disk.served_bytes(), disk.base_blocks() * BLOCK));
@@ -81,6 +81,7 @@ impl Engine {
             len_bytes,
             fua,
             export,
+            session,
             tag,
             hints,
             // One for this function itself, so that pieces that finish at once do not end the request early.

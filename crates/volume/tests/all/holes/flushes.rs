@@ -195,7 +195,7 @@ fn regression_what_is_written_through_is_not_where_the_system_flushes_behind_it(
 }
 
 /// Blocks that a failed flush lost for good: all who wait for a flush of their disk learn of it; where nobody does, the next
-/// who asks for one.
+/// who asks for one does.
 #[test]
 fn hole_12_who_flushes_a_disk_learns_of_its_lost_blocks() {
     for waiting in [0, 2] {
@@ -241,6 +241,33 @@ fn hole_12_a_restart_that_cannot_write_again_promises_nothing() {
     rig.flush();
     let mut rig = rig.crash();
     assert_eq!([rig.get(0), rig.get(2)], [Ok(1), Ok(1)], "a sector beside them cannot be written");
+}
+
+/// One client's failed flush let the others know nothing: they were answered that what they had written was durable.
+#[test]
+fn regression_each_client_learns_of_lost_blocks() {
+    let mut rig = Rig::new(&Setup::default());
+    let [first, second] = [(); 2].map(|()| rig.pool.engine.begin_session());
+    rig.session = first;
+    rig.put(0, 1, BULK);
+    let at = rig.find(CAPACITY, 0, 1)[0];
+    let mut is_due = true;
+    let device = rig.devices[CAPACITY].clone();
+    device.rule(move |seen| failed(seen.kind == Kind::Flush && std::mem::take(&mut is_due)));
+    rig.pool.engine.request_checkpoint(false);
+    assert!(rig.until(|rig| rig.pool.engine.has_flush_failed()));
+    device.forge(at, &content(0, 7));
+    let is_flushed_by = |rig: &mut Rig, session| {
+        rig.session = session;
+        let token = rig.submit_to(rig.disk, 0, 0, Op::Flush, false, None);
+        rig.wait(token).is_ok()
+    };
+    assert!(!is_flushed_by(&mut rig, second), "it waits for the flush that makes good what can be");
+    assert_eq!(rig.pool.engine.status().counters.flush_lost_blocks, 1);
+    let late = rig.pool.engine.begin_session();
+    assert!(is_flushed_by(&mut rig, second) && is_flushed_by(&mut rig, late));
+    assert!(!is_flushed_by(&mut rig, first), "the blocks were its own");
+    assert!(is_flushed_by(&mut rig, first));
 }
 
 /// A device whose flushes go on failing: attempts become rarer, reads go on, and nothing is promised.

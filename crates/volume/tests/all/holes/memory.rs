@@ -123,6 +123,7 @@ impl Served {
             op,
             fua: false,
             export,
+            session: 0,
             tag: None,
             hints: None,
         });

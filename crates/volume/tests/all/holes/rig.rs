@@ -112,7 +112,7 @@ pub type Answer = Result<Outcome, RequestError>;
 /// A request for one block, by nobody in particular.
 pub fn block_request(token: u64, disk: DiskId, block: u64, op: Op) -> Request {
     let (offset_bytes, len_bytes) = (block * BLOCK as u64, BLOCK as u64);
-    Request { token, disk, offset_bytes, len_bytes, op, fua: false, export: 0, tag: None, hints: None }
+    Request { token, disk, offset_bytes, len_bytes, op, fua: false, export: 0, session: 0, tag: None, hints: None }
 }
 
 /// A pool being served.
@@ -123,6 +123,8 @@ pub struct Rig {
     pub disk: DiskId,
     answers: BTreeMap<u64, Answer>,
     next_token: u64,
+    /// The client that requests come from.
+    pub session: u64,
     now_ns: u64,
 }
 
@@ -183,7 +185,16 @@ impl Rig {
         let (engine, _) = open(&mut opened, 1, &classes(), setup.options.clone())?;
         let disk = engine.disk_named("disk").unwrap().id;
         let pool = Pool::new(engine, opened);
-        Ok(Self { setup: setup.clone(), devices, pool, disk, answers: BTreeMap::new(), next_token: 1, now_ns: 0 })
+        Ok(Self {
+            setup: setup.clone(),
+            devices,
+            pool,
+            disk,
+            answers: BTreeMap::new(),
+            next_token: 1,
+            session: 0,
+            now_ns: 0,
+        })
     }
 
     /// Cuts the power; of what was not durable only that is left which `keeps` names. Nothing is opened.
@@ -219,7 +230,8 @@ impl Rig {
     ) -> u64 {
         let token = self.next_token;
         self.next_token += 1;
-        self.pool.submit(Request { fua, len_bytes, tag, ..block_request(token, disk, block, op) });
+        let session = self.session;
+        self.pool.submit(Request { fua, len_bytes, session, tag, ..block_request(token, disk, block, op) });
         token
     }
 

@@ -86,6 +86,7 @@ impl Life {
             op,
             fua: false,
             export: 0,
+            session: 0,
             tag: None,
             hints: hints.map(Box::new),
         });

@@ -251,6 +251,7 @@ impl World {
             op,
             fua,
             export: 0,
+            session: 0,
             tag,
             hints: None,
         });

@@ -14,6 +14,7 @@ pub fn block_request(token: u64, disk: DiskId, block: u64, op: Op) -> Request {
         op,
         fua: false,
         export: 0,
+        session: 0,
         tag: None,
         hints: None,
     }
