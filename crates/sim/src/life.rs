@@ -14,7 +14,7 @@ use forebay_model::preset::Drive;
 use forebay_prism::{ClassSpec, ClassTable, Place};
 use forebay_volume::layout::plan::{PoolOptions, plan};
 use forebay_volume::recovery::{OpenError, RecoveryReport, format, format::NewDisk, open};
-use forebay_volume::{Devices, Engine, verify::verify};
+use forebay_volume::{Devices, Engine, EngineOptions, verify::verify};
 use std::collections::BTreeMap;
 
 /// Ways to lose members that are tried after a scrub.
@@ -318,7 +318,9 @@ impl<'a> Life<'a> {
     }
 
     fn open(&self, devices: &mut Devices) -> Result<(Engine, RecoveryReport), OpenError> {
-        open(devices, 1, &classes(self.shape), self.shape.options())
+        // No two openings between which anything was written have the same.
+        let opening = self.power.effects() + 1;
+        open(devices, 1, &classes(self.shape), EngineOptions { opening, ..self.shape.options() })
     }
 
     /// A bit rots, without power.

@@ -4,7 +4,7 @@ use super::access::Access;
 use super::devices::{CapacityTier, open_target};
 use super::fast::{self, candidate, new_ids};
 use super::missing::explain_unopened;
-use super::offers::{ATTACH_OR_ACCEPT, DOCUMENT, Offers};
+use super::offers::{APART, ATTACH_OR_ACCEPT, DOCUMENT, Offers};
 use super::watched::Watched;
 use crate::config::Config;
 use anyhow::{Context, Result, anyhow};
@@ -106,6 +106,7 @@ fn explain(config: &Config, error: JoinError) -> anyhow::Error {
         JoinError::Split { .. } => {
             "leave out of the configuration the one that was away from the others, which is rebuilt when it is given back; nothing was changed"
         }
+        JoinError::Apart(_) => APART,
         JoinError::Unproven(_) => ATTACH_OR_ACCEPT,
         JoinError::Unread { .. } => "repair the path to it, and start again; nothing was changed",
         JoinError::TooFew { .. } => "attach the missing devices or correct their targets; nothing was changed",

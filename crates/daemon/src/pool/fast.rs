@@ -3,7 +3,7 @@
 use super::access::Access;
 use super::devices::{CapacityTier, open_target, refuse_one_file_twice, with_array};
 use super::missing::explain_unopened;
-use super::offers::{ATTACH_OR_ACCEPT, DOCUMENT, Fit, Offers, refusal};
+use super::offers::{APART, ATTACH_OR_ACCEPT, DOCUMENT, Fit, Offers, refusal};
 use super::watched::Watched;
 use crate::config::Config;
 use crate::contents;
@@ -238,6 +238,7 @@ fn explain(config: &Config, error: JoinError) -> anyhow::Error {
              reads what the capacity tier holds"
         }
         JoinError::Unproven(_) => ATTACH_OR_ACCEPT,
+        JoinError::Apart(_) => APART,
         JoinError::Newer { .. } => "attach the devices that were in use last; nothing was changed",
         JoinError::NotAll { .. } => {
             "take the sections of members that are gone for good out of the configuration, and attach the others; nothing was changed"

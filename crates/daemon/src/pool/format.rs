@@ -34,6 +34,12 @@ impl Ids<'_> {
         }
         Ok(id)
     }
+
+    /// A number.
+    pub fn number(&mut self) -> Result<u64> {
+        let [a, b, c, d, e, f, g, h, ..] = self.next()?;
+        Ok(u64::from_le_bytes([a, b, c, d, e, f, g, h]))
+    }
 }
 
 fn new_disk(disk: &Disk) -> Result<NewDisk> {

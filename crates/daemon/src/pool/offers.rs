@@ -7,6 +7,9 @@ use forebay_volume::mirror::{Former, MirrorView};
 
 /// Where to read more.
 pub const DOCUMENT: &str = "docs/when-a-device-fails.md";
+/// What to do where devices are of two copies of a pool.
+pub(super) const APART: &str = "nothing was changed; name devices of one of the copies alone. A member that redundancy covers may be left out of the \
+     configuration and cleared (zeros over all of it): given back, it is rebuilt";
 /// What to do where a member is needed that may be none any more.
 pub(super) const ATTACH_OR_ACCEPT: &str = "attach the missing device or correct its target; nothing was changed. Where it is lost for ever, \
      `forebay serve --accept-loss CONFIG` takes what this one has, and `forebay verify CONFIG` tells first how much of that is good";

@@ -3,8 +3,9 @@
 use super::Budget;
 use super::access::Access;
 use super::devices::{CapacityTier, is_lost, open_target, refuse_one_file_twice, refuse_while_served, with_array};
+use super::format::Ids;
 use super::missing::{explain_blank, explain_unopened};
-use super::offers::DOCUMENT;
+use super::offers::{APART, DOCUMENT};
 use super::takeover::refuse_buckets_of_others;
 use super::watched::Watched;
 use super::{capacity, fast};
@@ -92,6 +93,7 @@ pub fn open(config: &Config, devices: &mut Devices, opening: Opening) -> Result<
         fill_bytes_per_s,
         recent_reads_bytes,
         accepts_loss: opening == Opening::AcceptLoss,
+        opening: Ids::Random.number()?,
         ..budget
     };
     let open = match opening {
@@ -350,6 +352,7 @@ pub fn explain(error: OpenError) -> anyhow::Error {
         OpenError::Member(MemberError::Stale { .. }) => {
             anyhow!("{text}; name the device that was in use last")
         }
+        OpenError::Member(MemberError::Apart(_)) => anyhow!("{text}; {APART}"),
         OpenError::Member(MemberError::Older { .. }) => anyhow!(
             "{text}. Nothing was changed; name the device that was in use last. Where there is none, `forebay serve --without-fast CONFIG` reads \
              what the capacity tier holds alone"

@@ -34,9 +34,12 @@ pub fn run(file: &Path, format: Format) -> Result<()> {
     };
     let summary = verify(&mut devices, 1, options, &mut note).map_err(|error| match error {
         // Where a pool was expected these are damage too.
-        OpenError::Member(MemberError::Superblock { .. } | MemberError::Stale { .. } | MemberError::Older { .. }) => {
-            finding(error.to_string())
-        }
+        OpenError::Member(
+            MemberError::Superblock { .. }
+            | MemberError::Stale { .. }
+            | MemberError::Older { .. }
+            | MemberError::Apart(_),
+        ) => finding(error.to_string()),
         error => pool::explain(error),
     })?;
     let seconds = started.elapsed().as_secs_f64();

@@ -37,6 +37,8 @@ pub struct EngineOptions {
     pub warm_list_interval_ns: u64,
     /// A pool is opened although pages of its map cannot be read, now or of those members of its mirror that are there.
     pub accepts_loss: bool,
+    /// A number that no other opening of this pool or of a copy of it has, by chance; 0: none.
+    pub opening: u64,
     /// Faults planted by tests.
     pub faults: Faults,
 }
@@ -58,6 +60,7 @@ impl Default for EngineOptions {
             recent_reads_bytes: None,
             warm_list_interval_ns: 1_000_000_000,
             accepts_loss: false,
+            opening: 0,
             faults: Faults::default(),
         }
     }

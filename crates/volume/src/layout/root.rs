@@ -34,6 +34,8 @@ pub struct RootHeader {
     pub superseded_by: u64,
     /// What the index says of blocks to be destaged may be from before a class changed its place.
     pub counts_due: bool,
+    /// Number of the opening that wrote it, 0 where it has none.
+    pub opening: u64,
 }
 
 impl RootHeader {
@@ -47,6 +49,7 @@ impl RootHeader {
         w.u32(self.blob_crc);
         w.u64(self.superseded_by);
         w.u8(u8::from(self.counts_due));
+        w.u64(self.opening);
         w.bytes.resize(HEADER_BYTES, 0);
         seal(&mut w.bytes);
         w.bytes
@@ -63,6 +66,7 @@ impl RootHeader {
             blob_crc: r.u32()?,
             superseded_by: r.u64()?,
             counts_due: r.u8()? != 0,
+            opening: r.u64()?,
         };
         let is_possible = [header.checkpoint, header.epoch, header.superseded_by].iter().all(|&n| n < COUNTER_LIMIT);
         is_possible.then_some(header)
@@ -213,9 +217,9 @@ impl Root {
 
     /// Header for this root's encoded blob.
     #[must_use]
-    pub fn header(blob: &[u8], checkpoint: u64, epoch: u64, counts_due: bool) -> RootHeader {
+    pub fn header(blob: &[u8], checkpoint: u64, (epoch, opening): (u64, u64), counts_due: bool) -> RootHeader {
         let (blob_len_bytes, blob_crc) = (blob.len() as u64, crc32c(blob));
-        RootHeader { checkpoint, epoch, blob_len_bytes, blob_crc, superseded_by: 0, counts_due }
+        RootHeader { checkpoint, epoch, blob_len_bytes, blob_crc, superseded_by: 0, counts_due, opening }
     }
 }
 

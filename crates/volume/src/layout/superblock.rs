@@ -89,6 +89,8 @@ pub struct Superblock {
     pub generation: u64,
     /// Epoch of the last opening.
     pub epoch: u64,
+    /// Its number, drawn by chance: tells copies of a pool apart that were opened as often. 0: there is none.
+    pub opening: u64,
     /// Unit of the journal in bytes.
     pub journal_sector_bytes: u32,
     /// Band size in bytes.
@@ -198,6 +200,8 @@ impl Superblock {
         name.resize(NAME_BYTES, 0);
         w.bytes.extend_from_slice(&name);
         self.capacity_area.put(&mut w);
+        w.u32(0);
+        w.u64(self.opening);
         w.bytes.resize(TABLE_OFFSET, 0);
         for member in &self.members {
             w.bytes.extend_from_slice(&member.id);
@@ -260,6 +264,8 @@ impl Superblock {
         let end = name.iter().position(|&byte| byte == 0).unwrap_or(NAME_BYTES);
         let name = std::str::from_utf8(&name[..end]).ok()?.to_owned();
         let capacity_area = CapacityArea::take(r)?;
+        r.u32()?;
+        let opening = r.u64()?;
         if leaf_entries as usize != super::page::LEAF_ENTRIES
             || count == 0
             || usize::from(count) > DEVICES_MAX
@@ -336,6 +342,7 @@ impl Superblock {
             serving,
             generation,
             epoch,
+            opening,
             journal_sector_bytes,
             band_bytes,
             root_offsets_bytes,

@@ -8,6 +8,7 @@ use crate::layout::Id;
 use crate::layout::codec::COUNTER_LIMIT;
 use crate::layout::member_label::MemberLabel;
 use crate::recovery::checkpoints::is_as_new;
+use crate::recovery::opened::Opened;
 use forebay_block::{Device, Geometry};
 use std::collections::VecDeque;
 
@@ -26,12 +27,12 @@ pub struct Joined {
     pub dropped: Vec<Id>,
 }
 
-/// A device, what its label says, and the epoch that it was last opened in.
+/// A device, what its label says, and how it was opened last.
 pub(super) struct Found {
     pub name: String,
     pub device: Box<dyn Device>,
     pub label: MemberLabel,
-    pub epoch: u64,
+    pub opened: Opened,
     /// The newest checkpoint of which it has a header.
     pub checkpoint: Option<u64>,
     /// Its label is the second copy.
@@ -119,7 +120,7 @@ impl Assembly {
         (epoch, checkpoint): (u64, Option<u64>),
     ) -> Option<Blank> {
         let number = found.number_in(basis);
-        let Found { name, device, label, epoch: own_epoch, checkpoint: own, is_second, .. } = found;
+        let Found { name, device, label, opened, checkpoint: own, is_second, .. } = found;
         let Some(number) = number else { return Some(Blank { name, device, is_second }) };
         if let Err(why) = basis.fits(device.geometry()) {
             self.left_out.push((name, why));
@@ -129,7 +130,7 @@ impl Assembly {
         (self.members[number].device, self.names[number]) = (Some(device), name);
         self.members[number].newest_is_second = is_second;
         // An older epoch: the device as it was once.
-        let is_current = own_epoch.saturating_add(1) >= epoch;
+        let is_current = opened.epoch.saturating_add(1) >= epoch;
         if basis.is_in_sync(number) && is_current && is_as_new(own, checkpoint) {
             self.members[number].state = MemberState::InSync;
         } else if basis.rebuilding == Some(number as u8) && is_current {

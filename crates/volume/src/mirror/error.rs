@@ -1,6 +1,7 @@
 //! Why devices are no mirror that can be used.
 
 use super::belief::Unproven;
+use crate::recovery::opened::Apart;
 use thiserror::Error;
 
 /// Why the devices are no mirror that can be used.
@@ -56,6 +57,9 @@ pub enum JoinError {
         /// Theirs.
         expected: u64,
     },
+    /// Of two copies of the pool.
+    #[error(transparent)]
+    Apart(#[from] Apart),
     /// One that is needed may be none any more.
     #[error(transparent)]
     Unproven(#[from] Unproven),

@@ -13,6 +13,7 @@ use crate::layout::member_label::{LABEL_BYTES, MEMBERS_MAX, MemberLabel, OFFSETS
 use crate::layout::superblock::{Role, Superblock};
 use crate::readings::Reading;
 use crate::recovery::checkpoints::newest_on_fast;
+use crate::recovery::opened::{Opened, refuse_apart};
 use crate::recovery::read_superblock;
 use forebay_block::{Device, IoError};
 
@@ -124,18 +125,18 @@ fn sort(candidates: Vec<Candidate>) -> Sorted {
         let label = label.filter(|label| label.member.is_some());
         let is_believed = label.as_ref().is_none_or(|label| is_believed(&mut device, &label.into()));
         let superblock = read_superblock(&mut device, 0).ok().map(|(superblock, _)| superblock);
-        let epoch = superblock.as_ref().map_or(0, |superblock| superblock.epoch);
+        let opened = superblock.as_ref().map(Opened::of).unwrap_or_default();
         let checkpoint = superblock.as_ref().and_then(|superblock| newest_on_fast(&mut device, superblock));
         let alone = superblock.filter(|superblock| !superblock.is_mirrored && superblock.member().role == Role::Fast);
         let Some(device) = device.list.pop() else { continue };
         match label {
             Some(label) => {
                 let holds = (!is_believed).then_some(contents);
-                sorted.found.push(Found { name, device, label, epoch, checkpoint, is_second, holds });
+                sorted.found.push(Found { name, device, label, opened, checkpoint, is_second, holds });
             }
             None if let Some(superblock) = alone => {
                 let label = first_label(&superblock);
-                sorted.alone.push(Found { name, device, label, epoch, checkpoint, is_second, holds: None });
+                sorted.alone.push(Found { name, device, label, opened, checkpoint, is_second, holds: None });
             }
             None if contents.is_empty() => sorted.blank.push(Blank { name, device, is_second: false }),
             None => sorted
@@ -314,14 +315,15 @@ fn believed(found: Vec<Found>, basis: &MemberLabel) -> (Vec<Found>, Vec<Found>) 
     found.into_iter().partition(|found| found.holds.is_none() || !is_any && is_source(found))
 }
 
-/// The newest epoch of the members that hold everything.
+/// The newest epoch of the members that hold everything, which were opened together.
 fn check_epochs(found: &[Found], basis: &MemberLabel) -> Result<u64, JoinError> {
     let is_source = |found: &&Found| found.number_in(basis).is_some_and(|number| basis.is_in_sync(number));
-    let epoch = found.iter().filter(is_source).map(|found| found.epoch).max();
+    let epoch = found.iter().filter(is_source).map(|found| found.opened.epoch).max();
+    refuse_apart(found.iter().filter(is_source).map(|found| (found.name.as_str(), found.opened)))?;
     // A change that nobody confirmed never led to an epoch.
-    match epoch.zip(found.iter().max_by_key(|found| found.epoch)) {
-        Some((epoch, newest)) if newest.epoch > epoch.saturating_add(1) => {
-            Err(JoinError::Newer { device: newest.name.clone(), epoch: newest.epoch, expected: epoch })
+    match epoch.zip(found.iter().max_by_key(|found| found.opened.epoch)) {
+        Some((epoch, newest)) if newest.opened.epoch > epoch.saturating_add(1) => {
+            Err(JoinError::Newer { device: newest.name.clone(), epoch: newest.opened.epoch, expected: epoch })
         }
         _ => Ok(epoch.unwrap_or_default()),
     }

@@ -22,6 +22,7 @@ use crate::mirror::{
     Candidate, Member, MemberState, MemberStatus, MirrorStatus, MirrorView, Ranges, Unproven, is_believed, missing_ids,
 };
 use crate::recovery::checkpoints::{is_older, on_capacity};
+use crate::recovery::opened::{Opened, refuse_apart};
 use crate::recovery::read_superblock;
 use forebay_block::{Device, Geometry};
 use slab::Slab;
@@ -43,7 +44,7 @@ struct Found {
     label: ArrayLabel,
     /// In which of its places the label is.
     place: usize,
-    epoch: u64,
+    opened: Opened,
     /// The checkpoints of which it has headers, see [`on_capacity`].
     checkpoints: Option<(Option<u64>, u64)>,
     /// What is on it, where its label is not believed.
@@ -65,7 +66,7 @@ impl Found {
 /// nothing is of an older one. Of changes in the same epoch the later one counts; two of the same number were made by openings that did not know of each
 /// other, and that one counts which all that hold everything by it have: the other one was never durable, so nothing was answered by it.
 fn newest(found: &[Found]) -> Result<Option<&Found>, JoinError> {
-    let time = |found: &Found| (found.epoch, found.label.generation);
+    let time = |found: &Found| (found.opened.epoch, found.label.generation);
     let Some(last) = found.iter().map(time).max() else { return Ok(None) };
     let mut newest: Vec<&Found> = found.iter().filter(|found| time(found) == last).collect();
     newest.sort_by_key(|found| std::cmp::Reverse(found.label.serial));
@@ -131,7 +132,8 @@ pub fn join(
     }
     let number_of = |found: &Found| basis.ids.iter().position(|id| *id == found.id());
     let is_source = |found: &&Found| number_of(found).is_some_and(|number| basis.is_in_sync(number));
-    let epoch = found.iter().filter(is_source).map(|found| found.epoch).max().unwrap_or(0);
+    refuse_apart(found.iter().filter(is_source).map(|found| (found.name.as_str(), found.opened)))?;
+    let epoch = found.iter().filter(is_source).map(|found| found.opened.epoch).max().unwrap_or(0);
     let checkpoints =
         found.iter().filter(is_source).filter_map(|found| found.checkpoints).max_by_key(|&(_, newest)| newest);
     let mut differs = false;
@@ -141,7 +143,7 @@ pub fn join(
     let (mut to_rebuild, mut goes_on, mut unproven) = (VecDeque::new(), None, None);
     for found in found {
         let number = number_of(&found);
-        let Found { name, device, label: own, place, epoch: own_epoch, checkpoints: own_checkpoints, holds } = found;
+        let Found { name, device, label: own, place, opened, checkpoints: own_checkpoints, holds } = found;
         let Some(number) = number else {
             // It was replaced: what it holds counts no more.
             blank.push_back(Blank { name, device, place });
@@ -154,7 +156,7 @@ pub fn join(
         differs |= (own.generation, own.in_sync, own.rebuilding) != (basis.generation, basis.in_sync, basis.rebuilding)
             || own.ids != basis.ids;
         // An older epoch: the device as it was once.
-        let is_current = own_epoch.saturating_add(1) >= epoch;
+        let is_current = opened.epoch.saturating_add(1) >= epoch;
         let is_old = !accepts_unproven && is_older(own_checkpoints, checkpoints);
         if basis.is_in_sync(number) && is_current && !is_old {
             members[number].state = MemberState::InSync;
@@ -255,13 +257,13 @@ fn sort(candidates: Vec<Candidate>) -> (Vec<Found>, Vec<Blank>, Vec<(String, Str
         let label = label_and_place(&mut devices, 0);
         let is_believed = label.as_ref().is_none_or(|(label, _)| is_believed(&mut devices, &label.into()));
         let superblock = read_superblock(&mut devices, 0).ok().map(|(superblock, _)| superblock);
-        let epoch = superblock.as_ref().map_or(0, |superblock| superblock.epoch);
+        let opened = superblock.as_ref().map(Opened::of).unwrap_or_default();
         let checkpoints = superblock.and_then(|superblock| on_capacity(&mut devices, 0, &superblock));
         let Some(device) = devices.list.pop() else { continue };
         match label {
             Some((label, place)) => {
                 let holds = (!is_believed).then_some(contents);
-                found.push(Found { name, device, label, place, epoch, checkpoints, holds });
+                found.push(Found { name, device, label, place, opened, checkpoints, holds });
             }
             None if contents.is_empty() => blank.push(Blank { name, device, place: FIRST_PLACE }),
             None => left_out.push((name, format!("it is no member of this array, and holds {}", contents.join(", ")))),

@@ -3,6 +3,7 @@
 use crate::layout::array_label::ArrayLabel;
 use crate::layout::format_id;
 use crate::mirror::{Member, MemberState, Unproven};
+use crate::recovery::opened::Apart;
 use thiserror::Error;
 
 /// Why devices are no array that can be used.
@@ -38,6 +39,9 @@ pub enum JoinError {
         /// Another one.
         other: String,
     },
+    /// Of two copies of the pool.
+    #[error(transparent)]
+    Apart(#[from] Apart),
     /// Most of the log of a member cannot be read that is needed.
     #[error("the parity log of {device} cannot be read, and too few others hold everything to do without it")]
     Unread {

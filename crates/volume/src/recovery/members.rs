@@ -1,5 +1,6 @@
 //! Which devices make up the pool: every one is recognised by what it carries, not by where it was named.
 
+use super::opened::Apart;
 use crate::io::Devices;
 use crate::layout::superblock::{Role, SIZE_BYTES, Superblock, SuperblockError, copy_offsets_bytes};
 use crate::layout::{Id, format_id};
@@ -103,6 +104,9 @@ pub enum MemberError {
         /// That of the capacity tier.
         expected: u64,
     },
+    /// Of two copies of the pool.
+    #[error(transparent)]
+    Apart(#[from] Apart),
     /// A member of a mirrored fast tier that has lost its label.
     #[error("{device}: the fast tier of its pool is a mirror, of which it is a member without a label")]
     Mirror {

@@ -11,6 +11,7 @@ mod leaves;
 pub mod lost;
 pub mod members;
 pub mod open;
+pub mod opened;
 mod policy_state;
 mod present;
 mod replay;

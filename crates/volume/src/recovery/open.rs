@@ -5,6 +5,7 @@ use super::checkpoints::refuse_older;
 use super::disks::{LoadedDisks, load_disks};
 use super::late::refuse_loss;
 use super::members::{MemberError, assemble, write_superblock};
+use super::opened::{Apart, are_apart};
 use super::policy_state;
 use super::replay::replay;
 use super::report::{OpenError, RecoveryReport};
@@ -144,7 +145,7 @@ pub(super) fn open_members(
     let read_before = devices.read_bytes;
     flush_all(devices)?;
     let (header, root) = load_root(devices, &superblocks[0])?;
-    check_epochs(devices, superblocks, header.epoch)?;
+    check_epochs(devices, superblocks, &header)?;
     refuse_older(devices, &superblocks[0], header.checkpoint)?;
     write_header_again(devices, &superblocks[0], &header)?;
     check_memory(&superblocks[0], &root, &options)?;
@@ -171,6 +172,7 @@ pub(super) fn open_members(
         flushed_behind |= bit(geometry.volatile_cache && !geometry.durable_writes, i);
         discards |= bit(geometry.discards, i);
     }
+    let opening = options.opening;
     let unfenced = options.faults.epoch_not_fenced();
     let epoch = if unfenced { header.epoch } else { header.epoch + 1 };
     // Sequences of records that were lost are not given to others: so many the journal could have held beyond what was found.
@@ -228,8 +230,8 @@ pub(super) fn open_members(
     // leaves a state that is recognised (docs/format.md, "Epoch and state").
     let is_mirrored = devices.copies() > 1;
     for device in (1..devices.list.len()).rev() {
-        let opening = Superblock { epoch, serving: false, is_mirrored, ..superblocks[device].clone() };
-        write_superblock(devices, device, &opening).map_err(OpenError::of_device(devices, device))?;
+        let opened = Superblock { epoch, opening, serving: false, is_mirrored, ..superblocks[device].clone() };
+        write_superblock(devices, device, &opened).map_err(OpenError::of_device(devices, device))?;
     }
     engine.migrate.pause_all(true);
     if !write_checkpoint(&mut engine, devices, false) {
@@ -237,7 +239,7 @@ pub(super) fn open_members(
         return Err(OpenError::Checkpoint(reason.unwrap_or_else(|| "a device flush failed".to_owned())));
     }
     for device in (0..devices.list.len()).rev() {
-        let serving = Superblock { epoch, serving: true, is_mirrored, ..superblocks[device].clone() };
+        let serving = Superblock { epoch, opening, serving: true, is_mirrored, ..superblocks[device].clone() };
         write_superblock(devices, device, &serving).map_err(OpenError::of_device(devices, device))?;
     }
     for (device, error) in devices.take_lost_flushes() {
@@ -278,7 +280,7 @@ fn look_first(
 ) -> Result<(), OpenError> {
     let superblock = &superblocks[0];
     let (header, root) = load_root(devices, superblock)?;
-    check_epochs(devices, superblocks, header.epoch)?;
+    check_epochs(devices, superblocks, &header)?;
     refuse_older(devices, &superblocks[0], header.checkpoint)?;
     check_memory(superblock, &root, options)?;
     let LoadedDisks { disks, .. } = load_disks(devices, superblock, &root, missing_batches)?;
@@ -337,7 +339,8 @@ fn write_header_again(devices: &mut Devices, superblock: &Superblock, header: &R
     devices.flush(0).map_err(OpenError::of_device(devices, 0))
 }
 
-fn check_epochs(devices: &Devices, superblocks: &[Superblock], epoch: u64) -> Result<(), MemberError> {
+fn check_epochs(devices: &Devices, superblocks: &[Superblock], header: &RootHeader) -> Result<(), MemberError> {
+    let epoch = header.epoch;
     for (i, superblock) in superblocks.iter().enumerate().skip(1) {
         let device = || devices.list[i].name().to_owned();
         if superblock.epoch < epoch || superblock.generation < superblocks[0].generation {
@@ -347,6 +350,10 @@ fn check_epochs(devices: &Devices, superblocks: &[Superblock], epoch: u64) -> Re
         if superblock.epoch > epoch && !only_opened {
             let device = devices.list[0].name().to_owned();
             return Err(MemberError::Stale { device, found: epoch, expected: superblock.epoch });
+        }
+        if superblock.epoch == epoch && are_apart(superblock.opening, header.opening) {
+            let other = devices.list[0].name().to_owned();
+            return Err(Apart { device: device(), other, epoch }.into());
         }
     }
     Ok(())

@@ -4,6 +4,7 @@ use crate::layout::array_label::{self, ArrayLabel};
 use crate::layout::member_label::{self, MemberLabel};
 use crate::layout::superblock::{Role, SIZE_BYTES, Superblock, SuperblockError, copy_offsets_bytes};
 use crate::layout::{Id, format_id};
+use crate::recovery::opened::are_apart;
 use forebay_block::{IoError, IoErrorKind};
 
 /// What a device should be.
@@ -69,6 +70,9 @@ impl Expected {
         }
         if found.index != self.index {
             return Some(format!("it carries the superblock of another device of the pool, number {}", found.index));
+        }
+        if found.epoch == own.epoch && are_apart(found.opening, own.opening) {
+            return Some("it carries the superblock of another copy of the pool, opened as often".to_owned());
         }
         let is_older = newest(found) < newest(own);
         is_older.then(|| {

@@ -62,7 +62,7 @@ fn forge_root(devices: &[Scripted], change: impl FnOnce(&mut Root)) {
     let (area, old, mut root) = root(devices);
     change(&mut root);
     let blob = root_blob::encode(&root);
-    let header = Root::header(&blob, old.checkpoint, old.epoch, old.counts_due).encode(&superblock.pool);
+    let header = Root::header(&blob, old.checkpoint, (old.epoch, old.opening), old.counts_due).encode(&superblock.pool);
     devices[FAST].forge(area + 4096, &blob);
     for at in [area, area + superblock.root_len_bytes - 4096] {
         devices[FAST].forge(at, &header);

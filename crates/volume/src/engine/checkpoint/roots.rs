@@ -114,7 +114,7 @@ impl RootWriter {
         if blob.len() as u64 + 2 * 4096 > self.setup.superblock.root_len_bytes {
             return Err("the root area is too small for this map".to_owned());
         }
-        self.header = Some(Root::header(&blob, number, epoch, counts_due));
+        self.header = Some(Root::header(&blob, number, (epoch, self.setup.options.opening), counts_due));
         let mut offset_bytes = area + 4096;
         for chunk in blob.chunks(BLOB_CHUNK_BYTES) {
             let mut buf = Buf::zeroed(chunk.len().next_multiple_of(4096));

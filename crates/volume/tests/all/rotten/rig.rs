@@ -11,9 +11,10 @@ use forebay_volume::layout::plan::{PoolOptions, plan};
 use forebay_volume::layout::superblock::copy_offsets_bytes;
 use forebay_volume::mirror::{self, Candidate, Consent, clear_labels, new_geometry, new_mirror};
 use forebay_volume::parity::{ArrayView, join, new_array, plan_shape};
-use forebay_volume::recovery::{AloneReport, format, format::NewDisk, open, open_alone, verify_alone};
+use forebay_volume::recovery::{AloneReport, OpenError, format, format::NewDisk, open, open_alone, verify_alone};
 use forebay_volume::verify::{Finding, verify};
 use forebay_volume::{Devices, EngineOptions, Op, Outcome, Pool, Request, RequestError};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 const FAST_BYTES: usize = 4 << 20;
@@ -44,6 +45,8 @@ pub struct Rig {
     pub fast: Vec<Disk>,
     pub members: Vec<Disk>,
     pub shape: Shape,
+    /// The number of the next opening.
+    opening: Cell<u64>,
 }
 
 impl Rig {
@@ -56,7 +59,7 @@ impl Rig {
         let geometries: Vec<_> = members.iter().map(|member| member.geometry().clone()).collect();
         let band_bytes = Some(redundancy.data as u64 * (128 << 10));
         let (shape, capacity) = plan_shape(&geometries, redundancy, band_bytes, FAST_BYTES as u64).unwrap();
-        let rig = Self { fast, members, shape };
+        let rig = Self { fast, members, shape, opening: Cell::new(1) };
         let mut all = Devices::new(rig.fast.iter().chain(&rig.members).map(Disk::boxed).collect());
         clear_labels(&mut all).unwrap();
         let ids: Vec<[u8; 16]> = (0..rig.members.len()).map(|id| [id as u8 + 20; 16]).collect();
@@ -86,10 +89,15 @@ impl Rig {
         rig
     }
 
-    /// Others with the same contents.
+    /// Others with the same contents, opened apart from now on.
     pub fn copy(&self) -> Self {
         let copy = |disks: &[Disk]| disks.iter().map(Disk::copy).collect();
-        Self { fast: copy(&self.fast), members: copy(&self.members), shape: self.shape }
+        Self {
+            fast: copy(&self.fast),
+            members: copy(&self.members),
+            shape: self.shape,
+            opening: Cell::new(self.opening.get() << 16),
+        }
     }
 
     /// The capacity tier, of the members that are there.
@@ -102,6 +110,11 @@ impl Rig {
 
     /// Opens it.
     pub fn open(&self) -> Served {
+        self.try_open().unwrap()
+    }
+
+    /// Opens it, or not.
+    pub fn try_open(&self) -> Result<Served, OpenError> {
         let (array, view) = self.array(true);
         self.served(array, view)
     }
@@ -110,10 +123,10 @@ impl Rig {
     pub fn open_without(&self, lost: usize) -> Served {
         let there = self.members.iter().enumerate().filter(|(at, _)| *at != lost).map(|(_, disk)| candidate(disk));
         let joined = join(there.collect(), None, Some(&mut || [201; 16]), false).unwrap();
-        self.served(Box::new(joined.array), joined.view)
+        self.served(Box::new(joined.array), joined.view).unwrap()
     }
 
-    fn served(&self, array: Box<dyn Device>, view: ArrayView) -> Served {
+    fn served(&self, array: Box<dyn Device>, view: ArrayView) -> Result<Served, OpenError> {
         let mut devices = match &self.fast[..] {
             [one] => Devices::new(vec![one.boxed(), array]).with_array(view),
             several => {
@@ -124,9 +137,10 @@ impl Rig {
                 Devices::mirrored(list.collect(), joined.view).with_array(view)
             }
         };
-        let (engine, _) = open(&mut devices, 1, &classes(), options()).unwrap();
+        let opening = self.opening.replace(self.opening.get() + 1);
+        let (engine, _) = open(&mut devices, 1, &classes(), EngineOptions { opening, ..options() })?;
         let disk = engine.disk_named("disk").unwrap().id;
-        Served { pool: Pool::new(engine, devices), disk, now_ns: 0, model: BTreeMap::new() }
+        Ok(Served { pool: Pool::new(engine, devices), disk, now_ns: 0, model: BTreeMap::new() })
     }
 
     /// Opens the capacity tier without the fast one, and what verification finds there.
@@ -172,7 +186,7 @@ impl Rig {
     }
 }
 
-fn candidate(disk: &Disk) -> Candidate {
+pub fn candidate(disk: &Disk) -> Candidate {
     Candidate { name: disk.name.clone(), device: Ok(disk.boxed()), contents: vec!["something".to_owned()] }
 }
 

@@ -1,0 +1,73 @@
+//! The last opening of a device, by its superblock: of copies of a pool that were opened as often only the number tells the devices apart.
+
+use crate::layout::superblock::Superblock;
+use thiserror::Error;
+
+/// The last opening of a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Opened {
+    /// Its epoch.
+    pub epoch: u64,
+    /// Its number; 0: there is none.
+    number: u64,
+    /// It was served, not only opened.
+    is_served: bool,
+}
+
+/// Two devices that the same opening of a pool cannot have left.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error(
+    "{device} and {other} were both opened in epoch {epoch}, but not together: one of them is of a copy of the pool"
+)]
+pub struct Apart {
+    /// A device.
+    pub device: String,
+    /// The other one.
+    pub other: String,
+    /// The epoch of both.
+    pub epoch: u64,
+}
+
+impl Opened {
+    pub fn of(superblock: &Superblock) -> Self {
+        Self { epoch: superblock.epoch, number: superblock.opening, is_served: superblock.serving }
+    }
+
+    /// Whether no opening can have left both. All devices have its number before any is served; of openings that came to nothing each may have left one of its own.
+    fn is_apart_from(self, other: Self) -> bool {
+        self.epoch == other.epoch && (self.is_served || other.is_served) && are_apart(self.number, other.number)
+    }
+}
+
+/// Whether two numbers of openings of the same epoch are those of two openings.
+pub(crate) fn are_apart(one: u64, other: u64) -> bool {
+    one != other && one != 0 && other != 0
+}
+
+/// Refuses devices of which no opening can have left two.
+pub(crate) fn refuse_apart<'a>(devices: impl Iterator<Item = (&'a str, Opened)>) -> Result<(), Apart> {
+    let all: Vec<(&str, Opened)> = devices.collect();
+    for (at, &(device, opened)) in all.iter().enumerate() {
+        if let Some((other, _)) = all[..at].iter().find(|(_, other)| opened.is_apart_from(*other)) {
+            return Err(Apart { device: device.to_owned(), other: (*other).to_owned(), epoch: opened.epoch });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_served_in_the_same_epoch_is_apart() {
+        let opened = |epoch, number, is_served| Opened { epoch, number, is_served };
+        let of = |one, other| refuse_apart([("a", one), ("b", other)].into_iter()).is_err();
+        assert!(of(opened(3, 7, true), opened(3, 8, true)));
+        assert!(of(opened(3, 7, true), opened(3, 8, false)));
+        assert!(!of(opened(3, 7, false), opened(3, 8, false)), "openings that were cut short");
+        assert!(!of(opened(3, 7, true), opened(4, 8, true)), "the epoch tells");
+        assert!(!of(opened(3, 7, true), opened(3, 0, true)), "a program before wrote it");
+        assert!(!of(opened(3, 7, true), opened(3, 7, false)));
+    }
+}
