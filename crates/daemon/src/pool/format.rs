@@ -1,5 +1,6 @@
 //! Formatting the pool of a configuration.
 
+use super::ids::Ids;
 use super::{Budget, base};
 use crate::config::{Config, Disk};
 use anyhow::{Context, Result, anyhow};
@@ -14,33 +15,6 @@ use forebay_volume::recovery::{self, FormatError, format::NewDisk};
 
 /// Said where nothing was written yet.
 const NOT_LAID_OUT: &str = "the pool cannot be laid out on these devices, and nothing of it was written";
-
-/// Where the ids of a new pool and its devices come from.
-pub enum Ids<'a> {
-    /// From the system: no two pools have the same.
-    Random,
-    /// From a seed, for pools that nothing outlives.
-    Seeded(&'a mut Random),
-}
-
-impl Ids<'_> {
-    fn next(&mut self) -> Result<Id> {
-        let mut id = Id::default();
-        match self {
-            Self::Random => getrandom::fill(&mut id).context("the system gives no random numbers")?,
-            Self::Seeded(random) => {
-                id.chunks_exact_mut(8).for_each(|part| part.copy_from_slice(&random.next_u64().to_le_bytes()));
-            }
-        }
-        Ok(id)
-    }
-
-    /// A number.
-    pub fn number(&mut self) -> Result<u64> {
-        let [a, b, c, d, e, f, g, h, ..] = self.next()?;
-        Ok(u64::from_le_bytes([a, b, c, d, e, f, g, h]))
-    }
-}
 
 fn new_disk(disk: &Disk) -> Result<NewDisk> {
     let (name, size_bytes) = (disk.name.clone(), disk.size.0);

@@ -10,6 +10,7 @@ mod devices;
 mod endurance;
 pub mod fast;
 mod format;
+mod ids;
 pub mod lifetimes;
 mod memory;
 mod missing;
@@ -27,7 +28,8 @@ pub use devices::{
     clear_buckets, is_absent, is_missing, make_in_buckets, open_devices, open_target, refuse_while_served,
 };
 pub use forebay_export::server::monotonic_ns as now_ns;
-pub use format::{Ids, format};
+pub use format::format;
+pub use ids::Ids;
 pub use memory::Budget;
 pub use offers::Offers;
 pub use open::{Left, Opened, Opening, alone, disk_lines, explain, open, open_all, open_as, open_read_only};

@@ -3,7 +3,7 @@
 use super::Budget;
 use super::access::Access;
 use super::devices::{CapacityTier, is_lost, open_target, refuse_one_file_twice, refuse_while_served, with_array};
-use super::format::Ids;
+use super::ids::Ids;
 use super::missing::{explain_blank, explain_unopened};
 use super::offers::{APART, DOCUMENT};
 use super::takeover::refuse_buckets_of_others;

@@ -1,29 +1,28 @@
 //! Making an array of the devices that are there: which of them hold everything their labels say.
 
 use super::array::Array;
+use super::candidates::{Blank, Found, believed, sort};
 use super::chores::Upkeep;
 use super::code::Code;
 use super::core::Core;
 use super::found::FoundRows;
 use super::fronts::Fronts;
-use super::look::{UNREAD_MAX, label_and_place, read_logs};
+use super::look::{UNREAD_MAX, read_logs};
 use super::members::Members;
 use super::open_rows::OpenRows;
 use super::refusal::{JoinError, missing};
 use super::roster::{FIRST_PLACE, Roster};
 use super::view::ArrayView;
-use crate::io::Devices;
 use crate::layout::Id;
 use crate::layout::array_label::ArrayLabel;
 use crate::layout::array_shape::{Redundancy, Shape};
 use crate::layout::codec::COUNTER_LIMIT;
 use crate::layout::member_label::fits;
 use crate::mirror::{
-    Candidate, Member, MemberState, MemberStatus, MirrorStatus, MirrorView, Ranges, Unproven, is_believed, missing_ids,
+    Candidate, Member, MemberState, MemberStatus, MirrorStatus, MirrorView, Ranges, Unproven, missing_ids,
 };
-use crate::recovery::checkpoints::{is_older, on_capacity};
-use crate::recovery::opened::{Opened, refuse_apart};
-use crate::recovery::read_superblock;
+use crate::recovery::checkpoints::is_older;
+use crate::recovery::opened::refuse_apart;
 use forebay_block::{Device, Geometry};
 use slab::Slab;
 use std::collections::{BTreeSet, VecDeque};
@@ -36,30 +35,6 @@ pub struct Joined {
     pub view: ArrayView,
     /// Devices that are no part of it, and why.
     pub left_out: Vec<(String, String)>,
-}
-
-struct Found {
-    name: String,
-    device: Box<dyn Device>,
-    label: ArrayLabel,
-    /// In which of its places the label is.
-    place: usize,
-    opened: Opened,
-    /// The checkpoints of which it has headers, see [`on_capacity`].
-    checkpoints: Option<(Option<u64>, u64)>,
-    /// What is on it, where its label is not believed.
-    holds: Option<Vec<String>>,
-}
-
-impl Found {
-    fn id(&self) -> Id {
-        self.label.ids[usize::from(self.label.member)]
-    }
-
-    /// Whether another label says the same of who holds everything.
-    fn agrees(&self, other: &ArrayLabel) -> bool {
-        (self.label.in_sync, &self.label.ids) == (other.in_sync, &other.ids)
-    }
 }
 
 /// The device whose label counts. An epoch is begun when the label of its opening is durable on all that take part: a label of a change that came to
@@ -234,52 +209,6 @@ pub fn join(
     log.newest = log.newest.max((epoch << 32).min(COUNTER_LIMIT / 2));
     let (array, view) = array_of(members, names, (label, places, is_new), to_rebuild, log, false);
     Ok(Joined { array, view, left_out })
-}
-
-/// A device that is blank, or holds nothing that counts any more.
-struct Blank {
-    name: String,
-    device: Box<dyn Device>,
-    /// In which of its places a label of what it was is: the next goes to the other one.
-    place: usize,
-}
-
-fn sort(candidates: Vec<Candidate>) -> (Vec<Found>, Vec<Blank>, Vec<(String, String)>) {
-    let (mut found, mut blank, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
-    for Candidate { name, device, contents } in candidates {
-        let mut devices = match device {
-            Ok(device) => Devices::new(vec![device]),
-            Err(why) => {
-                left_out.push((name, why));
-                continue;
-            }
-        };
-        let label = label_and_place(&mut devices, 0);
-        let is_believed = label.as_ref().is_none_or(|(label, _)| is_believed(&mut devices, &label.into()));
-        let superblock = read_superblock(&mut devices, 0).ok().map(|(superblock, _)| superblock);
-        let opened = superblock.as_ref().map(Opened::of).unwrap_or_default();
-        let checkpoints = superblock.and_then(|superblock| on_capacity(&mut devices, 0, &superblock));
-        let Some(device) = devices.list.pop() else { continue };
-        match label {
-            Some((label, place)) => {
-                let holds = (!is_believed).then_some(contents);
-                found.push(Found { name, device, label, place, opened, checkpoints, holds });
-            }
-            None if contents.is_empty() => blank.push(Blank { name, device, place: FIRST_PLACE }),
-            None => left_out.push((name, format!("it is no member of this array, and holds {}", contents.join(", ")))),
-        }
-    }
-    (found, blank, left_out)
-}
-
-/// Parts devices whose labels are believed from those that have been used for something else since. Where too few others hold everything, those that
-/// should are believed all the same: whatever is left of the pool is there.
-fn believed(found: Vec<Found>, basis: &ArrayLabel) -> (Vec<Found>, Vec<Found>) {
-    let is_source = |found: &Found| {
-        basis.ids.iter().position(|id| *id == found.id()).is_some_and(|number| basis.is_in_sync(number))
-    };
-    let sources = found.iter().filter(|found| found.holds.is_none() && is_source(found)).count();
-    found.into_iter().partition(|found| found.holds.is_none() || sources < basis.shape.data && is_source(found))
 }
 
 /// What a new array over such devices is like as one.

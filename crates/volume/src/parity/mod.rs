@@ -10,6 +10,7 @@
 //! others have the label that says so. What can be read wrongly is known to the engine alone, by its checksums: it asks for another reading.
 
 mod array;
+mod candidates;
 mod chores;
 mod code;
 mod combination;
