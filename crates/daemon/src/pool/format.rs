@@ -4,7 +4,6 @@ use super::ids::Ids;
 use super::{Budget, base};
 use crate::config::{Config, Disk};
 use anyhow::{Context, Result, anyhow};
-use forebay_block::Random;
 use forebay_prism::ClassTable;
 use forebay_volume::Devices;
 use forebay_volume::layout::Id;
@@ -28,8 +27,8 @@ fn new_disk(disk: &Disk) -> Result<NewDisk> {
 /// What does not fit, or which device failed.
 pub fn format(config: &Config, devices: &mut Devices, ids: &mut Ids<'_>) -> Result<Superblock> {
     let (members, is_mirrored) = (config.fast.len(), config.fast.len() > 1);
-    let pool_id = ids.next()?;
-    let device_ids: Vec<Id> = devices.list.iter().map(|_| ids.next()).collect::<Result<_>>()?;
+    let pool_id = ids.draw()?;
+    let device_ids: Vec<Id> = devices.list.iter().map(|_| ids.draw()).collect::<Result<_>>()?;
     let options = PoolOptions {
         name: config.pool.name.clone(),
         band_bytes: config.band_bytes(),

@@ -14,7 +14,7 @@ pub enum Ids<'a> {
 
 impl Ids<'_> {
     /// An id.
-    pub fn next(&mut self) -> Result<Id> {
+    pub fn draw(&mut self) -> Result<Id> {
         let mut id = Id::default();
         match self {
             Self::Random => getrandom::fill(&mut id).context("the system gives no random numbers")?,
@@ -27,7 +27,7 @@ impl Ids<'_> {
 
     /// A number.
     pub fn number(&mut self) -> Result<u64> {
-        let [a, b, c, d, e, f, g, h, ..] = self.next()?;
+        let [a, b, c, d, e, f, g, h, ..] = self.draw()?;
         Ok(u64::from_le_bytes([a, b, c, d, e, f, g, h]))
     }
 }
