@@ -243,18 +243,9 @@ impl World {
         let what = format!("{token} {op:?} fua {fua} tag {tag:?} blocks {}+{}..", sector / 8, sector % 8);
         self.trace(|| format!("submit {what} {sectors} sectors"));
         self.flights.insert(token, flight);
-        self.pool.submit(Request {
-            token,
-            disk: self.disk,
-            offset_bytes: sector * 512,
-            len_bytes: sectors * 512,
-            op,
-            fua,
-            export: 0,
-            session: 0,
-            tag,
-            hints: None,
-        });
+        let (offset_bytes, len_bytes) = (sector * 512, sectors * 512);
+        let request = block_request(token, self.disk, 0, op);
+        self.pool.submit(Request { offset_bytes, len_bytes, fua, tag, ..request });
         token
     }
 
