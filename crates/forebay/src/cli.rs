@@ -70,6 +70,7 @@ without capacity devices that are missing. Both write nothing, and say what is g
 without pages of the map that a start is refused for: they cannot be read, or of a mirror's missing member alone, which is lost for ever;
 and without what cannot be read of the journal. --drop-members takes members of the mirrored fast tier that are not there out of it for
 good: take their [[fast]] sections out of CONFIG first.
+With --output json each line is an object of its own: event (ready), uri, text.
 A pool of ram: targets is formatted at each start. SIGHUP reads CONFIG again: classes, limits, exports, evidence; what needs a
 restart is logged. FOREBAY_LOG=debug logs more, FOREBAY_LOG_FORMAT=json for programs; FOREBAY_NO_IO_URING=1 avoids io_uring.")]
     Serve {

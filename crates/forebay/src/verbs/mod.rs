@@ -60,7 +60,7 @@ pub fn run(cli: Cli) -> Result<()> {
                 true => Opening::DropMembers,
                 false => serve::opening(salvage, without_fast, degraded, accept_loss),
             };
-            serve::run(&config, opening, Duration::from_secs(wait))
+            serve::run(&config, opening, Duration::from_secs(wait), format)
         }
         Verb::Status { config } => status::run(&config, format),
         Verb::Top { config, interval, count } => top::run(&config, interval, count, format),

@@ -1,10 +1,11 @@
 //! `forebay serve CONFIG`.
 
-use crate::output;
+use crate::output::{self, Format};
 use anyhow::{Context, Result};
 use forebay_daemon::config;
 use forebay_daemon::pool::Opening;
-use forebay_daemon::server::{Handle, Server, wait_for_devices};
+use forebay_daemon::server::{Announce, Handle, Server, wait_for_devices};
+use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ pub fn opening(salvage: bool, without_fast: bool, degraded: bool, accept_loss: b
 ///
 /// # Errors
 /// What could not be done, or that the pool is damaged.
-pub fn run(file: &Path, opening: Opening, wait: Duration) -> Result<()> {
+pub fn run(file: &Path, opening: Opening, wait: Duration, format: Format) -> Result<()> {
     let config = config::load_real(file)?;
     let (handle, asked) = Handle::new()?;
     // First, so that a signal while the pool is opened is a clean stop as well.
@@ -36,5 +37,32 @@ pub fn run(file: &Path, opening: Opening, wait: Duration) -> Result<()> {
             .context("cannot ask to be notified of the parent's end")?;
     }
     wait_for_devices(&config, wait, &asked);
-    Server::open(config, file, opening, asked, Box::new(output::line))?.run()
+    let announce: Announce = match format {
+        Format::Table => Box::new(output::line),
+        Format::Json => Box::new(|line| output::json_line(announced(line))),
+    };
+    Server::open(config, file, opening, asked, announce)?.run()
+}
+
+/// A line of the server for programs: what it is about is its first word, and what can be used is a URI or a path behind that.
+fn announced(line: &str) -> Value {
+    let (event, about) = line.split_once(' ').unwrap_or((line, ""));
+    let uri = Some(about).filter(|about| event == "ready" && !about.starts_with("without "));
+    json!({ "event": event, "uri": uri, "text": line })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `--output json` was taken, and the lines stayed as they were.
+    #[test]
+    fn regression_what_is_ready_is_said_for_programs() {
+        let uri = "nbd+unix:///db?socket=/run/db.sock";
+        let line = format!("ready {uri}");
+        assert_eq!(announced(&line), json!({ "event": "ready", "uri": uri, "text": line }));
+        let line = "ready without exports, control socket /run/control";
+        assert_eq!(announced(line), json!({ "event": "ready", "uri": null, "text": line }));
+        assert_eq!(announced("read-only disk d")["event"], "read-only");
+    }
 }
