@@ -1,5 +1,6 @@
 //! Where the blocks of a capacity tier with parity lie on its members.
 
+use forebay_block::Op;
 use thiserror::Error;
 
 /// A block in bytes.
@@ -94,6 +95,21 @@ pub(crate) enum Area {
     Rows(u64),
 }
 
+/// A way to read what lies in rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Each block of its member.
+    Direct,
+    /// Each block computed of the others in its row.
+    WithoutOwn,
+    /// So, and without what has another role in the row.
+    WithoutOwnAnd(usize),
+    /// What one member has computed, and the rest of its members: of what lies on several members one may have rotten.
+    Without(usize),
+    /// Each block of its member, and compared with parity.
+    Compared,
+}
+
 impl Shape {
     /// Members.
     #[must_use]
@@ -118,10 +134,36 @@ impl Shape {
             && self.rows() / self.band_rows() <= BANDS_MAX
     }
 
-    /// How often the same can be read otherwise than of its member: without it, and without another one as well where there is parity for that.
+    /// How often the same can be read otherwise than each block of its member, see [`Way`].
     #[must_use]
     pub fn variants(&self) -> u8 {
-        (1 + if self.parity > 1 { self.members() } else { 0 }) as u8
+        (1 + self.ways_with_another() + self.members()) as u8
+    }
+
+    fn ways_with_another(&self) -> usize {
+        if self.parity > 1 { self.members() } else { 0 }
+    }
+
+    /// How a read is done at its `attempt`.
+    pub(crate) fn way(&self, attempt: u8) -> Way {
+        let others = self.ways_with_another();
+        match usize::from(attempt) {
+            _ if attempt == Op::COMPARE => Way::Compared,
+            1 => Way::WithoutOwn,
+            // The first of them only without its own member, the others without one more.
+            at @ 2.. if at - 2 < others => Way::WithoutOwnAnd(at - 2),
+            at @ 2.. if at - 2 - others < self.members() => Way::Without(at - 2 - others),
+            // A last attempt is at the place itself again: what failed may have been one transfer.
+            _ => Way::Direct,
+        }
+    }
+
+    /// Whether so many bytes of rows lie on a member, and on others as well.
+    pub(crate) fn is_split_by(&self, member: usize, at: u64, len_bytes: u64) -> bool {
+        let blocks = at / BLOCK..(at + len_bytes).div_ceil(BLOCK);
+        let data = self.data as u64;
+        let mut is_on_it = blocks.map(|block| self.member(block / data, (block % data) as usize) == member);
+        is_on_it.next().is_some_and(|first| is_on_it.any(|other| other != first))
     }
 
     /// Bytes of data in a row.

@@ -1,7 +1,7 @@
 //! What goes on in an array: requests of hosts, reads of whole rows, and batches of writes to members, each with what follows when it has ended.
 
 use super::chores::Readings;
-use crate::layout::array_shape::Shape;
+use crate::layout::array_shape::{Shape, Way};
 use forebay_block::{Buf, IoError, Request, SharedBuf};
 
 /// Something that has requests in flight on members, or waits to.
@@ -144,7 +144,7 @@ pub(super) struct SameRead {
 /// A read of data of rows.
 pub(super) struct Read {
     pub tag: u64,
-    pub attempt: u8,
+    pub way: Way,
     /// Lengths of the buffers, which are put together again.
     pub lens: Vec<usize>,
     pub is_single: bool,

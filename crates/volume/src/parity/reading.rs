@@ -4,7 +4,7 @@ use super::core::Core;
 use super::doubt;
 use super::jobs::{Held, Job, Next, Piece, Purpose, Read, Rows, SameRead};
 use super::members::Ended;
-use crate::layout::array_shape::{Area, BLOCK};
+use crate::layout::array_shape::{Area, BLOCK, Way};
 use crate::mirror::{gone, numbers_in};
 use forebay_block::{Buf, Completion, IoError, IoErrorKind, Op, Vectored};
 
@@ -19,7 +19,13 @@ pub(super) fn begin(core: &mut Core, tag: u64, offset_bytes: u64, attempt: u8, b
             let lens = bufs.as_slice().iter().map(|buf| buf.len()).collect();
             read_same(core, SameRead { tag, offset_bytes: at, attempt, lens, tried: 0 }, bufs);
         }
-        Some(Area::Rows(at)) => read_pieces(core, tag, at, attempt, bufs),
+        Some(Area::Rows(at)) => match core.shape.way(attempt) {
+            // There is nothing of both, and each was read by itself before.
+            Way::Without(member) if !core.shape.is_split_by(member, at, len_bytes) => {
+                read_pieces(core, tag, at, Way::Direct, bufs);
+            }
+            way => read_pieces(core, tag, at, way, bufs),
+        },
         None => {
             let error = IoError { kind: IoErrorKind::Invalid, offset_bytes, ..gone("read") };
             core.done.push(Completion { tag, result: Err(error), bufs: Some(bufs) });
@@ -48,7 +54,7 @@ fn new_bufs(lens: &[usize]) -> Vectored<Buf> {
     }
 }
 
-fn read_pieces(core: &mut Core, tag: u64, at: u64, attempt: u8, bufs: Vectored<Buf>) {
+fn read_pieces(core: &mut Core, tag: u64, at: u64, way: Way, bufs: Vectored<Buf>) {
     let (is_single, bufs) = match bufs {
         Vectored::One(buf) => (true, vec![buf]),
         Vectored::Many(bufs) => (false, bufs),
@@ -67,13 +73,15 @@ fn read_pieces(core: &mut Core, tag: u64, at: u64, attempt: u8, bufs: Vectored<B
             at += len as u64;
         }
     }
-    // A last attempt is at the place itself again: what failed may have been one transfer.
-    let is_direct = attempt == 0 || attempt > core.shape.variants();
     let mut groups: Vec<(usize, Vec<usize>)> = Vec::new();
     let mut ends = vec![None; core.shape.members()];
     let mut offsets = Vec::new();
-    // What is compared is read with all of its rows.
-    let readable = if is_direct && attempt != Op::COMPARE { core.members.in_sync() } else { 0 };
+    let readable = match way {
+        Way::Direct => core.members.in_sync(),
+        Way::Without(member) => core.members.in_sync() & !(1 << member),
+        // These are read with all of their rows.
+        Way::WithoutOwn | Way::WithoutOwnAnd(_) | Way::Compared => 0,
+    };
     for (number, piece) in pieces.iter_mut().enumerate() {
         let member = core.shape.member(piece.row, piece.role);
         piece.is_sent = readable & 1 << member != 0;
@@ -107,7 +115,7 @@ fn read_pieces(core: &mut Core, tag: u64, at: u64, attempt: u8, bufs: Vectored<B
         };
         sends.push((*member, bufs));
     }
-    let read = Read { tag, attempt, lens, is_single, pieces, groups, left, error: None, lost: None };
+    let read = Read { tag, way, lens, is_single, pieces, groups, left, error: None, lost: None };
     let job = core.jobs.insert(Job::Read(read));
     for (part, ((member, bufs), offset_bytes)) in sends.into_iter().zip(offsets).enumerate() {
         core.members.send(member, (job, part), (offset_bytes, 0), Op::read(bufs));
@@ -178,7 +186,7 @@ fn part_of_read_ended(core: &mut Core, job: usize) {
     }
     // From now on pieces are what rows are restored for.
     let has_failed = read.pieces.iter().any(|piece| piece.failed);
-    let is_alone = has_failed || read.attempt > 0 && read.attempt != Op::COMPARE;
+    let is_alone = has_failed || !matches!(read.way, Way::Direct | Way::Compared);
     let at_once = if is_alone { 1 } else { ROWS_AT_ONCE };
     let mut runs: Vec<(u64, u64)> = Vec::new();
     for row in rows {
@@ -273,11 +281,10 @@ fn rows_part_ended(core: &mut Core, job: usize) {
 /// Rows of a read have been read from all members: its pieces get their bytes.
 pub(super) fn restored(core: &mut Core, rows: &Rows, job: usize) {
     let Some(Job::Read(read)) = core.jobs.get(job) else { return };
-    let (attempt, block) = (read.attempt, BLOCK as usize);
-    let is_direct = attempt == 0 || attempt > core.shape.variants();
+    let (way, block) = (read.way, BLOCK as usize);
     let mut put: Vec<(usize, Result<Vec<u8>, IoError>)> = Vec::new();
     let mut mends = Vec::new();
-    let is_compared = attempt == Op::COMPARE;
+    let is_compared = way == Way::Compared;
     let mut unfit = None;
     if is_compared {
         mends.extend(numbers_in(rows.failed).map(|member| (member, rows.first)));
@@ -300,9 +307,10 @@ pub(super) fn restored(core: &mut Core, rows: &Rows, job: usize) {
             if !is_compared {
                 images[piece.role] = None;
             }
-            // The first of them only without its own member, the others without one more.
-            if attempt > 1 && !is_direct {
-                images[usize::from(attempt) - 2] = None;
+            match way {
+                Way::WithoutOwnAnd(role) => images[role] = None,
+                Way::Without(member) => images[core.shape.role(row, member)] = None,
+                Way::Direct | Way::WithoutOwn | Way::Compared => {}
             }
             let open = core.open.get(row).and_then(|open| open.blocks[piece.role].as_ref());
             let bytes = match open {
