@@ -123,7 +123,12 @@ impl PoolBackend {
 
 impl Backend for PoolBackend {
     fn begin_session(&mut self) -> u64 {
+        self.pool.tick(now_ns());
         self.pool.engine.begin_session()
+    }
+
+    fn end_session(&mut self, session: u64) {
+        self.pool.engine.end_session(session);
     }
 
     fn submit(&mut self, mut request: Request) {

@@ -8,7 +8,7 @@ use forebay_volume::mirror::{Former, MirrorView};
 /// Where to read more.
 pub const DOCUMENT: &str = "docs/when-a-device-fails.md";
 /// What to do where devices are of two copies of a pool.
-pub(super) const APART: &str = "nothing was changed; name devices of one of the copies alone. A member that redundancy covers may be left out of the \
+pub(super) const APART: &str = "nothing was changed; name devices of one of the copies alone (`forebay inspect PATH` shows the number of the last opening, the same on all that belong together). A member that redundancy covers may be left out of the \
      configuration and cleared (zeros over all of it): given back, it is rebuilt";
 /// What to do where a member is needed that may be none any more.
 pub(super) const ATTACH_OR_ACCEPT: &str = "attach the missing device or correct its target; nothing was changed. Where it is lost for ever, \

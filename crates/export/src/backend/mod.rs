@@ -15,6 +15,9 @@ pub trait Backend {
         0
     }
 
+    /// A client has ended: nothing that it is answered from now on reaches it.
+    fn end_session(&mut self, _session: u64) {}
+
     /// Accepts a request. Its completion comes out of [`Backend::poll`], once, with the same token.
     fn submit(&mut self, request: Request);
 

@@ -162,7 +162,7 @@ impl Frontends {
     }
 
     /// The turn is over: clients learn of what completed. Hands out why and whose front ends have come to their end.
-    pub fn send(&mut self, mut ended: impl FnMut(CloseReason, Peer)) {
+    pub fn send(&mut self, mut ended: impl FnMut(CloseReason, Peer, Option<u64>)) {
         for place in &mut self.places {
             let Some(attached) = &mut place.attached else {
                 continue;
@@ -175,11 +175,11 @@ impl Frontends {
             if attached.over.is_none() || attached.in_flight > 0 {
                 continue;
             }
-            if let Some(Attached { frontend, over: Some(reason), .. }) = place.attached.take() {
+            if let Some(Attached { frontend, over: Some(reason), number, .. }) = place.attached.take() {
                 place.generation = place.generation.wrapping_add(1);
                 self.used -= 1;
                 self.changed = true;
-                ended(reason, frontend.peer().unwrap_or(Peer::Unknown));
+                ended(reason, frontend.peer().unwrap_or(Peer::Unknown), number);
             }
         }
     }

@@ -388,7 +388,10 @@ impl Reactor {
         listed.append(&mut run.listed);
         run.listed = listed;
         if !self.frontends.is_empty() {
-            self.frontends.send(|reason, peer| run.hooks.closed(&reason, peer));
+            self.frontends.send(|reason, peer, session| {
+                run.hooks.closed(&reason, peer);
+                session.into_iter().for_each(|session| run.backend.end_session(session));
+            });
             if self.frontends.take_changed() {
                 self.watch_foreign(run);
             }
@@ -450,9 +453,12 @@ impl Reactor {
             is_wanted.store(false, Ordering::Relaxed);
         }
         connection.session.abandon();
-        let (in_flight, was_client) = (connection.session.in_flight(), connection.is_client);
+        let (in_flight, was_client, number) = (connection.session.in_flight(), connection.is_client, connection.number);
         self.stats.ended(connection.session.stats(), matches!(reason, CloseReason::Protocol(_)));
         self.connections.closed_one(was_client);
+        if was_client {
+            run.backend.end_session(number);
+        }
         if in_flight == 0 {
             self.connections.vacate(index);
         }

@@ -221,9 +221,10 @@ fn describe(
         format_id(&member.id)
     ));
     text.push(format!(
-        "epoch {} ({}), generation {}, bands of {}, journal {} in units of {} bytes, {} slots",
+        "epoch {} ({}, opening {:016x}), generation {}, bands of {}, journal {} in units of {} bytes, {} slots",
         superblock.epoch,
         if superblock.serving { "served" } else { "being opened" },
+        superblock.opening,
         superblock.generation,
         output::size(superblock.band_bytes),
         output::size(superblock.journal_len_bytes),

@@ -50,11 +50,13 @@ pub(super) struct Flights {
     next_token: u64,
     /// Connections that requests come over, one after the other.
     pub connections: u64,
+    /// How the engine numbers them.
+    pub sessions: Vec<u64>,
 }
 
 impl Flights {
     pub fn new() -> Self {
-        Self { by_token: BTreeMap::new(), next_token: 1, connections: 1 }
+        Self { by_token: BTreeMap::new(), next_token: 1, connections: 1, sessions: Vec::new() }
     }
 
     /// A token for the next request.
@@ -65,7 +67,7 @@ impl Flights {
 
     /// The connection that the request with this token comes over, as the engine numbers them.
     pub fn session(&self, token: u64) -> u64 {
-        token % self.connections.max(1) + 1
+        self.sessions.get((token % self.connections.max(1)) as usize).copied().unwrap_or(0)
     }
 
     pub fn begin(&mut self, token: u64, entry: InFlight) {

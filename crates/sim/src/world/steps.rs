@@ -186,6 +186,11 @@ impl World<'_> {
             }
             Step::HangUp { connection } => {
                 self.flights.hang_up(u64::from(connection));
+                let connections = self.flights.sessions.len().max(1);
+                if let Some(session) = self.flights.sessions.get_mut(usize::from(connection) % connections) {
+                    self.pool.engine.end_session(*session);
+                    *session = self.pool.engine.begin_session();
+                }
                 self.note(|| format!("connection {connection} is gone"));
             }
             Step::WriteSecond { block } => {

@@ -4,6 +4,7 @@
 use super::checkpoint::Checkpoint;
 use super::flush::{Asked, Ended};
 use super::migrate::job_of_waiter;
+use super::requests::ClientKind;
 use super::rewrite::{Lost, Step};
 use super::{Engine, batches, release};
 use crate::journal::Sealed;
@@ -54,14 +55,19 @@ impl Engine {
 
     /// A client begins: the number that its requests bear. Each client that had begun hears of blocks that are lost by a flush of its own.
     pub fn begin_session(&mut self) -> u64 {
-        self.flushes.losses.begin_session()
+        self.flushes.losses.begin_session(self.clock.now_ns())
+    }
+
+    /// A client has ended: what it is answered from now on reaches nobody.
+    pub fn end_session(&mut self, session: u64) {
+        self.flushes.losses.end_session(session);
     }
 
     /// Acknowledged blocks of these disks may not be durable, whatever is flushed: one flush of each client fails.
-    pub(crate) fn record_losses(&mut self, Lost { count, disks }: Lost) {
+    pub(crate) fn record_losses_before(&mut self, Lost { count, disks }: Lost) {
         self.stats.counters.flush_lost_blocks += count;
         self.adoption.keep(disks.iter().copied());
-        self.flushes.losses.record(disks);
+        self.flushes.losses.record_before(disks);
     }
 
     /// Whether the last attempt at a checkpoint was given up.
@@ -108,7 +114,9 @@ impl Engine {
     /// Answers one who asked for a flush. One good flush of a disk that lost blocks fails for each client: whoever wrote them is to learn of it.
     fn answer_flush(&mut self, id: u32, is_good: bool) {
         let Some(client) = self.requests.clients.get_mut(id as usize) else { return };
-        if !is_good || self.flushes.losses.take(client.disk, client.session) {
+        // A write that was to be durable says nothing of others.
+        let is_flush = matches!(client.kind, ClientKind::Flush);
+        if !is_good || is_flush && self.flushes.losses.take(client.disk, client.session) {
             client.error = Some(RequestError::FlushFailed);
         }
         self.answer(id);
@@ -283,7 +291,8 @@ impl Engine {
         let (mut failed, others): (Vec<u32>, Vec<u32>) = clients.into_iter().partition(|&id| concerns(id));
         failed.extend(self.flushes.take_waiting(concerns));
         self.flushes.losses.record(lost.iter().copied());
-        for client in failed.iter().filter_map(|&id| all.get(id as usize)) {
+        let flushes = failed.iter().filter_map(|&id| all.get(id as usize));
+        for client in flushes.filter(|client| matches!(client.kind, ClientKind::Flush)) {
             self.flushes.losses.take(client.disk, client.session);
         }
         failed.into_iter().for_each(|id| self.answer_flush(id, false));

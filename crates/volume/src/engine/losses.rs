@@ -1,43 +1,91 @@
 //! Acknowledged blocks that are not there any more, and who has learned of it. A client hears of them by a flush that fails, once for each loss, as Linux
 //! reports errors of writing back once for each open file (errseq, Documentation/core-api/errseq.rst): one of several clients of a disk that had
-//! heard of all would leave the others believing that what they flush next is all there.
+//! heard of all would leave the others believing that what they flush next is all there. Connections of one client are not known as such: each hears.
 
 use forebay_block::DiskId;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// How long after its start clients come back to a server that was restarted, in nanoseconds.
+const RETURN_NS: u64 = 600_000_000_000;
 
 /// What was lost of disks, and who knows.
 #[derive(Debug, Default)]
 pub(crate) struct Losses {
     /// Clients that have begun.
     sessions: u64,
+    /// Those of them that have not ended.
+    live: BTreeSet<u64>,
     by_disk: BTreeMap<DiskId, Loss>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Loss {
-    /// The last client that had begun when the last blocks were lost; those from later on have written nothing that may be gone.
-    last_session: u64,
-    /// Who has learned of it: of those that had begun no more than are served at a time.
-    heard: BTreeSet<u64>,
+    /// Clients that were there when the last blocks were lost, and have not learned of it.
+    unheard: BTreeSet<u64>,
+    /// Those of them that have ended so: each may come back as one that is not known.
+    ended: BTreeSet<u64>,
+    /// Clients from later on that have learned of it in their place.
+    late: BTreeSet<u64>,
+    /// Somebody has learned of it.
+    is_heard: bool,
+    /// It was before this start: clients that begin soon may have been there.
+    is_of_before: bool,
+    /// Until when they do, in nanoseconds, once the first has begun.
+    returns_until_ns: Option<u64>,
 }
 
 impl Losses {
     /// A client begins; its number, from 1.
-    pub fn begin_session(&mut self) -> u64 {
+    pub fn begin_session(&mut self, now_ns: u64) -> u64 {
         self.sessions += 1;
+        self.live.insert(self.sessions);
+        for loss in self.by_disk.values_mut().filter(|loss| loss.is_of_before) {
+            if now_ns < *loss.returns_until_ns.get_or_insert(now_ns.saturating_add(RETURN_NS)) {
+                loss.unheard.insert(self.sessions);
+            }
+        }
         self.sessions
+    }
+
+    /// A client has ended: what it is answered from now on reaches nobody.
+    pub fn end_session(&mut self, session: u64) {
+        self.live.remove(&session);
+        for loss in self.by_disk.values_mut() {
+            if loss.unheard.remove(&session) {
+                loss.ended.insert(session);
+            }
+        }
     }
 
     /// Blocks of these disks were lost.
     pub fn record(&mut self, disks: impl IntoIterator<Item = DiskId>) {
-        let last_session = self.sessions;
-        self.by_disk.extend(disks.into_iter().map(|disk| (disk, Loss { last_session, heard: BTreeSet::new() })));
+        let unheard = &self.live;
+        let loss = |disk| (disk, Loss { unheard: unheard.clone(), ..Loss::default() });
+        self.by_disk.extend(disks.into_iter().map(loss));
     }
 
-    /// Whether a client is to hear now of blocks that were lost: it had begun before, or nobody else has heard of them yet.
+    /// The same, before this start.
+    pub fn record_before(&mut self, disks: impl IntoIterator<Item = DiskId>) {
+        let loss = |disk| (disk, Loss { is_of_before: true, ..Loss::default() });
+        self.by_disk.extend(disks.into_iter().map(loss));
+    }
+
+    /// Whether a client is to hear now of blocks that were lost. Session 0 is the server itself, for whoever has not heard yet.
     pub fn take(&mut self, disk: DiskId, session: u64) -> bool {
-        let Some(Loss { last_session, heard }) = self.by_disk.get_mut(&disk) else { return false };
-        (session <= *last_session || heard.is_empty()) && heard.insert(session)
+        let Some(loss) = self.by_disk.get_mut(&disk) else { return false };
+        if session == 0 {
+            return !std::mem::replace(&mut loss.is_heard, true);
+        }
+        if !self.live.contains(&session) {
+            loss.unheard.remove(&session);
+            loss.ended.insert(session);
+            return true;
+        }
+        let is_owed = loss.unheard.remove(&session);
+        let is_in_place = !is_owed && (!loss.is_heard || loss.late.len() < loss.ended.len());
+        let hears = is_owed || is_in_place && loss.late.insert(session);
+        loss.is_heard |= hears;
+        hears
     }
 }
 
@@ -45,29 +93,60 @@ impl Losses {
 mod tests {
     use super::*;
 
+    const DISK: DiskId = DiskId(1);
+
     /// One flush alone failed after a loss: of several clients the others were answered that all they had written was durable.
     #[test]
     fn regression_every_client_that_may_have_lost_blocks_hears_of_them_once() {
         let mut losses = Losses::default();
-        let [first, second] = [losses.begin_session(), losses.begin_session()];
-        let (disk, other) = (DiskId(1), DiskId(2));
-        assert!(!losses.take(disk, first));
-        losses.record([disk]);
-        let late = losses.begin_session();
-        assert!(losses.take(disk, first) && !losses.take(disk, first));
-        assert!(!losses.take(disk, late), "it began after the loss, and another knows of it");
-        assert!(losses.take(disk, second) && !losses.take(disk, second));
-        assert!(!losses.take(other, first));
-        losses.record([disk]);
-        assert!(losses.take(disk, late) && losses.take(disk, first) && losses.take(disk, second));
-        assert!(!losses.take(disk, late));
+        let [first, second] = [losses.begin_session(0), losses.begin_session(0)];
+        assert!(!losses.take(DISK, first));
+        losses.record([DISK]);
+        let late = losses.begin_session(0);
+        assert!(losses.take(DISK, first) && !losses.take(DISK, first));
+        assert!(!losses.take(DISK, late), "it began after the loss, and another knows of it");
+        assert!(!losses.take(DISK, 0), "nor has the server's own flush anything to say");
+        assert!(losses.take(DISK, second) && !losses.take(DISK, second));
+        assert!(!losses.take(DiskId(2), first));
+        losses.record([DISK]);
+        assert!(losses.take(DISK, late) && losses.take(DISK, first) && losses.take(DISK, second));
+        assert!(!losses.take(DISK, late));
     }
 
     #[test]
     fn of_a_loss_that_nobody_has_heard_of_the_first_to_ask_does() {
+        for first in [1, 0] {
+            let mut losses = Losses::default();
+            losses.record([DISK]);
+            let [late, later] = [losses.begin_session(0), losses.begin_session(0)];
+            assert!(losses.take(DISK, if first == 0 { 0 } else { late }) && !losses.take(DISK, later));
+        }
+    }
+
+    /// Its connection was lost before the answer: it comes back as another client, and must hear.
+    #[test]
+    fn regression_a_client_that_comes_back_hears_in_place_of_the_one_that_has_ended() {
         let mut losses = Losses::default();
-        losses.record([DiskId(1)]);
-        let [late, later] = [losses.begin_session(), losses.begin_session()];
-        assert!(losses.take(DiskId(1), late) && !losses.take(DiskId(1), later));
+        let [first, other, waiting] = [(); 3].map(|()| losses.begin_session(0));
+        losses.end_session(waiting);
+        losses.record([DISK]);
+        assert!(losses.take(DISK, waiting), "its flush fails, and nobody hears of it");
+        losses.end_session(first);
+        assert!(losses.take(DISK, other));
+        let [again, and_again, third] = [(); 3].map(|()| losses.begin_session(0));
+        assert!(losses.take(DISK, again) && !losses.take(DISK, again));
+        assert!(losses.take(DISK, and_again));
+        assert!(!losses.take(DISK, third), "both have come back");
+    }
+
+    /// Of what a start could not write again one client alone heard.
+    #[test]
+    fn regression_clients_that_come_back_to_a_restarted_server_all_hear() {
+        let mut losses = Losses::default();
+        losses.record_before([DISK]);
+        let [first, second] = [5, RETURN_NS].map(|now_ns| losses.begin_session(now_ns));
+        let new = losses.begin_session(RETURN_NS + 5);
+        assert!(losses.take(DISK, first) && !losses.take(DISK, new) && losses.take(DISK, second));
+        assert!(!losses.take(DISK, second) && !losses.take(DISK, 0));
     }
 }

@@ -351,7 +351,7 @@ fn check_epochs(devices: &Devices, superblocks: &[Superblock], header: &RootHead
             let device = devices.list[0].name().to_owned();
             return Err(MemberError::Stale { device, found: epoch, expected: superblock.epoch });
         }
-        if superblock.epoch == epoch && are_apart(superblock.opening, header.opening) {
+        if superblock.epoch == epoch && superblock.serving && are_apart(superblock.opening, header.opening) {
             let other = devices.list[0].name().to_owned();
             return Err(Apart { device: device(), other, epoch }.into());
         }

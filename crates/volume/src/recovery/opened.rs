@@ -33,7 +33,7 @@ impl Opened {
         Self { epoch: superblock.epoch, number: superblock.opening, is_served: superblock.serving }
     }
 
-    /// Whether no opening can have left both. All devices have its number before any is served; of openings that came to nothing each may have left one of its own.
+    /// Whether no opening can have left both. All devices have its number before any is served (those of the fast tier in the root); of openings that came to nothing each may have left one of its own.
     fn is_apart_from(self, other: Self) -> bool {
         self.epoch == other.epoch && (self.is_served || other.is_served) && are_apart(self.number, other.number)
     }

@@ -91,7 +91,7 @@ pub(super) fn replay(
         return Err(OpenError::of_device(devices, 0)(source));
     }
     replay.finish(devices.array().map_or(1, |array| array.shape().data as u32));
-    engine.record_losses(lost);
+    engine.record_losses_before(lost);
     engine.watermark.resume(survey.watermark_serial);
     Ok(())
 }
