@@ -6,6 +6,10 @@
 #![forbid(unsafe_code)]
 
 mod capture;
+/// What drives say only when they are asked by a command.
+pub mod answers {
+    pub use crate::settings::answers::{Answer, Answers, Ask, FOLDER, Health, PowerState, Stop, Transition};
+}
 pub mod change;
 mod finding;
 mod lack;

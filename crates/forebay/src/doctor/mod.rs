@@ -1,6 +1,7 @@
 //! What the doctor does beyond looking: changing settings and putting them back, keeping CPUs awake, climbing the ladder.
 
 mod apply;
+mod asking;
 mod climbing;
 mod folder;
 mod hold;
@@ -11,6 +12,7 @@ mod pool;
 mod restore;
 
 pub use apply::apply;
+pub use asking::Asker;
 pub use climbing::LadderOptions;
 pub use folder::Place;
 pub use hold::hold;

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use forebay_daemon::finding::finding;
 use forebay_device::Target;
+use forebay_platform::answers::Ask;
 use forebay_platform::change::Profile;
 use forebay_platform::{Machine, Report, Tree, Wanted, audit, capture, text};
 use serde_json::json;
@@ -81,11 +82,14 @@ pub fn run(options: &DoctorOptions, format: Format) -> Result<()> {
         (None, Some(_)) => Wanted::All,
         (None, None) => Wanted::Machine,
     };
-    let machine = Machine::read(&tree, wanted).with_context(|| format!("in {}", root.display()))?;
+    // Who only looks asks the drives too; a tree has what they answered where it was captured.
+    let is_change = options.apply.is_some() || options.restore || options.verify || options.ladder;
+    let asker = (tree.is_machine() && !is_change).then_some(&doctor::Asker as &dyn Ask);
+    let machine = Machine::read_asking(&tree, wanted, asker).with_context(|| format!("in {}", root.display()))?;
     if let Some(folder) = &options.capture {
         return captured(&tree, folder, format);
     }
-    if options.apply.is_some() || options.restore || options.verify || options.ladder {
+    if is_change {
         let place = Place::new(&tree, root, options.state.as_deref())?;
         let device = machine.devices.first();
         return match options.apply {

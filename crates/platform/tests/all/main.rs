@@ -3,6 +3,7 @@
 // Here a panic is the finding.
 #![allow(clippy::unwrap_used)]
 
+mod answers;
 mod captures;
 mod change;
 mod hostile;
