@@ -6,6 +6,7 @@
 mod answers;
 mod captures;
 mod change;
+mod change_along;
 mod hostile;
 mod pool;
 mod rules;
