@@ -8,6 +8,7 @@ mod captures;
 mod change;
 mod change_along;
 mod hostile;
+mod measured;
 mod pool;
 mod rules;
 mod support;
