@@ -21,7 +21,7 @@ pub fn ladder(options: &LadderOptions, place: &Place<'_>, machine: &Machine, for
     let device = machine.devices.first();
     let (mut report, is_real) = match ModelledHosts::new(target)? {
         Some(hosts) => (model_ladder::climb(options, hosts)?, false),
-        None => (machine_ladder::climb(options, target, place, device)?, true),
+        None => (machine_ladder::climb(options, target, place, machine)?, true),
     };
     // By these `--measured` knows whose settings they are. A model's and a copy's are nobody's.
     if is_real && place.tree.is_machine() {

@@ -5,14 +5,14 @@ use super::folder::Place;
 use crate::measure::{Session, SessionOptions};
 use crate::output;
 use anyhow::{Context, Result};
-use forebay_bench::experiment::{Climb, Driver, DriverError, Pass, Report, Rung, ladder};
+use forebay_bench::experiment::{Climb, Driver, DriverError, Pass, Rung, ladder};
 use forebay_bench::job::model::{Access, Calls, Job};
 use forebay_bench::run::{JobResult, allowed_cpus};
 use forebay_block::WaitMethod;
 use forebay_platform::change::{
     Hold, HoldError, Plan, SETTINGS, Setting, Side, Step, Store, StoreError, put, put_back,
 };
-use forebay_platform::{Device, Lack};
+use forebay_platform::{Device, Lack, Machine, Report, audit};
 
 /// How long the hybrid looks before it sleeps.
 const HYBRID_SPIN_NS: u64 = 20_000;
@@ -80,7 +80,12 @@ fn facts(what: &str, cost: &str, source: &str, price: &str) -> Vec<(&'static str
 }
 
 /// The rungs of the kernel's settings, each on those below it.
-fn of_settings(plan: &Plan, place: &Place<'_>, unrecorded: Option<&str>) -> Vec<Changed> {
+fn of_settings(plan: &Plan, place: &Place<'_>, audit: &Report, unrecorded: Option<&str>) -> Vec<Changed> {
+    // Where there is no swap, or no deep idle state, these change nothing whatever their files say.
+    let so_already = |name: &str| {
+        let good = audit.good.iter().find(|one| one.name == name && ["swap", "idle-states"].contains(&name));
+        good.map(|one| format!("so already: {}", one.text))
+    };
     let mut rungs: Vec<Changed> = Vec::new();
     // As found is number 0, and the first of these is number 1. What is fixed carries no other.
     let mut carries = 0;
@@ -98,7 +103,9 @@ fn of_settings(plan: &Plan, place: &Place<'_>, unrecorded: Option<&str>) -> Vec<
         }
         seen.push(setting.name);
         if setting.name == "scheduler" {
-            let missing = if place.tree.is_machine() {
+            let missing = if let Some(why) = so_already("idle-states") {
+                Some(why)
+            } else if place.tree.is_machine() {
                 Hold::begin().err().map(|error| error.to_string())
             } else {
                 Some("idle states are those of the machine that this runs on, not of the tree".to_owned())
@@ -112,7 +119,8 @@ fn of_settings(plan: &Plan, place: &Place<'_>, unrecorded: Option<&str>) -> Vec<
             add("idle-states", facts, missing, Change::Hold);
         }
         let change = if setting.is_alternative() { Change::Fixed } else { Change::Setting };
-        add(setting.name, of_setting(setting), missing(setting, plan, unrecorded), change(setting.name));
+        let missing = so_already(setting.name).or_else(|| missing(setting, plan, unrecorded));
+        add(setting.name, of_setting(setting), missing, change(setting.name));
     }
     rungs
 }
@@ -272,8 +280,9 @@ pub(super) fn climb(
     options: &LadderOptions,
     target: &str,
     place: &Place<'_>,
-    device: Option<&Device>,
-) -> Result<Report> {
+    machine: &Machine,
+) -> Result<forebay_bench::experiment::Report> {
+    let device = machine.devices.first();
     let how =
         SessionOptions { destroy_data: options.destroy_data, interval_ns: None, records: None, block_layer: false };
     let mut session = Session::new(target, how)?;
@@ -296,7 +305,7 @@ pub(super) fn climb(
         ..Rung::default()
     };
     let mut all = vec![(as_found, Change::Nothing)];
-    all.extend(of_settings(&plan, place, unrecorded.as_deref()));
+    all.extend(of_settings(&plan, place, &audit(machine), unrecorded.as_deref()));
     all.extend(of_instrument(allowed_cpus()));
     let (rungs, changes): (Vec<Rung>, Vec<Change>) = all.into_iter().unzip();
     let missing: Vec<bool> = rungs.iter().map(|rung| rung.missing.is_some()).collect();
@@ -381,6 +390,32 @@ mod tests {
             .map(|file| fs::read_to_string(root.join(CPU).join(file)).unwrap().trim().to_owned())
     }
 
+    /// The ladder measured swappiness where there was no swap, and shallow idle states where there were no others.
+    #[test]
+    fn regression_what_is_good_already_is_no_rung() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("tree");
+        for (file, text) in [
+            ("proc/swaps", "Filename Type Size Used Priority\n"),
+            ("proc/sys/vm/swappiness", "60\n"),
+            ("sys/devices/system/cpu/cpu0/cpuidle/state0/name", "C1\n"),
+            ("sys/devices/system/cpu/cpu0/cpuidle/state0/latency", "2\n"),
+            ("sys/devices/system/cpu/cpu0/cpuidle/state0/disable", "0\n"),
+        ] {
+            fs::create_dir_all(root.join(file).parent().unwrap()).unwrap();
+            fs::write(root.join(file), text).unwrap();
+        }
+        let tree = Tree::open(&root).unwrap();
+        let place = Place::new(&tree, &root, Some(&folder.path().join("state"))).unwrap();
+        let machine = Machine::read(&tree, forebay_platform::Wanted::Machine).unwrap();
+        let plan = Plan::with(&tree, None, |_| true);
+        assert!(plan.changed().contains(&"swap"), "its file says something else");
+        for (rung, _) in of_settings(&plan, &place, &audit(&machine), None) {
+            let is_so = rung.missing.is_some_and(|why| why.starts_with("so already: "));
+            assert_eq!(is_so, ["swap", "idle-states"].contains(&&*rung.name), "{}", rung.name);
+        }
+    }
+
     #[test]
     fn one_fixed_frequency_at_a_time_and_none_above() {
         let folder = tempfile::tempdir().unwrap();
@@ -400,7 +435,7 @@ mod tests {
         let place = Place::new(&tree, &root, Some(&folder.path().join("state"))).unwrap();
         let (plan, store, unrecorded) = recorded(&place, None).unwrap();
         assert!(unrecorded.is_none());
-        let rungs = of_settings(&plan, &place, None);
+        let rungs = of_settings(&plan, &place, &Report::default(), None);
         let at = |name: &str| rungs.iter().position(|(rung, _)| rung.name == name).unwrap();
         // As found stands below them all.
         for name in ["fixed-2.3-GHz", "fixed-3.0-GHz", "idle-states"] {
