@@ -13,7 +13,7 @@ for _ in $(seq 100); do
     [ ! -b /dev/nvme0n1 ] || [ ! -b /dev/sda ] || break
     sleep 0.1
 done
-[ -b /dev/nvme0n1 ] && [ -b /dev/sda ] || die "the drives are not there: $(ls /dev | tr '\n' ' ')"
+for drive in nvme0n1 sda; do [ -b /dev/$drive ] || die "/dev/$drive is not there"; done
 
 # Exit 1 is a finding.
 doctor() {
