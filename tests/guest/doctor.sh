@@ -52,6 +52,11 @@ same "restored"
 if "$FOREBAY" doctor --restore > said 2>&1; then die "restored twice"; fi
 say "applied, verified, put back: $(grep -c . before) lines as before"
 
+# Stands still on the ladder, by its name; a copy of sleep, as no service may be started here.
+cp "$(command -v sleep)" irqbalance
+./irqbalance 100000 &
+balancer=$!
+state() { awk '{ print $3 }' /proc/$balancer/stat; }
 for round in 1 2; do
     "$FOREBAY" doctor --ladder --target /dev/nullb0 --runtime 1h > ladder.out 2>&1 &
     doctor=$!
@@ -64,7 +69,9 @@ for round in 1 2; do
     ! cmp -s before now || die "the ladder changes nothing"
     kill -9 $doctor
     wait $doctor 2>/dev/null || true
+    [ "$(state)" = T ] || die "irqbalance does not stand still: $(state)"
     "$FOREBAY" doctor --restore > said || { cat said; die "restore after kill -9"; }
+    [ "$(state)" = S ] || die "irqbalance does not go on: $(state)"
     same "killed, round $round"
 done
 say "killed on the ladder twice, put back"
@@ -82,11 +89,21 @@ grep -q PARTIAL ladder.out || { cat ladder.out; die "not said to be partial"; }
 same interrupted
 
 "$FOREBAY" doctor --ladder --target /dev/nullb0 --destroy-data --rounds 3 --runtime 100ms > said 2>&1 || { cat said; die ladder; }
-for rung in scheduler swap 'calls: sync' pinned 'write QD16'; do
+for rung in irq-balancing scheduler swap 'calls: sync' pinned 'write QD16'; do
     grep -q "$rung" said || { cat said; die "no rung $rung"; }
 done
 same "climbed"
+[ "$(state)" = S ] || die "irqbalance does not go on: $(state)"
+if grep -q 'not there: irq-balancing' said; then cat said; die "irqbalance was not made to stand still"; fi
+
 say "climbed: $(grep -c '^not there\|^note: not there' said) rungs are not there"
+
+# What was measured stands beside the audit, of this machine alone.
+"$FOREBAY" doctor --ladder --target /dev/nullb0 --rounds 3 --runtime 100ms --output json > ladder.json 2> said || { cat said; die ladder; }
+found doctor --device /dev/nullb0 --measured ladder.json
+grep -q 'measured here: .*on rung "scheduler"' said || { cat said; die "what was measured is not shown"; }
+grep -q 'Measured on this machine, in this boot: ' said || { cat said; die "where is not said"; }
+say "measured, shown: $(grep -c 'measured here: ' said) effects"
 
 if [ -c /dev/cpu_dma_latency ]; then
     # shellcheck disable=SC2016

@@ -6,10 +6,15 @@
 #![forbid(unsafe_code)]
 
 mod capture;
+/// What drives say only when they are asked by a command.
+pub mod answers {
+    pub use crate::settings::answers::{Answer, Answers, Ask, FOLDER, Health, PowerState, Stop, Transition};
+}
 pub mod change;
 mod finding;
 mod lack;
 mod machine;
+mod measured;
 pub mod pool;
 mod render;
 mod report;
@@ -21,6 +26,7 @@ pub use capture::{CaptureError, capture};
 pub use finding::{Finding, Outcome, Severity};
 pub use lack::{Lack, Reading};
 pub use machine::{DeviceError, Machine, Wanted};
+pub use measured::{Effect, Fingerprint, Measured, MeasuredError, Place};
 pub use render::text;
 pub use report::{Entry, Report, Verdict, audit};
 pub use rules::{RULES, Rule, RuleOf};

@@ -1,6 +1,7 @@
 //! Everything that is read of a machine.
 
 use crate::lack::Lack;
+use crate::settings::answers::Ask;
 use crate::settings::cpu::Cpu;
 use crate::settings::device::{self, Device};
 use crate::settings::kernel::Kernel;
@@ -62,13 +63,21 @@ impl Machine {
     /// # Errors
     /// Where a device that is wanted is not there.
     pub fn read(tree: &Tree, wanted: Wanted<'_>) -> Result<Self, DeviceError> {
+        Self::read_asking(tree, wanted, None)
+    }
+
+    /// As [`Machine::read`], where drives are asked what no file says.
+    ///
+    /// # Errors
+    /// As [`Machine::read`].
+    pub fn read_asking(tree: &Tree, wanted: Wanted<'_>, asker: Option<&dyn Ask>) -> Result<Self, DeviceError> {
         let devices = match wanted {
             Wanted::Machine => Vec::new(),
-            Wanted::Device(name) => vec![one(tree, name)?],
+            Wanted::Device(name) => vec![one(tree, name, asker)?],
             Wanted::All => device::disks(tree)
                 .unwrap_or_default()
                 .iter()
-                .filter_map(|name| Device::read(tree, name).ok())
+                .filter_map(|name| Device::read(tree, name, asker).ok())
                 .collect(),
         };
         Ok(Self {
@@ -91,7 +100,7 @@ impl Machine {
     }
 }
 
-fn one(tree: &Tree, name: &str) -> Result<Device, DeviceError> {
+fn one(tree: &Tree, name: &str, asker: Option<&dyn Ask>) -> Result<Device, DeviceError> {
     let short = name.strip_prefix("/dev/").unwrap_or(name);
     let unknown = || {
         let known = Machine::disks(tree);
@@ -103,7 +112,7 @@ fn one(tree: &Tree, name: &str) -> Result<Device, DeviceError> {
     if matches!(short.as_str(), "" | "." | "..") {
         return Err(unknown());
     }
-    Device::read(tree, &short).map_err(|lack| match lack {
+    Device::read(tree, &short, asker).map_err(|lack| match lack {
         Lack::Absent { .. } => unknown(),
         lack => DeviceError::Unreadable { name: name.to_owned(), lack },
     })

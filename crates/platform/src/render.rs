@@ -20,6 +20,7 @@ fn entry(entry: &Entry, lines: &mut Vec<String>) {
     let finding = &entry.finding;
     lines.push(String::new());
     lines.push(format!("{}{}: {}", entry.name, of(entry.device.as_ref()), finding.what));
+    lines.extend(entry.effects.iter().map(|effect| format!("  measured here: {}", effect.text())));
     for (key, text) in [
         ("costs", &finding.cost),
         ("source", &finding.source),
@@ -57,9 +58,16 @@ pub fn text(report: &Report) -> String {
     list("UNKNOWN", &report.unknown, &mut lines);
     list("GOOD", &report.good, &mut lines);
     lines.push(String::new());
+    let measured = match report.place {
+        None => "Figures are those of the sources; nothing was measured here.".to_owned(),
+        Some(place) => format!(
+            "Measured on this machine, {}: {}; all other figures are those of the sources.",
+            place.name(),
+            report.measured()
+        ),
+    };
     lines.push(format!(
-        "Settings that cost something: {}; notes: {}; unknown: {}; good: {}. Figures are those of the sources; nothing was \
-         measured here.",
+        "Settings that cost something: {}; notes: {}; unknown: {}; good: {}. {measured}",
         report.costs(),
         report.of(Severity::Note).count(),
         report.unknown.len(),

@@ -3,6 +3,7 @@
 use crate::finding::{Finding, Outcome, Severity};
 use crate::lack::Reading;
 use crate::machine::Machine;
+use crate::measured::{Effect, Measured, Place};
 use crate::rules::pool::POOL_RULES;
 use crate::rules::{RULES, RuleOf};
 use crate::settings::pool::Pool;
@@ -18,6 +19,11 @@ pub struct Entry {
     /// What was found.
     #[serde(flatten)]
     pub finding: Finding,
+    /// What it costs was measured on this machine.
+    #[serde(rename = "measured")]
+    pub is_measured: bool,
+    /// What a ladder has measured of it; none where it has not.
+    pub effects: Vec<Effect>,
 }
 
 /// A rule that could not judge, or one that found nothing.
@@ -40,9 +46,28 @@ pub struct Report {
     pub unknown: Vec<Verdict>,
     /// What is as it should be.
     pub good: Vec<Verdict>,
+    /// Where what was measured was measured.
+    #[serde(skip)]
+    pub place: Option<Place>,
 }
 
 impl Report {
+    /// The same with what a ladder has measured.
+    #[must_use]
+    pub fn with_measured(mut self, measured: &Measured) -> Self {
+        self.place = Some(measured.place);
+        for entry in &mut self.findings {
+            entry.effects = measured.of(entry.name, entry.device.as_deref());
+            entry.is_measured = !entry.effects.is_empty();
+        }
+        self
+    }
+
+    /// Findings of which a ladder has measured what they cost.
+    pub fn measured(&self) -> usize {
+        self.findings.iter().filter(|entry| entry.is_measured).count()
+    }
+
     /// Findings that cost something.
     pub fn costs(&self) -> usize {
         self.findings.iter().filter(|entry| entry.finding.severity.costs()).count()
@@ -66,7 +91,10 @@ impl Report {
     fn add(&mut self, name: &'static str, device: Option<&str>, outcome: Reading<Outcome>) {
         let device = device.map(str::to_owned);
         match outcome {
-            Ok(Outcome::Found(finding)) => self.findings.push(Entry { name, device, finding: *finding }),
+            Ok(Outcome::Found(finding)) => {
+                let (is_measured, effects) = (false, Vec::new());
+                self.findings.push(Entry { name, device, finding: *finding, is_measured, effects });
+            }
             Ok(Outcome::Good(text)) => self.good.push(Verdict { name, device, text }),
             Ok(Outcome::Unknown(text)) => self.unknown.push(Verdict { name, device, text }),
             Ok(Outcome::NotHere) => {}

@@ -123,6 +123,11 @@ impl Tree {
         self.seen.borrow().clone()
     }
 
+    /// Has a capture hold a file of that text, which stands in no file here.
+    pub(crate) fn remember_text(&self, path: String, text: String) {
+        self.remember(path, Seen::File(text));
+    }
+
     fn remember(&self, path: String, what: Seen) {
         let mut seen = self.seen.borrow_mut();
         // A name alone says less than what was read there.

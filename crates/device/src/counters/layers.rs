@@ -52,7 +52,9 @@ pub struct Layer {
 pub(super) enum Bus {
     /// NVMe, with the device file to ask.
     Nvme(PathBuf),
-    /// ATA and SCSI, with the name.
+    /// ATA behind the kernel's libata, with the device file to ask.
+    Ata(PathBuf),
+    /// Other SCSI, with the name.
     Scsi(String),
     /// Any other, with its name and what the kernel says it is.
     Other(String, String),
@@ -180,6 +182,16 @@ impl Places {
         }
     }
 
+    /// A device itself, or the disk that it is a partition of.
+    pub(super) fn drive(&self, number: Number) -> Result<Layer, LayerError> {
+        let directory = self.directory(number)?;
+        if !directory.join("partition").exists() {
+            return Ok(layer(&directory, number));
+        }
+        let disk = directory.parent().unwrap_or(&directory);
+        Ok(layer(disk, number_in(disk)?))
+    }
+
     /// Whether counting is switched off for a device (`queue/iostats`; of a partition, its disk's): drivers that leave
     /// counting to the block layer then stand still.
     pub(super) fn counts_not(&self, layer: &Layer) -> bool {
@@ -195,6 +207,10 @@ impl Places {
         let bus = fs::canonicalize(directory.join("device/subsystem")).map(|path| name_of(&path));
         Ok(match bus.as_deref() {
             Ok("nvme" | "nvme-subsystem") => Bus::Nvme(self.node(drive)?),
+            // The vendor that libata gives to each disk of its own; those behind others' translation may not take it.
+            Ok("scsi") if read_text(&directory.join("device/vendor")).is_ok_and(|vendor| vendor.trim() == "ATA") => {
+                Bus::Ata(self.node(drive)?)
+            }
             Ok("scsi") => Bus::Scsi(drive.name.clone()),
             Ok(other) => Bus::Other(drive.name.clone(), format!("a device of the bus {other}")),
             Err(_) => Bus::Other(drive.name.clone(), "a device of the kernel's own".to_owned()),

@@ -9,20 +9,26 @@
 //! counts. Thus the page is asked for before the health page is read, and [`Counters::read_again`] does not repeat what
 //! the drive has refused, so that the difference of two readings shows none of it.
 
+mod ata;
 mod difference;
 mod health;
+mod inquiry;
 mod layers;
 mod mounts;
 mod ocp;
 mod page;
 mod passthru;
+mod power;
 mod stat;
 
+pub use ata::Ata;
 pub use difference::Difference;
 pub use health::{DATA_UNIT_BYTES, Health};
+pub use inquiry::{Inquiry, Said, drive_below, inquire};
 pub use layers::Layer;
 pub use ocp::Media;
 pub use page::{PAGE_BYTES, Page};
+pub use power::{PowerState, PowerStates, Transition};
 pub use stat::{KernelOps, KernelStat};
 
 use layers::{Bus, Places};
@@ -188,9 +194,13 @@ impl Counters {
                     Err(error) => self.leave_out(Source::Health, error),
                 }
             }
-            Ok(Bus::Scsi(name)) => self.leave_out_drive(&format!(
-                "{name} is an ATA or SCSI drive, whose counters are not read here; `smartctl -x /dev/{name}` shows them"
-            )),
+            Ok(Bus::Ata(_) | Bus::Scsi(_)) => {
+                let reason = format!(
+                    "{0} is an ATA or SCSI drive, whose counters are not read here; `smartctl -x /dev/{0}` shows them",
+                    drive.name
+                );
+                self.leave_out_drive(&reason);
+            }
             Ok(Bus::Other(name, what)) => self.leave_out_drive(&format!("{name} is {what}, not an NVMe drive")),
             Err(error) => self.leave_out_drive(&error),
         }

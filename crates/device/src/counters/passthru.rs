@@ -1,9 +1,10 @@
-//! Get Log Page through the kernel's NVMe pass-through.
+//! Commands that only read, through the kernel's NVMe pass-through.
 //!
-//! ABI: Linux include/uapi/linux/nvme_ioctl.h (`struct nvme_passthru_cmd`, `NVME_IOCTL_ADMIN_CMD`). The command: NVM
-//! Express Base Specification 2.0, 5.16 (Get Log Page).
+//! ABI: Linux include/uapi/linux/nvme_ioctl.h (`struct nvme_passthru_cmd`, `NVME_IOCTL_ADMIN_CMD`). The commands: NVM
+//! Express Base Specification 2.0, 5.15 (Get Features), 5.16 (Get Log Page), 5.17 (Identify).
 
 use super::page::{PAGE_BYTES, Page, says_nothing};
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -15,7 +16,20 @@ pub(super) const LOG_HEALTH: u8 = 0x02;
 /// The vendor's own; on drives that follow the OCP specification its extended SMART log.
 pub(super) const LOG_OCP: u8 = 0xC0;
 
+/// Power Management (5.27.1.2): the power state it is in.
+pub(super) const FEATURE_POWER: u8 = 0x02;
+/// Autonomous Power State Transition (5.27.1.9).
+pub(super) const FEATURE_SLEEP: u8 = 0x0C;
+/// Of the table of that feature: 32 entries of 8 bytes.
+const SLEEP_TABLE_BYTES: usize = 256;
+/// Of the data structure that Identify returns.
+pub(super) const IDENTIFY_BYTES: usize = 4096;
+
 const OPCODE_GET_LOG_PAGE: u8 = 0x02;
+const OPCODE_IDENTIFY: u8 = 0x06;
+const OPCODE_GET_FEATURES: u8 = 0x0A;
+/// Controller or Namespace Structure of Identify: the controller.
+const CNS_CONTROLLER: u32 = 0x01;
 /// The whole controller rather than one namespace.
 const ALL_NAMESPACES: u32 = 0xFFFF_FFFF;
 
@@ -49,25 +63,67 @@ const _: () = assert!(COMMAND_BYTES == 72, "struct nvme_passthru_cmd has 72 byte
 /// `_IOWR('N', 0x41, struct nvme_admin_cmd)`, with the encoding of asm-generic/ioctl.h (x86, ARM, RISC-V).
 const ADMIN_COMMAND: libc::c_ulong = 0xC000_4E41 | ((COMMAND_BYTES as libc::c_ulong) << 16);
 
-/// A page aligned to itself: drivers take any address on a boundary of 4 bytes, and one that crosses no page needs one
-/// entry only.
-#[repr(C, align(512))]
-struct Buffer(Page);
-
-/// Why a log page is not to be had.
-#[derive(Debug, Error)]
-pub(super) enum LogError {
-    #[error("cannot open {}: {source}{}", path.display(), remedy(source))]
-    Open { path: PathBuf, source: io::Error },
-    #[error("the kernel did not pass log page {log:#04x} on to {}: {source}{}", path.display(), remedy(source))]
-    Kernel { log: u8, path: PathBuf, source: io::Error },
-    #[error("{} refused log page {log:#04x} with NVMe status {status:#06x}{}", path.display(), meaning(*status))]
-    Refused { log: u8, path: PathBuf, status: u16 },
-    #[error("{} answered log page {log:#04x} with an empty page", path.display())]
-    Empty { log: u8, path: PathBuf },
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Query {
+    /// A log page of 512 bytes.
+    Log(u8),
+    /// What the controller is.
+    Identify,
+    /// How a feature is set now.
+    Feature(u8),
 }
 
-impl LogError {
+impl Query {
+    /// Bytes that the drive sends.
+    fn bytes(self) -> usize {
+        match self {
+            Self::Log(_) => PAGE_BYTES,
+            Self::Identify => IDENTIFY_BYTES,
+            Self::Feature(FEATURE_SLEEP) => SLEEP_TABLE_BYTES,
+            Self::Feature(_) => 0,
+        }
+    }
+}
+
+impl fmt::Display for Query {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Log(log) => write!(f, "log page {log:#04x}"),
+            Self::Identify => f.write_str("Identify Controller"),
+            Self::Feature(feature) => write!(f, "feature {feature:#04x}"),
+        }
+    }
+}
+
+/// The largest that is asked for, aligned to itself: drivers take any address on a boundary of 4 bytes, and one that
+/// crosses no page needs one entry only.
+#[repr(C, align(4096))]
+struct Buffer([u8; IDENTIFY_BYTES]);
+
+/// What a drive answered.
+#[derive(Debug)]
+pub(super) struct Answer {
+    /// The data, of the length that belongs to what was asked for.
+    pub(super) data: Vec<u8>,
+    /// Dword 0 of the completion.
+    pub(super) result: u32,
+}
+
+/// Why an answer is not to be had.
+#[derive(Debug, Error)]
+pub(super) enum QueryError {
+    #[error("cannot open {}: {source}{}", path.display(), remedy(source))]
+    Open { path: PathBuf, source: io::Error },
+    #[error("the kernel did not pass {query} on to {}: {source}{}", path.display(), remedy(source))]
+    Kernel { query: Query, path: PathBuf, source: io::Error },
+    #[error("{} refused {query} with NVMe status {status:#06x}{}", path.display(), meaning(*status))]
+    Refused { query: Query, path: PathBuf, status: u16 },
+    #[error("{} answered {query} with an empty page", path.display())]
+    Empty { query: Query, path: PathBuf },
+}
+
+impl QueryError {
     /// Whether the drive itself said no, which it will say again.
     pub(super) fn is_refusal(&self) -> bool {
         matches!(self, Self::Refused { .. })
@@ -75,60 +131,72 @@ impl LogError {
 }
 
 /// What to do about an error of the kernel's.
-fn remedy(error: &io::Error) -> &'static str {
+pub(super) fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => "; run as root (the kernel asks for CAP_SYS_ADMIN)",
         _ => "",
     }
 }
 
-/// Status code type and code in words, those that a refused log page has.
+/// Status code type and code in words, those that what was refused here has.
 fn meaning(status: u16) -> &'static str {
     match status & 0x7FF {
         0x001 => " (invalid opcode)",
-        0x002 => " (invalid field: no such log page)",
+        0x002 => " (invalid field: it has no such page or feature)",
         0x00B => " (invalid namespace)",
         0x109 => " (invalid log page: it has none)",
         _ => "",
     }
 }
 
-fn command(log: u8, buffer: &mut Buffer) -> PassthruCommand {
-    // Number of dwords, less one, in the upper half. Retain Asynchronous Event stays 0 as with nvme-cli: bit 15 is
-    // reserved before NVMe 1.3, and drives of 1.0 are measured too.
-    let dwords_less_one = PAGE_BYTES as u32 / 4 - 1;
+fn command(query: Query, buffer: &mut Buffer) -> PassthruCommand {
+    let bytes = query.bytes() as u32;
+    let (opcode, namespace, dword10) = match query {
+        // Number of dwords, less one, in the upper half. Retain Asynchronous Event stays 0 as with nvme-cli: bit 15 is
+        // reserved before NVMe 1.3, and drives of 1.0 are measured too.
+        Query::Log(log) => (OPCODE_GET_LOG_PAGE, ALL_NAMESPACES, ((bytes / 4 - 1) << 16) | u32::from(log)),
+        Query::Identify => (OPCODE_IDENTIFY, 0, CNS_CONTROLLER),
+        // Select 0: as it is set now.
+        Query::Feature(feature) => (OPCODE_GET_FEATURES, 0, u32::from(feature)),
+    };
     PassthruCommand {
-        opcode: OPCODE_GET_LOG_PAGE,
-        namespace: ALL_NAMESPACES,
-        data_address: (&raw mut buffer.0) as u64,
-        data_bytes: PAGE_BYTES as u32,
-        dword10: (dwords_less_one << 16) | u32::from(log),
+        opcode,
+        namespace,
+        data_address: if bytes == 0 { 0 } else { (&raw mut buffer.0) as u64 },
+        data_bytes: bytes,
+        dword10,
         // 0 is the kernel's own time limit for admin commands (60 s): a shorter one would reset a drive that is slow.
         timeout_ms: 0,
         ..PassthruCommand::default()
     }
 }
 
-/// Reads a log page from the block device of a namespace, or from a controller's character device.
-pub(super) fn read_log(path: &Path, log: u8) -> Result<Page, LogError> {
-    let file = File::open(path).map_err(|source| LogError::Open { path: path.to_owned(), source })?;
-    let mut buffer = Box::new(Buffer([0; PAGE_BYTES]));
-    let mut command = command(log, &mut buffer);
+/// Asks the drive behind the block device of a namespace, or behind a controller's character device.
+pub(super) fn ask(path: &Path, query: Query) -> Result<Answer, QueryError> {
+    let file = File::open(path).map_err(|source| QueryError::Open { path: path.to_owned(), source })?;
+    let mut buffer = Box::new(Buffer([0; IDENTIFY_BYTES]));
+    let mut command = command(query, &mut buffer);
     // SAFETY: the kernel reads and writes one nvme_passthru_cmd through the pointer, whose layout ours has, and up to
-    // data_bytes bytes at data_address, which is the buffer of that length; both outlive the call, which returns when
-    // the command is done. The caller made sure that this is an NVMe device, for which the number means this.
+    // data_bytes bytes at data_address, which is the buffer of at least that length; both outlive the call, which returns
+    // when the command is done. The caller made sure that this is an NVMe device, for which the number means this.
     let status = unsafe { libc::ioctl(file.as_raw_fd(), ADMIN_COMMAND, &raw mut command) };
     if status < 0 {
-        return Err(LogError::Kernel { log, path: path.to_owned(), source: io::Error::last_os_error() });
+        return Err(QueryError::Kernel { query, path: path.to_owned(), source: io::Error::last_os_error() });
     }
     if status > 0 {
         // The status field without its phase bit: 15 bits.
-        return Err(LogError::Refused { log, path: path.to_owned(), status: (status & 0x7FFF) as u16 });
+        return Err(QueryError::Refused { query, path: path.to_owned(), status: (status & 0x7FFF) as u16 });
     }
-    if says_nothing(&buffer.0) {
-        return Err(LogError::Empty { log, path: path.to_owned() });
-    }
-    Ok(buffer.0)
+    Ok(Answer { data: buffer.0[..query.bytes()].to_vec(), result: command.result })
+}
+
+/// Reads a log page.
+pub(super) fn read_log(path: &Path, log: u8) -> Result<Page, QueryError> {
+    let query = Query::Log(log);
+    let data = ask(path, query)?.data;
+    let empty = || QueryError::Empty { query, path: path.to_owned() };
+    let page: Page = data.try_into().map_err(|_| empty())?;
+    if says_nothing(&page) { Err(empty()) } else { Ok(page) }
 }
 
 #[cfg(test)]
@@ -144,9 +212,17 @@ mod tests {
         assert_eq!(offset_of!(PassthruCommand, data_bytes), 36);
         assert_eq!(offset_of!(PassthruCommand, dword10), 40);
         assert_eq!(offset_of!(PassthruCommand, timeout_ms), 64);
-        let mut buffer = Buffer([0; PAGE_BYTES]);
-        assert_eq!(command(LOG_HEALTH, &mut buffer).dword10, 0x007F_0002);
-        assert_eq!(command(LOG_OCP, &mut buffer).dword10, 0x007F_00C0);
+        assert_eq!(offset_of!(PassthruCommand, result), 68);
+        let mut buffer = Buffer([0; IDENTIFY_BYTES]);
+        let mut of = |query| command(query, &mut buffer);
+        assert_eq!(of(Query::Log(LOG_HEALTH)).dword10, 0x007F_0002);
+        assert_eq!(of(Query::Log(LOG_OCP)).dword10, 0x007F_00C0);
+        let identify = of(Query::Identify);
+        assert_eq!((identify.opcode, identify.namespace, identify.dword10, identify.data_bytes), (0x06, 0, 1, 4096));
+        let feature = of(Query::Feature(FEATURE_SLEEP));
+        assert_eq!((feature.opcode, feature.dword10, feature.data_bytes), (0x0A, 0x0C, 256));
+        let feature = of(Query::Feature(FEATURE_POWER));
+        assert_eq!((feature.dword10, feature.data_bytes, feature.data_address), (0x02, 0, 0));
     }
 
     #[test]
@@ -155,12 +231,12 @@ mod tests {
         assert!(error.to_string().contains("/nonexistent/nvme0n1") && !error.is_refusal(), "{error}");
         let file = tempfile::NamedTempFile::new().expect("a file");
         let error = read_log(file.path(), LOG_HEALTH).expect_err("a file has no log pages");
-        assert!(matches!(error, LogError::Kernel { log: LOG_HEALTH, .. }), "{error}");
+        assert!(matches!(error, QueryError::Kernel { query: Query::Log(LOG_HEALTH), .. }), "{error}");
     }
 
     #[test]
     fn a_refusal_is_put_in_words() {
-        let error = LogError::Refused { log: LOG_OCP, path: "/dev/nvme0n1".into(), status: 0x4109 };
+        let error = QueryError::Refused { query: Query::Log(LOG_OCP), path: "/dev/nvme0n1".into(), status: 0x4109 };
         assert_eq!(
             error.to_string(),
             "/dev/nvme0n1 refused log page 0xc0 with NVMe status 0x4109 (invalid log page: it has none)"

@@ -156,6 +156,16 @@ fn the_bus_tells_what_to_ask() {
         drive("a/vda", "8:1", 1, "virtio").expect("known"),
         Bus::Other("vda".into(), "a device of the bus virtio".into())
     );
+    // A disk of libata is asked by its device file, which is not there.
+    let vendor = |place: &str, text: &str| {
+        let folder = sys.root.path().join("devices").join(place).join("device");
+        fs::create_dir_all(&folder).expect("made");
+        fs::write(folder.join("vendor"), text).expect("written");
+    };
+    vendor("a/sdb", "ATA     \n");
+    assert!(drive("a/sdb", "8:4", 4, "scsi").is_err());
+    vendor("a/sdc", "SEAGATE \n");
+    assert_eq!(drive("a/sdc", "8:5", 5, "scsi").expect("known"), Bus::Scsi("sdc".into()));
     // No device file: not asked.
     assert!(drive("a/nvme0n1", "8:2", 2, "nvme").is_err());
     // A device file of another device: not asked either.

@@ -4,7 +4,7 @@ use super::folder::Place;
 use crate::output::{self, Format};
 use anyhow::{Result, bail};
 use forebay_daemon::finding::finding;
-use forebay_platform::change::{Left, Plan, Profile, Side, Step, put};
+use forebay_platform::change::{Left, Plan, Profile, Side, Step, put, put_back};
 use forebay_platform::{Device, Lack};
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ pub fn apply(place: &Place<'_>, profile: Profile, device: Option<&Device>, is_dr
         if let (Some(first), true) = (first, outcomes.iter().all(|(_, outcome)| matches!(outcome, Some(Err(_))))) {
             let first = first.clone();
             // A write that failed may have changed something all the same.
-            if plan.steps.iter().any(|step| put(place.tree, step, Side::Before).is_err()) {
+            if put_back(place.tree, &plan.steps).iter().any(Result::is_err) {
                 bail!("{first}; not all is as it was, and the record stays. Repeat: {}", place.restore_command());
             }
             store.remove()?;

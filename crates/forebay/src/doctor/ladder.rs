@@ -7,21 +7,27 @@ use crate::measure::{self, ModelledHosts, show_report};
 use crate::output::{self, Format};
 use anyhow::{Result, bail};
 use forebay_daemon::finding::finding;
-use forebay_platform::Device;
-use serde_json::Value;
+use forebay_platform::{Fingerprint, Machine};
+use serde_json::{Value, json};
 
 /// Climbs the ladder and shows what each rung changes.
 ///
 /// # Errors
 /// What could not be measured or put back; a finding where I/Os failed.
-pub fn ladder(options: &LadderOptions, place: &Place<'_>, device: Option<&Device>, format: Format) -> Result<()> {
+pub fn ladder(options: &LadderOptions, place: &Place<'_>, machine: &Machine, format: Format) -> Result<()> {
     let Some(target) = options.target.as_deref() else {
         bail!("--target is missing: what is measured on each rung, a path or a URI, e.g. --target /dev/nvme0n1");
     };
-    let report = match ModelledHosts::new(target)? {
-        Some(hosts) => model_ladder::climb(options, hosts)?,
-        None => machine_ladder::climb(options, target, place, device)?,
+    let device = machine.devices.first();
+    let (mut report, is_real) = match ModelledHosts::new(target)? {
+        Some(hosts) => (model_ladder::climb(options, hosts)?, false),
+        None => (machine_ladder::climb(options, target, place, machine)?, true),
     };
+    // By these `--measured` knows whose settings they are. A model's and a copy's are nobody's.
+    if is_real && place.tree.is_machine() {
+        report.json["machine"] = json!(Fingerprint::of(place.tree, machine));
+        report.json["device"] = json!(device.map(|device| &device.name));
+    }
     if format == Format::Table {
         output::text(&measure::report_table(&report))?;
         output::text(&rungs_text(&report.json))?;

@@ -5,12 +5,14 @@ use super::folder::Place;
 use crate::measure::{Session, SessionOptions};
 use crate::output;
 use anyhow::{Context, Result};
-use forebay_bench::experiment::{Climb, Driver, DriverError, Pass, Report, Rung, ladder};
+use forebay_bench::experiment::{Climb, Driver, DriverError, Pass, Rung, ladder};
 use forebay_bench::job::model::{Access, Calls, Job};
 use forebay_bench::run::{JobResult, allowed_cpus};
 use forebay_block::WaitMethod;
-use forebay_platform::change::{Hold, HoldError, Plan, SETTINGS, Setting, Side, Step, Store, StoreError, put};
-use forebay_platform::{Device, Lack, meddlers};
+use forebay_platform::change::{
+    Hold, HoldError, Plan, SETTINGS, Setting, Side, Step, Store, StoreError, put, put_back,
+};
+use forebay_platform::{Device, Lack, Machine, Report, audit};
 
 /// How long the hybrid looks before it sleeps.
 const HYBRID_SPIN_NS: u64 = 20_000;
@@ -24,8 +26,8 @@ enum Change {
     Setting(&'static str),
     /// Idle states are kept shallow, on top of the settings below.
     Hold,
-    /// Nothing that the doctor can change: a name for the guide's rung.
-    Service,
+    /// A setting on top of those of the rungs below, on which no other stands: one of several that exclude each other.
+    Fixed(&'static str),
     /// How the instrument waits.
     Wait(WaitMethod),
     /// The calls of the instrument.
@@ -37,7 +39,15 @@ enum Change {
 impl Change {
     /// It stands on the rungs below.
     fn adds_up(&self) -> bool {
-        matches!(self, Self::Setting(_) | Self::Hold | Self::Service)
+        matches!(self, Self::Setting(_) | Self::Hold | Self::Fixed(_))
+    }
+
+    /// The setting that it changes.
+    fn setting(&self) -> Option<&'static str> {
+        match self {
+            Self::Setting(name) | Self::Fixed(name) => Some(name),
+            _ => None,
+        }
     }
 
     /// A job on this rung.
@@ -62,7 +72,6 @@ impl Change {
 /// A rung and what it changes.
 type Changed = (Rung, Change);
 
-const GUIDE: &str = "Intel, Optane SSD DC P4800X performance evaluation guide";
 const CPUIDLE: &str = "Linux, admin-guide/pm/cpuidle.rst (/dev/cpu_dma_latency)";
 
 fn facts(what: &str, cost: &str, source: &str, price: &str) -> Vec<(&'static str, String)> {
@@ -71,10 +80,20 @@ fn facts(what: &str, cost: &str, source: &str, price: &str) -> Vec<(&'static str
 }
 
 /// The rungs of the kernel's settings, each on those below it.
-fn of_settings(plan: &Plan, place: &Place<'_>, unrecorded: Option<&str>) -> Vec<Changed> {
+fn of_settings(plan: &Plan, place: &Place<'_>, audit: &Report, unrecorded: Option<&str>) -> Vec<Changed> {
+    // Where there is no swap, or no deep idle state, these change nothing whatever their files say.
+    let so_already = |name: &str| {
+        let good = audit.good.iter().find(|one| one.name == name && ["swap", "idle-states"].contains(&name));
+        good.map(|one| format!("so already: {}", one.text))
+    };
     let mut rungs: Vec<Changed> = Vec::new();
+    // As found is number 0, and the first of these is number 1. What is fixed carries no other.
+    let mut carries = 0;
     let mut add = |name: &str, facts, missing: Option<String>, change| {
-        let rung = Rung { name: name.to_owned(), facts, against: Some(rungs.len()), published: Vec::new(), missing };
+        let rung = Rung { name: name.to_owned(), facts, against: Some(carries), published: Vec::new(), missing };
+        if !matches!(change, Change::Fixed(_)) {
+            carries = rungs.len() + 1;
+        }
         rungs.push((rung, change));
     };
     let mut seen: Vec<&str> = Vec::new();
@@ -83,24 +102,10 @@ fn of_settings(plan: &Plan, place: &Place<'_>, unrecorded: Option<&str>) -> Vec<
             continue;
         }
         seen.push(setting.name);
-        // The guide's order: governor, IRQ balancing, affinity, turbo.
-        if setting.name == "interrupts" {
-            let running = meddlers(place.tree).iter().any(|name| name == "irqbalance");
-            let why = if running {
-                "irqbalance runs, and the doctor stops no services: systemctl stop irqbalance, and climb again"
-            } else {
-                "irqbalance does not run here: that is so already"
-            };
-            let facts = facts(
-                "the service that moves interrupts between CPUs off",
-                "interrupts move while they are measured; the guide's ladder: 8.16 us to 8.01 us",
-                GUIDE,
-                "interrupts stay where they are, also where that is one CPU",
-            );
-            add("irq-balancing", facts, Some(why.to_owned()), Change::Service);
-        }
         if setting.name == "scheduler" {
-            let missing = if place.tree.is_machine() {
+            let missing = if let Some(why) = so_already("idle-states") {
+                Some(why)
+            } else if place.tree.is_machine() {
                 Hold::begin().err().map(|error| error.to_string())
             } else {
                 Some("idle states are those of the machine that this runs on, not of the tree".to_owned())
@@ -113,7 +118,9 @@ fn of_settings(plan: &Plan, place: &Place<'_>, unrecorded: Option<&str>) -> Vec<
             );
             add("idle-states", facts, missing, Change::Hold);
         }
-        add(setting.name, of_setting(setting), missing(setting, plan, unrecorded), Change::Setting(setting.name));
+        let change = if setting.is_alternative() { Change::Fixed } else { Change::Setting };
+        let missing = so_already(setting.name).or_else(|| missing(setting, plan, unrecorded));
+        add(setting.name, of_setting(setting), missing, change(setting.name));
     }
     rungs
 }
@@ -202,17 +209,23 @@ impl Settings<'_> {
     fn bring(&mut self, applied: &[&str], hold: bool) -> Result<(), (String, String)> {
         let is_applied = |step: &Step| applied.contains(&step.setting.as_str());
         let failed = |step: &Step, lack: Lack| (step.setting.clone(), lack.to_string());
-        // What was changed on a higher rung, and here is the kernel's to choose, it chooses again with its cause.
+        // What was changed on another rung goes back where its cause is back too, as it was found there: with the cause in force the kernel may
+        // not take it. What is the kernel's to choose it chooses again when the cause comes again.
         for (cause, step) in self.steps.iter().filter_map(|step| Some((&self.steps[step.moved_by?], step))) {
             if is_applied(cause) && !is_applied(step) && self.applied.contains(&step.setting) {
-                put(self.place.tree, cause, Side::Before).map_err(|lack| failed(cause, lack))?;
+                for step in [cause, step] {
+                    put(self.place.tree, step, Side::Before).map_err(|lack| failed(step, lack))?;
+                }
             }
         }
         self.applied = applied.iter().map(|&name| name.to_owned()).collect();
         for step in &self.steps {
             let is_moved = step.moved_by.is_some_and(|cause| is_applied(&self.steps[cause]));
             let side = if is_applied(step) { Side::After } else { Side::Before };
-            if side == Side::Before && is_moved {
+            // The file of what is not applied may be that of an alternative which is.
+            let is_taken =
+                || self.steps.iter().any(|other| is_applied(other) && other.is_change() && other.path == step.path);
+            if side == Side::Before && (is_moved || is_taken()) {
                 continue;
             }
             put(self.place.tree, step, side).map_err(|lack| failed(step, lack))?;
@@ -229,12 +242,7 @@ impl Settings<'_> {
     /// Puts everything back, and takes the record away where that has worked.
     fn end(mut self) -> Result<()> {
         self.hold = None;
-        let mut first = None;
-        for step in &self.steps {
-            if let Err(lack) = put(self.place.tree, step, Side::Before) {
-                first = first.or(Some(lack));
-            }
-        }
+        let first = put_back(self.place.tree, &self.steps).into_iter().find_map(Result::err);
         match (first, self.store) {
             (None, Some(store)) => Ok(store.remove()?),
             (None, None) => Ok(()),
@@ -272,8 +280,9 @@ pub(super) fn climb(
     options: &LadderOptions,
     target: &str,
     place: &Place<'_>,
-    device: Option<&Device>,
-) -> Result<Report> {
+    machine: &Machine,
+) -> Result<forebay_bench::experiment::Report> {
+    let device = machine.devices.first();
     let how =
         SessionOptions { destroy_data: options.destroy_data, interval_ns: None, records: None, block_layer: false };
     let mut session = Session::new(target, how)?;
@@ -296,7 +305,7 @@ pub(super) fn climb(
         ..Rung::default()
     };
     let mut all = vec![(as_found, Change::Nothing)];
-    all.extend(of_settings(&plan, place, unrecorded.as_deref()));
+    all.extend(of_settings(&plan, place, &audit(machine), unrecorded.as_deref()));
     all.extend(of_instrument(allowed_cpus()));
     let (rungs, changes): (Vec<Rung>, Vec<Change>) = all.into_iter().unzip();
     let missing: Vec<bool> = rungs.iter().map(|rung| rung.missing.is_some()).collect();
@@ -330,20 +339,15 @@ impl Climber<'_, '_> {
     fn climb(&mut self, rung: usize, pass: Pass, step: &str) -> Result<Climb, DriverError> {
         let change = self.changes[rung].clone();
         let below: Vec<&Change> = if change.adds_up() {
-            (0..=rung).filter(|&at| !self.missing[at]).map(|at| &self.changes[at]).collect()
+            let stands =
+                |at: &usize| !self.missing[*at] && (*at == rung || !matches!(self.changes[*at], Change::Fixed(_)));
+            (0..=rung).filter(stands).map(|at| &self.changes[at]).collect()
         } else {
             Vec::new()
         };
-        let applied: Vec<&str> = below
-            .iter()
-            .filter_map(|change| if let Change::Setting(name) = change { Some(*name) } else { None })
-            .collect();
+        let applied: Vec<&str> = below.iter().filter_map(|change| change.setting()).collect();
         if let Err((setting, why)) = self.settings.bring(&applied, below.contains(&&Change::Hold)) {
-            let own = match &change {
-                Change::Setting(name) => name,
-                Change::Hold => "idle-states",
-                _ => "",
-            };
+            let own = if change == Change::Hold { "idle-states" } else { change.setting().unwrap_or("") };
             if own != setting {
                 return Err(DriverError(format!("{setting}: {why}")));
             }
@@ -368,5 +372,96 @@ impl Climber<'_, '_> {
             return Ok(Climb::Missing("this target is reached in one way only".to_owned()));
         }
         Ok(Climb::Ran(results))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_platform::Tree;
+    use std::fs;
+    use std::path::Path;
+
+    const CPU: &str = "sys/devices/system/cpu";
+
+    /// Values of `no_turbo`, `scaling_max_freq` and `scaling_min_freq`.
+    fn said(root: &Path) -> [String; 3] {
+        ["intel_pstate/no_turbo", "cpufreq/policy0/scaling_max_freq", "cpufreq/policy0/scaling_min_freq"]
+            .map(|file| fs::read_to_string(root.join(CPU).join(file)).unwrap().trim().to_owned())
+    }
+
+    /// The ladder measured swappiness where there was no swap, and shallow idle states where there were no others.
+    #[test]
+    fn regression_what_is_good_already_is_no_rung() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("tree");
+        for (file, text) in [
+            ("proc/swaps", "Filename Type Size Used Priority\n"),
+            ("proc/sys/vm/swappiness", "60\n"),
+            ("sys/devices/system/cpu/cpu0/cpuidle/state0/name", "C1\n"),
+            ("sys/devices/system/cpu/cpu0/cpuidle/state0/latency", "2\n"),
+            ("sys/devices/system/cpu/cpu0/cpuidle/state0/disable", "0\n"),
+        ] {
+            fs::create_dir_all(root.join(file).parent().unwrap()).unwrap();
+            fs::write(root.join(file), text).unwrap();
+        }
+        let tree = Tree::open(&root).unwrap();
+        let place = Place::new(&tree, &root, Some(&folder.path().join("state"))).unwrap();
+        let machine = Machine::read(&tree, forebay_platform::Wanted::Machine).unwrap();
+        let plan = Plan::with(&tree, None, |_| true);
+        assert!(plan.changed().contains(&"swap"), "its file says something else");
+        for (rung, _) in of_settings(&plan, &place, &audit(&machine), None) {
+            let is_so = rung.missing.is_some_and(|why| why.starts_with("so already: "));
+            assert_eq!(is_so, ["swap", "idle-states"].contains(&&*rung.name), "{}", rung.name);
+        }
+    }
+
+    #[test]
+    fn one_fixed_frequency_at_a_time_and_none_above() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("tree");
+        for (file, text) in [
+            ("intel_pstate/no_turbo", "0"),
+            ("cpufreq/policy0/scaling_max_freq", "4200000"),
+            ("cpufreq/policy0/scaling_min_freq", "800000"),
+            ("cpufreq/policy0/cpuinfo_min_freq", "800000"),
+            ("cpufreq/policy0/cpuinfo_max_freq", "4200000"),
+        ] {
+            let path = root.join(CPU).join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, format!("{text}\n")).unwrap();
+        }
+        let tree = Tree::open(&root).unwrap();
+        let place = Place::new(&tree, &root, Some(&folder.path().join("state"))).unwrap();
+        let (plan, store, unrecorded) = recorded(&place, None).unwrap();
+        assert!(unrecorded.is_none());
+        let rungs = of_settings(&plan, &place, &Report::default(), None);
+        let at = |name: &str| rungs.iter().position(|(rung, _)| rung.name == name).unwrap();
+        // As found stands below them all.
+        for name in ["fixed-2.3-GHz", "fixed-3.0-GHz", "idle-states"] {
+            assert_eq!(rungs[at(name)].0.against, Some(at("turbo") + 1), "{name}");
+        }
+        let mut settings = Settings { place: &place, steps: plan.steps, applied: Vec::new(), store, hold: None };
+        let as_found = ["0", "4200000", "800000"];
+        let without_turbo = ["1", "4200000", "800000"];
+        let slow = ["1", "2300000", "2300000"];
+        let fast = ["1", "3000000", "3000000"];
+        for (applied, expected) in [
+            (&[][..], as_found),
+            (&["turbo"], without_turbo),
+            (&["turbo", "fixed-2.3-GHz"], slow),
+            (&["turbo", "fixed-3.0-GHz"], fast),
+            (&["turbo", "fixed-2.3-GHz"], slow),
+            (&["turbo", "swap"], without_turbo),
+            (&["turbo", "fixed-3.0-GHz"], fast),
+            (&[], as_found),
+            (&["fixed-2.3-GHz"], ["0", "2300000", "2300000"]),
+            (&["fixed-3.0-GHz"], ["0", "3000000", "3000000"]),
+        ] {
+            settings.bring(applied, false).unwrap();
+            assert_eq!(said(&root), expected, "{applied:?}");
+        }
+        settings.end().unwrap();
+        assert_eq!(said(&root), as_found);
     }
 }

@@ -5,7 +5,7 @@ use crate::output::{self, Format};
 use anyhow::{Result, bail};
 use forebay_daemon::finding::finding;
 use forebay_platform::Lack;
-use forebay_platform::change::{Done, Side, Step, put, verify as held};
+use forebay_platform::change::{Done, Step, put_back, verify as held};
 use serde_json::json;
 
 /// Puts back what was changed, also by somebody who was killed meanwhile.
@@ -14,8 +14,7 @@ use serde_json::json;
 /// No record, one of another boot, and what the kernel refuses: then the record stays.
 pub fn restore(place: &Place<'_>, format: Format) -> Result<()> {
     let (store, record) = place.current()?;
-    let back: Vec<(&Step, Result<Done, Lack>)> =
-        record.steps.iter().map(|step| (step, put(place.tree, step, Side::Before))).collect();
+    let back: Vec<(&Step, Result<Done, Lack>)> = record.steps.iter().zip(put_back(place.tree, &record.steps)).collect();
     // A device that is not there any more took its settings along; what is missing of the machine itself may come back.
     let is_gone = |(step, outcome): &(&Step, Result<Done, Lack>)| {
         let folder = step.path.rsplit_once('/').map_or("/", |(folder, _)| folder);

@@ -6,8 +6,10 @@ use anyhow::{Context, Result};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use forebay_daemon::finding::finding;
 use forebay_device::Target;
+use forebay_device::counters::drive_below;
+use forebay_platform::answers::Ask;
 use forebay_platform::change::Profile;
-use forebay_platform::{Machine, Report, Tree, Wanted, audit, capture, text};
+use forebay_platform::{Fingerprint, Machine, Report, Tree, Wanted, audit, capture, text};
 use serde_json::json;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -25,6 +27,9 @@ pub struct DoctorOptions {
     /// Read the tree of another machine, as --capture wrote it, in place of this one
     #[arg(long, value_name = "FOLDER")]
     pub root: Option<PathBuf>,
+    /// Show what was measured here beside what sources say: the result of --ladder --output json, of this machine
+    #[arg(long, value_name = "FILE", conflicts_with = "act")]
+    pub measured: Option<PathBuf>,
     /// Write what rules read, of all disks or the one named, into a new folder, and judge nothing
     #[arg(long, value_name = "FOLDER")]
     pub capture: Option<PathBuf>,
@@ -81,18 +86,21 @@ pub fn run(options: &DoctorOptions, format: Format) -> Result<()> {
         (None, Some(_)) => Wanted::All,
         (None, None) => Wanted::Machine,
     };
-    let machine = Machine::read(&tree, wanted).with_context(|| format!("in {}", root.display()))?;
+    // Who only looks asks the drives too; a tree has what they answered where it was captured.
+    let is_change = options.apply.is_some() || options.restore || options.verify || options.ladder;
+    let asker = (tree.is_machine() && !is_change).then_some(&doctor::Asker as &dyn Ask);
+    let machine = Machine::read_asking(&tree, wanted, asker).with_context(|| format!("in {}", root.display()))?;
     if let Some(folder) = &options.capture {
         return captured(&tree, folder, format);
     }
-    if options.apply.is_some() || options.restore || options.verify || options.ladder {
+    if is_change {
         let place = Place::new(&tree, root, options.state.as_deref())?;
         let device = machine.devices.first();
         return match options.apply {
             Some(profile) => doctor::apply(&place, profile, device, options.dry_run, format),
             None if options.restore => doctor::restore(&place, format),
             None if options.verify => doctor::verify(&place, format),
-            None => doctor::ladder(&options.climbing, &place, device, format),
+            None => doctor::ladder(&options.climbing, &place, &machine, format),
         };
     }
     let mut report = audit(&machine);
@@ -100,13 +108,17 @@ pub fn run(options: &DoctorOptions, format: Format) -> Result<()> {
         let name = |name: &str| if options.root.is_some() { name.to_owned() } else { real(name) };
         report = report.with_pool(&doctor::pool(config, &tree, &name)?);
     }
+    if let Some(file) = &options.measured {
+        report = report.with_measured(&doctor::measured(file, &Fingerprint::of(&tree, &machine))?);
+    }
     let others = if device.is_none() { Machine::disks(&tree) } else { Vec::new() };
     match format {
         Format::Json => output::json(json!({
             "root": root,
             "config": options.config,
             "device": machine.devices.first().map(|device| &device.name),
-            "measured": false,
+            "measured": report.measured() > 0,
+            "measured_place": report.place,
             "findings": report.findings,
             "unknown": report.unknown,
             "good": report.good,
@@ -116,7 +128,7 @@ pub fn run(options: &DoctorOptions, format: Format) -> Result<()> {
     judged(&report)
 }
 
-/// The block device that the ladder measures, whose settings it then changes.
+/// The drive that the ladder measures, or that the file lies on which it measures: its settings are then changed too.
 fn of_target(options: &DoctorOptions) -> Option<String> {
     use std::os::unix::fs::FileTypeExt;
     if options.root.is_some() {
@@ -124,8 +136,10 @@ fn of_target(options: &DoctorOptions) -> Option<String> {
     }
     let target: Target = options.climbing.target.as_deref()?.parse().ok()?;
     let path = target.path()?;
-    let is_block = std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device());
-    is_block.then(|| path.to_str().map(str::to_owned)).flatten()
+    if std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device()) {
+        return path.to_str().map(str::to_owned);
+    }
+    drive_below(path).ok().map(|name| format!("/dev/{name}"))
 }
 
 /// Devices that could be named.

@@ -254,6 +254,11 @@ fn the_ladder_names_what_is_not_there_and_leaves_nothing_behind() {
     assert_eq!(of("calls: sync")["missing"], "this target is reached in one way only");
     assert!(of("idle-states")["missing"].as_str().unwrap().contains("not of the tree"));
     assert_eq!(of("governor")["against"], "as found");
+    assert!(
+        of("fixed-3.0-GHz")["missing"].is_string()
+            && of("irq-balancing")["missing"].as_str().unwrap().contains("not of the tree")
+    );
+    assert!(result["result"]["machine"].is_null(), "a copy's settings are nobody's");
     assert!(rungs.iter().all(|rung| rung["source"].is_string() && rung["cost"].is_string()));
     // Whether so short a run has enough samples is the machine's to say.
     let effect = &of("wait: spin")["jobs"][0]["effects"][0];
@@ -267,6 +272,69 @@ fn the_ladder_names_what_is_not_there_and_leaves_nothing_behind() {
     let governor = &unrecorded["result"]["rungs"][1];
     assert!(governor["missing"].as_str().unwrap().contains("recorded"), "{governor}");
     assert_eq!(copy.all(), before);
+}
+
+/// It named no device, and left ten rungs out for that.
+#[test]
+fn regression_a_target_that_is_a_file_names_the_drive_below() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, vec![7; 1 << 20]).unwrap();
+    let state = folder.path().join("a file");
+    fs::write(&state, "so that nothing can be recorded, and nothing is changed").unwrap();
+    let result = json(&forebay(&[
+        "doctor",
+        "--ladder",
+        "--target",
+        file.to_str().unwrap(),
+        "--state",
+        state.to_str().unwrap(),
+        "--rounds",
+        "3",
+        "--runtime",
+        "20ms",
+        "--output",
+        "json",
+    ]));
+    let machine = &result["result"]["machine"];
+    assert!(machine["kernel"].is_string() && machine["boot_id"].is_string(), "{machine}");
+    // Where these files lie on no drive of one name (overlay, tmpfs) none is named.
+    let Ok(name) = forebay_device::counters::drive_below(&file) else { return };
+    assert_eq!(result["result"]["device"], name.as_str());
+    let text = result.to_string();
+    assert!(!text.contains("no device was named") && text.contains(&format!("and of {name}")), "{text}");
+}
+
+#[test]
+fn what_a_ladder_measured_stands_beside_the_audit_of_the_same_machine() {
+    let copy = Copy::new();
+    copy.put("proc/sys/kernel/osrelease", "6.12.9\n");
+    let effect = serde_json::json!({ "figure": "mean", "comparison": {
+        "ratio": 0.9, "ratio_low": 0.85, "ratio_high": 0.95, "verdict": "b better", "would_show": 1.05 } });
+    let write = |boot: &str| {
+        let ladder = serde_json::json!({ "result": {
+            "experiment": "ladder", "confidence_percent": 95.0, "device": DRIVE,
+            "machine": { "boot_id": boot, "cpu": null, "kernel": null },
+            "rungs": [{ "name": "governor", "against": "as found", "jobs": [{ "job": "reads", "effects": [effect] }] }],
+        } });
+        fs::write(copy.folder.path().join("ladder.json"), ladder.to_string()).unwrap();
+    };
+    let (root, file) = (copy.root(), copy.folder.path().join("ladder.json"));
+    let doctor = |more: &[&str]| {
+        let words = ["doctor", "--root", root.to_str().unwrap(), "--measured", file.to_str().unwrap()];
+        forebay(&[&words[..], more].concat())
+    };
+    write("the first boot");
+    let audit = json(&doctor(&["--output", "json"]));
+    assert_eq!((&audit["measured"], &audit["measured_place"]), (&true.into(), &"this-boot".into()));
+    let found = audit["findings"].as_array().unwrap();
+    assert!(found.iter().all(|found| found["measured"] == (found["name"] == "governor")), "{audit}");
+    assert!(out(&doctor(&[])).contains("measured here: reads: mean on rung \"governor\" is 0.900 (0.850 - 0.950)"));
+    write("another boot");
+    refused(&doctor(&[]), 2, &["ladder.json", "measured on another machine or kernel"]);
+    refused(&doctor(&["--restore"]), 2, &["cannot be used with"]);
+    fs::write(&file, "{}").unwrap();
+    refused(&doctor(&[]), 2, &["no result of forebay doctor --ladder"]);
 }
 
 #[test]

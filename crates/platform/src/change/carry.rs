@@ -1,6 +1,7 @@
 //! Carrying out single steps: writing, reading back, and saying what was found.
 
-use super::setting::Want;
+use super::process;
+use super::setting::{Form, Want};
 use super::step::Step;
 use crate::lack::{Lack, Reading};
 use crate::tree::Tree;
@@ -46,6 +47,11 @@ pub fn put(tree: &Tree, step: &Step, side: Side) -> Reading<Done> {
     if side == Side::After && step.to.is_none() {
         return Ok(Done { found: String::new(), is_written: false });
     }
+    if setting.form == Form::Process {
+        let wanted = if side == Side::After { step.to.as_ref().unwrap_or(&step.from) } else { &step.from };
+        let (found, is_written) = process::bring(tree, &step.path, &step.text, wanted)?;
+        return Ok(Done { found, is_written });
+    }
     let content = tree.content(&step.path)?;
     // What cannot be understood was written by somebody else, or half: it is written over, and shown as it is.
     let found = setting.value(&step.path, &content.text).unwrap_or_else(|_| content.text.trim_end().to_owned());
@@ -72,6 +78,18 @@ pub fn put(tree: &Tree, step: &Step, side: Side) -> Reading<Done> {
         return Err(Lack::unreadable(&step.path, format!("{value} was written, and it says {said}")));
     }
     Ok(Done { found, is_written: true })
+}
+
+/// Brings all files to where they were. What was refused is tried once more when all others are back: the kernel takes some values only where
+/// others allow them (of a governor's two thresholds the lower one stays below the upper).
+pub fn put_back(tree: &Tree, steps: &[Step]) -> Vec<Reading<Done>> {
+    let mut back: Vec<Reading<Done>> = steps.iter().map(|step| put(tree, step, Side::Before)).collect();
+    for (step, outcome) in steps.iter().zip(&mut back) {
+        if matches!(outcome, Err(Lack::Unreadable { .. })) {
+            *outcome = put(tree, step, Side::Before);
+        }
+    }
+    back
 }
 
 /// Looks whether a file still says what a plan wrote to it; nothing of those that are only put back.

@@ -1,11 +1,16 @@
 //! Where a setting stands: paths without links, and how a path of a record is known to be one of them.
 
-use crate::lack::{Lack, Reading};
+use crate::lack::{Lack, Reading, shown};
 use crate::settings::device::{Device, sata_host};
-use crate::settings::text::{is_numbered, members};
+use crate::settings::text::{is_numbered, members, number};
 use crate::tree::Tree;
 
 const CPUFREQ: &str = "/sys/devices/system/cpu/cpufreq";
+const INTEL: &str = "/sys/devices/system/cpu/intel_pstate";
+/// Governors with settings of their own, in a folder of each policy or in one for all.
+const GOVERNORS: [&str; 3] = ["conservative", "ondemand", "schedutil"];
+/// A frequency of the hardware's list is taken for another that is so near, in kHz.
+const NEAR_KHZ: i64 = 50_000;
 
 /// The files of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +19,17 @@ pub(super) enum Files {
     Machine(&'static str),
     /// One of each group of CPUs whose frequency is set together.
     Policies(&'static str),
+    /// The same, where the groups can be kept at a frequency without turbo.
+    Fixed {
+        /// The file.
+        file: &'static str,
+        /// The frequency, in kHz.
+        khz: i64,
+    },
+    /// All those of governors, in folders of groups or in one for all.
+    Governors,
+    /// What the kernel says of each process of that name.
+    Process(&'static str),
     /// One in the folder `queue` of a device.
     Queue(&'static str),
     /// All those of the device's scheduler.
@@ -36,7 +52,16 @@ pub(super) struct Place {
 impl Files {
     /// It belongs to a device.
     pub(super) fn is_of_device(self) -> bool {
-        !matches!(self, Self::Machine(_) | Self::Policies(_))
+        !matches!(self, Self::Machine(_) | Self::Policies(_) | Self::Fixed { .. } | Self::Governors | Self::Process(_))
+    }
+
+    /// Whether a file may change along with another by the kernel's doing: it is of the same folder or of one below, such as one group
+    /// of CPUs or one queue; what turns turbo off is above all groups, and some governors' settings are for all groups.
+    pub(super) fn go_together(cause: &str, path: &str) -> bool {
+        let below = |folder: &str| path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
+        let folder = cause.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let is_for_all = GOVERNORS.iter().any(|governor| below(&format!("{CPUFREQ}/{governor}")));
+        below(folder) || folder == INTEL && below(CPUFREQ) || is_for_all && folder.starts_with(CPUFREQ)
     }
 
     /// The files that there are.
@@ -49,16 +74,16 @@ impl Files {
             let resolved = tree.resolved(path)?;
             return Ok(vec![plain(resolved)]);
         }
-        if let Self::Policies(file) = self {
-            let names = tree.list(CPUFREQ, |name| is_numbered(name, "policy"))?.names;
-            let paths = names.iter().map(|name| tree.resolved(&format!("{CPUFREQ}/{name}/{file}")).map(plain));
-            // One that is not there keeps no other from being changed.
-            let (found, missing): (Vec<_>, Vec<_>) = paths.partition(Result::is_ok);
-            let paths: Vec<Place> = found.into_iter().flatten().collect();
-            if let (true, Some(Err(lack))) = (paths.is_empty(), missing.into_iter().next()) {
-                return Err(lack);
+        match self {
+            Self::Policies(file) => return policies(tree, file, |_, _| Ok(None)),
+            Self::Fixed { file, khz } => {
+                return policies(tree, file, |tree, policy| kept_at(tree, policy, khz).map(Some));
             }
-            return if paths.is_empty() { Err(Lack::absent(&format!("{CPUFREQ}/policy*"))) } else { Ok(paths) };
+            Self::Governors => return governors(tree),
+            Self::Process(name) => {
+                return Ok(super::process::of_name(tree, name)?.into_iter().map(plain).collect());
+            }
+            _ => {}
         }
         let device = device.ok_or_else(|| Lack::unreadable("--device", "no device was named"))?;
         let one = |path: String| tree.resolved(&path).map(|path| vec![plain(path)]);
@@ -90,7 +115,16 @@ impl Files {
         }
         match self {
             Self::Machine(known) => path == known,
-            Self::Policies(file) => below(CPUFREQ).is_some_and(|rest| {
+            Self::Process(_) => super::process::number(path).is_some(),
+            Self::Governors => below(CPUFREQ).is_some_and(|rest| {
+                let names: Vec<&str> = rest.split('/').skip(1).collect();
+                match names[..] {
+                    [governor, _] => GOVERNORS.contains(&governor),
+                    [policy, governor, _] => is_numbered(policy, "policy") && GOVERNORS.contains(&governor),
+                    _ => false,
+                }
+            }),
+            Self::Policies(file) | Self::Fixed { file, .. } => below(CPUFREQ).is_some_and(|rest| {
                 rest.strip_prefix('/')
                     .and_then(|rest| rest.split_once('/'))
                     .is_some_and(|(policy, name)| is_numbered(policy, "policy") && name == file)
@@ -108,6 +142,61 @@ impl Files {
                 .is_some_and(|(number, file)| is_numbered(number, "") && file == "smp_affinity_list"),
         }
     }
+}
+
+/// A file of each group of CPUs, with what belongs to it there.
+fn policies(tree: &Tree, file: &str, own: impl Fn(&Tree, &str) -> Reading<Option<String>>) -> Reading<Vec<Place>> {
+    let names = tree.list(CPUFREQ, |name| is_numbered(name, "policy"))?.names;
+    let place = |name: &String| {
+        let folder = format!("{CPUFREQ}/{name}");
+        Ok(Place { path: tree.resolved(&format!("{folder}/{file}"))?, own: own(tree, &folder)? })
+    };
+    // One that is not there keeps no other from being changed.
+    let (found, missing): (Vec<_>, Vec<_>) = names.iter().map(place).partition(Result::is_ok);
+    let found: Vec<Place> = found.into_iter().flatten().collect();
+    match missing.into_iter().next() {
+        Some(Err(lack)) if found.is_empty() => Err(lack),
+        _ if found.is_empty() => Err(Lack::absent(&format!("{CPUFREQ}/policy*"))),
+        _ => Ok(found),
+    }
+}
+
+/// The value by which a group of CPUs is kept at a frequency without turbo.
+fn kept_at(tree: &Tree, policy: &str, khz: i64) -> Reading<String> {
+    let file = |name: &str| format!("{policy}/{name}");
+    let ghz = |khz: i64| format!("{:.1} GHz", khz as f64 / 1e6);
+    let listed = file("scaling_available_frequencies");
+    if let Ok(text) = tree.read(&listed) {
+        let near = text.split_whitespace().filter_map(|word| word.parse::<i64>().ok());
+        let near = near.filter(|other| (other - khz).abs() <= NEAR_KHZ).min_by_key(|other| (other - khz).abs());
+        let none = || Lack::unreadable(&listed, format!("{} is not among {}", ghz(khz), shown(&text)));
+        return near.map(|khz| khz.to_string()).ok_or_else(none);
+    }
+    let most = match number(tree, &file("base_frequency")) {
+        Err(Lack::Absent { .. }) => number(tree, &file("cpuinfo_max_freq"))?,
+        other => other?,
+    };
+    let least = number(tree, &file("cpuinfo_min_freq"))?;
+    if (least..=most).contains(&khz) {
+        return Ok(khz.to_string());
+    }
+    Err(Lack::unreadable(policy, format!("{} is not between {} and {}", ghz(khz), ghz(least), ghz(most))))
+}
+
+/// Governors' own settings: those of each group, and those for all.
+fn governors(tree: &Tree) -> Reading<Vec<Place>> {
+    let groups = tree.list(CPUFREQ, |name| is_numbered(name, "policy"))?.names;
+    let folders = groups.iter().map(|name| format!("{CPUFREQ}/{name}")).chain([CPUFREQ.to_owned()]);
+    let mut places = Vec::new();
+    for folder in folders {
+        for governor in tree.list(&folder, |name| GOVERNORS.contains(&name))?.names {
+            let folder = format!("{folder}/{governor}");
+            for name in tree.list(&folder, |_| true)?.names {
+                places.push(Place { path: tree.resolved(&format!("{folder}/{name}"))?, own: None });
+            }
+        }
+    }
+    Ok(places)
 }
 
 /// Interrupts of the device's queues, each with the next of the CPUs that are online.

@@ -7,12 +7,13 @@ mod carry;
 mod files;
 mod hold;
 mod plan;
+mod process;
 mod record;
 mod setting;
 mod step;
 mod store;
 
-pub use carry::{Done, Held, Side, put, verify};
+pub use carry::{Done, Held, Side, put, put_back, verify};
 pub use hold::{Hold, HoldError};
 pub use plan::{Left, Plan};
 pub use record::{Record, RecordError, boot_id};

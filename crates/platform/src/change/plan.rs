@@ -1,6 +1,6 @@
 //! What would be changed, by reading alone.
 
-use super::files::Place;
+use super::files::{Files, Place};
 use super::setting::{Form, Profile, SETTINGS, Setting, Want};
 use super::step::Step;
 use crate::lack::{Lack, Reading, shown};
@@ -49,7 +49,7 @@ impl Plan {
             match found(setting, tree, device, is_wanted) {
                 Ok((files, unread)) => {
                     let device = name.clone();
-                    unreadable.extend(unread.map(|why| Left {
+                    unreadable.extend(unread.filter(|_| is_wanted).map(|why| Left {
                         name: setting.name,
                         device,
                         why: why.to_string(),
@@ -103,12 +103,7 @@ impl Plan {
         let before = self.steps.len();
         let mut said = Vec::new();
         for file in files {
-            // Files of one folder belong together: of one group of CPUs, of one queue.
-            let is_below = |at: usize| {
-                let (folder, _) = self.steps[at].path.rsplit_once('/').unwrap_or_default();
-                file.path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
-            };
-            let cause = causes.iter().copied().find(|&at| is_below(at));
+            let cause = causes.iter().copied().find(|&at| Files::go_together(&self.steps[at].path, &file.path));
             let wanted = if is_wanted { file.wanted.clone() } else { None };
             if !said.contains(&file.value) {
                 said.push(file.value.clone());

@@ -3,6 +3,7 @@
 use super::files::Files;
 use crate::lack::{Lack, Reading, shown};
 use crate::rules::{GUIDE, SYSFS_BLOCK};
+use crate::settings::services::BALANCER;
 use crate::settings::text::{chosen, members, parsed_number};
 
 /// A choice of settings. Each holds those before it.
@@ -44,6 +45,8 @@ pub(super) enum Form {
     Number,
     /// CPUs, such as `0-3,8`.
     Cpus,
+    /// What the kernel says of a process, which is `running` or `stopped`.
+    Process,
 }
 
 /// What a file is to hold.
@@ -93,6 +96,8 @@ pub struct Setting {
 }
 
 const CPUFREQ: &str = "Linux, admin-guide/pm/cpufreq.rst";
+/// Of what is only put back.
+const PUT_BACK: &str = "nothing: it is put back with it";
 
 /// All that can be changed, in the order in which it is done: the guide's ladder first. A setting that moves others stands before them.
 pub const SETTINGS: &[Setting] = &[
@@ -107,7 +112,35 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::Word { among: Some("scaling_available_governors") },
         want: Want::Value("performance"),
         is_for_flash: false,
-        moves: &["energy-preference"],
+        moves: &["governor", "energy-preference"],
+    },
+    // A governor that is chosen again begins with its own.
+    Setting {
+        name: "governor",
+        what: "the governor's own settings as they were",
+        cost: PUT_BACK,
+        source: CPUFREQ,
+        price: "none",
+        profile: None,
+        files: Files::Governors,
+        form: Form::Number,
+        want: Want::Nothing,
+        is_for_flash: false,
+        moves: &[],
+    },
+    // Of the governor userspace; others say that they have none, which is no number.
+    Setting {
+        name: "governor",
+        what: "the frequency that was chosen by hand as it was",
+        cost: PUT_BACK,
+        source: CPUFREQ,
+        price: "none",
+        profile: None,
+        files: Files::Policies("scaling_setspeed"),
+        form: Form::Number,
+        want: Want::Nothing,
+        is_for_flash: false,
+        moves: &[],
     },
     Setting {
         name: "energy-preference",
@@ -119,6 +152,19 @@ pub const SETTINGS: &[Setting] = &[
         files: Files::Policies("energy_performance_preference"),
         form: Form::Word { among: Some("energy_performance_available_preferences") },
         want: Want::Value("performance"),
+        is_for_flash: false,
+        moves: &[],
+    },
+    Setting {
+        name: "irq-balancing",
+        what: "the service that moves interrupts between CPUs stands still (SIGSTOP)",
+        cost: "interrupts move while they are measured; the guide's ladder: 8.16 us to 8.01 us",
+        source: GUIDE,
+        price: "interrupts stay where they are, also where that is one CPU",
+        profile: None,
+        files: Files::Process(BALANCER),
+        form: Form::Process,
+        want: Want::Value("stopped"),
         is_for_flash: false,
         moves: &[],
     },
@@ -147,7 +193,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::Number,
         want: Want::Value("1"),
         is_for_flash: false,
-        moves: &[],
+        moves: &["turbo", "fixed-2.3-GHz", "fixed-3.0-GHz"],
     },
     Setting {
         name: "turbo",
@@ -160,6 +206,102 @@ pub const SETTINGS: &[Setting] = &[
         files: Files::Machine("/sys/devices/system/cpu/cpufreq/boost"),
         form: Form::Number,
         want: Want::Value("0"),
+        is_for_flash: false,
+        moves: &["turbo", "fixed-2.3-GHz", "fixed-3.0-GHz"],
+    },
+    // Without turbo the kernel lowers what is more than is left (drivers/cpufreq/intel_pstate.c, store_no_turbo).
+    Setting {
+        name: "turbo",
+        what: "the least performance as it was",
+        cost: PUT_BACK,
+        source: CPUFREQ,
+        price: "none",
+        profile: None,
+        files: Files::Machine("/sys/devices/system/cpu/intel_pstate/min_perf_pct"),
+        form: Form::Number,
+        want: Want::Nothing,
+        is_for_flash: false,
+        moves: &[],
+    },
+    // The file for all sets each policy's own, and the frequency up to which each may go (drivers/cpufreq/cpufreq.c,
+    // cpufreq_boost_trigger_state).
+    Setting {
+        name: "turbo",
+        what: "each policy's own turbo as it was",
+        cost: PUT_BACK,
+        source: CPUFREQ,
+        price: "none",
+        profile: None,
+        files: Files::Policies("boost"),
+        form: Form::Number,
+        want: Want::Nothing,
+        is_for_flash: false,
+        moves: &[],
+    },
+    Setting {
+        name: "turbo",
+        what: "each policy's highest frequency as it was",
+        cost: PUT_BACK,
+        source: CPUFREQ,
+        price: "none",
+        profile: None,
+        files: Files::Policies("scaling_max_freq"),
+        form: Form::Number,
+        want: Want::Nothing,
+        is_for_flash: false,
+        moves: &[],
+    },
+    // The guide's two rows without turbo are alternatives: the ladder has one at a time. The upper bound comes first, as a lower
+    // one above it is not taken for what it says.
+    Setting {
+        name: "fixed-2.3-GHz",
+        what: "a frequency of 2.3 GHz, neither more nor less",
+        cost: "frequencies change with the load; the guide's reads at a fixed 2.3 GHz, without turbo: mean 9.2 us, p99 11 us",
+        source: GUIDE,
+        price: "a slower CPU under load, and more power when idle",
+        profile: None,
+        files: Files::Fixed { file: "scaling_max_freq", khz: 2_300_000 },
+        form: Form::Number,
+        want: Want::Own,
+        is_for_flash: false,
+        moves: &[],
+    },
+    Setting {
+        name: "fixed-2.3-GHz",
+        what: "a frequency of 2.3 GHz, neither more nor less",
+        cost: "frequencies change with the load; the guide's reads at a fixed 2.3 GHz, without turbo: mean 9.2 us, p99 11 us",
+        source: GUIDE,
+        price: "a slower CPU under load, and more power when idle",
+        profile: None,
+        files: Files::Fixed { file: "scaling_min_freq", khz: 2_300_000 },
+        form: Form::Number,
+        want: Want::Own,
+        is_for_flash: false,
+        moves: &[],
+    },
+    Setting {
+        name: "fixed-3.0-GHz",
+        what: "a frequency of 3.0 GHz, neither more nor less",
+        cost: "frequencies change with the load; the guide's reads at a fixed 3.0 GHz, without turbo: mean 7.57 us, p99 9 us",
+        source: GUIDE,
+        price: "a slower CPU under load, and more power when idle",
+        profile: None,
+        files: Files::Fixed { file: "scaling_max_freq", khz: 3_000_000 },
+        form: Form::Number,
+        want: Want::Own,
+        is_for_flash: false,
+        moves: &[],
+    },
+    Setting {
+        name: "fixed-3.0-GHz",
+        what: "a frequency of 3.0 GHz, neither more nor less",
+        cost: "frequencies change with the load; the guide's reads at a fixed 3.0 GHz, without turbo: mean 7.57 us, p99 9 us",
+        source: GUIDE,
+        price: "a slower CPU under load, and more power when idle",
+        profile: None,
+        files: Files::Fixed { file: "scaling_min_freq", khz: 3_000_000 },
+        form: Form::Number,
+        want: Want::Own,
         is_for_flash: false,
         moves: &[],
     },
@@ -180,7 +322,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "scheduler",
         what: "the scheduler's own settings as they were",
-        cost: "nothing: they are put back with it",
+        cost: PUT_BACK,
         source: SYSFS_BLOCK,
         price: "none",
         profile: None,
@@ -349,6 +491,11 @@ pub const SETTINGS: &[Setting] = &[
 ];
 
 impl Setting {
+    /// It excludes others of its kind: a ladder has one of them at a time.
+    pub fn is_alternative(&self) -> bool {
+        matches!(self.files, Files::Fixed { .. })
+    }
+
     /// The value in a file's text.
     pub(super) fn value(&self, path: &str, text: &str) -> Reading<String> {
         let text = text.trim_end_matches(|c: char| c.is_whitespace() || c == '\0');
@@ -357,6 +504,7 @@ impl Setting {
             Form::Marked => chosen(path, text),
             Form::Number => parsed_number(path, text).map(|number| number.to_string()),
             Form::Cpus => members(path, text).map(|_| text.trim().to_owned()),
+            Form::Process => super::process::state(text).map(str::to_owned).ok_or_else(unknown),
             Form::Word { .. } => {
                 let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
                 let is_plain = (1..=64).contains(&text.len()) && text.chars().all(is_word);

@@ -1,9 +1,9 @@
-//! The drive itself, as far as files tell.
+//! The drive itself.
 
-use super::words::{GUIDE, on_command_line};
 use crate::finding::{Finding, Outcome, Severity};
 use crate::lack::{Lack, Reading, shown};
 use crate::machine::Machine;
+use crate::settings::answers::Answer;
 use crate::settings::device::Device;
 
 pub(super) fn stacked(_: &Machine, device: &Device) -> Reading<Outcome> {
@@ -19,35 +19,6 @@ pub(super) fn stacked(_: &Machine, device: &Device) -> Reading<Outcome> {
         now: format!("forebay doctor --device {}", parts.first().map_or("PART", String::as_str)),
         for_good: "none is needed".to_owned(),
         price: "none".to_owned(),
-    }))
-}
-
-pub(super) fn sleep(_: &Machine, device: &Device) -> Reading<Outcome> {
-    if !device.is_nvme() {
-        return Ok(Outcome::NotHere);
-    }
-    let tolerance = match &device.tolerance {
-        Err(Lack::Absent { .. }) => {
-            return Ok(Outcome::good(
-                "the kernel lets it enter no power states by itself: it has none, or is known to fail",
-            ));
-        }
-        other => other.clone()?,
-    };
-    if tolerance == "0" {
-        return Ok(Outcome::good("it may not put itself to sleep"));
-    }
-    let controller = device.controller.as_deref().and_then(|path| path.rsplit('/').next()).unwrap_or("nvmeN");
-    Ok(Outcome::found(Finding {
-        severity: Severity::CostsLatency,
-        what: format!("it may put itself to sleep where waking takes up to {} us", shown(&tolerance)),
-        cost: "the first I/O after a pause waits for it to wake up. Which states it has, and how long each takes, only a command to \
-               it says (nvme id-ctrl)"
-            .to_owned(),
-        source: "Linux, drivers/nvme/host/core.c (APST); ABI/testing/sysfs-devices-power (pm_qos_latency_tolerance_us)".to_owned(),
-        now: format!("echo 0 > /sys/class/nvme/{controller}/power/pm_qos_latency_tolerance_us"),
-        for_good: on_command_line("nvme_core.default_ps_max_latency_us=0"),
-        price: "more power and heat when idle; on a laptop, hours of battery".to_owned(),
     }))
 }
 
@@ -72,36 +43,23 @@ pub(super) fn sata_link(_: &Machine, device: &Device) -> Reading<Outcome> {
     }))
 }
 
-pub(super) fn spin_down(_: &Machine, device: &Device) -> Reading<Outcome> {
-    if !device.is_rotational() || device.is_virtio() {
-        return Ok(Outcome::NotHere);
-    }
-    let is_auto = device.runtime_power.as_ref().is_ok_and(|control| control == "auto");
-    let delay_ms = device.suspend_delay_ms.clone().unwrap_or(-1);
-    if !is_auto || delay_ms < 0 {
-        return Ok(Outcome::Unknown(
-            "the kernel does not stop it; whether the disk stops itself only a command to it says (hdparm -B)"
-                .to_owned(),
-        ));
-    }
-    Ok(Outcome::found(Finding {
-        severity: Severity::CostsLatency,
-        what: format!("the kernel stops the disk after {} s without I/O", delay_ms / 1000),
-        cost: "the next I/O waits for it to turn again. The guide has disks never stop".to_owned(),
-        source: format!("{GUIDE}; Linux, ABI/testing/sysfs-devices-power (control, autosuspend_delay_ms)"),
-        now: format!("echo on > /sys/block/{}/device/power/control", device.name),
-        for_good: super::words::by_udev(&device.name, "device/power/control", "on"),
-        price: "power and noise".to_owned(),
-    }))
+/// Temperature, and where the drive begins to protect itself, by what it answered, in thousandths of a degree Celsius.
+fn answered_mc(device: &Device) -> Option<(i64, i64)> {
+    let Ok(Some(Answer::Said(health))) = device.answers.as_ref().map(|answers| &answers.health) else { return None };
+    let mc = |celsius: i32| i64::from(celsius) * 1000;
+    Some((mc(health.temperature_celsius?), mc(health.warning_celsius?)))
 }
 
 pub(super) fn temperature(_: &Machine, device: &Device) -> Reading<Outcome> {
-    let (now_mc, max_mc) = match &device.temperature_mc {
-        Err(Lack::Absent { .. }) if device.is_nvme() => {
-            return Ok(Outcome::Unknown("the kernel shows no temperature of it (CONFIG_NVME_HWMON)".to_owned()));
+    let (now_mc, max_mc) = match (&device.temperature_mc, answered_mc(device)) {
+        (Err(Lack::Absent { .. }), Some(answered)) => answered,
+        (Err(Lack::Absent { .. }), None) if device.is_nvme() => {
+            return Ok(Outcome::Unknown(
+                "neither the kernel (CONFIG_NVME_HWMON) nor the drive says its temperature and its limit".to_owned(),
+            ));
         }
-        Err(Lack::Absent { .. }) => return Ok(Outcome::NotHere),
-        other => other.clone()?,
+        (Err(Lack::Absent { .. }), None) => return Ok(Outcome::NotHere),
+        (other, _) => other.clone()?,
     };
     let celsius = |mc: i64| mc as f64 / 1000.0;
     let said = format!("{:.0} degrees Celsius, of at most {:.0}", celsius(now_mc), celsius(max_mc));
@@ -112,18 +70,10 @@ pub(super) fn temperature(_: &Machine, device: &Device) -> Reading<Outcome> {
         severity: Severity::CostsThroughput,
         what: said,
         cost: "a drive that is too hot slows itself down".to_owned(),
-        source: "Linux, ABI/testing/sysfs-class-hwmon (temp1_max); the limit is the drive's own".to_owned(),
+        source: "the limit is the drive's own (Linux, ABI/testing/sysfs-class-hwmon, temp1_max; NVMe: WCTEMP)"
+            .to_owned(),
         now: "let it rest".to_owned(),
         for_good: "air, or a heat sink".to_owned(),
         price: "noise".to_owned(),
     }))
-}
-
-pub(super) fn wear(machine: &Machine, device: &Device) -> Reading<Outcome> {
-    if machine.is_virtual() || device.is_stacked() {
-        return Ok(Outcome::NotHere);
-    }
-    let name = &device.name;
-    let by = if device.is_nvme() { format!("nvme smart-log /dev/{name}") } else { format!("smartctl -a /dev/{name}") };
-    Ok(Outcome::Unknown(format!("wear, spare and media errors take a command to the drive: {by}")))
 }

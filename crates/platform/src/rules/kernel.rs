@@ -205,7 +205,7 @@ pub(super) fn nvme_sleep(machine: &Machine) -> Reading<Outcome> {
         severity: Severity::Note,
         what: format!("NVMe drives may put themselves to sleep where waking takes up to {latency_us} us"),
         cost: "the first I/O after a pause waits for the drive to wake up. Only drives with such states do it (APST); which ones a \
-               drive has takes a command to it (nvme id-ctrl), so it is not known here"
+               drive has takes a command to it: --device asks it"
             .to_owned(),
         source: "Linux, drivers/nvme/host/core.c (default_ps_max_latency_us, of new drives; --device has the drive's own)".to_owned(),
         now: "echo 0 > /sys/class/nvme/nvmeN/power/pm_qos_latency_tolerance_us".to_owned(),

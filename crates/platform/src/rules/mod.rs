@@ -8,6 +8,8 @@ pub(crate) mod pool;
 mod power;
 mod queue;
 mod services;
+mod sleep;
+mod wear;
 mod words;
 
 use crate::finding::Outcome;
@@ -91,9 +93,10 @@ pub const RULES: &[Rule] = &[
     device("link-speed", link::speed),
     device("link-power", link::power_states),
     device("dma-translation", link::translation),
-    device("drive-sleep", drive::sleep),
+    device("power-state", sleep::power_state),
+    device("drive-sleep", sleep::drive_sleep),
     device("sata-link-power", drive::sata_link),
-    device("spin-down", drive::spin_down),
+    device("spin-down", sleep::spin_down),
     device("temperature", drive::temperature),
-    device("wear", drive::wear),
+    device("wear", wear::wear),
 ];

@@ -1,5 +1,6 @@
 //! A block device: its queue, its interrupts, its place.
 
+use super::answers::{Answers, Ask};
 use super::pci::Pci;
 use super::text::{is_numbered, members, number};
 use crate::lack::{Lack, Reading};
@@ -52,14 +53,16 @@ pub struct Device {
     pub sata_link_policy: Reading<String>,
     /// Temperature, and where the drive begins to protect itself, in thousandths of a degree Celsius.
     pub temperature_mc: Reading<(i64, i64)>,
+    /// What it said when it was asked by commands.
+    pub answers: Reading<Answers>,
 }
 
 impl Device {
-    /// Reads the device of that name; a partition's disk in its place.
+    /// Reads the device of that name; a partition's disk in its place. What no file says is asked of it, where somebody can.
     ///
     /// # Errors
     /// Where there is none.
-    pub fn read(tree: &Tree, name: &str) -> Reading<Self> {
+    pub fn read(tree: &Tree, name: &str, asker: Option<&dyn Ask>) -> Reading<Self> {
         let mut path = tree.resolved(&format!("/sys/class/block/{name}"))?;
         if tree.read(&format!("{path}/partition")).is_ok() {
             path.truncate(path.rfind('/').unwrap_or(path.len()));
@@ -85,6 +88,7 @@ impl Device {
             suspend_delay_ms: number(tree, &at("device/power/autosuspend_delay_ms")),
             sata_link_policy: sata_link_policy(tree, &path),
             temperature_mc: temperature_mc(tree, &path, controller.as_deref()),
+            answers: Answers::of(tree, &name, asker),
             controller,
             name,
             path,

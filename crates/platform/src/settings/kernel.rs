@@ -38,6 +38,8 @@ const PARAMETERS: [&str; 25] = [
 pub struct Kernel {
     /// Parameters of the command line that matter here.
     pub command_line: Reading<Vec<String>>,
+    /// Its release, such as `6.12.9`.
+    pub release: Reading<String>,
     /// What tells the time.
     pub clock: Reading<String>,
     /// What else could.
@@ -72,6 +74,7 @@ impl Kernel {
         let choice = |path: &str| tree.read(path).and_then(|text| chosen(path, &text));
         Self {
             command_line: command_line(tree),
+            release: tree.read("/proc/sys/kernel/osrelease"),
             clock: tree.read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
             clocks: tree.read("/sys/devices/system/clocksource/clocksource0/available_clocksource"),
             huge_pages: choice("/sys/kernel/mm/transparent_hugepage/enabled"),

@@ -1,6 +1,7 @@
 //! What is read, in plain structs: no judgement here.
 
 pub mod activity;
+pub mod answers;
 pub mod cpu;
 pub mod device;
 pub mod kernel;

@@ -50,7 +50,7 @@ impl MemberQueue {
     /// # Errors
     /// Where there is none of this name.
     pub fn read(tree: &Tree, name: &str) -> Reading<Self> {
-        let device = Device::read(tree, name)?;
+        let device = Device::read(tree, name, None)?;
         let at = |file: &str| format!("{}/queue/{file}", device.path);
         // Kernels before 6.16 know no streams.
         let write_streams = match number(tree, &at("max_write_streams")) {

@@ -14,7 +14,7 @@ const QUEUE: &str = "/sys/devices/pci0000:00/0000:00:01.0/nvme/nvme0/nvme0n1/que
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// Files of a machine with a drive, with texts that each may have.
-const FILES: [(&str, &[&str]); 18] = [
+const FILES: [(&str, &[&str]); 24] = [
     ("/sys/devices/system/cpu/cpufreq/policy0/scaling_governor", &["powersave\n", "performance\n", "schedutil"]),
     ("/sys/devices/system/cpu/cpufreq/policy4/scaling_governor", &["powersave\n", "ondemand\n"]),
     (
@@ -42,6 +42,12 @@ const FILES: [(&str, &[&str]); 18] = [
     ("add_random", &["1\n", "0\n", "what is this\n"]),
     ("rotational", &["0\n", "1\n"]),
     ("iosched/read_expire", &["500\n", "77\n"]),
+    ("/sys/devices/system/cpu/cpufreq/policy4/ondemand/up_threshold", &["95\n", "81\n"]),
+    ("/sys/devices/system/cpu/cpufreq/conservative/freq_step", &["5\n"]),
+    ("/sys/devices/system/cpu/cpufreq/policy0/scaling_setspeed", &["<unsupported>\n", "2400000\n"]),
+    ("/sys/devices/system/cpu/intel_pstate/min_perf_pct", &["100\n", "9\n"]),
+    ("/sys/devices/system/cpu/cpufreq/boost", &["1\n", "0\n"]),
+    ("/sys/devices/system/cpu/cpufreq/policy4/scaling_max_freq", &["3100000\n"]),
 ];
 
 /// A tree with those files for which a choice is given.
@@ -162,7 +168,9 @@ proptest! {
 #[test]
 fn profiles_hold_one_another_and_settings_have_rules() {
     for setting in SETTINGS {
-        assert!(RULES.iter().any(|rule| rule.name == setting.name), "{}", setting.name);
+        // The guide's fixed frequencies are what the rule of the base frequency is about.
+        let rule = if setting.name.starts_with("fixed-") { "base-frequency" } else { setting.name };
+        assert!(RULES.iter().any(|known| known.name == rule), "{}", setting.name);
         for text in [setting.what, setting.cost, setting.source, setting.price] {
             assert!(!text.is_empty(), "{}", setting.name);
         }
@@ -250,7 +258,8 @@ fn values_that_are_not_known_or_not_offered_are_left_alone() {
         assert!(said(&plan, name).is_none(), "{name}");
     }
     // One group of CPUs keeps no other from being changed.
-    let governors: Vec<&Step> = plan.steps.iter().filter(|step| step.setting == "governor").collect();
+    let governors: Vec<&Step> =
+        plan.steps.iter().filter(|step| step.setting == "governor" && step.is_change()).collect();
     assert!(governors.len() == 1 && governors[0].path.contains("/policy4/"), "{governors:?}");
     assert!(plan.left.iter().filter(|left| left.name == "turbo").count() <= 1);
     // A disk that turns keeps its scheduler.
@@ -321,6 +330,11 @@ fn a_record_that_means_harm_names_no_other_file() {
         ("scheduler", "/sys/devices//queue/scheduler"),
         ("governor", "/sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq"),
         ("interrupts", "/proc/irq/default_smp_affinity/smp_affinity_list"),
+        ("governor", "/sys/devices/system/cpu/cpufreq"),
+        ("governor", "/sys/devices/system/cpu/cpufreq/policy0/ondemand/deep/er"),
+        ("governor", "/sys/devices/system/cpu/cpufreq/policy0/userspace/x"),
+        ("irq-balancing", "/proc/1/stat"),
+        ("irq-balancing", "/proc/self/stat"),
         ("swap", "/proc/sys/vm/drop_caches"),
         ("unheard", "/proc/sys/vm/swappiness"),
     ] {

@@ -3,9 +3,12 @@
 // Here a panic is the finding.
 #![allow(clippy::unwrap_used)]
 
+mod answers;
 mod captures;
 mod change;
+mod change_along;
 mod hostile;
+mod measured;
 mod pool;
 mod rules;
 mod support;

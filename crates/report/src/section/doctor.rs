@@ -1,7 +1,7 @@
 //! The audit of a machine.
 
 use super::frame::Section;
-use crate::fields::{list, text};
+use crate::fields::{at, list, text};
 use crate::picture::Picture;
 use crate::results::Found;
 use crate::table::{Cell, Column, Table, Tone};
@@ -12,11 +12,19 @@ pub(super) fn of(found: &Found) -> Section {
     let value = &found.value;
     let device = text(value, "device").map_or_else(String::new, |device| format!(" and {device}"));
     let mut section = Section { title: format!("Settings of the machine{device}"), ..Section::default() };
-    section.about.push("What settings cost is what their sources say; nothing was measured here. What could not be read is unknown, not good.".to_owned());
+    let findings = list(value, "findings");
+    let measured = findings.iter().filter(|finding| !list(finding, "effects").is_empty()).count();
+    let here = match measured {
+        0 => "; nothing was measured here".to_owned(),
+        count => format!(", but for {count} that were measured on this machine"),
+    };
+    section.about.push(format!(
+        "What settings cost is what their sources say{here}. What could not be read is unknown, not good."
+    ));
     if let Some(root) = text(value, "root").filter(|root| *root != "/") {
         section.notes.push(format!("Read from the tree {root}"));
     }
-    let (findings, unknown, good) = (list(value, "findings"), list(value, "unknown"), list(value, "good"));
+    let (unknown, good) = (list(value, "unknown"), list(value, "good"));
     let has_cost = findings.iter().any(|finding| text(finding, "severity") != Some("note"));
     section.facts.extend([
         ("Findings".to_owned(), Cell::toned(findings.len().to_string(), if has_cost { Tone::Bad } else { Tone::Good })),
@@ -24,6 +32,9 @@ pub(super) fn of(found: &Found) -> Section {
         ("Good".to_owned(), Cell::toned(good.len().to_string(), Tone::Good)),
     ]);
     section.pictures.push(Picture::table("Findings", table(findings)));
+    if measured > 0 {
+        section.pictures.push(Picture::table("Measured here", effects(findings)));
+    }
     section.pictures.push(Picture::table("Unknown", verdicts(unknown, "why")));
     section.pictures.push(Picture::table("Good", verdicts(good, "what")));
     section
@@ -50,6 +61,39 @@ fn table(findings: &[Value]) -> Table {
             ["what", "cost", "now", "for_good", "price", "source"].map(|path| Cell::at(finding, path, Unit::Plain));
         [Cell::text(name), Cell::toned(severity.replace('-', " "), tone)].into_iter().chain(texts).collect()
     }));
+    table
+}
+
+/// What a ladder has measured on this machine.
+fn effects(findings: &[Value]) -> Table {
+    let mut table = Table::new(
+        "With the setting changed, over that of the rung below",
+        vec![
+            Column::text("setting"),
+            Column::text("rung"),
+            Column::text("load"),
+            Column::text("figure"),
+            Column::text("against"),
+            Column::number("ratio", Unit::Ratio),
+            Column::interval("interval", Unit::Ratio),
+            Column::text("effect"),
+            Column::number("would have been shown", Unit::Ratio),
+        ],
+    );
+    for finding in findings {
+        let texts = |effect| ["rung", "job", "figure", "against"].map(|path| Cell::at(effect, path, Unit::Plain));
+        table.rows.extend(list(finding, "effects").iter().map(|effect| {
+            let (low, high) = (at(effect, "ratio_low"), at(effect, "ratio_high"));
+            let figures = [
+                Cell::at(effect, "ratio", Unit::Ratio),
+                Cell::interval(low, high, Unit::Ratio),
+                Cell::at(effect, "verdict", Unit::Plain),
+                Cell::at(effect, "would_show", Unit::Ratio),
+            ];
+            let name = Cell::at(finding, "name", Unit::Plain);
+            [name].into_iter().chain(texts(effect)).chain(figures).collect()
+        }));
+    }
     table
 }
 

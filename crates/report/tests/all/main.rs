@@ -466,3 +466,20 @@ fn regression_no_point_is_infinite() {
     let page = page(&[job(intervals)]);
     assert!(page.contains("I/Os a second in the intervals") && !page.contains("inf"), "{page}");
 }
+
+#[test]
+fn what_a_ladder_measured_stands_in_the_audits_page() {
+    let finding = |effects: Value| {
+        json!({ "name": "governor", "device": null, "severity": "costs-latency", "what": "w", "cost": "c", "source": "s", "now": "n",
+            "for_good": "g", "price": "p", "measured": true, "effects": effects })
+    };
+    let audit = |effects: Value| json!({ "schema_version": 1, "command": "doctor", "root": "/", "device": null, "findings": [finding(effects)], "unknown": [], "good": [] });
+    let effect = json!({ "rung": "governor", "job": "reads", "figure": "mean", "ratio": 0.9, "ratio_low": 0.85, "ratio_high": 0.95,
+        "confidence_percent": 95.0, "against": "as found", "verdict": "faster", "would_show": 1.05 });
+    let with = page(&[audit(json!([effect]))]);
+    for part in ["Measured here", "but for 1 that were measured on this machine", "as found", "faster", "0.9"] {
+        assert!(with.contains(part), "{part}");
+    }
+    let without = page(&[audit(json!([]))]);
+    assert!(!without.contains("Measured here") && without.contains("nothing was measured here"));
+}

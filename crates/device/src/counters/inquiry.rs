@@ -1,0 +1,103 @@
+//! What a drive says only when it is asked by a command, beside its counters: its wear, how it saves power.
+
+use super::ata::{self, Ata};
+use super::health::Health;
+use super::layers::{Bus, Places};
+use super::passthru::{FEATURE_POWER, FEATURE_SLEEP, LOG_HEALTH, Query, QueryError, ask, read_log};
+use super::power::{PowerStates, Transition, current, transitions};
+use std::path::Path;
+
+/// An answer, or why there is none, with what to do where something can be done.
+pub type Said<T> = Result<T, String>;
+
+/// What a drive said. Nothing of it tells who it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Inquiry {
+    /// An NVMe drive.
+    Nvme {
+        /// Its SMART / Health page.
+        health: Said<Box<Health>>,
+        /// Its power states.
+        power: Said<PowerStates>,
+        /// Number of the state that it was in when it was asked.
+        state: Said<u8>,
+        /// When it changes its state by itself; none where it does not.
+        sleep: Said<Vec<Transition>>,
+    },
+    /// An ATA drive.
+    Ata(Said<Ata>),
+    /// No command is known for it, and why.
+    None(String),
+}
+
+/// Asks the drive that a block device is, or is a partition of. It takes as long as the drive takes for four
+/// administrative commands, which only read.
+#[must_use]
+pub fn inquire(path: &Path) -> Inquiry {
+    inquire_at(&Places::default(), path)
+}
+
+fn inquire_at(places: &Places, path: &Path) -> Inquiry {
+    let found = places.number_of(path).and_then(|number| places.drive(number));
+    let bus = match found.and_then(|drive| places.bus(&drive)) {
+        Ok(bus) => bus,
+        Err(error) => return Inquiry::None(error.to_string()),
+    };
+    match bus {
+        Bus::Nvme(node) => nvme(&node),
+        Bus::Ata(node) => Inquiry::Ata(ata::identify(&node).map_err(|error| error.to_string())),
+        Bus::Scsi(name) => Inquiry::None(format!("{name} is a SCSI drive; `smartctl -x /dev/{name}` asks it")),
+        Bus::Other(name, what) => Inquiry::None(format!("{name} is {what}")),
+    }
+}
+
+fn nvme(node: &Path) -> Inquiry {
+    let said = |error: QueryError| error.to_string();
+    let power = ask(node, Query::Identify)
+        .map_err(said)
+        .and_then(|answer| PowerStates::parse(&answer.data).ok_or_else(|| "a short answer".to_owned()));
+    // Feature 0Ch is refused by a drive that has none of it, and a refusal is counted as an error by some.
+    let sleep = match &power {
+        Ok(power) if power.can_sleep => {
+            ask(node, Query::Feature(FEATURE_SLEEP)).map(|answer| transitions(&answer)).map_err(said)
+        }
+        Ok(_) => Ok(Vec::new()),
+        Err(why) => Err(why.clone()),
+    };
+    Inquiry::Nvme {
+        health: read_log(node, LOG_HEALTH).map(|page| Box::new(Health::parse(&page))).map_err(said),
+        state: ask(node, Query::Feature(FEATURE_POWER)).map(|answer| current(&answer)).map_err(said),
+        power,
+        sleep,
+    }
+}
+
+/// Name of the drive at the bottom of a file, a directory or a block device, as the kernel has it.
+///
+/// # Errors
+/// Where it lies on none, or on several.
+pub fn drive_below(path: &Path) -> Said<String> {
+    let places = Places::default();
+    let number = places.number_of(path).map_err(|error| error.to_string())?;
+    let (layers, ended) = places.descend(number);
+    match (layers.last(), ended) {
+        (Some(drive), None) => Ok(drive.name.clone()),
+        (_, Some(error)) => Err(error.to_string()),
+        (None, None) => Err(format!("{} lies on no block device", path.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_drive_is_not_asked() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let places = Places { sys: file.path().with_extension("nothing"), ..Places::default() };
+        assert!(matches!(inquire_at(&places, file.path()), Inquiry::None(_)));
+        assert!(matches!(inquire(Path::new("/nonexistent/nvme0n1")), Inquiry::None(_)));
+        assert!(matches!(inquire(Path::new("/dev/null")), Inquiry::None(_)));
+        assert!(drive_below(Path::new("/proc/version")).is_err(), "procfs lies on no device");
+    }
+}
