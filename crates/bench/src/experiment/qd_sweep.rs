@@ -57,7 +57,7 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
     let application = curve.as_ref().and_then(|curve| weigh(&mut session, curve, &mut tables));
     let json = json!({
         "read_percent": percent,
-        "points": rows.iter().map(|row| row.figures.json()).collect::<Vec<_>>(),
+        "points": rows.iter().map(|row| row.figures.json_counted()).collect::<Vec<_>>(),
         "saturation": saturation.as_ref().map(|found| json!({
             "depth": found.knee.depth,
             "iops": found.knee.iops,

@@ -3,7 +3,7 @@
 use super::drift::Drift;
 use super::failures::Failures;
 use super::machine::MachineUse;
-use super::tally::Latencies;
+use super::tally::{Latencies, Tally};
 use super::thread_use::ThreadUse;
 use crate::data::verify::Judged;
 use crate::job::model::Job;
@@ -197,6 +197,31 @@ pub struct IntervalRow {
     pub read: Direction,
     /// Of writes, FUA or not.
     pub write: Direction,
+    /// Latencies of reads.
+    pub read_latency: OfDirection,
+    /// Latencies of writes.
+    pub write_latency: OfDirection,
+}
+
+/// Total latencies of what went one way in an interval, of the I/Os that the measurement began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OfDirection {
+    /// How many.
+    pub samples: u64,
+    /// Median, p99, p99.9 and greatest, in nanoseconds.
+    pub levels_ns: [u64; 4],
+}
+
+impl OfDirection {
+    pub(super) fn new(tally: &Tally) -> Self {
+        Self { samples: tally.count(), levels_ns: tally.quantiles_ns([0.5, 0.99, 0.999, 1.0]) }
+    }
+
+    /// Adds what came late. Quantiles cannot be added: the worse ones stand.
+    fn add(&mut self, late: Self) {
+        self.samples += late.samples;
+        self.levels_ns = std::array::from_fn(|at| self.levels_ns[at].max(late.levels_ns[at]));
+    }
 }
 
 /// What went one way in an interval.
@@ -344,6 +369,8 @@ impl IntervalRow {
         self.length_ns = self.length_ns.max(late.length_ns);
         self.read.add(late.read);
         self.write.add(late.write);
+        self.read_latency.add(late.read_latency);
+        self.write_latency.add(late.write_latency);
     }
 }
 

@@ -216,6 +216,7 @@ fn run_plan(session: Session, plan: &Plan, options: &BenchOptions, format: Forma
     // After the result was shown: a file that cannot be written does not cost it. And where nobody reads the result the
     // files are written all the same.
     let shown = show();
+    options.telemetry.write_series(results.iter().map(|result| (name.as_str(), result)))?;
     write_files(&results, options)?;
     shown?;
     session.close()?;

@@ -173,6 +173,7 @@ pub fn run(options: &ReplayOptions, format: Format) -> Result<()> {
     // What goes wrong after the result was shown does not cost it; and where nobody reads it the records are converted all
     // the same.
     let shown = show();
+    options.telemetry.write_series(results.iter().map(|result| (session.name(), result)))?;
     options.telemetry.write_parquet()?;
     shown?;
     session.close()?;

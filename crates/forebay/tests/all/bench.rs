@@ -10,6 +10,7 @@ mod jobs;
 mod loads;
 mod records;
 mod schema;
+mod series;
 mod steady;
 
 use crate::support::*;
