@@ -1,6 +1,7 @@
 //! `forebay replay`.
 
 use super::bench_result::{counters_json, counters_table, verdict};
+use super::schema;
 use crate::measure::TelemetryOptions;
 use crate::measure::{self, HintWriter, Session, TraceReader, Wear, from_settings, job_table, time_ns};
 use crate::output::{self, Format, size, time};
@@ -86,6 +87,9 @@ pub struct ReplayOptions {
     pub destroy_data: bool,
     #[command(flatten)]
     pub telemetry: TelemetryOptions,
+    /// Prints the JSON schema of results; needs nothing else
+    #[arg(long)]
+    pub schema: bool,
 }
 
 /// What was found out about the trace before anything ran.
@@ -102,6 +106,9 @@ struct Known {
 /// # Errors
 /// What could not be done; a finding where I/Os failed.
 pub fn run(options: &ReplayOptions, format: Format) -> Result<()> {
+    if options.schema {
+        return schema::print("replay");
+    }
     let selection = selection(options)?;
     let trace_format = crate::traces::format_named(options.format.as_deref())?;
     let reporting = options.telemetry.reporting()?;
