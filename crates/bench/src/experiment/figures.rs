@@ -161,6 +161,10 @@ pub(super) struct Figures {
     pub cpu_split_ns_per_io: Option<(f64, f64)>,
     /// The rate is that of the threads that make the load, which had no time left.
     pub is_limited_by_generator: bool,
+    /// The same, of a modelled host.
+    pub is_limited_by_modelled_host: bool,
+    /// Share of the time in which those threads had work.
+    generator_occupied: Option<f64>,
     /// Latency of all I/Os that transfer data.
     pub all: Latency,
     /// Latency by kind.
@@ -192,6 +196,8 @@ impl Figures {
             cpu_ns_per_io: per_io(result.used.cpu_all_ns()),
             cpu_split_ns_per_io: result.used.split_ns().map(|(user, system)| (per_io(user), per_io(system))),
             is_limited_by_generator: result.is_limited_by_generator(),
+            is_limited_by_modelled_host: result.is_limited_by_modelled_host(),
+            generator_occupied: result.generator_occupied(),
             all,
             kinds,
             ios,
@@ -242,6 +248,7 @@ impl Figures {
             "cpu_ns_per_io": self.cpu_ns_per_io,
             "cpu_user_ns_per_io": self.cpu_split_ns_per_io.map(|split| split.0),
             "cpu_system_ns_per_io": self.cpu_split_ns_per_io.map(|split| split.1),
+            "generator_occupied": self.generator_occupied,
             "limited_by_generator": self.is_limited_by_generator,
             "littles_law": self.little,
             "failures": self.failures,

@@ -112,6 +112,8 @@ pub fn job(result: &JobResult, own_cost_ns: Option<f64>, reporting: &Reporting) 
         "own_cost_ns_per_io": own_cost_ns,
         "path_cost_ns_per_io": path_cost_ns(result, own_cost_ns),
         "generator_busy": result.generator_busy(),
+        "generator_occupied": result.generator_occupied(),
+        "limited_by_generator": result.is_limited_by_generator(),
         "kinds": result.kinds.iter().map(|found| kind(result, found, reporting)).collect::<Vec<_>>(),
         "bursts": result.bursts.iter().map(burst).collect::<Vec<_>>(),
         "failures": {
