@@ -28,7 +28,7 @@ const DEPTH_TIMED: u32 = 128;
 /// I/Os in flight, per thread, as fast as possible.
 const DEPTH_FAST: u32 = 32;
 /// Keys of a job that a trace leaves open.
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 14] = [
     "wait",
     "calls",
     "single_submission",
@@ -39,6 +39,10 @@ const KEYS: [&str; 10] = [
     "duplicates",
     "seed",
     "evidence",
+    "steadystate",
+    "steadystate_duration",
+    "steadystate_ramp_time",
+    "steadystate_check_interval",
 ];
 
 /// Options of `forebay replay`.
@@ -229,7 +233,9 @@ fn base(options: &ReplayOptions) -> Result<Job> {
             );
         }
     }
-    let plan = from_settings(&options.set)?;
+    // The trace ends the job, and not the time that a job has where it says none.
+    let settings: Vec<String> = options.set.iter().cloned().chain(["ios=1".to_owned()]).collect();
+    let plan = from_settings(&settings)?;
     Ok(plan.groups.into_iter().flatten().next().unwrap_or_default())
 }
 

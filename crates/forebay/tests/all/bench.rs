@@ -15,9 +15,10 @@ mod steady;
 
 use crate::support::*;
 use serde_json::Value;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -112,8 +113,8 @@ fn percentile(latency: &Value, percent: f64) -> &Value {
     all.iter().find(|entry| entry["percentile"] == percent).unwrap()
 }
 
-/// A run that goes on beside the test.
-struct Running(Child);
+/// A run that goes on beside the test. What it writes is read all along: a result is more than a pipe holds.
+struct Running(Child, JoinHandle<Vec<u8>>);
 
 impl Running {
     fn start(arguments: &[&str]) -> Self {
@@ -124,7 +125,14 @@ impl Running {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn();
-        Self(child.unwrap())
+        let mut child = child.unwrap();
+        let mut from = child.stdout.take().unwrap();
+        let reader = std::thread::spawn(move || {
+            let mut read = Vec::new();
+            from.read_to_end(&mut read).unwrap();
+            read
+        });
+        Self(child, reader)
     }
 
     fn signal(&self, signal: rustix::process::Signal) {
@@ -142,7 +150,8 @@ impl Running {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        self.0.wait_with_output().unwrap()
+        let output = self.0.wait_with_output().unwrap();
+        Output { stdout: self.1.join().unwrap(), ..output }
     }
 }
 
