@@ -141,10 +141,16 @@ impl Running {
 
     /// Waits for its end, which must come.
     #[track_caller]
-    fn end(mut self) -> Output {
+    fn end(self) -> Output {
+        self.end_within(TIMEOUT)
+    }
+
+    /// Waits so long for its end, which must come.
+    #[track_caller]
+    fn end_within(mut self, limit: Duration) -> Output {
         let started = Instant::now();
         while self.0.try_wait().unwrap().is_none() {
-            if started.elapsed() > TIMEOUT {
+            if started.elapsed() > limit {
                 self.0.kill().unwrap();
                 panic!("the run does not end");
             }
