@@ -119,7 +119,12 @@ class Results:
         """Collects the lists of objects below `value`. `carried` tells the rows of the lists above apart."""
         for key, inner in value.items():
             inner_path = f"{path}.{key}" if path else key
-            if isinstance(inner, dict):
+            if _is_histogram(inner):
+                columns = zip(inner["low_ns"], inner["high_ns"], inner["counts"])
+                buckets = [{**carried, "low_ns": low, "high_ns": high, "count": count} for low, high, count in columns]
+                lists.setdefault(inner_path, []).extend(buckets)
+                self._parents[inner_path] = parent
+            elif isinstance(inner, dict):
                 self._walk(inner, inner_path, parent, carried, lists)
             elif _is_table(inner):
                 rows = lists.setdefault(inner_path, [])
@@ -181,22 +186,48 @@ class Results:
         samples were too few.
         """
         rows = []
-        for path, table in self.tables.items():
-            above, dot, last = path.rpartition(".")
-            if last != "percentiles" or not dot:
-                continue
-            parent = self._parents[path]
-            within = above[len(parent) + 1 :] if parent else above
-            _, _, short = within.partition(".")
+        for parent, latency, table in self._latencies("percentiles"):
             for row in table.rows:
                 renamed = {f"{name}_ns" if name in ("value", "low", "high") else name: found for name, found in row.items()}
                 own = {name: found for name, found in renamed.items() if name in _PERCENTILE}
                 others = {name: found for name, found in renamed.items() if name not in _PERCENTILE}
-                rows.append({"of": parent, **others, "latency": short or within, **own})
+                rows.append({"of": parent, **others, "latency": latency, **own})
         return Rows(rows, self.facts)
+
+    @property
+    def histograms(self) -> Rows:
+        """Latencies: a row for each bucket of whatever has a histogram: its least and greatest value, `low_ns` and `high_ns`,
+        and the `count` of the I/Os within. `latency` says of what, as in `percentiles`.
+        """
+        rows = []
+        for parent, latency, table in self._latencies("histogram"):
+            for row in table.rows:
+                own = {name: row[name] for name in _BUCKET}
+                others = {name: found for name, found in row.items() if name not in _BUCKET}
+                rows.append({"of": parent, **others, "latency": latency, **own})
+        return Rows(rows, self.facts)
+
+    def _latencies(self, what: str) -> Iterator[tuple[str, str, Rows]]:
+        """Tables of this name within latencies: the path of the rows that have them, what of these they are of, the table."""
+        for path, table in self.tables.items():
+            above, dot, last = path.rpartition(".")
+            if last == what and dot:
+                parent = self._parents[path]
+                within = above[len(parent) + 1 :] if parent else above
+                _, _, short = within.partition(".")
+                yield parent, short or within, table
 
 
 _PERCENTILE = ("percentile", "status", "value_ns", "low_ns", "high_ns", "samples_needed_more", "effective_samples")
+_BUCKET = ("low_ns", "high_ns", "count")
+
+
+def _is_histogram(value: Any) -> bool:
+    """Whether it is an object of three lists of equal length, as the latencies of results have them."""
+    if not isinstance(value, dict) or set(value) != {"low_ns", "high_ns", "counts"}:
+        return False
+    columns = list(value.values())
+    return all(isinstance(column, list) for column in columns) and len({len(column) for column in columns}) == 1
 
 
 def _is_table(value: Any) -> bool:
@@ -204,9 +235,11 @@ def _is_table(value: Any) -> bool:
 
 
 def _flat(value: Mapping[str, Any]) -> dict[str, Any]:
-    """What stands in an object, by paths; its lists of objects are tables of their own."""
+    """What stands in an object, by paths; its lists of objects, and its histograms, are tables of their own."""
     found: dict[str, Any] = {}
     for key, inner in value.items():
+        if _is_histogram(inner):
+            continue
         if isinstance(inner, dict):
             found.update((f"{key}.{path}", deeper) for path, deeper in _flat(inner).items())
         elif not _is_table(inner):

@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import unittest
 
 import pandas as pd
@@ -50,6 +51,24 @@ class Jobs(unittest.TestCase):
         self.assertTrue(len(withheld) > 0 and withheld.value_ns.isna().all())
         polars = self.results.percentiles.to_polars()
         self.assertEqual(polars["value_ns"].to_list(), [None if pd.isna(value) else value for value in frame.value_ns])
+
+    def test_percentiles_can_be_computed_from_histograms(self):
+        frame = self.results.histograms.to_pandas()
+        percentiles = self.results.percentiles.to_pandas()
+        by = ["jobs.name", "kinds.kind", "latency"]
+        self.assertEqual(frame["count"].sum(), sum(kind["ios"] for job in self.json["jobs"] for kind in job["kinds"]) * 3)
+        compared = 0
+        for key, of in percentiles[percentiles.value_ns.notna()].groupby(by):
+            buckets = frame[(frame[by] == list(key)).all(axis=1)]
+            up_to = buckets["count"].cumsum()
+            for entry in of.itertuples():
+                rank = math.ceil(round(entry.percentile * up_to.iloc[-1] * 1e10) / 1e12)
+                self.assertEqual(buckets.high_ns[up_to >= rank].iloc[0], entry.value_ns, (key, entry))
+                compared += 1
+        self.assertGreater(compared, 50)
+        polars = self.results.histograms.to_polars()
+        self.assertEqual(polars["count"].sum(), frame["count"].sum())
+        self.assertEqual(polars.columns, list(frame.columns))
 
     def test_intervals_are_the_time_series(self):
         frame = self.results.intervals.to_pandas()
@@ -110,6 +129,7 @@ class Others(unittest.TestCase):
         self.assertEqual(sweep["points"].to_pandas().depth.to_list(), [1, 2, 4, 8, 16, 32, 64, 128, 256])
         self.assertEqual(set(sweep.percentiles.to_pandas()["points.depth"]), {1, 2, 4, 8, 16, 32, 64, 128, 256})
         self.assertEqual(set(sweep.percentiles.to_polars()["latency"].to_list()), {"all", "by_kind.read"})
+        self.assertEqual(set(sweep.histograms.to_polars()["latency"].to_list()), {"all", "by_kind.read"})
         analysis = forebay.results(files.folder() / "analyze.json")
         self.assertEqual((analysis.facts["exact"], analysis.facts["report.one_block_in"]), (True, 1))
         with self.assertRaisesRegex(KeyError, "no result of jobs; there are"):

@@ -145,6 +145,11 @@ pub trait Queue: Send {
 
     /// The thread goes on to its next I/O: a modelled host spends the time between two I/Os here.
     fn go_on(&mut self) {}
+
+    /// How long the thread of a modelled host has worked since its begin, in nanoseconds; none where no host is modelled.
+    fn host_work_ns(&self) -> Option<u64> {
+        None
+    }
 }
 
 impl<Q: Queue + ?Sized> Queue for Box<Q> {
@@ -182,5 +187,9 @@ impl<Q: Queue + ?Sized> Queue for Box<Q> {
 
     fn go_on(&mut self) {
         (**self).go_on();
+    }
+
+    fn host_work_ns(&self) -> Option<u64> {
+        (**self).host_work_ns()
     }
 }

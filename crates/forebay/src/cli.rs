@@ -446,6 +446,9 @@ pub struct ConformanceOptions {
     /// Of cache: only caches of so many percent of the blocks that are read; may be repeated
     #[arg(long, value_name = "PERCENT")]
     pub cache_percent: Vec<f64>,
+    /// Prints the JSON schema of results; needs nothing else
+    #[arg(long)]
+    pub schema: bool,
 }
 
 /// Options of `forebay simulate`.
@@ -466,4 +469,7 @@ pub struct SimulateOptions {
     /// Lives at once; all cores where left out
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
+    /// Prints the JSON schema of results; needs nothing else
+    #[arg(long)]
+    pub schema: bool,
 }

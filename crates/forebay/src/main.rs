@@ -21,7 +21,11 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = match cli::Cli::try_parse_from(arguments::config_first(measure::rewrite(std::env::args_os()))) {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    if let Some(schema) = verbs::schema_asked(&arguments) {
+        return ExitCode::from(u8::from(output::line(schema).is_err()) * 2);
+    }
+    let cli = match cli::Cli::try_parse_from(arguments::config_first(measure::rewrite(arguments))) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are no errors; clap writes them to stdout.

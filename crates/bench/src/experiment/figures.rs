@@ -3,11 +3,12 @@
 use super::options::Options;
 use super::text;
 use crate::job::model::Job;
+use crate::output::histogram::{BUCKETS_FEW, Counted};
 use crate::output::summary::{self, Reporting};
 use crate::run::{JobResult, KindResult, Latencies};
 use crate::stats::Confidence;
 use crate::stats::clustering::Blocks;
-use crate::stats::percentile::{Level, PercentileEstimate, Reported};
+use crate::stats::percentile::{ByRank, Level, PercentileEstimate, Reported};
 use forebay_block::OpKind;
 use serde_json::{Map, Value, json};
 
@@ -24,6 +25,7 @@ pub(crate) struct Latency {
     /// Greatest, in nanoseconds.
     pub max_ns: u64,
     percentiles: Vec<PercentileEstimate>,
+    counted: Counted,
 }
 
 impl Latency {
@@ -39,11 +41,13 @@ impl Latency {
         (confidence, levels): (Confidence, Vec<Level>),
     ) -> Self {
         let reporting = Reporting { levels, confidence, ..Reporting::default() };
+        let percentiles = summary::percentiles(latencies, blocks, &reporting);
         Self {
+            counted: Counted::new(&ByRank::new(&latencies.histogram), &percentiles, BUCKETS_FEW),
             samples: latencies.count(),
             mean_ns: latencies.mean_ns(),
             max_ns: latencies.max_ns(),
-            percentiles: summary::percentiles(latencies, blocks, &reporting),
+            percentiles,
         }
     }
 
@@ -131,6 +135,13 @@ impl Latency {
             "percentiles": percentiles.collect::<Vec<_>>(),
         })
     }
+
+    /// The same with the histogram, for results of a few runs.
+    pub(super) fn json_counted(&self) -> Value {
+        let mut json = self.json();
+        json["histogram"] = self.counted.json();
+        json
+    }
 }
 
 /// A run in figures.
@@ -150,6 +161,10 @@ pub(super) struct Figures {
     pub cpu_split_ns_per_io: Option<(f64, f64)>,
     /// The rate is that of the threads that make the load, which had no time left.
     pub is_limited_by_generator: bool,
+    /// The same, of a modelled host.
+    pub is_limited_by_modelled_host: bool,
+    /// Share of the time in which those threads had work.
+    generator_occupied: Option<f64>,
     /// Latency of all I/Os that transfer data.
     pub all: Latency,
     /// Latency by kind.
@@ -181,6 +196,8 @@ impl Figures {
             cpu_ns_per_io: per_io(result.used.cpu_all_ns()),
             cpu_split_ns_per_io: result.used.split_ns().map(|(user, system)| (per_io(user), per_io(system))),
             is_limited_by_generator: result.is_limited_by_generator(),
+            is_limited_by_modelled_host: result.is_limited_by_modelled_host(),
+            generator_occupied: result.generator_occupied(),
             all,
             kinds,
             ios,
@@ -206,8 +223,17 @@ impl Figures {
 
     /// Raw numbers.
     pub(super) fn json(&self) -> Value {
+        self.json_by(Latency::json)
+    }
+
+    /// The same with histograms of latencies, for results of a few runs.
+    pub(super) fn json_counted(&self) -> Value {
+        self.json_by(Latency::json_counted)
+    }
+
+    fn json_by(&self, latency: fn(&Latency) -> Value) -> Value {
         let kinds: Map<String, Value> =
-            self.kinds.iter().map(|(kind, latency)| (kind.name().to_owned(), latency.json())).collect();
+            self.kinds.iter().map(|(kind, found)| (kind.name().to_owned(), latency(found))).collect();
         json!({
             "depth": self.depth,
             "depth_mean": self.depth_mean,
@@ -222,10 +248,11 @@ impl Figures {
             "cpu_ns_per_io": self.cpu_ns_per_io,
             "cpu_user_ns_per_io": self.cpu_split_ns_per_io.map(|split| split.0),
             "cpu_system_ns_per_io": self.cpu_split_ns_per_io.map(|split| split.1),
+            "generator_occupied": self.generator_occupied,
             "limited_by_generator": self.is_limited_by_generator,
             "littles_law": self.little,
             "failures": self.failures,
-            "latency": { "all": self.all.json(), "by_kind": kinds },
+            "latency": { "all": latency(&self.all), "by_kind": kinds },
         })
     }
 }

@@ -105,7 +105,7 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
         "alone_bytes_per_second": found.alone,
         "beside_writes_bytes_per_second": found.beside,
         "ratio": ratio,
-        "background": background.as_ref().map(Figures::json),
+        "background": background.as_ref().map(Figures::json_counted),
     });
     Ok(session.finish("mixed", WHAT, vec![table, sums], json))
 }

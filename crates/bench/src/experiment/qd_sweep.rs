@@ -52,12 +52,13 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
         ));
     }
     if let Some(found) = &saturation {
-        tell(&mut session, found, limited_at);
+        let is_modelled = rows.iter().any(|row| row.figures.is_limited_by_modelled_host);
+        tell(&mut session, found, limited_at, is_modelled);
     }
     let application = curve.as_ref().and_then(|curve| weigh(&mut session, curve, &mut tables));
     let json = json!({
         "read_percent": percent,
-        "points": rows.iter().map(|row| row.figures.json()).collect::<Vec<_>>(),
+        "points": rows.iter().map(|row| row.figures.json_counted()).collect::<Vec<_>>(),
         "saturation": saturation.as_ref().map(|found| json!({
             "depth": found.knee.depth,
             "iops": found.knee.iops,
@@ -172,13 +173,17 @@ fn table(rows: &[Row], saturation: Option<&Saturation>, limited_at: Option<u32>,
     table
 }
 
-fn tell(session: &mut Session<'_>, found: &Saturation, limited_at: Option<u32>) {
+fn tell(session: &mut Session<'_>, found: &Saturation, limited_at: Option<u32>, is_modelled: bool) {
     let knee = found.knee;
     let figures = format!("{} IOPS at a mean of {}", text::rate(knee.iops), text::time(knee.mean_latency_ns));
     session.note(if let Some(depth) = limited_at {
+        let (who, instead) = match is_modelled {
+            true => ("modelled host's threads", "take more threads, or a host that costs less (host=none)"),
+            false => ("threads that make the load", "take more threads, on processors that have nothing else to do"),
+        };
         format!(
-            "at depth {depth} the threads that make the load have no time left: that is the generator's limit, and where the \
-             target saturates is not known; take more threads"
+            "THE GENERATOR IS THE LIMIT: at depth {depth} the {who} have no time left, and where the target saturates is not known; \
+             {instead}"
         )
     } else if found.reached {
         format!("saturation depth {}: {figures}; more I/Os in flight bring latency and no throughput", knee.depth)

@@ -76,7 +76,7 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
             "late_by_tool": open.late,
             "no_slot": open.no_slot,
         })),
-        "all": figures.as_ref().map(Figures::json),
+        "all": figures.as_ref().map(Figures::json_counted),
         "interval_ns": found.result.as_ref().map(|result| result.interval_ns),
         "intervals": found.result.as_ref().map(|result| result.intervals.iter().map(|row| {
             let [mean, p50, p99, p999, max] = figures_ns(row, printed);

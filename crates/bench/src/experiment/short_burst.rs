@@ -45,7 +45,7 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
         json!({
             "burst_ios": row.burst.map(|burst| burst.ios),
             "pause_ns": row.burst.map(|burst| burst.pause_ns),
-            "figures": row.figures.json(),
+            "figures": row.figures.json_counted(),
             "windows": row.windows.iter().map(|window| json!({
                 "window_ns": window.window_ns,
                 "iops_max": window.iops_max,

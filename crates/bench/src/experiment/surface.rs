@@ -43,7 +43,10 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
     for &fill in &options.fills_percent {
         let here: Vec<&Cell> = cells.iter().filter(|cell| cell.fill_percent == fill).collect();
         if !here.is_empty() {
-            tables.push(table(options, &here, format!("fill {fill} %: IOPS"), |figures| text::rate(figures.iops)));
+            tables.push(table(options, &here, format!("fill {fill} %: IOPS"), |figures| {
+                let mark = if figures.is_limited_by_generator { "*" } else { "" };
+                format!("{}{mark}", text::rate(figures.iops))
+            }));
             tables.push(table(
                 options,
                 &here,
@@ -51,6 +54,19 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
                 |figures| figures.main().mean_cell(),
             ));
         }
+    }
+    let limited = cells.iter().filter(|cell| cell.figures.is_limited_by_generator).count();
+    if limited > 0 {
+        session.note(format!(
+            "THE GENERATOR IS THE LIMIT in {limited} of {} cells, which are marked *: there the {} have no time left, and the rate is not the \
+             target's; take more threads",
+            cells.len(),
+            if cells.iter().any(|cell| cell.figures.is_limited_by_modelled_host) {
+                "modelled host's threads"
+            } else {
+                "threads that make the load"
+            }
+        ));
     }
     let json = json!({
         "cells": cells.iter().map(|cell| json!({

@@ -101,7 +101,7 @@ fn regression_a_sweep_that_the_generator_bounds_names_no_saturation_depth() {
     let mut fake = Fake::new(|_, _| Fate { cpu_ns: 1_800, ..Fate::default() });
     let report = Experiment::QdSweep.run(&mut fake, &options()).unwrap();
     assert_eq!(report.json["results"]["saturation"]["limited_by_generator"], true);
-    assert!(report.notes.iter().any(|note| note.contains("the generator's limit")), "{:?}", report.notes);
+    assert!(report.notes.iter().any(|note| note.starts_with("THE GENERATOR IS THE LIMIT")), "{:?}", report.notes);
     assert!(!report.notes.iter().any(|note| note.starts_with("saturation depth")), "{:?}", report.notes);
     let marks: Vec<&String> = report.tables[0].rows.iter().filter_map(|row| row.last()).collect();
     assert!(marks.iter().any(|mark| mark.contains("the generator's limit")), "{marks:?}");

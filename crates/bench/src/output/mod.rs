@@ -2,7 +2,9 @@
 
 pub mod fio;
 pub mod fio_log;
+pub mod histogram;
 pub mod host;
+pub mod series;
 pub mod steady;
 pub mod summary;
 pub mod table;

@@ -3,6 +3,7 @@
 //! Units are last in names. Latencies are of successful I/Os. `submission` is intended to submitted, `device`
 //! submitted to seen finished, `total` both; in an open loop the intended time is the schedule's.
 
+use super::histogram::{BUCKETS_MAX, Counted};
 use super::host;
 use crate::job::model::{Arrival, Calls, Job, Mix, Pattern, SizeMix};
 use crate::run::{BurstRow, IntervalRow, JobResult, KindResult, Latencies, OpenLoop, per_second};
@@ -11,7 +12,7 @@ use crate::stats::Interval;
 use crate::stats::clustering::{BLOCKS_MIN, Blocks};
 use crate::stats::little::{self, Check, Measured};
 use crate::stats::open_loop::{self, Arrivals};
-use crate::stats::percentile::{Level, PercentileEstimate, Reported, estimates, printed_from};
+use crate::stats::percentile::{ByRank, Level, PercentileEstimate, Reported, estimates, printed_from};
 use crate::stats::steady::steady_from;
 use forebay_block::OpKind;
 use serde_json::{Value, json};
@@ -111,6 +112,8 @@ pub fn job(result: &JobResult, own_cost_ns: Option<f64>, reporting: &Reporting) 
         "own_cost_ns_per_io": own_cost_ns,
         "path_cost_ns_per_io": path_cost_ns(result, own_cost_ns),
         "generator_busy": result.generator_busy(),
+        "generator_occupied": result.generator_occupied(),
+        "limited_by_generator": result.is_limited_by_generator(),
         "kinds": result.kinds.iter().map(|found| kind(result, found, reporting)).collect::<Vec<_>>(),
         "bursts": result.bursts.iter().map(burst).collect::<Vec<_>>(),
         "failures": {
@@ -271,10 +274,12 @@ fn kind(result: &JobResult, found: &KindResult, reporting: &Reporting) -> Value 
     })
 }
 
-/// Latencies: least, mean, greatest, and percentiles with their intervals.
+/// Latencies: least, mean, greatest, percentiles with their intervals, and the histogram that they can be computed from again.
 #[must_use]
 pub fn latency(latencies: &Latencies, blocks: Option<&Blocks>, reporting: &Reporting) -> Value {
     let some = latencies.count() > 0;
+    let percentiles = percentiles(latencies, blocks, reporting);
+    let counted = Counted::new(&ByRank::new(&latencies.histogram), &percentiles, BUCKETS_MAX);
     json!({
         "samples": latencies.count(),
         "min": some.then(|| latencies.min_ns()),
@@ -282,7 +287,8 @@ pub fn latency(latencies: &Latencies, blocks: Option<&Blocks>, reporting: &Repor
         "stddev": some.then(|| latencies.deviation_ns()),
         "max": some.then(|| latencies.max_ns()),
         "confidence_percent": reporting.confidence.percent(),
-        "percentiles": percentiles(latencies, blocks, reporting).iter().filter_map(percentile).collect::<Vec<_>>(),
+        "percentiles": percentiles.iter().filter_map(percentile).collect::<Vec<_>>(),
+        "histogram": counted.json(),
     })
 }
 

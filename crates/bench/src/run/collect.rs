@@ -3,7 +3,7 @@
 use super::drift::Drift;
 use super::facts::TargetFacts;
 use super::failures::Failures;
-use super::result::{BurstRow, Direction, IntervalRow, JobResult, KindResult, OpenLoop, Partial};
+use super::result::{BurstRow, Direction, IntervalRow, JobResult, KindResult, OfDirection, OpenLoop, Partial};
 use super::share::{DEPTH_LEVELS, FINE_NS, Fine, Share};
 use super::tally::{Latencies, Tally, add_to, new_histogram};
 use super::thread_use::ThreadUse;
@@ -314,14 +314,29 @@ impl Collector {
             }
         }
         let mean = interval.sum_ns.checked_div(u128::from(all.count())).unwrap_or(0) as u64;
-        let quantile = |share| all.quantile_ns(share);
-        let latency_ns = [mean, quantile(0.5), quantile(0.99), quantile(0.999), quantile(1.0)];
+        let [median, p99, p999, max] = all.quantiles_ns([0.5, 0.99, 0.999, 1.0]);
+        let latency_ns = [mean, median, p99, p999, max];
         let begin_ns = index * self.interval_ns;
+        let one_way = |kinds: &[OpKind]| {
+            let mut tallies = kinds.iter().filter_map(|&kind| interval.totals[kind as usize].as_deref());
+            match (tallies.next(), tallies.next()) {
+                (None, _) => OfDirection::default(),
+                (Some(one), None) => OfDirection::new(one),
+                (Some(one), Some(other)) => {
+                    let mut both = one.clone();
+                    both.add(other);
+                    OfDirection::new(&both)
+                }
+            }
+        };
+        let mut row = IntervalRow { begin_ns, latency_ns, ..interval.row };
+        row.read_latency = one_way(&[OpKind::Read]);
+        row.write_latency = one_way(&[OpKind::Write, OpKind::WriteFua]);
         // Several shares of one interval may come late, after it was closed.
-        if let Some(row) =
+        if let Some(before) =
             self.rows.iter_mut().rev().take_while(|row| row.begin_ns >= begin_ns).find(|row| row.begin_ns == begin_ns)
         {
-            row.add(&IntervalRow { begin_ns, latency_ns, ..interval.row });
+            before.add(&row);
             return;
         }
         // Where nobody looked at the time, as within a call that stood still, nothing ended.
@@ -340,7 +355,7 @@ impl Collector {
                 self.count_bursts(&nothing);
             }
         }
-        self.rows.push(IntervalRow { begin_ns, latency_ns, ..interval.row });
+        self.rows.push(row);
         let whole = is_whole(index) && !interval.is_lumped;
         if whole {
             self.count_bursts(&interval.fine);

@@ -103,6 +103,7 @@ pub struct EndFigures {
     pub(super) cpu_ns: (u64, u64),
     pub(super) switches: Option<(u64, u64)>,
     pub(super) migrations: Option<u64>,
+    pub(super) waited_ns: Option<u64>,
     /// Whole, partly, not at all, wrong.
     pub(super) judged: Option<[u64; 4]>,
 }
@@ -231,6 +232,7 @@ impl EndFigures {
             cpu_ns: end.used.cpu_ns,
             switches: end.used.switches,
             migrations: end.used.migrations,
+            waited_ns: end.used.waited_ns,
             judged: end.judged.map(|judged| [judged.whole, judged.partly, judged.unjudged, judged.wrong]),
         }
     }
@@ -260,7 +262,13 @@ impl EndFigures {
             spent: self.spent,
             interrupted: self.interrupted,
             ended_ns: start_ns + self.ended_ns,
-            used: ThreadUse { cpu_ns: self.cpu_ns, switches: self.switches, migrations: self.migrations },
+            used: ThreadUse {
+                cpu_ns: self.cpu_ns,
+                switches: self.switches,
+                migrations: self.migrations,
+                waited_ns: self.waited_ns,
+                modelled_ns: None,
+            },
             records_dropped: 0,
             judged: self.judged.map(|[whole, partly, unjudged, wrong]| Judged { whole, partly, unjudged, wrong }),
         })

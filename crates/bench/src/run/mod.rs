@@ -36,7 +36,7 @@ pub use machine::{BlockUse, IdleUse, Interrupts, MachineUse, MachineWatch};
 pub use progress::Progress;
 pub use remote::{Refused, RemoteRun};
 pub use result::{
-    AllRan, BurstRow, Direction, IntervalRow, JobResult, KindResult, OpenLoop, Part, Partial, SteadyState,
+    AllRan, BurstRow, Direction, IntervalRow, JobResult, KindResult, OfDirection, OpenLoop, Part, Partial, SteadyState,
     SteadyWindow, per_second,
 };
 pub use tally::{Latencies, Tally};

@@ -179,6 +179,10 @@ impl RemoteRun {
         ensure(figures.ended_ns <= elapsed_ns, "an end in times to come")?;
         let cpu_ns = figures.cpu_ns.0.saturating_add(figures.cpu_ns.1);
         ensure(cpu_ns <= elapsed_ns, "more processor time than there was")?;
+        ensure(
+            figures.waited_ns.is_none_or(|ns| ns <= elapsed_ns),
+            "more waiting for a processor than there was time",
+        )?;
         let end = figures.end(worker, self.start_ns).ok_or(Refused("a failure that is none"))?;
         remote.ended = true;
         self.jobs.end(end);

@@ -3,7 +3,7 @@
 use super::drift::Drift;
 use super::failures::Failures;
 use super::machine::MachineUse;
-use super::tally::Latencies;
+use super::tally::{Latencies, Tally};
 use super::thread_use::ThreadUse;
 use crate::data::verify::Judged;
 use crate::job::model::Job;
@@ -15,6 +15,9 @@ use forebay_block::{OpKind, WaitMethod};
 
 /// Share of its time from which a generator is taken to be the limit.
 const GENERATOR_BUSY: f64 = 0.9;
+
+/// I/Os for each of those in flight that are seen between two sleeps of a generator which never sleeps.
+const NEVER_SLEPT_IOS: u64 = 1000;
 
 /// Most intervals whose counts are looked at: a week of seconds; longer runs are judged by their first week.
 const INTERVALS_MAX: u64 = 7 * 86_400;
@@ -197,6 +200,31 @@ pub struct IntervalRow {
     pub read: Direction,
     /// Of writes, FUA or not.
     pub write: Direction,
+    /// Latencies of reads.
+    pub read_latency: OfDirection,
+    /// Latencies of writes.
+    pub write_latency: OfDirection,
+}
+
+/// Total latencies of what went one way in an interval, of the I/Os that the measurement began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OfDirection {
+    /// How many.
+    pub samples: u64,
+    /// Median, p99, p99.9 and greatest, in nanoseconds.
+    pub levels_ns: [u64; 4],
+}
+
+impl OfDirection {
+    pub(super) fn new(tally: &Tally) -> Self {
+        Self { samples: tally.count(), levels_ns: tally.quantiles_ns([0.5, 0.99, 0.999, 1.0]) }
+    }
+
+    /// Adds what came late. Quantiles cannot be added: the worse ones stand.
+    fn add(&mut self, late: Self) {
+        self.samples += late.samples;
+        self.levels_ns = std::array::from_fn(|at| self.levels_ns[at].max(late.levels_ns[at]));
+    }
 }
 
 /// What went one way in an interval.
@@ -344,6 +372,8 @@ impl IntervalRow {
         self.length_ns = self.length_ns.max(late.length_ns);
         self.read.add(late.read);
         self.write.add(late.write);
+        self.read_latency.add(late.read_latency);
+        self.write_latency.add(late.write_latency);
     }
 }
 
@@ -394,10 +424,36 @@ impl JobResult {
         Some(cpu_ns as f64 / (self.duration_ns as f64 * f64::from(self.job.threads)))
     }
 
+    /// Share of the time in which these threads had work, 0 to 1: they had the processor or waited for one that others used. In virtual
+    /// time that of the modelled host's threads. None where being busy says nothing, or that is not known.
+    #[must_use]
+    pub fn generator_occupied(&self) -> Option<f64> {
+        let all_ns = self.duration_ns as f64 * f64::from(self.job.threads);
+        match self.used.modelled_ns {
+            Some(work_ns) => (all_ns > 0.0).then(|| (work_ns as f64 / all_ns).min(1.0)),
+            None => Some((self.generator_busy()? + self.used.waited_ns? as f64 / all_ns).min(1.0)),
+        }
+    }
+
+    /// Whether they all but never slept for want of an I/O that was over, and so had no time left, whatever the kernel says of their time: that of a
+    /// virtual machine's processor which its host took away is in no account.
+    fn generator_never_slept(&self) -> bool {
+        let Some((voluntary, _)) = self.used.switches.filter(|_| self.generator_busy().is_some()) else { return false };
+        // Those that were in flight may all end in one sleep.
+        voluntary.saturating_mul(NEVER_SLEPT_IOS).saturating_mul(self.job.depth.into()) < self.ios()
+    }
+
     /// Whether the threads that made the load had no time left: then the rate is the generator's limit, whatever the target's.
     #[must_use]
     pub fn is_limited_by_generator(&self) -> bool {
-        self.generator_busy().is_some_and(|busy| busy >= GENERATOR_BUSY)
+        let is_busy = |share: Option<f64>| share.is_some_and(|busy| busy >= GENERATOR_BUSY);
+        is_busy(self.generator_busy()) || is_busy(self.generator_occupied()) || self.generator_never_slept()
+    }
+
+    /// The same of a host that is modelled.
+    #[must_use]
+    pub fn is_limited_by_modelled_host(&self) -> bool {
+        self.used.modelled_ns.is_some() && self.is_limited_by_generator()
     }
 
     /// Bytes of these.

@@ -129,19 +129,23 @@ impl Tally {
         (self.sum_ns, self.min_ns, self.max_ns) = (0, u64::MAX, 0);
     }
 
-    /// Value at a share of the counts, 0.0 to 1.0, in nanoseconds; 0 where nothing was counted.
+    /// Values at shares of the counts, 0.0 to 1.0 and rising, in nanoseconds; 0 where nothing was counted.
     #[must_use]
-    pub fn quantile_ns(&self, share: f64) -> u64 {
+    pub fn quantiles_ns<const N: usize>(&self, shares: [f64; N]) -> [u64; N] {
         let count = self.count();
-        let rank = ((share * count as f64).ceil() as u64).clamp(1, count.max(1));
-        let mut seen = 0;
+        let ranks = shares.map(|share| ((share * count as f64).ceil() as u64).clamp(1, count.max(1)));
+        let (mut found, mut at, mut seen) = ([0; N], 0, 0);
         for index in self.used() {
             seen += u64::from(self.counts[index]);
-            if seen >= rank {
-                return value_of(index).clamp(self.min_ns, self.max_ns);
+            while at < N && seen >= ranks[at] {
+                found[at] = value_of(index).clamp(self.min_ns, self.max_ns);
+                at += 1;
+            }
+            if at == N {
+                break;
             }
         }
-        0
+        found
     }
 }
 
@@ -310,7 +314,8 @@ mod tests {
             values.sort_unstable();
             let rank = ((share * values.len() as f64).ceil() as usize).clamp(1, values.len());
             let truth = values[rank - 1];
-            let found = tally.quantile_ns(share);
+            let [found, last] = tally.quantiles_ns([share, 1.0]);
+            prop_assert!(last.abs_diff(values[values.len() - 1]) <= last / 1024 + 1);
             prop_assert!(found.abs_diff(truth) <= truth / 1024 + 1, "{} against {}", found, truth);
             let mut all = Latencies::new();
             all.add(&tally);

@@ -445,7 +445,7 @@ fn what_workers_found_is_added_up() {
             // One had made all that it might, the other went on to the end.
             spent: worker == 0,
             ended_ns: 1_000_000_000,
-            used: ThreadUse { cpu_ns: (100, 10), switches: Some((7, 1)), migrations: None },
+            used: ThreadUse { cpu_ns: (100, 10), switches: Some((7, 1)), ..ThreadUse::default() },
             records_dropped: 4,
             judged: Some(crate::data::verify::Judged { whole: 5, partly: 6, unjudged: 7, wrong: 8 }),
             ..WorkerEnd::default()

@@ -12,6 +12,10 @@ pub struct ThreadUse {
     pub switches: Option<(u64, u64)>,
     /// How often it went on on another processor; none where it is not known.
     pub migrations: Option<u64>,
+    /// How long it was ready and waited for a processor, in nanoseconds; none where it is not known.
+    pub waited_ns: Option<u64>,
+    /// In virtual time: how long the modelled host's thread has worked, in nanoseconds.
+    pub modelled_ns: Option<u64>,
 }
 
 /// Less than this, user or system, is no split of the processor time: the kernel divides it by the ticks of its clock that met
@@ -32,7 +36,7 @@ impl ThreadUse {
         (user_ns.min(system_ns) >= SPLIT_MIN_NS || user_ns + system_ns == 0).then_some(self.cpu_ns)
     }
 
-    /// Of this thread up to now (getrusage(2), RUSAGE_THREAD), but for migrations.
+    /// Of this thread up to now (getrusage(2), RUSAGE_THREAD), but for what [`Scheduled`] has.
     pub fn now() -> Self {
         getrusage(UsageWho::RUSAGE_THREAD).map_or_else(
             |_| Self::default(),
@@ -45,7 +49,7 @@ impl ThreadUse {
                         count(usage.voluntary_context_switches()),
                         count(usage.involuntary_context_switches()),
                     )),
-                    migrations: None,
+                    ..Self::default()
                 }
             },
         )
@@ -55,10 +59,13 @@ impl ThreadUse {
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let less = |now: (u64, u64), then: (u64, u64)| (now.0.saturating_sub(then.0), now.1.saturating_sub(then.1));
+        let less_of = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
         Self {
             cpu_ns: less(self.cpu_ns, before.cpu_ns),
             switches: self.switches.zip(before.switches).map(|(now, then)| less(now, then)),
-            migrations: self.migrations.zip(before.migrations).map(|(now, then)| now.saturating_sub(then)),
+            migrations: less_of(self.migrations, before.migrations),
+            waited_ns: less_of(self.waited_ns, before.waited_ns),
+            modelled_ns: less_of(self.modelled_ns, before.modelled_ns),
         }
     }
 
@@ -66,18 +73,44 @@ impl ThreadUse {
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         let sum = |one: (u64, u64), two: (u64, u64)| (one.0 + two.0, one.1 + two.1);
+        let sum_of = |one: Option<u64>, two: Option<u64>| Some(one?.saturating_add(two?));
         Self {
             cpu_ns: sum(self.cpu_ns, other.cpu_ns),
             switches: self.switches.zip(other.switches).map(|(one, two)| sum(one, two)),
-            migrations: self.migrations.zip(other.migrations).map(|(one, two)| one + two),
+            migrations: sum_of(self.migrations, other.migrations),
+            waited_ns: sum_of(self.waited_ns, other.waited_ns),
+            modelled_ns: sum_of(self.modelled_ns, other.modelled_ns),
         }
     }
 }
 
-/// Migrations of this thread since its begin (the kernel has them where it was built with CONFIG_SCHED_DEBUG). Some tens of
-/// microseconds: not while I/Os are measured.
-pub fn migrations() -> Option<u64> {
-    migrations_in(&std::fs::read_to_string("/proc/thread-self/sched").ok()?)
+/// What the scheduler did with this thread since its begin.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Scheduled {
+    migrations: Option<u64>,
+    waited_ns: Option<u64>,
+}
+
+impl Scheduled {
+    /// Up to now (the kernel has it where it was built with CONFIG_SCHED_DEBUG and CONFIG_SCHED_INFO). Some tens of microseconds:
+    /// not while I/Os are measured.
+    pub fn now() -> Self {
+        let read = |name: &str| std::fs::read_to_string(format!("/proc/thread-self/{name}")).ok();
+        Self {
+            migrations: read("sched").and_then(|text| migrations_in(&text)),
+            waited_ns: read("schedstat").and_then(|text| waited_in(&text)),
+        }
+    }
+
+    /// With what the thread has used.
+    pub fn and(self, used: ThreadUse) -> ThreadUse {
+        ThreadUse { migrations: self.migrations, waited_ns: self.waited_ns, ..used }
+    }
+}
+
+/// Time with the processor, time waiting for one, number of turns (proc(5), /proc/pid/schedstat).
+fn waited_in(text: &str) -> Option<u64> {
+    text.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 fn migrations_in(text: &str) -> Option<u64> {
@@ -94,6 +127,7 @@ mod tests {
         let text = "load-0 (12, #threads: 3)\n----\nse.exec_start       :   47.11\nse.nr_migrations                             :                   17\nnuma_pages_migrated : 4\n";
         assert_eq!(migrations_in(text), Some(17));
         assert_eq!(migrations_in("nr_switches : 5\n"), None);
+        assert_eq!((waited_in("7021 485 12\n"), waited_in("")), (Some(485), None));
     }
 
     /// "0.00 us user" of 598 us beside 860 ns of the tool's own: the kernel splits by ticks, and none had met it.

@@ -96,8 +96,8 @@ pub fn run_virtual<Q: VirtualQueue + 'static>(
     clock.show(latest_ns);
     let mut results = group.jobs.results();
     for result in &mut results {
-        // The thread's time is the simulation's, for all workers together: it says nothing of a job.
-        result.used = ThreadUse::default();
+        // The thread's time is the simulation's, for all workers together: it says nothing of a job. The modelled host's does.
+        result.used = ThreadUse { modelled_ns: result.used.modelled_ns, ..ThreadUse::default() };
     }
     Ok(results)
 }

@@ -11,7 +11,7 @@ use super::failures::Failures;
 use super::load::Load;
 use super::pace::Bursts;
 use super::share::{DEPTH_LEVELS, FINE_NS, Share};
-use super::thread_use::{ThreadUse, migrations};
+use super::thread_use::{Scheduled, ThreadUse};
 use super::window::Window;
 use crate::data::verify::Judged;
 use crate::job::model::Think;
@@ -34,7 +34,7 @@ const LAG_LOOK_NS: u64 = 50_000;
 pub const WAKE_MARGIN_NS: u64 = 150_000;
 /// Submitted later than this with a slot free, an I/O of an open loop is late by the tool's fault.
 const LATE_NS: u64 = 100_000;
-/// How long before the window migrations are looked at.
+/// How long before the window it is asked what the scheduler did.
 const MIGRATIONS_LEAD_NS: u64 = 2_000_000;
 /// I/Os counted in one share, about.
 const LUMPED_MAX: u64 = 1 << 31;
@@ -183,7 +183,7 @@ pub struct Worker<Q, C> {
     over_since_ns: u64,
     idle_since_ns: u64,
     /// Migrations before the window, where they were looked for.
-    migrated: Option<Option<u64>>,
+    scheduled: Option<Scheduled>,
     use_begin: Option<ThreadUse>,
     use_end: Option<ThreadUse>,
     synchronous: bool,
@@ -226,7 +226,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             over: false,
             over_since_ns: 0,
             idle_since_ns: 0,
-            migrated: None,
+            scheduled: None,
             use_begin: None,
             use_end: None,
             synchronous: parts.queue.is_synchronous(),
@@ -437,11 +437,11 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         let Window { begin_ns, end_ns: window_end_ns, .. } = self.parts.window;
         // A little before: it takes time, which the I/Os that are measured would lose. A thread that slept until later has time.
         let look_ns = begin_ns.saturating_sub(MIGRATIONS_LEAD_NS);
-        if self.migrated.is_none() && now >= look_ns && !self.parts.clock.is_virtual() {
-            self.migrated = Some(migrations());
+        if self.scheduled.is_none() && now >= look_ns && !self.parts.clock.is_virtual() {
+            self.scheduled = Some(Scheduled::now());
         }
         if self.use_begin.is_none() && now >= begin_ns {
-            self.use_begin = Some(ThreadUse::now());
+            self.use_begin = Some(self.used());
         }
         // An open loop ends with its schedule; one that has fallen behind, with or without a slot free, is given up.
         let end_ns = if self.open { self.parts.window.give_up_ns() } else { self.parts.window.stop_ns };
@@ -449,7 +449,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             self.stop(now);
         }
         if self.use_end.is_none() && now >= window_end_ns {
-            self.use_end = Some(ThreadUse::now());
+            self.use_end = Some(self.used());
         }
         if now >= self.spill_ns {
             self.spill(now);
@@ -458,11 +458,11 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         self.attention_ns = marks.into_iter().filter(|&mark| mark > now).min().unwrap_or(u64::MAX);
     }
 
-    /// Before the load begins: where that is measured from its begin, migrations count from here on.
+    /// Before the load begins: where that is measured from its begin, what the scheduler does counts from here on.
     pub fn make_ready(&mut self) {
         let Window { start_ns, begin_ns, .. } = self.parts.window;
         if begin_ns - start_ns <= MIGRATIONS_LEAD_NS {
-            self.migrated = Some(migrations());
+            self.scheduled = Some(Scheduled::now());
         }
     }
 
@@ -657,13 +657,18 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         self.stop(now);
     }
 
+    /// What the thread has used up to now.
+    fn used(&self) -> ThreadUse {
+        ThreadUse { modelled_ns: self.parts.queue.host_work_ns(), ..ThreadUse::now() }
+    }
+
     fn stop(&mut self, now: u64) {
         if !self.over {
             self.over = true;
             self.over_since_ns = now;
             // Waiting for what hangs is not work.
             if self.use_end.is_none() {
-                self.use_end = Some(ThreadUse::now());
+                self.use_end = Some(self.used());
             }
         }
     }
@@ -712,9 +717,13 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
     /// Tells the coordinator what is left.
     pub fn finish_run(mut self) {
         if let Some(before) = self.use_begin {
-            let before = ThreadUse { migrations: self.migrated.flatten(), ..before };
-            let now = self.use_end.unwrap_or_else(ThreadUse::now);
-            self.end.used = ThreadUse { migrations: migrations(), ..now }.since(&before);
+            let before = self.scheduled.unwrap_or_default().and(before);
+            let now = self.use_end.unwrap_or_else(|| self.used());
+            self.end.used = Scheduled::now().and(now).since(&before);
+            if self.parts.window.stop_ns != self.parts.window.end_ns {
+                // It would be that of the cool-down too.
+                self.end.used.waited_ns = None;
+            }
         }
         self.end.scheduled = self.end.issued;
         if self.open && !self.end.spent {

@@ -178,6 +178,10 @@ impl Queue for ModelQueue {
     fn go_on(&mut self) {
         self.clock.show(self.thread.now_ns().max(self.clock.now_ns()));
     }
+
+    fn host_work_ns(&self) -> Option<u64> {
+        Some(self.thread.worked_ns())
+    }
 }
 
 impl VirtualQueue for ModelQueue {

@@ -143,9 +143,10 @@ fn tuning(options: &BenchOptions) -> [(&'static str, bool); 10] {
 }
 
 /// Options about the result of a job, and comparisons.
-fn reporting(options: &BenchOptions, compares: bool) -> [(&'static str, bool); 7] {
+fn reporting(options: &BenchOptions, compares: bool) -> [(&'static str, bool); 8] {
     [
         ("--against", compares),
+        ("--series", options.telemetry.series.is_some()),
         ("--fio-json", options.fio_json.is_some()),
         ("--fio-logs", options.fio_logs.is_some()),
         ("--block-layer", options.block_layer),

@@ -12,6 +12,9 @@ pub struct TelemetryOptions {
     /// Length of an interval of the log; a fortieth of the run by default, 10ms to 1s
     #[arg(long, value_name = "TIME")]
     pub interval: Option<String>,
+    /// Write the time series as CSV to this file: a row for each interval and direction
+    #[arg(long, value_name = "FILE")]
+    pub series: Option<PathBuf>,
     /// Write a record of every I/O to this file
     #[arg(long, value_name = "FILE")]
     pub records: Option<PathBuf>,

@@ -179,10 +179,28 @@ fn facts(result: &JobResult, own_cost_ns: Option<f64>) -> String {
         own.push_str(&format!(", its way to the target {path_ns:.0} ns of user time"));
     }
     if result.is_limited_by_generator() {
-        own.push_str(&format!(
-            "\n  THE GENERATOR IS THE LIMIT: its threads were busy {:.0} % of the time; take more of them (threads)",
-            result.generator_busy().unwrap_or(1.0) * 100.0
-        ));
+        let busy = result.generator_busy().unwrap_or(0.0) * 100.0;
+        let occupied = result.generator_occupied().map_or(busy, |share| share * 100.0);
+        own.push_str(&if result.is_limited_by_modelled_host() {
+            format!(
+                "\n  THE GENERATOR IS THE LIMIT: the modelled host's threads worked {occupied:.0} % of the time; take more of them \
+                 (threads), or a host that costs less (host=)"
+            )
+        } else if occupied - busy >= 10.0 {
+            format!(
+                "\n  THE GENERATOR IS THE LIMIT: its threads were busy {busy:.0} % of the time and waited {:.0} % of it for a \
+                 processor; stop what else runs, or take more threads where processors are idle",
+                occupied - busy
+            )
+        } else if busy >= 90.0 {
+            format!(
+                "\n  THE GENERATOR IS THE LIMIT: its threads were busy {busy:.0} % of the time; take more of them (threads)"
+            )
+        } else {
+            "\n  THE GENERATOR IS THE LIMIT: its threads never slept, as an I/O was over whenever they looked; take more of them \
+             (threads)"
+                .to_owned()
+        });
     }
     format!(
         "  depth {:.2} in flight of {asked} asked, {wanted:.2} with those wanted and not yet submitted; mean total {}\n  \

@@ -6,7 +6,9 @@ use super::session::SessionOptions;
 use super::time_ns;
 use anyhow::{Context, Result, bail};
 use forebay_bench::experiment::compared_levels;
+use forebay_bench::output::series;
 use forebay_bench::output::summary::Reporting;
+use forebay_bench::run::JobResult;
 use forebay_bench::stats::percentile::Level;
 use forebay_bench::telemetry::{Summary, parquet};
 use std::path::{Path, PathBuf};
@@ -51,7 +53,21 @@ impl TelemetryOptions {
     /// # Errors
     /// The one that cannot, and why.
     pub fn check_new_files(&self) -> Result<()> {
-        check_new_files(self.records.iter().chain(&self.parquet).map(PathBuf::as_path))
+        // A pipe or /dev/stdout may be given on purpose.
+        let series = self.series.as_ref().filter(|path| path.is_file() || path.symlink_metadata().is_err());
+        check_new_files(self.records.iter().chain(&self.parquet).chain(series).map(PathBuf::as_path))
+    }
+
+    /// Writes the time series, where that is asked for. Each result comes with where it ran.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    pub fn write_series<'a>(&self, results: impl IntoIterator<Item = (&'a str, &'a JobResult)>) -> Result<()> {
+        let Some(path) = &self.series else { return Ok(()) };
+        let reporting = self.reporting()?;
+        let rows = results.into_iter().map(|(target, result)| series::rows(result, target, &reporting));
+        let text: String = std::iter::once(format!("{}\n", series::HEAD)).chain(rows).collect();
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
     }
 
     /// Converts the records, where that is asked for.
@@ -84,6 +100,7 @@ mod tests {
         let options = |interval: &str| TelemetryOptions {
             percentiles: None,
             interval: Some(interval.to_owned()),
+            series: None,
             records: None,
             parquet: None,
         };

@@ -46,6 +46,9 @@ impl Queue for AnyVirtualQueue {
     fn go_on(&mut self) {
         self.0.go_on();
     }
+    fn host_work_ns(&self) -> Option<u64> {
+        self.0.host_work_ns()
+    }
 }
 
 impl VirtualQueue for AnyVirtualQueue {

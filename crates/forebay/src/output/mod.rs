@@ -39,7 +39,41 @@ pub fn raw(bytes: &[u8]) -> Result<()> {
 /// Writes a JSON object with the schema version first, and then the command that made it: a result that lies in a file says how
 /// it came about.
 pub fn json(value: Value) -> Result<()> {
-    line(&serde_json::to_string_pretty(&documented(value))?)
+    let mut text = String::new();
+    laid_out(&documented(value), 0, &mut text)?;
+    line(&text)
+}
+
+/// Appends a value with a line for each field and element, but lists of numbers alone in one: a histogram has hundreds.
+fn laid_out(value: &Value, depth: usize, into: &mut String) -> Result<()> {
+    let begin = |into: &mut String, at: usize, depth: usize| {
+        into.push_str(if at == 0 { "\n" } else { ",\n" });
+        into.extend(std::iter::repeat_n("  ", depth));
+    };
+    match value {
+        Value::Array(list) if !list.is_empty() && !list.iter().all(Value::is_number) => {
+            into.push('[');
+            for (at, element) in list.iter().enumerate() {
+                begin(into, at, depth + 1);
+                laid_out(element, depth + 1, into)?;
+            }
+            begin(into, 0, depth);
+            into.push(']');
+        }
+        Value::Object(fields) if !fields.is_empty() => {
+            into.push('{');
+            for (at, (name, field)) in fields.iter().enumerate() {
+                begin(into, at, depth + 1);
+                into.push_str(&serde_json::to_string(name)?);
+                into.push_str(": ");
+                laid_out(field, depth + 1, into)?;
+            }
+            begin(into, 0, depth);
+            into.push('}');
+        }
+        plain => into.push_str(&serde_json::to_string(plain)?),
+    }
+    Ok(())
 }
 
 /// The same in one line, where one such object follows the other: readers take them line by line.
@@ -140,6 +174,22 @@ mod tests {
         );
         assert_eq!(fitting(&text, Some(31)), text);
         assert_eq!(fitting(&text, None), text);
+    }
+
+    /// Histograms had a line for each number.
+    #[test]
+    fn lists_of_numbers_are_one_line_and_all_else_is_as_it_was() {
+        let laid_out = |value: &Value| {
+            let mut text = String::new();
+            super::laid_out(value, 0, &mut text).unwrap();
+            text
+        };
+        let value = serde_json::json!({
+            "a\u{1b}": [[], {}, ["x", 1], [{ "b": null }]], "c": { "d": -0.5, "e": "\n" }, "f": true, "g": [],
+        });
+        assert_eq!(laid_out(&value), serde_json::to_string_pretty(&value).unwrap());
+        let counts = serde_json::json!({ "counts": [1, 2, 3.5] });
+        assert_eq!(laid_out(&counts), "{\n  \"counts\": [1,2,3.5]\n}");
     }
 
     #[test]

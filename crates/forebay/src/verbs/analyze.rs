@@ -1,5 +1,6 @@
 //! `forebay analyze`: the workload through the PRISM.
 
+use super::schema;
 use crate::measure::{self, Live};
 use crate::output::{self, Format};
 use crate::traces::{self, Levels, Loaded, Named, Order, Read, read};
@@ -45,6 +46,9 @@ pub struct AnalyzeOptions {
     /// Traces analysed at a time, where there are several; all cores where left out
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
+    /// Prints the JSON schema of results; needs nothing else
+    #[arg(long)]
+    pub schema: bool,
 }
 
 /// How traces are read, for all verbs that read one.
@@ -120,6 +124,9 @@ pub fn by(name: &str) -> Result<By> {
 /// # Errors
 /// A trace that cannot be read; in a directory the others are analysed all the same.
 pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
+    if options.schema {
+        return schema::print("analyze");
+    }
     if !options.sample.is_power_of_two() || options.sample > 1 << 30 {
         bail!("--sample {}: a power of two up to 2^30, such as 64", options.sample);
     }

@@ -3,6 +3,7 @@
 use super::bench_abreast;
 use super::bench_hosts;
 use super::bench_result::{counters_json, counters_table, verdict, write_files};
+use super::schema;
 use crate::hosts;
 use crate::measure::BenchOptions;
 use crate::measure::{self, JobSource, Named, Other, Session, SessionOptions, Wear, from_settings, job_table};
@@ -19,16 +20,13 @@ use std::path::Path;
 /// Rounds of a comparison where the user does not say.
 const ROUNDS: u32 = 5;
 
-/// What results of jobs look like as JSON.
-const SCHEMA: &str = include_str!("bench_schema.json");
-
 /// Runs a load, an experiment or a comparison.
 ///
 /// # Errors
 /// What could not be done; a finding where I/Os failed.
 pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
     if options.schema {
-        return output::line(SCHEMA.trim_end());
+        return schema::print("bench");
     }
     if options.list {
         return show_list(format);
@@ -216,6 +214,7 @@ fn run_plan(session: Session, plan: &Plan, options: &BenchOptions, format: Forma
     // After the result was shown: a file that cannot be written does not cost it. And where nobody reads the result the
     // files are written all the same.
     let shown = show();
+    options.telemetry.write_series(results.iter().map(|result| (name.as_str(), result)))?;
     write_files(&results, options)?;
     shown?;
     session.close()?;

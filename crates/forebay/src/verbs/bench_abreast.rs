@@ -10,6 +10,9 @@ use forebay_bench::run::JobResult;
 use forebay_device::counters::Difference;
 use serde_json::{Value, json};
 
+/// Where the result of several targets or hosts together ran, in the time series.
+pub(super) const TOGETHER: &str = "all together";
+
 /// What a target went through.
 struct OfTarget {
     name: String,
@@ -38,6 +41,8 @@ pub fn run(options: &BenchOptions, mut plan: Plan, format: Format) -> Result<()>
     let after: Vec<OfTarget> = after.collect();
     let shown = show(&targets.sessions()[0], &plan, &found, &after, &reporting, format);
     let (on_each, together) = split(found);
+    let of_each = on_each.iter().zip(after.iter().cycle()).map(|(result, target)| (target.name.as_str(), result));
+    options.telemetry.write_series(of_each.chain(together.iter().map(|result| (TOGETHER, result))))?;
     // To fio several files of a job are one: its JSON has them together.
     write_files(&together, options)?;
     shown?;

@@ -50,6 +50,10 @@ pub fn run(options: &BenchOptions, format: Format) -> Result<()> {
     let Coordinated { results, hosts } = coordinate(&names, &command, &plan, work, interval)?;
     let shown = show(&plan, &results, &hosts, &reporting, format);
     let (on_each, together) = apart(results, hosts.len());
+    let names: Vec<String> = hosts.iter().map(|host| host.name.to_string()).collect();
+    let of_each = on_each.iter().zip(names.iter().cycle()).map(|(result, name)| (name.as_str(), result));
+    let of_all = together.iter().map(|result| (bench_abreast::TOGETHER, result));
+    options.telemetry.write_series(of_each.chain(of_all))?;
     // To fio several files of a job are one: its JSON has them together.
     write_files(if together.is_empty() { &on_each } else { &together }, options)?;
     shown?;

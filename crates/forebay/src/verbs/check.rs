@@ -1,5 +1,6 @@
 //! `forebay check SPEC --target URI`.
 
+use super::schema;
 use crate::measure::{Session, SessionOptions, interval_of, time_ns};
 use crate::output::{self, Format};
 use anyhow::{Context, Result, bail};
@@ -40,6 +41,9 @@ pub struct CheckOptions {
     /// Leave out what the sheet does to the drive first
     #[arg(long)]
     pub skip_conditioning: bool,
+    /// Prints the JSON schema of results; needs nothing else
+    #[arg(long)]
+    pub schema: bool,
 }
 
 /// Checks a spec sheet.
@@ -47,6 +51,9 @@ pub struct CheckOptions {
 /// # Errors
 /// What could not be done; a finding where a promise is broken.
 pub fn run(options: &CheckOptions, format: Format) -> Result<()> {
+    if options.schema {
+        return schema::print("check");
+    }
     if options.list {
         let names = Spec::builtin();
         return match format {

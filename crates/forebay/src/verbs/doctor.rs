@@ -1,5 +1,6 @@
 //! `forebay doctor`.
 
+use super::schema;
 use crate::doctor::{self, LadderOptions, Place};
 use crate::output::{self, Format};
 use anyhow::{Context, Result};
@@ -59,6 +60,9 @@ pub struct DoctorOptions {
     /// With --hold: what is run meanwhile
     #[arg(last = true, value_name = "COMMAND", requires = "hold")]
     pub command: Vec<OsString>,
+    /// Prints the JSON schema of results; needs nothing else
+    #[arg(long)]
+    pub schema: bool,
 }
 
 /// The names of profiles.
@@ -74,6 +78,9 @@ fn profiles() -> impl TypedValueParser<Value = Profile> {
 /// # Errors
 /// What could not be read or written; a finding where a setting costs something.
 pub fn run(options: &DoctorOptions, format: Format) -> Result<()> {
+    if options.schema {
+        return schema::print("doctor");
+    }
     if options.hold {
         return doctor::hold(&options.command, format);
     }

@@ -1,5 +1,6 @@
 //! `forebay models`: what can be modelled. `forebay conformance`: the published figures beside the models'.
 
+use super::schema;
 use crate::cli::ConformanceOptions;
 use crate::output::{self, Format};
 use crate::read_cache;
@@ -61,6 +62,9 @@ fn relation(relation: Relation) -> &'static str {
 /// # Errors
 /// A part that no test has; with `strict`, figures outside their limits.
 pub fn conformance(options: &ConformanceOptions, format: Format) -> Result<()> {
+    if options.schema {
+        return schema::print("conformance");
+    }
     if options.part.as_deref() == Some("wa") {
         return write_amplification(options, format);
     }

@@ -1,6 +1,7 @@
 //! `forebay replay`.
 
 use super::bench_result::{counters_json, counters_table, verdict};
+use super::schema;
 use crate::measure::TelemetryOptions;
 use crate::measure::{self, HintWriter, Session, TraceReader, Wear, from_settings, job_table, time_ns};
 use crate::output::{self, Format, size, time};
@@ -27,7 +28,7 @@ const DEPTH_TIMED: u32 = 128;
 /// I/Os in flight, per thread, as fast as possible.
 const DEPTH_FAST: u32 = 32;
 /// Keys of a job that a trace leaves open.
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 14] = [
     "wait",
     "calls",
     "single_submission",
@@ -38,6 +39,10 @@ const KEYS: [&str; 10] = [
     "duplicates",
     "seed",
     "evidence",
+    "steadystate",
+    "steadystate_duration",
+    "steadystate_ramp_time",
+    "steadystate_check_interval",
 ];
 
 /// Options of `forebay replay`.
@@ -86,6 +91,9 @@ pub struct ReplayOptions {
     pub destroy_data: bool,
     #[command(flatten)]
     pub telemetry: TelemetryOptions,
+    /// Prints the JSON schema of results; needs nothing else
+    #[arg(long)]
+    pub schema: bool,
 }
 
 /// What was found out about the trace before anything ran.
@@ -102,6 +110,9 @@ struct Known {
 /// # Errors
 /// What could not be done; a finding where I/Os failed.
 pub fn run(options: &ReplayOptions, format: Format) -> Result<()> {
+    if options.schema {
+        return schema::print("replay");
+    }
     let selection = selection(options)?;
     let trace_format = crate::traces::format_named(options.format.as_deref())?;
     let reporting = options.telemetry.reporting()?;
@@ -173,6 +184,7 @@ pub fn run(options: &ReplayOptions, format: Format) -> Result<()> {
     // What goes wrong after the result was shown does not cost it; and where nobody reads it the records are converted all
     // the same.
     let shown = show();
+    options.telemetry.write_series(results.iter().map(|result| (session.name(), result)))?;
     options.telemetry.write_parquet()?;
     shown?;
     session.close()?;
@@ -221,7 +233,9 @@ fn base(options: &ReplayOptions) -> Result<Job> {
             );
         }
     }
-    let plan = from_settings(&options.set)?;
+    // The trace ends the job, and not the time that a job has where it says none.
+    let settings: Vec<String> = options.set.iter().cloned().chain(["ios=1".to_owned()]).collect();
+    let plan = from_settings(&settings)?;
     Ok(plan.groups.into_iter().flatten().next().unwrap_or_default())
 }
 

@@ -1,5 +1,6 @@
 //! `forebay simulate`: lives of pools in virtual time, until one breaks a promise.
 
+use super::schema;
 use crate::cli::SimulateOptions;
 use crate::measure::Live;
 use crate::output::{self, Format};
@@ -25,6 +26,9 @@ const TELL_EVERY: Duration = Duration::from_secs(2);
 /// # Errors
 /// A finding where a promise was broken.
 pub fn run(options: &SimulateOptions, format: Format) -> Result<()> {
+    if options.schema {
+        return schema::print("simulate");
+    }
     if options.threads == Some(0) {
         bail!("--threads 0: at least 1");
     }

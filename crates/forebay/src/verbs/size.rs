@@ -1,6 +1,7 @@
 //! `forebay size`: how big a fast tier, for which classes, buys what.
 
 use super::analyze::{ReadingOptions, by, faults, faults_json, lacks_levels, unknown, wanted, warn_of_levels};
+use super::schema;
 use crate::measure::Live;
 use crate::output::{self, Format, ratio, size, table};
 use crate::traces::{self, Loaded, Order, read};
@@ -44,6 +45,9 @@ pub struct SizeOptions {
     /// Write the `[[class]]` part of a configuration for the recommended size; the file must not exist
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// Prints the JSON schema of results; needs nothing else
+    #[arg(long)]
+    pub schema: bool,
 }
 
 /// A drive's life, by its preset.
@@ -67,6 +71,9 @@ struct Offer<'a> {
 /// # Errors
 /// A trace that cannot be read twice, or has no writes; drives that are not known.
 pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
+    if options.schema {
+        return schema::print("size");
+    }
     if !options.sample.is_power_of_two() || options.sample > 1 << 30 {
         bail!("--sample {}: a power of two up to 2^30, such as 64", options.sample);
     }

@@ -10,13 +10,15 @@ mod jobs;
 mod loads;
 mod records;
 mod schema;
+mod series;
 mod steady;
 
 use crate::support::*;
 use serde_json::Value;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -111,8 +113,8 @@ fn percentile(latency: &Value, percent: f64) -> &Value {
     all.iter().find(|entry| entry["percentile"] == percent).unwrap()
 }
 
-/// A run that goes on beside the test.
-struct Running(Child);
+/// A run that goes on beside the test. What it writes is read all along: a result is more than a pipe holds.
+struct Running(Child, JoinHandle<Vec<u8>>);
 
 impl Running {
     fn start(arguments: &[&str]) -> Self {
@@ -123,7 +125,14 @@ impl Running {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn();
-        Self(child.unwrap())
+        let mut child = child.unwrap();
+        let mut from = child.stdout.take().unwrap();
+        let reader = std::thread::spawn(move || {
+            let mut read = Vec::new();
+            from.read_to_end(&mut read).unwrap();
+            read
+        });
+        Self(child, reader)
     }
 
     fn signal(&self, signal: rustix::process::Signal) {
@@ -132,16 +141,23 @@ impl Running {
 
     /// Waits for its end, which must come.
     #[track_caller]
-    fn end(mut self) -> Output {
+    fn end(self) -> Output {
+        self.end_within(TIMEOUT)
+    }
+
+    /// Waits so long for its end, which must come.
+    #[track_caller]
+    fn end_within(mut self, limit: Duration) -> Output {
         let started = Instant::now();
         while self.0.try_wait().unwrap().is_none() {
-            if started.elapsed() > TIMEOUT {
+            if started.elapsed() > limit {
                 self.0.kill().unwrap();
                 panic!("the run does not end");
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        self.0.wait_with_output().unwrap()
+        let output = self.0.wait_with_output().unwrap();
+        Output { stdout: self.1.join().unwrap(), ..output }
     }
 }
 

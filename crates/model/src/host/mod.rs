@@ -26,6 +26,8 @@ pub struct Thread {
     wait: Wait,
     /// Up to when the thread has work.
     free_ns: u64,
+    /// All its work, and what kept it from it.
+    worked_ns: u64,
     /// Causes that take the core away, and when each does so next.
     stalls: Vec<(Stall, u64)>,
     /// The earliest of those times.
@@ -46,6 +48,7 @@ impl Thread {
             between_ns: profile.between_ns,
             wait: profile.wait,
             free_ns: 0,
+            worked_ns: 0,
             next_stall_ns: stalls.iter().map(|(_, at_ns)| *at_ns).min().unwrap_or(u64::MAX),
             stalls,
             random,
@@ -56,6 +59,12 @@ impl Thread {
     #[must_use]
     pub fn now_ns(&self) -> u64 {
         self.free_ns
+    }
+
+    /// How long the core was taken since time 0, by the thread's work and by what interrupted it, in nanoseconds.
+    #[must_use]
+    pub fn worked_ns(&self) -> u64 {
+        self.worked_ns
     }
 
     /// Processor work of the application itself, such as think time spent computing: from `now_ns`, or from when the
@@ -90,6 +99,7 @@ impl Thread {
 
     /// Work on the core from `begin_ns`; what takes the core away before the end makes it longer.
     fn work(&mut self, begin_ns: u64, work_ns: u64) -> u64 {
+        let asked_ns = begin_ns;
         let mut begin_ns = begin_ns;
         let mut end_ns = begin_ns + work_ns;
         while self.next_stall_ns <= end_ns {
@@ -109,6 +119,7 @@ impl Thread {
             self.next_stall_ns = self.stalls.iter().map(|(_, at_ns)| *at_ns).min().unwrap_or(u64::MAX);
         }
         self.free_ns = end_ns;
+        self.worked_ns += end_ns - asked_ns;
         end_ns
     }
 }

@@ -247,6 +247,7 @@ fn what_no_worker_could_say_is_refused() {
         wrong(&|end| end.cpu_ns = (u64::MAX, u64::MAX)),
         wrong(&|end| end.switches = Some((u64::MAX, 0))),
         wrong(&|end| end.migrations = Some(u64::MAX)),
+        wrong(&|end| end.waited_ns = Some(u64::MAX)),
     ] {
         assert!(said(&mut run, figures).is_err());
     }

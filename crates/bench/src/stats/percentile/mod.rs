@@ -127,6 +127,12 @@ impl ByRank {
         Self { buckets }
     }
 
+    /// The occupied buckets, by value.
+    #[must_use]
+    pub fn buckets(&self) -> &[Bucket] {
+        &self.buckets
+    }
+
     /// Number of samples.
     #[must_use]
     pub fn samples(&self) -> u64 {

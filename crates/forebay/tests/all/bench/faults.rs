@@ -231,3 +231,26 @@ fn regression_a_second_signal_at_once_is_the_same_wish() {
     // The tool's own cost is not measured for somebody who wants to go.
     assert!(job["own_cost_ns_per_io"].is_null(), "{job}");
 }
+
+/// On a machine that others use `null:` was given a saturation depth, as a thread that waits for a processor was taken to have time left; and a
+/// modelled drive that of its host's one thread.
+#[test]
+fn regression_a_generator_that_waits_for_a_processor_or_is_modelled_is_seen_to_be_the_limit() {
+    let job = &measured("null:?size=1GiB", &["--set", "depth=8", "--runtime", "300ms"])["jobs"][0];
+    assert_eq!(job["limited_by_generator"], true, "{job}");
+    let sweep = |target: &str| {
+        let words =
+            ["bench", "qd-sweep", "--target", target, "--read-percent", "70", "--depth-max", "16", "--destroy-data"];
+        let result = json(&good(&forebay(&[&words[..], &["--runtime", "50ms", "--output", "json"]].concat())));
+        let notes = result["notes"].to_string();
+        let limited = result["result"]["results"]["saturation"]["limited_by_generator"].as_bool().unwrap();
+        (limited, notes.contains("THE GENERATOR IS THE LIMIT"), notes.contains("saturation depth"))
+    };
+    assert_eq!(sweep("model:p4800x?size=1GiB"), (true, true, false));
+    assert_eq!(sweep("model:p4800x?size=1GiB&host=none"), (false, false, true));
+    let two = measured("model:p4800x?size=1GiB", &["--set", "depth=8", "--set", "threads=2", "--runtime", "50ms"]);
+    let one = measured("model:p4800x?size=1GiB", &["--set", "depth=1", "--runtime", "50ms"]);
+    let of = |result: &Value| result["jobs"][0]["generator_occupied"].as_f64().unwrap();
+    assert!((0.3..0.9).contains(&of(&one)) && of(&two) > of(&one), "{} {}", of(&one), of(&two));
+    assert_eq!(one["jobs"][0]["limited_by_generator"], false);
+}

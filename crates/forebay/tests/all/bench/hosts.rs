@@ -245,10 +245,8 @@ fn losing(hosts: &Hosts, host: &str) -> Output {
 }
 
 /// The output of a run that must end; it may be more than a pipe holds.
-fn ended(running: Running, within: Duration) -> Output {
-    let (to, from) = std::sync::mpsc::channel();
-    std::thread::spawn(move || to.send(running.0.wait_with_output()));
-    from.recv_timeout(within).expect("the run does not end").unwrap()
+fn ended(running: Running, limit: Duration) -> Output {
+    running.end_within(limit)
 }
 
 fn is_known_in_part(hosts: &Hosts, output: &Output, host: &str) {

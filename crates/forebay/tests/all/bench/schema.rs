@@ -2,11 +2,25 @@
 
 use super::*;
 
-/// What of a value is not as the schema has it: types, required and unknown fields, listed values. All that ours uses.
+/// What of a value is not as the schema has it: types, required and unknown fields, listed values, cases. All that those of jobs use;
+/// `tests/schemas/run` holds all results against all schemas.
 pub(super) fn differences(root: &Value, schema: &Value, value: &Value, at: &str, into: &mut Vec<String>) {
     if let Some(place) = schema.get("$ref") {
         let schema = root.pointer(place.as_str().unwrap().trim_start_matches('#')).unwrap();
         return differences(root, schema, value, at, into);
+    }
+    if let Some(case) = schema.get("if") {
+        let mut others = Vec::new();
+        differences(root, case, value, at, &mut others);
+        if let Some(schema) = schema.get(if others.is_empty() { "then" } else { "else" }) {
+            differences(root, schema, value, at, into);
+        }
+    }
+    for schema in schema.get("allOf").and_then(Value::as_array).into_iter().flatten() {
+        differences(root, schema, value, at, into);
+    }
+    if schema.get("const").is_some_and(|constant| constant != value) {
+        into.push(format!("{at} is {value}, and not {}", schema["const"]));
     }
     let named = |of: &Value| -> Vec<String> {
         let list = of.as_array().cloned().unwrap_or_else(|| vec![of.clone()]);

@@ -124,3 +124,25 @@ fn steady_states_that_cannot_be_are_refused_beforehand() {
     );
     assert!(err(&output).contains("whatever --set says: steadystate, steadystate_duration"), "{}", err(&output));
 }
+
+/// A trace left `steadystate` no place: a replay went on to its end.
+#[test]
+fn a_replay_ends_when_it_is_steady_or_with_its_trace() {
+    let place = Place::new();
+    let line = |at: u32| format!("0,{},4096,r,{:.4}\n", at * 7919 % 100_000, f64::from(at) * 0.0005);
+    let trace = place.write("long.spc", &(0..30_000).map(line).collect::<String>());
+    let replay = |window: &str, limit: &str| {
+        let settings = [format!("steadystate=iops:{limit}"), format!("steadystate_duration={window}")];
+        let words = ["replay", &trace, "--target", "model:p4800x?size=256MiB", "--output", "json"];
+        let set = ["--set", &settings[0], "--set", &settings[1], "--set", "steadystate_check_interval=500ms"];
+        let result = json(&good(&forebay(&[&words[..], &set[..]].concat())));
+        let job = jobs_of(&result)[0].clone();
+        assert!(job["partial"].is_null(), "{}", job["partial"]);
+        (job["steady_state"]["attained_s"].as_f64(), job["ios"].as_u64().unwrap())
+    };
+    let (attained_s, ios) = replay("2s", "5%");
+    assert!(attained_s == Some(2.0) && (3900..4200).contains(&ios), "{attained_s:?} {ios}");
+    // Longer than a job takes where nobody says, and than the trace.
+    assert_eq!(replay("14s", "5%").0, Some(14.0));
+    assert_eq!(replay("20s", "5%"), (None, 30_000));
+}
