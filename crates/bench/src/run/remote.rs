@@ -121,8 +121,10 @@ impl RemoteRun {
         ensure(!remote.said_last, "figures behind its last ones")?;
         ensure(figures.interval >= remote.next, "an interval twice")?;
         let measured_ns = (elapsed_ns + self.start_ns).saturating_sub(self.jobs.window(worker).begin_ns);
-        ensure(figures.interval <= measured_ns / self.interval_ns, "an interval that has not begun")?;
-        ensure((1..=figures.interval + 1).contains(&figures.span), "an interval longer than the run")?;
+        let now = measured_ns / self.interval_ns;
+        ensure(figures.interval <= now, "an interval that has not begun")?;
+        // The first one of those that it spans where the coordinator there lagged.
+        ensure((1..=now - figures.interval + 1).contains(&figures.span), "an interval longer than the run")?;
         ensure(figures.last_completion_ns <= elapsed_ns, "a completion in times to come")?;
         ensure(figures.fine.len() as u64 <= self.interval_ns.div_ceil(FINE_NS).max(1), "too many milliseconds")?;
         let share = figures.share(worker, self.start_ns).ok_or(Refused("a histogram that is none"))?;

@@ -188,6 +188,18 @@ fn regression_a_host_may_say_what_its_warm_up_began() {
     assert!(refused.contains("milliseconds"), "{refused}");
 }
 
+/// The figures of a host whose coordinator lagged in its first intervals were refused as longer than the run, and the host was lost.
+#[test]
+fn regression_a_host_may_lag_from_its_first_interval_on() {
+    let jobs = jobs();
+    let (_, figures) = run_there(&jobs);
+    let is_first = |figures: &&Figures| matches!(figures, Figures::Share(share) if share.interval == 0);
+    let Some(Figures::Share(share)) = figures.iter().find(is_first) else { unreachable!() };
+    let mut share = share.clone();
+    share.span = 2;
+    two_hosts(&jobs).take(0, &Figures::Share(share), LATE_NS).unwrap();
+}
+
 #[test]
 fn what_no_worker_could_say_is_refused() {
     let jobs = jobs();
