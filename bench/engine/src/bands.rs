@@ -83,6 +83,7 @@ impl Bands {
                     op,
                     fua: false,
                     export: 0,
+                    session: 0,
                     tag: None,
                     hints: None,
                 });

@@ -74,6 +74,7 @@ impl Load {
             op,
             fua: false,
             export: 0,
+            session: 0,
             tag: None,
             hints: None,
         });

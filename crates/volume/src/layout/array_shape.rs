@@ -134,7 +134,7 @@ impl Shape {
             && self.rows() / self.band_rows() <= BANDS_MAX
     }
 
-    /// How often the same can be read otherwise than each block of its member, see [`Way`].
+    /// How often the same can be read otherwise than each block of its member, see `Way`.
     #[must_use]
     pub fn variants(&self) -> u8 {
         (1 + self.ways_with_another() + self.members()) as u8
