@@ -36,7 +36,7 @@ impl ThreadUse {
         (user_ns.min(system_ns) >= SPLIT_MIN_NS || user_ns + system_ns == 0).then_some(self.cpu_ns)
     }
 
-    /// Of this thread up to now (getrusage(2), RUSAGE_THREAD), but for what [`Scheduled`] has.
+    /// Of this thread up to now (getrusage(2), RUSAGE_THREAD), but for what `Scheduled` has.
     pub fn now() -> Self {
         getrusage(UsageWho::RUSAGE_THREAD).map_or_else(
             |_| Self::default(),
