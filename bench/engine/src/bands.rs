@@ -75,18 +75,7 @@ impl Bands {
                 let op = Op::Write(Buf::copy_of(source));
                 let offset_bytes = self.next * RUN_BYTES % SPAN_BYTES;
                 self.next += 1;
-                self.pool.submit(Request {
-                    token: 0,
-                    disk: DiskId(1),
-                    offset_bytes,
-                    len_bytes: RUN_BYTES,
-                    op,
-                    fua: false,
-                    export: 0,
-                    session: 0,
-                    tag: None,
-                    hints: None,
-                });
+                self.pool.submit(Request::new(0, DiskId(1), offset_bytes, RUN_BYTES, op));
             }
             free = self.drain();
             bytes += free as u64 * RUN_BYTES;

@@ -66,18 +66,7 @@ impl Load {
         load
     }
     fn request(&mut self, block: u64, blocks: u64, op: Op) {
-        self.pool.submit(Request {
-            token: 0,
-            disk: DiskId(1),
-            offset_bytes: block * 4096,
-            len_bytes: blocks * 4096,
-            op,
-            fua: false,
-            export: 0,
-            session: 0,
-            tag: None,
-            hints: None,
-        });
+        self.pool.submit(Request::new(0, DiskId(1), block * 4096, blocks * 4096, op));
     }
     fn write(&mut self, block: u64, blocks: u64) {
         let at = self.random.index(self.pattern.len() - (blocks * 4096) as usize);

@@ -139,18 +139,7 @@ fn request(
     (block, blocks): (u64, u64),
     tag: Option<ClassId>,
 ) -> forebay_volume::Request {
-    forebay_volume::Request {
-        token: 1,
-        disk,
-        offset_bytes: block * 4096,
-        len_bytes: blocks * 4096,
-        op,
-        fua: false,
-        export: 0,
-        session: 0,
-        tag,
-        hints: None,
-    }
+    forebay_volume::Request { tag, ..forebay_volume::Request::new(1, disk, block * 4096, blocks * 4096, op) }
 }
 
 impl Served {

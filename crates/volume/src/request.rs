@@ -31,6 +31,14 @@ pub struct Request {
     pub hints: Option<Box<HintParts>>,
 }
 
+impl Request {
+    /// One by nobody in particular, without hints, that is not durable when it is complete.
+    #[must_use]
+    pub fn new(token: u64, disk: DiskId, offset_bytes: u64, len_bytes: u64, op: Op) -> Self {
+        Self { token, disk, offset_bytes, len_bytes, op, fua: false, export: 0, session: 0, tag: None, hints: None }
+    }
+}
+
 /// Parts of a request about which the host says different things; mostly there is one.
 pub type HintParts = SmallVec<[HintPart; 1]>;
 

@@ -81,16 +81,8 @@ impl PoolBackend {
             };
             let blocks = correction.blocks;
             let token = self.submit_own(Request {
-                token: 0,
-                disk,
-                offset_bytes: correction.first * 4096,
-                len_bytes: blocks * 4096,
-                op: Op::Reclass,
-                fua: false,
-                export: 0,
-                session: 0,
-                tag: None,
                 hints: Some(Box::new(HintParts::from_iter([HintPart { blocks, hints }]))),
+                ..Request::new(0, disk, correction.first * 4096, blocks * 4096, Op::Reclass)
             });
             self.corrections.push((token, blocks));
         }
@@ -215,18 +207,7 @@ mod tests {
 
     fn submit_reclass(backend: &mut PoolBackend, disk: DiskId) -> u64 {
         let (offset_bytes, len_bytes, op) = (0, 16 << 20, Op::Reclass);
-        let request = Request {
-            token: 0,
-            disk,
-            offset_bytes,
-            len_bytes,
-            op,
-            fua: false,
-            export: 0,
-            session: 0,
-            tag: None,
-            hints: None,
-        };
+        let request = Request::new(0, disk, offset_bytes, len_bytes, op);
         backend.submit_own(request)
     }
 

@@ -99,18 +99,7 @@ impl Shrink {
         let (offset_bytes, len_bytes) =
             (self.size_bytes, end_bytes.saturating_sub(self.size_bytes).clamp(4096, 1 << 20));
         let op = Op::Status { max_extents: 1 };
-        let request = Request {
-            token: 0,
-            disk,
-            offset_bytes,
-            len_bytes,
-            op,
-            fua: false,
-            export: 0,
-            session: 0,
-            tag: None,
-            hints: None,
-        };
+        let request = Request::new(0, disk, offset_bytes, len_bytes, op);
         let token = backend.submit_own(request);
         if lets_go {
             backend.pool.engine.request_checkpoint(false);
@@ -200,8 +189,7 @@ impl Publish {
 /// Discards all of a disk.
 fn discard(backend: &mut PoolBackend, disk: DiskId, name: String, len_bytes: u64) -> Step {
     let (op, hints) = (Op::Discard, None);
-    let request =
-        Request { token: 0, disk, offset_bytes: 0, len_bytes, op, fua: false, export: 0, session: 0, tag: None, hints };
+    let request = Request { hints, ..Request::new(0, disk, 0, len_bytes, op) };
     Step::Discard { disk, name, token: backend.submit_own(request) }
 }
 

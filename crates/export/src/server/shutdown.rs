@@ -56,16 +56,8 @@ impl Shutdown {
                     }
                     last = Some(disk);
                     backend.submit(Request {
-                        token: Connections::own_token(submitted),
-                        disk,
-                        offset_bytes: 0,
-                        len_bytes: 0,
-                        op: Op::Flush,
-                        fua: false,
                         export,
-                        session: 0,
-                        tag: None,
-                        hints: None,
+                        ..Request::new(Connections::own_token(submitted), disk, 0, 0, Op::Flush)
                     });
                     submitted += 1;
                 }

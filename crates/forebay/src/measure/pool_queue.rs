@@ -133,16 +133,9 @@ pub(super) fn request(queue: u32, disk: DiskId, io: &Io, buffer: &Buf, book: &Hi
         OpKind::Flush | OpKind::Fsync => volume::Op::Flush,
     };
     Request {
-        token: u64::from(queue) << 32 | u64::from(io.slot),
-        disk,
-        offset_bytes: io.offset_bytes,
-        len_bytes: u64::from(io.len_bytes),
-        op,
         fua: io.kind == OpKind::WriteFua,
-        export: 0,
-        session: 0,
-        tag: None,
         hints: book.parts(io),
+        ..Request::new(u64::from(queue) << 32 | u64::from(io.slot), disk, io.offset_bytes, u64::from(io.len_bytes), op)
     }
 }
 

@@ -99,6 +99,62 @@ const CPUFREQ: &str = "Linux, admin-guide/pm/cpufreq.rst";
 /// Of what is only put back.
 const PUT_BACK: &str = "nothing: it is put back with it";
 
+/// A frequency of the guide's ladder without turbo.
+struct Fixed {
+    name: &'static str,
+    what: &'static str,
+    cost: &'static str,
+    khz: i64,
+}
+
+const AT_2_3_GHZ: Fixed = Fixed {
+    name: "fixed-2.3-GHz",
+    what: "a frequency of 2.3 GHz, neither more nor less",
+    cost: "frequencies change with the load; the guide's reads at a fixed 2.3 GHz, without turbo: mean 9.2 us, p99 11 us",
+    khz: 2_300_000,
+};
+
+const AT_3_0_GHZ: Fixed = Fixed {
+    name: "fixed-3.0-GHz",
+    what: "a frequency of 3.0 GHz, neither more nor less",
+    cost: "frequencies change with the load; the guide's reads at a fixed 3.0 GHz, without turbo: mean 7.57 us, p99 9 us",
+    khz: 3_000_000,
+};
+
+/// A bound of each group of CPUs at a frequency.
+const fn fixed(at: Fixed, file: &'static str) -> Setting {
+    Setting {
+        name: at.name,
+        what: at.what,
+        cost: at.cost,
+        source: GUIDE,
+        price: "a slower CPU under load, and more power when idle",
+        profile: None,
+        files: Files::Fixed { file, khz: at.khz },
+        form: Form::Number,
+        want: Want::Own,
+        is_for_flash: false,
+        moves: &[],
+    }
+}
+
+/// Numbers that nobody changes here, and that the kernel changes along with the setting of that name.
+const fn put_back(name: &'static str, what: &'static str, source: &'static str, files: Files) -> Setting {
+    Setting {
+        name,
+        what,
+        cost: PUT_BACK,
+        source,
+        price: "none",
+        profile: None,
+        files,
+        form: Form::Number,
+        want: Want::Nothing,
+        is_for_flash: false,
+        moves: &[],
+    }
+}
+
 /// All that can be changed, in the order in which it is done: the guide's ladder first. A setting that moves others stands before them.
 pub const SETTINGS: &[Setting] = &[
     Setting {
@@ -115,33 +171,14 @@ pub const SETTINGS: &[Setting] = &[
         moves: &["governor", "energy-preference"],
     },
     // A governor that is chosen again begins with its own.
-    Setting {
-        name: "governor",
-        what: "the governor's own settings as they were",
-        cost: PUT_BACK,
-        source: CPUFREQ,
-        price: "none",
-        profile: None,
-        files: Files::Governors,
-        form: Form::Number,
-        want: Want::Nothing,
-        is_for_flash: false,
-        moves: &[],
-    },
+    put_back("governor", "the governor's own settings as they were", CPUFREQ, Files::Governors),
     // Of the governor userspace; others say that they have none, which is no number.
-    Setting {
-        name: "governor",
-        what: "the frequency that was chosen by hand as it was",
-        cost: PUT_BACK,
-        source: CPUFREQ,
-        price: "none",
-        profile: None,
-        files: Files::Policies("scaling_setspeed"),
-        form: Form::Number,
-        want: Want::Nothing,
-        is_for_flash: false,
-        moves: &[],
-    },
+    put_back(
+        "governor",
+        "the frequency that was chosen by hand as it was",
+        CPUFREQ,
+        Files::Policies("scaling_setspeed"),
+    ),
     Setting {
         name: "energy-preference",
         what: "energy preference performance",
@@ -210,101 +247,22 @@ pub const SETTINGS: &[Setting] = &[
         moves: &["turbo", "fixed-2.3-GHz", "fixed-3.0-GHz"],
     },
     // Without turbo the kernel lowers what is more than is left (drivers/cpufreq/intel_pstate.c, store_no_turbo).
-    Setting {
-        name: "turbo",
-        what: "the least performance as it was",
-        cost: PUT_BACK,
-        source: CPUFREQ,
-        price: "none",
-        profile: None,
-        files: Files::Machine("/sys/devices/system/cpu/intel_pstate/min_perf_pct"),
-        form: Form::Number,
-        want: Want::Nothing,
-        is_for_flash: false,
-        moves: &[],
-    },
+    put_back(
+        "turbo",
+        "the least performance as it was",
+        CPUFREQ,
+        Files::Machine("/sys/devices/system/cpu/intel_pstate/min_perf_pct"),
+    ),
     // The file for all sets each policy's own, and the frequency up to which each may go (drivers/cpufreq/cpufreq.c,
     // cpufreq_boost_trigger_state).
-    Setting {
-        name: "turbo",
-        what: "each policy's own turbo as it was",
-        cost: PUT_BACK,
-        source: CPUFREQ,
-        price: "none",
-        profile: None,
-        files: Files::Policies("boost"),
-        form: Form::Number,
-        want: Want::Nothing,
-        is_for_flash: false,
-        moves: &[],
-    },
-    Setting {
-        name: "turbo",
-        what: "each policy's highest frequency as it was",
-        cost: PUT_BACK,
-        source: CPUFREQ,
-        price: "none",
-        profile: None,
-        files: Files::Policies("scaling_max_freq"),
-        form: Form::Number,
-        want: Want::Nothing,
-        is_for_flash: false,
-        moves: &[],
-    },
+    put_back("turbo", "each policy's own turbo as it was", CPUFREQ, Files::Policies("boost")),
+    put_back("turbo", "each policy's highest frequency as it was", CPUFREQ, Files::Policies("scaling_max_freq")),
     // The guide's two rows without turbo are alternatives: the ladder has one at a time. The upper bound comes first, as a lower
     // one above it is not taken for what it says.
-    Setting {
-        name: "fixed-2.3-GHz",
-        what: "a frequency of 2.3 GHz, neither more nor less",
-        cost: "frequencies change with the load; the guide's reads at a fixed 2.3 GHz, without turbo: mean 9.2 us, p99 11 us",
-        source: GUIDE,
-        price: "a slower CPU under load, and more power when idle",
-        profile: None,
-        files: Files::Fixed { file: "scaling_max_freq", khz: 2_300_000 },
-        form: Form::Number,
-        want: Want::Own,
-        is_for_flash: false,
-        moves: &[],
-    },
-    Setting {
-        name: "fixed-2.3-GHz",
-        what: "a frequency of 2.3 GHz, neither more nor less",
-        cost: "frequencies change with the load; the guide's reads at a fixed 2.3 GHz, without turbo: mean 9.2 us, p99 11 us",
-        source: GUIDE,
-        price: "a slower CPU under load, and more power when idle",
-        profile: None,
-        files: Files::Fixed { file: "scaling_min_freq", khz: 2_300_000 },
-        form: Form::Number,
-        want: Want::Own,
-        is_for_flash: false,
-        moves: &[],
-    },
-    Setting {
-        name: "fixed-3.0-GHz",
-        what: "a frequency of 3.0 GHz, neither more nor less",
-        cost: "frequencies change with the load; the guide's reads at a fixed 3.0 GHz, without turbo: mean 7.57 us, p99 9 us",
-        source: GUIDE,
-        price: "a slower CPU under load, and more power when idle",
-        profile: None,
-        files: Files::Fixed { file: "scaling_max_freq", khz: 3_000_000 },
-        form: Form::Number,
-        want: Want::Own,
-        is_for_flash: false,
-        moves: &[],
-    },
-    Setting {
-        name: "fixed-3.0-GHz",
-        what: "a frequency of 3.0 GHz, neither more nor less",
-        cost: "frequencies change with the load; the guide's reads at a fixed 3.0 GHz, without turbo: mean 7.57 us, p99 9 us",
-        source: GUIDE,
-        price: "a slower CPU under load, and more power when idle",
-        profile: None,
-        files: Files::Fixed { file: "scaling_min_freq", khz: 3_000_000 },
-        form: Form::Number,
-        want: Want::Own,
-        is_for_flash: false,
-        moves: &[],
-    },
+    fixed(AT_2_3_GHZ, "scaling_max_freq"),
+    fixed(AT_2_3_GHZ, "scaling_min_freq"),
+    fixed(AT_3_0_GHZ, "scaling_max_freq"),
+    fixed(AT_3_0_GHZ, "scaling_min_freq"),
     Setting {
         name: "scheduler",
         what: "no I/O scheduler",
@@ -319,19 +277,7 @@ pub const SETTINGS: &[Setting] = &[
         moves: &["scheduler", "write-throttling", "requests"],
     },
     // Its own settings begin anew each time that it is chosen.
-    Setting {
-        name: "scheduler",
-        what: "the scheduler's own settings as they were",
-        cost: PUT_BACK,
-        source: SYSFS_BLOCK,
-        price: "none",
-        profile: None,
-        files: Files::Scheduler,
-        form: Form::Number,
-        want: Want::Nothing,
-        is_for_flash: false,
-        moves: &[],
-    },
+    put_back("scheduler", "the scheduler's own settings as they were", SYSFS_BLOCK, Files::Scheduler),
     Setting {
         name: "write-throttling",
         what: "writeback not throttled (wbt)",

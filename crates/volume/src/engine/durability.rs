@@ -293,7 +293,7 @@ impl Engine {
         self.flushes.losses.record(lost.iter().copied());
         let flushes = failed.iter().filter_map(|&id| all.get(id as usize));
         for client in flushes.filter(|client| matches!(client.kind, ClientKind::Flush)) {
-            self.flushes.losses.take(client.disk, client.session);
+            self.flushes.losses.fails(client.disk, client.session);
         }
         failed.into_iter().for_each(|id| self.answer_flush(id, false));
         others

@@ -22,9 +22,9 @@ pub(crate) struct Losses {
 struct Loss {
     /// Clients that were there when the last blocks were lost, and have not learned of it.
     unheard: BTreeSet<u64>,
-    /// Those of them that have ended so: each may come back as one that is not known.
+    /// Clients that have ended so: each may come back as one that is not known.
     ended: BTreeSet<u64>,
-    /// Clients from later on that have learned of it in their place.
+    /// Clients from later on that have learned of it in the place of such.
     late: BTreeSet<u64>,
     /// Somebody has learned of it.
     is_heard: bool,
@@ -51,6 +51,7 @@ impl Losses {
     pub fn end_session(&mut self, session: u64) {
         self.live.remove(&session);
         for loss in self.by_disk.values_mut() {
+            loss.late.remove(&session);
             if loss.unheard.remove(&session) {
                 loss.ended.insert(session);
             }
@@ -59,9 +60,12 @@ impl Losses {
 
     /// Blocks of these disks were lost.
     pub fn record(&mut self, disks: impl IntoIterator<Item = DiskId>) {
-        let unheard = &self.live;
-        let loss = |disk| (disk, Loss { unheard: unheard.clone(), ..Loss::default() });
-        self.by_disk.extend(disks.into_iter().map(loss));
+        for disk in disks {
+            let loss = self.by_disk.entry(disk).or_default();
+            loss.unheard.clone_from(&self.live);
+            loss.late.clear();
+            loss.is_heard = false;
+        }
     }
 
     /// The same, before this start.
@@ -70,20 +74,30 @@ impl Losses {
         self.by_disk.extend(disks.into_iter().map(loss));
     }
 
-    /// Whether a client is to hear now of blocks that were lost. Session 0 is the server itself, for whoever has not heard yet.
+    /// A flush that a client waits for fails for blocks that were lost just now. One that has ended does not hear of it.
+    pub fn fails(&mut self, disk: DiskId, session: u64) {
+        let Some(loss) = self.by_disk.get_mut(&disk) else { return };
+        if session == 0 || self.live.contains(&session) {
+            loss.unheard.remove(&session);
+            loss.is_heard = true;
+        } else {
+            loss.ended.insert(session);
+        }
+    }
+
+    /// Whether a client is to hear now, by a flush that is good, of blocks that were lost. Session 0 is the server itself, for whoever has not heard yet.
     pub fn take(&mut self, disk: DiskId, session: u64) -> bool {
         let Some(loss) = self.by_disk.get_mut(&disk) else { return false };
         if session == 0 {
             return !std::mem::replace(&mut loss.is_heard, true);
         }
-        if !self.live.contains(&session) {
-            loss.unheard.remove(&session);
-            loss.ended.insert(session);
-            return true;
+        let mut hears = loss.unheard.remove(&session);
+        if !hears && self.live.contains(&session) && !(loss.is_heard && loss.ended.is_empty()) {
+            hears = loss.late.insert(session);
+            if hears {
+                loss.ended.pop_first();
+            }
         }
-        let is_owed = loss.unheard.remove(&session);
-        let is_in_place = !is_owed && (!loss.is_heard || loss.late.len() < loss.ended.len());
-        let hears = is_owed || is_in_place && loss.late.insert(session);
         loss.is_heard |= hears;
         hears
     }
@@ -130,13 +144,39 @@ mod tests {
         let [first, other, waiting] = [(); 3].map(|()| losses.begin_session(0));
         losses.end_session(waiting);
         losses.record([DISK]);
-        assert!(losses.take(DISK, waiting), "its flush fails, and nobody hears of it");
+        losses.fails(DISK, waiting);
         losses.end_session(first);
         assert!(losses.take(DISK, other));
         let [again, and_again, third] = [(); 3].map(|()| losses.begin_session(0));
         assert!(losses.take(DISK, again) && !losses.take(DISK, again));
         assert!(losses.take(DISK, and_again));
         assert!(!losses.take(DISK, third), "both have come back");
+    }
+
+    /// It had been answered to nobody, and the next client heard of what all had heard of.
+    #[test]
+    fn regression_a_good_flush_of_a_client_that_has_ended_owes_nobody_anything() {
+        let mut losses = Losses::default();
+        let first = losses.begin_session(0);
+        losses.record([DISK]);
+        assert!(losses.take(DISK, first));
+        losses.end_session(first);
+        assert!(!losses.take(DISK, first), "it was in flight");
+        let next = losses.begin_session(0);
+        assert!(!losses.take(DISK, next));
+    }
+
+    /// The second loss took the place of the first, of which clients that had gone had not heard.
+    #[test]
+    fn regression_another_loss_forgets_no_client_that_has_not_heard() {
+        let mut losses = Losses::default();
+        let [first, other] = [(); 2].map(|()| losses.begin_session(0));
+        losses.record([DISK]);
+        losses.end_session(first);
+        losses.record([DISK]);
+        assert!(losses.take(DISK, other));
+        let [again, third] = [(); 2].map(|()| losses.begin_session(0));
+        assert!(losses.take(DISK, again) && !losses.take(DISK, third));
     }
 
     /// Of what a start could not write again one client alone heard.

@@ -54,18 +54,7 @@ fn a_removed_disk_leaves_no_slots_behind() {
             }),
             forebay_volume::Op::Discard,
         ] {
-            world.pool.submit(forebay_volume::Request {
-                token: 1 << 40,
-                disk: id,
-                offset_bytes: 0,
-                len_bytes: 4096,
-                op,
-                fua: false,
-                export: 0,
-                session: 0,
-                tag: None,
-                hints: None,
-            });
+            world.pool.submit(forebay_volume::Request::new(1 << 40, id, 0, 4096, op));
             let mut done = Vec::new();
             while done.is_empty() {
                 world.pool.poll_once(&mut done);

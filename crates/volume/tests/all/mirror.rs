@@ -103,18 +103,7 @@ impl Served {
     fn submit_as(&mut self, block: u64, blocks: u64, op: Op, fua: bool) {
         let disk = self.pool.engine.disk_named("disk").unwrap().id;
         let (offset_bytes, len_bytes) = (block * 4096, blocks * 4096);
-        self.pool.submit(Request {
-            token: 0,
-            disk,
-            offset_bytes,
-            len_bytes,
-            op,
-            fua,
-            export: 0,
-            session: 0,
-            tag: None,
-            hints: None,
-        });
+        self.pool.submit(Request { fua, ..Request::new(0, disk, offset_bytes, len_bytes, op) });
     }
 
     /// Requests that end within so many ticks, and whether all of them ended well.

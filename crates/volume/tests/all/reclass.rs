@@ -203,18 +203,7 @@ fn regression_a_place_changed_at_run_time_holds_after_a_restart() {
 fn half_a_block_has_no_class() {
     let mut life = Life::begin(&Shape::default());
     let disk = life.pool.engine.disk_named("disk").unwrap().id;
-    let request = |offset_bytes, len_bytes| Request {
-        token: 1,
-        disk,
-        offset_bytes,
-        len_bytes,
-        op: Op::Reclass,
-        fua: false,
-        export: 0,
-        session: 0,
-        tag: None,
-        hints: None,
-    };
+    let request = |offset_bytes, len_bytes| Request::new(1, disk, offset_bytes, len_bytes, Op::Reclass);
     for (offset_bytes, len_bytes) in [(512, 4096), (0, 512), (0, 1 << 60)] {
         life.pool.submit(request(offset_bytes, len_bytes));
         let mut done = Vec::new();

@@ -61,18 +61,7 @@ fn a_pool_that_lost_its_journal_can_be_read_but_not_written() {
 
 /// One request for the first block of the first disk.
 fn ask(pool: &mut Pool, op: Op) -> Result<Outcome, RequestError> {
-    let request = Request {
-        token: 1,
-        disk: DiskId(1),
-        offset_bytes: 0,
-        len_bytes: 4096,
-        op,
-        fua: false,
-        export: 0,
-        session: 0,
-        tag: None,
-        hints: None,
-    };
+    let request = Request::new(1, DiskId(1), 0, 4096, op);
     let mut done = Vec::new();
     pool.submit(request);
     pool.run_until(&mut done, |_, done| !done.is_empty());

@@ -31,7 +31,7 @@ fn superblock(epoch: u64) -> Superblock {
         discards: true,
     };
     let planned = plan(&options, &device(SIZE_BYTES), &[device(2 * SIZE_BYTES)], POOL, &[[2; 16], [3; 16]]).unwrap();
-    Superblock { epoch, ..planned }
+    Superblock { epoch, opening: 7, ..planned }
 }
 
 fn label(member: u8, generation: u64) -> MemberLabel {
@@ -94,12 +94,14 @@ impl Scene {
 fn regression_what_is_written_over_under_a_server_is_found() {
     let (first, last) = (0, SIZE_BYTES - 4096);
     let foreign = Superblock { pool: [9; 16], ..superblock(7) };
-    let cases: [(u64, Vec<u8>, &str); 7] = [
+    let copied = Superblock { opening: 8, ..superblock(7) };
+    let cases: [(u64, Vec<u8>, &str); 8] = [
         (first, vec![0; 4096], "its superblock at 0 was written over"),
         (last, vec![0; 4096], "was written over"),
         (65536, vec![7; 4096], "its superblock at 65536 was written over"),
         (first, superblock(6).encode(), "an older superblock of the pool, of epoch 6 before 7"),
         (first, foreign.encode(), "the superblock of another pool"),
+        (first, copied.encode(), "another copy of the pool"),
         (OFFSETS_BYTES[0], vec![0; 4096], "its label was written over"),
         (OFFSETS_BYTES[1], label(0, 6).encode(), "the label of another device"),
     ];

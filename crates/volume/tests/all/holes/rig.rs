@@ -112,7 +112,7 @@ pub type Answer = Result<Outcome, RequestError>;
 /// A request for one block, by nobody in particular.
 pub fn block_request(token: u64, disk: DiskId, block: u64, op: Op) -> Request {
     let (offset_bytes, len_bytes) = (block * BLOCK as u64, BLOCK as u64);
-    Request { token, disk, offset_bytes, len_bytes, op, fua: false, export: 0, session: 0, tag: None, hints: None }
+    Request::new(token, disk, offset_bytes, len_bytes, op)
 }
 
 /// A pool being served.

@@ -78,18 +78,8 @@ impl Life {
 
     pub fn run(&mut self, block: u64, blocks: u64, op: Op, hints: Option<HintParts>) -> Result<Outcome, RequestError> {
         let disk = self.pool.engine.disk_named("disk").unwrap().id;
-        self.pool.submit(Request {
-            token: 1,
-            disk,
-            offset_bytes: block * 4096,
-            len_bytes: blocks * 4096,
-            op,
-            fua: false,
-            export: 0,
-            session: 0,
-            tag: None,
-            hints: hints.map(Box::new),
-        });
+        self.pool
+            .submit(Request { hints: hints.map(Box::new), ..Request::new(1, disk, block * 4096, blocks * 4096, op) });
         let mut done = Vec::new();
         for _ in 0..200_000 {
             self.now_ns += 1_000_000;

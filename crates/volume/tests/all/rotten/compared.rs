@@ -22,18 +22,11 @@ fn regression_a_scrub_compares_parity() {
             served.model.clone_from(&model);
             // Bands are moved one after the other.
             for _ in 0..3 {
-                served.pool.engine.start_scrub();
-                for _ in 0..600 {
-                    served.ticks(10);
-                }
-                assert!(served.pool.engine.scrub().record.last.is_some());
+                served.scrub();
             }
             let unfit = served.pool.engine.status().counters.unfit_bands;
             assert!(unfit > 0, "{redundancy}, member {number}");
-            served.pool.engine.start_scrub();
-            for _ in 0..600 {
-                served.ticks(10);
-            }
+            served.scrub();
             let status = served.pool.engine.status();
             assert_eq!(status.counters.unfit_bands, unfit, "{redundancy}, member {number}: not all were moved");
             served.checkpoint();

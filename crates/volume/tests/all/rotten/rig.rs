@@ -4,10 +4,12 @@ use crate::mirror::disk::Disk;
 use crate::world::{BULK, block_request};
 use forebay_block::{Buf, ClassId, Device, DiskId, Random};
 use forebay_prism::{ClassSpec, ClassTable, Place};
+use forebay_volume::engine::ScrubStatus;
 use forebay_volume::layout::array_label;
 use forebay_volume::layout::array_shape::{Redundancy, SLOT_BYTES, Shape};
 use forebay_volume::layout::member_label::LABEL_BYTES;
 use forebay_volume::layout::plan::{PoolOptions, plan};
+use forebay_volume::layout::scrub_record::ScrubState;
 use forebay_volume::layout::superblock::copy_offsets_bytes;
 use forebay_volume::mirror::{self, Candidate, Consent, clear_labels, new_geometry, new_mirror};
 use forebay_volume::parity::{ArrayView, join, new_array, plan_shape};
@@ -207,6 +209,18 @@ pub struct Served {
 }
 
 impl Served {
+    /// A whole pass of a scrub.
+    pub fn scrub(&mut self) -> ScrubStatus {
+        self.pool.engine.start_scrub();
+        for _ in 0..1000 {
+            self.ticks(10);
+            if self.pool.engine.scrub().record.state == ScrubState::Idle {
+                return self.pool.engine.scrub();
+            }
+        }
+        panic!("a scrub without an end: {:?}", self.pool.engine.scrub());
+    }
+
     pub fn ticks(&mut self, ticks: u32) {
         let mut done = Vec::new();
         for _ in 0..ticks {

@@ -6,18 +6,7 @@ use forebay_volume::{Engine, Op, Request};
 
 /// A request for one block, by nobody in particular.
 pub fn block_request(token: u64, disk: DiskId, block: u64, op: Op) -> Request {
-    Request {
-        token,
-        disk,
-        offset_bytes: block * 4096,
-        len_bytes: 4096,
-        op,
-        fua: false,
-        export: 0,
-        session: 0,
-        tag: None,
-        hints: None,
-    }
+    Request::new(token, disk, block * 4096, 4096, op)
 }
 
 /// Compresses what is written to the capacity tier from now on.
