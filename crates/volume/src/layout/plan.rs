@@ -174,6 +174,7 @@ pub fn plan(
         generation: 1,
         epoch: 1,
         opening: 0,
+        opening_before: 0,
         journal_sector_bytes,
         band_bytes,
         root_offsets_bytes: [HEAD_BYTES, HEAD_BYTES + root_len_bytes],

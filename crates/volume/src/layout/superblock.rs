@@ -91,6 +91,8 @@ pub struct Superblock {
     pub epoch: u64,
     /// Its number, drawn by chance: tells copies of a pool apart that were opened as often. 0: there is none.
     pub opening: u64,
+    /// Number of the opening that wrote what this one found. 0: not known.
+    pub opening_before: u64,
     /// Unit of the journal in bytes.
     pub journal_sector_bytes: u32,
     /// Band size in bytes.
@@ -202,6 +204,7 @@ impl Superblock {
         self.capacity_area.put(&mut w);
         w.u32(0);
         w.u64(self.opening);
+        w.u64(self.opening_before);
         w.bytes.resize(TABLE_OFFSET, 0);
         for member in &self.members {
             w.bytes.extend_from_slice(&member.id);
@@ -265,7 +268,7 @@ impl Superblock {
         let name = std::str::from_utf8(&name[..end]).ok()?.to_owned();
         let capacity_area = CapacityArea::take(r)?;
         r.u32()?;
-        let opening = r.u64()?;
+        let (opening, opening_before) = (r.u64()?, r.u64()?);
         if leaf_entries as usize != super::page::LEAF_ENTRIES
             || count == 0
             || usize::from(count) > DEVICES_MAX
@@ -343,6 +346,7 @@ impl Superblock {
             generation,
             epoch,
             opening,
+            opening_before,
             journal_sector_bytes,
             band_bytes,
             root_offsets_bytes,

@@ -22,7 +22,7 @@ use crate::mirror::{
     Candidate, Member, MemberState, MemberStatus, MirrorStatus, MirrorView, Ranges, Unproven, missing_ids,
 };
 use crate::recovery::checkpoints::is_older;
-use crate::recovery::opened::refuse_apart;
+use crate::recovery::opened::{Opened, refuse_apart};
 use forebay_block::{Device, Geometry};
 use slab::Slab;
 use std::collections::{BTreeSet, VecDeque};
@@ -108,7 +108,10 @@ pub fn join(
     let number_of = |found: &Found| basis.ids.iter().position(|id| *id == found.id());
     let is_source = |found: &&Found| number_of(found).is_some_and(|number| basis.is_in_sync(number));
     refuse_apart(found.iter().filter(is_source).map(|found| (found.name.as_str(), found.opened)))?;
-    let epoch = found.iter().filter(is_source).map(|found| found.opened.epoch).max().unwrap_or(0);
+    let opened: Vec<Opened> = found.iter().filter(is_source).map(|found| found.opened).collect();
+    let epoch = opened.iter().map(|opened| opened.epoch).max().unwrap_or(0);
+    // All that hold everything have an epoch before any of them is served in it.
+    let is_served = opened.iter().any(|opened| opened.epoch == epoch && opened.is_served);
     let checkpoints =
         found.iter().filter(is_source).filter_map(|found| found.checkpoints).max_by_key(|&(_, newest)| newest);
     let mut differs = false;
@@ -133,7 +136,8 @@ pub fn join(
         // An older epoch: the device as it was once.
         let is_current = opened.epoch.saturating_add(1) >= epoch;
         let is_old = !accepts_unproven && is_older(own_checkpoints, checkpoints);
-        if basis.is_in_sync(number) && is_current && !is_old {
+        let is_before = is_served && opened.epoch < epoch;
+        if basis.is_in_sync(number) && is_current && !is_before && !is_old {
             members[number].state = MemberState::InSync;
             unproven = unproven.or(holds.map(|_| name.clone()));
         } else if basis.rebuilding == Some(number as u8) && is_current {

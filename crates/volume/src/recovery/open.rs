@@ -5,7 +5,7 @@ use super::checkpoints::refuse_older;
 use super::disks::{LoadedDisks, load_disks};
 use super::late::refuse_loss;
 use super::members::{MemberError, assemble, write_superblock};
-use super::opened::{Apart, are_apart};
+use super::opened::{Apart, Opened};
 use super::policy_state;
 use super::replay::replay;
 use super::report::{OpenError, RecoveryReport};
@@ -172,7 +172,7 @@ pub(super) fn open_members(
         flushed_behind |= bit(geometry.volatile_cache && !geometry.durable_writes, i);
         discards |= bit(geometry.discards, i);
     }
-    let opening = options.opening;
+    let (opening, opening_before) = (options.opening, header.opening);
     let unfenced = options.faults.epoch_not_fenced();
     let epoch = if unfenced { header.epoch } else { header.epoch + 1 };
     // Sequences of records that were lost are not given to others: so many the journal could have held beyond what was found.
@@ -229,8 +229,16 @@ pub(super) fn open_members(
     // From here on the devices hold something else than before. The capacity devices learn of the epoch first, so that a crash in between
     // leaves a state that is recognised (docs/format.md, "Epoch and state").
     let is_mirrored = devices.copies() > 1;
+    let superblock_of = |device: usize, serving| Superblock {
+        epoch,
+        opening,
+        opening_before,
+        serving,
+        is_mirrored,
+        ..superblocks[device].clone()
+    };
     for device in (1..devices.list.len()).rev() {
-        let opened = Superblock { epoch, opening, serving: false, is_mirrored, ..superblocks[device].clone() };
+        let opened = superblock_of(device, false);
         write_superblock(devices, device, &opened).map_err(OpenError::of_device(devices, device))?;
     }
     engine.migrate.pause_all(true);
@@ -239,8 +247,8 @@ pub(super) fn open_members(
         return Err(OpenError::Checkpoint(reason.unwrap_or_else(|| "a device flush failed".to_owned())));
     }
     for device in (0..devices.list.len()).rev() {
-        let serving = Superblock { epoch, opening, serving: true, is_mirrored, ..superblocks[device].clone() };
-        write_superblock(devices, device, &serving).map_err(OpenError::of_device(devices, device))?;
+        write_superblock(devices, device, &superblock_of(device, true))
+            .map_err(OpenError::of_device(devices, device))?;
     }
     for (device, error) in devices.take_lost_flushes() {
         engine.flush_beside_failed(device, &error);
@@ -351,7 +359,7 @@ fn check_epochs(devices: &Devices, superblocks: &[Superblock], header: &RootHead
             let device = devices.list[0].name().to_owned();
             return Err(MemberError::Stale { device, found: epoch, expected: superblock.epoch });
         }
-        if superblock.epoch == epoch && superblock.serving && are_apart(superblock.opening, header.opening) {
+        if Opened::of(superblock).is_apart_from_root(header) {
             let other = devices.list[0].name().to_owned();
             return Err(Apart { device: device(), other, epoch }.into());
         }

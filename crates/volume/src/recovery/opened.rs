@@ -1,5 +1,6 @@
-//! The last opening of a device, by its superblock: of copies of a pool that were opened as often only the number tells the devices apart.
+//! The last opening of a device, by its superblock: of copies of a pool that were opened as often, or once more, only the numbers tell the devices apart.
 
+use crate::layout::root::RootHeader;
 use crate::layout::superblock::Superblock;
 use thiserror::Error;
 
@@ -10,8 +11,10 @@ pub(crate) struct Opened {
     pub epoch: u64,
     /// Its number; 0: there is none.
     number: u64,
+    /// The number of the opening that wrote what this one found; 0: not known.
+    before: u64,
     /// It was served, not only opened.
-    is_served: bool,
+    pub is_served: bool,
 }
 
 /// Two devices that the same opening of a pool cannot have left.
@@ -24,18 +27,35 @@ pub struct Apart {
     pub device: String,
     /// The other one.
     pub other: String,
-    /// The epoch of both.
+    /// The newest epoch of both.
     pub epoch: u64,
 }
 
 impl Opened {
     pub fn of(superblock: &Superblock) -> Self {
-        Self { epoch: superblock.epoch, number: superblock.opening, is_served: superblock.serving }
+        Self {
+            epoch: superblock.epoch,
+            number: superblock.opening,
+            before: superblock.opening_before,
+            is_served: superblock.serving,
+        }
     }
 
     /// Whether no opening can have left both. All devices have its number before any is served (those of the fast tier in the root); of openings that came to nothing each may have left one of its own.
     fn is_apart_from(self, other: Self) -> bool {
-        self.epoch == other.epoch && (self.is_served || other.is_served) && are_apart(self.number, other.number)
+        let (newer, older) = if self.epoch < other.epoch { (other, self) } else { (self, other) };
+        match newer.epoch - older.epoch {
+            0 => (newer.is_served || older.is_served) && are_apart(newer.number, older.number),
+            // What was only opened was opened once more in the same epoch.
+            1 => older.is_served && are_apart(newer.before, older.number),
+            _ => false,
+        }
+    }
+
+    /// The same of a capacity device and the newest root, which is written between the two states of a superblock.
+    pub fn is_apart_from_root(self, root: &RootHeader) -> bool {
+        self.epoch == root.epoch && self.is_served && are_apart(self.number, root.opening)
+            || self.epoch == root.epoch + 1 && are_apart(self.before, root.opening)
     }
 }
 
@@ -61,13 +81,17 @@ mod tests {
 
     #[test]
     fn only_what_was_served_in_the_same_epoch_is_apart() {
-        let opened = |epoch, number, is_served| Opened { epoch, number, is_served };
+        let opened = |epoch, number, is_served| Opened { epoch, number, before: number - 1, is_served };
         let of = |one, other| refuse_apart([("a", one), ("b", other)].into_iter()).is_err();
         assert!(of(opened(3, 7, true), opened(3, 8, true)));
         assert!(of(opened(3, 7, true), opened(3, 8, false)));
         assert!(!of(opened(3, 7, false), opened(3, 8, false)), "openings that were cut short");
-        assert!(!of(opened(3, 7, true), opened(4, 8, true)), "the epoch tells");
-        assert!(!of(opened(3, 7, true), opened(3, 0, true)), "a program before wrote it");
+        assert!(!of(opened(3, 7, true), opened(4, 8, true)), "the next one");
+        assert!(of(opened(3, 6, true), opened(4, 8, true)) && of(opened(4, 8, false), opened(3, 6, true)));
+        assert!(!of(opened(3, 6, false), opened(4, 8, true)), "opened once more in the same epoch");
+        assert!(!of(opened(3, 6, true), opened(5, 8, true)), "the epoch tells");
+        let of_before = Opened { epoch: 3, number: 0, before: 0, is_served: true };
+        assert!(!of(opened(3, 7, true), of_before) && !of(opened(4, 7, true), of_before), "a program before wrote it");
         assert!(!of(opened(3, 7, true), opened(3, 7, false)));
     }
 }

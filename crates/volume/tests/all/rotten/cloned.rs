@@ -1,10 +1,11 @@
 //! Devices of a copy of the pool that was opened as often: epochs and checkpoints are the same, and only the numbers of the openings tell them apart.
 
 use super::rig::{Rig, candidate};
-use forebay_volume::Devices;
-use forebay_volume::mirror::{self, Consent};
+use forebay_volume::layout::superblock::{SIZE_BYTES, Superblock, copy_offsets_bytes};
+use forebay_volume::mirror::{self, Consent, MemberState};
 use forebay_volume::parity::{self, join};
 use forebay_volume::recovery::{MemberError, OpenError};
+use forebay_volume::{Devices, Op};
 
 /// A pool and its copy, each served once since.
 fn two(fast: usize) -> [Rig; 2] {
@@ -37,6 +38,16 @@ fn regression_the_fast_tier_of_a_copy_is_refused() {
 #[test]
 fn regression_members_of_two_copies_are_refused() {
     let [one, other] = two(2);
+    refused_together(&one, &other);
+    [&one, &other].iter().for_each(|rig| drop(rig.open().close()));
+    // What was opened once more is newer by one checkpoint alone.
+    drop(one.open().close());
+    refused_together(&one, &other);
+    refused_together(&other, &one);
+    [one, other].iter().for_each(|rig| drop(rig.open().close()));
+}
+
+fn refused_together(one: &Rig, other: &Rig) {
     for number in 0..2 {
         let mut members: Vec<_> = one.members.iter().map(candidate).collect();
         members[number] = candidate(&other.members[number]);
@@ -49,5 +60,47 @@ fn regression_members_of_two_copies_are_refused() {
         let refused = mirror::join(fast, &mut capacity, Some(&mut || [99; 16]), Consent::default()).err().unwrap();
         assert!(matches!(refused, mirror::JoinError::Apart(_)), "{refused}");
     }
-    [one, other].iter().for_each(|rig| drop(rig.open().close()));
+}
+
+/// A crash in an opening leaves capacity devices an epoch ahead, and a copy's fast device took them for those of its own next one.
+#[test]
+fn regression_the_fast_tier_of_a_copy_is_refused_over_what_was_only_opened() {
+    let [one, other] = two(1);
+    for member in &other.members {
+        let mut inner = member.bytes();
+        for at in copy_offsets_bytes(inner.bytes.len() as u64).map(|at| at as usize) {
+            let copy = &mut inner.bytes[at..at + SIZE_BYTES];
+            let found = Superblock::decode(copy).unwrap();
+            let (epoch, opening, opening_before) = (found.epoch + 1, 1 << 40, found.opening);
+            copy.copy_from_slice(&Superblock { epoch, opening, opening_before, serving: false, ..found }.encode()[..]);
+        }
+    }
+    let mut mixed = other.copy();
+    mixed.fast.clone_from(&one.fast);
+    let refused = mixed.try_open().err().unwrap();
+    assert!(matches!(refused, OpenError::Member(MemberError::Apart(_))), "{refused}");
+    other.open().close();
+}
+
+/// An image of the start before is an epoch older, as members are that an opening cut short had not reached.
+#[test]
+fn regression_a_member_of_the_start_before_is_rebuilt() {
+    let mut rig = Rig::new("2+1", 1);
+    let mut served = rig.open();
+    (0..200).for_each(|at| served.write(at));
+    let model = served.close();
+    let image = rig.members[0].copy();
+    let mut served = rig.open();
+    served.model = model;
+    (100..150).for_each(|at| served.write(at));
+    // No checkpoint follows that of the start.
+    served.ask(0, Op::Flush).unwrap();
+    let model = served.model.clone();
+    drop(served);
+    rig.members[0] = image;
+    let (_, view) = rig.array(true);
+    assert_eq!(view.members().status().members[0].state, MemberState::Rebuilding);
+    let mut served = rig.open();
+    served.model = model;
+    served.check();
 }
