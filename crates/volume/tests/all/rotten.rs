@@ -240,17 +240,18 @@ fn regression_compressed_blocks_that_rot_are_written_again() {
 /// other one.
 #[test]
 fn regression_compressed_blocks_on_two_members_are_read_right_where_one_has_rotten() {
-    for redundancy in ["2+1", "3+2"] {
+    for redundancy in ["2+1", "3+2", "16+1"] {
         let rig = Rig::new(redundancy, 1);
         let mut served = rig.open();
         compress_all(&mut served.pool.engine, Compress::Lz4);
         (0..1200).step_by(10).for_each(|block| served.write_run(block, 10));
         served.checkpoint();
         let model = served.close();
-        for number in 0..rig.members.len() {
+        // The last of them are those that are left out last.
+        for number in rig.members.len().saturating_sub(5)..rig.members.len() {
             let rotten = rig.copy();
             let places = rotten.rot(number, rig.rows_at(), |_| true);
-            assert!(places.len() > 200);
+            assert!(places.len() > 40, "{redundancy}: {}", places.len());
             // In all of each block: what is computed of it is wrong in all as well.
             let mut inner = rotten.members[number].bytes();
             for at in places {

@@ -16,9 +16,9 @@ use forebay_prism::{Direction, HostFacts, Intent};
 use smallvec::SmallVec;
 
 const BLOCK: usize = 4096;
-/// How often a read is looked up again because its data moved meanwhile. Each time, space must have been freed,
+/// How often a read is looked up again because its data moved meanwhile, beside the readings of what lies in one place. Each time, space must have been freed,
 /// made durable, reused and written within one device read: more than a few times is no coincidence.
-const ATTEMPTS_MAX: u8 = 16;
+const MOVES_MAX: u8 = 16;
 
 impl Engine {
     pub(crate) fn read_piece(&mut self, id: u32) {
@@ -73,7 +73,8 @@ impl Engine {
             // A read that took a summary along, or had what was read ahead, is no attempt at the data.
             let counts = u8::from(!std::mem::take(&mut piece.is_no_attempt));
             piece.failures_in_place = if is_same { piece.failures_in_place + counts } else { 0 };
-            if piece.failures_in_place >= self.setup.read_attempts() || piece.attempts > ATTEMPTS_MAX {
+            let readings = self.setup.read_attempts();
+            if piece.failures_in_place >= readings || piece.attempts > readings.saturating_add(MOVES_MAX) {
                 if matches!(piece.error, Some(RequestError::Damaged { .. })) && is_host {
                     self.stats.counters.damaged_reads += 1;
                 }
