@@ -25,6 +25,13 @@ pub struct Export {
     pub access: Access,
 }
 
+impl Export {
+    /// The disk, where clients may write to it.
+    pub fn written_disk(&self) -> Option<DiskId> {
+        (!self.read_only).then_some(self.disk)
+    }
+}
+
 /// Why the table cannot be changed so.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ExportError {

@@ -152,7 +152,6 @@ impl<'a> World<'a> {
     /// From now on requests come over so many connections, one after the other.
     pub fn connect(&mut self, connections: u64) {
         self.flights.connections = connections;
-        self.flights.sessions = (0..connections).map(|_| self.pool.engine.begin_session()).collect();
     }
 
     /// Lets things move until `ready`.

@@ -1,6 +1,7 @@
 //! The pool as the server's backend, with a way in for requests of the daemon itself.
 
 use crate::evidence::Evidence;
+use forebay_block::DiskId;
 use forebay_export::Backend;
 use forebay_export::server::monotonic_ns as now_ns;
 use forebay_prism::HostHints;
@@ -114,12 +115,13 @@ impl PoolBackend {
 }
 
 impl Backend for PoolBackend {
-    fn begin_session(&mut self) -> u64 {
+    fn begin_session(&mut self, disk: Option<DiskId>) -> u64 {
         self.pool.tick(now_ns());
-        self.pool.engine.begin_session()
+        self.pool.engine.begin_session(disk)
     }
 
     fn end_session(&mut self, session: u64) {
+        self.pool.tick(now_ns());
         self.pool.engine.end_session(session);
     }
 
@@ -191,7 +193,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::pool::{Ids, Opening, format, open, open_devices};
-    use forebay_block::{DiskId, Random};
+    use forebay_block::Random;
     use forebay_device::OpenMode;
 
     fn served() -> (PoolBackend, DiskId) {

@@ -6,12 +6,13 @@ mod null;
 pub use memory::MemoryBackend;
 pub use null::NullBackend;
 
+use forebay_block::DiskId;
 use forebay_volume::{Completion, Request};
 
 /// Takes requests and hands out completions, on the server's thread. No method may block.
 pub trait Backend {
-    /// A client begins: the number that its requests bear, or 0 where clients are not kept apart.
-    fn begin_session(&mut self) -> u64 {
+    /// A client begins that may write to this disk, or to none: the number that its requests bear, or 0 where clients are not kept apart.
+    fn begin_session(&mut self, _disk: Option<DiskId>) -> u64 {
         0
     }
 

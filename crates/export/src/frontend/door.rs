@@ -88,6 +88,7 @@ struct Shared {
     size_bytes: AtomicU64,
     stopping: AtomicBool,
     peer: Mutex<Option<Peer>>,
+    clients: AtomicU64,
 }
 
 /// The server's side.
@@ -124,6 +125,7 @@ pub fn open_door(in_flight_max: u16) -> Result<(Door, DoorSide), FrontendError> 
         size_bytes: AtomicU64::new(NO_SIZE),
         stopping: AtomicBool::new(false),
         peer: Mutex::new(None),
+        clients: AtomicU64::new(0),
     });
     let (to_server, requests) = RingBuffer::new(in_flight_max);
     let (to_front, ends) = RingBuffer::new(in_flight_max);
@@ -188,6 +190,10 @@ impl Frontend for Door {
 
     fn peer(&self) -> Option<Peer> {
         *self.shared.peer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn clients(&self) -> u64 {
+        self.shared.clients.load(Ordering::Acquire)
     }
 }
 
@@ -266,8 +272,9 @@ impl DoorSide {
         self.shared.front.awake();
     }
 
-    /// Says who uses the export now.
+    /// Says who uses the export now. Nothing of the one before is in flight any more.
     pub fn set_peer(&self, peer: Option<Peer>) {
+        self.shared.clients.fetch_add(u64::from(peer.is_some()), Ordering::Release);
         *self.shared.peer.lock().unwrap_or_else(PoisonError::into_inner) = peer;
     }
 }

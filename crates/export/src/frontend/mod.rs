@@ -87,4 +87,7 @@ pub trait Frontend: std::fmt::Debug + Send {
 
     /// Who uses the export through it now.
     fn peer(&self) -> Option<Peer>;
+
+    /// How many clients have used it one after the other, with the one that does now. The answers of one are none for the next.
+    fn clients(&self) -> u64;
 }

@@ -10,6 +10,7 @@ use super::poller::Source;
 use super::reactor::{Reactor, Run};
 use crate::access::{Client, Security};
 use crate::backend::Backend;
+use crate::exports::Export;
 use crate::nbd::session::Session;
 use forebay_volume::RequestError;
 
@@ -76,7 +77,7 @@ impl Reactor {
         let Some(connection) = self.connections.get_mut(index) else {
             return false;
         };
-        (connection.is_client, connection.number) = (true, run.backend.begin_session());
+        connection.is_client = true;
         if self.connections.chose_one() > usize::from(self.config.connections_max) {
             self.stats.refused += 1;
             if let (Some(token), Some(connection)) = (parsed, self.connections.get_mut(index)) {
@@ -84,6 +85,10 @@ impl Reactor {
             }
             self.close(run, index, CloseReason::Full);
             return false;
+        }
+        if let Some(connection) = self.connections.get_mut(index) {
+            let export = connection.session.export().and_then(|export| self.exports.get(export));
+            connection.number = run.backend.begin_session(export.and_then(Export::written_disk));
         }
         true
     }

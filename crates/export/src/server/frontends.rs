@@ -23,8 +23,10 @@ pub struct TooManyFrontends;
 struct Attached {
     frontend: Box<dyn Frontend>,
     export: u16,
-    /// What the backend knows the client by, once it has begun.
-    number: Option<u64>,
+    /// What the backend knows the client by; 0 before the first.
+    number: u64,
+    /// How many clients it has had.
+    clients: u64,
     in_flight: usize,
     /// Why it is to be detached, once nothing of it is in flight.
     over: Option<CloseReason>,
@@ -52,7 +54,8 @@ pub struct Frontends {
 impl Frontends {
     /// Attaches a front end to an export.
     pub fn attach(&mut self, frontend: Box<dyn Frontend>, export: u16) -> Result<(), TooManyFrontends> {
-        let attached = Some(Attached { frontend, export, number: None, in_flight: 0, over: None, listed: false });
+        let attached =
+            Some(Attached { frontend, export, number: 0, clients: 0, in_flight: 0, over: None, listed: false });
         match self.places.iter().position(|place| place.attached.is_none()) {
             Some(free) => self.places[free].attached = attached,
             None if self.places.len() >= FRONTENDS_MAX => return Err(TooManyFrontends),
@@ -112,11 +115,16 @@ impl Frontends {
                 attached.over = Some(CloseReason::ExportRemoved);
                 continue;
             };
-            let session = *attached.number.get_or_insert_with(|| backend.begin_session());
             if let Err(error) = attached.frontend.receive(&mut self.received) {
                 attached.over = Some(CloseReason::Frontend(error));
             }
             any |= !self.received.is_empty();
+            // What was received is of the newest client: none follows another before all of that has ended.
+            let clients = attached.frontend.clients();
+            if clients != attached.clients {
+                backend.end_session(attached.number);
+                (attached.clients, attached.number) = (clients, backend.begin_session(export.written_disk()));
+            }
             for request in self.received.drain(..) {
                 let judged = if is_stopping { Err(RequestError::ShuttingDown) } else { Ok(()) };
                 if let Err(error) = judged.and_then(|()| judge(&request, export, payload_bytes_max)) {
@@ -139,7 +147,7 @@ impl Frontends {
                     op: request.op,
                     fua: request.fua,
                     export: attached.export,
-                    session,
+                    session: attached.number,
                     tag: export.tag,
                     hints: request.hints,
                 });
@@ -162,7 +170,7 @@ impl Frontends {
     }
 
     /// The turn is over: clients learn of what completed. Hands out why and whose front ends have come to their end.
-    pub fn send(&mut self, mut ended: impl FnMut(CloseReason, Peer, Option<u64>)) {
+    pub fn send(&mut self, mut ended: impl FnMut(CloseReason, Peer, u64)) {
         for place in &mut self.places {
             let Some(attached) = &mut place.attached else {
                 continue;

@@ -390,7 +390,7 @@ impl Reactor {
         if !self.frontends.is_empty() {
             self.frontends.send(|reason, peer, session| {
                 run.hooks.closed(&reason, peer);
-                session.into_iter().for_each(|session| run.backend.end_session(session));
+                run.backend.end_session(session);
             });
             if self.frontends.take_changed() {
                 self.watch_foreign(run);

@@ -472,4 +472,8 @@ impl Frontend for Ublk {
     fn peer(&self) -> Option<Peer> {
         Some(Peer::Ublk(self.info.number))
     }
+
+    fn clients(&self) -> u64 {
+        1
+    }
 }

@@ -1,6 +1,8 @@
 //! Requests that the pool has not answered yet, and what their answers are held against.
 
 use crate::oracle::{Made, Place};
+use forebay_block::DiskId;
+use forebay_volume::Engine;
 use std::collections::BTreeMap;
 
 /// What a request is about, so that its answer can be judged.
@@ -50,13 +52,13 @@ pub(super) struct Flights {
     next_token: u64,
     /// Connections that requests come over, one after the other.
     pub connections: u64,
-    /// How the engine numbers them.
-    pub sessions: Vec<u64>,
+    /// How the engine numbers them, for each disk.
+    sessions: BTreeMap<(u64, DiskId), u64>,
 }
 
 impl Flights {
     pub fn new() -> Self {
-        Self { by_token: BTreeMap::new(), next_token: 1, connections: 1, sessions: Vec::new() }
+        Self { by_token: BTreeMap::new(), next_token: 1, connections: 1, sessions: BTreeMap::new() }
     }
 
     /// A token for the next request.
@@ -66,8 +68,9 @@ impl Flights {
     }
 
     /// The connection that the request with this token comes over, as the engine numbers them.
-    pub fn session(&self, token: u64) -> u64 {
-        self.sessions.get((token % self.connections.max(1)) as usize).copied().unwrap_or(0)
+    pub fn session(&mut self, token: u64, disk: DiskId, engine: &mut Engine) -> u64 {
+        let key = (token % self.connections.max(1), disk);
+        *self.sessions.entry(key).or_insert_with(|| engine.begin_session(Some(disk)))
     }
 
     pub fn begin(&mut self, token: u64, entry: InFlight) {
@@ -97,8 +100,11 @@ impl Flights {
     }
 
     /// A connection dies: its requests go on, and nobody hears of them. The client comes back at once.
-    pub fn hang_up(&mut self, connection: u64) {
+    pub fn hang_up(&mut self, connection: u64, engine: &mut Engine) {
         let connections = self.connections.max(1);
+        self.sessions.extract_if(.., |(one, _), _| *one == connection % connections).for_each(|(_, session)| {
+            engine.end_session(session);
+        });
         let is_over_it = |token: u64| token % connections == connection % connections;
         for (_, entry) in self.by_token.iter_mut().filter(|(token, _)| is_over_it(**token)) {
             entry.flight = match std::mem::replace(&mut entry.flight, Flight::Aside) {

@@ -70,7 +70,7 @@ impl World<'_> {
             }
             _ => None,
         };
-        let session = self.flights.session(token);
+        let session = self.flights.session(token, disk, &mut self.pool.engine);
         self.pool.submit(Request { token, disk, offset_bytes, len_bytes, op, fua, export: 0, session, tag, hints });
     }
 
@@ -102,7 +102,8 @@ impl World<'_> {
         let (offset_bytes, len_bytes) = (block * 4096, blocks * 4096);
         let hints = Some(Box::new(parts));
         let op = Op::Reclass;
-        let (fua, export, session, tag) = (false, 0, self.flights.session(token), None);
+        let session = self.flights.session(token, disk, &mut self.pool.engine);
+        let (fua, export, tag) = (false, 0, None);
         self.pool.submit(Request { token, disk, offset_bytes, len_bytes, op, fua, export, session, tag, hints });
     }
 
@@ -185,12 +186,7 @@ impl World<'_> {
                 }
             }
             Step::HangUp { connection } => {
-                self.flights.hang_up(u64::from(connection));
-                let connections = self.flights.sessions.len().max(1);
-                if let Some(session) = self.flights.sessions.get_mut(usize::from(connection) % connections) {
-                    self.pool.engine.end_session(*session);
-                    *session = self.pool.engine.begin_session();
-                }
+                self.flights.hang_up(u64::from(connection), &mut self.pool.engine);
                 self.note(|| format!("connection {connection} is gone"));
             }
             Step::WriteSecond { block } => {

@@ -53,14 +53,15 @@ impl Engine {
         self.rewriter.hurry();
     }
 
-    /// A client begins: the number that its requests bear. Each client that had begun hears of blocks that are lost by a flush of its own.
-    pub fn begin_session(&mut self) -> u64 {
-        self.flushes.losses.begin_session(self.clock.now_ns())
+    /// A client begins that may write to this disk, or to none: the number that its requests bear. Each that may have lost blocks hears of it by a flush
+    /// of its own.
+    pub fn begin_session(&mut self, disk: Option<DiskId>) -> u64 {
+        self.flushes.losses.begin_session(disk, self.clock.now_ns())
     }
 
     /// A client has ended: what it is answered from now on reaches nobody.
     pub fn end_session(&mut self, session: u64) {
-        self.flushes.losses.end_session(session);
+        self.flushes.losses.end_session(session, self.clock.now_ns());
     }
 
     /// Acknowledged blocks of these disks may not be durable, whatever is flushed: one flush of each client fails.
@@ -290,7 +291,7 @@ impl Engine {
         let concerns = |id: u32| all.get(id as usize).is_some_and(|client| lost.contains(&client.disk));
         let (mut failed, others): (Vec<u32>, Vec<u32>) = clients.into_iter().partition(|&id| concerns(id));
         failed.extend(self.flushes.take_waiting(concerns));
-        self.flushes.losses.record(lost.iter().copied());
+        self.flushes.losses.record(lost.iter().copied(), self.clock.now_ns());
         let flushes = failed.iter().filter_map(|&id| all.get(id as usize));
         for client in flushes.filter(|client| matches!(client.kind, ClientKind::Flush)) {
             self.flushes.losses.fails(client.disk, client.session);

@@ -1,11 +1,14 @@
 //! Acknowledged blocks that are not there any more, and who has learned of it. A client hears of them by a flush that fails, once for each loss, as Linux
 //! reports errors of writing back once for each open file (errseq, Documentation/core-api/errseq.rst): one of several clients of a disk that had
-//! heard of all would leave the others believing that what they flush next is all there. Connections of one client are not known as such: each hears.
+//! heard of all would leave the others believing that what they flush next is all there.
+//!
+//! Connections of one client are not known as such, and whether an answer has reached it is not known either: each connection that begins within some minutes hears as
+//! well. One that never heard before it ended may come back later than that: the minutes begin anew with its end.
 
 use forebay_block::DiskId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How long after its start clients come back to a server that was restarted, in nanoseconds.
+/// How long clients take to come back, in nanoseconds: after a connection has broken, or to a server that was restarted.
 const RETURN_NS: u64 = 600_000_000_000;
 
 /// What was lost of disks, and who knows.
@@ -13,91 +16,73 @@ const RETURN_NS: u64 = 600_000_000_000;
 pub(crate) struct Losses {
     /// Clients that have begun.
     sessions: u64,
-    /// Those of them that have not ended.
-    live: BTreeSet<u64>,
+    /// Those of them that have not ended, and the disk that each may write.
+    live: BTreeMap<u64, DiskId>,
     by_disk: BTreeMap<DiskId, Loss>,
 }
 
 #[derive(Debug, Default)]
 struct Loss {
-    /// Clients that were there when the last blocks were lost, and have not learned of it.
+    /// Clients that are there and have not learned of it.
     unheard: BTreeSet<u64>,
-    /// Clients that have ended so: each may come back as one that is not known.
-    ended: BTreeSet<u64>,
-    /// Clients from later on that have learned of it in the place of such.
-    late: BTreeSet<u64>,
     /// Somebody has learned of it.
     is_heard: bool,
-    /// It was before this start: clients that begin soon may have been there.
-    is_of_before: bool,
-    /// Until when they do, in nanoseconds, once the first has begun.
+    /// Until when those that begin may have been there before, in nanoseconds. None: it was before this start, and none has begun since.
     returns_until_ns: Option<u64>,
 }
 
 impl Losses {
-    /// A client begins; its number, from 1.
-    pub fn begin_session(&mut self, now_ns: u64) -> u64 {
+    /// A client begins that may write to this disk, or to none; its number, from 1.
+    pub fn begin_session(&mut self, disk: Option<DiskId>, now_ns: u64) -> u64 {
         self.sessions += 1;
-        self.live.insert(self.sessions);
-        for loss in self.by_disk.values_mut().filter(|loss| loss.is_of_before) {
-            if now_ns < *loss.returns_until_ns.get_or_insert(now_ns.saturating_add(RETURN_NS)) {
-                loss.unheard.insert(self.sessions);
-            }
+        let Some(disk) = disk else { return self.sessions };
+        self.live.insert(self.sessions, disk);
+        if let Some(loss) = self.by_disk.get_mut(&disk)
+            && now_ns < *loss.returns_until_ns.get_or_insert(now_ns.saturating_add(RETURN_NS))
+        {
+            loss.unheard.insert(self.sessions);
         }
         self.sessions
     }
 
     /// A client has ended: what it is answered from now on reaches nobody.
-    pub fn end_session(&mut self, session: u64) {
-        self.live.remove(&session);
-        for loss in self.by_disk.values_mut() {
-            loss.late.remove(&session);
-            if loss.unheard.remove(&session) {
-                loss.ended.insert(session);
-            }
+    pub fn end_session(&mut self, session: u64, now_ns: u64) {
+        let disk = self.live.remove(&session);
+        let Some(loss) = disk.and_then(|disk| self.by_disk.get_mut(&disk)) else { return };
+        if loss.unheard.remove(&session) {
+            loss.returns_until_ns = loss.returns_until_ns.max(Some(now_ns.saturating_add(RETURN_NS)));
         }
     }
 
     /// Blocks of these disks were lost.
-    pub fn record(&mut self, disks: impl IntoIterator<Item = DiskId>) {
+    pub fn record(&mut self, disks: impl IntoIterator<Item = DiskId>, now_ns: u64) {
         for disk in disks {
-            let loss = self.by_disk.entry(disk).or_default();
-            loss.unheard.clone_from(&self.live);
-            loss.late.clear();
-            loss.is_heard = false;
+            let there = self.live.iter().filter(|(_, of)| **of == disk).map(|(&session, _)| session);
+            let returns_until_ns = Some(now_ns.saturating_add(RETURN_NS));
+            self.by_disk.insert(disk, Loss { unheard: there.collect(), is_heard: false, returns_until_ns });
         }
     }
 
     /// The same, before this start.
     pub fn record_before(&mut self, disks: impl IntoIterator<Item = DiskId>) {
-        let loss = |disk| (disk, Loss { is_of_before: true, ..Loss::default() });
-        self.by_disk.extend(disks.into_iter().map(loss));
+        self.by_disk.extend(disks.into_iter().map(|disk| (disk, Loss::default())));
     }
 
     /// A flush that a client waits for fails for blocks that were lost just now. One that has ended does not hear of it.
     pub fn fails(&mut self, disk: DiskId, session: u64) {
-        let Some(loss) = self.by_disk.get_mut(&disk) else { return };
-        if session == 0 || self.live.contains(&session) {
+        if let Some(loss) = self.by_disk.get_mut(&disk)
+            && (session == 0 || self.live.contains_key(&session))
+        {
             loss.unheard.remove(&session);
             loss.is_heard = true;
-        } else {
-            loss.ended.insert(session);
         }
     }
 
     /// Whether a client is to hear now, by a flush that is good, of blocks that were lost. Session 0 is the server itself, for whoever has not heard yet.
     pub fn take(&mut self, disk: DiskId, session: u64) -> bool {
         let Some(loss) = self.by_disk.get_mut(&disk) else { return false };
-        if session == 0 {
-            return !std::mem::replace(&mut loss.is_heard, true);
-        }
-        let mut hears = loss.unheard.remove(&session);
-        if !hears && self.live.contains(&session) && !(loss.is_heard && loss.ended.is_empty()) {
-            hears = loss.late.insert(session);
-            if hears {
-                loss.ended.pop_first();
-            }
-        }
+        let is_there = session == 0 || self.live.contains_key(&session);
+        let hears = loss.unheard.remove(&session) || is_there && !loss.is_heard;
         loss.is_heard |= hears;
         hears
     }
@@ -108,21 +93,26 @@ mod tests {
     use super::*;
 
     const DISK: DiskId = DiskId(1);
+    const LATER_NS: u64 = RETURN_NS + 5;
+
+    fn begin(losses: &mut Losses, now_ns: u64) -> u64 {
+        losses.begin_session(Some(DISK), now_ns)
+    }
 
     /// One flush alone failed after a loss: of several clients the others were answered that all they had written was durable.
     #[test]
     fn regression_every_client_that_may_have_lost_blocks_hears_of_them_once() {
         let mut losses = Losses::default();
-        let [first, second] = [losses.begin_session(0), losses.begin_session(0)];
+        let [first, second] = [(); 2].map(|()| begin(&mut losses, 0));
         assert!(!losses.take(DISK, first));
-        losses.record([DISK]);
-        let late = losses.begin_session(0);
+        losses.record([DISK], 0);
+        let late = begin(&mut losses, LATER_NS);
         assert!(losses.take(DISK, first) && !losses.take(DISK, first));
-        assert!(!losses.take(DISK, late), "it began after the loss, and another knows of it");
+        assert!(!losses.take(DISK, late), "it began long after the loss, and another knows of it");
         assert!(!losses.take(DISK, 0), "nor has the server's own flush anything to say");
         assert!(losses.take(DISK, second) && !losses.take(DISK, second));
         assert!(!losses.take(DiskId(2), first));
-        losses.record([DISK]);
+        losses.record([DISK], LATER_NS);
         assert!(losses.take(DISK, late) && losses.take(DISK, first) && losses.take(DISK, second));
         assert!(!losses.take(DISK, late));
     }
@@ -131,52 +121,58 @@ mod tests {
     fn of_a_loss_that_nobody_has_heard_of_the_first_to_ask_does() {
         for first in [1, 0] {
             let mut losses = Losses::default();
-            losses.record([DISK]);
-            let [late, later] = [losses.begin_session(0), losses.begin_session(0)];
+            losses.record([DISK], 0);
+            let [late, later] = [(); 2].map(|()| begin(&mut losses, LATER_NS));
             assert!(losses.take(DISK, if first == 0 { 0 } else { late }) && !losses.take(DISK, later));
         }
     }
 
-    /// Its connection was lost before the answer: it comes back as another client, and must hear.
+    /// Its connection was lost before the answer, or with the answer in it, or before the loss was known: it comes back as another client, and must hear.
     #[test]
-    fn regression_a_client_that_comes_back_hears_in_place_of_the_one_that_has_ended() {
+    fn regression_a_client_that_comes_back_hears_whatever_became_of_its_answers() {
         let mut losses = Losses::default();
-        let [first, other, waiting] = [(); 3].map(|()| losses.begin_session(0));
-        losses.end_session(waiting);
-        losses.record([DISK]);
+        let [unknown, waiting, told, other] = [(); 4].map(|()| begin(&mut losses, 0));
+        losses.end_session(unknown, 0);
+        losses.end_session(waiting, 0);
+        losses.record([DISK], 0);
         losses.fails(DISK, waiting);
-        losses.end_session(first);
-        assert!(losses.take(DISK, other));
-        let [again, and_again, third] = [(); 3].map(|()| losses.begin_session(0));
-        assert!(losses.take(DISK, again) && !losses.take(DISK, again));
-        assert!(losses.take(DISK, and_again));
-        assert!(!losses.take(DISK, third), "both have come back");
+        losses.fails(DISK, told);
+        // It is back before the server knows that the connection was lost.
+        let again = begin(&mut losses, 1);
+        losses.end_session(told, 2);
+        assert!(losses.take(DISK, other) && losses.take(DISK, again) && !losses.take(DISK, again));
+        let rest = [(); 2].map(|()| begin(&mut losses, RETURN_NS - 1));
+        assert!(rest.into_iter().all(|session| losses.take(DISK, session) && !losses.take(DISK, session)));
+        let late = begin(&mut losses, LATER_NS);
+        assert!(!losses.take(DISK, late));
     }
 
-    /// It had been answered to nobody, and the next client heard of what all had heard of.
     #[test]
-    fn regression_a_good_flush_of_a_client_that_has_ended_owes_nobody_anything() {
+    fn one_that_never_heard_may_come_back_long_after_the_loss() {
         let mut losses = Losses::default();
-        let first = losses.begin_session(0);
-        losses.record([DISK]);
-        assert!(losses.take(DISK, first));
-        losses.end_session(first);
-        assert!(!losses.take(DISK, first), "it was in flight");
-        let next = losses.begin_session(0);
+        let [first, other] = [(); 2].map(|()| begin(&mut losses, 0));
+        losses.record([DISK], 0);
+        assert!(losses.take(DISK, other));
+        losses.end_session(first, 10 * LATER_NS);
+        losses.end_session(other, 10 * LATER_NS);
+        let again = begin(&mut losses, 10 * LATER_NS + 5);
+        assert!(losses.take(DISK, again));
+        let late = begin(&mut losses, 12 * LATER_NS);
+        assert!(!losses.take(DISK, late));
+    }
+
+    /// Clients of other disks, and those that only read, took places among those that had not heard: for each of them a client of the disk was told anew, weeks later.
+    #[test]
+    fn regression_clients_of_other_disks_owe_this_one_no_failed_flush() {
+        let mut losses = Losses::default();
+        let own = begin(&mut losses, 0);
+        let others = [losses.begin_session(Some(DiskId(2)), 0), losses.begin_session(None, 0)];
+        losses.record([DISK], 0);
+        assert!(losses.take(DISK, own));
+        assert!(!losses.take(DISK, others[1]), "it reads");
+        others.into_iter().for_each(|session| losses.end_session(session, LATER_NS));
+        let next = begin(&mut losses, LATER_NS);
         assert!(!losses.take(DISK, next));
-    }
-
-    /// The second loss took the place of the first, of which clients that had gone had not heard.
-    #[test]
-    fn regression_another_loss_forgets_no_client_that_has_not_heard() {
-        let mut losses = Losses::default();
-        let [first, other] = [(); 2].map(|()| losses.begin_session(0));
-        losses.record([DISK]);
-        losses.end_session(first);
-        losses.record([DISK]);
-        assert!(losses.take(DISK, other));
-        let [again, third] = [(); 2].map(|()| losses.begin_session(0));
-        assert!(losses.take(DISK, again) && !losses.take(DISK, third));
     }
 
     /// Of what a start could not write again one client alone heard.
@@ -184,8 +180,8 @@ mod tests {
     fn regression_clients_that_come_back_to_a_restarted_server_all_hear() {
         let mut losses = Losses::default();
         losses.record_before([DISK]);
-        let [first, second] = [5, RETURN_NS].map(|now_ns| losses.begin_session(now_ns));
-        let new = losses.begin_session(RETURN_NS + 5);
+        let [first, second] = [5, RETURN_NS].map(|now_ns| begin(&mut losses, now_ns));
+        let new = begin(&mut losses, LATER_NS);
         assert!(losses.take(DISK, first) && !losses.take(DISK, new) && losses.take(DISK, second));
         assert!(!losses.take(DISK, second) && !losses.take(DISK, 0));
     }

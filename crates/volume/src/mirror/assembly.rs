@@ -7,7 +7,7 @@ use super::view::{MemberState, MemberStatus, MirrorStatus, MirrorView};
 use crate::layout::Id;
 use crate::layout::codec::COUNTER_LIMIT;
 use crate::layout::member_label::MemberLabel;
-use crate::recovery::checkpoints::is_as_new;
+use crate::recovery::checkpoints::{NewestRoot, is_as_new};
 use crate::recovery::opened::Opened;
 use forebay_block::{Device, Geometry};
 use std::collections::VecDeque;
@@ -33,12 +33,23 @@ pub(super) struct Found {
     pub device: Box<dyn Device>,
     pub label: MemberLabel,
     pub opened: Opened,
-    /// The newest checkpoint of which it has a header.
-    pub checkpoint: Option<u64>,
+    /// Its newest root, where that can be read.
+    pub root: Option<NewestRoot>,
     /// Its label is the second copy.
     pub is_second: bool,
     /// What is on it, where its label is not believed.
     pub holds: Option<Vec<String>>,
+}
+
+/// The newest of the devices that hold everything by the label that counts.
+#[derive(Clone, Copy)]
+pub(super) struct NewestSource {
+    /// Of the newest opening.
+    pub epoch: u64,
+    /// Of the newest in which one was served.
+    pub served_epoch: u64,
+    /// Of the newest root that can be read.
+    pub checkpoint: Option<u64>,
 }
 
 impl Found {
@@ -112,15 +123,10 @@ impl Assembly {
         }
     }
 
-    /// Takes a device with a label, or gives it back where it is no member any more. `epoch`, `checkpoint`: the newest of those that hold everything.
-    pub fn take(
-        &mut self,
-        found: Found,
-        basis: &MemberLabel,
-        (epoch, checkpoint): (u64, Option<u64>),
-    ) -> Option<Blank> {
+    /// Takes a device with a label, or gives it back where it is no member any more.
+    pub fn take(&mut self, found: Found, basis: &MemberLabel, newest: NewestSource) -> Option<Blank> {
         let number = found.number_in(basis);
-        let Found { name, device, label, opened, checkpoint: own, is_second, .. } = found;
+        let Found { name, device, label, opened, root, is_second, .. } = found;
         let Some(number) = number else { return Some(Blank { name, device, is_second }) };
         if let Err(why) = basis.fits(device.geometry()) {
             self.left_out.push((name, why));
@@ -130,8 +136,11 @@ impl Assembly {
         (self.members[number].device, self.names[number]) = (Some(device), name);
         self.members[number].newest_is_second = is_second;
         // An older epoch: the device as it was once.
-        let is_current = opened.epoch.saturating_add(1) >= epoch;
-        if basis.is_in_sync(number) && is_current && is_as_new(own, checkpoint) {
+        let is_current = opened.epoch.saturating_add(1) >= newest.epoch;
+        // All that hold everything have the root of an epoch before any of them is served in it.
+        let has_root = root.is_none_or(|root| root.epoch >= newest.served_epoch);
+        let is_as_new = is_as_new(root.map(|root| root.checkpoint), newest.checkpoint);
+        if basis.is_in_sync(number) && is_current && has_root && is_as_new {
             self.members[number].state = MemberState::InSync;
         } else if basis.rebuilding == Some(number as u8) && is_current {
             // Whatever it had missed, a change would say so.

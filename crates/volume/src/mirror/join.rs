@@ -1,7 +1,7 @@
 //! Making a mirror of the devices that are there: which of them hold everything their labels say, and those of the capacity
 //! devices.
 
-use super::assembly::{Assembly, Blank, Found, Joined, is_same};
+use super::assembly::{Assembly, Blank, Found, Joined, NewestSource, is_same};
 use super::belief::{Unproven, is_believed, missing_ids};
 use super::error::JoinError;
 use super::former::Former;
@@ -126,17 +126,17 @@ fn sort(candidates: Vec<Candidate>) -> Sorted {
         let is_believed = label.as_ref().is_none_or(|label| is_believed(&mut device, &label.into()));
         let superblock = read_superblock(&mut device, 0).ok().map(|(superblock, _)| superblock);
         let opened = superblock.as_ref().map(Opened::of).unwrap_or_default();
-        let checkpoint = superblock.as_ref().and_then(|superblock| newest_on_fast(&mut device, superblock));
+        let root = superblock.as_ref().and_then(|superblock| newest_on_fast(&mut device, superblock));
         let alone = superblock.filter(|superblock| !superblock.is_mirrored && superblock.member().role == Role::Fast);
         let Some(device) = device.list.pop() else { continue };
         match label {
             Some(label) => {
                 let holds = (!is_believed).then_some(contents);
-                sorted.found.push(Found { name, device, label, opened, checkpoint, is_second, holds });
+                sorted.found.push(Found { name, device, label, opened, root, is_second, holds });
             }
             None if let Some(superblock) = alone => {
                 let label = first_label(&superblock);
-                sorted.alone.push(Found { name, device, label, opened, checkpoint, is_second, holds: None });
+                sorted.alone.push(Found { name, device, label, opened, root, is_second, holds: None });
             }
             None if contents.is_empty() => sorted.blank.push(Blank { name, device, is_second: false }),
             None => sorted
@@ -238,7 +238,12 @@ pub fn join(
     assembly.differs = !is_on_all;
     let epoch = check_epochs(&found, &basis)?;
     let is_source = |found: &&Found| found.number_in(&basis).is_some_and(|number| basis.is_in_sync(number));
-    let checkpoint = found.iter().filter(is_source).filter_map(|found| found.checkpoint).max();
+    let opened = found.iter().filter(is_source).map(|found| found.opened);
+    let newest_source = NewestSource {
+        epoch,
+        served_epoch: opened.filter(|opened| opened.is_served).map(|opened| opened.epoch).max().unwrap_or(0),
+        checkpoint: found.iter().filter(is_source).filter_map(|found| found.root).map(|root| root.checkpoint).max(),
+    };
     let is_newer = confirmed.as_ref().is_some_and(|confirmed| newest.generation > confirmed.generation);
     // A label goes to all members that hold everything before any capacity device has it: with all of those there, none is unknown.
     let is_there = |number: usize| {
@@ -248,7 +253,7 @@ pub fn join(
     let is_all_known = (0..basis.ids.len()).filter(|&number| basis.is_in_sync(number)).all(is_there);
     let unproven = found.iter().find(|found| found.holds.is_some()).map(|found| found.name.clone());
     let mut former = Vec::new();
-    found.into_iter().for_each(|found| former.extend(assembly.take(found, &basis, (epoch, checkpoint))));
+    found.into_iter().for_each(|found| former.extend(assembly.take(found, &basis, newest_source)));
     let in_sync = assembly.members.iter().filter(|member| member.state == MemberState::InSync).count();
     let devices = assembly.members_named();
     if let Some((device, why)) = unread.filter(|_| !is_all_known && !is_newer) {

@@ -7,14 +7,24 @@ use crate::layout::capacity_root::{CapacityHeader, DEVICE, HEADER_BYTES as CAPAC
 use crate::layout::root::{HEADER_BYTES, RootHeader};
 use crate::layout::superblock::Superblock;
 
-/// The newest checkpoint that headers on a fast device name, where any can be read.
-pub(crate) fn newest_on_fast(devices: &mut Devices, superblock: &Superblock) -> Option<u64> {
+/// The newest root of a fast device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NewestRoot {
+    /// Its checkpoint.
+    pub checkpoint: u64,
+    /// Its epoch.
+    pub epoch: u64,
+}
+
+/// What headers on a fast device say of its newest root, where any can be read.
+pub(crate) fn newest_on_fast(devices: &mut Devices, superblock: &Superblock) -> Option<NewestRoot> {
     let offsets = [0, 1].into_iter().flat_map(|parity| header_offsets(superblock, parity));
     let headers = offsets.filter_map(|at| {
         let bytes = devices.read(0, at, HEADER_BYTES).ok()?;
-        RootHeader::decode(&bytes, &superblock.pool)
+        let header = RootHeader::decode(&bytes, &superblock.pool)?;
+        Some(NewestRoot { checkpoint: header.checkpoint.max(header.superseded_by), epoch: header.epoch })
     });
-    headers.map(|header| header.checkpoint.max(header.superseded_by)).max()
+    headers.max_by_key(|root| root.checkpoint)
 }
 
 /// The checkpoints that the headers on a capacity device name, the older one first, where any can be read.

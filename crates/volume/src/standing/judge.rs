@@ -74,6 +74,14 @@ impl Expected {
         if found.epoch == own.epoch && are_apart(found.opening, own.opening) {
             return Some("it carries the superblock of another copy of the pool, opened as often".to_owned());
         }
+        // Nobody else opens what is served.
+        if found.epoch > own.epoch {
+            let found = found.epoch;
+            return Some(format!(
+                "it carries the superblock of a later start, of epoch {found} after {}: of another server, or of a copy of the pool",
+                own.epoch
+            ));
+        }
         let is_older = newest(found) < newest(own);
         is_older.then(|| {
             format!("it carries an older superblock of the pool, of epoch {} before {}", found.epoch, own.epoch)

@@ -95,11 +95,12 @@ fn regression_what_is_written_over_under_a_server_is_found() {
     let (first, last) = (0, SIZE_BYTES - 4096);
     let foreign = Superblock { pool: [9; 16], ..superblock(7) };
     let copied = Superblock { opening: 8, ..superblock(7) };
-    let cases: [(u64, Vec<u8>, &str); 8] = [
+    let cases: [(u64, Vec<u8>, &str); 9] = [
         (first, vec![0; 4096], "its superblock at 0 was written over"),
         (last, vec![0; 4096], "was written over"),
         (65536, vec![7; 4096], "its superblock at 65536 was written over"),
         (first, superblock(6).encode(), "an older superblock of the pool, of epoch 6 before 7"),
+        (first, superblock(8).encode(), "of a later start, of epoch 8 after 7"),
         (first, foreign.encode(), "the superblock of another pool"),
         (first, copied.encode(), "another copy of the pool"),
         (OFFSETS_BYTES[0], vec![0; 4096], "its label was written over"),

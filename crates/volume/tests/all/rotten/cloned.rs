@@ -104,3 +104,31 @@ fn regression_a_member_of_the_start_before_is_rebuilt() {
     served.model = model;
     served.check();
 }
+
+/// The same of a mirror: of one whose newest checkpoint is a single one older the root tells that it is of the start before.
+#[test]
+fn regression_a_member_of_a_mirror_of_the_start_before_is_rebuilt() {
+    for number in 0..2 {
+        let mut rig = Rig::new("2+1", 2);
+        let mut served = rig.open();
+        (0..200).for_each(|at| served.write_fast(at));
+        let model = served.close();
+        let image = rig.fast[number].copy();
+        let mut served = rig.open();
+        served.model = model;
+        (100..150).for_each(|at| served.write_fast(at));
+        served.ask(0, Op::Flush).unwrap();
+        let model = served.model.clone();
+        drop(served);
+        rig.fast[number] = image;
+        let (array, view) = rig.array(true);
+        let mut capacity = Devices::new(vec![array]).with_array(view);
+        let fast = rig.fast.iter().map(candidate).collect();
+        let joined = mirror::join(fast, &mut capacity, Some(&mut || [99; 16]), Consent::default()).unwrap();
+        assert_eq!(joined.view.status().members[number].state, MemberState::Rebuilding);
+        drop((joined, capacity));
+        let mut served = rig.open();
+        served.model = model;
+        served.check();
+    }
+}
