@@ -650,8 +650,9 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
     /// Ended from outside.
     fn interrupt(&mut self, now: u64) {
         self.end.interrupted = true;
-        // A closed loop was measured up to here, also where nothing has ended for a while.
-        if !self.open && !self.over && self.parts.window.measures(now) {
+        // It was measured up to here, also where nothing has ended for a while; an open loop that fell behind only as far as it came.
+        let is_behind = self.open && self.parts.load.due_ns() <= now;
+        if !is_behind && !self.over && self.parts.window.measures(now) {
             self.end.ended_ns = now;
         }
         self.stop(now);

@@ -2,8 +2,11 @@
 
 use crate::config::Config;
 use crate::text;
-use rustix::fs::statvfs;
+use anyhow::{Context, Result};
+use rustix::fs::{FallocateFlags, fallocate, statvfs};
+use rustix::io::Errno;
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
@@ -37,6 +40,27 @@ pub fn notes(config: &Config) -> Vec<String> {
         shortage.missing_bytes += missing_bytes;
     }
     by_file_system.values().map(Shortage::note).collect()
+}
+
+/// Gives files of the fast tier their space up to the first slot: where the file system below them is full later, data fails and is taken again once there is room,
+/// but not the journal, without which a pool takes no writes until it is started again.
+///
+/// # Errors
+/// There is no space for it now.
+pub(super) fn allocate_journal(config: &Config, len_bytes: u64) -> Result<()> {
+    for path in config.fast.iter().filter_map(|member| member.target.0.path()) {
+        if !path.metadata().is_ok_and(|metadata| metadata.is_file()) {
+            continue;
+        }
+        let what = || format!("{}: no space for the journal and roots ({})", path.display(), text::size(len_bytes));
+        let file = File::options().write(true).open(path).with_context(what)?;
+        match fallocate(&file, FallocateFlags::KEEP_SIZE, 0, len_bytes) {
+            // A file system that cannot.
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+            Err(error) => return Err(error).with_context(what),
+        }
+    }
+    Ok(())
 }
 
 impl Shortage {

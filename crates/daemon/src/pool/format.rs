@@ -1,7 +1,7 @@
 //! Formatting the pool of a configuration.
 
 use super::ids::Ids;
-use super::{Budget, base};
+use super::{Budget, backing, base};
 use crate::config::{Config, Disk};
 use anyhow::{Context, Result, anyhow};
 use forebay_prism::ClassTable;
@@ -55,6 +55,7 @@ pub fn format(config: &Config, devices: &mut Devices, ids: &mut Ids<'_>) -> Resu
     // What is made of several has the id of its first member.
     let ids: Vec<Id> = member_ids.iter().take(1).chain(&capacity_ids[..capacity.len()]).copied().collect();
     let superblock = plan(&options, &fast, capacity, pool_id, &ids).context(NOT_LAID_OUT)?;
+    backing::allocate_journal(config, superblock.members[0].data_offset_bytes).context(NOT_LAID_OUT)?;
     let classes = ClassTable::from_configured(&config.class_specs())?;
     let disks: Vec<NewDisk> = config.disk.iter().map(new_disk).collect::<Result<_>>()?;
     let engine = Budget::of(config.memory.limit.0).engine();

@@ -184,7 +184,7 @@ impl Watch {
                 cause: CAUSE,
                 about: reason,
                 message: format!("the pool takes no writes: {reason}"),
-                advice: "Look at the devices (`forebay status CONFIG`, dmesg, smartctl -a); what was flushed before is safe, and reads go on",
+                advice: "Look at the devices (`forebay status CONFIG`, dmesg, smartctl -a); what was flushed before is safe, and reads go on. Where it is the journal that cannot be written, or does not get free, start the server again once they are good",
             };
             self.causes.lasts(now_ns, &report);
             return;

@@ -298,6 +298,8 @@ fn an_interrupt_ends_it_with_what_is_known() {
     let result: Value = serde_json::from_str(&good(&output)).unwrap();
     let job = &result["jobs"][0];
     assert_eq!((&job["partial"], &job["ios"]), (&"interrupted".into(), &2.into()));
+    // It ended with the last request, so that a pause of the trace was a rate of thousands and threads busy for a multiple of the time.
+    assert!(job["duration_s"].as_f64().unwrap() > 1.0, "{}", job["duration_s"]);
     assert_eq!(result["replay"]["requests"], 3);
 }
 

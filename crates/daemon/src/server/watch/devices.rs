@@ -93,7 +93,7 @@ fn silence(name: &str, unanswered: Option<Duration>) -> Option<String> {
 fn advice_for(error: Option<&IoError>) -> &'static str {
     // ENOSPC of errno(3): a sparse file on a file system that is full, or thin provisioning without space.
     if error.is_some_and(|error| error.os_error == rustix::io::Errno::NOSPC.raw_os_error()) {
-        "Make room where its space comes from (the file system below it, or the thin pool): what fails meanwhile is an error to hosts, and works again then, without a restart; a member that was left behind is rebuilt after SIGHUP. `fallocate` gives a file all its space beforehand"
+        "Make room where its space comes from (the file system below it, or the thin pool): what fails meanwhile is an error to hosts, and works again then, without a restart unless the pool takes no writes for its journal; a member that was left behind is rebuilt after SIGHUP. `fallocate` gives a file all its space beforehand"
     } else {
         "Look at dmesg and at the drive's health (smartctl -a); back up, and replace the device if it goes on"
     }
