@@ -7,6 +7,7 @@ pub mod device;
 pub mod figures;
 pub mod geometry;
 pub mod ident;
+pub mod mistakes;
 pub mod queue;
 pub mod random;
 pub mod size;

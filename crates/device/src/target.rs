@@ -17,7 +17,7 @@ use std::str::FromStr;
 /// What a target may be, for messages.
 const KNOWN: &str = "a path, file:///path, ram:?size=1GiB, null:?size=1GiB, volatile:TARGET[?seed=1], \
      nbd://ADDRESS[:PORT]/EXPORT, nbd+unix:///EXPORT?socket=/PATH, model:p4800x[?size=1GiB&fill=90&host=NAME], \
-     emulated:p4800x?size=1GiB&store=ram, s3://BUCKET/PREFIX?size=64GiB";
+     emulated:p4800x?size=1GiB&store=ram, s3://BUCKET/PREFIX?size=64GiB, and for measurements pool:CONFIG";
 /// Seed of a `volatile:` target that names none.
 const DEFAULT_SEED: u64 = 1;
 /// Seed of an emulated SSD: of its refresh and the like.

@@ -421,7 +421,8 @@ impl JobResult {
         if self.job.wait != WaitMethod::Sleep || computes || cpu_ns == 0 || self.duration_ns == 0 {
             return None;
         }
-        Some(cpu_ns as f64 / (self.duration_ns as f64 * f64::from(self.job.threads)))
+        // What threads take before their first I/O and after their last is theirs as well.
+        Some((cpu_ns as f64 / (self.duration_ns as f64 * f64::from(self.job.threads))).min(1.0))
     }
 
     /// Share of the time in which these threads had work, 0 to 1: they had the processor or waited for one that others used. In virtual

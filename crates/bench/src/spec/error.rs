@@ -1,6 +1,7 @@
 //! What can be wrong with a sheet.
 
 use crate::job::JobError;
+use forebay_block::mistakes::in_words;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -117,7 +118,7 @@ pub(super) fn of_toml(error: &toml::de::Error, text: &str, name: &str) -> SpecEr
     } else if message.starts_with("unknown variant") {
         "value"
     } else {
-        return SpecError::Form { place, reason: message.replace('\n', "; ") };
+        return SpecError::Form { place, reason: in_words(message) };
     };
     // serde's sentence quotes the wrong word first and then all that would be right.
     let mut quoted = message.split('`').skip(1).step_by(2);

@@ -3,6 +3,7 @@
 use super::model::Config;
 use crate::text::read_text;
 use anyhow::{Context, Result, bail};
+use forebay_block::mistakes::in_words;
 use std::ops::Range;
 use std::path::Path;
 
@@ -79,7 +80,7 @@ fn explain(message: &str) -> String {
     } else if message.starts_with("unknown variant") {
         ("value", "value")
     } else {
-        return message.to_owned();
+        return in_words(message);
     };
     let mut quoted = message.split('`').skip(1).step_by(2);
     let Some(wrong) = quoted.next() else {

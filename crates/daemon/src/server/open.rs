@@ -80,6 +80,14 @@ impl Server {
             let notes = pool::backing_notes(&config);
             notes.iter().for_each(|note| warn!(cause = "sparse member", "{note}"));
         }
+        if superblock.name != config.pool.name {
+            warn!(
+                cause = "pool name",
+                "the devices are of pool {:?}, the configuration says {:?}: make sure that its targets are those that are meant, and name it alike",
+                superblock.name,
+                config.pool.name
+            );
+        }
         log_opening(opening, &superblock, &recovery, recovery_time, left.as_ref());
         let mut reactor = Reactor::new(Budget::of(config.memory.limit.0).server(&config))?;
         reactor.set_tls(tls);

@@ -33,6 +33,13 @@ impl Live {
         }
     }
 
+    /// Takes it away for good: results follow, and may stand on the same terminal.
+    pub fn clear(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
     /// Where a run is.
     pub fn show(&self, prefix: &str, progress: &Progress) {
         let Some(bar) = &self.bar else { return };
@@ -61,8 +68,6 @@ impl Live {
 
 impl Drop for Live {
     fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+        self.clear();
     }
 }

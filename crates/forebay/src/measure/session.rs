@@ -484,7 +484,7 @@ impl Session {
     }
 
     /// The tool's own cost for the jobs of results, in nanoseconds an I/O: measured once for equal settings, and not after
-    /// the user has ended the run.
+    /// the user has ended the run. The last that is done before results are shown.
     pub fn own_costs_ns<'a>(&self, results: impl IntoIterator<Item = &'a JobResult>) -> Vec<Option<f64>> {
         let mut known: Vec<(Job, u64, Option<f64>)> = Vec::new();
         let mut costs = Vec::new();
@@ -504,6 +504,7 @@ impl Session {
             };
             costs.push(cost);
         }
+        self.live.clear();
         costs
     }
 

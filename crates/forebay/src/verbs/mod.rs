@@ -88,7 +88,7 @@ pub fn run(cli: Cli) -> Result<()> {
         Verb::Convert(options) => convert::run(&options, format),
         Verb::Record(options) => record::run(&options, format),
         Verb::Config { action } => config::run(&action, format),
-        Verb::Completions { shell } => manual::completions(shell),
-        Verb::Man { folder } => manual::man(&folder),
+        Verb::Completions { shell } => manual::completions(shell, format),
+        Verb::Man { folder } => manual::man(&folder, format),
     }
 }

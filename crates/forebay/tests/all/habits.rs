@@ -148,9 +148,11 @@ fn completions_and_manual_pages_come_from_the_same_source_as_help() {
     let script = good(&forebay(&["completions", "bash"]));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("forebay.bash");
-    std::fs::write(&path, script).unwrap();
+    std::fs::write(&path, &script).unwrap();
     // bash(1): -n reads commands and does not execute them.
     assert!(Command::new("bash").arg("-n").arg(&path).status().unwrap().success());
+    let json: Value = serde_json::from_str(&good(&forebay(&["completions", "bash", "--output", "json"]))).unwrap();
+    assert_eq!(json["script"].as_str().unwrap(), script);
     let pages = folder.path().join("man");
     good(&forebay(&["man", pages.to_str().unwrap()]));
     for page in ["forebay.1", "forebay-serve.1", "forebay-bench.1", "forebay-disk-add.1"] {

@@ -31,6 +31,7 @@ use super::error::{JobError, nearest};
 use super::length::check_length;
 use super::model::Plan;
 use super::validate::{MAX_JOBS, validate};
+use forebay_block::mistakes::in_words;
 use format::{FileText, JobText};
 use groups::Placed;
 use std::collections::HashSet;
@@ -122,7 +123,7 @@ fn syntax_error(error: &toml::de::Error, text: &str, name: &str) -> JobError {
     } else if message.starts_with("unknown variant") {
         "value"
     } else {
-        return JobError::form(&place, message.replace('\n', "; "));
+        return JobError::form(&place, in_words(message));
     };
     // serde's sentence quotes the wrong word first and then all that would be right.
     let mut quoted = message.split('`').skip(1).step_by(2);
