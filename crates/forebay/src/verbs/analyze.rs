@@ -149,9 +149,14 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
         by,
         rules,
         bypassed,
+        processors: processors() / threads,
     };
     let wanted = wanted(&how);
-    let reader = Reader::with_processors(processors() / threads);
+    // Traces side by side have no more threads than there are processors: of two of them, the analysis has the second.
+    let reader = match how.processors {
+        2 if threads > 1 => Reader::Taker,
+        count => Reader::with_processors(count),
+    };
     let one = |trace: &Named| -> Result<Analysed> {
         let mut analysis = Analysis::new(&how);
         // Of a fleet several are analysed at a time.

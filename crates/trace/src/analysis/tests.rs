@@ -1,6 +1,7 @@
 //! The analysis against the plain definitions, kept in lists.
 
 use super::*;
+use crate::{Knows, Names};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
