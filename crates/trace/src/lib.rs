@@ -5,6 +5,7 @@
 
 #![deny(unsafe_code)]
 
+mod ahead;
 pub mod analysis;
 pub mod capture;
 mod error;
@@ -18,10 +19,12 @@ pub mod reading;
 mod request;
 pub mod rocksdb_log;
 mod source;
+mod worker;
 
+pub use ahead::Ahead;
 pub use error::TraceError;
 pub use forebay_prism::Lifetime;
-pub use names::{NameTable, Names};
+pub use names::{NameTable, Names, TableLevels};
 pub use order::{Sorted, Steady};
 pub use request::{Flags, NOT_KNOWN, Op, Request};
 pub use source::{BATCH_REQUESTS, Fault, Faults, Knows, Source};

@@ -1,6 +1,7 @@
 //! Names that requests refer to by number.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Most names of one kind; further ones become the name 0, "other".
 const NAMES_MAX: usize = 1 << 20;
@@ -10,16 +11,18 @@ const NAMES_BYTES_MAX: usize = 64 << 20;
 /// Names of one kind, each with a number. Number 0 is the empty name: not known.
 #[derive(Clone, Debug)]
 pub struct NameTable {
-    names: Vec<String>,
-    numbers: HashMap<String, u32>,
+    /// Text and number share the bytes of a name, and so do copies of a table.
+    names: Vec<Arc<str>>,
+    numbers: HashMap<Arc<str>, u32>,
     len_bytes: usize,
     refused: u64,
 }
 
 impl Default for NameTable {
     fn default() -> Self {
-        let numbers = HashMap::from([(String::new(), 0)]);
-        Self { names: vec![String::new()], numbers, len_bytes: 0, refused: 0 }
+        let none: Arc<str> = "".into();
+        let numbers = HashMap::from([(none.clone(), 0)]);
+        Self { names: vec![none], numbers, len_bytes: 0, refused: 0 }
     }
 }
 
@@ -33,22 +36,27 @@ impl NameTable {
             self.refused += 1;
             return 0;
         }
+        self.push(name.into())
+    }
+
+    /// The number of a name that is new.
+    fn push(&mut self, name: Arc<str>) -> u32 {
         self.len_bytes += name.len();
         let number = self.names.len() as u32;
-        self.names.push(name.to_owned());
-        self.numbers.insert(name.to_owned(), number);
+        self.names.push(name.clone());
+        self.numbers.insert(name, number);
         number
     }
 
     /// The name of a number; empty where it is not known.
     #[must_use]
     pub fn name(&self, number: u32) -> &str {
-        self.names.get(number as usize).map_or("", String::as_str)
+        self.names.get(number as usize).map_or("", |name| name)
     }
 
     /// All names by their numbers, number 0 first.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
-        self.names.iter().map(String::as_str)
+        self.names.iter().map(|name| &**name)
     }
 
     /// Names there are, the empty one included.
@@ -64,6 +72,36 @@ impl NameTable {
     }
 }
 
+/// Levels for which RocksDB's tables were written, by the numbers of their paths.
+#[derive(Clone, Debug, Default)]
+pub struct TableLevels {
+    levels: HashMap<u32, u8>,
+    /// What has changed since it was last asked for, where it is.
+    changes: Option<Vec<(u32, u8)>>,
+}
+
+impl TableLevels {
+    /// The level of a path's table, where something tells it.
+    #[must_use]
+    pub fn get(&self, path: u32) -> Option<u8> {
+        self.levels.get(&path).copied()
+    }
+
+    /// Notes the level of a path's table.
+    pub fn set(&mut self, path: u32, level: u8) {
+        let is_new = self.levels.insert(path, level) != Some(level);
+        if let Some(changes) = self.changes.as_mut().filter(|_| is_new) {
+            changes.push((path, level));
+        }
+    }
+
+    /// Paths whose levels are known.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.levels.len()
+    }
+}
+
 /// The names of a trace.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
@@ -73,6 +111,74 @@ pub struct Names {
     pub processes: NameTable,
     /// Paths of files.
     pub paths: NameTable,
-    /// Levels for which RocksDB's tables were written, by the numbers of their paths; empty where nothing tells them.
-    pub levels: HashMap<u32, u8>,
+    /// Levels of RocksDB's tables; empty where nothing tells them.
+    pub levels: TableLevels,
+}
+
+impl Names {
+    fn tables(&self) -> [&NameTable; 3] {
+        [&self.volumes, &self.processes, &self.paths]
+    }
+
+    fn tables_mut(&mut self) -> [&mut NameTable; 3] {
+        [&mut self.volumes, &mut self.processes, &mut self.paths]
+    }
+}
+
+/// Names of one kind that are new.
+#[derive(Debug, Default)]
+struct NewOfTable {
+    names: Vec<Arc<str>>,
+    refused: u64,
+}
+
+/// What is new in names, on its way to a copy of them.
+#[derive(Debug, Default)]
+pub(crate) struct NewNames {
+    tables: [NewOfTable; 3],
+    levels: Vec<(u32, u8)>,
+}
+
+impl NewNames {
+    /// Adds them to the copy, which has all that was new before.
+    pub fn add_to(&mut self, copy: &mut Names) {
+        for (new, table) in self.tables.iter_mut().zip(copy.tables_mut()) {
+            for name in new.names.drain(..) {
+                table.push(name);
+            }
+            table.refused = new.refused;
+        }
+        for (path, level) in self.levels.drain(..) {
+            copy.levels.set(path, level);
+        }
+    }
+}
+
+/// Names of which there is a copy elsewhere that is kept up.
+pub(crate) struct NamesWithCopy {
+    /// To be added to.
+    pub names: Names,
+    /// How many of each kind the copy has.
+    copied: [usize; 3],
+}
+
+impl NamesWithCopy {
+    /// Those that the copy has.
+    pub fn of(copy: &Names) -> Self {
+        let mut names = copy.clone();
+        names.levels.changes = Some(Vec::new());
+        Self { copied: names.tables().map(NameTable::count), names }
+    }
+
+    /// Moves what is new since the last time to where nothing is.
+    pub fn take_new(&mut self, into: &mut NewNames) {
+        for ((new, table), copied) in into.tables.iter_mut().zip(self.names.tables()).zip(&mut self.copied) {
+            new.names.extend_from_slice(&table.names[*copied..]);
+            new.refused = table.refused;
+            *copied = table.count();
+        }
+        if let Some(changes) = &mut self.names.levels.changes {
+            into.levels.append(changes);
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Requests in the order of their times, as far as a part of the trace shows it.
 
-use crate::{Faults, Knows, Names, Request, Source, TraceError};
+use crate::{BATCH_REQUESTS, Faults, Knows, Names, Request, Source, TraceError};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A time so much ahead of the one before it is looked at: it may be a slip.
@@ -165,6 +165,8 @@ pub struct Sorted<S> {
     handed_ns: u64,
     too_late: u64,
     is_over: bool,
+    /// Why the source has ended, where that is an error: it is handed out with the last requests.
+    error: Option<TraceError>,
 }
 
 impl<S: Source> Sorted<S> {
@@ -183,6 +185,7 @@ impl<S: Source> Sorted<S> {
             handed_ns: 0,
             too_late: 0,
             is_over: false,
+            error: None,
         }
     }
 
@@ -255,13 +258,15 @@ impl<S: Source> Sorted<S> {
 
 impl<S: Source> Source for Sorted<S> {
     fn read(&mut self, into: &mut Vec<Request>, names: &mut Names) -> Result<bool, TraceError> {
-        let mut read = Ok(true);
         if !self.is_over {
-            read = self.source.read(&mut self.batch, names);
+            let read = self.source.read(&mut self.batch, names);
             self.is_over = !matches!(read, Ok(true));
+            self.error = read.err();
             self.sort_batch();
         }
-        let kept = if self.is_over { 0 } else { WINDOW };
+        // At the end all that was kept is handed out, about as many at a time as before.
+        let held = self.in_order_count + self.late.len();
+        let kept = if self.is_over { held.saturating_sub(BATCH_REQUESTS) } else { WINDOW };
         while self.late.is_empty() && self.in_order_count > kept {
             let Some(batch) = self.in_order.front() else { break };
             let rest = &batch.requests[batch.gone..];
@@ -280,7 +285,10 @@ impl<S: Source> Source for Sorted<S> {
             }
             into.push(request);
         }
-        read.map(|_| !self.is_over)
+        if self.is_over && kept > 0 {
+            return Ok(true);
+        }
+        self.error.take().map_or(Ok(!self.is_over), Err)
     }
 
     fn faults(&self) -> &Faults {
@@ -383,6 +391,44 @@ mod tests {
             assert!(held <= 2 * sorted.in_order_count + 8, "{held} for {}", sorted.in_order_count);
         }
         assert_eq!(got.len(), 20_000);
+    }
+
+    /// All that is kept for sorting came in one piece, of 65,536 requests.
+    #[test]
+    fn regression_the_end_comes_in_batches_and_an_error_behind_all_of_it() {
+        /// Fails at its end.
+        struct Failing(Times);
+
+        impl Source for Failing {
+            fn read(&mut self, into: &mut Vec<Request>, names: &mut Names) -> Result<bool, TraceError> {
+                let source = std::io::ErrorKind::Other.into();
+                if self.0.read(into, names)? { Ok(true) } else { Err(TraceError::Read { offset_bytes: 0, source }) }
+            }
+
+            fn faults(&self) -> &Faults {
+                self.0.faults()
+            }
+
+            fn knows(&self) -> Knows {
+                self.0.knows()
+            }
+        }
+
+        for late in [0, 1] {
+            let mut sorted = Sorted::new(Failing(times((0..20_000).map(|at| at ^ late))));
+            let (mut got, mut names, mut all) = (Vec::new(), Names::default(), Vec::new());
+            let error = loop {
+                let read = sorted.read(&mut got, &mut names);
+                assert!(got.len() <= BATCH_REQUESTS);
+                all.extend(got.drain(..).map(|request| request.issued_ns));
+                if let Err(error) = read {
+                    break error;
+                }
+            };
+            assert!(matches!(error, TraceError::Read { .. }));
+            assert!(all.iter().copied().eq(0..20_000));
+            assert!(!sorted.read(&mut got, &mut names).unwrap() && got.is_empty());
+        }
     }
 
     #[test]

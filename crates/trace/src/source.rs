@@ -97,7 +97,7 @@ impl Knows {
             swap: flag(Flags::SWAP),
             direct: flag(Flags::DIRECT),
             path: (request.path > 0).then(|| names.paths.name(request.path)),
-            sst_level: names.levels.get(&request.path).copied(),
+            sst_level: names.levels.get(request.path),
             process: (request.process > 0).then(|| names.processes.name(request.process)),
             pid: (request.pid > 0).then_some(request.pid),
             io_class: (request.io_class != Request::NO_CLASS).then_some(request.io_class),

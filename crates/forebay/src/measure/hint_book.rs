@@ -95,7 +95,7 @@ impl HintWriter {
             },
             Evidence::All => Known {
                 path: request.path,
-                sst_level: names.levels.get(&request.path).copied(),
+                sst_level: names.levels.get(request.path),
                 process: request.process,
                 pid: request.pid,
                 io_class: request.io_class,
@@ -140,7 +140,7 @@ mod tests {
             flags: Flags::META.with(Flags::DIRECT),
             ..Request::new(0, Op::Write, 0, 4096)
         };
-        names.levels.insert(request.path, 2);
+        names.levels.set(request.path, 2);
         let knows = Knows { lifetime: true, flags: true, ..Knows::default() };
         assert!(HintWriter::new(Evidence::None, &book).is_none());
         let mut all = HintWriter::new(Evidence::All, &book).unwrap();

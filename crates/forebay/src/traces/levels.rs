@@ -119,8 +119,11 @@ impl Source for Leveled {
     fn read(&mut self, into: &mut Vec<Request>, names: &mut Names) -> Result<bool, TraceError> {
         let goes_on = self.source.read(into, names);
         let new = names.paths.iter().enumerate().skip(self.seen);
-        let found = new.filter_map(|(number, path)| Some((u32::try_from(number).ok()?, self.levels.level(path)?)));
-        names.levels.extend(found);
+        for (number, path) in new {
+            if let (Ok(number), Some(level)) = (u32::try_from(number), self.levels.level(path)) {
+                names.levels.set(number, level);
+            }
+        }
         self.seen = names.paths.count();
         goes_on
     }

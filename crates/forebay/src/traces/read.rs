@@ -1,12 +1,13 @@
 //! Reading a trace to its end.
 
 use super::Named;
+use crate::parallel::processors;
 use anyhow::{Context, Result, bail};
 use forebay_daemon::finding::finding;
 use forebay_trace::analysis::Report;
 use forebay_trace::format::Format as TraceFormat;
 use forebay_trace::format::parquet::Wanted;
-use forebay_trace::{Faults, Knows, Names, Request, Sorted, Source, Steady};
+use forebay_trace::{Ahead, Faults, Knows, Names, Request, Sorted, Source, Steady};
 
 /// Requests that are handed out at a time.
 const PART_REQUESTS: usize = 256;
@@ -18,6 +19,22 @@ pub enum Order {
     Recorded,
     /// By their times, as far as neighbours go, and without times that lie far ahead.
     Time,
+}
+
+/// Who reads a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reader {
+    /// A thread of its own, ahead of who takes the requests.
+    Ahead,
+    /// Who takes them.
+    Taker,
+}
+
+impl Reader {
+    /// Of a trace that has so many processors.
+    pub fn with_processors(count: usize) -> Self {
+        if count > 1 { Self::Ahead } else { Self::Taker }
+    }
 }
 
 /// A trace read to its end.
@@ -64,11 +81,27 @@ impl Read {
     }
 }
 
-/// Reads a trace in batches, to its end or until `take` says `false`.
+/// Reads a trace in batches, to its end or until `take` says `false`. It has all processors.
 ///
 /// # Errors
 /// What makes it unreadable, with its name.
 pub fn read(
+    trace: &Named,
+    format: Option<TraceFormat>,
+    wanted: Wanted,
+    volume: Option<&str>,
+    order: Order,
+    take: impl FnMut(&[Request], &Names, Knows) -> bool,
+) -> Result<Read> {
+    read_by(Reader::with_processors(processors()), trace, format, wanted, volume, order, take)
+}
+
+/// The same, by one or two threads.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_by(
+    reader: Reader,
     trace: &Named,
     format: Option<TraceFormat>,
     wanted: Wanted,
@@ -82,9 +115,13 @@ pub fn read(
     let (mut requests, mut all_requests) = (0, 0);
     let (mut batch, mut notes) = (Vec::new(), Vec::new());
     for source in trace.open(format, wanted).with_context(about)? {
-        let mut source: Box<dyn Source + Send> = match order {
+        let source: Box<dyn Source + Send> = match order {
             Order::Recorded => source,
             Order::Time => Box::new(Sorted::new(Steady::new(source))),
+        };
+        let mut source: Box<dyn Source> = match reader {
+            Reader::Ahead => Box::new(Ahead::new(source)),
+            Reader::Taker => source,
         };
         let wants_more = loop {
             batch.clear();
@@ -129,4 +166,66 @@ pub fn read(
         bail!("{}: no requests of volume {volume:?}; there are {}", trace.name, known.join(", "));
     }
     Ok(Read { faults, knows, requests, all_requests, names, notes, cut })
+}
+
+#[cfg(test)]
+// Here a panic is the finding.
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    /// All that a reader tells of some files, at most so many parts of it.
+    fn shown(reader: Reader, files: &[&Path], order: Order, parts_max: usize) -> String {
+        let files = files.iter().map(|path| path.to_path_buf()).collect();
+        let trace = Named { name: "it".to_owned(), files, levels: None };
+        let (mut shown, mut parts) = (String::new(), 0);
+        let read = read_by(reader, &trace, None, Wanted::ALL, None, order, |requests, names, knows| {
+            let volumes: Vec<&str> = names.volumes.iter().collect();
+            shown += &format!("{requests:?} {volumes:?} {knows:?}\n");
+            parts += 1;
+            parts < parts_max
+        });
+        match read {
+            Err(error) => format!("{shown} {error:#}"),
+            Ok(Read { faults, knows, requests, all_requests, names, notes, cut }) => {
+                let volumes: Vec<&str> = names.volumes.iter().collect();
+                let cut = cut.map(|error| format!("{error:#}"));
+                format!("{shown} {faults:?} {knows:?} {requests} {all_requests} {volumes:?} {notes:?} {cut:?}")
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_read_ahead_is_what_is_read_in_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let (good, late, bad, cut) = (path("good.csv"), path("late.csv"), path("bad.csv"), path("cut.csv.gz"));
+        let text = |from: u64, step: i64| {
+            let mut text = "time_ns,op,offset_bytes,len_bytes,latency_ns,volume\n".to_owned();
+            for at in 0..20_000_u64 {
+                let time_ns = from.saturating_add_signed(at as i64 * step);
+                text += &format!("{time_ns},write,{},4096,,volume {}\n", at * 4096, (from + at) / 3000);
+            }
+            text
+        };
+        std::fs::write(&good, text(0, 7)).unwrap();
+        std::fs::write(&late, text(1_000_000, -3)).unwrap();
+        std::fs::write(&bad, text(500, 1).replace(",write,4096", ",nothing,4096")).unwrap();
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut packed, text(0, 1).as_bytes()).unwrap();
+        let packed = packed.finish().unwrap();
+        std::fs::write(&cut, &packed[..packed.len() / 2]).unwrap();
+        for files in
+            [vec![&*good, &*late, &*bad], vec![&*good, &*cut], vec![&*cut, &*good], vec![&*good, &*path("none")]]
+        {
+            for order in [Order::Recorded, Order::Time] {
+                for parts_max in [1, 50, usize::MAX] {
+                    let of = |reader| shown(reader, &files, order, parts_max);
+                    assert!(of(Reader::Ahead) == of(Reader::Taker), "{files:?} {order:?} {parts_max}");
+                }
+            }
+        }
+        assert!(shown(Reader::Ahead, &[&*cut], Order::Time, usize::MAX).contains("Some"), "it was cut");
+    }
 }

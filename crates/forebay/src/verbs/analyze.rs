@@ -3,7 +3,8 @@
 use super::schema;
 use crate::measure::{self, Live};
 use crate::output::{self, Format};
-use crate::traces::{self, Levels, Loaded, Named, Order, Read, read};
+use crate::parallel::processors;
+use crate::traces::{self, Levels, Loaded, Named, Order, Read, Reader, read_by};
 use anyhow::{Result, anyhow, bail};
 use forebay_block::size::parse_size_bytes;
 use forebay_daemon::finding::finding;
@@ -141,21 +142,26 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
     let by = by(&options.by)?;
     let list = options.reading.named(&options.trace)?;
     let volume = options.reading.volume.as_deref();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = options.threads.unwrap_or(cores).clamp(1, list.len());
+    let threads = options.threads.unwrap_or(processors()).clamp(1, list.len());
     let how = Options {
         memory_bytes: options.memory / threads as u64,
         sample_halvings: options.sample.trailing_zeros(),
         by,
         rules,
         bypassed,
+        processors: processors() / threads,
     };
     let wanted = wanted(&how);
+    // Traces side by side have no more threads than there are processors: of two of them, the analysis has the second.
+    let reader = match how.processors {
+        2 if threads > 1 => Reader::Taker,
+        count => Reader::with_processors(count),
+    };
     let one = |trace: &Named| -> Result<Analysed> {
         let mut analysis = Analysis::new(&how);
         // Of a fleet several are analysed at a time.
         let (live, mut taken) = ((list.len() == 1).then(Live::new), 0);
-        let mut read = read(trace, trace_format, wanted, volume, Order::Time, |requests, names, knows| {
+        let mut read = read_by(reader, trace, trace_format, wanted, volume, Order::Time, |requests, names, knows| {
             analysis.add(requests, names, knows);
             taken += requests.len();
             if let Some(live) = &live {

@@ -4,6 +4,7 @@ use super::analyze::{ReadingOptions, by, faults, faults_json, lacks_levels, unkn
 use super::schema;
 use crate::measure::Live;
 use crate::output::{self, Format, ratio, size, table};
+use crate::parallel::processors;
 use crate::traces::{self, Loaded, Order, read};
 use anyhow::{Context, Result, bail};
 use forebay_block::size::parse_size_bytes;
@@ -95,8 +96,14 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
     let [trace] = list.as_slice() else {
         bail!("{} holds {} traces: size one at a time", options.trace, list.len());
     };
-    let how =
-        Options { memory_bytes: options.memory, sample_halvings: options.sample.trailing_zeros(), by, rules, bypassed };
+    let how = Options {
+        memory_bytes: options.memory,
+        sample_halvings: options.sample.trailing_zeros(),
+        by,
+        rules,
+        bypassed,
+        processors: processors(),
+    };
     let columns = wanted(&how);
     let mut analysis = Analysis::keeping_writes(&how);
     let (live, mut taken) = (Live::new(), 0);
@@ -107,8 +114,8 @@ pub fn run(options: &SizeOptions, format: Format) -> Result<()> {
         true
     })?
     .whole()?;
-    let (read_hits, writes) = (analysis.read_hits(), analysis.take_writes());
-    let report = analysis.finish(&first.names);
+    let writes = analysis.take_writes();
+    let (report, read_hits) = analysis.finish_with_read_hits(&first.names);
     if lacks_levels(how.by, &report) {
         warn_of_levels();
     }

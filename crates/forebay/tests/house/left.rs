@@ -4,7 +4,7 @@
 pub const CIRCLES_LEFT: [(&str, usize); 0] = [];
 
 /// Structs whose methods stand in several files.
-pub const SPREAD_LEFT: [(&str, &str); 14] = [
+pub const SPREAD_LEFT: [(&str, &str); 13] = [
     ("bench", "Mix"),
     ("bench", "SizeMix"),
     ("daemon", "Config"),
@@ -16,7 +16,6 @@ pub const SPREAD_LEFT: [(&str, &str); 14] = [
     ("prism", "Ext4"),
     ("prism", "Learned"),
     ("sim", "World"),
-    ("trace", "Analysis"),
     ("trace", "Place"),
     ("volume", "Engine"),
 ];

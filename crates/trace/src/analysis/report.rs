@@ -4,12 +4,14 @@ use super::blocks::BLOCK_BYTES;
 use super::bursts::WINDOWS_NS;
 use super::depth::Depths;
 use super::distances::Distances;
+use super::followed::Followed;
 use super::histogram::Histogram;
 use super::lengths::Lengths;
 use super::over_time::OverTime;
+use super::requests::Requests;
 use super::rows::Rows;
 use super::shapes::Shapes;
-use super::{Analysis, RowStatistics};
+use super::statistics::RowStatistics;
 use crate::{Names, Op};
 use serde::Serialize;
 
@@ -267,6 +269,11 @@ pub struct Report {
 pub struct ReadHits(Distances);
 
 impl ReadHits {
+    /// Of the distances of the reads.
+    pub(super) fn of(reads: Distances) -> Self {
+        Self(reads)
+    }
+
     /// Share of the reads that a cache of so many bytes serves; `None` where there were none.
     #[must_use]
     pub fn ratio(&self, size_bytes: u64) -> Option<f64> {
@@ -330,9 +337,15 @@ fn letter(beta: Option<f64>, reads_over: f64) -> Option<char> {
     })
 }
 
-impl Analysis {
+/// Both stages of an analysis, at its end.
+pub struct Ended {
+    pub requests: Requests,
+    pub followed: Followed,
+}
+
+impl Ended {
     fn row(&self, number: u16, name: &str, row_statistics: &RowStatistics, written_bytes: u64) -> Row {
-        let occupancy_bytes = self.blocks.peak_bytes(number);
+        let occupancy_bytes = self.followed.blocks.peak_bytes(number);
         let beta = (occupancy_bytes > 0).then(|| row_statistics.written_bytes as f64 / occupancy_bytes as f64);
         let reads_over = row_statistics.read_bytes as f64 / occupancy_bytes.max(1) as f64;
         Row {
@@ -343,7 +356,7 @@ impl Analysis {
             beta,
             letter: match number {
                 Rows::UNWRITTEN => None,
-                _ => self.rows.letter(number).or_else(|| letter(beta, reads_over)),
+                _ => self.requests.rows.letter(number).or_else(|| letter(beta, reads_over)),
             },
             writes: row_statistics.writes,
             reads: row_statistics.reads,
@@ -353,13 +366,13 @@ impl Analysis {
                 read_ns: Spread::of(&row_statistics.read_latency_ns),
                 write_ns: Spread::of(&row_statistics.write_latency_ns),
             },
-            life_ns: Spread::of(&row_statistics.life_ns).filter(|_| self.knows.time),
+            life_ns: Spread::of(&row_statistics.life_ns).filter(|_| self.requests.knows.time),
             life_bytes: Spread::of(&row_statistics.life_bytes),
         }
     }
 
     fn at_size(&self, blocks: u64, percent: Option<u64>) -> Curve {
-        let blocks_of = &self.blocks;
+        let blocks_of = &self.followed.blocks;
         let [all, reads, writes] =
             [&blocks_of.all, &blocks_of.reads, &blocks_of.writes].map(|distances| distances.hit_ratio(blocks));
         let error = |found: Option<(f64, Option<f64>)>| found.and_then(|found| found.1);
@@ -376,7 +389,7 @@ impl Analysis {
     }
 
     fn curve(&self) -> Vec<Curve> {
-        let unique = self.blocks.peak_accessed_bytes() / BLOCK_BYTES;
+        let unique = self.followed.blocks.peak_accessed_bytes() / BLOCK_BYTES;
         let mut curve: Vec<Curve> =
             PERCENTS.into_iter().map(|percent| self.at_size(unique * percent / 100, Some(percent))).collect();
         let mut size_bytes = CURVE_FIRST_BYTES;
@@ -389,9 +402,9 @@ impl Analysis {
     }
 
     fn bursts(&mut self) -> Vec<Burst> {
-        self.bursts.finish();
-        let len_ns = self.bursts.len_ns().max(1);
-        let windows = self.bursts.windows.iter().zip(WINDOWS_NS).filter(|(_, window_ns)| *window_ns <= len_ns);
+        self.requests.bursts.finish();
+        let len_ns = self.requests.bursts.len_ns().max(1);
+        let windows = self.requests.bursts.windows.iter().zip(WINDOWS_NS).filter(|(_, window_ns)| *window_ns <= len_ns);
         windows
             .filter_map(|(window, window_ns)| {
                 let per_s = 1e9 / window_ns as f64;
@@ -408,38 +421,35 @@ impl Analysis {
             .collect()
     }
 
-    /// What reads find in caches of any size. To be asked for before the end; of a trace with many blocks it is large.
-    #[must_use]
-    pub fn read_hits(&self) -> ReadHits {
-        ReadHits(self.blocks.reads.clone())
-    }
-
-    /// Ends the analysis. `names` are the trace's.
-    #[must_use]
-    pub fn finish(mut self, names: &Names) -> Report {
-        let written_bytes = self.counts[Op::Write as usize].bytes;
+    /// All of it. `names` are the trace's.
+    pub fn report(&mut self, names: &Names) -> Report {
+        let written_bytes = self.requests.counts[Op::Write as usize].bytes;
         let mut rows: Vec<Row> = self
+            .followed
             .statistics
             .iter()
             .enumerate()
             .filter(|(_, row_statistics)| {
                 row_statistics.writes + row_statistics.reads > 0 || row_statistics.written_bytes > 0
             })
-            .map(|(at, row_statistics)| self.row(at as u16, &self.rows.names()[at], row_statistics, written_bytes))
+            .map(|(at, row_statistics)| {
+                self.row(at as u16, &self.requests.rows.names()[at], row_statistics, written_bytes)
+            })
             .collect();
         rows.sort_by(|a, b| (b.written_bytes, &a.name).cmp(&(a.written_bytes, &b.name)));
         let fast = rows.iter().filter(|row| row.letter.is_some_and(|letter| letter != 'X'));
         let (fast_written, fast_bytes) =
             fast.fold((0, 0), |(written, bytes), row| (written + row.written_bytes, bytes + row.occupancy_bytes));
-        let row_name = |number: u16| self.rows.names().get(usize::from(number)).cloned().unwrap_or_default();
+        let row_name = |number: u16| self.requests.rows.names().get(usize::from(number)).cloned().unwrap_or_default();
         let agreement = self
+            .followed
             .agreement
             .all()
             .map(|(row, behaviour, bytes)| Agreement { row: row_name(row), behaviour: row_name(behaviour), bytes })
             .collect();
-        let duration_ns = self.knows.time.then(|| self.bursts.len_ns());
+        let duration_ns = self.requests.knows.time.then(|| self.requests.bursts.len_ns());
         let mut depths = Vec::new();
-        if let Some((all, processes)) = std::mem::take(&mut self.depth).finish() {
+        if let Some((all, processes)) = std::mem::take(&mut self.requests.depth).finish() {
             depths.push(depth("", &all, duration_ns));
             let named = processes.iter().filter(|_| processes.len() > 1);
             depths.extend(named.map(|(process, depths)| match names.processes.name(*process) {
@@ -447,12 +457,12 @@ impl Analysis {
                 name => depth(name, depths, duration_ns),
             }));
         }
-        let footprint = self.blocks.peak_all_bytes();
+        let footprint = self.followed.blocks.peak_all_bytes();
         Report {
-            one_block_in: self.blocks.weight(),
+            one_block_in: self.followed.blocks.weight(),
             operations: Op::ALL
                 .into_iter()
-                .zip(self.counts)
+                .zip(self.requests.counts)
                 .filter(|(_, count)| count.requests > 0)
                 .map(|(op, count)| Operation {
                     op: op.name(),
@@ -463,28 +473,28 @@ impl Analysis {
                 })
                 .collect(),
             duration_ns,
-            footprint_bytes: self.blocks.peak_accessed_bytes(),
+            footprint_bytes: self.followed.blocks.peak_accessed_bytes(),
             written_footprint_bytes: footprint,
             beta: (footprint > 0).then(|| written_bytes as f64 / footprint as f64),
             alpha_fast: share(fast_written, written_bytes),
             fast_bytes,
             rows,
-            block_accesses: self.blocks.all.accesses(),
+            block_accesses: self.followed.blocks.all.accesses(),
             curve: self.curve(),
             depths,
-            reads: direction(&mut self.reads),
-            writes: direction(&mut self.writes),
-            flush_ns: Spread::of(&self.flush_ns),
-            gaps_ns: Spread::of(&self.bursts.gaps_ns).filter(|_| self.knows.time),
-            overwrite_ns: Spread::of(&self.overwrite_ns).filter(|_| self.knows.time),
-            overwrite_bytes: Spread::of(&self.overwrite_bytes),
-            reread_ns: Spread::of(&self.reread_ns).filter(|_| self.knows.time),
-            bursts: if self.knows.time { self.bursts() } else { Vec::new() },
-            over_time: self.timeline.finish(self.blocks.weight() > 1, names),
+            reads: direction(&mut self.requests.reads),
+            writes: direction(&mut self.requests.writes),
+            flush_ns: Spread::of(&self.requests.flush_ns),
+            gaps_ns: Spread::of(&self.requests.bursts.gaps_ns).filter(|_| self.requests.knows.time),
+            overwrite_ns: Spread::of(&self.followed.overwrite_ns).filter(|_| self.requests.knows.time),
+            overwrite_bytes: Spread::of(&self.followed.overwrite_bytes),
+            reread_ns: Spread::of(&self.followed.reread_ns).filter(|_| self.requests.knows.time),
+            bursts: if self.requests.knows.time { self.bursts() } else { Vec::new() },
+            over_time: std::mem::take(&mut self.followed.timeline).finish(self.followed.blocks.weight() > 1, names),
             agreement,
-            back_in_time: self.back_in_time,
-            unknown: self.rows.unknown().map(str::to_owned).collect(),
-            absurd: self.absurd,
+            back_in_time: self.requests.back_in_time,
+            unknown: self.requests.rows.unknown().map(str::to_owned).collect(),
+            absurd: self.requests.absurd,
         }
     }
 }

@@ -186,7 +186,7 @@ impl Rows {
         }
     }
 
-    /// The rows of a write's parts, appended to `parts`, which the caller has cleared.
+    /// The rows of a write's parts, appended to `parts`.
     pub fn write(
         &mut self,
         request: &Request,
@@ -284,7 +284,7 @@ impl Rows {
     }
 
     fn level(&mut self, request: &Request, names: &Names) -> u16 {
-        if let Some(level) = names.levels.get(&request.path) {
+        if let Some(level) = names.levels.get(request.path) {
             return self.number(&format!("level {level}"));
         }
         let is_table = || names.paths.name(request.path).ends_with(".sst");

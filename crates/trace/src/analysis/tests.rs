@@ -1,6 +1,7 @@
 //! The analysis against the plain definitions, kept in lists.
 
 use super::*;
+use crate::{Knows, Names};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -565,7 +566,8 @@ fn rows_are_levels_where_these_are_reported() {
     requests[5].flags = crate::Flags::META;
     // Read later by whom one knows.
     requests.push(Request { op: Op::Read, ..requests[0] });
-    names.levels.extend([(requests[0].path, 0), (requests[1].path, 4)]);
+    names.levels.set(requests[0].path, 0);
+    names.levels.set(requests[1].path, 4);
     let knows = Knows { op: true, file: true, flags: true, ..Knows::default() };
     let rows = |by, rules: &[(&str, &str)]| {
         let parsed = |&(class, rule): &(&str, &str)| (class.to_owned(), forebay_prism::Rule::parse(rule).unwrap());

@@ -264,7 +264,7 @@ mod tests {
                 (index as u32, 1, index as u64)
             );
             assert_eq!(names.paths.name(requests[0].path), "/x");
-            assert_eq!(names.levels.get(&requests[0].path), Some(&2));
+            assert_eq!(names.levels.get(requests[0].path), Some(2));
             assert_eq!(names.processes.name(requests[0].process), "fio");
         }
     }

@@ -240,7 +240,7 @@ impl<R: Read + Seek> Segments<R> {
             {
                 request.path = names.paths.number(&path.path);
                 if let (Some(level), 1..) = (path.level, request.path) {
-                    names.levels.insert(request.path, level);
+                    names.levels.set(request.path, level);
                 }
             }
             into.push(request);

@@ -215,7 +215,7 @@ impl Tree {
             let path = names.paths.number(&format!("db/L{level}/{number:06}.sst"));
             // What a real database's LOG tells. A name that found no place stands for others too.
             if path > 0 {
-                names.levels.insert(path, level as u8);
+                names.levels.set(path, level as u8);
             }
             files.push(File { blocks: here, extents, path, inode: Self::inode(number) });
         }

@@ -1,0 +1,164 @@
+//! What requests tell each by itself, and the rows that they are of: the first stage of an analysis.
+
+use super::bursts::Bursts;
+use super::depth::DepthMeter;
+use super::histogram::Histogram;
+use super::rows::{Part, Rows};
+use super::shapes::Shapes;
+use super::writes::Writes;
+use super::{Count, Options, is_range, moved, touched};
+use crate::{Knows, NOT_KNOWN, Names, Op, Request};
+
+/// A request on its way to the second stage.
+#[derive(Clone, Copy, Debug)]
+pub struct Placed {
+    /// The request, whose time does not go back.
+    pub request: Request,
+    /// Whether its time is one.
+    pub has_time: bool,
+    /// The row of a read; `None` where it is that of who wrote what is read.
+    pub row: Option<u16>,
+    /// How many parts a write has.
+    pub parts: usize,
+}
+
+/// Requests on their way to the second stage, in their order.
+#[derive(Debug, Default)]
+pub struct PlacedRequests {
+    all: Vec<Placed>,
+    /// Those of writes, one after the other.
+    parts: Vec<Part>,
+}
+
+impl PlacedRequests {
+    pub fn all(&self) -> &[Placed] {
+        &self.all
+    }
+
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// Adds one, whose parts are there.
+    pub fn push(&mut self, placed: Placed) {
+        self.all.push(placed);
+    }
+
+    pub fn clear(&mut self) {
+        self.all.clear();
+        self.parts.clear();
+    }
+}
+
+/// What is known without looking at blocks.
+pub struct Requests {
+    pub rows: Rows,
+    pub depth: DepthMeter,
+    pub reads: Shapes,
+    pub writes: Shapes,
+    pub bursts: Bursts,
+    pub counts: [Count; Op::ALL.len()],
+    /// Latencies of flushes, in nanoseconds.
+    pub flush_ns: Histogram,
+    pub knows: Knows,
+    now_ns: u64,
+    pub back_in_time: u64,
+    pub absurd: u64,
+    /// What is kept of writes.
+    kept: Option<Writes>,
+}
+
+impl Requests {
+    pub fn new(options: &Options, kept: Option<Writes>) -> Self {
+        Self {
+            rows: Rows::new(options.by, &options.rules),
+            depth: DepthMeter::default(),
+            reads: Shapes::default(),
+            writes: Shapes::default(),
+            bursts: Bursts::default(),
+            counts: [Count::default(); Op::ALL.len()],
+            flush_ns: Histogram::default(),
+            knows: Knows::default(),
+            now_ns: 0,
+            back_in_time: 0,
+            absurd: 0,
+            kept,
+        }
+    }
+
+    /// The writes and discards that were kept; `None` where they were too many.
+    pub fn take_writes(&mut self) -> Option<Writes> {
+        let mut writes = self.kept.take()?;
+        writes.names = self.rows.names().to_vec();
+        Some(writes)
+    }
+
+    /// Takes the next requests of the trace, and hands them on.
+    pub fn add(&mut self, requests: &[Request], names: &Names, knows: Knows, on: &mut PlacedRequests) {
+        self.knows = knows;
+        self.rows.fetch(requests.iter().filter_map(moved).map(|(volume, first, ..)| (volume, first)));
+        for request in requests {
+            self.one(request, names, on);
+        }
+    }
+
+    fn one(&mut self, request: &Request, names: &Names, on: &mut PlacedRequests) {
+        let Some((first, blocks)) = touched(request) else {
+            self.absurd += 1;
+            return;
+        };
+        // Times may go back a little in a trace; time does not.
+        let mut request = *request;
+        if request.issued_ns < self.now_ns {
+            self.back_in_time += 1;
+            request.issued_ns = self.now_ns;
+        }
+        self.now_ns = request.issued_ns;
+        let count = &mut self.counts[request.op as usize];
+        count.requests += 1;
+        count.bytes = count.bytes.saturating_add(request.len_bytes);
+        self.depth.issue(&request);
+        self.bursts.note(self.now_ns, if is_range(&request) { 0 } else { request.len_bytes });
+        if request.op == Op::Flush && request.latency_ns != NOT_KNOWN {
+            self.flush_ns.add(request.latency_ns);
+        }
+        let parts_before = on.parts.len();
+        let row = if blocks > 0 { self.place(&request, (first, blocks), names, &mut on.parts) } else { None };
+        on.push(Placed { request, has_time: self.knows.time, row, parts: on.parts.len() - parts_before });
+    }
+
+    /// The row of a read where it is known for sure; of a write its parts.
+    fn place(
+        &mut self,
+        request: &Request,
+        (first, blocks): (u64, u64),
+        names: &Names,
+        parts: &mut Vec<Part>,
+    ) -> Option<u16> {
+        match request.op {
+            Op::Write => {
+                self.writes.note(request);
+                let before = parts.len();
+                self.rows.write(request, first, blocks, names, self.knows, parts);
+                self.keep(|kept| kept.write(request, first, &parts[before..]));
+            }
+            Op::Read | Op::Access => {
+                self.reads.note(request);
+                return self.rows.read(request, first, blocks, names, self.knows);
+            }
+            Op::Discard | Op::WriteZeroes => {
+                self.rows.discard(request);
+                self.keep(|kept| kept.discard(request));
+            }
+            Op::Flush => {}
+        }
+        None
+    }
+
+    /// Keeps what comes next, where all before it was kept and there is room.
+    fn keep(&mut self, keep: impl FnOnce(&mut Writes) -> bool) {
+        if self.kept.as_mut().is_some_and(|kept| !keep(kept)) {
+            self.kept = None;
+        }
+    }
+}
