@@ -169,7 +169,7 @@ fn imports_form_no_circle() {
         let sources = products(&room);
         let imports = imports::imports(&sources);
         assert!(
-            imports.len() > 3 * sources.len() || sources.len() < 12,
+            imports.len() > 3 * sources.len() || sources.len() < 16,
             "{room}: {} imports: nothing was checked",
             imports.len()
         );

@@ -354,3 +354,37 @@ fn names_in(directory: &Path) -> Vec<String> {
     names.sort();
     names
 }
+
+/// Packed as Polars does unless asked otherwise: it was called no Parquet trace.
+#[test]
+fn regression_a_file_of_others_in_zstandard_is_read() {
+    use parquet::basic::{Compression, ZstdLevel};
+    use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+    use parquet::file::properties::WriterProperties;
+    use parquet::file::writer::SerializedFileWriter;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("of-others.parquet");
+    let columns =
+        "required int64 issued_ns; required binary op (UTF8); required int64 offset_bytes; required int64 size_bytes;";
+    let schema = parquet::schema::parser::parse_message_type(&format!("message m {{ {columns} }}")).unwrap();
+    let packed = WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default())).build();
+    let file = std::fs::File::create(&path).unwrap();
+    let mut writer = SerializedFileWriter::new(file, schema.into(), packed.into()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    for at in 0..4 {
+        let mut column = group.next_column().unwrap().unwrap();
+        if at == 1 {
+            let ops: Vec<ByteArray> = (0..1000).map(|_| ByteArray::from("write")).collect();
+            column.typed::<ByteArrayType>().write_batch(&ops, None, None).unwrap();
+        } else {
+            let values: Vec<i64> = (0..1000).map(|row| if at == 3 { 4096 } else { row * 4096 }).collect();
+            column.typed::<Int64Type>().write_batch(&values, None, None).unwrap();
+        }
+        column.close().unwrap();
+    }
+    group.close().unwrap();
+    writer.close().unwrap();
+    let read = read(&mut ParquetTrace::open(&path).unwrap()).unwrap();
+    let last = &read[999].request;
+    assert_eq!((last.issued_ns, last.len_bytes), (999 * 4096, 4096));
+}

@@ -131,15 +131,15 @@ mod tests {
     #[test]
     fn regression_a_client_that_comes_back_hears_whatever_became_of_its_answers() {
         let mut losses = Losses::default();
-        let [unknown, waiting, told, other] = [(); 4].map(|()| begin(&mut losses, 0));
+        let [unknown, waiting, heard, other] = [(); 4].map(|()| begin(&mut losses, 0));
         losses.end_session(unknown, 0);
         losses.end_session(waiting, 0);
         losses.record([DISK], 0);
         losses.fails(DISK, waiting);
-        losses.fails(DISK, told);
+        losses.fails(DISK, heard);
         // It is back before the server knows that the connection was lost.
         let again = begin(&mut losses, 1);
-        losses.end_session(told, 2);
+        losses.end_session(heard, 2);
         assert!(losses.take(DISK, other) && losses.take(DISK, again) && !losses.take(DISK, again));
         let rest = [(); 2].map(|()| begin(&mut losses, RETURN_NS - 1));
         assert!(rest.into_iter().all(|session| losses.take(DISK, session) && !losses.take(DISK, session)));
@@ -161,7 +161,7 @@ mod tests {
         assert!(!losses.take(DISK, late));
     }
 
-    /// Clients of other disks, and those that only read, took places among those that had not heard: for each of them a client of the disk was told anew, weeks later.
+    /// Clients of other disks, and those that only read, took places among those that had not heard: for each of them a client of the disk heard anew, weeks later.
     #[test]
     fn regression_clients_of_other_disks_owe_this_one_no_failed_flush() {
         let mut losses = Losses::default();
