@@ -23,7 +23,7 @@ impl Analysis {
         Self { requests: Requests::new(options, None), stage: Stage::new(options) }
     }
 
-    /// Begins, and keeps writes and discards for [`Sizing::repeat`], as long as they take no more than a quarter of the memory for blocks
+    /// Begins, and keeps writes and discards for [`Sizing::repeat`](super::Sizing::repeat), as long as they take no more than a quarter of the memory for blocks
     /// beside it.
     #[must_use]
     pub fn keeping_writes(options: &Options) -> Self {
