@@ -1,6 +1,6 @@
 //! What front ends ask of the volume, and what they get back.
 
-use forebay_block::{Buf, ClassId, DiskId, IoError};
+use forebay_block::{Buf, ClassId, DiskId, IoError, IoErrorKind};
 use forebay_prism::HostHints;
 use smallvec::SmallVec;
 use thiserror::Error;
@@ -171,4 +171,13 @@ pub enum RequestError {
     /// The server is stopping.
     #[error("the server is shutting down")]
     ShuttingDown,
+}
+
+impl RequestError {
+    /// Whether it is good again once somebody makes room: in the pool, or below a device of it. Hosts can wait for that, as QEMU does (`werror=enospc`).
+    #[must_use]
+    pub fn is_for_want_of_space(&self) -> bool {
+        let is_below = |source: &IoError| source.kind == IoErrorKind::NoSpace;
+        matches!(self, Self::NoSpace) || matches!(self, Self::Device { source, .. } if is_below(source))
+    }
 }

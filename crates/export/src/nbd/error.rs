@@ -73,16 +73,33 @@ impl Errno {
     pub fn of(error: &RequestError, writes: bool) -> Self {
         match error {
             RequestError::OutOfRange if writes => Self::NoSpace,
+            error if error.is_for_want_of_space() => Self::NoSpace,
             RequestError::OutOfRange => Self::Invalid,
             RequestError::NoDisk
             | RequestError::NoBase
             | RequestError::Device { .. }
+            | RequestError::NoSpace
             | RequestError::Damaged { .. }
             | RequestError::FlushFailed
             // An export that is read-only says so, and is asked for no writes. This is a pool that takes none for what its devices do.
             | RequestError::ReadOnly(_) => Self::Io,
-            RequestError::NoSpace => Self::NoSpace,
             RequestError::ShuttingDown => Self::Shutdown,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_block::{IoError, IoErrorKind};
+
+    /// QEMU stops a machine whose disk has no space until somebody makes room, and hands on an I/O error.
+    #[test]
+    fn regression_no_space_below_a_device_is_no_space_to_hosts() {
+        let of = |kind| {
+            let source = IoError { kind, operation: "write", offset_bytes: 0, os_error: 0 };
+            Errno::of(&RequestError::Device { device: "a.img".to_owned(), source }, true)
+        };
+        assert_eq!([IoErrorKind::NoSpace, IoErrorKind::Medium].map(of), [Errno::NoSpace, Errno::Io]);
     }
 }

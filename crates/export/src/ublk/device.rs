@@ -409,7 +409,7 @@ fn failed(operation: &'static str, error: &std::io::Error) -> FrontendError {
 fn errno(error: &RequestError) -> i32 {
     match error {
         RequestError::OutOfRange | RequestError::NoDisk => -libc::EINVAL,
-        RequestError::NoSpace => -libc::ENOSPC,
+        error if error.is_for_want_of_space() => -libc::ENOSPC,
         _ => -libc::EIO,
     }
 }

@@ -193,7 +193,7 @@ impl Map {
                 }
                 None
             }
-            (_, _) if attempt + 1 < self.setup.read_attempts() => {
+            (_, _) if attempt + 1 < self.setup.read_attempts(0) => {
                 // What follows fails all who wait, or gives the mapping up: only where the medium, and not one transfer,
                 // is bad.
                 let bufs = Vectored::One(Buf::new(PAGE_BYTES));

@@ -5,6 +5,7 @@
 use super::outbox::{GroupMend, Outbox, Pending};
 use super::setup::Setup;
 use crate::layout::band_summary::{self, SummaryEntry, SummaryName};
+use crate::layout::capacity_area::DEVICE;
 use crate::layout::root::BandState;
 use crate::space::bands::Bands;
 use crate::space::groups::GroupKey;
@@ -134,7 +135,7 @@ pub(crate) fn read(mut mend: Box<GroupMend>, bytes: Option<Buf>, setup: &Setup, 
 /// Reads a group in the next way, where there is one.
 fn read_on(mut mend: Box<GroupMend>, setup: &Setup, bands: &Bands, outbox: &mut Outbox) {
     mend.attempt += 1;
-    if mend.attempt < setup.read_attempts() {
+    if mend.attempt < setup.read_attempts(DEVICE) {
         send(mend, setup, bands, outbox);
     }
 }

@@ -41,12 +41,20 @@ impl Setup {
         self.flushed_behind == 0
     }
 
-    /// How often the same is read before it is believed to be damaged. Where there are several copies: all of it of one, then block by block of
+    /// How often the same is read of a device before it is believed to be damaged. Where there are several copies: all of it of one, then block by block of
     /// each, for blocks of one read may lie in places of which different ones are read first.
-    pub fn read_attempts(&self) -> u8 {
-        let of_fast = if self.copies > 1 { self.copies + 1 } else { 2 };
-        // All of it at its place, by each other way, and once more at its place.
-        of_fast.max(if self.variants > 0 { self.variants + 2 } else { 0 })
+    pub fn read_attempts(&self, device: usize) -> u8 {
+        match device {
+            0 if self.copies > 1 => self.copies + 1,
+            // A tier with parity is one device: all of it at its place, by each other way, and once more at its place.
+            1 if self.variants > 0 => self.variants + 2,
+            _ => 2,
+        }
+    }
+
+    /// The device of a tier of which the most readings are known, by its number: that of the fast one, or the first of the capacity tier.
+    pub fn device_of_tier(&self, location: u64) -> usize {
+        usize::from(!self.extents.is_fast(location))
     }
 
     /// Whether what cannot be read at one place may be read otherwise, and is written there again.

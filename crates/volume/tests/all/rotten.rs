@@ -6,14 +6,15 @@ mod compared;
 mod put_back;
 mod rig;
 
+use crate::mirror::disk::Fate;
 use crate::world::request::compress_all;
 use forebay_block::Random;
 use forebay_prism::Compress;
-use forebay_volume::Devices;
 use forebay_volume::layout::member_label::{LABEL_BYTES, OFFSETS_BYTES};
 use forebay_volume::layout::superblock::{Superblock, copy_offsets_bytes};
 use forebay_volume::mirror::{Candidate, Consent, Joined, MemberState};
 use forebay_volume::recovery::read_superblock;
+use forebay_volume::{Devices, Op};
 use rig::{Rig, classes, content, options, read};
 
 fn is_summary(block: &[u8]) -> bool {
@@ -266,6 +267,18 @@ fn regression_compressed_blocks_on_two_members_are_read_right_where_one_has_rott
             served.close();
         }
     }
+}
+
+/// What a single fast device could not read was asked of it as often as a tier with parity behind it has readings; each time may take a bad drive seconds.
+#[test]
+fn regression_a_fast_device_is_asked_twice_whatever_parity_lies_behind_it() {
+    let rig = Rig::new("4+2", 1);
+    let mut served = rig.open();
+    served.write_fast(7);
+    rig.fast[0].set(Fate::BreaksReads);
+    let before = rig.fast[0].bytes().failures;
+    assert!(served.ask(7, Op::Read).is_err());
+    assert_eq!(rig.fast[0].bytes().failures - before, 2);
 }
 
 /// All blocks of a read were written again of which one had rotted: beside a good one of these there was another rotten one in the same row, and parity was

@@ -198,7 +198,7 @@ impl CapacityWriter {
         match page {
             Some(page) => self.write_page(key, page, pages, outbox),
             // Again: one transfer may go wrong, and one of several members may have it otherwise.
-            None if attempt + 1 < self.setup.read_attempts() => {
+            None if attempt + 1 < self.setup.read_attempts(DEVICE) => {
                 self.read_page(key, slot, attempt + 1, pages, outbox);
             }
             None => self.write_page(key, TierPage::unknown(), pages, outbox),

@@ -40,7 +40,7 @@ impl Engine {
                 piece.failures_in_place = if is_same && piece.attempts > 0 { piece.failures_in_place + 1 } else { 0 };
                 // Once more from the same place, or another copy of it: one transfer may go wrong.
                 let attempt = piece.failures_in_place;
-                if attempt >= self.setup.read_attempts() {
+                if attempt >= self.setup.read_attempts(device) {
                     let error = piece.error.take();
                     let damaged =
                         RequestError::Damaged { disk: piece.disk, offset_bytes: piece.block() * BLOCK as u64 };

@@ -246,7 +246,7 @@ impl Rewriter {
         self.in_flight -= blocks;
         let could_be_read = result.is_ok();
         let bytes = result.ok().flatten();
-        let is_last = item.attempt + 1 >= self.setup.read_attempts();
+        let is_last = item.attempt + 1 >= self.setup.read_attempts(item.device);
         let (good, all) = bytes.as_ref().map_or((0, 1), |bytes| item.content.good_in(bytes));
         match bytes {
             // What of it is not as it should be is written again as it lies, with its neighbours, and is lost.

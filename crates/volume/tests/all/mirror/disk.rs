@@ -32,6 +32,8 @@ pub struct Inner {
     fate: Fate,
     /// How often its answers were waited for.
     pub waits: u32,
+    /// Requests that have failed.
+    pub failures: u32,
     waiting: Vec<DeviceRequest>,
     done: Vec<Completion>,
 }
@@ -46,7 +48,14 @@ pub struct Disk {
 
 impl Disk {
     pub fn new(name: &str, len: usize) -> Self {
-        let inner = Inner { bytes: vec![0; len], fate: Fate::Good, waits: 0, waiting: Vec::new(), done: Vec::new() };
+        let inner = Inner {
+            bytes: vec![0; len],
+            fate: Fate::Good,
+            waits: 0,
+            failures: 0,
+            waiting: Vec::new(),
+            done: Vec::new(),
+        };
         let geometry = Geometry {
             size_bytes: len as u64,
             logical_block_bytes: 512,
@@ -138,6 +147,7 @@ impl Inner {
             self.fate = Fate::Good;
         }
         if fails {
+            self.failures += 1;
             let error = IoError { kind: IoErrorKind::Medium, operation: op.name(), offset_bytes, os_error: 5 };
             self.done.push(Completion { tag, result: Err(error), bufs: None });
             return;
