@@ -27,7 +27,7 @@ pub struct Export {
 
 impl Export {
     /// The disk, where clients may write to it.
-    pub fn written_disk(&self) -> Option<DiskId> {
+    pub fn writable_disk(&self) -> Option<DiskId> {
         (!self.read_only).then_some(self.disk)
     }
 }

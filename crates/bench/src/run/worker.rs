@@ -651,6 +651,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
     fn interrupt(&mut self, now: u64) {
         self.end.interrupted = true;
         // It was measured up to here, also where nothing has ended for a while; an open loop that fell behind only as far as it came.
+        self.parts.load.claim();
         let is_behind = self.open && self.parts.load.due_ns() <= now;
         if !is_behind && !self.over && self.parts.window.measures(now) {
             self.end.ended_ns = now;

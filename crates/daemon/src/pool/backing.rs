@@ -43,7 +43,8 @@ pub fn notes(config: &Config) -> Vec<String> {
 }
 
 /// Gives files of the fast tier their space up to the first slot: where the file system below them is full later, data fails and is taken again once there is room,
-/// but not the journal, without which a pool takes no writes until it is started again.
+/// but not the journal, without which a pool takes no writes until it is started again. On file systems that copy on write (btrfs) that holds for the first write
+/// alone.
 ///
 /// # Errors
 /// There is no space for it now.
@@ -53,7 +54,7 @@ pub(super) fn allocate_journal(config: &Config, len_bytes: u64) -> Result<()> {
             continue;
         }
         let what = || format!("{}: no space for the journal and roots ({})", path.display(), text::size(len_bytes));
-        let file = File::options().write(true).open(path).with_context(what)?;
+        let file = File::options().write(true).open(path).with_context(|| format!("cannot open {}", path.display()))?;
         match fallocate(&file, FallocateFlags::KEEP_SIZE, 0, len_bytes) {
             // A file system that cannot.
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}

@@ -88,7 +88,7 @@ impl Reactor {
         }
         if let Some(connection) = self.connections.get_mut(index) {
             let export = connection.session.export().and_then(|export| self.exports.get(export));
-            connection.number = run.backend.begin_session(export.and_then(Export::written_disk));
+            connection.number = run.backend.begin_session(export.and_then(Export::writable_disk));
         }
         true
     }

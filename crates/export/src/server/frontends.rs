@@ -123,7 +123,7 @@ impl Frontends {
             let clients = attached.frontend.clients();
             if clients != attached.clients {
                 backend.end_session(attached.number);
-                (attached.clients, attached.number) = (clients, backend.begin_session(export.written_disk()));
+                (attached.clients, attached.number) = (clients, backend.begin_session(export.writable_disk()));
             }
             for request in self.received.drain(..) {
                 let judged = if is_stopping { Err(RequestError::ShuttingDown) } else { Ok(()) };

@@ -39,6 +39,14 @@ impl PlacedRequests {
         &self.parts
     }
 
+    /// So many are worth a turn of a thread.
+    pub const ENOUGH: usize = 1024;
+
+    /// Whether they are worth a turn of a thread. A write of many classes has a part for each of its blocks.
+    pub fn is_full(&self) -> bool {
+        self.all.len() >= Self::ENOUGH || self.parts.len() >= 4096
+    }
+
     /// Adds one, whose parts are there.
     pub fn push(&mut self, placed: Placed) {
         self.all.push(placed);
@@ -94,8 +102,7 @@ impl Requests {
     }
 
     /// Takes the next requests of the trace, and hands them on.
-    pub fn add(&mut self, requests: &[Request], names: &Names, knows: Knows, on: &mut PlacedRequests) {
-        self.knows = knows;
+    pub fn add(&mut self, requests: &[Request], names: &Names, on: &mut PlacedRequests) {
         self.rows.fetch(requests.iter().filter_map(moved).map(|(volume, first, ..)| (volume, first)));
         for request in requests {
             self.one(request, names, on);

@@ -5,8 +5,6 @@ use super::followed::Followed;
 use super::requests::PlacedRequests;
 use crate::worker::Worker;
 
-/// Requests that a thread is given at a time, about.
-const REQUESTS: usize = 1024;
 /// Batches of them that are on their way, or at work.
 const BATCHES: usize = 4;
 
@@ -65,7 +63,7 @@ impl Stage {
         first(&mut self.next);
         match &mut self.place {
             Place::Here(followed) => _ = work(followed, &mut self.next),
-            Place::Thread(thread) if self.next.all().len() >= REQUESTS => thread.give(&mut self.next),
+            Place::Thread(thread) if self.next.is_full() => thread.give(&mut self.next),
             Place::Thread(_) => {}
         }
     }
@@ -134,14 +132,14 @@ mod tests {
     #[test]
     fn requests_that_nobody_analyses_to_the_end_are_forgotten() {
         let mut stage = Stage::new(&Options { processors: 2, ..Options::default() });
-        add(&mut stage, 100 * REQUESTS, 0);
+        add(&mut stage, 100 * PlacedRequests::ENOUGH, 0);
         drop(stage);
     }
 
     /// More parts than there are: that is a panic of the thread.
     #[test]
     fn a_panic_of_the_thread_is_one_of_whoever_has_it() {
-        for count in [1, 100 * REQUESTS] {
+        for count in [1, 100 * PlacedRequests::ENOUGH] {
             let mut stage = Stage::new(&Options { processors: 2, ..Options::default() });
             let panicked = catch_unwind(AssertUnwindSafe(|| add(&mut stage, count, 1)));
             assert_eq!(panicked.is_err(), count > 1, "said while requests come");

@@ -38,8 +38,10 @@ impl Analysis {
 
     /// Takes the next requests of the trace.
     pub fn add(&mut self, requests: &[Request], names: &Names, knows: Knows) {
+        // Also where none has come yet.
+        self.requests.knows = knows;
         for requests in requests.chunks(REQUESTS_FETCHED) {
-            self.stage.add(|on| self.requests.add(requests, names, knows, on));
+            self.stage.add(|on| self.requests.add(requests, names, on));
         }
     }
 

@@ -117,7 +117,7 @@ impl Engine {
         let Some(client) = self.requests.clients.get_mut(id as usize) else { return };
         // A write that was to be durable says nothing of others.
         let is_flush = matches!(client.kind, ClientKind::Flush);
-        if !is_good || is_flush && self.flushes.losses.take(client.disk, client.session) {
+        if !is_good || is_flush && self.flushes.losses.take(client.disk, client.session, self.clock.now_ns()) {
             client.error = Some(RequestError::FlushFailed);
         }
         self.answer(id);
@@ -294,7 +294,7 @@ impl Engine {
         self.flushes.losses.record(lost.iter().copied(), self.clock.now_ns());
         let flushes = failed.iter().filter_map(|&id| all.get(id as usize));
         for client in flushes.filter(|client| matches!(client.kind, ClientKind::Flush)) {
-            self.flushes.losses.fails(client.disk, client.session);
+            self.flushes.losses.fails(client.disk, client.session, self.clock.now_ns());
         }
         failed.into_iter().for_each(|id| self.answer_flush(id, false));
         others

@@ -15,8 +15,10 @@ pub(crate) const JOBS_MAX: usize = 4;
 pub(crate) const DIRTY_PARTS: [usize; 4] = [16, 32, 64, 128];
 /// So many may be dirty on the smallest fast tiers, whatever the part.
 const DIRTY_MIN: usize = 8;
-/// Leaves that jobs may name together at most, as a part of the slots: for each a slot is kept free.
-const IN_JOBS_PART: usize = 64;
+/// Leaves that jobs may name together at most, as a part of the slots: for each a slot is kept free. The first part of few slots, the second of many.
+const IN_JOBS_PARTS: [usize; 2] = [32, 64];
+/// From so many on the second part counts: jobs of whole groups need no more.
+const IN_JOBS_ENOUGH: usize = 256;
 /// Leaves that a job should be able to name; where fewer can be named together there are fewer jobs.
 const LEAVES_PER_JOB_MIN: usize = 4;
 
@@ -68,7 +70,9 @@ impl LeafLimits {
         let dirty = (frames * 2 / 5).min(by_slots).clamp(1, DIRTY_MAX);
         // Those that jobs have named, and as many of jobs before them whose records are replayed whole.
         let by_jobs = 2 * blocks_in_jobs(options, journal_len_bytes);
-        let in_jobs = frames.saturating_sub(2 * dirty).min(by_jobs).min(slots / IN_JOBS_PART).max(1);
+        let [of_few, of_many] = IN_JOBS_PARTS.map(|part| slots / part);
+        let by_slots = of_few.min(of_many.max(IN_JOBS_ENOUGH));
+        let in_jobs = frames.saturating_sub(2 * dirty).min(by_jobs).min(by_slots).max(1);
         Self { needed: frames.min(2 * dirty + in_jobs), dirty, in_jobs }
     }
 
@@ -139,8 +143,8 @@ mod tests {
             DIRTY_PARTS.map(|part| LeafLimits::new(&EngineOptions::default(), (100_000, part), slots, 64 << 20).needed)
         };
         assert_eq!(needed(1 << 15), [4608, 2560, 1536, 1024]);
-        assert_eq!(needed(256), [36, 20, 20, 20]);
-        assert_eq!(needed(64), [9; 4]);
+        assert_eq!(needed(256), [40, 24, 24, 24]);
+        assert_eq!(needed(64), [10; 4]);
         let of = |frames, part| LeafLimits::new(&EngineOptions::default(), (frames, part), 1 << 15, 64 << 20);
         let (few, many) = (of(100_000, 128), of(90_000, 16));
         assert_eq!(few.at_most(&many), few, "less memory is no reason for more leaves");

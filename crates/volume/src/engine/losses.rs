@@ -3,7 +3,7 @@
 //! heard of all would leave the others believing that what they flush next is all there.
 //!
 //! Connections of one client are not known as such, and whether an answer has reached it is not known either: each connection that begins within some minutes hears as
-//! well. One that never heard before it ended may come back later than that: the minutes begin anew with its end.
+//! well. The minutes begin with the loss, and anew where one that was there at the loss hears of it, or ends before it does.
 
 use forebay_block::DiskId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +27,8 @@ struct Loss {
     unheard: BTreeSet<u64>,
     /// Somebody has learned of it.
     is_heard: bool,
+    /// Of the clients that were there when the blocks were lost none has a greater number.
+    last_session: u64,
     /// Until when those that begin may have been there before, in nanoseconds. None: it was before this start, and none has begun since.
     returns_until_ns: Option<u64>,
 }
@@ -50,7 +52,7 @@ impl Losses {
         let disk = self.live.remove(&session);
         let Some(loss) = disk.and_then(|disk| self.by_disk.get_mut(&disk)) else { return };
         if loss.unheard.remove(&session) {
-            loss.returns_until_ns = loss.returns_until_ns.max(Some(now_ns.saturating_add(RETURN_NS)));
+            loss.may_return(session, now_ns);
         }
     }
 
@@ -58,8 +60,13 @@ impl Losses {
     pub fn record(&mut self, disks: impl IntoIterator<Item = DiskId>, now_ns: u64) {
         for disk in disks {
             let there = self.live.iter().filter(|(_, of)| **of == disk).map(|(&session, _)| session);
-            let returns_until_ns = Some(now_ns.saturating_add(RETURN_NS));
-            self.by_disk.insert(disk, Loss { unheard: there.collect(), is_heard: false, returns_until_ns });
+            let loss = Loss {
+                unheard: there.collect(),
+                is_heard: false,
+                last_session: self.sessions,
+                returns_until_ns: Some(now_ns.saturating_add(RETURN_NS)),
+            };
+            self.by_disk.insert(disk, loss);
         }
     }
 
@@ -69,22 +76,42 @@ impl Losses {
     }
 
     /// A flush that a client waits for fails for blocks that were lost just now. One that has ended does not hear of it.
-    pub fn fails(&mut self, disk: DiskId, session: u64) {
-        if let Some(loss) = self.by_disk.get_mut(&disk)
-            && (session == 0 || self.live.contains_key(&session))
-        {
-            loss.unheard.remove(&session);
-            loss.is_heard = true;
+    pub fn fails(&mut self, disk: DiskId, session: u64, now_ns: u64) {
+        let is_there = self.is_there(session);
+        if let Some(loss) = self.by_disk.get_mut(&disk).filter(|_| is_there) {
+            loss.heard_by(session, now_ns);
         }
     }
 
     /// Whether a client is to hear now, by a flush that is good, of blocks that were lost. Session 0 is the server itself, for whoever has not heard yet.
-    pub fn take(&mut self, disk: DiskId, session: u64) -> bool {
-        let Some(loss) = self.by_disk.get_mut(&disk) else { return false };
-        let is_there = session == 0 || self.live.contains_key(&session);
-        let hears = loss.unheard.remove(&session) || is_there && !loss.is_heard;
-        loss.is_heard |= hears;
+    pub fn take(&mut self, disk: DiskId, session: u64, now_ns: u64) -> bool {
+        let is_there = self.is_there(session);
+        let Some(loss) = self.by_disk.get_mut(&disk).filter(|_| is_there) else { return false };
+        let hears = loss.unheard.contains(&session) || !loss.is_heard;
+        if hears {
+            loss.heard_by(session, now_ns);
+        }
         hears
+    }
+
+    /// Whether an answer may reach who asks: a client that may write and has not ended, or the server itself.
+    fn is_there(&self, session: u64) -> bool {
+        session == 0 || self.live.contains_key(&session)
+    }
+}
+
+impl Loss {
+    fn heard_by(&mut self, session: u64, now_ns: u64) {
+        self.unheard.remove(&session);
+        self.is_heard = true;
+        self.may_return(session, now_ns);
+    }
+
+    /// One that was there at the loss may come back from now on, and not know of it.
+    fn may_return(&mut self, session: u64, now_ns: u64) {
+        if (1..=self.last_session).contains(&session) {
+            self.returns_until_ns = self.returns_until_ns.max(Some(now_ns.saturating_add(RETURN_NS)));
+        }
     }
 }
 
@@ -95,6 +122,10 @@ mod tests {
     const DISK: DiskId = DiskId(1);
     const LATER_NS: u64 = RETURN_NS + 5;
 
+    fn take(losses: &mut Losses, disk: DiskId, session: u64) -> bool {
+        losses.take(disk, session, 0)
+    }
+
     fn begin(losses: &mut Losses, now_ns: u64) -> u64 {
         losses.begin_session(Some(DISK), now_ns)
     }
@@ -104,17 +135,17 @@ mod tests {
     fn regression_every_client_that_may_have_lost_blocks_hears_of_them_once() {
         let mut losses = Losses::default();
         let [first, second] = [(); 2].map(|()| begin(&mut losses, 0));
-        assert!(!losses.take(DISK, first));
+        assert!(!take(&mut losses, DISK, first));
         losses.record([DISK], 0);
         let late = begin(&mut losses, LATER_NS);
-        assert!(losses.take(DISK, first) && !losses.take(DISK, first));
-        assert!(!losses.take(DISK, late), "it began long after the loss, and another knows of it");
-        assert!(!losses.take(DISK, 0), "nor has the server's own flush anything to say");
-        assert!(losses.take(DISK, second) && !losses.take(DISK, second));
-        assert!(!losses.take(DiskId(2), first));
+        assert!(take(&mut losses, DISK, first) && !take(&mut losses, DISK, first));
+        assert!(!take(&mut losses, DISK, late), "it began long after the loss, and another knows of it");
+        assert!(!take(&mut losses, DISK, 0), "nor has the server's own flush anything to say");
+        assert!(take(&mut losses, DISK, second) && !take(&mut losses, DISK, second));
+        assert!(!take(&mut losses, DiskId(2), first));
         losses.record([DISK], LATER_NS);
-        assert!(losses.take(DISK, late) && losses.take(DISK, first) && losses.take(DISK, second));
-        assert!(!losses.take(DISK, late));
+        assert!(take(&mut losses, DISK, late) && take(&mut losses, DISK, first) && take(&mut losses, DISK, second));
+        assert!(!take(&mut losses, DISK, late));
     }
 
     #[test]
@@ -123,7 +154,7 @@ mod tests {
             let mut losses = Losses::default();
             losses.record([DISK], 0);
             let [late, later] = [(); 2].map(|()| begin(&mut losses, LATER_NS));
-            assert!(losses.take(DISK, if first == 0 { 0 } else { late }) && !losses.take(DISK, later));
+            assert!(take(&mut losses, DISK, if first == 0 { 0 } else { late }) && !take(&mut losses, DISK, later));
         }
     }
 
@@ -135,16 +166,16 @@ mod tests {
         losses.end_session(unknown, 0);
         losses.end_session(waiting, 0);
         losses.record([DISK], 0);
-        losses.fails(DISK, waiting);
-        losses.fails(DISK, heard);
+        losses.fails(DISK, waiting, 0);
+        losses.fails(DISK, heard, 0);
         // It is back before the server knows that the connection was lost.
         let again = begin(&mut losses, 1);
         losses.end_session(heard, 2);
-        assert!(losses.take(DISK, other) && losses.take(DISK, again) && !losses.take(DISK, again));
+        assert!(take(&mut losses, DISK, other) && take(&mut losses, DISK, again) && !take(&mut losses, DISK, again));
         let rest = [(); 2].map(|()| begin(&mut losses, RETURN_NS - 1));
-        assert!(rest.into_iter().all(|session| losses.take(DISK, session) && !losses.take(DISK, session)));
+        assert!(rest.into_iter().all(|session| take(&mut losses, DISK, session) && !take(&mut losses, DISK, session)));
         let late = begin(&mut losses, LATER_NS);
-        assert!(!losses.take(DISK, late));
+        assert!(!take(&mut losses, DISK, late));
     }
 
     #[test]
@@ -152,13 +183,30 @@ mod tests {
         let mut losses = Losses::default();
         let [first, other] = [(); 2].map(|()| begin(&mut losses, 0));
         losses.record([DISK], 0);
-        assert!(losses.take(DISK, other));
+        assert!(take(&mut losses, DISK, other));
         losses.end_session(first, 10 * LATER_NS);
         losses.end_session(other, 10 * LATER_NS);
         let again = begin(&mut losses, 10 * LATER_NS + 5);
-        assert!(losses.take(DISK, again));
+        assert!(take(&mut losses, DISK, again));
+        // Nor does one that comes and goes without a flush keep the time from running out.
+        for minute in 1..20 {
+            let idle = begin(&mut losses, 10 * LATER_NS + minute * RETURN_NS / 10);
+            losses.end_session(idle, 10 * LATER_NS + minute * RETURN_NS / 10 + 1);
+        }
         let late = begin(&mut losses, 12 * LATER_NS);
-        assert!(!losses.take(DISK, late));
+        assert!(!take(&mut losses, DISK, late));
+    }
+
+    /// Its answer may have gone with its connection, however long it had not asked.
+    #[test]
+    fn regression_one_that_hears_late_may_come_back() {
+        let mut losses = Losses::default();
+        let idle = begin(&mut losses, 0);
+        losses.record([DISK], 0);
+        assert!(losses.take(DISK, idle, 5 * LATER_NS));
+        losses.end_session(idle, 5 * LATER_NS + 1);
+        let again = begin(&mut losses, 5 * LATER_NS + 2);
+        assert!(take(&mut losses, DISK, again));
     }
 
     /// Clients of other disks, and those that only read, took places among those that had not heard: for each of them a client of the disk heard anew, weeks later.
@@ -168,11 +216,11 @@ mod tests {
         let own = begin(&mut losses, 0);
         let others = [losses.begin_session(Some(DiskId(2)), 0), losses.begin_session(None, 0)];
         losses.record([DISK], 0);
-        assert!(losses.take(DISK, own));
-        assert!(!losses.take(DISK, others[1]), "it reads");
+        assert!(take(&mut losses, DISK, own));
+        assert!(!take(&mut losses, DISK, others[1]), "it reads");
         others.into_iter().for_each(|session| losses.end_session(session, LATER_NS));
         let next = begin(&mut losses, LATER_NS);
-        assert!(!losses.take(DISK, next));
+        assert!(!take(&mut losses, DISK, next));
     }
 
     /// Of what a start could not write again one client alone heard.
@@ -182,7 +230,7 @@ mod tests {
         losses.record_before([DISK]);
         let [first, second] = [5, RETURN_NS].map(|now_ns| begin(&mut losses, now_ns));
         let new = begin(&mut losses, LATER_NS);
-        assert!(losses.take(DISK, first) && !losses.take(DISK, new) && losses.take(DISK, second));
-        assert!(!losses.take(DISK, second) && !losses.take(DISK, 0));
+        assert!(take(&mut losses, DISK, first) && !take(&mut losses, DISK, new) && take(&mut losses, DISK, second));
+        assert!(!take(&mut losses, DISK, second) && !take(&mut losses, DISK, 0));
     }
 }

@@ -52,9 +52,9 @@ impl Setup {
         }
     }
 
-    /// The device of a tier of which the most readings are known, by its number: that of the fast one, or the first of the capacity tier.
-    pub fn device_of_tier(&self, location: u64) -> usize {
-        usize::from(!self.extents.is_fast(location))
+    /// The same of what lies at a location.
+    pub fn read_attempts_at(&self, location: u64) -> u8 {
+        self.read_attempts(usize::from(!self.extents.is_fast(location)))
     }
 
     /// Whether what cannot be read at one place may be read otherwise, and is written there again.

@@ -136,7 +136,7 @@ pub fn join(
         // An older epoch: the device as it was once.
         let is_current = opened.epoch.saturating_add(1) >= epoch;
         let is_old = !accepts_unproven && is_older(own_checkpoints, checkpoints);
-        let is_before = is_served && opened.epoch < epoch;
+        let is_before = !accepts_unproven && is_served && opened.epoch < epoch;
         if basis.is_in_sync(number) && is_current && !is_before && !is_old {
             members[number].state = MemberState::InSync;
             unproven = unproven.or(holds.map(|_| name.clone()));

@@ -308,7 +308,6 @@ fn journal_of(superblock: &Superblock) -> JournalGeometry {
     }
 }
 
-/// The mirror that was put together is this pool's.
 /// Whether what devices are several for is of this pool.
 fn check_several(devices: &Devices, superblock: &Superblock) -> Result<(), MemberError> {
     let array = devices.array().map(ArrayView::members);
@@ -361,7 +360,7 @@ fn check_epochs(devices: &Devices, superblocks: &[Superblock], header: &RootHead
         }
         if Opened::of(superblock).is_apart_from_root(header) {
             let other = devices.list[0].name().to_owned();
-            return Err(Apart { device: device(), other, epoch }.into());
+            return Err(Apart { device: device(), other, epoch: superblock.epoch }.into());
         }
     }
     Ok(())

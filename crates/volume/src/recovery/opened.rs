@@ -20,7 +20,7 @@ pub(crate) struct Opened {
 /// Two devices that the same opening of a pool cannot have left.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error(
-    "{device} and {other} were both opened in epoch {epoch}, but not together: one of them is of a copy of the pool"
+    "{device} and {other} were opened in epoch {epoch}, or one of them in that before it, but not together: one of them is of a copy of the pool"
 )]
 pub struct Apart {
     /// A device.
@@ -54,8 +54,9 @@ impl Opened {
 
     /// The same of a capacity device and the newest root, which is written between the two states of a superblock.
     pub fn is_apart_from_root(self, root: &RootHeader) -> bool {
-        self.epoch == root.epoch && self.is_served && are_apart(self.number, root.opening)
-            || self.epoch == root.epoch + 1 && are_apart(self.before, root.opening)
+        let is_of_same = self.epoch == root.epoch && self.is_served;
+        let is_of_next = self.epoch == root.epoch + 1;
+        is_of_same && are_apart(self.number, root.opening) || is_of_next && are_apart(self.before, root.opening)
     }
 }
 
@@ -68,8 +69,9 @@ pub(crate) fn are_apart(one: u64, other: u64) -> bool {
 pub(crate) fn refuse_apart<'a>(devices: impl Iterator<Item = (&'a str, Opened)>) -> Result<(), Apart> {
     let all: Vec<(&str, Opened)> = devices.collect();
     for (at, &(device, opened)) in all.iter().enumerate() {
-        if let Some((other, _)) = all[..at].iter().find(|(_, other)| opened.is_apart_from(*other)) {
-            return Err(Apart { device: device.to_owned(), other: (*other).to_owned(), epoch: opened.epoch });
+        if let Some((other, found)) = all[..at].iter().find(|(_, other)| opened.is_apart_from(*other)) {
+            let epoch = opened.epoch.max(found.epoch);
+            return Err(Apart { device: device.to_owned(), other: (*other).to_owned(), epoch });
         }
     }
     Ok(())

@@ -2,6 +2,7 @@
 //! something.
 
 mod bare;
+mod both_tiers;
 pub mod disk;
 mod doubted;
 mod dropped;

@@ -143,7 +143,7 @@ pub(super) fn summary_read(
     let start = rooms.setup.extents.band_location(band, shape.first_block(group));
     let Some(job) = rooms.migrate.job_mut(id) else { return After::Wait };
     job.outstanding -= 1;
-    if entries.is_none() && attempt + 1 < rooms.setup.read_attempts(rooms.setup.device_of_tier(start)) {
+    if entries.is_none() && attempt + 1 < rooms.setup.read_attempts_at(start) {
         read_summary(rooms, id, band, (group, attempt + 1));
         return After::Wait;
     }

@@ -229,7 +229,7 @@ pub(super) fn source_read_again(
         let block = stored(&buf.freeze(), around(rooms, id, &[at]), source);
         if let Some(block) = block.filter(|block| is_good_source(rooms, id, at, block)) {
             source_read(rooms, id, at, block);
-        } else if attempt + 1 < rooms.setup.read_attempts(rooms.setup.device_of_tier(source.location)) {
+        } else if attempt + 1 < rooms.setup.read_attempts_at(source.location) {
             read_source_again(rooms, id, at, attempt + 1);
         } else if rooms.setup.variants > 0 && !source.is_whole() && !is_hopeless(rooms, source.location) {
             // Blocks of the device that it lies in may each be right in another way: they are put right, and it is moved another time.

@@ -75,8 +75,8 @@ impl Engine {
             piece.failures_in_place = if is_same { piece.failures_in_place + counts } else { 0 };
             // Of blocks of both tiers each is read as often as any.
             let is_on_device = |span: &&Span| ![NOWHERE, IN_MEMORY].contains(span);
-            let devices = spans.iter().filter(is_on_device).map(|span| self.setup.device_of_tier(span.location));
-            let readings = self.setup.read_attempts(devices.max().unwrap_or(0));
+            let each = spans.iter().filter(is_on_device).map(|span| self.setup.read_attempts_at(span.location));
+            let readings = each.max().unwrap_or(2);
             if piece.failures_in_place >= readings || piece.attempts > readings.saturating_add(MOVES_MAX) {
                 if matches!(piece.error, Some(RequestError::Damaged { .. })) && is_host {
                     self.stats.counters.damaged_reads += 1;
