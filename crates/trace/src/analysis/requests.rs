@@ -39,10 +39,10 @@ impl PlacedRequests {
         &self.parts
     }
 
-    /// So many are worth a turn of a thread.
+    /// So many are worth handing to a thread.
     pub const ENOUGH: usize = 1024;
 
-    /// Whether they are worth a turn of a thread. A write of many classes has a part for each of its blocks.
+    /// Whether they are worth handing to a thread. A write of many classes has a part for each of its blocks.
     pub fn is_full(&self) -> bool {
         self.all.len() >= Self::ENOUGH || self.parts.len() >= 4096
     }
