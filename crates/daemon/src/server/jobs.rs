@@ -188,9 +188,8 @@ impl Publish {
 
 /// Discards all of a disk.
 fn discard(backend: &mut PoolBackend, disk: DiskId, name: String, len_bytes: u64) -> Step {
-    let (op, hints) = (Op::Discard, None);
-    let request = Request { hints, ..Request::new(0, disk, 0, len_bytes, op) };
-    Step::Discard { disk, name, token: backend.submit_own(request) }
+    let token = backend.submit_own(Request::new(0, disk, 0, len_bytes, Op::Discard));
+    Step::Discard { disk, name, token }
 }
 
 impl Job {

@@ -73,16 +73,16 @@ impl Errno {
     pub fn of(error: &RequestError, writes: bool) -> Self {
         match error {
             RequestError::OutOfRange if writes => Self::NoSpace,
-            error if error.is_for_want_of_space() => Self::NoSpace,
             RequestError::OutOfRange => Self::Invalid,
+            RequestError::Device { .. } if error.is_for_want_of_space() => Self::NoSpace,
             RequestError::NoDisk
             | RequestError::NoBase
             | RequestError::Device { .. }
-            | RequestError::NoSpace
             | RequestError::Damaged { .. }
             | RequestError::FlushFailed
             // An export that is read-only says so, and is asked for no writes. This is a pool that takes none for what its devices do.
             | RequestError::ReadOnly(_) => Self::Io,
+            RequestError::NoSpace => Self::NoSpace,
             RequestError::ShuttingDown => Self::Shutdown,
         }
     }

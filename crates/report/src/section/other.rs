@@ -91,11 +91,8 @@ fn collect(name: &str, value: &Value, depth: usize, into: &mut Vec<Table>) {
     if !plain.is_empty() {
         let title = if name.is_empty() { "Figures".to_owned() } else { words(name) };
         let mut table = Table::new(title, vec![Column::text("figure"), Column::text("value")]);
-        table.rows.extend(
-            plain
-                .iter()
-                .map(|(key, value)| vec![Cell::text(words(without_unit(key))), Cell::of(Some(value), unit(key))]),
-        );
+        let row = |(key, value): &(&String, &Value)| vec![Cell::text(heading(key)), Cell::of(Some(value), unit(key))];
+        table.rows.extend(plain.iter().map(row));
         into.push(table);
     }
     for (key, value) in fields {
@@ -122,17 +119,16 @@ pub(super) fn of_rows(title: &str, rows: &[Value]) -> Option<Table> {
     }
     let column = |path: &String| {
         let is_number = rows.iter().any(|row| number(row, path).is_some());
-        let title = words(without_unit(path));
-        if is_number { Column::number(title, unit(path)) } else { Column::text(title) }
+        if is_number { Column::number(heading(path), unit(path)) } else { Column::text(heading(path)) }
     };
     let mut table = Table::new(title, columns.iter().map(column).collect());
     table.rows.extend(rows.iter().map(|row| columns.iter().map(|path| Cell::at(row, path, unit(path))).collect()));
     Some(table)
 }
 
-/// The name of a field of which figures are shown with their units.
-fn without_unit(path: &str) -> &str {
-    path.strip_suffix("_ns").unwrap_or(path)
+/// What a field is called where its figures are shown with their units.
+fn heading(path: &str) -> String {
+    words(path.strip_suffix("_ns").unwrap_or(path))
 }
 
 fn paths(before: &str, value: &Value, depth: usize, into: &mut Vec<String>) {

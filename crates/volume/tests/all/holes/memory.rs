@@ -114,8 +114,7 @@ impl Served {
 
     fn submit(&mut self, block: u64, blocks: u64, op: Op) {
         let (offset_bytes, len_bytes) = (block * BLOCK as u64, blocks * BLOCK as u64);
-        let (disk, export) = (self.disk, 0);
-        self.pool.submit(Request { export, ..Request::new(0, disk, offset_bytes, len_bytes, op) });
+        self.pool.submit(Request::new(0, self.disk, offset_bytes, len_bytes, op));
     }
 
     fn write(&mut self, block: u64, blocks: u64) {

@@ -1,11 +1,13 @@
 //! Devices of a copy of the pool that was opened as often: epochs and checkpoints are the same, and only the numbers of the openings tell them apart.
 
-use super::rig::{Rig, candidate};
+use super::rig::{Rig, Served, candidate};
+use crate::mirror::disk::Disk;
 use forebay_volume::layout::superblock::{SIZE_BYTES, Superblock, copy_offsets_bytes};
 use forebay_volume::mirror::{self, Consent, MemberState};
 use forebay_volume::parity::{self, join};
 use forebay_volume::recovery::{MemberError, OpenError};
 use forebay_volume::{Devices, Op};
+use std::collections::BTreeMap;
 
 /// A pool and its copy, each served once since.
 fn two(fast: usize) -> [Rig; 2] {
@@ -82,21 +84,24 @@ fn regression_the_fast_tier_of_a_copy_is_refused_over_what_was_only_opened() {
     other.open().close();
 }
 
+/// Serves a pool twice; an image of one of its devices in between, and what was written. No checkpoint follows that of the second start.
+fn served_twice(rig: &Rig, device: &Disk, write: fn(&mut Served, u64)) -> (Disk, BTreeMap<u64, u64>) {
+    let mut served = rig.open();
+    (0..200).for_each(|at| write(&mut served, at));
+    let model = served.close();
+    let image = device.copy();
+    let mut served = rig.open();
+    served.model = model;
+    (100..150).for_each(|at| write(&mut served, at));
+    served.ask(0, Op::Flush).unwrap();
+    (image, served.model)
+}
+
 /// An image of the start before is an epoch older, as members are that an opening cut short had not reached.
 #[test]
 fn regression_a_member_of_the_start_before_is_rebuilt() {
     let mut rig = Rig::new("2+1", 1);
-    let mut served = rig.open();
-    (0..200).for_each(|at| served.write(at));
-    let model = served.close();
-    let image = rig.members[0].copy();
-    let mut served = rig.open();
-    served.model = model;
-    (100..150).for_each(|at| served.write(at));
-    // No checkpoint follows that of the start.
-    served.ask(0, Op::Flush).unwrap();
-    let model = served.model.clone();
-    drop(served);
+    let (image, model) = served_twice(&rig, &rig.members[0], Served::write);
     rig.members[0] = image;
     let (_, view) = rig.array(true);
     assert_eq!(view.members().status().members[0].state, MemberState::Rebuilding);
@@ -110,16 +115,7 @@ fn regression_a_member_of_the_start_before_is_rebuilt() {
 fn regression_a_member_of_a_mirror_of_the_start_before_is_rebuilt() {
     for number in 0..2 {
         let mut rig = Rig::new("2+1", 2);
-        let mut served = rig.open();
-        (0..200).for_each(|at| served.write_fast(at));
-        let model = served.close();
-        let image = rig.fast[number].copy();
-        let mut served = rig.open();
-        served.model = model;
-        (100..150).for_each(|at| served.write_fast(at));
-        served.ask(0, Op::Flush).unwrap();
-        let model = served.model.clone();
-        drop(served);
+        let (image, model) = served_twice(&rig, &rig.fast[number], Served::write_fast);
         rig.fast[number] = image;
         let (array, view) = rig.array(true);
         let mut capacity = Devices::new(vec![array]).with_array(view);
