@@ -328,7 +328,8 @@ impl Answerer {
                 at += 1;
                 continue;
             };
-            let job = self.jobs.swap_remove(at);
+            // In their order: of two changes of one disk the later is published last.
+            let job = self.jobs.remove(at);
             let answer = match ended {
                 Ok(value) => json!({ "ok": value }),
                 Err(reason) => refusal(reason),

@@ -283,10 +283,7 @@ impl Engine {
             return clients;
         }
         // Some of it may be what only the base has: copies, and blocks of which hosts wrote a part.
-        for disk in self.map.disks.values_mut().filter(|disk| lost.contains(&disk.id)) {
-            disk.leaves_base = false;
-            self.adoption.doubt(disk.id);
-        }
+        lost.iter().for_each(|&disk| self.needs_base(disk));
         let all = &self.requests.clients;
         let concerns = |id: u32| all.get(id as usize).is_some_and(|client| lost.contains(&client.disk));
         let (mut failed, others): (Vec<u32>, Vec<u32>) = clients.into_iter().partition(|&id| concerns(id));

@@ -206,6 +206,9 @@ fn read_source_again(rooms: &mut Moving<'_>, id: u32, at: u32, attempt: u8) {
     rooms.outbox.send(device, offset_bytes, 0, Op::Read { bufs, attempt }, pending);
 }
 
+/// In the place of an attempt: what is read is the block's copy.
+const OF_COPY: u8 = u8::MAX;
+
 /// A band in which compressed blocks are wrong is tried as often as it has groups, and some times more: each time some groups are put right.
 const HOPELESS_TRIES: u32 = 16;
 
@@ -229,7 +232,7 @@ pub(super) fn source_read_again(
         let block = stored(&buf.freeze(), around(rooms, id, &[at]), source);
         if let Some(block) = block.filter(|block| is_good_source(rooms, id, at, block)) {
             source_read(rooms, id, at, block);
-        } else if attempt + 1 < rooms.setup.read_attempts_at(source.location) {
+        } else if attempt != OF_COPY && attempt + 1 < rooms.setup.read_attempts_at(source.location) {
             read_source_again(rooms, id, at, attempt + 1);
         } else if rooms.setup.variants > 0 && !source.is_whole() && !is_hopeless(rooms, source.location) {
             // Blocks of the device that it lies in may each be right in another way: they are put right, and it is moved another time.
@@ -237,11 +240,38 @@ pub(super) fn source_read_again(
             if let Some(job) = rooms.migrate.job_mut(id) {
                 job.is_wrong = true;
             }
-        } else if let Some(candidate) = rooms.migrate.job_mut(id).and_then(|job| job.candidates.get_mut(at as usize)) {
-            candidate.damaged = true;
+        } else if attempt == OF_COPY || !read_copy(rooms, id, at) {
+            if let Some(candidate) = rooms.migrate.job_mut(id).and_then(|job| job.candidates.get_mut(at as usize)) {
+                candidate.damaged = true;
+            }
         }
     }
     part_done(rooms, id)
+}
+
+/// Reads the copy on the fast tier of a block that is not in its band any more what it was: it may be the last that is good. False where
+/// there is none; a compressed block has none that could be moved in its place.
+fn read_copy(rooms: &mut Moving<'_>, id: u32, at: u32) -> bool {
+    let job = rooms.migrate.job(id);
+    let Some(moved) = job.and_then(|job| job.candidates.get(at as usize)).map(|candidate| candidate.moved) else {
+        return false;
+    };
+    let copy = rooms.copies.find(moved.disk, moved.block, moved.source.location);
+    let copy = copy.filter(|copy| moved.source.is_whole() && copy.own == moved.checksum);
+    let place = |slot| rooms.setup.extents.place(rooms.setup.extents.slot_location(slot));
+    let Some((device, offset_bytes)) = copy.and_then(|copy| place(copy.slot)) else { return false };
+    if let Some(job) = rooms.migrate.job_mut(id) {
+        job.outstanding += 1;
+    }
+    let bufs = Vectored::One(Buf::new(BLOCK));
+    rooms.outbox.send(
+        device,
+        offset_bytes,
+        0,
+        Op::read(bufs),
+        Pending::MoveReadAgain { job: id, which: (at, OF_COPY) },
+    );
+    true
 }
 
 #[cfg(test)]

@@ -121,9 +121,17 @@ impl Engine {
         }
     }
 
-    /// Damage that was found behind where the copying has come: the base may have the only good copy.
+    /// Damage that was found behind where the copying has come.
     pub(in crate::engine) fn look_at_damage(&mut self) {
-        std::mem::take(&mut self.map.damaged).into_iter().for_each(|disk| self.adoption.doubt(disk));
+        std::mem::take(&mut self.map.damaged).into_iter().for_each(|disk| self.needs_base(disk));
+    }
+
+    /// Some of what the pool has of a disk was lost, or is damaged: its base may have the only good copy, and stays.
+    pub(in crate::engine) fn needs_base(&mut self, disk: DiskId) {
+        if let Some(disk) = self.map.disk_mut(disk) {
+            disk.leaves_base = false;
+        }
+        self.adoption.doubt(disk);
     }
 
     fn adopt_blocks(&mut self, disk: DiskId, block: u64, blocks: u64) {

@@ -86,6 +86,27 @@ fn regression_a_base_is_kept_where_damage_is_found_behind_the_copying() {
     its_last_block_is_needed(&mut adopted);
 }
 
+/// A detach was taken, and waited for a checkpoint; what a scrub found meanwhile did not keep the base.
+#[test]
+fn regression_a_base_is_kept_where_damage_is_found_while_a_detach_waits() {
+    let mut adopted = Adopted::new(&setup(64 << 20));
+    adopted.copy_to_the_end();
+    let at = place_of_last(&adopted, CAPACITY);
+    adopted.write(5 * BLOCK, BLOCK, 2);
+    adopted.rig.devices[FAST].rule(|seen| match seen.is(Kind::Write, Region::Slots) && !has_data(seen) {
+        true => Fate::Held,
+        false => Fate::Good,
+    });
+    adopted.rig.pool.engine.request_checkpoint(false);
+    adopted.rig.polls(20);
+    adopted.rig.pool.engine.detach_base("adopted").unwrap();
+    adopted.rig.devices[CAPACITY].forge(at, &[0; BLOCK]);
+    adopted.rig.pool.engine.start_scrub();
+    assert!(adopted.rig.until(|rig| rig.pool.engine.status().counters.scrub_damaged_blocks > 0));
+    adopted.rig.devices[FAST].heal();
+    its_last_block_is_needed(&mut adopted);
+}
+
 #[test]
 fn regression_a_detach_is_shown_as_done_when_it_is_durable_and_may_be_asked_for_again() {
     let mut adopted = Adopted::new(&setup(64 << 20));
