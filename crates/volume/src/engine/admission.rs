@@ -46,9 +46,9 @@ impl Engine {
         (leaves_wanted.min(leaves) + index_pages + SLOTS_SPARE).min(self.space.slots.total() / 2)
     }
 
-    /// The most that is kept for them, now or later: data that stays leaves it alone.
-    fn meta_reserve_most(&self) -> u64 {
-        self.meta_reserve(self.checkpoint.leaves_wanted_most())
+    /// What may be kept for them from the next checkpoint on: data that stays leaves it alone.
+    fn meta_reserve_next(&self) -> u64 {
+        self.meta_reserve(self.checkpoint.leaves_wanted_next())
     }
 
     /// Slots that the map could still grow into, until it has half of the tier: data that stays on the fast tier must
@@ -56,7 +56,7 @@ impl Engine {
     fn map_growth(&self) -> u64 {
         let missing: u64 = self.map.disks.values().map(Disk::leaves_missing).sum();
         let stored = self.leaves_of_disks().saturating_sub(missing);
-        missing.min((self.space.slots.total() / 2).saturating_sub(self.meta_reserve_most() + stored))
+        missing.min((self.space.slots.total() / 2).saturating_sub(self.meta_reserve_next() + stored))
     }
 
     /// Slots that the map of the disks as they are now may need and cannot get, because data is there that stays.
@@ -69,7 +69,7 @@ impl Engine {
         // What is only passing through: copies that can be dropped, and slots that are about to be free.
         let passing = self.copies.slots_held() + self.space.freed.slots() + self.checkpoint.pages.slots_held();
         let pages = self.space.slots_used().saturating_sub(self.stats.fast_blocks() + passing);
-        let wanted = pages + staying + self.meta_reserve_most() + self.map_growth();
+        let wanted = pages + staying + self.meta_reserve_next() + self.map_growth();
         wanted.saturating_sub(self.space.slots.total())
     }
 
@@ -88,7 +88,7 @@ impl Engine {
     pub(crate) fn reserve_for_map(&mut self) {
         self.limit_by_slots();
         let (reserve, growth) = (self.meta_reserve(self.checkpoint.leaves_wanted()), self.map_growth());
-        self.space.keep_for_map([reserve, self.meta_reserve_most()], growth);
+        self.space.keep_for_map([reserve, self.meta_reserve_next()], growth);
         // Somewhat less is no matter where so much is free for it.
         let growth_kept = self.space.growth_kept();
         let has_kept = self.space.page_slots_free() >= growth_kept.min(growth);

@@ -16,7 +16,7 @@ pub(crate) const DIRTY_PARTS: [usize; 4] = [16, 32, 64, 128];
 /// So many may be dirty on the smallest fast tiers, whatever the part.
 const DIRTY_MIN: usize = 8;
 /// Leaves that jobs may name together at most, as a part of the slots: for each a slot is kept free. The first part of few slots, the second of many.
-const IN_JOBS_PARTS: [usize; 2] = [32, 64];
+const IN_JOBS_PARTS: [usize; 2] = [32, 128];
 /// From so many on the second part counts: jobs of whole groups need no more.
 const IN_JOBS_ENOUGH: usize = 256;
 /// Leaves that a job should be able to name; where fewer can be named together there are fewer jobs.
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn few_frames_or_slots_mean_few_jobs_and_never_none() {
         assert_eq!(limits(100_000, 1 << 20, 64 << 20), [84_096, 40_000, 4, 1024, 512]);
-        assert_eq!(limits(100_000, 1 << 15, 64 << 20), [4608, 2048, 4, 128, 512], "a slot is kept for each leaf");
+        assert_eq!(limits(100_000, 1 << 15, 64 << 20), [4352, 2048, 4, 64, 512], "a slot is kept for each leaf");
         assert_eq!(limits(16, 1 << 20, 128 << 10), [16, 6, 1, 4, 256]);
         assert_eq!(limits(1, 1, 4096), [1, 1, 1, 1, 16]);
     }
@@ -142,7 +142,7 @@ mod tests {
         let needed = |slots| {
             DIRTY_PARTS.map(|part| LeafLimits::new(&EngineOptions::default(), (100_000, part), slots, 64 << 20).needed)
         };
-        assert_eq!(needed(1 << 15), [4608, 2560, 1536, 1024]);
+        assert_eq!(needed(1 << 15), [4352, 2304, 1280, 768]);
         assert_eq!(needed(256), [40, 24, 24, 24]);
         assert_eq!(needed(64), [10; 4]);
         let of = |frames, part| LeafLimits::new(&EngineOptions::default(), (frames, part), 1 << 15, 64 << 20);

@@ -56,9 +56,9 @@ pub(crate) struct Space {
     pub changed: bool,
     /// Dirty leaves that have no page on the device yet: each will take a slot for good.
     pub new_leaves: u64,
-    /// Slots kept for pages, and the most that may come to be.
+    /// Slots kept for pages, and those that may be from the next checkpoint on.
     reserve: u64,
-    reserve_most: u64,
+    reserve_next: u64,
     /// Slots that the map may still grow into.
     growth: u64,
     /// Data of classes that are kept on the fast tier stays there. Not while it leaves the map no slots to grow into.
@@ -81,16 +81,16 @@ impl Space {
             changed: true,
             new_leaves: 0,
             reserve: 0,
-            reserve_most: 0,
+            reserve_next: 0,
             growth: 0,
             pins: true,
             slots_taken: 0,
         }
     }
 
-    /// Keeps slots back for the map: to write it at all, now and at most, and to grow.
-    pub fn keep_for_map(&mut self, [reserve, reserve_most]: [u64; 2], growth: u64) {
-        (self.reserve, self.reserve_most, self.growth) = (reserve, reserve_most, growth);
+    /// Keeps slots back for the map: to write it at all, now and from the next checkpoint on, and to grow.
+    pub fn keep_for_map(&mut self, [reserve, reserve_next]: [u64; 2], growth: u64) {
+        (self.reserve, self.reserve_next, self.growth) = (reserve, reserve_next, growth);
     }
 
     /// Slots in use.
@@ -138,7 +138,7 @@ impl Space {
     /// Slots that data may take which does not leave them, where `may_leave` others can be had by destage: all that the map may
     /// grow into has to be free or to be had.
     fn slots_to_stay_in(&self, may_leave: u64) -> u64 {
-        let kept = self.reserve_most + self.new_leaves + self.growth_left();
+        let kept = self.reserve_next + self.new_leaves + self.growth_left();
         (self.slots.free() + self.freed.slots() + may_leave).saturating_sub(kept)
     }
 

@@ -22,7 +22,7 @@ pub struct PoolOptions {
     pub name: String,
     /// Band size in bytes; `None`: from the devices, else from their size.
     pub band_bytes: Option<u64>,
-    /// Length of the journal in bytes; `None`: a sixteenth of the fast tier, at most 64 MiB.
+    /// Length of the journal in bytes; `None`: a 64th of the fast tier, from 512 KiB to 64 MiB.
     pub journal_bytes: Option<u64>,
     /// Whether the fast device is a mirror.
     pub is_mirrored: bool,
@@ -119,7 +119,7 @@ pub fn plan(
     let journal_sector_bytes = fast.logical_block_bytes.max(512);
     let journal_len_bytes = options
         .journal_bytes
-        .unwrap_or_else(|| (fast.size_bytes / 16).clamp(512 * 1024, 64 << 20))
+        .unwrap_or_else(|| (fast.size_bytes / 64).clamp(512 * 1024, 64 << 20))
         .max(JOURNAL_MIN_BYTES)
         .next_multiple_of(block);
     let index_span = (LEAF_ENTRIES * INDEX_ENTRIES) as u64 * block;

@@ -220,7 +220,13 @@ impl Checkpoint {
         self.limits_within(self.frames).needed as u64
     }
 
-    /// Leaves for which slots may come to be kept: data that cannot leave the fast tier must not take them.
+    /// Leaves for which slots may come to be kept with the next checkpoint: data that cannot leave the fast tier must not take them. Where
+    /// later ones want more, it may leave until there is room.
+    pub fn leaves_wanted_next(&self) -> u64 {
+        self.limits_of_part(self.frames, self.part.saturating_sub(1)).needed as u64
+    }
+
+    /// Leaves for which slots are kept where checkpoints cost the most.
     pub fn leaves_wanted_most(&self) -> u64 {
         self.limits_of_part(self.frames, 0).needed as u64
     }
