@@ -345,6 +345,21 @@ fn errors_are_counted_located_and_kept_out_of_the_latencies() {
     assert!(result.partial.is_none());
 }
 
+/// They were since the begin of the warm-up, beside intervals whose times are since its end.
+#[test]
+fn regression_times_of_failures_are_those_of_the_intervals() {
+    let mut number = 0;
+    let script: Script = Box::new(move |_, _| {
+        number += 1;
+        (1_000_000, (number == 5 || number == 35).then_some(IoErrorKind::Medium))
+    });
+    // A warm-up of 10 ms, and an I/O takes 1 ms.
+    let result = run_on(job(1, 0.1), script);
+    let [early, late] = [0, 1].map(|at: usize| result.failures.first[at].at_ns);
+    assert!((-5_000_000..-4_900_000).contains(&early), "{early}");
+    assert!((25_000_000..25_100_000).contains(&late), "{late}");
+}
+
 #[test]
 fn a_target_that_only_fails_is_given_up() {
     let result = run_on(job(4, 100.0), Box::new(|_, _| (1000, Some(IoErrorKind::Medium))));

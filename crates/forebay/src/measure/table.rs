@@ -336,6 +336,12 @@ fn open_loop(result: &JobResult) -> Option<String> {
     Some(text)
 }
 
+/// When a failure was, by the clock of the intervals.
+fn when(at_ns: i64) -> String {
+    let at_s = at_ns as f64 / 1e9;
+    if at_ns < 0 { format!("in the warm-up, {:.3} s before its end", -at_s) } else { format!("at {at_s:.3} s") }
+}
+
 fn failures(result: &JobResult) -> Vec<String> {
     let failures = &result.failures;
     if failures.count == 0 && result.hung == 0 {
@@ -347,8 +353,8 @@ fn failures(result: &JobResult) -> Vec<String> {
     )];
     lines.extend(failures.first.iter().take(FAILURES_SHOWN).map(|failure| {
         format!(
-            "    at {:.3} s: {} of {} bytes at byte {}: {}",
-            failure.at_ns as f64 / 1e9,
+            "    {}: {} of {} bytes at byte {}: {}",
+            when(failure.at_ns),
             failure.kind.name(),
             failure.len_bytes,
             failure.offset_bytes,
