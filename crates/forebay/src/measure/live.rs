@@ -1,8 +1,8 @@
 //! What is shown while a measurement runs: a living line on a terminal, nothing elsewhere.
 
-use super::table::rate;
 use crate::output::{size, time};
 use forebay_bench::run::{IntervalRow, Progress, per_second};
+use forebay_block::figures::rate;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -75,8 +75,13 @@ mod tests {
     #[test]
     fn regression_the_living_line_shows_rates() {
         let latency_ns = [0, 20_000, 30_000, 0, 40_000];
-        let row =
-            IntervalRow { length_ns: 250_000_000, ios: 5_000, bytes: 5_000 << 12, latency_ns, ..IntervalRow::default() };
+        let row = IntervalRow {
+            length_ns: 250_000_000,
+            ios: 5_000,
+            bytes: 5_000 << 12,
+            latency_ns,
+            ..IntervalRow::default()
+        };
         let jobs = vec![("a".to_owned(), Some(row), 3), ("b".to_owned(), None, 0)];
         let found = line(&Progress { elapsed_s: 2.0, total_s: Some(10.0), jobs });
         let of_a = "a: 20.0k IOPS, 78.1 MiB/s, p50 20.0 us, p99 30.0 us, max 40.0 us, 3 FAILED";

@@ -11,6 +11,7 @@ use forebay_bench::stats::Interval;
 use forebay_bench::stats::clustering::BLOCKS_MIN;
 use forebay_bench::stats::little::Verdict;
 use forebay_bench::stats::percentile::{Level, PercentileEstimate, Reported};
+use forebay_block::figures::rate;
 
 /// Failures shown with their place.
 const FAILURES_SHOWN: usize = 5;
@@ -213,16 +214,6 @@ fn facts(result: &JobResult, own_cost_ns: Option<f64>) -> String {
 /// The interval of a rate, behind it.
 fn rates(interval: Option<Interval>) -> String {
     interval.map_or_else(String::new, |found| format!(" ({} - {})", rate(found.low), rate(found.high)))
-}
-
-/// A rate with three digits and more.
-pub fn rate(per_second: f64) -> String {
-    match per_second {
-        rate if rate >= 1e6 => format!("{:.2}M", rate / 1e6),
-        rate if rate >= 1e4 => format!("{:.1}k", rate / 1e3),
-        rate if rate >= 100.0 => format!("{rate:.0}"),
-        rate => format!("{rate:.2}"),
-    }
 }
 
 fn of_kind(result: &JobResult, kind: &KindResult, reporting: &Reporting) -> String {

@@ -12,6 +12,7 @@ mod followed;
 mod groups;
 mod histogram;
 mod hot;
+mod knee;
 mod lengths;
 mod over_time;
 mod regions;

@@ -9,6 +9,7 @@ use super::blocks::{BLOCK_BYTES, Fetching, NEAR_BLOCKS};
 use super::groups::{Correction, GROUPS, Groups};
 use super::histogram::{Histogram, Sums};
 use super::hot::{Finder, Hot};
+use super::knee::knee;
 use super::report::Report;
 use super::rows::{Part, Rows};
 use super::sampling::{Sample, address};
@@ -28,11 +29,6 @@ const PLACE_BYTES: u64 = 12;
 const PINNED_MAX: usize = 16;
 /// Parts of the trace, by bytes written, of which the interval of an alpha is made (batch means).
 const PARTS: usize = 20;
-/// How far above the line a knee lies at least, as a share of the whole height.
-const KNEE_MIN: f64 = 0.02;
-/// The line goes on for so many times the size at which nothing more can be bought: a curve that bends only there has its
-/// knee there.
-const BEYOND: f64 = 4.0;
 /// Octaves that the sizes span at least.
 const OCTAVES_MIN: u32 = 6;
 /// Steps in which the share of what is staged is varied, from all of it to nothing.
@@ -638,7 +634,8 @@ impl Sizing {
         let sizes: Vec<Sized> = wanted.into_iter().map(|size_bytes| self.best(size_bytes)).collect();
         // Sizes that somebody asks for do not move it.
         let steps: Vec<usize> = (0..sizes.len()).filter(|&at| ladder.contains(&sizes[at].size_bytes)).collect();
-        let knee = knee(&sizes, &steps);
+        let curve: Vec<(u64, f64)> = steps.iter().map(|&at| (sizes[at].size_bytes, sizes[at].rewrites)).collect();
+        let knee = knee(&curve).map(|at| steps[at]);
         let rewrites_max = self.best(u64::MAX).rewrites;
         let one_block_in = self.sample.weight();
         Sizes {
@@ -761,19 +758,6 @@ fn half_interval(batches: &[f64]) -> f64 {
     let mean = batches.iter().sum::<f64>() / count;
     let variance = batches.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
     T_95 * (variance / count).sqrt()
-}
-
-/// Of sizes at some places.
-fn knee(sizes: &[Sized], steps: &[usize]) -> Option<usize> {
-    let (first, last) = (&sizes[*steps.first()?], &sizes[*steps.last()?]);
-    let octaves = |bytes: f64| (bytes / first.size_bytes as f64).ln();
-    let (width, height) = (octaves(last.size_bytes as f64 * BEYOND), last.rewrites - first.rewrites);
-    if width <= 0.0 || height <= 0.0 {
-        return None;
-    }
-    let above = |sized: &Sized| (sized.rewrites - first.rewrites) / height - octaves(sized.size_bytes as f64) / width;
-    let best = steps.iter().copied().max_by(|a, b| above(&sizes[*a]).total_cmp(&above(&sizes[*b])))?;
-    (above(&sizes[best]) > KNEE_MIN).then_some(best)
 }
 
 #[cfg(test)]
