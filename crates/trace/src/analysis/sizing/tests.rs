@@ -3,6 +3,7 @@
 
 use super::super::{Analysis, By, sampling};
 use super::*;
+use crate::analysis::blocks::BLOCK_BYTES;
 use crate::Lifetime;
 use proptest::prelude::*;
 
