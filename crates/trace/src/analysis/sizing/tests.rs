@@ -3,8 +3,8 @@
 
 use super::super::{Analysis, By, sampling};
 use super::*;
-use crate::analysis::blocks::BLOCK_BYTES;
 use crate::Lifetime;
+use crate::analysis::blocks::BLOCK_BYTES;
 use proptest::prelude::*;
 
 fn options() -> Options {
