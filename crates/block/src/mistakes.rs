@@ -68,12 +68,14 @@ pub fn cut(word: &str) -> String {
     word.chars().take(WORD_CHARS_MAX).collect()
 }
 
-/// The known word with the smallest edit distance, where it is near enough to be a likely slip.
+/// The known word with the smallest edit distance, where it is near enough to be a likely slip; of several one that begins with what was
+/// written, else the first.
 #[must_use]
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = cut(word);
-    let distance = |known| (strsim::damerau_levenshtein(&word, known), known);
-    let (distance, near) = known.into_iter().map(distance).min()?;
+    let distance = |known: &'a str| (strsim::damerau_levenshtein(&word, known), known);
+    let apart = |(distance, known): &(usize, &str)| (*distance, !known.starts_with(&word));
+    let (distance, near) = known.into_iter().map(distance).min_by_key(apart)?;
     (distance <= 1 + near.len() / 2).then_some(near)
 }
 
@@ -118,6 +120,7 @@ mod tests {
         let near = |word: &str| nearest(word, known);
         assert_eq!((near("detph"), near("p4511"), near("p4800")), (Some("depth"), Some("p4510"), Some("p4800x")));
         assert_eq!((near("floppy-drive"), near(""), nearest("x", [])), (None, None, None));
+        assert_eq!((nearest("p4800", ["p4500", "p4800x"]), nearest("b", ["a", "c"])), (Some("p4800x"), Some("a")));
         assert_eq!(near(&"q".repeat(1 << 20)), None);
         assert_eq!(format!("{}{}", Hint(Some("a")), Hint(None)), "; the nearest known one is `a`");
     }

@@ -8,6 +8,7 @@ mod bursts;
 mod classes;
 mod depth;
 mod distances;
+mod fetching;
 mod followed;
 mod groups;
 mod histogram;
