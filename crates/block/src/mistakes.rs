@@ -1,4 +1,11 @@
-//! What a file has of the wrong kind, in words of who writes it: serde names the types of the program.
+//! What a text of a user has wrong, in words of who writes it: where it stands, the nearest known word to a misspelt one, and the
+//! types that serde calls by the program's names.
+
+use std::fmt;
+use std::ops::Range;
+
+/// Longest word that is looked at, or repeated in an error, in characters: the distance of two costs the product of their lengths.
+const WORD_CHARS_MAX: usize = 80;
 
 /// Types as serde names them, and what one would write.
 const KINDS: [(&str, &str); 8] = [
@@ -13,8 +20,7 @@ const KINDS: [(&str, &str); 8] = [
 ];
 
 /// A sentence of serde about a value of the wrong kind; any other as it is, in one line.
-#[must_use]
-pub fn in_words(message: &str) -> String {
+fn in_words(message: &str) -> String {
     let message = message.trim().replace('\n', "; ");
     let kinds = ["invalid type: ", "invalid value: "].into_iter().find_map(|begin| message.strip_prefix(begin));
     let Some((found, expected)) = kinds.and_then(|kinds| kinds.split_once(", expected ")) else {
@@ -27,9 +33,116 @@ pub fn in_words(message: &str) -> String {
     format!("{expected} belongs here, not {found}")
 }
 
+/// A mistake as serde's sentence has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mistake<'a> {
+    /// A word that nobody knows.
+    Unknown {
+        /// What it would be: "key" or "value".
+        what: &'static str,
+        /// The word.
+        word: String,
+        /// All that would be right.
+        known: Vec<&'a str>,
+    },
+    /// Anything else.
+    Other(String),
+}
+
+impl<'a> Mistake<'a> {
+    /// Reads a sentence of serde: "unknown field `x`, expected one of `a`, `b`" quotes the wrong word first, and then all others.
+    #[must_use]
+    pub fn of(message: &'a str) -> Self {
+        let kinds = [("unknown field", "key"), ("unknown variant", "value")];
+        let mut quoted = message.split('`').skip(1).step_by(2);
+        match kinds.into_iter().find(|(begin, _)| message.trim_start().starts_with(begin)).zip(quoted.next()) {
+            Some(((_, what), word)) => Self::Unknown { what, word: cut(word), known: quoted.collect() },
+            None => Self::Other(in_words(message)),
+        }
+    }
+}
+
+/// What an error need not repeat a page of.
+#[must_use]
+pub fn cut(word: &str) -> String {
+    word.chars().take(WORD_CHARS_MAX).collect()
+}
+
+/// The known word with the smallest edit distance, where it is near enough to be a likely slip; of several one that begins with what was
+/// written, else the first.
+#[must_use]
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word = cut(word);
+    let distance = |known: &'a str| (strsim::damerau_levenshtein(&word, known), known);
+    let apart = |(distance, known): &(usize, &str)| (*distance, !known.starts_with(&word));
+    let (distance, near) = known.into_iter().map(distance).min_by_key(apart)?;
+    (distance <= 1 + near.len() / 2).then_some(near)
+}
+
+/// The nearest known word as the end of a sentence; nothing where none is near.
+#[derive(Clone, Copy, Debug)]
+pub struct Hint<'a>(pub Option<&'a str>);
+
+impl fmt::Display for Hint<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |word| write!(f, "; the nearest known one is `{word}`"))
+    }
+}
+
+/// Line and column of a byte, both from 1.
+#[must_use]
+pub fn position(text: &str, byte: usize) -> (usize, usize) {
+    let before = &text[..text.floor_char_boundary(byte)];
+    let line = 1 + before.matches('\n').count();
+    let column = 1 + before.rsplit('\n').next().unwrap_or(before).chars().count();
+    (line, column)
+}
+
+/// A text by its name, with line and column of what is wrong where that is known.
+#[must_use]
+pub fn place(name: &str, text: &str, span: Option<Range<usize>>) -> String {
+    span.map_or_else(
+        || name.to_owned(),
+        |span| {
+            let (line, column) = position(text, span.start);
+            format!("{name}:{line}:{column}")
+        },
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_slip_has_a_nearest_word_and_anything_else_has_none() {
+        let known = ["depth", "threads", "p4800x", "p4510"];
+        let near = |word: &str| nearest(word, known);
+        assert_eq!((near("detph"), near("p4511"), near("p4800")), (Some("depth"), Some("p4510"), Some("p4800x")));
+        assert_eq!((near("floppy-drive"), near(""), nearest("x", [])), (None, None, None));
+        assert_eq!((nearest("p4800", ["p4500", "p4800x"]), nearest("b", ["a", "c"])), (Some("p4800x"), Some("a")));
+        assert_eq!(near(&"q".repeat(1 << 20)), None);
+        assert_eq!(format!("{}{}", Hint(Some("a")), Hint(None)), "; the nearest known one is `a`");
+    }
+
+    #[test]
+    fn unknown_words_come_with_what_is_known() {
+        let known = vec!["a", "b"];
+        let unknown = |what, word: &str| Mistake::Unknown { what, word: word.to_owned(), known: known.clone() };
+        assert_eq!(Mistake::of("unknown field `x`, expected one of `a`, `b`"), unknown("key", "x"));
+        assert_eq!(Mistake::of("unknown variant `y`, expected `a` or `b`\n"), unknown("value", "y"));
+        assert_eq!(Mistake::of("unknown field"), Mistake::Other("unknown field".to_owned()));
+        assert_eq!(Mistake::of("missing field `a`"), Mistake::Other("missing field `a`".to_owned()));
+    }
+
+    #[test]
+    fn columns_count_characters() {
+        let text = "a\n\u{e4}b = x";
+        assert_eq!((position(text, 0), position(text, 4), position(text, 99)), ((1, 1), (2, 2), (2, 7)));
+        // Within a character, as no parser names it.
+        assert_eq!(position(text, 3), (2, 1));
+        assert_eq!((place("f", text, Some(0..1)), place("f", text, None)), ("f:1:1".to_owned(), "f".to_owned()));
+    }
 
     #[test]
     fn regression_no_type_of_the_program_is_asked_for() {

@@ -1,6 +1,7 @@
 //! Texts that all who talk to people share, and the version of what is said to programs.
 
 use anyhow::{Context, ensure};
+pub use forebay_block::figures::size;
 use forebay_trace::reading::open_file;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -46,7 +47,8 @@ pub fn documented(value: Value) -> Value {
 }
 
 /// The words of the command; the program by its name alone.
-fn command() -> Vec<String> {
+#[must_use]
+pub fn command() -> Vec<String> {
     let mut words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     if let Some(program) = words.first_mut() {
         *program = "forebay".to_owned();
@@ -54,33 +56,10 @@ fn command() -> Vec<String> {
     words
 }
 
-/// A size for people: three digits and a binary unit.
-#[must_use]
-pub fn size(bytes: u64) -> String {
-    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    let digits = match value {
-        _ if unit == 0 || value >= 100.0 => 0,
-        _ if value >= 10.0 => 1,
-        _ => 2,
-    };
-    format!("{value:.digits$} {}", UNITS[unit])
-}
-
-/// A time for people.
+/// A time in nanoseconds, for people.
 #[must_use]
 pub fn time(ns: u64) -> String {
-    match ns {
-        0..1_000 => format!("{ns} ns"),
-        1_000..1_000_000 => format!("{:.1} us", ns as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.2} ms", ns as f64 / 1e6),
-        _ => format!("{:.2} s", ns as f64 / 1e9),
-    }
+    forebay_block::figures::time(ns as f64)
 }
 
 /// An error with its causes, each said once: many messages already name their cause.
@@ -127,15 +106,6 @@ pub fn colours() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_and_times_keep_three_digits() {
-        assert_eq!(size(512), "512 B");
-        assert_eq!(size(1536), "1.50 KiB");
-        assert_eq!(size(100 << 30), "100 GiB");
-        assert_eq!(time(1_500), "1.5 us");
-        assert_eq!(time(2_500_000), "2.50 ms");
-    }
 
     /// `class import /dev/zero` took all memory.
     #[test]

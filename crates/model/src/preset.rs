@@ -4,6 +4,7 @@ use crate::endurance::Life;
 use crate::nand::{self, Nand};
 use crate::ssd::Ssd;
 use crate::xpoint::{self, XPoint};
+use forebay_block::mistakes::nearest;
 
 /// The XPoint drives' texts.
 const XPOINT: [(&str, &str); 2] =
@@ -70,7 +71,7 @@ impl Drive {
         if nand::PRESETS.iter().any(|(known, _)| *known == name) {
             return Ok(Self::Nand(Box::new(nand::Config::preset(name)?)));
         }
-        Err(PresetError::Unknown { name: name.to_owned(), near: nearest(name, &NAMES.map(|(name, _)| name)) })
+        Err(PresetError::Unknown { name: name.to_owned(), near: nearest(name, NAMES.map(|(name, _)| name)) })
     }
 
     /// The same drive with another capacity, in bytes; each kind says what stays.
@@ -134,30 +135,6 @@ impl Drive {
     }
 }
 
-/// The nearest of `names` to `name`, where one is near: a third of its letters at most differ.
-pub(crate) fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
-    let (distance, near) =
-        names.iter().map(|near| (distance(name, near), *near)).min_by_key(|(distance, _)| *distance)?;
-    (distance <= near.len().max(3) / 3).then_some(near)
-}
-
-/// Letters to insert, remove or replace to come from one to the other (Levenshtein).
-fn distance(from: &str, to: &str) -> usize {
-    // Names are short; what is typed may be anything.
-    let from: Vec<char> = from.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=from.len()).collect();
-    for (line, letter) in to.chars().enumerate() {
-        let mut corner = row[0];
-        row[0] = line + 1;
-        for (column, other) in from.iter().enumerate() {
-            let replaced = corner + usize::from(letter != *other);
-            corner = row[column + 1];
-            row[column + 1] = replaced.min(corner + 1).min(row[column] + 1);
-        }
-    }
-    row[from.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -194,7 +171,5 @@ mod tests {
         assert_eq!(near("800").as_deref(), Some("800p"));
         assert_eq!(near("floppy-drive"), None);
         assert_eq!(near(""), None);
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "abc"), 3);
     }
 }

@@ -119,6 +119,11 @@ impl Tree {
         self.is_machine
     }
 
+    /// Whether no file was found in it of all that was looked for.
+    pub fn is_blank(&self) -> bool {
+        !self.seen.borrow().values().any(|seen| matches!(seen, Seen::File(_)))
+    }
+
     pub(crate) fn seen(&self) -> BTreeMap<String, Seen> {
         self.seen.borrow().clone()
     }

@@ -1,6 +1,7 @@
 //! Records of single I/Os, of which a run has millions: looked through three times as they stream by, and what is kept of them is
 //! kept as it is.
 
+use crate::results::as_command;
 use std::collections::BinaryHeap;
 
 /// Parts of the run of which the fastest and the slowest I/O are kept.
@@ -85,6 +86,7 @@ impl Window {
 #[derive(Clone, Debug, Default)]
 pub struct Records {
     pub(crate) name: String,
+    pub(crate) command: Option<String>,
     pub(crate) notes: Vec<String>,
     pub(crate) count: u64,
     pub(crate) failed: u64,
@@ -101,6 +103,11 @@ impl Records {
     #[must_use]
     pub fn new(name: &str) -> Self {
         Self { name: name.to_owned(), begin_ns: u64::MAX, ..Self::default() }
+    }
+
+    /// The words of the command that made them.
+    pub fn made_by<'a>(&mut self, words: impl Iterator<Item = &'a str>) {
+        self.command = as_command(words);
     }
 
     /// Something that the reader of the page should know of the file.

@@ -87,9 +87,14 @@ impl Found {
 
     /// The command that made it, as a shell takes it; none where the result does not say.
     pub(crate) fn command(&self) -> Option<String> {
-        let words: Vec<String> = fields::texts(&self.value, "command").map(quoted).collect();
-        (!words.is_empty()).then(|| words.join(" "))
+        as_command(fields::texts(&self.value, "command"))
     }
+}
+
+/// Words as a shell takes them; none of none.
+pub(crate) fn as_command<'a>(words: impl Iterator<Item = &'a str>) -> Option<String> {
+    let words: Vec<String> = words.map(quoted).collect();
+    (!words.is_empty()).then(|| words.join(" "))
 }
 
 /// A word of a command, in quotes where a shell would read it as anything else.

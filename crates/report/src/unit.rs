@@ -51,12 +51,29 @@ impl Unit {
             return "0".to_owned();
         }
         let text = self.show(value);
+        // One that is not zero is never called so.
+        let text = if text.contains(|c: char| ('1'..='9').contains(&c)) { text } else { self.small(value) };
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '-').unwrap_or(text.len());
         let (number, unit) = text.split_at(end);
         if !number.contains('.') {
             return text;
         }
         format!("{}{unit}", number.trim_end_matches('0').trim_end_matches('.'))
+    }
+
+    /// A number that has no digit but zeros at the usual ones, in the smallest of its units.
+    fn small(self, value: f64) -> String {
+        let (value, unit) = match self {
+            Self::Share => (value * 100.0, " %"),
+            Self::Percent => (value, " %"),
+            Self::BytesPerSecond => (value / 1e6, " MB/s"),
+            Self::Ns => (value, " ns"),
+            Self::Seconds => (value * 1e9, " ns"),
+            Self::Bytes => (value, " B"),
+            Self::Plain | Self::Count | Self::Rate | Self::Ratio => (value, ""),
+        };
+        let digits = (1.0 - value.abs().log10().floor()).clamp(0.0, 15.0) as usize;
+        format!("{value:.digits$}{unit}")
     }
 
     /// The unit of the raw numbers, for the heads of columns.
@@ -83,6 +100,11 @@ mod tests {
         let cases =
             [(Unit::Ns, 1e4, "10 us"), (Unit::Ns, 2.5e6, "2.5 ms"), (Unit::Rate, 0.0, "0"), (Unit::Rate, 5e5, "500k")];
         for (unit, value, text) in cases {
+            assert_eq!(unit.tick(value), text);
+        }
+        // On an axis by the logarithm they were 0.
+        let small = [(Unit::Plain, 0.001, "0.001"), (Unit::Plain, 1.5e-4, "0.00015"), (Unit::Share, 2e-4, "0.02 %")];
+        for (unit, value, text) in small.into_iter().chain([(Unit::Ns, 0.1, "0.1 ns"), (Unit::Bytes, 0.5, "0.5 B")]) {
             assert_eq!(unit.tick(value), text);
         }
         assert_eq!((Unit::Share.tick(0.2), Unit::Bytes.tick(1048576.0)), ("20 %".to_owned(), "1 MiB".to_owned()));

@@ -7,6 +7,7 @@ use super::report::Report;
 use super::{
     Driver, mixed, qd_sweep, qos, short_burst, snia_iops, snia_latency, surface, wait_methods, write_saturation,
 };
+use forebay_block::mistakes::{Hint, nearest};
 use std::fmt;
 use std::str::FromStr;
 
@@ -35,11 +36,11 @@ pub enum Experiment {
 
 /// A name that no experiment has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no experiment {name:?}{nearest}; there are {all}", all = names())]
+#[error("there is no experiment {name:?}{hint}; there are {all}", hint = Hint(*nearest), all = names())]
 pub struct UnknownExperiment {
     /// The name.
     pub name: String,
-    nearest: String,
+    nearest: Option<&'static str>,
 }
 
 fn names() -> String {
@@ -124,13 +125,9 @@ impl FromStr for Experiment {
 
     fn from_str(name: &str) -> Result<Self, UnknownExperiment> {
         let all = || Self::ALL.into_iter().map(|(experiment, _)| experiment);
-        all().find(|experiment| experiment.name() == name).ok_or_else(|| {
-            let closest = all()
-                .map(|experiment| (strsim::damerau_levenshtein(name, experiment.name()), experiment.name()))
-                .min_by_key(|&(distance, _)| distance)
-                .filter(|&(distance, known)| distance <= known.len() / 2);
-            let nearest = closest.map_or_else(String::new, |(_, known)| format!("; the nearest is {known}"));
-            UnknownExperiment { name: name.to_owned(), nearest }
+        all().find(|experiment| experiment.name() == name).ok_or_else(|| UnknownExperiment {
+            name: name.to_owned(),
+            nearest: nearest(name, all().map(Experiment::name)),
         })
     }
 }

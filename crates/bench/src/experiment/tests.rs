@@ -40,7 +40,7 @@ fn every_experiment_runs_and_keeps_its_promises() {
         }
     }
     let error = "qd-swep".parse::<Experiment>().unwrap_err().to_string();
-    assert!(error.contains("nearest is qd-sweep") && error.contains("wait-methods"), "{error}");
+    assert!(error.contains("nearest known one is `qd-sweep`") && error.contains("wait-methods"), "{error}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What can be wrong with a job, wherever it was written.
 
-use std::fmt;
+use forebay_block::mistakes::{Hint, cut, nearest};
 use std::path::PathBuf;
 
 /// Why a job was refused. Each names the place, the offending word and what to write instead.
@@ -86,17 +86,6 @@ pub enum JobError {
     },
 }
 
-struct Hint<'a>(Option<&'a str>);
-
-impl fmt::Display for Hint<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(word) => write!(f, "; the nearest known one is `{word}`"),
-            None => Ok(()),
-        }
-    }
-}
-
 impl JobError {
     pub(super) fn value(place: &str, key: &str, reason: impl Into<String>) -> Self {
         Self::Value { place: place.to_owned(), key: key.to_owned(), reason: reason.into() }
@@ -116,17 +105,9 @@ impl JobError {
         word: &str,
         known: impl IntoIterator<Item = &'a str>,
     ) -> Self {
-        // Edit distance costs the product of both lengths; and an error need not repeat a page of text.
-        let word: String = word.chars().take(80).collect();
-        Self::Unknown { place: place.to_owned(), what, nearest: nearest(&word, known).map(str::to_owned), word }
+        let nearest = nearest(word, known).map(str::to_owned);
+        Self::Unknown { place: place.to_owned(), what, nearest, word: cut(word) }
     }
-}
-
-/// The known word with the smallest edit distance, where it is near enough to be a likely slip.
-pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let (distance, near) =
-        known.into_iter().map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate)).min()?;
-    (distance <= 1 + near.len() / 2).then_some(near)
 }
 
 /// Text of an outsider for an error: quoted, control characters escaped, not longer than a line.

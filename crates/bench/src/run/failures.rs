@@ -14,8 +14,8 @@ pub struct Failure {
     pub offset_bytes: u64,
     /// Its length in bytes.
     pub len_bytes: u32,
-    /// When it ended, in nanoseconds since the load began.
-    pub at_ns: u64,
+    /// When it ended, in nanoseconds since the measured time began, as intervals have theirs; negative in a warm-up.
+    pub at_ns: i64,
     /// What failed.
     pub what: String,
 }
@@ -33,12 +33,12 @@ pub struct Failures {
 
 impl Failures {
     /// Counts an error of the target.
-    pub fn add_error(&mut self, kind: OpKind, offset_bytes: u64, len_bytes: u32, at_ns: u64, error: &IoError) {
+    pub fn add_error(&mut self, kind: OpKind, offset_bytes: u64, len_bytes: u32, at_ns: i64, error: &IoError) {
         self.add(Failure { kind, offset_bytes, len_bytes, at_ns, what: error.to_string() });
     }
 
     /// Counts content that was wrong.
-    pub fn add_mismatch(&mut self, offset_bytes: u64, len_bytes: u32, at_ns: u64, what: String) {
+    pub fn add_mismatch(&mut self, offset_bytes: u64, len_bytes: u32, at_ns: i64, what: String) {
         self.mismatches += 1;
         self.add(Failure { kind: OpKind::Read, offset_bytes, len_bytes, at_ns, what });
     }

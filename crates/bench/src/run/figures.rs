@@ -115,7 +115,7 @@ pub(super) struct FailureFigures {
     kind: String,
     offset_bytes: u64,
     len_bytes: u32,
-    at_ns: u64,
+    at_ns: i64,
     what: String,
 }
 

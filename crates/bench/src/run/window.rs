@@ -45,6 +45,12 @@ impl Window {
         intended_ns >= self.begin_ns && intended_ns < self.end_ns
     }
 
+    /// Time since the measured part began; negative in the warm-up.
+    #[must_use]
+    pub fn measured_ns(&self, now_ns: u64) -> i64 {
+        now_ns.cast_signed() - self.begin_ns.cast_signed()
+    }
+
     /// Until when an open loop that has fallen behind goes on with what was scheduled within the window: as long again
     /// as the window, so that a target which is too slow by half is still measured whole.
     #[must_use]

@@ -518,7 +518,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
                 if let Some(content) = &mut self.parts.content {
                     let buffer = self.parts.queue.buffer(slot);
                     if let Err(what) = content.after(slot, &io.next(), buffer) {
-                        let at = now.saturating_sub(self.parts.window.start_ns);
+                        let at = self.parts.window.measured_ns(now);
                         self.end.failures.add_mismatch(io.offset_bytes, io.len_bytes, at, what);
                         self.give_up_after_failures(now);
                     }
@@ -578,7 +578,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
 
     #[cold]
     fn failed(&mut self, now: u64, io: &Slot, error: &forebay_block::IoError) {
-        let at = now.saturating_sub(self.parts.window.start_ns);
+        let at = self.parts.window.measured_ns(now);
         self.end.failures.add_error(io.kind, io.offset_bytes, io.len_bytes, at, error);
         if let Some(content) = &mut self.parts.content {
             content.failed(&io.next());

@@ -1,8 +1,9 @@
 //! Where sheets come from: files, and those that are built in.
 
-use super::error::{SpecError, nearest};
+use super::error::SpecError;
 use super::parse::{MAX_SHEET_BYTES, parse};
 use super::sheet::Spec;
+use forebay_block::mistakes::{cut, nearest};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -55,8 +56,8 @@ impl Spec {
         let facts = match std::fs::metadata(path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && !path_or_name.contains('/') => {
                 return Err(SpecError::NoSuchSheet {
-                    word: path_or_name.chars().take(80).collect(),
-                    nearest: nearest(path_or_name, Self::builtin()),
+                    word: cut(path_or_name),
+                    nearest: nearest(path_or_name, Self::builtin()).map(str::to_owned),
                     known: Self::builtin().join(", "),
                 });
             }

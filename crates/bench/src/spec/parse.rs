@@ -1,6 +1,6 @@
 //! From the text of a sheet to a [`Spec`].
 
-use super::error::{SpecError, of_toml, position};
+use super::error::{SpecError, of_toml};
 use super::format::{BeforeText, ConditionText, FigureText, OpText, PromiseText, RowText, SheetText};
 use super::measure::{Bound, Measure, Op, Unit};
 use super::sheet::{Before, Condition, Drive, Promise, PublishedFigures, PublishedRow, Spec};
@@ -9,6 +9,7 @@ use crate::job::model::Job;
 use crate::job::toml_file;
 use crate::job::toml_file::value::Time;
 use forebay_block::OpKind;
+use forebay_block::mistakes::position;
 use std::collections::HashSet;
 use toml::Spanned;
 

@@ -1,10 +1,10 @@
 //! What must be true of a configuration beyond its form.
 
-use super::load::nearest;
 use super::model::Config;
 use super::values::SOCKET_PATH_MAX;
 use anyhow::{Context, Result, bail, ensure};
 use forebay_block::Geometry;
+use forebay_block::mistakes::{Hint, nearest};
 use forebay_device::{OpenError, Target};
 use forebay_export::Listen;
 use forebay_prism::ClassTable;
@@ -263,8 +263,8 @@ impl Config {
                 ),
             };
             if !disks.contains(&disk) {
-                let near = nearest(disk, &disks).unwrap_or("none");
-                bail!("export.disk {disk:?} at {} is no [[disk]] here; the nearest one is {near:?}", export.door());
+                let near = Hint(nearest(disk, disks.iter().copied()));
+                bail!("export.disk {disk:?} at {} is no [[disk]] here{near}", export.door());
             }
             if export.nbd.is_none() && export.ublk.is_none() && export.vhost.is_none() {
                 bail!(
@@ -281,9 +281,8 @@ impl Config {
             if let Some(class) = &export.class
                 && table.id_of(class).is_none()
             {
-                let known: Vec<&str> = table.classes().iter().map(|c| c.name.as_str()).collect();
-                let near = nearest(class, &known).unwrap_or("none");
-                bail!("export.class {class:?} at {} is no class; the nearest one is {near:?}", export.door());
+                let near = Hint(nearest(class, table.classes().iter().map(|c| c.name.as_str())));
+                bail!("export.class {class:?} at {} is no class{near}", export.door());
             }
             // The same export at a second address is welcome; a second meaning of one name is not.
             let name = export.name.as_deref().unwrap_or(disk);
@@ -378,8 +377,8 @@ impl Config {
             }
             match &evidence.disk {
                 Some(disk) if !disks.contains(&disk.as_str()) => {
-                    let near = nearest(disk, &disks).unwrap_or("none");
-                    bail!("evidence.disk {disk:?} is no [[disk]] here; the nearest one is {near:?}");
+                    let near = Hint(nearest(disk, disks.iter().copied()));
+                    bail!("evidence.disk {disk:?} is no [[disk]] here{near}");
                 }
                 None if disks.len() > 1 => {
                     bail!("an [[evidence]] section does not say which disk: add `disk`, one of {}", disks.join(", "))

@@ -2,9 +2,8 @@
 
 use super::model::Config;
 use crate::text::read_text;
-use anyhow::{Context, Result, bail};
-use forebay_block::mistakes::in_words;
-use std::ops::Range;
+use anyhow::{Context, Result, anyhow, bail};
+use forebay_block::mistakes::{Hint, Mistake, nearest, place};
 use std::path::Path;
 
 /// Longest file that is read.
@@ -57,47 +56,15 @@ pub fn load_real(path: &Path) -> Result<Config> {
 
 fn parse(text: &str, path: &Path) -> Result<Config> {
     toml::from_str(text).map_err(|error: toml::de::Error| {
-        let place = place(text, error.span());
-        anyhow::anyhow!("{}{place}: {}", path.display(), explain(error.message()))
-    })
-}
-
-/// `:LINE:COLUMN`, both from 1.
-fn place(text: &str, span: Option<Range<usize>>) -> String {
-    let Some(before) = span.and_then(|span| text.get(..span.start)) else {
-        return String::new();
-    };
-    let line = before.matches('\n').count() + 1;
-    let column = before.rsplit('\n').next().unwrap_or(before).chars().count() + 1;
-    format!(":{line}:{column}")
-}
-
-/// serde writes "unknown field `x`, expected one of `a`, `b`": the first quoted word is wrong, the others are known.
-fn explain(message: &str) -> String {
-    let message = message.trim();
-    let (kind, what) = if message.starts_with("unknown field") {
-        ("key", "key")
-    } else if message.starts_with("unknown variant") {
-        ("value", "value")
-    } else {
-        return in_words(message);
-    };
-    let mut quoted = message.split('`').skip(1).step_by(2);
-    let Some(wrong) = quoted.next() else {
-        return message.to_owned();
-    };
-    let known: Vec<&str> = quoted.collect();
-    match nearest(wrong, &known) {
-        Some(near) => {
-            format!("unknown {kind} `{wrong}`; the nearest known {what} is `{near}` (known here: {})", known.join(", "))
+        let place = place(&path.display().to_string(), text, error.span());
+        match Mistake::of(error.message()) {
+            Mistake::Unknown { what, word, known } => {
+                let hint = Hint(nearest(&word, known.iter().copied()));
+                anyhow!("{place}: unknown {what} `{word}`{hint} (known here: {})", known.join(", "))
+            }
+            Mistake::Other(what) => anyhow!("{place}: {what}"),
         }
-        None => message.to_owned(),
-    }
-}
-
-/// The known word with the smallest edit distance.
-pub fn nearest<'a>(wrong: &str, known: &[&'a str]) -> Option<&'a str> {
-    known.iter().copied().min_by_key(|word| strsim::damerau_levenshtein(wrong, word))
+    })
 }
 
 #[cfg(test)]
@@ -112,7 +79,7 @@ mod tests {
     fn unknown_keys_name_line_and_nearest_key() {
         let message = error("[pool]\nname = \"a\"\novercomit = true\n");
         assert!(message.starts_with("x.toml:3:1: unknown key `overcomit`"), "{message}");
-        assert!(message.contains("nearest known key is `overcommit`"), "{message}");
+        assert!(message.contains("nearest known one is `overcommit`"), "{message}");
         let message = error("[pool]\nname = \"a\"\n[[fats]]\ntarget = \"/x\"\n");
         assert!(message.contains("x.toml:3:") && message.contains("is `fast`"), "{message}");
         let message = error("[pool]\nname = \"a\"\n[[class]]\nname = \"c\"\nplace = \"fats\"\n");

@@ -118,6 +118,9 @@ fn qemu_nbd_agrees_with_the_model() {
     let options = ClientOptions { contexts: vec!["base:allocation".to_owned()], ..ClientOptions::default() };
     let refused = NbdClient::connect(&Endpoint::Unix(socket.clone()), "missing", &options).unwrap_err();
     assert!(matches!(refused, NbdError::Refused { option: "the export", .. }), "{refused}");
+    assert!(
+        refused.to_string().ends_with("name an export that it has at the end of the URI (nbdinfo --list shows them)")
+    );
     let mut client = NbdClient::connect(&Endpoint::Unix(socket), "db", &options).unwrap();
     exercise(&mut client);
 }
@@ -130,7 +133,7 @@ fn only_loopback_is_connected_to_and_a_missing_server_is_named() {
     assert!(error.contains("loopback"), "{error}");
     let missing = Endpoint::Unix("/nonexistent/socket".into());
     let error = NbdClient::connect(&missing, "", &options).unwrap_err().to_string();
-    assert!(error.contains("/nonexistent/socket"), "{error}");
+    assert!(error.contains("/nonexistent/socket") && error.contains("start the server, or name"), "{error}");
 }
 
 /// The server's side of a handshake without options but GO, for an export of 1 MiB.

@@ -21,6 +21,9 @@ pub(crate) const REP_INFO: u32 = 3;
 pub(crate) const REP_META_CONTEXT: u32 = 4;
 /// Set in every reply type that is an error.
 pub(crate) const REP_ERROR_BIT: u32 = 1 << 31;
+pub(crate) const REP_ERR_POLICY: u32 = REP_ERROR_BIT | 2;
+pub(crate) const REP_ERR_TLS_REQD: u32 = REP_ERROR_BIT | 5;
+pub(crate) const REP_ERR_UNKNOWN: u32 = REP_ERROR_BIT | 6;
 
 pub(crate) const INFO_EXPORT: u16 = 0;
 pub(crate) const INFO_BLOCK_SIZE: u16 = 3;

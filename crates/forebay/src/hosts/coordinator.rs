@@ -254,7 +254,10 @@ pub fn coordinate(
         check_hello(&hello)?;
         Ok(Some(hello.node))
     });
-    hosts.failure()?;
+    hosts.failure().map_err(|error| {
+        let Command { ssh, program } = command;
+        anyhow!("{error}; by hand, `{ssh} HOST {program} --version` must print {VERSION} at once, and nothing else")
+    })?;
     for (host, name) in names.iter().enumerate() {
         hosts.send(host, ToHost::Work(Box::new(work(name))));
     }

@@ -84,7 +84,9 @@ impl Link {
             // Ctrl-C is for us: we end the hosts with what is known.
             .process_group(0)
             .spawn()
-            .with_context(|| format!("cannot start {ssh}"))?;
+            .with_context(|| {
+                format!("cannot start {ssh}, which leads there: install it, or name another program by --ssh")
+            })?;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (to, outgoing) = sync_channel(WAITING_MAX);
         let clocks = Arc::new(clocks);

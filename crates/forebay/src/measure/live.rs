@@ -1,8 +1,8 @@
 //! What is shown while a measurement runs: a living line on a terminal, nothing elsewhere.
 
-use super::table::rate;
 use crate::output::{size, time};
-use forebay_bench::run::Progress;
+use forebay_bench::run::{IntervalRow, Progress, per_second};
+use forebay_block::figures::rate;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -43,31 +43,48 @@ impl Live {
     /// Where a run is.
     pub fn show(&self, prefix: &str, progress: &Progress) {
         let Some(bar) = &self.bar else { return };
-        let jobs: Vec<String> = progress
-            .jobs
-            .iter()
-            .map(|(name, row, failures)| match row {
-                None => format!("{name}: warming up"),
-                Some(row) => {
-                    let failed = if *failures > 0 { format!(", {failures} FAILED") } else { String::new() };
-                    format!(
-                        "{name}: {} I/Os, {}, p50 {}, p99 {}, max {}{failed}",
-                        rate(row.ios as f64),
-                        size(row.bytes),
-                        time(row.latency_ns[1]),
-                        time(row.latency_ns[2]),
-                        time(row.latency_ns[4])
-                    )
-                }
-            })
-            .collect();
-        let of = progress.total_s.map_or_else(String::new, |total| format!(" of {total:.0}"));
-        bar.set_message(format!("{prefix}{:.0}{of} s  {}", progress.elapsed_s, jobs.join("; ")));
+        bar.set_message(format!("{prefix}{}", line(progress)));
     }
 }
 
 impl Drop for Live {
     fn drop(&mut self) {
         self.clear();
+    }
+}
+
+/// Where a run is: of each job what its newest interval found, as rates, since nobody knows how long an interval is.
+fn line(progress: &Progress) -> String {
+    let of_job = |(name, row, failures): &(String, Option<IntervalRow>, u64)| {
+        let Some(row) = row else { return format!("{name}: warming up") };
+        let [_, p50, p99, _, max] = row.latency_ns.map(time);
+        let (iops, bytes) = (per_second(row.ios, row.length_ns), per_second(row.bytes, row.length_ns));
+        let failed = if *failures > 0 { format!(", {failures} FAILED") } else { String::new() };
+        format!("{name}: {} IOPS, {}/s, p50 {p50}, p99 {p99}, max {max}{failed}", rate(iops), size(bytes as u64))
+    };
+    let jobs: Vec<String> = progress.jobs.iter().map(of_job).collect();
+    let of = progress.total_s.map_or_else(String::new, |total| format!(" of {total:.0}"));
+    format!("{:.0}{of} s  {}", progress.elapsed_s, jobs.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The I/Os of one interval, of a length that nobody sees, stood there as if they were all.
+    #[test]
+    fn regression_the_living_line_shows_rates() {
+        let latency_ns = [0, 20_000, 30_000, 0, 40_000];
+        let row = IntervalRow {
+            length_ns: 250_000_000,
+            ios: 5_000,
+            bytes: 5_000 << 12,
+            latency_ns,
+            ..IntervalRow::default()
+        };
+        let jobs = vec![("a".to_owned(), Some(row), 3), ("b".to_owned(), None, 0)];
+        let found = line(&Progress { elapsed_s: 2.0, total_s: Some(10.0), jobs });
+        let of_a = "a: 20.0k IOPS, 78.1 MiB/s, p50 20.0 us, p99 30.0 us, max 40.0 us, 3 FAILED";
+        assert_eq!(found, format!("2 of 10 s  {of_a}; b: warming up"));
     }
 }

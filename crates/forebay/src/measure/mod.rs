@@ -48,7 +48,7 @@ pub use live::Live;
 pub use named::Named;
 pub use options::{BenchOptions, TelemetryOptions};
 pub use session::{Session, SessionOptions, interval_of_jobs};
-pub use table::{job as job_table, rate};
+pub use table::job as job_table;
 pub use telemetry::records_to_parquet;
 pub use trace::TraceReader;
 pub use wear::Wear;

@@ -23,6 +23,7 @@ use forebay_bench::run::{
 };
 use forebay_bench::telemetry::{Header, Recorder, Spill, SpillOptions};
 use forebay_block::{OpKind, Queue, VirtualClock};
+use forebay_daemon::text::command;
 use forebay_device::Target;
 use forebay_device::counters::Counters;
 use forebay_device::queue::NullQueue;
@@ -443,8 +444,11 @@ impl Session {
     fn spill(&self, path: &Path, plan: &Plan) -> Result<Spill> {
         let jobs: Vec<&Job> = plan.groups.iter().flatten().collect();
         let threads = jobs.iter().map(|job| job.threads).sum();
-        let metadata =
-            serde_json::json!({ "target": self.name, "jobs": jobs.iter().map(|job| asked(job)).collect::<Vec<_>>() });
+        let metadata = serde_json::json!({
+            "target": self.name,
+            "command": command(),
+            "jobs": jobs.iter().map(|job| asked(job)).collect::<Vec<_>>(),
+        });
         let mut run_id = [0; 16];
         getrandom::fill(&mut run_id).context("the system gives no random numbers")?;
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock stands before 1970")?;

@@ -11,6 +11,7 @@ use forebay_bench::stats::Interval;
 use forebay_bench::stats::clustering::BLOCKS_MIN;
 use forebay_bench::stats::little::Verdict;
 use forebay_bench::stats::percentile::{Level, PercentileEstimate, Reported};
+use forebay_block::figures::rate;
 
 /// Failures shown with their place.
 const FAILURES_SHOWN: usize = 5;
@@ -215,16 +216,6 @@ fn rates(interval: Option<Interval>) -> String {
     interval.map_or_else(String::new, |found| format!(" ({} - {})", rate(found.low), rate(found.high)))
 }
 
-/// A rate with three digits and more.
-pub fn rate(per_second: f64) -> String {
-    match per_second {
-        rate if rate >= 1e6 => format!("{:.2}M", rate / 1e6),
-        rate if rate >= 1e4 => format!("{:.1}k", rate / 1e3),
-        rate if rate >= 100.0 => format!("{rate:.0}"),
-        rate => format!("{rate:.2}"),
-    }
-}
-
 fn of_kind(result: &JobResult, kind: &KindResult, reporting: &Reporting) -> String {
     let errors = if kind.errors > 0 { format!(", {} FAILED", kind.errors) } else { String::new() };
     let head = format!(
@@ -336,6 +327,12 @@ fn open_loop(result: &JobResult) -> Option<String> {
     Some(text)
 }
 
+/// When a failure was, by the clock of the intervals.
+fn when(at_ns: i64) -> String {
+    let at_s = at_ns as f64 / 1e9;
+    if at_ns < 0 { format!("in the warm-up, {:.3} s before its end", -at_s) } else { format!("at {at_s:.3} s") }
+}
+
 fn failures(result: &JobResult) -> Vec<String> {
     let failures = &result.failures;
     if failures.count == 0 && result.hung == 0 {
@@ -347,8 +344,8 @@ fn failures(result: &JobResult) -> Vec<String> {
     )];
     lines.extend(failures.first.iter().take(FAILURES_SHOWN).map(|failure| {
         format!(
-            "    at {:.3} s: {} of {} bytes at byte {}: {}",
-            failure.at_ns as f64 / 1e9,
+            "    {}: {} of {} bytes at byte {}: {}",
+            when(failure.at_ns),
             failure.kind.name(),
             failure.len_bytes,
             failure.offset_bytes,

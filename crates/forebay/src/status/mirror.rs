@@ -78,7 +78,7 @@ mod tests {
             lines,
             [
                 "its log is being made good: writes to it wait",
-                "8.00 KiB UNREADABLE: neither a member nor parity gives it",
+                "8 KiB UNREADABLE: neither a member nor parity gives it",
                 "3 rows IN DOUBT: parity says otherwise of them"
             ]
         );
@@ -95,7 +95,7 @@ mod tests {
         });
         assert_eq!(
             lines(&mirror).unwrap(),
-            "fast tier mirrored: 1 of 3 members hold everything; 8.00 KiB mended\n  /dev/b is REBUILDING: 1.00 MiB of 4.00 MiB copied\n  1 is OUT: it is not there"
+            "fast tier mirrored: 1 of 3 members hold everything; 8 KiB mended\n  /dev/b is REBUILDING: 1 MiB of 4 MiB copied\n  1 is OUT: it is not there"
         );
     }
 }

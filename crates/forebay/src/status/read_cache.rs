@@ -32,11 +32,11 @@ mod tests {
             "held_bytes": 3 << 20, "kept_bytes": 1 << 20, "hit_bytes": 3 << 20, "missed_bytes": 1 << 20,
             "hit_ratio": 0.8, "written_bytes": 4 << 20, "memory_held_bytes": 2 << 20, "memory_hit_bytes": 1 << 20,
         });
-        let wanted = "read cache holds 3.00 MiB, 1.00 MiB are kept for it, and 2.00 MiB in memory; \
-                      hits 80.0 % of 5.00 MiB, 1.00 MiB of it in memory, 4.00 MiB copied";
+        let wanted = "read cache holds 3 MiB, 1 MiB are kept for it, and 2 MiB in memory; \
+                      hits 80.0 % of 5 MiB, 1 MiB of it in memory, 4 MiB copied";
         assert_eq!(line(&cache).unwrap(), wanted);
         let unread = json!({ "held_bytes": 0, "kept_bytes": 4096, "hit_ratio": null });
-        let wanted = "read cache holds 0 B, 4.00 KiB are kept for it, and 0 B in memory; hits - of 0 B, 0 B of it in memory, 0 B copied";
+        let wanted = "read cache holds 0 B, 4 KiB are kept for it, and 0 B in memory; hits - of 0 B, 0 B of it in memory, 0 B copied";
         assert_eq!(line(&unread).unwrap(), wanted);
     }
 }

@@ -3,7 +3,7 @@
 use super::schema;
 use crate::doctor::{self, LadderOptions, Place};
 use crate::output::{self, Format};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use forebay_daemon::finding::finding;
 use forebay_device::Target;
@@ -97,6 +97,12 @@ pub fn run(options: &DoctorOptions, format: Format) -> Result<()> {
     let is_change = options.apply.is_some() || options.restore || options.verify || options.ladder;
     let asker = (tree.is_machine() && !is_change).then_some(&doctor::Asker as &dyn Ask);
     let machine = Machine::read_asking(&tree, wanted, asker).with_context(|| format!("in {}", root.display()))?;
+    ensure!(
+        options.root.is_none() || !tree.is_blank(),
+        "{}: holds no file that is looked at, so it is no tree of a machine: name the folder that `forebay doctor --capture` wrote, in \
+         which sys and proc are",
+        root.display()
+    );
     if let Some(folder) = &options.capture {
         return captured(&tree, folder, format);
     }

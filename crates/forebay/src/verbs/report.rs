@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 use forebay_bench::telemetry::{Reader, Record, Summary, TelemetryError};
 use forebay_daemon::text::read_text;
 use forebay_report::{Io, Records, Results, is_page};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
@@ -86,12 +86,13 @@ fn records(path: &Path) -> Result<Option<Records>> {
     if !path.is_file() {
         return Ok(None);
     }
-    match Reader::open(path) {
-        Ok(_) => {}
+    let metadata: Value = match Reader::open(path) {
+        Ok(reader) => serde_json::from_str(&reader.header().metadata).unwrap_or_default(),
         Err(TelemetryError::NotTelemetry) => return Ok(None),
         Err(error) => return Err(error).with_context(about),
-    }
+    };
     let (mut records, mut summary) = (Records::new(&about()), Summary::default());
+    records.made_by(metadata["command"].as_array().into_iter().flatten().filter_map(Value::as_str));
     for pass in [Records::survey, Records::reduce, Records::gather] {
         let mut reader = Reader::open(path).with_context(about)?;
         while let Some(segment) = reader.next_segment().with_context(about)? {

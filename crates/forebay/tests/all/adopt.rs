@@ -44,7 +44,7 @@ fn a_disk_moves_in_while_it_is_used_and_does_without_its_base_in_the_end() {
     let server = scene.serve();
     all_holds(&server, &[(3, 1)]);
     let text = good(&forebay(&["disk", scene.config(), "list"]));
-    assert!(text.contains("% of 16.0 MiB"), "{text}");
+    assert!(text.contains("% of 16 MiB"), "{text}");
     scene.edit("rate = \"64KiB\"", "rate = \"1GiB\"");
     server.reload();
     write(&server, 5 * PIECE_BYTES, 2);
@@ -84,7 +84,7 @@ fn a_base_that_is_missing_or_is_not_what_it_was_is_refused() {
     all_holds(&server, &[]);
     drop(server);
     scene.edit(&format!("base = \"{}\"", base.display()), "");
-    refused(&forebay(&["serve", scene.config()]), 2, &["lies over a base of 16.0 MiB", "name it, as `base`"]);
+    refused(&forebay(&["serve", scene.config()]), 2, &["lies over a base of 16 MiB", "name it, as `base`"]);
 }
 
 #[test]

@@ -56,8 +56,23 @@ fn json_has_findings_with_all_their_parts() {
 #[test]
 fn nothing_known_is_no_finding_and_nothing_good() {
     let folder = TempDir::new().unwrap();
+    std::fs::create_dir(folder.path().join("proc")).unwrap();
+    std::fs::write(folder.path().join("proc/swaps"), "").unwrap();
     let text = good(&forebay(&["doctor", "--root", folder.path().to_str().unwrap()]));
     assert!(text.contains("UNKNOWN (") && text.contains("is not there"), "{text}");
+}
+
+/// A folder in which nothing is, as one has who names the one above, was a machine without findings.
+#[test]
+fn regression_a_folder_that_is_no_tree_is_no_good_machine() {
+    let folder = TempDir::new().unwrap();
+    let root = folder.path().to_str().unwrap();
+    for more in [&[][..], &["--output", "json"], &["--capture", "/nonexistent/copy"]] {
+        let output = forebay(&[&["doctor", "--root", root], more].concat());
+        refused(&output, 2, &[root, "holds no file that is looked at", "--capture"]);
+    }
+    let above = tree("");
+    refused(&forebay(&["doctor", "--root", &above]), 2, &["no tree of a machine"]);
 }
 
 #[test]

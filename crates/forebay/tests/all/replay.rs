@@ -187,7 +187,7 @@ fn windows_limits_and_what_does_not_fit() {
     assert_eq!(result["replay"]["skipped"]["before_window"], 100);
     // Those from number 384 on, a sixth of them flushes, lie beyond 12 MiB.
     let small = "null:?size=12MiB";
-    let parts = ["180 of the 600 requests do not fit", "(12.0 MiB)", "--wrap"];
+    let parts = ["180 of the 600 requests do not fit", "(12 MiB)", "--wrap"];
     refused(&replay(&trace, small, &[]), 2, &parts);
     let records = place.path("wrapped.fbt");
     let fast = ["--wrap", "--as-fast-as-possible", "--records", &records];

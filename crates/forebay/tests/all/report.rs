@@ -67,6 +67,8 @@ fn is_sound(seen: &Value) {
         (&0.into(), &0.into()),
         "no page scrolls sideways"
     );
+    let stuck = seen["stuck"]["phone"].as_f64().unwrap();
+    assert!(stuck < 0.5, "names of rows take {stuck} of a phone, and leave little room for figures");
     for (form, least) in seen["contrast"].as_object().unwrap() {
         assert!(least[0].as_f64().unwrap() >= 4.5, "{form}: {least}");
     }
@@ -298,6 +300,9 @@ fn records_of_single_ios_are_shown_as_they_are() {
     std::fs::write(&torn, &bytes[..bytes.len() / 2]).unwrap();
     let page = std::fs::read_to_string(self::page(&folder, &[&torn])).unwrap();
     assert!(page.contains("The file is not whole"));
+    // They had no command of their own.
+    let made = format!("<code>forebay bench --target 'model:p4510?size=1GiB&amp;fill=100' {}", settings.join(" "));
+    assert!(page.contains(&made), "{made}");
 }
 
 #[test]

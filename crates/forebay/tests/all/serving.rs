@@ -404,7 +404,7 @@ fn a_scrub_of_a_running_pool_finds_what_was_damaged_below_it() {
     assert_eq!((listed["disk"].as_str(), listed["offset_bytes"].as_u64()), (Some("db"), Some(MIB + 40960)));
     let table = forebay(&["scrub", scene.config(), "status"]);
     let text = String::from_utf8(table.stdout).unwrap();
-    assert!(text.contains("4.00 KiB DAMAGED") && text.contains(&(MIB + 40960).to_string()), "{text}");
+    assert!(text.contains("4 KiB DAMAGED") && text.contains(&(MIB + 40960).to_string()), "{text}");
     // Written again it is good.
     write(&mut client, MIB + 40960, block);
     let (code, found) = scrubbed();

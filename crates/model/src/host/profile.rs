@@ -1,5 +1,6 @@
 //! Profiles of hosts, and the ones that the model brings along.
 
+use forebay_block::mistakes::nearest;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -132,7 +133,7 @@ impl Profile {
                 return Ok(profile);
             }
         }
-        Err(ProfileError::Unknown { name: name.to_owned(), near: crate::preset::nearest(name, &NAMES) })
+        Err(ProfileError::Unknown { name: name.to_owned(), near: nearest(name, NAMES) })
     }
 
     /// A profile from TOML text of its own.

@@ -1,5 +1,6 @@
 //! Why a rule is refused.
 
+use forebay_block::mistakes::Hint;
 use thiserror::Error;
 
 /// Longest rule in bytes.
@@ -37,12 +38,12 @@ pub enum RuleErrorKind {
         found: String,
     },
     /// No such predicate.
-    #[error("unknown predicate `{name}`; the nearest known one is `{nearest}`")]
+    #[error("unknown predicate `{name}`{hint}", hint = Hint(*nearest))]
     UnknownPredicate {
         /// As written.
         name: String,
-        /// Closest by edit distance.
-        nearest: &'static str,
+        /// The known one that looks most like it.
+        nearest: Option<&'static str>,
     },
     /// The value does not fit the predicate.
     #[error("`{predicate}` needs {needs}, not `{value}`")]

@@ -2,8 +2,9 @@
 
 use super::error::{DEPTH_LIMIT, RULE_LIMIT_BYTES, RuleError, RuleErrorKind};
 use super::expression::{Comparison, Expression, Number, Predicate};
-use super::predicates::{Shape, find, nearest};
+use super::predicates::{PREDICATES, Shape, find};
 use crate::{Direction, Lifetime};
+use forebay_block::mistakes::nearest;
 
 pub(super) fn parse(text: &str) -> Result<Expression, RuleError> {
     if text.len() > RULE_LIMIT_BYTES {
@@ -108,7 +109,7 @@ impl Parser {
             return Err(self.expected("a predicate"));
         }
         let Some((name, shape)) = find(&name) else {
-            let nearest = nearest(&name);
+            let nearest = nearest(&name, PREDICATES.iter().copied());
             return Err(Self::error_at(start, RuleErrorKind::UnknownPredicate { name, nearest }));
         };
         self.blanks_before_argument();

@@ -1,4 +1,4 @@
-//! The names the rule language knows, and the nearest one to a misspelt name.
+//! The names the rule language knows.
 
 use super::expression::{EvidenceTest, HostBit, HostName, Number};
 
@@ -81,27 +81,4 @@ pub const PREDICATES: &[&str] = &{
 
 pub(super) fn find(name: &str) -> Option<(&'static str, Shape)> {
     TABLE.iter().find(|(known, _)| *known == name).copied()
-}
-
-/// The known name with the smallest edit distance; the first of equals.
-pub(super) fn nearest(name: &str) -> &'static str {
-    // A name of a kilobyte is no misspelling of anything; its start is enough to be polite.
-    let name: Vec<char> = name.chars().take(64).collect();
-    PREDICATES.iter().copied().min_by_key(|known| edit_distance(&name, known)).unwrap_or("disk")
-}
-
-/// Levenshtein distance, two rows.
-fn edit_distance(left: &[char], right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (i, a) in left.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in right.iter().enumerate() {
-            let substituted = diagonal + usize::from(a != b);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[right.len()]
 }

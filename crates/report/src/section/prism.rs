@@ -54,7 +54,7 @@ fn one(found: &Found) -> Section {
     ));
     section.pictures.extend(class_bars::bars(rows, "beta", ("Beta", "written over occupied"), Unit::Plain, Form::Log));
     section.pictures.push(Picture::table("The workload through the PRISM", workload(rows)));
-    section.pictures.extend(curve(list(report, "curve")));
+    section.pictures.extend(curve(list(report, "curve"), number(report, "knee_bytes")));
     section.pictures.extend(trace_over_time::working_set(report));
     section.pictures.extend(trace_over_time::maps(report));
     section.pictures.extend(sweep::depths(found));
@@ -102,7 +102,7 @@ fn workload(rows: &[Value]) -> Table {
 }
 
 /// Alpha and miss ratios over the size.
-fn curve(curve: &[Value]) -> Option<Picture> {
+fn curve(curve: &[Value], knee_bytes: Option<f64>) -> Option<Picture> {
     let figures = [
         ("alpha", "alpha_error", "alpha: kept of the writes"),
         ("miss_ratio", "miss_ratio_error", "misses of all accesses (LRU)"),
@@ -116,7 +116,7 @@ fn curve(curve: &[Value]) -> Option<Picture> {
             let (low, high) = (half.map(|half| y - half), half.map(|half| y + half));
             let error = half.map_or_else(String::new, |half| format!(" +- {:.1} points", half * 100.0));
             let say = format!("{}: {name} {}{error}", Unit::Bytes.show(x), Unit::Share.show(y));
-            Some(Point { x, y, low, high, say, ..Point::default() })
+            Some(Point { x, y, low, high, say, marked: look == 0 && knee_bytes == Some(x), ..Point::default() })
         });
         Series { name: (*name).to_owned(), look, draw: Draw::Line, points: points.collect() }
     });
@@ -151,13 +151,13 @@ fn curve(curve: &[Value]) -> Option<Picture> {
             Cell::at(point, "read_miss_ratio_error", Unit::Ratio),
         ]
     }));
-    let chart = Chart::new(
+    let mut chart = Chart::new(
         Axis::new("size of the fast tier", Unit::Bytes, Form::Octaves),
         Axis::new("share", Unit::Share, Form::FromZero),
         series,
     );
-    let about =
-        "What a fast tier of that size keeps of the writes where it stages writes alone, and what an LRU cache misses.";
+    chart.marks.extend(knee_bytes.map(|bytes| (bytes, format!("knee {}", Unit::Bytes.show(bytes)))));
+    let about = "What a fast tier of that size keeps of the writes where it stages writes alone, with the knee of that curve, and what an LRU cache misses.";
     Some(Picture { legend, ..Picture::drawn("By size of the fast tier", about, Drawing::Chart(chart), table) })
 }
 

@@ -9,8 +9,12 @@ use crate::unit::Unit;
 use serde_json::json;
 
 pub(super) fn of(records: &Records) -> Section {
-    let mut section =
-        Section { title: format!("Single I/Os of {}", records.name), file: records.name.clone(), ..Section::default() };
+    let mut section = Section {
+        title: format!("Single I/Os of {}", records.name),
+        file: records.name.clone(),
+        command: records.command.clone(),
+        ..Section::default()
+    };
     section.about.push("Each point is an I/O: when it should have begun, and how long it took from then.".to_owned());
     section.notes.clone_from(&records.notes);
     let count = |count: u64| Cell::of(Some(&json!(count)), Unit::Count);

@@ -9,6 +9,8 @@ const ROW: f64 = 32.0;
 const ROW_NARROW: f64 = 5.0;
 /// Width that a number takes.
 const NUMBER: f64 = 30.0;
+/// Width of a character where the text is largest, on a phone.
+const CHAR: f64 = 7.6;
 /// Room for the name of a row, and of a column.
 const ROW_NAME: f64 = 16.0;
 const COLUMN_NAME: f64 = 52.0;
@@ -87,9 +89,13 @@ impl Heat {
         words(into, "axis", "start", (4.0, TOP - 8.0), &self.down);
         words(into, "axis", "end", (WIDTH - 6.0, self.height() - 8.0), &self.across);
         let every = |room: f64, one: f64| (room / one).ceil().max(1.0) as usize;
-        let column_names = if self.has_numbers() { 1 } else { every(COLUMN_NAME, wide) };
+        let longest = self.columns.iter().map(|name| name.chars().count()).max().unwrap_or(0) as f64 * CHAR;
+        // The last one is moved to the left, by half of itself at the most, so that it ends within the picture.
+        let column_names = if self.has_numbers() { 1 } else { every((1.5 * longest).max(COLUMN_NAME), wide) };
         for (at, column) in self.columns.iter().enumerate().step_by(column_names) {
-            words(into, "tick", "middle", (LEFT + (at as f64 + 0.5) * wide, TOP - 8.0), column);
+            let half = column.chars().count() as f64 * CHAR / 2.0;
+            let x = (LEFT + (at as f64 + 0.5) * wide).min(WIDTH - half);
+            words(into, "tick", "middle", (x, TOP - 8.0), column);
         }
         for (at, name) in self.rows.iter().enumerate().step_by(every(ROW_NAME, high)) {
             words(into, "tick", "end", (LEFT - 8.0, TOP + (at as f64 + 0.5) * high + 4.5), name);
@@ -153,5 +159,35 @@ impl Heat {
             ),
         );
         into.close("rect");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The name of the last column that has one reached beyond the picture, and its end was not seen.
+    #[test]
+    fn regression_names_of_columns_end_within_the_picture() {
+        for count in [24, 40, 97, 100, 128] {
+            let columns: Vec<String> = (0..count).map(|at| format!("{:.2} ms", f64::from(at) * 13.75)).collect();
+            let values = vec![vec![Some(1.0); columns.len()]];
+            let (title, across, down) = (String::new(), String::new(), String::new());
+            let rows = vec!["0 B".to_owned()];
+            let heat = Heat { title, across, down, unit: Unit::Count, columns, rows, values, is_log: false };
+            let mut into = Markup::default();
+            heat.write(&mut into);
+            let text = into.finish();
+            let mut end = 0.0;
+            for label in text.split("<text ").filter(|label| label.contains(" ms</text>") && label.contains("middle")) {
+                let between =
+                    |from, to| label.split_once(from).and_then(|(_, rest): (_, &str)| rest.split_once(to)).unwrap().0;
+                let (x, name): (f64, _) = (between(" x=\"", "\"").parse().unwrap(), between(">", "</text>"));
+                let half = name.chars().count() as f64 * CHAR / 2.0;
+                assert!(x - half >= end, "{count} columns: {name} stands over the one before");
+                end = x + half;
+            }
+            assert!(end > WIDTH * 0.7 && end <= WIDTH, "{count} columns: {end}");
+        }
     }
 }

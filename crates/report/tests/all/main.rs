@@ -359,6 +359,17 @@ fn a_map_shows_where_bytes_were_moved_and_when() {
     assert!(y.contains(&(1001 * 4096).to_string()) && !y.contains(&(1002 * 4096).to_string()));
 }
 
+/// It is in the curve of `size`, and was not in this one.
+#[test]
+fn regression_the_curve_of_an_analysis_shows_its_knee() {
+    let point = |size_bytes: u64, alpha: f64| json!({ "size_bytes": size_bytes, "alpha": alpha });
+    let mut value = analysis(&[slice(0, Some(1))], 1, json!([]));
+    value["report"]["curve"] = json!([point(1 << 20, 0.1), point(8 << 20, 0.8), point(64 << 20, 0.9)]);
+    assert!(!page(std::slice::from_ref(&value)).contains(">knee "));
+    value["report"]["knee_bytes"] = (8 << 20).into();
+    assert!(page(&[value]).contains(">knee 8 MiB<"));
+}
+
 #[test]
 fn the_largest_map_is_a_page_of_bounded_size() {
     let slices: Vec<Value> = (0..64).map(|at| slice(at, Some(at))).collect();

@@ -6,6 +6,7 @@ use super::depth::Depths;
 use super::distances::Distances;
 use super::followed::Followed;
 use super::histogram::Histogram;
+use super::knee::knee;
 use super::lengths::Lengths;
 use super::over_time::OverTime;
 use super::requests::Requests;
@@ -233,6 +234,8 @@ pub struct Report {
     pub block_accesses: u64,
     /// Miss ratios and alpha by size.
     pub curve: Vec<Curve>,
+    /// Size of the curve from which on more space keeps few more of the writes; none where it does not bend.
+    pub knee_bytes: Option<u64>,
     /// Depths, all requests first; empty where the trace tells neither depths nor latencies.
     pub depths: Vec<Depth>,
     /// Reads.
@@ -335,6 +338,12 @@ fn letter(beta: Option<f64>, reads_over: f64) -> Option<char> {
     } else {
         'X'
     })
+}
+
+fn knee_bytes(curve: &[Curve]) -> Option<u64> {
+    let alphas = curve.iter().filter(|point| point.size_bytes > 0);
+    let alphas: Vec<(u64, f64)> = alphas.filter_map(|point| Some((point.size_bytes, point.alpha?))).collect();
+    knee(&alphas).map(|at| alphas[at].0)
 }
 
 /// Both stages of an analysis, at its end.
@@ -458,6 +467,7 @@ impl Ended {
             }));
         }
         let footprint = self.followed.blocks.peak_all_bytes();
+        let curve = self.curve();
         Report {
             one_block_in: self.followed.blocks.weight(),
             operations: Op::ALL
@@ -480,7 +490,8 @@ impl Ended {
             fast_bytes,
             rows,
             block_accesses: self.followed.blocks.all.accesses(),
-            curve: self.curve(),
+            knee_bytes: knee_bytes(&curve),
+            curve,
             depths,
             reads: direction(&mut self.requests.reads),
             writes: direction(&mut self.requests.writes),

@@ -211,13 +211,24 @@ pub(super) fn sectors(first: u64, count: u64) -> Result<(u64, u64), Bad> {
 pub(super) fn range(offset_bytes: u64, len_bytes: u64) -> Result<(u64, u64), Bad> {
     match offset_bytes.checked_add(len_bytes) {
         Some(_) => Ok((offset_bytes, len_bytes)),
-        None => Err("the end of the range is beyond 2^64 bytes"),
+        None => Err("the range ends beyond 2^64 - 1 bytes, where no device does"),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// One that ends there was said to end beyond 2^64 bytes, which it does not. No device is so large, so the line is wrong all the same.
+    #[test]
+    fn regression_a_range_that_ends_at_the_end_of_all_numbers_is_called_that() {
+        let end = 1 << 55;
+        assert_eq!(sectors(end - 8, 8), Err("the range ends beyond 2^64 - 1 bytes, where no device does"));
+        assert_eq!(
+            (sectors(end - 8, 7), range(u64::MAX - 1, 1)),
+            (Ok((4096_u64.wrapping_neg(), 3584)), Ok((u64::MAX - 1, 1)))
+        );
+    }
 
     #[test]
     fn numbers() {

@@ -1,6 +1,7 @@
 //! The parameters of a generator, `?key=value&key=value`.
 
 use super::GenerateError;
+use forebay_block::mistakes::nearest;
 use forebay_block::size::parse_size_bytes;
 
 /// Characters of somebody else's text that an error repeats.
@@ -29,7 +30,7 @@ impl<'a> Parameters<'a> {
             let (word, value) = parameter.split_once('=').unwrap_or((parameter, ""));
             let Some(key) = known.iter().copied().find(|key| *key == word) else {
                 let key = shown(word);
-                let nearest = nearest(&key, known);
+                let nearest = nearest(&key, known.iter().copied());
                 return Err(GenerateError::UnknownKey { generator, key, nearest, known: known.join(", ") });
             };
             if pairs.iter().any(|(other, _)| *other == key) {
@@ -98,12 +99,6 @@ impl<'a> Parameters<'a> {
 
 fn shown(text: &str) -> String {
     text.chars().take(SHOWN_CHARS).flat_map(char::escape_debug).collect()
-}
-
-/// The known word with the smallest edit distance, where it is near enough to be a likely slip.
-fn nearest(word: &str, known: &[&'static str]) -> Option<&'static str> {
-    let (distance, near) = known.iter().map(|key| (strsim::damerau_levenshtein(word, key), *key)).min()?;
-    (distance <= 1 + near.len() / 2).then_some(near)
 }
 
 #[cfg(test)]

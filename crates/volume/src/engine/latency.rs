@@ -56,6 +56,12 @@ impl LatencyHistogram {
         (1 << power) + ((bucket % SUB_BUCKETS) as u64) * (1 << (power - 4))
     }
 
+    /// The largest value that a bucket counts.
+    fn upper_bound(bucket: usize) -> u64 {
+        // Behind the last one all that has 64 bits is over.
+        if bucket >= Self::bucket(u64::MAX) { u64::MAX } else { Self::lower_bound(bucket + 1) - 1 }
+    }
+
     /// Number of values.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -80,7 +86,8 @@ impl LatencyHistogram {
         })
     }
 
-    /// Lower bound of the bucket in which the quantile lies, in nanoseconds; `None` where nothing was counted.
+    /// The largest value of the bucket in which the quantile lies, in nanoseconds: never below it, and at most a sixteenth above;
+    /// `None` where nothing was counted.
     #[must_use]
     pub fn quantile_ns(&self, quantile: f64) -> Option<u64> {
         if self.total == 0 {
@@ -91,7 +98,7 @@ impl LatencyHistogram {
         for (i, &count) in self.counts.iter().enumerate() {
             seen += count;
             if seen >= rank {
-                return Some(Self::lower_bound(i));
+                return Some(Self::upper_bound(i));
             }
         }
         None
@@ -111,6 +118,8 @@ mod tests {
             last = bucket;
             let low = LatencyHistogram::lower_bound(bucket);
             assert!(low <= value && value - low <= value / 16, "{value} in bucket from {low}");
+            let high = LatencyHistogram::upper_bound(bucket);
+            assert!(value <= high && high - value <= value / 16, "{value} in bucket to {high}");
         }
     }
 
@@ -124,6 +133,18 @@ mod tests {
         assert_eq!((histogram.count(), histogram.sum_ns()), (8, values.iter().sum()));
         let mut twice = histogram.clone();
         twice.add(&histogram);
-        assert_eq!((twice.count(), twice.sum_ns(), twice.quantile_ns(0.5)), (16, 2 * histogram.sum_ns(), Some(1024)));
+        assert_eq!((twice.count(), twice.sum_ns(), twice.quantile_ns(0.5)), (16, 2 * histogram.sum_ns(), Some(1087)));
+    }
+
+    /// They were the lower ends of buckets: a p99 of 1024 ns where 1087 had been measured.
+    #[test]
+    fn regression_quantiles_are_not_below_what_was_measured() {
+        let mut histogram = LatencyHistogram::default();
+        let values = [3, 17, 1087, 70_000, (1 << 40) + 12345];
+        values.iter().for_each(|&value| histogram.record(value));
+        for (at, value) in values.into_iter().enumerate() {
+            let found = histogram.quantile_ns((at + 1) as f64 / values.len() as f64).unwrap();
+            assert!(found >= value && found - value <= value / 16, "{found} for {value}");
+        }
     }
 }

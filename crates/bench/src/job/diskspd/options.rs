@@ -3,6 +3,7 @@
 use super::units::{PLACE, count, size_bytes, wrong};
 use crate::job::error::{JobError, quote};
 use crate::job::validate::MAX_CHOICES;
+use forebay_block::mistakes::cut;
 
 const MAX_SECONDS: u32 = 366 * 86_400;
 
@@ -308,7 +309,7 @@ fn unknown(letter: char, word: &str) -> JobError {
     let first = word.trim_start_matches('-').chars().next();
     let near = [Some(letter), Some(flipped), first].into_iter().flatten().find(|c| KNOWN.contains(*c));
     let nearest = near.map(|c| format!("-{c}"));
-    JobError::Unknown { place: PLACE.to_owned(), what: "option", word: word.chars().take(80).collect(), nearest }
+    JobError::Unknown { place: PLACE.to_owned(), what: "option", word: cut(word), nearest }
 }
 
 fn limit(value: &str) -> Result<Limit, JobError> {

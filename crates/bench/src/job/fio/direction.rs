@@ -2,11 +2,12 @@
 
 use super::reader::Reader;
 use super::units::{self, Amount};
-use crate::job::error::{JobError, nearest, quote};
+use crate::job::error::{JobError, quote};
 use crate::job::model::{Extent, Mix, Pattern, Region, SizeMix, Sizes, Zone};
 use crate::job::size::decimal;
 use crate::job::validate::MAX_CHOICES;
 use forebay_block::OpKind;
+use forebay_block::mistakes::{Hint, nearest};
 
 /// What `rw` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +40,7 @@ pub fn direction(reader: &mut Reader<'_>) -> Result<Direction, JobError> {
     let text = reader.text("rw")?.unwrap_or("read");
     let (word, suffix) = text.split_once(':').map_or((text, None), |(word, suffix)| (word.trim(), Some(suffix)));
     let Some(&(_, [random, read, write, trim])) = DIRECTIONS.iter().find(|(name, _)| *name == word) else {
-        let near = nearest(word, DIRECTIONS.iter().map(|(name, _)| *name));
-        let hint = near.map_or_else(String::new, |near| format!("; the nearest known one is `{near}`"));
+        let hint = Hint(nearest(word, DIRECTIONS.iter().map(|(name, _)| *name)));
         return Err(reader.wrong("rw", format!("{} is no kind of I/O{hint}", quote(word))));
     };
     let suffix = match suffix {

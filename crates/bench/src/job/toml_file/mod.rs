@@ -27,11 +27,11 @@ mod merge;
 mod tests;
 pub mod value;
 
-use super::error::{JobError, nearest};
+use super::error::JobError;
 use super::length::check_length;
 use super::model::Plan;
 use super::validate::{MAX_JOBS, validate};
-use forebay_block::mistakes::in_words;
+use forebay_block::mistakes::{Mistake, nearest, place, position};
 use format::{FileText, JobText};
 use groups::Placed;
 use std::collections::HashSet;
@@ -52,7 +52,7 @@ pub fn parse(text: &str, name: &str) -> Result<Plan, JobError> {
     }
     let defaults = match file.defaults {
         Some(defaults) => {
-            let place = format!("{name}:{}", line_of(text, defaults.span().start));
+            let place = format!("{name}:{}", position(text, defaults.span().start).0);
             checked_defaults(defaults.into_inner(), &place)?
         }
         None => JobText::default(),
@@ -60,7 +60,7 @@ pub fn parse(text: &str, name: &str) -> Result<Plan, JobError> {
     let mut names = HashSet::new();
     let mut jobs = Vec::with_capacity(file.job.len());
     for (index, spanned) in file.job.into_iter().enumerate() {
-        let place = format!("{name}:{}", line_of(text, spanned.span().start));
+        let place = format!("{name}:{}", position(text, spanned.span().start).0);
         let job = read_job(spanned.into_inner(), &defaults, index, &place)?;
         if !names.insert(job.job.name.clone()) {
             let reason = format!("another job is called {:?}: names tell results apart", job.job.name);
@@ -105,34 +105,16 @@ fn checked_defaults(defaults: JobText, place: &str) -> Result<JobText, JobError>
     }
 }
 
-fn line_of(text: &str, byte: usize) -> usize {
-    1 + text.as_bytes().iter().take(byte).filter(|&&b| b == b'\n').count()
-}
-
 fn syntax_error(error: &toml::de::Error, text: &str, name: &str) -> JobError {
-    let place = match error.span() {
-        Some(span) => {
-            let line_start = text.get(..span.start).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
-            format!("{name}:{}:{}", line_of(text, span.start), 1 + span.start.saturating_sub(line_start))
+    let place = place(name, text, error.span());
+    match Mistake::of(error.message()) {
+        Mistake::Unknown { what, word, known } => {
+            let other = OTHERS_KEYS.iter().find(|(theirs, _)| *theirs == word).map(|(_, ours)| *ours);
+            let nearest = other.or_else(|| nearest(&word, known)).map(str::to_owned);
+            JobError::Unknown { place, what, nearest, word }
         }
-        None => name.to_owned(),
-    };
-    let message = error.message().trim();
-    let what = if message.starts_with("unknown field") {
-        "key"
-    } else if message.starts_with("unknown variant") {
-        "value"
-    } else {
-        return JobError::form(&place, in_words(message));
-    };
-    // serde's sentence quotes the wrong word first and then all that would be right.
-    let mut quoted = message.split('`').skip(1).step_by(2);
-    let Some(word) = quoted.next() else {
-        return JobError::form(&place, message);
-    };
-    let word: String = word.chars().take(80).collect();
-    let other = OTHERS_KEYS.iter().find(|(theirs, _)| *theirs == word).map(|(_, ours)| *ours);
-    JobError::Unknown { place, what, nearest: other.or_else(|| nearest(&word, quoted)).map(str::to_owned), word }
+        Mistake::Other(reason) => JobError::form(&place, reason),
+    }
 }
 
 /// Keys of fio, and of habit, with ours; none of them is near enough by its letters.

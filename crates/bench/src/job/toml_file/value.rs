@@ -1,10 +1,11 @@
 //! Values with a form of their own. Each reads itself, so that an error knows its line and column.
 
-use crate::job::error::{nearest, quote};
+use crate::job::error::quote;
 use crate::job::model::{Extent, Pattern, Zone};
 use crate::job::size::{self, Rate, decimal};
 use crate::job::steady::{self, Criterion, Figure, Limit};
 use forebay_block::WaitMethod;
+use forebay_block::mistakes::{Hint, nearest};
 use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 use std::fmt;
 use std::marker::PhantomData;
@@ -233,8 +234,7 @@ impl FromText for PatternValue {
             ("strided", Some(distance)) => Pattern::Strided { stride_bytes: stride(distance)? },
             ("zones", Some(list)) => Pattern::Zones { zones: zones(list)?, align_bytes: 0 },
             _ => {
-                let near =
-                    nearest(word, PATTERNS).map_or_else(String::new, |near| format!("; the nearest is {near:?}"));
+                let near = Hint(nearest(word, PATTERNS));
                 return Err(format!("{} is no pattern{near}: expected {}", quote(text), Self::EXPECTED));
             }
         };

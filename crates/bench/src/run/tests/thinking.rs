@@ -57,3 +57,26 @@ fn depths_at_issue_are_counted_in_fios_classes() {
         assert!((levels[level].as_f64().unwrap() - share * 100.0 / 70.0).abs() < 1e-9, "{levels}");
     }
 }
+
+#[test]
+fn think_time_and_bursts_make_pauses() {
+    let think = Some(crate::job::model::Think { time_ns: 90_000, compute: true });
+    let result = run_on(Job { think, ..job(1, 1.0) }, fixed(10_000));
+    assert!((result.iops() / 10_000.0 - 1.0).abs() < 0.02, "{}", result.iops());
+    let burst = Some(crate::job::model::Burst { ios: 10, pause_ns: 1_000_000 });
+    let result = run_on(Job { burst, ..job(1, 1.0) }, fixed(10_000));
+    assert!((result.iops() / 9_100.0 - 1.0).abs() < 0.05, "{}", result.iops());
+    // Ten in 100 us, then a pause: in the busiest millisecond no more than twenty.
+    let millisecond = result.bursts[0];
+    assert!((10_000.0..=20_000.0).contains(&millisecond.iops_max), "{millisecond:?}");
+}
+
+/// A pause of 1 ms after four I/Os of 3 ms each that are in flight together: 4 in 4 ms. Counted from the submission, the
+/// target would never have rested.
+#[test]
+fn regression_a_pause_begins_when_the_burst_is_over() {
+    let burst = Some(crate::job::model::Burst { ios: 4, pause_ns: 1_000_000 });
+    let result = run_on(Job { burst, ..job(8, 1.0) }, fixed(3_000_000));
+    assert!((result.iops() / 1000.0 - 1.0).abs() < 0.02, "{}", result.iops());
+    assert!((result.depth_mean - 3.0).abs() < 0.05, "{}", result.depth_mean);
+}

@@ -1,9 +1,9 @@
 //! An analysis for people.
 
 use super::over_time;
-use crate::measure::rate;
 use crate::output::{ratio, size, table, time};
 use crate::traces::Read;
+use forebay_block::figures::rate;
 use forebay_trace::Faults;
 use forebay_trace::analysis::{DEPTHS, Direction, Operation, Report, Spread};
 
@@ -220,7 +220,10 @@ fn curve(report: &Report) -> String {
             ]
         })
         .collect();
-    table(&["size", "of footprint", "miss ratio", "of reads", "alpha"], 0, &rows)
+    let table = table(&["size", "of footprint", "miss ratio", "of reads", "alpha"], 0, &rows);
+    let knee =
+        |bytes| format!("\nknee of alpha at {}: from there on more space keeps few more of the writes", size(bytes));
+    format!("{table}{}", report.knee_bytes.map_or_else(String::new, knee))
 }
 
 fn bursts(report: &Report) -> String {

@@ -192,7 +192,7 @@ fn hosts_that_are_none_are_refused_by_name() {
         assert!(begun.elapsed() < TIMEOUT, "{host}: {:?}", begun.elapsed());
     };
     refuse("older", &["0.0.0-old", env!("CARGO_PKG_VERSION"), "install the same"]);
-    refuse("nobody", &["Connection refused"]);
+    refuse("nobody", &["Connection refused", "by hand, `", "HOST", "--version` must print"]);
     refuse("welcomes", &["nothing that forebay says", "Welcome to welcomes"]);
     refuse("endless", &["a line of more than"]);
     refuse("talks", &["an answer to what nobody asked"]);
@@ -200,7 +200,7 @@ fn hosts_that_are_none_are_refused_by_name() {
     refuse("silent", &["it has said nothing for"]);
     let none = ["--host", "one", "--target", NULL];
     let output = forebay(&[&["bench", "--ssh", "/nowhere/ssh"], &none[..]].concat());
-    refused(&output, 2, &["host one", "cannot start /nowhere/ssh"]);
+    refused(&output, 2, &["host one", "cannot start /nowhere/ssh", "by --ssh"]);
     let (ssh, program) = (hosts.0.text("ssh"), "/nowhere/forebay");
     let output = forebay(&[&["bench", "--ssh", &ssh, "--host-program", program], &none[..]].concat());
     refused(&output, 2, &["host one", "/nowhere/forebay"]);

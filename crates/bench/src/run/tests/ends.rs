@@ -1,0 +1,126 @@
+//! What ends a job, and what is measured up to there.
+
+use super::*;
+
+#[test]
+fn a_number_of_ios_or_bytes_or_passes_ends_a_job() {
+    for (end, ios) in [
+        (End { after_ios: Some(1001), ..End::default() }, 1001),
+        (End { after_bytes: Some(4096 * 777), ..End::default() }, 777),
+        // The time that was allowed is not the time that it took.
+        (End { after_ios: Some(500), after_ns: Some(10_000_000_000), ..End::default() }, 500),
+        (End { after_passes: Some(0.01), ..End::default() }, (1 << 30) / 4096 / 100 + 1),
+    ] {
+        let result = run_on(Job { end, warmup_ns: 0, ..job(4, 1.0) }, fixed(10_000));
+        assert_eq!(result.ios(), ios, "{end:?}");
+        let expected = ios as f64 * 10_000.0 / 4.0;
+        assert!((result.duration_ns as f64 / expected - 1.0).abs() < 0.05, "{end:?}: {}", result.duration_ns);
+    }
+}
+
+#[test]
+fn threads_share_what_a_job_may_do() {
+    let end = End { after_ios: Some(1001), after_bytes: Some(4096 * 1003), ..End::default() };
+    let budgets: Vec<_> = workers_of(Job { threads: 4, end, ..job(2, 1.0) }).iter().map(|parts| parts.budget).collect();
+    assert_eq!(budgets.iter().map(|&(ios, _)| ios).collect::<Vec<_>>(), [251, 250, 250, 250]);
+    assert_eq!(budgets.iter().map(|&(_, bytes)| bytes).sum::<u64>(), 4096 * 1003);
+}
+
+#[test]
+fn what_is_not_measured_takes_nothing_from_what_a_job_may_do() {
+    // A thousand I/Os of warm-up come first.
+    for (end, ios) in [
+        (End { after_ios: Some(1001), ..End::default() }, 1001),
+        (End { after_bytes: Some(8192 * 777), ..End::default() }, 777),
+    ] {
+        let size = SizeMix::fixed(8192);
+        let sizes = Sizes { read: size.clone(), write: size.clone(), trim: size };
+        let result = run_on(Job { sizes, end, ..job(1, 1.0) }, fixed(10_000));
+        assert_eq!((result.ios(), result.bytes()), (ios, ios * 8192), "{end:?}");
+    }
+}
+
+#[test]
+fn a_stall_at_the_end_is_not_cut_off() {
+    let script: Script = Box::new(|now, _| (if now > 900_000_000 { 3_000_000_000 } else { 10_000 }, None));
+    let result = run_on(job(4, 1.0), script);
+    assert!(result.total().max_ns() >= 3_000_000_000);
+    assert!(result.duration_ns > 3_000_000_000);
+}
+
+/// A drive that kept its promise for all of a run failed it: one I/O took 30 s at the end, and all rates were of these, too.
+#[test]
+fn a_slow_io_at_the_end_is_not_taken_for_a_low_rate() {
+    let mut was_slow = false;
+    let script: Script = Box::new(move |now, _| {
+        let slow = now > 11_900_000_000 && !std::mem::replace(&mut was_slow, now > 11_900_000_000);
+        (if slow { 30_000_000_000 } else { 5_000_000 }, None)
+    });
+    let result = run_on(job(8, 12.0), script);
+    assert!(result.duration_ns > 30_000_000_000 && result.total().max_ns() >= 30_000_000_000);
+    assert!((1550.0..1650.0).contains(&result.iops()), "{}", result.iops());
+    assert_eq!(result.counts(|row| row.ios).len(), 12);
+    assert!(result.notes.iter().any(|warning| warning.contains("behind the others")));
+}
+
+/// fio's `iops` and `bw` were of all the time until the last completion, ours of the time in which I/Os were wanted: on a busy machine the same
+/// result had two rates.
+#[test]
+fn regression_rates_in_fio_json_are_ours_also_where_an_io_is_slow_at_the_end() {
+    let mut was_slow = false;
+    let script: Script = Box::new(move |now, _| {
+        let slow = now > 900_000_000 && !std::mem::replace(&mut was_slow, now > 900_000_000);
+        (if slow { 30_000_000_000 } else { 5_000_000 }, None)
+    });
+    let result = run_on(job(8, 1.0), script);
+    assert!(result.duration_ns > 20 * result.rated_ns);
+    let document = crate::output::fio::document(std::slice::from_ref(&result), 0);
+    let read = &document["jobs"][0]["read"];
+    let number = |name: &str| read[name].as_f64().unwrap();
+    assert_eq!(number("iops"), result.iops());
+    let runtime_s = number("runtime") / 1000.0;
+    assert!((number("total_ios") / runtime_s / number("iops") - 1.0).abs() < 0.002, "{read}");
+    assert!((number("io_bytes") / runtime_s / number("bw_bytes") - 1.0).abs() < 0.002, "{read}");
+    assert!((number("iops_mean") / number("iops") - 1.0).abs() < 0.1, "{read}");
+}
+
+#[test]
+fn the_user_ends_a_run_with_what_is_known() {
+    let clock = VirtualClock::default();
+    let stop = Arc::new(AtomicBool::new(false));
+    let (mut number, by_user) = (0, stop.clone());
+    let script: Script = Box::new(move |_, _| {
+        number += 1;
+        by_user.fetch_or(number == 5000, Ordering::SeqCst);
+        (10_000, None)
+    });
+    let facts = TargetFacts { size_bytes: 1 << 30, logical_block_bytes: 512, ..TargetFacts::default() };
+    let opened = Opened { queues: vec![Scripted::new(&clock, 2, script)], facts };
+    let job = Job { warmup_ns: 0, ..job(2, 100.0) };
+    let assignment = Assignment { job, opened, recorders: Vec::new(), replay: None };
+    let result = run(vec![assignment], &clock, &Settings::default(), &stop, &mut |_| {}).unwrap().pop().unwrap();
+    assert_eq!(result.partial, Some(Partial::Interrupted));
+    assert!((5000..5004).contains(&result.ios()), "{}", result.ios());
+    // Its time is the time that it ran, not what was allowed.
+    assert!((24_000_000..27_000_000).contains(&result.duration_ns), "{}", result.duration_ns);
+}
+
+#[test]
+fn a_job_begins_late_and_cools_down_unmeasured() {
+    const SECOND: u64 = 1_000_000_000;
+    let first = Arc::new(AtomicU64::new(u64::MAX));
+    let last = Arc::new(AtomicU64::new(0));
+    let (earliest, latest) = (first.clone(), last.clone());
+    let script: Script = Box::new(move |now, _| {
+        earliest.fetch_min(now, Ordering::SeqCst);
+        latest.fetch_max(now, Ordering::SeqCst);
+        (100_000, None)
+    });
+    let result = run_on(Job { start_delay_ns: 3 * SECOND, cooldown_ns: SECOND, ..job(1, 1.0) }, script);
+    assert!((9_980..=10_000).contains(&result.ios()), "{}", result.ios());
+    assert!((SECOND..SECOND + 200_000).contains(&result.duration_ns), "{}", result.duration_ns);
+    assert!((0.99..=1.0).contains(&result.depth_mean), "{}", result.depth_mean);
+    let (first, last) = (first.load(Ordering::SeqCst), last.load(Ordering::SeqCst));
+    assert!((3 * SECOND..3 * SECOND + 100_000_000).contains(&first), "{first}");
+    assert!((5 * SECOND..5 * SECOND + 100_000_000).contains(&last), "{last}");
+}
