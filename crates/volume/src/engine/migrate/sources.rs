@@ -240,10 +240,10 @@ pub(super) fn source_read_again(
             if let Some(job) = rooms.migrate.job_mut(id) {
                 job.is_wrong = true;
             }
-        } else if attempt == OF_COPY || !read_copy(rooms, id, at) {
-            if let Some(candidate) = rooms.migrate.job_mut(id).and_then(|job| job.candidates.get_mut(at as usize)) {
-                candidate.damaged = true;
-            }
+        } else if (attempt == OF_COPY || !read_copy(rooms, id, at))
+            && let Some(candidate) = rooms.migrate.job_mut(id).and_then(|job| job.candidates.get_mut(at as usize))
+        {
+            candidate.damaged = true;
         }
     }
     part_done(rooms, id)
