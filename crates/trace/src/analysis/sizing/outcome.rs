@@ -1,6 +1,6 @@
 //! What tiers of each size buy, of all that was counted.
 
-use super::{PARTS, Sizing};
+use super::{PARTS, Rest, Sizing};
 use crate::analysis::blocks::BLOCK_BYTES;
 use crate::analysis::groups::Correction;
 use crate::analysis::histogram::Histogram;
@@ -234,7 +234,7 @@ impl Sizing {
 }
 
 /// Half of the 95 % interval of a mean, from batches.
-fn half_interval(batches: &[f64]) -> f64 {
+pub(super) fn half_interval(batches: &[f64]) -> f64 {
     let count = batches.len() as f64;
     let mean = batches.iter().sum::<f64>() / count;
     let variance = batches.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
