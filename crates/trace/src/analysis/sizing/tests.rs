@@ -2,10 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use super::super::{Analysis, By, sampling};
-use super::outcome::half_interval;
 use super::*;
 use crate::Lifetime;
-use crate::analysis::blocks::BLOCK_BYTES;
 use proptest::prelude::*;
 
 fn options() -> Options {
