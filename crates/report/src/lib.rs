@@ -5,6 +5,7 @@
 //! computed that the results do not say: a percentile that they withhold is withheld here.
 #![forbid(unsafe_code)]
 
+mod command;
 mod error;
 mod fields;
 mod markup;

@@ -1,7 +1,7 @@
 //! Records of single I/Os, of which a run has millions: looked through three times as they stream by, and what is kept of them is
 //! kept as it is.
 
-use crate::results::as_command;
+use crate::command::as_command;
 use std::collections::BinaryHeap;
 
 /// Parts of the run of which the fastest and the slowest I/O are kept.

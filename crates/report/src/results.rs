@@ -1,5 +1,6 @@
 //! What was given: each text is looked at whole before anything is made of it.
 
+use crate::command::as_command;
 use crate::error::ReportError;
 use crate::fields::{self, at};
 use crate::reading::{self, Failure, Reduced};
@@ -89,21 +90,6 @@ impl Found {
     pub(crate) fn command(&self) -> Option<String> {
         as_command(fields::texts(&self.value, "command"))
     }
-}
-
-/// Words as a shell takes them; none of none.
-pub(crate) fn as_command<'a>(words: impl Iterator<Item = &'a str>) -> Option<String> {
-    let words: Vec<String> = words.map(quoted).collect();
-    (!words.is_empty()).then(|| words.join(" "))
-}
-
-/// A word of a command, in quotes where a shell would read it as anything else.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+%@".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 /// Results that become one page.

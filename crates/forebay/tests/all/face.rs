@@ -58,7 +58,7 @@ fn a_configuration_error_says_where_and_what_instead() {
         ("[[capacity]]", "[[capcity]]", &["pool.toml:7:", "`capcity`", "`capacity`"]),
         ("64MiB", "64 bananas", &["pool.toml:13:8", "bananas", "MiB"]),
         ("band = \"4MiB\"", "band = \"5000\"", &["capacity.band", "4KiB"]),
-        ("disk = \"db\"", "disk = \"bd\"", &["\"bd\"", "\"db\""]),
+        ("disk = \"db\"", "disk = \"bd\"", &["\"bd\"", "`db`"]),
         ("unix:", "unx:", &["unix:/path/to/socket"]),
         ("limit = \"64MiB\"", "limit = \"1MiB\"", &["memory.limit", "48MiB"]),
     ] {

@@ -301,7 +301,8 @@ fn records_of_single_ios_are_shown_as_they_are() {
     let page = std::fs::read_to_string(self::page(&folder, &[&torn])).unwrap();
     assert!(page.contains("The file is not whole"));
     // They had no command of their own.
-    let made = format!("<code>forebay bench --target 'model:p4510?size=1GiB&amp;fill=100' {}", settings.join(" "));
+    let made =
+        format!("<code>forebay bench --target &#39;model:p4510?size=1GiB&amp;fill=100&#39; {}", settings.join(" "));
     assert!(page.contains(&made), "{made}");
 }
 

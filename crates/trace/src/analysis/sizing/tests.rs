@@ -4,7 +4,6 @@
 use super::super::{Analysis, By, sampling};
 use super::*;
 use crate::Lifetime;
-use crate::analysis::blocks::BLOCK_BYTES;
 use proptest::prelude::*;
 
 fn options() -> Options {
