@@ -98,6 +98,13 @@ pub fn attach_all(config: &Config, pool: &mut Pool, opening: Opening) -> Result<
         pool.engine.serve_without_bases();
     }
     for (id, name, size_bytes, base) in over {
+        if pool.engine.disks().any(|disk| disk.id == id && disk.is_being_removed()) {
+            // Nobody reads it any more.
+            if opening.is_for_service() {
+                pool.engine.abandon_base(id);
+            }
+            continue;
+        }
         if opening == Opening::WithoutFast {
             warn!("disk {name} lies over a base: what the capacity tier does not have of it cannot be read here");
             continue;

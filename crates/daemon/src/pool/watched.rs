@@ -21,7 +21,8 @@ struct Counted {
 impl Counted {
     fn shown(&self, member_of: Option<&'static str>, is_judged: bool) -> WatchedOne<'_> {
         let overwritten = self.standing.lost().filter(|_| is_judged);
-        WatchedOne { name: &self.name, counts: &self.counts, member_of, overwritten }
+        let damaged = self.standing.damaged();
+        WatchedOne { name: &self.name, counts: &self.counts, member_of, overwritten, damaged }
     }
 }
 
@@ -35,6 +36,8 @@ pub struct WatchedOne<'a> {
     pub member_of: Option<&'static str>,
     /// Why it is not what it was when the pool was opened.
     pub overwritten: Option<String>,
+    /// What is damaged on it, although it still is what it was.
+    pub damaged: Option<String>,
 }
 
 /// All that are counted.

@@ -26,12 +26,12 @@ enum Step {
     OpenBase { new: NewDisk, opened: Beside<OpenedBase> },
     /// The change is in memory; the checkpoint that holds it is awaited.
     Durable(Checkpoint),
-    /// A disk that is to be removed lies over a base; the checkpoint that says that it needs none is awaited.
-    WithoutBase { disk: DiskId, name: String, checkpoint: Checkpoint },
+    /// A disk is to be removed; the checkpoint that says so, and that it needs no base, is awaited.
+    Leaves { disk: DiskId, name: String, checkpoint: Checkpoint },
     /// The disk's data is being discarded.
     Discard { disk: DiskId, name: String, token: u64 },
     /// The disk is empty as soon as a checkpoint has let go of its map.
-    Remove { name: String },
+    Remove { disk: DiskId, name: String },
     /// The leaf of the map in which a disk is to end is read, and a checkpoint lets go of what was discarded behind it.
     Shrink { to: Shrink, token: u64, tries: u32 },
 }
@@ -234,7 +234,8 @@ impl Job {
         Ok(Self { client, step, answer, deadline_ns: now_ns + TIMEOUT_NS, publish: None })
     }
 
-    /// Ends a disk's exports, discards its data and removes it.
+    /// Ends a disk's exports, has it go by another name, durably, so that no later start serves what is left of it; then discards its data and removes it. One
+    /// of which that was not finished is known by its old name, too, as long as no other has it.
     pub fn remove_disk(
         client: u64,
         name: &str,
@@ -244,11 +245,11 @@ impl Job {
         now_ns: u64,
     ) -> Result<Self, String> {
         let disk =
-            backend.pool.engine.disk_named(name).ok_or_else(|| AdminError::NoDisk(name.to_owned()).to_string())?;
+            backend.pool.engine.disk_to_remove(name).ok_or_else(|| AdminError::NoDisk(name.to_owned()).to_string())?;
         if let Some(reason) = backend.pool.engine.read_only_reason() {
             return Err(AdminError::ReadOnly(reason.to_owned()).to_string());
         }
-        let (id, len_bytes, has_base) = (disk.id, disk.served_bytes(), disk.base.is_some());
+        let id = disk.id;
         let exports: Vec<(u16, String)> = server
             .exports()
             .iter()
@@ -264,21 +265,18 @@ impl Job {
             let _ = server.exports().remove(&export);
         }
         let name = name.to_owned();
-        let step = if has_base {
-            // What is discarded of a disk over a base becomes zeros, which are not nothing.
-            let checkpoint = Checkpoint::after_change(&backend.pool.engine);
-            backend.pool.engine.abandon_base(id);
-            Step::WithoutBase { disk: id, name, checkpoint }
-        } else {
-            discard(backend, id, name, len_bytes)
-        };
+        let checkpoint = Checkpoint::after_change(&backend.pool.engine);
+        backend.pool.engine.begin_removal(id);
+        // What is discarded of a disk over a base becomes zeros, which are not nothing.
+        backend.pool.engine.abandon_base(id);
+        let step = Step::Leaves { disk: id, name, checkpoint };
         Ok(Self { client, step, answer, deadline_ns: now_ns + TIMEOUT_NS, publish: None })
     }
 
     /// The disk that it removes.
     pub fn leaving(&self) -> Option<&str> {
         match &self.step {
-            Step::WithoutBase { name, .. } | Step::Discard { name, .. } | Step::Remove { name } => Some(name),
+            Step::Leaves { name, .. } | Step::Discard { name, .. } | Step::Remove { name, .. } => Some(name),
             Step::OpenBase { .. } | Step::Durable(_) | Step::Shrink { .. } => None,
         }
     }
@@ -315,17 +313,22 @@ impl Job {
                         }));
                     }
                 }
-                Step::WithoutBase { disk, name, checkpoint } => {
+                Step::Leaves { disk, name, checkpoint } => {
                     match checkpoint.reached(&backend.pool.engine) {
                         Some(Ok(())) if backend.pool.engine.adoption(*disk).is_some() && now_ns <= self.deadline_ns => {
                             // Blocks were lost meanwhile, which keeps it. Of this disk none is needed.
                             let checkpoint = Checkpoint::after_change(&backend.pool.engine);
                             backend.pool.engine.abandon_base(*disk);
-                            self.step = Step::WithoutBase { disk: *disk, name: name.clone(), checkpoint };
+                            self.step = Step::Leaves { disk: *disk, name: name.clone(), checkpoint };
                         }
                         Some(Ok(())) => {
                             // Of a disk that was added a moment ago it is known only now.
-                            let len_bytes = backend.pool.engine.disk_named(name).map_or(0, |disk| disk.served_bytes());
+                            let len_bytes = backend
+                                .pool
+                                .engine
+                                .disks()
+                                .find(|found| found.id == *disk)
+                                .map_or(0, |disk| disk.served_bytes());
                             self.step = discard(backend, *disk, name.clone(), len_bytes);
                             continue;
                         }
@@ -339,7 +342,7 @@ impl Job {
                             return Some(Err(format!("disk {} could not be emptied: {error}", disk.0)));
                         }
                         backend.pool.engine.request_checkpoint(false);
-                        self.step = Step::Remove { name: name.clone() };
+                        self.step = Step::Remove { disk: *disk, name: name.clone() };
                         continue;
                     }
                 }
@@ -381,11 +384,13 @@ impl Job {
                         continue;
                     }
                 }
-                Step::Remove { name } => {
+                Step::Remove { disk, name } => {
                     let engine = &mut backend.pool.engine;
                     if !engine.checkpoint_pending() {
                         let checkpoint = Checkpoint::after_change(engine);
-                        match engine.remove_disk(name) {
+                        let now = engine.disks().find(|found| found.id == *disk).map(|disk| disk.name.clone());
+                        let name = now.unwrap_or_else(|| name.clone());
+                        match engine.remove_disk(&name) {
                             Ok(()) => {
                                 self.step = Step::Durable(checkpoint);
                                 continue;

@@ -344,6 +344,14 @@ fn exports(config: &Config, engine: &mut Engine, table: &mut Exports) -> Result<
     let mut listed = Vec::new();
     for export in &config.export {
         let name = config.export_name(export).to_owned();
+        let disk = config.export_disk(export);
+        if engine.disk_named(disk).is_none() && engine.disk_to_remove(disk).is_some() {
+            // A crash ended the removal: the others are served.
+            warn!(
+                "export {name:?} is not served: the removal of its disk {disk:?} was begun; take it out of the configuration"
+            );
+            continue;
+        }
         let made = new_export(config, export, engine)?;
         if table.find(&name).is_none_or(|(_, known)| known.name != name) {
             table.add(made)?;

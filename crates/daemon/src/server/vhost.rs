@@ -9,6 +9,7 @@ use crate::text;
 use anyhow::{Context, Result, anyhow};
 use forebay_export::vhost::{Vhost, VhostEvent, Wanted};
 use forebay_export::{Listen, Reactor};
+use std::time::Instant;
 use tracing::warn;
 
 /// The devices of this server.
@@ -97,8 +98,9 @@ impl MachineDevices {
 
     /// The server has stopped: waits until each machine has what was answered.
     pub fn release(&mut self) {
+        let since = Instant::now();
         for Device { export, vhost } in &self.devices {
-            if !vhost.has_ended() {
+            if !vhost.has_ended(since) {
                 warn!("the machine that uses export {export:?} by vhost takes nothing: it was not waited for");
             }
         }

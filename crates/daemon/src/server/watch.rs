@@ -136,6 +136,9 @@ impl Watch {
             CloseReason::Tls(_) => {
                 "Look at the client's certificate or key, its clock, and its view of the server's; [tls] says what is let in"
             }
+            CloseReason::Unread => {
+                "Look at the client: it hangs, or the way to it is broken. What it was not told of it has to ask the next server"
+            }
             CloseReason::HandshakeTimeout => "Look at the client: it connects and asks for nothing",
             // Counted as refused, which is logged.
             CloseReason::Full => return,
@@ -451,6 +454,7 @@ fn cause_of(reason: &CloseReason) -> &str {
         CloseReason::Frontend(_) => "front end",
         CloseReason::HandshakeTimeout => "handshake timeout",
         CloseReason::Evicted => "evicted",
+        CloseReason::Unread => "unread",
         _ => "",
     }
 }

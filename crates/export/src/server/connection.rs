@@ -49,6 +49,8 @@ pub struct Connection {
     pub listed: bool,
     /// The socket took no more at the last send.
     pub send_blocked: bool,
+    /// What the socket has taken in all.
+    pub taken_bytes: u64,
     /// It said something since the last tick.
     pub heard: bool,
 }
@@ -70,6 +72,7 @@ impl Connection {
             watched: (true, false),
             listed: false,
             send_blocked: false,
+            taken_bytes: 0,
             heard: true,
         }
     }
@@ -132,7 +135,9 @@ impl Connection {
             return Ok(());
         };
         if let Some(tls) = &mut self.tls {
-            self.send_blocked = secure::send(tls, socket, &mut self.session)?;
+            let sent = secure::send(tls, socket, &mut self.session)?;
+            self.send_blocked = sent.is_blocked;
+            self.taken_bytes += sent.bytes;
             return Ok(());
         }
         for _ in 0..SENDS_MAX {
@@ -146,7 +151,10 @@ impl Connection {
                 many => rustix::net::sendmsg(socket, many, &mut SendAncillaryBuffer::default(), flags),
             };
             match result {
-                Ok(count) => self.session.sent(count),
+                Ok(count) => {
+                    self.session.sent(count);
+                    self.taken_bytes += count as u64;
+                }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => {
                     self.send_blocked = true;

@@ -36,6 +36,9 @@ pub enum CloseReason {
     /// The server stopped.
     #[error("the server stopped")]
     Stopped,
+    /// The server stopped, and did not wait for this one any longer.
+    #[error("the server stopped, and it did not take its answers")]
+    Unread,
     /// A front end beside NBD came to its end.
     #[error("{0}")]
     Frontend(FrontendError),

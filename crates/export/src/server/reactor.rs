@@ -163,7 +163,7 @@ impl Reactor {
                     shutdown.advance(&self.connections, &self.frontends, &self.exports, run.backend, run.now_ns)?;
                 if over {
                     for index in self.connections.indices() {
-                        self.close(&mut run, index, CloseReason::Stopped);
+                        self.close(&mut run, index, shutdown.reason(index));
                     }
                     self.frontends.close(|reason, peer| run.hooks.closed(&reason, peer));
                     return Ok(());

@@ -54,25 +54,38 @@ pub fn receive(tls: &mut TlsStream, socket: &OwnedFd, session: &mut Session) -> 
     }
 }
 
-/// Encrypts and sends what waits. Returns whether the socket took no more, or may take more at the next turn.
-pub fn send(tls: &mut TlsStream, socket: &OwnedFd, session: &mut Session) -> Result<bool, CloseReason> {
+/// What came of a send.
+#[derive(Debug)]
+pub struct Sent {
+    /// What the socket took.
+    pub bytes: u64,
+    /// Whether it took no more, or may take more at the next turn.
+    pub is_blocked: bool,
+}
+
+/// Encrypts and sends what waits.
+pub fn send(tls: &mut TlsStream, socket: &OwnedFd, session: &mut Session) -> Result<Sent, CloseReason> {
+    let mut bytes = 0;
     for _ in 0..SENDS_MAX {
         if tls.is_established() {
             let taken = tls.write(session.outgoing())?;
             session.sent(taken);
         }
         if tls.outbound().is_empty() {
-            return Ok(false);
+            return Ok(Sent { bytes, is_blocked: false });
         }
         match rustix::net::send(socket, tls.outbound(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
-            Ok(count) => tls.sent(count),
+            Ok(count) => {
+                tls.sent(count);
+                bytes += count as u64;
+            }
             Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => return Ok(true),
+            Err(Errno::AGAIN) => return Ok(Sent { bytes, is_blocked: true }),
             Err(Errno::CONNRESET | Errno::PIPE) => return Err(CloseReason::Client),
             Err(error) => return Err(CloseReason::Socket(error)),
         }
     }
-    Ok(!tls.outbound().is_empty() || !session.outgoing().is_empty())
+    Ok(Sent { bytes, is_blocked: !tls.outbound().is_empty() || !session.outgoing().is_empty() })
 }
 
 /// Says that nothing more comes, and why where that is a failure; not waiting for anything.

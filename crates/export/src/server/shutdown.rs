@@ -3,10 +3,23 @@
 use super::config::ServerError;
 use super::connections::Connections;
 use super::frontends::Frontends;
+use super::outcome::CloseReason;
 use crate::backend::Backend;
 use crate::exports::Exports;
 use forebay_volume::{Completion, Op, Request, RequestError};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// All is flushed, and a client whose socket takes nothing of its answers for so long reads none: it is not waited for. One that takes them
+/// slowly is, to the end of the time for the whole stop.
+const SILENCE_NS: u64 = 3_000_000_000;
+
+/// A client that has not taken all its answers.
+#[derive(Debug)]
+struct Unsent {
+    /// What its socket had taken at the last change.
+    taken_bytes: u64,
+    since_ns: u64,
+}
 
 /// Where a stop has got to.
 #[derive(Debug)]
@@ -16,6 +29,8 @@ pub struct Shutdown {
     /// Flushes not yet completed; `None` before they were submitted.
     flushes: Option<usize>,
     failure: Option<RequestError>,
+    /// By the places of connections, in which nobody follows another any more.
+    unsent: BTreeMap<u16, Unsent>,
 }
 
 impl Shutdown {
@@ -27,7 +42,13 @@ impl Shutdown {
             }
         }
         frontends.begin_shutdown();
-        Self { deadline_ns: now_ns.saturating_add(timeout_ns), timeout_ns, flushes: None, failure: None }
+        Self {
+            deadline_ns: now_ns.saturating_add(timeout_ns),
+            timeout_ns,
+            flushes: None,
+            failure: None,
+            unsent: BTreeMap::new(),
+        }
     }
 
     /// Does the next step; returns whether all is done and connections can be closed.
@@ -68,9 +89,7 @@ impl Shutdown {
                 if let Some(source) = self.failure.take() {
                     return Err(ServerError::FinalFlush { source });
                 }
-                // Answers that clients do not take are no reason to wait for ever.
-                let answered = connections.iter().all(|(_, c)| c.session.in_flight() == 0 && !c.has_unsent());
-                Ok(answered || late)
+                Ok(self.all_have_answers(connections, now_ns) || late)
             }
             _ if late => Err(ServerError::StopTimedOut {
                 requests: in_flight + self.flushes.unwrap_or(0),
@@ -78,6 +97,31 @@ impl Shutdown {
             }),
             _ => Ok(false),
         }
+    }
+
+    /// Whether each client has its answers, or takes none.
+    fn all_have_answers(&mut self, connections: &Connections, now_ns: u64) -> bool {
+        let mut all = true;
+        for (index, connection) in connections.iter() {
+            if connection.session.in_flight() > 0 {
+                all = false;
+            } else if connection.has_unsent() {
+                let taken_bytes = connection.taken_bytes;
+                let unsent = self.unsent.entry(index).or_insert(Unsent { taken_bytes, since_ns: now_ns });
+                if unsent.taken_bytes != taken_bytes {
+                    *unsent = Unsent { taken_bytes, since_ns: now_ns };
+                }
+                all &= now_ns - unsent.since_ns >= SILENCE_NS;
+            } else {
+                self.unsent.remove(&index);
+            }
+        }
+        all
+    }
+
+    /// Why a connection ends that is there when all is done.
+    pub fn reason(&self, index: u16) -> CloseReason {
+        if self.unsent.contains_key(&index) { CloseReason::Unread } else { CloseReason::Stopped }
     }
 
     /// Takes note of a flush's end.

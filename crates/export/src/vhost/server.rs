@@ -26,7 +26,7 @@ const ANSWER_LIMIT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 const HEADER_BYTES: usize = 12;
 /// What happened and nobody asked for; more is dropped.
 const EVENTS_MAX: usize = 64;
-/// How long the thread may take to end.
+/// How long threads may take to end.
 const END_LIMIT: Duration = Duration::from_secs(5);
 /// After a failure of the socket itself.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -109,12 +109,12 @@ impl Vhost {
         self.events.locked().drain(..).collect()
     }
 
-    /// Waits until the thread has ended, for which the door must have gone. Whether it did in time.
+    /// Waits until the thread has ended, for which the door must have gone. Whether it did in time, which runs since that instant: of
+    /// several devices each needs no time of its own.
     #[must_use]
-    pub fn has_ended(&self) -> bool {
-        let begun = Instant::now();
+    pub fn has_ended(&self, since: Instant) -> bool {
         while !self.thread.is_finished() {
-            if begun.elapsed() > END_LIMIT {
+            if since.elapsed() > END_LIMIT {
                 return false;
             }
             self.watchdog.look();

@@ -248,6 +248,41 @@ fn a_stop_does_not_wait_for_ever() {
     assert!(matches!(result, Err(ServerError::StopTimedOut { requests: 1, .. })), "{result:?}");
 }
 
+/// A client that read none of its answers kept a stop waiting for all of its 30 s.
+#[test]
+fn regression_a_stop_waits_for_clients_that_read_and_not_for_those_that_do_not() {
+    let mut server = Serving::start("unread", ServerConfig::default(), vec![export("a", 1, MIB)], false);
+    let mut silent = server.connect();
+    let mut slow = server.connect();
+    for socket in [&mut silent, &mut slow] {
+        open(socket, "a", Shape::Structured);
+        let all: Vec<u8> = (0..24).flat_map(|i| request(Shape::Structured, READ, 0, i, 0, MIB, &[])).collect();
+        socket.write_all(&all).unwrap();
+        // All were heard: they came in one piece.
+        socket.read_exact(&mut [0]).unwrap();
+    }
+    let begun = Instant::now();
+    server.ask(|_, server| server.stop());
+    // Slower than a client that takes nothing may be silent: at 3 s the stop still has answers for this one.
+    let mut taken = 0;
+    let mut part = vec![0; 1 << 20];
+    loop {
+        match slow.read(&mut part).unwrap() {
+            0 => break,
+            count => taken += count,
+        }
+        let pause = if taken < 16 << 20 { 300 } else { 0 };
+        std::thread::sleep(Duration::from_millis(pause));
+    }
+    assert!(taken > 24 << 20, "{taken} bytes of 24 answers of 1 MiB");
+    let reasons = [server.end(), server.end()];
+    server.ended().0.unwrap();
+    let took = begun.elapsed();
+    assert!(took > Duration::from_secs(4) && took < Duration::from_secs(10), "{took:?}");
+    assert!(reasons.iter().any(|why| why == "the server stopped, and it did not take its answers"), "{reasons:?}");
+    assert!(reasons.iter().any(|why| why == "the server stopped"), "{reasons:?}");
+}
+
 /// An address that was listened at after a stop had begun let in clients that did not hear of it, whose last writes no flush covered.
 #[test]
 fn regression_nobody_is_let_in_anew_once_the_server_stops() {

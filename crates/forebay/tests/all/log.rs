@@ -5,6 +5,7 @@ use forebay_device::nbd_client::{ClientOptions, NbdClient, NbdUri};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -156,6 +157,24 @@ fn regression_a_device_that_is_overwritten_while_it_is_served_is_logged() {
     assert!(text.contains("capacity.img: IS NOT WHAT IT WAS"), "{text}");
     std::thread::sleep(Duration::from_millis(2500));
     assert_eq!(server.events("device overwritten").len(), 1);
+}
+
+/// One that had lost the first sector of one superblock was no device of the pool any more.
+#[test]
+fn regression_a_superblock_that_has_lost_a_part_is_a_warning() {
+    let scene = Scene::with("").created();
+    let server = Logging::start(&scene, "json");
+    std::thread::sleep(Duration::from_millis(1500));
+    let capacity = std::fs::File::options().write(true).open(scene.path("capacity.img")).unwrap();
+    capacity.write_all_at(&[0; 512], 0).unwrap();
+    let event = server.awaited("superblock damaged");
+    assert_eq!(event["level"], "warn", "{event}");
+    assert!(event["message"].as_str().unwrap().contains("its superblock at 0 has lost a part"), "{event}");
+    assert!(server.events("device overwritten").is_empty());
+    assert_eq!(server.stop(), 0);
+    // The next start has written it anew.
+    drop(Logging::start(&scene, "json"));
+    assert!(std::fs::read(scene.path("capacity.img")).unwrap().starts_with(b"FOREBAY1"));
 }
 
 #[test]

@@ -261,7 +261,7 @@ fn regression_the_last_member_is_named_and_kept_where_it_is_overwritten() {
     write(&server, 0, 1);
     until("it was looked at", || status(&scene)["uptime_seconds"].as_f64().unwrap() > 1.5);
     let fast = OpenOptions::new().write(true).open(scene.path("fast.img")).unwrap();
-    fast.write_all_at(&[0; 4096], 0).unwrap();
+    fast.write_all_at(b"LABELONE".repeat(512).as_slice(), 0).unwrap();
     let text = || good(&forebay(&["status", scene.config()]));
     until("it is named", || text().contains("fast.img: IS NOT WHAT IT WAS when the pool was opened"));
     assert_eq!(states(&scene, "mirror"), ["in sync", "out"]);

@@ -231,6 +231,22 @@ impl Engine {
         (at..LEAF_ENTRIES).all(is_nothing).then_some(frames)
     }
 
+    /// The disk that is to be removed by a name: one that has it, or else one that had it when its removal was begun.
+    #[must_use]
+    pub fn disk_to_remove(&self, name: &str) -> Option<&Disk> {
+        let had_it = |disk: &&Disk| disk.name == disk.name_of_removed(name);
+        self.disk_named(name).or_else(|| self.map.disks.values().find(had_it))
+    }
+
+    /// The removal of a disk begins: it goes by another name from now on, and for good with the next checkpoint, as what is left of it while its data is
+    /// discarded must be nobody's, also after a crash.
+    pub fn begin_removal(&mut self, id: DiskId) {
+        if let Some(disk) = self.map.disk_mut(id).filter(|disk| !disk.is_being_removed()) {
+            disk.name = disk.name_of_removed(&disk.name);
+            self.disks_changed();
+        }
+    }
+
     /// Removes an empty disk. To empty it: discard all of it, then wait for a checkpoint.
     ///
     /// # Errors

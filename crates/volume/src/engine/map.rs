@@ -294,6 +294,25 @@ impl Map {
         self.disk(entry.disk).is_some_and(|disk| disk.leaf(entry.leaf).0.location == 0)
     }
 
+    /// Whether nobody needs any more what was written to a place for a block: the map is known to name another place, or none. Where that is not known, and
+    /// where the block is damaged, which may be what became of that place, somebody may.
+    pub fn has_left(&self, disk: DiskId, block: u64, location: u64) -> bool {
+        let (leaf, at) = (block / LEAF_ENTRIES as u64, (block % LEAF_ENTRIES as u64) as usize);
+        let Some(entry) = self.disk(disk).filter(|disk| block < disk.blocks()) else { return false };
+        let frame = entry.frame(leaf);
+        if frame == NO_FRAME {
+            // A leaf that was discarded as a whole.
+            return entry.leaf(leaf).0.location == 0;
+        }
+        let frame = self.frames.get(frame);
+        match page::leaf_entry(&frame.page, at).0 {
+            _ if frame.loading => false,
+            Entry::Data { span, .. } => span.location != location,
+            Entry::Unmapped | Entry::Zero => true,
+            Entry::Damaged => false,
+        }
+    }
+
     /// Whether a leaf lies on the device and nowhere else.
     pub fn is_absent(&self, disk: DiskId, leaf: u64) -> bool {
         self.disk(disk).is_some_and(|disk| disk.frame(leaf) == NO_FRAME && disk.leaf(leaf).0.location != 0)

@@ -61,6 +61,7 @@ pub(crate) use freed::{Freed, FreedQueue};
 pub use latency::LatencyHistogram;
 pub(crate) use leaves::Leaves;
 pub use lifetimes::{GroupCounts, LifetimeGroup};
+pub(crate) use map::Map;
 pub use options::{EngineOptions, Faults};
 pub(crate) use outbox::Pending;
 pub(crate) use rewrite::Lost;
@@ -83,7 +84,7 @@ use clock::Clock;
 use flush::Flushes;
 use forebay_block::{Buf, Completion as DeviceCompletion, DiskId, IoError, Request as DeviceRequest};
 use forebay_prism::Prism;
-use map::{Leaf, Loaded, Map};
+use map::{Leaf, Loaded};
 use migrate::job_of_waiter;
 use outbox::{InFlight, Outbox};
 use packing::Packing;
@@ -298,7 +299,7 @@ impl Engine {
             }
             Pending::Watermark => self.watermark.ended(result.is_ok()),
             Pending::RewriteRead { item } => {
-                self.rewriter.read_done(item, result.map(|()| single(bufs)), &mut self.outbox);
+                self.rewriter.read_done(item, result.map(|()| single(bufs)), &self.map, &mut self.outbox);
             }
             Pending::Rewrite { blocks } => self.rewriter.written(blocks, &result),
             Pending::Mend => self.stats.counters.mended_blocks += u64::from(result.is_ok()),

@@ -104,7 +104,21 @@ fn split(leaf: u64) -> (usize, usize) {
     ((leaf / INDEX_ENTRIES as u64) as usize, (leaf % INDEX_ENTRIES as u64) as usize)
 }
 
+/// What the name of a disk that is being removed has behind the one that it had. No disk can be added, or exported, by such a name.
+const REMOVED: &str = "~removed-";
+
 impl Disk {
+    /// Whether its removal was begun.
+    #[must_use]
+    pub fn is_being_removed(&self) -> bool {
+        self.name.contains(REMOVED)
+    }
+
+    /// What a disk of that name is called when its removal has begun: two may have had the same.
+    pub(crate) fn name_of_removed(&self, name: &str) -> String {
+        format!("{name}{REMOVED}{}", self.id.0)
+    }
+
     /// Bytes that hosts may use: of a disk that was added or has grown, what a durable root knows of.
     #[must_use]
     pub fn served_bytes(&self) -> u64 {

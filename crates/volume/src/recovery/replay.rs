@@ -2,8 +2,8 @@
 
 use super::report::{OpenError, RecoveryReport};
 use super::survey::Survey;
-use super::written::verified;
-use crate::engine::{BATCH_ATTEMPTS_MAX, Engine, Freed, Leaves, Lost};
+use super::written::{Doubt, verified};
+use crate::engine::{BATCH_ATTEMPTS_MAX, Engine, Freed, Leaves};
 use crate::io::Devices;
 use crate::journal::JournalGeometry;
 use crate::journal::scan::scan;
@@ -42,7 +42,7 @@ pub(super) fn replay(
     report.batches = survey.batches;
     report.holes = survey.holes;
     // The device whose failure ends the scan: that of the journal, unless data cannot be written again.
-    let (mut batches, mut failed_device, mut lost) = (0, 0, Lost::default());
+    let (mut batches, mut failed_device, mut doubt) = (0, 0, Doubt::default());
     let end = scan(devices, geometry, &pool, survey.start, |devices, bytes, batch, records| {
         batches += 1;
         let verify = !survey.is_durable(batch.batch);
@@ -66,7 +66,7 @@ pub(super) fn replay(
             }
             let mut keep = Vec::new();
             if verify {
-                keep = verified(devices, setup, survey, &group, &mut lost, report).map_err(|(device, error)| {
+                keep = verified(devices, setup, survey, &group, &mut doubt, report).map_err(|(device, error)| {
                     failed_device = device;
                     error
                 })?;
@@ -91,6 +91,7 @@ pub(super) fn replay(
         return Err(OpenError::of_device(devices, 0)(source));
     }
     replay.finish(devices.array().map_or(1, |array| array.shape().data as u32));
+    let lost = doubt.lost(&engine.map);
     engine.record_losses_before(lost);
     engine.watermark.resume(survey.watermark_serial);
     Ok(())

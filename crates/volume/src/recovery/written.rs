@@ -4,7 +4,7 @@
 
 use super::report::RecoveryReport;
 use super::survey::Survey;
-use crate::engine::{Lost, Setup};
+use crate::engine::{Lost, Map, Setup};
 use crate::io::Devices;
 use crate::layout::moved::{Moved, destinations};
 use crate::layout::page::{BLOCK_SECTORS, Span, Window};
@@ -12,12 +12,42 @@ use crate::layout::record::Record;
 use crate::layout::stored::{Stored, places};
 use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, DiskId, IoError, IoErrorKind, Op, SECTOR_BYTES, SharedBuf, Vectored};
-use std::collections::BTreeMap;
+use smallvec::{SmallVec, smallvec};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A block that was found, and could not be written again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Unwritten {
+    disk: DiskId,
+    block: u64,
+    location: u64,
+}
+
+/// What may not be durable in spite of all that recovery does.
+#[derive(Debug, Default)]
+pub(super) struct Doubt {
+    unwritten: BTreeSet<Unwritten>,
+    /// Blocks that records name where they cannot be read.
+    unseen: BTreeSet<(DiskId, u64)>,
+}
+
+impl Doubt {
+    /// What of it counts as lost, once all records are applied: a block that could not be written again, unless others put it elsewhere or
+    /// nowhere. Then these are what has to be durable; where that could not be read it is not known to be.
+    pub fn lost(self, map: &Map) -> Lost {
+        let mut lost = Lost::default();
+        for Unwritten { disk, block, location } in self.unwritten {
+            let has_left = map.has_left(disk, block, location) && !self.unseen.contains(&(disk, block));
+            lost.add(disk, u64::from(!has_left));
+        }
+        lost
+    }
+}
 
 /// Which blocks of each record have their data on the device; empty where there is nothing to verify. Data that cannot be
 /// read at all is kept: a device that fails to read says nothing of whether the write arrived, and reads of it failing
 /// is better than an older version in silence. What was found is written again to devices with a volatile
-/// cache, and not flushed; the disks of blocks that cannot be written go into `lost`.
+/// cache, and not flushed; blocks that cannot be written go into `doubt`.
 ///
 /// A block that was moved on is kept even where its place was reused since: the move, whose data was durable before it
 /// was recorded, applies only while the map names its source.
@@ -29,7 +59,7 @@ pub(super) fn verified(
     setup: &Setup,
     survey: &Survey,
     records: &[(u64, Record)],
-    lost: &mut Lost,
+    doubt: &mut Doubt,
     report: &mut RecoveryReport,
 ) -> Result<Vec<Vec<bool>>, (usize, IoError)> {
     let mut again = Vec::new();
@@ -51,33 +81,38 @@ pub(super) fn verified(
             if let Some(read) = read.filter(|read| is_block(read)) {
                 run.iter_mut().for_each(|run| run.has(from, read));
                 if may_be_lost {
-                    again.push((at, disk, Buf::copy_of(read)));
+                    again.push((at, smallvec![Unwritten { disk, block, location: at }], Buf::copy_of(read)));
                 }
             } else if !survey.was_moved_on(at, disk, block, crc, *sequence) {
                 // One sector that cannot be read says nothing of the other blocks, and one misread nothing at all.
                 match read_block(devices, setup, span, is_block) {
-                    Some(bytes) if is_block(&bytes) && may_be_lost => again.push((at, disk, bytes)),
+                    Some(bytes) if is_block(&bytes) && may_be_lost => {
+                        again.push((at, smallvec![Unwritten { disk, block, location: at }], bytes))
+                    }
                     Some(bytes) if is_block(&bytes) => run.iter_mut().for_each(|run| run.has(from, &bytes)),
                     Some(_) => *keep = setup.options.faults.checksums_ignored(),
-                    None => *keep = data.is_none() || setup.options.faults.checksums_ignored(),
+                    None => {
+                        *keep = data.is_none() || setup.options.faults.checksums_ignored();
+                        doubt.unseen.insert((disk, block));
+                    }
                 }
             }
         }
-        if let (Some(run), Record::Write { disk, .. }) = (run, record)
+        if let Some(run) = run
             && setup.extents.place(begin).is_some_and(|(device, _)| setup.is_written_again(device))
         {
             match run.into_bytes(names.len()) {
                 Some(bytes) => {
                     let blocks = (begin..).step_by(BLOCK_SECTORS as usize).zip(bytes.chunks_exact(4096));
-                    again.extend(blocks.map(|(at, block)| (at, *disk, Buf::copy_of(block))));
+                    again.extend(blocks.map(|(at, block)| (at, within(&names, at), Buf::copy_of(block))));
                 }
-                None => lost.add(*disk, names.len() as u64),
+                None => doubt.unwritten.extend(names.iter().map(Name::unwritten)),
             }
         }
         report.dropped_blocks += keep.iter().filter(|&&kept| !kept).count() as u64;
         verified.push(keep);
     }
-    write_again(devices, setup, again, lost)?;
+    write_again(devices, setup, again, doubt)?;
     Ok(verified)
 }
 
@@ -120,6 +155,21 @@ struct Name {
     disk: DiskId,
     block: u64,
     crc: u32,
+}
+
+impl Name {
+    fn unwritten(&self) -> Unwritten {
+        Unwritten { disk: self.disk, block: self.block, location: self.span.location }
+    }
+}
+
+/// Those that lie in the device's block from a location on, or in a part of it.
+fn within(names: &[Name], at: u64) -> SmallVec<[Unwritten; 1]> {
+    let meets = |name: &&Name| {
+        let Span { location, sectors } = name.span;
+        location < at + BLOCK_SECTORS && location + u64::from(sectors) > at
+    };
+    names.iter().filter(meets).map(Name::unwritten).collect()
 }
 
 /// The blocks that a record says were written.
@@ -166,28 +216,28 @@ fn read_data(devices: &mut Devices, setup: &Setup, records: &[(u64, Record)]) ->
     data
 }
 
-/// Neighbours to be written in one request: device, offset, and the blocks with their disks.
-type Run = (usize, u64, Vec<(DiskId, SharedBuf)>);
+/// Neighbours to be written in one request: device, offset, and the blocks with what lies in each.
+type Run = (usize, u64, Vec<(SmallVec<[Unwritten; 1]>, SharedBuf)>);
 
 /// Writes blocks, in the order of their locations, to where they were read, in requests of neighbours: as they lie already,
 /// so that nothing is changed by it, whatever it is stopped by.
 fn write_again(
     devices: &mut Devices,
     setup: &Setup,
-    blocks: Vec<(u64, DiskId, Buf)>,
-    lost: &mut Lost,
+    blocks: Vec<(u64, SmallVec<[Unwritten; 1]>, Buf)>,
+    doubt: &mut Doubt,
 ) -> Result<(), (usize, IoError)> {
     let mut runs: Vec<Run> = Vec::new();
     // Two records of one place both found the same there.
-    let blocks: BTreeMap<u64, (DiskId, Buf)> =
-        blocks.into_iter().map(|(location, disk, block)| (location, (disk, block))).collect();
-    for (location, (disk, block)) in blocks {
+    let blocks: BTreeMap<u64, (SmallVec<[Unwritten; 1]>, Buf)> =
+        blocks.into_iter().map(|(location, holds, block)| (location, (holds, block))).collect();
+    for (location, (holds, block)) in blocks {
         let Some((device, offset_bytes)) = setup.extents.place(location) else { continue };
         match runs.last_mut() {
             Some((on, at, blocks)) if (*on, *at + 4096 * blocks.len() as u64) == (device, offset_bytes) => {
-                blocks.push((disk, block.freeze()));
+                blocks.push((holds, block.freeze()));
             }
-            _ => runs.push((device, offset_bytes, vec![(disk, block.freeze())])),
+            _ => runs.push((device, offset_bytes, vec![(holds, block.freeze())])),
         }
     }
     let bad = write_runs(devices, runs);
@@ -200,7 +250,7 @@ fn write_again(
         if error.kind == IoErrorKind::Gone {
             return Err((device, error));
         }
-        blocks.iter().for_each(|&(disk, _)| lost.add(disk, 1));
+        doubt.unwritten.extend(blocks.into_iter().flat_map(|(holds, _)| holds));
     }
     Ok(())
 }

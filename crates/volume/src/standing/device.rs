@@ -23,6 +23,10 @@ struct State {
     suspicion: Option<String>,
     /// What two looks in a row have found.
     lost: Option<String>,
+    /// What the last look has found damaged on a device that still is what it was.
+    blemish: Option<String>,
+    /// The same, of two in a row.
+    damaged: Option<String>,
 }
 
 #[derive(Debug, Default)]
@@ -59,6 +63,13 @@ impl Standing {
         self.lock().lost.clone()
     }
 
+    /// What of a device that still is what it was is damaged, as two looks in a row have found. What needs no more than that it is written again is
+    /// written again by the next opening: who only looks writes nothing.
+    #[must_use]
+    pub fn damaged(&self) -> Option<String> {
+        self.lock().damaged.clone()
+    }
+
     fn is_asked(&self) -> bool {
         self.0.is_asked.load(Ordering::Relaxed)
     }
@@ -66,6 +77,10 @@ impl Standing {
     /// A look has ended.
     fn ended(&self, found: Option<String>) {
         let mut state = self.lock();
+        let found = found.or_else(|| state.seen.end());
+        let damage = state.seen.damage().filter(|_| found.is_none());
+        state.damaged = damage.clone().filter(|_| state.blemish.is_some());
+        state.blemish = damage;
         let before = state.suspicion.take();
         match found {
             Some(why) if before.is_some() => state.lost = Some(why),

@@ -2,10 +2,10 @@
 
 use crate::layout::array_label::{self, ArrayLabel};
 use crate::layout::member_label::{self, MemberLabel};
-use crate::layout::superblock::{Role, SIZE_BYTES, Superblock, SuperblockError, copy_offsets_bytes};
+use crate::layout::superblock::{MAGIC, Role, SIZE_BYTES, Superblock, SuperblockError, copy_offsets_bytes};
 use crate::layout::{Id, format_id};
 use crate::recovery::opened::are_apart;
-use forebay_block::{IoError, IoErrorKind};
+use forebay_block::{IoError, IoErrorKind, SECTOR_BYTES};
 
 /// What a device should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,10 +119,36 @@ fn begins_as_label(bytes: &[u8], role: Role) -> bool {
     bytes.chunks_exact(member_label::LABEL_BYTES).any(|copy| copy.starts_with(&magic))
 }
 
+/// Copies of the superblock that must be whole where a part of another one is gone.
+const WHOLE_MIN: usize = 2;
+
+/// Whether these bytes are what is left of a copy of the superblock: sectors as they should be, and zeros for the others; or all but the magic, which
+/// rots as anything else. Whoever formats a device for something else writes more than zeros there.
+fn is_left_of(bytes: &[u8], whole: &[u8]) -> bool {
+    let is_left = |(found, whole): (&[u8], &[u8])| found == whole || found.iter().all(|&byte| byte == 0);
+    bytes.len() == whole.len()
+        && (bytes[MAGIC.len()..] == whole[MAGIC.len()..]
+            || bytes.chunks(SECTOR_BYTES).zip(whole.chunks(SECTOR_BYTES)).all(is_left))
+}
+
+/// A copy of the superblock of which a part is gone.
+#[derive(Debug)]
+struct Gap {
+    offset_bytes: u64,
+    /// What it is where more is gone.
+    otherwise: String,
+}
+
 /// What was good in looks before.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     copies: [bool; 3],
+    /// A copy that was as it should be.
+    whole: Vec<u8>,
+    /// Those that are, in this look.
+    whole_copies: usize,
+    /// The one that lacks something in this look.
+    gap: Option<Gap>,
     /// The generation of the newest label, and in which of its places that was.
     label: Option<(u64, usize)>,
     /// Places that cannot be read are not asked for again for a while: each time is an error of the device in the log.
@@ -136,10 +162,23 @@ const LOOKS_WITHOUT: u32 = 120;
 impl Seen {
     /// A look begins.
     pub fn begin(&mut self) {
+        (self.whole_copies, self.gap) = (0, None);
         self.looks = (self.looks + 1) % LOOKS_WITHOUT;
         if self.looks == 0 {
             self.unreadable.clear();
         }
+    }
+
+    /// A look has ended that found nothing else. Why the device is not what it should be: a copy of the superblock is gone in part, and too few others are whole.
+    pub fn end(&mut self) -> Option<String> {
+        let gap = self.gap.take_if(|_| self.whole_copies < WHOLE_MIN)?;
+        Some(gap.otherwise)
+    }
+
+    /// What is damaged on a device that still is what it should be.
+    pub fn damage(&self) -> Option<String> {
+        let at = self.gap.as_ref()?.offset_bytes;
+        Some(format!("its superblock at {at} has lost a part, and its other copies are whole"))
     }
 
     /// Whether a place is worth a read.
@@ -169,13 +208,23 @@ impl Seen {
         match Superblock::decode(bytes) {
             Ok(found) => {
                 let differs = expected.differs(&found);
-                self.copies[number] |= differs.is_none();
+                if differs.is_none() {
+                    self.copies[number] = true;
+                    self.whole_copies += 1;
+                    self.whole = bytes.to_vec();
+                }
                 // One that never was right may be left of whatever was there before the pool.
                 differs.filter(|_| self.copies[number])
             }
-            Err(SuperblockError::Absent) => {
-                self.copies[number].then(|| format!("its superblock at {at} was written over by something else"))
+            Err(SuperblockError::Absent) if self.copies[number] => {
+                let otherwise = format!("its superblock at {at} was written over by something else");
+                if self.gap.is_some() || !is_left_of(bytes, &self.whole) {
+                    return Some(otherwise);
+                }
+                self.gap = Some(Gap { offset_bytes: at, otherwise });
+                None
             }
+            Err(SuperblockError::Absent) => None,
             // It may rot, as anything else; the others are looked at.
             Err(_) => None,
         }

@@ -138,3 +138,41 @@ fn regression_a_disk_that_has_lost_zeros_can_be_removed() {
     rig.polls(50);
     assert_eq!(rig.pool.engine.remove_disk("disk"), Ok(()));
 }
+
+/// What a crash had left of a disk that was being removed was served under its name by the next start.
+#[test]
+fn regression_what_is_left_of_a_removed_disk_has_not_its_name() {
+    let mut rig = Rig::new(&Setup::default());
+    let id = rig.pool.engine.add_disk("x", 8 << 20, true).unwrap();
+    rig.checkpoint();
+    let write = |rig: &mut Rig, block| {
+        let data = crate::holes::rig::content(block, 1);
+        let token = rig.submit_to(id, block, 4096, Op::Write(data), false, None);
+        rig.wait(token).unwrap();
+    };
+    (0..8).for_each(|block| write(&mut rig, block));
+    rig.pool.engine.begin_removal(id);
+    rig.pool.engine.begin_removal(id);
+    rig.checkpoint();
+    let token = rig.submit_to(id, 0, 4 * 4096, Op::Discard, true, None);
+    rig.wait(token).unwrap();
+    let mut rig = rig.crash();
+    let engine = &mut rig.pool.engine;
+    assert_eq!(engine.disk_named("x").map(|disk| disk.id), None);
+    let left = engine.disk_to_remove("x").unwrap();
+    assert!(left.id == id && left.is_being_removed());
+    let name = left.name.clone();
+    assert!(matches!(engine.add_disk(&name, 1 << 20, true), Err(AdminError::BadName(_))));
+    let second = engine.add_disk("x", 1 << 20, true).unwrap();
+    assert_eq!(engine.disk_to_remove("x").map(|disk| disk.id), Some(second), "one that has the name comes first");
+    rig.checkpoint();
+    let token = rig.submit_to(id, 0, 8 << 20, Op::Discard, false, None);
+    rig.wait(token).unwrap();
+    rig.checkpoint();
+    rig.polls(50);
+    assert_eq!(rig.pool.engine.remove_disk(&name), Ok(()));
+    rig.checkpoint();
+    let rig = rig.crash();
+    assert!(rig.pool.engine.disks().all(|disk| disk.id != id));
+    assert_eq!(rig.pool.engine.disk_named("x").map(|disk| disk.id), Some(second));
+}

@@ -95,9 +95,11 @@ fn regression_what_is_written_over_under_a_server_is_found() {
     let (first, last) = (0, SIZE_BYTES - 4096);
     let foreign = Superblock { pool: [9; 16], ..superblock(7) };
     let copied = Superblock { opening: 8, ..superblock(7) };
+    // What mke2fs leaves of the first copy: zeros, and a superblock of its own 1 KiB from the start.
+    let ext4: Vec<u8> = [vec![0; 1080], vec![0x53, 0xef], vec![0; 3014]].concat();
     let cases: [(u64, Vec<u8>, &str); 9] = [
-        (first, vec![0; 4096], "its superblock at 0 was written over"),
-        (last, vec![0; 4096], "was written over"),
+        (first, ext4, "its superblock at 0 was written over"),
+        (last, b"EFI PART".repeat(512), "was written over"),
         (65536, vec![7; 4096], "its superblock at 65536 was written over"),
         (first, superblock(6).encode(), "an older superblock of the pool, of epoch 6 before 7"),
         (first, superblock(8).encode(), "of a later start, of epoch 8 after 7"),
@@ -112,6 +114,13 @@ fn regression_what_is_written_over_under_a_server_is_found() {
         scene.write(at, &bytes);
         let found = scene.after(8).unwrap_or_default();
         assert!(found.contains(said), "{found:?}, not {said:?}");
+    }
+    for (first, second) in [(0, 65536), (0, last), (65536, last)] {
+        let mut scene = Scene::new();
+        assert_eq!(scene.after(8), None);
+        [first, second].into_iter().for_each(|at| scene.write(at, &[0; 4096]));
+        let found = scene.after(8).unwrap_or_default();
+        assert!(found.contains("was written over"), "two copies are zeros: {found:?}");
     }
     let mut scene = Scene::new();
     assert_eq!(scene.after(8), None);
@@ -132,6 +141,31 @@ fn labels_count_up_and_one_superblock_may_rot() {
     rotten[300] ^= 1;
     scene.write(0, &rotten);
     assert_eq!(scene.after(8), None);
+}
+
+/// A member was left behind, and rebuilt as a whole, where one copy of its superblock had lost its first sector, or its first bytes, and the others were whole.
+#[test]
+fn regression_a_superblock_that_has_lost_a_part_is_no_other_device() {
+    let whole = superblock(7).encode();
+    let without = |lost: std::ops::Range<usize>, by: u8| {
+        let mut left = whole.clone();
+        left[lost].fill(by);
+        left
+    };
+    for (at, left) in [(0, without(0..512, 0)), (65536, without(0..4096, 0)), (SIZE_BYTES - 4096, without(0..8, 0x5a))]
+    {
+        let mut scene = Scene::new();
+        assert_eq!(scene.after(8), None);
+        scene.write(at, &left);
+        assert_eq!((scene.after(20), scene.standing.damaged().is_some()), (None, true), "the one at {at}");
+        scene.write(at, &whole);
+        assert_eq!((scene.after(8), scene.standing.damaged()), (None, None));
+        // With another one that rots it is not known any more to be the pool's.
+        scene.write(at, &left);
+        scene.write(if at == 0 { 65536 } else { 0 }, &without(300..301, 0x5a));
+        assert!(scene.after(20).unwrap_or_default().contains("was written over"), "the one at {at}");
+        assert_eq!(scene.standing.damaged(), None);
+    }
 }
 
 /// The newest label rotted, and the one before it was taken for the label of a device from before: a good member was left behind.
@@ -158,7 +192,7 @@ fn regression_a_label_that_rots_is_no_older_one() {
 fn what_is_found_once_is_not_believed() {
     let mut scene = Scene::new();
     assert_eq!(scene.after(6), None);
-    scene.write(0, &[0; 4096]);
+    scene.write(0, &[7; 4096]);
     // The look of the sixth second has been, so that the next is that of the eleventh; it is good again before the one that follows.
     assert_eq!(scene.after(5), None);
     scene.write(0, &superblock(7).encode());
@@ -171,6 +205,6 @@ fn what_cannot_be_read_is_not_asked_for_again() {
     faulty.plan(Fault::range(Target::Reads, 65536..65536 + 4096));
     let mut scene = Scene::over(Box::new(faulty));
     assert_eq!(scene.after(20), None);
-    scene.write(0, &[0; 4096]);
+    scene.write(0, &[7; 4096]);
     assert!(scene.after(8).is_some());
 }

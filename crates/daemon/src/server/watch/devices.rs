@@ -13,6 +13,9 @@ const QUICK_LOOKS: u32 = 30;
 /// What to do about a device that somebody else has written to, and that cannot be done without.
 const OVERWRITTEN: &str = "Find out who writes to it, and end that. Copy what can still be read of the pool's disks before anything else: what lay there is gone, and the next start may refuse this device (docs/when-a-device-fails.md)";
 
+/// What to do about one of which a superblock has lost a part.
+const DAMAGED: &str = "Find out who writes to it (a tool that wiped the first sectors, say), and let a scrub read the rest of it (`forebay scrub`). Without a start it stays in use as it is, as long as the other copies are whole";
+
 /// What is known of a device.
 struct Known {
     name: String,
@@ -66,6 +69,13 @@ impl Known {
             let (severity, cause) = (Severity::Error, "device overwritten");
             let message = format!("device {name}{of} is not what it was when the pool was opened: {why}");
             causes.lasts(now_ns, &Report { severity, cause, about: name, message, advice: OVERWRITTEN });
+        }
+        if let Some(why) = &device.damaged {
+            let (severity, cause) = (Severity::Warning, "superblock damaged");
+            let message = format!("device {name}{of}: {why}: the next start writes it anew");
+            causes.lasts(now_ns, &Report { severity, cause, about: name, message, advice: DAMAGED });
+        } else {
+            causes.ended("superblock damaged", name, &format!("the superblocks of device {name} are whole again"));
         }
         let longest = device.counts.take_longest();
         if longest >= Duration::from_nanos(limits.slow_device_ns) {
@@ -142,7 +152,13 @@ mod tests {
         let later_ns = 120_000_000_000;
         for (now_ns, errors) in [(0, 3), (1, 0), (later_ns, 1)] {
             let counts = failed(errors);
-            let device = WatchedOne { name: "b.img", counts: &counts, member_of: Some("capacity"), overwritten: None };
+            let device = WatchedOne {
+                name: "b.img",
+                counts: &counts,
+                member_of: Some("capacity"),
+                overwritten: None,
+                damaged: None,
+            };
             watch.look(now_ns, &mut causes, &limits, &[device]);
         }
         let (severity, cause, message) = (Severity::Error, "device error", String::new());

@@ -10,9 +10,9 @@ use forebay_block::{DiskId, SECTOR_BYTES};
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
     /// A host's block.
-    Block { disk: DiskId, block: u64, checksum: u32 },
-    /// Blocks of one write of which some are compressed, and nothing else: so many 4 KiB.
-    Packed { disk: DiskId, block: u64, stored: Vec<Stored> },
+    Block { disk: DiskId, block: u64, location: u64, checksum: u32 },
+    /// Blocks of one write of which some are compressed, and nothing else: so many 4 KiB from a location on.
+    Packed { disk: DiskId, block: u64, location: u64, stored: Vec<Stored> },
     /// A leaf of the map.
     Leaf { name: PageName, crc: u32 },
     /// A page of the capacity tier's checkpoint.
@@ -39,18 +39,28 @@ impl Content {
     /// How much of it these bytes are, and how much there is: blocks, or 1 for what is one thing.
     pub fn good_in(&self, bytes: &[u8]) -> (usize, usize) {
         let is_good = match self {
-            Self::Block { disk, block, checksum } => block_checksum(*disk, *block, bytes) == *checksum,
-            Self::Packed { disk, block, stored } => {
-                let is_good = |(block, (span, stored)): &(u64, (Span, Stored))| {
-                    let bytes = Window::default().stored(*span, bytes);
-                    bytes.is_some_and(|bytes| block_checksum(*disk, *block, bytes) == stored.checksum)
-                };
-                return ((*block..).zip(places(0, stored)).filter(is_good).count(), stored.len());
-            }
+            Self::Block { disk, block, checksum, .. } => block_checksum(*disk, *block, bytes) == *checksum,
+            Self::Packed { stored, .. } => return (stored.len() - self.blocks_not_in(bytes).len(), stored.len()),
             Self::Leaf { name, crc } => is_leaf(bytes, *name, *crc),
             Self::Tiers { disk, number, crc } => TierPage::decode(bytes, *disk, *number, *crc).is_some(),
         };
         (usize::from(is_good), 1)
+    }
+
+    /// The host's blocks of it that these bytes do not hold: number, and location. No bytes hold none.
+    pub fn blocks_not_in(&self, bytes: &[u8]) -> Vec<(u64, u64)> {
+        match self {
+            Self::Block { block, location, .. } if self.good_in(bytes).0 == 0 => vec![(*block, *location)],
+            Self::Packed { disk, block, location, stored } => {
+                let is_bad = |(block, (span, stored)): &(u64, (Span, Stored))| {
+                    let bytes = Window::default().stored(*span, bytes);
+                    bytes.is_none_or(|bytes| block_checksum(*disk, *block, bytes) != stored.checksum)
+                };
+                let each = (*block..).zip(places(0, stored)).filter(is_bad);
+                each.map(|(block, (span, _))| (block, location + span.location)).collect()
+            }
+            Self::Block { .. } | Self::Leaf { .. } | Self::Tiers { .. } => Vec::new(),
+        }
     }
 
     /// Blocks of the device that it takes.

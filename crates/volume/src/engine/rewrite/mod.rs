@@ -9,12 +9,14 @@
 
 pub(crate) mod item;
 
+use super::map::Map;
 use super::outbox::{Outbox, Pending};
 use super::setup::Setup;
 use crate::journal::Journal;
 use crate::layout::batch::decode_batch;
+use crate::layout::page::Span;
 use crate::layout::record::Record;
-use crate::layout::stored::places;
+use crate::layout::stored::{Stored, places};
 use forebay_block::{Buf, DiskId, IoError, Op, Vectored};
 use item::{Content, Item};
 use std::collections::{BTreeSet, VecDeque};
@@ -51,8 +53,10 @@ pub(crate) struct Lost {
 impl Lost {
     /// So many blocks of a disk.
     pub fn add(&mut self, disk: DiskId, blocks: u64) {
-        self.count += blocks;
-        self.disks.insert(disk);
+        if blocks > 0 {
+            self.count += blocks;
+            self.disks.insert(disk);
+        }
     }
 }
 
@@ -220,12 +224,12 @@ impl Rewriter {
                 };
                 if stored.iter().all(|stored| stored.is_whole()) {
                     self.items.extend((block..).zip(places(location, &stored)).filter_map(
-                        |(block, (span, stored))| {
-                            item(span.location, Content::Block { disk, block, checksum: stored.checksum })
+                        |(block, (Span { location, .. }, Stored { checksum, .. }))| {
+                            item(location, Content::Block { disk, block, location, checksum })
                         },
                     ));
                 } else {
-                    self.items.extend(item(location, Content::Packed { disk, block, stored }));
+                    self.items.extend(item(location, Content::Packed { disk, block, location, stored }));
                 }
             }
         }
@@ -241,13 +245,20 @@ impl Rewriter {
 
     /// Something was read to be written again. Where it is not what it should be it is lost: whoever reads it learns of
     /// that, and the rest is saved all the same. What cannot be read may be, the next time.
-    pub fn read_done(&mut self, item: Item, result: Result<Option<Buf>, IoError>, outbox: &mut Outbox) {
+    ///
+    /// A block that was overwritten, discarded or moved since is no loss: all changes up to the failed flush are in the map, nobody changes it
+    /// meanwhile, and what took the block's place is durable with the flush that ends this, or is counted itself.
+    pub fn read_done(&mut self, item: Item, result: Result<Option<Buf>, IoError>, map: &Map, outbox: &mut Outbox) {
         let blocks = item.content.device_blocks();
         self.in_flight -= blocks;
         let could_be_read = result.is_ok();
         let bytes = result.ok().flatten();
         let is_last = item.attempt + 1 >= self.setup.read_attempts(item.device);
         let (good, all) = bytes.as_ref().map_or((0, 1), |bytes| item.content.good_in(bytes));
+        let missing = match good == all {
+            true => Vec::new(),
+            false => item.content.blocks_not_in(bytes.as_deref().unwrap_or_default()),
+        };
         match bytes {
             // What of it is not as it should be is written again as it lies, with its neighbours, and is lost.
             Some(bytes) if good == all || good > 0 && is_last => {
@@ -265,11 +276,13 @@ impl Rewriter {
             }
             _ => {}
         }
-        let lost = (all - good) as u64;
         match item.content {
-            Content::Block { disk, .. } | Content::Packed { disk, .. } => self.lost.add(disk, lost),
+            Content::Block { disk, .. } | Content::Packed { disk, .. } => {
+                let lost = missing.iter().filter(|&&(block, location)| !map.has_left(disk, block, location)).count();
+                self.lost.add(disk, lost as u64);
+            }
             Content::Leaf { .. } | Content::Tiers { .. } => {
-                self.lost.count += lost;
+                self.lost.count += 1;
                 self.has_lost_leaf |= matches!(item.content, Content::Leaf { .. });
             }
         }

@@ -225,6 +225,69 @@ fn hole_12_who_flushes_a_disk_learns_of_its_lost_blocks() {
     }
 }
 
+/// A flush failed for blocks that were gone where they had been before they were overwritten, discarded or cleared: nothing that anybody needs was lost.
+#[test]
+fn regression_blocks_that_were_overwritten_or_discarded_since_are_no_loss() {
+    let mut rig = Rig::new(&Setup::default());
+    let needed = 3u64;
+    let blocks = [0u64, 1, 2, 400, 3];
+    blocks.into_iter().for_each(|block| rig.put(block, 1, BULK));
+    let places: Vec<u64> = blocks.into_iter().map(|block| rig.find(CAPACITY, block, 1)[0]).collect();
+    rig.put(0, 2, BULK);
+    rig.put(1, 2, None);
+    for (first, blocks) in [(2, 1), (400, 400)] {
+        let token = rig.submit_to(rig.disk, first, blocks * 4096, Op::Discard, false, None);
+        rig.wait(token).unwrap();
+    }
+    for is_needed_lost in [false, true] {
+        if is_needed_lost {
+            rig.put(needed, 1, BULK);
+        }
+        let mut is_due = true;
+        let device = rig.devices[CAPACITY].clone();
+        device.rule(move |seen| failed(seen.kind == Kind::Flush && std::mem::take(&mut is_due)));
+        rig.pool.engine.request_checkpoint(false);
+        assert!(rig.until(|rig| rig.pool.engine.has_flush_failed()));
+        for (&at, block) in places.iter().zip(blocks) {
+            if block != needed {
+                device.forge(at, &content(block, 7));
+            }
+        }
+        if is_needed_lost {
+            rig.find(CAPACITY, needed, 1).into_iter().for_each(|at| device.forge(at, &content(needed, 7)));
+        }
+        let token = rig.submit_to(rig.disk, 0, 0, Op::Flush, false, None);
+        assert_eq!(rig.wait(token).is_ok(), !is_needed_lost);
+        assert_eq!(rig.pool.engine.status().counters.flush_lost_blocks, u64::from(is_needed_lost));
+    }
+    let mut rig = rig.crash();
+    assert_eq!([0, 1, 2, 400].map(|block| rig.get(block)), [Ok(2), Ok(2), Ok(0), Ok(0)]);
+    assert!(rig.get(needed).is_err());
+}
+
+/// The same of what is found at recovery, and cannot be written again.
+#[test]
+fn regression_a_start_counts_no_blocks_that_were_overwritten_before() {
+    for is_needed in [false, true] {
+        let mut rig = Rig::new(&Setup::default());
+        let token = rig.write_run(0, 3, 1, false, BULK);
+        rig.wait(token).unwrap();
+        let bad = rig.find(CAPACITY, 1, 1)[0];
+        if !is_needed {
+            rig.put(1, 2, BULK);
+        }
+        let Rig { setup, devices, pool, .. } = rig;
+        drop(pool);
+        devices[CAPACITY].rule(move |seen| failed(seen.kind == Kind::Write && seen.covers(bad)));
+        let mut rig = Rig::open(&setup, devices).unwrap();
+        let token = rig.submit_to(rig.disk, 0, 0, Op::Flush, false, None);
+        assert_eq!(rig.wait(token).is_ok(), !is_needed);
+        let mut rig = rig.crash();
+        assert_eq!([rig.get(0), rig.get(2)], [Ok(1), Ok(1)]);
+        assert!(is_needed || rig.get(1) == Ok(2));
+    }
+}
+
 /// What is read at recovery and cannot be written again is not taken for durable: a flush of its disk fails.
 #[test]
 fn hole_12_a_restart_that_cannot_write_again_promises_nothing() {
