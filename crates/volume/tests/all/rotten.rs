@@ -5,6 +5,7 @@ mod cloned;
 mod compared;
 mod put_back;
 mod rig;
+mod runs;
 
 use crate::mirror::disk::Fate;
 use crate::world::request::compress_all;

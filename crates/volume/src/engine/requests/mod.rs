@@ -21,6 +21,7 @@ mod status;
 mod streams;
 mod submit;
 mod sweep;
+mod unpack;
 mod waiting;
 mod wants;
 mod write;

@@ -149,6 +149,9 @@ pub(crate) struct Piece {
     pub bad_in_place: Option<u64>,
     /// Blocks of it that were not what they should be where they lie, when they were read otherwise.
     pub wrong: SmallVec<[u16; 4]>,
+    /// Compressed blocks of it that were not what they should be at the last reading, or could not be read. No other reading need be right for
+    /// all: each lies on other members.
+    pub wrong_packed: SmallVec<[u16; 4]>,
     /// Copies of it that a scrub has read.
     pub copy: u8,
     /// Its read took more along than was asked for, or had what was read ahead: where it fails, that may be why.
@@ -202,6 +205,7 @@ impl Piece {
             failures_in_place: 0,
             bad_in_place: None,
             wrong: SmallVec::new(),
+            wrong_packed: SmallVec::new(),
             copy: 0,
             is_no_attempt: false,
             batches: SmallVec::new(),

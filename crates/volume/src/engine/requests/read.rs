@@ -7,7 +7,6 @@ use crate::engine::base::is_in_base;
 use crate::engine::copies::Named;
 use crate::engine::map::Leaf;
 use crate::engine::{Engine, Pending};
-use crate::io::single;
 use crate::layout::page::{self, Entry, Span, Window};
 use crate::request::RequestError;
 use forebay_block::checksum::block_checksum;
@@ -154,7 +153,7 @@ impl Engine {
             false => SmallVec::new(),
         };
         // Given back below, without a copy.
-        let spans = std::mem::take(&mut piece.spans);
+        let (spans, wrong_packed) = (std::mem::take(&mut piece.spans), std::mem::take(&mut piece.wrong_packed));
         if is_piecemeal && piece.failures_in_place == 1 {
             piece.wrong = wrong_of(&right, &spans);
         }
@@ -180,7 +179,8 @@ impl Engine {
             let part = self.requests.pieces[id as usize].parts.len() as u16;
             let first = at as u16;
             let is_ours = start.is_whole() && !is_in_base(start.location);
-            let is_kept = copy > 0 && !is_fast || is_ours && right.get(at).copied().unwrap_or(false);
+            let is_unpacked = is_piecemeal && !start.is_whole() && !wrong_packed.contains(&first);
+            let is_kept = copy > 0 && !is_fast || is_ours && right.get(at).copied().unwrap_or(false) || is_unpacked;
             at += run;
             if is_kept {
                 self.requests.pieces[id as usize].parts.push((first, Some(buf)));
@@ -293,33 +293,6 @@ impl Engine {
         }
         if bad.is_some() {
             piece.error = bad;
-        }
-        self.read_part_done(id);
-    }
-
-    /// A run of compressed blocks was read, with what lies around them.
-    fn packed_read_done(&mut self, (id, part): (u32, u16), error: Option<RequestError>, bufs: Option<Vectored<Buf>>) {
-        let Some(piece) = self.requests.pieces.get_mut(id as usize) else {
-            return;
-        };
-        let (disk, base) = (piece.disk, piece.block());
-        if let Some((first, Some(blocks))) = piece.parts.get_mut(usize::from(part)) {
-            let first = usize::from(*first);
-            let run = first..first + blocks.len() / BLOCK;
-            let bytes = single(bufs).unwrap_or_else(Buf::empty);
-            let spans = piece.spans.get(run.clone()).unwrap_or_default();
-            let ends = spans.first().zip(spans.last());
-            let around = ends.map_or_else(Window::default, |(&a, &b)| Window::around(a, b, self.setup.unit_sectors));
-            let bad = run.zip(spans).zip(blocks.chunks_exact_mut(BLOCK)).find_map(|((at, span), block)| {
-                let address = base + at as u64;
-                let stored = around.stored(*span, &bytes);
-                let named = piece.checksums.get(at).copied();
-                let is_good = stored.is_some_and(|stored| {
-                    Some(block_checksum(disk, address, stored)) == named && self.packing.unpack(stored, block)
-                });
-                (!is_good).then_some(RequestError::Damaged { disk, offset_bytes: address * BLOCK as u64 })
-            });
-            piece.error = error.or(bad).or(piece.error.take());
         }
         self.read_part_done(id);
     }

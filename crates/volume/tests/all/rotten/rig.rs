@@ -240,6 +240,10 @@ impl Served {
             Op::Write(data) => data.len() as u64,
             _ => BLOCK as u64,
         };
+        self.ask_of(tag, block, len_bytes, op)
+    }
+
+    fn ask_of(&mut self, tag: Option<ClassId>, block: u64, len_bytes: u64, op: Op) -> Result<Outcome, RequestError> {
         self.pool.submit(Request { tag, len_bytes, ..block_request(1, self.disk, block, op) });
         let mut done = Vec::new();
         for _ in 0..10_000 {
@@ -284,6 +288,22 @@ impl Served {
             match self.ask(block, Op::Read) {
                 Ok(Outcome::Data(data)) => assert!(data[..] == content(block, version)[..], "block {block}"),
                 other => panic!("block {block}: {other:?}"),
+            }
+        }
+    }
+
+    /// Reads all blocks from 0 on that were written, so many at once.
+    #[track_caller]
+    pub fn check_in_runs(&mut self, blocks: u64) {
+        let end = (0..).find(|block| !self.model.contains_key(block)).unwrap_or(0);
+        for first in (0..end).step_by(blocks as usize) {
+            let run = first..end.min(first + blocks);
+            match self.ask_of(Some(BULK), first, (run.end - first) * BLOCK as u64, Op::Read) {
+                Ok(Outcome::Data(data)) => {
+                    let wanted = run.flat_map(|block| content(block, self.model[&block])).collect::<Vec<u8>>();
+                    assert!(data[..] == wanted[..], "blocks from {first} on");
+                }
+                other => panic!("blocks from {first} on: {other:?}"),
             }
         }
     }

@@ -1,0 +1,48 @@
+//! Compressed blocks that were read.
+
+use crate::engine::Engine;
+use crate::io::single;
+use crate::layout::page::Window;
+use crate::request::RequestError;
+use forebay_block::checksum::block_checksum;
+use forebay_block::{Buf, Vectored};
+
+const BLOCK: usize = 4096;
+
+impl Engine {
+    /// A run of compressed blocks was read, with what lies around them.
+    pub(super) fn packed_read_done(
+        &mut self,
+        (id, part): (u32, u16),
+        error: Option<RequestError>,
+        bufs: Option<Vectored<Buf>>,
+    ) {
+        let Some(piece) = self.requests.pieces.get_mut(id as usize) else {
+            return;
+        };
+        let (disk, base) = (piece.disk, piece.block());
+        if let Some((first, Some(blocks))) = piece.parts.get_mut(usize::from(part)) {
+            let first = usize::from(*first);
+            let run = first..first + blocks.len() / BLOCK;
+            let bytes = single(bufs).unwrap_or_else(Buf::empty);
+            let spans = piece.spans.get(run.clone()).unwrap_or_default();
+            let ends = spans.first().zip(spans.last());
+            let around = ends.map_or_else(Window::default, |(&a, &b)| Window::around(a, b, self.setup.unit_sectors));
+            let mut bad = None;
+            for ((at, span), block) in run.zip(spans).zip(blocks.chunks_exact_mut(BLOCK)) {
+                let address = base + at as u64;
+                let stored = around.stored(*span, &bytes).filter(|_| error.is_none());
+                let named = piece.checksums.get(at).copied();
+                let is_good = stored.is_some_and(|stored| {
+                    Some(block_checksum(disk, address, stored)) == named && self.packing.unpack(stored, block)
+                });
+                if !is_good {
+                    piece.wrong_packed.push(at as u16);
+                    bad.get_or_insert(RequestError::Damaged { disk, offset_bytes: address * BLOCK as u64 });
+                }
+            }
+            piece.error = error.or(bad).or(piece.error.take());
+        }
+        self.read_part_done(id);
+    }
+}
