@@ -160,8 +160,8 @@ pub(super) fn destage_due(rooms: &Moving<'_>) -> bool {
     is_full || soon_free < wanted
 }
 
-/// Slots that should be free for hosts: what they take while a job makes room, and half a job more.
+/// Slots that should be free for hosts: what they take while jobs make room.
 pub(crate) fn free_slots_wanted(setup: &Setup, space: &Space, migrate: &Migrate) -> u64 {
     let total = space.slots.total();
-    (migrate.slots_taken_per_job + setup.limits.blocks_per_job as u64 / 2).clamp(total / 64 + 1, total / 16 + 1)
+    (2 * migrate.slots_taken_per_job + setup.limits.blocks_per_job as u64 / 2).clamp(total / 64 + 1, total / 16 + 1)
 }
