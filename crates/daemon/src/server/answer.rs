@@ -351,7 +351,8 @@ fn exports_of(disk: &str, backend: &PoolBackend, exports: &Exports) -> Vec<Expor
 /// The disk that is meant: the named one, or the only one.
 fn disk_meant(name: Option<&str>, backend: &PoolBackend) -> Result<String, String> {
     let engine = &backend.pool.engine;
-    let names: Vec<&str> = engine.disks().map(|disk| disk.name.as_str()).collect();
+    let there = engine.disks().filter(|disk| !disk.is_being_removed());
+    let names: Vec<&str> = there.map(|disk| disk.name.as_str()).collect();
     match (name, names.as_slice()) {
         (Some(name), names) if names.contains(&name) => Ok(name.to_owned()),
         (Some(name), names) => Err(format!("there is no disk {name:?}; the pool has {}", names.join(", "))),

@@ -51,14 +51,18 @@ pub fn name_exports(table: &Exports, engine: &mut Engine) {
     engine.prism_mut().set_exports(&names);
 }
 
-/// The pool's own disks count; a configuration that says otherwise is worth a word.
-pub fn compare_disks(config: &Config, engine: &Engine) {
+/// A word of each disk that a crash kept from being removed.
+pub fn name_unfinished_removals(engine: &Engine) {
     for name in engine.disks().filter(|disk| disk.is_being_removed()).map(|disk| &disk.name) {
         warn!(
             "disk {name:?} is what is left of one whose removal was not finished, and takes space: `forebay disk CONFIG remove {name} --destroy-data {name}` \
              finishes it"
         );
     }
+}
+
+/// The pool's own disks count; a configuration that says otherwise is worth a word.
+pub fn compare_disks(config: &Config, engine: &Engine) {
     for disk in &config.disk {
         match engine.disk_named(&disk.name) {
             None => warn!(

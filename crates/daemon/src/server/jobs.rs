@@ -151,6 +151,9 @@ impl Publish {
     fn now(self, backend: &mut PoolBackend, server: &mut ServerControl<'_>, by_default: &Access) -> Result<(), String> {
         match self {
             Self::Add { name, disk, size_bytes } => {
+                if backend.pool.engine.disks().any(|found| found.id == disk && found.is_being_removed()) {
+                    return Err(format!("disk {name:?} is not exported: it is being removed"));
+                }
                 let (access, description) = (by_default.clone(), String::new());
                 let export = Export { name, disk, size_bytes, read_only: false, tag: None, description, access };
                 server.exports().add(export).map_err(|error| error.to_string())?;
@@ -388,9 +391,12 @@ impl Job {
                     let engine = &mut backend.pool.engine;
                     if !engine.checkpoint_pending() {
                         let checkpoint = Checkpoint::after_change(engine);
-                        let now = engine.disks().find(|found| found.id == *disk).map(|disk| disk.name.clone());
-                        let name = now.unwrap_or_else(|| name.clone());
-                        match engine.remove_disk(&name) {
+                        // Another one may have its name by now.
+                        let Some(now) = engine.disks().find(|found| found.id == *disk).map(|disk| disk.name.clone())
+                        else {
+                            return Some(Err(AdminError::NoDisk(name.clone()).to_string()));
+                        };
+                        match engine.remove_disk(&now) {
                             Ok(()) => {
                                 self.step = Step::Durable(checkpoint);
                                 continue;

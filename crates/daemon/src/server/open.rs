@@ -3,7 +3,7 @@
 use super::access::SocketAccess;
 use super::answer::{Answerer, attach_evidence};
 use super::clients::Clients;
-use super::configured::{compare_disks, name_exports, new_export, wanted};
+use super::configured::{compare_disks, name_exports, name_unfinished_removals, new_export, wanted};
 use super::handle::{Announce, Asked};
 use super::hooks::Daemon;
 use super::listen::{ControlSocket, listen_control};
@@ -98,6 +98,7 @@ impl Server {
         }
         let exports = exports(&config, &mut pool.engine, reactor.exports())?;
         compare_disks(&config, &pool.engine);
+        name_unfinished_removals(&pool.engine);
         let is_whole = opening.is_for_service() && left.is_none();
         let mut block_devices = BlockDevices::new(&superblock.pool, is_whole);
         block_devices.make(&config, &mut reactor)?;
@@ -177,8 +178,16 @@ impl Server {
         let evidence = Evidence::new(Budget::of(config.memory.limit.0).evidence_bytes);
         let mut backend = PoolBackend::new(pool, evidence);
         for part in &config.evidence {
-            attach_evidence(wanted(&config, part), &mut backend, reactor.exports())
-                .map_err(|why| anyhow!("[[evidence]]: {why}"))?;
+            let wanted = wanted(&config, part);
+            let engine = &backend.pool.engine;
+            if engine.disk_named(&wanted.disk).is_none() && engine.disk_to_remove(&wanted.disk).is_some() {
+                warn!(
+                    "no evidence is taken of disk {:?}: its removal was begun; take it out of the configuration",
+                    wanted.disk
+                );
+                continue;
+            }
+            attach_evidence(wanted, &mut backend, reactor.exports()).map_err(|why| anyhow!("[[evidence]]: {why}"))?;
         }
         Ok(Self { config, reactor, backend, daemon, lines, _control: socket, _metrics: metrics_server })
     }

@@ -384,8 +384,10 @@ impl Reloader {
             if server.exports().iter().any(|(_, known)| known.name == name) {
                 continue;
             }
-            if leaving.iter().any(|disk| disk == new.export_disk(export)) {
-                let disk = new.export_disk(export);
+            let disk = new.export_disk(export);
+            // A new disk may have the name of one that is.
+            let is_there = backend.pool.engine.disk_named(disk).is_some();
+            if !is_there && leaving.iter().any(|leaving| leaving == disk) {
                 outcome.refused.push(format!("export {name:?} was not added: its disk {disk:?} is being removed"));
                 continue;
             }

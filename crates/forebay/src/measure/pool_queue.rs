@@ -112,7 +112,10 @@ pub(super) fn choose_disk(engine: &Engine, file: &str, disk: Option<&str>) -> Re
             let known: Vec<&str> = engine.disks().map(|disk| disk.name.as_str()).collect();
             format!("the pool of {file} has no disk {name:?}; it has {}", known.join(", "))
         })?,
-        None => engine.disks().next().with_context(|| format!("the pool of {file} has no disk"))?,
+        None => engine
+            .disks()
+            .find(|disk| !disk.is_being_removed())
+            .with_context(|| format!("the pool of {file} has no disk"))?,
     };
     Ok((found.id, found.size_bytes, found.name.clone()))
 }

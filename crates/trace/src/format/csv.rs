@@ -95,6 +95,10 @@ impl Csv {
 }
 
 impl LineFormat for Csv {
+    fn awaits_header(&self) -> bool {
+        self.columns.is_empty()
+    }
+
     fn line(&mut self, line: &[u8], into: &mut Vec<Request>, names: &mut Names) -> Result<(), Bad> {
         if self.columns.is_empty() {
             return self.header(line);

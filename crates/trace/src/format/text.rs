@@ -22,6 +22,11 @@ pub(super) trait LineFormat: Send {
         false
     }
 
+    /// Whether the next line that can be read is one that names columns, and no entry.
+    fn awaits_header(&self) -> bool {
+        false
+    }
+
     /// Appends what waited for more lines, at the end of the trace.
     fn end(&mut self, _into: &mut Vec<Request>) {}
 
@@ -85,8 +90,10 @@ impl<R: Read> Source for Text<R> {
             if bytes.trim_ascii().is_empty() || line.number == 1 && is_header(&*self.format, bytes) {
                 continue;
             }
+            let is_entry = !self.format.awaits_header();
             match self.format.line(bytes, into, names) {
-                Ok(()) => self.counters.good(),
+                Ok(()) if is_entry => self.counters.good(),
+                Ok(()) => {}
                 Err(bad) => {
                     self.counters.bad(line.number, line.offset_bytes, || format!("{bad}: {}", quoted(bytes)))?;
                 }

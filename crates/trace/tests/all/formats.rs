@@ -128,6 +128,15 @@ fn msr_lines() {
     assert!(trace.knows.latency);
 }
 
+/// A header counted as an entry that could be read: of three rows of which two could not, half was good.
+#[test]
+fn regression_the_header_of_a_csv_is_no_entry() {
+    let trace = read(b"time_s,op,offset,length\n0,read,0,512\n1,walk,0,512\n2,read,x,512\n", None).unwrap();
+    assert_eq!((trace.faults.count, trace.faults.entries_read), (2, 1));
+    let note = trace.faults.unreadable_note(1).unwrap();
+    assert!(note.contains("2 bad entries and 1 good ones"), "{note}");
+}
+
 /// A CSV of Excel, PowerShell or Python's csv module was of no known format: its header seemed to hold a CR.
 #[test]
 fn csv_with_crlf_is_recognised() {

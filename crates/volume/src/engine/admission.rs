@@ -61,6 +61,11 @@ impl Engine {
 
     /// Slots that the map of the disks as they are now may need and cannot get, because data is there that stays.
     pub(crate) fn slots_missing_for_map(&self) -> u64 {
+        self.slots_missing_beside(self.meta_reserve(self.checkpoint.leaves_wanted()))
+    }
+
+    /// The same where so many are kept for pages.
+    fn slots_missing_beside(&self, reserve: u64) -> u64 {
         let stays = |(class, number): (&ClassStats, u8)| match self.prism.table().get(ClassId(number)) {
             Some(spec) if spec.place == Place::Fast => class.fast_blocks,
             _ => 0,
@@ -69,7 +74,7 @@ impl Engine {
         // What is only passing through: copies that can be dropped, and slots that are about to be free.
         let passing = self.copies.slots_held() + self.space.freed.slots() + self.checkpoint.pages.slots_held();
         let pages = self.space.slots_used().saturating_sub(self.stats.fast_blocks() + passing);
-        let wanted = pages + staying + self.meta_reserve_next() + self.map_growth();
+        let wanted = pages + staying + reserve + self.map_growth();
         wanted.saturating_sub(self.space.slots.total())
     }
 
@@ -88,7 +93,9 @@ impl Engine {
     pub(crate) fn reserve_for_map(&mut self) {
         self.limit_by_slots();
         let (reserve, growth) = (self.meta_reserve(self.checkpoint.leaves_wanted()), self.map_growth());
-        self.space.keep_for_map([reserve, self.meta_reserve_next()], growth);
+        let reserve_next = self.meta_reserve_next();
+        self.space.keep_for_map([reserve, reserve_next], growth);
+        self.space.may_keep_more = self.slots_missing_beside(reserve_next) == 0;
         // Somewhat less is no matter where so much is free for it.
         let growth_kept = self.space.growth_kept();
         let has_kept = self.space.page_slots_free() >= growth_kept.min(growth);

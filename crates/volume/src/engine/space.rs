@@ -63,6 +63,8 @@ pub(crate) struct Space {
     growth: u64,
     /// Data of classes that are kept on the fast tier stays there. Not while it leaves the map no slots to grow into.
     pub pins: bool,
+    /// Beside data that stays there is room for what may be kept for pages from the next checkpoint on.
+    pub may_keep_more: bool,
     /// Slots that writes have taken since the start.
     slots_taken: u64,
 }
@@ -84,6 +86,7 @@ impl Space {
             reserve_next: 0,
             growth: 0,
             pins: true,
+            may_keep_more: true,
             slots_taken: 0,
         }
     }

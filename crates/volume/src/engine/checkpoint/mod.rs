@@ -311,7 +311,8 @@ impl Checkpointing<'_> {
     fn root_durable(&mut self) {
         let Checkpoint { pages, roots, .. } = &mut *self.checkpoint;
         let Some(number) = roots.durable(self.map, pages, self.outbox) else { return };
-        let has_room = self.space.bands.room(false) > 0;
+        // Data that stays does not leave for the sake of fewer checkpoints.
+        let has_room = self.space.bands.room(false) > 0 && self.space.may_keep_more;
         self.checkpoint.root_durable((self.requests.executing, has_room));
         self.journal.truncate(self.checkpoint.start, number);
         self.checkpoint.pages.root_durable(&mut self.space.slots);

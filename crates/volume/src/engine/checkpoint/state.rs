@@ -220,8 +220,8 @@ impl Checkpoint {
         self.limits_within(self.frames).needed as u64
     }
 
-    /// Leaves for which slots may come to be kept with the next checkpoint: data that cannot leave the fast tier must not take them. Where
-    /// later ones want more, it may leave until there is room.
+    /// Leaves for which slots may come to be kept with the next checkpoint: data that cannot leave the fast tier must not take them. Later
+    /// ones get more as far as such data leaves room.
     pub fn leaves_wanted_next(&self) -> u64 {
         self.limits_of_part(self.frames, self.part.saturating_sub(1)).needed as u64
     }
@@ -242,7 +242,7 @@ impl Checkpoint {
     }
 
     /// A checkpoint is durable: by what it cost, fewer leaves may be dirty at once from now on, or more. More have no effect before slots
-    /// are kept for them ([`Checkpoint::limit_by_slots`]), and there are no more where destage has no room to free any. `about_to_be`: leaves that
+    /// are kept for them ([`Checkpoint::limit_by_slots`]), and there are no more where destage has no room to free any, or data stays there. `about_to_be`: leaves that
     /// requests in progress are to dirty.
     fn choose_part(&mut self, dirtied: usize, (about_to_be, has_room): (usize, bool)) {
         let Some(before) = self.written_blocks_before.replace(self.written_blocks) else { return };

@@ -206,8 +206,10 @@ fn read_source_again(rooms: &mut Moving<'_>, id: u32, at: u32, attempt: u8) {
     rooms.outbox.send(device, offset_bytes, 0, Op::Read { bufs, attempt }, pending);
 }
 
-/// In the place of an attempt: what is read is the block's copy.
-const OF_COPY: u8 = u8::MAX;
+/// Attempts from this one on are at the block's copy.
+const OF_COPY: u8 = 128;
+/// The device that copies lie on.
+const FAST: usize = 0;
 
 /// A band in which compressed blocks are wrong is tried as often as it has groups, and some times more: each time some groups are put right.
 const HOPELESS_TRIES: u32 = 16;
@@ -229,10 +231,11 @@ pub(super) fn source_read_again(
     bufs: Option<Vectored<Buf>>,
 ) -> After {
     if let (Ok(()), Some(buf), Some(source)) = (result, single(bufs), source_of(rooms, id, at)) {
-        let block = stored(&buf.freeze(), around(rooms, id, &[at]), source);
+        let (buf, of_copy) = (buf.freeze(), attempt.checked_sub(OF_COPY));
+        let block = if of_copy.is_some() { Some(buf) } else { stored(&buf, around(rooms, id, &[at]), source) };
         if let Some(block) = block.filter(|block| is_good_source(rooms, id, at, block)) {
             source_read(rooms, id, at, block);
-        } else if attempt != OF_COPY && attempt + 1 < rooms.setup.read_attempts_at(source.location) {
+        } else if of_copy.is_none() && attempt + 1 < rooms.setup.read_attempts_at(source.location) {
             read_source_again(rooms, id, at, attempt + 1);
         } else if rooms.setup.variants > 0 && !source.is_whole() && !is_hopeless(rooms, source.location) {
             // Blocks of the device that it lies in may each be right in another way: they are put right, and it is moved another time.
@@ -240,7 +243,7 @@ pub(super) fn source_read_again(
             if let Some(job) = rooms.migrate.job_mut(id) {
                 job.is_wrong = true;
             }
-        } else if (attempt == OF_COPY || !read_copy(rooms, id, at))
+        } else if !read_copy(rooms, id, at, of_copy.map_or(0, |before| before + 1))
             && let Some(candidate) = rooms.migrate.job_mut(id).and_then(|job| job.candidates.get_mut(at as usize))
         {
             candidate.damaged = true;
@@ -249,9 +252,9 @@ pub(super) fn source_read_again(
     part_done(rooms, id)
 }
 
-/// Reads the copy on the fast tier of a block that is not in its band any more what it was: it may be the last that is good. False where
-/// there is none; a compressed block has none that could be moved in its place.
-fn read_copy(rooms: &mut Moving<'_>, id: u32, at: u32) -> bool {
+/// Reads the copy on the fast tier of a block that is not in its band any more what it was, as often as anything there: it may be the last
+/// that is good. False where there is none, and after the last attempt; a compressed block has none that could be moved in its place.
+fn read_copy(rooms: &mut Moving<'_>, id: u32, at: u32, attempt: u8) -> bool {
     let job = rooms.migrate.job(id);
     let Some(moved) = job.and_then(|job| job.candidates.get(at as usize)).map(|candidate| candidate.moved) else {
         return false;
@@ -259,18 +262,14 @@ fn read_copy(rooms: &mut Moving<'_>, id: u32, at: u32) -> bool {
     let copy = rooms.copies.find(moved.disk, moved.block, moved.source.location);
     let copy = copy.filter(|copy| moved.source.is_whole() && copy.own == moved.checksum);
     let place = |slot| rooms.setup.extents.place(rooms.setup.extents.slot_location(slot));
-    let Some((device, offset_bytes)) = copy.and_then(|copy| place(copy.slot)) else { return false };
+    let place = copy.filter(|_| attempt < rooms.setup.read_attempts(FAST)).and_then(|copy| place(copy.slot));
+    let Some((device, offset_bytes)) = place else { return false };
     if let Some(job) = rooms.migrate.job_mut(id) {
         job.outstanding += 1;
     }
-    let bufs = Vectored::One(Buf::new(BLOCK));
-    rooms.outbox.send(
-        device,
-        offset_bytes,
-        0,
-        Op::read(bufs),
-        Pending::MoveReadAgain { job: id, which: (at, OF_COPY) },
-    );
+    let op = Op::Read { bufs: Vectored::One(Buf::new(BLOCK)), attempt };
+    let pending = Pending::MoveReadAgain { job: id, which: (at, OF_COPY + attempt) };
+    rooms.outbox.send(device, offset_bytes, 0, op, pending);
     true
 }
 

@@ -128,8 +128,10 @@ impl Engine {
 
     /// Some of what the pool has of a disk was lost, or is damaged: its base may have the only good copy, and stays.
     pub(in crate::engine) fn needs_base(&mut self, disk: DiskId) {
-        if let Some(disk) = self.map.disk_mut(disk) {
+        if let Some(disk) = self.map.disk_mut(disk).filter(|disk| disk.leaves_base) {
             disk.leaves_base = false;
+            // One without it may be on its way.
+            self.checkpoint.request(false);
         }
         self.adoption.doubt(disk);
     }

@@ -242,6 +242,7 @@ impl Engine {
         } else {
             let (disk, offset_bytes) = (piece.disk, (piece.block() + u64::from(first)) * BLOCK as u64);
             piece.error = Some(RequestError::Damaged { disk, offset_bytes });
+            piece.wrong_packed.push(first);
         }
         piece.parts.push((first, Some(buf)));
     }
