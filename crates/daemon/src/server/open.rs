@@ -180,7 +180,7 @@ impl Server {
         for part in &config.evidence {
             let wanted = wanted(&config, part);
             let engine = &backend.pool.engine;
-            if engine.disk_named(&wanted.disk).is_none() && engine.disk_to_remove(&wanted.disk).is_some() {
+            if removal_was_begun(engine, &wanted.disk) {
                 warn!(
                     "no evidence is taken of disk {:?}: its removal was begun; take it out of the configuration",
                     wanted.disk
@@ -348,13 +348,18 @@ fn serve_metrics(config: &Config) -> Result<Option<(metrics::Publisher, metrics:
     Ok(Some((publisher, server)))
 }
 
+/// Whether all that there is of a disk is what a crash left of one that was being removed.
+fn removal_was_begun(engine: &Engine, disk: &str) -> bool {
+    engine.disk_named(disk).is_none() && engine.disk_to_remove(disk).is_some()
+}
+
 /// Puts the exports into the table; gives the name and address of each.
 fn exports(config: &Config, engine: &mut Engine, table: &mut Exports) -> Result<Vec<(String, Listen)>> {
     let mut listed = Vec::new();
     for export in &config.export {
         let name = config.export_name(export).to_owned();
         let disk = config.export_disk(export);
-        if engine.disk_named(disk).is_none() && engine.disk_to_remove(disk).is_some() {
+        if removal_was_begun(engine, disk) {
             // A crash ended the removal: the others are served.
             warn!(
                 "export {name:?} is not served: the removal of its disk {disk:?} was begun; take it out of the configuration"
