@@ -36,7 +36,13 @@ pub fn content_checksum(payload: &[u8]) -> u32 {
 /// bytes are intact.
 #[must_use]
 pub fn block_checksum(disk: DiskId, block_address: u64, payload: &[u8]) -> u32 {
-    XxHash3_64::oneshot_with_seed(block_address ^ u64::from(disk.0) << 48, payload) as u32
+    block_hash(disk, block_address, payload) as u32
+}
+
+/// All 64 bits of which [`block_checksum`] is the lower half.
+#[must_use]
+pub fn block_hash(disk: DiskId, block_address: u64, payload: &[u8]) -> u64 {
+    XxHash3_64::oneshot_with_seed(block_address ^ u64::from(disk.0) << 48, payload)
 }
 
 #[cfg(test)]

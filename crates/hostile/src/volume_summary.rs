@@ -5,6 +5,7 @@
 
 use crate::pool;
 use forebay_volume::layout::band_summary::{BandShape, SummaryName, decode};
+use forebay_volume::layout::page::BLOCK_GRAINS;
 use forebay_volume::layout::seal;
 
 pub(crate) fn run(input: &[u8]) {
@@ -16,7 +17,8 @@ pub(crate) fn run(input: &[u8]) {
     let groups: Vec<(u32, u32)> = (0u32..)
         .zip(&root.bands)
         .flat_map(|(number, band)| {
-            let complete = (0..shape.groups()).filter(|&group| (shape.summary_block(group) + 1) * 8 <= band.written);
+            let complete =
+                (0..shape.groups()).filter(|&group| shape.summary_block(group) < band.written / BLOCK_GRAINS as u32);
             complete.map(move |group| (number, group))
         })
         .collect();
@@ -28,7 +30,7 @@ pub(crate) fn run(input: &[u8]) {
     pool::patch(page, steps);
     seal(page);
     let generation = root.bands[band as usize].generation;
-    let _ = decode(&pool::POOL, SummaryName { band, group, generation }, shape.group_sectors(group), page);
+    let _ = decode(&pool::POOL, SummaryName { band, group, generation }, shape.group_grains(group), page);
     let mut before = pool::Served::open(pool::aged()).unwrap();
     let Ok(mut served) = pool::Served::open(images) else { panic!("a summary kept the pool from being opened") };
     // Blocks that are left alone keep their data while bands are collected around them.

@@ -26,8 +26,8 @@ pub struct ClassStats {
     pub fast_blocks: u64,
     /// Blocks now on the capacity tier.
     pub capacity_blocks: u64,
-    /// Sectors of 512 bytes that these take there: 8 a block, fewer where it is compressed.
-    pub stored_sectors: u64,
+    /// Bytes that these take there: 4096 a block, fewer where it is compressed.
+    pub stored_bytes: u64,
     /// Bytes that had another class when they were written and were given this one later.
     pub reclassed_in_bytes: u64,
     /// Bytes of this class that were given another one later.
@@ -75,7 +75,7 @@ impl ClassStats {
     /// there are none.
     #[must_use]
     pub fn compression(&self) -> Option<f64> {
-        (self.stored_sectors > 0).then(|| self.capacity_blocks.saturating_mul(8) as f64 / self.stored_sectors as f64)
+        (self.stored_bytes > 0).then(|| self.capacity_blocks.saturating_mul(4096) as f64 / self.stored_bytes as f64)
     }
 
     /// Bytes written to the capacity tier on behalf of the class, garbage collection included.
@@ -97,7 +97,7 @@ impl ClassStats {
             fast_read_bytes: less(self.fast_read_bytes, before.fast_read_bytes),
             fast_blocks: self.fast_blocks,
             capacity_blocks: self.capacity_blocks,
-            stored_sectors: self.stored_sectors,
+            stored_bytes: self.stored_bytes,
             reclassed_in_bytes: less(self.reclassed_in_bytes, before.reclassed_in_bytes),
             reclassed_out_bytes: less(self.reclassed_out_bytes, before.reclassed_out_bytes),
         }
@@ -114,7 +114,7 @@ impl ClassStats {
             (&mut self.fast_read_bytes, other.fast_read_bytes),
             (&mut self.fast_blocks, other.fast_blocks),
             (&mut self.capacity_blocks, other.capacity_blocks),
-            (&mut self.stored_sectors, other.stored_sectors),
+            (&mut self.stored_bytes, other.stored_bytes),
             (&mut self.reclassed_in_bytes, other.reclassed_in_bytes),
             (&mut self.reclassed_out_bytes, other.reclassed_out_bytes),
         ];
@@ -145,7 +145,7 @@ mod tests {
             fast_read_bytes: 100,
             fast_blocks: 60,
             capacity_blocks: 40,
-            stored_sectors: 200,
+            stored_bytes: 200 * 512,
             reclassed_in_bytes: 0,
             reclassed_out_bytes: 0,
         };

@@ -1,6 +1,7 @@
 //! Stamps: what is written into a sector, so that it names the write it came from.
 //!
-//! A sector is filled with its tag, four bytes again and again. No tag is given twice on a disk, neither to two sectors of
+//! A sector is filled with its tag, four bytes again and again, behind words that are made of it: how many there are, and so how far the sector can be
+//! compressed, is another number for each few tags. No tag is given twice on a disk, neither to two sectors of
 //! one write nor after a restart: a sector that is torn, shifted, misplaced, mixed or old holds what the history of its
 //! place does not have there.
 
@@ -14,9 +15,31 @@ pub const BLOCK_SECTORS: usize = BLOCK_BYTES / SECTOR_BYTES;
 /// The tags of a block's sectors; 0 is zeros.
 pub type Content = [u32; BLOCK_SECTORS];
 
+/// How many words of a sector with this tag cannot be compressed: of some writes none, of others nearly all.
+fn noise_words(tag: u32) -> usize {
+    let some = match (tag >> 6) % 4 {
+        0 => 0,
+        1 => tag % 40,
+        2 => 60 + tag % 20,
+        _ => 120,
+    };
+    if tag == 0 { 0 } else { some as usize }
+}
+
+/// A word that is made of a tag and where it stands: the finalizer of MurmurHash3 (<https://github.com/aappleby/smhasher>).
+fn noise(tag: u32, at: u32) -> u32 {
+    let mut word = tag.wrapping_mul(0x9e37_79b1) ^ at.wrapping_mul(0x85eb_ca77);
+    word = (word ^ word >> 16).wrapping_mul(0x85eb_ca6b);
+    word = (word ^ word >> 13).wrapping_mul(0xc2b2_ae35);
+    word ^ word >> 16
+}
+
 /// Fills a sector with a tag.
 pub fn fill(tag: u32, sector: &mut [u8]) {
-    sector.as_chunks_mut::<4>().0.fill(tag.to_le_bytes());
+    let words = sector.as_chunks_mut::<4>().0;
+    words.fill(tag.to_le_bytes());
+    let noisy = (0u32..).zip(words).take(noise_words(tag));
+    noisy.for_each(|(at, word)| *word = noise(tag, at).to_le_bytes());
 }
 
 /// Fills the sectors of a request with their tags.
@@ -28,10 +51,12 @@ pub fn fill_all(tags: &[u32], bytes: &mut [u8]) {
 #[must_use]
 pub fn tag_of(sector: &[u8]) -> Option<u32> {
     let words = sector.as_chunks::<4>().0;
-    let tag = u32::from_le_bytes(*words.first()?);
+    let tag = u32::from_le_bytes(*words.last()?);
+    let (noisy, rest) = words.split_at_checked(noise_words(tag))?;
     // Without an early end: nearly all sectors are whole, and the comparison of many words at once is what counts.
-    let difference = words.iter().fold(0, |difference, word| difference | (u32::from_le_bytes(*word) ^ tag));
-    (difference == 0).then_some(tag)
+    let difference = rest.iter().fold(0, |difference, word| difference | (u32::from_le_bytes(*word) ^ tag));
+    let of_noise = (0u32..).zip(noisy).fold(0, |all, (at, word)| all | (u32::from_le_bytes(*word) ^ noise(tag, at)));
+    (difference | of_noise == 0).then_some(tag)
 }
 
 /// The tags of a block; `None` where a sector of it is not filled with one, or where this is no block.
@@ -60,5 +85,24 @@ mod tests {
         assert_eq!(content_of(&shifted), None);
         block[4095] ^= 1;
         assert_eq!(content_of(&block), None);
+    }
+
+    #[test]
+    fn sectors_of_each_kind_tell_their_tag_until_any_bit_is_wrong() {
+        for tag in [1, 64, 65, 103, 128, 200, 255, 1 << 31, u32::MAX] {
+            let mut sector = [0; SECTOR_BYTES];
+            fill(tag, &mut sector);
+            assert_eq!(tag_of(&sector), Some(tag));
+            for bit in 0..8 * SECTOR_BYTES {
+                sector[bit / 8] ^= 1 << (bit % 8);
+                assert_ne!(tag_of(&sector), Some(tag), "bit {bit} of {tag}");
+                sector[bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+        let noisy = [1, 65, 130, 200].map(noise_words);
+        assert!(
+            noisy[0] == 0 && (1..40).contains(&noisy[1]) && (60..80).contains(&noisy[2]) && noisy[3] == 120,
+            "{noisy:?}"
+        );
     }
 }

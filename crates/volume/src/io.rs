@@ -2,6 +2,7 @@
 
 use crate::absent::{Absent, unanswered};
 use crate::layout::member_label::{LABEL_BYTES, MemberLabel, OFFSETS_BYTES};
+use crate::layout::page::GRAIN_BYTES;
 use crate::mirror::{CapacityLabels, MirrorView};
 use crate::parity::ArrayView;
 use crate::readings::{Place, Reading};
@@ -31,11 +32,11 @@ pub struct Devices {
 const WAIT_NS: u64 = 1_000_000_000;
 
 impl Devices {
-    /// Sectors in which all capacity devices can be read.
+    /// The unit in which all capacity devices can be read, in grains.
     #[must_use]
-    pub fn unit_sectors(&self) -> u64 {
-        let units = self.list.iter().skip(1).map(|device| u64::from(device.geometry().logical_block_bytes));
-        units.max().unwrap_or(0).div_ceil(SECTOR_BYTES as u64).max(1)
+    pub fn unit_grains(&self) -> u64 {
+        let units = self.list.iter().skip(1).map(|device| device.geometry().logical_block_bytes as usize);
+        (units.max().unwrap_or(0).max(SECTOR_BYTES) / GRAIN_BYTES) as u64
     }
 
     /// Over these devices.

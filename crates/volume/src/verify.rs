@@ -3,11 +3,10 @@
 
 use crate::engine::{Engine, EngineOptions};
 use crate::io::Devices;
-use crate::layout::band_summary::{self, SummaryEntry, SummaryName};
+use crate::layout::band_summary::{self, Summary, SummaryEntry, SummaryName};
 use crate::layout::packed::Packer;
-use crate::layout::page::{
-    BLOCK_SECTORS, Entry, LEAF_ENTRIES, PAGE_BYTES, PageName, Span, Window, is_leaf, leaf_entry,
-};
+use crate::layout::packed::is_stored;
+use crate::layout::page::{BLOCK_GRAINS, Entry, LEAF_ENTRIES, PAGE_BYTES, PageName, Span, Window, is_leaf, leaf_entry};
 use crate::layout::root::BandState;
 use crate::map::index::NO_FRAME;
 use crate::overlay::Overlay;
@@ -15,7 +14,6 @@ use crate::readings::Reading;
 use crate::recovery::{OpenError, RecoveryReport, open};
 use crate::space::slots::Slots;
 use crate::spare_copies;
-use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, DiskId, IoError, IoErrorKind, Op};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -53,7 +51,7 @@ struct Check<'a> {
     report: &'a mut dyn FnMut(Finding),
     summary: VerifySummary,
     named: Slots,
-    /// What lives in each band, by its first sector there.
+    /// What lives in each band, by its first grain there.
     bands: BTreeMap<u32, BTreeMap<u32, Lives>>,
     packer: Packer,
 }
@@ -61,7 +59,7 @@ struct Check<'a> {
 /// A block in a band: how long, and whose.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Lives {
-    sectors: u8,
+    grains: u8,
     owner: (DiskId, u64),
 }
 
@@ -77,7 +75,7 @@ pub(crate) fn fault(
         Ok(bytes) => bytes,
         Err(error) => return Some(error.to_string()),
     };
-    let stored = window.stored(span, bytes).filter(|stored| block_checksum(disk, block, stored) == checksum);
+    let stored = window.stored(span, bytes).filter(|stored| is_stored(disk, block, stored, checksum));
     match stored {
         None => Some("data does not match its checksum".to_owned()),
         Some(stored) if span.is_whole() || packer.unpack(stored, &mut [0; 4096]) => None,
@@ -156,22 +154,22 @@ impl Check<'_> {
             let (place, location) = (format!("disk {name}, byte {}", block * 4096), span.location);
             if self.engine.setup.extents.is_fast(location) {
                 self.name_slot(location, &place);
-            } else if let Some((band, at)) = self.engine.setup.extents.band_sector(location) {
-                let lives = Lives { sectors: span.sectors, owner: (disk, block) };
+            } else if let Some((band, at)) = self.engine.setup.extents.band_grain(location) {
+                let lives = Lives { grains: span.grains, owner: (disk, block) };
                 let all = self.bands.entry(band).or_default();
-                let begins_within = all.range(at..at + u32::from(span.sectors)).next().is_some();
+                let begins_within = all.range(at..at + u32::from(span.grains)).next().is_some();
                 let before = all.range(..at).next_back();
-                if begins_within || before.is_some_and(|(begin, lives)| begin + u32::from(lives.sectors) > at) {
-                    self.finding(place.clone(), format!("sector {at} of band {band} is named twice"));
+                if begins_within || before.is_some_and(|(begin, lives)| begin + u32::from(lives.grains) > at) {
+                    self.finding(place.clone(), format!("grain {at} of band {band} is named twice"));
                 }
                 self.bands.entry(band).or_default().insert(at, lives);
                 if self.engine.space.bands.get(band).state == BandState::Free {
                     self.finding(place.clone(), format!("lies in band {band}, which is marked free"));
                 }
             }
-            let around = Window::of(span, self.devices.unit_sectors());
+            let around = Window::of(span, self.devices.unit_grains());
             let Some((device, offset_bytes)) = self.engine.setup.extents.place(around.first) else {
-                self.finding(place, format!("is mapped to sector {location}, outside the pool"));
+                self.finding(place, format!("is mapped to grain {location}, outside the pool"));
                 continue;
             };
             places.push((device, offset_bytes, around.len_bytes));
@@ -217,9 +215,9 @@ impl Check<'_> {
             let band = self.engine.space.bands.get(number);
             let live = self.bands.remove(&number).unwrap_or_default();
             let place = format!("band {number}");
-            let sectors: u64 = live.values().map(|lives| u64::from(lives.sectors)).sum();
-            if sectors != u64::from(band.valid) && band.state != BandState::Free {
-                let what = format!("holds {sectors} live sectors, its count says {}", band.valid);
+            let grains: u64 = live.values().map(|lives| u64::from(lives.grains)).sum();
+            if grains != u64::from(band.valid) && band.state != BandState::Free {
+                let what = format!("holds {grains} live grains of 32 bytes, its count says {}", band.valid);
                 self.finding(place.clone(), what);
             }
             if live.is_empty() {
@@ -227,8 +225,8 @@ impl Check<'_> {
             }
             self.parity(number, &live);
             let mut owners: BTreeMap<u32, Lives> = BTreeMap::new();
-            let (shape, block_sectors) = (self.engine.space.bands.shape(), BLOCK_SECTORS as u32);
-            let groups: BTreeSet<u32> = live.keys().map(|&at| shape.group_of(at / block_sectors)).collect();
+            let (shape, block_grains) = (self.engine.space.bands.shape(), BLOCK_GRAINS as u32);
+            let groups: BTreeSet<u32> = live.keys().map(|&at| shape.group_of(at / block_grains)).collect();
             for group in groups {
                 let Some(entries) = self.entries(number, group, band.generation) else {
                     let what =
@@ -237,15 +235,15 @@ impl Check<'_> {
                     continue;
                 };
                 self.summary.summaries += 1;
-                let first = shape.first_block(group) * block_sectors;
+                let first = shape.first_block(group) * block_grains;
                 for (at, entry) in band_summary::placed(&entries) {
-                    owners.insert(first + at, Lives { sectors: entry.sectors, owner: (entry.disk, entry.block) });
+                    owners.insert(first + at, Lives { grains: entry.span(0).grains, owner: (entry.disk, entry.block) });
                 }
-                for (at, lives) in live.range(first..shape.summary_block(group) * block_sectors) {
+                for (at, lives) in live.range(first..shape.summary_block(group) * block_grains) {
                     if owners.get(at) != Some(lives) {
                         let (disk, block) = (lives.owner.0.0, lives.owner.1);
                         let what =
-                            format!("sector {at} belongs to disk {disk} block {block}, its summary says otherwise");
+                            format!("grain {at} belongs to disk {disk} block {block}, its summary says otherwise");
                         self.finding(place.clone(), what);
                     }
                 }
@@ -261,8 +259,7 @@ impl Check<'_> {
         }
         let mut runs: Vec<Range<u32>> = Vec::new();
         for (&at, lives) in live {
-            let (first, end) =
-                (at / BLOCK_SECTORS as u32, (at + u32::from(lives.sectors)).div_ceil(BLOCK_SECTORS as u32));
+            let (first, end) = (at / BLOCK_GRAINS as u32, (at + u32::from(lives.grains)).div_ceil(BLOCK_GRAINS as u32));
             match runs.last_mut() {
                 Some(run) if first <= run.end && end - run.start <= BATCH_BLOCKS as u32 => run.end = end.max(run.end),
                 _ => runs.push(first..end),
@@ -292,13 +289,20 @@ impl Check<'_> {
             return Some(entries.to_vec());
         }
         let shape = self.engine.space.bands.shape();
-        let location = self.engine.setup.extents.band_location(band, shape.summary_block(group));
-        let (device, offset_bytes) = self.engine.setup.extents.place(location)?;
         let name = SummaryName { band, group, generation };
         let pool = &self.engine.setup.superblock.pool;
-        let decode = |page: &[u8]| band_summary::decode(pool, name, shape.group_sectors(group), page);
-        let page = self.devices.read_good(device, offset_bytes, 4096, |page| decode(page).is_some());
-        decode(&page.ok()??)
+        let decode = |bytes: &[u8]| band_summary::decode(pool, name, shape.group_grains(group), bytes);
+        let mut read = |pages: u32| {
+            let location = self.engine.setup.extents.band_location(band, shape.summary_block(group) + 1 - pages);
+            let (device, offset_bytes) = self.engine.setup.extents.place(location)?;
+            let is_good = |bytes: &[u8]| decode(bytes).is_some();
+            let bytes = self.devices.read_good(device, offset_bytes, pages as usize * PAGE_BYTES, is_good);
+            decode(&bytes.ok()??)
+        };
+        match read(1)? {
+            Summary::Longer { pages, .. } => read(pages)?.whole(),
+            found => found.whole(),
+        }
     }
 }
 

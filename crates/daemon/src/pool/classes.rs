@@ -23,7 +23,7 @@ pub fn list(specs: &[ClassSpec], statistics: &[ClassStats]) -> Value {
             fast_read_bytes,
             fast_blocks,
             capacity_blocks,
-            stored_sectors,
+            stored_bytes,
             reclassed_in_bytes,
             reclassed_out_bytes,
         } = stats;
@@ -44,7 +44,7 @@ pub fn list(specs: &[ClassSpec], statistics: &[ClassStats]) -> Value {
             "fast_read_bytes": fast_read_bytes,
             "fast_blocks": fast_blocks,
             "capacity_blocks": capacity_blocks,
-            "stored_bytes": stored_sectors.saturating_mul(512),
+            "stored_bytes": stored_bytes,
             "compression": stats.compression(),
             "reclassed_in_bytes": reclassed_in_bytes,
             "reclassed_out_bytes": reclassed_out_bytes,

@@ -87,7 +87,7 @@ pub(super) fn blocks_that_fit(band_bytes: u64, capacity_bytes: &[u64]) -> u64 {
 const MEMBER_HEAD_BYTES: u64 = 2 << 20;
 
 /// The capacity-side area of pools of this size, rounded up.
-const CAPACITY_AREA_BYTES: u64 = 192 << 10;
+const CAPACITY_AREA_BYTES: u64 = 320 << 10;
 
 impl Shape {
     /// Sizes of the capacity devices in bytes. What the first holds for the capacity tier to be opened alone comes on top
@@ -190,7 +190,7 @@ impl Shape {
         Self {
             kind: Kind::Mixed,
             members: 1,
-            fast_bytes: pick(random, &[1664 << 10, 1800 << 10, 2 << 20, 3 << 20]),
+            fast_bytes: pick(random, &[1856 << 10, 1992 << 10, 2 << 20, 3 << 20]),
             capacity_bytes,
             parity: None,
             band_bytes,
@@ -245,7 +245,7 @@ impl Shape {
         let leaves = 1 + random.below(3);
         Self {
             kind: Kind::Cramped,
-            fast_bytes: pick(random, &[1600 << 10, 1664 << 10]),
+            fast_bytes: pick(random, &[1776 << 10, 1840 << 10]),
             capacity_bytes: vec![5 << 20],
             band_bytes: 64 << 10,
             journal_bytes: 128 << 10,

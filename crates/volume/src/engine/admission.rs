@@ -12,7 +12,7 @@ use crate::layout::page::{LEAF_ENTRIES, PAGE_BYTES};
 use crate::layout::stream::Lifetime;
 use crate::map::index::{Disk, INDEX_SPAN_BYTES};
 use forebay_block::ClassId;
-use forebay_prism::{ClassStats, Compress, Place};
+use forebay_prism::{ClassStats, Place};
 
 /// Shortest sequential stream that goes past the fast tier, in blocks: 64 MiB.
 const STREAM_MIN_BLOCKS: u64 = 16_384;
@@ -191,8 +191,7 @@ impl Engine {
         let last_recorded = self.journal.last_recorded();
         // A sum over the classes, of which there are 120 at most: of data that stays only.
         let may_leave = (!may_destage(&self.prism, &self.space, class)).then(|| self.blocks_that_may_leave());
-        let compress =
-            if self.setup.superblock.has_packed_blocks { Packing::of_class(&self.prism, class) } else { Compress::Off };
+        let compress = Packing::of_class(&self.prism, class);
         let Self { space, copies, packing, requests, .. } = self;
         let mut sizes = |from: u32| {
             let (from, piece) = (from as usize, requests.pieces.get_mut(piece as usize));

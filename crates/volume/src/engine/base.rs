@@ -1,17 +1,16 @@
 //! Bases: devices with older data that disks lie over while they are adopted. Nothing is written to them.
 
-use crate::layout::page::Span;
+use crate::layout::page::{BLOCK_GRAINS, Span};
 use forebay_block::DiskId;
 use std::collections::BTreeMap;
 
 const BLOCK: u64 = 4096;
-const BLOCK_SECTORS: u64 = 8;
 /// In the place of a location: what follows lies in the base of the block's own disk. No pool is that long.
 const IN_BASE: u64 = 1 << 61;
 
 /// Where a block of a base is.
 pub(crate) fn span_of(block: u64) -> Span {
-    Span::whole(IN_BASE + block * BLOCK_SECTORS)
+    Span::whole(IN_BASE + block * BLOCK_GRAINS)
 }
 
 /// Whether it is in a base.
@@ -49,7 +48,7 @@ impl Bases {
     /// The device and the offset of what lies in the base of a disk; `None` where that is not there.
     pub fn place(&self, disk: DiskId, location: u64) -> Option<(usize, u64)> {
         let attached = self.attached.get(&disk.0)?;
-        Some((attached.device, (location & !IN_BASE) / BLOCK_SECTORS * BLOCK))
+        Some((attached.device, (location & !IN_BASE) / BLOCK_GRAINS * BLOCK))
     }
 
     /// The name of a device that is a base.

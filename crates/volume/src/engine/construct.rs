@@ -56,8 +56,8 @@ pub struct Parts {
     pub variants: u8,
     /// Devices with a volatile cache that the system flushes behind a durable write, one bit each.
     pub flushed_behind: u32,
-    /// Sectors in which all capacity devices can be read.
-    pub unit_sectors: u64,
+    /// The unit in which all capacity devices can be read, in grains.
+    pub unit_grains: u64,
     /// Devices that take discards, one bit each.
     pub discards: u32,
     /// Settings.
@@ -156,7 +156,7 @@ impl Parts {
             copies,
             variants,
             flushed_behind,
-            unit_sectors,
+            unit_grains,
             discards,
             mut options,
             root,
@@ -207,7 +207,7 @@ impl Parts {
             cache,
             beside_bytes,
             flushed_behind,
-            unit_sectors,
+            unit_grains,
             discards,
         });
         let checkpoint = Checkpoint::new(&setup, frames, checkpoint, &root);
@@ -215,7 +215,7 @@ impl Parts {
         let unwritten = root.unwritten_groups.into_iter().map(|group| (group.band, group.group, group.entries));
         let groups = root.open_groups.into_iter().chain(unwritten).collect();
         let bands = Bands::new(root.bands, groups, root.band_clock, setup.superblock.band_bytes, &setup.extents);
-        let stats = Statistics::new(root.stats, root.saved_sectors, prism.table().classes().len());
+        let stats = Statistics::new(root.stats, root.saved_bytes, prism.table().classes().len());
         let spare =
             spare_share(disks.values().map(|disk| disk.size_bytes), bands.count() as u64 * setup.superblock.band_bytes);
         let lifetimes = Lifetimes::new(

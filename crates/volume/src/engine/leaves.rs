@@ -86,12 +86,12 @@ impl Leaves<'_> {
         let (mut stageable, mut first_due) = (0i32, None::<u32>);
         for segment in &piece.segments {
             let mut behind = 0;
-            for (i, Stored { sectors, checksum }) in piece.stored(segment).enumerate() {
+            for (i, Stored { grains, checksum }) in piece.stored(segment).enumerate() {
                 let within = usize::from(segment.first) + i;
                 let change = match segment.fill {
                     Fill::Data { location, class } => {
-                        let span = Span { location: location + behind, sectors };
-                        behind += u64::from(sectors);
+                        let span = Span { location: location + behind, grains };
+                        behind += u64::from(grains);
                         Change::Set { entry: Entry::Data { span, class }, checksum }
                     }
                     Fill::Zero => Change::Set { entry: Entry::Zero, checksum: 0 },
@@ -102,7 +102,7 @@ impl Leaves<'_> {
                 stageable += self.change_entry(frame, first + within, who, change, batch).unwrap_or(0);
             }
             if let Fill::Data { location, class } = segment.fill {
-                let sectors = piece.stored(segment).map(|stored| u64::from(stored.sectors)).sum();
+                let grains = piece.stored(segment).map(|stored| u64::from(stored.grains)).sum();
                 let (is_fast, due) =
                     (self.setup.extents.is_fast(location), now.saturating_add(segment.stay.epochs.into()));
                 if is_fast && may_destage(self.prism, self.space, class) {
@@ -110,7 +110,7 @@ impl Leaves<'_> {
                     let due = self.set_due(frame, begin..begin + usize::from(segment.blocks), due);
                     first_due = Some(first_due.map_or(due, |first| first.min(due)));
                 }
-                self.stats.count_written(class, is_fast, (u64::from(segment.blocks), sectors));
+                self.stats.count_written(class, is_fast, (u64::from(segment.blocks), grains));
                 self.space.settle(location, u32::from(segment.blocks), self.last_recorded);
             }
         }
@@ -202,12 +202,12 @@ impl Leaves<'_> {
             _ => self.copies.superseded(who.0, who.1, now_at, &mut self.space.slots),
         }
         if let Entry::Data { span, class } = entry {
-            self.stats.count_block(class, span.sectors, self.setup.extents.is_fast(span.location), true);
+            self.stats.count_block(class, span.grains, self.setup.extents.is_fast(span.location), true);
             self.space.gain(span);
         }
         if let Entry::Data { span, class } = old.0 {
             let stays = matches!(entry, Entry::Data { span: new, .. } if new.location == span.location);
-            self.stats.count_block(class, span.sectors, self.setup.extents.is_fast(span.location), false);
+            self.stats.count_block(class, span.grains, self.setup.extents.is_fast(span.location), false);
             if let (Change::Set { .. }, Some(group)) = (change, self.space.group(span.location)) {
                 self.space.lifetimes.died(group);
             }

@@ -1,7 +1,7 @@
 //! Lifetime groups: which group the data of a band belongs to, by the policy that the operator chose, in the engine's terms.
 
 use super::marks::Marks;
-use crate::layout::page::BLOCK_SECTORS;
+use crate::layout::page::BLOCK_GRAINS;
 use crate::layout::root::{BandRoot, BandState};
 use crate::layout::stream::{Lifetime, Stream};
 use crate::space::bands::Bands;
@@ -121,7 +121,7 @@ impl Lifetimes {
             let group = &mut groups[usize::from(band.stream.group).min(last)];
             group.bands += 1;
             group.open_bands += usize::from(band.state == BandState::Open);
-            group.valid_blocks += u64::from(band.valid) / BLOCK_SECTORS;
+            group.valid_blocks += u64::from(band.valid) / BLOCK_GRAINS;
         }
         for (group, counts) in groups.iter_mut().zip(self.counts) {
             group.counts = counts;

@@ -4,13 +4,14 @@
 
 use super::outbox::{GroupMend, Outbox, Pending};
 use super::setup::Setup;
-use crate::layout::band_summary::{self, SummaryEntry, SummaryName};
+use crate::layout::band_summary::{self, Summary, SummaryEntry, SummaryName};
 use crate::layout::capacity_area::DEVICE;
+use crate::layout::packed::is_stored;
+use crate::layout::page::GRAIN_BYTES;
 use crate::layout::root::BandState;
 use crate::space::bands::Bands;
 use crate::space::groups::GroupKey;
-use forebay_block::checksum::block_checksum;
-use forebay_block::{Buf, Op, SECTOR_BYTES, Vectored};
+use forebay_block::{Buf, Op, Vectored};
 
 const BLOCK: usize = 4096;
 /// Groups that are looked at at once. What is not, is when it is read the next time.
@@ -55,9 +56,9 @@ fn send(mend: Box<GroupMend>, setup: &Setup, bands: &Bands, outbox: &mut Outbox)
 /// How many entries that lie in a block of a group, or in any, are not what they should be.
 fn wrong_in(entries: &[SummaryEntry], bytes: &[u8], block: Option<usize>) -> usize {
     let is_wrong = |(at, entry): &(u32, &SummaryEntry)| {
-        let (begin, len) = (*at as usize * SECTOR_BYTES, usize::from(entry.sectors) * SECTOR_BYTES);
+        let (begin, len) = (*at as usize * GRAIN_BYTES, usize::from(entry.grains) * GRAIN_BYTES);
         let touches = block.is_none_or(|block| begin < (block + 1) * BLOCK && begin + len > block * BLOCK);
-        let is_right = |stored: &[u8]| block_checksum(entry.disk, entry.block, stored) == entry.checksum;
+        let is_right = |stored: &[u8]| is_stored(entry.disk, entry.block, stored, entry.checksum);
         touches && !bytes.get(begin..begin + len).is_some_and(is_right)
     };
     band_summary::placed(entries).filter(is_wrong).count()
@@ -100,15 +101,14 @@ pub(crate) fn read(mut mend: Box<GroupMend>, bytes: Option<Buf>, setup: &Setup, 
         Some(entries) => entries,
         None => {
             let name = SummaryName { band, group, generation: mend.generation };
-            let page = read.get((summary - first) as usize * BLOCK..).unwrap_or_default();
-            let found = band_summary::decode(&setup.superblock.pool, name, shape.group_sectors(group), page);
-            let Some(entries) = found else {
+            let found = band_summary::decode(&setup.superblock.pool, name, shape.group_grains(group), &read);
+            let Some(entries) = found.and_then(Summary::whole) else {
                 mend.is_summary_wrong |= mend.attempt == 0;
                 return read_on(mend, setup, bands, outbox);
             };
             if mend.attempt > 0 {
                 if mend.is_summary_wrong {
-                    write_again(summary, &read);
+                    (shape.data_end(group, entries.len())..=summary).for_each(|block| write_again(block, &read));
                 }
                 // From the start, now that it is known what lies there.
                 (mend.attempt, mend.entries) = (0, Some(entries));

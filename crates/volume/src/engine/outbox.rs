@@ -3,7 +3,7 @@
 use super::rewrite::item::Item;
 use super::setup::Setup;
 use crate::journal::Sealed;
-use crate::layout::band_summary::SummaryEntry;
+use crate::layout::band_summary::{BandShape, SummaryEntry};
 use crate::layout::page::PageRef;
 use crate::map::tiers::PageKey;
 use crate::space::groups::GroupKey;
@@ -63,7 +63,7 @@ pub(crate) enum Pending {
     /// Destination blocks of a job.
     MoveWrite { job: u32, groups: Groups },
     /// The summary of a group of the band being collected, and how often it was read and was not that.
-    MoveSummary { job: u32, which: (u32, u8) },
+    MoveSummary { job: u32, which: SummaryRead },
     /// The summary of a complete group.
     Summary { device: usize, key: GroupKey },
     /// A freed band being trimmed.
@@ -95,6 +95,21 @@ pub(crate) struct PageCopies {
     pub attempt: u8,
     pub good: Option<Buf>,
     pub has_bad: bool,
+}
+
+/// Which summary of a band is read, how often it was before, and how many pages of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SummaryRead {
+    pub group: u32,
+    pub attempt: u8,
+    pub pages: u32,
+}
+
+impl SummaryRead {
+    /// Where the pages lie.
+    pub fn location(self, setup: &Setup, shape: BandShape, band: u32) -> u64 {
+        setup.extents.band_location(band, (shape.summary_block(self.group) + 1).saturating_sub(self.pages))
+    }
 }
 
 /// A group of a band that is looked at for what is wrong in its place.

@@ -1,7 +1,7 @@
 //! Compressing and decompressing blocks: which data is worth the attempt, and the contexts for it.
 
 use crate::layout::packed::Packer;
-use forebay_block::{Buf, ClassId, SharedBuf};
+use forebay_block::{Buf, ClassId, DiskId, SharedBuf};
 use forebay_prism::{Compress, Place, Prism};
 use std::collections::BTreeMap;
 
@@ -37,11 +37,16 @@ impl Packing {
     }
 
     /// The stored form of a block; `None` where it is not smaller, or was not tried, because those before it were not.
-    pub fn pack(&mut self, class: ClassId, compress: Compress, block: &[u8]) -> Option<SharedBuf> {
+    pub fn pack(
+        &mut self,
+        (class, compress): (ClassId, Compress),
+        whose: (DiskId, u64),
+        block: &[u8],
+    ) -> Option<SharedBuf> {
         if compress == Compress::Off || !self.may_try(class) {
             return None;
         }
-        let packed = self.packer.pack(compress, block).map(|stored| Buf::copy_of(stored).freeze());
+        let packed = self.packer.pack(compress, whose, block).map(|stored| Buf::copy_of(stored).freeze());
         self.tried(class, packed.is_some());
         packed
     }

@@ -5,7 +5,7 @@ use super::Engine;
 use super::copies::{Copies, Look, Named, Originals};
 use super::requests::IN_MEMORY;
 use crate::engine::setup::Setup;
-use crate::layout::page::{self, BLOCK_SECTORS, Entry, Span};
+use crate::layout::page::{self, BLOCK_GRAINS, Entry, Span};
 use crate::layout::root::BandState;
 use crate::layout::warm_list::{SlotRun, WarmEntry, WarmHead};
 use crate::map::index::NO_FRAME;
@@ -19,7 +19,7 @@ const BLOCK: usize = 4096;
 fn written_in(setup: &Setup, bands: &Bands, location: u64) -> Option<u32> {
     let (number, block) = setup.extents.band(location)?;
     let band = bands.get(number);
-    let is_written = band.state != BandState::Free && u64::from(block) * BLOCK_SECTORS < u64::from(band.written);
+    let is_written = band.state != BandState::Free && u64::from(block) * BLOCK_GRAINS < u64::from(band.written);
     is_written.then_some(band.generation)
 }
 

@@ -28,8 +28,8 @@ pub(crate) struct Setup {
     pub beside_bytes: u64,
     /// One bit per device with a volatile cache that the system flushes behind a durable write.
     pub flushed_behind: u32,
-    /// Sectors in which all capacity devices can be read.
-    pub unit_sectors: u64,
+    /// The unit in which all capacity devices can be read, in grains.
+    pub unit_grains: u64,
     /// One bit per device that gives space back on discard.
     pub discards: u32,
 }

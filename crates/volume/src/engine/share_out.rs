@@ -3,7 +3,6 @@
 use super::Engine;
 use super::lifetimes::LifetimeGroup;
 use super::staying::{TierBytes, TierWear};
-use forebay_block::SECTOR_BYTES;
 use forebay_placement::grouping::Kind;
 use forebay_placement::stay::{Costs, GroupLook};
 
@@ -31,11 +30,7 @@ impl Engine {
             fast += class.host_written_bytes.saturating_sub(class.bypassed_bytes);
             capacity += class.bypassed_bytes + class.destaged_bytes + class.collected_bytes;
         }
-        [
-            fast,
-            capacity.saturating_sub(self.stats.saved_sectors.saturating_mul(SECTOR_BYTES as u64))
-                + self.checkpoint.capacity.written_bytes(),
-        ]
+        [fast, capacity.saturating_sub(self.stats.saved_bytes) + self.checkpoint.capacity.written_bytes()]
     }
 
     /// Slots for data that may be destaged: what it has, and what it may take of those that are free.

@@ -5,12 +5,10 @@ use super::lifetimes::{Arrival, Lifetimes};
 use super::pace::Pace;
 use super::setup::Setup;
 use super::{Freed, FreedQueue};
-use crate::layout::band_summary::GROUP_BLOCKS;
 use crate::layout::band_summary::SummaryEntry;
-use crate::layout::page::{BLOCK_SECTORS, Span};
+use crate::layout::page::{BLOCK_GRAINS, Span};
 use crate::layout::stream::{Lifetime, Stream};
-use crate::space::bands::Bands;
-use crate::space::groups::{blocks_of_packed, packed_that_fit};
+use crate::space::bands::{Bands, Grant, Wanted};
 use crate::space::open_bands::low;
 use crate::space::slots::Slots;
 use forebay_block::ClassId;
@@ -23,7 +21,7 @@ const GROWTH_PART: u64 = 64;
 /// Blocks that have a place together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// First sector.
+    /// First grain.
     pub location: u64,
     /// Blocks.
     pub blocks: u32,
@@ -196,7 +194,7 @@ impl Space {
     }
 
     /// Takes space for what arrives, of a class, on the preferred tier as far as that goes; with the lifetime of what goes to bands.
-    /// `sizes` tells of the blocks from one on how many sectors each takes in a band; empty: all are stored as they are. `may_leave`: it stays
+    /// `sizes` tells of the blocks from one on how many grains each takes in a band; empty: all are stored as they are. `may_leave`: it stays
     /// where it comes to be, and so many slots hold data that does not.
     /// `None`: there is none now; what was taken is given back.
     pub fn take(
@@ -223,7 +221,9 @@ impl Space {
                     let group = lifetime.get_or_insert_with(arrives).group;
                     let known = known.get_or_insert_with(|| sizes(arrival.blocks - left));
                     let rest = known.get(known.len().saturating_sub(left as usize)..).unwrap_or_default();
-                    self.take_band(Stream { is_collected: false, group, class }, left, rest)
+                    let taken = self.take_band(Stream { is_collected: false, group, class }, left, rest);
+                    self.free_emptied(last_recorded);
+                    taken
                 };
                 let Some(run) = taken else { break };
                 runs.push(run);
@@ -253,25 +253,19 @@ impl Space {
 
     /// Takes space in a band for the first of some blocks, of which all that are compressed have their sizes in `sizes`, or none.
     fn take_band(&mut self, stream: Stream, blocks: u32, sizes: &[u8]) -> Option<Run> {
-        let is_packed = |size: &u8| u64::from(*size) < BLOCK_SECTORS;
+        let is_packed = |size: &u8| u64::from(*size) < BLOCK_GRAINS;
         let packs = sizes.first().is_some_and(is_packed);
         let alike = sizes.iter().take_while(|size| is_packed(size) == packs).count();
         let wanted = match (sizes.is_empty(), packs) {
-            (true, _) => blocks,
-            (false, false) => alike as u32,
-            (false, true) => blocks_of_packed(&sizes[..alike]).min(GROUP_BLOCKS),
+            (true, _) => Wanted::Whole(blocks),
+            (false, false) => Wanted::Whole(alike as u32),
+            (false, true) => Wanted::Packed(&sizes[..alike]),
         };
-        let grant = self.bands.grant(stream, wanted)?;
-        self.pace.take(grant.blocks);
-        self.lifetimes.arrived(stream, grant.blocks);
-        let mut run = Run::whole(self.setup.extents.band_location(grant.band, grant.first), grant.blocks);
-        let fits = if packs { packed_that_fit(&sizes[..alike], grant.blocks) } else { 0 };
-        if fits > grant.blocks {
-            // The end of a group may have no more room for them than for whole ones, which they are stored as then.
-            run.blocks = fits;
-            self.bands.packed(grant, fits);
-        }
-        Some(run)
+        let Grant { band, first, blocks: device_blocks, count } = self.bands.grant(stream, wanted)?;
+        self.pace.take(device_blocks);
+        self.lifetimes.arrived(stream, device_blocks);
+        // The end of a group may have no more room for compressed ones than for whole ones, which they are stored as then.
+        Some(Run { location: self.setup.extents.band_location(band, first), blocks: count, device_blocks })
     }
 
     /// Gives back what was never written. Band space is appended only, so it is lost until the band is collected.
@@ -282,6 +276,13 @@ impl Space {
             } else {
                 self.settle(location, blocks, last_recorded);
             }
+        }
+    }
+
+    /// Bands that were closed as nothing fitted into them are free, as far as nothing lives there, once all that was recorded so far is durable.
+    pub fn free_emptied(&mut self, last_recorded: u64) {
+        for band in self.bands.take_emptied() {
+            self.freed.push(last_recorded, Freed::Band(band));
         }
     }
 
@@ -308,20 +309,20 @@ impl Space {
     /// An entry of the map came to name a place.
     pub fn gain(&mut self, span: Span) {
         if let Some((band, _)) = self.setup.extents.band(span.location) {
-            self.bands.gain(band, span.sectors);
+            self.bands.gain(band, span.grains);
         }
     }
 
     /// An entry does not name a place any more, by a record in `batch`; `stays`: its new one is the same, which only a
     /// journal that nobody wrote can make so.
-    pub fn lose(&mut self, Span { location, sectors }: Span, batch: u64, last_recorded: u64, stays: bool) {
+    pub fn lose(&mut self, Span { location, grains }: Span, batch: u64, last_recorded: u64, stays: bool) {
         if self.setup.extents.is_fast(location) {
             if !stays {
                 let first = self.setup.extents.slot(location);
                 self.freed.push(batch, Freed::Slots { first, count: 1 });
             }
         } else if let Some((band, _)) = self.setup.extents.band(location)
-            && self.bands.lose(band, sectors)
+            && self.bands.lose(band, grains)
         {
             // Batches end in any order: one after `batch` may have taken blocks from this band before it did, and is
             // not durable when `batch` is.
@@ -347,8 +348,8 @@ impl Space {
 
     /// Notes who is written to a place in a band.
     pub fn note(&mut self, location: u64, entry: SummaryEntry) {
-        if let Some((band, sector)) = self.setup.extents.band_sector(location) {
-            self.bands.note(band, sector, entry);
+        if let Some((band, grain)) = self.setup.extents.band_grain(location) {
+            self.bands.note(band, grain, entry);
         }
     }
 }

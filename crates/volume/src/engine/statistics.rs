@@ -2,12 +2,13 @@
 
 use super::served::{Latencies, RequestCounts};
 use crate::layout::packed::PACKED_TIMES_MAX;
-use crate::layout::page::{BLOCK_SECTORS, Entry};
+use crate::layout::page::{Entry, GRAIN_BYTES};
 use forebay_block::ClassId;
 use forebay_prism::ClassStats;
 use std::collections::BTreeMap;
 
 const BLOCK: u64 = 4096;
+const GRAIN: u64 = GRAIN_BYTES as u64;
 
 /// Counts since the start.
 #[derive(Clone, Debug, Default)]
@@ -80,10 +81,10 @@ pub(crate) struct Statistics {
     pub disks: BTreeMap<u16, RequestCounts>,
     /// Blocks of data that hosts have written, over the pool's life: its clock.
     written_blocks: u64,
-    /// Sectors that live in bands, of all classes.
-    stored_sectors: u64,
-    /// Sectors that were not written to bands, because blocks were compressed, over the pool's life.
-    pub saved_sectors: u64,
+    /// Bytes that live in bands, of all classes.
+    stored_bytes: u64,
+    /// Bytes that were not written to bands, because blocks were compressed, over the pool's life.
+    pub saved_bytes: u64,
     /// Of the blocks written, blocks that went to the fast tier since the start, and blocks that were destaged from there.
     staged_blocks: u64,
     destaged_blocks: u64,
@@ -91,11 +92,11 @@ pub(crate) struct Statistics {
 
 impl Statistics {
     /// Goes on from what a root says.
-    pub fn new(mut classes: Vec<ClassStats>, saved_sectors: u64, count: usize) -> Self {
+    pub fn new(mut classes: Vec<ClassStats>, saved_bytes: u64, count: usize) -> Self {
         classes.resize(count.max(classes.len()), ClassStats::default());
         let written_blocks = classes.iter().map(|class| class.host_written_bytes / BLOCK).sum();
-        let stored_sectors = classes.iter().map(|class| class.stored_sectors).sum();
-        Self { classes, written_blocks, stored_sectors, saved_sectors, ..Self::default() }
+        let stored_bytes = classes.iter().map(|class| class.stored_bytes).sum();
+        Self { classes, written_blocks, stored_bytes, saved_bytes, ..Self::default() }
     }
 
     /// There are so many classes now.
@@ -128,12 +129,12 @@ impl Statistics {
 
     /// Whether some of the blocks in bands are compressed.
     pub fn are_some_packed(&self) -> bool {
-        self.classes.iter().any(|class| class.stored_sectors < class.capacity_blocks * BLOCK_SECTORS)
+        self.classes.iter().any(|class| class.stored_bytes < class.capacity_blocks * BLOCK)
     }
 
     /// Blocks of the device that live in bands, of all classes.
     pub fn capacity_blocks(&self) -> u64 {
-        self.stored_sectors.div_ceil(BLOCK_SECTORS)
+        self.stored_bytes.div_ceil(BLOCK)
     }
 
     /// Blocks of hosts for each block of the device in bands.
@@ -142,10 +143,10 @@ impl Statistics {
         (blocks as f64 / self.capacity_blocks().max(1) as f64).clamp(1.0, PACKED_TIMES_MAX as f64)
     }
 
-    /// Blocks that hosts wrote to a tier, where they take so many sectors.
-    pub fn count_written(&mut self, class: ClassId, is_fast: bool, (blocks, sectors): (u64, u64)) {
+    /// Blocks that hosts wrote to a tier, where they take so many grains.
+    pub fn count_written(&mut self, class: ClassId, is_fast: bool, (blocks, grains): (u64, u64)) {
         let bytes = blocks * BLOCK;
-        self.saved_sectors += (blocks * BLOCK_SECTORS).saturating_sub(sectors);
+        self.saved_bytes += bytes.saturating_sub(grains * GRAIN);
         self.written_blocks += blocks;
         self.staged_blocks += if is_fast { blocks } else { 0 };
         let statistics = self.class(class);
@@ -153,8 +154,8 @@ impl Statistics {
         statistics.bypassed_bytes += if is_fast { 0 } else { bytes };
     }
 
-    /// A block of so many sectors came to lie on a tier, or left it.
-    pub fn count_block(&mut self, class: ClassId, sectors: u8, is_fast: bool, comes: bool) {
+    /// A block of so many grains came to lie on a tier, or left it.
+    pub fn count_block(&mut self, class: ClassId, grains: u8, is_fast: bool, comes: bool) {
         let counted = |blocks: u64| if comes { blocks + 1 } else { blocks.saturating_sub(1) };
         if is_fast {
             let statistics = self.class(class);
@@ -163,18 +164,18 @@ impl Statistics {
             let statistics = self.class(class);
             statistics.capacity_blocks = counted(statistics.capacity_blocks);
             let changed = |before: u64| {
-                let sectors = u64::from(sectors);
-                if comes { before + sectors } else { before.saturating_sub(sectors) }
+                let bytes = u64::from(grains) * GRAIN;
+                if comes { before + bytes } else { before.saturating_sub(bytes) }
             };
-            statistics.stored_sectors = changed(statistics.stored_sectors);
-            self.stored_sectors = changed(self.stored_sectors);
+            statistics.stored_bytes = changed(statistics.stored_bytes);
+            self.stored_bytes = changed(self.stored_bytes);
         }
     }
 
     /// A block moved to its new entry; `is_destage`: from the fast tier.
     pub fn count_moved(&mut self, entry: Entry, is_destage: bool) {
         let Entry::Data { class, span } = entry else { return };
-        self.saved_sectors += BLOCK_SECTORS.saturating_sub(span.sectors.into());
+        self.saved_bytes += BLOCK.saturating_sub(u64::from(span.grains) * GRAIN);
         self.destaged_blocks += u64::from(is_destage);
         let statistics = self.class(class);
         if is_destage {
@@ -187,9 +188,9 @@ impl Statistics {
     /// A block changed its class where it lies.
     pub fn count_reclassed(&mut self, old: Entry, new: Entry, is_fast: bool) {
         let (Entry::Data { class: before, span }, Entry::Data { class: after, .. }) = (old, new) else { return };
-        self.count_block(before, span.sectors, is_fast, false);
+        self.count_block(before, span.grains, is_fast, false);
         self.class(before).reclassed_out_bytes += BLOCK;
-        self.count_block(after, span.sectors, is_fast, true);
+        self.count_block(after, span.grains, is_fast, true);
         self.class(after).reclassed_in_bytes += BLOCK;
     }
 }

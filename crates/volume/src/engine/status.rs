@@ -12,6 +12,7 @@ use super::scrub::Scrub;
 use super::space::Space;
 use super::statistics::{Counters, Statistics};
 use crate::journal::Journal;
+use crate::layout::page::{BLOCK_GRAINS, GRAIN_BYTES};
 use forebay_prism::{ClassStats, Prism};
 
 /// Fill of one tier, in bytes.
@@ -149,10 +150,10 @@ impl Look<'_> {
             (fast <= used, "blocks on the fast tier are more than slots in use", fast, used),
             (capacity <= room, "blocks on the capacity tier are more than bands hold", capacity, room),
             (
-                self.space.bands.valid_sectors() <= 8 * room,
-                "valid sectors are more than bands hold",
-                self.space.bands.valid_sectors(),
-                8 * room,
+                self.space.bands.valid_grains() <= BLOCK_GRAINS * room,
+                "valid grains are more than bands hold",
+                self.space.bands.valid_grains(),
+                BLOCK_GRAINS * room,
             ),
             (
                 self.map.frames.resident() <= self.map.frames.limit(),
@@ -258,7 +259,7 @@ impl Look<'_> {
             capacity: TierStatus {
                 total_bytes: self.space.bands.count() as u64 * band_bytes,
                 used_bytes: used_bands * band_bytes,
-                live_bytes: self.space.bands.valid_sectors() * 512,
+                live_bytes: self.space.bands.valid_grains() * GRAIN_BYTES as u64,
             },
             classes: self.stats.classes.clone(),
             counters: Counters {

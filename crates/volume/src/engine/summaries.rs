@@ -6,6 +6,7 @@ use super::flush::Covered;
 use super::outbox::{Outbox, Pending};
 use super::setup::Setup;
 use crate::layout::band_summary;
+use crate::layout::page::{BLOCK_GRAINS, PAGE_BYTES};
 use crate::space::bands::Bands;
 use crate::space::groups::GroupKey;
 use forebay_block::{Buf, Op, SharedBuf, Vectored};
@@ -64,7 +65,7 @@ impl Summaries {
     /// A flush failed: what no good one covered is written again, from memory.
     pub fn doubt_unflushed(&mut self, bands: &mut Bands) {
         bands.groups_mut().doubt_unflushed();
-        self.is_due |= bands.has_due();
+        self.is_due |= bands.groups().due_count() > 0;
     }
 
     /// Devices that are to be flushed, because there are too many summaries in their caches.
@@ -84,27 +85,44 @@ impl Summaries {
 
     /// Space in bands was granted: that may have completed groups.
     pub fn granted(&mut self, bands: &Bands) {
-        self.is_due |= bands.has_due();
+        self.is_due |= bands.groups().due_count() > 0;
     }
 
     /// Puts the summary behind what was appended, where that completes a group: `blocks` from `location` on, all noted.
     pub fn append(&self, append: &mut Append, bands: &mut Bands, location: u64, blocks: u32) {
         let Some((band, block)) = self.setup.extents.band(location) else { return };
         let group = bands.shape().group_of(block);
-        if block + blocks == bands.shape().summary_block(group)
+        if block + blocks == self.first_block(bands, (band, group))
             && !self.alone.contains(&(band, group))
-            && let Some(page) = self.begin(bands, (band, group))
+            && let Some(pages) = self.begin(bands, (band, group))
         {
-            append.push(page);
+            append.push(pages);
             append.groups.push((band, group));
         }
     }
 
+    /// Where what is written of a group's summary begins: with its pages, or behind the data where that protects rows of blocks together: one that is left
+    /// out would have no parity.
+    fn first_block(&self, bands: &Bands, key: GroupKey) -> u32 {
+        let (shape, entries) = (bands.shape(), bands.groups().entries(key).unwrap_or_default());
+        let pages = shape.data_end(key.1, entries.len());
+        if self.setup.variants == 0 {
+            return pages;
+        }
+        let grains: u32 = entries.iter().map(|entry| u32::from(entry.grains)).sum();
+        pages.min(shape.first_block(key.1) + grains.div_ceil(BLOCK_GRAINS as u32))
+    }
+
+    /// The summary of a group that is due, from there on.
     fn begin(&self, bands: &mut Bands, key: GroupKey) -> Option<SharedBuf> {
+        let first = self.first_block(bands, key);
+        let end = bands.shape().summary_block(key.1) + 1;
         let (name, entries) = bands.begin_summary(key)?;
-        let mut page = Buf::zeroed(4096);
-        band_summary::encode(&self.setup.superblock.pool, name, self.epoch, entries, &mut page);
-        Some(page.freeze())
+        let pages = band_summary::encode(&self.setup.superblock.pool, name, self.epoch, entries);
+        let mut bytes = Buf::zeroed((end - first) as usize * PAGE_BYTES);
+        let from = bytes.len().saturating_sub(pages.len());
+        bytes[from..].copy_from_slice(&pages);
+        Some(bytes.freeze())
     }
 
     /// Whether one that failed is not tried again for a while.
@@ -131,10 +149,10 @@ impl Summaries {
 
     fn send(&self, keys: Vec<GroupKey>, bands: &mut Bands, outbox: &mut Outbox) {
         for (band, group) in keys {
-            let location = self.setup.extents.band_location(band, bands.shape().summary_block(group));
+            let location = self.setup.extents.band_location(band, self.first_block(bands, (band, group)));
             let Some((device, offset_bytes)) = self.setup.extents.place(location) else { continue };
-            let Some(page) = self.begin(bands, (band, group)) else { continue };
-            let op = Op::Write { bufs: Vectored::One(page), fua: false };
+            let Some(pages) = self.begin(bands, (band, group)) else { continue };
+            let op = Op::Write { bufs: Vectored::One(pages), fua: false };
             let hint = bands.get(band).stream.hint();
             outbox.send(device, offset_bytes, hint, op, Pending::Summary { device, key: (band, group) });
         }
@@ -159,7 +177,7 @@ impl Summaries {
                 false => {}
             }
         }
-        self.is_due |= bands.has_due();
+        self.is_due |= bands.groups().due_count() > 0;
         for band in std::mem::take(&mut self.trims_waiting) {
             self.trim(band, bands, outbox);
         }
@@ -170,7 +188,7 @@ impl Summaries {
         self.trimming.insert(band);
         let location = self.setup.extents.band_location(band, 0);
         // A summary would be written into a band that is somebody else's by then.
-        bands.forget_groups(band);
+        bands.groups_mut().forget(band);
         if bands.groups().is_in_flight(band) {
             self.trims_waiting.push(band);
             return;

@@ -1,17 +1,22 @@
 //! Bands describe themselves: each is cut into groups of blocks, and the last block of a group says who was written into
-//! the others.
+//! the others; the last two or three do where these are many, as compressed blocks are.
 
 use super::Id;
 use super::codec::COUNTER_LIMIT;
 use super::codec::{Reader, Writer};
-use super::page::BLOCK_SECTORS;
+use super::packed::PACKED_TIMES_MAX;
+use super::page::{BLOCK_GRAINS, CHECKSUM_BITS, PAGE_BYTES, STORED_MIN_GRAINS, Span};
 use super::seal;
 use forebay_block::{ClassId, DiskId};
 
 /// Blocks of a group, its summary among them.
 pub const GROUP_BLOCKS: u32 = 64;
+/// Entries that a page of a summary has room for.
+pub const PAGE_ENTRIES: usize = (PAGE_BYTES - HEADER_BYTES) / SummaryEntry::BYTES;
+/// Most pages of a summary: those of a group full of the smallest compressed blocks.
+pub const SUMMARY_PAGES_MAX: u32 = 3;
 /// Most entries of a summary.
-pub const ENTRIES_MAX: usize = (4096 - HEADER_BYTES) / SummaryEntry::BYTES;
+pub const ENTRIES_MAX: usize = PAGE_ENTRIES * SUMMARY_PAGES_MAX as usize;
 /// Most groups of which a root has what their summaries would say, as these cannot be written to their places.
 pub const UNWRITTEN_MAX: usize = 16;
 const HEADER_BYTES: usize = 64;
@@ -27,7 +32,13 @@ impl BandShape {
     /// Of bands of this size in bytes.
     #[must_use]
     pub fn new(band_bytes: u64) -> Self {
-        Self { blocks: (band_bytes / 4096) as u32 }
+        Self::of_blocks((band_bytes / PAGE_BYTES as u64) as u32)
+    }
+
+    /// Of bands of so many blocks.
+    #[must_use]
+    pub const fn of_blocks(blocks: u32) -> Self {
+        Self { blocks }
     }
 
     /// Blocks of the band, summaries among them.
@@ -36,10 +47,10 @@ impl BandShape {
         self.blocks
     }
 
-    /// Sectors of the band, summaries among them.
+    /// Grains of the band, summaries among them.
     #[must_use]
-    pub fn sectors(self) -> u32 {
-        self.blocks * BLOCK_SECTORS as u32
+    pub fn grains(self) -> u32 {
+        self.blocks * BLOCK_GRAINS as u32
     }
 
     /// Groups of the band.
@@ -66,16 +77,22 @@ impl BandShape {
         group * GROUP_BLOCKS
     }
 
-    /// The summary of a group: the block behind its data.
+    /// The last block of a group, which is its summary, or the first page of that.
     #[must_use]
     pub fn summary_block(self, group: u32) -> u32 {
         self.blocks.min((group + 1) * GROUP_BLOCKS) - 1
     }
 
-    /// Sectors of data that a group holds.
+    /// Where the data of a group with so many entries ends at the latest: from there on its summary lies.
     #[must_use]
-    pub fn group_sectors(self, group: u32) -> u32 {
-        (self.summary_block(group) - self.first_block(group)) * BLOCK_SECTORS as u32
+    pub fn data_end(self, group: u32, entries: usize) -> u32 {
+        (self.summary_block(group) + 1).saturating_sub(summary_pages(entries)).max(self.first_block(group))
+    }
+
+    /// Grains of data that a group holds at most.
+    #[must_use]
+    pub fn group_grains(self, group: u32) -> u32 {
+        (self.summary_block(group) - self.first_block(group)) * BLOCK_GRAINS as u32
     }
 
     /// Where data goes on that has come as far as this: a summary is stepped over.
@@ -115,8 +132,8 @@ pub struct SummaryEntry {
     pub class: ClassId,
     /// What the policy of lifetime groups noted, plus 1; 0: nothing.
     pub note: u8,
-    /// Stored length in sectors.
-    pub sectors: u8,
+    /// Stored length in grains; of what is not known more than a block's.
+    pub grains: u16,
     /// Block checksum.
     pub checksum: u32,
     /// Block address.
@@ -126,16 +143,23 @@ pub struct SummaryEntry {
 }
 
 impl SummaryEntry {
-    /// Nothing known was written into these sectors.
+    /// Nothing known was written into these grains.
     #[must_use]
-    pub const fn none(sectors: u8) -> Self {
-        Self { disk: DiskId(0), class: ClassId(0), note: 0, sectors, checksum: 0, block: 0, origin: 0 }
+    pub const fn none(grains: u16) -> Self {
+        Self { disk: DiskId(0), class: ClassId(0), note: 0, grains, checksum: 0, block: 0, origin: 0 }
     }
 
     /// Whether something was written there.
     #[must_use]
     pub const fn is_known(&self) -> bool {
         self.disk.0 != 0
+    }
+
+    /// Where it lies, from a grain on; what is not known has no place.
+    #[must_use]
+    pub fn span(&self, location: u64) -> Span {
+        // An entry of more than a block is none of data, and is read as none.
+        Span { location, grains: self.grains.min(BLOCK_GRAINS as u16) as u8 }
     }
 
     /// Bytes of one.
@@ -147,7 +171,7 @@ impl SummaryEntry {
         w.u8(self.class.0);
         w.u8(self.note);
         w.u32(self.checksum);
-        w.u64(self.block & ((1 << 48) - 1) | u64::from(self.sectors) << 48);
+        w.u64(self.block & ((1 << 48) - 1) | u64::from(self.grains) << 48);
         w.u64(self.origin);
     }
 
@@ -155,14 +179,13 @@ impl SummaryEntry {
     pub fn take(r: &mut Reader<'_>) -> Option<Self> {
         let (disk, class, note, checksum) = (DiskId(r.u16()?), ClassId(r.u8()?), r.u8()?, r.u32()?);
         let (place, origin) = (r.u64()?, r.u64()?);
-        let (block, sectors) = (place & ((1 << 48) - 1), (place >> 48) as u8);
+        let (block, grains) = (place & ((1 << 48) - 1), (place >> 48) as u16);
         // What is between blocks may be longer than one.
-        let most = if disk.0 == 0 { u8::MAX } else { BLOCK_SECTORS as u8 };
-        let is_possible = usize::from(class.0) < ClassId::LIMIT
-            && (1..=most).contains(&sectors)
-            && place >> 56 == 0
-            && origin < COUNTER_LIMIT;
-        is_possible.then_some(Self { disk, class, note, sectors, checksum, block, origin })
+        let lengths = if disk.0 == 0 { 1..=u16::MAX } else { STORED_MIN_GRAINS as u16..=BLOCK_GRAINS as u16 };
+        let is_short = disk.0 == 0 || u64::from(grains) == BLOCK_GRAINS || checksum >> CHECKSUM_BITS == 0;
+        let is_possible =
+            usize::from(class.0) < ClassId::LIMIT && lengths.contains(&grains) && is_short && origin < COUNTER_LIMIT;
+        is_possible.then_some(Self { disk, class, note, grains, checksum, block, origin })
     }
 }
 
@@ -184,8 +207,8 @@ pub fn open_max(bands: u64, collecting: bool) -> u64 {
 pub fn open_groups_bytes_max(bands: u64, shape: BandShape, more_bytes: u64) -> u64 {
     let open = open_max(bands, false) + open_max(bands, true);
     let data_blocks = u64::from(shape.blocks().min(GROUP_BLOCKS)).saturating_sub(1);
-    // As many as a full one has for each block, and what is not known behind them.
-    let entries = data_blocks * ENTRIES_MAX as u64 / (u64::from(GROUP_BLOCKS) - 1) + 1;
+    // As many as can be compressed into them, and what is not known behind those.
+    let entries = data_blocks * PACKED_TIMES_MAX + 1;
     open * (entries.min(ENTRIES_MAX as u64) * SummaryEntry::BYTES as u64 + more_bytes)
 }
 
@@ -200,165 +223,163 @@ pub struct SummaryName {
     pub generation: u32,
 }
 
-/// Encodes the summary of a group, written in `epoch`.
-pub fn encode(pool: &Id, name: SummaryName, epoch: u64, entries: &[SummaryEntry], page: &mut [u8]) {
-    let entries = &entries[..entries.len().min(ENTRIES_MAX)];
-    let mut w = Writer::of_pool(MAGIC, pool);
-    w.bytes.reserve_exact(4096);
-    w.u32(name.band);
-    w.u32(name.group);
-    w.u32(name.generation);
-    w.u16(entries.len() as u16);
-    w.u16(0);
-    w.u64(epoch);
-    w.bytes.resize(HEADER_BYTES, 0);
-    for entry in entries {
-        entry.put(&mut w);
-    }
-    w.bytes.resize(4096, 0);
-    page.copy_from_slice(&w.bytes);
-    seal(page);
+/// Pages that the summary of a group with so many entries takes: the last one of the group is the first of them, and the others lie before it.
+#[must_use]
+pub fn summary_pages(entries: usize) -> u32 {
+    (entries.div_ceil(PAGE_ENTRIES) as u32).clamp(1, SUMMARY_PAGES_MAX)
 }
 
-/// Decodes the summary of a group in whatever generation its band has; with the generation, and the epoch in which it was
-/// written.
+/// The summary of a group, written in `epoch`: its pages as they lie, the first one last.
 #[must_use]
-pub fn decode_any(
-    pool: &Id,
-    (band, group): (u32, u32),
-    group_sectors: u32,
-    page: &[u8],
-) -> Option<(u32, u64, Vec<SummaryEntry>)> {
-    let mut r = Reader::new(page.get(32..)?);
-    let (generation, _entries, _pad, epoch) = (r.u32()?, r.u16()?, r.u16()?, r.u64()?);
-    let entries = decode(pool, SummaryName { band, group, generation }, group_sectors, page)?;
-    Some((generation, epoch, entries))
+pub fn encode(pool: &Id, name: SummaryName, epoch: u64, entries: &[SummaryEntry]) -> Vec<u8> {
+    let entries = &entries[..entries.len().min(ENTRIES_MAX)];
+    let pages = summary_pages(entries.len());
+    let mut all = Vec::with_capacity(pages as usize * PAGE_BYTES);
+    for number in (0..pages).rev() {
+        let mut w = Writer::of_pool(MAGIC, pool);
+        w.bytes.reserve_exact(PAGE_BYTES);
+        w.u32(name.band);
+        w.u32(name.group);
+        w.u32(name.generation);
+        w.u16(entries.len() as u16);
+        w.u16(number as u16);
+        w.u64(epoch);
+        w.bytes.resize(HEADER_BYTES, 0);
+        for entry in entries.iter().skip(number as usize * PAGE_ENTRIES).take(PAGE_ENTRIES) {
+            entry.put(&mut w);
+        }
+        w.bytes.resize(PAGE_BYTES, 0);
+        seal(&mut w.bytes);
+        all.extend_from_slice(&w.bytes);
+    }
+    all
+}
+
+/// What lies in the place of a summary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Summary {
+    /// The entries, the generation of the band in which it was written, and the epoch.
+    Whole(Vec<SummaryEntry>, u32, u64),
+    /// It has more pages than there are bytes.
+    Longer {
+        /// How many it has.
+        pages: u32,
+        /// Generation of the band in which it was written.
+        generation: u32,
+    },
+}
+
+impl Summary {
+    /// The entries of a whole one.
+    #[must_use]
+    pub fn whole(self) -> Option<Vec<SummaryEntry>> {
+        match self {
+            Self::Whole(entries, ..) => Some(entries),
+            Self::Longer { .. } => None,
+        }
+    }
+
+    /// Generation of the band in which it was written.
+    #[must_use]
+    pub fn generation(&self) -> u32 {
+        match self {
+            Self::Whole(_, generation, _) | Self::Longer { generation, .. } => *generation,
+        }
+    }
+}
+
+/// What the first words of a page say.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct PageHead {
+    name: SummaryName,
+    entries: u16,
+    number: u16,
+    epoch: u64,
+}
+
+impl PageHead {
+    /// Of a page that is whole and the pool's.
+    fn of(pool: &Id, page: &[u8]) -> Option<Self> {
+        let mut r = Reader::of_pool(page, MAGIC, pool).filter(|_| page.len() == PAGE_BYTES)?;
+        let name = SummaryName { band: r.u32()?, group: r.u32()?, generation: r.u32()? };
+        Some(Self { name, entries: r.u16()?, number: r.u16()?, epoch: r.u64()? })
+    }
+}
+
+/// Decodes the summary of a group, in whatever generation its band has, from the bytes that end where it does; `None` where they do not hold that of
+/// this group, or it has entries for more than `group_grains`.
+#[must_use]
+pub fn decode_any(pool: &Id, (band, group): (u32, u32), group_grains: u32, bytes: &[u8]) -> Option<Summary> {
+    let (_, pages) = bytes.as_rchunks::<PAGE_BYTES>();
+    let mut from_last = pages.iter().rev();
+    let first = from_last.next()?;
+    let head = PageHead::of(pool, first).filter(|head| head.number == 0)?;
+    if (head.name.band, head.name.group) != (band, group) || usize::from(head.entries) > ENTRIES_MAX {
+        return None;
+    }
+    let count = summary_pages(head.entries.into());
+    // No group has more pages than blocks.
+    if u64::from(count) * BLOCK_GRAINS > u64::from(group_grains) + BLOCK_GRAINS {
+        return None;
+    }
+    if pages.len() < count as usize {
+        return Some(Summary::Longer { pages: count, generation: head.name.generation });
+    }
+    let mut bytes = Vec::with_capacity(usize::from(head.entries) * SummaryEntry::BYTES);
+    bytes.extend_from_slice(&first[HEADER_BYTES..HEADER_BYTES + PAGE_ENTRIES * SummaryEntry::BYTES]);
+    for (number, page) in (1..count as u16).zip(from_last) {
+        // All are of one writing: a page of another one tells of other data.
+        PageHead::of(pool, page).filter(|other| *other == PageHead { number, ..head })?;
+        bytes.extend_from_slice(&page[HEADER_BYTES..HEADER_BYTES + PAGE_ENTRIES * SummaryEntry::BYTES]);
+    }
+    let entries = take_entries(&mut Reader::new(&bytes), head.entries.into(), group_grains)?;
+    Some(Summary::Whole(entries, head.name.generation, head.epoch))
 }
 
 /// Decodes a summary; `None` where it is not that of this group in this generation, or has entries for more than
-/// `group_sectors`.
+/// `group_grains`.
 #[must_use]
-pub fn decode(pool: &Id, name: SummaryName, group_sectors: u32, page: &[u8]) -> Option<Vec<SummaryEntry>> {
-    let mut r = Reader::of_pool(page, MAGIC, pool).filter(|_| page.len() == 4096)?;
-    let found = SummaryName { band: r.u32()?, group: r.u32()?, generation: r.u32()? };
-    let count = usize::from(r.u16()?);
-    if found != name {
-        return None;
+pub fn decode(pool: &Id, name: SummaryName, group_grains: u32, bytes: &[u8]) -> Option<Summary> {
+    let found = decode_any(pool, (name.band, name.group), group_grains, bytes)?;
+    (found.generation() == name.generation).then_some(found)
+}
+
+/// Decodes the summary of whatever group its bytes say they are of; with the epoch in which it was written.
+#[must_use]
+pub fn decode_named(pool: &Id, shape: BandShape, bytes: &[u8]) -> Option<(SummaryName, u64, Vec<SummaryEntry>)> {
+    let name = PageHead::of(pool, bytes.rchunks(PAGE_BYTES).next()?)?.name;
+    let grains = (name.group < shape.groups()).then(|| shape.group_grains(name.group))?;
+    match decode(pool, name, grains, bytes)? {
+        Summary::Whole(entries, _, epoch) => Some((name, epoch, entries)),
+        Summary::Longer { .. } => None,
     }
-    take_entries(&mut Reader::new(page.get(HEADER_BYTES..)?), count, group_sectors)
 }
 
-/// Decodes the summary of whatever group a page says it is of; with the epoch in which it was written.
-#[must_use]
-pub fn decode_named(pool: &Id, shape: BandShape, page: &[u8]) -> Option<(SummaryName, u64, Vec<SummaryEntry>)> {
-    let mut r = Reader::new(page.get(24..)?);
-    let (band, group) = (r.u32()?, r.u32()?);
-    let sectors = (group < shape.groups()).then(|| shape.group_sectors(group))?;
-    let (generation, epoch, entries) = decode_any(pool, (band, group), sectors, page)?;
-    Some((SummaryName { band, group, generation }, epoch, entries))
-}
-
-/// Reads `count` entries of a group that holds `group_sectors`.
-pub fn take_entries(r: &mut Reader<'_>, count: usize, group_sectors: u32) -> Option<Vec<SummaryEntry>> {
+/// Reads `count` entries of a group that holds `group_grains`.
+pub fn take_entries(r: &mut Reader<'_>, count: usize, group_grains: u32) -> Option<Vec<SummaryEntry>> {
     if count > ENTRIES_MAX {
         return None;
     }
     let mut entries = Vec::with_capacity(count);
-    let mut sectors = 0;
+    let mut grains = 0;
     for _ in 0..count {
         let entry = SummaryEntry::take(r)?;
-        sectors += u32::from(entry.sectors);
+        grains += u32::from(entry.grains);
         entries.push(entry);
     }
-    (sectors <= group_sectors).then_some(entries)
+    (grains <= group_grains).then_some(entries)
 }
 
-/// The entries of known data, each with its first sector counted from the start of the group.
+/// The entries of known data, each with its first grain counted from the start of the group.
 pub fn placed(entries: &[SummaryEntry]) -> impl Iterator<Item = (u32, &SummaryEntry)> {
     let places = entries.iter().scan(0, |next, entry| {
         let at = *next;
-        *next += u32::from(entry.sectors);
+        *next += u32::from(entry.grains);
         Some((at, entry))
     });
     places.filter(|(_, entry)| entry.is_known())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn entry(sectors: u8, block: u64) -> SummaryEntry {
-        let (disk, class) = (DiskId(1), ClassId(119));
-        SummaryEntry { disk, class, note: 7, sectors, checksum: 1, block, origin: COUNTER_LIMIT - 1 }
-    }
-
-    const NAME: SummaryName = SummaryName { band: 5, group: 3, generation: 2 };
-
-    fn round_trip(entries: &[SummaryEntry], group_sectors: u32) -> Option<Vec<SummaryEntry>> {
-        let mut page = vec![0; 4096];
-        encode(&[1; 16], NAME, 9, entries, &mut page);
-        decode(&[1; 16], NAME, group_sectors, &page)
-    }
-
-    proptest! {
-        #[test]
-        fn summaries_of_any_lengths_round_trip(lengths in proptest::collection::vec(1u8..=8, 0..=ENTRIES_MAX)) {
-            let entries: Vec<_> = lengths.iter().map(|&sectors| entry(sectors, (1 << 48) - 1)).collect();
-            let sectors: u32 = lengths.iter().map(|&sectors| u32::from(sectors)).sum();
-            prop_assert_eq!(round_trip(&entries, sectors), Some(entries.clone()));
-            let mut next = 0;
-            for (at, entry) in placed(&entries) {
-                prop_assert_eq!(at, next);
-                next += u32::from(entry.sectors);
-            }
-            if sectors > 0 {
-                prop_assert_eq!(round_trip(&entries, sectors - 1), None, "more than the group holds");
-            }
-        }
-
-        #[test]
-        fn every_block_of_a_band_is_data_or_one_summary(blocks in 2u32..400, row in 2u32..=16) {
-            let shape = BandShape::new(u64::from(blocks) * 4096);
-            let is_summary = |block: u32| shape.summary_block(shape.group_of(block)) == block;
-            let data = (0..blocks).filter(|&block| !is_summary(block)).count() as u32;
-            prop_assert_eq!(data, shape.data_blocks());
-            prop_assert_eq!(data, blocks - blocks.div_ceil(64));
-            for block in 0..=blocks {
-                let left = (block..blocks).filter(|&block| !is_summary(block)).count() as u32;
-                prop_assert_eq!(shape.data_left(block), left);
-                let next = (block..blocks).find(|&block| !is_summary(block)).unwrap_or(blocks);
-                prop_assert_eq!(shape.skip_summary(block), next);
-            }
-            for block in (0..blocks).filter(|&block| !is_summary(block)) {
-                prop_assert_eq!(shape.next_row(block, 1), block);
-                let next = shape.next_row(block, row);
-                prop_assert!(!(block..=next).any(is_summary) && (next == block || next.is_multiple_of(row)));
-                let is_passed = |at: u32| at.is_multiple_of(row) || is_summary(at);
-                prop_assert!((block + 1..next).all(|at| !is_passed(at)));
-            }
-            let sum: u32 = (0..shape.groups()).map(|group| shape.group_sectors(group)).sum();
-            prop_assert_eq!(sum, data * 8);
-        }
-    }
-
-    #[test]
-    fn summaries_of_others_and_impossible_entries_are_refused() {
-        let mut page = vec![0; 4096];
-        encode(&[1; 16], NAME, 9, &[entry(8, 1)], &mut page);
-        for other in
-            [SummaryName { band: 4, ..NAME }, SummaryName { group: 4, ..NAME }, SummaryName { generation: 3, ..NAME }]
-        {
-            assert!(decode(&[1; 16], other, 504, &page).is_none());
-        }
-        assert!(decode(&[2; 16], NAME, 504, &page).is_none());
-        for bad in [
-            entry(0, 1),
-            entry(9, 1),
-            SummaryEntry { class: ClassId(120), ..entry(8, 1) },
-            SummaryEntry { origin: COUNTER_LIMIT, ..entry(8, 1) },
-        ] {
-            assert_eq!(round_trip(&[bad], 504), None, "{bad:?}");
-        }
-    }
-}
+#[path = "band_summary_tests.rs"]
+mod tests;

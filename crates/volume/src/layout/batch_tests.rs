@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::layout::moved::{MOVED_MAX, Moved};
-use crate::layout::page::{SECTORS_MAX, Span};
+use crate::layout::page::{GRAINS_MAX, Span};
 use crate::layout::stored::Stored;
 use crate::layout::stream::{Lifetime, Stream};
 use forebay_block::{ClassId, DiskId};
@@ -11,10 +11,10 @@ fn moved() -> Moved {
     Moved {
         disk: DiskId(1),
         block: 2,
-        source: Span::whole(SECTORS_MAX - 8),
+        source: Span::whole(GRAINS_MAX - 128),
         origin: 99,
         checksum: 9,
-        stored: Stored { sectors: 8, checksum: 9 },
+        stored: Stored { grains: 128, checksum: 9 },
         class: ClassId(119),
         note: 5,
     }
@@ -66,13 +66,15 @@ fn impossible_records_and_headers_are_no_batch() {
         run(0, 0),
         run(1 << 48, 1),
         write(0, 0, 401),
-        write(0, SECTORS_MAX - 8, 2),
+        write(0, GRAINS_MAX - 128, 2),
         write(0, u64::MAX, 1),
         write(0, 0, 0),
         record(vec![]),
         record(vec![moved(); MOVED_MAX + 1]),
         record(vec![Moved { class: ClassId(120), ..moved() }]),
         record(vec![Moved { origin: COUNTER_LIMIT, ..moved() }]),
+        record(vec![Moved { stored: Stored { grains: 15, checksum: 9 }, ..moved() }]),
+        record(vec![Moved { stored: Stored { grains: 127, checksum: 1 << 23 }, ..moved() }]),
         Record::Cancel { sequence: COUNTER_LIMIT },
     ];
     for record in bad {
@@ -108,7 +110,7 @@ fn batches_round_trip_and_notice_every_flipped_bit() {
             location: 64,
             generation: 0xbeef,
             lifetime: Lifetime { group: 15, note: 32 },
-            stored: vec![Stored { sectors: 3, checksum: 1 }, Stored { sectors: 7, checksum: 2 }],
+            stored: vec![Stored { grains: 16, checksum: 1 }, Stored { grains: 127, checksum: (1 << 23) - 1 }],
         },
         Record::Zero { disk: DiskId(1), block: 9, blocks: 3 },
         Record::Discard { disk: DiskId(2), block: 400 << 31, blocks: 400 },
@@ -125,11 +127,11 @@ fn batches_round_trip_and_notice_every_flipped_bit() {
             generation: 7,
             moved: vec![
                 Moved {
-                    source: Span { location: 9, sectors: 3 },
-                    stored: Stored { sectors: 3, checksum: 9 },
+                    source: Span { location: 9, grains: 33 },
+                    stored: Stored { grains: 33, checksum: 9 },
                     ..moved()
                 },
-                Moved { stored: Stored { sectors: 5, checksum: 10 }, ..moved() },
+                Moved { stored: Stored { grains: 55, checksum: 10 }, ..moved() },
             ],
         },
         Record::Cancel { sequence: 77 },

@@ -1,6 +1,6 @@
 //! Where on the first capacity device that lies which lets the capacity tier be opened alone.
 
-use super::band_summary::{BandShape, UNWRITTEN_MAX, open_groups_bytes_max};
+use super::band_summary::{BandShape, SUMMARY_PAGES_MAX, UNWRITTEN_MAX, open_groups_bytes_max};
 use super::codec::{Reader, Writer};
 use super::packed::PACKED_TIMES_MAX;
 use super::page::{LEAF_ENTRIES, SECTORS_MAX};
@@ -15,8 +15,6 @@ pub const UNAPPLIED_MAX: usize = 256;
 /// Bytes of a reference to a page.
 pub const PAGE_REF_BYTES: u64 = 12;
 const BLOCK: u64 = 4096;
-/// What pools from before compression may have more of, in bytes: their open groups were counted otherwise.
-const BEFORE_PACKED_BYTES: u64 = 32 << 10;
 /// Room for the table of disks, in bytes.
 const DISKS_BYTES: u64 = 16 << 10;
 
@@ -36,9 +34,9 @@ impl CapacityArea {
     #[must_use]
     pub fn plan(offset_bytes: u64, pool_bytes: u64, bands: u64, shape: BandShape) -> Self {
         let span = (PAGE_LEAVES * LEAF_ENTRIES) as u64 * BLOCK;
-        // Twice the pages of a full pool, which compressed blocks make larger: those of a disk written here and there say less each.
+        // Those of a pool full of compressed blocks, in disks without holes; pages of a disk written here and there say less each.
         let full = pool_bytes.div_ceil(span);
-        let pages = (2 * PACKED_TIMES_MAX * full).max(2 * full + 8);
+        let pages = (PACKED_TIMES_MAX * full).max(2 * full + 8);
         let open = open_groups_bytes_max(bands, shape, 12);
         let blob = 64 + UNAPPLIED_MAX as u64 * 8 + DISKS_BYTES + pages * PAGE_REF_BYTES + bands * 8 + open;
         let root_len_bytes = HEADER_BYTES as u64 + blob.next_multiple_of(BLOCK);
@@ -89,9 +87,7 @@ impl CapacityArea {
         let shape = BandShape::new(band_bytes);
         let most = Self::plan(self.offset_bytes, all_bytes, all_bytes / band_bytes.max(1), shape);
         // What is not addressed by sectors is heads and ends of devices.
-        all_bytes <= 2 * 512 * SECTORS_MAX
-            && self.root_len_bytes <= most.root_len_bytes + BEFORE_PACKED_BYTES
-            && self.pages <= most.pages
+        all_bytes <= 2 * 512 * SECTORS_MAX && self.root_len_bytes <= most.root_len_bytes && self.pages <= most.pages
     }
 
     /// Slots for pages.
@@ -112,11 +108,15 @@ impl CapacityArea {
         self.offset_bytes + 2 * self.root_len_bytes + slot * BLOCK
     }
 
-    /// Where within an area, behind a blob of this length, summaries lie that are not in their places, and how many have room.
+    /// Where within an area, behind a blob of this length, summaries lie that are not in their places, and how many pages of them have room.
     #[must_use]
     pub fn summaries_beside(&self, blob_len_bytes: u64) -> (u64, u64) {
         let begin = HEADER_BYTES as u64 + blob_len_bytes.next_multiple_of(BLOCK);
-        (begin, (self.root_len_bytes.saturating_sub(begin) / BLOCK).min(UNWRITTEN_MAX as u64))
+        (
+            begin,
+            (self.root_len_bytes.saturating_sub(begin) / BLOCK)
+                .min(UNWRITTEN_MAX as u64 * u64::from(SUMMARY_PAGES_MAX)),
+        )
     }
 
     /// Largest blob in bytes.

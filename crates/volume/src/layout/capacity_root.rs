@@ -245,7 +245,7 @@ impl CapacityRoot {
             if band.is_free || group != band.groups || group >= shape.groups() || !seen.insert(number) {
                 return None;
             }
-            self.open_groups.push((number, group, take_entries(r, entries, shape.group_sectors(group))?));
+            self.open_groups.push((number, group, take_entries(r, entries, shape.group_grains(group))?));
         }
         Some(())
     }

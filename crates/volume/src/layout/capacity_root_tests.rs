@@ -28,7 +28,7 @@ fn root(superblock: &Superblock) -> CapacityRoot {
     let mut bands = vec![CapacityBand { generation: 7, groups: 0, is_free: true }; bands as usize];
     bands[0] = CapacityBand { generation: 9, groups: 1, is_free: false };
     bands[1] = CapacityBand { generation: 1, groups: 4, is_free: false };
-    let entry = SummaryEntry { disk: DiskId(1), block: 5, origin: 11, ..SummaryEntry::none(8) };
+    let entry = SummaryEntry { disk: DiskId(1), block: 5, origin: 11, ..SummaryEntry::none(128) };
     let page = |number, slot| TierPageRef { number, slot, crc: number ^ 0xabcd };
     CapacityRoot {
         next_sequence: 100,

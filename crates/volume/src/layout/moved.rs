@@ -45,14 +45,14 @@ impl Moved {
     /// How it was stored where it was.
     #[must_use]
     pub fn as_it_was(&self) -> Stored {
-        Stored { sectors: self.source.sectors, checksum: self.checksum }
+        Stored { grains: self.source.grains, checksum: self.checksum }
     }
 
     /// The entry of the summary where it goes.
     #[must_use]
     pub fn summary_entry(&self) -> SummaryEntry {
-        let Self { disk, block, origin, class, note, stored: Stored { sectors, checksum }, .. } = *self;
-        SummaryEntry { disk, class, note, sectors, checksum, block, origin }
+        let Self { disk, block, origin, class, note, stored: Stored { grains, checksum }, .. } = *self;
+        SummaryEntry { disk, class, note, grains: grains.into(), checksum, block, origin }
     }
 
     pub(super) fn put(&self, out: &mut Writer) {
@@ -77,7 +77,7 @@ impl Moved {
             let span = Span::unpack(list.u64()?)?;
             let (origin, checksum, class, note) = (list.u64()?, list.u32()?, ClassId(list.u8()?), list.u8()?);
             list.u16()?;
-            let as_it_was = Stored { sectors: span.sectors, checksum };
+            let as_it_was = Stored { grains: span.grains, checksum };
             let stored = if is_packed { Stored::take(&mut list)? } else { as_it_was };
             let moved = Self {
                 disk: DiskId((address >> 48) as u16),
@@ -89,9 +89,7 @@ impl Moved {
                 class,
                 note,
             };
-            if !Stored::is_possible(span.sectors)
-                || usize::from(moved.class.0) >= ClassId::LIMIT
-                || moved.origin >= COUNTER_LIMIT
+            if !as_it_was.is_possible() || usize::from(moved.class.0) >= ClassId::LIMIT || moved.origin >= COUNTER_LIMIT
             {
                 return None;
             }
@@ -105,7 +103,7 @@ impl Moved {
 pub fn destinations(location: u64, moved: &[Moved]) -> impl Iterator<Item = (u64, &Moved)> {
     moved.iter().scan(location, |next, moved| {
         let at = *next;
-        *next += u64::from(moved.stored.sectors);
+        *next += u64::from(moved.stored.grains);
         Some((at, moved))
     })
 }

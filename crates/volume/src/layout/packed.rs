@@ -1,34 +1,60 @@
-//! How a compressed block is stored: a header of four bytes, what the compressor made, and zeros to the end of the sector, at least three sectors.
+//! How a compressed block is stored: a header of four bytes, what the compressor made, and zeros to the end of its last grain of 32 bytes, at
+//! least 512 bytes.
 //!
 //! ```text
-//! 0     1      2         4
-//! +-----+------+---------+----------- ... ---+-------+
-//! |how  |0     |length   |payload            |zeros  |
-//! +-----+------+---------+----------- ... ---+-------+
-//!   1     1      2         length
+//! 0          2                4
+//! +----------+----------------+----------- ... ---+-------+
+//! |check     |length, how     |payload            |zeros  |
+//! +----------+----------------+----------- ... ---+-------+
+//!   2          2 (12, 4 bits)   length
 //! ```
 //!
-//! *how*: 1 an LZ4 block (<https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md>), 2 a Zstandard frame (RFC 8878).
-//! The block checksum is over all of it.
+//! *how*: 1 an LZ4 block (<https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md>), 2 a Zstandard frame (RFC 8878). Of the hash of what
+//! follows *check*, which is seeded with disk and block, bits 0 to 22 are the block checksum that the map names, and bits 23 to 38 are *check*: a
+//! leaf has no room for more beside the place of a compressed block, and all of them together see any damage.
 
-use super::page::BLOCK_SECTORS;
-use forebay_block::SECTOR_BYTES;
+use super::page::{BLOCK_GRAINS, CHECKSUM_BITS, GRAIN_BYTES, STORED_MIN_GRAINS};
+use forebay_block::DiskId;
+use forebay_block::checksum::{block_checksum, block_hash};
 use forebay_prism::Compress;
 use std::fmt;
 use zstd::bulk;
 
 const BLOCK: usize = 4096;
 const HEADER_BYTES: usize = 4;
-/// Most bytes that a compressed block is stored in: one that would take all its sectors is stored as it is.
-const STORED_MAX_BYTES: usize = (BLOCK_SECTORS as usize - 1) * SECTOR_BYTES;
-/// Fewest: the summary of a group has no room for the names of more blocks than these.
-const STORED_MIN_BYTES: usize = STORED_MIN_SECTORS * SECTOR_BYTES;
-/// Fewest sectors of a compressed block.
-pub const STORED_MIN_SECTORS: usize = 3;
-/// A tier of compressed blocks holds less than so many times as much.
-pub const PACKED_TIMES_MAX: u64 = BLOCK_SECTORS.div_ceil(STORED_MIN_SECTORS as u64);
-const HOW_LZ4: u8 = 1;
-const HOW_ZSTD: u8 = 2;
+const CHECK_BYTES: usize = 2;
+const LENGTH_BITS: u32 = 12;
+/// Most bytes that a compressed block is stored in: what saves less than a sixteenth is not worth that it has to be decompressed.
+const STORED_MAX_BYTES: usize = BLOCK - BLOCK / 16;
+/// Fewest.
+const STORED_MIN_BYTES: usize = STORED_MIN_GRAINS * GRAIN_BYTES;
+/// A tier of compressed blocks holds at most so many times as much.
+pub const PACKED_TIMES_MAX: u64 = BLOCK_GRAINS.div_ceil(STORED_MIN_GRAINS as u64);
+const HOW_LZ4: u16 = 1;
+const HOW_ZSTD: u16 = 2;
+
+/// The block checksum of stored bytes; `None` where they are those of a compressed block and have another *check*.
+#[must_use]
+pub fn stored_checksum(disk: DiskId, block: u64, stored: &[u8]) -> Option<u32> {
+    if stored.len() == BLOCK {
+        return Some(block_checksum(disk, block, stored));
+    }
+    let (check, rest) = stored.split_first_chunk::<CHECK_BYTES>()?;
+    let (checksum, right) = packed_checksum(disk, block, rest);
+    (right == *check).then_some(checksum)
+}
+
+/// Whether stored bytes are what a block checksum is of.
+#[must_use]
+pub fn is_stored(disk: DiskId, block: u64, stored: &[u8], checksum: u32) -> bool {
+    stored_checksum(disk, block, stored) == Some(checksum)
+}
+
+/// Block checksum and *check* of what follows the latter.
+fn packed_checksum(disk: DiskId, block: u64, rest: &[u8]) -> (u32, [u8; CHECK_BYTES]) {
+    let hash = block_hash(disk, block, rest);
+    (hash as u32 & ((1 << CHECKSUM_BITS) - 1), ((hash >> CHECKSUM_BITS) as u16).to_le_bytes())
+}
 
 /// Makes and undoes the stored form. The contexts of Zstandard are large, so they are kept.
 #[derive(Default)]
@@ -46,8 +72,8 @@ impl fmt::Debug for Packer {
 }
 
 impl Packer {
-    /// The stored form of a block of 4096 bytes, in whole sectors; `None` where it would save none.
-    pub fn pack(&mut self, compress: Compress, block: &[u8]) -> Option<&[u8]> {
+    /// The stored form of a block of 4096 bytes, in whole grains; `None` where it would not be worth it.
+    pub fn pack(&mut self, compress: Compress, (disk, address): (DiskId, u64), block: &[u8]) -> Option<&[u8]> {
         self.stored.clear();
         // LZ4 refuses to begin where its worst case has no room.
         self.stored.resize(HEADER_BYTES + lz4_flex::block::get_maximum_output_size(BLOCK), 0);
@@ -63,24 +89,26 @@ impl Packer {
                 (HOW_ZSTD, compressor.compress_to_buffer(block, payload).ok()?)
             }
         };
-        let stored_bytes = (HEADER_BYTES + length).next_multiple_of(SECTOR_BYTES).max(STORED_MIN_BYTES);
+        let stored_bytes = (HEADER_BYTES + length).next_multiple_of(GRAIN_BYTES).max(STORED_MIN_BYTES);
         if stored_bytes > STORED_MAX_BYTES {
             return None;
         }
         self.stored.truncate(HEADER_BYTES + length);
         // What the compressor left behind its end must not lie on a device.
         self.stored.resize(stored_bytes, 0);
-        let [low, high] = (length as u16).to_le_bytes();
-        self.stored[..HEADER_BYTES].copy_from_slice(&[how, 0, low, high]);
+        let (check, rest) = self.stored.split_first_chunk_mut::<CHECK_BYTES>()?;
+        rest[..CHECK_BYTES].copy_from_slice(&(length as u16 | how << LENGTH_BITS).to_le_bytes());
+        (_, *check) = packed_checksum(disk, address, rest);
         Some(&self.stored)
     }
 
     /// Fills `block`, 4096 bytes, from its stored form; false where that is none. Its checksum was right, so that this is what a
     /// program wrote, and nothing is done but what fills the block.
     pub fn unpack(&mut self, stored: &[u8], block: &mut [u8]) -> bool {
-        let Some((&[how, 0, low, high], rest)) = stored.split_first_chunk::<HEADER_BYTES>() else { return false };
-        let Some(payload) = rest.get(..usize::from(u16::from_le_bytes([low, high]))) else { return false };
-        let filled = match how {
+        let Some((&[_, _, low, high], rest)) = stored.split_first_chunk::<HEADER_BYTES>() else { return false };
+        let word = u16::from_le_bytes([low, high]);
+        let Some(payload) = rest.get(..usize::from(word & ((1 << LENGTH_BITS) - 1))) else { return false };
+        let filled = match word >> LENGTH_BITS {
             HOW_LZ4 => lz4_flex::block::decompress_into(payload, block).ok(),
             HOW_ZSTD => {
                 if self.decompressor.is_none() {
@@ -100,6 +128,7 @@ mod tests {
     use proptest::prelude::*;
 
     const ALL: [Compress; 5] = [Compress::Off, Compress::Lz4, Compress::Zstd(1), Compress::Zstd(3), Compress::Zstd(19)];
+    const WHOSE: (DiskId, u64) = (DiskId(3), 77);
 
     /// A block of which `random` bytes cannot be compressed.
     fn block(random: usize, seed: u64) -> Vec<u8> {
@@ -115,16 +144,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_packed_is_whole_sectors_and_comes_back(random in 0..5000usize, seed: u64) {
+        fn what_is_packed_is_whole_grains_and_comes_back(random in 0..5000usize, seed: u64) {
             let (mut packer, block) = (Packer::default(), block(random, seed));
             for compress in ALL {
-                let Some(stored) = packer.pack(compress, &block).map(<[u8]>::to_vec) else {
-                    prop_assert!(compress == Compress::Off || random > 3400, "{compress} of {random}");
+                let Some(stored) = packer.pack(compress, WHOSE, &block).map(<[u8]>::to_vec) else {
+                    prop_assert!(compress == Compress::Off || random > 3600, "{compress} of {random}");
                     continue;
                 };
+                let checksum = stored_checksum(WHOSE.0, WHOSE.1, &stored).unwrap();
                 prop_assert!(compress != Compress::Off);
-                prop_assert!(stored.len() % 512 == 0 && (STORED_MIN_SECTORS..8).contains(&(stored.len() / 512)));
-                prop_assert!(stored.len() >= random.min(BLOCK) / 512 * 512);
+                prop_assert!(stored.len() % GRAIN_BYTES == 0);
+                prop_assert!((STORED_MIN_GRAINS..BLOCK_GRAINS as usize).contains(&(stored.len() / GRAIN_BYTES)));
+                prop_assert!(stored.len() <= STORED_MAX_BYTES && checksum >> CHECKSUM_BITS == 0);
+                prop_assert!(stored.len() >= random.min(BLOCK) && stored.len() <= (random + 256).max(STORED_MIN_BYTES));
+                prop_assert!(is_stored(WHOSE.0, WHOSE.1, &stored, checksum));
+                prop_assert!(!is_stored(WHOSE.0, WHOSE.1 + 1, &stored, checksum), "another's");
                 let mut out = vec![1; BLOCK];
                 prop_assert!(packer.unpack(&stored, &mut out));
                 prop_assert_eq!(out, block.clone());
@@ -134,19 +168,22 @@ mod tests {
         #[test]
         fn hostile_bytes_fill_no_block_and_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..600), how in 0..4u8) {
             let mut stored = bytes;
-            if let Some(first) = stored.first_mut() {
-                *first = how;
+            if let Some(high) = stored.get_mut(3) {
+                *high = *high & 15 | how << 4;
             }
             Packer::default().unpack(&stored, &mut [0; BLOCK]);
         }
 
         #[test]
-        fn a_damaged_one_does_no_harm(random in 0..3000usize, at: prop::sample::Index, flip in 1..=255u8) {
+        fn a_damaged_one_is_seen_and_does_no_harm(random in 0..3000usize, at: prop::sample::Index, bit in 0..8u8) {
             let mut packer = Packer::default();
             for compress in ALL {
-                let Some(mut stored) = packer.pack(compress, &block(random, 3)).map(<[u8]>::to_vec) else { continue };
+                let packed = packer.pack(compress, WHOSE, &block(random, 3)).map(<[u8]>::to_vec);
+                let Some(mut stored) = packed else { continue };
+                let checksum = stored_checksum(WHOSE.0, WHOSE.1, &stored).unwrap();
                 let at = at.index(stored.len());
-                stored[at] ^= flip;
+                stored[at] ^= 1 << bit;
+                prop_assert!(!is_stored(WHOSE.0, WHOSE.1, &stored, checksum));
                 packer.unpack(&stored, &mut [0; BLOCK]);
             }
         }
@@ -155,10 +192,17 @@ mod tests {
     #[test]
     fn nothing_of_one_block_lies_behind_the_next() {
         let mut packer = Packer::default();
-        packer.pack(Compress::Lz4, &block(3000, 5)).unwrap();
-        let stored = packer.pack(Compress::Lz4, &block(0, 5)).unwrap();
-        let length = usize::from(u16::from_le_bytes([stored[2], stored[3]]));
+        packer.pack(Compress::Lz4, WHOSE, &block(3000, 5)).unwrap();
+        let stored = packer.pack(Compress::Lz4, WHOSE, &block(0, 5)).unwrap();
+        let length = usize::from(u16::from_le_bytes([stored[2], stored[3] & 15]));
         assert_eq!(stored.len(), STORED_MIN_BYTES);
         assert!(stored[HEADER_BYTES + length..].iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn what_is_stored_as_it_is_has_all_of_the_checksum() {
+        let block = block(4096, 9);
+        assert_eq!(stored_checksum(WHOSE.0, WHOSE.1, &block), Some(block_checksum(WHOSE.0, WHOSE.1, &block)));
+        assert_eq!(stored_checksum(WHOSE.0, WHOSE.1, &[]), None);
     }
 }

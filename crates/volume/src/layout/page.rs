@@ -13,93 +13,111 @@ const HEADER_BYTES: usize = 96;
 const CHECKSUMS_OFFSET: usize = HEADER_BYTES + LEAF_ENTRIES * 6;
 const LEAF_MAGIC: [u8; 4] = *b"FBML";
 const INDEX_MAGIC: [u8; 4] = *b"FBMI";
-const LOCATION_BITS: u32 = 38;
+const LOCATION_BITS: u32 = 42;
 const LOCATION_MASK: u64 = (1 << LOCATION_BITS) - 1;
+const SPAN_BITS: u32 = LOCATION_BITS + 7;
 const CODE_SHIFT: u32 = 41;
-const SPAN_MASK: u64 = (1 << CODE_SHIFT) - 1;
+const PACKED_BIT: u64 = 1 << 40;
+const PLACE_MASK: u64 = PACKED_BIT - 1;
 const ENTRY_MASK: u64 = (1 << 48) - 1;
+/// Bits of a compressed block's checksum in a leaf, which has no room for more beside its place and length.
+pub const CHECKSUM_BITS: u32 = 23;
+/// Bits of a compressed block's location that lie beside its checksum.
+const LOW_LOCATION_BITS: u32 = LOCATION_BITS - 40;
+const LOW_LOCATION_SHIFT: u32 = 32 - LOW_LOCATION_BITS;
+/// Bits of a block's number in a reference to a page.
+const REFERENCE_BITS: u32 = 38;
+const REFERENCE_MASK: u64 = (1 << REFERENCE_BITS) - 1;
 const CODE_ZERO: u64 = 1;
 const CODE_DAMAGED: u64 = 2;
 const CODE_DATA: u64 = 8;
-/// Most sectors a pool may have (38 bits).
-pub const SECTORS_MAX: u64 = 1 << LOCATION_BITS;
-/// Sectors of a block that is stored as it is.
-pub const BLOCK_SECTORS: u64 = 8;
+/// Most sectors a pool may have (38 bits): 128 TiB.
+pub const SECTORS_MAX: u64 = 1 << 38;
+/// What places and stored lengths are counted in.
+pub const GRAIN_BYTES: usize = 32;
+/// Grains of a sector.
+pub const SECTOR_GRAINS: u64 = (SECTOR_BYTES / GRAIN_BYTES) as u64;
+/// Fewest grains of a compressed block: the summary of a group has no room for the names of more blocks than these.
+pub const STORED_MIN_GRAINS: usize = 16;
+/// Most grains a pool may have (42 bits).
+pub const GRAINS_MAX: u64 = SECTORS_MAX * SECTOR_GRAINS;
+/// Grains of a block that is stored as it is.
+pub const BLOCK_GRAINS: u64 = (PAGE_BYTES / GRAIN_BYTES) as u64;
 
-/// Where a block is stored: its first sector, and how many there are.
+/// Where a block is stored: its first grain, and how many there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
-    /// First sector in the pool's linear space.
+    /// First grain in the pool's linear space.
     pub location: u64,
-    /// Stored length in sectors, 1 to 8.
-    pub sectors: u8,
+    /// Stored length in grains, 1 to 128.
+    pub grains: u8,
 }
 
 impl Span {
     /// A block stored as it is.
     #[must_use]
     pub const fn whole(location: u64) -> Self {
-        Self { location, sectors: BLOCK_SECTORS as u8 }
+        Self { location, grains: BLOCK_GRAINS as u8 }
     }
 
     /// Whether the block is stored as it is.
     #[must_use]
     pub const fn is_whole(self) -> bool {
-        self.sectors as u64 == BLOCK_SECTORS
+        self.grains as u64 == BLOCK_GRAINS
     }
 
-    /// Behind its last sector.
+    /// Behind its last grain.
     #[must_use]
     pub const fn end(self) -> u64 {
-        self.location + self.sectors as u64
+        self.location + self.grains as u64
     }
 
     /// The location in the low bits, the length minus 1 above them.
     #[must_use]
     pub const fn pack(self) -> u64 {
-        (self.location & LOCATION_MASK) | ((self.sectors.wrapping_sub(1) & 7) as u64) << LOCATION_BITS
+        (self.location & LOCATION_MASK) | ((self.grains.wrapping_sub(1) & 127) as u64) << LOCATION_BITS
     }
 
     /// What was packed; `None` where there are bits beyond it.
     #[must_use]
     pub const fn unpack(bits: u64) -> Option<Self> {
-        if bits >> CODE_SHIFT != 0 {
+        if bits >> SPAN_BITS != 0 {
             return None;
         }
-        Some(Self { location: bits & LOCATION_MASK, sectors: (bits >> LOCATION_BITS) as u8 + 1 })
+        Some(Self { location: bits & LOCATION_MASK, grains: (bits >> LOCATION_BITS) as u8 + 1 })
     }
 }
 
 /// What is read of a device for stored bytes: devices are read in whole units of theirs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Window {
-    /// First sector.
+    /// First grain.
     pub first: u64,
     /// Length in bytes.
     pub len_bytes: usize,
 }
 
 impl Window {
-    /// Around what lies from one block to the end of another, or the same, in units of so many sectors.
+    /// Around what lies from one block to the end of another, or the same, in units of so many grains.
     #[must_use]
-    pub fn around(first: Span, last: Span, unit_sectors: u64) -> Self {
-        let begin = first.location / unit_sectors * unit_sectors;
+    pub fn around(first: Span, last: Span, unit_grains: u64) -> Self {
+        let begin = first.location / unit_grains * unit_grains;
         // What only damage can name may lie anywhere.
-        let sectors = last.end().next_multiple_of(unit_sectors).saturating_sub(begin);
-        Self { first: begin, len_bytes: sectors as usize * SECTOR_BYTES }
+        let grains = last.end().next_multiple_of(unit_grains).saturating_sub(begin);
+        Self { first: begin, len_bytes: grains as usize * GRAIN_BYTES }
     }
 
     /// Around one block.
     #[must_use]
-    pub fn of(span: Span, unit_sectors: u64) -> Self {
-        Self::around(span, span, unit_sectors)
+    pub fn of(span: Span, unit_grains: u64) -> Self {
+        Self::around(span, span, unit_grains)
     }
 
     /// The stored bytes of a block within those of the window; `None` where it does not lie there.
     #[must_use]
     pub fn stored(self, span: Span, bytes: &[u8]) -> Option<&[u8]> {
-        let begin = usize::try_from(span.location.checked_sub(self.first)?).ok()? * SECTOR_BYTES;
-        bytes.get(begin..begin + usize::from(span.sectors) * SECTOR_BYTES)
+        let begin = usize::try_from(span.location.checked_sub(self.first)?).ok()? * GRAIN_BYTES;
+        bytes.get(begin..begin + usize::from(span.grains) * GRAIN_BYTES)
     }
 }
 
@@ -122,26 +140,50 @@ pub enum Entry {
 }
 
 impl Entry {
-    fn pack(self) -> u64 {
+    /// The entry as a leaf has it: 48 bits, and the 32 beside them that are the block's checksum where it is stored as it is. What is
+    /// compressed has a shorter checksum, and the rest of its place beside it.
+    fn pack(self, checksum: u32) -> (u64, u32) {
         match self {
-            Self::Unmapped => 0,
-            Self::Zero => CODE_ZERO << CODE_SHIFT,
-            Self::Damaged => CODE_DAMAGED << CODE_SHIFT,
-            Self::Data { span, class } => span.pack() | (CODE_DATA + u64::from(class.0)) << CODE_SHIFT,
+            Self::Unmapped => (0, checksum),
+            Self::Zero => (CODE_ZERO << CODE_SHIFT, checksum),
+            Self::Damaged => (CODE_DAMAGED << CODE_SHIFT, checksum),
+            Self::Data { span, class } => {
+                let code = (CODE_DATA + u64::from(class.0)) << CODE_SHIFT;
+                if span.is_whole() {
+                    return (code | (span.location / BLOCK_GRAINS) & PLACE_MASK, checksum);
+                }
+                let low = (span.location as u32 & ((1 << LOW_LOCATION_BITS) - 1)) << LOW_LOCATION_SHIFT;
+                let beside =
+                    low | u32::from(span.grains & 127) << CHECKSUM_BITS | checksum & ((1 << CHECKSUM_BITS) - 1);
+                (code | PACKED_BIT | span.location >> LOW_LOCATION_BITS & PLACE_MASK, beside)
+            }
         }
     }
 
-    fn unpack(bits: u64) -> Self {
-        match bits >> CODE_SHIFT {
-            0 => Self::Unmapped,
-            CODE_ZERO => Self::Zero,
-            code @ CODE_DATA.. => match Span::unpack(bits & SPAN_MASK) {
-                Some(span) => Self::Data { span, class: ClassId((code - CODE_DATA) as u8) },
-                None => Self::Damaged,
-            },
+    fn unpack(bits: u64, beside: u32) -> (Self, u32) {
+        let code = match bits >> CODE_SHIFT {
+            0 => return (Self::Unmapped, beside),
+            CODE_ZERO => return (Self::Zero, beside),
+            code @ CODE_DATA.. => code,
             // Codes 3..=7 are reserved: nothing this version may interpret as data.
-            _ => Self::Damaged,
+            _ => return (Self::Damaged, beside),
+        };
+        let class = ClassId((code - CODE_DATA) as u8);
+        let place = bits & PLACE_MASK;
+        if bits & PACKED_BIT == 0 {
+            let location = place * BLOCK_GRAINS;
+            let entry =
+                if location < GRAINS_MAX { Self::Data { span: Span::whole(location), class } } else { Self::Damaged };
+            return (entry, beside);
         }
+        let grains = (beside >> CHECKSUM_BITS & 127) as u8;
+        let location = place << LOW_LOCATION_BITS | u64::from(beside >> LOW_LOCATION_SHIFT);
+        let entry = if usize::from(grains) >= STORED_MIN_GRAINS {
+            Self::Data { span: Span { location, grains }, class }
+        } else {
+            Self::Damaged
+        };
+        (entry, beside & ((1 << CHECKSUM_BITS) - 1))
     }
 }
 
@@ -157,16 +199,17 @@ fn bytes_at<const N: usize>(page: &[u8], at: usize) -> [u8; N] {
 pub fn leaf_entry(page: &[u8], i: usize) -> (Entry, u32) {
     // One load of eight bytes, of which the last two are the next entry's, or a checksum's, instead of a copy of six.
     let bits = u64::from_le_bytes(bytes_at(page, HEADER_BYTES + i * 6));
-    let crc = u32::from_le_bytes(bytes_at(page, CHECKSUMS_OFFSET + i * 4));
-    (Entry::unpack(bits & ENTRY_MASK), crc)
+    let beside = u32::from_le_bytes(bytes_at(page, CHECKSUMS_OFFSET + i * 4));
+    Entry::unpack(bits & ENTRY_MASK, beside)
 }
 
 /// Writes entry `i` of a leaf page.
 pub fn set_leaf_entry(page: &mut [u8], i: usize, entry: Entry, checksum: u32) {
+    let (bits, beside) = entry.pack(checksum);
     let at = HEADER_BYTES + i * 6;
-    page[at..at + 6].copy_from_slice(&entry.pack().to_le_bytes()[..6]);
+    page[at..at + 6].copy_from_slice(&bits.to_le_bytes()[..6]);
     let at = CHECKSUMS_OFFSET + i * 4;
-    page[at..at + 4].copy_from_slice(&checksum.to_le_bytes());
+    page[at..at + 4].copy_from_slice(&beside.to_le_bytes());
 }
 
 /// Which page this is; stored in the page and repeated by its parent.
@@ -250,7 +293,7 @@ pub fn is_leaf(page: &[u8], name: PageName, crc: u32) -> bool {
 /// A parent's reference to a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageRef {
-    /// First sector in the pool; 0 is a hole.
+    /// First grain in the pool; 0 is a hole.
     pub location: u64,
     /// Blocks of the leaf on the fast tier that may be destaged (a hint).
     pub stageable: u16,
@@ -265,7 +308,8 @@ pub fn encode_index(name: PageName, references: impl Iterator<Item = PageRef>, p
     page.fill(0);
     for (i, reference) in references.take(INDEX_ENTRIES).enumerate() {
         let at = HEADER_BYTES + i * 16;
-        let bits = (reference.location & LOCATION_MASK) | u64::from(reference.stageable.min(511)) << LOCATION_BITS;
+        let block = (reference.location / BLOCK_GRAINS) & REFERENCE_MASK;
+        let bits = block | u64::from(reference.stageable.min(511)) << REFERENCE_BITS;
         page[at..at + 8].copy_from_slice(&bits.to_le_bytes());
         page[at + 8..at + 12].copy_from_slice(&reference.crc.to_le_bytes());
         page[at + 12..at + 16].copy_from_slice(&reference.generation.to_le_bytes());
@@ -284,8 +328,8 @@ pub fn decode_index(page: &[u8], name: PageName, crc: u32) -> Option<Vec<PageRef
     for _ in 0..INDEX_ENTRIES {
         let bits = r.u64()?;
         references.push(PageRef {
-            location: bits & LOCATION_MASK,
-            stageable: (bits >> LOCATION_BITS & 511) as u16,
+            location: (bits & REFERENCE_MASK) * BLOCK_GRAINS,
+            stageable: (bits >> REFERENCE_BITS & 511) as u16,
             crc: r.u32()?,
             generation: r.u32()?,
         });
@@ -294,83 +338,5 @@ pub fn decode_index(page: &[u8], name: PageName, crc: u32) -> Option<Vec<PageRef
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn entries_round_trip_at_the_edges() {
-        let mut page = vec![0u8; PAGE_BYTES];
-        let data = Entry::Data { span: Span { location: SECTORS_MAX - 3, sectors: 3 }, class: ClassId(119) };
-        set_leaf_entry(&mut page, 0, data, 7);
-        set_leaf_entry(&mut page, 399, Entry::Zero, 9);
-        set_leaf_entry(&mut page, 398, Entry::Damaged, 0);
-        assert_eq!(leaf_entry(&page, 0), (data, 7));
-        assert_eq!(leaf_entry(&page, 1), (Entry::Unmapped, 0));
-        assert_eq!(leaf_entry(&page, 398).0, Entry::Damaged);
-        assert_eq!(leaf_entry(&page, 399), (Entry::Zero, 9));
-        let name = PageName { disk: DiskId(3), number: 5, generation: 2 };
-        let crc = seal_leaf(&mut page, name);
-        assert!(is_leaf(&page, name, crc));
-        assert!(!is_leaf(&page, PageName { number: 6, ..name }, crc));
-        page[4095] ^= 1;
-        assert!(!is_leaf(&page, name, crc));
-        assert_eq!(leaf_entry(&page, 0), (data, 7), "the header does not overlap the entries");
-    }
-
-    #[test]
-    fn spans_of_every_length_round_trip() {
-        for sectors in 1..=8 {
-            for location in [0, 1, 7, SECTORS_MAX - 1] {
-                let span = Span { location, sectors };
-                assert_eq!(Span::unpack(span.pack()), Some(span));
-                assert_eq!(Window::of(span, 1), Window { first: location, len_bytes: usize::from(sectors) * 512 });
-                let window = Window::of(span, 8);
-                assert!(
-                    window.first.is_multiple_of(8) && window.len_bytes.is_multiple_of(4096) && window.len_bytes <= 8192
-                );
-                let bytes: Vec<u8> = (0..16).flat_map(|sector| [sector; 512]).take(window.len_bytes).collect();
-                let stored = window.stored(span, &bytes).unwrap();
-                assert_eq!(stored.len(), usize::from(sectors) * 512);
-                assert_eq!(window.first + u64::from(stored[0]), location);
-            }
-        }
-        assert_eq!(Span::unpack(1 << CODE_SHIFT), None);
-        assert_eq!(Span::whole(8), Span { location: 8, sectors: 8 });
-    }
-
-    #[test]
-    fn clocks_tell_when_neighbours_are_due() {
-        let mut page = vec![0u8; PAGE_BYTES];
-        set_due(&mut page, 0, 10);
-        set_due(&mut page, 399, 12);
-        set_due(&mut page, 8, 100);
-        let name = PageName { disk: DiskId(1), number: 0, generation: 9 };
-        let crc = seal_leaf(&mut page, name);
-        assert!(is_leaf(&page, name, crc));
-        let epochs = [0, 7, 8, 16, 392, 399].map(|i| due_epoch(&page, i));
-        assert_eq!(epochs, [10, 10, 100, 0, 12, 12]);
-        set_due(&mut page, 16, 1000);
-        assert_eq!([0, 8, 16].map(|i| due_epoch(&page, i)), [745, 745, 1000], "an age has one byte");
-        set_due(&mut page, 16, 900);
-        set_due(&mut page, 24, 10);
-        let epochs = [8, 16, 24].map(|i| due_epoch(&page, i));
-        assert_eq!(epochs, [745, 900, 745], "what is due before others need not be written before them");
-        limit_due(&mut page, 1000);
-        assert_eq!(due_epoch(&page, 16), 900);
-        limit_due(&mut page, 999);
-        assert_eq!([8, 16, 24].map(|i| due_epoch(&page, i)), [999; 3]);
-        assert_eq!(leaf_entry(&page, 0), (Entry::Unmapped, 0), "the clocks do not overlap the entries");
-    }
-
-    #[test]
-    fn index_pages_round_trip() {
-        let name = PageName { disk: DiskId(1), number: 0, generation: 9 };
-        let mut page = vec![0u8; PAGE_BYTES];
-        let last = PageRef { location: 8, stageable: 400, crc: 3, generation: 4 };
-        let all = (0..INDEX_ENTRIES).map(|i| if i == 249 { last } else { PageRef::default() });
-        let crc = encode_index(name, all, &mut page);
-        let decoded = decode_index(&page, name, crc).unwrap();
-        assert_eq!((decoded[0], decoded[249]), (PageRef::default(), last));
-        assert!(decode_index(&page, name, crc ^ 1).is_none());
-    }
-}
+#[path = "page_tests.rs"]
+mod tests;

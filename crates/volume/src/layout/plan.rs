@@ -166,7 +166,6 @@ pub fn plan(
     Ok(Superblock {
         compatible: 0,
         read_only_compatible: 0,
-        has_packed_blocks: true,
         is_mirrored: options.is_mirrored,
         pool,
         index: 0,

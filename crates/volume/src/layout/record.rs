@@ -2,7 +2,7 @@
 
 use super::codec::{COUNTER_LIMIT, Reader, Writer};
 use super::moved::{BLOCKS_MAX, Moved, destinations, is_packed};
-use super::page::{BLOCK_SECTORS, LEAF_ENTRIES, SECTORS_MAX};
+use super::page::{BLOCK_GRAINS, GRAINS_MAX, LEAF_ENTRIES};
 use super::stored::{Stored, places};
 use super::stream::{Lifetime, Stream};
 use forebay_block::{ClassId, DiskId};
@@ -27,7 +27,7 @@ pub enum Record {
         block: u64,
         /// Class.
         class: ClassId,
-        /// First sector.
+        /// First grain.
         location: u64,
         /// Low bits of the generation of the band that it lies in; 0 on the fast tier.
         generation: u16,
@@ -58,7 +58,7 @@ pub enum Record {
     Move {
         /// Stream that asked for the destination.
         stream: Stream,
-        /// First sector of the destination.
+        /// First grain of the destination.
         location: u64,
         /// Low bits of the generation of the band that it lies in.
         generation: u16,
@@ -121,7 +121,7 @@ impl Head {
         let location = place & ((1 << LIFETIME_SHIFT) - 1);
         let head = Self { kind, class, disk, blocks, generation, block, location, lifetime };
         let is_possible = matches!(kind, 1 | KIND_PACKED_WRITE) || lifetime == Lifetime::default();
-        (is_possible && usize::from(class) < ClassId::LIMIT && location <= SECTORS_MAX).then_some(head)
+        (is_possible && usize::from(class) < ClassId::LIMIT && location <= GRAINS_MAX).then_some(head)
     }
 
     /// The run of blocks, where it is one that a record can change: within one leaf.
@@ -135,7 +135,7 @@ impl Head {
 /// Where a write record says its data is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// First sector.
+    /// First grain.
     pub location: u64,
     /// Low bits of the generation of the band there; 0 on the fast tier.
     pub generation: u16,
@@ -183,15 +183,15 @@ pub fn move_bytes(blocks: usize) -> usize {
 }
 
 impl Record {
-    /// Where it says that blocks were written: the first sector, and how many.
+    /// Where it says that blocks were written: the first grain, and how many.
     #[must_use]
     pub fn data(&self) -> Option<(u64, u64)> {
         match self {
             Self::Write { location, stored, .. } => {
-                Some((*location, stored.iter().map(|stored| u64::from(stored.sectors)).sum()))
+                Some((*location, stored.iter().map(|stored| u64::from(stored.grains)).sum()))
             }
             Self::Move { location, moved, .. } => {
-                Some((*location, moved.iter().map(|moved| u64::from(moved.stored.sectors)).sum()))
+                Some((*location, moved.iter().map(|moved| u64::from(moved.stored.grains)).sum()))
             }
             _ => None,
         }
@@ -210,7 +210,7 @@ impl Record {
     /// Whether blocks that are stored as they are begin where a block of a device does, as they must.
     #[must_use]
     pub fn is_aligned(&self) -> bool {
-        let is_aligned = |location: u64| location.is_multiple_of(BLOCK_SECTORS);
+        let is_aligned = |location: u64| location.is_multiple_of(BLOCK_GRAINS);
         match self {
             // All of it is written in one request.
             Self::Write { location, stored, .. } => {
@@ -302,7 +302,7 @@ impl Record {
             }
             _ => return None,
         };
-        let end = record.data().map_or(0, |(location, sectors)| location.saturating_add(sectors));
-        (end <= SECTORS_MAX).then_some(record)
+        let end = record.data().map_or(0, |(location, grains)| location.saturating_add(grains));
+        (end <= GRAINS_MAX).then_some(record)
     }
 }

@@ -5,7 +5,7 @@ use super::band_summary::{BandShape, SummaryEntry, open_groups_bytes_max};
 use super::base::Base;
 use super::codec::COUNTER_LIMIT;
 use super::codec::{Reader, Writer};
-use super::page::{BLOCK_SECTORS, PageRef};
+use super::page::{BLOCK_GRAINS, PageRef, STORED_MIN_GRAINS};
 use super::scrub_record::ScrubRecord;
 use super::seal;
 use super::sections::KeptSection;
@@ -115,9 +115,11 @@ pub struct BandRoot {
     pub state: BandState,
     /// Stream written into it.
     pub stream: Stream,
-    /// Sectors that the map still names.
+    /// Grains that the map still names.
     pub valid: u32,
-    /// How far it is written, in sectors from its start, summaries included.
+    /// Blocks that the map names in it: more than `valid` is long where they are compressed.
+    pub blocks: u32,
+    /// How far it is written, in grains from its start, summaries included.
     pub written: u32,
     /// Counts openings.
     pub generation: u32,
@@ -126,10 +128,16 @@ pub struct BandRoot {
 }
 
 impl BandRoot {
+    /// No more counts as living there than so many grains, and the blocks that they can hold.
+    pub fn limit(&mut self, grains: u32) {
+        self.valid = self.valid.min(grains);
+        self.blocks = self.blocks.min(grains / STORED_MIN_GRAINS as u32);
+    }
+
     /// The block that its next data goes to.
     #[must_use]
     pub fn frontier(&self) -> u32 {
-        self.written / BLOCK_SECTORS as u32
+        self.written / BLOCK_GRAINS as u32
     }
 
     /// Groups, from its start, that nothing more is written into.
@@ -179,8 +187,8 @@ pub struct Root {
     pub classes: Vec<u8>,
     /// Statistics by class.
     pub stats: Vec<ClassStats>,
-    /// Sectors that compression saved of what was written to bands, over the pool's life.
-    pub saved_sectors: u64,
+    /// Bytes that compression saved of what was written to bands, over the pool's life.
+    pub saved_bytes: u64,
     /// Saved evidence of the classifier.
     pub evidence: Vec<u8>,
     /// Counts bands closed.
@@ -203,10 +211,10 @@ impl Root {
     /// Upper bound of the encoded size in bytes.
     #[must_use]
     pub fn size_bound_bytes(slots: u64, bands: u64, shape: BandShape, index_pages: u64) -> u64 {
-        // Fixed parts, class table (280 KiB at most), evidence (64 KiB), statistics; slots one bit; bands 24 bytes; entries of 24
+        // Fixed parts, class table (280 KiB at most), evidence (64 KiB), statistics; slots one bit; bands 28 bytes; entries of 24
         // bytes for what a group in each band that may be open can hold; directory 20 bytes.
         let open_groups = open_groups_bytes_max(bands, shape, 16);
-        384 * 1024 + slots / 8 + 64 + bands * 24 + open_groups + index_pages * 20
+        384 * 1024 + slots / 8 + 64 + bands * 28 + open_groups + index_pages * 20
     }
 
     /// Whether a record with this sequence is not in the root's map.

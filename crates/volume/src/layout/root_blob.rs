@@ -3,7 +3,8 @@
 use super::band_summary::{SummaryEntry, take_entries};
 use super::base::Base;
 use super::codec::{COUNTER_LIMIT, Reader, Writer};
-use super::page::{BLOCK_SECTORS, INDEX_ENTRIES, LEAF_ENTRIES, PageRef};
+use super::packed::PACKED_TIMES_MAX;
+use super::page::{BLOCK_GRAINS, INDEX_ENTRIES, LEAF_ENTRIES, PAGE_BYTES, PageRef};
 use super::root::{BandRoot, BandState, DiskRoot, Root, RootBounds};
 use super::scrub_record::ScrubRecord;
 use super::sections::{COMPATIBLE, RootError, Tag, error, put_section, split};
@@ -26,9 +27,9 @@ const SLOTS: Tag = *b"SLOT";
 const SCRUB: Tag = *b"SCRB";
 /// Entries of complete groups whose summary cannot be written, where there are any.
 const UNWRITTEN: Tag = *b"UNWR";
-/// Sectors that the blocks of each class take in bands, where some are compressed.
+/// Bytes that the blocks of each class take in bands, where some are compressed.
 const PACKED: Tag = *b"PACK";
-/// Sectors that compression saved of what was written to bands, over the pool's life, where it saved any.
+/// Bytes that compression saved of what was written to bands, over the pool's life, where it saved any.
 const SAVED: Tag = *b"SAVE";
 /// Bases of disks, where there are any: what a program without them would take for zeros is in none of their blocks.
 const BASES: Tag = *b"BASE";
@@ -73,6 +74,7 @@ fn put_band(w: &mut Writer, band: &BandRoot) {
     w.bytes.extend_from_slice(&band.stream.to_bytes());
     w.u8(0);
     w.u32(band.valid);
+    w.u32(band.blocks);
     w.u32(band.written);
     w.u32(band.generation);
     w.u64(band.closed_at);
@@ -80,7 +82,7 @@ fn put_band(w: &mut Writer, band: &BandRoot) {
 
 /// Sectors that the blocks of a class take in bands where none is compressed.
 fn as_if_whole(class: &ClassStats) -> u64 {
-    class.capacity_blocks.saturating_mul(BLOCK_SECTORS)
+    class.capacity_blocks.saturating_mul(PAGE_BYTES as u64)
 }
 
 /// Encodes the blob.
@@ -142,13 +144,11 @@ pub fn encode(root: &Root) -> Vec<u8> {
     if root.scrub != ScrubRecord::default() {
         put_section(&mut w, (SCRUB, 0, COMPATIBLE), |w| root.scrub.put(w));
     }
-    if root.stats.iter().any(|class| class.stored_sectors != as_if_whole(class)) {
-        put_section(&mut w, (PACKED, 0, COMPATIBLE), |w| {
-            root.stats.iter().for_each(|class| w.u64(class.stored_sectors))
-        });
+    if root.stats.iter().any(|class| class.stored_bytes != as_if_whole(class)) {
+        put_section(&mut w, (PACKED, 0, COMPATIBLE), |w| root.stats.iter().for_each(|class| w.u64(class.stored_bytes)));
     }
-    if root.saved_sectors > 0 {
-        put_section(&mut w, (SAVED, 0, COMPATIBLE), |w| w.u64(root.saved_sectors));
+    if root.saved_bytes > 0 {
+        put_section(&mut w, (SAVED, 0, COMPATIBLE), |w| w.u64(root.saved_bytes));
     }
     if !root.unwritten_groups.is_empty() {
         put_section(&mut w, (UNWRITTEN, 0, COMPATIBLE), |w| unwritten_groups::put(&root.unwritten_groups, w));
@@ -174,10 +174,10 @@ pub fn decode(bytes: &[u8], bounds: &RootBounds) -> Result<Root, RootError> {
     let (scrub, packed, unwritten) = (optional(SCRUB), optional(PACKED), optional(UNWRITTEN));
     // Of a life's wear alone: where it makes no sense nothing was saved.
     let saved = optional(SAVED).and_then(|section| Reader::new(&section.payload).u64());
-    let saved_sectors = saved.filter(|&sectors| sectors < COUNTER_LIMIT).unwrap_or_default();
+    let saved_bytes = saved.filter(|&bytes| bytes < COUNTER_LIMIT).unwrap_or_default();
     // Nothing depends on it: where it makes no sense there was no scrub.
     let scrub = scrub.and_then(|section| ScrubRecord::take(&mut Reader::new(&section.payload))).unwrap_or_default();
-    let mut root = Root { kept, scrub, saved_sectors, ..Root::default() };
+    let mut root = Root { kept, scrub, saved_bytes, ..Root::default() };
     // Bands come before the groups that lie in them.
     for tag in KNOWN {
         let payload = sections.remove(&tag).ok_or_else(|| error(tag, "it is missing"))?;
@@ -199,8 +199,8 @@ pub fn decode(bytes: &[u8], bounds: &RootBounds) -> Result<Root, RootError> {
     let mut r = Reader::new(&packed);
     for class in &mut root.stats {
         // Where it makes no sense the blocks count as whole ones, which policies and people go by.
-        let stored = r.u64().filter(|&sectors| sectors <= as_if_whole(class));
-        class.stored_sectors = stored.unwrap_or_else(|| as_if_whole(class));
+        let stored = r.u64().filter(|&bytes| bytes <= as_if_whole(class));
+        class.stored_bytes = stored.unwrap_or_else(|| as_if_whole(class));
     }
     Ok(root)
 }
@@ -263,8 +263,8 @@ fn take_disks(root: &mut Root, r: &mut Reader<'_>, bounds: &RootBounds) -> Optio
         for _ in 0..r.u32()? {
             let number = r.u32()?;
             let reference = PageRef { location: r.u64()?, stageable: 0, crc: r.u32()?, generation: r.u32()? };
-            let slot = (reference.location / BLOCK_SECTORS).checked_sub(1);
-            let is_slot = reference.location.is_multiple_of(BLOCK_SECTORS) && slot.is_some_and(|s| s < bounds.slots);
+            let slot = (reference.location / BLOCK_GRAINS).checked_sub(1);
+            let is_slot = reference.location.is_multiple_of(BLOCK_GRAINS) && slot.is_some_and(|s| s < bounds.slots);
             let is_next = disk.pages.last().is_none_or(|(before, _)| *before < number);
             if !is_slot || !is_next || u64::from(number) >= numbers || !pages.insert(reference.location) {
                 return Some(Err("an index page where none can be"));
@@ -303,7 +303,7 @@ fn take_statistics(root: &mut Root, r: &mut Reader<'_>, bounds: &RootBounds) -> 
             fast_read_bytes: r.u64()?,
             fast_blocks: r.u64()?,
             capacity_blocks: r.u64()?,
-            stored_sectors: 0,
+            stored_bytes: 0,
             reclassed_in_bytes: r.u64()?,
             reclassed_out_bytes: r.u64()?,
         };
@@ -344,18 +344,19 @@ fn take_bands(root: &mut Root, r: &mut Reader<'_>, bounds: &RootBounds) -> Optio
         let stream = Stream::from_bytes([r.u8()?, r.u8()?]);
         r.u8()?;
         let Some(stream) = stream else { return Some(Err("a band of a stream that cannot be")) };
-        let band =
-            BandRoot { state, stream, valid: r.u32()?, written: r.u32()?, generation: r.u32()?, closed_at: r.u64()? };
+        let (valid, blocks, written) = (r.u32()?, r.u32()?, r.u32()?);
+        let band = BandRoot { state, stream, valid, blocks, written, generation: r.u32()?, closed_at: r.u64()? };
         let block = band.frontier();
-        if band.valid > bounds.shape.data_blocks() * BLOCK_SECTORS as u32
-            || band.written > bounds.shape.sectors()
-            || !band.written.is_multiple_of(BLOCK_SECTORS as u32)
+        if band.valid > bounds.shape.data_blocks() * BLOCK_GRAINS as u32
+            || u64::from(band.blocks) > u64::from(bounds.shape.data_blocks()) * PACKED_TIMES_MAX
+            || band.written > bounds.shape.grains()
+            || !band.written.is_multiple_of(BLOCK_GRAINS as u32)
             || bounds.shape.skip_summary(block) != block
             || band.closed_at > root.band_clock
         {
             return Some(Err("a band holds more than it can"));
         }
-        if state == BandState::Open && (band.written == bounds.shape.sectors() || !streams.insert(stream)) {
+        if state == BandState::Open && (band.written == bounds.shape.grains() || !streams.insert(stream)) {
             return Some(Err("an open band is full, or its stream has another"));
         }
         root.bands.push(band);
@@ -375,7 +376,7 @@ fn take_open_groups(root: &mut Root, r: &mut Reader<'_>, bounds: &RootBounds) ->
         if r.remaining() < count.saturating_mul(SummaryEntry::BYTES) {
             return None;
         }
-        let Some(entries) = take_entries(r, count, bounds.shape.group_sectors(group)) else {
+        let Some(entries) = take_entries(r, count, bounds.shape.group_grains(group)) else {
             return Some(Err("entries that a group cannot have"));
         };
         root.open_groups.push((band, group, entries));

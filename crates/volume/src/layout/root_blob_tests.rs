@@ -21,7 +21,7 @@ fn bounds() -> RootBounds {
 }
 
 fn root() -> Root {
-    let entry = SummaryEntry { disk: DiskId(1), block: 5, origin: 41, ..SummaryEntry::none(8) };
+    let entry = SummaryEntry { disk: DiskId(1), block: 5, origin: 41, ..SummaryEntry::none(128) };
     let page = |location| PageRef { location, stageable: 0, crc: 1, generation: 2 };
     Root {
         journal_position: 1024,
@@ -35,28 +35,30 @@ fn root() -> Root {
             name: "a".to_owned(),
             size_bytes: 2 * (LEAF_ENTRIES * INDEX_ENTRIES * 4096) as u64,
             base: Some(Base { blocks: 7, identity: 9 }),
-            pages: vec![(0, page(8)), (1, page(8 * 70))],
+            pages: vec![(0, page(128)), (1, page(128 * 70))],
         }],
         next_disk: 2,
         classes: vec![1, 2, 3],
         stats: vec![ClassStats { fast_blocks: 70, reclassed_out_bytes: 9, ..ClassStats::default() }],
-        saved_sectors: 77,
+        saved_bytes: 77,
         evidence: vec![4],
         band_clock: 6,
         bands: vec![
             BandRoot {
                 state: BandState::Open,
                 stream: Stream { is_collected: true, group: 5, class: ClassId(1) },
-                valid: 8,
-                written: 65 * 8,
+                valid: 128,
+                blocks: 8,
+                written: 65 * 128,
                 generation: 1,
                 closed_at: 0,
             },
             BandRoot {
                 state: BandState::Closed,
                 stream: Stream { is_collected: false, group: 0, class: ClassId(1) },
-                valid: 125 * 8,
-                written: 127 * 8,
+                valid: 125 * 128,
+                blocks: 125,
+                written: 127 * 128,
                 generation: 3,
                 closed_at: 6,
             },
@@ -98,7 +100,7 @@ fn a_scrub_that_cannot_be_was_none() {
 
 #[test]
 fn groups_whose_summary_is_not_written_round_trip_and_others_are_left_out() {
-    let entry = SummaryEntry { disk: DiskId(1), block: 5, origin: 41, ..SummaryEntry::none(8) };
+    let entry = SummaryEntry { disk: DiskId(1), block: 5, origin: 41, ..SummaryEntry::none(128) };
     let group = |band, generation, group| UnwrittenGroup { band, generation, group, entries: vec![entry; 3] };
     let read = |groups: Vec<UnwrittenGroup>| {
         let root = Root { unwritten_groups: groups, ..root() };
@@ -112,7 +114,7 @@ fn groups_whose_summary_is_not_written_round_trip_and_others_are_left_out() {
         assert_eq!(read(vec![group(1, 3, 1), impossible]), []);
     }
     assert_eq!(read((0..17).map(|_| group(1, 3, 0)).collect()), []);
-    let long = UnwrittenGroup { entries: vec![SummaryEntry::none(8); 63], ..group(1, 3, 1) };
+    let long = UnwrittenGroup { entries: vec![SummaryEntry::none(128); 63], ..group(1, 3, 1) };
     assert_eq!(read(vec![long]), []);
 }
 
@@ -169,8 +171,8 @@ fn what_cannot_be_in_the_pool_is_refused_by_the_name_of_its_section() {
         ("DISK", |r| r.disks.push(r.disks[0].clone())),
         ("DISK", |r| r.disks[0].size_bytes = u64::MAX),
         ("DISK", |r| r.disks[0].size_bytes = 4096),
-        ("DISK", |r| r.disks[0].pages[1].1.location = 8 * 71),
-        ("DISK", |r| r.disks[0].pages[1].1.location = 8),
+        ("DISK", |r| r.disks[0].pages[1].1.location = 128 * 71),
+        ("DISK", |r| r.disks[0].pages[1].1.location = 128),
         ("DISK", |r| r.disks[0].pages[0].1.location = 0),
         ("DISK", |r| r.disks[0].pages[0].0 = 1),
         ("BOOK", |r| r.stats = vec![ClassStats::default(); 121]),
@@ -178,10 +180,11 @@ fn what_cannot_be_in_the_pool_is_refused_by_the_name_of_its_section() {
         ("BOOK", |r| r.stats[0].destaged_bytes = u64::MAX),
         ("BAND", |r| r.bands.truncate(2)),
         ("BAND", |r| r.bands.push(BandRoot::default())),
-        ("BAND", |r| r.bands[0].valid = 126 * 8),
-        ("BAND", |r| r.bands[0].written = 127 * 8),
-        ("BAND", |r| r.bands[0].written = 63 * 8),
-        ("BAND", |r| r.bands[1].written = 128 * 8),
+        ("BAND", |r| r.bands[0].valid = 126 * 128),
+        ("BAND", |r| r.bands[1].blocks = 125 * 8 + 1),
+        ("BAND", |r| r.bands[0].written = 127 * 128),
+        ("BAND", |r| r.bands[0].written = 63 * 128),
+        ("BAND", |r| r.bands[1].written = 128 * 128),
         ("BAND", |r| r.bands[1].written = 4),
         ("BAND", |r| r.bands[1] = BandRoot { generation: 3, ..r.bands[0] }),
         ("BAND", |r| r.bands[1].closed_at = 7),
@@ -189,8 +192,8 @@ fn what_cannot_be_in_the_pool_is_refused_by_the_name_of_its_section() {
         ("OPEN", |r| r.open_groups[0].0 = 3),
         ("OPEN", |r| r.open_groups[0].1 = 0),
         ("OPEN", |r| r.open_groups.push(r.open_groups[0].clone())),
-        ("OPEN", |r| r.open_groups[0].2 = vec![SummaryEntry::none(8); 63]),
-        ("OPEN", |r| r.open_groups[0].2[0].sectors = 9),
+        ("OPEN", |r| r.open_groups[0].2 = vec![SummaryEntry::none(128); 63]),
+        ("OPEN", |r| r.open_groups[0].2[0].grains = 129),
         ("SLOT", |r| r.slots.truncate(1)),
         ("SLOT", |r| r.slots.push(0)),
     ];

@@ -1,14 +1,13 @@
 //! How blocks are stored, as records tell it.
 
 use super::codec::{Reader, Writer};
-use super::packed::STORED_MIN_SECTORS;
-use super::page::{BLOCK_SECTORS, Span};
+use super::page::{BLOCK_GRAINS, CHECKSUM_BITS, STORED_MIN_GRAINS, Span};
 
 /// How a block is stored: what of that differs between places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stored {
-    /// Stored length in sectors.
-    pub sectors: u8,
+    /// Stored length in grains.
+    pub grains: u8,
     /// Block checksum, which is of the stored bytes.
     pub checksum: u32,
 }
@@ -20,38 +19,39 @@ impl Stored {
     /// Of a block that is stored as it is.
     #[must_use]
     pub fn whole(checksum: u32) -> Self {
-        Self { sectors: BLOCK_SECTORS as u8, checksum }
+        Self { grains: BLOCK_GRAINS as u8, checksum }
     }
 
     /// Whether the block is stored as it is.
     #[must_use]
     pub fn is_whole(self) -> bool {
-        u64::from(self.sectors) == BLOCK_SECTORS
+        u64::from(self.grains) == BLOCK_GRAINS
     }
 
-    /// Whether a block can take so many sectors.
-    pub(super) fn is_possible(sectors: u8) -> bool {
-        (STORED_MIN_SECTORS as u8..=BLOCK_SECTORS as u8).contains(&sectors)
+    /// Whether a block can be stored like that.
+    pub(super) fn is_possible(self) -> bool {
+        (STORED_MIN_GRAINS as u8..=BLOCK_GRAINS as u8).contains(&self.grains)
+            && (self.is_whole() || self.checksum >> CHECKSUM_BITS == 0)
     }
 
     pub(super) fn put(self, out: &mut Writer) {
         out.u32(self.checksum);
-        out.u8(self.sectors);
+        out.u8(self.grains);
         out.u8(0);
         out.u16(0);
     }
 
     pub(super) fn take(r: &mut Reader<'_>) -> Option<Self> {
-        let stored = Self { checksum: r.u32()?, sectors: r.u8()? };
+        let stored = Self { checksum: r.u32()?, grains: r.u8()? };
         r.take(3)?;
-        Self::is_possible(stored.sectors).then_some(stored)
+        stored.is_possible().then_some(stored)
     }
 }
 
 /// Places of blocks that are stored one behind the other from a location on.
 pub fn places(location: u64, stored: &[Stored]) -> impl Iterator<Item = (Span, Stored)> {
     stored.iter().scan(location, |next, stored| {
-        let span = Span { location: *next, sectors: stored.sectors };
+        let span = Span { location: *next, grains: stored.grains };
         *next = span.end();
         Some((span, *stored))
     })

@@ -17,15 +17,13 @@ pub const SIZE_BYTES: usize = 4096;
 /// Most devices a pool may have.
 pub const DEVICES_MAX: usize = 32;
 /// Version written and understood.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Incompatible feature: bands and records tell lifetime groups. Set by every opening that writes; a pool without it has none yet.
 pub const LIFETIME_GROUPS: u64 = 1;
-/// Incompatible feature: blocks in bands may be compressed. Set when a pool is created, because its roots need more room.
-pub const PACKED_BLOCKS: u64 = 2;
 /// Incompatible feature: the fast tier is mirrored. A program that does not know it would write to one member alone.
 pub const MIRRORED_FAST: u64 = 4;
 /// Largest band in bytes.
-pub const BAND_BYTES_MAX: u64 = 1 << 40;
+pub const BAND_BYTES_MAX: u64 = 1 << 36;
 /// Most bands of a pool.
 pub const BANDS_MAX: u64 = 1 << 31;
 const TABLE_OFFSET: usize = 512;
@@ -75,8 +73,6 @@ pub struct Superblock {
     pub compatible: u64,
     /// Read-only-compatible features, likewise.
     pub read_only_compatible: u64,
-    /// Blocks in bands may be compressed.
-    pub has_packed_blocks: bool,
     /// The fast device is a mirror.
     pub is_mirrored: bool,
     /// Pool id.
@@ -173,8 +169,7 @@ impl Superblock {
         w.u32(0);
         w.u32(VERSION);
         let bit = |is_set: bool, bit: u64| if is_set { bit } else { 0 };
-        let incompatible =
-            LIFETIME_GROUPS | bit(self.has_packed_blocks, PACKED_BLOCKS) | bit(self.is_mirrored, MIRRORED_FAST);
+        let incompatible = LIFETIME_GROUPS | bit(self.is_mirrored, MIRRORED_FAST);
         for features in [self.compatible, self.read_only_compatible, incompatible] {
             w.u64(features);
         }
@@ -242,8 +237,7 @@ impl Superblock {
 
     fn decode_fields(r: &mut Reader<'_>, bytes: &[u8]) -> Option<Result<Self, SuperblockError>> {
         let (compatible, read_only_compatible, incompatible) = (r.u64()?, r.u64()?, r.u64()?);
-        let unknown = incompatible & !(LIFETIME_GROUPS | PACKED_BLOCKS | MIRRORED_FAST);
-        let has_packed_blocks = incompatible & PACKED_BLOCKS != 0;
+        let unknown = incompatible & !(LIFETIME_GROUPS | MIRRORED_FAST);
         let is_mirrored = incompatible & MIRRORED_FAST != 0;
         if unknown != 0 {
             return Some(Err(SuperblockError::Features(unknown)));
@@ -338,7 +332,6 @@ impl Superblock {
         Some(Ok(Self {
             compatible,
             read_only_compatible,
-            has_packed_blocks,
             is_mirrored,
             pool,
             index,

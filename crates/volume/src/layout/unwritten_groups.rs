@@ -26,7 +26,7 @@ pub(super) fn take(payload: &[u8], bands: &[BandRoot], bounds: &RootBounds) -> O
         if group >= bounds.shape.groups() || !seen.insert((band, group)) {
             return None;
         }
-        let entries = take_entries(&mut r, entries, bounds.shape.group_sectors(group))?;
+        let entries = take_entries(&mut r, entries, bounds.shape.group_grains(group))?;
         if root.generation == generation && group < root.complete_groups(bounds.shape) {
             groups.push(UnwrittenGroup { band, generation, group, entries });
         }

@@ -36,7 +36,7 @@ pub struct SlotRun {
 pub struct WarmEntry {
     /// Disk and block, as `forebay_placement::cache::Key` has them.
     pub key: u64,
-    /// Where the block is, in sectors.
+    /// Where the block is, in grains.
     pub location: u64,
     /// Generation of the band that this is in.
     pub generation: u32,

@@ -17,7 +17,7 @@ pub enum Change {
     },
     /// It was copied from one place to another.
     Move {
-        /// Where it was, first sector.
+        /// Where it was, first grain.
         source: u64,
         /// Its block checksum there.
         checksum: u32,
@@ -28,7 +28,7 @@ pub enum Change {
     },
     /// Its data was found unreadable at a place.
     Damage {
-        /// The place, first sector.
+        /// The place, first grain.
         source: u64,
         /// The block checksum that the data there does not have.
         checksum: u32,
@@ -45,7 +45,7 @@ impl Change {
     #[must_use]
     pub fn of_move(moved: &Moved, destination: u64) -> Self {
         let Moved { source, checksum, stored, .. } = *moved;
-        let destination = Span { location: destination, sectors: stored.sectors };
+        let destination = Span { location: destination, grains: stored.grains };
         Self::Move { source: source.location, checksum, destination, stored_checksum: stored.checksum }
     }
 
@@ -111,10 +111,10 @@ mod tests {
 
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
-            (0u64..4, 0u8..3).prop_map(|(place, class)| Step::Write { place: place * 8, class }),
+            (0u64..4, 0u8..3).prop_map(|(place, class)| Step::Write { place: place * 128, class }),
             Just(Step::Discard),
-            (0u64..4).prop_map(|place| Step::Read { place: place * 8 }),
-            (0u64..4).prop_map(|place| Step::Move { destination: 64 + place * 8 }),
+            (0u64..4).prop_map(|place| Step::Read { place: place * 128 }),
+            (0u64..4).prop_map(|place| Step::Move { destination: 1024 + place * 128 }),
             Just(Step::Damage),
             (0u8..3).prop_map(|class| Step::Reclass { class }),
         ]
@@ -122,7 +122,7 @@ mod tests {
 
     /// Compressed where it was moved to.
     fn stored(location: u64) -> Span {
-        Span { location, sectors: if location < 64 { 8 } else { 3 } }
+        Span { location, grains: if location < 1024 { 128 } else { 33 } }
     }
 
     proptest! {

@@ -3,8 +3,9 @@
 use super::leaves::{next_leaves, read_leaves};
 use crate::engine::Engine;
 use crate::io::Devices;
-use crate::layout::band_summary::{BandShape, SummaryEntry, decode_named};
+use crate::layout::band_summary::{BandShape, SUMMARY_PAGES_MAX, SummaryEntry, decode_named};
 use crate::layout::capacity_root::{ALL_LISTED, CapacityBand, CapacityHeader, CapacityRoot, DEVICE, HEADER_BYTES};
+use crate::layout::page::PAGE_BYTES;
 use crate::layout::root::{Root, RootHeader};
 use crate::layout::superblock::Superblock;
 use crate::layout::tier_page::{LeafTiers, PAGE_LEAVES};
@@ -83,12 +84,15 @@ pub(super) fn summaries_beside(
     let (begin, room) = area.summaries_beside(header.blob_len_bytes);
     let start = area.header_offset_bytes(header.checkpoint) + begin;
     let mut found = BTreeMap::new();
-    for offset_bytes in (0..room).map(|at| start + at * 4096) {
-        let decode = |page: &[u8]| decode_named(&superblock.pool, shape, page);
+    // Each may end at any of them, and begin some pages before that.
+    for end in 1..=room {
+        let first = end.saturating_sub(SUMMARY_PAGES_MAX.into());
+        let decode = |bytes: &[u8]| decode_named(&superblock.pool, shape, bytes);
         // There is seldom any, and nothing in its place.
-        let is_good = |page: &[u8]| decode(page).is_some() || page.iter().all(|&byte| byte == 0);
-        let page = devices.read_good(DEVICE, offset_bytes, 4096, is_good).ok().flatten();
-        let Some((name, epoch, entries)) = page.and_then(|page| decode(&page)) else { continue };
+        let is_good = |bytes: &[u8]| decode(bytes).is_some() || bytes.iter().all(|&byte| byte == 0);
+        let len_bytes = (end - first) as usize * PAGE_BYTES;
+        let read = devices.read_good(DEVICE, start + first * PAGE_BYTES as u64, len_bytes, is_good).ok().flatten();
+        let Some((name, epoch, entries)) = read.and_then(|bytes| decode(&bytes)) else { continue };
         // What an earlier root of the same epoch has left there is just as true, as long as the band is the same.
         let is_of_root = |band: &CapacityBand| {
             !band.is_free && band.generation == name.generation && name.group < band.groups && epoch == header.epoch

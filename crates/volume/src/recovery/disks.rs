@@ -3,7 +3,7 @@
 use super::report::OpenError;
 use super::survey::MissingBatches;
 use crate::io::Devices;
-use crate::layout::page::{self, BLOCK_SECTORS, INDEX_ENTRIES, PAGE_BYTES, PageName, PageRef};
+use crate::layout::page::{self, BLOCK_GRAINS, INDEX_ENTRIES, PAGE_BYTES, PageName, PageRef};
 use crate::layout::root::Root;
 use crate::layout::superblock::Superblock;
 use crate::map::index::{Disk, IndexPage};
@@ -77,8 +77,8 @@ pub(super) fn load_disks(
 
 /// Whether references name places where leaves can be.
 fn are_leaves(references: &[PageRef], extents: &Extents) -> bool {
-    let is_slot = |at: u64| extents.is_fast(at) && at.is_multiple_of(BLOCK_SECTORS);
-    let is_page = |at| at == 0 || is_slot(at) && extents.holds_data(at, BLOCK_SECTORS);
+    let is_slot = |at: u64| extents.is_fast(at) && at.is_multiple_of(BLOCK_GRAINS);
+    let is_page = |at| at == 0 || is_slot(at) && extents.holds_data(at, BLOCK_GRAINS);
     references.iter().all(|reference| is_page(reference.location))
 }
 

@@ -69,7 +69,7 @@ pub fn format(
         copies: devices.copies(),
         variants: devices.variants(),
         flushed_behind: 0,
-        unit_sectors: devices.unit_sectors(),
+        unit_grains: devices.unit_grains(),
         discards: 0,
         options,
         root: Root { next_disk: 1, ..Root::default() },

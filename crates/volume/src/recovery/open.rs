@@ -15,7 +15,7 @@ use crate::engine::{Engine, EngineOptions, Parts, header_offsets};
 use crate::io::Devices;
 use crate::journal::JournalGeometry;
 use crate::layout::format_id;
-use crate::layout::page::BLOCK_SECTORS;
+use crate::layout::page::BLOCK_GRAINS;
 use crate::layout::record::RECORD_BYTES;
 use crate::layout::root::{BandRoot, BandState, HEADER_BYTES, Root, RootBounds, RootHeader};
 use crate::layout::root_blob;
@@ -185,7 +185,7 @@ pub(super) fn open_members(
         copies: devices.copies(),
         variants: devices.variants(),
         flushed_behind,
-        unit_sectors: devices.unit_sectors(),
+        unit_grains: devices.unit_grains(),
         discards,
         options,
         root: root.clone(),
@@ -271,7 +271,7 @@ fn tell_fronts(devices: &Devices, engine: &Engine) {
             BandState::Free => 0,
             // One that was closed before its end has a summary behind what was written.
             BandState::Closed => band_blocks,
-            BandState::Open => band.written.div_ceil(BLOCK_SECTORS as u32),
+            BandState::Open => band.written.div_ceil(BLOCK_GRAINS as u32),
         };
         array.know(engine.space.bands.table().iter().map(front).collect());
     }

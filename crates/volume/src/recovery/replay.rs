@@ -10,7 +10,7 @@ use crate::journal::scan::scan;
 use crate::layout::band_summary::SummaryEntry;
 use crate::layout::moved::destinations;
 use crate::layout::page::{
-    BLOCK_SECTORS, Entry, LEAF_ENTRIES, PAGE_BYTES, PageName, is_leaf, leaf_entry, set_leaf_entry,
+    BLOCK_GRAINS, Entry, LEAF_ENTRIES, PAGE_BYTES, PageName, is_leaf, leaf_entry, set_leaf_entry,
 };
 use crate::layout::record::Record;
 use crate::layout::root::Root;
@@ -61,7 +61,7 @@ pub(super) fn replay(
             while blocks < VERIFIED_AT_ONCE_BLOCKS
                 && let Some((sequence, record)) = left.next()
             {
-                blocks += record.data().map_or(0, |(_, sectors)| sectors.div_ceil(BLOCK_SECTORS));
+                blocks += record.data().map_or(0, |(_, grains)| grains.div_ceil(BLOCK_GRAINS));
                 group.push((sequence, record));
             }
             let mut keep = Vec::new();
@@ -238,10 +238,13 @@ impl Replay<'_> {
         match record {
             Record::Write { disk, block, class, location, generation, lifetime, stored } => {
                 let stream = Stream { is_collected: false, group: lifetime.group, class: *class };
-                self.band(*location, record.data().map_or(0, |(_, sectors)| sectors), stream, *generation);
-                for (block, (span, Stored { sectors, checksum })) in (*block..).zip(places(*location, stored)) {
+                self.band(*location, record.data().map_or(0, |(_, grains)| grains), stream, *generation);
+                for (block, (span, Stored { grains, checksum })) in (*block..).zip(places(*location, stored)) {
                     let (disk, class, note, origin) = (*disk, *class, lifetime.note, sequence);
-                    self.note(span.location, SummaryEntry { disk, class, note, sectors, checksum, block, origin });
+                    self.note(
+                        span.location,
+                        SummaryEntry { disk, class, note, grains: grains.into(), checksum, block, origin },
+                    );
                 }
                 for (i, (span, Stored { checksum, .. })) in
                     places(*location, stored).enumerate().filter(|(i, _)| kept(*i))
@@ -254,7 +257,7 @@ impl Replay<'_> {
                     let entry = Entry::Data { span, class: *class };
                     self.block((*disk, block + i as u64), Change::Set { entry, checksum });
                     let is_fast = self.leaves.setup.extents.is_fast(span.location);
-                    self.leaves.stats.count_written(*class, is_fast, (1, span.sectors.into()));
+                    self.leaves.stats.count_written(*class, is_fast, (1, span.grains.into()));
                 }
             }
             Record::Zero { disk, block, blocks } => {
@@ -269,8 +272,8 @@ impl Replay<'_> {
                 blocks.iter().for_each(|m| self.block((m.disk, m.block), Change::of_damage(m)));
             }
             Record::Move { stream, location, generation, moved } => {
-                let sectors = record.data().map_or(0, |(_, sectors)| sectors);
-                self.band(*location, sectors, *stream, *generation);
+                let grains = record.data().map_or(0, |(_, grains)| grains);
+                self.band(*location, grains, *stream, *generation);
                 destinations(*location, moved).for_each(|(at, m)| self.note(at, m.summary_entry()));
                 for (_, (at, m)) in destinations(*location, moved).enumerate().filter(|(i, _)| kept(*i)) {
                     self.block((m.disk, m.block), Change::of_move(m, at));
@@ -284,17 +287,17 @@ impl Replay<'_> {
         }
     }
 
-    fn band(&mut self, location: u64, sectors: u64, stream: Stream, generation: u16) {
-        if let Some((band, first)) = self.leaves.setup.extents.band_sector(location) {
+    fn band(&mut self, location: u64, grains: u64, stream: Stream, generation: u16) {
+        if let Some((band, first)) = self.leaves.setup.extents.band_grain(location) {
             // What is packed begins and ends within blocks.
-            let (first, end) = (first / BLOCK_SECTORS as u32, (first + sectors as u32).div_ceil(BLOCK_SECTORS as u32));
+            let (first, end) = (first / BLOCK_GRAINS as u32, (first + grains as u32).div_ceil(BLOCK_GRAINS as u32));
             self.leaves.space.bands.replay_write(band, first, end - first, stream, generation);
         }
     }
 
     fn note(&mut self, location: u64, entry: SummaryEntry) {
-        if let Some((band, sector)) = self.leaves.setup.extents.band_sector(location) {
-            self.leaves.space.bands.replay_note(band, sector, entry);
+        if let Some((band, grain)) = self.leaves.setup.extents.band_grain(location) {
+            self.leaves.space.bands.replay_note(band, grain, entry);
         }
     }
 

@@ -177,8 +177,8 @@ pub(super) fn survey(
             if !root.must_apply(sequence) {
                 continue;
             }
-            if let Some((location, sectors)) = record.data()
-                && (!extents.holds_data(location, sectors)
+            if let Some((location, grains)) = record.data()
+                && (!extents.holds_data(location, grains)
                     || !record.is_aligned()
                     || record.is_packed() && extents.is_fast(location))
             {
@@ -220,9 +220,10 @@ pub(super) fn survey(
     // Without a watermark nobody knows whether the journal's end is all of it.
     let unread = unread.filter(|_| !is_any_read).or_else(|| end.unread.clone());
     survey.is_unread = unread.is_some() && !is_empty;
-    if let (Some(source), MissingBatches::Refuse, false) = (unread, missing_batches, is_empty) {
-        let device = devices.list[0].name().to_owned();
-        return Err(OpenError::UnreadJournal { device, source });
+    let refused = unread.filter(|_| missing_batches == MissingBatches::Refuse);
+    let unread = refused.map(|source| OpenError::UnreadJournal { device: devices.list[0].name().to_owned(), source });
+    if let (Some(error), false) = (unread.clone(), is_empty) {
+        return Err(error);
     }
     if newest_checkpoint > header.checkpoint {
         return Err(OpenError::Root {
@@ -239,7 +240,8 @@ pub(super) fn survey(
     let lost_end = if survey.durable >= end.batch { Some(end.batch) } else { exceptions.min().copied() };
     let lost = missing.iter().copied().find(|&batch| survey.is_durable(batch)).or(lost_end);
     if let Some(batch) = lost.filter(|_| missing_batches.are_refused()) {
-        return Err(OpenError::Journal { batch, durable: survey.durable.max(batch) });
+        // It may only be unreadable.
+        return Err(unread.unwrap_or(OpenError::Journal { batch, durable: survey.durable.max(batch) }));
     }
     let durable = survey.durable;
     survey.moved.extend(moves.into_iter().filter(|(batch, _)| *batch > durable).map(|(_, source)| source));

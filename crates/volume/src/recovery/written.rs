@@ -7,11 +7,11 @@ use super::survey::Survey;
 use crate::engine::{Lost, Map, Setup};
 use crate::io::Devices;
 use crate::layout::moved::{Moved, destinations};
-use crate::layout::page::{BLOCK_SECTORS, Span, Window};
+use crate::layout::packed::is_stored;
+use crate::layout::page::{BLOCK_GRAINS, GRAIN_BYTES, Span, Window};
 use crate::layout::record::Record;
 use crate::layout::stored::{Stored, places};
-use forebay_block::checksum::block_checksum;
-use forebay_block::{Buf, DiskId, IoError, IoErrorKind, Op, SECTOR_BYTES, SharedBuf, Vectored};
+use forebay_block::{Buf, DiskId, IoError, IoErrorKind, Op, SharedBuf, Vectored};
 use smallvec::{SmallVec, smallvec};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -66,14 +66,14 @@ pub(super) fn verified(
     let mut verified = Vec::with_capacity(records.len());
     for ((sequence, record), data) in records.iter().zip(read_data(devices, setup, records)) {
         let names = names(record);
-        let begin = record.data().map_or(0, |(location, _)| location / BLOCK_SECTORS * BLOCK_SECTORS);
+        let begin = record.data().map_or(0, |(location, _)| location / BLOCK_GRAINS * BLOCK_GRAINS);
         let mut keep = vec![true; names.len()];
         let mut run = PackedRun::of(record, data.as_deref());
         for (&Name { span, disk, block, crc }, keep) in names.iter().zip(&mut keep) {
             let at = span.location;
-            let is_block = |bytes: &[u8]| block_checksum(disk, block, bytes) == crc;
-            let from = (at - begin) as usize * SECTOR_BYTES;
-            let read = data.as_ref().and_then(|data| data.get(from..from + usize::from(span.sectors) * SECTOR_BYTES));
+            let is_block = |bytes: &[u8]| is_stored(disk, block, bytes, crc);
+            let from = (at - begin) as usize * GRAIN_BYTES;
+            let read = data.as_ref().and_then(|data| data.get(from..from + usize::from(span.grains) * GRAIN_BYTES));
             let is_again = setup.extents.place(at).is_some_and(|(device, _)| setup.is_written_again(device));
             // Compressed blocks share blocks of the device. Where they were moved they were durable before there was a record;
             // where they were written all of these are of one record, and go together.
@@ -103,7 +103,7 @@ pub(super) fn verified(
         {
             match run.into_bytes(names.len()) {
                 Some(bytes) => {
-                    let blocks = (begin..).step_by(BLOCK_SECTORS as usize).zip(bytes.chunks_exact(4096));
+                    let blocks = (begin..).step_by(BLOCK_GRAINS as usize).zip(bytes.chunks_exact(4096));
                     again.extend(blocks.map(|(at, block)| (at, within(&names, at), Buf::copy_of(block))));
                 }
                 None => doubt.unwritten.extend(names.iter().map(Name::unwritten)),
@@ -130,8 +130,8 @@ impl PackedRun {
     fn of(record: &Record, data: Option<&[u8]>) -> Option<Self> {
         let Record::Write { stored, .. } = record else { return None };
         stored.iter().find(|stored| !stored.is_whole())?;
-        let (_, sectors) = record.data()?;
-        let unread = || vec![0; sectors.div_ceil(BLOCK_SECTORS) as usize * 4096];
+        let (_, grains) = record.data()?;
+        let unread = || vec![0; grains.div_ceil(BLOCK_GRAINS) as usize * 4096];
         Some(Self { bytes: data.map_or_else(unread, <[u8]>::to_vec), is_read: data.is_some(), good: 0 })
     }
 
@@ -166,8 +166,8 @@ impl Name {
 /// Those that lie in the device's block from a location on, or in a part of it.
 fn within(names: &[Name], at: u64) -> SmallVec<[Unwritten; 1]> {
     let meets = |name: &&Name| {
-        let Span { location, sectors } = name.span;
-        location < at + BLOCK_SECTORS && location + u64::from(sectors) > at
+        let Span { location, grains } = name.span;
+        location < at + BLOCK_GRAINS && location + u64::from(grains) > at
     };
     names.iter().filter(meets).map(Name::unwritten).collect()
 }
@@ -180,8 +180,8 @@ fn names(record: &Record) -> Vec<Name> {
             each.map(|(block, (span, stored))| Name { span, disk: *disk, block, crc: stored.checksum }).collect()
         }
         Record::Move { location, moved, .. } => destinations(*location, moved)
-            .map(|(location, &Moved { disk, block, stored: Stored { sectors, checksum: crc }, .. })| Name {
-                span: Span { location, sectors },
+            .map(|(location, &Moved { disk, block, stored: Stored { grains, checksum: crc }, .. })| Name {
+                span: Span { location, grains },
                 disk,
                 block,
                 crc,
@@ -197,11 +197,11 @@ fn read_data(devices: &mut Devices, setup: &Setup, records: &[(u64, Record)]) ->
     let mut data: Vec<Option<Buf>> = records.iter().map(|_| None).collect();
     let (mut reads, mut wanted) = (Vec::new(), Vec::new());
     for (i, (_, record)) in records.iter().enumerate() {
-        if let Some((location, sectors)) = record.data()
-            && let first = location / BLOCK_SECTORS
-            && let Some((device, offset_bytes)) = setup.extents.place(first * BLOCK_SECTORS)
+        if let Some((location, grains)) = record.data()
+            && let first = location / BLOCK_GRAINS
+            && let Some((device, offset_bytes)) = setup.extents.place(first * BLOCK_GRAINS)
         {
-            let blocks = ((location + sectors).div_ceil(BLOCK_SECTORS) - first) as usize;
+            let blocks = ((location + grains).div_ceil(BLOCK_GRAINS) - first) as usize;
             reads.push((device, offset_bytes, Op::read(Vectored::One(Buf::new(blocks * 4096)))));
             wanted.push((i, (device, offset_bytes, blocks * 4096)));
         }
@@ -267,7 +267,7 @@ fn write_runs(devices: &mut Devices, runs: Vec<Run>) -> Vec<(Run, IoError)> {
 
 /// The stored bytes of one block, of the first copy that is good, else of any; `None` where they cannot be read.
 fn read_block(devices: &mut Devices, setup: &Setup, span: Span, is_good: impl Fn(&[u8]) -> bool) -> Option<Buf> {
-    let window = Window::of(span, setup.unit_sectors);
+    let window = Window::of(span, setup.unit_grains);
     let (device, offset_bytes) = setup.extents.place(window.first)?;
     let mut read = (1..=devices.readings(device).saturating_sub(1)).filter_map(|attempt| {
         let bytes = devices.read_copy(device, offset_bytes, window.len_bytes, attempt).ok()?;

@@ -1,21 +1,20 @@
 //! Bands of the capacity tier: which are free, which are written by which stream, how much of each still lives.
 
 use super::extents::Extents;
+pub use super::fitting::Wanted;
+use super::fitting::{Fit, Frontier, GROUPS_TRIED, fit};
 pub use super::granted::Grant;
 use super::granted::Unsettled;
 pub use super::groups::ENTRIES_MEMORY_BYTES;
 use super::groups::{GroupKey, Groups};
 use super::open_bands::OpenBands;
 use super::spare::Spare;
+use super::victim::best;
 use crate::layout::band_summary::{BandShape, SummaryEntry, SummaryName, open_max};
-use crate::layout::page::BLOCK_SECTORS;
+use crate::layout::page::BLOCK_GRAINS;
 use crate::layout::root::{BandRoot, BandState};
 use crate::layout::stream::Stream;
-use forebay_placement::victim::{Candidate, Choice};
 use std::collections::BTreeSet;
-
-/// No band is taken to be older: a damaged clock must not overflow.
-const AGE_MAX_BANDS: u64 = 1 << 24;
 
 /// The band table.
 #[derive(Clone, Debug)]
@@ -34,6 +33,8 @@ pub struct Bands {
     in_collection_blocks: u64,
     unsettled: Unsettled,
     packed_spare: Option<Spare>,
+    /// Bands that were closed as nothing fitted into them any more, and of which nothing lives.
+    emptied: Vec<u32>,
 }
 
 impl Bands {
@@ -58,6 +59,7 @@ impl Bands {
             in_collection_blocks: 0,
             unsettled: Unsettled::default(),
             packed_spare: None,
+            emptied: Vec::new(),
             table,
         };
         for (i, band) in bands.table.iter().enumerate() {
@@ -114,9 +116,9 @@ impl Bands {
         self.table.len()
     }
 
-    /// Sectors named by the map, over all bands.
+    /// Grains named by the map, over all bands.
     #[must_use]
-    pub fn valid_sectors(&self) -> u64 {
+    pub fn valid_grains(&self) -> u64 {
         self.table.iter().map(|band| u64::from(band.valid)).sum()
     }
 
@@ -132,27 +134,54 @@ impl Bands {
         self.table[band as usize].generation as u16
     }
 
-    /// Grants up to `wanted` blocks of one group to `stream`, opening a band where needed. Streams share what is open when bands are
-    /// scarce: data of mixed lifetimes costs garbage collection, no space costs the write.
-    pub fn grant(&mut self, stream: Stream, wanted: u32) -> Option<Grant> {
-        let band = match self.open.of(stream).or_else(|| self.open_for(stream)) {
-            Some(band) => band,
-            None => self.open.nearest(stream)?,
-        };
-        let first = self.table[band as usize].frontier();
-        let group = self.shape.group_of(first);
-        let end = self.shape.summary_block(group);
-        let blocks = wanted.min(end - first);
-        let next = self.shape.skip_summary(first + blocks);
-        self.table[band as usize].written = next * BLOCK_SECTORS as u32;
-        self.unsettled.granted(band, blocks);
-        if first + blocks == end {
-            self.groups.make_due((band, group));
+    /// Grants room in one group to `stream`, for as much of what is wanted as fits, opening a band where needed. Streams share what is open when
+    /// bands are scarce: data of mixed lifetimes costs garbage collection, no space costs the write.
+    pub fn grant(&mut self, stream: Stream, wanted: Wanted<'_>) -> Option<Grant> {
+        for _ in 0..GROUPS_TRIED {
+            let band = match self.open.of(stream).or_else(|| self.open_for(stream)) {
+                Some(band) => band,
+                None => self.open.nearest(stream)?,
+            };
+            let at = self.frontier(band);
+            let found = fit(self.shape, at, wanted);
+            if self.go_on_at(band, found.map_or(at.end(self.shape), |fit| at.behind(fit))) {
+                self.groups.make_due((band, at.group));
+            }
+            if let Some(Fit { blocks, count, .. }) = found {
+                self.unsettled.granted(band, count);
+                return Some(Grant { band, first: at.block, blocks, count });
+            }
+            // Nobody will give up anything in one that it has closed and in which nothing lives.
+            let is_empty = self.get(band).state == BandState::Closed && self.get(band).valid == 0;
+            self.emptied.extend(Some(band).filter(|_| is_empty && !self.unsettled.has(band)));
         }
+        None
+    }
+
+    /// Bands that a grant has closed and of which nothing lives: they may be freed.
+    pub fn take_emptied(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.emptied)
+    }
+
+    /// Where an open band is written on.
+    fn frontier(&self, band: u32) -> Frontier {
+        let block = self.table[band as usize].frontier();
+        let group = self.shape.group_of(block);
+        // Of a band that was open before the start all that was noted is known, and one more entry may tell of what is passed over.
+        let noted = || self.groups.entries((band, group)).map_or(0, |entries| entries.len() + 1);
+        Frontier { group, block, entries: self.open.promised(band).unwrap_or_else(noted) }
+    }
+
+    /// A band is written on from there; true where the group has no room for one more block, so that it is complete.
+    fn go_on_at(&mut self, band: u32, at: Frontier) -> bool {
+        let is_complete = fit(self.shape, at, Wanted::Whole(1)).is_none();
+        let next = if is_complete { self.shape.skip_summary(self.shape.summary_block(at.group)) } else { at.block };
+        self.table[band as usize].written = next * BLOCK_GRAINS as u32;
+        self.open.promise(band, if is_complete { 0 } else { at.entries });
         if next == self.shape.blocks() {
             self.close(band);
         }
-        Some(Grant { band, first, blocks })
+        is_complete
     }
 
     /// Blocks that streams of one kind could be granted now, all together.
@@ -188,14 +217,10 @@ impl Bands {
         self.in_collection_blocks = blocks;
     }
 
-    fn open_max(&self, collecting: bool) -> usize {
-        open_max(self.table.len() as u64, collecting) as usize
-    }
-
     fn open_for(&mut self, stream: Stream) -> Option<u32> {
         let collecting = stream.is_collected;
         let same_kind = self.open.of_kind(collecting).count();
-        if same_kind >= self.open_max(collecting) {
+        if same_kind >= open_max(self.table.len() as u64, collecting) as usize {
             return None;
         }
         // Beyond the first, a band for a new stream must leave room for the others to continue.
@@ -213,11 +238,12 @@ impl Bands {
 
     fn mark_open(&mut self, band: u32, stream: Stream, generation: u32) {
         // In replay the map may name old data here still, which is superseded further on in the journal.
-        let valid = self.table[band as usize].valid;
+        let BandRoot { valid, blocks, .. } = self.table[band as usize];
         self.table[band as usize] =
-            BandRoot { state: BandState::Open, stream, generation, valid, ..BandRoot::default() };
+            BandRoot { state: BandState::Open, stream, generation, valid, blocks, ..BandRoot::default() };
         self.open.insert(stream, band);
-        self.forget_groups(band);
+        self.open.promise(band, 0);
+        self.groups.forget(band);
         if let Some(complete) = self.complete.get_mut(band as usize) {
             *complete = 0;
         }
@@ -238,11 +264,6 @@ impl Bands {
         (0u32..).zip(&self.table).filter(|(_, band)| is_empty(band)).map(|(i, _)| i).collect()
     }
 
-    /// Whether there are summaries to be written.
-    pub fn has_due(&self) -> bool {
-        self.groups.due_count() > 0
-    }
-
     /// Groups whose summary is not on the device.
     pub fn groups(&self) -> &Groups {
         &self.groups
@@ -260,27 +281,17 @@ impl Bands {
         &mut self.groups
     }
 
-    /// Forgets entries of a band that is to be trimmed or opened again, except those on their way.
-    pub fn forget_groups(&mut self, band: u32) {
-        self.groups.forget(band);
-    }
-
-    /// Notes who is written from a sector of a band on: when its data is sent, not when the map changes.
-    pub fn note(&mut self, band: u32, sector: u32, entry: SummaryEntry) {
-        self.groups.note(self.shape, band, sector, entry);
+    /// Notes who is written from a grain of a band on: when its data is sent, not when the map changes.
+    pub fn note(&mut self, band: u32, grain: u32, entry: SummaryEntry) {
+        self.groups.note(self.shape, band, grain, entry);
     }
 
     /// The same in replay: groups that are complete in the root have their summary on the device.
-    pub fn replay_note(&mut self, band: u32, sector: u32, entry: SummaryEntry) {
+    pub fn replay_note(&mut self, band: u32, grain: u32, entry: SummaryEntry) {
         let complete = self.complete.get(band as usize).copied().unwrap_or(0);
-        if self.shape.group_of(sector / BLOCK_SECTORS as u32) >= complete {
-            self.note(band, sector, entry);
+        if self.shape.group_of(grain / BLOCK_GRAINS as u32) >= complete {
+            self.note(band, grain, entry);
         }
-    }
-
-    /// What was granted holds so many blocks, which are settled one by one: they are packed, so that it is not as many as it is long.
-    pub fn packed(&mut self, grant: Grant, blocks: u32) {
-        self.unsettled.packed(grant.band, grant.blocks, blocks);
     }
 
     /// The fate of granted blocks is known: they are in the map, or never will be. True where the band is empty now
@@ -290,24 +301,26 @@ impl Bands {
         self.unsettled.settle(band, blocks) && valid == 0 && state == BandState::Closed
     }
 
-    /// The map now names so many more sectors of the band.
-    pub fn gain(&mut self, band: u32, sectors: u8) {
-        let most = self.data_blocks() * BLOCK_SECTORS as u32;
+    /// The map now names so many more grains of the band.
+    pub fn gain(&mut self, band: u32, grains: u8) {
+        let most = self.data_blocks() * BLOCK_GRAINS as u32;
         let entry = &mut self.table[band as usize];
-        entry.valid = entry.valid.saturating_add(u32::from(sectors));
+        entry.valid = entry.valid.saturating_add(u32::from(grains));
+        entry.blocks = entry.blocks.saturating_add(1);
         if self.complete.is_empty() {
             // More than lives there is counted where a damaged leaf hid what was given up. In replay the map may name what
             // was there before and what is there now.
-            entry.valid = entry.valid.min(most);
+            entry.limit(most);
         }
     }
 
-    /// The map names so many sectors less; true where these were the last, the band is closed, and nothing is still being
+    /// The map names so many grains less; true where these were the last, the band is closed, and nothing is still being
     /// written into it: it may be freed.
-    pub fn lose(&mut self, band: u32, sectors: u8) -> bool {
+    pub fn lose(&mut self, band: u32, grains: u8) -> bool {
         let busy = self.unsettled.has(band);
         let entry = &mut self.table[band as usize];
-        entry.valid = entry.valid.saturating_sub(u32::from(sectors));
+        entry.valid = entry.valid.saturating_sub(u32::from(grains));
+        entry.blocks = entry.blocks.saturating_sub(1);
         entry.valid == 0 && entry.state == BandState::Closed && !busy
     }
 
@@ -315,7 +328,7 @@ impl Bands {
     pub fn release(&mut self, band: u32) {
         let generation = self.table[band as usize].generation;
         self.table[band as usize] = BandRoot { generation, ..BandRoot::default() };
-        self.forget_groups(band);
+        self.groups.forget(band);
         self.free.insert(band);
     }
 
@@ -336,10 +349,10 @@ impl Bands {
             };
             self.mark_open(band, stream, entry.generation.wrapping_add(ahead));
         }
-        let next = self.shape.skip_summary((first + blocks).min(self.shape.blocks())) * BLOCK_SECTORS as u32;
+        let next = self.shape.skip_summary((first + blocks).min(self.shape.blocks()));
         let entry = &mut self.table[band as usize];
-        entry.written = entry.written.max(next);
-        if entry.state == BandState::Open && entry.written == self.shape.sectors() {
+        entry.written = entry.written.max(next * BLOCK_GRAINS as u32);
+        if entry.state == BandState::Open && entry.written == self.shape.grains() {
             self.close(band);
         }
     }
@@ -348,16 +361,18 @@ impl Bands {
     /// complete now are due.
     pub fn replay_finished(&mut self, row_blocks: u32) {
         for collecting in [false, true] {
-            while self.open.of_kind(collecting).count() > self.open_max(collecting) {
+            while self.open.of_kind(collecting).count() > open_max(self.table.len() as u64, collecting) as usize {
                 let Some(band) = self.open.of_kind(collecting).last() else { break };
                 self.close(band);
             }
         }
         self.complete = Vec::new();
-        let most = self.data_blocks() * BLOCK_SECTORS as u32;
-        self.table.iter_mut().for_each(|band| band.valid = band.valid.min(most));
-        for band in self.table.iter_mut().filter(|band| band.state == BandState::Open) {
-            band.written = self.shape.next_row(band.frontier(), row_blocks) * BLOCK_SECTORS as u32;
+        let most = self.data_blocks() * BLOCK_GRAINS as u32;
+        self.table.iter_mut().for_each(|band| band.limit(most));
+        self.open.forget_promised();
+        for band in self.open.all() {
+            let at = self.frontier(band);
+            self.go_on_at(band, Frontier { block: self.shape.next_row(at.block, row_blocks), ..at });
         }
         for key in self.groups.keys() {
             if key.1 < self.table[key.0 as usize].complete_groups(self.shape) {
@@ -374,24 +389,8 @@ impl Bands {
 
     /// The band whose collection pays best, by cost and benefit, of those that may be collected.
     pub fn victim(&self, excluded: impl Fn(u32) -> bool) -> Option<u32> {
-        let data_sectors = self.data_blocks() * BLOCK_SECTORS as u32;
-        let has_garbage = |band: &BandRoot| {
-            // What is moved may take more than it did: else a full pool would copy itself.
-            (1..data_sectors).contains(&band.valid)
-                && self.packed_spare.is_none_or(|spare| spare.leaves_some(band.valid, self.data_blocks()))
-        };
         let may = |number: u32| !excluded(number) && self.may_collect(number);
-        let candidates = (0u32..).zip(&self.table).filter(|(number, band)| has_garbage(band) && may(*number));
-        let log_valid = self.valid_sectors() / BLOCK_SECTORS;
-        Choice::CostBenefit.best(candidates.map(|(number, band)| Candidate {
-            band: number,
-            group: band.stream.group,
-            valid: band.valid,
-            blocks: data_sectors,
-            // As if each that was closed since had been full, and this one when it was opened.
-            age: (self.clock.saturating_sub(band.closed_at).min(AGE_MAX_BANDS) + 1) * u64::from(self.data_blocks()),
-            log_valid,
-        }))
+        best(&self.table, (self.data_blocks(), self.clock), self.packed_spare, may)
     }
 }
 

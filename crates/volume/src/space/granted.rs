@@ -9,8 +9,10 @@ pub struct Grant {
     pub band: u32,
     /// First block in the band.
     pub first: u32,
-    /// Blocks.
+    /// Blocks of the device.
     pub blocks: u32,
+    /// How many blocks they hold: more where these are compressed.
+    pub count: u32,
 }
 
 /// How many blocks, by band.
@@ -23,12 +25,6 @@ impl Unsettled {
     /// So many more of a band.
     pub fn granted(&mut self, band: u32, blocks: u32) {
         *self.by_band.entry(band).or_default() += blocks;
-    }
-
-    /// What was granted last, so many blocks of the device, holds other many.
-    pub fn packed(&mut self, band: u32, device_blocks: u32, blocks: u32) {
-        let left = self.by_band.entry(band).or_default();
-        *left = left.saturating_sub(device_blocks).saturating_add(blocks);
     }
 
     /// The fate of so many is known; true where these were the last.

@@ -1,45 +1,20 @@
 //! Groups of bands whose summary is not on the device: who was written into them, and how far their summary has come.
 
-use crate::layout::band_summary::{BandShape, ENTRIES_MAX, GROUP_BLOCKS, OPEN_ALL_MAX, SummaryEntry, UNWRITTEN_MAX};
-use crate::layout::page::BLOCK_SECTORS;
+use crate::layout::band_summary::{BandShape, ENTRIES_MAX, OPEN_ALL_MAX, PAGE_ENTRIES, SummaryEntry, UNWRITTEN_MAX};
+use crate::layout::page::BLOCK_GRAINS;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Where so many groups wait for another attempt at writing their summary no more space is promised: what is kept of
 /// them in memory is bounded by this.
 const DUE_MAX: usize = 256;
 /// The same of entries of groups whose summary waits for a flush: those of small bands have few. Of half of them a flush is wanted.
-const UNFLUSHED_MAX: usize = 256 * ENTRIES_MAX;
+const UNFLUSHED_MAX: usize = 256 * PAGE_ENTRIES;
 /// Most memory in bytes that entries take: of the groups that wait, of those that the root has, and of one group of each open band.
 pub const ENTRIES_MEMORY_BYTES: u64 = {
     let groups = DUE_MAX as u64 + KEPT_MAX as u64 + OPEN_ALL_MAX;
-    (groups * ENTRIES_MAX as u64 + UNFLUSHED_MAX as u64) * size_of::<SummaryEntry>() as u64
+    // The last that comes before no more space is promised may be one of the longest.
+    (groups * ENTRIES_MAX as u64 + (UNFLUSHED_MAX + ENTRIES_MAX) as u64) * size_of::<SummaryEntry>() as u64
 };
-
-/// Most blocks that may be packed into a run of so many: with the gap behind them their entries fit into the summary of a group
-/// however that is parted into runs.
-#[must_use]
-pub fn most_entries(blocks: u32) -> usize {
-    (blocks as usize * ENTRIES_MAX / (GROUP_BLOCKS as usize - 1)).saturating_sub(1).max(1)
-}
-
-/// Blocks of the device that compressed ones of these sizes in sectors take where all find room in one group.
-#[must_use]
-pub fn blocks_of_packed(sizes: &[u8]) -> u32 {
-    let sectors: u64 = sizes.iter().map(|&size| u64::from(size)).sum();
-    let by_sectors = sectors.div_ceil(BLOCK_SECTORS) as u32;
-    (by_sectors..).find(|&blocks| most_entries(blocks) >= sizes.len()).unwrap_or(by_sectors)
-}
-
-/// How many of them, from the first on, fit into so many blocks of the device.
-#[must_use]
-pub fn packed_that_fit(sizes: &[u8], blocks: u32) -> u32 {
-    let room = u64::from(blocks) * BLOCK_SECTORS;
-    let ends = sizes.iter().take(most_entries(blocks)).scan(0, |end, &size| {
-        *end += u64::from(size);
-        Some(*end)
-    });
-    ends.take_while(|end| *end <= room).count() as u32
-}
 
 /// Attempts at a summary by itself after which its place is taken for one that cannot be written.
 const KEPT_AFTER: u8 = 2;
@@ -128,8 +103,9 @@ impl Groups {
     /// The summary of a group that is due could not be written by itself. After some attempts the root has its entries, and it is waited for
     /// no more: one place that takes no writes must not end all checkpoints. False where there are too many of them.
     pub fn place_failed(&mut self, key: GroupKey) -> bool {
-        let has_room = self.kept().count() < KEPT_MAX;
+        let (count, entries) = self.kept().fold((0, 0), |(count, all), (_, entries)| (count + 1, all + entries.len()));
         let Some(group) = self.groups.get_mut(&key).filter(|group| group.stage == Stage::Due) else { return false };
+        let has_room = count < KEPT_MAX && entries + group.entries.len() <= KEPT_MAX * PAGE_ENTRIES;
         if group.is_kept || !has_room {
             return group.is_kept;
         }
@@ -285,10 +261,10 @@ impl Groups {
         self.groups.get(&key).filter(|group| !group.is_on_device()).map(|group| group.entries.as_slice())
     }
 
-    /// Notes who is written into the sectors from this one of a band on.
-    pub fn note(&mut self, shape: BandShape, band: u32, sector: u32, entry: SummaryEntry) {
-        let group = shape.group_of(sector / BLOCK_SECTORS as u32);
-        let at = sector - shape.first_block(group) * BLOCK_SECTORS as u32;
+    /// Notes who is written into the grains from this one of a band on.
+    pub fn note(&mut self, shape: BandShape, band: u32, grain: u32, entry: SummaryEntry) {
+        let group = shape.group_of(grain / BLOCK_GRAINS as u32);
+        let at = grain - shape.first_block(group) * BLOCK_GRAINS as u32;
         let entries = &mut self.groups.entry((band, group)).or_default().entries;
         place(entries, at, entry);
         // Only a journal that nobody wrote has more.
@@ -296,20 +272,20 @@ impl Groups {
     }
 }
 
-/// Puts an entry at a sector of its group. Entries follow each other without gaps, so that what is not known yet before it has
+/// Puts an entry at a grain of its group. Entries follow each other without gaps, so that what is not known yet before it has
 /// an entry too, and what was there before it is replaced.
 fn place(entries: &mut Vec<SummaryEntry>, at: u32, entry: SummaryEntry) {
-    let to = at + u32::from(entry.sectors);
+    let to = at + u32::from(entry.grains);
     // Mostly it is the next.
-    let (mut first, mut begin) = (entries.len(), entries.iter().map(|e| u32::from(e.sectors)).sum::<u32>());
+    let (mut first, mut begin) = (entries.len(), entries.iter().map(|e| u32::from(e.grains)).sum::<u32>());
     let all = begin;
     while begin > at && first > 0 {
         first -= 1;
-        begin -= u32::from(entries[first].sectors);
+        begin -= u32::from(entries[first].grains);
     }
     let (mut end, mut behind) = (first, begin);
     while behind < to && end < entries.len() {
-        behind += u32::from(entries[end].sectors);
+        behind += u32::from(entries[end].grains);
         end += 1;
     }
     let mut put = Vec::with_capacity(3);
@@ -317,7 +293,7 @@ fn place(entries: &mut Vec<SummaryEntry>, at: u32, entry: SummaryEntry) {
     let mut gap = at - begin;
     if gap > 0 && first == entries.len() && entries.last().is_some_and(|last| !last.is_known()) {
         first -= 1;
-        gap += u32::from(entries[first].sectors);
+        gap += u32::from(entries[first].grains);
     }
     put.extend(unknown(gap));
     put.push(entry);
@@ -327,11 +303,11 @@ fn place(entries: &mut Vec<SummaryEntry>, at: u32, entry: SummaryEntry) {
     entries.splice(first..end.max(first), put);
 }
 
-/// Entries of sectors of which nothing is known.
-fn unknown(mut sectors: u32) -> impl Iterator<Item = SummaryEntry> {
+/// Entries of grains of which nothing is known.
+fn unknown(mut grains: u32) -> impl Iterator<Item = SummaryEntry> {
     std::iter::from_fn(move || {
-        let some = u8::try_from(sectors).unwrap_or(u8::MAX);
-        sectors -= u32::from(some);
+        let some = u16::try_from(grains).unwrap_or(u16::MAX);
+        grains -= u32::from(some);
         (some > 0).then(|| SummaryEntry::none(some))
     })
 }

@@ -1,46 +1,46 @@
 use super::*;
-use crate::layout::band_summary::{ENTRIES_MAX, placed};
+use crate::layout::band_summary::placed;
+use crate::space::fitting::{Fit, Frontier, Wanted, fit};
 use forebay_block::{ClassId, DiskId};
 use proptest::prelude::*;
 
-fn entry(sectors: u8, block: u64) -> SummaryEntry {
-    SummaryEntry { disk: DiskId(1), class: ClassId(0), note: 0, sectors, checksum: 0, block, origin: 0 }
+fn entry(grains: u16, block: u64) -> SummaryEntry {
+    SummaryEntry { disk: DiskId(1), class: ClassId(0), note: 0, grains, checksum: 0, block, origin: 0 }
 }
 
 proptest! {
     /// Grants of one group, each of some blocks, are noted in any order, and some twice.
     #[test]
-    fn every_entry_stands_at_its_sector(
-        grants in prop::collection::vec((1u32..9, prop::collection::vec(3u8..=8, 1..24)), 1..12),
+    fn every_entry_stands_at_its_grain(
+        grants in prop::collection::vec((any::<bool>(), prop::collection::vec(16u8..127, 1..80)), 1..40),
         order in prop::collection::vec(any::<prop::sample::Index>(), 24),
     ) {
         let shape = BandShape::new(64 * 4096);
-        let (mut from, mut lists) = (0, Vec::new());
-        for (blocks, lengths) in grants {
-            let (begin, end, most) = (from, from + 8 * blocks, most_entries(blocks));
-            if end > shape.group_sectors(0) {
-                break;
-            }
-            let mut at = begin;
-            let mut list = Vec::new();
-            for sectors in lengths.into_iter().take(most) {
-                if at + u32::from(sectors) <= end {
-                    list.push((at, entry(sectors, u64::from(at))));
-                    at += u32::from(sectors);
-                }
-            }
-            lists.push(list);
-            from = end;
+        let (mut at, mut lists) = (Frontier { group: 0, block: 0, entries: 0 }, Vec::new());
+        for (is_packed, sizes) in grants {
+            let wanted = if is_packed { Wanted::Packed(&sizes) } else { Wanted::Whole(sizes.len() as u32) };
+            let Some(Fit { blocks, count, entries }) = fit(shape, at, wanted) else { continue };
+            let sizes = sizes.into_iter().take(count as usize).map(|size| if is_packed { size.into() } else { 128u16 });
+            let list = sizes.scan(at.block * 128, |next, size| {
+                let place = *next;
+                *next += u32::from(size);
+                Some((place, entry(size, u64::from(place))))
+            });
+            lists.push(list.collect::<Vec<_>>());
+            at = Frontier { block: at.block + blocks, entries: at.entries + entries, ..at };
         }
         let mut groups = Groups::default();
         for index in order {
-            for &(at, entry) in index.get(&lists) {
-                groups.note(shape, 3, at, entry);
+            if let Some(list) = lists.get(index.index(lists.len())) {
+                list.iter().for_each(|&(at, entry)| groups.note(shape, 3, at, entry));
+                let noted = groups.entries((3, 0)).map_or(0, <[SummaryEntry]>::len);
+                prop_assert!(noted <= at.entries, "{noted} of {}", at.entries);
             }
         }
         lists.iter().flatten().for_each(|&(at, entry)| groups.note(shape, 3, at, entry));
         let entries = groups.entries((3, 0)).unwrap();
-        prop_assert!(entries.len() <= ENTRIES_MAX, "{}", entries.len());
+        prop_assert!(entries.len() <= at.entries, "{} of {} that were promised", entries.len(), at.entries);
+        prop_assert!(at.block <= shape.data_end(0, entries.len()), "its summary has room behind its data");
         let found: Vec<(u32, SummaryEntry)> = placed(entries).map(|(at, entry)| (at, *entry)).collect();
         let wanted: Vec<(u32, SummaryEntry)> = lists.into_iter().flatten().collect();
         prop_assert_eq!(found, wanted);
@@ -51,19 +51,19 @@ proptest! {
 fn what_replaces_others_leaves_what_it_does_not_cover() {
     let mut entries = Vec::new();
     for at in 0..4 {
-        place(&mut entries, 8 * at, entry(8, u64::from(at)));
+        place(&mut entries, 128 * at, entry(128, u64::from(at)));
     }
-    place(&mut entries, 12, entry(8, 9));
-    let lengths: Vec<(u8, bool)> = entries.iter().map(|e| (e.sectors, e.is_known())).collect();
-    assert_eq!(lengths, [(8, true), (4, false), (8, true), (4, false), (8, true)]);
-    place(&mut entries, 500, entry(1, 1));
-    let sectors: u32 = entries.iter().map(|e| u32::from(e.sectors)).sum();
-    assert_eq!((sectors, entries.len()), (501, 8));
+    place(&mut entries, 192, entry(128, 9));
+    let lengths: Vec<(u16, bool)> = entries.iter().map(|e| (e.grains, e.is_known())).collect();
+    assert_eq!(lengths, [(128, true), (64, false), (128, true), (64, false), (128, true)]);
+    place(&mut entries, 70_000, entry(1, 1));
+    let grains: u32 = entries.iter().map(|e| u32::from(e.grains)).sum();
+    assert_eq!((grains, entries.len()), (70_001, 8));
 }
 
 fn complete(groups: &mut Groups, key: GroupKey, blocks: u64) {
     let shape = BandShape::new(64 * 4096);
-    (0..blocks).for_each(|at| groups.note(shape, key.0, 8 * at as u32, entry(8, at)));
+    (0..blocks).for_each(|at| groups.note(shape, key.0, 128 * at as u32, entry(128, at)));
     groups.make_due(key);
     assert!(groups.begin(key).is_some());
     groups.written(key, true, true);

@@ -2,8 +2,10 @@
 
 pub mod bands;
 pub mod extents;
+pub mod fitting;
 mod granted;
 pub mod groups;
 pub(crate) mod open_bands;
 pub mod slots;
 pub mod spare;
+mod victim;

@@ -18,6 +18,8 @@ pub(crate) fn low(bands: usize, band_blocks: u32, blocks_in_jobs: u64) -> usize 
 #[derive(Clone, Debug, Default)]
 pub(super) struct OpenBands {
     by_stream: BTreeMap<Stream, u32>,
+    /// Entries that the summary of the group which a band is written in has, or may get for what was granted.
+    promised: BTreeMap<u32, usize>,
 }
 
 impl OpenBands {
@@ -29,6 +31,11 @@ impl OpenBands {
     /// The bands of all streams of collection, or of all others.
     pub fn of_kind(&self, collecting: bool) -> impl Iterator<Item = u32> {
         self.by_stream.iter().filter(move |(stream, _)| stream.is_collected == collecting).map(|(_, &band)| band)
+    }
+
+    /// All of them.
+    pub fn all(&self) -> Vec<u32> {
+        self.by_stream.values().copied().collect()
     }
 
     /// The band of the stream of the same kind that is most like this one: what dies together is worth more than what is of one class.
@@ -43,8 +50,24 @@ impl OpenBands {
         self.by_stream.insert(stream, band);
     }
 
+    /// Entries of the group that a band is written in, with those which were promised; `None`: nothing was since the start.
+    pub fn promised(&self, band: u32) -> Option<usize> {
+        self.promised.get(&band).copied()
+    }
+
+    /// The group that a band is written in has so many entries, or may get them.
+    pub fn promise(&mut self, band: u32, entries: usize) {
+        self.promised.insert(band, entries);
+    }
+
+    /// Nothing was promised yet: replay has ended.
+    pub fn forget_promised(&mut self) {
+        self.promised.clear();
+    }
+
     /// A band is not open any more. Its stream may have another by now.
     pub fn remove(&mut self, stream: Stream, band: u32) {
+        self.promised.remove(&band);
         if self.of(stream) == Some(band) {
             self.by_stream.remove(&stream);
         }

@@ -1,10 +1,11 @@
 //! What compressed blocks may take more of the device where they are moved: each run ends within a block, and each group.
 
+use crate::layout::band_summary::{GROUP_BLOCKS, summary_pages};
+use crate::layout::page::BLOCK_GRAINS;
+use crate::layout::root::BandRoot;
+
 /// Runs of one job, each in a band of its own, and a half for what ends within a group.
 const RUNS_PER_JOB: u64 = 3;
-/// Of the blocks of a group, this part is lost at its end.
-const GROUP_PART: u64 = 64;
-
 /// How they are moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spare {
@@ -13,19 +14,22 @@ pub struct Spare {
 }
 
 impl Spare {
-    /// Whether moving what takes so many sectors of a band of so many blocks leaves some free.
+    /// Whether moving what lives in a band of so many blocks of data leaves some free.
     #[must_use]
-    pub fn leaves_some(self, sectors: u32, data_blocks: u32) -> bool {
-        let blocks = u64::from(sectors.div_ceil(8));
-        blocks + self.of(blocks) < u64::from(data_blocks)
+    pub fn leaves_some(self, band: &BandRoot, data_blocks: u32) -> bool {
+        let blocks = u64::from(band.valid).div_ceil(BLOCK_GRAINS);
+        blocks + self.of(band) < u64::from(data_blocks)
     }
 
-    /// What so many blocks of the device may take more, in blocks.
+    /// What moving what lives in a band may take more, in blocks of the device.
     #[must_use]
-    pub fn of(self, blocks: u64) -> u64 {
-        // Most that can be compressed into them, in jobs.
-        let jobs = (blocks * 8 / 3).div_ceil(self.blocks_per_job.max(1));
-        blocks / GROUP_PART + RUNS_PER_JOB.min(1 + blocks / 16) * jobs
+    pub fn of(self, band: &BandRoot) -> u64 {
+        let (blocks, held) = (u64::from(band.valid).div_ceil(BLOCK_GRAINS), u64::from(band.blocks));
+        let jobs = held.div_ceil(self.blocks_per_job.max(1));
+        // Of each group: pages of its summary beyond the first, and what is left before them.
+        let of_group = u64::from(GROUP_BLOCKS) - 3;
+        let lost = u64::from(summary_pages((of_group * held).div_ceil(blocks.max(1)) as usize));
+        blocks * lost / of_group + RUNS_PER_JOB.min(1 + blocks / 16) * jobs
     }
 }
 
@@ -33,11 +37,32 @@ impl Spare {
 mod tests {
     use super::*;
 
+    fn band(blocks: u32, held: u32) -> BandRoot {
+        BandRoot { valid: blocks * BLOCK_GRAINS as u32, blocks: held, ..BandRoot::default() }
+    }
+
     #[test]
-    fn a_fortieth_of_large_bands_and_a_block_or_two_of_small_ones() {
-        let of = |blocks| Spare { blocks_per_job: 512 }.of(blocks);
-        assert_eq!([1, 6, 50, 252, 16_000].map(of), [1, 1, 3, 9, 502]);
-        assert_eq!(Spare { blocks_per_job: 16 }.of(63), 33);
-        assert_eq!(Spare { blocks_per_job: 0 }.of(0), 0);
+    fn some_hundredths_of_large_bands_and_a_block_or_two_of_small_ones() {
+        let of = |blocks: u32, times: u32| Spare { blocks_per_job: 512 }.of(&band(blocks, times * blocks));
+        assert_eq!([1, 6, 50, 252, 16_000].map(|blocks| of(blocks, 2)), [1, 1, 3, 7, 451]);
+        assert_eq!([1, 6, 50, 252, 16_000].map(|blocks| of(blocks, 8)), [1, 1, 5, 24, 1536]);
+        assert_eq!(Spare { blocks_per_job: 16 }.of(&band(63, 126)), 25);
+        assert_eq!(Spare { blocks_per_job: 0 }.of(&BandRoot::default()), 0);
+    }
+
+    /// How much a band loses went by the average of the pool: one full of small compressed blocks in a pool of large ones seemed to have garbage, and was copied
+    /// again and again.
+    #[test]
+    fn regression_a_band_full_of_small_compressed_blocks_is_left_alone() {
+        for groups in [4, 16, 64, 256] {
+            let data_blocks = 63 * groups;
+            for blocks_per_job in [16, 512, 4096] {
+                let spare = Spare { blocks_per_job };
+                for of_group in [60, 61] {
+                    assert!(!spare.leaves_some(&band(of_group * groups, 8 * of_group * groups), data_blocks));
+                }
+            }
+            assert!(Spare { blocks_per_job: 512 }.leaves_some(&band(50 * groups, 8 * 50 * groups), data_blocks));
+        }
     }
 }

@@ -172,7 +172,7 @@ fn lives_with_few_requests_after_the_checkpoint() {
 
 #[test]
 fn lives_with_many_requests_after_the_checkpoint() {
-    let shape = Shape { fast_bytes: 1664 << 10, ..Shape::default() };
+    let shape = Shape { fast_bytes: 1696 << 10, ..Shape::default() };
     lives("many", 100, &shape, After { mix: FULL, requests: 120, depth: 12 });
 }
 
@@ -185,7 +185,7 @@ fn lives_in_which_nothing_is_flushed() {
 #[test]
 fn lives_of_constant_collection() {
     let shape = Shape {
-        fast_bytes: 1664 << 10,
+        fast_bytes: 1696 << 10,
         capacity_bytes: 900 << 10,
         band_bytes: 32 << 10,
         leaves: 2,
@@ -196,7 +196,7 @@ fn lives_of_constant_collection() {
 
 #[test]
 fn lives_of_compressed_blocks() {
-    let full = Shape { fast_bytes: 1664 << 10, compress: Compress::Lz4, ..Shape::default() };
+    let full = Shape { fast_bytes: 1696 << 10, compress: Compress::Lz4, ..Shape::default() };
     lives("compressed", 60, &full, After { mix: FULL, requests: 150, depth: 8 });
     let groups = Shape { band_bytes: 150 * 4096, capacity_bytes: (256 << 10) + 8 * 150 * 4096, leaves: 6, ..full };
     lives("compressed groups", 40, &groups, After { mix: FULL, requests: 300, depth: 8 });
@@ -208,7 +208,7 @@ fn lives_with_bands_of_several_groups() {
     for band_blocks in [150, 65] {
         let band_bytes = band_blocks * 4096;
         let shape = Shape {
-            fast_bytes: 1664 << 10,
+            fast_bytes: 1696 << 10,
             capacity_bytes: (256 << 10) + 7 * band_bytes,
             band_bytes,
             leaves: 6,
@@ -281,7 +281,7 @@ fn life_without_the_area(seed: u64, shape: &Shape) -> Result<bool, String> {
 #[test]
 fn lives_in_which_the_area_takes_no_more_writes() {
     let small = Shape {
-        fast_bytes: 1664 << 10,
+        fast_bytes: 1696 << 10,
         capacity_bytes: 900 << 10,
         band_bytes: 32 << 10,
         leaves: 2,

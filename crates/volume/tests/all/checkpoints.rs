@@ -44,7 +44,7 @@ fn a_failed_root_header_write_does_not_cost_the_pool() {
 #[test]
 fn many_leaves_on_a_small_fast_tier_can_be_checkpointed() {
     let leaves: u64 = 55;
-    let shape = Shape { fast_bytes: 1664 << 10, disk_bytes: leaves * 400 * 4096, frames: 1000, ..Shape::default() };
+    let shape = Shape { fast_bytes: 1696 << 10, disk_bytes: leaves * 400 * 4096, frames: 1000, ..Shape::default() };
     let mut world = World::open(&shape, shape.format(), 1, Oracle::default()).unwrap();
     for i in 0..leaves * 20 {
         world.write((i % leaves) * 400 * 8, 8, false, None);

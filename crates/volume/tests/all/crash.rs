@@ -183,7 +183,7 @@ fn random_histories_survive_power_cuts() {
 /// The fast tier is so small that it is nearly always full: destage, bypass and stalls everywhere.
 #[test]
 fn a_full_fast_tier_survives_power_cuts() {
-    let shape = Shape { fast_bytes: 1664 << 10, ..Shape::default() };
+    let shape = Shape { fast_bytes: 1696 << 10, ..Shape::default() };
     many("full fast tier", 0..300, &shape, 120);
 }
 
@@ -191,7 +191,7 @@ fn a_full_fast_tier_survives_power_cuts() {
 #[test]
 fn constant_collection_survives_power_cuts() {
     let shape = Shape {
-        fast_bytes: 1664 << 10,
+        fast_bytes: 1696 << 10,
         capacity_bytes: 900 << 10,
         band_bytes: 32 << 10,
         leaves: 2,
@@ -205,7 +205,7 @@ fn constant_collection_survives_power_cuts() {
 fn grouped(band_blocks: u64) -> Shape {
     let band_bytes = band_blocks * 4096;
     Shape {
-        fast_bytes: 1664 << 10,
+        fast_bytes: 1696 << 10,
         capacity_bytes: (256 << 10) + 9 * band_bytes,
         band_bytes,
         leaves: 6,
@@ -225,7 +225,7 @@ fn bands_of_several_groups_survive_power_cuts() {
 fn compressed_blocks_survive_power_cuts() {
     let plain = Shape { compress: Compress::Lz4, ..Shape::default() };
     many("compressed", 0..200, &plain, 120);
-    let full = Shape { fast_bytes: 1664 << 10, compress: Compress::Zstd(1), ..Shape::default() };
+    let full = Shape { fast_bytes: 1696 << 10, compress: Compress::Zstd(1), ..Shape::default() };
     many("compressed, full fast tier", 0..200, &full, 160);
     let few_bands = Shape { capacity_bytes: 900 << 10, band_bytes: 32 << 10, leaves: 2, ..full };
     many("compressed, constant collection", 0..200, &few_bands, 200);
@@ -247,7 +247,7 @@ mod planted {
     use forebay_volume::engine::Faults;
 
     fn is_found(name: &str, faults: Faults) {
-        let small = Shape { fast_bytes: 1664 << 10, faults, ..Shape::default() };
+        let small = Shape { fast_bytes: 1696 << 10, faults, ..Shape::default() };
         let shapes = [Shape { faults, ..Shape::default() }, small];
         for seed in 0..400 {
             for shape in &shapes {
@@ -288,7 +288,7 @@ mod planted {
 #[ignore = "for looking at one history: SEED=n SHAPE=default|full|collect|paging|groups|empty"]
 fn one_history() {
     let seed = std::env::var("SEED").unwrap().parse().unwrap();
-    let full = Shape { fast_bytes: 1664 << 10, ..Shape::default() };
+    let full = Shape { fast_bytes: 1696 << 10, ..Shape::default() };
     let (shape, operations) = match std::env::var("SHAPE").as_deref() {
         Ok("full") => (full, 120),
         Ok("collect") => (Shape { capacity_bytes: 900 << 10, band_bytes: 32 << 10, leaves: 2, ..full }, 160),

@@ -15,7 +15,7 @@ use forebay_block::{ClassId, DiskId};
 use forebay_volume::layout::batch::{BatchHeader, HEADER_BYTES, decode_batch, seal_batch};
 use forebay_volume::layout::codec::Writer;
 use forebay_volume::layout::moved::Moved;
-use forebay_volume::layout::page::Span;
+use forebay_volume::layout::page::{SECTOR_GRAINS, Span};
 use forebay_volume::layout::record::Record;
 use forebay_volume::layout::root::{BandRoot, BandState, Root, RootBounds, RootHeader};
 use forebay_volume::layout::root_blob;
@@ -165,13 +165,13 @@ fn write(block: u64, location: u64, blocks: usize) -> Record {
 }
 
 fn moved(block: u64, source: u64) -> Moved {
-    let (source, stored) = (Span::whole(source), Stored { sectors: 8, checksum: 1 });
+    let (source, stored) = (Span::whole(source), Stored { grains: 128, checksum: 1 });
     Moved { disk: DISK, block, source, origin: 1, checksum: 1, stored, class: ClassId(5), note: 0 }
 }
 
-/// Where the capacity tier begins, in sectors.
-fn capacity_sector(devices: &[Scripted]) -> u64 {
-    superblock(devices).members[1].first_sector
+/// Where the capacity tier begins, in grains.
+fn capacity_grain(devices: &[Scripted]) -> u64 {
+    superblock(devices).members[1].first_sector * SECTOR_GRAINS
 }
 
 hostile! {
@@ -188,7 +188,7 @@ hostile! {
         forge_records(devices, &[Record::Discard { disk: DISK, block: UNUSED, blocks: u32::MAX }]);
     };
     damage_longer_than_any_disk: |devices| {
-        forge_records(devices, &[Record::Damage { blocks: vec![moved(UNUSED, 8); 1000] }]);
+        forge_records(devices, &[Record::Damage { blocks: vec![moved(UNUSED, 128); 1000] }]);
     };
     reclass_longer_than_any_disk: |devices| {
         forge_records(devices, &[Record::Reclass { disk: DISK, block: UNUSED, blocks: u32::MAX, class: ClassId(1) }]);
@@ -202,39 +202,39 @@ hostile! {
         forge_records(devices, &[Record::Zero { disk: DISK, block: u64::MAX - 3, blocks: 10 }]);
     };
     a_write_at_the_end_of_all_numbers: |devices| {
-        let location = capacity_sector(devices);
+        let location = capacity_grain(devices);
         forge_records(devices, &[write(u64::MAX, location, 3)]);
     };
-    a_write_to_a_location_outside_the_pool: |devices| forge_records(devices, &[write(UNUSED, u64::MAX - 15, 4)]);
+    a_write_to_a_location_outside_the_pool: |devices| forge_records(devices, &[write(UNUSED, u64::MAX - 255, 4)]);
     a_write_to_no_location: |devices| forge_records(devices, &[write(UNUSED, 0, 1)]);
     a_write_to_half_a_block: |devices| {
-        let location = capacity_sector(devices) + 8 * 300 + 3;
+        let location = capacity_grain(devices) + 128 * 300 + 3;
         forge_records(devices, &[write(UNUSED, location, 1)]);
     };
     /// It begins in a band, and ends beyond it.
     a_write_across_the_end_of_a_band: |devices| {
-        let location = capacity_sector(devices) + 128 * 20 + 8 * 10;
+        let location = capacity_grain(devices) + 2048 * 20 + 128 * 10;
         forge_records(devices, &[write(UNUSED, location, 40)]);
     };
     a_write_across_the_end_of_the_pool: |devices| {
         let superblock = superblock(devices);
         let last = &superblock.members[superblock.members.len() - 1];
-        forge_records(devices, &[write(UNUSED, last.first_sector + last.sectors - 16, 40)]);
+        forge_records(devices, &[write(UNUSED, (last.first_sector + last.sectors) * SECTOR_GRAINS - 256, 40)]);
     };
     a_move_out_of_the_pool: |devices| {
-        let moved = vec![moved(UNUSED, u64::MAX - 7); 3];
-        forge_records(devices, &[Record::Move { stream: stream(5, false), location: u64::MAX - 15, generation: 1, moved }]);
+        let moved = vec![moved(UNUSED, u64::MAX - 127); 3];
+        forge_records(devices, &[Record::Move { stream: stream(5, false), location: u64::MAX - 255, generation: 1, moved }]);
     };
     /// Places that nobody was given, of blocks that are there: they are not where the record says they were.
     moves_and_damage_of_others: |devices| {
-        let location = capacity_sector(devices) + 128 * 20;
-        let moved: Vec<Moved> = (0..10).map(|block| moved(block, 8 * block + 8)).collect();
+        let location = capacity_grain(devices) + 2048 * 20;
+        let moved: Vec<Moved> = (0..10).map(|block| moved(block, 128 * block + 128)).collect();
         let damage = Record::Damage { blocks: moved.clone() };
         forge_records(devices, &[Record::Move { stream: stream(5, true), location, generation: 77, moved }, damage]);
     };
     more_moves_than_a_record_has: |devices| {
-        let location = capacity_sector(devices);
-        let moved = vec![moved(UNUSED, 8); 129];
+        let location = capacity_grain(devices);
+        let moved = vec![moved(UNUSED, 128); 129];
         forge_records(devices, &[Record::Move { stream: stream(5, false), location, generation: 1, moved }]);
     };
     a_cancel_of_the_last_sequence: |devices| {
@@ -261,10 +261,10 @@ hostile! {
     a_full_open_band: |devices| forge_root(devices, |root| {
         let free = root.bands.iter_mut().filter(|band| band.state == BandState::Free);
         for band in free.take(1) {
-            *band = BandRoot { state: BandState::Open, stream: stream(9, false), written: 128, generation: 1, ..BandRoot::default() };
+            *band = BandRoot { state: BandState::Open, stream: stream(9, false), written: 2048, generation: 1, ..BandRoot::default() };
         }
         for band in root.bands.iter_mut().filter(|band| band.state == BandState::Open) {
-            band.written = 128;
+            band.written = 2048;
         }
     });
     an_open_band_written_beyond_its_end: |devices| forge_root(devices, |root| {

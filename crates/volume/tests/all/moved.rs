@@ -7,7 +7,7 @@ use forebay_block::Random;
 /// Flushed data, moved, its old slot reused, and no batch after the flush survives.
 #[test]
 fn moved_data_outlives_the_reuse_of_its_source() {
-    let shape = Shape { fast_bytes: 1664 << 10, ..Shape::default() };
+    let shape = Shape { fast_bytes: 1696 << 10, ..Shape::default() };
     let mut struck = 0;
     for seed in 0..40 {
         let mut random = Random::new(seed);

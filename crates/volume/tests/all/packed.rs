@@ -37,8 +37,8 @@ fn filled(compress: Compress, blocks: u64) -> World {
 /// Blocks in bands, and what they take there, as if stored as they are.
 fn stored(world: &World) -> (u64, f64) {
     let classes = world.pool.engine.status().classes;
-    let (blocks, sectors) = classes.iter().fold((0, 0), |sum, c| (sum.0 + c.capacity_blocks, sum.1 + c.stored_sectors));
-    (blocks, sectors as f64 / 8.0)
+    let (blocks, bytes) = classes.iter().fold((0, 0), |sum, c| (sum.0 + c.capacity_blocks, sum.1 + c.stored_bytes));
+    (blocks, bytes as f64 / 4096.0)
 }
 
 /// Offline verification finds this many things.

@@ -293,13 +293,17 @@ impl CapacityWriter {
     ) {
         let area = self.tiers.area;
         let (begin, room) = area.summaries_beside(blob_len_bytes);
-        let groups = frozen.unwritten_groups.iter().filter(|group| group.group < shape.groups());
-        for (group, at) in groups.zip(0..room) {
+        let mut at = 0;
+        for group in frozen.unwritten_groups.iter().filter(|group| group.group < shape.groups()) {
             let name = SummaryName { band: group.band, group: group.group, generation: group.generation };
-            let mut page = Buf::zeroed(BLOCK);
-            band_summary::encode(&self.setup.superblock.pool, name, epoch, &group.entries, &mut page);
+            let bytes = band_summary::encode(&self.setup.superblock.pool, name, epoch, &group.entries);
+            let end = at + (bytes.len() / BLOCK) as u64;
+            if end > room {
+                break;
+            }
             let offset_bytes = area.header_offset_bytes(number) + begin + at * BLOCK as u64;
-            self.send(offset_bytes, page.freeze(), false, Pending::CapacityBeside, (pages, outbox));
+            self.send(offset_bytes, Buf::copy_of(&bytes).freeze(), false, Pending::CapacityBeside, (pages, outbox));
+            at = end;
         }
     }
 

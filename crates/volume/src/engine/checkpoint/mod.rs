@@ -246,7 +246,7 @@ impl Checkpointing<'_> {
             generation: state.pages.generation(),
             classes: self.prism.table().encode(),
             stats: self.stats.classes.clone(),
-            saved_sectors: self.stats.saved_sectors,
+            saved_bytes: self.stats.saved_bytes,
             evidence: self.prism.save(),
             scrub: self.scrub.record(),
             band_clock: self.space.bands.clock(),

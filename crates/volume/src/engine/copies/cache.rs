@@ -23,7 +23,7 @@ pub(super) enum State {
 /// A copy.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Held {
-    /// Where the block is that it is one of, in sectors: each change of the map is followed.
+    /// Where the block is that it is one of, in grains: each change of the map is followed.
     pub location: u64,
     pub slot: u32,
     /// Its checksum; another one than the map's where the block is stored compressed.

@@ -5,10 +5,11 @@ use super::rooms::{After, Moving};
 use super::state::Round;
 use crate::engine::Pending;
 use crate::engine::map::Leaf;
+use crate::engine::outbox::SummaryRead;
 use crate::io::single;
-use crate::layout::band_summary::{self, SummaryEntry, SummaryName};
+use crate::layout::band_summary::{self, Summary, SummaryEntry, SummaryName, summary_pages};
 use crate::layout::moved::Moved;
-use crate::layout::page::{self, Entry, LEAF_ENTRIES, Span};
+use crate::layout::page::{self, Entry, LEAF_ENTRIES};
 use crate::layout::root::BandState;
 use crate::layout::stored::Stored;
 use crate::layout::stream::{Lifetime, Stream};
@@ -28,7 +29,7 @@ fn round(rooms: &Moving<'_>, band: u32, others_collect: bool) -> Option<Round> {
         None => Some(Round {
             generation,
             next_group: 0,
-            alive_blocks: u64::from(valid) / page::BLOCK_SECTORS,
+            alive_blocks: u64::from(valid) / page::BLOCK_GRAINS,
             is_known: false,
         }),
         Some(round) if round.next_group < rooms.space.bands.shape().groups() => Some(*round),
@@ -66,7 +67,7 @@ fn look_at_groups(rooms: &mut Moving<'_>, id: u32, band: u32, round: Round) -> A
     let first = round.next_group;
     // As if what lives were spread evenly: what is missed or too much is left for the next job.
     let valid = u64::from(rooms.space.bands.get(band).valid);
-    let valid_blocks = (valid.div_ceil(page::BLOCK_SECTORS) as f64 * rooms.stats.blocks_per_block()).max(1.0) as u64;
+    let valid_blocks = (valid.div_ceil(page::BLOCK_GRAINS) as f64 * rooms.stats.blocks_per_block()).max(1.0) as u64;
     let wanted = rooms.setup.limits.blocks_per_job as u64 * u64::from(groups) / valid_blocks + GROUPS_SPARE;
     let end = u64::from(groups).min(u64::from(first) + wanted) as u32;
     let bands = &rooms.space.bands;
@@ -93,10 +94,10 @@ pub(super) fn looks_further(rooms: &mut Moving<'_>, id: u32, band: u32) -> Optio
 pub(super) fn read_summaries(rooms: &mut Moving<'_>, id: u32, band: u32) -> After {
     let shape = rooms.space.bands.shape();
     // Recovery closes bands that are not full.
-    let written = rooms.space.bands.get(band).written / page::BLOCK_SECTORS as u32;
+    let written = rooms.space.bands.get(band).written / page::BLOCK_GRAINS as u32;
     while let Some(job) = rooms.migrate.job_mut(id) {
         let group = job.next_group;
-        if group >= job.end_group || shape.first_block(group) >= written || shape.group_sectors(group) == 0 {
+        if group >= job.end_group || shape.first_block(group) >= written || shape.group_grains(group) == 0 {
             break;
         }
         if job.outstanding >= SUMMARIES_AT_ONCE {
@@ -105,7 +106,7 @@ pub(super) fn read_summaries(rooms: &mut Moving<'_>, id: u32, band: u32) -> Afte
         job.next_group += 1;
         match rooms.space.bands.groups().entries((band, group)) {
             Some(entries) => look_up(job, rooms.setup.extents.band_location(band, shape.first_block(group)), entries),
-            None => read_summary(rooms, id, band, (group, 0)),
+            None => read_summary(rooms, id, band, SummaryRead { group, attempt: 0, pages: 1 }),
         }
     }
     if rooms.migrate.job(id).is_some_and(|job| job.outstanding == 0) {
@@ -114,14 +115,15 @@ pub(super) fn read_summaries(rooms: &mut Moving<'_>, id: u32, band: u32) -> Afte
     After::Wait
 }
 
-fn read_summary(rooms: &mut Moving<'_>, id: u32, band: u32, (group, attempt): (u32, u8)) {
-    let location = rooms.setup.extents.band_location(band, rooms.space.bands.shape().summary_block(group));
+fn read_summary(rooms: &mut Moving<'_>, id: u32, band: u32, which: SummaryRead) {
+    let location = which.location(rooms.setup, rooms.space.bands.shape(), band);
     let Some((device, offset_bytes)) = rooms.setup.extents.place(location) else { return };
     if let Some(job) = rooms.migrate.job_mut(id) {
         job.outstanding += 1;
     }
-    let op = Op::Read { bufs: Vectored::One(Buf::new(4096)), attempt };
-    rooms.outbox.send(device, offset_bytes, 0, op, Pending::MoveSummary { job: id, which: (group, attempt) });
+    let bufs = Vectored::One(Buf::new(which.pages as usize * page::PAGE_BYTES));
+    let op = Op::Read { bufs, attempt: which.attempt };
+    rooms.outbox.send(device, offset_bytes, 0, op, Pending::MoveSummary { job: id, which });
 }
 
 /// One that cannot be read in any way costs its group: what lives there stays, and keeps the band from being freed. One that was not what it
@@ -129,29 +131,41 @@ fn read_summary(rooms: &mut Moving<'_>, id: u32, band: u32, (group, attempt): (u
 pub(super) fn summary_read(
     rooms: &mut Moving<'_>,
     id: u32,
-    (group, attempt): (u32, u8),
+    which: SummaryRead,
     result: Result<(), IoError>,
     bufs: Option<Vectored<Buf>>,
 ) -> After {
+    let SummaryRead { group, attempt, pages } = which;
     let Some(JobKind::Collect { band }) = rooms.migrate.job(id).map(|job| job.kind) else { return After::Wait };
     let (shape, table) = (rooms.space.bands.shape(), rooms.space.bands.get(band));
     let name = SummaryName { band, group, generation: table.generation };
-    let page = result.ok().and_then(|()| single(bufs));
+    let bytes = result.ok().and_then(|()| single(bufs));
     let decode =
-        |page: &Buf| band_summary::decode(&rooms.setup.superblock.pool, name, shape.group_sectors(group), page);
-    let entries = page.as_ref().and_then(decode);
+        |bytes: &Buf| band_summary::decode(&rooms.setup.superblock.pool, name, shape.group_grains(group), bytes);
+    let found = bytes.as_ref().and_then(decode);
     let start = rooms.setup.extents.band_location(band, shape.first_block(group));
     let Some(job) = rooms.migrate.job_mut(id) else { return After::Wait };
     job.outstanding -= 1;
+    let entries = match found {
+        // Most have one page.
+        Some(Summary::Longer { pages: more, .. }) if more > pages => {
+            read_summary(rooms, id, band, SummaryRead { pages: more, ..which });
+            return After::Wait;
+        }
+        found => found.and_then(Summary::whole),
+    };
     if entries.is_none() && attempt + 1 < rooms.setup.read_attempts_at(start) {
-        read_summary(rooms, id, band, (group, attempt + 1));
+        read_summary(rooms, id, band, SummaryRead { attempt: attempt + 1, ..which });
         return After::Wait;
     }
     // Not where the band is to be freed: it may be another's by then.
     let may_mend = attempt > 0 && table.state == BandState::Closed && table.valid > 0;
-    if let (Some(page), true) = (page.filter(|_| may_mend), entries.is_some()) {
-        let location = rooms.setup.extents.band_location(band, shape.summary_block(group));
-        rooms.outbox.mend(rooms.setup, location, page);
+    if let (Some(bytes), Some(entries)) = (bytes.filter(|_| may_mend), &entries) {
+        // What lies before its pages is none of it.
+        let pages = summary_pages(entries.len());
+        let own = &bytes[bytes.len().saturating_sub(pages as usize * page::PAGE_BYTES)..];
+        let location = SummaryRead { pages, ..which }.location(rooms.setup, shape, band);
+        rooms.outbox.mend(rooms.setup, location, Buf::copy_of(own));
     }
     if let Some(entries) = entries {
         look_up(job, start, &entries);
@@ -165,9 +179,10 @@ pub(super) fn summary_read(
 /// Whether what was written into a group, which begins there, lives is to be looked up.
 fn look_up(job: &mut Job, start: u64, entries: &[SummaryEntry]) {
     job.lookups.extend(band_summary::placed(entries).map(|(at, e)| {
-        let SummaryEntry { disk, block, sectors, origin, checksum, class, note } = *e;
-        let source = Span { location: start + u64::from(at), sectors };
-        Moved { disk, block, source, origin, checksum, stored: Stored { sectors, checksum }, class, note }
+        let SummaryEntry { disk, block, origin, checksum, class, note, .. } = *e;
+        let source = e.span(start + u64::from(at));
+        let stored = Stored { grains: source.grains, checksum };
+        Moved { disk, block, source, origin, checksum, stored, class, note }
     }));
 }
 
@@ -182,7 +197,7 @@ fn tell_lifetimes(rooms: &mut Moving<'_>, id: u32) {
     let opened = job.lookups.iter().map(|moved| moved.origin).min();
     let age = opened.map_or(0, |origin| rooms.space.lifetimes.age(origin, now));
     let table = rooms.space.bands.get(band);
-    rooms.space.lifetimes.collected(table.stream, age, table.valid / page::BLOCK_SECTORS as u32);
+    rooms.space.lifetimes.collected(table.stream, age, table.valid / page::BLOCK_GRAINS as u32);
 }
 
 fn summaries_read(rooms: &mut Moving<'_>, id: u32) -> After {

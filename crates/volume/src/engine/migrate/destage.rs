@@ -99,7 +99,7 @@ fn take_candidates(rooms: &mut Moving<'_>, id: u32, frame: u32, limit: usize) {
         let Some(job) = rooms.migrate.job_mut(id) else { return };
         if epoch <= cutoff && job.candidates.len() < limit {
             let block = leaf * LEAF_ENTRIES as u64 + i as u64;
-            let stored = Stored { sectors: source.sectors, checksum };
+            let stored = Stored { grains: source.grains, checksum };
             let replaced = rooms.staying.replaced(disk, block);
             let Lifetime { group, note } = rooms.space.lifetimes.arrives(Arrival { replaced, valid_blocks, blocks: 1 });
             let stream = Stream { is_collected: false, group, class };

@@ -5,18 +5,17 @@ use super::job::{Candidate, JobKind, Phase};
 use super::rooms::{After, Moving};
 use crate::engine::Pending;
 use crate::engine::append::Append;
-use crate::layout::packed::STORED_MIN_SECTORS;
-use crate::layout::page::BLOCK_SECTORS;
+use crate::layout::packed::PACKED_TIMES_MAX;
+use crate::layout::page::{BLOCK_GRAINS, GRAIN_BYTES};
 use crate::layout::stream::Stream;
-use crate::space::bands::Grant;
-use crate::space::groups::{blocks_of_packed, packed_that_fit};
-use forebay_block::{Buf, Op, SECTOR_BYTES, SharedBuf};
+use crate::space::bands::{Grant, Wanted};
+use forebay_block::{Buf, Op, SharedBuf};
 
 const BLOCK: usize = 4096;
 /// Blocks of one write, 256 KiB.
 const IO_BLOCKS: usize = 64;
 /// Most blocks that are looked at for one write of compressed ones.
-const PACKED_MAX: usize = IO_BLOCKS * BLOCK_SECTORS as usize / STORED_MIN_SECTORS;
+const PACKED_MAX: usize = IO_BLOCKS * PACKED_TIMES_MAX as usize;
 
 /// One device request of the read, write or flush phase ended.
 pub(super) fn part_done(rooms: &mut Moving<'_>, id: u32) -> After {
@@ -86,9 +85,12 @@ fn write_runs(rooms: &mut Moving<'_>, id: u32) {
     while let Some(&(_, stream, is_packed)) = rest.first() {
         let alike = rest.iter().take_while(|(_, other, packed)| (*other, *packed) == (stream, is_packed));
         let run: Vec<usize> = alike.map(|(at, ..)| *at).take(if is_packed { PACKED_MAX } else { IO_BLOCKS }).collect();
-        let wanted =
-            if is_packed { blocks_of_packed(&sizes(rooms, id, &run)).min(IO_BLOCKS as u32) } else { run.len() as u32 };
+        let sizes = if is_packed { sizes(rooms, id, &run) } else { Vec::new() };
+        let wanted = if is_packed { Wanted::Packed(&sizes) } else { Wanted::Whole(run.len() as u32) };
         let grant = rooms.space.bands.grant(stream, wanted);
+        // One that comes to nothing may have completed groups, too.
+        rooms.summaries.granted(&rooms.space.bands);
+        rooms.space.free_emptied(rooms.journal.last_recorded());
         let place = grant.and_then(|grant| {
             let location = rooms.setup.extents.band_location(grant.band, grant.first);
             rooms.setup.extents.place(location).map(|place| (grant, location, place))
@@ -97,13 +99,13 @@ fn write_runs(rooms: &mut Moving<'_>, id: u32) {
             // Hosts took the space meanwhile: what has none stays where it is.
             return leave_the_rest(rooms, id, rest.len() == healthy.len());
         };
-        rooms.summaries.granted(&rooms.space.bands);
         if !stream.is_collected {
             rooms.space.lifetimes.arrived(stream, grant.blocks);
         }
-        let (count, bufs) = match is_packed {
-            true => pack_run(rooms, id, &run, grant, location),
-            false => lay_run(rooms, id, &run[..grant.blocks as usize], location),
+        let run = run.get(..grant.count as usize).unwrap_or_default();
+        let bufs = match is_packed {
+            true => pack_run(rooms, id, (run, &sizes), grant, location),
+            false => lay_run(rooms, id, run, location),
         };
         let (device, offset_bytes) = place;
         let mut append = Append::new(device, offset_bytes, stream.hint(), false);
@@ -116,41 +118,44 @@ fn write_runs(rooms: &mut Moving<'_>, id: u32) {
         let hint = append.hint;
         let (op, groups) = append.into_op();
         rooms.outbox.send(device, offset_bytes, hint, op, Pending::MoveWrite { job: id, groups });
-        rest = &rest[count..];
+        rest = &rest[run.len()..];
     }
 }
 
 /// Gives blocks that are stored as they are their places; their data is written from where it was read into.
-fn lay_run(rooms: &mut Moving<'_>, id: u32, run: &[usize], location: u64) -> (usize, Vec<SharedBuf>) {
+fn lay_run(rooms: &mut Moving<'_>, id: u32, run: &[usize], location: u64) -> Vec<SharedBuf> {
     let mut bufs = Vec::with_capacity(run.len());
-    for (at, destination) in run.iter().zip((location..).step_by(BLOCK_SECTORS as usize)) {
+    for (at, destination) in run.iter().zip((location..).step_by(BLOCK_GRAINS as usize)) {
         bufs.extend(place_candidate(rooms, id, *at, destination));
     }
-    (run.len(), bufs)
+    bufs
 }
 
-/// Sectors that candidates take where they go.
+/// Grains that candidates take where they go.
 fn sizes(rooms: &Moving<'_>, id: u32, run: &[usize]) -> Vec<u8> {
     let Some(job) = rooms.migrate.job(id) else { return Vec::new() };
-    run.iter().filter_map(|&at| job.candidates.get(at)).map(|candidate| candidate.moved.stored.sectors).collect()
+    run.iter().filter_map(|&at| job.candidates.get(at)).map(|candidate| candidate.moved.stored.grains).collect()
 }
 
-/// Lays as many compressed blocks as fit one behind the other into what was granted, with zeros behind them; returns how many.
-fn pack_run(rooms: &mut Moving<'_>, id: u32, run: &[usize], grant: Grant, location: u64) -> (usize, Vec<SharedBuf>) {
+/// Lays compressed blocks of these sizes one behind the other into what was granted for them, with zeros behind them.
+fn pack_run(
+    rooms: &mut Moving<'_>,
+    id: u32,
+    (run, sizes): (&[usize], &[u8]),
+    grant: Grant,
+    location: u64,
+) -> Vec<SharedBuf> {
     let mut bytes = Buf::zeroed(grant.blocks as usize * BLOCK);
-    let sizes = sizes(rooms, id, run);
-    let count = packed_that_fit(&sizes, grant.blocks) as usize;
     let mut destination = location;
-    for (&at, size) in run.iter().zip(sizes).take(count) {
+    for (&at, &size) in run.iter().zip(sizes) {
         // Its data is copied: blocks of the device are written whole, and these do not begin where those do.
         if let Some(data) = place_candidate(rooms, id, at, destination) {
-            let from = (destination - location) as usize * SECTOR_BYTES;
+            let from = (destination - location) as usize * GRAIN_BYTES;
             bytes[from..from + data.len()].copy_from_slice(&data);
         }
         destination += u64::from(size);
     }
-    rooms.space.bands.packed(grant, count as u32);
-    (count, vec![bytes.freeze()])
+    vec![bytes.freeze()]
 }
 
 /// A block gets its place: it is noted for the summary there. Returns its data.

@@ -6,7 +6,8 @@ use super::rooms::Moving;
 use super::state::Migrate;
 use crate::engine::setup::Setup;
 use crate::engine::space::Space;
-use crate::layout::page::BLOCK_SECTORS;
+use crate::layout::page::BLOCK_GRAINS;
+use crate::layout::root::BandRoot;
 use crate::space::spare::Spare;
 use std::collections::BTreeSet;
 
@@ -111,19 +112,20 @@ pub(super) fn blocks_to_write(rooms: &Moving<'_>, band: u32) -> u64 {
 /// Blocks that live in the bands which jobs collect, and in one more, as far as they have no space yet where they move.
 fn blocks_in_collection(rooms: &Moving<'_>, one_more: Option<u32>) -> u64 {
     let mut bands: BTreeSet<u32> = one_more.into_iter().collect();
-    let mut granted_sectors = 0;
+    let mut granted_grains = 0;
     for (_, job) in &rooms.migrate.jobs {
         if let JobKind::Collect { band } = job.kind {
             bands.insert(band);
-            granted_sectors += job.granted_sectors();
+            granted_grains += job.granted_grains();
         }
     }
+    let bands: Vec<BandRoot> = bands.into_iter().map(|band| rooms.space.bands.get(band)).collect();
     // Each band is rounded up, as what is moved ends within a block.
-    let valid = |band: u32| u64::from(rooms.space.bands.get(band).valid).next_multiple_of(BLOCK_SECTORS);
-    let sectors = bands.into_iter().map(valid).sum::<u64>().saturating_sub(granted_sectors);
-    let blocks = sectors.div_ceil(BLOCK_SECTORS);
-    // Compressed blocks leave some sectors free at the end of each write, and of each group.
-    blocks + spare(rooms).map_or(0, |spare| spare.of(blocks))
+    let valid = |band: &BandRoot| u64::from(band.valid).next_multiple_of(BLOCK_GRAINS);
+    let grains = bands.iter().map(valid).sum::<u64>().saturating_sub(granted_grains);
+    let blocks = grains.div_ceil(BLOCK_GRAINS);
+    // Compressed blocks leave some room at the end of each write, and of each group.
+    blocks + spare(rooms).map_or(0, |spare| bands.iter().map(|band| spare.of(band)).sum())
 }
 
 /// What moving compressed blocks may take more; `None`: there are none.

@@ -3,7 +3,7 @@
 use crate::engine::checkpoint::Checkpoint;
 use crate::engine::limits::JOBS_MAX;
 use crate::layout::moved::Moved;
-use crate::layout::page::BLOCK_SECTORS;
+use crate::layout::page::BLOCK_GRAINS;
 use crate::layout::stream::Stream;
 use forebay_block::{DiskId, SharedBuf};
 use smallvec::SmallVec;
@@ -103,7 +103,7 @@ pub(crate) struct Job {
 impl Candidate {
     /// Whether it is compressed where it goes.
     pub fn is_packed(&self) -> bool {
-        u64::from(self.moved.stored.sectors) < BLOCK_SECTORS
+        u64::from(self.moved.stored.grains) < BLOCK_GRAINS
     }
 }
 
@@ -139,15 +139,15 @@ impl Job {
         }
     }
 
-    /// Sectors of the blocks that have space in their new band, and that the map still names in the old one.
-    pub fn granted_sectors(&self) -> u64 {
+    /// Grains of the blocks that have space in their new band, and that the map still names in the old one.
+    pub fn granted_grains(&self) -> u64 {
         let from = match self.phase {
             Phase::Summary | Phase::Gather | Phase::Read | Phase::Pack => self.candidates.len(),
             Phase::Write | Phase::Flush | Phase::Record => 0,
             Phase::Apply => self.next,
         };
         let granted = self.candidates.get(from..).unwrap_or_default();
-        granted.iter().map(|candidate| u64::from(candidate.moved.source.sectors)).sum()
+        granted.iter().map(|candidate| u64::from(candidate.moved.source.grains)).sum()
     }
 
     /// It has changed a leaf that it had named, or passes over it.

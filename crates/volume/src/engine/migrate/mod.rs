@@ -21,6 +21,7 @@ pub(crate) use state::Migrate;
 
 use super::Engine;
 use super::limits::JOBS_MAX;
+use super::outbox::SummaryRead;
 use crate::layout::moved::Moved;
 use forebay_block::{Buf, DiskId, IoError, Vectored};
 use job::{Job, JobKind, Phase};
@@ -251,7 +252,7 @@ impl Engine {
     pub(crate) fn summary_read(
         &mut self,
         id: u32,
-        which: (u32, u8),
+        which: SummaryRead,
         result: Result<(), IoError>,
         bufs: Option<Vectored<Buf>>,
     ) {

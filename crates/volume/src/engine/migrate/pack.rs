@@ -4,9 +4,10 @@ use super::destinations::write_destinations;
 use super::job::{Candidate, JobKind, Phase};
 use super::rooms::{After, Moving};
 use crate::engine::packing::Packing;
+use crate::layout::packed::stored_checksum;
+use crate::layout::page::GRAIN_BYTES;
 use crate::layout::stored::Stored;
-use forebay_block::checksum::block_checksum;
-use forebay_block::{SECTOR_BYTES, SharedBuf};
+use forebay_block::SharedBuf;
 use forebay_prism::Compress;
 
 /// How long a step may take, in units of what LZ4 takes for a block: some 2 us.
@@ -35,15 +36,16 @@ pub(super) fn pack_sources(rooms: &mut Moving<'_>, id: u32) -> After {
 pub(super) fn pack_on(rooms: &mut Moving<'_>, id: u32) -> After {
     let mut cost = 0;
     let Some(job) = rooms.migrate.jobs.get_mut(id as usize) else { return After::Wait };
-    if job.kind == JobKind::Destage && rooms.setup.superblock.has_packed_blocks {
+    if job.kind == JobKind::Destage {
         while let Some(candidate) = job.candidates.get_mut(job.next) {
             let (class, compress) = (candidate.moved.class, Packing::of_class(rooms.prism, candidate.moved.class));
             if cost >= STEP_COST {
                 return After::Wait;
             }
             cost += cost_of(compress);
+            let whose = (candidate.moved.disk, candidate.moved.block);
             let block = candidate.data.as_deref().filter(|_| candidate.moved.source.is_whole());
-            let packed = block.and_then(|block| rooms.packing.pack(class, compress, block));
+            let packed = block.and_then(|block| rooms.packing.pack((class, compress), whose, block));
             if let Some(packed) = packed {
                 take_packed(candidate, packed);
             }
@@ -58,9 +60,10 @@ pub(super) fn pack_on(rooms: &mut Moving<'_>, id: u32) -> After {
 
 fn take_packed(candidate: &mut Candidate, packed: SharedBuf) {
     let moved = &mut candidate.moved;
-    let checksum = block_checksum(moved.disk, moved.block, &packed);
-    moved.stored = Stored { sectors: (packed.len() / SECTOR_BYTES) as u8, checksum };
-    candidate.data = Some(packed);
+    if let Some(checksum) = stored_checksum(moved.disk, moved.block, &packed) {
+        moved.stored = Stored { grains: (packed.len() / GRAIN_BYTES) as u8, checksum };
+        candidate.data = Some(packed);
+    }
 }
 
 #[cfg(test)]

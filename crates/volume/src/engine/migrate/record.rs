@@ -22,7 +22,7 @@ pub(super) fn record_moves(rooms: &mut Moving<'_>, id: u32) -> After {
             break;
         };
         let (destination, stream) = (first.destination, first.stream);
-        let (mut end, mut behind) = (start + 1, destination + u64::from(first.moved.stored.sectors));
+        let (mut end, mut behind) = (start + 1, destination + u64::from(first.moved.stored.grains));
         while end < job.candidates.len()
             && end - start < RECORD_BLOCKS
             && !first.damaged
@@ -32,7 +32,7 @@ pub(super) fn record_moves(rooms: &mut Moving<'_>, id: u32) -> After {
             && rooms.setup.extents.band(job.candidates[end].destination).map(|(band, _)| band)
                 == rooms.setup.extents.band(destination).map(|(band, _)| band)
         {
-            behind += u64::from(job.candidates[end].moved.stored.sectors);
+            behind += u64::from(job.candidates[end].moved.stored.grains);
             end += 1;
         }
         let bytes = move_bytes(end - start);

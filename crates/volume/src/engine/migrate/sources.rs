@@ -7,9 +7,9 @@ use super::rooms::{After, Moving};
 use crate::engine::Pending;
 use crate::engine::mend_groups;
 use crate::io::single;
-use crate::layout::page::{BLOCK_SECTORS, Span, Window};
-use forebay_block::checksum::block_checksum;
-use forebay_block::{Buf, IoError, Op, SECTOR_BYTES, SharedBuf, Vectored};
+use crate::layout::packed::is_stored;
+use crate::layout::page::{BLOCK_GRAINS, GRAIN_BYTES, Span, Window};
+use forebay_block::{Buf, IoError, Op, SharedBuf, Vectored};
 
 const BLOCK: usize = 4096;
 /// Blocks of one read of a destage, and blocks of one job being read from which on it sends no more: a host's request on the
@@ -40,10 +40,10 @@ pub(super) fn read_sources(rooms: &mut Moving<'_>, id: u32) -> After {
     // Of the first block of the device in a run, and of the last.
     let (mut start, mut last) = (u64::MAX, u64::MAX);
     for (source, at) in sources {
-        let Window { first, len_bytes } = Window::of(source, BLOCK_SECTORS);
+        let Window { first, len_bytes } = Window::of(source, BLOCK_GRAINS);
         let sources_before = runs.last().map_or(0, Vec::len) as u64;
         let follows = start != u64::MAX && reads_together(rooms, (start, last, sources_before), first);
-        last = first + (len_bytes / BLOCK) as u64 * BLOCK_SECTORS - BLOCK_SECTORS;
+        last = first + (len_bytes / BLOCK) as u64 * BLOCK_GRAINS - BLOCK_GRAINS;
         match runs.last_mut().filter(|_| follows) {
             Some(run) => run.push(at),
             None => {
@@ -65,7 +65,7 @@ pub(super) fn read_sources(rooms: &mut Moving<'_>, id: u32) -> After {
 /// band also with some between, because a flash drive reads pages of several blocks whole.
 fn reads_together(rooms: &Moving<'_>, (start, last, sources): (u64, u64, u64), source: u64) -> bool {
     // What only damage can name may overlap.
-    let (span, step) = ((source - start) / BLOCK_SECTORS, source.saturating_sub(last) / BLOCK_SECTORS);
+    let (span, step) = ((source - start) / BLOCK_GRAINS, source.saturating_sub(last) / BLOCK_GRAINS);
     let is_fast = rooms.setup.extents.is_fast(start);
     let most = if is_fast { READ_BLOCKS } else { COLLECTED_READ_BLOCKS };
     if span >= most || rooms.setup.extents.is_fast(source) != is_fast {
@@ -84,7 +84,7 @@ fn is_dense(span: u64, step: u64, sources_before: u64) -> bool {
 fn around(rooms: &Moving<'_>, id: u32, candidates: &[u32]) -> Window {
     let source = |at: Option<&u32>| at.and_then(|&at| source_of(rooms, id, at));
     match (source(candidates.first()), source(candidates.last())) {
-        (Some(first), Some(last)) => Window::around(first, last, rooms.setup.unit_sectors),
+        (Some(first), Some(last)) => Window::around(first, last, rooms.setup.unit_grains),
         _ => Window::default(),
     }
 }
@@ -141,9 +141,9 @@ fn gains(rooms: &mut Moving<'_>, id: u32, candidates: &[u32]) {
     let Some(JobKind::Collect { band }) = rooms.migrate.job(id).map(|job| job.kind) else { return };
     let Some(alive_blocks) = rooms.migrate.rounds.get(&band).map(|round| round.alive_blocks) else { return };
     let dead_blocks = u64::from(rooms.space.bands.data_blocks()).saturating_sub(alive_blocks);
-    let sectors: u64 =
-        candidates.iter().filter_map(|&at| source_of(rooms, id, at)).map(|source| u64::from(source.sectors)).sum();
-    rooms.space.pace.gain(sectors.div_ceil(BLOCK_SECTORS), dead_blocks, alive_blocks);
+    let grains: u64 =
+        candidates.iter().filter_map(|&at| source_of(rooms, id, at)).map(|source| u64::from(source.grains)).sum();
+    rooms.space.pace.gain(grains.div_ceil(BLOCK_GRAINS), dead_blocks, alive_blocks);
 }
 
 pub(super) fn sources_read(
@@ -177,7 +177,7 @@ pub(super) fn sources_read(
 /// The stored bytes of a source within what was read around it.
 fn stored(data: &SharedBuf, around: Window, source: Span) -> Option<SharedBuf> {
     let bytes = around.stored(source, data)?.len();
-    Some(data.slice((source.location - around.first) as usize * SECTOR_BYTES, bytes))
+    Some(data.slice((source.location - around.first) as usize * GRAIN_BYTES, bytes))
 }
 
 fn is_good_source(rooms: &Moving<'_>, id: u32, at: u32, block: &[u8]) -> bool {
@@ -185,7 +185,7 @@ fn is_good_source(rooms: &Moving<'_>, id: u32, at: u32, block: &[u8]) -> bool {
         return false;
     };
     let moved = &candidate.moved;
-    rooms.setup.options.faults.checksums_ignored() || block_checksum(moved.disk, moved.block, block) == moved.checksum
+    rooms.setup.options.faults.checksums_ignored() || is_stored(moved.disk, moved.block, block, moved.checksum)
 }
 
 fn source_read(rooms: &mut Moving<'_>, id: u32, at: u32, block: SharedBuf) {

@@ -6,7 +6,7 @@ use crate::engine::append::Append;
 use crate::engine::copies::Originals;
 use crate::engine::{Engine, Freed, Pending};
 use crate::layout::band_summary::SummaryEntry;
-use crate::layout::page::BLOCK_SECTORS;
+use crate::layout::page::BLOCK_GRAINS;
 use crate::layout::record::{Record, Target, packed_write_bytes, put_write, write_bytes};
 use crate::layout::stored::Stored;
 use crate::layout::stream::{Lifetime, Stream, class_hint};
@@ -108,7 +108,7 @@ impl Engine {
                     let originals =
                         Originals { disk, first: block, class, data: &slice, named: &checksums, is_packed: false };
                     let Fill::Data { location, .. } = segment.fill else { continue };
-                    let location = |at: usize| location + BLOCK_SECTORS * at as u64;
+                    let location = |at: usize| location + BLOCK_GRAINS * at as u64;
                     let rooms = (&*self.setup, &mut self.space.slots, &mut self.outbox);
                     self.copies.write(&originals, location, spare, rooms);
                 }
@@ -139,11 +139,11 @@ impl Engine {
         }
         let piece = &self.requests.pieces[id as usize];
         let (disk, note, mut at) = (piece.disk, segment.lifetime.note, location);
-        for (block, Stored { sectors, checksum }) in
+        for (block, Stored { grains, checksum }) in
             (piece.block() + u64::from(segment.first)..).zip(piece.stored(&segment))
         {
-            self.space.note(at, SummaryEntry { disk, class, note, sectors, checksum, block, origin });
-            at += u64::from(sectors);
+            self.space.note(at, SummaryEntry { disk, class, note, grains: grains.into(), checksum, block, origin });
+            at += u64::from(grains);
         }
     }
 

@@ -4,9 +4,9 @@ use super::piece::PieceKind;
 use crate::engine::base::is_in_base;
 use crate::engine::{Engine, Pending};
 use crate::io::single;
+use crate::layout::packed::is_stored;
 use crate::layout::page::{self, Entry, Window};
 use crate::request::RequestError;
-use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, ClassId, IoError, Op, Vectored};
 use smallvec::SmallVec;
 
@@ -30,7 +30,7 @@ impl Engine {
                 self.fail_piece(id, RequestError::Damaged { disk, offset_bytes });
             }
             Entry::Data { span, .. } => {
-                let around = Window::of(span, self.setup.unit_sectors);
+                let around = Window::of(span, self.setup.unit_grains);
                 let Some((device, offset_bytes)) = self.place_of(piece.disk, around.first) else {
                     let (disk, offset_bytes) = (piece.disk, piece.block() * BLOCK as u64);
                     return self.fail_piece(id, RequestError::Damaged { disk, offset_bytes });
@@ -70,13 +70,13 @@ impl Engine {
         let (disk, block) = (piece.disk, piece.block());
         let span = piece.spans.first().copied();
         let is_ours = span.is_none_or(|span| !is_in_base(span.location));
-        let is_good = |stored: &[u8]| !verify || !is_ours || block_checksum(disk, block, stored) == expected;
+        let is_good = |stored: &[u8]| !verify || !is_ours || is_stored(disk, block, stored, expected);
         let old = match (single(bufs), span) {
             (Some(buf), Some(span)) if span.is_whole() => Some(buf).filter(|buf| is_good(buf)),
             (Some(buf), Some(span)) => {
                 let mut block = Buf::zeroed(BLOCK);
                 let stored =
-                    Window::of(span, self.setup.unit_sectors).stored(span, &buf).filter(|stored| is_good(stored));
+                    Window::of(span, self.setup.unit_grains).stored(span, &buf).filter(|stored| is_good(stored));
                 stored.is_some_and(|stored| self.packing.unpack(stored, &mut block)).then_some(block)
             }
             _ => None,

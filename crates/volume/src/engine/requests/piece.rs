@@ -4,6 +4,7 @@ use super::client::Sweep;
 use super::wants::Wants;
 use crate::engine::copies::Named;
 use crate::engine::staying::{Decision, Kind};
+use crate::layout::packed::stored_checksum;
 use crate::layout::page::{LEAF_ENTRIES, Span};
 use crate::layout::stored::Stored;
 use crate::layout::stream::Lifetime;
@@ -128,7 +129,7 @@ pub(crate) struct Piece {
     pub checksums: SmallVec<[u32; 4]>,
     /// The stored forms of its blocks that are compressed where they go to a band; empty where nothing is.
     pub packed: Vec<Option<SharedBuf>>,
-    /// The sectors that they take, which are known longer.
+    /// The grains that they take, which are known longer.
     pub sizes: Vec<u8>,
     /// Where a read was sent to, one per block, to tell a move from damage.
     pub spans: SmallVec<[Span; 4]>,
@@ -230,7 +231,7 @@ impl Piece {
         (first..first + blocks).map(move |at| {
             let checksum = self.checksums.get(at).copied().unwrap_or_default();
             let size = self.sizes.get(at).filter(|_| is_packed);
-            size.map_or(Stored::whole(checksum), |&sectors| Stored { sectors, checksum })
+            size.map_or(Stored::whole(checksum), |&grains| Stored { grains, checksum })
         })
     }
 
@@ -244,7 +245,9 @@ impl Piece {
             while packed.next_if(|segment| usize::from(segment.first + segment.blocks) <= at).is_some() {}
             let is_packed = packed.peek().is_some_and(|segment| usize::from(segment.first) <= at);
             let form = self.packed.get(at).and_then(Option::as_deref).filter(|_| is_packed);
-            checksums.push(block_checksum(self.disk, block + at as u64, form.unwrap_or(bytes)));
+            // What was compressed has the check that it was given.
+            let checksum = stored_checksum(self.disk, block + at as u64, form.unwrap_or(bytes));
+            checksums.push(checksum.unwrap_or_default());
         }
         checksums
     }

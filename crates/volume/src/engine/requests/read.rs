@@ -7,7 +7,7 @@ use crate::engine::base::is_in_base;
 use crate::engine::copies::Named;
 use crate::engine::map::Leaf;
 use crate::engine::{Engine, Pending};
-use crate::layout::page::{self, Entry, Span, Window};
+use crate::layout::page::{self, BLOCK_GRAINS, Entry, Span, Window};
 use crate::request::RequestError;
 use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, IoError, IoErrorKind, Op, Vectored};
@@ -118,7 +118,7 @@ impl Engine {
     /// Whether nothing but a summary lies between the place that ends before `end` and `next`, which is not served otherwise.
     fn is_behind_summary(&self, end: u64, next: u64) -> bool {
         let shape = self.space.bands.shape();
-        next == end + 8
+        next == end + BLOCK_GRAINS
             && self.setup.extents.band(end).is_some_and(|(band, block)| {
                 shape.summary_block(shape.group_of(block)) == block
                     && self.setup.extents.band(next).is_some_and(|(other, _)| other == band)
@@ -190,7 +190,7 @@ impl Engine {
                 self.recall(id, first, buf);
                 continue;
             }
-            let around = Window::around(start, spans[at - 1], self.setup.unit_sectors);
+            let around = Window::around(start, spans[at - 1], self.setup.unit_grains);
             let disk = self.requests.pieces[id as usize].disk;
             let place = self.place_of(disk, around.first).filter(|_| start != NOWHERE);
             let Some((device, offset_bytes)) = place else {
@@ -211,7 +211,7 @@ impl Engine {
             let Some(buf) = buf else { continue };
             self.requests.pieces[id as usize].outstanding += 1;
             let mut bufs = Vectored::One(buf);
-            let mut end = start.location + 8 * run as u64;
+            let mut end = start.location + BLOCK_GRAINS * run as u64;
             while joins
                 && spans.get(at).is_some_and(|&next| next.is_whole() && self.is_behind_summary(end, next.location))
             {
@@ -225,7 +225,7 @@ impl Engine {
                 piece.parts.push((at as u16, None));
                 piece.is_no_attempt = true;
                 at += run;
-                end += 8 * (1 + run as u64);
+                end += BLOCK_GRAINS * (1 + run as u64);
             }
             let op = Op::Read { bufs, attempt };
             self.outbox.send(device, offset_bytes, 0, op, Pending::Read { piece: id, part });

@@ -7,7 +7,7 @@ use super::ahead::{Taken, Waiter};
 use super::piece::first_bad;
 use crate::engine::{Engine, Pending};
 use crate::io::single;
-use crate::layout::page::{self, BLOCK_SECTORS, Entry, LEAF_ENTRIES};
+use crate::layout::page::{self, BLOCK_GRAINS, Entry, LEAF_ENTRIES};
 use crate::map::index::NO_FRAME;
 use crate::request::RequestError;
 use crate::space::groups::GroupKey;
@@ -45,8 +45,8 @@ impl Engine {
         let Some((key, generation, at)) = self.group_at(location) else { return Some(block + 1) };
         let shape = self.space.bands.shape();
         let blocks = shape.summary_block(key.1) + 1 - shape.first_block(key.1);
-        let first = location - u64::from(at) * BLOCK_SECTORS;
-        let group = first..first + u64::from(blocks) * BLOCK_SECTORS;
+        let first = location - u64::from(at) * BLOCK_GRAINS;
+        let group = first..first + u64::from(blocks) * BLOCK_GRAINS;
         let lies_there = |entry: Entry| matches!(entry, Entry::Data { span, .. } if span.is_whole() && group.contains(&span.location));
         let found = |&next: &u64| self.entry_in_memory(disk, next).is_some_and(lies_there);
         // The next blocks most often lie there, too.
@@ -95,7 +95,7 @@ impl Engine {
     /// Whether all of a group is on the device, its summary too: nothing will be written there in this generation.
     fn is_complete(&self, (band, group): GroupKey) -> bool {
         let (bands, shape) = (&self.space.bands, self.space.bands.shape());
-        let written = u64::from(bands.get(band).written) / BLOCK_SECTORS;
+        let written = u64::from(bands.get(band).written) / BLOCK_GRAINS;
         u64::from(shape.summary_block(group)) < written && bands.groups().entries((band, group)).is_none()
     }
 

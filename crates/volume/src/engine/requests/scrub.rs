@@ -7,7 +7,7 @@ use crate::engine::map::Map;
 use crate::engine::scrub::{Blocks, ScrubStatus};
 use crate::engine::setup::Setup;
 use crate::engine::{Engine, Pending, scrub_pages};
-use crate::layout::page::{BLOCK_SECTORS, INDEX_ENTRIES, LEAF_ENTRIES};
+use crate::layout::page::{BLOCK_GRAINS, INDEX_ENTRIES, LEAF_ENTRIES};
 use crate::layout::root::BandState;
 use crate::layout::scrub_record::PARITY;
 use crate::space::bands::Bands;
@@ -53,7 +53,7 @@ fn next_compared(setup: &Setup, bands: &Bands, from: u64) -> Option<Blocks> {
     (first..bands.count() as u32).find_map(|number| {
         let band = bands.get(number);
         let begin = u64::from(number) * blocks;
-        let range = from.max(begin)..begin + u64::from(band.written) / BLOCK_SECTORS;
+        let range = from.max(begin)..begin + u64::from(band.written) / BLOCK_GRAINS;
         let lives = band.state != BandState::Free && band.valid > 0;
         (lives && !range.is_empty()).then_some(Blocks { disk: DiskId(PARITY), range })
     })

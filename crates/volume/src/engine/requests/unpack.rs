@@ -2,9 +2,9 @@
 
 use crate::engine::Engine;
 use crate::io::single;
+use crate::layout::packed::is_stored;
 use crate::layout::page::Window;
 use crate::request::RequestError;
-use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, Vectored};
 
 const BLOCK: usize = 4096;
@@ -27,15 +27,14 @@ impl Engine {
             let bytes = single(bufs).unwrap_or_else(Buf::empty);
             let spans = piece.spans.get(run.clone()).unwrap_or_default();
             let ends = spans.first().zip(spans.last());
-            let around = ends.map_or_else(Window::default, |(&a, &b)| Window::around(a, b, self.setup.unit_sectors));
+            let around = ends.map_or_else(Window::default, |(&a, &b)| Window::around(a, b, self.setup.unit_grains));
             let mut bad = None;
             for ((at, span), block) in run.zip(spans).zip(blocks.chunks_exact_mut(BLOCK)) {
                 let address = base + at as u64;
                 let stored = around.stored(*span, &bytes).filter(|_| error.is_none());
                 let named = piece.checksums.get(at).copied();
-                let is_good = stored.is_some_and(|stored| {
-                    Some(block_checksum(disk, address, stored)) == named && self.packing.unpack(stored, block)
-                });
+                let is_named = |stored: &[u8]| named.is_some_and(|named| is_stored(disk, address, stored, named));
+                let is_good = stored.is_some_and(|stored| is_named(stored) && self.packing.unpack(stored, block));
                 if !is_good {
                     piece.wrong_packed.push(at as u16);
                     bad.get_or_insert(RequestError::Damaged { disk, offset_bytes: address * BLOCK as u64 });

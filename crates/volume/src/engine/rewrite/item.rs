@@ -1,10 +1,11 @@
 //! What lies on a device and is to be written again.
 
-use crate::layout::page::{PAGE_BYTES, PageName, Span, Window, is_leaf};
+use crate::layout::packed::is_stored;
+use crate::layout::page::{GRAIN_BYTES, PAGE_BYTES, PageName, Span, Window, is_leaf};
 use crate::layout::stored::{Stored, places};
 use crate::layout::tier_page::TierPage;
+use forebay_block::DiskId;
 use forebay_block::checksum::block_checksum;
-use forebay_block::{DiskId, SECTOR_BYTES};
 
 /// What lies on a device should be.
 #[derive(Clone, Debug)]
@@ -54,7 +55,7 @@ impl Content {
             Self::Packed { disk, block, location, stored } => {
                 let is_bad = |(block, (span, stored)): &(u64, (Span, Stored))| {
                     let bytes = Window::default().stored(*span, bytes);
-                    bytes.is_none_or(|bytes| block_checksum(*disk, *block, bytes) != stored.checksum)
+                    bytes.is_none_or(|bytes| !is_stored(*disk, *block, bytes, stored.checksum))
                 };
                 let each = (*block..).zip(places(0, stored)).filter(is_bad);
                 each.map(|(block, (span, _))| (block, location + span.location)).collect()
@@ -71,7 +72,7 @@ impl Content {
     /// How much of the device it takes, in bytes.
     pub fn len_bytes(&self) -> usize {
         let Self::Packed { stored, .. } = self else { return PAGE_BYTES };
-        let sectors: usize = stored.iter().map(|stored| usize::from(stored.sectors)).sum();
-        (sectors * SECTOR_BYTES).next_multiple_of(PAGE_BYTES)
+        let grains: usize = stored.iter().map(|stored| usize::from(stored.grains)).sum();
+        (grains * GRAIN_BYTES).next_multiple_of(PAGE_BYTES)
     }
 }

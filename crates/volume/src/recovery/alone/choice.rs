@@ -1,8 +1,10 @@
 //! Choosing among several copies of the blocks of a leaf those that the map named, by the sum of their checksums.
 
-use crate::layout::page::Span;
+use crate::layout::band_summary::{SummaryEntry, placed};
+use crate::layout::packed::is_stored;
+use crate::layout::page::{BLOCK_GRAINS, Span};
 use crate::layout::tier_page::term;
-use forebay_block::ClassId;
+use forebay_block::{ClassId, DiskId};
 use std::collections::BTreeMap;
 
 /// A copy of a block.
@@ -13,6 +15,25 @@ pub(super) struct Candidate {
     pub span: Span,
     pub checksum: u32,
     pub class: ClassId,
+}
+
+/// Whether this is the data of a copy.
+pub(super) fn holds(who: Who, candidate: &Candidate, data: &[u8]) -> bool {
+    is_stored(DiskId(who.0), who.1, data, candidate.checksum)
+}
+
+/// Disk and block.
+pub(super) type Who = (u16, u64);
+
+/// The copies that a summary names: disk, block, and where it lies.
+pub(super) fn candidates(start: u64, entries: &[SummaryEntry]) -> impl Iterator<Item = (u16, u64, Candidate)> {
+    let spans = placed(entries).map(move |(at, entry)| {
+        let SummaryEntry { disk, block, origin, checksum, class, .. } = *entry;
+        let span = entry.span(start + u64::from(at));
+        (disk.0, block, Candidate { origin, span, checksum, class })
+    });
+    // What is stored as it is begins where a block of the device does.
+    spans.filter(|(.., candidate)| !candidate.span.is_whole() || candidate.span.location.is_multiple_of(BLOCK_GRAINS))
 }
 
 /// Origins of a leaf of which any subset is tried.

@@ -359,7 +359,7 @@ impl Leaves {
     }
 }
 
-/// Moves all that a page names by so many sectors; `each` gets where it was.
+/// Moves all that a page names by so many grains; `each` gets where it was.
 pub(super) fn shift_locations(page: &mut [u8], shift: u64, mut each: impl FnMut(Span)) {
     for at in 0..LEAF_ENTRIES {
         if let (Entry::Data { span, class }, checksum) = leaf_entry(page, at) {

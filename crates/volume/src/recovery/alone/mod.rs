@@ -18,7 +18,7 @@ use super::present::{Present, present};
 use crate::engine::{Engine, EngineOptions, Parts};
 use crate::io::Devices;
 use crate::layout::capacity_root::{CapacityArea, CapacityDisk, CapacityHeader, CapacityRoot, DEVICE};
-use crate::layout::page::{LEAF_ENTRIES, PageName, PageRef, SECTORS_MAX, seal_leaf};
+use crate::layout::page::{BLOCK_GRAINS, LEAF_ENTRIES, PageName, PageRef, SECTOR_GRAINS, SECTORS_MAX, seal_leaf};
 use crate::layout::root::{BandRoot, BandState, Root};
 use crate::layout::superblock::{Role, Superblock};
 use crate::map::index::{Disk, INDEX_SPAN_BYTES, IndexPage};
@@ -151,7 +151,8 @@ pub fn open_alone(
     }
     let slots = found.iter().map(|(_, leaves)| leaves.len() as u64).sum::<u64>().max(1);
     let pool = with_slots(&superblock, slots)?;
-    let shift = pool.members[DEVICE].first_sector.wrapping_sub(superblock.members[DEVICE].first_sector);
+    let sectors = pool.members[DEVICE].first_sector.wrapping_sub(superblock.members[DEVICE].first_sector);
+    let shift = sectors.wrapping_mul(SECTOR_GRAINS);
     let mut live = vec![0u32; root.bands.len()];
     for (disk, leaves) in found {
         let (opened, left) = map.take_disk(disk, leaves, shift, &extents, &mut live);
@@ -171,7 +172,7 @@ pub fn open_alone(
         copies: 1,
         variants: devices.variants(),
         flushed_behind: 0,
-        unit_sectors: devices.unit_sectors(),
+        unit_grains: devices.unit_grains(),
         discards: 0,
         options: EngineOptions { memory_limit_bytes, ..options },
         root: Root { next_disk: u16::MAX, bands: bands.collect(), ..Root::default() },
@@ -365,7 +366,7 @@ impl Map {
             } else {
                 leaves::shift_locations(&mut page, shift, |span| {
                     if let Some((band, _)) = extents.band(span.location) {
-                        live[band as usize] = live[band as usize].saturating_add(u32::from(span.sectors));
+                        live[band as usize] = live[band as usize].saturating_add(u32::from(span.grains));
                     }
                 });
                 let crc = seal_leaf(&mut page, PageName { disk: opened.id, number, generation: 0 });
@@ -379,7 +380,7 @@ impl Map {
             if list.len() <= at {
                 list.resize(at + 1, PageRef::default());
             }
-            list[at] = PageRef { location: (slot + 1) * 8, stageable: 0, crc, generation: 0 };
+            list[at] = PageRef { location: (slot + 1) * BLOCK_GRAINS, stageable: 0, crc, generation: 0 };
         }
         for (index, list) in references {
             if let Some(slot) = opened.pages.get_mut(index) {

@@ -1,17 +1,17 @@
 //! Reading what the bands say of themselves.
 
-use super::choice::Candidate;
+use super::choice::{Candidate, Who, candidates, holds};
 use super::error::AloneError;
 use super::leaves::{LeafKey, Leaves};
 use crate::io::Devices;
-use crate::layout::band_summary::{BandShape, SummaryEntry, decode_any, placed};
+use crate::layout::band_summary::{BandShape, Summary, SummaryEntry, decode_any};
 use crate::layout::capacity_root::{CapacityRoot, DEVICE};
-use crate::layout::page::{BLOCK_SECTORS, LEAF_ENTRIES, Span, Window};
+use crate::layout::page::{LEAF_ENTRIES, PAGE_BYTES, Span, Window};
 use crate::layout::superblock::Superblock;
 use crate::layout::tier_page::TierPage;
+use crate::readings::Reading;
 use crate::space::extents::Extents;
 use crate::space::groups::GroupKey;
-use forebay_block::checksum::block_checksum;
 use forebay_block::{Buf, DiskId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -77,8 +77,8 @@ impl Scan<'_> {
     /// Reads what is stored at these places, again in each other way where `is_good` says so, which gets the number of the place. `None` for
     /// what cannot be read.
     fn read(&mut self, spans: &[Span], is_good: impl Fn(usize, &[u8]) -> bool) -> Vec<Option<Buf>> {
-        let unit_sectors = self.devices.unit_sectors();
-        let around: Vec<Window> = spans.iter().map(|&span| Window::of(span, unit_sectors)).collect();
+        let unit_grains = self.devices.unit_grains();
+        let around: Vec<Window> = spans.iter().map(|&span| Window::of(span, unit_grains)).collect();
         let mut found: Vec<Option<Buf>> = spans.iter().map(|_| None).collect();
         let (mut numbers, mut places) = (Vec::new(), Vec::new());
         for (number, around) in around.iter().enumerate() {
@@ -155,16 +155,16 @@ impl Scan<'_> {
 
     /// Groups with data, of some in a row.
     fn with_data(shape: BandShape, groups: std::ops::Range<u32>) -> Vec<u32> {
-        groups.filter(|&group| shape.group_sectors(group) > 0).collect()
+        groups.filter(|&group| shape.group_grains(group) > 0).collect()
     }
 
     /// What lies in the place of a summary.
     fn judge(&self, number: u32, group: u32, page: Option<Buf>) -> Group {
         let band = self.root.bands[number as usize];
         let Some(page) = page else { return Group::Unreadable };
-        let sectors = self.shape().group_sectors(group);
-        let found = decode_any(&self.superblock.pool, (number, group), sectors, &page);
-        let Some((generation, epoch, entries)) = found else { return Group::Absent };
+        let grains = self.shape().group_grains(group);
+        let found = decode_any(&self.superblock.pool, (number, group), grains, &page);
+        let Some(Summary::Whole(entries, generation, epoch)) = found else { return Group::Absent };
         let is_later = epoch >= self.epoch;
         match generation.wrapping_sub(band.generation) {
             0 if !band.is_free && group < band.groups => Group::Then(entries),
@@ -172,6 +172,32 @@ impl Scan<'_> {
             1..0x8000_0000 if is_later => Group::Later(entries, !band.is_free),
             _ => Group::Absent,
         }
+    }
+
+    /// The summaries of some groups of a band of which these are the first pages, with those that lie before them; `None` where these cannot be read.
+    fn with_pages_before(&mut self, number: u32, groups: &[u32], mut pages: Vec<Option<Buf>>) -> Vec<Option<Buf>> {
+        let (shape, pool) = (self.shape(), &self.superblock.pool);
+        let decode = |group: u32, bytes: &[u8]| decode_any(pool, (number, group), shape.group_grains(group), bytes);
+        let (mut longer, mut places) = (Vec::new(), Vec::new());
+        for (at, (&group, page)) in groups.iter().zip(&pages).enumerate() {
+            if let Some(Summary::Longer { pages, .. }) = page.as_ref().and_then(|page| decode(group, page))
+                && let first = (shape.summary_block(group) + 1).saturating_sub(pages)
+                && let Some((device, offset_bytes)) = self.extents.place(self.extents.band_location(number, first))
+            {
+                longer.push((at, group));
+                places.push((device, offset_bytes, pages as usize * PAGE_BYTES));
+            }
+        }
+        let is_good = |at: usize, bytes: &[u8]| decode(longer[at].1, bytes).is_some();
+        for (&(at, _), reading) in longer.iter().zip(self.devices.read_each_good(&places, is_good)) {
+            match reading {
+                Reading::Good(bytes) => pages[at] = Some(bytes),
+                // Not one summary: of the first page alone nothing is known.
+                Reading::Bad(_) => {}
+                Reading::Failed(_) => pages[at] = None,
+            }
+        }
+        pages
     }
 
     /// Takes what the summaries of a band name: of the checkpoint, and (true) of later.
@@ -197,16 +223,15 @@ impl Scan<'_> {
             let superblock = self.superblock;
             let is_good = |at: usize, page: &[u8]| {
                 let group = groups[at];
-                let found = decode_any(&superblock.pool, (number, group), shape.group_sectors(group), page);
-                match found {
-                    Some((generation, ..)) if group < band.groups => {
-                        generation.wrapping_sub(band.generation) < 0x8000_0000
-                    }
+                let found = decode_any(&superblock.pool, (number, group), shape.group_grains(group), page);
+                match found.map(|found| found.generation()) {
+                    Some(generation) if group < band.groups => generation.wrapping_sub(band.generation) < 0x8000_0000,
                     // Most places behind those that the checkpoint names are blank, or have what was written long ago.
                     found => found.is_some() || group >= band.groups && page.iter().all(|&byte| byte == 0),
                 }
             };
             let pages = self.read(&locations, is_good);
+            let pages = self.with_pages_before(number, groups, pages);
             for (&group, page) in groups.iter().zip(pages) {
                 let was_complete = group < band.groups;
                 let found = match (self.judge(number, group, page), self.beside.get(&(number, group))) {
@@ -362,23 +387,4 @@ impl Scan<'_> {
         }
         (found, unread)
     }
-}
-
-/// Whether this is the data of a copy.
-fn holds(who: Who, candidate: &Candidate, data: &[u8]) -> bool {
-    block_checksum(DiskId(who.0), who.1, data) == candidate.checksum
-}
-
-/// Disk and block.
-pub(super) type Who = (u16, u64);
-
-/// The copies that a summary names: disk, block, and where it lies.
-fn candidates(start: u64, entries: &[SummaryEntry]) -> impl Iterator<Item = (u16, u64, Candidate)> {
-    let spans = placed(entries).map(move |(at, entry)| {
-        let SummaryEntry { disk, block, origin, checksum, class, sectors, .. } = *entry;
-        let span = Span { location: start + u64::from(at), sectors };
-        (disk.0, block, Candidate { origin, span, checksum, class })
-    });
-    // What is stored as it is begins where a block of the device does.
-    spans.filter(|(.., candidate)| !candidate.span.is_whole() || candidate.span.location.is_multiple_of(BLOCK_SECTORS))
 }

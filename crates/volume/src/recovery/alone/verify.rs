@@ -66,17 +66,17 @@ fn data(
         _ => None,
     });
     let wanted: Vec<(u64, Span, u32)> = entries.collect();
-    let (mut packer, unit_sectors) = (Packer::default(), devices.unit_sectors());
+    let (mut packer, unit_grains) = (Packer::default(), devices.unit_grains());
     for group in wanted.chunks(AT_ONCE) {
         let place = |&(_, span, _): &(u64, Span, u32)| {
-            let around = Window::of(span, unit_sectors);
+            let around = Window::of(span, unit_grains);
             let (device, offset_bytes) = engine.setup.extents.place(around.first).unwrap_or_default();
             (device, offset_bytes, around.len_bytes)
         };
         let places: Vec<Place> = group.iter().map(place).collect();
         let mut fault_of = |at: usize, bytes: Result<&[u8], &IoError>| {
             let (block, span, checksum) = group[at];
-            fault((disk, block), (span, Window::of(span, unit_sectors)), checksum, bytes, &mut packer)
+            fault((disk, block), (span, Window::of(span, unit_grains)), checksum, bytes, &mut packer)
         };
         let read = devices.read_each_good(&places, |at, bytes| fault_of(at, Ok(bytes)).is_none());
         for (at, reading) in read.into_iter().enumerate() {

@@ -50,9 +50,9 @@ pub fn harm(aged: &Aged, images: &mut [Image], device: usize, range: &Range<u64>
 
 /// Small enough that all the tiers, the journal's wrap and a few checkpoints take part.
 fn shapes() -> [Shape; 3] {
-    let small = Shape { fast_bytes: 1664 << 10, ..Shape::default() };
+    let small = Shape { fast_bytes: 1696 << 10, ..Shape::default() };
     // Two groups in a band.
-    let grouped = Shape { band_bytes: 80 * 4096, capacity_bytes: 3 << 20, ..small.clone() };
+    let grouped = Shape { fast_bytes: 1696 << 10, band_bytes: 80 * 4096, capacity_bytes: 3 << 20, ..small.clone() };
     [Shape::default(), small, grouped]
 }
 

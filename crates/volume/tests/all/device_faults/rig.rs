@@ -15,7 +15,7 @@ pub fn fresh(shape: &Shape) -> World {
 }
 
 pub fn small() -> Shape {
-    Shape { fast_bytes: 1664 << 10, ..Shape::default() }
+    Shape { fast_bytes: 1696 << 10, ..Shape::default() }
 }
 
 pub fn superblock(shape: &Shape) -> Superblock {

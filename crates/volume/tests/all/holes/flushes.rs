@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 fn hole_05_checkpoint_of_thirty_two_devices() {
     let setup = Setup {
         fast_bytes: 8 << 20,
-        capacity_bytes: 512 << 10,
+        capacity_bytes: 576 << 10,
         capacity_devices: 31,
         volatile_fast: true,
         ..Setup::default()

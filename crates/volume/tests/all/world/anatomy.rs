@@ -6,7 +6,8 @@ use forebay_device::instant::Store;
 use forebay_volume::layout::band_summary::BandShape;
 use forebay_volume::layout::batch::{BATCH_MAX_BYTES, decode_batch};
 use forebay_volume::layout::page::{
-    BLOCK_SECTORS, Entry, INDEX_ENTRIES, LEAF_ENTRIES, PAGE_BYTES, PageName, Window, decode_index, leaf_entry,
+    BLOCK_GRAINS, Entry, GRAIN_BYTES, INDEX_ENTRIES, LEAF_ENTRIES, PAGE_BYTES, PageName, SECTOR_GRAINS, Window,
+    decode_index, leaf_entry,
 };
 use forebay_volume::layout::root::{BandState, HEADER_BYTES, RootBounds, RootHeader};
 use forebay_volume::layout::root_blob;
@@ -102,9 +103,10 @@ impl Anatomy {
         }
         let locate = |location: u64| {
             let fast = &superblock.members[0];
-            let member = &superblock.members[usize::from(location >= fast.sectors)];
-            let first = if location < fast.sectors { 8 } else { member.first_sector };
-            (usize::from(location >= fast.sectors), member.data_offset_bytes + (location - first) * 512)
+            let is_fast = location < fast.sectors * SECTOR_GRAINS;
+            let member = &superblock.members[usize::from(!is_fast)];
+            let first = if is_fast { BLOCK_GRAINS } else { member.first_sector * SECTOR_GRAINS };
+            (usize::from(!is_fast), member.data_offset_bytes + (location - first) * GRAIN_BYTES as u64)
         };
         for disk in &root.disks {
             for (number, reference) in &disk.pages {
@@ -122,7 +124,7 @@ impl Anatomy {
                     let leaf = bytes(&images[0], &(at..at + PAGE_BYTES as u64));
                     for i in 0..LEAF_ENTRIES {
                         if let (Entry::Data { span, .. }, _) = leaf_entry(&leaf, i) {
-                            let around = Window::of(span, 8);
+                            let around = Window::of(span, BLOCK_GRAINS);
                             let (device, at) = locate(around.first);
                             mapped.insert((disk.id, leaf_number * LEAF_ENTRIES as u64 + i as u64), device);
                             add(
@@ -138,7 +140,7 @@ impl Anatomy {
         }
         let bands = superblock.members[1].data_offset_bytes;
         for (band, state) in root.bands.iter().enumerate() {
-            let written = state.written / BLOCK_SECTORS as u32;
+            let written = state.written / BLOCK_GRAINS as u32;
             let complete = if state.state == BandState::Closed { shape.blocks() } else { written };
             for group in (0..shape.groups()).filter(|&group| shape.summary_block(group) < complete) {
                 let block = band as u64 * u64::from(shape.blocks()) + u64::from(shape.summary_block(group));

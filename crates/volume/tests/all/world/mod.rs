@@ -95,7 +95,7 @@ impl Device for Shared {
 }
 
 /// What the capacity-side area takes of the first capacity device, rounded up.
-const AREA_BYTES: u64 = 192 << 10;
+const AREA_BYTES: u64 = 208 << 10;
 
 /// Geometry of a small pool.
 #[derive(Clone, Debug)]
