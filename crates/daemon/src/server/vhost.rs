@@ -3,7 +3,7 @@
 use super::access::SocketAccess;
 use super::users::peer_name;
 use crate::config::Config;
-use crate::log::{Causes, Report, Severity};
+use crate::log::{Causes, Report, Severity, not_accepted};
 use crate::pool::now_ns;
 use crate::text;
 use anyhow::{Context, Result, anyhow};
@@ -90,6 +90,11 @@ impl MachineDevices {
                         format!("{} was refused at export {export:?}: another machine uses it", peer_name(&peer)),
                         "Give each machine an export of its own",
                     ),
+                    VhostEvent::NotAccepted(why) => {
+                        let door = format!("export {export:?} by vhost");
+                        self.causes.happened(now_ns(), &not_accepted(&door, why));
+                        continue;
+                    }
                 };
                 self.causes.happened(now_ns(), &Report { severity, cause, about: export, message, advice });
             }
