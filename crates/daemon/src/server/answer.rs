@@ -269,7 +269,7 @@ impl Answerer {
                     return Err(format!("an export named {name:?} exists already"));
                 }
                 if let Some(text) = base {
-                    let target = text.parse().map_err(|error: TargetError| error.to_string())?;
+                    let target = text.parse().map_err(|error: TargetError| error.in_pool())?;
                     let new = NewDisk { name, size_bytes, overcommit: self.overcommit, is_exported: export };
                     return Job::add_over_base(client, new, target, now_ns);
                 }
