@@ -21,6 +21,7 @@ pub mod ram;
 pub mod reorder;
 pub mod request;
 pub mod signature;
+pub mod stdout;
 pub mod target;
 pub mod throttle;
 pub mod virtual_device;

@@ -51,12 +51,12 @@ pub enum OpenError {
         source: io::Error,
     },
     /// A target that only a load generator can use.
-    #[error(
-        "{target} can only be measured, no pool can be made over it; attach an NBD export as a block device, and take emulated: instead of model:"
-    )]
+    #[error("{target} can only be measured, no pool can be made over it; {advice}")]
     NotADevice {
         /// The target.
         target: String,
+        /// What to do instead.
+        advice: &'static str,
     },
     /// There is no such model.
     #[error("{target}: {source}")]

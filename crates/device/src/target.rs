@@ -18,6 +18,10 @@ use std::str::FromStr;
 const KNOWN: &str = "a path, file:///path, ram:?size=1GiB, null:?size=1GiB, volatile:TARGET[?seed=1], \
      nbd://ADDRESS[:PORT]/EXPORT, nbd+unix:///EXPORT?socket=/PATH, model:p4800x[?size=1GiB&fill=90&host=NAME], \
      emulated:p4800x?size=1GiB&store=ram, s3://BUCKET/PREFIX?size=64GiB, and for measurements pool:CONFIG";
+/// What of these a device of a pool may be.
+const KNOWN_OF_POOLS: &str = "a path, file:///path, ram:?size=1GiB, volatile:TARGET[?seed=1], \
+     emulated:p4800x?size=1GiB&store=ram, s3://BUCKET/PREFIX?size=64GiB, and for measurements in virtual time \
+     model:p4800x[?size=1GiB&fill=90]";
 /// Seed of a `volatile:` target that names none.
 const DEFAULT_SEED: u64 = 1;
 /// Seed of an emulated SSD: of its refresh and the like.
@@ -113,6 +117,23 @@ pub enum TargetError {
     },
 }
 
+impl TargetError {
+    /// The same for who names a device of a pool, for whom what can only be measured is no choice.
+    #[must_use]
+    pub fn in_pool(&self) -> String {
+        match self {
+            Self::Empty => format!("a device is missing; write one of: {KNOWN_OF_POOLS}"),
+            Self::UnknownScheme { scheme, text } => format!(
+                "unknown kind of device {scheme:?} in {text:?}; known are: {KNOWN_OF_POOLS}. For a file of that name write ./{text}"
+            ),
+            Self::Nbd(NbdUriError { text, .. }) => format!(
+                "no pool can be made over {text:?}: attach the export as a block device (nbd-client), and name that"
+            ),
+            other => other.to_string(),
+        }
+    }
+}
+
 impl Target {
     /// Whether what is written outlives the process. A pool of other targets is for trying out only.
     #[must_use]
@@ -123,6 +144,20 @@ impl Target {
             Self::Volatile { inner, .. } => inner.is_persistent(),
             Self::Emulated(uri) => matches!(uri.store, Some(Store::Path(_))),
         }
+    }
+
+    /// That only a load generator can use it, with what to do instead; also of one behind a volatile cache.
+    #[must_use]
+    pub fn only_measured(&self) -> OpenError {
+        let bare = match self {
+            Self::Volatile { inner, .. } => inner,
+            target => target,
+        };
+        let advice = match bare {
+            Self::Nbd(_) => "attach the export as a block device (nbd-client), and name that",
+            _ => "write emulated:NAME?size=SIZE&store=ram or store=/PATH, which models the same drive in real time",
+        };
+        OpenError::NotADevice { target: self.to_string(), advice }
     }
 
     /// The bucket, also behind a volatile cache.
@@ -314,8 +349,7 @@ pub fn open(target: &Target, mode: OpenMode) -> Result<Box<dyn Device>, OpenErro
             Ok(Box::new(device.map_err(|source| OpenError::Memory { size_bytes: *size_bytes, source })?))
         }
         Target::Null { size_bytes } => Ok(Box::new(NullDevice::new(*size_bytes))),
-        Target::Nbd(uri) => Err(OpenError::NotADevice { target: uri.to_string() }),
-        Target::Model(uri) => Err(OpenError::NotADevice { target: uri.to_string() }),
+        target @ (Target::Nbd(_) | Target::Model(_)) => Err(target.only_measured()),
         Target::Emulated(uri) => open_emulated(uri, mode),
         Target::Bucket(uri) => match BucketDevice::open(uri, mode) {
             Ok(device) => Ok(Box::new(device)),

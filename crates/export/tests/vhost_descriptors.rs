@@ -148,9 +148,18 @@ fn regression_a_client_that_cannot_be_let_in_keeps_no_machine_waiting() {
     drop(fill);
     setrlimit(Resource::Nofile, before).unwrap();
     assert!(answered && took < Duration::from_millis(2500), "{took:?}");
+    let mut events = Vec::new();
     awaited(
-        || vhost.take_events().iter().any(|event| matches!(event, VhostEvent::Refused(_))),
+        || {
+            events.extend(vhost.take_events());
+            events.iter().any(|event| matches!(event, VhostEvent::Refused(_)))
+        },
         "it is refused in the end",
+    );
+    // Nobody heard that it had waited, and why.
+    assert!(
+        events.iter().any(|event| matches!(event, VhostEvent::NotAccepted(rustix::io::Errno::MFILE))),
+        "{events:?}"
     );
     drop(door);
     assert!(vhost.has_ended(Instant::now()));

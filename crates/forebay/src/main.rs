@@ -23,21 +23,29 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
     if let Some(schema) = verbs::schema_asked(&arguments) {
-        return ExitCode::from(u8::from(output::line(schema).is_err()) * 2);
+        return ended(output::line(schema));
     }
     let cli = match cli::Cli::try_parse_from(arguments::config_first(measure::rewrite(arguments))) {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version are no errors; clap writes them to stdout.
-            let code = u8::from(error.use_stderr()) * 2;
+            // Help and version are no errors; clap writes them to stdout, with colours where these are for a terminal.
+            if !error.use_stderr() {
+                return ended(output::by_itself(|| error.print()));
+            }
             // Nobody is left to tell where even stderr is closed.
             let _ = error.print();
-            return ExitCode::from(code);
+            return ExitCode::from(2);
         }
     };
     forebay_daemon::log::start();
-    match verbs::run(cli) {
+    ended(verbs::run(cli))
+}
+
+/// Says what went wrong, and how the exit code shows it.
+fn ended(result: anyhow::Result<()>) -> ExitCode {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
+        // Who reads it has gone: no error of ours.
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             let found = error.downcast_ref::<forebay_daemon::finding::Finding>().is_some();

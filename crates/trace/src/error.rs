@@ -58,4 +58,28 @@ pub enum TraceError {
         /// Where.
         offset_bytes: u64,
     },
+    /// The file is what it should be, and a part of it is not what was written.
+    #[error(
+        "this {format} trace is damaged: {what}, in what begins at byte {offset_bytes}; get it anew where it came from, or convert its source again"
+    )]
+    Damaged {
+        /// Name of the format.
+        format: &'static str,
+        /// What is wrong.
+        what: String,
+        /// Where the damaged part begins.
+        offset_bytes: u64,
+    },
+    /// The file is what it should be, and written in a way that is not read here.
+    #[error("this {format} trace cannot be read: {what}, in what begins at byte {offset_bytes}; {advice}")]
+    Unsupported {
+        /// Name of the format.
+        format: &'static str,
+        /// What it has.
+        what: String,
+        /// Where that begins.
+        offset_bytes: u64,
+        /// What to do.
+        advice: &'static str,
+    },
 }

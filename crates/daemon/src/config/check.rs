@@ -5,7 +5,7 @@ use super::values::SOCKET_PATH_MAX;
 use anyhow::{Context, Result, bail, ensure};
 use forebay_block::Geometry;
 use forebay_block::mistakes::{Hint, nearest};
-use forebay_device::{OpenError, Target};
+use forebay_device::Target;
 use forebay_export::Listen;
 use forebay_prism::ClassTable;
 use forebay_volume::layout::Id;
@@ -148,7 +148,7 @@ impl Config {
             }
             let is_volatile_model = matches!(bare, Target::Model(_)) && !matches!(target, Target::Model(_));
             if matches!(bare, Target::Nbd(_)) || is_volatile_model {
-                return Err(OpenError::NotADevice { target: target.to_string() }.into());
+                return Err(target.only_measured().into());
             }
             let place = |target: &Target| target.bucket().map(|uri| (uri.bucket.clone(), uri.prefix.clone()));
             let again = seen.iter().any(|other| {
@@ -236,6 +236,11 @@ impl Config {
                 disk.base.is_none() || self.modelled().is_none(),
                 "disk {name:?} has a base, and the pool's devices are models in virtual time: a base is read in real time"
             );
+            if let Some(base) = disk.base.as_ref().map(|base| &base.0)
+                && matches!(without_cache(base), Target::Nbd(_) | Target::Model(_))
+            {
+                return Err(base.only_measured()).with_context(|| format!("the base of disk {name:?}"));
+            }
             if let Some(base) = disk.base.as_ref().and_then(|base| memory_geometry(&base.0)) {
                 ensure!(
                     base.size_bytes <= size,

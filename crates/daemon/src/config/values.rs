@@ -2,7 +2,7 @@
 
 use crate::text::chain;
 use forebay_block::size::parse_size_bytes;
-use forebay_device::Target;
+use forebay_device::{Target, TargetError};
 use forebay_export::Listen;
 use forebay_export::server::AddressError;
 use forebay_placement::grouping::Kind as GroupingKind;
@@ -197,7 +197,8 @@ pub struct TargetText(pub Target);
 impl<'de> Deserialize<'de> for TargetText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        text.parse().map(Self).map_err(serde::de::Error::custom)
+        let target: Result<Target, TargetError> = text.parse();
+        target.map(Self).map_err(|why| serde::de::Error::custom(why.in_pool()))
     }
 }
 

@@ -2,8 +2,10 @@
 
 mod causes;
 mod format;
+mod not_accepted;
 
 pub use causes::{Causes, Report, Severity};
+pub use not_accepted::{NOT_ACCEPTED, not_accepted};
 
 use crate::text;
 use format::{Form, Lines};

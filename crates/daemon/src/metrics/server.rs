@@ -3,6 +3,8 @@
 use super::exposition;
 use super::health;
 use super::publish::Source;
+use crate::log::{Causes, not_accepted};
+use crate::pool::now_ns;
 use crate::text;
 use anyhow::{Context, Result};
 use http_body_util::Full;
@@ -12,6 +14,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::io::Errno;
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -88,14 +91,20 @@ async fn accept(listener: TcpListener, visitor: Visitor) {
         Ok(listener) => listener,
         Err(error) => return warn!(cause = "metrics", "metrics are not served: {error}"),
     };
+    let mut causes = Causes::default();
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         // Fails only for a semaphore that was closed.
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        let Ok((stream, _)) = listener.accept().await else {
-            // For want of descriptors: these come back.
-            tokio::time::sleep(ACCEPT_AGAIN).await;
-            continue;
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(why) => {
+                // For want of descriptors: these come back.
+                let why = Errno::from_io_error(&why).unwrap_or(Errno::IO);
+                causes.happened(now_ns(), &not_accepted("metrics", why));
+                tokio::time::sleep(ACCEPT_AGAIN).await;
+                continue;
+            }
         };
         let visitor = visitor.clone();
         tokio::spawn(async move {

@@ -1,5 +1,6 @@
 //! Answers to control requests.
 
+use super::disk_names::{names, no_disk};
 use super::jobs::{Answer, Checkpoint, Job, NewDisk, Publish};
 use super::snapshot::{Fixed, disks, snapshot};
 use super::ublk::BlockDevices;
@@ -268,7 +269,7 @@ impl Answerer {
                     return Err(format!("an export named {name:?} exists already"));
                 }
                 if let Some(text) = base {
-                    let target = text.parse().map_err(|error: TargetError| error.to_string())?;
+                    let target = text.parse().map_err(|error: TargetError| error.in_pool())?;
                     let new = NewDisk { name, size_bytes, overcommit: self.overcommit, is_exported: export };
                     return Job::add_over_base(client, new, target, now_ns);
                 }
@@ -277,6 +278,11 @@ impl Answerer {
                 info!("disk {name} was added");
                 publish = export.then(|| Publish::Add { name: name.clone(), disk, size_bytes });
                 Answer::Disks
+            }
+            Question::DiskResize { name, .. } | Question::DiskDetachBase { name }
+                if engine.disk_named(&name).is_none() =>
+            {
+                return Err(no_disk(&name, &names(engine)));
             }
             Question::DiskResize { name, size_bytes } => {
                 match engine.resize_disk(&name, size_bytes, self.overcommit) {
@@ -300,6 +306,11 @@ impl Answerer {
                 Answer::Disks
             }
             Question::DiskRemove { name } => {
+                if self.jobs.iter().any(|job| job.is_removing(&name, engine)) {
+                    return Err(format!(
+                        "disk {name:?} is being removed already: `forebay disk CONFIG list` shows when it has gone"
+                    ));
+                }
                 let answer = Answer::Known(json!({ "removed": name }));
                 let job = Job::remove_disk(client, &name, backend, server, answer, now_ns)?;
                 info!("disk {name} is being discarded and removed");
@@ -350,12 +361,10 @@ fn exports_of(disk: &str, backend: &PoolBackend, exports: &Exports) -> Vec<Expor
 
 /// The disk that is meant: the named one, or the only one.
 fn disk_meant(name: Option<&str>, backend: &PoolBackend) -> Result<String, String> {
-    let engine = &backend.pool.engine;
-    let there = engine.disks().filter(|disk| !disk.is_being_removed());
-    let names: Vec<&str> = there.map(|disk| disk.name.as_str()).collect();
+    let names = names(&backend.pool.engine);
     match (name, names.as_slice()) {
         (Some(name), names) if names.contains(&name) => Ok(name.to_owned()),
-        (Some(name), names) => Err(format!("there is no disk {name:?}; the pool has {}", names.join(", "))),
+        (Some(name), names) => Err(no_disk(name, names)),
         (None, [only]) => Ok((*only).to_owned()),
         (None, names) => Err(format!("say which disk: {}", names.join(", "))),
     }
@@ -364,7 +373,7 @@ fn disk_meant(name: Option<&str>, backend: &PoolBackend) -> Result<String, Strin
 /// Begins to look for a source of evidence.
 pub fn attach_evidence(wanted: Wanted, backend: &mut PoolBackend, exports: &Exports) -> Result<(), String> {
     let Some(disk) = backend.pool.engine.disk_named(&wanted.disk) else {
-        return Err(format!("there is no disk {:?}", wanted.disk));
+        return Err(no_disk(&wanted.disk, &names(&backend.pool.engine)));
     };
     let (id, size_bytes) = (disk.id, disk.size_bytes);
     if let Some((_, export)) = exports.iter().find(|(_, export)| export.disk == id && export.tag.is_some()) {

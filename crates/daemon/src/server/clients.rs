@@ -3,6 +3,7 @@
 use crate::control::REQUEST_MAX_BYTES;
 use forebay_export::server::Interest;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -32,17 +33,19 @@ pub struct Clients {
     listener: UnixListener,
     clients: Vec<Client>,
     next_id: u64,
+    /// Why nobody could be accepted since the last tick. The listener is not watched until then: it would be ready without end.
+    not_accepted: Option<Errno>,
 }
 
 impl Clients {
     /// Over a listener, which must not block.
     pub fn new(listener: UnixListener) -> Self {
-        Self { listener, clients: Vec::new(), next_id: 1 }
+        Self { listener, clients: Vec::new(), next_id: 1, not_accepted: None }
     }
 
     /// What to watch.
     pub fn watch(&self, fds: &mut Vec<Interest>) {
-        if self.has_room() {
+        if self.has_room() && self.not_accepted.is_none() {
             fds.push(Interest { fd: self.listener.as_raw_fd(), read: true, write: false });
         }
         fds.extend(self.clients.iter().map(|client| Interest {
@@ -75,8 +78,13 @@ impl Clients {
 
     fn accept(&mut self, now_ns: u64, requests: &mut Vec<(u64, Vec<u8>)>) {
         while self.has_room() {
-            let Ok((stream, _)) = self.listener.accept() else {
-                return;
+            let stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(why) => {
+                    let is_nobody_there = matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionAborted);
+                    self.not_accepted = Errno::from_io_error(&why).filter(|_| !is_nobody_there);
+                    return;
+                }
             };
             self.make_room(requests);
             if stream.set_nonblocking(true).is_err() {
@@ -123,9 +131,11 @@ impl Clients {
         self.clients.retain(|client| !client.is_over());
     }
 
-    /// Closes connections that have been silent for too long.
-    pub fn tick(&mut self, now_ns: u64) {
+    /// Closes connections that have been silent for too long. Returns why nobody could be accepted since the last tick, where that
+    /// is so; it is tried again from now on.
+    pub fn tick(&mut self, now_ns: u64) -> Option<Errno> {
         self.clients.retain(|client| client.waiting || now_ns.saturating_sub(client.heard_ns) < IDLE_MAX_NS);
+        self.not_accepted.take()
     }
 }
 

@@ -77,7 +77,8 @@ impl Hooks<PoolBackend> for Daemon {
     fn tick(&mut self, now_ns: u64, backend: &mut PoolBackend, server: &mut ServerControl<'_>) {
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         backend.pool.engine.set_unix_time(since_1970.as_secs());
-        self.clients.tick(now_ns);
+        self.watch.look_at_door(now_ns, "exports", server.stats().not_accepted);
+        self.watch.look_at_door(now_ns, "the control socket", self.clients.tick(now_ns));
         self.answerer.tick(now_ns, backend, server);
         self.deliver(backend, server);
         let Answerer { fixed, jobs, .. } = &mut self.answerer;

@@ -1,6 +1,7 @@
 //! Changes that are answered only when they are durable, step by step in the server's loop.
 
 use super::beside::Beside;
+use super::disk_names::{names, no_disk};
 use super::snapshot::disks;
 use crate::pool::{Budget, PoolBackend, base};
 use crate::text::chain;
@@ -27,11 +28,11 @@ enum Step {
     /// The change is in memory; the checkpoint that holds it is awaited.
     Durable(Checkpoint),
     /// A disk is to be removed; the checkpoint that says so, and that it needs no base, is awaited.
-    Leaves { disk: DiskId, name: String, checkpoint: Checkpoint },
+    Leaves { disk: DiskId, checkpoint: Checkpoint },
     /// The disk's data is being discarded.
-    Discard { disk: DiskId, name: String, token: u64 },
+    Discard { disk: DiskId, token: u64 },
     /// The disk is empty as soon as a checkpoint has let go of its map.
-    Remove { disk: DiskId, name: String },
+    Remove { disk: DiskId },
     /// The leaf of the map in which a disk is to end is read, and a checkpoint lets go of what was discarded behind it.
     Shrink { to: Shrink, token: u64, tries: u32 },
 }
@@ -80,7 +81,7 @@ struct Shrink {
 
 impl Shrink {
     fn new(name: &str, size_bytes: u64, overcommit: bool, engine: &Engine) -> Result<Self, String> {
-        let disk = engine.disk_named(name).ok_or_else(|| AdminError::NoDisk(name.to_owned()).to_string())?;
+        let disk = engine.disk_named(name).ok_or_else(|| no_disk(name, &names(engine)))?;
         Ok(Self { name: name.to_owned(), was: (disk.id, disk.size_bytes), size_bytes, overcommit })
     }
 
@@ -134,6 +135,8 @@ pub struct Job {
     deadline_ns: u64,
     /// What is shown to clients of exports once the change is durable.
     publish: Option<Publish>,
+    /// The disk that it removes, by the name that was given.
+    removes: Option<(DiskId, String)>,
 }
 
 /// A change of the exports that follows a change of the disks: a client must not write to a disk, or to a part of it,
@@ -190,15 +193,15 @@ impl Publish {
 }
 
 /// Discards all of a disk.
-fn discard(backend: &mut PoolBackend, disk: DiskId, name: String, len_bytes: u64) -> Step {
+fn discard(backend: &mut PoolBackend, disk: DiskId, len_bytes: u64) -> Step {
     let token = backend.submit_own(Request::new(0, disk, 0, len_bytes, Op::Discard));
-    Step::Discard { disk, name, token }
+    Step::Discard { disk, token }
 }
 
 impl Job {
     /// Waits for a checkpoint, then publishes and answers.
     pub fn durable(client: u64, checkpoint: Checkpoint, answer: Answer, now_ns: u64, publish: Option<Publish>) -> Self {
-        Self { client, step: Step::Durable(checkpoint), answer, deadline_ns: now_ns + TIMEOUT_NS, publish }
+        Self { publish, ..Self::beginning(client, Step::Durable(checkpoint), answer, now_ns) }
     }
 
     /// Adds a disk over a base, waits for a checkpoint, then publishes and answers.
@@ -207,7 +210,7 @@ impl Job {
         let opened = Beside::begin("base", move || base::open(&name, size_bytes, &target));
         let opened = opened.map_err(|error| chain(&error))?;
         let step = Step::OpenBase { new, opened };
-        Ok(Self { client, step, answer: Answer::Disks, deadline_ns: now_ns + TIMEOUT_NS, publish: None })
+        Ok(Self::beginning(client, step, Answer::Disks, now_ns))
     }
 
     /// The base of a new disk was opened.
@@ -234,7 +237,7 @@ impl Job {
         now_ns: u64,
     ) -> Result<Self, String> {
         let step = Shrink::new(name, size_bytes, overcommit, &backend.pool.engine)?.prepare(backend, (0, true))?;
-        Ok(Self { client, step, answer, deadline_ns: now_ns + TIMEOUT_NS, publish: None })
+        Ok(Self::beginning(client, step, answer, now_ns))
     }
 
     /// Ends a disk's exports, has it go by another name, durably, so that no later start serves what is left of it; then discards its data and removes it. One
@@ -247,8 +250,11 @@ impl Job {
         answer: Answer,
         now_ns: u64,
     ) -> Result<Self, String> {
-        let disk =
-            backend.pool.engine.disk_to_remove(name).ok_or_else(|| AdminError::NoDisk(name.to_owned()).to_string())?;
+        let engine = &backend.pool.engine;
+        let disk = engine.disk_to_remove(name).ok_or_else(|| {
+            // Also those whose removal was begun: what is left of them is removed by these names.
+            no_disk(name, &engine.disks().map(|disk| disk.name.as_str()).collect::<Vec<_>>())
+        })?;
         if let Some(reason) = backend.pool.engine.read_only_reason() {
             return Err(AdminError::ReadOnly(reason.to_owned()).to_string());
         }
@@ -267,21 +273,28 @@ impl Job {
             // Found a moment ago.
             let _ = server.exports().remove(&export);
         }
-        let name = name.to_owned();
         let checkpoint = Checkpoint::after_change(&backend.pool.engine);
         backend.pool.engine.begin_removal(id);
         // What is discarded of a disk over a base becomes zeros, which are not nothing.
         backend.pool.engine.abandon_base(id);
-        let step = Step::Leaves { disk: id, name, checkpoint };
-        Ok(Self { client, step, answer, deadline_ns: now_ns + TIMEOUT_NS, publish: None })
+        let step = Step::Leaves { disk: id, checkpoint };
+        Ok(Self { removes: Some((id, name.to_owned())), ..Self::beginning(client, step, answer, now_ns) })
     }
 
-    /// The disk that it removes.
+    fn beginning(client: u64, step: Step, answer: Answer, now_ns: u64) -> Self {
+        Self { client, step, answer, deadline_ns: now_ns + TIMEOUT_NS, publish: None, removes: None }
+    }
+
+    /// The disk that it removes, by the name that was given.
     pub fn leaving(&self) -> Option<&str> {
-        match &self.step {
-            Step::Leaves { name, .. } | Step::Discard { name, .. } | Step::Remove { name, .. } => Some(name),
-            Step::OpenBase { .. } | Step::Durable(_) | Step::Shrink { .. } => None,
-        }
+        self.removes.as_ref().map(|(_, name)| name.as_str())
+    }
+
+    /// Whether it removes the disk that is meant by a name: that disk, or one that had the name and has gone already, which is not
+    /// durable yet.
+    pub fn is_removing(&self, name: &str, engine: &Engine) -> bool {
+        let meant = engine.disk_to_remove(name).map(|disk| disk.id);
+        self.removes.as_ref().is_some_and(|(id, given)| meant.map_or(given == name, |meant| meant == *id))
     }
 
     /// Goes on as far as possible; `by_default` says who sees what is exported with nothing said of it. `Some`: the job has ended.
@@ -316,13 +329,13 @@ impl Job {
                         }));
                     }
                 }
-                Step::Leaves { disk, name, checkpoint } => {
+                Step::Leaves { disk, checkpoint } => {
                     match checkpoint.reached(&backend.pool.engine) {
                         Some(Ok(())) if backend.pool.engine.adoption(*disk).is_some() && now_ns <= self.deadline_ns => {
                             // Blocks were lost meanwhile, which keeps it. Of this disk none is needed.
                             let checkpoint = Checkpoint::after_change(&backend.pool.engine);
                             backend.pool.engine.abandon_base(*disk);
-                            self.step = Step::Leaves { disk: *disk, name: name.clone(), checkpoint };
+                            self.step = Step::Leaves { disk: *disk, checkpoint };
                         }
                         Some(Ok(())) => {
                             // Of a disk that was added a moment ago it is known only now.
@@ -332,20 +345,20 @@ impl Job {
                                 .disks()
                                 .find(|found| found.id == *disk)
                                 .map_or(0, |disk| disk.served_bytes());
-                            self.step = discard(backend, *disk, name.clone(), len_bytes);
+                            self.step = discard(backend, *disk, len_bytes);
                             continue;
                         }
                         Some(Err(error)) => return Some(Err(error)),
                         None => {}
                     }
                 }
-                Step::Discard { disk, name, token } => {
+                Step::Discard { disk, token } => {
                     if let Some(completion) = backend.take_own(*token) {
                         if let Err(error) = completion.result {
                             return Some(Err(format!("disk {} could not be emptied: {error}", disk.0)));
                         }
                         backend.pool.engine.request_checkpoint(false);
-                        self.step = Step::Remove { disk: *disk, name: name.clone() };
+                        self.step = Step::Remove { disk: *disk };
                         continue;
                     }
                 }
@@ -387,14 +400,17 @@ impl Job {
                         continue;
                     }
                 }
-                Step::Remove { disk, name } => {
+                Step::Remove { disk } => {
                     let engine = &mut backend.pool.engine;
                     if !engine.checkpoint_pending() {
                         let checkpoint = Checkpoint::after_change(engine);
                         // Another one may have its name by now.
                         let Some(now) = engine.disks().find(|found| found.id == *disk).map(|disk| disk.name.clone())
                         else {
-                            return Some(Err(AdminError::NoDisk(name.clone()).to_string()));
+                            return Some(Err(format!(
+                                "disk {} has gone meanwhile: look at `forebay disk list`",
+                                disk.0
+                            )));
                         };
                         match engine.remove_disk(&now) {
                             Ok(()) => {

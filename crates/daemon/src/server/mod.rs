@@ -5,6 +5,7 @@ mod answer;
 mod beside;
 mod clients;
 mod configured;
+mod disk_names;
 mod handle;
 mod hooks;
 mod jobs;

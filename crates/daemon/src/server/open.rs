@@ -11,7 +11,7 @@ use super::reload::Reloader;
 use super::snapshot::Fixed;
 use super::tls;
 use super::ublk::BlockDevices;
-use super::vhost::{MachineDevices, machine_uris};
+use super::vhost::{MachineDevices, not_offered};
 use super::watch::Watch;
 use crate::config::Config;
 use crate::control::control_path;
@@ -103,12 +103,10 @@ impl Server {
         let mut block_devices = BlockDevices::new(&superblock.pool, is_whole);
         block_devices.make(&config, &mut reactor)?;
         let mut lines: Vec<String> = left.iter().map(|left| format!("read-only {}", left.label)).collect();
-        let mut uris = Vec::new();
-        let mut machines = machine_uris(&config);
         let machine_devices = match is_whole {
-            true => MachineDevices::open(&config, &access, &mut reactor, &mut uris)?,
+            true => MachineDevices::open(&config, &access, &mut reactor)?,
             false => {
-                for (export, _) in machines.drain(..) {
+                for export in not_offered(&config, reactor.exports()) {
                     warn!(
                         cause = "vhost",
                         advice = "Read it by NBD; machines that wait for it go on once the whole pool is served again",
@@ -118,6 +116,8 @@ impl Server {
                 MachineDevices::default()
             }
         };
+        let machine_uris = machine_devices.uris();
+        let mut uris: Vec<String> = machine_uris.iter().map(|(_, uri)| uri.clone()).collect();
         let mut addresses: Vec<(Listen, Listen)> = Vec::new();
         let mut own_addresses = Vec::new();
         for (name, address) in exports {
@@ -138,7 +138,7 @@ impl Server {
             uris.extend(export.and_then(|export| bound.uri_of(export)));
         }
         lines.extend(uris.iter().map(|uri| format!("ready {uri}")));
-        if uris.is_empty() && config.export.iter().all(|export| export.ublk.is_none()) {
+        if uris.is_empty() && !becomes_a_device(&config, reactor.exports()) {
             lines.push(format!("ready without exports, control socket {}", control.display()));
             warn!(
                 cause = "no exports",
@@ -153,7 +153,7 @@ impl Server {
             recovery_time,
             addresses: addresses.iter().map(|(_, bound)| bound.clone()).collect(),
             own_addresses,
-            machine_uris: machines,
+            machine_uris,
             memory_limit_bytes: config.memory.limit.0,
             started_ns: pool::now_ns(),
             left,
@@ -353,6 +353,12 @@ fn removal_was_begun(engine: &Engine, disk: &str) -> bool {
     engine.disk_named(disk).is_none() && engine.disk_to_remove(disk).is_some()
 }
 
+/// Whether an export that is served becomes a block device of this machine, which is said once it is there.
+fn becomes_a_device(config: &Config, exports: &Exports) -> bool {
+    let mut as_devices = config.export.iter().filter(|export| export.ublk.is_some());
+    as_devices.any(|export| exports.find(config.export_name(export)).is_some())
+}
+
 /// Puts the exports into the table; gives the name and address of each.
 fn exports(config: &Config, engine: &mut Engine, table: &mut Exports) -> Result<Vec<(String, Listen)>> {
     let mut listed = Vec::new();
@@ -386,6 +392,30 @@ fn exports(config: &Config, engine: &mut Engine, table: &mut Exports) -> Result<
 mod tests {
     use super::*;
     use std::sync::mpsc::channel;
+
+    /// Where the only export was a block device, and its disk was being removed when the server crashed, nothing was ever said to be ready.
+    #[test]
+    fn regression_an_export_that_was_left_out_becomes_no_device() {
+        let text = "[pool]\nname = \"p\"\n[[fast]]\ntarget = \"ram:?size=64MiB\"\n[[capacity]]\ntarget = \"ram:?size=256MiB\"\n\
+                    band = \"4MiB\"\n[[disk]]\nname = \"db\"\nsize = \"8MiB\"\n[[export]]\ndisk = \"db\"\nublk = \"auto\"\n";
+        let config = crate::config::of_text(text, Path::new("pool.toml")).unwrap();
+        let mut exports = Exports::new();
+        assert!(!becomes_a_device(&config, &exports));
+        let (name, access) = ("db".to_owned(), config.access_by_default());
+        let (disk, description) = (forebay_block::DiskId(1), String::new());
+        exports
+            .add(forebay_export::Export {
+                name,
+                disk,
+                size_bytes: 8 << 20,
+                read_only: false,
+                tag: None,
+                description,
+                access,
+            })
+            .unwrap();
+        assert!(becomes_a_device(&config, &exports));
+    }
 
     /// A server with two exports ended, and not cleanly, where the reader of its lines had gone after the first.
     #[test]

@@ -2,13 +2,14 @@
 
 use super::access::SocketAccess;
 use super::users::peer_name;
-use crate::config::Config;
-use crate::log::{Causes, Report, Severity};
+use crate::config::{self, Config};
+use crate::log::{Causes, Report, Severity, not_accepted};
 use crate::pool::now_ns;
 use crate::text;
 use anyhow::{Context, Result, anyhow};
 use forebay_export::vhost::{Vhost, VhostEvent, Wanted};
-use forebay_export::{Listen, Reactor};
+use forebay_export::{Export, Exports, Listen, Reactor};
+use std::path::PathBuf;
 use std::time::Instant;
 use tracing::warn;
 
@@ -22,40 +23,40 @@ pub struct MachineDevices {
 
 struct Device {
     export: String,
+    uri: String,
     vhost: Vhost,
 }
 
-/// Where virtual machines find exports, by their names.
-pub fn machine_uris(config: &Config) -> Vec<(String, String)> {
-    let uri = |export: &crate::config::Export| {
-        let name = config.export_name(export).to_owned();
-        let uri = Listen::Unix(export.vhost_path()?).vhost_uri(&name);
-        Some((name, uri))
+/// Exports that are to be found by virtual machines, and where: those of the configuration that are served.
+fn doors(config: &Config, exports: &Exports) -> Vec<(u16, Export, PathBuf)> {
+    let door = |export: &config::Export| {
+        let (index, served) = exports.find(config.export_name(export))?;
+        Some((index, served.clone(), export.vhost_path()?))
     };
-    config.export.iter().filter_map(uri).collect()
+    config.export.iter().filter_map(door).collect()
+}
+
+/// Names of those that are not offered, as only a part of the pool is served.
+pub fn not_offered(config: &Config, exports: &Exports) -> Vec<String> {
+    doors(config, exports).into_iter().map(|(_, export, _)| export.name).collect()
 }
 
 impl MachineDevices {
-    /// Listens for those that are configured, and adds where to `uris`. Not where only a part of the pool is served: a machine that waits for a server has seen
+    /// Listens for those that are configured, but not where only a part of the pool is served: a machine that waits for a server has seen
     /// newer data.
     ///
     /// # Errors
     /// Where a socket is in use, or the system refuses.
-    pub fn open(config: &Config, access: &SocketAccess, reactor: &mut Reactor, uris: &mut Vec<String>) -> Result<Self> {
+    pub fn open(config: &Config, access: &SocketAccess, reactor: &mut Reactor) -> Result<Self> {
         let mut devices = Vec::new();
-        for export in &config.export {
-            let Some(path) = export.vhost_path() else { continue };
-            let name = config.export_name(export);
-            let Some((index, served)) = reactor.exports().find(name) else { continue };
-            let (size_bytes, read_only) = (served.size_bytes, served.read_only);
+        for (index, Export { name, size_bytes, read_only, .. }, path) in doors(config, reactor.exports()) {
             let private = config.has_private_sockets();
-            let wanted = Wanted { path: path.clone(), name: name.to_owned(), size_bytes, read_only, private };
+            let wanted = Wanted { path: path.clone(), name: name.clone(), size_bytes, read_only, private };
             let (vhost, door) =
                 Vhost::open(&wanted).map_err(|why| anyhow!("export {name:?}: {}", text::chain(&why.into())))?;
             access.apply_to_export(&path)?;
             reactor.attach(Box::new(door), index).context("too many devices")?;
-            uris.push(Listen::Unix(path).vhost_uri(name));
-            devices.push(Device { export: name.to_owned(), vhost });
+            devices.push(Device { uri: Listen::Unix(path).vhost_uri(&name), export: name, vhost });
         }
         Ok(Self { devices, causes: Causes::default() })
     }
@@ -65,9 +66,14 @@ impl MachineDevices {
         self.devices.is_empty()
     }
 
+    /// Where machines find exports, by their names.
+    pub fn uris(&self) -> Vec<(String, String)> {
+        self.devices.iter().map(|device| (device.export.clone(), device.uri.clone())).collect()
+    }
+
     /// Says which machines have come and gone.
     pub fn report(&mut self) {
-        for Device { export, vhost } in &self.devices {
+        for Device { export, vhost, .. } in &self.devices {
             for event in vhost.take_events() {
                 let (severity, cause, message, advice) = match event {
                     VhostEvent::Opened(peer) => {
@@ -90,6 +96,11 @@ impl MachineDevices {
                         format!("{} was refused at export {export:?}: another machine uses it", peer_name(&peer)),
                         "Give each machine an export of its own",
                     ),
+                    VhostEvent::NotAccepted(why) => {
+                        let door = format!("export {export:?} by vhost");
+                        self.causes.happened(now_ns(), &not_accepted(&door, why));
+                        continue;
+                    }
                 };
                 self.causes.happened(now_ns(), &Report { severity, cause, about: export, message, advice });
             }
@@ -99,11 +110,35 @@ impl MachineDevices {
     /// The server has stopped: waits until each machine has what was answered.
     pub fn release(&mut self) {
         let since = Instant::now();
-        for Device { export, vhost } in &self.devices {
+        for Device { export, vhost, .. } in &self.devices {
             if !vhost.has_ended(since) {
                 warn!("the machine that uses export {export:?} by vhost takes nothing: it was not waited for");
             }
         }
         self.report();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_export::ServerConfig;
+
+    /// The status named where machines would have found an export that was left out at the start and added later, and nobody listened there.
+    #[test]
+    fn regression_exports_that_were_left_out_are_nowhere_for_machines() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("v");
+        let text = format!(
+            "[pool]\nname = \"p\"\n[[fast]]\ntarget = \"ram:?size=64MiB\"\n[[capacity]]\ntarget = \"ram:?size=256MiB\"\nband = \"4MiB\"\n\
+             [[disk]]\nname = \"db\"\nsize = \"8MiB\"\n[[export]]\ndisk = \"db\"\nvhost = \"unix:{}\"\n",
+            path.display()
+        );
+        let config = config::of_text(&text, std::path::Path::new("pool.toml")).unwrap();
+        let access = SocketAccess::of(&config.server).unwrap();
+        let mut reactor = Reactor::new(ServerConfig::default()).unwrap();
+        let devices = MachineDevices::open(&config, &access, &mut reactor).unwrap();
+        assert!(devices.uris().is_empty() && !path.exists());
+        assert!(not_offered(&config, reactor.exports()).is_empty());
     }
 }

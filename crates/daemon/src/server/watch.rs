@@ -9,7 +9,7 @@ use self::members::MemberWatch;
 use super::snapshot::Fixed;
 use super::users::peer_name;
 use crate::config::LogLimits;
-use crate::log::{Causes, Report, Severity};
+use crate::log::{Causes, NOT_ACCEPTED, Report, Severity, not_accepted};
 use crate::pool::PoolBackend;
 use crate::text;
 use forebay_export::nbd::error::ProtocolError;
@@ -18,6 +18,8 @@ use forebay_export::tls::TlsFailure;
 use forebay_export::{Export, Identity};
 use forebay_volume::Engine;
 use forebay_volume::engine::{Counters, Status};
+use rustix::io::Errno;
+use std::collections::BTreeMap;
 use tracing::debug;
 
 /// Between two looks, in nanoseconds.
@@ -45,6 +47,8 @@ pub struct Watch {
     /// Looks in a row at which the map found no slot.
     map_looks: u32,
     flowing_looks: u32,
+    /// When connections last waited for want of descriptors, by where they wait.
+    kept_waiting_ns: BTreeMap<&'static str, u64>,
     looked_ns: u64,
 }
 
@@ -63,6 +67,7 @@ impl Watch {
             map_looks: 0,
             waiting_looks: 0,
             flowing_looks: 0,
+            kept_waiting_ns: BTreeMap::new(),
             looked_ns: 0,
         }
     }
@@ -111,6 +116,18 @@ impl Watch {
         self.look_at_bases(now_ns, &backend.pool.engine);
         self.look_at_clients(now_ns, server);
         self.counters = status.counters;
+    }
+
+    /// Looks whether connections to `door` wait because none could be accepted since the last tick.
+    pub fn look_at_door(&mut self, now_ns: u64, door: &'static str, why: Option<Errno>) {
+        if let Some(why) = why {
+            self.kept_waiting_ns.insert(door, now_ns);
+            self.causes.lasts(now_ns, &not_accepted(door, why));
+        } else if self.kept_waiting_ns.get(door).is_some_and(|&last_ns| now_ns.saturating_sub(last_ns) >= LOOK_EVERY_NS)
+        {
+            self.kept_waiting_ns.remove(door);
+            self.causes.ended(NOT_ACCEPTED, door, &format!("connections to {door} are accepted again"));
+        }
     }
 
     /// A client in TLS uses an export.

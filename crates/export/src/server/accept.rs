@@ -13,6 +13,7 @@ use crate::backend::Backend;
 use crate::exports::Export;
 use crate::nbd::session::Session;
 use forebay_volume::RequestError;
+use rustix::io::Errno;
 
 /// Connections accepted per listener and turn, so that many at once do not hold up those that are served.
 const ACCEPTS_MAX: usize = 4;
@@ -27,9 +28,9 @@ impl Reactor {
             let socket = match open.accept() {
                 Ok(Some(socket)) => socket,
                 Ok(None) => return,
-                Err(_) => {
+                Err(why) => {
                     // Out of descriptors or memory: the listener stays readable and would be reported without end.
-                    self.pause_accepting();
+                    self.pause_accepting(why);
                     return;
                 }
             };
@@ -55,7 +56,7 @@ impl Reactor {
             if let Some(Ok(())) = watched {
                 connection.list(index, &mut run.listed);
             } else {
-                self.close(run, index, CloseReason::Socket(rustix::io::Errno::NOMEM));
+                self.close(run, index, CloseReason::Socket(Errno::NOMEM));
             }
         }
     }
@@ -116,8 +117,9 @@ impl Reactor {
         }
     }
 
-    fn pause_accepting(&mut self) {
+    fn pause_accepting(&mut self, why: Errno) {
         self.accepting_paused = true;
+        self.stats.not_accepted = Some(why);
         for (index, listener) in (0u16..).zip(&self.listeners) {
             // Not registered: nothing to pause.
             let _ = self.poller.remove(&listener.socket, Source::Listener(index));
@@ -127,6 +129,7 @@ impl Reactor {
     /// Takes up accepting again after a pause.
     pub(super) fn resume_accepting(&mut self) {
         self.accepting_paused = false;
+        self.stats.not_accepted = None;
         for (index, listener) in (0u16..).zip(&self.listeners) {
             let source = Source::Listener(index);
             // Where an earlier attempt succeeded for this one already, it is registered.

@@ -1,6 +1,7 @@
 //! What the server counts.
 
 use crate::nbd::session::SessionStats;
+use rustix::io::Errno;
 
 /// Numbers of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,6 +16,9 @@ pub struct ServerStats {
     pub accepted: u64,
     /// Connections refused for the limit since the start.
     pub refused: u64,
+    /// Why connections that wait could not be accepted since the last tick, such as for want of descriptors. It is tried again
+    /// with each tick.
+    pub not_accepted: Option<Errno>,
     /// Connections ended for a breach of the protocol since the start.
     pub protocol_errors: u64,
     /// What all sessions did since the start.

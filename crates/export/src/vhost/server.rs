@@ -57,6 +57,8 @@ pub enum VhostEvent {
     Closed(Peer, Option<String>),
     /// Another one came while one was there.
     Refused(Peer),
+    /// Somebody waits to be let in and cannot, such as for want of descriptors. It is tried again each second.
+    NotAccepted(Errno),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -233,8 +235,9 @@ impl Server {
         match net::accept_with(&listener.as_ref()?.socket, SocketFlags::CLOEXEC) {
             Ok(socket) => Some(UnixStream::from(socket)),
             Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => None,
-            Err(_) => {
+            Err(why) => {
                 // Such as no descriptors left: it is tried again, but not at once. Whoever is served does not wait for that.
+                self.events.push(VhostEvent::NotAccepted(why));
                 self.paused_until.set(Some(Instant::now() + PAUSE));
                 None
             }

@@ -4,8 +4,9 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use forebay_bench::output::table::Table;
 use forebay_daemon::text::{documented, harmless};
+use forebay_device::stdout;
 use serde_json::Value;
-use std::io::Write;
+use std::io::{self, StdoutLock, Write};
 
 mod columns;
 mod width;
@@ -26,14 +27,31 @@ pub enum Format {
 
 /// Writes a line and makes sure that it has left.
 pub fn line(text: &str) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{}", harmless(text)).and_then(|()| out.flush()).context("cannot write to standard output")
+    written(|out| writeln!(out, "{}", harmless(text)))
 }
 
 /// Writes bytes as they are.
 pub fn raw(bytes: &[u8]) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(bytes).and_then(|()| out.flush()).context("cannot write to standard output")
+    written(|out| out.write_all(bytes))
+}
+
+/// What `write` writes to standard output by itself has left, or did not.
+pub fn by_itself(write: impl FnOnce() -> io::Result<()>) -> Result<()> {
+    open().and_then(|()| write()).and_then(|()| io::stdout().flush()).context("cannot write to standard output")
+}
+
+/// What is written there arrives somewhere.
+fn open() -> io::Result<()> {
+    if stdout::was_closed() {
+        return Err(io::Error::other("it is closed; send it to a file, or to /dev/null where nobody wants it"));
+    }
+    Ok(())
+}
+
+/// What `write` writes to standard output has left, or did not.
+fn written(write: impl FnOnce(&mut StdoutLock<'static>) -> io::Result<()>) -> Result<()> {
+    let mut out = io::stdout().lock();
+    open().and_then(|()| write(&mut out)).and_then(|()| out.flush()).context("cannot write to standard output")
 }
 
 /// Writes a JSON object with the schema version first, and then the command that made it: a result that lies in a file says how

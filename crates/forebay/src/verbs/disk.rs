@@ -2,12 +2,12 @@
 
 use crate::output::{self, Format};
 use crate::status::base;
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, anyhow, bail, ensure};
 use clap::Subcommand;
 use forebay_block::size::parse_size_bytes;
 use forebay_daemon::config;
 use forebay_daemon::control::{Question, ask};
-use forebay_device::Target;
+use forebay_device::{Target, TargetError};
 use std::path::Path;
 
 #[derive(Debug, Subcommand)]
@@ -55,7 +55,7 @@ pub enum DiskAction {
 }
 
 fn absolute(text: &str) -> Result<String> {
-    let target: Target = text.parse()?;
+    let target: Target = text.parse().map_err(|why: TargetError| anyhow!(why.in_pool()))?;
     Ok(match target.path() {
         Some(path) => Target::Path(std::path::absolute(path)?).to_string(),
         None => target.to_string(),

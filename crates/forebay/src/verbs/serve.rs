@@ -5,9 +5,11 @@ use anyhow::{Context, Result};
 use forebay_daemon::config;
 use forebay_daemon::pool::Opening;
 use forebay_daemon::server::{Announce, Handle, Server, wait_for_devices};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
+use tracing::warn;
 
 /// Set to 1 where the server is to end with the process that started it, as the demo's does.
 pub const STOP_WITH_PARENT: &str = "FOREBAY_STOP_WITH_PARENT";
@@ -29,6 +31,7 @@ pub fn opening(salvage: bool, without_fast: bool, degraded: bool, accept_loss: b
 /// What could not be done, or that the pool is damaged.
 pub fn run(file: &Path, opening: Opening, wait: Duration, format: Format) -> Result<()> {
     let config = config::load_real(file)?;
+    raise_open_files();
     let (handle, asked) = Handle::new()?;
     // First, so that a signal while the pool is opened is a clean stop as well.
     handle.watch_signals()?;
@@ -42,6 +45,24 @@ pub fn run(file: &Path, opening: Opening, wait: Duration, format: Format) -> Res
         Format::Json => Box::new(|line| output::json_line(announced(line))),
     };
     Server::open(config, file, opening, asked, announce)?.run()
+}
+
+/// Takes as many open files as the process may have: each client is one, and the limit that a shell gives (1024, for programs that
+/// use `select`) is far below what it lets a process raise it to. Nothing here uses `select`.
+fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current == limit.maximum {
+        return;
+    }
+    if let Err(why) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
+        warn!(
+            cause = "open files",
+            advice =
+                "Raise it before the server is started (`ulimit -n`, LimitNOFILE= of the unit), where clients are many",
+            "the limit of open files stays at {}: {why}",
+            limit.current.unwrap_or_default()
+        );
+    }
 }
 
 /// A line of the server for programs: what it is about is its first word, and what can be used is a URI or a path behind that.

@@ -83,7 +83,7 @@ fn regression_config_check_refuses_what_no_pool_can_be_made_over() {
             let scene = Scene::new();
             let path = scene.path(image);
             scene.edit(path.to_str().unwrap(), target);
-            let parts = [target, "can only be measured", "attach an NBD export as a block device"];
+            let parts = [target, "can only be measured", "attach the export as a block device"];
             refused(&forebay(&["config", "check", scene.config()]), 1, &parts);
         }
     }
@@ -94,6 +94,34 @@ fn regression_config_check_refuses_what_no_pool_can_be_made_over() {
     good(&forebay(&["config", "check", Scene::with(&capacities(30)).config()]));
     let parts = ["32 [[capacity]] sections", "31 is the most"];
     refused(&forebay(&["config", "check", Scene::with(&capacities(31)).config()]), 1, &parts);
+}
+
+/// Who mistook a device of a pool was advised to write the URI of an NBD export, over which none can be made, and of a model how to attach an export.
+#[test]
+fn regression_what_is_no_device_of_a_pool_is_answered_with_what_is() {
+    let check = |target: &str| {
+        let scene = Scene::new();
+        scene.edit(scene.path("fast.img").to_str().unwrap(), target);
+        let output = forebay(&["config", "check", scene.config()]);
+        assert_eq!(code(&output), 1, "{target}");
+        err(&output)
+    };
+    for (target, part) in
+        [("foo:x", "unknown kind of device \"foo\""), ("", "a device is missing"), ("nbd:x", "attach the export")]
+    {
+        let text = check(target);
+        assert!(text.contains(part) && text.contains("pool.toml:5:10"), "{text}");
+        assert!(!text.contains("nbd+unix") && !text.contains("nbd://"), "{text}");
+    }
+    let model = check("volatile:model:p4800x");
+    assert!(model.contains("emulated:NAME") && !model.contains("export"), "{model}");
+    let scene = Scene::new();
+    scene.edit("size = \"64MiB\"", "size = \"64MiB\"\nbase = \"model:p4800x\"");
+    refused(
+        &forebay(&["config", "check", scene.config()]),
+        1,
+        &["base", "model:p4800x", "only be measured", "emulated:NAME"],
+    );
 }
 
 /// Standard output was empty, and the finding on stderr alone.

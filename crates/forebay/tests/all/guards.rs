@@ -5,3 +5,4 @@ mod foreign;
 mod members;
 mod recording;
 mod removal;
+mod removal_crash;

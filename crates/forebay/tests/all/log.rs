@@ -18,9 +18,20 @@ struct Logging<'a> {
 
 impl<'a> Logging<'a> {
     fn start(scene: &'a Scene, format: &str) -> Self {
+        Self::start_as(scene, format, Command::new(env!("CARGO_BIN_EXE_forebay")).args(["serve", scene.config()]))
+    }
+
+    /// With a limit of open files, as the option of `ulimit` says it (`-n`, or `-Sn` for one that the server may raise).
+    fn start_limited(scene: &'a Scene, option: &str, files: u32) -> Self {
+        let limited = format!("ulimit {option} {files}; exec \"$0\" \"$@\"");
+        let mut command = Command::new("sh");
+        command.args(["-c", &limited, env!("CARGO_BIN_EXE_forebay"), "serve", scene.config()]);
+        Self::start_as(scene, "json", &mut command)
+    }
+
+    fn start_as(scene: &'a Scene, format: &str, command: &mut Command) -> Self {
         let log = std::fs::File::create(scene.path("log")).unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_forebay"))
-            .args(["serve", scene.config()])
+        let mut child = command
             .env("FOREBAY_LOG_FORMAT", format)
             .env("NO_COLOR", "1")
             .stdout(Stdio::piped())
@@ -523,5 +534,63 @@ fn regression_a_reload_exports_no_disk_that_is_being_removed() {
     server.awaited_where("reload", is_about_it);
     let said: Vec<String> = server.events("reload").iter().map(|event| event.to_string()).collect();
     assert!(!said.iter().any(|text| text.contains("export x was added")), "{said:?}");
+    assert_eq!(server.stop(), 0);
+}
+
+/// Without descriptors newcomers waited, and nothing was logged. They are let in once descriptors are free, at the control socket, too.
+#[test]
+fn regression_connections_that_wait_for_descriptors_are_logged_and_let_in_later() {
+    let scene = Scene::new().created();
+    let server = Logging::start_limited(&scene, "-n", 48);
+    let held = || std::fs::read_dir(format!("/proc/{}/fd", server.child.id())).unwrap().count();
+    assert!(held() < 44, "no client finds room: {} are open", held());
+    let socket = scene.path("s");
+    let mut clients: Vec<UnixStream> = (0..60).map(|_| UnixStream::connect(&socket).unwrap()).collect();
+    let exports = server.awaited_where("not accepted", |event| event["about"] == "exports");
+    let mut asking = UnixStream::connect(scene.path("s.control")).unwrap();
+    let control = server.awaited_where("not accepted", |event| event["about"] == "the control socket");
+    let message = exports["message"].as_str().unwrap();
+    assert!(message.ends_with("this process has as many open files as it may, 48"), "{message}");
+    for event in [&exports, &control] {
+        assert!(event["level"] == "warn" && event["advice"].as_str().unwrap().contains("LimitNOFILE="), "{event}");
+    }
+    // Neither a line for each try, nor a thread that is busy trying.
+    let used = || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.child.id())).unwrap();
+        let fields: Vec<u64> =
+            stat.rsplit(')').next().unwrap().split(' ').filter_map(|field| field.parse().ok()).collect();
+        // utime and stime of proc(5), in hundredths of a second; the letter of the state is no number.
+        fields[10] + fields[11]
+    };
+    let before = used();
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(used() - before < 50, "it is busy");
+    assert_eq!(server.events("not accepted").len(), 2, "{}", server.text());
+    // Who goes makes room for those that wait.
+    clients.drain(..40);
+    let ended =
+        |about: &str| server.awaited_where("not accepted", |event| event["ended"] == true && event["about"] == about);
+    assert!(ended("exports")["message"].as_str().unwrap().contains("are accepted again"));
+    ended("the control socket");
+    writeln!(asking, "{{\"ask\":\"status\"}}").unwrap();
+    let mut answer = String::new();
+    BufReader::new(&asking).read_line(&mut answer).unwrap();
+    assert!(answer.starts_with('{'), "{answer}");
+    drop(clients);
+    write(&mut connect(&scene, "db"), 0, &[1; 4096]);
+    assert_eq!(server.stop(), 0);
+}
+
+/// The limit that a shell gives to programs of old was the server's, too.
+#[test]
+fn regression_the_limit_of_open_files_is_raised_as_far_as_it_may_be() {
+    let scene = Scene::with("\n[server]\nmax_connections = 60\n").created();
+    let server = Logging::start_limited(&scene, "-Sn", 48);
+    let mut clients: Vec<NbdClient> = (0..60).map(|_| connect(&scene, "db")).collect();
+    for (at, client) in (0u64..).zip(&mut clients) {
+        write(client, at * 4096, &[7; 4096]);
+    }
+    assert!(server.events("not accepted").is_empty(), "{}", server.text());
+    drop(clients);
     assert_eq!(server.stop(), 0);
 }

@@ -82,6 +82,25 @@ fn an_error_that_cannot_be_said_has_its_exit_code() {
     assert_eq!(run(&["create", scene.config()]), Some(2));
 }
 
+/// Results that nobody could have got had exit code 0: where standard output was closed, and help and schemas where it was full.
+#[test]
+fn regression_results_that_cannot_be_written_have_an_exit_code() {
+    let program = env!("CARGO_BIN_EXE_forebay");
+    for arguments in ["models", "models --output json", "--help", "--version", "bench --schema", "completions bash"] {
+        for (to, why) in [(">&-", "it is closed"), ("> /dev/full", "No space left")] {
+            let line = format!("{program} {arguments} {to}");
+            let output = Command::new("sh").args(["-c", &line]).output().unwrap();
+            refused(&output, 2, &["cannot write to standard output", why]);
+        }
+        // Who has read enough, and has gone, is no error.
+        let line = format!("{{ {program} {arguments}; echo $? >&2; }} | true");
+        let output = Command::new("sh").args(["-c", &line]).output().unwrap();
+        assert_eq!(err(&output), "0\n", "{arguments}");
+        let line = format!("{program} {arguments} > /dev/null");
+        assert!(Command::new("sh").args(["-c", &line]).status().unwrap().success(), "{arguments}");
+    }
+}
+
 /// A machine's disk could be written over another export's socket.
 #[test]
 fn an_export_without_nbd_is_not_seen_by_clients_of_nbd() {

@@ -305,6 +305,33 @@ fn a_file_that_is_cut_is_refused() {
     }
 }
 
+/// A good file with a few rotten bytes in a page was called no Parquet trace.
+#[test]
+fn regression_a_damaged_page_is_damage_and_not_another_format() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("t.parquet");
+    let good = sample_bytes();
+    let mut unpacked_wrongly = 0;
+    for at in (4..good.len() - 4000).step_by(499) {
+        let mut bytes = good.clone();
+        bytes[at..at + 64].fill(0xff);
+        fs::write(&path, &bytes).unwrap();
+        let Err(error) = ParquetTrace::open(&path).and_then(|mut trace| read(&mut trace)) else {
+            continue;
+        };
+        let text = words(&error);
+        // What is rotten in the header of a page may be a size beyond all limits.
+        let is_limit = matches!(error, TraceError::Unsupported { .. }) && text.contains(" bytes, more than ");
+        assert!(is_limit || matches!(error, TraceError::Damaged { .. }), "{at}: {text}");
+        unpacked_wrongly += u32::from(text.contains("snappy"));
+        for part in [" of row group 0, from row ", "in what begins at byte "] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert!(is_limit || text.contains("get it anew where it came from"), "{text}");
+    }
+    assert!(unpacked_wrongly > 0);
+}
+
 #[test]
 fn an_index_longer_than_the_file_is_refused() {
     let directory = tempfile::tempdir().unwrap();

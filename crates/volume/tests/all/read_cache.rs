@@ -1,6 +1,7 @@
 //! A read cache: what is read again is read from the fast tier, after a restart too; it takes nothing from anybody, and whatever becomes
 //! of it nobody reads anything wrong.
 
+mod copies;
 mod memory;
 mod regressions;
 

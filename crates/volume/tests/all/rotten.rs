@@ -3,6 +3,7 @@
 
 mod cloned;
 mod compared;
+mod forged;
 mod put_back;
 mod rig;
 mod runs;

@@ -1,5 +1,7 @@
 //! How long data stays on the fast tier: what is decided of writes, and that nothing is lost or stuck by it.
 
+mod pinned;
+
 use crate::world::{BULK, Oracle, Shape, TABLES, World, history};
 use forebay_block::ClassId;
 use forebay_device::Image;

@@ -2,6 +2,8 @@
 
 use crate::support::*;
 use forebay_device::nbd_client::{ClientOptions, NbdClient, NbdUri};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
 
 fn remove(scene: &Scene, more: &[&str]) -> std::process::Output {
     let mut all = vec!["disk", scene.config(), "remove", "logs"];
@@ -47,5 +49,50 @@ fn clients_and_evidence_keep_a_disk_and_are_named() {
     assert!(has_disk(&scene));
     good(&forebay(&["evidence", scene.config(), "detach", "--disk", "logs"]));
     good(&remove(&scene, &["--destroy-data", "logs"]));
+    assert_eq!(server.stop(), 0);
+}
+
+/// The second of two removals of one disk heard that there is no such disk, while the first was going on.
+#[test]
+fn regression_a_second_removal_hears_of_the_first() {
+    let scene = Scene::new().created();
+    let server = scene.serve();
+    good(&forebay(&["disk", scene.config(), "add", "logs", "32MiB"]));
+    let mut asking: Vec<_> =
+        (0..3).map(|_| BufReader::new(UnixStream::connect(scene.path("s.control")).unwrap())).collect();
+    for (stream, name) in asking.iter_mut().zip(["logs", "logs", "logs~removed-2"]) {
+        let line = format!("{{\"ask\":\"disk_remove\",\"name\":\"{name}\"}}\n");
+        stream.get_mut().write_all(line.as_bytes()).unwrap();
+    }
+    let answers: Vec<String> = asking
+        .iter_mut()
+        .map(|stream| {
+            let mut line = String::new();
+            stream.read_line(&mut line).unwrap();
+            line
+        })
+        .collect();
+    assert!(answers[0].starts_with(r#"{"ok""#), "{answers:?}");
+    for (answer, name) in answers[1..].iter().zip(["logs", "logs~removed-2"]) {
+        assert!(answer.contains(&format!("disk \\\"{name}\\\" is being removed already")), "{answers:?}");
+    }
+    assert!(!has_disk(&scene));
+    refused(&remove(&scene, &["--destroy-data", "logs"]), 2, &["there is no disk \"logs\"; the pool has db"]);
+    assert_eq!(server.stop(), 0);
+}
+
+/// Only that there is no such disk was said, and not which there are.
+#[test]
+fn regression_a_disk_that_is_not_there_is_answered_with_those_that_are() {
+    let scene = Scene::new().created();
+    let server = scene.serve();
+    good(&forebay(&["disk", scene.config(), "add", "logs", "32MiB"]));
+    let ask = |more: &[&str]| forebay(&[&["disk", scene.config()], more].concat());
+    let (near, far) =
+        ("there is no disk \"lgos\"; the pool has db, logs; the nearest known one is `logs`", "db, logs\n");
+    refused(&ask(&["remove", "lgos", "--destroy-data", "lgos"]), 2, &[near]);
+    refused(&ask(&["remove", "accounts", "--destroy-data", "accounts"]), 2, &["\"accounts\"", far]);
+    refused(&ask(&["resize", "lgos", "8MiB"]), 2, &[near]);
+    refused(&ask(&["detach-base", "lgos"]), 2, &[near]);
     assert_eq!(server.stop(), 0);
 }

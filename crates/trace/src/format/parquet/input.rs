@@ -59,9 +59,7 @@ impl ChunkReader for Input {
             let bytes = self.bytes(offset_bytes, take)?;
             if let Some(page_bytes) = page_bytes(&bytes) {
                 if page_bytes > PAGE_BYTES_MAX {
-                    return Err(ParquetError::General(format!(
-                        "a page of {page_bytes} bytes, more than {PAGE_BYTES_MAX}"
-                    )));
+                    return Err(ParquetError::NYI(format!("a page of {page_bytes} bytes, more than {PAGE_BYTES_MAX}")));
                 }
                 return Ok(Cursor::new(bytes));
             }
@@ -71,7 +69,7 @@ impl ChunkReader for Input {
 
     fn get_bytes(&self, offset_bytes: u64, len_bytes: usize) -> Result<Bytes, ParquetError> {
         if len_bytes as u64 > PAGE_BYTES_MAX {
-            return Err(ParquetError::General(format!("a page of {len_bytes} bytes, more than {PAGE_BYTES_MAX}")));
+            return Err(ParquetError::NYI(format!("a page of {len_bytes} bytes, more than {PAGE_BYTES_MAX}")));
         }
         Ok(Bytes::from(self.bytes(offset_bytes, len_bytes)?))
     }

@@ -104,7 +104,7 @@ impl Pages {
             }
             _ if !self.field.is_text() || is_dictionary(page.encoding()) => Ok(page),
             page if page.encoding() != Encoding::PLAIN => {
-                Err(damaged(format!("strings in the encoding {} are not supported", page.encoding())))
+                Err(ParquetError::NYI(format!("strings in the encoding {} are not supported", page.encoding())))
             }
             Page::DataPage { buf, num_values, encoding, def_level_encoding, rep_level_encoding, statistics } => {
                 let levels = if self.has_levels { self.levels_bytes(&buf, def_level_encoding)? } else { 0 };

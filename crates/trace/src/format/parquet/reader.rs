@@ -244,7 +244,19 @@ fn wrong(field: Field, value: i64, shared: &Mutex<Shared>) -> String {
 /// An error of a column in a row group, of which so many rows before have been read.
 fn damage(column: &Column, group: usize, rows: u64, error: &ParquetError) -> TraceError {
     let what = format!("column {} of row group {group}, from row {}: {}", column.field.name(), rows + 1, plain(error));
-    malformed(what, column.begin_bytes)
+    let (format, offset_bytes) = (FORMAT, column.begin_bytes);
+    if is_unsupported(error) {
+        let advice = "write it with other settings (docs/trace-parquet.md says which are read)";
+        return TraceError::Unsupported { format, what, offset_bytes, advice };
+    }
+    TraceError::Damaged { format, what, offset_bytes }
+}
+
+/// Whether a reader with more abilities could go on.
+fn is_unsupported(error: &ParquetError) -> bool {
+    // The crate says so of packings that it was built without.
+    let is_left_out = |what: &String| what.starts_with("Disabled feature");
+    matches!(error, ParquetError::NYI(_)) || matches!(error, ParquetError::General(what) if is_left_out(what))
 }
 
 fn malformed(what: String, offset_bytes: u64) -> TraceError {
@@ -308,7 +320,10 @@ fn index(input: &Input) -> Result<ParquetMetaData, TraceError> {
     let index_at = index_at.ok_or_else(|| malformed(format!("an index of {index_bytes} bytes"), tail_at))?;
     let bytes = read(index_at, index_bytes as usize)?;
     let decoded = guarded(|| ParquetMetaDataReader::decode_metadata(&bytes));
-    decoded.map_err(|error| malformed(format!("its index is damaged: {}", plain(&error)), index_at))
+    decoded.map_err(|error| {
+        let what = format!("its index cannot be decoded: {}", plain(&error));
+        TraceError::Damaged { format: FORMAT, what, offset_bytes: index_at }
+    })
 }
 
 /// Whether the number of rows can be true.

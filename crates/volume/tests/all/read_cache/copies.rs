@@ -1,0 +1,53 @@
+//! Copies that are the last good ones of their blocks.
+
+use super::{cache, read_all, rig_of, setup};
+use crate::holes::device::{Fate, Kind};
+use crate::holes::rig::{BLOCK, CAPACITY, FAST, Setup};
+use forebay_prism::class::ClassChange;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Collects the band of a block that has rotted there, while reads of its copy go wrong so often at first. How often the copy was read, how many blocks were given
+/// up as damaged, and what the block reads as.
+fn collected_with(bad_reads: u64) -> (u64, u64, Result<u32, String>) {
+    const BLOCKS: u64 = 120;
+    let mut rig =
+        rig_of(&Setup { capacity_bytes: 1 << 20, band_bytes: Setup::default().band_bytes, ..setup() }, BLOCKS);
+    read_all(&mut rig, &(0..BLOCKS).filter(|block| block % 3 != 0).collect::<Vec<_>>());
+    let place = rig.find(CAPACITY, 7, 1)[0];
+    rig.devices[CAPACITY].forge(place, &[0; BLOCK]);
+    let copy = rig.find(FAST, 7, 1)[0];
+    let reads = Arc::new(AtomicU64::new(0));
+    let counted = reads.clone();
+    rig.devices[FAST].rule(move |seen| {
+        if seen.kind != Kind::Read || !seen.covers(copy) {
+            return Fate::Good;
+        }
+        let before = counted.fetch_add(1, Ordering::Relaxed);
+        if before < bad_reads { Fate::Misread(copy + 77) } else { Fate::Good }
+    });
+    // Of each band a third is overwritten, again and again, until all were collected.
+    for version in 2..30 {
+        (0..BLOCKS).step_by(3).for_each(|block| rig.put(block, version, None));
+    }
+    let status = rig.pool.engine.status();
+    assert!(status.classes.iter().any(|class| class.collected_bytes > 0), "nothing was ever collected");
+    let reads = reads.load(Ordering::Relaxed);
+    let change = ClassChange { read_cache: Some(false), ..ClassChange::default() };
+    rig.pool.engine.prism_mut().table_mut().set("cold", change).unwrap();
+    rig.pool.engine.classes_changed();
+    rig.polls(50);
+    assert_eq!(cache(&rig).held_blocks, 0);
+    (reads, status.counters.damaged_moves, rig.get(7))
+}
+
+/// Of a device without a second copy everything is read twice before it is given up: one transfer may go wrong. The copy of a block that had rotted in its band was
+/// asked for once, and the block given up for good.
+#[test]
+fn regression_a_copy_is_read_again_before_its_block_is_given_up() {
+    assert_eq!(collected_with(0), (1, 0, Ok(1)));
+    assert_eq!(collected_with(1), (2, 0, Ok(1)));
+    let (reads, damaged, block) = collected_with(u64::MAX);
+    assert_eq!((reads, damaged), (2, 1), "{block:?}");
+    assert!(block.unwrap_err().contains("Damaged"));
+}
