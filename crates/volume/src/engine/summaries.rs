@@ -92,7 +92,9 @@ impl Summaries {
     pub fn append(&self, append: &mut Append, bands: &mut Bands, location: u64, blocks: u32) {
         let Some((band, block)) = self.setup.extents.band(location) else { return };
         let group = bands.shape().group_of(block);
-        if block + blocks == self.first_block(bands, (band, group))
+        // Before the last of it is noted its summary would say too little.
+        if Some(block + blocks) == bands.groups().granted_to((band, group))
+            && block + blocks == self.first_block(bands, (band, group))
             && !self.alone.contains(&(band, group))
             && let Some(pages) = self.begin(bands, (band, group))
         {
@@ -109,8 +111,9 @@ impl Summaries {
         if self.setup.variants == 0 {
             return pages;
         }
-        let grains: u32 = entries.iter().map(|entry| u32::from(entry.grains)).sum();
-        pages.min(shape.first_block(key.1) + grains.div_ceil(BLOCK_GRAINS as u32))
+        let noted = || entries.iter().map(|entry| u32::from(entry.grains)).sum::<u32>().div_ceil(BLOCK_GRAINS as u32);
+        let end = bands.groups().granted_to(key).unwrap_or_else(|| shape.first_block(key.1) + noted());
+        pages.min(end)
     }
 
     /// The summary of a group that is due, from there on.

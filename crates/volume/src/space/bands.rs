@@ -10,7 +10,7 @@ use super::groups::{GroupKey, Groups};
 use super::open_bands::OpenBands;
 use super::spare::Spare;
 use super::victim::best;
-use crate::layout::band_summary::{BandShape, SummaryEntry, SummaryName, open_max};
+use crate::layout::band_summary::{BandShape, GROUP_BLOCKS, SummaryEntry, SummaryName, open_max};
 use crate::layout::page::BLOCK_GRAINS;
 use crate::layout::root::{BandRoot, BandState};
 use crate::layout::stream::Stream;
@@ -145,7 +145,7 @@ impl Bands {
             let at = self.frontier(band);
             let found = fit(self.shape, at, wanted);
             if self.go_on_at(band, found.map_or(at.end(self.shape), |fit| at.behind(fit))) {
-                self.groups.make_due((band, at.group));
+                self.groups.end_at((band, at.group), at.block + found.map_or(0, |fit| fit.blocks));
             }
             if let Some(Fit { blocks, count, .. }) = found {
                 self.unsettled.granted(band, count);
@@ -366,7 +366,7 @@ impl Bands {
                 self.close(band);
             }
         }
-        self.complete = Vec::new();
+        let complete_in_root = std::mem::take(&mut self.complete);
         let most = self.data_blocks() * BLOCK_GRAINS as u32;
         self.table.iter_mut().for_each(|band| band.limit(most));
         self.open.forget_promised();
@@ -374,10 +374,9 @@ impl Bands {
             let at = self.frontier(band);
             self.go_on_at(band, Frontier { block: self.shape.next_row(at.block, row_blocks), ..at });
         }
-        for key in self.groups.keys() {
-            if key.1 < self.table[key.0 as usize].complete_groups(self.shape) {
-                self.groups.make_due(key);
-            }
+        for ((number, band), from) in (0u32..).zip(&self.table).zip(complete_in_root) {
+            let written = band.frontier().div_ceil(GROUP_BLOCKS);
+            self.groups.complete(number, from, band.complete_groups(self.shape).min(written));
         }
     }
 

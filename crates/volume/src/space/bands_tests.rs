@@ -2,20 +2,16 @@
 
 use super::*;
 use crate::layout::superblock::{Member, Role};
-use forebay_block::ClassId;
+use forebay_block::{ClassId, DiskId};
 
 const BANDS: u32 = 64;
 const BAND_BYTES: u64 = 64 << 10;
 
+fn member(role: Role, first_sector: u64, sectors: u64) -> Member {
+    Member { id: [1; 16], role, first_sector, sectors, size_bytes: 1 << 30, data_offset_bytes: 0 }
+}
+
 fn bands() -> Bands {
-    let member = |role, first_sector, sectors| Member {
-        id: [1; 16],
-        role,
-        first_sector,
-        sectors,
-        size_bytes: 1 << 30,
-        data_offset_bytes: 0,
-    };
     let of_bands = u64::from(BANDS) * BAND_BYTES / 512;
     let extents = Extents::new(&[member(Role::Fast, 0, 800), member(Role::Capacity, 800, of_bands)], BAND_BYTES);
     Bands::new(Vec::new(), Vec::new(), 0, BAND_BYTES, &extents)
@@ -70,6 +66,26 @@ fn regression_a_band_that_a_grant_closes_without_taking_of_it_is_freed() {
     assert!(next.band != band && bands.get(band).state == BandState::Closed);
     assert_eq!(bands.take_emptied(), [band]);
     assert_eq!(bands.take_emptied(), []);
+}
+
+/// A power cut may take all that was on its way to a group, and what came behind it is there. The group had no summary then, and whoever collected the band
+/// took that for damage.
+#[test]
+fn regression_groups_of_which_a_power_cut_has_taken_all_have_summaries() {
+    let band_bytes = 4 * 64 * 4096;
+    let sectors = 8 * band_bytes / 512;
+    let members = [member(Role::Fast, 0, 800), member(Role::Capacity, 800, sectors)];
+    let mut bands = Bands::new(Vec::new(), Vec::new(), 0, band_bytes, &Extents::new(&members, band_bytes));
+    let entry = SummaryEntry { disk: DiskId(1), block: 9, ..SummaryEntry::none(128) };
+    bands.replay_write(3, 2 * 64 + 5, 1, stream(false, 1), 1);
+    bands.replay_note(3, (2 * 64 + 5) * 128, entry);
+    bands.replay_finished(1);
+    assert_eq!(bands.groups().due(9), [(3, 0), (3, 1)], "and not those that may have been written");
+    assert_eq!(bands.begin_summary((3, 1)).map(|(_, entries)| entries.len()), Some(0));
+    assert_eq!(
+        bands.open_groups().map(|(band, group, entries)| (band, group, entries.len())).collect::<Vec<_>>(),
+        [(3, 2, 2)]
+    );
 }
 
 #[test]

@@ -47,6 +47,8 @@ struct Group {
     failures: u8,
     /// The root has its entries: its summary is not waited for.
     is_kept: bool,
+    /// The block of the band in which what was granted of it ends; nothing was since the start.
+    granted_to: Option<u32>,
 }
 
 impl Group {
@@ -88,16 +90,36 @@ impl Groups {
     }
 
     /// Keys of all groups.
-    #[must_use]
-    pub fn keys(&self) -> Vec<GroupKey> {
+    #[cfg(test)]
+    fn keys(&self) -> Vec<GroupKey> {
         self.groups.keys().copied().collect()
     }
 
+    /// What was granted of a group ends there, and no more will be: its summary is due.
+    pub fn end_at(&mut self, key: GroupKey, block: u32) {
+        self.groups.entry(key).or_default().granted_to = Some(block);
+        self.make_due(key);
+    }
+
+    /// Where what was granted of a group ends, noted or not.
+    #[must_use]
+    pub fn granted_to(&self, key: GroupKey) -> Option<u32> {
+        self.groups.get(&key)?.granted_to
+    }
+
     /// A group is complete: its summary is due.
-    pub fn make_due(&mut self, key: GroupKey) {
+    fn make_due(&mut self, key: GroupKey) {
         let group = self.groups.entry(key).or_default();
         group.stage = Stage::Due;
         self.due += usize::from(!group.is_kept);
+    }
+
+    /// Ends replay: groups of a band before `to` are complete. The root has those before `from` on the device, or their entries. Of others nothing may be
+    /// known, where a power cut took all that was on its way to them: they have a summary too, which says so.
+    pub fn complete(&mut self, band: u32, from: u32, to: u32) {
+        let known: Vec<GroupKey> =
+            self.of_band(band).map(|(&key, _)| key).filter(|(_, number)| *number < from).collect();
+        known.into_iter().chain((from..to).map(|number| (band, number))).for_each(|key| self.make_due(key));
     }
 
     /// The summary of a group that is due could not be written by itself. After some attempts the root has its entries, and it is waited for
