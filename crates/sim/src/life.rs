@@ -13,7 +13,6 @@ use forebay_block::{DiskId, VirtualClock};
 use forebay_model::preset::Drive;
 use forebay_prism::{ClassSpec, ClassTable, Place};
 use forebay_volume::layout::plan::{PoolOptions, plan};
-use forebay_volume::parity::ArrayView;
 use forebay_volume::recovery::{OpenError, RecoveryReport, format, format::NewDisk, open};
 use forebay_volume::{Devices, Engine, EngineOptions, verify::verify};
 use std::collections::BTreeMap;
@@ -296,7 +295,7 @@ impl<'a> Life<'a> {
 
     /// Opens the pool, to be cut off.
     fn open_again(&mut self) -> Result<(Engine, RecoveryReport, Devices), String> {
-        let mut devices = joining::join(&mut self.members, &self.devices, false)?;
+        let mut devices = joining::join(&mut self.members, &self.devices, true)?;
         match self.open(&mut devices) {
             Ok((engine, report)) => Ok((engine, report, devices)),
             // What is missing may have what the others have lost: it is brought back.
@@ -527,14 +526,10 @@ impl<'a> Life<'a> {
         if self.is_tainted || self.is_wounded || self.may_be_damaged {
             return Ok(());
         }
-        self.switch_on(round);
-        let all = joining::join(&mut self.members, &self.devices, false).map_err(|what| (DOING, what))?;
-        let views = [all.mirror(), all.array().map(ArrayView::members)];
-        if views.into_iter().flatten().any(|view| view.status().is_degraded()) {
-            // One was left behind since the scrub ended: what the others hold is not all of it twice.
+        // One may have been left behind since the scrub ended: then what the others hold is not all of it twice.
+        if !self.members.hold_everything() {
             return Ok(());
         }
-        drop(all);
         self.coverage.count("scrubs after which any members may be lost");
         for turn in 0..LOSSES {
             self.switch_on(round);

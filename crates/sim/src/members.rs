@@ -174,6 +174,11 @@ impl Members {
         self.groups().any(Group::is_hurt)
     }
 
+    /// Whether all members held everything when the last round ended.
+    pub fn hold_everything(&self) -> bool {
+        self.groups().all(|group| group.hold_everything)
+    }
+
     /// As many members of each group are away as the others hold everything of; or those that were away are back.
     pub fn lose(&mut self, seed: Option<u64>) {
         self.groups_mut().for_each(|group| group.lose(seed));

@@ -59,6 +59,8 @@ pub(super) struct Group {
     has_lost_rows: bool,
     /// All members held everything at the end of a round that ended at rest.
     is_whole: bool,
+    /// The same, however the last round ended.
+    pub hold_everything: bool,
     /// Blocks lie as the oracle knows them.
     is_plain: bool,
     /// What is damaged is all that a scrub puts right, as long as nothing else goes wrong.
@@ -121,6 +123,7 @@ impl Group {
             has_one_more: false,
             has_lost_rows: false,
             is_whole: false,
+            hold_everything: false,
             is_plain: shape.compress() == Compress::Off,
             is_scrubbed: shape.kind == Kind::Redundant,
             has_lied: false,
@@ -292,7 +295,8 @@ impl Group {
     ) {
         let Some(status) = view.map(MirrorView::status) else { return };
         let is_at_rest = said.is_ok() && matches!(round.end, End::Rest | End::Stop);
-        self.is_whole = is_at_rest && status.members.iter().all(|member| member.state == MemberState::InSync);
+        self.hold_everything = status.members.iter().all(|member| member.state == MemberState::InSync);
+        self.is_whole = is_at_rest && self.hold_everything;
         if self.is_alone {
             coverage.count("members that were served alone");
         }
