@@ -254,7 +254,7 @@ impl Parts {
         engine.checkpoint.begin_with_slots(slots.free(), slots.total());
         engine.reserve_for_map();
         engine.prepare_copies();
-        engine.staying.begin(engine.tier_bytes());
+        engine.begin_wear();
         engine.prism.set_disks(&engine.map.disk_names());
         engine
     }

@@ -33,6 +33,11 @@ impl Engine {
         [fast, capacity.saturating_sub(self.stats.saved_bytes) + self.checkpoint.capacity.written_bytes()]
     }
 
+    /// What is written to the tiers from now on is of this run.
+    pub(crate) fn begin_wear(&mut self) {
+        self.staying.begin(self.tier_bytes());
+    }
+
     /// Slots for data that may be destaged: what it has, and what it may take of those that are free.
     fn room_to_stay(&self) -> u64 {
         let held = self.blocks_that_may_leave();

@@ -214,6 +214,8 @@ pub(super) fn open_members(
         report.is_capacity_root_lost = !load_capacity_side(devices, &superblock, &header, &root, &mut engine);
     }
     replay(devices, geometry, &root, &scanned, &mut engine, &mut report)?;
+    // What the journal told of was written before the start.
+    engine.begin_wear();
     // Records have taken slots since the root.
     engine.limit_by_slots();
     // What was written again is in no journal of the new epoch: where a later flush failed nobody would do it once more.

@@ -102,6 +102,23 @@ fn regression_wear_counts_compressed_blocks_as_they_are_stored() {
     }
 }
 
+/// What replay counts was written before the start: at that rate the fast tier seemed to be worn within days.
+#[test]
+fn regression_wear_since_the_start_is_none_of_what_was_replayed() {
+    let mut world = filled(Compress::Off, 1200);
+    world.write(0, 64, false, None);
+    world.settle(0).unwrap();
+    history::close_window(&mut world).unwrap();
+    let (shape, before) = (world.shape.clone(), world.pool.engine.wear());
+    let (images, oracle) = world.cut(&mut Random::new(3));
+    let world = World::open(&shape, images, 8, oracle).unwrap();
+    let wear = world.pool.engine.wear();
+    for tier in 0..2 {
+        assert!(wear[tier].written_bytes > before[tier].written_bytes / 2, "{wear:?} {before:?}");
+        assert!(wear[tier].since_start_bytes < 256 << 10, "{wear:?}");
+    }
+}
+
 #[test]
 fn parts_of_compressed_blocks_are_written_over() {
     let mut world = filled(Compress::Lz4, 1200);
