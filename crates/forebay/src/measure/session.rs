@@ -288,10 +288,14 @@ impl Session {
             results.extend(self.run_group(group, first, spill.as_mut(), replay, prefix)?);
             first += group.len() as u32;
         }
-        if let Some(report) = spill.map(|spill| spill.finish(SPILL_TIMEOUT))
-            && let Some(failure) = &report.failure
-        {
-            output::complain(format!("{} records are missing in the file of records: {failure}", report.missing()));
+        if let Some(report) = spill.map(|spill| spill.finish(SPILL_TIMEOUT)) {
+            if let Some(failure) = &report.failure {
+                output::complain(format!("{} records are missing in the file of records: {failure}", report.missing()));
+            }
+            // Nobody knows of which job they were: the last one's result has them.
+            if let Some(last) = results.last_mut() {
+                last.records_dropped = last.records_dropped.saturating_add(report.lost);
+            }
         }
         Ok(results)
     }

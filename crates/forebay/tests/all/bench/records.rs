@@ -36,6 +36,23 @@ fn recorded(place: &Place) -> String {
     records
 }
 
+/// Records that a full disk did not take were in no count of the result.
+#[test]
+fn regression_records_that_could_not_be_written_are_counted() {
+    let place = Place::new();
+    let records = place.text("r.fbt");
+    // A file may have so many blocks of 512 bytes, and what would be more is an error instead of a signal.
+    let script = "trap '' XFSZ; ulimit -f 64; exec \"$0\" bench --target null:?size=1GiB --set ios=200000 --set warmup=0s --output json --records \"$1\"";
+    let output = std::process::Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_forebay"), &records])
+        .output()
+        .unwrap();
+    let result = json(&good(&output));
+    let dropped = jobs_of(&result)[0]["records_dropped"].as_u64().unwrap();
+    assert!(dropped > 100_000, "{dropped}");
+    assert!(err(&output).contains("records are missing"), "{}", err(&output));
+}
+
 #[test]
 fn records_are_converted_whole_torn_and_damaged() {
     let place = Place::new();
