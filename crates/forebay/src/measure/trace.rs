@@ -7,7 +7,8 @@ use forebay_bench::replay::{Recorded, SourceError, TraceSource};
 use forebay_block::OpKind;
 use forebay_trace::format::Format;
 use forebay_trace::format::parquet::Wanted;
-use forebay_trace::{Faults, Flags, Names, Op, Request, Source, Steady};
+use forebay_trace::{Faults, Flags, NOT_KNOWN, Names, Op, Request, Source, Steady};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,6 +45,8 @@ pub struct TraceReader {
     stop: Arc<AtomicBool>,
     /// Where what it knows of its requests is written, for a pool.
     hints: Option<HintWriter>,
+    /// When the last flush of each volume was issued, of as many as are named.
+    flushed_ns: BTreeMap<u32, u64>,
 }
 
 impl TraceReader {
@@ -67,7 +70,7 @@ impl TraceReader {
         hints: Option<HintWriter>,
         stop: &Arc<AtomicBool>,
     ) -> Result<Self> {
-        let places = Wanted { flags: true, volume: true, ..Wanted::NONE };
+        let places = Wanted { flags: true, volume: true, queued: true, ..Wanted::NONE };
         let wanted = hints.as_ref().map_or(places, |_| Wanted::ALL);
         Ok(Self {
             // A replay sorts its I/Os itself.
@@ -79,6 +82,7 @@ impl TraceReader {
             other_volumes: 0,
             stop: stop.clone(),
             hints,
+            flushed_ns: BTreeMap::new(),
         })
     }
 
@@ -102,6 +106,13 @@ impl TraceReader {
         self.volumes.iter().map(|&volume| self.names.volumes.name(volume))
     }
 
+    /// Whether the flush that a write asked for is a request of the trace already: one that was issued while the write waited for it, as the kernel's flush
+    /// machinery does (Linux, block/blk-flush.c).
+    fn has_flush_of(&self, write: &Request) -> bool {
+        let made_ns = write.issued_ns.checked_sub(write.queued_ns).filter(|_| write.queued_ns != NOT_KNOWN);
+        made_ns.zip(self.flushed_ns.get(&write.volume)).is_some_and(|(made_ns, flushed_ns)| *flushed_ns >= made_ns)
+    }
+
     fn recorded(&mut self, request: &Request) -> Option<Recorded> {
         if self.volumes.len() < VOLUMES_NAMED && !self.volumes.contains(&request.volume) {
             self.volumes.push(request.volume);
@@ -123,12 +134,15 @@ impl TraceReader {
         let knows = self.source.knows();
         let hint = self.hints.as_mut().map_or(0, |hints| hints.number(request, &self.names, knows));
         let is_stand_in = matches!(request.op, Op::WriteZeroes | Op::Access);
+        if request.op == Op::Flush && self.volumes.contains(&request.volume) {
+            self.flushed_ns.insert(request.volume, request.issued_ns);
+        }
         Some(Recorded {
             at_ns: request.issued_ns,
             kind,
             offset_bytes: request.offset_bytes,
             len_bytes: request.len_bytes,
-            flush_before: request.flags.has(Flags::PREFLUSH),
+            flush_before: request.flags.has(Flags::PREFLUSH) && !self.has_flush_of(request),
             is_stand_in,
             hint,
         })
@@ -188,7 +202,31 @@ mod tests {
             other_volumes: 0,
             stop: Arc::default(),
             hints: None,
+            flushed_ns: BTreeMap::new(),
         }
+    }
+
+    /// Captures have the kernel's own flushes: with another for each write that had asked for one a replay sent half as many again as there had been.
+    #[test]
+    fn regression_a_flush_that_the_trace_has_is_not_added() {
+        let mut reader = reader(None);
+        let write = |issued_ns, queued_ns| Request {
+            queued_ns,
+            flags: Flags::PREFLUSH.with(Flags::FUA),
+            ..Request::new(issued_ns, Op::Write, 0, 4096)
+        };
+        let flush = |issued_ns| Request::new(issued_ns, Op::Flush, 0, 0);
+        let requests = [
+            write(10, 5),
+            flush(20),
+            write(30, 15),
+            write(50, 15),
+            write(60, NOT_KNOWN),
+            Request { volume: 1, ..flush(70) },
+            write(80, 15),
+        ];
+        let added = requests.map(|request| reader.recorded(&request).unwrap().flush_before);
+        assert_eq!(added, [true, false, false, true, true, false, true]);
     }
 
     #[test]
