@@ -286,7 +286,10 @@ fn is_conflict(text: &str) -> bool {
 
 /// Codes of a store that has no room.
 fn is_full(text: &str) -> bool {
-    ["QuotaExceeded", "XMinioStorageFull", "InsufficientCapacity"].iter().any(|code| text.contains(code))
+    // MinIO's and Ceph's, and what versitygw says of a file system that is full (HTTP 507).
+    ["QuotaExceeded", "XMinioStorageFull", "InsufficientCapacity", "InsufficientStorage"]
+        .iter()
+        .any(|code| text.contains(code))
 }
 
 fn between<'a>(whole: &'a str, open: &str, close: &str) -> Option<&'a str> {
@@ -321,6 +324,18 @@ fn words(error: &Error) -> String {
 mod tests {
     use super::*;
     use object_store::memory::InMemory;
+
+    /// versitygw over a file system that is full was asked again and again, and then taken for one that does not answer.
+    #[test]
+    fn regression_a_store_without_room_says_so_at_once() {
+        for code in ["QuotaExceeded", "XMinioStorageFull", "InsufficientCapacity", "InsufficientStorage"] {
+            let source = format!("Server returned error response: <Error><Code>{code}</Code></Error>").into();
+            let (refused, verdict) = judge(&Error::Generic { store: "S3", source });
+            assert!(matches!(verdict, Verdict::Final) && refused.failure.kind == IoErrorKind::NoSpace, "{code}");
+        }
+        let source = "<Error><Code>SlowDown</Code></Error>".into();
+        assert!(matches!(judge(&Error::Generic { store: "S3", source }).1, Verdict::Repeat));
+    }
 
     /// In an outage each object that could not be written was a line of the log.
     #[test]
