@@ -214,7 +214,7 @@ pub(super) fn open_members(
         report.is_capacity_root_lost = !load_capacity_side(devices, &superblock, &header, &root, &mut engine);
     }
     replay(devices, geometry, &root, &scanned, &mut engine, &mut report)?;
-    // What the journal told of was written before the start.
+    // What the journal names was written before the start.
     engine.begin_wear();
     // Records have taken slots since the root.
     engine.limit_by_slots();
