@@ -5,7 +5,7 @@
 use crate::pool;
 use forebay_block::DiskId;
 use forebay_volume::layout::page::{
-    LEAF_ENTRIES, PAGE_BYTES, PageName, decode_index, encode_index, leaf_entry, seal_leaf,
+    BLOCK_GRAINS, LEAF_ENTRIES, PAGE_BYTES, PageName, decode_index, encode_index, leaf_entry, seal_leaf,
 };
 use forebay_volume::layout::root_blob;
 use forebay_volume::layout::seal;
@@ -16,7 +16,7 @@ pub(crate) fn run(input: &[u8]) {
     let superblock = pool::superblock(&images);
     let (.., mut root) = pool::root(&images);
     let slots = superblock.members[0].data_offset_bytes as usize;
-    let place = |location: u64| slots + (location as usize / 8 - 1) * PAGE_BYTES;
+    let place = |location: u64| slots + ((location / BLOCK_GRAINS) as usize - 1) * PAGE_BYTES;
     let (number, index) = root.disks[0].pages[0];
     let at = place(index.location);
     let mut page = images[0][at..at + PAGE_BYTES].to_vec();

@@ -1,6 +1,7 @@
 //! A hostile list of copies under right checksums: whatever it names, hosts read what they read without it.
 
 use crate::pool;
+use forebay_volume::layout::page::{BLOCK_GRAINS, SECTOR_GRAINS};
 use forebay_volume::layout::seal;
 use forebay_volume::layout::warm_list::{HEAD_OFFSET_BYTES, SlotRun, WarmChunk, WarmEntry, WarmHead};
 use std::sync::OnceLock;
@@ -18,7 +19,7 @@ fn list(superblock: &forebay_volume::layout::superblock::Superblock) -> (WarmHea
     let last = SlotRun { first: superblock.slots - 2, slots: 1 };
     let entry = |at: u64| WarmEntry {
         key: 1 << 48 | at,
-        location: superblock.members[1].first_sector + at * 8,
+        location: superblock.members[1].first_sector * SECTOR_GRAINS + at * BLOCK_GRAINS,
         generation: 1,
         slot: (superblock.slots - 3 - at) as u32,
         own: at as u32,

@@ -36,7 +36,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 fn bytes_of(tag: u32, len: u64) -> Buf {
     let mut buf = Buf::new((len * 512) as usize);
-    stamp::fill(tag, &mut buf);
+    buf.chunks_exact_mut(512).for_each(|sector| stamp::fill(tag, sector));
     buf
 }
 

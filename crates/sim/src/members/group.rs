@@ -95,7 +95,7 @@ impl Group {
         let Some(parity) = shape.parity else { return Ok(None) };
         let geometries = shape.geometries();
         let capacity = &geometries[1..];
-        let planned = plan_shape(capacity, parity.redundancy, Some(shape.band_bytes), shape.fast_bytes);
+        let planned = plan_shape(capacity, parity.redundancy, Some(shape.band_bytes), geometries[0].size_bytes);
         let (array, geometry) = planned.map_err(|error| error.to_string())?;
         let several = Several::Array { parity, shape: array, geometry };
         let places = (1..=capacity.len()).collect();

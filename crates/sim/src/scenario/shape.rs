@@ -7,6 +7,8 @@ use forebay_block::{Geometry, Random};
 use forebay_prism::Compress;
 use forebay_volume::EngineOptions;
 use forebay_volume::engine::GroupingKind;
+use forebay_volume::layout::band_summary::BandShape;
+use forebay_volume::layout::capacity_area::CapacityArea;
 use forebay_volume::layout::superblock::HEAD_BYTES;
 use forebay_volume::parity::Redundancy;
 
@@ -86,15 +88,19 @@ pub(super) fn blocks_that_fit(band_bytes: u64, capacity_bytes: &[u64]) -> u64 {
 /// What lies on a member of a tier with parity before its rows: what all have alike, and the log.
 const MEMBER_HEAD_BYTES: u64 = 2 << 20;
 
-/// The capacity-side area of pools of this size, rounded up.
-const CAPACITY_AREA_BYTES: u64 = 320 << 10;
+/// What roots take of the fast device beyond what shapes say: these count slots.
+pub(in crate::scenario) const ROOTS_BYTES: u64 = 192 << 10;
 
 impl Shape {
     /// Sizes of the capacity devices in bytes. What the first holds for the capacity tier to be opened alone comes on top
     /// of what shapes say: they count bands.
     pub(super) fn capacity_device_bytes(&self) -> Vec<u64> {
         let start = |head_bytes: u64| head_bytes.next_multiple_of(self.band_bytes.min(1 << 20));
-        let area_bytes = start(HEAD_BYTES + CAPACITY_AREA_BYTES) - start(HEAD_BYTES);
+        let all_bytes = self.capacity_bytes.iter().sum::<u64>();
+        // With those that the area itself could be.
+        let bands = all_bytes / self.band_bytes + 16;
+        let area = CapacityArea::plan(HEAD_BYTES, all_bytes + self.fast_bytes, bands, BandShape::new(self.band_bytes));
+        let area_bytes = start(HEAD_BYTES + area.len_bytes()) - start(HEAD_BYTES);
         let extra = std::iter::once(area_bytes).chain(std::iter::repeat(0));
         self.capacity_bytes.iter().zip(extra).map(|(bytes, extra)| bytes + extra).collect()
     }
@@ -154,7 +160,7 @@ impl Shape {
             None => self.capacity_device_bytes(),
         };
         let capacity = capacity.into_iter().map(|size_bytes| of(size_bytes, 1));
-        [of(self.fast_bytes, 0)].into_iter().chain(capacity).collect()
+        [of(self.fast_bytes + ROOTS_BYTES, 0)].into_iter().chain(capacity).collect()
     }
 
     /// Of a life of this kind; those that aim at a window change it further.
@@ -190,7 +196,7 @@ impl Shape {
         Self {
             kind: Kind::Mixed,
             members: 1,
-            fast_bytes: pick(random, &[1856 << 10, 1992 << 10, 2 << 20, 3 << 20]),
+            fast_bytes: pick(random, &[1664 << 10, 1800 << 10, 2 << 20, 3 << 20]),
             capacity_bytes,
             parity: None,
             band_bytes,
@@ -245,7 +251,7 @@ impl Shape {
         let leaves = 1 + random.below(3);
         Self {
             kind: Kind::Cramped,
-            fast_bytes: pick(random, &[1776 << 10, 1840 << 10]),
+            fast_bytes: pick(random, &[1600 << 10, 1664 << 10]),
             capacity_bytes: vec![5 << 20],
             band_bytes: 64 << 10,
             journal_bytes: 128 << 10,

@@ -2,7 +2,7 @@
 
 use crate::scenario::kind::Kind;
 use crate::scenario::pick::pick;
-use crate::scenario::shape::{Shape, blocks_that_fit};
+use crate::scenario::shape::{ROOTS_BYTES, Shape, blocks_that_fit};
 use crate::scenario::step::LEAF_BLOCKS;
 use forebay_block::{Geometry, Random};
 use forebay_volume::layout::plan::{PoolOptions, plan};
@@ -30,7 +30,7 @@ fn fast_bytes(shape: &Shape, slots: u64) -> u64 {
     let probe_bytes = 8 << 20;
     let probed = plan(&options, &of(probe_bytes), &capacity, [7; 16], &ids).map_or(0, |superblock| superblock.slots);
     // Tables of the root shrink with the device: a few slots more come of that.
-    probe_bytes - probed.saturating_sub(slots) * 4096
+    probe_bytes - probed.saturating_sub(slots) * 4096 - ROOTS_BYTES
 }
 
 /// Bytes of a capacity device of so many bands.
