@@ -157,6 +157,29 @@ fn compressed_blocks_are_collected_as_they_are_stored() {
     assert_eq!(findings(&world.shape, &durable(&world)), Vec::<String>::new());
 }
 
+/// Groups of blocks that shrink eightfold have summaries of three pages: their bands are collected, and freed.
+#[test]
+fn bands_of_small_blocks_are_collected() {
+    let shape = Shape { capacity_bytes: 5 << 20, band_bytes: 256 << 10, ..shape(Compress::Lz4) };
+    let mut world = World::open(&shape, shape.format(), 7, Oracle::default()).unwrap();
+    let mut random = Random::new(4);
+    for step in 0..4500u64 {
+        let block = if step < 490 { step } else { random.below(490) };
+        world.write(block * 64, 64, false, Some(COLD));
+        // Blocks of other tags shrink less.
+        world.oracle.new_tags(192);
+        world.settle(4).unwrap();
+    }
+    history::close_window(&mut world).unwrap();
+    let cold = world.pool.engine.status().classes[0];
+    let (blocks, takes) = stored(&world);
+    assert!(takes < 0.2 * blocks as f64, "{blocks} blocks take {takes}");
+    assert!(cold.collected_bytes > 500 * 4096 && world.errors == 0, "{} errors, {cold:?}", world.errors);
+    world.check_survivors().unwrap();
+    history::stop(&mut world).unwrap();
+    assert_eq!(findings(&world.shape, &durable(&world)), Vec::<String>::new());
+}
+
 /// More than would fit as it is.
 #[test]
 fn a_pool_holds_more_than_its_devices_where_data_shrinks() {
