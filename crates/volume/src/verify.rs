@@ -4,8 +4,7 @@
 use crate::engine::{Engine, EngineOptions};
 use crate::io::Devices;
 use crate::layout::band_summary::{self, Summary, SummaryEntry, SummaryName};
-use crate::layout::packed::Packer;
-use crate::layout::packed::is_stored;
+use crate::layout::packed::{Packer, is_stored};
 use crate::layout::page::{BLOCK_GRAINS, Entry, LEAF_ENTRIES, PAGE_BYTES, PageName, Span, Window, is_leaf, leaf_entry};
 use crate::layout::root::BandState;
 use crate::map::index::NO_FRAME;
@@ -293,7 +292,7 @@ impl Check<'_> {
         let pool = &self.engine.setup.superblock.pool;
         let decode = |bytes: &[u8]| band_summary::decode(pool, name, shape.group_grains(group), bytes);
         let mut read = |pages: u32| {
-            let location = self.engine.setup.extents.band_location(band, shape.summary_block(group) + 1 - pages);
+            let location = self.engine.setup.extents.band_location(band, shape.summary_begin(group, pages));
             let (device, offset_bytes) = self.engine.setup.extents.place(location)?;
             let is_good = |bytes: &[u8]| decode(bytes).is_some();
             let bytes = self.devices.read_good(device, offset_bytes, pages as usize * PAGE_BYTES, is_good);

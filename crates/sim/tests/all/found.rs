@@ -28,12 +28,6 @@ fn the_generator_is_the_one_these_seeds_are_for() {
         "parity: None, ",
     ];
     let text = absent.iter().fold(text, |text, absent| text.replace(absent, ""));
-    // How much of a fast device is no slot is a matter of the format.
-    let text = text.split("fast_bytes: ").enumerate().map(|(at, part)| match at {
-        0 => part.to_owned(),
-        _ => part.trim_start_matches(|digit: char| digit.is_ascii_digit()).to_owned(),
-    });
-    let text: String = text.collect();
     // FNV-1a, 64 bit.
     let hash = text
         .bytes()
@@ -41,7 +35,7 @@ fn the_generator_is_the_one_these_seeds_are_for() {
     assert_eq!(hash, GENERATOR, "the generator of lives has changed: {hash:#x}");
 }
 
-const GENERATOR: u64 = 0xee19_c60d_0018_2417;
+const GENERATOR: u64 = 0xac60_1992_01c9_2857;
 
 /// While a checkpoint's flush took its time, waiting writes read each other's map pages out of memory in turns, for ever.
 #[test]

@@ -108,7 +108,7 @@ pub(crate) struct SummaryRead {
 impl SummaryRead {
     /// Where the pages lie.
     pub fn location(self, setup: &Setup, shape: BandShape, band: u32) -> u64 {
-        setup.extents.band_location(band, (shape.summary_block(self.group) + 1).saturating_sub(self.pages))
+        setup.extents.band_location(band, shape.summary_begin(self.group, self.pages))
     }
 }
 

@@ -83,10 +83,16 @@ impl BandShape {
         self.blocks.min((group + 1) * GROUP_BLOCKS) - 1
     }
 
+    /// Where the summary of a group begins that has so many pages.
+    #[must_use]
+    pub fn summary_begin(self, group: u32, pages: u32) -> u32 {
+        (self.summary_block(group) + 1).saturating_sub(pages).max(self.first_block(group))
+    }
+
     /// Where the data of a group with so many entries ends at the latest: from there on its summary lies.
     #[must_use]
     pub fn data_end(self, group: u32, entries: usize) -> u32 {
-        (self.summary_block(group) + 1).saturating_sub(summary_pages(entries)).max(self.first_block(group))
+        self.summary_begin(group, summary_pages(entries))
     }
 
     /// Grains of data that a group holds at most.
@@ -105,7 +111,7 @@ impl BandShape {
     }
 
     /// Where data that has come as far as this block goes on after a start, over a device that protects rows of so many blocks together: at the next row, so
-    /// that nothing is written beside what nobody has looked at since. In the row that the group's summary lies in that is written in any case.
+    /// that nothing is written beside what nobody has looked at since. In the row that the first page of the group's summary lies in that is written in any case.
     #[must_use]
     pub fn next_row(self, block: u32, row_blocks: u32) -> u32 {
         let next = block.next_multiple_of(row_blocks.max(1));

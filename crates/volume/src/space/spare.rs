@@ -1,11 +1,12 @@
 //! What compressed blocks may take more of the device where they are moved: each run ends within a block, and each group.
 
-use crate::layout::band_summary::{GROUP_BLOCKS, summary_pages};
+use crate::layout::band_summary::{GROUP_BLOCKS, SUMMARY_PAGES_MAX, summary_pages};
 use crate::layout::page::BLOCK_GRAINS;
 use crate::layout::root::BandRoot;
 
 /// Runs of one job, each in a band of its own, and a half for what ends within a group.
 const RUNS_PER_JOB: u64 = 3;
+
 /// How they are moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spare {
@@ -27,7 +28,7 @@ impl Spare {
         let (blocks, held) = (u64::from(band.valid).div_ceil(BLOCK_GRAINS), u64::from(band.blocks));
         let jobs = held.div_ceil(self.blocks_per_job.max(1));
         // Of each group: pages of its summary beyond the first, and what is left before them.
-        let of_group = u64::from(GROUP_BLOCKS) - 3;
+        let of_group = u64::from(GROUP_BLOCKS - SUMMARY_PAGES_MAX);
         let lost = u64::from(summary_pages((of_group * held).div_ceil(blocks.max(1)) as usize));
         blocks * lost / of_group + RUNS_PER_JOB.min(1 + blocks / 16) * jobs
     }

@@ -299,7 +299,8 @@ impl CapacityWriter {
             let bytes = band_summary::encode(&self.setup.superblock.pool, name, epoch, &group.entries);
             let end = at + (bytes.len() / BLOCK) as u64;
             if end > room {
-                break;
+                // One behind it may have fewer pages.
+                continue;
             }
             let offset_bytes = area.header_offset_bytes(number) + begin + at * BLOCK as u64;
             self.send(offset_bytes, Buf::copy_of(&bytes).freeze(), false, Pending::CapacityBeside, (pages, outbox));

@@ -181,8 +181,8 @@ impl Scan<'_> {
         let (mut longer, mut places) = (Vec::new(), Vec::new());
         for (at, (&group, page)) in groups.iter().zip(&pages).enumerate() {
             if let Some(Summary::Longer { pages, .. }) = page.as_ref().and_then(|page| decode(group, page))
-                && let first = (shape.summary_block(group) + 1).saturating_sub(pages)
-                && let Some((device, offset_bytes)) = self.extents.place(self.extents.band_location(number, first))
+                && let location = self.extents.band_location(number, shape.summary_begin(group, pages))
+                && let Some((device, offset_bytes)) = self.extents.place(location)
             {
                 longer.push((at, group));
                 places.push((device, offset_bytes, pages as usize * PAGE_BYTES));

@@ -2,7 +2,7 @@
 
 use super::{cache, cache_reads, count_capacity_reads, read_all, rig_of, rig_with, setup, shuffled};
 use crate::holes::device::Region;
-use crate::holes::rig::{BLOCK, CAPACITY, FAST, Rig, Setup, content, superblock};
+use crate::holes::rig::{BLOCK, FAST, Rig, Setup, content, superblock};
 use crate::holes::versions::{is_raw, put_raw, self_checked};
 use forebay_block::checksum::crc32c;
 use forebay_prism::Place;
@@ -88,32 +88,6 @@ fn regression_a_list_is_written_of_a_full_tier_and_of_a_nearly_empty_one() {
     let options = large.options.clone();
     let rig = rig.restart(options);
     assert_eq!(cache(&rig).restored_blocks, 200);
-}
-
-/// A block rotted in its band while its copy was good. A collection of the band called it damaged for good, and gave up the copy.
-#[test]
-fn regression_a_collection_takes_the_copy_of_a_block_that_has_rotted() {
-    const BLOCKS: u64 = 120;
-    let mut rig =
-        rig_of(&Setup { capacity_bytes: 1 << 20, band_bytes: Setup::default().band_bytes, ..setup() }, BLOCKS);
-    read_all(&mut rig, &(0..BLOCKS).filter(|block| block % 3 != 0).collect::<Vec<_>>());
-    let place = rig.find(CAPACITY, 7, 1)[0];
-    rig.devices[CAPACITY].forge(place, &[0; BLOCK]);
-    // Of each band a third is overwritten, again and again, until all were collected.
-    for version in 2..30 {
-        (0..BLOCKS).step_by(3).for_each(|block| rig.put(block, version, None));
-    }
-    let status = rig.pool.engine.status();
-    let collected: u64 = status.classes.iter().map(|class| class.collected_bytes).sum();
-    assert!(collected > 0, "nothing was ever collected");
-    let change = ClassChange { read_cache: Some(false), ..ClassChange::default() };
-    rig.pool.engine.prism_mut().table_mut().set("cold", change).unwrap();
-    rig.pool.engine.classes_changed();
-    rig.polls(50);
-    assert_eq!(cache(&rig).held_blocks, 0);
-    assert_eq!(rig.get(7), Ok(1), "it is in a band again");
-    let mut rig = rig.crash();
-    assert_eq!(rig.get(7), Ok(1));
 }
 
 /// The list's slots were in use until the next start.
