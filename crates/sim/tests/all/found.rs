@@ -213,3 +213,10 @@ fn regression_a_leaf_that_replay_reads_is_queued_with_what_it_has() {
 fn regression_a_durable_write_behind_a_lost_batch_may_be_unreadable() {
     keep_their_promises(&[5_497_561_154_441, 5_497_561_170_473]);
 }
+
+/// A member of the capacity tier did not answer for 30 s, and the checkpoint waited for it: writes that waited for the slots which it would free were told
+/// that the pool is full.
+#[test]
+fn regression_a_pool_is_not_full_while_a_device_does_not_answer() {
+    keep_their_promises(&[21_990_252_593_019]);
+}

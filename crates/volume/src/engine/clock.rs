@@ -11,6 +11,8 @@ pub(crate) struct Clock {
     /// What the clock showed at the last tick.
     shown_ns: u64,
     waiting_ns: u64,
+    /// When a device was last seen not to answer, by that time.
+    unanswered_ns: u64,
     unix_s: u64,
 }
 
@@ -39,8 +41,34 @@ impl Clock {
         self.now_ns
     }
 
+    /// A device does not answer.
+    pub fn is_unanswered(&mut self) {
+        self.unanswered_ns = self.waiting_ns;
+    }
+
+    /// For how long somebody has waited since then while devices answered.
+    pub fn waited_ns(&self, since_ns: u64) -> u64 {
+        self.waiting_ns.saturating_sub(since_ns.max(self.unanswered_ns))
+    }
+
     /// The time by which requests time out: it goes on by a second a tick at most.
     pub fn waiting_ns(&self) -> u64 {
         self.waiting_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regression_time_in_which_a_device_does_not_answer_is_none_in_which_nothing_was_freed() {
+        let mut clock = Clock::default();
+        (1..=5).for_each(|s| clock.tick(s * WAITING_STEP_NS));
+        assert_eq!(clock.waited_ns(2 * WAITING_STEP_NS), 3 * WAITING_STEP_NS);
+        clock.is_unanswered();
+        (6..=9).for_each(|s| clock.tick(s * WAITING_STEP_NS));
+        assert_eq!(clock.waited_ns(2 * WAITING_STEP_NS), 4 * WAITING_STEP_NS, "since it answers");
+        assert_eq!(clock.waited_ns(8 * WAITING_STEP_NS), WAITING_STEP_NS, "who came later");
     }
 }

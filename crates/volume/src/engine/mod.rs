@@ -142,6 +142,7 @@ impl Engine {
     /// given here steps back no time passes, and from there on it counts again: nothing waits for it to catch up.
     pub fn tick(&mut self, now_ns: u64) {
         self.clock.tick(now_ns);
+        self.look_at_devices();
         if self.refusal().is_none() {
             self.watermark.write(&self.journal, &mut self.outbox, self.clock.now_ns());
         }

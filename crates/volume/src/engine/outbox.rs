@@ -156,6 +156,8 @@ pub(crate) struct InFlight {
     pub is_durable: bool,
     /// Data that it reads or writes, in bytes.
     len_bytes: u64,
+    /// When it was sent, at the last tick; `None` for what may take any time.
+    sent_ns: Option<u64>,
 }
 
 /// The requests.
@@ -173,6 +175,8 @@ pub(crate) struct Outbox {
     batches: u32,
     /// Writes in flight that are to be durable when they end.
     durable_writes: u32,
+    /// The time by which requests time out, at the last tick.
+    ticked_ns: u64,
 }
 
 impl Outbox {
@@ -195,7 +199,8 @@ impl Outbox {
             Op::Flush | Op::Discard { .. } | Op::WriteZeroes { .. } => 0,
         };
         self.in_flight_bytes[device.min(1)] += len_bytes;
-        let tag = self.pending.insert(InFlight { pending, is_durable, len_bytes }) as u64;
+        let sent_ns = (!matches!(op, Op::Discard { .. })).then_some(self.ticked_ns);
+        let tag = self.pending.insert(InFlight { pending, is_durable, len_bytes, sent_ns }) as u64;
         self.commands.push_back((device, DeviceRequest { tag, offset_bytes, stream, op }));
     }
 
@@ -224,7 +229,7 @@ impl Outbox {
     /// A request to a device ended. `None` for a tag that nobody knows.
     pub fn ended(&mut self, device: usize, tag: u64) -> Option<InFlight> {
         let ended = self.pending.try_remove(tag as usize)?;
-        let InFlight { pending, is_durable, len_bytes } = &ended;
+        let InFlight { pending, is_durable, len_bytes, .. } = &ended;
         self.in_flight_bytes[device.min(1)] -= len_bytes;
         if let Pending::Write { .. } = pending {
             self.host_writes[device.min(1)] -= 1;
@@ -242,6 +247,13 @@ impl Outbox {
     /// Whether no request is in flight or waits to be sent.
     pub fn is_empty(&self) -> bool {
         self.pending.is_empty()
+    }
+
+    /// Time goes on. Whether a device has not answered a request for so long.
+    pub fn tick(&mut self, now_ns: u64, unanswered_ns: u64) -> bool {
+        self.ticked_ns = now_ns;
+        let sent_ns = self.pending.iter().filter_map(|(_, request)| request.sent_ns).min();
+        sent_ns.is_some_and(|sent_ns| now_ns.saturating_sub(sent_ns) > unanswered_ns)
     }
 
     /// What is in progress.
@@ -279,5 +291,26 @@ impl Outbox {
     pub fn fast_is_behind(&self, queues: u32) -> bool {
         let [fast, capacity] = self.host_writes;
         fast >= FAST_QUEUE * queues && capacity < fast
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_has_not_answered_for_long_is_seen_whatever_came_later_and_trims_take_their_time() {
+        let mut outbox = Outbox::default();
+        assert!(!outbox.tick(50, 10), "nothing was asked");
+        outbox.send(1, 0, 0, Op::Discard { len_bytes: 4096 }, Pending::Trim { band: 0 });
+        outbox.send(0, 0, 0, Op::Flush, Pending::Flush { device: 0 });
+        assert!(!outbox.tick(60, 10));
+        outbox.send(0, 0, 0, Op::Flush, Pending::Flush { device: 0 });
+        assert!(outbox.tick(61, 10));
+        outbox.ended(0, 1);
+        assert!(!outbox.tick(70, 10), "the other was sent at 60");
+        assert!(outbox.tick(71, 10));
+        outbox.ended(0, 2);
+        assert!(!outbox.tick(1000, 10), "a trim");
     }
 }

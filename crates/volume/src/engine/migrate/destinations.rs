@@ -47,11 +47,20 @@ pub(super) fn write_destinations(rooms: &mut Moving<'_>, id: u32) -> After {
     job.phase = Phase::Write;
     job.outstanding = 1;
     let (kind, is_wrong) = (job.kind, job.is_wrong);
+    let candidates = std::mem::take(&mut job.candidates);
+    // What hosts have overwritten or discarded since it was chosen is not written in vain.
+    let has_left = |c: &Candidate| rooms.map.has_left(c.moved.disk, c.moved.block, c.moved.source.location);
+    let (left, candidates): (Vec<_>, Vec<_>) = candidates.into_iter().partition(has_left);
+    if kind == JobKind::Destage {
+        left.iter().for_each(|candidate| rooms.let_go(&candidate.moved));
+    }
     // Damage on the fast tier stays where it is: reads of it fail, and an overwrite mends it.
     let moves = |c: &Candidate| c.data.is_some() || c.damaged && kind != JobKind::Destage;
-    let (moving, staying): (Vec<_>, Vec<_>) = std::mem::take(&mut job.candidates).into_iter().partition(moves);
-    job.candidates = moving;
-    let is_empty = job.candidates.is_empty();
+    let (moving, staying): (Vec<_>, Vec<_>) = candidates.into_iter().partition(moves);
+    let is_empty = moving.is_empty();
+    if let Some(job) = rooms.migrate.job_mut(id) {
+        job.candidates = moving;
+    }
     if let (JobKind::Collect { band }, false) = (kind, staying.is_empty()) {
         // Blocks that cannot be read keep it from being freed: not at once again.
         rooms.migrate.exclude(band, rooms.now_ns);
@@ -63,8 +72,8 @@ pub(super) fn write_destinations(rooms: &mut Moving<'_>, id: u32) -> After {
         staying.iter().for_each(|candidate| rooms.let_go(&candidate.moved));
     }
     if is_empty {
-        // Not at once again: it would find the same.
-        return After::End { pause: true };
+        // Not at once again where it would find the same.
+        return After::End { pause: left.is_empty() };
     }
     write_runs(rooms, id);
     keep_for_collection(rooms);

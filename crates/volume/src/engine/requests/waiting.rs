@@ -7,6 +7,8 @@ use crate::request::RequestError;
 
 /// How long a write waits for space at least while migration achieves nothing.
 const SPACE_TIMEOUT_NS: u64 = 10_000_000_000;
+/// A device that takes longer for a request does not answer: what waits meanwhile for space does not wait in vain.
+const UNANSWERED_NS: u64 = 1_000_000_000;
 
 impl Engine {
     /// Parks a piece until what it waits for comes. One that copies from a base does not wait for space: its range is locked, and a discard
@@ -102,6 +104,13 @@ impl Engine {
     fn waited_too_long(&self, id: u32) -> bool {
         let client =
             self.requests.pieces.get(id as usize).and_then(|piece| self.requests.clients.get(piece.client as usize));
-        client.is_some_and(|client| self.clock.waiting_ns().saturating_sub(client.waits_since_ns) > SPACE_TIMEOUT_NS)
+        client.is_some_and(|client| self.clock.waited_ns(client.waits_since_ns) > SPACE_TIMEOUT_NS)
+    }
+
+    /// Notes whether a device does not answer: no time passes meanwhile for what waits for space.
+    pub(crate) fn look_at_devices(&mut self) {
+        if self.outbox.tick(self.clock.waiting_ns(), UNANSWERED_NS) {
+            self.clock.is_unanswered();
+        }
     }
 }
