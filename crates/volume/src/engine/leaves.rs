@@ -31,6 +31,17 @@ pub(crate) fn is_staged(prism: &Prism, class: ClassId) -> bool {
     prism.table().get(class).is_none_or(|spec| spec.place == Place::Stage)
 }
 
+/// When so many blocks are due that were written, together with others that share their clock. A block that is written anew stays as long as it should, whatever
+/// lies beside it; data that `is_new` is of another file than the others, mostly, and the larger part decides.
+fn due_together((written, due): (usize, u32), (others, before): (usize, u32), is_new: bool) -> u32 {
+    match others {
+        0 => due,
+        _ if !is_new => due.max(before),
+        _ if others > written => before,
+        _ => due,
+    }
+}
+
 /// The rooms that a leaf's change concerns.
 pub(crate) struct Leaves<'a> {
     pub setup: &'a Setup,
@@ -85,7 +96,7 @@ impl Leaves<'_> {
         let now = epoch_of(self.stats, self.space);
         let (mut stageable, mut first_due) = (0i32, None::<u32>);
         for segment in &piece.segments {
-            let mut behind = 0;
+            let (mut behind, staged_before) = (0, stageable);
             for (i, Stored { grains, checksum }) in piece.stored(segment).enumerate() {
                 let within = usize::from(segment.first) + i;
                 let change = match segment.fill {
@@ -102,12 +113,15 @@ impl Leaves<'_> {
                 stageable += self.change_entry(frame, first + within, who, change, batch).unwrap_or(0);
             }
             if let Fill::Data { location, class } = segment.fill {
+                // Nothing of it replaces what was staged.
+                let is_new = stageable - staged_before == i32::from(segment.blocks);
                 let grains = piece.stored(segment).map(|stored| u64::from(stored.grains)).sum();
                 let (is_fast, due) =
                     (self.setup.extents.is_fast(location), now.saturating_add(segment.stay.epochs.into()));
                 if is_fast && may_destage(self.prism, self.space, class) {
                     let begin = first + usize::from(segment.first);
-                    let due = self.set_due(frame, begin..begin + usize::from(segment.blocks), due);
+                    let blocks = begin..begin + usize::from(segment.blocks);
+                    let due = self.set_due(frame, (blocks, is_new), due);
                     first_due = Some(first_due.map_or(due, |first| first.min(due)));
                 }
                 self.stats.count_written(class, is_fast, (u64::from(segment.blocks), grains));
@@ -139,23 +153,26 @@ impl Leaves<'_> {
             && self.setup.extents.is_fast(span.location)
         {
             let due = epoch_of(self.stats, self.space).saturating_add(REPLAYED_STAY_EPOCHS);
-            self.set_due(frame, at..at + 1, due);
+            self.set_due(frame, (at..at + 1, false), due);
         }
     }
 
-    /// Blocks of a leaf that were written to the fast tier are due to leave it in this epoch. Where they share a clock with others
-    /// that are there, what is due later counts: they may belong to different files. Returns when the first is due.
-    pub fn set_due(&mut self, frame: u32, blocks: Range<usize>, due: u32) -> u32 {
+    /// Blocks of a leaf that were written to the fast tier are due to leave it in this epoch, where others that are there and share a
+    /// clock with them do not decide. `is_new`: nothing that was there was overwritten. Returns when the first is due.
+    pub fn set_due(&mut self, frame: u32, (blocks, is_new): (Range<usize>, bool), due: u32) -> u32 {
         let (extents, end_epoch) = (&self.setup.extents, epoch_of(self.stats, self.space).saturating_add(END_EPOCHS));
         let mut first_due = u32::MAX;
         let leaf = &mut self.map.frames.get_mut(frame).page;
         page::limit_due(leaf, end_epoch);
         for clock in (blocks.start / page::CLOCK_BLOCKS)..blocks.end.div_ceil(page::CLOCK_BLOCKS) {
             let (begin, end) = (clock * page::CLOCK_BLOCKS, (clock + 1) * page::CLOCK_BLOCKS);
-            let mut others = (begin..end).filter(|at| !blocks.contains(at)).map(|at| page::leaf_entry(leaf, at).0);
-            let is_shared =
-                others.any(|entry| matches!(entry, Entry::Data { span, .. } if extents.is_fast(span.location)));
-            let due = if is_shared { due.max(page::due_epoch(leaf, begin)) } else { due };
+            let is_fast = |at: &usize| match page::leaf_entry(leaf, *at).0 {
+                Entry::Data { span, .. } => extents.is_fast(span.location),
+                _ => false,
+            };
+            let others = (begin..end).filter(|at| !blocks.contains(at) && is_fast(at)).count();
+            let written = blocks.end.min(end) - blocks.start.max(begin);
+            let due = due_together((written, due), (others, page::due_epoch(leaf, begin)), is_new);
             page::set_due(leaf, begin, due);
             first_due = first_due.min(due);
         }
@@ -236,5 +253,27 @@ impl Leaves<'_> {
                 self.space.cancel(location, u32::from(segment.blocks), batch, self.last_recorded);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::due_together;
+
+    /// Files shared a clock where one begins behind the other within eight blocks, and that was the one of the longer stay: part of what was not worth it stayed
+    /// with what was.
+    #[test]
+    fn regression_a_clock_is_of_the_file_that_has_most_of_its_blocks() {
+        assert_eq!(due_together((3, 20), (5, 7), true), 7, "a few of a file that is due later");
+        assert_eq!(due_together((3, 7), (5, 20), true), 20);
+        assert_eq!(due_together((5, 7), (3, 20), true), 7, "most are due sooner");
+        assert_eq!(due_together((4, 20), (4, 7), true), 20, "the newer one of two halves");
+        assert_eq!(due_together((8, 7), (0, 20), true), 7, "nothing is there");
+    }
+
+    #[test]
+    fn a_block_that_is_written_again_and_again_stays_among_many_that_are_not() {
+        assert_eq!(due_together((1, 20), (7, 3), false), 20);
+        assert_eq!(due_together((1, 3), (7, 20), false), 20);
     }
 }

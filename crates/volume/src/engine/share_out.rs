@@ -6,6 +6,9 @@ use super::staying::{TierBytes, TierWear};
 use forebay_placement::grouping::Kind;
 use forebay_placement::stay::{Costs, GroupLook};
 
+/// Share of hosts' writes that the slots which are kept free for them may cost, as no data is in them.
+const FREE_COSTS_MAX: f64 = 0.003;
+
 impl Engine {
     /// Begins to share the fast tier out anew, where it is time to; rounds go on with it.
     pub(super) fn share_out_fast_tier(&mut self) {
@@ -16,6 +19,8 @@ impl Engine {
                 let written = self.tier_bytes();
                 self.staying.look_at_wear(written, endurance_bytes);
             }
+            let gain = self.staying.stays.gain_of_more().filter(|gain| *gain > 0.0);
+            self.migrate.free_slots_max = gain.map(|gain| (FREE_COSTS_MAX / gain) as u64);
             let room = self.room_to_stay();
             self.staying.stays.begin_plan(now, room, std::mem::take(&mut self.migrate.early_blocks));
         }

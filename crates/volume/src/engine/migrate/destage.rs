@@ -1,6 +1,7 @@
 //! Choosing what leaves the fast tier: the blocks that are due first.
 
 use super::ages::epoch_of;
+use super::due::destage_blocks;
 use super::rooms::{After, Moving};
 use crate::engine::leaves::may_destage;
 use crate::engine::lifetimes::Arrival;
@@ -27,7 +28,7 @@ pub(super) fn gather_destage(rooms: &mut Moving<'_>, id: u32) -> After {
                 _ => continue,
             }
         }
-        let (limit, leaves_max) = (rooms.setup.limits.blocks_per_job, rooms.checkpoint.leaves_per_job());
+        let (limit, leaves_max) = (destage_blocks(rooms), rooms.checkpoint.leaves_per_job());
         let first = rooms.migrate.ages.first();
         let Some(job) = rooms.migrate.job_mut(id) else { return After::Wait };
         let is_full = job.candidates.len() >= limit || job.leaves_seen >= LEAVES_PER_JOB || job.leaves >= leaves_max;

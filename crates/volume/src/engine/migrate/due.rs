@@ -4,8 +4,10 @@ use super::collect::begun_band;
 use super::job::{JobKind, Phase};
 use super::rooms::Moving;
 use super::state::Migrate;
+use crate::engine::limits::JOBS_MAX;
 use crate::engine::setup::Setup;
 use crate::engine::space::Space;
+use crate::layout::band_summary::GROUP_BLOCKS;
 use crate::layout::page::BLOCK_GRAINS;
 use crate::layout::root::BandRoot;
 use crate::space::spare::Spare;
@@ -165,5 +167,12 @@ pub(super) fn destage_due(rooms: &Moving<'_>) -> bool {
 /// Slots that should be free for hosts: what they take while jobs make room.
 pub(crate) fn free_slots_wanted(setup: &Setup, space: &Space, migrate: &Migrate) -> u64 {
     let total = space.slots.total();
-    (2 * migrate.slots_taken_per_job + setup.limits.blocks_per_job as u64 / 2).clamp(total / 64 + 1, total / 16 + 1)
+    let wanted = 2 * migrate.slots_taken_per_job + setup.limits.blocks_per_job as u64 / 2;
+    wanted.min(migrate.free_slots_max.unwrap_or(u64::MAX)).clamp(total / 64 + 1, total / 16 + 1)
+}
+
+/// Blocks that a destage takes: so many that several of them make what should be free.
+pub(super) fn destage_blocks(rooms: &Moving<'_>) -> usize {
+    let wanted = free_slots_wanted(rooms.setup, rooms.space, rooms.migrate) as usize;
+    rooms.setup.limits.blocks_per_job.min((wanted / JOBS_MAX).max(GROUP_BLOCKS as usize))
 }
