@@ -25,8 +25,12 @@ const PERCENTILES: [(&str, &str); 5] =
     [("p50", "50"), ("p75", "75"), ("p99", "99"), ("p99_9", "99.9"), ("p99_99", "99.99")];
 
 /// Set-ups, in the order of the tables: drives alone, then the pool with the published classifier, with the hints that the
-/// application gives, with nothing.
-pub const SETTINGS: [&str; 5] = ["qlc", "tlc", "rules", "hints", "none"];
+/// application gives, with nothing, and with nothing over data as the application makes it, compressed.
+const SETTINGS: [&str; 6] = ["qlc", "tlc", "rules", "hints", "none", "lz4"];
+
+/// Classes that are compressed on the capacity tier: all that may leave the fast one.
+const COMPRESSED: &str = "[[class]]\nname = \"cold\"\nplace = \"stage\"\ncompress = \"lz4\"\n[[class]]\nname = \"temp\"\nplace = \"stage\"\ncompress = \"lz4\"\n\
+                          [[class]]\nname = \"hot\"\nplace = \"stage\"\ncompress = \"lz4\"\n";
 
 /// What is run.
 pub struct Plan {
@@ -55,7 +59,7 @@ pub struct Through {
 pub struct OfSeed {
     pub seed: u64,
     pub workload: Vec<Through>,
-    /// By the names of [`SETTINGS`].
+    /// By the names of [`UseCase::settings`].
     pub settings: BTreeMap<&'static str, Figures>,
     /// The pool's classes, by the same names.
     pub classes: BTreeMap<&'static str, Value>,
@@ -70,6 +74,13 @@ pub struct Findings {
 /// A size at a scale, in whole MiB.
 fn mib(bytes: f64, scale: f64) -> u64 {
     (bytes * scale / MIB).round() as u64
+}
+
+impl UseCase {
+    /// What is run of it.
+    pub fn settings(&self) -> &'static [&'static str] {
+        if self.compressible_percent.is_some() { &SETTINGS } else { &SETTINGS[..5] }
+    }
 }
 
 impl Plan {
@@ -118,21 +129,27 @@ pub fn run(plan: Plan, mut progress: impl FnMut(&str)) -> Result<Findings> {
     for seed in 1..=u64::from(plan.seeds) {
         let mut of_seed =
             OfSeed { seed, workload: workload(&plan, seed)?, settings: BTreeMap::new(), classes: BTreeMap::new() };
-        for name in SETTINGS {
+        for &name in case.settings() {
             progress(&format!("{}: seed {seed} of {}, {name}", case.name, plan.seeds));
             let (target, evidence) = match name {
                 "qlc" => (plan.drive(case.qlc), "none"),
                 "tlc" => (plan.drive(case.tlc), "none"),
                 _ => {
                     let file = place.path().join(format!("{name}.toml"));
-                    let is_classified = name == "rules";
-                    std::fs::write(&file, plan.pool(if is_classified { case.classifier } else { "" }))
+                    let (classes, evidence) = match name {
+                        "rules" => (case.classifier, "all"),
+                        "lz4" => (COMPRESSED, "none"),
+                        _ => ("", name),
+                    };
+                    std::fs::write(&file, plan.pool(classes))
                         .with_context(|| format!("cannot write {}", file.display()))?;
-                    (format!("pool:{}", file.display()), if is_classified { "all" } else { name })
+                    (format!("pool:{}", file.display()), evidence)
                 }
             };
             let about = || format!("{}, seed {seed}, {name}", case.name);
-            let (figures, classes) = measure(&plan, &target, evidence, seed).with_context(about)?;
+            let compressible_percent = case.compressible_percent.filter(|_| name == "lz4").unwrap_or(0);
+            let (figures, classes) =
+                measure(&plan, &target, (evidence, compressible_percent), seed).with_context(about)?;
             of_seed.settings.insert(name, figures);
             of_seed.classes.insert(name, classes);
         }
@@ -167,9 +184,15 @@ fn workload(plan: &Plan, seed: u64) -> Result<Vec<Through>> {
 }
 
 /// One run of the stream on a target.
-fn measure(plan: &Plan, target: &str, evidence: &str, seed: u64) -> Result<(Figures, Value)> {
+fn measure(
+    plan: &Plan,
+    target: &str,
+    (evidence, compressible_percent): (&str, u32),
+    seed: u64,
+) -> Result<(Figures, Value)> {
     let text = format!(
-        "[[job]]\ngenerator = \"{}\"\ndepth = {}\nseed = {seed}\nevidence = \"{evidence}\"\n",
+        "[[job]]\ngenerator = \"{}\"\ndepth = {}\nseed = {seed}\nevidence = \"{evidence}\"\n\
+         compressible = {compressible_percent}\n",
         plan.generator(seed),
         plan.case.depth
     );

@@ -1,7 +1,7 @@
 //! What a use case gave, beside what was published.
 
 use super::published::Figure;
-use super::run::{Figures, Findings, OfSeed, SETTINGS, Through};
+use super::run::{Figures, Findings, OfSeed, Through};
 use crate::output;
 use serde_json::{Value, json};
 
@@ -23,8 +23,8 @@ const ROWS: [(&str, &str, usize); 17] = [
     ("EPBW, PB", "epbw_pb", 4),
     ("EDPWD", "edpwd", 3),
     ("alpha", "alpha", 3),
-    ("bytes to the fast tier a byte", "fast_bytes_per_host_byte", 3),
-    ("WAF of the capacity drive", "waf", 3),
+    ("fast tier's bytes a byte", "fast_bytes_per_host_byte", 3),
+    ("capacity drive's WAF", "waf", 3),
     ("written, MB/s", "write_mb_per_s", 1),
     ("requests a second", "requests_per_s", 0),
     ("read p50, us", "read_p50_us", 0),
@@ -142,7 +142,8 @@ pub fn json(found: &Findings) -> Value {
             })
         })
         .collect();
-    let settings: Vec<Value> = SETTINGS
+    let settings: Vec<Value> = case
+        .settings()
         .iter()
         .map(|setting| {
             let figures: serde_json::Map<String, Value> = ROWS
@@ -156,7 +157,7 @@ pub fn json(found: &Findings) -> Value {
         .iter()
         .flat_map(|over| RATIOS.iter().map(move |(name, key)| (over, name, key)))
         .map(|(over, name, key)| {
-            let ours: serde_json::Map<String, Value> = SETTINGS[2..]
+            let ours: serde_json::Map<String, Value> = case.settings()[2..]
                 .iter()
                 .map(|setting| ((*setting).to_owned(), json!(spread(found.ratio(setting, over, key)))))
                 .collect();
@@ -198,7 +199,20 @@ fn about(setting: &str) -> &'static str {
         "tlc" => "the TLC drive alone",
         "rules" => "both tiers, the published classifier",
         "hints" => "both tiers, the application's hints",
+        "lz4" => "both tiers, no evidence, compressible data, compressed on the capacity tier",
         _ => "both tiers, no evidence",
+    }
+}
+
+/// What stands over a set-up's figures.
+fn head_of(setting: &str) -> &'static str {
+    match setting {
+        "qlc" => "QLC",
+        "tlc" => "TLC",
+        "rules" => "RULES",
+        "hints" => "HINTS",
+        "lz4" => "LZ4",
+        _ => "NOTHING",
     }
 }
 
@@ -230,25 +244,32 @@ pub fn text(found: &Findings) -> String {
     let rows: Vec<Vec<String>> = ROWS
         .iter()
         .filter_map(|(name, key, decimals)| {
-            row(name, None, &SETTINGS.map(|setting| found.figure(setting, key)), *decimals)
+            let values: Vec<_> = case.settings().iter().map(|setting| found.figure(setting, key)).collect();
+            row(name, None, &values, *decimals)
         })
         .collect();
-    let head = ["MEDIAN", "QLC", "TLC", "RULES", "HINTS", "NOTHING", "SPREAD"];
-    let figures = output::table(&head, 1, &rows);
+    let heads: Vec<&str> = case.settings().iter().map(|setting| head_of(setting)).collect();
+    let figures = output::table(&[&["MEDIAN"], &heads[..], &["SPREAD"]].concat(), 1, &rows);
     let mut rows = Vec::new();
     for (over, of) in [("qlc", "QLC"), ("tlc", "TLC")] {
         for (name, key) in RATIOS {
             let published = or_dash(found.published_ratio(over, key), |value| seen(value, 2));
-            let ratios: Vec<_> = SETTINGS[2..].iter().map(|setting| found.ratio(setting, over, key)).collect();
+            let ratios: Vec<_> = case.settings()[2..].iter().map(|setting| found.ratio(setting, over, key)).collect();
             rows.extend(row(&format!("{name} over {of}"), Some(published), &ratios, 2));
         }
     }
-    let ratios = output::table(&["RATIO", "PUBLISHED", "RULES", "HINTS", "NOTHING", "SPREAD"], 1, &rows);
+    let ratios = output::table(&[&["RATIO", "PUBLISHED"], &heads[2..], &["SPREAD"]].concat(), 1, &rows);
+    let compressed = match case.compressible_percent {
+        Some(percent) => {
+            format!(" LZ4: the same, {percent} % of the data\ncompressible, and compressed on the capacity tier.")
+        }
+        None => String::new(),
+    };
     format!(
         "{}: {}\nscale {} (GB as at scale 1), {} seeds, depth {}, virtual time\n{} of {} before {}, beside {} and {} alone\n\n\
          The workload through the PRISM, published and ours\n{workload}\n\n{figures}\n\n{ratios}\n\n\
          RULES: the published classifier, with all evidence. HINTS: write-lifetime hints and\n\
-         marks alone. NOTHING: places alone. SPREAD: least to greatest of the seeds over the\n\
+         marks alone. NOTHING: places alone.{compressed}\nSPREAD: least to greatest of the seeds over the\n\
          median, the widest of the row; JSON has each.",
         case.name,
         case.about,
