@@ -213,3 +213,10 @@ fn regression_a_leaf_that_replay_reads_is_queued_with_what_it_has() {
 fn regression_a_durable_write_behind_a_lost_batch_may_be_unreadable() {
     keep_their_promises(&[5_497_561_154_441, 5_497_561_170_473]);
 }
+
+/// A scrub could not read a block of one member of a mirror twice, as another block of the same read was written meanwhile. The second failure made it look right:
+/// it was not mended, and was lost with the other member.
+#[test]
+fn regression_a_scrub_mends_what_it_could_not_read_twice() {
+    keep_their_promises(&[23_089_764_241_303]);
+}
