@@ -220,3 +220,10 @@ fn regression_a_durable_write_behind_a_lost_batch_may_be_unreadable() {
 fn regression_a_pool_is_not_full_while_a_device_does_not_answer() {
     keep_their_promises(&[21_990_252_593_019]);
 }
+
+/// A scrub could not read a block of one member of a mirror twice, as another block of the same read was written meanwhile. The second failure made it look right:
+/// it was not mended, and was lost with the other member.
+#[test]
+fn regression_a_scrub_mends_what_it_could_not_read_twice() {
+    keep_their_promises(&[23_089_764_241_303]);
+}

@@ -10,6 +10,7 @@ mod former;
 mod hung;
 mod labels;
 mod late;
+mod unread;
 
 use disk::{Disk, Fate, QUEUE};
 use forebay_block::{Buf, Device};

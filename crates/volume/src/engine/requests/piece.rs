@@ -104,6 +104,16 @@ pub(super) fn first_bad(disk: DiskId, block: u64, bytes: &[u8], named: &[u32]) -
     bytes.chunks_exact(BLOCK).enumerate().find(is_bad).map(|(at, _)| block + at as u64)
 }
 
+/// Makes these blocks of a disk, from `block` on, other than the map named them, as they could not be read. Those that are other already stay as they are:
+/// where a read fails once more, a second change would undo the first.
+pub(super) fn spoil(disk: DiskId, block: u64, bytes: &mut [u8], named: &[u32]) {
+    for ((address, bytes), named) in (block..).zip(bytes.chunks_exact_mut(BLOCK)).zip(named) {
+        if block_checksum(disk, address, bytes) == *named {
+            bytes[0] ^= 0xff;
+        }
+    }
+}
+
 /// A part of a host request within one leaf.
 #[derive(Debug)]
 pub(crate) struct Piece {

@@ -2,7 +2,7 @@
 
 use super::mend::{mend, mend_groups_of, wrong_of};
 use super::parts::joined;
-use super::piece::{IN_MEMORY, NOWHERE, PieceKind, first_bad};
+use super::piece::{IN_MEMORY, NOWHERE, PieceKind, first_bad, spoil};
 use crate::engine::base::is_in_base;
 use crate::engine::copies::Named;
 use crate::engine::map::Leaf;
@@ -282,7 +282,7 @@ impl Engine {
         for (mut buf, (first, slot)) in bufs.into_iter().zip(piece.parts.iter_mut().skip(usize::from(part))) {
             let first = usize::from(*first);
             if is_unread {
-                buf.chunks_exact_mut(BLOCK).for_each(|block| block[0] ^= 0xff);
+                spoil(disk, base + first as u64, &mut buf, &piece.checksums[first..]);
             }
             // Of what is in a base nobody knows what it should be.
             let is_ours = piece.spans.get(first).is_none_or(|span| !is_in_base(span.location));

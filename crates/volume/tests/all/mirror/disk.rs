@@ -21,6 +21,8 @@ pub enum Fate {
     HangsReads,
     /// Reads fail, and their buffers are gone.
     BreaksReads,
+    /// What lies at this byte cannot be read until it is written.
+    CannotRead(usize),
     /// The next flush fails, and nothing else.
     FailsOneFlush,
     /// What is written to this copy of the label fails.
@@ -136,20 +138,27 @@ impl Inner {
             return;
         }
         let is_flush = matches!(op, DeviceOp::Flush);
+        let has = |at: usize| (offset_bytes..offset_bytes + op.len_bytes()).contains(&(at as u64));
         let fails = match self.fate {
             Fate::Fails => !is_read,
             Fate::FailsOneFlush => is_flush,
             Fate::FailsLabel(copy) => !is_read && !is_flush && offset_bytes == OFFSETS_BYTES[copy],
             Fate::BreaksReads => is_read,
+            Fate::CannotRead(at) => is_read && has(at),
             Fate::Good | Fate::Hangs | Fate::HangsReads => false,
         };
-        if self.fate == Fate::FailsOneFlush && is_flush {
+        let is_written = matches!((self.fate, &op), (Fate::CannotRead(at), DeviceOp::Write { .. }) if has(at));
+        if self.fate == Fate::FailsOneFlush && is_flush || is_written {
             self.fate = Fate::Good;
         }
         if fails {
             self.failures += 1;
             let error = IoError { kind: IoErrorKind::Medium, operation: op.name(), offset_bytes, os_error: 5 };
-            self.done.push(Completion { tag, result: Err(error), bufs: None });
+            let bufs = match op {
+                DeviceOp::Read { bufs, .. } if self.fate != Fate::BreaksReads => Some(bufs),
+                _ => None,
+            };
+            self.done.push(Completion { tag, result: Err(error), bufs });
             return;
         }
         let mut at = offset_bytes as usize;
