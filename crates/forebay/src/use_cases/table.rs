@@ -23,7 +23,7 @@ const ROWS: [(&str, &str, usize); 17] = [
     ("EPBW, PB", "epbw_pb", 4),
     ("EDPWD", "edpwd", 3),
     ("alpha", "alpha", 3),
-    ("fast tier's bytes a byte", "fast_bytes_per_host_byte", 3),
+    ("fast bytes a byte", "fast_bytes_per_host_byte", 3),
     ("capacity drive's WAF", "waf", 3),
     ("written, MB/s", "write_mb_per_s", 1),
     ("requests a second", "requests_per_s", 0),
