@@ -72,7 +72,7 @@ fn hole_03_source_slot_of_a_destage_used_again_and_then_a_power_cut() {
     }
 }
 
-/// What a destage had read was written to a band although hosts had overwritten it by then: capacity that nobody reads, 3.7 % of what moved where files are
+/// What a destage had read was written to a band although hosts had overwritten it by then: capacity that nobody reads, and 4 % of what was to be moved where files are
 /// discarded about as soon as they are due.
 #[test]
 fn regression_what_is_overwritten_while_it_is_read_is_not_moved() {
