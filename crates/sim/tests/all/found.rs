@@ -214,7 +214,7 @@ fn regression_a_durable_write_behind_a_lost_batch_may_be_unreadable() {
     keep_their_promises(&[5_497_561_154_441, 5_497_561_170_473]);
 }
 
-/// A member of the capacity tier did not answer for 30 s, and the checkpoint waited for it: writes that waited for the slots which it would free were told
+/// A member of the capacity tier did not answer for 30 s, and the checkpoint waited for it: writes that waited for the slots which it would free heard
 /// that the pool is full.
 #[test]
 fn regression_a_pool_is_not_full_while_a_device_does_not_answer() {

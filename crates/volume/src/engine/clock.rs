@@ -11,7 +11,7 @@ pub(crate) struct Clock {
     /// What the clock showed at the last tick.
     shown_ns: u64,
     waiting_ns: u64,
-    /// When a device was last seen not to answer, by that time.
+    /// When a device was last seen not to answer while somebody waited, by that time.
     unanswered_ns: u64,
     unix_s: u64,
 }
@@ -41,8 +41,8 @@ impl Clock {
         self.now_ns
     }
 
-    /// A device does not answer.
-    pub fn is_unanswered(&mut self) {
+    /// A device does not answer what somebody waits for.
+    pub fn note_unanswered(&mut self) {
         self.unanswered_ns = self.waiting_ns;
     }
 
@@ -66,7 +66,7 @@ mod tests {
         let mut clock = Clock::default();
         (1..=5).for_each(|s| clock.tick(s * WAITING_STEP_NS));
         assert_eq!(clock.waited_ns(2 * WAITING_STEP_NS), 3 * WAITING_STEP_NS);
-        clock.is_unanswered();
+        clock.note_unanswered();
         (6..=9).for_each(|s| clock.tick(s * WAITING_STEP_NS));
         assert_eq!(clock.waited_ns(2 * WAITING_STEP_NS), 4 * WAITING_STEP_NS, "since it answers");
         assert_eq!(clock.waited_ns(8 * WAITING_STEP_NS), WAITING_STEP_NS, "who came later");

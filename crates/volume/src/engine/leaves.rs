@@ -31,8 +31,8 @@ pub(crate) fn is_staged(prism: &Prism, class: ClassId) -> bool {
     prism.table().get(class).is_none_or(|spec| spec.place == Place::Stage)
 }
 
-/// When so many blocks are due that were written, together with others that share their clock. A block that is written anew stays as long as it should, whatever
-/// lies beside it; data that `is_new` is of another file than the others, mostly, and the larger part decides.
+/// When so many blocks are due that were written, together with others that share their clock. A block that is written again stays as long as it should, whatever
+/// lies beside it. Where nothing was before (`is_new`), the data is of another file than the others, mostly, and the larger part decides.
 fn due_together((written, due): (usize, u32), (others, before): (usize, u32), is_new: bool) -> u32 {
     match others {
         0 => due,
@@ -96,7 +96,9 @@ impl Leaves<'_> {
         let now = epoch_of(self.stats, self.space);
         let (mut stageable, mut first_due) = (0i32, None::<u32>);
         for segment in &piece.segments {
-            let (mut behind, staged_before) = (0, stageable);
+            // Of another file than what lies beside it, mostly.
+            let is_new = self.is_unmapped(frame, first + usize::from(segment.first), usize::from(segment.blocks));
+            let mut behind = 0;
             for (i, Stored { grains, checksum }) in piece.stored(segment).enumerate() {
                 let within = usize::from(segment.first) + i;
                 let change = match segment.fill {
@@ -113,8 +115,6 @@ impl Leaves<'_> {
                 stageable += self.change_entry(frame, first + within, who, change, batch).unwrap_or(0);
             }
             if let Fill::Data { location, class } = segment.fill {
-                // Nothing of it replaces what was staged.
-                let is_new = stageable - staged_before == i32::from(segment.blocks);
                 let grains = piece.stored(segment).map(|stored| u64::from(stored.grains)).sum();
                 let (is_fast, due) =
                     (self.setup.extents.is_fast(location), now.saturating_add(segment.stay.epochs.into()));
@@ -129,6 +129,12 @@ impl Leaves<'_> {
             }
         }
         self.adjust_stageable(disk, piece.leaf, stageable, first_due);
+    }
+
+    /// Whether so many blocks of a leaf hold nothing.
+    fn is_unmapped(&self, frame: u32, first: usize, blocks: usize) -> bool {
+        let page = &self.map.frames.get(frame).page;
+        (first..first + blocks).all(|at| matches!(page::leaf_entry(page, at).0, Entry::Unmapped | Entry::Zero))
     }
 
     /// So many blocks more of a leaf may be destaged, or less. `first_due`: when the first of those that were written is due.
@@ -158,9 +164,10 @@ impl Leaves<'_> {
     }
 
     /// Blocks of a leaf that were written to the fast tier are due to leave it in this epoch, where others that are there and share a
-    /// clock with them do not decide. `is_new`: nothing that was there was overwritten. Returns when the first is due.
+    /// clock with them do not decide. Returns when the first is due.
     pub fn set_due(&mut self, frame: u32, (blocks, is_new): (Range<usize>, bool), due: u32) -> u32 {
-        let (extents, end_epoch) = (&self.setup.extents, epoch_of(self.stats, self.space).saturating_add(END_EPOCHS));
+        let (extents, now) = (&self.setup.extents, epoch_of(self.stats, self.space));
+        let end_epoch = now.saturating_add(END_EPOCHS);
         let mut first_due = u32::MAX;
         let leaf = &mut self.map.frames.get_mut(frame).page;
         page::limit_due(leaf, end_epoch);
@@ -170,9 +177,12 @@ impl Leaves<'_> {
                 Entry::Data { span, .. } => extents.is_fast(span.location),
                 _ => false,
             };
+            let before = page::due_epoch(leaf, begin);
             let others = (begin..end).filter(|at| !blocks.contains(at) && is_fast(at)).count();
+            // A clock that has run out decides nothing any more.
+            let others = if before > now { others } else { 0 };
             let written = blocks.end.min(end) - blocks.start.max(begin);
-            let due = due_together((written, due), (others, page::due_epoch(leaf, begin)), is_new);
+            let due = due_together((written, due), (others, before), is_new);
             page::set_due(leaf, begin, due);
             first_due = first_due.min(due);
         }

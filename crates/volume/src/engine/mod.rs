@@ -141,8 +141,7 @@ impl Engine {
     /// Advances the engine's clock (nanoseconds of any origin) and lets lazy work start. Where the clock that is
     /// given here steps back no time passes, and from there on it counts again: nothing waits for it to catch up.
     pub fn tick(&mut self, now_ns: u64) {
-        self.clock.tick(now_ns);
-        self.look_at_devices();
+        self.time_passes(now_ns);
         if self.refusal().is_none() {
             self.watermark.write(&self.journal, &mut self.outbox, self.clock.now_ns());
         }

@@ -128,6 +128,11 @@ pub(crate) struct GroupMend {
 }
 
 impl Pending {
+    /// Whether space for hosts may wait for it: for the end of a move, of a checkpoint or of a flush, or of a write after which another finds room.
+    fn may_free_space(&self) -> bool {
+        !self.changes_nothing() || matches!(self, Self::PageIn { .. })
+    }
+
     /// Whether it belongs to nothing that changes what is on the devices, but for what nobody relies on.
     fn changes_nothing(&self) -> bool {
         matches!(
@@ -156,8 +161,8 @@ pub(crate) struct InFlight {
     pub is_durable: bool,
     /// Data that it reads or writes, in bytes.
     len_bytes: u64,
-    /// When it was sent, at the last tick; `None` for what may take any time.
-    sent_ns: Option<u64>,
+    /// The last tick before it was queued; `None` for what frees no space for hosts, and takes the time that it takes.
+    queued_ns: Option<u64>,
 }
 
 /// The requests.
@@ -199,8 +204,8 @@ impl Outbox {
             Op::Flush | Op::Discard { .. } | Op::WriteZeroes { .. } => 0,
         };
         self.in_flight_bytes[device.min(1)] += len_bytes;
-        let sent_ns = (!matches!(op, Op::Discard { .. })).then_some(self.ticked_ns);
-        let tag = self.pending.insert(InFlight { pending, is_durable, len_bytes, sent_ns }) as u64;
+        let queued_ns = pending.may_free_space().then_some(self.ticked_ns);
+        let tag = self.pending.insert(InFlight { pending, is_durable, len_bytes, queued_ns }) as u64;
         self.commands.push_back((device, DeviceRequest { tag, offset_bytes, stream, op }));
     }
 
@@ -249,11 +254,15 @@ impl Outbox {
         self.pending.is_empty()
     }
 
-    /// Time goes on. Whether a device has not answered a request for so long.
-    pub fn tick(&mut self, now_ns: u64, unanswered_ns: u64) -> bool {
+    /// Time goes on.
+    pub fn tick(&mut self, now_ns: u64) {
         self.ticked_ns = now_ns;
-        let sent_ns = self.pending.iter().filter_map(|(_, request)| request.sent_ns).min();
-        sent_ns.is_some_and(|sent_ns| now_ns.saturating_sub(sent_ns) > unanswered_ns)
+    }
+
+    /// Whether a device has not answered for so long what may free space. Looks at all that is in flight.
+    pub fn is_unanswered(&self, for_ns: u64) -> bool {
+        let queued_ns = self.pending.iter().filter_map(|(_, request)| request.queued_ns).min();
+        queued_ns.is_some_and(|queued_ns| self.ticked_ns.saturating_sub(queued_ns) > for_ns)
     }
 
     /// What is in progress.
@@ -299,18 +308,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_that_has_not_answered_for_long_is_seen_whatever_came_later_and_trims_take_their_time() {
+    fn a_device_that_has_not_answered_for_long_is_seen_whatever_came_later_where_that_may_free_space() {
         let mut outbox = Outbox::default();
-        assert!(!outbox.tick(50, 10), "nothing was asked");
+        let is_unanswered_at = |outbox: &mut Outbox, now_ns: u64| {
+            outbox.tick(now_ns);
+            outbox.is_unanswered(10)
+        };
+        assert!(!is_unanswered_at(&mut outbox, 50), "nothing was asked");
         outbox.send(1, 0, 0, Op::Discard { len_bytes: 4096 }, Pending::Trim { band: 0 });
         outbox.send(0, 0, 0, Op::Flush, Pending::Flush { device: 0 });
-        assert!(!outbox.tick(60, 10));
+        assert!(!is_unanswered_at(&mut outbox, 60));
         outbox.send(0, 0, 0, Op::Flush, Pending::Flush { device: 0 });
-        assert!(outbox.tick(61, 10));
+        assert!(is_unanswered_at(&mut outbox, 61));
         outbox.ended(0, 1);
-        assert!(!outbox.tick(70, 10), "the other was sent at 60");
-        assert!(outbox.tick(71, 10));
+        assert!(!is_unanswered_at(&mut outbox, 70), "the other was sent at 60");
+        assert!(is_unanswered_at(&mut outbox, 71));
         outbox.ended(0, 2);
-        assert!(!outbox.tick(1000, 10), "a trim");
+        let op = Op::read(Vectored::One(Buf::new(4096)));
+        outbox.send(2, 0, 0, op, Pending::Read { piece: 0, part: 0 });
+        assert!(!is_unanswered_at(&mut outbox, 1000), "a trim, and a read, of a base for one, which free nothing");
     }
 }

@@ -52,7 +52,7 @@ pub(super) fn write_destinations(rooms: &mut Moving<'_>, id: u32) -> After {
     let has_left = |c: &Candidate| rooms.map.has_left(c.moved.disk, c.moved.block, c.moved.source.location);
     let (left, candidates): (Vec<_>, Vec<_>) = candidates.into_iter().partition(has_left);
     if kind == JobKind::Destage {
-        left.iter().for_each(|candidate| rooms.let_go(&candidate.moved));
+        left.iter().for_each(|candidate| _ = rooms.migrate.held.remove(&candidate.moved.source.location));
     }
     // Damage on the fast tier stays where it is: reads of it fail, and an overwrite mends it.
     let moves = |c: &Candidate| c.data.is_some() || c.damaged && kind != JobKind::Destage;
@@ -72,7 +72,7 @@ pub(super) fn write_destinations(rooms: &mut Moving<'_>, id: u32) -> After {
         staying.iter().for_each(|candidate| rooms.let_go(&candidate.moved));
     }
     if is_empty {
-        // Not at once again where it would find the same.
+        // Not at once again, as it would find the same, where nothing has changed.
         return After::End { pause: left.is_empty() };
     }
     write_runs(rooms, id);

@@ -55,7 +55,7 @@ pub(crate) struct Migrate {
     suspects: BTreeMap<u32, (u32, u32)>,
     /// Blocks that destages took before they were due, since the fast tier was last shared out.
     pub early_blocks: u64,
-    /// Slots that may be kept free for hosts, by what data in them would save; `None` as long as that is not known, or nothing.
+    /// Slots that may be kept free for hosts, by what data in them would save; `None` as long as that is not known, or where it would save nothing.
     pub free_slots_max: Option<u64>,
     /// Slots that hosts take while a destage runs, a decaying maximum: so many must be free for them.
     pub(super) slots_taken_per_job: u64,

@@ -7,7 +7,7 @@ use crate::request::RequestError;
 
 /// How long a write waits for space at least while migration achieves nothing.
 const SPACE_TIMEOUT_NS: u64 = 10_000_000_000;
-/// A device that takes longer for a request does not answer: what waits meanwhile for space does not wait in vain.
+/// A device that takes longer for what may free space does not answer: who waits meanwhile does not wait in vain.
 const UNANSWERED_NS: u64 = 1_000_000_000;
 
 impl Engine {
@@ -107,10 +107,13 @@ impl Engine {
         client.is_some_and(|client| self.clock.waited_ns(client.waits_since_ns) > SPACE_TIMEOUT_NS)
     }
 
-    /// Notes whether a device does not answer: no time passes meanwhile for what waits for space.
-    pub(crate) fn look_at_devices(&mut self) {
-        if self.outbox.tick(self.clock.waiting_ns(), UNANSWERED_NS) {
-            self.clock.is_unanswered();
+    /// Lets time pass; not for what waits for space while a device does not answer.
+    pub(crate) fn time_passes(&mut self, now_ns: u64) {
+        self.clock.tick(now_ns);
+        self.outbox.tick(self.clock.waiting_ns());
+        let is_waited_for = !self.requests.waiting.queue(Wants::Space).is_empty();
+        if is_waited_for && self.outbox.is_unanswered(UNANSWERED_NS) {
+            self.clock.note_unanswered();
         }
     }
 }
