@@ -48,6 +48,7 @@ impl World<'_> {
             }
         }
         self.memory.oracle.restarted();
+        self.note_survivors();
         Ok(())
     }
 

@@ -20,10 +20,17 @@ const PASS_NS: u64 = 60_000_000_000;
 const FOUND_MAX: usize = 60;
 
 impl World<'_> {
-    /// From now on what scrubs report is held against the oracle.
+    /// From now on what scrubs report is held against the oracle. One that goes on after a power cut may come to a block before the survey does: what was
+    /// damaged may be there again then, although a write after it was answered.
     pub fn judge_scrubs(&mut self) {
-        let scrubs = Scrubs { is_judged: true, misread: misreads(self.devices), ..Scrubs::default() };
-        self.scrubs = scrubs;
+        let oracle = &self.memory.oracle;
+        let damaged = oracle.places().into_iter().filter(|&place| oracle.may_survive_unreadable(place)).collect();
+        self.scrubs = Scrubs { is_judged: true, damaged, misread: misreads(self.devices), ..Scrubs::default() };
+    }
+
+    /// The survey has read everything: what may be reported from now on is what it has left as damaged.
+    pub(super) fn note_survivors(&mut self) {
+        self.scrubs.damaged.clear();
         self.note_damage();
     }
 

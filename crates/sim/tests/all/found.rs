@@ -227,3 +227,10 @@ fn regression_a_pool_is_not_full_while_a_device_does_not_answer() {
 fn regression_a_scrub_mends_what_it_could_not_read_twice() {
     keep_their_promises(&[23_089_764_241_303]);
 }
+
+/// A damaged block was written anew and not flushed, and the power failed. A scrub that went on afterwards came to it before the survey did, and found it damaged as
+/// it was: the judge took the write that was lost for what had to be there.
+#[test]
+fn regression_a_scrub_finds_damage_again_whose_overwrite_was_lost() {
+    keep_their_promises(&[23_089_764_316_989, 23_089_764_327_485]);
+}
