@@ -26,7 +26,28 @@ const PERCENTILES: [(&str, &str); 5] =
 
 /// Set-ups, in the order of the tables: drives alone, then the pool with the published classifier, with the hints that the
 /// application gives, with nothing, and with nothing over data as the application makes it, compressed.
-const SETTINGS: [&str; 6] = ["qlc", "tlc", "rules", "hints", "none", "lz4"];
+const SETTINGS: [Setting; 6] = [
+    setting("qlc", "QLC", "the capacity drive alone"),
+    setting("tlc", "TLC", "the TLC drive alone"),
+    setting("rules", "RULES", "both tiers, the published classifier"),
+    setting("hints", "HINTS", "both tiers, the application's hints"),
+    setting("none", "NOTHING", "both tiers, no evidence"),
+    setting("lz4", "LZ4", "both tiers, no evidence, compressible data, compressed on the capacity tier"),
+];
+
+/// A set-up.
+#[derive(Debug)]
+pub struct Setting {
+    /// In results for programs.
+    pub name: &'static str,
+    /// Over its column.
+    pub head: &'static str,
+    pub about: &'static str,
+}
+
+const fn setting(name: &'static str, head: &'static str, about: &'static str) -> Setting {
+    Setting { name, head, about }
+}
 
 /// Classes that are compressed on the capacity tier: all that may leave the fast one.
 const COMPRESSED: &str = "[[class]]\nname = \"cold\"\nplace = \"stage\"\ncompress = \"lz4\"\n[[class]]\nname = \"temp\"\nplace = \"stage\"\ncompress = \"lz4\"\n\
@@ -78,7 +99,7 @@ fn mib(bytes: f64, scale: f64) -> u64 {
 
 impl UseCase {
     /// What is run of it.
-    pub fn settings(&self) -> &'static [&'static str] {
+    pub fn settings(&self) -> &'static [Setting] {
         // The last one is over data that compresses.
         &SETTINGS[..SETTINGS.len() - usize::from(self.compressible_percent.is_none())]
     }
@@ -130,7 +151,7 @@ pub fn run(plan: Plan, mut progress: impl FnMut(&str)) -> Result<Findings> {
     for seed in 1..=u64::from(plan.seeds) {
         let mut of_seed =
             OfSeed { seed, workload: workload(&plan, seed)?, settings: BTreeMap::new(), classes: BTreeMap::new() };
-        for &name in case.settings() {
+        for &Setting { name, .. } in case.settings() {
             progress(&format!("{}: seed {seed} of {}, {name}", case.name, plan.seeds));
             let (target, evidence) = match name {
                 "qlc" => (plan.drive(case.qlc), "none"),

@@ -148,9 +148,9 @@ pub fn json(found: &Findings) -> Value {
         .map(|setting| {
             let figures: serde_json::Map<String, Value> = ROWS
                 .iter()
-                .filter_map(|(_, key, _)| Some(((*key).to_owned(), found.figure(setting, key)?.json(count))))
+                .filter_map(|(_, key, _)| Some(((*key).to_owned(), found.figure(setting.name, key)?.json(count))))
                 .collect();
-            json!({ "name": setting, "about": about(setting), "figures": figures })
+            json!({ "name": setting.name, "about": setting.about, "figures": figures })
         })
         .collect();
     let ratios: Vec<Value> = ["qlc", "tlc"]
@@ -159,7 +159,7 @@ pub fn json(found: &Findings) -> Value {
         .map(|(over, name, key)| {
             let ours: serde_json::Map<String, Value> = case.settings()[2..]
                 .iter()
-                .map(|setting| ((*setting).to_owned(), json!(spread(found.ratio(setting, over, key)))))
+                .map(|setting| (setting.name.to_owned(), json!(spread(found.ratio(setting.name, over, key)))))
                 .collect();
             json!({ "figure": name, "key": key, "over": over, "published": found.published_ratio(over, key), "ours": ours })
         })
@@ -193,29 +193,6 @@ pub fn json(found: &Findings) -> Value {
     })
 }
 
-fn about(setting: &str) -> &'static str {
-    match setting {
-        "qlc" => "the capacity drive alone",
-        "tlc" => "the TLC drive alone",
-        "rules" => "both tiers, the published classifier",
-        "hints" => "both tiers, the application's hints",
-        "lz4" => "both tiers, no evidence, compressible data, compressed on the capacity tier",
-        _ => "both tiers, no evidence",
-    }
-}
-
-/// What stands over a set-up's figures.
-fn head_of(setting: &str) -> &'static str {
-    match setting {
-        "qlc" => "QLC",
-        "tlc" => "TLC",
-        "rules" => "RULES",
-        "hints" => "HINTS",
-        "lz4" => "LZ4",
-        _ => "NOTHING",
-    }
-}
-
 /// For people.
 pub fn text(found: &Findings) -> String {
     let case = found.plan.case;
@@ -244,17 +221,18 @@ pub fn text(found: &Findings) -> String {
     let rows: Vec<Vec<String>> = ROWS
         .iter()
         .filter_map(|(name, key, decimals)| {
-            let values: Vec<_> = case.settings().iter().map(|setting| found.figure(setting, key)).collect();
+            let values: Vec<_> = case.settings().iter().map(|setting| found.figure(setting.name, key)).collect();
             row(name, None, &values, *decimals)
         })
         .collect();
-    let heads: Vec<&str> = case.settings().iter().map(|setting| head_of(setting)).collect();
+    let heads: Vec<&str> = case.settings().iter().map(|setting| setting.head).collect();
     let figures = output::table(&[&["MEDIAN"], &heads[..], &["SPREAD"]].concat(), 1, &rows);
     let mut rows = Vec::new();
     for (over, of) in [("qlc", "QLC"), ("tlc", "TLC")] {
         for (name, key) in RATIOS {
             let published = or_dash(found.published_ratio(over, key), |value| seen(value, 2));
-            let ratios: Vec<_> = case.settings()[2..].iter().map(|setting| found.ratio(setting, over, key)).collect();
+            let ratios: Vec<_> =
+                case.settings()[2..].iter().map(|setting| found.ratio(setting.name, over, key)).collect();
             rows.extend(row(&format!("{name} over {of}"), Some(published), &ratios, 2));
         }
     }
