@@ -160,27 +160,27 @@ impl Space {
         low(self.bands.count(), self.bands.data_blocks(), self.setup.limits.blocks_in_jobs())
     }
 
-    /// Blocks of data that there is space for now, on both tiers; in bands none where they are left to collection.
-    pub fn room(&self) -> u64 {
-        self.room_without(0)
+    /// Blocks of data that there is space for, on both tiers, if so many copies were given up; in bands none where they are left to collection.
+    /// `may_leave`: some of it stays where it comes to be, and so many slots hold data or copies that do not.
+    pub fn room(&self, given_up: u64, may_leave: Option<u64>) -> u64 {
+        let slots = (self.slots.free() + given_up).saturating_sub(self.kept_for_map());
+        let most = may_leave.map_or(u64::MAX, |may_leave| self.slots_to_stay_in(may_leave));
+        slots.min(most) + if self.pace.is_closed() { 0 } else { self.bands.room(false) }
     }
 
-    /// The same, if so many slots were given back.
-    pub fn room_without(&self, copies: u64) -> u64 {
-        let slots = (self.slots.free() + copies).saturating_sub(self.kept_for_map());
-        slots + if self.pace.is_closed() { 0 } else { self.bands.room(false) }
-    }
-
-    /// Whether there is space for `blocks` blocks now, copies given up for them where that suffices. A write that cannot
-    /// have all it needs must not take a part: what it gives back of a band is lost until that is collected, and so it
+    /// Whether there is space for `blocks` blocks now, copies given up for them where that suffices; `may_leave` as in [`Self::take`]. A write
+    /// that cannot have all it needs must not take a part: what it gives back of a band is lost until that is collected, and so it
     /// would eat what collection frees for it, again and again.
-    pub fn has_room(&mut self, blocks: u64, copies: &mut Copies) -> bool {
-        let missing = blocks.saturating_sub(self.room());
+    pub fn has_room(&mut self, blocks: u64, may_leave: Option<u64>, copies: &mut Copies) -> bool {
+        let held = copies.slots_held();
+        let may_leave = may_leave.map(|may_leave| may_leave + held);
+        let missing = blocks.saturating_sub(self.room(0, None));
         // Copies are not given up for a write that would have to wait all the same, nor for one that waits for collection.
-        if missing > 0 && !self.pace.is_closed() && self.room_without(copies.slots_held()) >= blocks {
-            copies.evict(missing + self.missing_for_map(), &mut self.slots);
+        if missing > 0 && !self.pace.is_closed() && self.room(held, may_leave) >= blocks {
+            let given_up = copies.evict(missing + self.missing_for_map(), &mut self.slots);
+            return self.room(0, may_leave.map(|may_leave| may_leave.saturating_sub(given_up))) >= blocks;
         }
-        self.room() >= blocks
+        self.room(0, may_leave) >= blocks
     }
 
     /// Whether there is a slot for the page of one more leaf beside `executing` others, in place of copies if need be.

@@ -4,7 +4,7 @@ use super::client::Sweep;
 use super::piece::{Fill, PieceKind, Segment};
 use super::wants::Wants;
 use crate::engine::Engine;
-use crate::engine::leaves::is_staged;
+use crate::engine::leaves::{is_staged, may_destage};
 use crate::engine::lifetimes::Arrival;
 use crate::engine::map::Leaf;
 use crate::engine::place::LARGE_BLOCKS;
@@ -92,7 +92,7 @@ impl Engine {
             return false;
         };
         let copies = if self.space.pace.is_closed() { 0 } else { self.copies.slots_held() };
-        let room = self.space.room_without(copies);
+        let room = self.space.room(copies, None);
         room < (data.len() / BLOCK) as u64 && room < blocks_to_store(data)
     }
 
@@ -198,8 +198,11 @@ impl Engine {
         let is_large = data.len() / BLOCK >= LARGE_BLOCKS as usize;
         // All of it or nothing, also where it is of several classes. Zeros need no space; they are only counted where that
         // matters.
-        if self.space.room() < (data.len() / BLOCK) as u64
-            && !self.space.has_room(blocks_to_store(data), &mut self.copies)
+        let stays = |run: &forebay_prism::Run| !may_destage(&self.prism, &self.space, run.class);
+        let may_leave = runs.iter().any(stays).then(|| self.blocks_that_may_leave());
+        let room = self.space.room(0, may_leave.map(|may_leave| may_leave + self.copies.slots_held()));
+        if room < (data.len() / BLOCK) as u64
+            && !self.space.has_room(blocks_to_store(data), may_leave, &mut self.copies)
         {
             return None;
         }
