@@ -1,7 +1,6 @@
 //! What the engine counts: by class over the life of the pool, and events since the start.
 
 use super::served::{Latencies, RequestCounts};
-use crate::layout::packed::PACKED_TIMES_MAX;
 use crate::layout::page::{Entry, GRAIN_BYTES};
 use forebay_block::ClassId;
 use forebay_prism::ClassStats;
@@ -135,12 +134,6 @@ impl Statistics {
     /// Blocks of the device that live in bands, of all classes.
     pub fn capacity_blocks(&self) -> u64 {
         self.stored_bytes.div_ceil(BLOCK)
-    }
-
-    /// Blocks of hosts for each block of the device in bands.
-    pub fn blocks_per_block(&self) -> f64 {
-        let blocks: u64 = self.classes.iter().map(|class| class.capacity_blocks).sum();
-        (blocks as f64 / self.capacity_blocks().max(1) as f64).clamp(1.0, PACKED_TIMES_MAX as f64)
     }
 
     /// Blocks that hosts wrote to a tier, where they take so many grains.

@@ -4,8 +4,7 @@
 use super::Id;
 use super::codec::COUNTER_LIMIT;
 use super::codec::{Reader, Writer};
-use super::packed::PACKED_TIMES_MAX;
-use super::page::{BLOCK_GRAINS, CHECKSUM_BITS, PAGE_BYTES, STORED_MIN_GRAINS, Span};
+use super::page::{BLOCK_GRAINS, CHECKSUM_BITS, PAGE_BYTES, Span};
 use super::seal;
 use forebay_block::{ClassId, DiskId};
 
@@ -13,10 +12,13 @@ use forebay_block::{ClassId, DiskId};
 pub const GROUP_BLOCKS: u32 = 64;
 /// Entries that a page of a summary has room for.
 pub const PAGE_ENTRIES: usize = (PAGE_BYTES - HEADER_BYTES) / SummaryEntry::BYTES;
-/// Most pages of a summary: those of a group full of the smallest compressed blocks.
+/// Most pages of a summary: those of a group of compressed blocks as small as there is room for the names of.
 pub const SUMMARY_PAGES_MAX: u32 = 3;
 /// Most entries of a summary.
 pub const ENTRIES_MAX: usize = PAGE_ENTRIES * SUMMARY_PAGES_MAX as usize;
+/// A group has no room for the names of more than so many blocks for each of its own, however small they are: a tier of compressed blocks holds at most
+/// so many times as much.
+pub const PACKED_TIMES_MAX: u64 = ENTRIES_MAX as u64 / (GROUP_BLOCKS as u64 - 1);
 /// Most groups of which a root has what their summaries would say, as these cannot be written to their places.
 pub const UNWRITTEN_MAX: usize = 16;
 const HEADER_BYTES: usize = 64;
@@ -99,6 +101,12 @@ impl BandShape {
     #[must_use]
     pub fn group_grains(self, group: u32) -> u32 {
         (self.summary_block(group) - self.first_block(group)) * BLOCK_GRAINS as u32
+    }
+
+    /// Entries that the summary of a group has at most.
+    #[must_use]
+    pub fn entries_max(self, group: u32) -> usize {
+        ENTRIES_MAX.min((self.summary_block(group) - self.first_block(group)) as usize * PACKED_TIMES_MAX as usize)
     }
 
     /// Where data goes on that has come as far as this: a summary is stepped over.
@@ -187,7 +195,7 @@ impl SummaryEntry {
         let (place, origin) = (r.u64()?, r.u64()?);
         let (block, grains) = (place & ((1 << 48) - 1), (place >> 48) as u16);
         // What is between blocks may be longer than one.
-        let lengths = if disk.0 == 0 { 1..=u16::MAX } else { STORED_MIN_GRAINS as u16..=BLOCK_GRAINS as u16 };
+        let lengths = if disk.0 == 0 { 1..=u16::MAX } else { 1..=BLOCK_GRAINS as u16 };
         let is_short = disk.0 == 0 || u64::from(grains) == BLOCK_GRAINS || checksum >> CHECKSUM_BITS == 0;
         let is_possible =
             usize::from(class.0) < ClassId::LIMIT && lengths.contains(&grains) && is_short && origin < COUNTER_LIMIT;

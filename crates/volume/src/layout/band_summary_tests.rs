@@ -95,7 +95,6 @@ fn summaries_of_others_and_impossible_entries_are_refused() {
     assert!(decode(&[2; 16], NAME, 8064, &page).is_none());
     for bad in [
         entry(0, 1),
-        entry(15, 1),
         entry(129, 1),
         SummaryEntry { class: ClassId(120), ..entry(128, 1) },
         SummaryEntry { origin: COUNTER_LIMIT, ..entry(128, 1) },

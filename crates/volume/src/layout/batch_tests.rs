@@ -73,7 +73,7 @@ fn impossible_records_and_headers_are_no_batch() {
         record(vec![moved(); MOVED_MAX + 1]),
         record(vec![Moved { class: ClassId(120), ..moved() }]),
         record(vec![Moved { origin: COUNTER_LIMIT, ..moved() }]),
-        record(vec![Moved { stored: Stored { grains: 15, checksum: 9 }, ..moved() }]),
+        record(vec![Moved { stored: Stored { grains: 0, checksum: 9 }, ..moved() }]),
         record(vec![Moved { stored: Stored { grains: 127, checksum: 1 << 23 }, ..moved() }]),
         Record::Cancel { sequence: COUNTER_LIMIT },
     ];

@@ -1,8 +1,7 @@
 //! Where on the first capacity device that lies which lets the capacity tier be opened alone.
 
-use super::band_summary::{BandShape, SUMMARY_PAGES_MAX, UNWRITTEN_MAX, open_groups_bytes_max};
+use super::band_summary::{BandShape, PACKED_TIMES_MAX, SUMMARY_PAGES_MAX, UNWRITTEN_MAX, open_groups_bytes_max};
 use super::codec::{Reader, Writer};
-use super::packed::PACKED_TIMES_MAX;
 use super::page::{LEAF_ENTRIES, SECTORS_MAX};
 use super::tier_page::PAGE_LEAVES;
 

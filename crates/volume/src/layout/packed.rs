@@ -1,5 +1,4 @@
-//! How a compressed block is stored: a header of four bytes, what the compressor made, and zeros to the end of its last grain of 32 bytes, at
-//! least 512 bytes.
+//! How a compressed block is stored: a header of four bytes, what the compressor made, and zeros to the end of its last grain of 32 bytes.
 //!
 //! ```text
 //! 0          2                4
@@ -13,7 +12,7 @@
 //! follows *check*, which is seeded with disk and block, bits 0 to 22 are the block checksum that the map names, and bits 23 to 38 are *check*: a
 //! leaf has no room for more beside the place of a compressed block, and all of them together see any damage.
 
-use super::page::{BLOCK_GRAINS, CHECKSUM_BITS, GRAIN_BYTES, STORED_MIN_GRAINS};
+use super::page::{CHECKSUM_BITS, GRAIN_BYTES};
 use forebay_block::DiskId;
 use forebay_block::checksum::{block_checksum, block_hash};
 use forebay_prism::Compress;
@@ -26,10 +25,6 @@ const CHECK_BYTES: usize = 2;
 const LENGTH_BITS: u32 = 12;
 /// Most bytes that a compressed block is stored in: what saves less than a sixteenth is not worth that it has to be decompressed.
 const STORED_MAX_BYTES: usize = BLOCK - BLOCK / 16;
-/// Fewest.
-const STORED_MIN_BYTES: usize = STORED_MIN_GRAINS * GRAIN_BYTES;
-/// A tier of compressed blocks holds at most so many times as much.
-pub const PACKED_TIMES_MAX: u64 = BLOCK_GRAINS.div_ceil(STORED_MIN_GRAINS as u64);
 const HOW_LZ4: u16 = 1;
 const HOW_ZSTD: u16 = 2;
 
@@ -89,7 +84,7 @@ impl Packer {
                 (HOW_ZSTD, compressor.compress_to_buffer(block, payload).ok()?)
             }
         };
-        let stored_bytes = (HEADER_BYTES + length).next_multiple_of(GRAIN_BYTES).max(STORED_MIN_BYTES);
+        let stored_bytes = (HEADER_BYTES + length).next_multiple_of(GRAIN_BYTES);
         if stored_bytes > STORED_MAX_BYTES {
             return None;
         }
@@ -154,9 +149,9 @@ mod tests {
                 let checksum = stored_checksum(WHOSE.0, WHOSE.1, &stored).unwrap();
                 prop_assert!(compress != Compress::Off);
                 prop_assert!(stored.len() % GRAIN_BYTES == 0);
-                prop_assert!((STORED_MIN_GRAINS..BLOCK_GRAINS as usize).contains(&(stored.len() / GRAIN_BYTES)));
+                prop_assert!((1..BLOCK / GRAIN_BYTES).contains(&(stored.len() / GRAIN_BYTES)));
                 prop_assert!(stored.len() <= STORED_MAX_BYTES && checksum >> CHECKSUM_BITS == 0);
-                prop_assert!(stored.len() >= random.min(BLOCK) && stored.len() <= (random + 256).max(STORED_MIN_BYTES));
+                prop_assert!(stored.len() >= random.min(BLOCK) && stored.len() <= random + 256);
                 prop_assert!(is_stored(WHOSE.0, WHOSE.1, &stored, checksum));
                 prop_assert!(!is_stored(WHOSE.0, WHOSE.1 + 1, &stored, checksum), "another's");
                 let mut out = vec![1; BLOCK];
@@ -195,7 +190,7 @@ mod tests {
         packer.pack(Compress::Lz4, WHOSE, &block(3000, 5)).unwrap();
         let stored = packer.pack(Compress::Lz4, WHOSE, &block(0, 5)).unwrap();
         let length = usize::from(u16::from_le_bytes([stored[2], stored[3] & 15]));
-        assert_eq!(stored.len(), STORED_MIN_BYTES);
+        assert_eq!(stored.len(), GRAIN_BYTES);
         assert!(stored[HEADER_BYTES + length..].iter().all(|&byte| byte == 0));
     }
 

@@ -37,8 +37,6 @@ pub const SECTORS_MAX: u64 = 1 << 38;
 pub const GRAIN_BYTES: usize = 32;
 /// Grains of a sector.
 pub const SECTOR_GRAINS: u64 = (SECTOR_BYTES / GRAIN_BYTES) as u64;
-/// Fewest grains of a compressed block: the summary of a group has no room for the names of more blocks than these.
-pub const STORED_MIN_GRAINS: usize = 16;
 /// Most grains a pool may have (42 bits).
 pub const GRAINS_MAX: u64 = SECTORS_MAX * SECTOR_GRAINS;
 /// Grains of a block that is stored as it is.
@@ -178,11 +176,7 @@ impl Entry {
         }
         let grains = (beside >> CHECKSUM_BITS & 127) as u8;
         let location = place << LOW_LOCATION_BITS | u64::from(beside >> LOW_LOCATION_SHIFT);
-        let entry = if usize::from(grains) >= STORED_MIN_GRAINS {
-            Self::Data { span: Span { location, grains }, class }
-        } else {
-            Self::Damaged
-        };
+        let entry = if grains > 0 { Self::Data { span: Span { location, grains }, class } } else { Self::Damaged };
         (entry, beside & ((1 << CHECKSUM_BITS) - 1))
     }
 }

@@ -1,9 +1,8 @@
 //! Where everything goes on the devices of a new pool.
 
 use super::Id;
-use super::band_summary::BandShape;
+use super::band_summary::{BandShape, PACKED_TIMES_MAX};
 use super::capacity_area::CapacityArea;
-use super::packed::PACKED_TIMES_MAX;
 use super::page::{INDEX_ENTRIES, LEAF_ENTRIES, SECTORS_MAX};
 use super::root::Root;
 use super::superblock::{

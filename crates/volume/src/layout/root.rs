@@ -1,11 +1,12 @@
 //! The root: everything a checkpoint fixes, and the header that makes it valid.
 
 use super::Id;
+use super::band_summary::PACKED_TIMES_MAX;
 use super::band_summary::{BandShape, SummaryEntry, open_groups_bytes_max};
 use super::base::Base;
 use super::codec::COUNTER_LIMIT;
 use super::codec::{Reader, Writer};
-use super::page::{BLOCK_GRAINS, PageRef, STORED_MIN_GRAINS};
+use super::page::{BLOCK_GRAINS, PageRef};
 use super::scrub_record::ScrubRecord;
 use super::seal;
 use super::sections::KeptSection;
@@ -108,6 +109,9 @@ pub enum BandState {
     Closed,
 }
 
+/// A group has names for one compressed block in so many of its grains.
+const NAMED_GRAINS: u32 = (BLOCK_GRAINS / PACKED_TIMES_MAX) as u32;
+
 /// A band as the root has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BandRoot {
@@ -128,10 +132,16 @@ pub struct BandRoot {
 }
 
 impl BandRoot {
-    /// No more counts as living there than so many grains, and the blocks that they can hold.
+    /// No more counts as living there than so many grains, and the blocks that these have names for.
     pub fn limit(&mut self, grains: u32) {
         self.valid = self.valid.min(grains);
-        self.blocks = self.blocks.min(grains / STORED_MIN_GRAINS as u32);
+        self.blocks = self.blocks.min(grains / NAMED_GRAINS);
+    }
+
+    /// Grains that what lives there takes where it is moved: of the smallest blocks, those that there are no names for more in.
+    #[must_use]
+    pub fn moved_grains(&self) -> u32 {
+        self.valid.max(self.blocks.saturating_mul(NAMED_GRAINS))
     }
 
     /// The block that its next data goes to.

@@ -1,9 +1,8 @@
 //! The blob of a root: its sections, bounded by the geometry that the superblock tells.
 
-use super::band_summary::{SummaryEntry, take_entries};
+use super::band_summary::{PACKED_TIMES_MAX, SummaryEntry, take_entries};
 use super::base::Base;
 use super::codec::{COUNTER_LIMIT, Reader, Writer};
-use super::packed::PACKED_TIMES_MAX;
 use super::page::{BLOCK_GRAINS, INDEX_ENTRIES, LEAF_ENTRIES, PAGE_BYTES, PageRef};
 use super::root::{BandRoot, BandState, DiskRoot, Root, RootBounds};
 use super::scrub_record::ScrubRecord;

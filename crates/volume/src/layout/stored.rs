@@ -1,7 +1,7 @@
 //! How blocks are stored, as records tell it.
 
 use super::codec::{Reader, Writer};
-use super::page::{BLOCK_GRAINS, CHECKSUM_BITS, STORED_MIN_GRAINS, Span};
+use super::page::{BLOCK_GRAINS, CHECKSUM_BITS, Span};
 
 /// How a block is stored: what of that differs between places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +30,7 @@ impl Stored {
 
     /// Whether a block can be stored like that.
     pub(super) fn is_possible(self) -> bool {
-        (STORED_MIN_GRAINS as u8..=BLOCK_GRAINS as u8).contains(&self.grains)
-            && (self.is_whole() || self.checksum >> CHECKSUM_BITS == 0)
+        (1..=BLOCK_GRAINS as u8).contains(&self.grains) && (self.is_whole() || self.checksum >> CHECKSUM_BITS == 0)
     }
 
     pub(super) fn put(self, out: &mut Writer) {

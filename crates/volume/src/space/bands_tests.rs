@@ -92,24 +92,25 @@ fn regression_groups_of_which_a_power_cut_has_taken_all_have_summaries() {
 /// What was written into a group before a start counts behind it: were it forgotten, data would go where further pages of the summary do.
 #[test]
 fn a_group_of_before_the_start_has_room_for_its_summary() {
+    let band_bytes = 64 * 4096;
     let of = |entries: usize| {
         let table = vec![BandRoot {
             state: BandState::Open,
             stream: stream(false, 0),
             generation: 1,
-            written: 13 * BLOCK_GRAINS as u32,
+            written: 61 * BLOCK_GRAINS as u32,
             ..BandRoot::default()
         }];
         let entry = SummaryEntry { disk: DiskId(1), ..SummaryEntry::none(16) };
-        let sectors = u64::from(BANDS) * BAND_BYTES / 512;
-        let extents = Extents::new(&[member(Role::Fast, 0, 800), member(Role::Capacity, 800, sectors)], BAND_BYTES);
-        let mut bands = Bands::new(table, vec![(0, 0, vec![entry; entries])], 0, BAND_BYTES, &extents);
+        let sectors = u64::from(BANDS) * band_bytes / 512;
+        let extents = Extents::new(&[member(Role::Fast, 0, 800), member(Role::Capacity, 800, sectors)], band_bytes);
+        let mut bands = Bands::new(table, vec![(0, 0, vec![entry; entries])], 0, band_bytes, &extents);
         bands.replay_finished(1);
         bands.grant(stream(false, 0), Wanted::Packed(&[16; 17])).unwrap()
     };
-    // Of 16 blocks 13 are written: two are left beside one page of a summary, and one beside two.
+    // Of 64 blocks 61 are written: two are left beside one page of a summary, and one beside two.
     let places = [60, 100, PAGE_ENTRIES - 2].map(of).map(|grant| (grant.band, grant.first, grant.count));
-    assert_eq!(places, [(0, 13, 16), (0, 13, 16), (0, 13, 8)]);
+    assert_eq!(places, [(0, 61, 16), (0, 61, 16), (0, 61, 8)]);
 }
 
 #[test]

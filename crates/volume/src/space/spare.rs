@@ -18,14 +18,14 @@ impl Spare {
     /// Whether moving what lives in a band of so many blocks of data leaves some free.
     #[must_use]
     pub fn leaves_some(self, band: &BandRoot, data_blocks: u32) -> bool {
-        let blocks = u64::from(band.valid).div_ceil(BLOCK_GRAINS);
+        let blocks = u64::from(band.moved_grains()).div_ceil(BLOCK_GRAINS);
         blocks + self.of(band) < u64::from(data_blocks)
     }
 
     /// What moving what lives in a band may take more, in blocks of the device.
     #[must_use]
     pub fn of(self, band: &BandRoot) -> u64 {
-        let (blocks, held) = (u64::from(band.valid).div_ceil(BLOCK_GRAINS), u64::from(band.blocks));
+        let (blocks, held) = (u64::from(band.moved_grains()).div_ceil(BLOCK_GRAINS), u64::from(band.blocks));
         let jobs = held.div_ceil(self.blocks_per_job.max(1));
         // Of each group: pages of its summary beyond the first, and what is left before them.
         let of_group = u64::from(GROUP_BLOCKS - SUMMARY_PAGES_MAX);
@@ -49,6 +49,22 @@ mod tests {
         assert_eq!([1, 6, 50, 252, 16_000].map(|blocks| of(blocks, 8)), [1, 1, 5, 24, 1536]);
         assert_eq!(Spare { blocks_per_job: 16 }.of(&band(63, 126)), 25);
         assert_eq!(Spare { blocks_per_job: 0 }.of(&BandRoot::default()), 0);
+    }
+
+    #[test]
+    fn a_band_without_names_for_more_is_left_alone_however_small_its_blocks_are() {
+        for groups in [1, 16, 256] {
+            for grains in [1, 4, 15] {
+                let band = |of_group: u32| BandRoot {
+                    valid: of_group * groups * grains,
+                    blocks: of_group * groups,
+                    ..BandRoot::default()
+                };
+                let spare = Spare { blocks_per_job: 512 };
+                assert!(!spare.leaves_some(&band(504), 63 * groups));
+                assert!(spare.leaves_some(&band(300), 63 * groups));
+            }
+        }
     }
 
     /// How much a band loses went by the average of the pool: one full of small compressed blocks in a pool of large ones seemed to have garbage, and was copied

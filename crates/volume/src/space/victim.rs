@@ -26,7 +26,7 @@ pub(super) fn best(
     Choice::CostBenefit.best(candidates.map(|(number, band)| Candidate {
         band: number,
         group: band.stream.group,
-        valid: band.valid,
+        valid: band.moved_grains(),
         blocks: data_grains,
         // As if each that was closed since had been full, and this one when it was opened.
         age: (clock.saturating_sub(band.closed_at).min(AGE_MAX_BANDS) + 1) * u64::from(data_blocks),

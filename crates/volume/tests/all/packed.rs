@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::world::anatomy::{Anatomy, Part};
-use crate::world::{Oracle, Shape, Shared, World, boxed, history};
+use crate::world::{BULK, Oracle, Shape, Shared, World, boxed, history};
 use forebay_block::{ClassId, Random};
 use forebay_device::Image;
 use forebay_prism::{ClassChange, Compress};
@@ -188,6 +188,36 @@ fn a_pool_holds_more_than_its_devices_where_data_shrinks() {
     assert!(status.fast.total_bytes + status.capacity.total_bytes < blocks * 4096, "{status:?}");
     assert!(blocks < 10 * LEAF_ENTRIES as u64 && world.errors == 0);
     world.check_survivors().unwrap();
+}
+
+/// Writes of zeros, of what shrinks and of what does not, in any order, and power cuts among them.
+#[test]
+fn mixtures_of_zeros_and_compressed_blocks_survive_power_cuts() {
+    let compress = [Compress::Lz4, Compress::Zstd(3)];
+    for seed in 0..60u64 {
+        let mut random = Random::new(seed);
+        let shape = Shape { compress: compress[seed as usize % 2], ..Shape::default() };
+        let mut world = World::open(&shape, shape.format(), seed, Oracle::default()).unwrap();
+        for round in 0..3 {
+            for _ in 0..30 + random.below(60) {
+                let (block, blocks) = (random.below(390), 1 + random.below(60));
+                let (zeros, fua, of) = (random.below(4), random.chance(1, 10), random.below(u64::MAX));
+                let is_zero = |sector: u64| (of >> (sector / 8 % 61)) & 3 < zeros;
+                let tag = Some(if random.chance(3, 4) { BULK } else { COLD });
+                world.write_with_zeros(block * 8, blocks * 8, fua, tag, is_zero);
+                if random.chance(1, 8) {
+                    world.flush();
+                }
+                world.settle(random.below(6) as usize).unwrap();
+            }
+            let (images, oracle) = world.cut(&mut random);
+            world = World::open(&shape, images, 9 + seed + round, oracle).unwrap();
+            world.check_survivors().unwrap();
+        }
+        assert_eq!(world.errors, 0, "seed {seed}");
+        history::stop(&mut world).unwrap();
+        assert_eq!(findings(&world.shape, &durable(&world)), Vec::<String>::new(), "seed {seed}");
+    }
 }
 
 /// One flipped bit: reads of that block fail, those of its neighbours do not, and verification says which it is.

@@ -24,12 +24,13 @@ const SUMMARIES_AT_ONCE: usize = 256;
 
 /// The round that the next job on a band belongs to; `None` where others look at all that is left of it.
 fn round(rooms: &Moving<'_>, band: u32, others_collect: bool) -> Option<Round> {
-    let (generation, valid) = (rooms.space.bands.get(band).generation, rooms.space.bands.get(band).valid);
+    let entry = rooms.space.bands.get(band);
+    let generation = entry.generation;
     match rooms.migrate.rounds.get(&band).filter(|round| round.generation == generation) {
         None => Some(Round {
             generation,
             next_group: 0,
-            alive_blocks: u64::from(valid) / page::BLOCK_GRAINS,
+            alive_blocks: u64::from(entry.moved_grains()) / page::BLOCK_GRAINS,
             is_known: false,
         }),
         Some(round) if round.next_group < rooms.space.bands.shape().groups() => Some(*round),
@@ -66,9 +67,8 @@ fn look_at_groups(rooms: &mut Moving<'_>, id: u32, band: u32, round: Round) -> A
     let groups = rooms.space.bands.shape().groups();
     let first = round.next_group;
     // As if what lives were spread evenly: what is missed or too much is left for the next job.
-    let valid = u64::from(rooms.space.bands.get(band).valid);
-    let valid_blocks = (valid.div_ceil(page::BLOCK_GRAINS) as f64 * rooms.stats.blocks_per_block()).max(1.0) as u64;
-    let wanted = rooms.setup.limits.blocks_per_job as u64 * u64::from(groups) / valid_blocks + GROUPS_SPARE;
+    let alive = u64::from(rooms.space.bands.get(band).blocks.max(1));
+    let wanted = rooms.setup.limits.blocks_per_job as u64 * u64::from(groups) / alive + GROUPS_SPARE;
     let end = u64::from(groups).min(u64::from(first) + wanted) as u32;
     let bands = &rooms.space.bands;
     rooms.migrate.rounds.retain(|&other, round| bands.get(other).generation == round.generation);

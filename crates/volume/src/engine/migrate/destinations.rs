@@ -5,7 +5,7 @@ use super::job::{Candidate, JobKind, Phase};
 use super::rooms::{After, Moving};
 use crate::engine::Pending;
 use crate::engine::append::Append;
-use crate::layout::packed::PACKED_TIMES_MAX;
+use crate::layout::band_summary::PACKED_TIMES_MAX;
 use crate::layout::page::{BLOCK_GRAINS, GRAIN_BYTES};
 use crate::layout::stream::Stream;
 use crate::space::bands::{Grant, Wanted};

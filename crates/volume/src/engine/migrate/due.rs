@@ -123,8 +123,8 @@ fn blocks_in_collection(rooms: &Moving<'_>, one_more: Option<u32>) -> u64 {
     }
     let bands: Vec<BandRoot> = bands.into_iter().map(|band| rooms.space.bands.get(band)).collect();
     // Each band is rounded up, as what is moved ends within a block.
-    let valid = |band: &BandRoot| u64::from(band.valid).next_multiple_of(BLOCK_GRAINS);
-    let grains = bands.iter().map(valid).sum::<u64>().saturating_sub(granted_grains);
+    let moved = |band: &BandRoot| u64::from(band.moved_grains()).next_multiple_of(BLOCK_GRAINS);
+    let grains = bands.iter().map(moved).sum::<u64>().saturating_sub(granted_grains);
     let blocks = grains.div_ceil(BLOCK_GRAINS);
     // Compressed blocks leave some room at the end of each write, and of each group.
     blocks + spare(rooms).map_or(0, |spare| bands.iter().map(|band| spare.of(band)).sum())

@@ -250,7 +250,20 @@ impl World {
     }
 
     pub fn write(&mut self, sector: u64, sectors: u64, fua: bool, tag: Option<ClassId>) -> u64 {
-        let tags = self.oracle.new_tags(sectors as usize);
+        self.write_with_zeros(sector, sectors, fua, tag, |_| false)
+    }
+
+    /// Writes zeros where the number of a sector says so, and something else where it does not.
+    pub fn write_with_zeros(
+        &mut self,
+        sector: u64,
+        sectors: u64,
+        fua: bool,
+        tag: Option<ClassId>,
+        mut is_zero: impl FnMut(u64) -> bool,
+    ) -> u64 {
+        let mut tags = self.oracle.new_tags(sectors as usize);
+        tags.iter_mut().zip(sector..).filter(|(_, sector)| is_zero(*sector)).for_each(|(tag, _)| *tag = 0);
         let mut buf = Buf::new(sectors as usize * 512);
         fill_all(&tags, &mut buf);
         let made = self.oracle.change(DISK, sector, &tags);
