@@ -346,6 +346,15 @@ impl Oracle {
         }
     }
 
+    /// A failed flush has lost something of what it covered for good: what is not durable may be unreadable from now on.
+    pub fn lost(&mut self) {
+        let flushed = self.flushed;
+        for history in self.blocks.values_mut() {
+            let durable = history.durable(flushed);
+            history.list.iter_mut().skip(durable + 1).for_each(|version| version.is_damaged = true);
+        }
+    }
+
     /// Whether a read of the block that begins now may fail, as what it would see was damaged.
     #[must_use]
     pub fn may_be_unreadable(&self, place: Place) -> bool {

@@ -59,6 +59,8 @@ pub struct World<'a> {
     /// Parts of the map may have been lost before.
     pub is_damaged: bool,
     strikes_before: u64,
+    /// Blocks that failed flushes have lost for good in this opening, as far as they are known.
+    lost_blocks: u64,
     /// Members that devices of the pool are made of, where they may be exchanged.
     pub members: Option<&'a mut Members>,
     /// Blocks of the first disk's base that were looked at, and how often it was found not to be needed any more.
@@ -96,6 +98,7 @@ impl<'a> World<'a> {
             errors_allowed: false,
             is_damaged: false,
             strikes_before: harmful_strikes(devices),
+            lost_blocks: 0,
             members: None,
             copied_of_base: 0,
             bases_detached: 0,
@@ -188,6 +191,7 @@ impl<'a> World<'a> {
         let mut done = std::mem::take(&mut self.done);
         let moved = self.pool.poll_once(&mut done);
         let moved = moved || !done.is_empty() || self.pool.engine.computes();
+        self.note_losses();
         let judged = done.drain(..).try_for_each(|completion| self.judge(completion));
         self.done = done;
         judged?;

@@ -79,6 +79,18 @@ impl World<'_> {
         self.pool.engine.audit().map_err(|what| broken(&what))
     }
 
+    /// What a failed flush covered and cannot be read again is lost: until it is written anew it may be unreadable, over restarts as well.
+    pub(super) fn note_losses(&mut self) {
+        if !self.may_fail() {
+            return;
+        }
+        let lost = self.pool.engine.status().counters.flush_lost_blocks;
+        if lost > self.lost_blocks {
+            self.memory.oracle.lost();
+        }
+        self.lost_blocks = lost;
+    }
+
     /// Whether requests may fail: a device has failed since the round began, or lies.
     #[must_use]
     pub fn may_fail(&self) -> bool {

@@ -241,3 +241,10 @@ fn regression_a_scrub_finds_damage_again_whose_overwrite_was_lost() {
 fn regression_data_that_stays_does_not_count_on_slots_that_it_may_not_take() {
     keep_their_promises(&[6_597_129_819_883, 6_597_129_827_115]);
 }
+
+/// A flush failed, and what it had covered could not be read again: it was lost, as the pool says to all who flush then. Nobody did before the power failed, and the judge
+/// did not know of it afterwards.
+#[test]
+fn regression_what_a_failed_flush_lost_may_be_unreadable_after_a_restart() {
+    keep_their_promises(&[5_497_618_274_969]);
+}
