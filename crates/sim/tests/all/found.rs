@@ -234,3 +234,10 @@ fn regression_a_scrub_mends_what_it_could_not_read_twice() {
 fn regression_a_scrub_finds_damage_again_whose_overwrite_was_lost() {
     keep_their_promises(&[23_089_764_316_989, 23_089_764_327_485]);
 }
+
+/// The judge's own: a leaf that could not be read for long was done without as all of it was discarded, and the slot that it named, which nobody knows any more
+/// and which stays in use, was taken for one that leaked.
+#[test]
+fn regression_what_an_unreadable_leaf_named_stays_in_use() {
+    keep_their_promises(&[7_696_641_429_101]);
+}
