@@ -67,6 +67,8 @@ struct Life<'a> {
     /// Recovery could not read what it had to verify: it keeps such blocks rather than an older version of them, and
     /// reads of them may fail for good.
     may_be_damaged: bool,
+    /// A leaf of the map that could not be read was done without while the pool was used: what it named of space stays in use.
+    has_lost_space: bool,
     /// Hosts' blocks were damaged at rest: verification finds them.
     is_wounded: bool,
     /// The round that has ended has put right what was wrong on members.
@@ -206,6 +208,7 @@ impl<'a> Life<'a> {
             log,
             is_tainted: false,
             may_be_damaged: false,
+            has_lost_space: false,
             is_wounded: false,
             is_mended: false,
         })
@@ -424,6 +427,8 @@ impl<'a> Life<'a> {
         self.coverage.count_all("blocks copied of a base", world.copied_of_base);
         self.coverage.count_all("bases detached", world.bases_detached);
         self.coverage.count_all("failed flushes made good", status.counters.flushes_made_good);
+        let lost_leaves = status.counters.damaged_pages;
+        self.coverage.count_all("leaves lost while the pool was used", lost_leaves);
         self.coverage.count_all("reads of cached blocks", status.read_cache.hit_blocks);
         self.coverage.count_all("cached blocks from before a restart", status.read_cache.restored_blocks);
         world.scrub_counts().into_iter().for_each(|(what, times)| self.coverage.count_all(what, times));
@@ -431,6 +436,8 @@ impl<'a> Life<'a> {
         let (several, has_seen_all) = (views(&world.pool.devices), world.has_seen_all());
         drop(world);
         self.look_for_doubt();
+        let is_unread = |kind: &FaultKind| matches!(kind, FaultKind::ReadError | FaultKind::DeadSector);
+        self.has_lost_space |= lost_leaves > 0 && self.struck().keys().any(is_unread);
         self.members.ended(&several, &said, round, &mut self.coverage);
         self.is_mended = has_seen_all && is_at_rest(round) && self.members.was_scrubbed();
         self.log = log;
@@ -513,11 +520,17 @@ impl<'a> Life<'a> {
         }
         summary.map_err(|error| ("verifying", error.to_string()))?;
         self.coverage.count("verifications");
-        // What a lost map page named is not known any more, so neither is what it held.
-        let damage = ["damaged", "does not match its checksum", "in use by nothing", "its count says"];
-        let is_damage = |what: &str| damage.iter().any(|word| what.contains(word));
-        findings.retain(|finding| !self.may_be_damaged || !is_damage(&finding.what));
+        findings.retain(|finding| !self.is_known(&finding.what));
         if findings.is_empty() { Ok(()) } else { Err(("verifying", format!("{findings:?}"))) }
+    }
+
+    /// Whether verification may find this. What a lost map page named is not known any more, so neither is what it held; where all of that was
+    /// discarded no block is damaged by it.
+    fn is_known(&self, what: &str) -> bool {
+        let is_any = |words: &[&str]| words.iter().any(|word| what.contains(word));
+        let is_space = is_any(&["in use by nothing", "its count says"]);
+        let is_damage = is_any(&["damaged", "does not match its checksum"]);
+        self.may_be_damaged && (is_damage || is_space) || self.has_lost_space && is_space
     }
 
     /// After a scrub has looked at everything any members may be lost of which the others hold everything: what is left is whole.
@@ -540,6 +553,7 @@ impl<'a> Life<'a> {
             let summary = verify(&mut devices, 1, self.shape.options(), &mut |finding| findings.push(finding));
             self.members.lose(None);
             summary.map_err(|error| (DOING, error.to_string()))?;
+            findings.retain(|finding| !self.is_known(&finding.what));
             if !findings.is_empty() {
                 return Err((DOING, format!("{findings:?}")));
             }

@@ -248,3 +248,10 @@ fn regression_data_that_stays_does_not_count_on_slots_that_it_may_not_take() {
 fn regression_what_a_failed_flush_lost_may_be_unreadable_after_a_restart() {
     keep_their_promises(&[5_497_618_274_969]);
 }
+
+/// The judge's own: a leaf that could not be read for long was done without as all of it was discarded, and the slot that it named, which nobody knows any more
+/// and which stays in use, was taken for one that leaked.
+#[test]
+fn regression_what_an_unreadable_leaf_named_stays_in_use() {
+    keep_their_promises(&[7_696_641_429_101, 7_696_641_529_645]);
+}

@@ -1,7 +1,7 @@
 //! Sectors of the fast device that cannot be read: what else says the same is believed, and nothing is guessed.
 
 use super::device::{Kind, Region, Scripted, Seen};
-use super::rig::{BLOCK, FAST, Rig, Setup, failed, held, is_page_read, superblock};
+use super::rig::{BLOCK, FAST, Rig, Setup, failed, findings, held, is_page_read, superblock};
 use forebay_block::Device;
 use forebay_volume::layout::batch::BATCH_MAX_BYTES;
 use forebay_volume::layout::superblock::Superblock;
@@ -281,6 +281,22 @@ fn regression_a_leaf_that_was_done_without_is_waited_for_again() {
     assert_eq!(rig.pool.engine.status().counters.damaged_pages, before);
     rig.devices[FAST].heal();
     (0..20).for_each(|block| assert_eq!(rig.get(LEAF_BLOCKS + block), Ok(2)));
+}
+
+/// Where such a leaf's blocks lay nobody knows: their slots stay in use, which verification says, and it finds nothing else.
+#[test]
+fn what_a_leaf_that_was_done_without_named_stays_in_use() {
+    let mut rig = with_two_leaves();
+    rig.devices[FAST].rule(|seen| failed(is_page_read(seen)));
+    assert!(!discard(&mut rig, LEAF_BLOCKS, LEAF_BLOCKS));
+    rig.pass_ms(11_000);
+    assert!(discard(&mut rig, LEAF_BLOCKS, LEAF_BLOCKS));
+    rig.devices[FAST].heal();
+    (0..20).for_each(|block| rig.put(LEAF_BLOCKS + block, 2, None));
+    rig.checkpoint();
+    let setup = rig.setup.clone();
+    let found = findings(&setup, &rig.cut(|_| true));
+    assert!(found.len() == 1 && found[0].contains("20 slots") && found[0].contains("in use by nothing"), "{found:?}");
 }
 
 /// What comes back after seconds has lost nothing.
