@@ -16,7 +16,7 @@ impl Engine {
         self.space.lifetimes.mark((self.journal.next_sequence(), self.space.bands.clock()), now);
         if self.staying.stays.is_due(now) {
             if let Some(endurance_bytes) = self.setup.options.endurance_bytes {
-                let written = self.tier_bytes();
+                let written = self.cost_bytes();
                 self.staying.look_at_wear(written, endurance_bytes);
             }
             let gain = self.staying.stays.gain_of_more().filter(|gain| *gain > 0.0);
@@ -35,7 +35,20 @@ impl Engine {
             fast += class.host_written_bytes.saturating_sub(class.bypassed_bytes);
             capacity += class.bypassed_bytes + class.destaged_bytes + class.collected_bytes;
         }
-        [fast, capacity.saturating_sub(self.stats.saved_bytes) + self.checkpoint.capacity.written_bytes()]
+        let capacity = capacity.saturating_sub(self.stats.saved_bytes) + self.checkpoint.capacity.written_bytes();
+        [fast, capacity]
+    }
+
+    /// Bytes that the tiers cost their drives: parity of parts of rows is more than that of whole ones, which is left out.
+    fn cost_bytes(&self) -> TierBytes {
+        let [fast, capacity] = self.tier_bytes();
+        [fast, self.staying.cost_below.of(capacity)]
+    }
+
+    /// Members with parity below the capacity tier were written as much since they were put together as so many bytes of data would have cost in whole rows.
+    pub(crate) fn note_written_below(&mut self, bytes: u64) {
+        let [_, own_bytes] = self.tier_bytes();
+        self.staying.cost_below.note(bytes, own_bytes);
     }
 
     /// What is written to the tiers from now on is of this run.
@@ -58,7 +71,7 @@ impl Engine {
     /// What the fast tier and the capacity tier were written.
     #[must_use]
     pub fn wear(&self) -> [TierWear; 2] {
-        let written = self.tier_bytes();
+        let written = self.cost_bytes();
         std::array::from_fn(|tier| TierWear {
             written_bytes: written[tier],
             since_start_bytes: written[tier].saturating_sub(self.staying.at_start[tier]),

@@ -1,5 +1,6 @@
 //! How long what hosts write stays on the fast tier: the policy (`forebay-placement`) in the engine's terms.
 
+use super::cost_below::CostBelow;
 use super::migrate::{STAY_MAX_EPOCHS, epoch_blocks};
 use super::setup::Setup;
 use super::space::Space;
@@ -85,6 +86,8 @@ pub(crate) struct Staying {
     pub stays: Stays,
     /// Bytes written to the tiers when the engine began, and when the fast tier was last shared out.
     pub at_start: TierBytes,
+    /// What the capacity tier costs members with parity.
+    pub cost_below: CostBelow,
     written: TierBytes,
     /// The tier was shared out since what was learned was last taken to be written.
     is_unsaved: bool,
@@ -96,7 +99,7 @@ impl Staying {
         let slots = setup.superblock.slots;
         let bands = u64::from(setup.extents.bands()) * (setup.superblock.band_bytes / 4096);
         let stays = Stays::new(slots, slots + bands, budget_bytes(shared_bytes));
-        Self { stays, at_start: [0; 2], written: [0; 2], is_unsaved: false }
+        Self { stays, at_start: [0; 2], cost_below: CostBelow::default(), written: [0; 2], is_unsaved: false }
     }
 
     /// Goes on with sharing the tier out, where that is in progress. See [`Stays::plan_on`].

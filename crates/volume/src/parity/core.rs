@@ -94,7 +94,9 @@ impl Core {
         let list: Vec<_> = list.into_iter().filter(|(member, ..)| written & 1 << member != 0).collect();
         let job = self.jobs.insert(Job::Batch(Batch::new(list.len() + 1, then)));
         for (part, (member, offset_bytes, bufs)) in list.into_iter().enumerate() {
-            self.members.send(member, (job, part), (offset_bytes, stream), Op::Write { bufs, fua });
+            let op = Op::Write { bufs, fua };
+            self.view.writes(op.len_bytes());
+            self.members.send(member, (job, part), (offset_bytes, stream), op);
         }
         // One for this function: all may have been left out.
         self.batch_ended(job, None);

@@ -13,12 +13,20 @@ pub struct ArrayView {
     /// How far each band was written, in blocks of data, since that was said last.
     fronts: Arc<Mutex<Option<Vec<u32>>>>,
     in_doubt: Arc<AtomicU64>,
+    written_bytes: Arc<AtomicU64>,
     is_settling: Arc<AtomicBool>,
 }
 
 impl ArrayView {
     pub(super) fn new(members: MirrorView, shape: Shape) -> Self {
-        Self { members, shape, fronts: Arc::default(), in_doubt: Arc::default(), is_settling: Arc::default() }
+        Self {
+            members,
+            shape,
+            fronts: Arc::default(),
+            in_doubt: Arc::default(),
+            written_bytes: Arc::default(),
+            is_settling: Arc::default(),
+        }
     }
 
     /// Its members: what each holds, and offers of others.
@@ -54,6 +62,18 @@ impl ArrayView {
 
     pub(super) fn is_in_doubt(&self) {
         self.in_doubt.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What all members together were written since it was put together, without the part that parity has of whole rows: so much data in whole rows
+    /// would have cost them the same.
+    #[must_use]
+    pub fn written_as_rows_bytes(&self) -> u64 {
+        let (data, all) = (self.shape.data as u128, (self.shape.data + self.shape.parity) as u128);
+        (u128::from(self.written_bytes.load(Ordering::Relaxed)) * data / all.max(1)) as u64
+    }
+
+    pub(super) fn writes(&self, bytes: u64) {
+        self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Whether changes wait while it is served: what its log has is read anew after a flush that failed, or what it has of bands that are written again is erased.
