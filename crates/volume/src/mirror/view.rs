@@ -98,6 +98,8 @@ struct Shared {
     /// One bit for each member that waits for its rebuild.
     queued: AtomicU32,
     now_ns: AtomicU64,
+    /// What the clock showed at the last tick.
+    shown_ns: AtomicU64,
     rebuild_bytes_per_s: AtomicU64,
     is_begun: AtomicBool,
     is_settled: AtomicBool,
@@ -129,6 +131,7 @@ impl MirrorView {
             doubted: Mutex::default(),
             queued: AtomicU32::new(0),
             now_ns: AtomicU64::new(0),
+            shown_ns: AtomicU64::new(0),
             rebuild_bytes_per_s: AtomicU64::new(REBUILD_BYTES_PER_S),
             is_begun: AtomicBool::new(false),
             is_settled: AtomicBool::new(false),
@@ -317,7 +320,9 @@ impl MirrorView {
 
     /// Tells the time, by which a rebuild is kept to its rate.
     pub fn tick(&self, now_ns: u64) {
-        self.0.now_ns.store(now_ns, Ordering::Relaxed);
+        // As for the engine: where the clock steps back no time passes, and from there on it counts again.
+        let shown_ns = self.0.shown_ns.swap(now_ns, Ordering::Relaxed);
+        self.0.now_ns.fetch_add(now_ns.saturating_sub(shown_ns), Ordering::Relaxed);
     }
 
     pub(crate) fn now_ns(&self) -> u64 {
@@ -366,5 +371,38 @@ impl MirrorView {
     /// What became of the last label, by its serial.
     pub(super) fn capacity(&self) -> (u64, bool) {
         *lock(&self.0.capacity)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The clock stepped back by an hour just after a member of an array was lost: the array waited for it to catch up, and answered nothing meanwhile.
+    #[test]
+    fn regression_nobody_waits_for_a_clock_that_stepped_back() {
+        let geometry = Geometry {
+            size_bytes: 1 << 20,
+            logical_block_bytes: 512,
+            optimal_band_bytes: None,
+            volatile_cache: false,
+            durable_writes: true,
+            discards: false,
+        };
+        let status = MirrorStatus {
+            members: Vec::new(),
+            generation: 1,
+            rebuilt_bytes: 0,
+            size_bytes: 1 << 20,
+            mended_blocks: 0,
+            unreadable_blocks: 0,
+            broken: None,
+        };
+        let view = MirrorView::new(status, [1; 16], geometry);
+        let times = [5_000, 5_007, 1_000, 1_004, 1_004].map(|shown_ns| {
+            view.tick(shown_ns);
+            view.now_ns()
+        });
+        assert_eq!(times, [5_000, 5_007, 5_007, 5_011, 5_011]);
     }
 }
