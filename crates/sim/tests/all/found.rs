@@ -255,3 +255,9 @@ fn regression_what_a_failed_flush_lost_may_be_unreadable_after_a_restart() {
 fn regression_what_an_unreadable_leaf_named_stays_in_use() {
     keep_their_promises(&[7_696_641_429_101, 7_696_641_529_645]);
 }
+
+/// A scrub found blocks of a mirror that had rotted, and their leaf had left memory when they were to be mended: they were passed over, and lost with the other members.
+#[test]
+fn regression_a_scrub_mends_what_it_finds_while_the_leaf_is_not_in_memory() {
+    keep_their_promises(&[23_089_804_350_941]);
+}

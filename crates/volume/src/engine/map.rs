@@ -4,7 +4,7 @@ use super::outbox::{Outbox, Pending};
 use super::setup::Setup;
 use super::statistics::Counters;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES, PAGE_BYTES, PageName, PageRef};
-use crate::map::frames::Frames;
+use crate::map::frames::{Frame, Frames};
 use crate::map::index::{Disk, NO_FRAME};
 use forebay_block::{Buf, ClassId, DiskId, IoError, IoErrorKind, Op, Vectored};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -292,6 +292,12 @@ impl Map {
     pub fn is_new_leaf(&self, frame: u32) -> bool {
         let entry = self.frames.get(frame);
         self.disk(entry.disk).is_some_and(|disk| disk.leaf(entry.leaf).0.location == 0)
+    }
+
+    /// A leaf that is in memory, and not still on its way there: until then its frame has what another leaf left in it.
+    pub fn in_memory(&self, disk: DiskId, leaf: u64) -> Option<&Frame> {
+        let frame = self.disk(disk)?.frame(leaf);
+        (frame != NO_FRAME).then(|| self.frames.get(frame)).filter(|frame| !frame.loading)
     }
 
     /// Whether nobody needs any more what was written to a place for a block: the map is known to name another place, or none. Where that is not known, and

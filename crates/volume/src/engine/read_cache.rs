@@ -8,7 +8,6 @@ use crate::engine::setup::Setup;
 use crate::layout::page::{self, BLOCK_GRAINS, Entry, Span};
 use crate::layout::root::BandState;
 use crate::layout::warm_list::{SlotRun, WarmEntry, WarmHead};
-use crate::map::index::NO_FRAME;
 use crate::space::bands::Bands;
 use forebay_block::{Buf, ClassId, DiskId};
 use forebay_prism::Place;
@@ -204,15 +203,11 @@ impl Engine {
     /// A piece was read: what is cached is kept in memory. Copied: the host gets its buffer at once.
     pub(super) fn keep_what_was_read(&mut self, id: u32) {
         let Some(piece) = self.requests.pieces.get_mut(id as usize) else { return };
-        let frame = self.map.disk(piece.disk).map_or(NO_FRAME, |disk| disk.frame(piece.leaf));
-        if piece.keeps.is_empty() || frame == NO_FRAME {
-            return;
-        }
-        let leaf = &self.map.frames.get(frame).page;
+        let Some(leaf) = self.map.in_memory(piece.disk, piece.leaf).filter(|_| !piece.keeps.is_empty()) else { return };
         for &(at, named) in &piece.keeps {
             let at = usize::from(at);
             // What was written or moved meanwhile is not what was read.
-            let (entry, checksum) = page::leaf_entry(leaf, usize::from(piece.first) + at);
+            let (entry, checksum) = page::leaf_entry(&leaf.page, usize::from(piece.first) + at);
             let is_same = matches!(entry, Entry::Data { span, .. } if Named { span, checksum } == named);
             if let Some(bytes) = piece.buf.as_deref().and_then(|data| data.get(at * BLOCK..(at + 1) * BLOCK))
                 && is_same
@@ -230,15 +225,12 @@ impl Engine {
         let Self { setup, requests, map, space, copies, outbox, .. } = self;
         let Some(piece) = requests.pieces.get_mut(id as usize) else { return };
         let fills = std::mem::take(&mut piece.fills);
-        let frame = map.disk(piece.disk).map_or(NO_FRAME, |disk| disk.frame(piece.leaf));
-        if fills.is_empty() || is_refused || frame == NO_FRAME {
-            return;
-        }
-        let leaf = &map.frames.get(frame).page;
+        let is_wanted = !fills.is_empty() && !is_refused;
+        let Some(leaf) = map.in_memory(piece.disk, piece.leaf).filter(|_| is_wanted) else { return };
         // What was written or moved meanwhile is not what was read.
         let kind = |at: u16, copies: &Copies| {
             let at = usize::from(at);
-            let (entry, named) = page::leaf_entry(leaf, usize::from(piece.first) + at);
+            let (entry, named) = page::leaf_entry(&leaf.page, usize::from(piece.first) + at);
             match entry {
                 Entry::Data { span, class } if piece.spans.get(at) == Some(&span) => {
                     let is_same = piece.checksums.get(at) == Some(&named);

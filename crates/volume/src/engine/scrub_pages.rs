@@ -35,7 +35,8 @@ pub(crate) fn begin(disk: DiskId, leaf: u64, map: &Map, outbox: &mut Outbox) {
 
 fn send(copies: Box<PageCopies>, map: &Map, outbox: &mut Outbox) {
     if let Some((device, offset_bytes)) = map.setup.extents.place(copies.reference.location) {
-        let op = Op::Read { bufs: Vectored::One(Buf::new(PAGE_BYTES)), attempt: copies.attempt };
+        // A copy that cannot be read is wrong: another one must not answer for it.
+        let op = Op::Read { bufs: Vectored::One(Buf::new(PAGE_BYTES)), attempt: copies.attempt | Op::ALONE };
         outbox.send(device, offset_bytes, 0, op, Pending::ScrubPage(copies));
     }
 }

@@ -6,7 +6,6 @@ use crate::engine::mend_groups;
 use crate::engine::outbox::Outbox;
 use crate::engine::setup::Setup;
 use crate::layout::page::{Entry, LEAF_ENTRIES, Span, leaf_entry};
-use crate::map::index::NO_FRAME;
 use crate::space::bands::Bands;
 use forebay_block::Buf;
 use smallvec::SmallVec;
@@ -16,12 +15,10 @@ const BLOCK: usize = 4096;
 /// Writes what of a piece was not what it should be, and was found good at last, to where it lies, and nothing else: of what lies beside it in a
 /// row parity may be all that is left. Only what the map still names: anything else may have been given to others. A later write to the same place is later on the device too, as both keep the order of what overlaps.
 pub(super) fn mend(piece: &Piece, map: &Map, setup: &Setup, bands: &Bands, outbox: &mut Outbox) {
-    let Some(disk) = map.disk(piece.disk) else { return };
-    let frame = disk.frame(piece.leaf);
-    let Some(data) = piece.buf.as_deref().filter(|_| frame != NO_FRAME) else { return };
+    let (Some(leaf), Some(data)) = (map.in_memory(piece.disk, piece.leaf), piece.buf.as_deref()) else { return };
     let read = piece.spans.iter().zip(&piece.checksums).zip(data.chunks_exact(BLOCK));
     for (at, ((span, checksum), block)) in (usize::from(piece.first)..LEAF_ENTRIES).zip(read) {
-        let (entry, named) = leaf_entry(&map.frames.get(frame).page, at);
+        let (entry, named) = leaf_entry(&leaf.page, at);
         let is_there = matches!(entry, Entry::Data { span: there, .. } if there == *span) && named == *checksum;
         let number = (at - usize::from(piece.first)) as u16;
         if is_there && span.is_whole() && piece.wrong.contains(&number) {

@@ -165,6 +165,8 @@ pub(crate) struct Piece {
     pub wrong_packed: SmallVec<[u16; 4]>,
     /// Copies of it that a scrub has read.
     pub copy: u8,
+    /// How often a scrub has read one of them once more, as its leaf had left memory.
+    pub put_off: u8,
     /// Its read took more along than was asked for, or had what was read ahead: where it fails, that may be why.
     pub is_no_attempt: bool,
     /// Batches that hold its records.
@@ -218,6 +220,7 @@ impl Piece {
             wrong: SmallVec::new(),
             wrong_packed: SmallVec::new(),
             copy: 0,
+            put_off: 0,
             is_no_attempt: false,
             batches: SmallVec::new(),
             journal_at: None,

@@ -18,6 +18,8 @@ const BLOCK: usize = 4096;
 /// How often a read is looked up again because its data moved meanwhile, beside the readings of what lies in one place. Each time, space must have been freed,
 /// made durable, reused and written within one device read: more than a few times is no coincidence.
 const MOVES_MAX: u8 = 16;
+/// How often a scrub reads a copy once more because the leaf had left memory when something was to be mended.
+const PUT_OFF_MAX: u8 = 16;
 
 impl Engine {
     pub(crate) fn read_piece(&mut self, id: u32) {
@@ -302,6 +304,18 @@ impl Engine {
     /// another one to read.
     fn looks_at_copies(&mut self, id: u32) -> bool {
         let piece = &mut self.requests.pieces[id as usize];
+        let is_known = self.map.in_memory(piece.disk, piece.leaf).is_some();
+        if piece.failures_in_place > 0
+            && !is_known
+            && piece.put_off < PUT_OFF_MAX
+            && matches!(piece.kind, PieceKind::Scrub)
+        {
+            // The leaf has left memory, and nobody knows what the map names now: what is wrong is read once more, and the leaf with it.
+            piece.put_off += 1;
+            (piece.attempts, piece.failures_in_place, piece.bad_in_place) = (0, 0, None);
+            piece.wrong.clear();
+            return true;
+        }
         if piece.failures_in_place > 0 {
             mend(piece, &self.map, &self.setup, &self.space.bands, &mut self.outbox);
         }
