@@ -41,7 +41,7 @@ impl Causes {
         self.throttle.happened(now_ns, report.cause, report.about).is_some_and(|more| write(report, more))
     }
 
-    /// As [`Causes::happened`] for a state, which is logged once and then not again until [`Causes::ended`].
+    /// As [`Causes::happened`] for a state, which is logged once and then not again until [`Causes::ended`]; where it begins a few times within an interval, each time.
     pub fn lasts(&mut self, now_ns: u64, report: &Report<'_>) -> bool {
         self.throttle.lasts(now_ns, report.cause, report.about).is_some_and(|more| write(report, more))
     }
