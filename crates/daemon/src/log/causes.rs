@@ -51,6 +51,12 @@ impl Causes {
         self.throttle.ended(cause, about);
     }
 
+    /// As [`Causes::forget`]. Returns whether it lasted, and its beginning was logged.
+    #[cfg(test)]
+    pub fn take_logged(&mut self, cause: &'static str, about: &str) -> bool {
+        self.throttle.ended(cause, about)
+    }
+
     /// Logs that a state is over, where its beginning was logged.
     pub fn ended(&mut self, cause: &'static str, about: &str, message: &str) {
         if self.throttle.ended(cause, about) {
