@@ -196,7 +196,7 @@ impl Server {
     ///
     /// # Errors
     /// Where nobody takes the lines that say what can be used, where the system fails the server, and where the pool was not
-    /// stopped cleanly.
+    /// stopped cleanly. Devices that had to be left while they do not answer stay open until the process ends.
     pub fn run(self) -> Result<()> {
         let Self { config, mut reactor, mut backend, mut daemon, lines, _control, _metrics } = self;
         let ended = say(&lines, &mut daemon.announce)
@@ -209,18 +209,15 @@ impl Server {
         drop(reactor);
         // A device that has not answered for so long would keep a checkpoint as well: the next start recovers.
         let hangs = |error: &anyhow::Error| matches!(error.downcast_ref(), Some(ServerError::StopTimedOut { .. }));
-        let clean = match &ended {
-            Err(error) if hangs(error) => false,
-            _ => {
-                let mut heard = Instant::now();
-                backend.pool.close_unless(&mut |has_moved| {
-                    heard = if has_moved { Instant::now() } else { heard };
-                    heard.elapsed() > CLOSE_SILENCE
-                })
-            }
-        };
+        let mut is_silent = ended.as_ref().is_err_and(hangs);
+        let mut heard = Instant::now();
+        let clean = !is_silent
+            && backend.pool.close_unless(&mut |has_moved| {
+                heard = if has_moved { Instant::now() } else { heard };
+                is_silent = heard.elapsed() > CLOSE_SILENCE;
+                is_silent
+            });
         if !clean {
-            // Before devices are let go of, which may take long where they hang.
             let why = ended.as_ref().err().map(|why| format!(": {}", text::chain(why))).unwrap_or_default();
             warn!(
                 cause = "stop",
@@ -228,10 +225,15 @@ impl Server {
             );
         }
         daemon.machine_devices.release();
+        let counters = backend.pool.engine.status().counters;
+        if is_silent {
+            // A device that does not answer is not waited for, and may still write to the memory that what is in flight there names. That
+            // memory, and the device, are given back by the end of the process.
+            std::mem::forget(backend);
+        }
         ended?;
         if !clean {
-            let status = backend.pool.engine.status();
-            let reason = status.counters.last_checkpoint_error.or(status.counters.last_flush_error);
+            let reason = counters.last_checkpoint_error.or(counters.last_flush_error);
             bail!(
                 "the pool was not stopped cleanly ({}): the next start recovers it from its journal",
                 reason.unwrap_or_else(|| "the last checkpoint did not end".to_owned())
