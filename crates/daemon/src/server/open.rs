@@ -6,7 +6,7 @@ use super::clients::Clients;
 use super::configured::{compare_disks, name_exports, name_unfinished_removals, new_export, wanted};
 use super::handle::{Announce, Asked};
 use super::hooks::Daemon;
-use super::listen::{ControlSocket, listen_control};
+use super::listen::ControlSocket;
 use super::reload::Reloader;
 use super::snapshot::Fixed;
 use super::tls;
@@ -44,8 +44,6 @@ pub struct Server {
     backend: PoolBackend,
     daemon: Daemon,
     lines: Vec<String>,
-    /// Gone with the server.
-    _control: ControlSocket,
     /// Ends with it.
     _metrics: Option<metrics::Server>,
 }
@@ -53,8 +51,6 @@ pub struct Server {
 impl Server {
     /// Opens the pool of a configuration that was read from `file`, and begins to listen for its clients. `announce` gets a line
     /// when an export can be used, as `forebay serve` writes them; what `asked` belongs to ends the server.
-    ///
-    /// The control socket is made under a umask of its own, which is the process's: no other thread may create files meanwhile.
     ///
     /// # Errors
     /// What could not be done; a [`crate::finding::Finding`] where the pool is damaged.
@@ -72,7 +68,7 @@ impl Server {
         } else {
             pool::open_all(&config, opening, &mut watched)?
         };
-        let (listener, socket) = listen_control(&control, &access)?;
+        let socket = ControlSocket::open(&control, &access)?;
         let started = Instant::now();
         let Opened { engine, devices, recovery, superblock, left } = pool::open_as(&config, devices, opening)?;
         let recovery_time = started.elapsed();
@@ -165,7 +161,7 @@ impl Server {
         let daemon = Daemon {
             asked,
             announce,
-            clients: Clients::new(listener),
+            clients: Clients::new(socket),
             answerer: Answerer::new(fixed, config.pool.overcommit),
             block_devices,
             machine_devices,
@@ -189,7 +185,7 @@ impl Server {
             }
             attach_evidence(wanted, &mut backend, reactor.exports()).map_err(|why| anyhow!("[[evidence]]: {why}"))?;
         }
-        Ok(Self { config, reactor, backend, daemon, lines, _control: socket, _metrics: metrics_server })
+        Ok(Self { config, reactor, backend, daemon, lines, _metrics: metrics_server })
     }
 
     /// Serves until it is asked to stop, on this thread.
@@ -198,7 +194,7 @@ impl Server {
     /// Where nobody takes the lines that say what can be used, where the system fails the server, and where the pool was not
     /// stopped cleanly. Devices that had to be left while they do not answer stay open until the process ends.
     pub fn run(self) -> Result<()> {
-        let Self { config, mut reactor, mut backend, mut daemon, lines, _control, _metrics } = self;
+        let Self { config, mut reactor, mut backend, mut daemon, lines, _metrics } = self;
         let ended = say(&lines, &mut daemon.announce)
             .and_then(|()| daemon.block_devices.take_over(&config, &mut reactor))
             .and_then(|()| {
