@@ -127,7 +127,7 @@ impl TargetError {
                 "unknown kind of device {scheme:?} in {text:?}; known are: {KNOWN_OF_POOLS}. For a file of that name write ./{text}"
             ),
             Self::Nbd(NbdUriError { text, .. }) => format!(
-                "no pool can be made over {text:?}: attach the export as a block device (nbd-client), and name that"
+                "no pool can be made over {text:?}, nor can a disk be laid over it: attach the export as a block device (nbd-client), and name that"
             ),
             other => other.to_string(),
         }
@@ -158,6 +158,18 @@ impl Target {
             _ => "write emulated:NAME?size=SIZE&store=ram or store=/PATH, which models the same drive in real time",
         };
         OpenError::NotADevice { target: self.to_string(), advice }
+    }
+
+    /// Why a disk cannot be laid over it, with what to do instead; nothing where it can, as far as the target tells. Also of one behind a volatile cache.
+    #[must_use]
+    pub fn not_a_base(&self) -> Option<OpenError> {
+        let advice = match self {
+            Self::Volatile { inner, .. } => return inner.not_a_base(),
+            Self::Nbd(_) => "attach the export as a block device (nbd-client), and name that",
+            Self::Model(_) => "a model is of virtual time and has no data",
+            _ => return None,
+        };
+        Some(OpenError::NotABase { target: self.to_string(), advice })
     }
 
     /// The bucket, also behind a volatile cache.

@@ -92,8 +92,8 @@ impl Reloader {
             match ended.and_then(|read| read) {
                 Ok(Read { config, tls, access, control }) => {
                     server.set_tls(tls);
-                    self.change_to((config, &access), backend, server, (fixed, &leaving()), watch);
                     self.follow_control(clients, &control, &access);
+                    self.change_to((config, &access), backend, server, (fixed, &leaving()), watch);
                     self.look(backend);
                 }
                 Err(why) => say_not_reloaded(&why),
@@ -252,7 +252,10 @@ impl Reloader {
         }
         engine.classes_changed();
         backend.evidence.reconsider(engine.prism());
-        outcome.done.push(format!("classes {names} were changed"));
+        let (there, new): (Vec<&str>, Vec<&str>) =
+            changed.iter().map(|spec| spec.name.as_str()).partition(|name| before.iter().any(|old| old.name == *name));
+        outcome.done.extend(classes_done(&there, "changed"));
+        outcome.done.extend(classes_done(&new, "added"));
     }
 
     fn limits(
@@ -469,6 +472,15 @@ impl Reloader {
     }
 }
 
+/// What became of classes, where there are any.
+fn classes_done(names: &[&str], what: &str) -> Option<String> {
+    match names {
+        [] => None,
+        [one] => Some(format!("class {one} was {what}")),
+        several => Some(format!("classes {} were {what}", several.join(", "))),
+    }
+}
+
 /// Tells the service manager, where it is to know.
 fn notify_where(is_to_know: bool, state: sd_notify::NotifyState<'_>) {
     if is_to_know {
@@ -536,4 +548,17 @@ fn machine_devices(config: &Config) -> Vec<(&str, &str)> {
 /// Exports that are block devices, and which.
 fn block_devices(config: &Config) -> Vec<(&str, config::Ublk)> {
     config.export.iter().filter_map(|export| Some((config.export_name(export), export.ublk?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A class that was added was said to have been changed.
+    #[test]
+    fn regression_classes_that_are_added_are_not_called_changed() {
+        assert_eq!(classes_done(&[], "changed"), None);
+        assert_eq!(classes_done(&["wal"], "added").unwrap(), "class wal was added");
+        assert_eq!(classes_done(&["wal", "logs"], "changed").unwrap(), "classes wal, logs were changed");
+    }
 }
