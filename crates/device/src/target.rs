@@ -22,6 +22,10 @@ const KNOWN: &str = "a path, file:///path, ram:?size=1GiB, null:?size=1GiB, vola
 const KNOWN_OF_POOLS: &str = "a path, file:///path, ram:?size=1GiB, volatile:TARGET[?seed=1], \
      emulated:p4800x?size=1GiB&store=ram, s3://BUCKET/PREFIX?size=64GiB, and for measurements in virtual time \
      model:p4800x[?size=1GiB&fill=90]";
+/// What to do with an NBD export, and with a model in virtual time, where a device is wanted.
+const AS_A_BLOCK_DEVICE: &str = "attach the export as a block device (nbd-client), and name that";
+const IN_REAL_TIME: &str =
+    "write emulated:NAME?size=SIZE&store=ram or store=/PATH, which models the same drive in real time";
 /// Seed of a `volatile:` target that names none.
 const DEFAULT_SEED: u64 = 1;
 /// Seed of an emulated SSD: of its refresh and the like.
@@ -154,8 +158,8 @@ impl Target {
             target => target,
         };
         let advice = match bare {
-            Self::Nbd(_) => "attach the export as a block device (nbd-client), and name that",
-            _ => "write emulated:NAME?size=SIZE&store=ram or store=/PATH, which models the same drive in real time",
+            Self::Nbd(_) => AS_A_BLOCK_DEVICE,
+            _ => IN_REAL_TIME,
         };
         OpenError::NotADevice { target: self.to_string(), advice }
     }
@@ -165,8 +169,8 @@ impl Target {
     pub fn not_a_base(&self) -> Option<OpenError> {
         let advice = match self {
             Self::Volatile { inner, .. } => return inner.not_a_base(),
-            Self::Nbd(_) => "attach the export as a block device (nbd-client), and name that",
-            Self::Model(_) => "a model is of virtual time and has no data",
+            Self::Nbd(_) => AS_A_BLOCK_DEVICE,
+            Self::Model(_) => IN_REAL_TIME,
             _ => return None,
         };
         Some(OpenError::NotABase { target: self.to_string(), advice })

@@ -102,7 +102,7 @@ fn bind(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Whether somebody listens there, as far as can be told without waiting.
+/// Whether somebody listens there, as far as can be known without waiting.
 fn is_listened_at(path: &Path) -> bool {
     let asked = SocketAddrUnix::new(path).and_then(|address| net::connect(new_socket()?, &address));
     // Or as many wait as may.

@@ -302,8 +302,8 @@ fn regression_a_server_whose_first_export_moves_stays_within_reach() {
     scene.edit(&format!("unix:{socket}"), &format!("unix:{socket}-new"));
     assert!(server.reload().contains("listening at"));
     good(&forebay(&["status", scene.config()]));
-    let told = server.awaited_where("reload", |event| event["message"].as_str().unwrap().contains("control socket"));
-    assert!(told["message"].as_str().unwrap().contains("s-new.control now"), "{told}");
+    let moved = server.awaited_where("reload", |event| event["message"].as_str().unwrap().contains("control socket"));
+    assert!(moved["message"].as_str().unwrap().contains("s-new.control now"), "{moved}");
     // Whoever has read the file before finds it, too.
     let old = scene.path("old.toml");
     std::fs::write(&old, before).unwrap();
