@@ -58,6 +58,14 @@ pub enum OpenError {
         /// What to do instead.
         advice: &'static str,
     },
+    /// A target that a disk cannot be laid over.
+    #[error("{target} cannot be the base of a disk, which is a file or a block device; {advice}")]
+    NotABase {
+        /// The target.
+        target: String,
+        /// What to do instead.
+        advice: &'static str,
+    },
     /// There is no such model.
     #[error("{target}: {source}")]
     Model {

@@ -22,6 +22,10 @@ const KNOWN: &str = "a path, file:///path, ram:?size=1GiB, null:?size=1GiB, vola
 const KNOWN_OF_POOLS: &str = "a path, file:///path, ram:?size=1GiB, volatile:TARGET[?seed=1], \
      emulated:p4800x?size=1GiB&store=ram, s3://BUCKET/PREFIX?size=64GiB, and for measurements in virtual time \
      model:p4800x[?size=1GiB&fill=90]";
+/// What to do with an NBD export, and with a model in virtual time, where a device is wanted.
+const AS_A_BLOCK_DEVICE: &str = "attach the export as a block device (nbd-client), and name that";
+const IN_REAL_TIME: &str =
+    "write emulated:NAME?size=SIZE&store=ram or store=/PATH, which models the same drive in real time";
 /// Seed of a `volatile:` target that names none.
 const DEFAULT_SEED: u64 = 1;
 /// Seed of an emulated SSD: of its refresh and the like.
@@ -127,7 +131,7 @@ impl TargetError {
                 "unknown kind of device {scheme:?} in {text:?}; known are: {KNOWN_OF_POOLS}. For a file of that name write ./{text}"
             ),
             Self::Nbd(NbdUriError { text, .. }) => format!(
-                "no pool can be made over {text:?}: attach the export as a block device (nbd-client), and name that"
+                "no pool can be made over {text:?}, nor can a disk be laid over it: attach the export as a block device (nbd-client), and name that"
             ),
             other => other.to_string(),
         }
@@ -154,10 +158,22 @@ impl Target {
             target => target,
         };
         let advice = match bare {
-            Self::Nbd(_) => "attach the export as a block device (nbd-client), and name that",
-            _ => "write emulated:NAME?size=SIZE&store=ram or store=/PATH, which models the same drive in real time",
+            Self::Nbd(_) => AS_A_BLOCK_DEVICE,
+            _ => IN_REAL_TIME,
         };
         OpenError::NotADevice { target: self.to_string(), advice }
+    }
+
+    /// Why a disk cannot be laid over it, with what to do instead; nothing where it can, as far as the target tells. Also of one behind a volatile cache.
+    #[must_use]
+    pub fn not_a_base(&self) -> Option<OpenError> {
+        let advice = match self {
+            Self::Volatile { inner, .. } => return inner.not_a_base(),
+            Self::Nbd(_) => AS_A_BLOCK_DEVICE,
+            Self::Model(_) => IN_REAL_TIME,
+            _ => return None,
+        };
+        Some(OpenError::NotABase { target: self.to_string(), advice })
     }
 
     /// The bucket, also behind a volatile cache.

@@ -236,10 +236,8 @@ impl Config {
                 disk.base.is_none() || self.modelled().is_none(),
                 "disk {name:?} has a base, and the pool's devices are models in virtual time: a base is read in real time"
             );
-            if let Some(base) = disk.base.as_ref().map(|base| &base.0)
-                && matches!(without_cache(base), Target::Nbd(_) | Target::Model(_))
-            {
-                return Err(base.only_measured()).with_context(|| format!("the base of disk {name:?}"));
+            if let Some(why) = disk.base.as_ref().and_then(|base| base.0.not_a_base()) {
+                return Err(why).with_context(|| format!("the base of disk {name:?}"));
             }
             if let Some(base) = disk.base.as_ref().and_then(|base| memory_geometry(&base.0)) {
                 ensure!(
@@ -479,6 +477,25 @@ mod tests {
         assert!(band.contains("are needed"), "{band}");
         let base = of(&ram(64), &ram(256), "64MiB", "base = \"ram:?size=128MiB\"");
         assert!(base.contains("the base of disk \"db\" has 134217728 bytes"), "{base}");
+    }
+
+    /// A base that is an NBD export was refused as one over which no pool can be made.
+    #[test]
+    fn regression_what_cannot_be_a_base_is_refused_with_what_can() {
+        let checked = |base: &str| {
+            let text = format!(
+                "[pool]\nname = \"a\"\n[[fast]]\ntarget = \"/f\"\n[[capacity]]\ntarget = \"/c\"\n\
+                 [[disk]]\nname = \"db\"\nsize = \"64MiB\"\nbase = \"{base}\"\n"
+            );
+            let config: Config = toml::from_str(&text).unwrap();
+            config.check().map_or_else(|why| format!("{why:#}"), |()| String::new())
+        };
+        assert_eq!(checked("/dev/bcache0"), "");
+        for base in ["nbd://127.0.0.1:10809/x", "volatile:nbd://127.0.0.1:10809/x"] {
+            let why = checked(base);
+            let parts = ["the base of disk \"db\"", "a file or a block device", "nbd-client"];
+            assert!(parts.iter().all(|part| why.contains(part)) && !why.contains("pool"), "{why}");
+        }
     }
 
     fn checked(exports: &str) -> String {

@@ -41,7 +41,7 @@ impl Causes {
         self.throttle.happened(now_ns, report.cause, report.about).is_some_and(|more| write(report, more))
     }
 
-    /// As [`Causes::happened`] for a state, which is logged once and then not again until [`Causes::ended`].
+    /// As [`Causes::happened`] for a state, which is logged once and then not again until [`Causes::ended`]; where it begins a few times within an interval, each time.
     pub fn lasts(&mut self, now_ns: u64, report: &Report<'_>) -> bool {
         self.throttle.lasts(now_ns, report.cause, report.about).is_some_and(|more| write(report, more))
     }
@@ -49,6 +49,12 @@ impl Causes {
     /// As [`Causes::ended`], with nothing to log.
     pub fn forget(&mut self, cause: &'static str, about: &str) {
         self.throttle.ended(cause, about);
+    }
+
+    /// As [`Causes::forget`]. Returns whether it lasted, and its beginning was logged.
+    #[cfg(test)]
+    pub fn take_logged(&mut self, cause: &'static str, about: &str) -> bool {
+        self.throttle.ended(cause, about)
     }
 
     /// Logs that a state is over, where its beginning was logged.

@@ -28,6 +28,9 @@ const HEAD_BYTES: u64 = 1 << 20;
 /// Why it cannot be a base, and what to do.
 pub fn open(name: &str, size_bytes: u64, target: &Target) -> Result<(Box<dyn Device>, Base)> {
     let what = || format!("base {target} of disk {name:?}");
+    if let Some(why) = target.not_a_base() {
+        return Err(why).with_context(what);
+    }
     let device = open_target(target, OpenMode::ReadAlone).with_context(what)?;
     let base_bytes = device.geometry().size_bytes;
     // A device ends with its last whole logical block; what a file has behind that would be lost.

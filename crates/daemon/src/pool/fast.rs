@@ -258,7 +258,7 @@ pub fn json(view: &MirrorView) -> Value {
             "name": member.name,
             "id": format_id(&member.id),
             "state": member.state.name(),
-            "why": member.why,
+            "why": member.why_out(),
             "failed_reads": member.failed_reads,
         })
     });

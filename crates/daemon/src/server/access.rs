@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// Mode and group of sockets; what is not configured stays as the system made it.
+#[derive(Default)]
 pub struct SocketAccess {
     mode: Option<u32>,
     group: Option<u32>,

@@ -1,12 +1,16 @@
 //! Connections of the control socket: bounded, never waited for.
 
+use super::access::SocketAccess;
+use super::listen::ControlSocket;
 use crate::control::REQUEST_MAX_BYTES;
+use anyhow::Result;
 use forebay_export::server::Interest;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 
 /// Connections at a time; for further ones the one that has been silent longest gives way, where it has asked nothing and
 /// is owed no answer.
@@ -28,25 +32,47 @@ struct Client {
     over: bool,
 }
 
-/// The listener and who is connected to it.
+/// The control sockets and who is connected to them.
 pub struct Clients {
-    listener: UnixListener,
+    /// The one of the start, and another one where the configuration has it elsewhere by now.
+    sockets: Vec<ControlSocket>,
     clients: Vec<Client>,
     next_id: u64,
-    /// Why nobody could be accepted since the last tick. The listener is not watched until then: it would be ready without end.
+    /// Why nobody could be accepted since the last tick. No socket is watched until then: it would be ready without end.
     not_accepted: Option<Errno>,
 }
 
 impl Clients {
-    /// Over a listener, which must not block.
-    pub fn new(listener: UnixListener) -> Self {
-        Self { listener, clients: Vec::new(), next_id: 1, not_accepted: None }
+    /// Over the control socket of the start.
+    pub fn new(socket: ControlSocket) -> Self {
+        Self { sockets: vec![socket], clients: Vec::new(), next_id: 1, not_accepted: None }
+    }
+
+    /// Listens at `path` as well, where the configuration has the control socket by now: whoever asks looks for it there. The one of the start stays, for
+    /// those who read the configuration before. Returns whether it is a new place.
+    ///
+    /// # Errors
+    /// Why it cannot be listened there; then nothing has changed.
+    pub fn follow(&mut self, path: &Path, access: &SocketAccess) -> Result<bool> {
+        if self.sockets.iter().any(|socket| socket.is_at(path)) {
+            return Ok(false);
+        }
+        let socket = ControlSocket::open(path, access)?;
+        self.sockets.truncate(1);
+        self.sockets.push(socket);
+        Ok(true)
+    }
+
+    /// Where the control socket of the start is.
+    pub fn first_path(&self) -> Option<&Path> {
+        self.sockets.first().map(ControlSocket::path)
     }
 
     /// What to watch.
     pub fn watch(&self, fds: &mut Vec<Interest>) {
         if self.has_room() && self.not_accepted.is_none() {
-            fds.push(Interest { fd: self.listener.as_raw_fd(), read: true, write: false });
+            let listeners = self.sockets.iter().map(|socket| socket.listener().as_raw_fd());
+            fds.extend(listeners.map(|fd| Interest { fd, read: true, write: false }));
         }
         fds.extend(self.clients.iter().map(|client| Interest {
             fd: client.stream.as_raw_fd(),
@@ -57,8 +83,8 @@ impl Clients {
 
     /// A descriptor is ready; request lines that are complete are appended with the client's number.
     pub fn ready(&mut self, fd: i32, now_ns: u64, requests: &mut Vec<(u64, Vec<u8>)>) {
-        if fd == self.listener.as_raw_fd() {
-            self.accept(now_ns, requests);
+        if let Some(at) = self.sockets.iter().position(|socket| socket.listener().as_raw_fd() == fd) {
+            self.accept(at, now_ns, requests);
         } else if let Some(client) = self.clients.iter_mut().find(|client| client.stream.as_raw_fd() == fd) {
             client.heard_ns = now_ns;
             client.send();
@@ -76,9 +102,10 @@ impl Clients {
         count < CLIENTS_MAX || count == CLIENTS_MAX && self.clients.iter().any(Client::gives_way)
     }
 
-    fn accept(&mut self, now_ns: u64, requests: &mut Vec<(u64, Vec<u8>)>) {
+    /// Accepts who waits at one of the sockets.
+    fn accept(&mut self, at: usize, now_ns: u64, requests: &mut Vec<(u64, Vec<u8>)>) {
         while self.has_room() {
-            let stream = match self.listener.accept() {
+            let stream = match self.sockets[at].listener().accept() {
                 Ok((stream, _)) => stream,
                 Err(why) => {
                     let is_nobody_there = matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionAborted);
@@ -214,15 +241,55 @@ impl Client {
 mod tests {
     use super::*;
 
+    fn at(path: &Path) -> Clients {
+        Clients::new(ControlSocket::open(path, &SocketAccess::default()).unwrap())
+    }
+
+    /// The descriptor of the newest socket.
+    fn door(clients: &Clients) -> i32 {
+        clients.sockets.last().unwrap().listener().as_raw_fd()
+    }
+
+    /// Where a reload changed the first address of an export, and no `server.control` was set, verbs looked beside the new address, and found no server.
+    #[test]
+    fn regression_the_control_socket_follows_the_configuration() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let (first, second, third) = (path("first.control"), path("second.control"), path("third.control"));
+        let access = SocketAccess::default();
+        let mut clients = at(&first);
+        assert!(!clients.follow(&first, &access).unwrap(), "it is there");
+        assert!(clients.follow(&second, &access).unwrap());
+        let mut asked = Vec::new();
+        for path in [&first, &second] {
+            let mut stream = UnixStream::connect(path).unwrap();
+            stream.write_all(b"1\n").unwrap();
+            let mut fds = Vec::new();
+            clients.watch(&mut fds);
+            let fds: Vec<i32> = fds.iter().map(|interest| interest.fd).collect();
+            fds.into_iter().for_each(|fd| clients.ready(fd, 0, &mut asked));
+            let fd = clients.clients.last().unwrap().stream.as_raw_fd();
+            clients.ready(fd, 0, &mut asked);
+        }
+        assert_eq!(asked.len(), 2);
+        // The one of the start stays, the one between goes; where it cannot follow all stays as it is.
+        assert!(clients.follow(&third, &access).unwrap());
+        assert!(first.exists() && !second.exists() && third.exists());
+        std::fs::write(&second, "a file").unwrap();
+        assert!(clients.follow(&second, &access).is_err());
+        assert!(first.exists() && third.exists());
+        assert!(!clients.follow(&first, &access).unwrap(), "it was there all the time");
+        drop(clients);
+        assert!(!first.exists() && !third.exists());
+    }
+
     /// Sixteen connections that asked nothing kept everybody else out for a minute.
     #[test]
     fn silent_connections_give_way_and_those_that_wait_for_answers_do_not() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("control");
-        let listener = UnixListener::bind(&path).unwrap();
-        listener.set_nonblocking(true).unwrap();
-        let mut clients = Clients::new(listener);
-        let fd = clients.listener.as_raw_fd();
+        let mut clients = at(&path);
+        let fd = door(&clients);
         let mut asked = Vec::new();
         let mut streams = Vec::new();
         for now_ns in 0..CLIENTS_MAX as u64 {
@@ -252,14 +319,12 @@ mod tests {
     fn regression_a_hundred_silent_connections_keep_nobody_waiting() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("control");
-        let listener = UnixListener::bind(&path).unwrap();
-        listener.set_nonblocking(true).unwrap();
-        let mut clients = Clients::new(listener);
+        let mut clients = at(&path);
         let mut asked = Vec::new();
         let _silent: Vec<UnixStream> = (0..100).map(|_| UnixStream::connect(&path).unwrap()).collect();
         let mut one = UnixStream::connect(&path).unwrap();
         one.write_all(b"1\n").unwrap();
-        clients.ready(clients.listener.as_raw_fd(), 0, &mut asked);
+        clients.ready(door(&clients), 0, &mut asked);
         let client = clients.clients.last().unwrap();
         assert_eq!(client.id, 101);
         clients.ready(client.stream.as_raw_fd(), 0, &mut asked);
@@ -271,9 +336,7 @@ mod tests {
     fn regression_newcomers_that_have_all_asked_are_bounded() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("control");
-        let listener = UnixListener::bind(&path).unwrap();
-        listener.set_nonblocking(true).unwrap();
-        let mut clients = Clients::new(listener);
+        let mut clients = at(&path);
         let mut asked = Vec::new();
         let connect = |_| {
             let mut stream = UnixStream::connect(&path).unwrap();
@@ -281,7 +344,7 @@ mod tests {
             stream
         };
         let _all: Vec<UnixStream> = (0..50).map(connect).collect();
-        clients.ready(clients.listener.as_raw_fd(), 0, &mut asked);
+        clients.ready(door(&clients), 0, &mut asked);
         assert_eq!(clients.clients.len(), CLIENTS_MAX + 1);
     }
 
@@ -291,10 +354,8 @@ mod tests {
     fn regression_requests_before_an_end_and_at_once_are_answered() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("control");
-        let listener = UnixListener::bind(&path).unwrap();
-        listener.set_nonblocking(true).unwrap();
-        let mut clients = Clients::new(listener);
-        let (fd, mut asked) = (clients.listener.as_raw_fd(), Vec::new());
+        let mut clients = at(&path);
+        let (fd, mut asked) = (door(&clients), Vec::new());
         let mut stream = UnixStream::connect(&path).unwrap();
         clients.ready(fd, 0, &mut asked);
         stream.write_all(b"1\n2\n").unwrap();
@@ -311,7 +372,7 @@ mod tests {
         assert_eq!(text, "\"one\"\n\"two\"\n");
         // Who has gone is owed nothing.
         let mut stream = UnixStream::connect(&path).unwrap();
-        clients.ready(clients.listener.as_raw_fd(), 2, &mut asked);
+        clients.ready(door(&clients), 2, &mut asked);
         stream.write_all(b"3\n").unwrap();
         clients.ready(clients.clients[0].stream.as_raw_fd(), 2, &mut asked);
         drop(stream);

@@ -84,7 +84,8 @@ impl Hooks<PoolBackend> for Daemon {
         let Answerer { fixed, jobs, .. } = &mut self.answerer;
         let leaving = || leaving(jobs);
         if !server.is_stopping() {
-            self.reloader.advance(backend, server, (fixed, leaving), &mut self.watch, self.is_ready);
+            let clients = &mut self.clients;
+            self.reloader.advance(backend, (server, clients), (fixed, leaving), &mut self.watch, self.is_ready);
         }
         self.block_devices.serve_opened(server);
         self.write_through(backend);

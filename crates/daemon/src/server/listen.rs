@@ -3,19 +3,110 @@
 use super::access::SocketAccess;
 use crate::control::is_own_folder;
 use anyhow::{Context, Result, bail, ensure};
-use rustix::fs::Mode;
+use rustix::fs::{Mode, fchmod};
+use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-/// A control socket; its file goes with it.
-pub struct ControlSocket(PathBuf);
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 128;
+
+/// A control socket that is listened at; its file goes with it.
+pub struct ControlSocket {
+    listener: UnixListener,
+    path: PathBuf,
+    /// Device and number of the file.
+    file: Option<(u64, u64)>,
+}
 
 impl Drop for ControlSocket {
     fn drop(&mut self) {
-        // It may have been removed by hand.
-        let _ = std::fs::remove_file(&self.0);
+        // It may have been removed by hand, and be another server's by now.
+        if self.is_at(&self.path) {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
+}
+
+impl ControlSocket {
+    /// Listens where nobody else does, without ever blocking; who may connect is [`SocketAccess`]'s, by default this user only.
+    ///
+    /// # Errors
+    /// Who is there, or what the system refuses.
+    pub fn open(path: &Path, access: &SocketAccess) -> Result<Self> {
+        if let Ok(kind) = std::fs::symlink_metadata(path).map(|metadata| metadata.file_type()) {
+            if !kind.is_socket() {
+                bail!(
+                    "the control socket {} exists and is no socket: remove it, or set server.control",
+                    path.display()
+                );
+            }
+            if is_listened_at(path) {
+                bail!("another server has the control socket {}: stop it first, or set server.control", path.display());
+            }
+            // Left behind by a server that was killed.
+            std::fs::remove_file(path).with_context(|| format!("cannot remove the stale {}", path.display()))?;
+        }
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        if let Some(parent) = parent.filter(|parent| is_own_folder(parent)) {
+            make_own_folder(parent).with_context(|| {
+                format!("cannot make {} for the control socket: set server.control", parent.display())
+            })?;
+        }
+        let listener = bind(path).with_context(|| {
+            format!(
+                "cannot listen on the control socket {}: its directory must exist, or set server.control",
+                path.display()
+            )
+        })?;
+        let socket = Self { listener: listener.into(), path: path.to_owned(), file: identity(path) };
+        access.apply(path)?;
+        Ok(socket)
+    }
+
+    /// What connections are accepted from.
+    pub fn listener(&self) -> &UnixListener {
+        &self.listener
+    }
+
+    /// Where it was made.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether who connects to this path comes here.
+    pub fn is_at(&self, path: &Path) -> bool {
+        self.file.is_some() && identity(path) == self.file
+    }
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
+fn new_socket() -> rustix::io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+}
+
+fn bind(path: &Path) -> io::Result<OwnedFd> {
+    let (socket, address) = (new_socket()?, SocketAddrUnix::new(path)?);
+    // What Linux makes the file with (unix_bind), without the umask, which is the whole process's.
+    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    net::bind(&socket, &address)?;
+    net::listen(&socket, BACKLOG)?;
+    Ok(socket)
+}
+
+/// Whether somebody listens there, as far as can be known without waiting.
+fn is_listened_at(path: &Path) -> bool {
+    let asked = SocketAddrUnix::new(path).and_then(|address| net::connect(new_socket()?, &address));
+    // Or as many wait as may.
+    matches!(asked, Ok(()) | Err(Errno::AGAIN))
 }
 
 /// A folder for sockets that belongs to this user alone.
@@ -30,35 +121,28 @@ fn make_own_folder(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Listens where nobody else does; who may connect is [`SocketAccess`]'s, by default this user only.
-pub fn listen_control(path: &Path, access: &SocketAccess) -> Result<(UnixListener, ControlSocket)> {
-    if let Ok(kind) = std::fs::symlink_metadata(path).map(|metadata| metadata.file_type()) {
-        if !kind.is_socket() {
-            bail!("the control socket {} exists and is no socket: remove it, or set server.control", path.display());
-        }
-        if UnixStream::connect(path).is_ok() {
-            bail!("another server has the control socket {}: stop it first, or set server.control", path.display());
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn it_is_this_users_alone_from_the_beginning_and_goes_with_its_server() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("control");
         // Left behind by a server that was killed.
-        std::fs::remove_file(path).with_context(|| format!("cannot remove the stale {}", path.display()))?;
+        drop(UnixListener::bind(&path).unwrap());
+        let access = SocketAccess::default();
+        let socket = ControlSocket::open(&path, &access).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(UnixStream::connect(&path).is_ok() && socket.is_at(&path));
+        let again = ControlSocket::open(&path, &access).err().unwrap();
+        assert!(again.to_string().contains("another server has the control socket"), "{again}");
+        drop(socket);
+        assert!(!path.exists());
+        std::fs::write(&path, "a file").unwrap();
+        let refused = ControlSocket::open(&path, &access).err().unwrap();
+        assert!(refused.to_string().contains("is no socket"), "{refused}");
     }
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    if let Some(parent) = parent.filter(|parent| is_own_folder(parent)) {
-        make_own_folder(parent)
-            .with_context(|| format!("cannot make {} for the control socket: set server.control", parent.display()))?;
-    }
-    // The mask is the process's: `Server::open` asks that no other thread creates files meanwhile.
-    let before = rustix::process::umask(Mode::from_raw_mode(0o177));
-    let bound = UnixListener::bind(path);
-    rustix::process::umask(before);
-    let listener = bound.with_context(|| {
-        format!(
-            "cannot listen on the control socket {}: its directory must exist, or set server.control",
-            path.display()
-        )
-    })?;
-    listener.set_nonblocking(true)?;
-    let socket = ControlSocket(path.to_owned());
-    access.apply(path)?;
-    Ok((listener, socket))
 }

@@ -21,5 +21,6 @@ mod vhost;
 mod watch;
 
 pub use access::SocketAccess;
+pub use disk_names::no_disk;
 pub use handle::{Announce, Asked, Handle};
 pub use open::{Server, wait_for_devices};

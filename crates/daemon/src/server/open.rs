@@ -6,7 +6,7 @@ use super::clients::Clients;
 use super::configured::{compare_disks, name_exports, name_unfinished_removals, new_export, wanted};
 use super::handle::{Announce, Asked};
 use super::hooks::Daemon;
-use super::listen::{ControlSocket, listen_control};
+use super::listen::ControlSocket;
 use super::reload::Reloader;
 use super::snapshot::Fixed;
 use super::tls;
@@ -44,8 +44,6 @@ pub struct Server {
     backend: PoolBackend,
     daemon: Daemon,
     lines: Vec<String>,
-    /// Gone with the server.
-    _control: ControlSocket,
     /// Ends with it.
     _metrics: Option<metrics::Server>,
 }
@@ -53,8 +51,6 @@ pub struct Server {
 impl Server {
     /// Opens the pool of a configuration that was read from `file`, and begins to listen for its clients. `announce` gets a line
     /// when an export can be used, as `forebay serve` writes them; what `asked` belongs to ends the server.
-    ///
-    /// The control socket is made under a umask of its own, which is the process's: no other thread may create files meanwhile.
     ///
     /// # Errors
     /// What could not be done; a [`crate::finding::Finding`] where the pool is damaged.
@@ -72,7 +68,7 @@ impl Server {
         } else {
             pool::open_all(&config, opening, &mut watched)?
         };
-        let (listener, socket) = listen_control(&control, &access)?;
+        let socket = ControlSocket::open(&control, &access)?;
         let started = Instant::now();
         let Opened { engine, devices, recovery, superblock, left } = pool::open_as(&config, devices, opening)?;
         let recovery_time = started.elapsed();
@@ -165,7 +161,7 @@ impl Server {
         let daemon = Daemon {
             asked,
             announce,
-            clients: Clients::new(listener),
+            clients: Clients::new(socket),
             answerer: Answerer::new(fixed, config.pool.overcommit),
             block_devices,
             machine_devices,
@@ -189,16 +185,16 @@ impl Server {
             }
             attach_evidence(wanted, &mut backend, reactor.exports()).map_err(|why| anyhow!("[[evidence]]: {why}"))?;
         }
-        Ok(Self { config, reactor, backend, daemon, lines, _control: socket, _metrics: metrics_server })
+        Ok(Self { config, reactor, backend, daemon, lines, _metrics: metrics_server })
     }
 
     /// Serves until it is asked to stop, on this thread.
     ///
     /// # Errors
     /// Where nobody takes the lines that say what can be used, where the system fails the server, and where the pool was not
-    /// stopped cleanly.
+    /// stopped cleanly. Devices that had to be left while they do not answer stay open until the process ends.
     pub fn run(self) -> Result<()> {
-        let Self { config, mut reactor, mut backend, mut daemon, lines, _control, _metrics } = self;
+        let Self { config, mut reactor, mut backend, mut daemon, lines, _metrics } = self;
         let ended = say(&lines, &mut daemon.announce)
             .and_then(|()| daemon.block_devices.take_over(&config, &mut reactor))
             .and_then(|()| {
@@ -209,18 +205,15 @@ impl Server {
         drop(reactor);
         // A device that has not answered for so long would keep a checkpoint as well: the next start recovers.
         let hangs = |error: &anyhow::Error| matches!(error.downcast_ref(), Some(ServerError::StopTimedOut { .. }));
-        let clean = match &ended {
-            Err(error) if hangs(error) => false,
-            _ => {
-                let mut heard = Instant::now();
-                backend.pool.close_unless(&mut |has_moved| {
-                    heard = if has_moved { Instant::now() } else { heard };
-                    heard.elapsed() > CLOSE_SILENCE
-                })
-            }
-        };
+        let mut is_silent = ended.as_ref().is_err_and(hangs);
+        let mut heard = Instant::now();
+        let clean = !is_silent
+            && backend.pool.close_unless(&mut |has_moved| {
+                heard = if has_moved { Instant::now() } else { heard };
+                is_silent = heard.elapsed() > CLOSE_SILENCE;
+                is_silent
+            });
         if !clean {
-            // Before devices are let go of, which may take long where they hang.
             let why = ended.as_ref().err().map(|why| format!(": {}", text::chain(why))).unwrap_or_default();
             warn!(
                 cause = "stop",
@@ -228,10 +221,15 @@ impl Server {
             );
         }
         daemon.machine_devices.release();
+        let counters = backend.pool.engine.status().counters;
+        if is_silent {
+            // A device that does not answer is not waited for, and may still write to the memory that what is in flight there names. That
+            // memory, and the device, are given back by the end of the process.
+            std::mem::forget(backend);
+        }
         ended?;
         if !clean {
-            let status = backend.pool.engine.status();
-            let reason = status.counters.last_checkpoint_error.or(status.counters.last_flush_error);
+            let reason = counters.last_checkpoint_error.or(counters.last_flush_error);
             bail!(
                 "the pool was not stopped cleanly ({}): the next start recovers it from its journal",
                 reason.unwrap_or_else(|| "the last checkpoint did not end".to_owned())

@@ -4,12 +4,14 @@
 use super::access::SocketAccess;
 use super::answer::attach_evidence;
 use super::beside::Beside;
+use super::clients::Clients;
 use super::configured::{compare_disks, name_exports, new_export, wanted};
 use super::snapshot::Fixed;
 use super::tls;
 use super::users;
 use super::watch::Watch;
 use crate::config::{self, Config, Export, ReadCache, Server};
+use crate::control::control_path;
 use crate::pool::{Offers, PoolBackend, capacity, fast};
 use crate::text::chain;
 use anyhow::{Context, Result};
@@ -47,6 +49,8 @@ struct Read {
     config: Config,
     tls: Option<TlsContext>,
     access: SocketAccess,
+    /// Where whoever asks the server looks for it by this configuration.
+    control: PathBuf,
 }
 
 impl Reloader {
@@ -78,7 +82,7 @@ impl Reloader {
     pub fn advance(
         &mut self,
         backend: &mut PoolBackend,
-        server: &mut ServerControl<'_>,
+        (server, clients): (&mut ServerControl<'_>, &mut Clients),
         (fixed, leaving): (&mut Fixed, impl FnOnce() -> Vec<String>),
         watch: &mut Watch,
         is_ready: bool,
@@ -86,8 +90,9 @@ impl Reloader {
         if let Some(ended) = self.reading.as_ref().and_then(Beside::ended) {
             self.reading = None;
             match ended.and_then(|read| read) {
-                Ok(Read { config, tls, access }) => {
+                Ok(Read { config, tls, access, control }) => {
                     server.set_tls(tls);
+                    self.follow_control(clients, &control, &access);
                     self.change_to((config, &access), backend, server, (fixed, &leaving()), watch);
                     self.look(backend);
                 }
@@ -109,6 +114,29 @@ impl Reloader {
             if std::mem::take(&mut self.look_again) {
                 self.look(backend);
             }
+        }
+    }
+
+    /// Has the server found by those who read the new configuration.
+    fn follow_control(&self, clients: &mut Clients, path: &Path, access: &SocketAccess) {
+        let first = clients.first_path().unwrap_or(path).to_owned();
+        match clients.follow(path, access) {
+            Ok(false) => {}
+            Ok(true) => info!(
+                cause = "reload",
+                "the control socket is at {} now, and until the next start at {} as well",
+                path.display(),
+                first.display()
+            ),
+            Err(why) => warn!(
+                cause = "reload",
+                advice = "Set server.control to where it is, or have it made there and send SIGHUP again",
+                "by {} the control socket is looked for at {}, and it is at {}: {}",
+                self.file.display(),
+                path.display(),
+                first.display(),
+                chain(&why)
+            ),
         }
     }
 
@@ -199,8 +227,8 @@ impl Reloader {
             self.config.memory.clone(),
             self.config.metrics.clone(),
         );
-        let server =
-            Server { poll: new.server.poll, max_connections: new.server.max_connections, ..self.config.server.clone() };
+        let Server { poll, max_connections, control, .. } = new.server.clone();
+        let server = Server { poll, max_connections, control, ..self.config.server.clone() };
         let export = exports_in_force(&self.config, &new, &outcome.kept);
         self.config = Config { pool, fast, capacity, memory, read_cache, server, metrics, export, ..new };
     }
@@ -224,7 +252,10 @@ impl Reloader {
         }
         engine.classes_changed();
         backend.evidence.reconsider(engine.prism());
-        outcome.done.push(format!("classes {names} were changed"));
+        let (there, new): (Vec<&str>, Vec<&str>) =
+            changed.iter().map(|spec| spec.name.as_str()).partition(|name| before.iter().any(|old| old.name == *name));
+        outcome.done.extend(classes_done(&there, "changed"));
+        outcome.done.extend(classes_done(&new, "added"));
     }
 
     fn limits(
@@ -432,13 +463,21 @@ impl Reloader {
             ("[[capacity]]", old.capacity != new.capacity),
             ("memory.limit", old.memory.limit != new.memory.limit),
             ("read_cache.memory", old.read_cache.memory != new.read_cache.memory),
-            ("server.control", old.server.control != new.server.control),
             ("server.socket_mode", old.server.socket_mode != new.server.socket_mode),
             ("server.socket_group", old.server.socket_group != new.server.socket_group),
             ("server.allow_remote", old.server.allow_remote != new.server.allow_remote),
             ("[metrics]", old.metrics != new.metrics),
         ];
         changed.into_iter().filter(|(_, is_changed)| *is_changed).map(|(key, _)| key).collect()
+    }
+}
+
+/// What became of classes, where there are any.
+fn classes_done(names: &[&str], what: &str) -> Option<String> {
+    match names {
+        [] => None,
+        [one] => Some(format!("class {one} was {what}")),
+        several => Some(format!("classes {} were {what}", several.join(", "))),
     }
 }
 
@@ -468,7 +507,8 @@ fn read(file: &Path, addresses: &[(Listen, Listen)], in_force: &Server) -> Resul
         config.check_reached_at(&bound.to_string()).context("for that a restart is needed")?;
     }
     let (tls, access) = (tls::load(&config)?, SocketAccess::of(in_force)?);
-    Ok(Read { config, tls, access })
+    let control = control_path(&config, file)?;
+    Ok(Read { config, tls, access, control })
 }
 
 /// Gives devices that were looked at to the tiers that miss some.
@@ -508,4 +548,17 @@ fn machine_devices(config: &Config) -> Vec<(&str, &str)> {
 /// Exports that are block devices, and which.
 fn block_devices(config: &Config) -> Vec<(&str, config::Ublk)> {
     config.export.iter().filter_map(|export| Some((config.export_name(export), export.ublk?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A class that was added was said to have been changed.
+    #[test]
+    fn regression_classes_that_are_added_are_not_called_changed() {
+        assert_eq!(classes_done(&[], "changed"), None);
+        assert_eq!(classes_done(&["wal"], "added").unwrap(), "class wal was added");
+        assert_eq!(classes_done(&["wal", "logs"], "changed").unwrap(), "classes wal, logs were changed");
+    }
 }

@@ -455,7 +455,8 @@ impl Watch {
         let more = server.refused.saturating_sub(self.refused);
         if more > 0 {
             self.refused = server.refused;
-            let message = format!("{more} connections were refused: there are {} clients already", server.clients);
+            let message =
+                format!("{more} connections were refused: there were {} clients already", server.clients_at_refusal);
             self.warn(now_ns, "connection refused", "", message, "Raise server.max_connections, or end clients");
         }
     }

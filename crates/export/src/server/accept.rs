@@ -36,7 +36,7 @@ impl Reactor {
             };
             let network = matches!(open.address, Listen::Tcp(_));
             if self.connections.clients() >= usize::from(self.config.connections_max) || self.connections.is_full() {
-                self.stats.refused += 1;
+                self.stats.refuse(self.connections.clients());
                 continue;
             }
             let origin = Origin::of(network, || peer(&socket));
@@ -79,8 +79,10 @@ impl Reactor {
             return false;
         };
         connection.is_client = true;
-        if self.connections.chose_one() > usize::from(self.config.connections_max) {
-            self.stats.refused += 1;
+        let clients = self.connections.chose_one();
+        if clients > usize::from(self.config.connections_max) {
+            // Without itself.
+            self.stats.refuse(clients - 1);
             if let (Some(token), Some(connection)) = (parsed, self.connections.get_mut(index)) {
                 connection.session.complete(token, Err(RequestError::ShuttingDown));
             }

@@ -102,7 +102,7 @@ pub enum ServerError {
         source: RequestError,
     },
     /// Requests did not finish within the time for stopping.
-    #[error("stopped with {requests} requests unfinished after {timeout_ns} ns")]
+    #[error("stopped with {requests} request{} unfinished after {} s", if *requests == 1 { "" } else { "s" }, *timeout_ns as f64 / 1e9)]
     StopTimedOut {
         /// How many.
         requests: usize,
@@ -135,5 +135,18 @@ impl ServerConfig {
             return bad("payload_bytes_max", "1 MiB to 32 MiB");
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It was said in nanoseconds.
+    #[test]
+    fn regression_the_time_of_a_stop_is_said_in_seconds() {
+        let error = |requests, timeout_ns| ServerError::StopTimedOut { requests, timeout_ns }.to_string();
+        assert_eq!(error(1, 30_000_000_000), "stopped with 1 request unfinished after 30 s");
+        assert_eq!(error(2, 500_000_000), "stopped with 2 requests unfinished after 0.5 s");
     }
 }

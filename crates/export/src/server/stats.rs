@@ -16,6 +16,8 @@ pub struct ServerStats {
     pub accepted: u64,
     /// Connections refused for the limit since the start.
     pub refused: u64,
+    /// Clients that there were when the last one was refused.
+    pub clients_at_refusal: usize,
     /// Why connections that wait could not be accepted since the last tick, such as for want of descriptors. It is tried again
     /// with each tick.
     pub not_accepted: Option<Errno>,
@@ -26,6 +28,12 @@ pub struct ServerStats {
 }
 
 impl ServerStats {
+    /// A connection is refused, as there are so many clients.
+    pub(super) fn refuse(&mut self, clients: usize) {
+        self.refused += 1;
+        self.clients_at_refusal = clients;
+    }
+
     /// A session has ended.
     pub(super) fn ended(&mut self, session: SessionStats, by_breach: bool) {
         self.sessions.requests += session.requests;

@@ -172,6 +172,7 @@ fn limits_the_clients_and_drops_those_that_choose_nothing() {
     assert_eq!(server.ask(|_, server| server.stats().refused), 2);
     drop(second);
     while server.ask(|_, server| server.stats().connections) > 1 {}
+    assert_eq!(server.ask(|_, server| server.stats().clients_at_refusal), 2, "though one has left since");
     let since = Instant::now();
     // One says nothing, the other talks and talks.
     let (mut silent, mut talker) = (server.connect(), server.connect());

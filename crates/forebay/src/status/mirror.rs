@@ -47,7 +47,7 @@ fn lines_of(mirror: &Value, what: &str) -> Option<String> {
                 let of = |key: &str| output::size(mirror[key].as_u64().unwrap_or(0));
                 format!("{} of {} copied", of("rebuilt_bytes"), of("size_bytes"))
             }
-            _ => member["why"].as_str().unwrap_or("waits to be rebuilt").to_owned(),
+            _ => member["why"].as_str().unwrap_or("-").to_owned(),
         };
         lines.push(format!("  {} is {}: {detail}", of(member), state.to_uppercase()));
     }

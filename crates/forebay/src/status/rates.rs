@@ -19,13 +19,42 @@ fn same<'a>(look: &'a Value, key: &str, name: &Value) -> &'a Value {
     list(look, key).find(|other| other["name"] == *name).unwrap_or(&Value::Null)
 }
 
-/// The end of a name that is too long.
-fn short(name: &str) -> String {
+/// The end of a name that is longer than this.
+fn short(name: &str, chars: usize) -> String {
     let count = name.chars().count();
-    if count <= NAME_CHARS {
+    if count <= chars {
         return name.to_owned();
     }
-    format!("..{}", name.chars().skip(count + 2 - NAME_CHARS).collect::<String>())
+    format!("..{}", name.chars().skip(count + 2 - chars).collect::<String>())
+}
+
+/// What a device is called: the end of its name, and of several that are one device (`A + B`) that of the first with the number of the others.
+fn label(name: &str) -> String {
+    match name.split_once(" + ") {
+        Some((first, others)) if name.chars().count() > NAME_CHARS => {
+            let others = format!(" +{}", others.split(" + ").count());
+            let file = first.rsplit('/').next().unwrap_or(first);
+            format!("{}{others}", short(file, NAME_CHARS - others.len()))
+        }
+        _ => short(name, NAME_CHARS),
+    }
+}
+
+/// What devices are called, each otherwise: of those whose names end alike the second and later ones have a number.
+fn labels(names: &[&str]) -> Vec<String> {
+    let mut given: Vec<String> = Vec::new();
+    for name in names {
+        let mut one = label(name);
+        for number in 2.. {
+            if !given.contains(&one) {
+                break;
+            }
+            let number = format!("#{number}");
+            one = format!("{}{number}", short(name, NAME_CHARS - number.len()));
+        }
+        given.push(one);
+    }
+    given
 }
 
 /// A rate of bytes; that it is of a second is said above the table.
@@ -111,11 +140,13 @@ pub fn tables(before: &Value, now: &Value) -> Vec<String> {
     let before = of_same_server(before, now);
     let since = before["uptime_seconds"].as_f64().unwrap_or(0.0);
     let seconds = (now["uptime_seconds"].as_f64().unwrap_or(0.0) - since).max(1e-3);
+    let names: Vec<&str> = list(now, "devices").map(|device| device["name"].as_str().unwrap_or("-")).collect();
     let devices: Vec<Vec<String>> = list(now, "devices")
-        .map(|device| {
+        .zip(labels(&names))
+        .map(|(device, label)| {
             let asked = Asked { old: same(before, "devices", &device["name"]), now: device, seconds };
             vec![
-                short(device["name"].as_str().unwrap_or("-")),
+                label,
                 asked.rate("reads"),
                 asked.bytes("reads"),
                 asked.mean("reads"),
@@ -184,6 +215,19 @@ pub fn head(before: &Value, now: &Value) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    /// A mirror and the second of its members had one label.
+    #[test]
+    fn regression_devices_have_labels_of_their_own() {
+        let (a, b) = ("/srv/pools/a21/fast0.img", "/srv/pools/a21/fast1.img");
+        let mirror = format!("{a} + {b}");
+        let shown = labels(&[&mirror, a, b, "ram"]);
+        assert_eq!(shown, ["fast0.img +1", "..21/fast0.img", "..21/fast1.img", "ram"]);
+        let alike = labels(&["/mnt/a/long-name/c.img", "/mnt/b/long-name/c.img", "/mnt/c/long-name/c.img"]);
+        assert_eq!(alike, ["..g-name/c.img", "..name/c.img#2", "..name/c.img#3"]);
+        let long = labels(&["/dev/disk/by-id/nvme-INTEL_SSDPED1K375GA_1 + /dev/sdb + /dev/sdc"]);
+        assert!(long[0].ends_with("375GA_1 +2") && long[0].chars().count() == NAME_CHARS, "{long:?}");
+    }
 
     /// What classes had counted over the pool's life was divided by the time since the server's start; and by nothing after a restart between two looks.
     #[test]

@@ -7,7 +7,9 @@ use clap::Subcommand;
 use forebay_block::size::parse_size_bytes;
 use forebay_daemon::config;
 use forebay_daemon::control::{Question, ask};
+use forebay_daemon::server::no_disk;
 use forebay_device::{Target, TargetError};
+use serde_json::Value;
 use std::path::Path;
 
 #[derive(Debug, Subcommand)]
@@ -62,6 +64,15 @@ fn absolute(text: &str) -> Result<String> {
     })
 }
 
+/// Whoever mistook a name hears of that, and not how to remove what is not there. A disk whose removal was begun is known by the name of before, too.
+fn refuse_unknown(name: &str, disks: &Value) -> Result<()> {
+    let disks = disks["disks"].as_array().into_iter().flatten();
+    let known: Vec<&str> = disks.filter_map(|disk| disk["name"].as_str()).collect();
+    let removed = format!("{name}~removed-");
+    ensure!(known.iter().any(|other| *other == name || other.starts_with(&removed)), no_disk(name, &known));
+    Ok(())
+}
+
 /// Shows or changes disks of the running pool; done when the change is durable.
 ///
 /// # Errors
@@ -87,6 +98,9 @@ pub fn run(file: &Path, action: DiskAction, format: Format) -> Result<()> {
         DiskAction::Resize { name, size } => Question::DiskResize { name, size_bytes: parse_size_bytes(&size)? },
         DiskAction::Remove { name, destroy_data } => {
             let again = format!("--destroy-data {name}");
+            if destroy_data.as_deref() != Some(name.as_str()) {
+                refuse_unknown(&name, &ask(&config, file, &Question::DiskList)?)?;
+            }
             match destroy_data.as_deref() {
                 None => {
                     bail!("removing disk {name:?} loses all its data for ever: repeat with `{again}` if that is meant")

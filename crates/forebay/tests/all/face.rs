@@ -120,7 +120,7 @@ fn regression_what_is_no_device_of_a_pool_is_answered_with_what_is() {
     refused(
         &forebay(&["config", "check", scene.config()]),
         1,
-        &["base", "model:p4800x", "only be measured", "emulated:NAME"],
+        &["base", "model:p4800x", "cannot be the base of a disk", "emulated:NAME"],
     );
 }
 

@@ -292,6 +292,26 @@ fn the_journal_gets_priorities_and_text_is_for_people() {
     assert_eq!(server.stop(), 0);
 }
 
+/// Verbs looked for the control socket beside the new address of the first export, and said that no server answers.
+#[test]
+fn regression_a_server_whose_first_export_moves_stays_within_reach() {
+    let scene = Scene::new().created();
+    let server = Logging::start(&scene, "json");
+    let before = std::fs::read_to_string(scene.config()).unwrap();
+    let socket = scene.path("s").display().to_string();
+    scene.edit(&format!("unix:{socket}"), &format!("unix:{socket}-new"));
+    assert!(server.reload().contains("listening at"));
+    good(&forebay(&["status", scene.config()]));
+    let moved = server.awaited_where("reload", |event| event["message"].as_str().unwrap().contains("control socket"));
+    assert!(moved["message"].as_str().unwrap().contains("s-new.control now"), "{moved}");
+    // Whoever has read the file before finds it, too.
+    let old = scene.path("old.toml");
+    std::fs::write(&old, before).unwrap();
+    good(&forebay(&["status", old.to_str().unwrap()]));
+    assert_eq!(server.stop(), 0);
+    assert!(!scene.path("s.control").exists() && !scene.path("s-new.control").exists());
+}
+
 #[test]
 fn sighup_reloads_classes_limits_exports_and_evidence() {
     let scene = Scene::new().created();
@@ -306,7 +326,9 @@ fn sighup_reloads_classes_limits_exports_and_evidence() {
     let before = std::fs::read_to_string(&scene.config).unwrap();
     std::fs::write(&scene.config, before.clone() + &more).unwrap();
     let message = server.reload();
-    for part in ["classes wal", "7 connections", "export again was added", "s2", "evidence for disk db was attached"] {
+    for part in
+        ["class wal was added", "7 connections", "export again was added", "s2", "evidence for disk db was attached"]
+    {
         assert!(message.contains(part), "{part}: {message}");
     }
     let classes = good(&forebay(&["class", scene.config(), "list"]));

@@ -43,10 +43,24 @@ pub struct MemberStatus {
     pub id: Id,
     /// What it holds.
     pub state: MemberState,
-    /// Why it is out, where that is known.
+    /// Why it is out; nothing where it only waits to be rebuilt.
     pub why: Option<String>,
     /// Reads that failed.
     pub failed_reads: u64,
+}
+
+impl MemberStatus {
+    /// Whether it is out for no other reason than that its turn to be rebuilt has not come.
+    #[must_use]
+    pub fn waits_to_be_rebuilt(&self) -> bool {
+        self.state == MemberState::Out && self.why.is_none()
+    }
+
+    /// Why it is out, for people and programs; nothing of one that is not.
+    #[must_use]
+    pub fn why_out(&self) -> Option<&str> {
+        self.why.as_deref().or(self.waits_to_be_rebuilt().then_some("waits to be rebuilt"))
+    }
 }
 
 /// A mirror.

@@ -8,6 +8,7 @@ use forebay_volume::mirror::{MemberState, MemberStatus, MirrorStatus};
 struct Several {
     what: &'static str,
     out: &'static str,
+    waiting: &'static str,
     left_out: &'static str,
     rebuilding: &'static str,
     broken: &'static str,
@@ -19,6 +20,7 @@ struct Several {
 const MIRROR: Several = Several {
     what: "the fast tier's mirror",
     out: "mirror member out",
+    waiting: "mirror member waits",
     left_out: "mirror member left out",
     rebuilding: "mirror member rebuilt",
     broken: "mirror broken",
@@ -29,6 +31,7 @@ const MIRROR: Several = Several {
 const PARITY: Several = Several {
     what: "the capacity tier with parity",
     out: "parity member out",
+    waiting: "parity member waits",
     left_out: "parity member left out",
     rebuilding: "parity member rebuilt",
     broken: "parity broken",
@@ -37,11 +40,31 @@ const PARITY: Several = Several {
     replace: "Replace the device, name the new one in [[capacity]], and send SIGHUP: it is rebuilt while the pool is served (docs/parity.md)",
 };
 
+/// What is known of a member, as far as the log tells states apart.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    HoldsAll,
+    Rebuilding,
+    Waits,
+    Out,
+}
+
+impl Seen {
+    fn of(member: &MemberStatus) -> Self {
+        match member.state {
+            MemberState::InSync => Self::HoldsAll,
+            MemberState::Rebuilding => Self::Rebuilding,
+            MemberState::Out if member.waits_to_be_rebuilt() => Self::Waits,
+            MemberState::Out => Self::Out,
+        }
+    }
+}
+
 /// Looks at the members of one tier.
 pub struct MemberWatch {
     of: &'static Several,
-    /// What each was called and held when it was looked at last, in their order.
-    members: Vec<(String, MemberState)>,
+    /// What each was called and what it was when it was looked at last, in their order.
+    members: Vec<(String, Seen)>,
     mended_blocks: u64,
     unreadable_blocks: u64,
 }
@@ -71,23 +94,21 @@ impl MemberWatch {
         let of = self.of;
         let before = std::mem::take(&mut self.members);
         for (number, member) in status.members.iter().enumerate() {
-            let about = name_of(member);
-            if let Some((name, MemberState::Out)) = before.get(number)
-                && member.state != MemberState::Out
-            {
-                // What was missing is known by its id, and what is in its place by its name.
-                causes.ended(of.out, name, &format!("{name} is replaced by {about} in {}", of.what));
-                self.rebuilding(now_ns, causes, &about);
-            }
-            match member.state {
-                MemberState::Out => self.out(now_ns, causes, member, &about),
-                MemberState::Rebuilding => self.rebuilding(now_ns, causes, &about),
-                MemberState::InSync => {
-                    causes.ended(of.out, &about, &format!("{about} holds everything again"));
-                    causes.ended(of.rebuilding, &about, &format!("{about} holds everything"));
+            let (about, seen) = (name_of(member), Seen::of(member));
+            if let Some((name, was)) = before.get(number).filter(|known| **known != (about.clone(), seen)) {
+                self.left(causes, (name, *was), (&about, seen));
+                if matches!(was, Seen::Out | Seen::Waits) && seen == Seen::HoldsAll {
+                    // Its rebuild has begun and ended since.
+                    self.rebuilding(now_ns, causes, &about);
                 }
             }
-            self.members.push((about, member.state));
+            match seen {
+                Seen::Out => self.out(now_ns, causes, member, &about),
+                Seen::Waits => self.waits(now_ns, causes, &about),
+                Seen::Rebuilding => self.rebuilding(now_ns, causes, &about),
+                Seen::HoldsAll => causes.ended(of.rebuilding, &about, &format!("{about} holds everything")),
+            }
+            self.members.push((about, seen));
         }
         if let Some(why) = &status.broken {
             let advice = "Reads go on. Look at the devices and their paths, then restart the server";
@@ -117,12 +138,33 @@ impl MemberWatch {
         causes.lasts(now_ns, &Report { severity, cause, about, message, advice });
     }
 
+    fn waits(&self, now_ns: u64, causes: &mut Causes, about: &str) {
+        let of = self.of;
+        let message = format!("{about} waits to be rebuilt as a member of {}: that is done of one at a time", of.what);
+        let (severity, cause) = (Severity::Notice, of.waiting);
+        causes.lasts(now_ns, &Report { severity, cause, about, message, advice: "" });
+    }
+
     fn rebuilding(&self, now_ns: u64, causes: &mut Causes, about: &str) {
         let of = self.of;
         let message = format!("{about} is being rebuilt as a member of {}", of.what);
-        causes.ended(of.out, about, &message);
         let (severity, cause) = (Severity::Notice, of.rebuilding);
         causes.lasts(now_ns, &Report { severity, cause, about, message, advice: "" });
+    }
+
+    /// What a member was it is no more, or another is in its place: what was missing is known by its id, and what is in its place by its name.
+    fn left(&self, causes: &mut Causes, (name, was): (&str, Seen), (about, seen): (&str, Seen)) {
+        let of = self.of;
+        match was {
+            Seen::Out if name == about => {
+                causes.ended(of.out, name, &format!("{name} is a member of {} again", of.what));
+            }
+            Seen::Out => causes.ended(of.out, name, &format!("{name} is replaced by {about} in {}", of.what)),
+            Seen::Waits => causes.ended(of.waiting, name, &format!("{name} does not wait to be rebuilt any more")),
+            // Its rebuild is not over because it holds everything, and what it is now is logged.
+            Seen::Rebuilding if name != about || seen != Seen::HoldsAll => causes.forget(of.rebuilding, name),
+            Seen::Rebuilding | Seen::HoldsAll => {}
+        }
     }
 
     fn look_at_blocks(&mut self, now_ns: u64, causes: &mut Causes, status: &MirrorStatus) {
@@ -165,12 +207,13 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
+    /// Those that are out have failed, or are not there.
     fn status(members: &[(&str, u8, MemberState)]) -> MirrorStatus {
         let member = |&(name, id, state): &(&str, u8, MemberState)| MemberStatus {
             name: name.to_owned(),
             id: [id; 16],
             state,
-            why: None,
+            why: (state == MemberState::Out).then(|| "it fails writes".to_owned()),
             failed_reads: 0,
         };
         MirrorStatus {
@@ -203,6 +246,41 @@ mod tests {
         // It is over: were it missing again that is a new line.
         watch.look(300 * SECOND, &mut causes, &status(&[("", 2, MemberState::Out)]));
         assert!(is_logged(&mut causes, 300 * SECOND, PARITY.out, &format_id(&[2; 16])));
+    }
+
+    /// A blank member that waited for another to be rebuilt was an error without a reason, with the advice to replace it.
+    #[test]
+    fn regression_a_member_that_waits_to_be_rebuilt_is_not_called_broken() {
+        let (mut causes, mut watch) = (Causes::default(), MemberWatch::of_parity());
+        let mut waits = status(&[
+            ("a.img", 1, MemberState::InSync),
+            ("b.img", 2, MemberState::Rebuilding),
+            ("c.img", 3, MemberState::Out),
+        ]);
+        waits.members[2].why = None;
+        assert_eq!(waits.members[2].why_out(), Some("waits to be rebuilt"));
+        watch.look(0, &mut causes, &waits);
+        assert!(is_logged(&mut causes, 0, PARITY.waiting, "c.img"));
+        assert!(!is_logged(&mut causes, 0, PARITY.out, "c.img"));
+        // It fails while it waits: that is an error.
+        waits.members[2].why = Some("it fails writes".to_owned());
+        watch.look(100 * SECOND, &mut causes, &waits);
+        assert!(causes.take_logged(PARITY.out, "c.img"));
+        assert!(!causes.take_logged(PARITY.waiting, "c.img"), "it is over");
+    }
+
+    /// One that went out again soon after it had been rebuilt was logged a minute later, and its rebuild not at all.
+    #[test]
+    fn regression_a_member_that_goes_out_twice_is_logged_twice() {
+        let (mut causes, mut watch) = (Causes::default(), MemberWatch::of_mirror());
+        let is = |state| status(&[("a.img", 1, MemberState::InSync), ("b.img", 2, state)]);
+        for (second, state) in [(0, MemberState::Out), (5, MemberState::Rebuilding), (10, MemberState::InSync)] {
+            watch.look(second * SECOND, &mut causes, &is(state));
+        }
+        watch.look(20 * SECOND, &mut causes, &is(MemberState::Out));
+        assert!(causes.take_logged(MIRROR.out, "b.img"), "its beginning was logged");
+        watch.look(25 * SECOND, &mut causes, &is(MemberState::Rebuilding));
+        assert!(causes.take_logged(MIRROR.rebuilding, "b.img"), "its beginning was logged");
     }
 
     #[test]

@@ -91,6 +91,12 @@ fn regression_a_disk_that_is_not_there_is_answered_with_those_that_are() {
     let (near, far) =
         ("there is no disk \"lgos\"; the pool has db, logs; the nearest known one is `logs`", "db, logs\n");
     refused(&ask(&["remove", "lgos", "--destroy-data", "lgos"]), 2, &[near]);
+    // Nobody is asked to say twice what is not there.
+    for more in [&[][..], &["--destroy-data"], &["--destroy-data", "logs"]] {
+        let answer = ask(&[&["remove", "lgos"], more].concat());
+        refused(&answer, 2, &[near]);
+        assert!(!err(&answer).contains("repeat"), "{}", err(&answer));
+    }
     refused(&ask(&["remove", "accounts", "--destroy-data", "accounts"]), 2, &["\"accounts\"", far]);
     refused(&ask(&["resize", "lgos", "8MiB"]), 2, &[near]);
     refused(&ask(&["detach-base", "lgos"]), 2, &[near]);

@@ -16,6 +16,7 @@ use forebay_volume::recovery::{OpenError, RecoveryReport, format, format::NewDis
 use forebay_volume::{Devices, EngineOptions, Op, Outcome, Pool, Request, RequestError};
 pub use request::block_request;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 pub type Stack = ReorderDevice<FaultyDevice<VolatileDevice<ImageDevice>>>;
@@ -250,18 +251,18 @@ impl World {
     }
 
     pub fn write(&mut self, sector: u64, sectors: u64, fua: bool, tag: Option<ClassId>) -> u64 {
-        self.write_with_zeros(sector, sectors, fua, tag, |_| false)
+        self.write_with_zeros(sector..sector + sectors, fua, tag, |_| false)
     }
 
     /// Writes zeros where the number of a sector says so, and something else where it does not.
     pub fn write_with_zeros(
         &mut self,
-        sector: u64,
-        sectors: u64,
+        at: Range<u64>,
         fua: bool,
         tag: Option<ClassId>,
         mut is_zero: impl FnMut(u64) -> bool,
     ) -> u64 {
+        let (sector, sectors) = (at.start, at.end - at.start);
         let mut tags = self.oracle.new_tags(sectors as usize);
         tags.iter_mut().zip(sector..).filter(|(_, sector)| is_zero(*sector)).for_each(|(tag, _)| *tag = 0);
         let mut buf = Buf::new(sectors as usize * 512);
