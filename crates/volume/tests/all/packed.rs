@@ -204,7 +204,7 @@ fn mixtures_of_zeros_and_compressed_blocks_survive_power_cuts() {
                 let (zeros, fua, of) = (random.below(4), random.chance(1, 10), random.below(u64::MAX));
                 let is_zero = |sector: u64| (of >> (sector / 8 % 61)) & 3 < zeros;
                 let tag = Some(if random.chance(3, 4) { BULK } else { COLD });
-                world.write_with_zeros(block * 8..(block + blocks) * 8, fua, tag, is_zero);
+                world.write_parts(block * 8..(block + blocks) * 8, fua, tag, &is_zero);
                 if random.chance(1, 8) {
                     world.flush();
                 }

@@ -251,16 +251,16 @@ impl World {
     }
 
     pub fn write(&mut self, sector: u64, sectors: u64, fua: bool, tag: Option<ClassId>) -> u64 {
-        self.write_with_zeros(sector..sector + sectors, fua, tag, |_| false)
+        self.write_parts(sector..sector + sectors, fua, tag, &|_| false)
     }
 
     /// Writes zeros where the number of a sector says so, and something else where it does not.
-    pub fn write_with_zeros(
+    pub fn write_parts(
         &mut self,
         at: Range<u64>,
         fua: bool,
         tag: Option<ClassId>,
-        mut is_zero: impl FnMut(u64) -> bool,
+        is_zero: &dyn Fn(u64) -> bool,
     ) -> u64 {
         let (sector, sectors) = (at.start, at.end - at.start);
         let mut tags = self.oracle.new_tags(sectors as usize);
