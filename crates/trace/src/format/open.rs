@@ -145,7 +145,9 @@ fn from_unpacked(
             .map_err(|why| TraceError::UnknownFormat { path: path.to_owned(), why })?,
     };
     if let Some(lines) = lines(format) {
-        return Ok(Box::new(FromEarliest::new(Text::new(from, format.name(), lines))));
+        let text = Text::new(from, format.name(), lines);
+        let source = if is_from_first(format) { FromEarliest::new(text) } else { FromEarliest::with_own_zero(text) };
+        return Ok(Box::new(source));
     }
     match format {
         Format::Vscsi => Ok(Box::new(Vscsi::new(from))),
@@ -156,6 +158,11 @@ fn from_unpacked(
             Err(TraceError::UnknownFormat { path: path.to_owned(), why })
         }
     }
+}
+
+/// Whether times of the format say nothing of their zero, so that it is the first of them, unless that is a slip.
+fn is_from_first(format: Format) -> bool {
+    matches!(format, Format::Msr | Format::Alibaba | Format::Tencent | Format::Systor | Format::Csv)
 }
 
 /// A stream whose first bytes have been looked at.

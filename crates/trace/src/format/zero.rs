@@ -1,4 +1,5 @@
-//! The zero of a trace whose first entry is not its earliest: volumes one behind the other, requests in the order of their ends, a slip at the begin.
+//! The zero of a trace whose first entry is not its earliest, or lies far before all others: volumes one behind the other, requests in the order of their
+//! ends, a slip at the begin.
 
 use crate::{Faults, Knows, Names, Request, Source, TraceError};
 
@@ -14,26 +15,56 @@ const SLIPS_ONE_IN: usize = 100;
 pub(super) struct FromEarliest<S> {
     source: S,
     batch: Vec<Request>,
-    /// At most 0; unknown until the window has been read.
-    zero_ns: Option<i64>,
-    /// Before it, and so taken to be at it.
-    clamped: u64,
+    /// Whether the source's zero is no more than its first time, which may be a slip like any other.
+    is_first_judged: bool,
+    /// Unknown until the window has been read.
+    zero: Option<Zero>,
+    /// Behind the window and before the zero, and so taken to be at it.
+    late: u64,
     is_over: bool,
 }
 
+/// Where the times of a trace begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Zero {
+    /// From the first request on, and negative before it.
+    at_ns: i64,
+    /// Requests of the window before it, and so taken to be at it.
+    slips: u64,
+    /// From the last of these to the zero.
+    gap_ns: u64,
+}
+
 impl<S: Source> FromEarliest<S> {
+    /// Of a source that takes its first time for the zero.
     pub fn new(source: S) -> Self {
-        Self { source, batch: Vec::new(), zero_ns: None, clamped: 0, is_over: false }
+        Self { source, batch: Vec::new(), is_first_judged: true, zero: None, late: 0, is_over: false }
+    }
+
+    /// Of a source whose zero is its own unless requests lie before it.
+    pub fn with_own_zero(source: S) -> Self {
+        Self { is_first_judged: false, ..Self::new(source) }
     }
 }
 
-/// The earliest time that is no slip, where it lies before the first.
-fn zero_ns(requests: &[Request]) -> i64 {
+/// The earliest time that is no slip.
+fn zero(requests: &[Request], is_first_judged: bool) -> Zero {
     let mut times: Vec<i64> = requests.iter().map(|request| request.issued_ns as i64).collect();
     times.sort_unstable();
-    let slips = times.len() / SLIPS_ONE_IN;
-    let gap = times.windows(2).take(slips).rposition(|pair| pair[1] - pair[0] > BEFORE_NS);
-    times.get(gap.map_or(0, |last_slip| last_slip + 1)).map_or(0, |&earliest| earliest.min(0))
+    let most = times.len() / SLIPS_ONE_IN;
+    let last_slip = times.windows(2).take(most).rposition(|pair| pair[1] - pair[0] > BEFORE_NS);
+    let earliest = Zero { at_ns: times.first().map_or(0, |&first| first.min(0)), slips: 0, gap_ns: 0 };
+    last_slip.map_or(earliest, |last_slip| {
+        let at_ns = if is_first_judged { times[last_slip + 1] } else { times[last_slip + 1].min(0) };
+        let slips = times.partition_point(|&time| time < at_ns);
+        let gap_ns = slips.checked_sub(1).map_or(0, |last| at_ns.abs_diff(times[last]));
+        Zero { at_ns, slips: slips as u64, gap_ns }
+    })
+}
+
+/// "1 request lies", or "2 requests lie".
+fn requests_lie(count: u64) -> String {
+    if count == 1 { "1 request lies".to_owned() } else { format!("{count} requests lie") }
 }
 
 impl<S: Source> Source for FromEarliest<S> {
@@ -43,14 +74,15 @@ impl<S: Source> Source for FromEarliest<S> {
             read = self.source.read(&mut self.batch, names);
             // What was read before an error is handed out with it.
             self.is_over = !matches!(read, Ok(true));
-            if self.zero_ns.is_some() || self.batch.len() >= WINDOW {
+            if self.zero.is_some() || self.batch.len() >= WINDOW {
                 break;
             }
         }
-        let zero_ns = *self.zero_ns.get_or_insert_with(|| zero_ns(&self.batch));
+        let is_window = self.zero.is_none();
+        let zero = *self.zero.get_or_insert_with(|| zero(&self.batch, self.is_first_judged));
         for mut request in self.batch.drain(..) {
-            let since_ns = request.issued_ns as i64 - zero_ns;
-            self.clamped += u64::from(since_ns < 0);
+            let since_ns = request.issued_ns as i64 - zero.at_ns;
+            self.late += u64::from(since_ns < 0 && !is_window);
             request.issued_ns = since_ns.max(0) as u64;
             into.push(request);
         }
@@ -67,15 +99,23 @@ impl<S: Source> Source for FromEarliest<S> {
 
     fn notes(&self) -> Vec<String> {
         let mut notes = self.source.notes();
-        if let Some(zero_ns) = self.zero_ns.filter(|&zero_ns| zero_ns < 0) {
-            let seconds = zero_ns.unsigned_abs() as f64 / 1e9;
+        let Some(Zero { at_ns, slips, gap_ns }) = self.zero else { return notes };
+        if at_ns < 0 {
+            let seconds = at_ns.unsigned_abs() as f64 / 1e9;
             notes.push(format!("the first request is not the earliest: times count from one {seconds:.3} s before it"));
         }
-        if self.clamped > 0 {
+        if slips > 0 {
             notes.push(format!(
-                "{} requests lie before the begin, far before all others or behind 65,536 later ones: they were taken as issued at the begin, and \
-                 gaps and rates are not to be relied upon",
-                self.clamped
+                "{} before the begin, {:.1} hours before all others: taken for a slip of the clock, and as issued at the begin; if it was a pause, \
+                 gaps, rates and the duration leave it out",
+                requests_lie(slips),
+                gap_ns as f64 / BEFORE_NS as f64
+            ));
+        }
+        if self.late > 0 {
+            notes.push(format!(
+                "{} before the begin, behind 65,536 later ones: taken as issued at the begin, and gaps and rates are not to be relied upon",
+                requests_lie(self.late)
             ));
         }
         notes
@@ -124,6 +164,39 @@ mod tests {
         let (found, notes) = all(&times);
         assert!(found.iter().zip(&times).all(|(found, given)| *found == given + 1800 * 1_000_000_000));
         assert!(notes.len() == 1 && notes[0].contains("1800.000 s before"), "{notes:?}");
+    }
+
+    /// One time of the first request that lay months before all others made the trace so long, and nothing said so.
+    #[test]
+    fn regression_a_slip_back_at_first_place_is_no_begin() {
+        for (slips, requests) in [(1, 100), (3, 300), (3, 5000)] {
+            let months_ns = 300 * 24 * HOUR_NS;
+            let times: Vec<i64> = (0..requests).map(|at| if at < slips { at } else { at + months_ns }).collect();
+            let (found, notes) = all(&times);
+            let given: Vec<i64> = times.iter().map(|&time| (time - months_ns - slips).max(0)).collect();
+            assert_eq!(found, given);
+            let lie = if slips == 1 { "1 request lies" } else { "3 requests lie" };
+            assert!(notes.len() == 1 && notes[0].starts_with(lie) && notes[0].contains("7200.0 hours"), "{notes:?}");
+        }
+    }
+
+    /// More than one in a hundred are no slips, and an hour is none either: the pause behind them is one.
+    #[test]
+    fn a_pause_behind_the_first_requests_stays() {
+        for (before, requests, pause_ns) in [(1, 99, 48 * HOUR_NS), (2, 199, 48 * HOUR_NS), (1, 5000, HOUR_NS - 1)] {
+            let times: Vec<i64> = (0..requests).map(|at| if at < before { at } else { at + pause_ns }).collect();
+            assert_eq!(all(&times), (times, Vec::new()));
+        }
+    }
+
+    #[test]
+    fn a_source_that_counts_from_a_zero_of_its_own_keeps_it() {
+        let times: Vec<i64> = (0..500).map(|at| if at == 0 { 5 } else { at + 48 * HOUR_NS }).collect();
+        let mut source = FromEarliest::with_own_zero(Times(times.clone(), 0, Faults::default()));
+        let (mut requests, mut names) = (Vec::new(), Names::default());
+        while source.read(&mut requests, &mut names).unwrap() {}
+        let found: Vec<i64> = requests.iter().map(|request| request.issued_ns as i64).collect();
+        assert_eq!((found, source.notes()), (times, Vec::new()));
     }
 
     #[test]
