@@ -16,7 +16,6 @@ mod checkpoint;
 mod clock;
 mod construct;
 mod copies;
-mod cost_below;
 mod durability;
 mod flush;
 mod freed;

@@ -1,5 +1,9 @@
 //! The room of the fast tier that is shared out among what may stay there, and what the tiers are written.
 
+mod cost_below;
+
+pub(super) use cost_below::CostBelow;
+
 use super::Engine;
 use super::lifetimes::LifetimeGroup;
 use super::staying::{TierBytes, TierWear};

@@ -1,8 +1,8 @@
 //! How long what hosts write stays on the fast tier: the policy (`forebay-placement`) in the engine's terms.
 
-use super::cost_below::CostBelow;
 use super::migrate::{STAY_MAX_EPOCHS, epoch_blocks};
 use super::setup::Setup;
+use super::share_out::CostBelow;
 use super::space::Space;
 use crate::layout::policy_state::PAYLOAD_BYTES_MAX;
 use forebay_block::{ClassId, DiskId};

@@ -255,16 +255,10 @@ impl World {
     }
 
     /// Writes zeros where the number of a sector says so, and something else where it does not.
-    pub fn write_parts(
-        &mut self,
-        at: Range<u64>,
-        fua: bool,
-        tag: Option<ClassId>,
-        is_zero: &dyn Fn(u64) -> bool,
-    ) -> u64 {
+    pub fn write_parts(&mut self, at: Range<u64>, fua: bool, tag: Option<ClassId>, zero: request::Zeros<'_>) -> u64 {
         let (sector, sectors) = (at.start, at.end - at.start);
         let mut tags = self.oracle.new_tags(sectors as usize);
-        tags.iter_mut().zip(sector..).filter(|(_, sector)| is_zero(*sector)).for_each(|(tag, _)| *tag = 0);
+        tags.iter_mut().zip(sector..).filter(|(_, sector)| zero(*sector)).for_each(|(tag, _)| *tag = 0);
         let mut buf = Buf::new(sectors as usize * 512);
         fill_all(&tags, &mut buf);
         let made = self.oracle.change(DISK, sector, &tags);

@@ -17,3 +17,6 @@ pub fn compress_all(engine: &mut Engine, compress: Compress) {
         engine.prism_mut().table_mut().set(name, change).unwrap();
     }
 }
+
+/// Whether a sector of this number is to be zeros.
+pub type Zeros<'a> = &'a dyn Fn(u64) -> bool;
