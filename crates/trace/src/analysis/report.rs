@@ -179,7 +179,7 @@ pub struct Burst {
     pub max_bytes_per_s: f64,
     /// Bytes a second that 99 % of the busy windows do not exceed.
     pub p99_bytes_per_s: f64,
-    /// The busiest window over the mean of all.
+    /// The busiest window over the mean rate of the whole trace, and 1 at least.
     pub max_over_mean: f64,
 }
 
@@ -413,18 +413,22 @@ impl Ended {
     fn bursts(&mut self) -> Vec<Burst> {
         self.requests.bursts.finish();
         let len_ns = self.requests.bursts.len_ns().max(1);
+        // Between so many requests is one gap less: the last has one too, of the mean length, as the load goes on for that long.
+        let gaps = self.requests.bursts.gaps_ns.count();
+        let rate_ns = len_ns as f64 * (gaps + 1.0) / gaps.max(1.0);
         let windows = self.requests.bursts.windows.iter().zip(WINDOWS_NS).filter(|(_, window_ns)| *window_ns <= len_ns);
         windows
             .filter_map(|(window, window_ns)| {
                 let per_s = 1e9 / window_ns as f64;
-                let count = (len_ns / window_ns + 1) as f64;
-                let mean = window.bytes.mean()? * window.bytes.count() / count;
+                let bytes = window.bytes.mean()? * window.bytes.count();
+                let mean = bytes * window_ns as f64 / rate_ns;
                 Some(Burst {
                     window_ns,
-                    busy: window.bytes.count() / count,
+                    busy: window.bytes.count() / (len_ns / window_ns + 1) as f64,
                     max_bytes_per_s: window.bytes.max() as f64 * per_s,
                     p99_bytes_per_s: window.bytes.quantile(0.99)? as f64 * per_s,
-                    max_over_mean: if mean > 0.0 { window.bytes.max() as f64 / mean } else { 1.0 },
+                    // The last window may be cut short, and what it has too much for that is in no other.
+                    max_over_mean: if mean > 0.0 { (window.bytes.max() as f64 / mean).max(1.0) } else { 1.0 },
                 })
             })
             .collect()

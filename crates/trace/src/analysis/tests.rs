@@ -397,6 +397,24 @@ fn regression_no_more_windows_are_busy_than_there_are() {
     assert_eq!(burst.max_bytes_per_s, 4_096_000.0);
 }
 
+/// The last window counted as a whole one however short it was: an even load of 1.05 s had 1.9 times its mean in the busiest second.
+#[test]
+fn regression_an_even_load_is_not_bursty_for_its_last_window() {
+    let every_ms = |requests: u64| -> Vec<Request> {
+        (0..requests).map(|at| Request::new(at * 1_000_000, Op::Write, at * BLOCK, BLOCK)).collect()
+    };
+    for requests in [1050, 1100, 1990, 10_001, 15_000] {
+        for burst in analysed(&Options::default(), &every_ms(requests)).bursts {
+            assert!((burst.max_over_mean - 1.0).abs() < 1e-9, "{requests}: {burst:?}");
+        }
+    }
+    // Half of all in the last tenth of a second of 1.1 s: ten times the rate of before, and 5.5 times the mean.
+    let mut requests = every_ms(1000);
+    requests.extend((0..1000).map(|at| Request::new(1_000_000_000 + at * 100_000, Op::Write, at * BLOCK, BLOCK)));
+    let bursts = analysed(&Options::default(), &requests).bursts;
+    assert!((bursts[2].max_over_mean - 5.5).abs() < 0.01 && (bursts[3].max_over_mean - 1.0).abs() < 1e-9, "{bursts:?}");
+}
+
 #[test]
 fn regression_reads_of_a_sample_count_for_those_who_wrote() {
     let requests = skewed(200_000);
