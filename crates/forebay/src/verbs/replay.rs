@@ -125,11 +125,17 @@ pub fn run(options: &ReplayOptions, format: Format) -> Result<()> {
         bail!("--target {}: is the trace itself, which would be overwritten", options.target);
     }
     let base = base(options)?;
-    let session = Session::new(&options.target, settings)?;
+    let is_interval_given = settings.interval_ns.is_some();
+    let mut session = Session::new(&options.target, settings)?;
     let (target_bytes, block_bytes) = session.shape()?;
     let fit = Fit { target_bytes, block_bytes, piece_bytes: measure::PIECE_BYTES, wrap: options.wrap };
     let known = look_at(&session, options, trace_format, &selection, &fit)?;
     let job = job(base, options, &known.counts);
+    // The parts of a window that must be steady have intervals of their own.
+    if !is_interval_given && !options.as_fast_as_possible && job.steady.is_none() {
+        let lasts_ns = known.counts.span_since_ns(selection.from_ns) as f64 / options.scale;
+        session.set_interval(measure::interval_of_trace(lasts_ns as u64));
+    }
     let notes = known.notes.iter().cloned().chain(session.idle_settings(&job)).collect();
     let hints = session.hint_book().and_then(|book| HintWriter::new(job.evidence, book));
     let plan = Plan { groups: vec![vec![job]], notes };
@@ -151,6 +157,7 @@ pub fn run(options: &ReplayOptions, format: Format) -> Result<()> {
     let results = session.replay(&plan, &feed);
     let read = feed.close();
     let results = results?;
+    session.measured();
     let counters = before.map(|before| Difference::between(&before, &before.read_again()));
     let wear = wear_before.zip(session.wear()).map(|(before, after)| after.since(&before));
     let drift = results.first().and_then(|result| result.drift.as_ref());
