@@ -5,6 +5,7 @@ use super::schema;
 use crate::measure::TelemetryOptions;
 use crate::measure::{self, HintWriter, Session, TraceReader, Wear, from_settings, job_table, time_ns};
 use crate::output::{self, Format, size, time};
+use crate::traces::no_such_volume;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use forebay_bench::job::model::{Arrival, Calls, End, Job, Pattern, Plan};
@@ -312,7 +313,8 @@ fn why_none(options: &ReplayOptions, known: &Known, volumes: &[String]) -> Strin
     };
     if *other_volumes > 0 && counts.read == 0 {
         let wanted = options.volume.as_deref().unwrap_or_default();
-        return format!("none is of volume {wanted:?}; it has {}{damage}", volumes.join(", "));
+        let named: Vec<&String> = volumes.iter().filter(|name| *name != "\"\"").collect();
+        return format!("{}{damage}", no_such_volume(wanted, &named));
     }
     match counts.read_span {
         Some(span) if options.from.is_some() || options.to.is_some() => format!(
