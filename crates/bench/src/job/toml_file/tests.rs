@@ -227,6 +227,16 @@ fn groups_run_in_order() {
     assert!(error("[[job]]\nname='a'\n[[job]]\nname='a'\n").contains("another job"));
 }
 
+/// `direct` had no neighbour, and that of `ioengine` was none of its meaning.
+#[test]
+fn regression_keys_of_fio_for_the_way_of_access_have_a_counterpart() {
+    for (theirs, ours) in
+        [("direct = 1", "`buffered`"), ("ioengine = \"libaio\"", "`calls`"), ("iodepth = 4", "`depth`")]
+    {
+        assert!(job_error(theirs).ends_with(&format!("the nearest known one is {ours}")), "{}", job_error(theirs));
+    }
+}
+
 #[test]
 fn errors_name_line_key_and_neighbour() {
     let text = error("[[job]]\nname = \"a\"\ndetph = 4\n");
