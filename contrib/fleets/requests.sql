@@ -47,7 +47,7 @@ SELECT
     offset_bytes,
     size_bytes,
     nullif(latency_ns, -1) AS latency_ns,
-    coalesce(lifetime, 'not-set') AS lifetime,
+    lifetime,
     coalesce(flags, 0) AS flags,
     nullif(depth, 0) AS depth,
     nullif(io_class, 65535) AS io_class,

@@ -5,8 +5,11 @@ WITH named AS (
     SELECT
         volume,
         size_bytes,
-        CASE WHEN (flags & 16) <> 0 THEN 'swap' WHEN (flags & 1) <> 0 THEN 'metadata' ELSE 'lifetime ' || lifetime END
-            AS hint
+        CASE
+            WHEN (flags & 16) <> 0 THEN 'swap'
+            WHEN (flags & 1) <> 0 THEN 'metadata'
+            ELSE coalesce('lifetime ' || lifetime, 'not known')
+        END AS hint
     FROM requests
     WHERE direction = 'write'
 ),

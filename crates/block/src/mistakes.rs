@@ -8,7 +8,7 @@ use std::ops::Range;
 const WORD_CHARS_MAX: usize = 80;
 
 /// Types as serde names them, and what one would write.
-const KINDS: [(&str, &str); 8] = [
+const KINDS: [(&str, &str); 9] = [
     ("u64", "a whole number from 0 on"),
     ("u32", "a whole number from 0 to 4294967295"),
     ("u16", "a whole number from 0 to 65535"),
@@ -17,6 +17,7 @@ const KINDS: [(&str, &str); 8] = [
     ("f64", "a number"),
     ("a boolean", "true or false"),
     ("a string", "a text in quotation marks"),
+    ("a sequence", "a list in square brackets, such as [0, 2] or [\"a\", \"b\"],"),
 ];
 
 /// A sentence of serde about a value of the wrong kind; any other as it is, in one line.
@@ -155,6 +156,7 @@ mod tests {
         );
         assert!(in_words("invalid type: map, expected a sequence").contains("[[job]]"));
         assert_eq!(in_words("invalid type: integer `4`, expected a set"), "a set belongs here, not integer `4`");
+        assert!(in_words("invalid type: integer `4`, expected a sequence").starts_with("a list in square brackets"));
         assert_eq!(in_words("unclosed array\nexpected `]`"), "unclosed array; expected `]`");
     }
 }

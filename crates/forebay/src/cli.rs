@@ -235,7 +235,8 @@ and wherever something is recognised on the target.
 --host runs the jobs on other machines by ssh, on all at one instant: forebay must be there, of the same version. --ssh and --host-program say
 how it is reached; docs/jobs.md has more.
 --records and --parquet without a target convert the records of an earlier run, also of one that was killed.
-Ctrl-C ends the run with the result so far, marked as partial (in JSON: partial, not_started); a second one, a second later, kills.
+Ctrl-C ends the run with the result so far, marked as partial (in JSON: partial, not_started); a second one, a second later, kills; so does
+the first that comes a second or more after the run.
 Exit 0: measured, also in part; 1: I/Os failed, nothing was measured or nothing verified; 2: it could not be done.")]
     Bench(Box<BenchOptions>),
     /// Replays a trace on any target, at recorded times or as fast as possible, and measures every I/O

@@ -114,8 +114,8 @@ impl Looks {
         let state = self.state();
         let first = state.decided.as_ref()?.first()?;
         Some(format!(
-            "{}: ended after {:.1} s, since a planned look found all its promises decided (by intervals of {} %); --whole goes \
-             on to the end",
+            "{}: ended after {:.1} s, since a planned look found all its promises decided (by intervals of {} %, from what was known \
+             then; the row of the run has what came until it had ended, too); --whole goes on to the end",
             result.job.name,
             first.decided_after_s.unwrap_or_default(),
             first.confidence_percent

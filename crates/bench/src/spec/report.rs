@@ -88,7 +88,7 @@ pub struct PromiseReport {
     pub measured: Figure,
     /// Confidence of its interval, in percent: a look at a part of the run has more, and leaves less to the end.
     pub confidence_percent: f64,
-    /// Seconds of the run after which a planned look decided it; none where it was judged by all of it.
+    /// Seconds of the run after which a planned look decided it, of which verdict and figure are; none where it was judged by all of it.
     pub decided_after_s: Option<f64>,
     /// Share of the run's region that this check had written by its end; none where the run does not write.
     pub written_share: Option<f64>,

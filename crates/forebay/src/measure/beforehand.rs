@@ -163,10 +163,13 @@ fn plain(options: &BenchOptions, compares: bool) -> Result<()> {
         _ => false,
     };
     if let Some((option, _)) = tuning(options).into_iter().find(|(option, given)| *given && !has_use(option)) {
+        if option == "--difference" {
+            bail!("{option} is for comparisons, which --against or --against-set makes, and has no effect on a job");
+        }
         let instead = match option {
             "--read-percent" => "; a job says it with --set rw=randrw --set read_percent=N",
             "--rate" => "; a job says it with --set rate=N",
-            "--rounds" | "--difference" => "; comparisons have rounds: --against or --against-set",
+            "--rounds" => "; comparisons have rounds: --against or --against-set",
             _ => "",
         };
         bail!("{option} is for experiments, which `forebay bench --list` names, and has no effect on a job{instead}");

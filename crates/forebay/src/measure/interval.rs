@@ -5,12 +5,23 @@ const INTERVALS: u64 = 40;
 /// Their length in nanoseconds, at least and at most.
 const LENGTH_NS: (u64, u64) = (10_000_000, 1_000_000_000);
 
+/// Most intervals of a run, each of which is kept and printed; beyond, they are longer, in whole seconds.
+const INTERVALS_MAX: u64 = 20_000;
+
 /// Length of an interval for a run of so long; a second where that is not known. In whole milliseconds, for the rates of
 /// short times.
 #[must_use]
 pub fn interval_of(runtime_ns: Option<u64>) -> u64 {
     let wanted_ns = runtime_ns.map_or(LENGTH_NS.1, |runtime_ns| runtime_ns / INTERVALS);
-    wanted_ns.clamp(LENGTH_NS.0, LENGTH_NS.1) / 1_000_000 * 1_000_000
+    let least_ns = runtime_ns.map_or(0, |runtime_ns| runtime_ns.div_ceil(INTERVALS_MAX));
+    let most_ns = least_ns.max(1).next_multiple_of(LENGTH_NS.1);
+    wanted_ns.clamp(LENGTH_NS.0, most_ns) / 1_000_000 * 1_000_000
+}
+
+/// The same of a run that ends by itself after so long: a second, or more where it would have too many of them.
+#[must_use]
+pub fn interval_of_trace(lasts_ns: u64) -> u64 {
+    interval_of(Some(lasts_ns.max(INTERVALS * LENGTH_NS.1)))
 }
 
 /// The same where windows are cut into parts: an interval that goes into each part a whole number of times, the longest of
@@ -67,5 +78,14 @@ mod tests {
             assert_eq!(interval_of(Some(run_ms * 1_000_000)), interval_ms * 1_000_000, "{run_ms} ms");
         }
         assert_eq!(interval_of(None), 1_000_000_000);
+    }
+
+    /// Two days of a trace had 172,800 intervals, whose figures took gigabytes as JSON.
+    #[test]
+    fn regression_a_long_run_has_no_more_intervals_than_can_be_kept() {
+        for (run_s, interval_s) in [(1, 1), (20_000, 1), (20_001, 2), (172_801, 9), (7 * 86_400, 31)] {
+            assert_eq!(interval_of_trace(run_s * 1_000_000_000), interval_s * 1_000_000_000, "{run_s} s");
+        }
+        assert_eq!(interval_of(Some(86_400_000_000_000)), 5_000_000_000);
     }
 }

@@ -42,7 +42,7 @@ pub use generated::{PIECE_BYTES, set as set_counted};
 pub use generated_plan::prepare as prepare_generated;
 pub use hint_book::HintWriter;
 pub use hosts::ModelledHosts;
-pub use interval::interval_of;
+pub use interval::{interval_of, interval_of_trace};
 pub use job_source::{JobSource, from_settings};
 pub use live::Live;
 pub use named::Named;

@@ -28,9 +28,9 @@ use forebay_device::Target;
 use forebay_device::counters::Counters;
 use forebay_device::queue::NullQueue;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Memory for records that wait to be written, in bytes.
 const SPILL_BUDGET_BYTES: u64 = 256 << 20;
@@ -57,6 +57,7 @@ pub struct Session {
     options: SessionOptions,
     clock: TscClock,
     stop: Arc<AtomicBool>,
+    measured: Arc<OnceLock<Instant>>,
     live: Live,
     maps: Maps,
     /// Size of a null target: its queues are not called through a table, so that what is measured is the tool alone.
@@ -122,8 +123,8 @@ impl Session {
             Some(target) => Measured::Virtual(target),
             None => Measured::Real(Box::new(MeasureTarget::new(name)?)),
         };
-        let stop = Arc::new(AtomicBool::new(false));
-        super::signals::watch(&stop)?;
+        let (stop, measured) = (Arc::new(AtomicBool::new(false)), Arc::default());
+        super::signals::watch_until(&stop, &measured)?;
         let mut seed = [0; 8];
         getrandom::fill(&mut seed).context("the system gives no random numbers")?;
         let maps = Maps::new(u64::from_le_bytes(seed));
@@ -132,7 +133,12 @@ impl Session {
             _ => None,
         };
         let (name, clock, live) = (name.to_owned(), TscClock::new(), Live::new());
-        Ok(Self { name, target, options, clock, stop, live, maps, null_bytes, watch: Watch::default() })
+        Ok(Self { name, target, options, clock, stop, measured, live, maps, null_bytes, watch: Watch::default() })
+    }
+
+    /// Nothing more is measured: a signal ends the program from a second later on, as without us.
+    pub fn measured(&self) {
+        self.measured.get_or_init(Instant::now);
     }
 
     /// Whether the target runs in a time of its own, which costs computing only.

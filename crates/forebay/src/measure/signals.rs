@@ -4,8 +4,8 @@ use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// A second signal so soon after the first is the same wish: timeout(1) signals the child and then its whole group, and
@@ -20,23 +20,38 @@ pub fn watch(stop: &Arc<AtomicBool>) -> Result<()> {
     watch_number(stop, &Arc::default())
 }
 
+/// The same, and the first signal kills, too, where it comes more than a second after all was measured: there is nothing left that it could end.
+/// One that comes sooner was meant for the run.
+///
+/// # Errors
+/// As [`watch`].
+pub fn watch_until(stop: &Arc<AtomicBool>, measured: &Arc<OnceLock<Instant>>) -> Result<()> {
+    watch_all(stop, &Arc::default(), measured)
+}
+
 /// The same, and leaves the number of the last signal.
 ///
 /// # Errors
 /// As [`watch`].
 pub fn watch_number(stop: &Arc<AtomicBool>, number: &Arc<AtomicI32>) -> Result<()> {
+    watch_all(stop, number, &Arc::default())
+}
+
+fn watch_all(stop: &Arc<AtomicBool>, number: &Arc<AtomicI32>, measured: &Arc<OnceLock<Instant>>) -> Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot watch for Ctrl-C")?;
-    let (stop, number) = (stop.clone(), number.clone());
+    let (stop, number, measured) = (stop.clone(), number.clone(), measured.clone());
     let body = move || {
         let mut first: Option<Instant> = None;
         for signal in signals.forever() {
             // Whoever sees the stop may ask for the number.
             number.store(signal, Ordering::Relaxed);
             stop.store(true, Ordering::Release);
-            if first.get_or_insert_with(Instant::now).elapsed() > SAME_WISH {
+            let is_late = |since: &Instant| since.elapsed() > SAME_WISH;
+            if first.as_ref().or(measured.get()).is_some_and(is_late) {
                 // It does not return but for signals that we do not watch.
                 let _ = emulate_default_handler(signal);
             }
+            first.get_or_insert_with(Instant::now);
         }
     };
     std::thread::Builder::new().name("signals".to_owned()).spawn(body).context("cannot watch for Ctrl-C")?;

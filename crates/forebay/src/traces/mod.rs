@@ -7,7 +7,7 @@ mod rules;
 
 pub use blocks::{Blocks, What, read_blocks};
 pub use levels::Levels;
-pub use read::{Order, Read, Reader, read, read_by};
+pub use read::{Order, Read, Reader, no_such_volume, read, read_by};
 pub use rules::{Loaded, load as load_rules};
 
 use anyhow::{Context, Result, anyhow, bail};

@@ -163,9 +163,18 @@ pub fn read_by(
     }
     if let (Some(volume), 0) = (volume, requests) {
         let known: Vec<&str> = names.volumes.iter().filter(|name| !name.is_empty()).take(20).collect();
-        bail!("{}: no requests of volume {volume:?}; there are {}", trace.name, known.join(", "));
+        bail!("{}: {}", trace.name, no_such_volume(volume, &known));
     }
     Ok(Read { faults, knows, requests, all_requests, names, notes, cut })
+}
+
+/// Why no request is of a volume, where the trace names so many.
+pub fn no_such_volume(wanted: &str, known: &[impl AsRef<str>]) -> String {
+    if known.is_empty() {
+        return "the trace names no volumes: leave --volume out".to_owned();
+    }
+    let known: Vec<&str> = known.iter().map(AsRef::as_ref).collect();
+    format!("no requests of volume {wanted:?}; there are {}", known.join(", "))
 }
 
 #[cfg(test)]

@@ -169,6 +169,7 @@ fn run_plan(session: Session, plan: &Plan, options: &BenchOptions, format: Forma
     let counters = before.map(|before| Difference::between(&before, &before.read_again()));
     let wear = wear_before.zip(session.wear()).map(|(before, after)| after.since(&before));
     let own_costs = session.own_costs_ns(&results);
+    session.measured();
     let not_started: Vec<&str> =
         plan.groups.iter().flatten().skip(results.len()).map(|job| job.name.as_str()).collect();
     let name = session.name().to_owned();

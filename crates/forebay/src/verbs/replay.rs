@@ -5,6 +5,7 @@ use super::schema;
 use crate::measure::TelemetryOptions;
 use crate::measure::{self, HintWriter, Session, TraceReader, Wear, from_settings, job_table, time_ns};
 use crate::output::{self, Format, size, time};
+use crate::traces::no_such_volume;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use forebay_bench::job::model::{Arrival, Calls, End, Job, Pattern, Plan};
@@ -125,11 +126,17 @@ pub fn run(options: &ReplayOptions, format: Format) -> Result<()> {
         bail!("--target {}: is the trace itself, which would be overwritten", options.target);
     }
     let base = base(options)?;
-    let session = Session::new(&options.target, settings)?;
+    let is_interval_given = settings.interval_ns.is_some();
+    let mut session = Session::new(&options.target, settings)?;
     let (target_bytes, block_bytes) = session.shape()?;
     let fit = Fit { target_bytes, block_bytes, piece_bytes: measure::PIECE_BYTES, wrap: options.wrap };
     let known = look_at(&session, options, trace_format, &selection, &fit)?;
     let job = job(base, options, &known.counts);
+    // The parts of a window that must be steady have intervals of their own.
+    if !is_interval_given && !options.as_fast_as_possible && job.steady.is_none() {
+        let lasts_ns = known.counts.span_since_ns(selection.from_ns) as f64 / options.scale;
+        session.set_interval(measure::interval_of_trace(lasts_ns as u64));
+    }
     let notes = known.notes.iter().cloned().chain(session.idle_settings(&job)).collect();
     let hints = session.hint_book().and_then(|book| HintWriter::new(job.evidence, book));
     let plan = Plan { groups: vec![vec![job]], notes };
@@ -151,6 +158,7 @@ pub fn run(options: &ReplayOptions, format: Format) -> Result<()> {
     let results = session.replay(&plan, &feed);
     let read = feed.close();
     let results = results?;
+    session.measured();
     let counters = before.map(|before| Difference::between(&before, &before.read_again()));
     let wear = wear_before.zip(session.wear()).map(|(before, after)| after.since(&before));
     let drift = results.first().and_then(|result| result.drift.as_ref());
@@ -305,7 +313,8 @@ fn why_none(options: &ReplayOptions, known: &Known, volumes: &[String]) -> Strin
     };
     if *other_volumes > 0 && counts.read == 0 {
         let wanted = options.volume.as_deref().unwrap_or_default();
-        return format!("none is of volume {wanted:?}; it has {}{damage}", volumes.join(", "));
+        let named: Vec<&String> = volumes.iter().filter(|name| *name != "\"\"").collect();
+        return format!("{}{damage}", no_such_volume(wanted, &named));
     }
     match counts.read_span {
         Some(span) if options.from.is_some() || options.to.is_some() => format!(

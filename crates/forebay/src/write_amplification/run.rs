@@ -73,7 +73,7 @@ const KNOWN_STREAM: &str = "zipf:?alpha=1";
 /// Runs all of it, on several threads.
 ///
 /// # Errors
-/// A trace that cannot be read; a size that no band can have.
+/// A trace that cannot be read; a size that no band can have; no stream that fills any of the bands.
 pub fn run(plan: &Plan, say: impl Fn(&str)) -> Result<Findings> {
     let bands = bands(plan)?;
     let spares = spares(plan)?;
@@ -100,6 +100,10 @@ pub fn run(plan: &Plan, say: impl Fn(&str)) -> Result<Findings> {
         found
             .rows
             .extend(in_parallel(&cells, |&(band_blocks, spare_percent)| row(&stream, band_blocks, spare_percent)));
+    }
+    if found.rows.is_empty() {
+        let why = found.left_out.join("; ");
+        bail!("nothing could be measured: {why}; choose smaller bands (--band 64KiB) or longer traces");
     }
     Ok(found)
 }

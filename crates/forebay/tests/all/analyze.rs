@@ -319,7 +319,8 @@ fn what_is_wrong_is_said_with_what_to_do() {
         (vec!["analyze", path, "--sample", "3"], "power of two"),
         (vec!["analyze", path, "--memory", "1KiB"], "1MiB"),
         (vec!["analyze", path, "--rules", "oracle"], "postgresql"),
-        (vec!["analyze", path, "--volume", "sdx"], "sdx"),
+        (vec!["analyze", path, "--volume", "sdx"], "names no volumes: leave --volume out"),
+        (vec!["size", path, "--volume", "sdx"], "names no volumes: leave --volume out"),
         (vec!["size", path, "--capacity", "p999"], "p999"),
     ] {
         let said = refused(&arguments);
@@ -500,7 +501,7 @@ fn regression_convert_tells_faults_before_its_limit_and_leaves_no_empty_file() {
     fs::write(&path, bytes).unwrap();
     let to = directory.path().join("to.parquet");
     let (path, to_name) = (path.to_str().unwrap(), to.to_str().unwrap());
-    assert!(refused(&["convert", path, to_name, "--volume", "sdx"]).contains("sdx"));
+    assert!(refused(&["convert", path, to_name, "--volume", "sdx"]).contains("names no volumes: leave --volume out"));
     assert!(!to.exists());
     let found = json(&["convert", path, to_name, "--limit", "5"]);
     assert_eq!((found["requests"].as_u64(), found["faults"]["count"].as_u64()), (Some(5), Some(1)), "{found}");

@@ -502,6 +502,16 @@ fn policies_of_the_read_cache_are_held_against_each_other() {
     assert!(String::from_utf8_lossy(&none.stderr).contains("no reads"));
 }
 
+/// It printed NaN for a mean of no rows, and was content.
+#[test]
+fn regression_a_table_of_nothing_is_no_table() {
+    let found =
+        forebay(&["conformance", "wa", "--only", "--trace", "zipf:?size=1MiB", "--band", "1MiB", "--spare", "10"]);
+    let said = String::from_utf8_lossy(&found.stderr);
+    assert!(found.status.code() == Some(2) && found.stdout.is_empty(), "{said}");
+    assert!(said.contains("nothing could be measured") && said.contains("fewer than 16 bands"), "{said}");
+}
+
 #[test]
 fn lives_are_counted_and_a_seed_replays() {
     let found = json(&["simulate", "--count", "40", "--from", "500", "--output", "json"]);

@@ -7,6 +7,8 @@ use std::collections::HashMap;
 
 /// Rows at most; what would be one more counts as "others".
 const ROWS_MAX: usize = 4096;
+/// The number of the row of what no lifetime is known of, beside those of lifetimes.
+const NO_LIFETIME: u32 = Lifetime::Extreme as u32 + 1;
 /// Answers of rules that are kept.
 const ANSWERS_MAX: usize = 1 << 16;
 
@@ -257,9 +259,11 @@ impl Rows {
                     return Some(row);
                 }
                 let lifetime = request.lifetime;
-                (lifetime >= Lifetime::Short)
-                    .then(|| self.hint(lifetime))
-                    .or_else(|| (self.by == By::Hint).then(|| self.hint(lifetime)))
+                match self.by {
+                    By::Hint if !knows.lifetime => Some(self.of_name(NO_LIFETIME, String::new)),
+                    By::Hint => Some(self.hint(lifetime)),
+                    _ => (lifetime >= Lifetime::Short).then(|| self.hint(lifetime)),
+                }
             }
             By::Directory => Some(self.of_name(request.path, || {
                 let path = names.paths.name(request.path);

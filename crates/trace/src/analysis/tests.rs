@@ -415,13 +415,26 @@ fn regression_an_even_load_is_not_bursty_for_its_last_window() {
     assert!((bursts[2].max_over_mean - 5.5).abs() < 0.01 && (bursts[3].max_over_mean - 1.0).abs() < 1e-9, "{bursts:?}");
 }
 
+/// A trace of a format without hints seemed to tell that nothing had been said of its writes.
+#[test]
+fn regression_hints_that_a_trace_cannot_tell_are_not_known() {
+    let requests = [Request::new(0, Op::Write, 0, BLOCK)];
+    for (lifetime, row) in [(false, "not known"), (true, "lifetime not-set")] {
+        let mut analysis = Analysis::new(&Options { by: By::Hint, ..Options::default() });
+        let knows = Knows { op: true, time: true, lifetime, ..Knows::default() };
+        analysis.add(&requests, &Names::default(), knows);
+        let report = analysis.finish(&Names::default());
+        assert_eq!(report.rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), [row]);
+    }
+}
+
 #[test]
 fn regression_reads_of_a_sample_count_for_those_who_wrote() {
     let requests = skewed(200_000);
     let row = |halvings| {
         let options = Options { by: By::Hint, sample_halvings: halvings, ..Options::default() };
         let mut report = analysed(&options, &requests);
-        report.rows.retain(|row| row.name == "lifetime not-set");
+        report.rows.retain(|row| row.name == "not known");
         report.rows.pop().unwrap()
     };
     let (exact, sampled) = (row(0), row(3));

@@ -175,7 +175,7 @@ pub struct JobText {
 
 /// Kinds of I/O by weight.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "weights by kind of I/O, such as { read = 70, write = 30 }")]
 pub struct MixText {
     /// Reads.
     pub read: u32,
@@ -193,7 +193,7 @@ pub struct MixText {
 
 /// Part of a target.
 #[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a part of the target, such as { offset = \"1GiB\", size = \"50%\" }")]
 pub struct RegionText {
     /// First byte, as a size or a share of the target. Default: 0.
     pub offset: Option<ExtentValue>,
@@ -203,7 +203,7 @@ pub struct RegionText {
 
 /// Bursts with pauses between.
 #[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "bursts and their pause, such as { ios = 64, pause = \"10ms\" }")]
 pub struct BurstText {
     /// I/Os of one burst, at least 1.
     pub ios: u64,
@@ -213,7 +213,7 @@ pub struct BurstText {
 
 /// Times of I/Os.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a file of times, such as { file = \"times.txt\", speed = 2.0 }")]
 pub struct TraceText {
     /// Text, one time in seconds a line.
     pub file: PathBuf,

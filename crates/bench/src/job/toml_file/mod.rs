@@ -118,7 +118,7 @@ fn syntax_error(error: &toml::de::Error, text: &str, name: &str) -> JobError {
 }
 
 /// Keys of fio, and of habit, with ours; none of them is near enough by its letters.
-const OTHERS_KEYS: [(&str, &str); 17] = [
+const OTHERS_KEYS: [(&str, &str); 19] = [
     ("bs", "size"),
     ("blocksize", "size"),
     ("block_size", "size"),
@@ -127,6 +127,8 @@ const OTHERS_KEYS: [(&str, &str); 17] = [
     ("qd", "depth"),
     ("queue_depth", "depth"),
     ("numjobs", "threads"),
+    ("direct", "buffered"),
+    ("ioengine", "calls"),
     ("readwrite", "rw"),
     ("rwmixread", "read_percent"),
     ("rate_iops", "rate"),

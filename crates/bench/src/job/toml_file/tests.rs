@@ -28,6 +28,21 @@ fn an_empty_job_is_the_default() {
     assert_eq!(job(""), Job { name: "job1".to_owned(), ..Job::default() });
 }
 
+/// They were "struct RegionText belongs here", and "a sequence belongs here".
+#[test]
+fn regression_no_type_of_the_program_is_asked_for_where_a_table_or_list_belongs() {
+    for (keys, example) in [
+        ("region = \"50%\"", "such as { offset = \"1GiB\", size = \"50%\" } belongs here"),
+        ("burst = 64", "such as { ios = 64, pause = \"10ms\" } belongs here"),
+        ("trace = \"times.txt\"", "such as { file = \"times.txt\", speed = 2.0 } belongs here"),
+        ("mix = \"read\"", "such as { read = 70, write = 30 } belongs here"),
+        ("cpus = 2", "a list in square brackets, such as [0, 2]"),
+    ] {
+        let said = job_error(keys);
+        assert!(said.contains(example) && !said.contains("Text") && !said.contains("sequence"), "{keys}: {said}");
+    }
+}
+
 #[test]
 fn every_key_arrives() {
     let text = r#"
@@ -210,6 +225,16 @@ fn groups_run_in_order() {
     assert!(error("[[job]]\nname='a'\n[[job]]\nname='b'\nafter='a'\ngroup=3\n").contains("one of the two"));
     assert!(error("[[job]]\ngroup=0\n").contains("from 1"));
     assert!(error("[[job]]\nname='a'\n[[job]]\nname='a'\n").contains("another job"));
+}
+
+/// `direct` had no neighbour, and that of `ioengine` was none of its meaning.
+#[test]
+fn regression_keys_of_fio_for_the_way_of_access_have_a_counterpart() {
+    for (theirs, ours) in
+        [("direct = 1", "`buffered`"), ("ioengine = \"libaio\"", "`calls`"), ("iodepth = 4", "`depth`")]
+    {
+        assert!(job_error(theirs).ends_with(&format!("the nearest known one is {ours}")), "{}", job_error(theirs));
+    }
 }
 
 #[test]

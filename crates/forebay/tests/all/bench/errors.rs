@@ -217,6 +217,7 @@ fn regression_what_cannot_be_done_is_said_before_anything_runs() {
         (&["--capacities", "2"], &["--capacities", "experiments"]),
         (&["--files", "2"], &["--files", "experiments"]),
         (&["--rounds", "3"], &["--rounds", "--against"]),
+        (&["--difference", "5"], &["--difference is for comparisons", "--against"]),
         (&["--read-percent", "30"], &["--read-percent", "rw=randrw"]),
         (&["--set", "read_percent=30"], &["read_percent", "randrw"]),
         (&["--set", "fua=true"], &["fua", "writes nothing"]),

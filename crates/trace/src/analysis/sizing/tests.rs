@@ -236,7 +236,7 @@ fn regression_the_error_of_a_sample_holds_where_few_blocks_are_written_most() {
 #[test]
 fn a_sample_stays_within_its_memory_and_comes_close() {
     let requests = two_parts();
-    let (names, knows) = (Names::default(), Knows { op: true, time: true, ..Knows::default() });
+    let (names, knows) = (Names::default(), Knows { op: true, time: true, lifetime: true, ..Knows::default() });
     let (report, exact) = sized(&requests, &[]);
     let mut sizing = Sizing::new(&Options { memory_bytes: 1 << 17, ..options() }, &report);
     sizing.add(&requests, &names, knows);

@@ -10,7 +10,7 @@ use crate::{Faults, Knows, Names, Request, TraceError};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 /// Requests that wait for their row group, of all volumes together: 80 MB.
@@ -30,6 +30,8 @@ const PREFIX: &str = "volume=";
 pub struct PartitionedWriter {
     to: PathBuf,
     at: PathBuf,
+    /// Of the directory, as long as it is written.
+    _lock: File,
     is_whole: bool,
     volumes: BTreeMap<u32, Volume>,
     waiting_rows: usize,
@@ -59,10 +61,11 @@ struct Volume {
 }
 
 impl PartitionedWriter {
-    /// Begins the directory `path`, which must not exist yet, for a trace that can tell so much.
+    /// Begins the directory `path`, which must not exist yet, for a trace that can tell so much. What a kill has left in
+    /// `path.partial` is removed.
     ///
     /// # Errors
-    /// It or `path.partial` exists, or cannot be created.
+    /// It exists or cannot be created; somebody else is writing it, or `path.partial` is something else.
     pub fn create(path: &Path, knows: &Knows) -> Result<Self, TraceError> {
         Self::with_limits(path, knows, Limits { waiting_rows: WAITING_ROWS_MAX, open_files: OPEN_FILES_MAX })
     }
@@ -73,10 +76,14 @@ impl PartitionedWriter {
         let path: PathBuf = path.components().collect();
         refuse_existing(&path).map_err(|source| open(&path, source))?;
         let at = with_partial(&path);
-        fs::create_dir(&at).map_err(|source| open(&at, source))?;
+        let lock = own(&at).map_err(|source| open(&at, source))?;
+        // The other writer may have come to its end in between: then this is its directory, under its last name.
+        refuse_existing(&path).map_err(|source| open(&path, source))?;
+        clear(&at).map_err(|source| open(&at, source))?;
         Ok(Self {
             to: path,
             at,
+            _lock: lock,
             is_whole: false,
             volumes: BTreeMap::new(),
             waiting_rows: 0,
@@ -216,10 +223,41 @@ impl PartitionedWriter {
 impl Drop for PartitionedWriter {
     fn drop(&mut self) {
         if !self.is_whole {
-            // Ours alone: it did not exist when it was created.
+            // Ours alone: it was locked, and empty.
             let _ = fs::remove_dir_all(&self.at);
         }
     }
+}
+
+/// The directory `at`, made where there is none, for its only writer.
+fn own(at: &Path) -> io::Result<File> {
+    match fs::create_dir(at) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && fs::symlink_metadata(at)?.is_dir() => {}
+        made => made?,
+    }
+    let lock = File::open(at)?;
+    lock.try_lock().map_err(|_| io::Error::new(ErrorKind::ResourceBusy, "another convert is writing it"))?;
+    Ok(lock)
+}
+
+/// Removes what a writer that was killed has left in its directory; nothing where there is anything else.
+fn clear(at: &Path) -> io::Result<()> {
+    let list = |of: &Path| fs::read_dir(of)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<PathBuf>>>();
+    let is_real_directory = |of: &Path| fs::symlink_metadata(of).map(|found| found.is_dir());
+    let volumes = list(at)?;
+    for volume in &volumes {
+        let is_ours = volume_of(volume).is_some()
+            && is_real_directory(volume)?
+            && list(volume)?.iter().all(|part| part.extension().is_some_and(|extension| extension == "parquet"));
+        if !is_ours {
+            let what = format!(
+                "is no leftover of an interrupted convert, as it has {}: rename or remove it",
+                volume.file_name().unwrap_or_default().display()
+            );
+            return Err(io::Error::new(ErrorKind::AlreadyExists, what));
+        }
+    }
+    volumes.iter().try_for_each(fs::remove_dir_all)
 }
 
 fn name(texts: &Texts, number: u32) -> String {

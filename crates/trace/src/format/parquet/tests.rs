@@ -73,3 +73,31 @@ fn few_files_and_little_memory_make_several_parts() {
     assert_eq!(rows, 2000);
     assert!(files > 10, "{files}");
 }
+
+/// A convert that was killed left its directory, over which the same convert said "File exists" and no more.
+#[test]
+fn regression_what_a_kill_has_left_of_a_directory_does_not_block_the_next() {
+    let directory = tempfile::tempdir().unwrap();
+    let (to, partial) = (directory.path().join("fleet"), directory.path().join("fleet.partial"));
+    fs::create_dir_all(partial.join("volume=old")).unwrap();
+    fs::write(partial.join("volume=old/part-0.parquet"), "half").unwrap();
+    let mut names = Names::default();
+    let mut request = Request::new(0, Op::Write, 0, 1);
+    request.volume = names.volumes.number("new");
+    let why = |found: Result<PartitionedWriter, TraceError>| match found {
+        Ok(_) => panic!("it was begun"),
+        Err(error) => error.source().unwrap().to_string(),
+    };
+    let mut writer = PartitionedWriter::create(&to, &Knows::default()).unwrap();
+    assert!(why(PartitionedWriter::create(&to, &Knows::default())).contains("another convert"));
+    writer.write(&[request], &names).unwrap();
+    writer.finish(&Faults::default()).unwrap();
+    let volumes: Vec<String> = partitions(&to).unwrap().into_iter().map(|partition| partition.volume).collect();
+    assert_eq!(volumes, ["new"]);
+    // What is somebody's stays.
+    fs::remove_dir_all(&to).unwrap();
+    fs::create_dir_all(partial.join("volume=old")).unwrap();
+    fs::write(partial.join("thesis.txt"), "dear").unwrap();
+    assert!(why(PartitionedWriter::create(&to, &Knows::default())).contains("thesis.txt"));
+    assert!(partial.join("thesis.txt").exists() && partial.join("volume=old").exists());
+}
