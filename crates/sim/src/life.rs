@@ -69,6 +69,8 @@ struct Life<'a> {
     may_be_damaged: bool,
     /// A leaf of the map that could not be read was done without while the pool was used: what it named of space stays in use.
     has_lost_space: bool,
+    /// A failed flush has lost blocks for good: what hosts have there is damaged until it is written anew.
+    has_lost_blocks: bool,
     /// Hosts' blocks were damaged at rest: verification finds them.
     is_wounded: bool,
     /// The round that has ended has put right what was wrong on members.
@@ -209,6 +211,7 @@ impl<'a> Life<'a> {
             is_tainted: false,
             may_be_damaged: false,
             has_lost_space: false,
+            has_lost_blocks: false,
             is_wounded: false,
             is_mended: false,
         })
@@ -437,6 +440,8 @@ impl<'a> Life<'a> {
         drop(world);
         self.look_for_doubt();
         let is_unread = |kind: &FaultKind| matches!(kind, FaultKind::ReadError | FaultKind::DeadSector);
+        self.has_lost_blocks |=
+            status.counters.flush_lost_blocks > 0 && self.struck().contains_key(&FaultKind::FlushError);
         self.has_lost_space |= lost_leaves > 0 && self.struck().keys().any(is_unread);
         self.members.ended(&several, &said, round, &mut self.coverage);
         self.is_mended = has_seen_all && is_at_rest(round) && self.members.was_scrubbed();
@@ -525,12 +530,14 @@ impl<'a> Life<'a> {
     }
 
     /// Whether verification may find this. What a lost map page named is not known any more, so neither is what it held; where all of that was
-    /// discarded no block is damaged by it.
+    /// discarded no block is damaged by it. What a failed flush lost is damaged.
     fn is_known(&self, what: &str) -> bool {
         let is_any = |words: &[&str]| words.iter().any(|word| what.contains(word));
         let is_space = is_any(&["in use by nothing", "its count says"]);
         let is_damage = is_any(&["damaged", "does not match its checksum"]);
-        self.may_be_damaged && (is_damage || is_space) || self.has_lost_space && is_space
+        let is_damage_known = self.may_be_damaged || self.has_lost_blocks;
+        let is_space_known = self.may_be_damaged || self.has_lost_space;
+        is_damage && is_damage_known || is_space && is_space_known
     }
 
     /// After a scrub has looked at everything any members may be lost of which the others hold everything: what is left is whole.

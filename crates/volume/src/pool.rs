@@ -164,11 +164,12 @@ impl Pool {
 
     /// Sets the engine's clock and lets lazy work start.
     pub fn tick(&mut self, now_ns: u64) {
-        self.devices.tick(now_ns);
+        self.engine.tick(now_ns);
+        // By the engine's clock, which never steps back: members do not wait for one that did.
+        self.devices.tick(self.engine.now_ns());
         if let Some(array) = self.devices.array() {
             self.engine.note_written_below(array.written_as_rows_bytes());
         }
-        self.engine.tick(now_ns);
         self.let_bases_go();
     }
 

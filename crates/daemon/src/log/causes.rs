@@ -46,14 +46,8 @@ impl Causes {
         self.throttle.lasts(now_ns, report.cause, report.about).is_some_and(|more| write(report, more))
     }
 
-    /// As [`Causes::ended`], with nothing to log.
-    pub fn forget(&mut self, cause: &'static str, about: &str) {
-        self.throttle.ended(cause, about);
-    }
-
-    /// As [`Causes::forget`]. Returns whether it lasted, and its beginning was logged.
-    #[cfg(test)]
-    pub fn take_logged(&mut self, cause: &'static str, about: &str) -> bool {
+    /// As [`Causes::ended`], with nothing to log. Whether its beginning was.
+    pub fn forget(&mut self, cause: &'static str, about: &str) -> bool {
         self.throttle.ended(cause, about)
     }
 

@@ -194,7 +194,7 @@ impl Watch {
             match reason {
                 None => self.causes.ended(CAUSE, &before, text),
                 // Another reason takes the place of this one.
-                Some(_) => self.causes.forget(CAUSE, &before),
+                Some(_) => _ = self.causes.forget(CAUSE, &before),
             }
             self.refusal = reason.map(str::to_owned);
         }

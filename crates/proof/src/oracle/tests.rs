@@ -238,3 +238,20 @@ fn regression_damage_that_a_copy_has_hidden_is_still_there() {
     oracle.acknowledge(&made, true);
     assert!(!oracle.may_be_unreadable(AT));
 }
+
+/// Nobody flushed before the power failed, and what a failed flush had lost was to be read all the same (life 5497618274969).
+#[test]
+fn regression_what_a_failed_flush_lost_may_be_unreadable() {
+    let mut oracle = Oracle::default();
+    let durable = write(&mut oracle, 1);
+    oracle.acknowledge(&durable, true);
+    oracle.lost();
+    assert!(!oracle.may_be_unreadable(AT), "it was durable");
+    let made = write(&mut oracle, 2);
+    oracle.acknowledge(&made, false);
+    oracle.lost();
+    assert!(oracle.may_be_unreadable(AT) && oracle.may_survive_unreadable(AT));
+    let made = write(&mut oracle, 3);
+    oracle.acknowledge(&made, true);
+    assert!(!oracle.may_be_unreadable(AT), "it was written anew");
+}

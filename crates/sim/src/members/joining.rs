@@ -7,6 +7,7 @@ use crate::device::SimDevice;
 use forebay_block::Device;
 use forebay_volume::Devices;
 use forebay_volume::layout::Id;
+use forebay_volume::layout::page::PAGE_BYTES;
 use forebay_volume::mirror::{self, Candidate, Consent, MirrorView, new_mirror};
 use forebay_volume::parity::{self, Joined, new_array};
 
@@ -107,6 +108,11 @@ fn join_mirror(
             group.is_alone = false;
             return join_mirror(group, devices, capacity, is_writable);
         }
+        // It is blank, as the power failed before it was rebuilt.
+        Err(mirror::JoinError::NoLabel { .. }) if group.is_alone && is_blank(group, devices) => {
+            group.is_alone = false;
+            return join_mirror(group, devices, capacity, is_writable);
+        }
         // A label of a capacity device was torn: whoever is there may be one that was left behind.
         Err(mirror::JoinError::Unread { .. }) if group.culprits[0].is_absent => {
             group.culprits[0].is_absent = false;
@@ -117,6 +123,16 @@ fn join_mirror(
     group.must_recover |= group.is_alone && is_writable;
     joined.view.set_rebuild_rate(REBUILD_BYTES_PER_S);
     Ok((Box::new(joined.mirror), Some(joined.view)))
+}
+
+/// Whether nothing of a pool is on the members that are there.
+fn is_blank(group: &Group, devices: &[SimDevice]) -> bool {
+    let there = group.places.iter().enumerate().filter(|(member, _)| group.is_there(*member));
+    there.map(|(_, &at)| &devices[at]).all(|device| {
+        let page_bytes = PAGE_BYTES as u64;
+        let pages = device.geometry().size_bytes / page_bytes;
+        device.count_places(0..pages * page_bytes, page_bytes, b"FB") == 0
+    })
 }
 
 /// Members of a mirror that are away are there again; false where none is.

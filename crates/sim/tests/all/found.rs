@@ -246,7 +246,7 @@ fn regression_data_that_stays_does_not_count_on_slots_that_it_may_not_take() {
 /// did not know of it afterwards.
 #[test]
 fn regression_what_a_failed_flush_lost_may_be_unreadable_after_a_restart() {
-    keep_their_promises(&[5_497_618_274_969]);
+    keep_their_promises(&[5_497_618_274_969, 5_497_628_278_345]);
 }
 
 /// The judge's own: a leaf that could not be read for long was done without as all of it was discarded, and the slot that it named, which nobody knows any more
@@ -260,4 +260,10 @@ fn regression_what_an_unreadable_leaf_named_stays_in_use() {
 #[test]
 fn regression_a_scrub_mends_what_it_finds_while_the_leaf_is_not_in_memory() {
     keep_their_promises(&[23_089_804_350_941]);
+}
+
+/// The judge's own: a member of a mirror was replaced, and the power failed before it was rebuilt; alone it was refused as blank, which it was.
+#[test]
+fn regression_a_blank_member_is_no_mirror_alone() {
+    keep_their_promises(&[20_890_791_050_035]);
 }

@@ -51,8 +51,9 @@ impl Engine {
 
     /// Members with parity below the capacity tier were written as much since they were put together as so many bytes of data would have cost in whole rows.
     pub(crate) fn note_written_below(&mut self, bytes: u64) {
-        let [_, own_bytes] = self.tier_bytes();
-        self.staying.cost_below.note(bytes, own_bytes);
+        let mut below = std::mem::take(&mut self.staying.cost_below);
+        below.note(bytes, || self.tier_bytes()[1]);
+        self.staying.cost_below = below;
     }
 
     /// What is written to the tiers from now on is of this run.

@@ -168,12 +168,22 @@ impl Space {
         slots.min(most) + if self.pace.is_closed() { 0 } else { self.bands.room(false) }
     }
 
-    /// Whether there is space for `blocks` blocks now, copies given up for them where that suffices; `may_leave` as in [`Self::take`]. A write
+    /// Whether there is space now for so many blocks, `most` or those that are counted where these do not fit; copies are given up for them where that suffices.
+    /// `may_leave` as in [`Self::take`]. A write
     /// that cannot have all it needs must not take a part: what it gives back of a band is lost until that is collected, and so it
     /// would eat what collection frees for it, again and again.
-    pub fn has_room(&mut self, blocks: u64, may_leave: Option<u64>, copies: &mut Copies) -> bool {
+    pub fn has_room(
+        &mut self,
+        (most, count): (u64, impl FnOnce() -> u64),
+        may_leave: Option<u64>,
+        copies: &mut Copies,
+    ) -> bool {
         let held = copies.slots_held();
         let may_leave = may_leave.map(|may_leave| may_leave + held);
+        if self.room(0, may_leave) >= most {
+            return true;
+        }
+        let blocks = count();
         let missing = blocks.saturating_sub(self.room(0, None));
         // Copies are not given up for a write that would have to wait all the same, nor for one that waits for collection.
         if missing > 0 && !self.pace.is_closed() && self.room(held, may_leave) >= blocks {

@@ -49,12 +49,12 @@ fn feature_words_that_are_unknown_and_harmless_survive_a_rewrite() {
 fn other_versions_and_unknown_incompatible_features_are_refused_by_name() {
     let error = Superblock::decode(&forged(32, &8u64.to_le_bytes())).unwrap_err();
     assert_eq!(error, SuperblockError::Features(8));
-    for before in 1..4u32 {
+    for before in 1..VERSION {
         let error = Superblock::decode(&forged(12, &before.to_le_bytes())).unwrap_err();
         assert_eq!(error, SuperblockError::Version(before));
         assert!(error.to_string().contains(&format!("version {before} was never released")), "{error}");
     }
-    let error = Superblock::decode(&forged(12, &5u32.to_le_bytes())).unwrap_err();
+    let error = Superblock::decode(&forged(12, &(VERSION + 1).to_le_bytes())).unwrap_err();
     assert!(error.to_string().contains("newer"), "{error}");
 }
 

