@@ -198,3 +198,20 @@ fn regression_a_member_that_is_left_behind_is_not_waited_for() {
     served.pool.devices.list[0].wait(1);
     assert_eq!(b.bytes().waits, before);
 }
+
+/// The clock stepped back by an hour: members waited for it to catch up with what they had last seen of it, and arrays answered nothing meanwhile.
+#[test]
+fn regression_members_do_not_wait_for_a_clock_that_stepped_back() {
+    const HOUR_NS: u64 = 3_600_000_000_000;
+    let [a, b, c] = three(10);
+    let mut served = Served::open(&[&a], &c);
+    served.write(1, 7);
+    served.close();
+    let mut served = Served::open(&[&a, &b], &c);
+    served.view.set_rebuild_rate(4 << 20);
+    served.now_ns += 2 * HOUR_NS;
+    served.turn(3);
+    assert_eq!(served.states(), [MemberState::InSync, MemberState::Rebuilding]);
+    served.now_ns -= HOUR_NS;
+    served.until_rebuilt();
+}
