@@ -1,16 +1,23 @@
 -- Writes by what the kernel and the writer said of them: the classes of the PRISM that a request carries itself. analyze --by hint:
 -- report.rows. Reads belong to who last wrote what they read, and other classes follow from behaviour: both need a memory of each block
 -- (analyze).
-WITH named AS (
+--
+-- Where no request of a volume has a lifetime it is not known of any; else those without one have none set.
+WITH known AS (
+    SELECT *, count(lifetime) OVER (PARTITION BY volume) > 0 AS tells_lifetimes
+    FROM requests
+),
+named AS (
     SELECT
         volume,
         size_bytes,
         CASE
             WHEN (flags & 16) <> 0 THEN 'swap'
             WHEN (flags & 1) <> 0 THEN 'metadata'
-            ELSE coalesce('lifetime ' || lifetime, 'not known')
+            WHEN tells_lifetimes THEN 'lifetime ' || coalesce(lifetime, 'not-set')
+            ELSE 'not known'
         END AS hint
-    FROM requests
+    FROM known
     WHERE direction = 'write'
 ),
 counts AS (

@@ -2,7 +2,7 @@
 -- report.flush_ns and, by volume, the latencies of reads and writes (latency_ns).
 --
 -- Quantiles are those of analyze's buckets, 128 for each octave: a value of n bits lies in the bucket whose last value has the lowest n - 8
--- bits set.
+-- bits set. Those of sizes are sizes, where there are no more than 4096 different ones.
 WITH measured AS (
     SELECT volume, 'size_bytes' AS kind, direction AS series, size_bytes AS value
     FROM requests
@@ -19,18 +19,38 @@ WITH measured AS (
         issued_ns - lag(issued_ns) OVER (PARTITION BY volume ORDER BY issued_ns) AS value
     FROM requests
 ),
+counted AS (
+    SELECT
+        volume,
+        kind,
+        series,
+        value,
+        count(*) AS weight,
+        count(*) OVER (PARTITION BY volume, kind, series) AS different
+    FROM measured
+    WHERE value IS NOT NULL
+    GROUP BY volume, kind, series, value
+),
+placed AS (
+    SELECT
+        *,
+        CASE
+            WHEN kind = 'size_bytes' AND different <= 4096 THEN value
+            ELSE value | ((CAST(1 AS BIGINT) << greatest(length(bin(value)) - 8, 0)) - 1)
+        END AS bucket_end
+    FROM counted
+),
 buckets AS (
     SELECT
         volume,
         kind,
         series,
-        value | ((CAST(1 AS BIGINT) << greatest(length(bin(value)) - 8, 0)) - 1) AS bucket_end,
-        count(*) AS weight,
-        sum(value) AS total,
+        bucket_end,
+        sum(weight) AS weight,
+        sum(value * weight) AS total,
         max(value) AS largest
-    FROM measured
-    WHERE value IS NOT NULL
-    GROUP BY volume, kind, series, value | ((CAST(1 AS BIGINT) << greatest(length(bin(value)) - 8, 0)) - 1)
+    FROM placed
+    GROUP BY volume, kind, series, bucket_end
 ),
 ranked AS (
     SELECT

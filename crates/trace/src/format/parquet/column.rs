@@ -7,7 +7,7 @@ use ::parquet::basic::{ConvertedType, LogicalType, Repetition, Type as Physical}
 use ::parquet::column::reader::ColumnReaderImpl;
 use ::parquet::data_type::{Int32Type, Int64Type};
 use ::parquet::errors::ParquetError;
-use ::parquet::file::metadata::RowGroupMetaData;
+use ::parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use ::parquet::file::serialized_reader::SerializedPageReader;
 use ::parquet::schema::types::{ColumnDescPtr, ColumnDescriptor, Type};
 use std::sync::{Arc, Mutex};
@@ -35,6 +35,14 @@ enum Decoder {
 }
 
 impl Column {
+    /// Whether it is known to have no value.
+    pub fn is_null(&self, index: &ParquetMetaData) -> bool {
+        index.row_groups().iter().all(|group| {
+            let statistics = group.columns().get(self.leaf).and_then(|chunk| chunk.statistics());
+            statistics.and_then(|of| of.null_count_opt()).is_some_and(|nulls| nulls >= group.num_rows().unsigned_abs())
+        })
+    }
+
     /// The column `field` of a file, if it is column number `leaf` of it.
     ///
     /// # Errors

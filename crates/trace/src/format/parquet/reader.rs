@@ -73,15 +73,16 @@ impl ParquetTrace {
         };
         let has = |field| columns.iter().any(|column| column.field == field);
         let (knows, faults_at_import) = key(KEY_TRACE).and_then(from_json).unwrap_or_else(|| {
+            let tells = |field| columns.iter().any(|column| column.field == field && !column.is_null(&index));
             let knows = Knows {
                 op: true,
                 time: true,
-                latency: has(Field::Latency),
-                depth: has(Field::Depth),
-                flags: has(Field::Flags),
-                lifetime: has(Field::Lifetime),
-                process: has(Field::Process),
-                file: has(Field::Inode) || has(Field::Path),
+                latency: tells(Field::Latency),
+                depth: tells(Field::Depth),
+                flags: tells(Field::Flags),
+                lifetime: tells(Field::Lifetime),
+                process: tells(Field::Process),
+                file: tells(Field::Inode) || tells(Field::Path),
             };
             (knows, Faults::default())
         });
