@@ -5,7 +5,7 @@ use super::admin_error::AdminError;
 use super::leaves::may_destage;
 use super::lifetimes::Arrival;
 use super::packing::Packing;
-use super::place::Situation;
+use super::place::{LARGE_BLOCKS, Situation};
 use super::requests::packed_sizes;
 use super::space::Runs;
 use crate::layout::page::{LEAF_ENTRIES, PAGE_BYTES};
@@ -16,8 +16,8 @@ use forebay_prism::{ClassStats, Place};
 
 /// Shortest sequential stream that goes past the fast tier, in blocks: 64 MiB.
 const STREAM_MIN_BLOCKS: u64 = 16_384;
-/// Times as many writes as the fast device takes at once may wait there where their data dies there: on the capacity tier it
-/// would cost wear.
+/// Times as many writes as the fast device takes at once may wait there where their data dies there, or shrinks when it leaves: on the
+/// capacity tier it would cost wear.
 const KEPT_QUEUES: u32 = 4;
 /// A block of a disk.
 const BLOCK_BYTES: u64 = 4096;
@@ -224,11 +224,13 @@ impl Engine {
             return false;
         }
         let by_share = self.space.slots.total().max(1) * self.setup.options.bypass_below_percent / 100;
+        let shrinks_later = blocks < LARGE_BLOCKS && self.packing.shrinks(&self.prism, class);
         let situation = Situation {
             place,
             past,
             keeps,
-            fast_is_behind: self.outbox.fast_is_behind(if keeps { KEPT_QUEUES } else { 1 }),
+            shrinks_later,
+            fast_is_behind: self.outbox.fast_is_behind(if keeps || shrinks_later { KEPT_QUEUES } else { 1 }),
             in_flight_bytes: self.outbox.in_flight_bytes(),
             changes: self.requests.changes_with_one_more(),
             may_stay: self.prism.table().host_facts_keep_fast(),

@@ -4,7 +4,7 @@
 use super::checkpoint::Checkpoint;
 use super::copies::Copies;
 use super::map::Map;
-use super::migrate::{AgeQueue, END_EPOCHS, epoch_of};
+use super::migrate::{AgeQueue, END_EPOCHS, at_once, epoch_of};
 use super::outbox::Outbox;
 use super::requests::{Fill, Piece};
 use super::setup::Setup;
@@ -116,8 +116,11 @@ impl Leaves<'_> {
             }
             if let Fill::Data { location, class } = segment.fill {
                 let grains = piece.stored(segment).map(|stored| u64::from(stored.grains)).sum();
-                let (is_fast, due) =
-                    (self.setup.extents.is_fast(location), now.saturating_add(segment.stay.epochs.into()));
+                let is_fast = self.setup.extents.is_fast(location);
+                let due = match self.prism.table().get(class).map(|spec| spec.place) {
+                    Some(Place::Capacity) => at_once(now),
+                    _ => now.saturating_add(segment.stay.epochs.into()),
+                };
                 if is_fast && may_destage(self.prism, self.space, class) {
                     let begin = first + usize::from(segment.first);
                     let blocks = begin..begin + usize::from(segment.blocks);

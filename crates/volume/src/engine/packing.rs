@@ -36,6 +36,12 @@ impl Packing {
         spec.filter(|spec| spec.place != Place::Both).map_or(Compress::Off, |spec| spec.compress)
     }
 
+    /// Whether blocks of a class are compressed, and have shrunk of late.
+    pub fn shrinks(&self, prism: &Prism, class: ClassId) -> bool {
+        let failures = self.by_class.get(&class.0).map_or(0, |luck| luck.failures);
+        Self::of_class(prism, class) != Compress::Off && failures < FAILURES_MAX
+    }
+
     /// The stored form of a block; `None` where it is not smaller, or was not tried, because those before it were not.
     pub fn pack(
         &mut self,

@@ -11,6 +11,8 @@ pub(crate) struct Situation {
     pub past: bool,
     /// It is known to die on the fast tier, mostly.
     pub keeps: bool,
+    /// It is too short to shrink where it lies alone, and what goes to bands later shrinks together with others.
+    pub shrinks_later: bool,
     /// More writes wait for the fast device than it takes at once, and more than for the capacity tier.
     pub fast_is_behind: bool,
     /// Data in flight on the fast device and on the capacity tier, in bytes.
@@ -75,12 +77,16 @@ impl Bypass {
     /// there behind others, unless it may turn out to be one that stays. Below a threshold of free slots a growing share of
     /// staged writes goes past the tier, so that the pool slows down in proportion and never stops.
     pub fn goes_to_fast_first(&mut self, situation: &Situation, blocks: u32) -> bool {
-        let Situation { place, past, keeps, fast_is_behind, in_flight_bytes, changes, may_stay, free, threshold } =
-            *situation;
+        let Situation {
+            place, past, keeps, shrinks_later, in_flight_bytes, changes, may_stay, free, threshold, ..
+        } = *situation;
         match place {
             Place::Fast => return true,
-            Place::Capacity | Place::Both => return false,
-            Place::Stage if past || fast_is_behind => return false,
+            Place::Both => return false,
+            Place::Stage | Place::Capacity if situation.fast_is_behind => return false,
+            Place::Stage | Place::Capacity if shrinks_later => {}
+            Place::Capacity => return false,
+            Place::Stage if past => return false,
             Place::Stage if self.is_in_vain && !keeps && changes >= CHANGES_MANY => return false,
             Place::Stage => {}
         }
@@ -107,6 +113,7 @@ mod tests {
         place: Place::Stage,
         past: false,
         keeps: false,
+        shrinks_later: false,
         fast_is_behind: false,
         in_flight_bytes: [0, 0],
         changes: 8,
@@ -133,6 +140,19 @@ mod tests {
         assert!(many(&mut bypass), "a little less than 7 of 8 is not enough to come back");
         bypass.learn(4004, 2600, 4000);
         assert!(!many(&mut bypass), "a quarter dies there again");
+    }
+
+    #[test]
+    fn what_shrinks_later_waits_unless_the_fast_device_is_behind_or_full() {
+        let mut bypass = Bypass { is_in_vain: true, ..Bypass::default() };
+        let situation = Situation { past: true, shrinks_later: true, ..SITUATION };
+        for place in [Place::Capacity, Place::Stage] {
+            let mut goes_fast = |situation| bypass.goes_to_fast_first(&Situation { place, ..situation }, 3);
+            assert!(goes_fast(situation) && !goes_fast(Situation { shrinks_later: false, ..situation }));
+            assert!(!goes_fast(Situation { fast_is_behind: true, ..situation }));
+            assert!(!goes_fast(Situation { free: 0, ..situation }));
+        }
+        assert!(!bypass.goes_to_fast_first(&Situation { place: Place::Both, ..situation }, 3));
     }
 
     #[test]

@@ -180,6 +180,31 @@ fn bands_of_small_blocks_are_collected() {
     assert_eq!(findings(&world.shape, &durable(&world)), Vec::<String>::new());
 }
 
+/// A block by itself shrinks nowhere. Those of a class on the capacity tier wait for others of their kind, and no longer; where nothing
+/// is compressed, or where much is written at once, nothing waits.
+#[test]
+fn short_writes_wait_on_the_fast_tier_until_they_shrink_together() {
+    let cases = [(Compress::Zstd(1), 8, true), (Compress::Off, 8, false), (Compress::Zstd(1), 128, false)];
+    for (compress, sectors, waits) in cases {
+        let shape = Shape { fast_bytes: 8 << 20, ..shape(compress) };
+        let mut world = World::open(&shape, shape.format(), 7, Oracle::default()).unwrap();
+        let mut most = 0;
+        for write in 0..200 {
+            world.write(write * 128, sectors, false, Some(BULK));
+            world.settle(0).unwrap();
+            most = most.max(world.pool.engine.status().classes[usize::from(BULK.0)].fast_blocks);
+        }
+        assert!(if waits { (64..100).contains(&most) } else { most == 0 }, "{compress} {sectors}: {most} waited");
+        let (blocks, takes) = stored(&world);
+        assert!(blocks > 100 && world.errors == 0, "{compress} {sectors}: {blocks}");
+        let part = takes / blocks as f64;
+        assert!(if compress == Compress::Off { part == 1.0 } else { part < 0.6 }, "{compress} {sectors}: {part}");
+        world.check_survivors().unwrap();
+        assert!(world.pool.close());
+        assert_eq!(findings(&world.shape, &durable(&world)), Vec::<String>::new());
+    }
+}
+
 /// More than would fit as it is.
 #[test]
 fn a_pool_holds_more_than_its_devices_where_data_shrinks() {

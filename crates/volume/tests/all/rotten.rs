@@ -202,11 +202,11 @@ fn regression_compressed_blocks_that_rot_are_written_again() {
         let rig = Rig::new(redundancy, 1);
         let mut served = rig.open();
         compress_all(&mut served.pool.engine, Compress::Lz4);
-        (0..1200).step_by(10).for_each(|block| served.write_run(block, 10));
+        (0..1200).step_by(20).for_each(|block| served.write_run(block, 20));
         served.checkpoint();
         // Their groups become full: of one that is not yet nothing is written again.
         let early = rig.copy();
-        (1200..1500).step_by(10).for_each(|block| served.write_run(block, 10));
+        (1200..1500).step_by(20).for_each(|block| served.write_run(block, 20));
         served.checkpoint();
         let packed = served.pool.engine.status().classes.iter().map(|class| class.stored_bytes).sum::<u64>();
         assert!(packed < 1500 * 3072, "{packed} bytes");
@@ -248,7 +248,7 @@ fn regression_compressed_blocks_on_two_members_are_read_right_where_one_has_rott
         let rig = Rig::new(redundancy, 1);
         let mut served = rig.open();
         compress_all(&mut served.pool.engine, Compress::Lz4);
-        (0..1200).step_by(10).for_each(|block| served.write_run(block, 10));
+        (0..1200).step_by(20).for_each(|block| served.write_run(block, 20));
         served.checkpoint();
         let model = served.close();
         // The last of them are those that are left out last.
@@ -366,7 +366,7 @@ fn regression_a_band_with_compressed_blocks_that_cannot_be_mended_is_freed() {
     let rig = Rig::new("2+1", 1);
     let mut served = rig.open();
     compress_all(&mut served.pool.engine, Compress::Lz4);
-    (0..1500).step_by(10).for_each(|block| served.write_run(block, 10));
+    (0..2000).step_by(20).for_each(|block| served.write_run(block, 20));
     served.checkpoint();
     // On two of three members, of the first bands: neither has what the other lacks.
     let first = rig.rows_at();
@@ -378,8 +378,8 @@ fn regression_a_band_with_compressed_blocks_that_cannot_be_mended_is_freed() {
     // Three of four runs are written over and over: what the fourth left in each band is collected, or cannot be.
     let mut random = Random::new(5);
     for _ in 0..100 {
-        let runs = (0..40).map(|_| random.below(150)).filter(|run| run % 4 != 0);
-        runs.collect::<Vec<_>>().into_iter().for_each(|run| served.write_run(run * 10, 10));
+        let runs = (0..40).map(|_| random.below(100)).filter(|run| run % 4 != 0);
+        runs.collect::<Vec<_>>().into_iter().for_each(|run| served.write_run(run * 20, 20));
         // Each band is left alone for 10 s after a try.
         served.ticks(1100);
     }

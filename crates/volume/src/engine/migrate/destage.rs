@@ -1,6 +1,6 @@
 //! Choosing what leaves the fast tier: the blocks that are due first.
 
-use super::ages::epoch_of;
+use super::ages::{at_once, epoch_of};
 use super::due::destage_blocks;
 use super::rooms::{After, Moving};
 use crate::engine::leaves::may_destage;
@@ -30,13 +30,15 @@ pub(super) fn gather_destage(rooms: &mut Moving<'_>, id: u32) -> After {
         }
         let (limit, leaves_max) = (destage_blocks(rooms), rooms.checkpoint.leaves_per_job());
         let first = rooms.migrate.ages.first();
+        // Of what has been due for so long, all that there is.
+        let long_due = at_once(epoch_of(rooms.stats, rooms.space));
         let Some(job) = rooms.migrate.job_mut(id) else { return After::Wait };
         let is_full = job.candidates.len() >= limit || job.leaves_seen >= LEAVES_PER_JOB || job.leaves >= leaves_max;
         let Some((epoch, disk, leaf)) = first.filter(|_| !is_full) else {
             return After::Gathered;
         };
         if job.candidates.is_empty() {
-            job.cutoff_epoch = Some(epoch.saturating_add(EPOCHS_PER_JOB));
+            job.cutoff_epoch = Some(epoch.saturating_add(EPOCHS_PER_JOB).max(long_due));
         } else if job.cutoff_epoch.is_some_and(|cutoff| epoch > cutoff) {
             return After::Gathered;
         }

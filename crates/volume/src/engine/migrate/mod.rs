@@ -15,7 +15,7 @@ mod rooms;
 mod sources;
 mod state;
 
-pub(crate) use ages::{AgeQueue, BYTES_PER_PAGE, END_EPOCHS, STAY_MAX_EPOCHS, epoch_blocks, epoch_of};
+pub(crate) use ages::{AgeQueue, BYTES_PER_PAGE, END_EPOCHS, STAY_MAX_EPOCHS, at_once, epoch_blocks, epoch_of};
 pub(crate) use job::job_of_waiter;
 pub(crate) use state::Migrate;
 
