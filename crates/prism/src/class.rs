@@ -21,7 +21,7 @@ pub enum Place {
     Fast,
     /// Acknowledged from the fast tier, later destaged in bands.
     Stage,
-    /// Straight to the capacity tier.
+    /// Straight to the capacity tier; short writes that are to be compressed by way of the fast one.
     Capacity,
     /// To both tiers at once.
     Both,

@@ -210,7 +210,7 @@ pub enum Place {
     Fast,
     /// Acknowledged from the fast tier, later moved to the capacity tier in whole bands.
     Stage,
-    /// Straight to the capacity tier.
+    /// Straight to the capacity tier; short writes that are to be compressed by way of the fast one.
     Capacity,
     /// To both tiers at once.
     Both,

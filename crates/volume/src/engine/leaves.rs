@@ -4,7 +4,7 @@
 use super::checkpoint::Checkpoint;
 use super::copies::Copies;
 use super::map::Map;
-use super::migrate::{AgeQueue, END_EPOCHS, at_once, epoch_of};
+use super::migrate::{AgeQueue, END_EPOCHS, Together, epoch_of, waits};
 use super::outbox::Outbox;
 use super::requests::{Fill, Piece};
 use super::setup::Setup;
@@ -52,6 +52,7 @@ pub(crate) struct Leaves<'a> {
     pub copies: &'a mut Copies,
     pub checkpoint: &'a mut Checkpoint,
     pub ages: &'a mut AgeQueue,
+    pub together: &'a mut Together,
     pub outbox: &'a mut Outbox,
     /// Last batch with a record.
     pub last_recorded: u64,
@@ -116,11 +117,8 @@ impl Leaves<'_> {
             }
             if let Fill::Data { location, class } = segment.fill {
                 let grains = piece.stored(segment).map(|stored| u64::from(stored.grains)).sum();
-                let is_fast = self.setup.extents.is_fast(location);
-                let due = match self.prism.table().get(class).map(|spec| spec.place) {
-                    Some(Place::Capacity) => at_once(now),
-                    _ => now.saturating_add(segment.stay.epochs.into()),
-                };
+                let (is_fast, due) =
+                    (self.setup.extents.is_fast(location), now.saturating_add(segment.stay.epochs.into()));
                 if is_fast && may_destage(self.prism, self.space, class) {
                     let begin = first + usize::from(segment.first);
                     let blocks = begin..begin + usize::from(segment.blocks);
@@ -128,6 +126,11 @@ impl Leaves<'_> {
                     first_due = Some(first_due.map_or(due, |first| first.min(due)));
                 }
                 self.stats.count_written(class, is_fast, (u64::from(segment.blocks), grains));
+                if is_fast && waits(self.prism, class) {
+                    self.together.add((disk, piece.leaf), segment.blocks.into());
+                } else if is_fast {
+                    self.stats.count_staged(segment.blocks.into());
+                }
                 self.space.settle(location, u32::from(segment.blocks), self.last_recorded);
             }
         }
@@ -210,7 +213,13 @@ impl Leaves<'_> {
                 let is_fast = matches!(entry, Entry::Data { span, .. } if self.setup.extents.is_fast(span.location));
                 self.stats.count_reclassed(old.0, entry, is_fast);
             }
-            Change::Move { source, .. } => self.stats.count_moved(entry, self.setup.extents.is_fast(source)),
+            Change::Move { source, .. } => {
+                let is_destage = self.setup.extents.is_fast(source);
+                self.stats.count_moved(entry, is_destage);
+                if is_destage && !matches!(entry, Entry::Data { class, .. } if waits(self.prism, class)) {
+                    self.stats.count_destaged();
+                }
+            }
             Change::Damage { .. } => {
                 self.stats.counters.damaged_moves += 1;
                 self.map.damaged.insert(who.0);

@@ -322,8 +322,10 @@ impl Engine {
     /// The same, beside the requests whose changes they are.
     fn leaves_and_requests(&mut self) -> (Leaves<'_>, &mut Requests) {
         let Self { setup, map, space, stats, prism, copies, checkpoint, migrate, outbox, journal, requests, .. } = self;
-        let (ages, last_recorded) = (&mut migrate.ages, journal.last_recorded());
-        let leaves = Leaves { setup, map, space, stats, prism, copies, checkpoint, ages, outbox, last_recorded };
+        let (ages, together) = (&mut migrate.ages, &mut migrate.together);
+        let last_recorded = journal.last_recorded();
+        let leaves =
+            Leaves { setup, map, space, stats, prism, copies, checkpoint, ages, together, outbox, last_recorded };
         (leaves, requests)
     }
 

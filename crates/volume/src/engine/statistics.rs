@@ -141,10 +141,19 @@ impl Statistics {
         let bytes = blocks * BLOCK;
         self.saved_bytes += bytes.saturating_sub(grains * GRAIN);
         self.written_blocks += blocks;
-        self.staged_blocks += if is_fast { blocks } else { 0 };
         let statistics = self.class(class);
         statistics.host_written_bytes += bytes;
         statistics.bypassed_bytes += if is_fast { 0 } else { bytes };
+    }
+
+    /// So many of the blocks that hosts wrote are on the fast tier to stay for a time.
+    pub fn count_staged(&mut self, blocks: u64) {
+        self.staged_blocks += blocks;
+    }
+
+    /// One of them had to leave it.
+    pub fn count_destaged(&mut self) {
+        self.destaged_blocks += 1;
     }
 
     /// A block of so many grains came to lie on a tier, or left it.
@@ -169,7 +178,6 @@ impl Statistics {
     pub fn count_moved(&mut self, entry: Entry, is_destage: bool) {
         let Entry::Data { class, span } = entry else { return };
         self.saved_bytes += BLOCK.saturating_sub(u64::from(span.grains) * GRAIN);
-        self.destaged_blocks += u64::from(is_destage);
         let statistics = self.class(class);
         if is_destage {
             statistics.destaged_bytes += BLOCK;

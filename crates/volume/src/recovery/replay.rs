@@ -258,6 +258,7 @@ impl Replay<'_> {
                     self.block((*disk, block + i as u64), Change::Set { entry, checksum });
                     let is_fast = self.leaves.setup.extents.is_fast(span.location);
                     self.leaves.stats.count_written(*class, is_fast, (1, span.grains.into()));
+                    self.leaves.stats.count_staged(is_fast.into());
                 }
             }
             Record::Zero { disk, block, blocks } => {

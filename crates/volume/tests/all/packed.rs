@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::world::anatomy::{Anatomy, Part};
-use crate::world::{BULK, Oracle, Shape, Shared, World, boxed, history};
+use crate::world::{BULK, Oracle, Shape, Shared, TABLES, World, boxed, history};
 use forebay_block::{ClassId, Random};
 use forebay_device::Image;
 use forebay_prism::{ClassChange, Compress};
@@ -194,7 +194,7 @@ fn short_writes_wait_on_the_fast_tier_until_they_shrink_together() {
             world.settle(0).unwrap();
             most = most.max(world.pool.engine.status().classes[usize::from(BULK.0)].fast_blocks);
         }
-        assert!(if waits { (64..100).contains(&most) } else { most == 0 }, "{compress} {sectors}: {most} waited");
+        assert!(if waits { (30..80).contains(&most) } else { most == 0 }, "{compress} {sectors}: {most} waited");
         let (blocks, takes) = stored(&world);
         assert!(blocks > 100 && world.errors == 0, "{compress} {sectors}: {blocks}");
         let part = takes / blocks as f64;
@@ -203,6 +203,39 @@ fn short_writes_wait_on_the_fast_tier_until_they_shrink_together() {
         assert!(world.pool.close());
         assert_eq!(findings(&world.shape, &durable(&world)), Vec::<String>::new());
     }
+}
+
+/// In a pool that has been written for long, what is staged stays although short writes leave; and these leave after a time, also where few come.
+#[test]
+fn regression_what_is_staged_stays_when_short_writes_leave() {
+    let shape = Shape { fast_bytes: 8 << 20, ..shape(Compress::Lz4) };
+    let mut world = World::open(&shape, shape.format(), 7, Oracle::default()).unwrap();
+    let fast_blocks =
+        |world: &World, class: ClassId| world.pool.engine.status().classes[usize::from(class.0)].fast_blocks;
+    for block in 0..300 {
+        world.write(block * 8, 8, false, Some(TABLES));
+        world.settle(0).unwrap();
+    }
+    // Four tiers' worth.
+    for round in 0..8 * 64 {
+        world.write(3200 + round % 64 * 128, 128, false, Some(BULK));
+        world.settle(0).unwrap();
+    }
+    let staged = fast_blocks(&world, TABLES);
+    for write in 0..200 {
+        world.write(12_800 + write * 16, 8, false, Some(BULK));
+        world.settle(0).unwrap();
+    }
+    let waiting = fast_blocks(&world, BULK);
+    assert!(staged == 300 && fast_blocks(&world, TABLES) == 300, "{staged}, {}", fast_blocks(&world, TABLES));
+    assert!((1..80).contains(&waiting), "{waiting} wait");
+    for _ in 0..100 {
+        world.now_ns += 400_000_000;
+        world.poll().unwrap();
+    }
+    assert_eq!((fast_blocks(&world, BULK), fast_blocks(&world, TABLES)), (0, 300));
+    world.check_survivors().unwrap();
+    assert_eq!(world.errors, 0);
 }
 
 /// More than would fit as it is.

@@ -34,12 +34,6 @@ pub(crate) const STAY_MAX_EPOCHS: u64 = 6 * EPOCHS;
 /// Epochs from now on to the end of the queue: nothing is due later.
 pub(crate) const END_EPOCHS: u32 = STAY_MAX_EPOCHS as u32 + 1;
 
-/// When what does not belong on the fast tier, and only waits there for more of its kind, is due: two tiers' worth of writes ago, which
-/// both clocks can tell from anything that is due later, and before nearly all that was staged to stay.
-pub(crate) fn at_once(now_epoch: u32) -> u32 {
-    now_epoch.saturating_sub(2 * EPOCHS as u32)
-}
-
 /// The leaves of one index page.
 #[derive(Debug)]
 struct PageAges {

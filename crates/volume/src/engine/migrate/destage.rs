@@ -1,6 +1,6 @@
 //! Choosing what leaves the fast tier: the blocks that are due first.
 
-use super::ages::{at_once, epoch_of};
+use super::ages::epoch_of;
 use super::due::destage_blocks;
 use super::rooms::{After, Moving};
 use crate::engine::leaves::may_destage;
@@ -8,10 +8,10 @@ use crate::engine::lifetimes::Arrival;
 use crate::engine::map::Leaf;
 use crate::engine::requests::Piece;
 use crate::layout::moved::Moved;
-use crate::layout::page::{self, Entry, LEAF_ENTRIES};
+use crate::layout::page::{self, Entry, LEAF_ENTRIES, Span};
 use crate::layout::stored::Stored;
 use crate::layout::stream::{Lifetime, Stream};
-use forebay_block::DiskId;
+use forebay_block::{ClassId, DiskId};
 
 /// Leaves looked at in one job, so that a job ends even where there is little to move.
 pub(super) const LEAVES_PER_JOB: usize = 4096;
@@ -30,15 +30,13 @@ pub(super) fn gather_destage(rooms: &mut Moving<'_>, id: u32) -> After {
         }
         let (limit, leaves_max) = (destage_blocks(rooms), rooms.checkpoint.leaves_per_job());
         let first = rooms.migrate.ages.first();
-        // Of what has been due for so long, all that there is.
-        let long_due = at_once(epoch_of(rooms.stats, rooms.space));
         let Some(job) = rooms.migrate.job_mut(id) else { return After::Wait };
         let is_full = job.candidates.len() >= limit || job.leaves_seen >= LEAVES_PER_JOB || job.leaves >= leaves_max;
         let Some((epoch, disk, leaf)) = first.filter(|_| !is_full) else {
             return After::Gathered;
         };
         if job.candidates.is_empty() {
-            job.cutoff_epoch = Some(epoch.saturating_add(EPOCHS_PER_JOB).max(long_due));
+            job.cutoff_epoch = Some(epoch.saturating_add(EPOCHS_PER_JOB));
         } else if job.cutoff_epoch.is_some_and(|cutoff| epoch > cutoff) {
             return After::Gathered;
         }
@@ -66,12 +64,30 @@ pub(super) fn pass_over_leaf(rooms: &mut Moving<'_>, disk: DiskId, leaf: u64) {
 }
 
 /// Whether a change of a block of the leaf in a frame is in progress.
-fn is_changing(rooms: &Moving<'_>, frame: u32, at: usize) -> bool {
+pub(super) fn is_changing(rooms: &Moving<'_>, frame: u32, at: usize) -> bool {
     let covers = |piece: &Piece| {
         let first = usize::from(piece.first);
         piece.frame == Some(frame) && (first..first + usize::from(piece.blocks)).contains(&at)
     };
     rooms.map.frames.get(frame).pins > 0 && rooms.requests.pieces.iter().any(|(_, piece)| covers(piece))
+}
+
+/// Takes a block that lies on the fast tier, and of which no change is in progress.
+pub(super) fn take_block(
+    rooms: &mut Moving<'_>,
+    id: u32,
+    (disk, block): (DiskId, u64),
+    (source, checksum, class): (Span, u32, ClassId),
+) {
+    let Some(job) = rooms.migrate.jobs.get_mut(id as usize) else { return };
+    // All changes of it up to here are in the map, and later ones have higher sequences.
+    let origin = rooms.journal.next_sequence().saturating_sub(1);
+    let stored = Stored { grains: source.grains, checksum };
+    let (replaced, valid_blocks) = (rooms.staying.replaced(disk, block), rooms.stats.capacity_blocks());
+    let Lifetime { group, note } = rooms.space.lifetimes.arrives(Arrival { replaced, valid_blocks, blocks: 1 });
+    let stream = Stream { is_collected: false, group, class };
+    job.take(Moved { disk, block, source, origin, checksum, stored, class, note }, stream);
+    rooms.migrate.held.insert(source.location);
 }
 
 /// Takes the blocks of the first leaf of the queue that are due; the leaf goes back under the epoch in which the next one is.
@@ -80,9 +96,6 @@ fn take_candidates(rooms: &mut Moving<'_>, id: u32, frame: u32, limit: usize) {
     let cutoff = rooms.migrate.job(id).and_then(|job| job.cutoff_epoch).unwrap_or(0);
     let now = epoch_of(rooms.stats, rooms.space);
     let (mut stageable, mut oldest_left) = (0, None::<u32>);
-    // No change of the blocks taken is in progress: all up to here are in the map, and later ones have higher sequences.
-    let origin = rooms.journal.next_sequence().saturating_sub(1);
-    let valid_blocks = rooms.stats.capacity_blocks();
     for i in 0..LEAF_ENTRIES {
         let page = &rooms.map.frames.get(frame).page;
         let (entry, checksum) = page::leaf_entry(page, i);
@@ -101,13 +114,7 @@ fn take_candidates(rooms: &mut Moving<'_>, id: u32, frame: u32, limit: usize) {
         let epoch = if is_changing(rooms, frame, i) { epoch.max(cutoff.saturating_add(1)) } else { epoch };
         let Some(job) = rooms.migrate.job_mut(id) else { return };
         if epoch <= cutoff && job.candidates.len() < limit {
-            let block = leaf * LEAF_ENTRIES as u64 + i as u64;
-            let stored = Stored { grains: source.grains, checksum };
-            let replaced = rooms.staying.replaced(disk, block);
-            let Lifetime { group, note } = rooms.space.lifetimes.arrives(Arrival { replaced, valid_blocks, blocks: 1 });
-            let stream = Stream { is_collected: false, group, class };
-            job.take(Moved { disk, block, source, origin, checksum, stored, class, note }, stream);
-            rooms.migrate.held.insert(location);
+            take_block(rooms, id, (disk, leaf * LEAF_ENTRIES as u64 + i as u64), (source, checksum, class));
             rooms.migrate.early_blocks += u64::from(epoch > now.saturating_add(1));
         } else {
             oldest_left = Some(oldest_left.map_or(epoch, |oldest| oldest.min(epoch)));

@@ -1,6 +1,5 @@
 //! When a job is due, and whether one could free what others wait for.
 
-use super::ages::{at_once, epoch_of};
 use super::collect::begun_band;
 use super::job::{JobKind, Phase};
 use super::rooms::Moving;
@@ -12,12 +11,8 @@ use crate::layout::band_summary::GROUP_BLOCKS;
 use crate::layout::page::BLOCK_GRAINS;
 use crate::layout::root::BandRoot;
 use crate::space::spare::Spare;
-use forebay_block::ClassId;
-use forebay_prism::{ClassStats, Place};
 use std::collections::BTreeSet;
 
-/// So many short writes of classes that belong on the capacity tier are compressed together: what is left at the end of their run is little then.
-const TOGETHER_BLOCKS: u64 = 64;
 /// Wait after a job that failed or found nothing, in nanoseconds.
 const PAUSE_NS: u64 = 100_000_000;
 /// How often that doubles at most once nobody waits for space any more.
@@ -166,20 +161,7 @@ pub(super) fn destage_due(rooms: &Moving<'_>) -> bool {
         + rooms.migrate.held.len() as u64
         + rooms.copies.excess();
     let wanted = free_slots_wanted(rooms.setup, rooms.space, rooms.migrate) + rooms.copies.lacking();
-    is_full || soon_free < wanted || waits_for_more(rooms)
-}
-
-/// Whether enough blocks of classes that belong on the capacity tier wait on the fast one to be compressed together.
-fn waits_for_more(rooms: &Moving<'_>) -> bool {
-    let table = rooms.prism.table();
-    let waits = |(class, number): (&ClassStats, u8)| match table.get(ClassId(number)) {
-        Some(spec) if spec.place == Place::Capacity => class.fast_blocks,
-        _ => 0,
-    };
-    // Others of their kind may be in no hurry: a class was changed.
-    rooms.migrate.ages.first().is_some_and(|(epoch, ..)| epoch <= at_once(epoch_of(rooms.stats, rooms.space)))
-        && rooms.stats.classes.iter().zip(0..).map(waits).sum::<u64>()
-            >= TOGETHER_BLOCKS + rooms.migrate.held.len() as u64
+    is_full || soon_free < wanted
 }
 
 /// Slots that should be free for hosts: what they take while jobs make room.

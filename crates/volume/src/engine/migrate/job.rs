@@ -68,6 +68,8 @@ pub(crate) struct Job {
     pub end_group: u32,
     /// Groups that it has read by then.
     pub groups_seen: u32,
+    /// Leaves to be looked at by a destage that takes what waits there to be compressed together; others take what is due first.
+    pub together: Option<Vec<(DiskId, u64)>>,
     /// Newest epoch whose blocks a destage takes.
     pub cutoff_epoch: Option<u32>,
     /// Runs of candidates that are still to be read, the last first.
@@ -118,6 +120,7 @@ impl Job {
             next_group: 0,
             end_group: 0,
             groups_seen: 0,
+            together: None,
             cutoff_epoch: None,
             reads: Vec::new(),
             reading_blocks: 0,

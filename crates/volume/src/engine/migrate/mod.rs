@@ -14,10 +14,12 @@ mod record;
 mod rooms;
 mod sources;
 mod state;
+mod together;
 
-pub(crate) use ages::{AgeQueue, BYTES_PER_PAGE, END_EPOCHS, STAY_MAX_EPOCHS, at_once, epoch_blocks, epoch_of};
+pub(crate) use ages::{AgeQueue, BYTES_PER_PAGE, END_EPOCHS, STAY_MAX_EPOCHS, epoch_blocks, epoch_of};
 pub(crate) use job::job_of_waiter;
 pub(crate) use state::Migrate;
+pub(crate) use together::{Together, waits};
 
 use super::Engine;
 use super::limits::JOBS_MAX;
@@ -33,6 +35,7 @@ impl Engine {
         self.space.changed = true;
         let now_ns = self.clock.now_ns();
         self.migrate.excluded_until_ns.retain(|_, until_ns| now_ns < *until_ns);
+        self.migrate.together.tick(now_ns);
         if self.summaries.is_due() {
             self.summaries.write(&mut self.space.bands, &mut self.outbox, now_ns);
         }
@@ -63,7 +66,7 @@ impl Engine {
             return;
         }
         match self.migrate.job(id).map(|job| (job.phase, job.waiting, job.kind)) {
-            Some((Phase::Gather, false, JobKind::Destage)) => self.moves_on(id, destage::gather_destage),
+            Some((Phase::Gather, false, JobKind::Destage)) => self.moves_on(id, gather_from_fast),
             Some((Phase::Gather, false, JobKind::Collect { .. })) => self.moves_on(id, collect::gather_collect),
             Some((Phase::Pack, false, _)) => self.moves_on(id, pack::pack_on),
             Some((Phase::Record, false, _)) => self.moves_on(id, record::record_moves),
@@ -78,6 +81,7 @@ impl Engine {
             return false;
         }
         let rooms = &mut self.moving();
+        let mut together = None;
         let kind = if due::collect_due(rooms)
             && let Some(band) = due::victim(rooms)
         {
@@ -101,14 +105,18 @@ impl Engine {
             }
             JobKind::Destage
         } else {
-            return false;
+            together = together::take_due(rooms);
+            if together.is_none() {
+                return false;
+            }
+            JobKind::Destage
         };
-        let job = Job::new(kind, self.space.slots_taken());
+        let job = Job { together, ..Job::new(kind, self.space.slots_taken()) };
         let id = self.migrate.jobs.insert(job) as u32;
         due::keep_for_collection(&mut self.moving());
         match kind {
             JobKind::Collect { band } => self.moves_on(id, |rooms, id| collect::collect_begins(rooms, id, band)),
-            JobKind::Destage => self.moves_on(id, destage::gather_destage),
+            JobKind::Destage => self.moves_on(id, gather_from_fast),
         }
         true
     }
@@ -143,6 +151,9 @@ impl Engine {
                 while job.lookups.pop_if(|moved| Some(moved.leaf()) == leaf).is_some() {}
                 self.migrate.exclude(band, self.clock.now_ns());
             }
+            (_, JobKind::Destage) if job.together.is_some() => {
+                together::pass_over_leaf(&mut self.moving(), id);
+            }
             (_, JobKind::Destage) => {
                 destage::pass_over_leaf(&mut self.moving(), disk, leaf);
                 // With what it has, or not at once again: there may be no other leaf.
@@ -176,6 +187,8 @@ impl Engine {
                 let generation = self.space.bands.get(band).generation;
                 self.migrate.is_vain_suspect(band, generation, self.clock.now_ns())
             }
+            // Nor what did not wait any more.
+            JobKind::Destage => job.together.is_some(),
             _ => false,
         };
         if !is_vain {
@@ -185,9 +198,11 @@ impl Engine {
             due::pause(&mut self.moving());
         }
         if job.kind == JobKind::Destage {
-            let taken = self.space.slots_taken() - job.slots_taken_before;
-            let before = self.migrate.slots_taken_per_job;
-            self.migrate.slots_taken_per_job = taken.max(before - before / 8);
+            if job.together.is_none() {
+                let taken = self.space.slots_taken() - job.slots_taken_before;
+                let before = self.migrate.slots_taken_per_job;
+                self.migrate.slots_taken_per_job = taken.max(before - before / 8);
+            }
             let rooms = &mut self.moving();
             job.candidates.iter().for_each(|candidate| rooms.let_go(&candidate.moved));
         }
@@ -289,5 +304,13 @@ impl Engine {
             job.failed |= !is_good;
         }
         self.moves_on(id, destinations::part_done);
+    }
+}
+
+/// Goes on with choosing what leaves the fast tier.
+fn gather_from_fast(rooms: &mut Moving<'_>, id: u32) -> After {
+    match rooms.migrate.job(id) {
+        Some(Job { together: Some(_), .. }) => together::gather_together(rooms, id),
+        _ => destage::gather_destage(rooms, id),
     }
 }

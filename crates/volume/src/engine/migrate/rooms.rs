@@ -65,6 +65,7 @@ impl Moving<'_> {
             copies: self.copies,
             checkpoint: self.checkpoint,
             ages: &mut self.migrate.ages,
+            together: &mut self.migrate.together,
             outbox: self.outbox,
             last_recorded: self.journal.last_recorded(),
         }

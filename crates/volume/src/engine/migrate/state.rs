@@ -2,6 +2,7 @@
 
 use super::ages::AgeQueue;
 use super::job::{Job, JobKind, Phase};
+use super::together::Together;
 use crate::engine::Freed;
 use crate::space::bands::Bands;
 use crate::space::extents::Extents;
@@ -33,6 +34,8 @@ pub(crate) struct Migrate {
     pub(super) paused: bool,
     /// Leaves with blocks to be destaged.
     pub ages: AgeQueue,
+    /// Blocks that leave without being due, once there are enough of them.
+    pub together: Together,
     /// Where the survey of all leaves has come to.
     pub(super) cursor: (u16, u64),
     /// The counts of what may be destaged may be too low since a policy changed: surveys, the one in progress among them,

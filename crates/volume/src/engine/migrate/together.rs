@@ -1,0 +1,165 @@
+//! Data of classes on the capacity tier that lies on the fast one, mostly short writes: each by itself would shrink nowhere. It leaves once there is
+//! enough of it to be compressed together, or once it has waited for long.
+
+use super::destage::{is_changing, take_block};
+use super::due::destage_blocks;
+use super::rooms::{After, Moving};
+use crate::engine::map::Leaf;
+use crate::layout::page::{self, Entry, LEAF_ENTRIES};
+use forebay_block::{ClassId, DiskId};
+use forebay_prism::{Place, Prism};
+use std::collections::BTreeMap;
+
+/// So long it waits at most, in nanoseconds, where the capacity tier has room.
+const WAITS_MAX_NS: u64 = 30_000_000_000;
+/// Leaves of which it is known that they have some. Where more have, it leaves with what is staged, as that does.
+const LEAVES_MAX: usize = 4096;
+/// Leaves looked at in one step, so that hosts are served in between.
+const LEAVES_PER_STEP: usize = 64;
+
+/// Whether data of a class only waits on the fast tier.
+pub(crate) fn waits(prism: &Prism, class: ClassId) -> bool {
+    prism.table().get(class).is_some_and(|spec| spec.place == Place::Capacity)
+}
+
+/// What waits.
+#[derive(Debug, Default)]
+pub(crate) struct Together {
+    /// Blocks of each leaf that were written since it was looked at.
+    leaves: BTreeMap<(DiskId, u64), u32>,
+    blocks: u64,
+    /// Since when there has been some, as far as ticks tell.
+    since_ns: Option<u64>,
+}
+
+impl Together {
+    /// So many blocks of a leaf have come.
+    pub fn add(&mut self, leaf: (DiskId, u64), blocks: u32) {
+        if self.leaves.len() < LEAVES_MAX || self.leaves.contains_key(&leaf) {
+            let known = self.leaves.entry(leaf).or_default();
+            let more = blocks.min(LEAF_ENTRIES as u32 - *known);
+            *known += more;
+            self.blocks += u64::from(more);
+        }
+    }
+
+    /// Time passes.
+    pub fn tick(&mut self, now_ns: u64) {
+        self.since_ns = (self.blocks > 0).then(|| self.since_ns.unwrap_or(now_ns));
+    }
+
+    /// Whether there are so many blocks, or some for long.
+    pub fn is_due(&self, blocks: u64, now_ns: u64) -> bool {
+        let is_old = self.since_ns.is_some_and(|since_ns| now_ns.saturating_sub(since_ns) >= WAITS_MAX_NS);
+        self.blocks >= blocks || is_old && self.blocks > 0
+    }
+
+    /// Takes leaves with so many blocks, the last first.
+    fn take(&mut self, blocks: u64) -> Vec<(DiskId, u64)> {
+        let (mut leaves, mut taken) = (Vec::new(), 0);
+        while taken < blocks
+            && let Some((leaf, more)) = self.leaves.pop_last()
+        {
+            leaves.push(leaf);
+            taken += u64::from(more);
+        }
+        self.blocks = self.blocks.saturating_sub(taken);
+        self.since_ns = None;
+        leaves
+    }
+}
+
+/// Takes the leaves of a job, where one is due: one at a time, so that the next has what came meanwhile.
+pub(super) fn take_due(rooms: &mut Moving<'_>) -> Option<Vec<(DiskId, u64)>> {
+    let (blocks, most) = (destage_blocks(rooms) as u64, rooms.setup.limits.blocks_per_job as u64);
+    let may_go = rooms.space.bands.room(false) > 0 && !rooms.space.pace.is_closed();
+    let has_job = || rooms.migrate.jobs.iter().any(|(_, job)| job.together.is_some());
+    if !may_go || !rooms.migrate.together.is_due(blocks, rooms.now_ns) || has_job() {
+        return None;
+    }
+    Some(rooms.migrate.together.take(most))
+}
+
+/// Gathers what waits in the leaves of a job.
+pub(super) fn gather_together(rooms: &mut Moving<'_>, id: u32) -> After {
+    for _ in 0..LEAVES_PER_STEP {
+        let Some((disk, leaf)) = next_leaf(rooms, id) else { return After::Gathered };
+        match rooms.require_leaf(id, disk, leaf) {
+            Leaf::Wait => return After::Wait,
+            Leaf::Hole => {}
+            Leaf::Ready(frame) => take_candidates(rooms, id, frame, (disk, leaf)),
+        }
+        pass_over_leaf(rooms, id);
+    }
+    After::Wait
+}
+
+/// The next leaf of a job; where it has as much as it may take the others wait on.
+fn next_leaf(rooms: &mut Moving<'_>, id: u32) -> Option<(DiskId, u64)> {
+    let (leaves_max, most) = (rooms.checkpoint.leaves_per_job(), rooms.setup.limits.blocks_per_job);
+    let job = rooms.migrate.jobs.get_mut(id as usize)?;
+    let is_full = job.leaves >= leaves_max || job.candidates.len() >= most;
+    let leaves = job.together.as_mut()?;
+    if is_full {
+        leaves.drain(..).for_each(|leaf| rooms.migrate.together.add(leaf, 1));
+    }
+    leaves.last().copied()
+}
+
+/// A leaf was looked at, or cannot be read: what waits there leaves with what is staged.
+pub(super) fn pass_over_leaf(rooms: &mut Moving<'_>, id: u32) {
+    if let Some(leaves) = rooms.migrate.job_mut(id).and_then(|job| job.together.as_mut()) {
+        leaves.pop();
+    }
+}
+
+fn take_candidates(rooms: &mut Moving<'_>, id: u32, frame: u32, (disk, leaf): (DiskId, u64)) {
+    let most = rooms.setup.limits.blocks_per_job;
+    for at in 0..LEAF_ENTRIES {
+        let (entry, checksum) = page::leaf_entry(&rooms.map.frames.get(frame).page, at);
+        let Entry::Data { span, class } = entry else { continue };
+        let is_held = rooms.migrate.held.contains(&span.location);
+        let is_here = rooms.setup.extents.is_fast(span.location) && waits(rooms.prism, class);
+        // What is being written anew comes again.
+        if is_here && !is_held && !is_changing(rooms, frame, at) {
+            if rooms.migrate.job(id).is_none_or(|job| job.candidates.len() >= most) {
+                return rooms.migrate.together.add((disk, leaf), 1);
+            }
+            take_block(rooms, id, (disk, leaf * LEAF_ENTRIES as u64 + at as u64), (span, checksum, class));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DISK: DiskId = DiskId(1);
+
+    #[test]
+    fn what_waits_is_due_when_there_is_enough_or_when_it_is_old() {
+        let mut together = Together::default();
+        together.tick(5);
+        assert!(!together.is_due(64, u64::MAX), "nothing waits");
+        together.add((DISK, 3), 40);
+        together.add((DISK, 9), 23);
+        assert!(!together.is_due(64, 0), "63 blocks");
+        together.tick(1000);
+        together.tick(2000);
+        assert!(!together.is_due(64, 999 + WAITS_MAX_NS) && together.is_due(64, 1000 + WAITS_MAX_NS));
+        together.add((DISK, 3), 1);
+        assert!(together.is_due(64, 0));
+        assert_eq!(together.take(41), [(DISK, 9), (DISK, 3)]);
+        together.tick(3000);
+        assert!(!together.is_due(1, u64::MAX), "all was taken");
+    }
+
+    #[test]
+    fn no_more_is_known_than_there_is_room_for() {
+        let mut together = Together::default();
+        (0..2 * LEAVES_MAX as u64).for_each(|leaf| together.add((DISK, leaf), 1000));
+        assert_eq!((together.leaves.len(), together.blocks), (LEAVES_MAX, (LEAVES_MAX * LEAF_ENTRIES) as u64));
+        assert_eq!(together.take(u64::MAX).len(), LEAVES_MAX);
+        assert_eq!(together.blocks, 0);
+    }
+}
