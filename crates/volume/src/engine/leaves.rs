@@ -99,7 +99,7 @@ impl Leaves<'_> {
         for segment in &piece.segments {
             // Of another file than what lies beside it, mostly.
             let is_new = self.is_unmapped(frame, first + usize::from(segment.first), usize::from(segment.blocks));
-            let mut behind = 0;
+            let (mut behind, stageable_before) = (0, stageable);
             for (i, Stored { grains, checksum }) in piece.stored(segment).enumerate() {
                 let within = usize::from(segment.first) + i;
                 let change = match segment.fill {
@@ -122,12 +122,15 @@ impl Leaves<'_> {
                 if is_fast && may_destage(self.prism, self.space, class) {
                     let begin = first + usize::from(segment.first);
                     let blocks = begin..begin + usize::from(segment.blocks);
-                    let due = self.set_due(frame, (blocks, is_new), due);
+                    // What only waits decides nothing for its neighbours.
+                    let due = if waits(self.prism, class) { now } else { self.set_due(frame, (blocks, is_new), due) };
                     first_due = Some(first_due.map_or(due, |first| first.min(due)));
                 }
                 self.stats.count_written(class, is_fast, (u64::from(segment.blocks), grains));
                 if is_fast && waits(self.prism, class) {
-                    self.together.add((disk, piece.leaf), segment.blocks.into());
+                    // What it replaces there waited already, or was staged.
+                    let more = u32::try_from(stageable - stageable_before).unwrap_or(0);
+                    self.together.add((disk, piece.leaf), more);
                 } else if is_fast {
                     self.stats.count_staged(segment.blocks.into());
                 }

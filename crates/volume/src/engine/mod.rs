@@ -62,6 +62,7 @@ pub use latency::LatencyHistogram;
 pub(crate) use leaves::Leaves;
 pub use lifetimes::{GroupCounts, LifetimeGroup};
 pub(crate) use map::Map;
+pub(crate) use migrate::waits;
 pub use options::{EngineOptions, Faults};
 pub(crate) use outbox::Pending;
 pub(crate) use rewrite::Lost;

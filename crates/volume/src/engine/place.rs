@@ -45,6 +45,8 @@ const WAITING_BYTES: u64 = 740 << 10;
 /// Blocks of a large run, neighbours of one class within one write: what is smaller waits for a latency rather than for
 /// bandwidth, and is likelier to be overwritten soon.
 pub(crate) const LARGE_BLOCKS: u32 = 16;
+/// Blocks of a run from which on it is compressed where it lies: what it leaves of its last block of the device is a small part of it.
+pub(crate) const SHRINKS_ALONE_BLOCKS: u32 = 8;
 
 /// Error diffusion instead of chance: deterministic, and exact over any stretch of writes.
 #[derive(Debug, Default)]
@@ -84,9 +86,9 @@ impl Bypass {
             Place::Fast => return true,
             Place::Both => return false,
             Place::Stage | Place::Capacity if situation.fast_is_behind => return false,
-            Place::Stage | Place::Capacity if shrinks_later => {}
-            Place::Capacity => return false,
-            Place::Stage if past => return false,
+            Place::Capacity if !shrinks_later => return false,
+            Place::Stage if past && !shrinks_later => return false,
+            Place::Capacity => {}
             Place::Stage if self.is_in_vain && !keeps && changes >= CHANGES_MANY => return false,
             Place::Stage => {}
         }
@@ -144,7 +146,7 @@ mod tests {
 
     #[test]
     fn what_shrinks_later_waits_unless_the_fast_device_is_behind_or_full() {
-        let mut bypass = Bypass { is_in_vain: true, ..Bypass::default() };
+        let mut bypass = Bypass::default();
         let situation = Situation { past: true, shrinks_later: true, ..SITUATION };
         for place in [Place::Capacity, Place::Stage] {
             let mut goes_fast = |situation| bypass.goes_to_fast_first(&Situation { place, ..situation }, 3);

@@ -138,6 +138,11 @@ impl Checkpoint {
         )
     }
 
+    /// Whether the last one that was asked for is clean: nothing follows.
+    pub fn is_clean(&self) -> bool {
+        self.clean
+    }
+
     /// Asks for a checkpoint as soon as possible; `clean`: nothing will follow in the journal.
     pub fn request(&mut self, clean: bool) {
         self.requested = true;

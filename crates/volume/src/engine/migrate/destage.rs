@@ -35,6 +35,11 @@ pub(super) fn gather_destage(rooms: &mut Moving<'_>, id: u32) -> After {
         let Some((epoch, disk, leaf)) = first.filter(|_| !is_full) else {
             return After::Gathered;
         };
+        if rooms.map.disk(disk).is_none_or(|entry| entry.leaf(leaf).0.stageable == 0) {
+            // All that it had has left otherwise: it is not read for nothing.
+            rooms.migrate.ages.pop_first();
+            continue;
+        }
         if job.candidates.is_empty() {
             job.cutoff_epoch = Some(epoch.saturating_add(EPOCHS_PER_JOB));
         } else if job.cutoff_epoch.is_some_and(|cutoff| epoch > cutoff) {

@@ -1,5 +1,6 @@
 //! A job: blocks on their way from one place to another.
 
+use super::together::Waiting;
 use crate::engine::checkpoint::Checkpoint;
 use crate::engine::limits::JOBS_MAX;
 use crate::layout::moved::Moved;
@@ -69,7 +70,7 @@ pub(crate) struct Job {
     /// Groups that it has read by then.
     pub groups_seen: u32,
     /// Leaves to be looked at by a destage that takes what waits there to be compressed together; others take what is due first.
-    pub together: Option<Vec<(DiskId, u64)>>,
+    pub together: Option<Vec<Waiting>>,
     /// Newest epoch whose blocks a destage takes.
     pub cutoff_epoch: Option<u32>,
     /// Runs of candidates that are still to be read, the last first.

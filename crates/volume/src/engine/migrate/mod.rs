@@ -188,7 +188,7 @@ impl Engine {
                 self.migrate.is_vain_suspect(band, generation, self.clock.now_ns())
             }
             // Nor what did not wait any more.
-            JobKind::Destage => job.together.is_some(),
+            JobKind::Destage => job.together.is_some() && pause && !job.failed,
             _ => false,
         };
         if !is_vain {

@@ -22,14 +22,25 @@ pub(crate) fn waits(prism: &Prism, class: ClassId) -> bool {
     prism.table().get(class).is_some_and(|spec| spec.place == Place::Capacity)
 }
 
+/// A leaf, and how many of its blocks wait.
+pub(super) type Waiting = ((DiskId, u64), u32);
+
 /// What waits.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Together {
     /// Blocks of each leaf that were written since it was looked at.
     leaves: BTreeMap<(DiskId, u64), u32>,
     blocks: u64,
+    /// The first leaf of the next job: the last ones wait no longer than others.
+    next: (DiskId, u64),
     /// Since when there has been some, as far as ticks tell.
     since_ns: Option<u64>,
+}
+
+impl Default for Together {
+    fn default() -> Self {
+        Self { leaves: BTreeMap::new(), blocks: 0, next: (DiskId(0), 0), since_ns: None }
+    }
 }
 
 impl Together {
@@ -54,25 +65,30 @@ impl Together {
         self.blocks >= blocks || is_old && self.blocks > 0
     }
 
-    /// Takes leaves with so many blocks, the last first.
-    fn take(&mut self, blocks: u64) -> Vec<(DiskId, u64)> {
+    /// Takes leaves with so many blocks, the first of them last.
+    fn take(&mut self, blocks: u64) -> Vec<Waiting> {
         let (mut leaves, mut taken) = (Vec::new(), 0);
         while taken < blocks
-            && let Some((leaf, more)) = self.leaves.pop_last()
+            && let Some((&leaf, &more)) =
+                self.leaves.range(self.next..).next().or_else(|| self.leaves.first_key_value())
         {
-            leaves.push(leaf);
+            self.leaves.remove(&leaf);
+            self.next = leaf;
+            leaves.push((leaf, more));
             taken += u64::from(more);
         }
         self.blocks = self.blocks.saturating_sub(taken);
-        self.since_ns = None;
+        self.since_ns = self.since_ns.filter(|_| self.blocks > 0);
+        leaves.reverse();
         leaves
     }
 }
 
 /// Takes the leaves of a job, where one is due: one at a time, so that the next has what came meanwhile.
-pub(super) fn take_due(rooms: &mut Moving<'_>) -> Option<Vec<(DiskId, u64)>> {
+pub(super) fn take_due(rooms: &mut Moving<'_>) -> Option<Vec<Waiting>> {
     let (blocks, most) = (destage_blocks(rooms) as u64, rooms.setup.limits.blocks_per_job as u64);
-    let may_go = rooms.space.bands.room(false) > 0 && !rooms.space.pace.is_closed();
+    // Nothing begins when a clean stop has.
+    let may_go = !rooms.checkpoint.is_clean() && rooms.space.bands.room(false) > 0 && !rooms.space.pace.is_closed();
     let has_job = || rooms.migrate.jobs.iter().any(|(_, job)| job.together.is_some());
     if !may_go || !rooms.migrate.together.is_due(blocks, rooms.now_ns) || has_job() {
         return None;
@@ -101,9 +117,9 @@ fn next_leaf(rooms: &mut Moving<'_>, id: u32) -> Option<(DiskId, u64)> {
     let is_full = job.leaves >= leaves_max || job.candidates.len() >= most;
     let leaves = job.together.as_mut()?;
     if is_full {
-        leaves.drain(..).for_each(|leaf| rooms.migrate.together.add(leaf, 1));
+        leaves.drain(..).for_each(|(leaf, blocks)| rooms.migrate.together.add(leaf, blocks));
     }
-    leaves.last().copied()
+    leaves.last().map(|(leaf, _)| *leaf)
 }
 
 /// A leaf was looked at, or cannot be read: what waits there leaves with what is staged.
@@ -149,7 +165,14 @@ mod tests {
         assert!(!together.is_due(64, 999 + WAITS_MAX_NS) && together.is_due(64, 1000 + WAITS_MAX_NS));
         together.add((DISK, 3), 1);
         assert!(together.is_due(64, 0));
-        assert_eq!(together.take(41), [(DISK, 9), (DISK, 3)]);
+        assert_eq!(together.take(1), [((DISK, 3), 41)]);
+        together.add((DISK, 4), 0);
+        together.add((DISK, 1), 7);
+        assert_eq!(
+            together.take(24),
+            [((DISK, 1), 7), ((DISK, 9), 23), ((DISK, 4), 0)],
+            "from where the one before ended"
+        );
         together.tick(3000);
         assert!(!together.is_due(1, u64::MAX), "all was taken");
     }
