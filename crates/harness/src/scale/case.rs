@@ -34,6 +34,8 @@ pub struct Case {
 /// When a case is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Runs {
+    /// Where it is asked for.
+    Little,
     /// In short runs.
     Short,
     /// In long runs.
@@ -55,7 +57,7 @@ const fn ten_times(limit_mib: u64) -> u64 {
 }
 
 /// All cases.
-pub const CASES: [Case; 4] = [
+pub const CASES: [Case; 5] = [
     Case {
         name: "wide-short",
         disk_gib: WIDE_GIB,
@@ -65,6 +67,17 @@ pub const CASES: [Case; 4] = [
         sweep: false,
         ready_max: Duration::from_secs(10),
         runs: Runs::Short,
+    },
+    // Where there is little space: a map of four times the limit.
+    Case {
+        name: "wide-little",
+        disk_gib: WIDE_GIB,
+        limit_mib: 160,
+        leaves: ten_times(160) * 4 / 10,
+        check_max: 150_000,
+        sweep: false,
+        ready_max: Duration::from_secs(10),
+        runs: Runs::Little,
     },
     Case {
         name: "wide",
