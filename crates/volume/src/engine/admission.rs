@@ -5,7 +5,7 @@ use super::admin_error::AdminError;
 use super::leaves::may_destage;
 use super::lifetimes::Arrival;
 use super::packing::Packing;
-use super::place::{SHRINKS_ALONE_BLOCKS, Situation};
+use super::place::{Situation, shrinks_alone_blocks};
 use super::requests::packed_sizes;
 use super::space::Runs;
 use crate::layout::page::{LEAF_ENTRIES, PAGE_BYTES};
@@ -224,7 +224,7 @@ impl Engine {
             return false;
         }
         let by_share = self.space.slots.total().max(1) * self.setup.options.bypass_below_percent / 100;
-        let shrinks_later = blocks < SHRINKS_ALONE_BLOCKS && self.packing.shrinks(&self.prism, class);
+        let shrinks_later = blocks < shrinks_alone_blocks(place) && self.packing.shrinks(&self.prism, class);
         let situation = Situation {
             place,
             past,

@@ -45,8 +45,13 @@ const WAITING_BYTES: u64 = 740 << 10;
 /// Blocks of a large run, neighbours of one class within one write: what is smaller waits for a latency rather than for
 /// bandwidth, and is likelier to be overwritten soon.
 pub(crate) const LARGE_BLOCKS: u32 = 16;
-/// Blocks of a run from which on it is compressed where it lies: what it leaves of its last block of the device is a small part of it.
-pub(crate) const SHRINKS_ALONE_BLOCKS: u32 = 8;
+/// Blocks of a run from which on it is compressed where it lies, as part of a stream: what is shorter lies between zeros, mostly.
+const STREAM_SHRINKS_BLOCKS: u32 = 4;
+
+/// Blocks of a run of a class from which on it is compressed where it lies. What is shorter leaves too much of its last block of the device.
+pub(crate) fn shrinks_alone_blocks(place: Place) -> u32 {
+    if place == Place::Capacity { LARGE_BLOCKS } else { STREAM_SHRINKS_BLOCKS }
+}
 
 /// Error diffusion instead of chance: deterministic, and exact over any stretch of writes.
 #[derive(Debug, Default)]
