@@ -11,7 +11,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum CaptureError {
     /// Something is there.
-    #[error("{}: is not empty; name a directory that is not there yet", .0.display())]
+    #[error("{}: is not empty; name a directory that is, or that is not there yet", .0.display())]
     NotEmpty(PathBuf),
     /// It could not be written.
     #[error("{}: {source}", path.display())]

@@ -16,7 +16,7 @@ pub enum TraceError {
         source: std::io::Error,
     },
     /// Reading failed.
-    #[error("reading the trace failed at byte {offset_bytes}")]
+    #[error("reading the trace failed at byte {offset_bytes} of its content")]
     Read {
         /// Where, in the (unpacked) bytes of the trace.
         offset_bytes: u64,

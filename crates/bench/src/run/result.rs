@@ -507,6 +507,10 @@ impl JobResult {
     /// whole intervals.
     #[must_use]
     pub fn rate_interval(&self, counts: &[u64], per_second: f64, confidence: Confidence) -> Option<Interval> {
+        // Of what never came nothing was measured: that it never comes is not known.
+        if counts.iter().all(|&count| count == 0) {
+            return None;
+        }
         let found = throughput(counts, self.interval_ns, confidence)?.interval;
         Some(Interval { low: found.low.min(per_second), high: found.high.max(per_second) })
     }

@@ -4,7 +4,7 @@ use super::measure::{Bound, Measure, Op};
 use super::select::{blocks, bytes_of, counts, latencies};
 use crate::run::{JobResult, per_second};
 use crate::stats::Confidence;
-use crate::stats::clustering::{BLOCKS_MIN, Blocks, Clustering, mean_interval};
+use crate::stats::clustering::{BLOCKS_MIN, Blocks, Clustering, MEAN_SAMPLES_MIN, mean_interval};
 use crate::stats::mean::INTERVALS_MIN;
 use crate::stats::percentile::{ByRank, Level, Share, effective_ranks, full_from};
 use serde::Serialize;
@@ -76,7 +76,9 @@ fn mean(result: &JobResult, op: Op, confidence: Confidence) -> Figure {
         _ => Figure {
             value,
             samples,
-            needed_more: Some(for_parts(samples, blocks.len(), BLOCKS_MIN)),
+            needed_more: Some(
+                for_parts(samples, blocks.len(), BLOCKS_MIN).max(MEAN_SAMPLES_MIN.saturating_sub(samples)),
+            ),
             ..Figure::default()
         },
     }

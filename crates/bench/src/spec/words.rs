@@ -28,7 +28,12 @@ pub(super) fn us(ns: f64) -> String {
 
 /// I/Os a second, in thousands where there are many.
 pub(super) fn iops(iops: f64) -> String {
-    if iops >= 10_000.0 { format!("{:.1}k", iops / 1e3) } else { format!("{iops:.0}") }
+    match iops {
+        10_000.0.. => format!("{:.1}k", iops / 1e3),
+        10.0.. => format!("{iops:.0}"),
+        // A promise of less than one must not look like one of none.
+        _ => format!("{}", (iops * 100.0).round() / 100.0),
+    }
 }
 
 /// Megabytes a second.

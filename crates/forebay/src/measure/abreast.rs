@@ -9,7 +9,7 @@ use forebay_bench::job::model::{Job, Plan};
 use forebay_bench::replay::Feed;
 use forebay_bench::run::{Assignment, JobResult, Settings, run, run_virtual};
 use forebay_block::VirtualClock;
-use std::path::PathBuf;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
 /// Targets of one run.
 const TARGETS_MAX: usize = 64;
@@ -38,14 +38,16 @@ impl Abreast {
         if names.len() > TARGETS_MAX {
             bail!("{} targets: at most {TARGETS_MAX} at once", names.len());
         }
-        let mut places: Vec<PathBuf> = Vec::new();
+        let mut seen: Vec<(u64, u64)> = Vec::new();
         for name in names {
-            // A drive of memory or a modelled one is another each time; a file or a device is the same.
-            let Ok(place) = std::fs::canonicalize(name) else { continue };
-            if places.contains(&place) {
+            // A drive of memory or a modelled one is another each time; a file or a device is the same, whatever it is called.
+            let Ok(metadata) = std::fs::metadata(name) else { continue };
+            let is_device = metadata.file_type().is_block_device();
+            let what = if is_device { (metadata.rdev(), 0) } else { (metadata.dev(), metadata.ino()) };
+            if seen.contains(&what) {
                 bail!("--target {name}: it is there twice; more load on one target is `threads` or another job");
             }
-            places.push(place);
+            seen.push(what);
         }
         let clock = VirtualClock::default();
         let open = |name: &String| Session::beside(name, options.clone(), &clock).with_context(|| name.clone());

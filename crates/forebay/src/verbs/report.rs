@@ -8,7 +8,7 @@ use forebay_daemon::text::read_text;
 use forebay_report::{Io, Records, Results, is_page};
 use serde_json::{Value, json};
 use std::fs::File;
-use std::io::{IsTerminal, Read, Write};
+use std::io::{ErrorKind, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Longest file of results that is read.
@@ -124,7 +124,12 @@ fn io(record: &Record) -> Io {
 
 fn read(path: &Path) -> Result<String> {
     if path != Path::new("-") {
-        return read_text(path, RESULT_BYTES_MAX);
+        return read_text(path, RESULT_BYTES_MAX).map_err(|error| {
+            let is_binary =
+                error.downcast_ref::<std::io::Error>().is_some_and(|why| why.kind() == ErrorKind::InvalidData);
+            let advice = "a trace or a recording is reported by what `forebay analyze TRACE --output json` says of it";
+            if is_binary { error.context(format!("{}: is no result in JSON; {advice}", path.display())) } else { error }
+        });
     }
     let mut text = String::new();
     std::io::stdin()

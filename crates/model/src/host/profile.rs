@@ -62,7 +62,7 @@ pub struct Stall {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
     /// There is none of this name.
-    #[error("there is no host profile {name:?}{}", near.map(|near| format!("; did you mean {near:?}?")).unwrap_or_default())]
+    #[error("there is no host profile {name:?}{}", near.map_or_else(|| format!(": there are {}", NAMES.join(", ")), |near| format!("; did you mean {near:?}?")))]
     Unknown {
         /// What was asked for.
         name: String,

@@ -8,6 +8,8 @@ use crate::Names;
 
 /// Bytes that are looked at.
 pub(super) const HEAD_BYTES: usize = 64 << 10;
+/// What begins with so many bytes that can be read was meant as text.
+const LEGIBLE_MIN: usize = 64;
 /// Lines of a text that are looked at.
 const LINES_MAX: usize = 100;
 /// Records of a binary file that are looked at.
@@ -29,6 +31,12 @@ pub(super) fn detect(head: &[u8], is_whole: bool) -> Result<Format, String> {
     }
     if let Some(format) = text_format(head, is_whole) {
         return Ok(format);
+    }
+    let zero = head.iter().position(|&byte| byte == 0);
+    if let Some(at) = zero.filter(|&at| {
+        at >= LEGIBLE_MIN && head[..at].iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace())
+    }) {
+        return Err(format!("byte {at} of what looks like text is 0, which text has nowhere"));
     }
     let is_text = head.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
     if !is_text && oracle_general::looks_right(head) {

@@ -12,4 +12,4 @@ pub use blocks::sum_of_middles_ns;
 pub use blocks::{BLOCKS, Block, Blocks, Cell};
 pub use bootstrap::{RESAMPLES, bootstrap_percentile, bounds_of};
 pub use dispersion::Clustering;
-pub use series::{BLOCKS_MIN, SIGNIFICANCE, SumError, mean_interval};
+pub use series::{BLOCKS_MIN, MEAN_SAMPLES_MIN, SIGNIFICANCE, SumError, mean_interval};

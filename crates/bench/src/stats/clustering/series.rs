@@ -59,17 +59,26 @@ impl SumError {
     }
 }
 
-/// Interval of the mean, in ns; none with fewer than 8 blocks or without samples.
+/// Fewest samples of which a mean has an interval: of fewer, most blocks have none, and how far samples differ is not known.
+pub const MEAN_SAMPLES_MIN: u64 = 8;
+
+/// Interval of the mean, in ns; none with fewer than 8 blocks or 8 samples.
 #[must_use]
 pub fn mean_interval(blocks: &Blocks, confidence: Confidence) -> Option<Interval> {
-    let samples = blocks.samples() as f64;
-    if samples <= 0.0 {
+    if blocks.samples() < MEAN_SAMPLES_MIN {
         return None;
     }
+    let samples = blocks.samples() as f64;
     let mean = blocks.iter().map(Block::sum_ns).sum::<u128>() as f64 / samples;
     let differences: Vec<f64> =
         blocks.iter().map(|block| block.sum_ns() as f64 - mean * block.samples() as f64).collect();
-    let half = SumError::of(&differences)?.half_interval(confidence) / samples;
+    let error = SumError::of(&differences)?;
+    // Where blocks have a sample each, or none, the samples tell of the variance and not the blocks.
+    let error = SumError {
+        standard: error.standard * (samples / (samples - 1.0)).sqrt(),
+        freedom: error.freedom.min(samples - 1.0),
+    };
+    let half = error.half_interval(confidence) / samples;
     Some(Interval { low: (mean - half).max(0.0), high: mean + half })
 }
 
@@ -263,5 +272,24 @@ mod tests {
         let mut empty = Blocks::default();
         (0..20).for_each(|_| empty.push(&Histogram::new(3).unwrap(), 0));
         assert_eq!(mean_interval(&empty, Confidence::P95), None);
+    }
+
+    /// One sample had an interval without width, and few one that was too narrow: their blocks are many, and empty.
+    #[test]
+    fn regression_the_mean_of_few_samples_has_a_wide_interval_or_none() {
+        let of = |values: &[u64]| {
+            let mut blocks = Blocks::default();
+            for at in 0..40 {
+                let mut histogram = Histogram::new(3).unwrap();
+                let value = values.get(at / 4).filter(|_| at % 4 == 1);
+                value.into_iter().for_each(|&value| histogram.record(value).unwrap());
+                blocks.push(&histogram, value.copied().unwrap_or(0).into());
+            }
+            mean_interval(&blocks, Confidence::P95)
+        };
+        assert_eq!((of(&[100]), of(&[100, 100]), of(&[100; 7])), (None, None, None));
+        let eight = of(&[100, 110, 120, 130, 140, 150, 160, 170]).unwrap();
+        // Student's t of 7 degrees of freedom, 2.365, times 24.49 over the root of 8.
+        assert!((19.0..23.0).contains(&eight.half_width()) && eight.holds(135.0), "{eight:?}");
     }
 }
