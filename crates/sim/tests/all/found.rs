@@ -267,3 +267,9 @@ fn regression_a_scrub_mends_what_it_finds_while_the_leaf_is_not_in_memory() {
 fn regression_a_blank_member_is_no_mirror_alone() {
     keep_their_promises(&[20_890_791_050_035]);
 }
+
+/// Moves that waited for a checkpoint read a leaf again and again, as pieces took its frame in turns, for as long as a device hung.
+#[test]
+fn regression_moves_that_wait_for_a_checkpoint_read_nothing_meanwhile() {
+    keep_their_promises(&[7_696_665_423_501]);
+}

@@ -126,18 +126,24 @@ impl Leaves<'_> {
                     let due = if waits(self.prism, class) { now } else { self.set_due(frame, (blocks, is_new), due) };
                     first_due = Some(first_due.map_or(due, |first| first.min(due)));
                 }
-                self.stats.count_written(class, is_fast, (u64::from(segment.blocks), grains));
+                self.count_written(class, is_fast, (u64::from(segment.blocks), grains));
                 if is_fast && waits(self.prism, class) {
                     // What it replaces there waited already, or was staged.
                     let more = u32::try_from(stageable - stageable_before).unwrap_or(0);
                     self.together.add((disk, piece.leaf), more);
-                } else if is_fast {
-                    self.stats.count_staged(segment.blocks.into());
                 }
                 self.space.settle(location, u32::from(segment.blocks), self.last_recorded);
             }
         }
         self.adjust_stageable(disk, piece.leaf, stageable, first_due);
+    }
+
+    /// Counts blocks that hosts wrote to a tier, where they take so many grains.
+    pub fn count_written(&mut self, class: ClassId, is_fast: bool, (blocks, grains): (u64, u64)) {
+        self.stats.count_written(class, is_fast, (blocks, grains));
+        if is_fast && !waits(self.prism, class) {
+            self.stats.count_staged(blocks);
+        }
     }
 
     /// Whether so many blocks of a leaf hold nothing.

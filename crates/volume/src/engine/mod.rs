@@ -62,7 +62,6 @@ pub use latency::LatencyHistogram;
 pub(crate) use leaves::Leaves;
 pub use lifetimes::{GroupCounts, LifetimeGroup};
 pub(crate) use map::Map;
-pub(crate) use migrate::waits;
 pub use options::{EngineOptions, Faults};
 pub(crate) use outbox::Pending;
 pub(crate) use rewrite::Lost;
@@ -162,8 +161,7 @@ impl Engine {
         self.retry_frame_waiters();
         self.look_at_pace();
         self.retry_waiting();
-        // Where a checkpoint begins, and where it has ended or comes to nothing, what the map may need of the slots is another, and the next
-        // may be due.
+        // Where a checkpoint begins, and where it has ended or comes to nothing, what the map may need of the slots is another, and the next may be due.
         let mut was_active = self.checkpoint.is_active();
         loop {
             self.checkpointing().step();
@@ -323,8 +321,7 @@ impl Engine {
     /// The same, beside the requests whose changes they are.
     fn leaves_and_requests(&mut self) -> (Leaves<'_>, &mut Requests) {
         let Self { setup, map, space, stats, prism, copies, checkpoint, migrate, outbox, journal, requests, .. } = self;
-        let (ages, together) = (&mut migrate.ages, &mut migrate.together);
-        let last_recorded = journal.last_recorded();
+        let (ages, together, last_recorded) = (&mut migrate.ages, &mut migrate.together, journal.last_recorded());
         let leaves =
             Leaves { setup, map, space, stats, prism, copies, checkpoint, ages, together, outbox, last_recorded };
         (leaves, requests)

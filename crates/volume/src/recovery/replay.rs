@@ -3,7 +3,7 @@
 use super::report::{OpenError, RecoveryReport};
 use super::survey::Survey;
 use super::written::{Doubt, verified};
-use crate::engine::{BATCH_ATTEMPTS_MAX, Engine, Freed, Leaves, waits};
+use crate::engine::{BATCH_ATTEMPTS_MAX, Engine, Freed, Leaves};
 use crate::io::Devices;
 use crate::journal::JournalGeometry;
 use crate::journal::scan::scan;
@@ -257,10 +257,7 @@ impl Replay<'_> {
                     let entry = Entry::Data { span, class: *class };
                     self.block((*disk, block + i as u64), Change::Set { entry, checksum });
                     let is_fast = self.leaves.setup.extents.is_fast(span.location);
-                    self.leaves.stats.count_written(*class, is_fast, (1, span.grains.into()));
-                    if is_fast && !waits(self.leaves.prism, *class) {
-                        self.leaves.stats.count_staged(1);
-                    }
+                    self.leaves.count_written(*class, is_fast, (1, span.grains.into()));
                 }
             }
             Record::Zero { disk, block, blocks } => {

@@ -1,11 +1,9 @@
 //! Bands of the capacity tier: which are free, which are written by which stream, how much of each still lives.
 
 use super::extents::Extents;
-pub use super::fitting::Wanted;
-use super::fitting::{Fit, Frontier, GROUPS_TRIED, fit};
+use super::fitting::{Fit, Frontier, GROUPS_TRIED, Wanted, fit};
 pub use super::granted::Grant;
 use super::granted::Unsettled;
-pub use super::groups::ENTRIES_MEMORY_BYTES;
 use super::groups::{GroupKey, Groups};
 use super::open_bands::OpenBands;
 use super::spare::Spare;
@@ -25,8 +23,7 @@ pub struct Bands {
     open: OpenBands,
     /// Groups whose summary is not on the device.
     groups: Groups,
-    /// Until replay ends: groups of each band that the root tells are complete. Their summaries are on the device, and replay
-    /// does not see all that was written into them.
+    /// Until replay ends: groups of each band that the root tells are complete. Their summaries are on the device, and replay does not see all that was written into them.
     complete: Vec<u32>,
     clock: u64,
     /// Blocks that live in the bands in collection: were their space taken, none of these bands might ever be empty.
@@ -62,14 +59,10 @@ impl Bands {
             emptied: Vec::new(),
             table,
         };
-        for (i, band) in bands.table.iter().enumerate() {
+        for (number, band) in (0_u32..).zip(&bands.table) {
             match band.state {
-                BandState::Free => {
-                    bands.free.insert(i as u32);
-                }
-                BandState::Open => {
-                    bands.open.insert(band.stream, i as u32);
-                }
+                BandState::Free => _ = bands.free.insert(number),
+                BandState::Open => bands.open.insert(band.stream, number),
                 BandState::Closed => {}
             }
         }
@@ -151,9 +144,7 @@ impl Bands {
                 self.unsettled.granted(band, count);
                 return Some(Grant { band, first: at.block, blocks, count });
             }
-            // Nobody will give up anything in one that it has closed and in which nothing lives.
-            let is_empty = self.get(band).state == BandState::Closed && self.get(band).valid == 0;
-            self.emptied.extend(Some(band).filter(|_| is_empty && !self.unsettled.has(band)));
+            self.note_emptied(band);
         }
         None
     }
@@ -223,8 +214,7 @@ impl Bands {
         if same_kind >= open_max(self.table.len() as u64, collecting) as usize {
             return None;
         }
-        // Beyond the first, a band for a new stream must leave room for the others to continue.
-        // What collection moves is parted only while there are bands for hosts, too.
+        // Beyond the first, a band for a new stream must leave room for the others to continue. What collection moves is parted only while there are bands for hosts, too.
         let others = usize::from(same_kind > 0);
         let keep = if collecting { 2 * others } else { self.kept_for_collection() + others };
         if self.free.len() <= keep {
@@ -244,9 +234,7 @@ impl Bands {
         self.open.insert(stream, band);
         self.open.promise(band, 0);
         self.groups.forget(band);
-        if let Some(complete) = self.complete.get_mut(band as usize) {
-            *complete = 0;
-        }
+        self.complete.get_mut(band as usize).into_iter().for_each(|complete| *complete = 0);
     }
 
     fn close(&mut self, band: u32) {
@@ -256,6 +244,25 @@ impl Bands {
         entry.state = BandState::Closed;
         entry.closed_at = clock;
         self.open.remove(entry.stream, band);
+    }
+
+    /// Ends an open band before it is full, so that what lives there can be collected.
+    pub fn end_early(&mut self, band: u32) {
+        let (at, is_open) = (self.frontier(band), |bands: &Self| bands.get(band).state == BandState::Open);
+        // A group that was begun has its summary where any other has.
+        if is_open(self) && at.block > self.shape.first_block(at.group) && self.go_on_at(band, at.end(self.shape)) {
+            self.groups.end_at((band, at.group), at.block);
+        }
+        if is_open(self) {
+            self.close(band);
+        }
+        self.note_emptied(band);
+    }
+
+    /// Nobody will give up anything in a band that is closed and in which nothing lives.
+    fn note_emptied(&mut self, band: u32) {
+        let is_empty = self.get(band).state == BandState::Closed && self.get(band).valid == 0;
+        self.emptied.extend(Some(band).filter(|_| is_empty && !self.unsettled.has(band)));
     }
 
     /// Closed bands that the map does not name any more.
@@ -294,8 +301,7 @@ impl Bands {
         }
     }
 
-    /// The fate of granted blocks is known: they are in the map, or never will be. True where the band is empty now
-    /// and may be freed.
+    /// The fate of granted blocks is known: they are in the map, or never will be. True where the band is empty now and may be freed.
     pub fn settle(&mut self, band: u32, blocks: u32) -> bool {
         let BandRoot { valid, state, .. } = self.table[band as usize];
         self.unsettled.settle(band, blocks) && valid == 0 && state == BandState::Closed
@@ -308,14 +314,12 @@ impl Bands {
         entry.valid = entry.valid.saturating_add(u32::from(grains));
         entry.blocks = entry.blocks.saturating_add(1);
         if self.complete.is_empty() {
-            // More than lives there is counted where a damaged leaf hid what was given up. In replay the map may name what
-            // was there before and what is there now.
+            // More than lives there is counted where a damaged leaf hid what was given up. In replay the map may name what was there before and what is there now.
             entry.limit(most);
         }
     }
 
-    /// The map names so many grains less; true where these were the last, the band is closed, and nothing is still being
-    /// written into it: it may be freed.
+    /// The map names so many grains less; true where these were the last, the band is closed, and nothing is still being written into it: it may be freed.
     pub fn lose(&mut self, band: u32, grains: u8) -> bool {
         let busy = self.unsettled.has(band);
         let entry = &mut self.table[band as usize];
@@ -357,8 +361,7 @@ impl Bands {
         }
     }
 
-    /// Ends replay: only as many bands stay open as streams may have, and they go on at the next row of so many blocks. The summaries of groups that are
-    /// complete now are due.
+    /// Ends replay: only as many bands stay open as streams may have, and they go on at the next row of so many blocks. The summaries of groups that are complete now are due.
     pub fn replay_finished(&mut self, row_blocks: u32) {
         for collecting in [false, true] {
             while self.open.of_kind(collecting).count() > open_max(self.table.len() as u64, collecting) as usize {
@@ -380,8 +383,7 @@ impl Bands {
         }
     }
 
-    /// Whether a band may be collected at all: it is closed, no data is on its way to it, and its summaries are on the device, or in memory as their places
-    /// take no writes.
+    /// Whether a band may be collected at all: it is closed, no data is on its way to it, and its summaries are on the device, or in memory as their places take no writes.
     pub fn may_collect(&self, number: u32) -> bool {
         self.get(number).state == BandState::Closed && !self.unsettled.has(number) && !self.groups.has_awaited(number)
     }

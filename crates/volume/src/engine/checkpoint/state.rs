@@ -287,7 +287,7 @@ impl Checkpoint {
 
     /// Whether as many leaves are dirty, or about to be, as may be: since the last freeze, and since the last durable
     /// root, which is longer ago where checkpoints fail.
-    fn is_full(&self, about_to_be: usize) -> bool {
+    pub fn is_full(&self, about_to_be: usize) -> bool {
         let (since_freeze, limit) = (self.dirtied + about_to_be, self.limits.dirty);
         since_freeze >= limit || since_freeze + self.dirtied_before >= 2 * limit
     }

@@ -8,7 +8,8 @@ use crate::engine::append::Append;
 use crate::layout::band_summary::PACKED_TIMES_MAX;
 use crate::layout::page::{BLOCK_GRAINS, GRAIN_BYTES};
 use crate::layout::stream::Stream;
-use crate::space::bands::{Grant, Wanted};
+use crate::space::bands::Grant;
+use crate::space::fitting::Wanted;
 use forebay_block::{Buf, Op, SharedBuf};
 
 const BLOCK: usize = 4096;

@@ -7,6 +7,7 @@ mod collect;
 mod destage;
 mod destinations;
 mod due;
+mod gather_together;
 mod gathered;
 mod job;
 mod pack;
@@ -105,7 +106,7 @@ impl Engine {
             }
             JobKind::Destage
         } else {
-            together = together::take_due(rooms);
+            together = gather_together::take_due(rooms);
             if together.is_none() {
                 return false;
             }
@@ -152,7 +153,7 @@ impl Engine {
                 self.migrate.exclude(band, self.clock.now_ns());
             }
             (_, JobKind::Destage) if job.together.is_some() => {
-                together::pass_over_leaf(&mut self.moving(), id);
+                gather_together::pass_over_leaf(&mut self.moving(), id);
             }
             (_, JobKind::Destage) => {
                 destage::pass_over_leaf(&mut self.moving(), disk, leaf);
@@ -310,7 +311,7 @@ impl Engine {
 /// Goes on with choosing what leaves the fast tier.
 fn gather_from_fast(rooms: &mut Moving<'_>, id: u32) -> After {
     match rooms.migrate.job(id) {
-        Some(Job { together: Some(_), .. }) => together::gather_together(rooms, id),
+        Some(Job { together: Some(_), .. }) => gather_together::gather_together(rooms, id),
         _ => destage::gather_destage(rooms, id),
     }
 }

@@ -116,6 +116,11 @@ pub(super) fn apply_moves(rooms: &mut Moving<'_>, id: u32) -> After {
             break;
         };
         let (disk, leaf) = candidate.moved.leaf();
+        if rooms.map.is_absent(disk, leaf) && rooms.checkpoint.is_full(rooms.requests.executing) {
+            // It would be read to find that it may not be changed yet, and by then its frame may be wanted by others: in turns, while a checkpoint takes
+            // its time.
+            return After::Wait;
+        }
         match rooms.require_leaf(id, disk, leaf) {
             Leaf::Wait => return After::Wait,
             Leaf::Hole => skip_leaf(rooms, id, disk, leaf),

@@ -167,6 +167,8 @@ impl Engine {
             && self.migrate.suspect(band, generation)
         {
             self.stats.counters.unfit_bands += 1;
+            // It might be open for long.
+            self.space.bands.end_early(band);
             self.space.changed = true;
         }
     }

@@ -4,7 +4,8 @@ use super::is_summary;
 use super::rig::{Rig, content};
 use std::collections::HashSet;
 
-/// Parity that had rotted was found by nobody: a scrub read data alone, and the next member that was lost took what was beside it.
+/// Parity that had rotted was found by nobody: a scrub read data alone, and the next member that was lost took what was beside it. And that of the band which
+/// is written on was left as it was until the band would be full.
 #[test]
 fn regression_a_scrub_compares_parity() {
     for redundancy in ["2+1", "3+2"] {
@@ -12,9 +13,7 @@ fn regression_a_scrub_compares_parity() {
         let mut served = rig.open();
         (0..1400).for_each(|at| served.write(at * 611 % 1400));
         served.checkpoint();
-        // The last of them lie in a band that is written on, and is moved when it is full.
-        let mut model = served.close();
-        (1200..1400).for_each(|at| _ = model.remove(&(at * 611 % 1400)));
+        let model = served.close();
         for number in 0..rig.members.len() {
             let rotten = rig.copy();
             assert!(rotten.rot(number, rig.rows_at(), |_| true).len() > 300);
