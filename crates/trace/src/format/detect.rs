@@ -32,15 +32,15 @@ pub(super) fn detect(head: &[u8], is_whole: bool) -> Result<Format, String> {
     if let Some(format) = text_format(head, is_whole) {
         return Ok(format);
     }
-    let zero = head.iter().position(|&byte| byte == 0);
-    if let Some(at) = zero.filter(|&at| {
-        at >= LEGIBLE_MIN && head[..at].iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace())
-    }) {
-        return Err(format!("byte {at} of what looks like text is 0, which text has nowhere"));
-    }
-    let is_text = head.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
-    if !is_text && oracle_general::looks_right(head) {
+    let is_legible = |bytes: &[u8]| bytes.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
+    if !is_legible(head) && oracle_general::looks_right(head) {
         return Ok(Format::OracleGeneral);
+    }
+    if let Some(at) = head.iter().position(|&byte| byte == 0)
+        && at >= LEGIBLE_MIN
+        && is_legible(&head[..at])
+    {
+        return Err(format!("byte {at} of what looks like text is 0, which text has nowhere"));
     }
     Err(format!("it begins with \"{}\"", head[..head.len().min(24)].escape_ascii()))
 }

@@ -354,6 +354,17 @@ fn regression_a_byte_order_mark_is_no_part_of_a_trace() {
     }
 }
 
+/// Zero bytes in a text, as a crash leaves them, made it no known format, and the error named its good header.
+#[test]
+fn regression_a_zero_byte_in_a_text_is_named() {
+    let mut text = b"time_us,op,offset,size\n".to_vec();
+    (0..200).for_each(|at| text.extend(format!("{at},write,{},4096\n", at * 4096).bytes()));
+    text[1000..1003].fill(0);
+    let error = read(&text, None).err().unwrap().to_string();
+    assert!(error.contains("byte 1000") && error.contains("is 0"), "{error}");
+    assert_eq!(read(&text, Some(Format::Csv)).ok().unwrap().faults.count, 1);
+}
+
 /// Lines that end with CR alone were one header, of a trace without requests; line feeds alone were requests.
 #[test]
 fn regression_what_has_no_lines_is_no_trace() {

@@ -123,6 +123,10 @@ fn what_cannot_run_on_several_targets_is_refused_beforehand() {
     };
     refuse(&["--target", MODEL, "--target", RAM], &["virtual time", "real time", "emulated:"]);
     refuse(&["--target", &target, "--target", &target], &["it is there twice"]);
+    // Under another name, too: two that verify would destroy each other's data.
+    let linked = format!("{target}.link");
+    std::fs::hard_link(&target, &linked).unwrap();
+    refuse(&["--target", &target, "--target", &linked], &["it is there twice"]);
     refuse(&["--target", RAM, "--target", "nonsense:x"], &["nonsense:x"]);
     refuse(&["--target", &target, "--target", RAM, "--set", "rw=randwrite"], &["target.img", "--destroy-data"]);
     refuse(
