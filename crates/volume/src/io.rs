@@ -389,6 +389,11 @@ impl Devices {
     }
 }
 
+/// The bytes of a read that was good. Those of one that failed are whatever its memory held before, which may be the same block as another read gave it.
+pub(crate) fn good(result: Result<(), IoError>, bufs: Option<Vectored<Buf>>) -> Option<Buf> {
+    result.ok().and_then(|()| single(bufs))
+}
+
 /// The single buffer of a read completion.
 pub(crate) fn single(bufs: Option<Vectored<Buf>>) -> Option<Buf> {
     match bufs {

@@ -273,3 +273,9 @@ fn regression_a_blank_member_is_no_mirror_alone() {
 fn regression_moves_that_wait_for_a_checkpoint_read_nothing_meanwhile() {
     keep_their_promises(&[7_696_665_423_501]);
 }
+
+/// A scrub of a mirror took a page of the map for good that a member could not read: the memory of the read that failed still held what another member had given.
+#[test]
+fn regression_a_scrub_takes_nothing_of_a_read_that_failed() {
+    keep_their_promises(&[23_089_828_221_783]);
+}

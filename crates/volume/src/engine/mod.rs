@@ -72,7 +72,7 @@ pub use statistics::Counters;
 pub use status::{Activity, Status, TierStatus};
 pub use staying::TierWear;
 
-use crate::io::single;
+use crate::io::{good, single};
 use crate::journal::Journal;
 use crate::layout::page::PageRef;
 use crate::map::index::Disk;
@@ -270,7 +270,7 @@ impl Engine {
             }
             Pending::IndexOut | Pending::RootOut => self.checkpoint.pages.ended(0, result),
             Pending::TierPageIn { key, slot, attempt } => {
-                let bytes = result.ok().and_then(|()| single(bufs));
+                let bytes = good(result, bufs);
                 self.checkpoint.tier_page_read((key, slot, attempt), bytes, &mut self.outbox);
             }
             Pending::TierPageOut { key, slot, crc } => self.checkpoint.tier_page_written((key, slot, crc), result),
@@ -302,10 +302,10 @@ impl Engine {
             }
             Pending::Rewrite { blocks } => self.rewriter.written(blocks, &result),
             Pending::Mend => self.stats.counters.mended_blocks += u64::from(result.is_ok()),
-            Pending::ScrubPage(page) => scrub_pages::read(page, single(bufs), &self.map, &mut self.outbox),
+            Pending::ScrubPage(page) => scrub_pages::read(page, good(result, bufs), &self.map, &mut self.outbox),
             Pending::Compare { band, generation } => self.compared(band, generation, result),
             Pending::MendGroup(mend) => {
-                let bytes = result.ok().and_then(|()| single(bufs));
+                let bytes = good(result, bufs);
                 mend_groups::read(mend, bytes, &self.setup, &self.space.bands, &mut self.outbox);
             }
         }

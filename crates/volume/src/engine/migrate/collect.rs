@@ -6,7 +6,7 @@ use super::state::Round;
 use crate::engine::Pending;
 use crate::engine::map::Leaf;
 use crate::engine::outbox::SummaryRead;
-use crate::io::single;
+use crate::io::good;
 use crate::layout::band_summary::{self, Summary, SummaryEntry, SummaryName, summary_pages};
 use crate::layout::moved::Moved;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES};
@@ -139,7 +139,7 @@ pub(super) fn summary_read(
     let Some(JobKind::Collect { band }) = rooms.migrate.job(id).map(|job| job.kind) else { return After::Wait };
     let (shape, table) = (rooms.space.bands.shape(), rooms.space.bands.get(band));
     let name = SummaryName { band, group, generation: table.generation };
-    let bytes = result.ok().and_then(|()| single(bufs));
+    let bytes = good(result, bufs);
     let decode =
         |bytes: &Buf| band_summary::decode(&rooms.setup.superblock.pool, name, shape.group_grains(group), bytes);
     let found = bytes.as_ref().and_then(decode);

@@ -6,7 +6,7 @@ use super::job::JobKind;
 use super::rooms::{After, Moving};
 use crate::engine::Pending;
 use crate::engine::mend_groups;
-use crate::io::single;
+use crate::io::good;
 use crate::layout::packed::is_stored;
 use crate::layout::page::{BLOCK_GRAINS, GRAIN_BYTES, Span, Window};
 use forebay_block::{Buf, IoError, Op, SharedBuf, Vectored};
@@ -157,11 +157,8 @@ pub(super) fn sources_read(
     read_ended(rooms, id, around.len_bytes.div_ceil(BLOCK));
     gains(rooms, id, candidates);
     send_reads(rooms, id);
-    let data = match (result, single(bufs)) {
-        (Ok(()), Some(buf)) => Some(buf.freeze()),
-        // One sector that cannot be read must not cost its neighbours: each block is asked for by itself.
-        _ => None,
-    };
+    // One sector that cannot be read must not cost its neighbours: each block is asked for by itself.
+    let data = good(result, bufs).map(Buf::freeze);
     for &at in candidates {
         let source = source_of(rooms, id, at);
         let block = data.as_ref().zip(source).and_then(|(data, source)| stored(data, around, source));
@@ -230,7 +227,7 @@ pub(super) fn source_read_again(
     result: Result<(), IoError>,
     bufs: Option<Vectored<Buf>>,
 ) -> After {
-    if let (Ok(()), Some(buf), Some(source)) = (result, single(bufs), source_of(rooms, id, at)) {
+    if let (Some(buf), Some(source)) = (good(result, bufs), source_of(rooms, id, at)) {
         let (buf, of_copy) = (buf.freeze(), attempt.checked_sub(OF_COPY));
         let block = if of_copy.is_some() { Some(buf) } else { stored(&buf, around(rooms, id, &[at]), source) };
         if let Some(block) = block.filter(|block| is_good_source(rooms, id, at, block)) {

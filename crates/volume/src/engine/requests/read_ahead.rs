@@ -6,7 +6,7 @@
 use super::ahead::{Taken, Waiter};
 use super::piece::first_bad;
 use crate::engine::{Engine, Pending};
-use crate::io::single;
+use crate::io::good;
 use crate::layout::page::{self, BLOCK_GRAINS, Entry, LEAF_ENTRIES};
 use crate::map::index::NO_FRAME;
 use crate::request::RequestError;
@@ -126,7 +126,7 @@ impl Engine {
 
     /// The read of a group ended: those who waited for it are served.
     pub(crate) fn ahead_done(&mut self, key: GroupKey, result: Result<(), IoError>, bufs: Option<Vectored<Buf>>) {
-        let bytes = result.ok().and_then(|()| single(bufs));
+        let bytes = good(result, bufs);
         let readers = &mut self.requests.readers;
         let (waiters, is_good) = self.requests.ahead.arrived(key, bytes, |failed| readers.restart(failed));
         for Waiter { piece, part, buf, .. } in waiters {

@@ -1,6 +1,8 @@
 //! A device in memory that can be made to fail, and to hang.
 
-use forebay_block::{Completion, Device, Geometry, IoError, IoErrorKind, Op as DeviceOp, Request as DeviceRequest};
+use forebay_block::{
+    Buf, Completion, Device, Geometry, IoError, IoErrorKind, Op as DeviceOp, Request as DeviceRequest, Vectored,
+};
 use forebay_volume::Devices;
 use forebay_volume::layout::member_label::{MemberLabel, OFFSETS_BYTES};
 use forebay_volume::mirror::read_label;
@@ -130,6 +132,16 @@ impl Disk {
 }
 
 impl Inner {
+    /// What lies from an offset on.
+    fn fill(&self, offset_bytes: u64, bufs: &mut Vectored<Buf>) {
+        let mut at = offset_bytes as usize;
+        for buf in bufs.as_mut_slice() {
+            let end = at + buf.len();
+            buf.copy_from_slice(&self.bytes[at..end]);
+            at = end;
+        }
+    }
+
     fn carry_out(&mut self, request: DeviceRequest) {
         let DeviceRequest { tag, offset_bytes, op, .. } = request;
         let is_read = matches!(op, DeviceOp::Read { .. });
@@ -155,7 +167,11 @@ impl Inner {
             self.failures += 1;
             let error = IoError { kind: IoErrorKind::Medium, operation: op.name(), offset_bytes, os_error: 5 };
             let bufs = match op {
-                DeviceOp::Read { bufs, .. } if self.fate != Fate::BreaksReads => Some(bufs),
+                DeviceOp::Read { mut bufs, .. } if self.fate != Fate::BreaksReads => {
+                    // Memory that is used again may hold the same from a read that was good.
+                    self.fill(offset_bytes, &mut bufs);
+                    Some(bufs)
+                }
                 _ => None,
             };
             self.done.push(Completion { tag, result: Err(error), bufs });
@@ -165,11 +181,7 @@ impl Inner {
         let mut back = None;
         match op {
             DeviceOp::Read { mut bufs, .. } => {
-                for buf in bufs.as_mut_slice() {
-                    let end = at + buf.len();
-                    buf.copy_from_slice(&self.bytes[at..end]);
-                    at = end;
-                }
+                self.fill(offset_bytes, &mut bufs);
                 back = Some(bufs);
             }
             DeviceOp::Write { bufs, .. } => {
