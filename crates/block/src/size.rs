@@ -19,6 +19,12 @@ pub enum SizeError {
         /// K, M, G, T or P.
         letter: char,
     },
+    /// A fraction of a unit.
+    #[error("{text:?} comes to no whole number of bytes: write it in a smaller unit")]
+    Fraction {
+        /// What was written.
+        text: String,
+    },
     /// More than 2^64 - 1 bytes.
     #[error("{text:?} is more than 2^64 - 1 bytes")]
     TooLarge {
@@ -60,6 +66,7 @@ pub fn parse_size_bytes(text: &str) -> Result<u64, SizeError> {
                 Some((number, letter)) => SizeError::Ambiguous { text, number, letter },
                 None => SizeError::Form { text },
             },
+            UnitsError::Fraction => SizeError::Fraction { text },
             UnitsError::TooLarge => SizeError::TooLarge { text },
         }
     })
@@ -79,6 +86,8 @@ fn ambiguous(text: &str) -> Option<(String, char)> {
 pub enum UnitsError {
     /// Not a number with a known unit.
     Form,
+    /// No whole number of the smallest unit.
+    Fraction,
     /// More than 2^64 - 1 of the smallest unit.
     TooLarge,
 }
@@ -107,7 +116,7 @@ pub fn with_units(text: &str, units: &[(&str, u64)]) -> Result<u64, UnitsError> 
         let scaled = numerator * u128::from(factor);
         let denominator = 10u128.pow(fraction.len() as u32);
         if !scaled.is_multiple_of(denominator) {
-            return Err(UnitsError::Form);
+            return Err(UnitsError::Fraction);
         }
         total += scaled / denominator;
     }
@@ -136,6 +145,9 @@ pub fn parse_time_ns(text: &str) -> Result<u64, String> {
         let shown: String = text.chars().take(SHOWN_CHARS).collect();
         if error == UnitsError::TooLarge {
             return format!("{shown:?} is too long: at most 213503 days (2^64 - 1 ns)");
+        }
+        if error == UnitsError::Fraction {
+            return format!("{shown:?} comes to no whole number of nanoseconds: write it in a smaller unit");
         }
         if is_number && number.len() <= SHOWN_CHARS {
             return format!(
@@ -197,21 +209,13 @@ mod tests {
 
     #[test]
     fn refuses_the_rest() {
-        for text in [
-            "",
-            "MiB",
-            "-1",
-            "1e9",
-            "1.GiB",
-            ".5GiB",
-            "1.5",
-            "64 M i B",
-            "64MB/s",
-            "1.2.3GiB",
-            "0x10",
-            "1.0000000000000GiB",
-        ] {
+        for text in
+            ["", "MiB", "-1", "1e9", "1.GiB", ".5GiB", "64 M i B", "64MB/s", "1.2.3GiB", "0x10", "1.0000000000000GiB"]
+        {
             assert!(matches!(parse_size_bytes(text), Err(SizeError::Form { .. })), "{text}");
+        }
+        for text in ["1.5", "1.3MiB"] {
+            assert!(matches!(parse_size_bytes(text), Err(SizeError::Fraction { .. })), "{text}");
         }
         for text in ["18446744073709551616", "16384PiB", "99999999999999999999999"] {
             assert!(matches!(parse_size_bytes(text), Err(SizeError::TooLarge { .. })), "{text}");

@@ -7,10 +7,11 @@ use std::path::Path;
 pub const DEFAULT_CONFIG: &str = "/etc/forebay/pool.toml";
 
 /// Actions of the verbs that have some, each behind CONFIG.
-const ACTIONS: [(&str, &[&str]); 3] = [
+const ACTIONS: [(&str, &[&str]); 4] = [
     ("disk", &["list", "add", "remove", "resize"]),
     ("class", &["list", "set", "add", "import"]),
     ("evidence", &["list", "attach", "detach"]),
+    ("scrub", &["start", "pause", "status"]),
 ];
 
 /// Verbs with a disk behind CONFIG.
@@ -65,6 +66,8 @@ mod tests {
             ("forebay disk list", "forebay disk /etc/forebay/pool.toml list"),
             ("forebay disk add logs 4GiB", "forebay disk /etc/forebay/pool.toml add logs 4GiB"),
             ("forebay evidence detach --disk db", "forebay evidence /etc/forebay/pool.toml detach --disk db"),
+            ("forebay scrub status", "forebay scrub /etc/forebay/pool.toml status"),
+            ("forebay scrub start pool.toml", "forebay scrub pool.toml start"),
             ("forebay attach pool.toml db", "forebay attach pool.toml db"),
             ("forebay attach db pool.toml", "forebay attach pool.toml db"),
             ("forebay attach db", "forebay attach /etc/forebay/pool.toml db"),

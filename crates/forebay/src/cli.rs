@@ -53,6 +53,7 @@ the middle while its devices hold unflushed writes, recovers, and checks every f
 Relative paths of targets in CONFIG are relative to the current directory.")]
     Create {
         /// Configuration file
+        #[arg(default_value = DEFAULT_CONFIG)]
         config: PathBuf,
         /// Format although something was found; what it is is still listed
         #[arg(long)]
@@ -400,6 +401,7 @@ pub enum ConfigAction {
     #[command(after_help = "Example:\n  forebay config check pool.toml")]
     Check {
         /// Configuration file
+        #[arg(default_value = DEFAULT_CONFIG)]
         config: PathBuf,
     },
     /// Prints the JSON schema of configurations

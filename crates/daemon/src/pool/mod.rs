@@ -31,6 +31,7 @@ pub use forebay_export::server::monotonic_ns as now_ns;
 pub use format::format;
 pub use ids::Ids;
 pub use memory::Budget;
+pub use missing::explain_blank;
 pub use offers::Offers;
 pub use open::{Left, Opened, Opening, alone, disk_lines, explain, open, open_all, open_as, open_read_only};
 pub use watched::{UNANSWERED, Watched, WatchedOne};

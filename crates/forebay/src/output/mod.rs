@@ -116,6 +116,12 @@ pub fn text(text: &str) -> Result<()> {
     line(&wrapped(text, width()))
 }
 
+/// So many things of this name: `1 disk`, `2 disks`.
+pub fn count(number: u64, name: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {name}{plural}")
+}
+
 /// As [`text`], but on a terminal no more than it has room for: what follows is counted.
 pub fn screen(text: &str) -> Result<()> {
     line(&fitting(&wrapped(text, width()), height()))

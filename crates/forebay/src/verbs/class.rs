@@ -28,7 +28,7 @@ pub enum ClassAction {
         #[arg(long, value_parser = parse_share)]
         share: Option<f64>,
         /// Rules with smaller numbers are tried first
-        #[arg(long)]
+        #[arg(long, allow_negative_numbers = true)]
         priority: Option<u16>,
         /// Whether what is read of it on the capacity tier gets copies on the fast one
         #[arg(long, value_name = "BOOL")]
@@ -54,7 +54,7 @@ pub enum ClassAction {
         #[arg(long, value_parser = parse_share, default_value = "100%")]
         share: f64,
         /// Rules with smaller numbers are tried first
-        #[arg(long, default_value_t = 100)]
+        #[arg(long, default_value_t = 100, allow_negative_numbers = true)]
         priority: u16,
         /// How it is compressed on the capacity tier: off, lz4, or zstd:LEVEL (1 to 19)
         #[arg(long, value_parser = parse_compress, default_value = "off")]

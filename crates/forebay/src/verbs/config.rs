@@ -52,11 +52,11 @@ pub fn run(action: &ConfigAction, format: Format) -> Result<()> {
                         ))?;
                     }
                     output::text(&format!(
-                        "{}: good; pool {:?}, {} disks, {} exports, control socket {}",
+                        "{}: good; pool {:?}, {}, {}, control socket {}",
                         file.display(),
                         config.pool.name,
-                        config.disk.len(),
-                        config.export.len(),
+                        output::count(config.disk.len() as u64, "disk"),
+                        output::count(config.export.len() as u64, "export"),
                         control.display()
                     ))
                 }

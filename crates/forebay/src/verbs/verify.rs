@@ -3,10 +3,10 @@
 use crate::output::{self, Format};
 use anyhow::Result;
 use forebay_daemon::config;
-use forebay_daemon::finding::finding;
+use forebay_daemon::finding::{Finding, finding};
 use forebay_daemon::pool::{self, Budget};
 use forebay_volume::recovery::{MemberError, OpenError};
-use forebay_volume::verify::{Finding, verify};
+use forebay_volume::verify::{Finding as Found, verify};
 use serde_json::json;
 use std::path::Path;
 use std::time::Instant;
@@ -25,23 +25,35 @@ pub fn run(file: &Path, format: Format) -> Result<()> {
     }
     let mut devices = pool::open_read_only(&config)?;
     let started = Instant::now();
-    let mut shown: Vec<Finding> = Vec::new();
+    let mut shown: Vec<Found> = Vec::new();
     let options = Budget::of(config.memory.limit.0).engine();
     let mut note = |found| {
         if shown.len() < SHOWN_MAX {
             shown.push(found);
         }
     };
-    let summary = verify(&mut devices, 1, options, &mut note).map_err(|error| match error {
+    let summary = verify(&mut devices, 1, options, &mut note);
+    let summary = summary.map_err(|error| match error {
         // Where a pool was expected these are damage too.
         OpenError::Member(
             MemberError::Superblock { .. }
             | MemberError::Stale { .. }
             | MemberError::Older { .. }
             | MemberError::Apart(_),
-        ) => finding(error.to_string()),
+        ) => {
+            let known = pool::explain_blank(&mut devices, &error);
+            finding(known.map_or_else(|| error.to_string(), |known| known.to_string()))
+        }
         error => pool::explain(error),
-    })?;
+    });
+    let summary = match summary {
+        Err(error) if format == Format::Json && error.is::<Finding>() => {
+            let shown = json!({ "place": file, "what": error.to_string() });
+            output::json(json!({ "good": false, "findings": 1, "shown": [shown] }))?;
+            return Err(error);
+        }
+        summary => summary?,
+    };
     let seconds = started.elapsed().as_secs_f64();
     match format {
         Format::Json => output::json(json!({
@@ -67,7 +79,7 @@ pub fn run(file: &Path, format: Format) -> Result<()> {
                 summary.recovery.records,
                 match summary.findings {
                     0 => "no findings".to_owned(),
-                    count => format!("{count} findings"),
+                    count => output::count(count, "finding"),
                 }
             ))?;
         }
@@ -75,6 +87,6 @@ pub fn run(file: &Path, format: Format) -> Result<()> {
     if summary.findings == 0 {
         Ok(())
     } else {
-        Err(finding(format!("the pool of {} has {} findings", file.display(), summary.findings)))
+        Err(finding(format!("the pool of {} has {}", file.display(), output::count(summary.findings, "finding"))))
     }
 }

@@ -15,7 +15,9 @@ pub enum AdminError {
     #[error("there is no disk named {0:?}")]
     NoDisk(String),
     /// The name is taken.
-    #[error("there is a disk named {0:?} already")]
+    #[error(
+        "there is a disk named {0:?} already: give the new one another name (`forebay disk CONFIG list` shows all)"
+    )]
     NameTaken(String),
     /// The name cannot be used.
     #[error("a disk name has 1 to {DISK_NAME_MAX} characters out of letters, digits, '-', '_' and '.', not {0:?}")]
@@ -86,7 +88,7 @@ pub enum AdminError {
     #[error("disk {0:?} lies over a base: it can be made smaller when that is detached")]
     HasBase(String),
     /// The disk lies over nothing.
-    #[error("disk {0:?} has no base")]
+    #[error("disk {0:?} has no base: there is nothing to detach")]
     NoBase(String),
     /// The base is needed yet.
     #[error(

@@ -2,6 +2,7 @@
 
 use super::foreign::Untouched;
 use crate::support::*;
+use serde_json::Value;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 
@@ -44,6 +45,11 @@ fn a_blank_fast_member_does_not_lead_to_create() {
     let scene = Scene::new().created();
     blank(&scene, "fast.img");
     leads_to_what_is_left(&scene, "fast", "--without-fast", &["fast.img is blank"]);
+    // Programs hear of it, too.
+    let verified = forebay(&["verify", scene.config(), "--output", "json"]);
+    let found: Value = serde_json::from_str(&out(&verified)).unwrap();
+    assert_eq!((code(&verified), &found["good"], &found["findings"]), (1, &Value::from(false), &Value::from(1)));
+    assert!(found["shown"][0]["what"].as_str().unwrap().contains("Format nothing"), "{found}");
     File::options().write(true).open(scene.path("fast.img")).unwrap().write_all_at(b"XFSB", 0).unwrap();
     leads_to_what_is_left(&scene, "fast", "--without-fast", &["fast.img holds no pool but XFS"]);
 }
