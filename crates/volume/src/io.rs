@@ -5,7 +5,7 @@ use crate::layout::member_label::{LABEL_BYTES, MemberLabel, OFFSETS_BYTES};
 use crate::layout::page::GRAIN_BYTES;
 use crate::mirror::{CapacityLabels, MirrorView};
 use crate::parity::ArrayView;
-use crate::readings::{Place, Reading};
+use crate::readings::{Place, Reading, single};
 use forebay_block::{Buf, Completion, Device, IoError, IoErrorKind, Op, Request, SECTOR_BYTES, Vectored};
 
 /// The devices of a pool: index 0 is the fast one.
@@ -386,18 +386,5 @@ impl Devices {
 
     fn finish(&mut self, requests: Vec<(usize, u64, Op)>) -> Result<(), IoError> {
         self.run(requests).into_iter().try_for_each(|completion| completion.result)
-    }
-}
-
-/// The bytes of a read that was good. Those of one that failed are whatever its memory held before, which may be the same block as another read gave it.
-pub(crate) fn good(result: Result<(), IoError>, bufs: Option<Vectored<Buf>>) -> Option<Buf> {
-    result.ok().and_then(|()| single(bufs))
-}
-
-/// The single buffer of a read completion.
-pub(crate) fn single(bufs: Option<Vectored<Buf>>) -> Option<Buf> {
-    match bufs {
-        Some(Vectored::One(buf)) => Some(buf),
-        _ => None,
     }
 }

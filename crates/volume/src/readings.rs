@@ -1,6 +1,6 @@
 //! Where something is read, and what reading it in every way that there is has come to.
 
-use forebay_block::{Buf, IoError};
+use forebay_block::{Buf, IoError, Vectored};
 
 /// Where something lies: the number of the device, offset and length in bytes.
 pub(crate) type Place = (usize, u64, usize);
@@ -30,5 +30,18 @@ impl Reading {
             Self::Good(bytes) | Self::Bad(bytes) => Some(bytes),
             Self::Failed(_) => None,
         }
+    }
+}
+
+/// The bytes of a read that was good. Those of one that failed are whatever its memory held before, which may be the same block as another read gave it.
+pub(crate) fn good(result: Result<(), IoError>, bufs: Option<Vectored<Buf>>) -> Option<Buf> {
+    result.ok().and_then(|()| single(bufs))
+}
+
+/// The single buffer of a read completion.
+pub(crate) fn single(bufs: Option<Vectored<Buf>>) -> Option<Buf> {
+    match bufs {
+        Some(Vectored::One(buf)) => Some(buf),
+        _ => None,
     }
 }

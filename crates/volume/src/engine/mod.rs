@@ -72,10 +72,10 @@ pub use statistics::Counters;
 pub use status::{Activity, Status, TierStatus};
 pub use staying::TierWear;
 
-use crate::io::{good, single};
 use crate::journal::Journal;
 use crate::layout::page::PageRef;
 use crate::map::index::Disk;
+use crate::readings::{good, single};
 use crate::request::Completion;
 use adoption::Adoption;
 use base::Bases;

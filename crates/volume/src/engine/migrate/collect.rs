@@ -6,13 +6,13 @@ use super::state::Round;
 use crate::engine::Pending;
 use crate::engine::map::Leaf;
 use crate::engine::outbox::SummaryRead;
-use crate::io::good;
 use crate::layout::band_summary::{self, Summary, SummaryEntry, SummaryName, summary_pages};
 use crate::layout::moved::Moved;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES};
 use crate::layout::root::BandState;
 use crate::layout::stored::Stored;
 use crate::layout::stream::{Lifetime, Stream};
+use crate::readings::good;
 use forebay_block::{Buf, IoError, Op, Vectored};
 
 /// Summary entries looked up in one step, so that hosts are served in between.

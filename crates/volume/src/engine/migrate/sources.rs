@@ -6,9 +6,9 @@ use super::job::JobKind;
 use super::rooms::{After, Moving};
 use crate::engine::Pending;
 use crate::engine::mend_groups;
-use crate::io::good;
 use crate::layout::packed::is_stored;
 use crate::layout::page::{BLOCK_GRAINS, GRAIN_BYTES, Span, Window};
+use crate::readings::good;
 use forebay_block::{Buf, IoError, Op, SharedBuf, Vectored};
 
 const BLOCK: usize = 4096;

@@ -3,9 +3,9 @@
 use super::piece::PieceKind;
 use crate::engine::base::is_in_base;
 use crate::engine::{Engine, Pending};
-use crate::io::single;
 use crate::layout::packed::is_stored;
 use crate::layout::page::{self, Entry, Window};
+use crate::readings::single;
 use crate::request::RequestError;
 use forebay_block::{Buf, ClassId, IoError, Op, Vectored};
 use smallvec::SmallVec;

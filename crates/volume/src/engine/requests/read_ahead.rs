@@ -6,9 +6,9 @@
 use super::ahead::{Taken, Waiter};
 use super::piece::first_bad;
 use crate::engine::{Engine, Pending};
-use crate::io::good;
 use crate::layout::page::{self, BLOCK_GRAINS, Entry, LEAF_ENTRIES};
 use crate::map::index::NO_FRAME;
+use crate::readings::good;
 use crate::request::RequestError;
 use crate::space::groups::GroupKey;
 use forebay_block::{Buf, DiskId, IoError, Op, Vectored};

@@ -1,9 +1,9 @@
 //! Compressed blocks that were read.
 
 use crate::engine::Engine;
-use crate::io::single;
 use crate::layout::packed::is_stored;
 use crate::layout::page::Window;
+use crate::readings::single;
 use crate::request::RequestError;
 use forebay_block::{Buf, Vectored};
 
