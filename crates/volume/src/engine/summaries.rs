@@ -182,13 +182,18 @@ impl Summaries {
         }
         self.is_due |= bands.groups().due_count() > 0;
         for band in std::mem::take(&mut self.trims_waiting) {
-            self.trim(band, bands, outbox);
+            self.begin_trim(band, bands, outbox);
         }
     }
 
-    /// Trims a freed band; from then on it may be opened again.
+    /// Trims a freed band; when that has ended it may be opened again. One that is not empty is in use again, and one that is being trimmed is freed once.
     pub fn trim(&mut self, band: u32, bands: &mut Bands, outbox: &mut Outbox) {
-        self.trimming.insert(band);
+        if bands.is_empty_closed(band) && self.trimming.insert(band) {
+            self.begin_trim(band, bands, outbox);
+        }
+    }
+
+    fn begin_trim(&mut self, band: u32, bands: &mut Bands, outbox: &mut Outbox) {
         let location = self.setup.extents.band_location(band, 0);
         // A summary would be written into a band that is somebody else's by then.
         bands.groups_mut().forget(band);

@@ -11,6 +11,9 @@ const CHUNK_BYTES: u64 = 256 << 10;
 const UNIT_BYTES: u64 = 4096;
 /// How much is copied before it is made durable and noted, at least, in bytes; a crash loses no more of the work.
 const NOTE_BYTES: u64 = 64 << 20;
+/// How long what a member could not read waits to be written again: whoever read it in its place may find that what another has there is not what it should be,
+/// and the member may only have been away for a moment.
+const MEND_AFTER_NS: u64 = 1_000_000_000;
 /// Ranges to be mended that are remembered; what is forgotten is found again when it is read again.
 const MENDS_MAX: usize = 64;
 
@@ -88,12 +91,19 @@ struct Rebuild {
     flushes: Option<u64>,
 }
 
+/// What a member could not read.
+struct ToMend {
+    member: usize,
+    offset_bytes: u64,
+    len_bytes: u64,
+    since_ns: u64,
+}
+
 /// What is copied.
 #[derive(Default)]
 pub(super) struct Copying {
     rebuild: Option<Rebuild>,
-    /// Member, offset and length of what it could not read.
-    mends: VecDeque<(usize, u64, u64)>,
+    mends: VecDeque<ToMend>,
     active: Option<Active>,
     /// How often a member was asked for something to copy.
     asked: u64,
@@ -113,14 +123,21 @@ impl Copying {
         });
     }
 
-    /// Writes again what a member could not read.
-    pub fn mend(&mut self, member: usize, offset_bytes: u64, len_bytes: u64) {
+    /// Writes again what a member could not read, in a while.
+    pub fn mend(&mut self, member: usize, offset_bytes: u64, len_bytes: u64, since_ns: u64) {
         let begin = offset_bytes / UNIT_BYTES * UNIT_BYTES;
         let len_bytes = (offset_bytes + len_bytes).next_multiple_of(UNIT_BYTES) - begin;
-        let is_known = self.mends.iter().any(|&known| known == (member, begin, len_bytes));
-        if !is_known && self.mends.len() < MENDS_MAX {
-            self.mends.push_back((member, begin, len_bytes));
+        let is_it = |known: &ToMend| (known.member, known.offset_bytes, known.len_bytes) == (member, begin, len_bytes);
+        if !self.mends.iter().any(is_it) && self.mends.len() < MENDS_MAX {
+            self.mends.push_back(ToMend { member, offset_bytes: begin, len_bytes, since_ns });
         }
+    }
+
+    /// What was read in the place of what is to be mended there was not what it should be: whoever reads it again knows what is to be written.
+    pub fn doubt(&mut self, offset_bytes: u64, len_bytes: u64) {
+        self.mends.retain(|to_mend| {
+            to_mend.offset_bytes >= offset_bytes + len_bytes || offset_bytes >= to_mend.offset_bytes + to_mend.len_bytes
+        });
     }
 
     /// Nothing more is copied.
@@ -130,7 +147,7 @@ impl Copying {
 
     /// Nothing more is copied to a member, nor read of it. What is in flight there may never be answered: nobody waits for it.
     pub fn give_up(&mut self, member: usize) {
-        self.mends.retain(|&(to, ..)| to != member);
+        self.mends.retain(|to_mend| to_mend.member != member);
         self.rebuild.take_if(|rebuild| rebuild.member == member);
         self.active.take_if(|active| active.to == member);
         if let Some(active) = self.active.as_mut().filter(|active| active.from == Some(member)) {
@@ -204,9 +221,12 @@ impl Copying {
             from: None,
             tried: 1 << to,
         };
-        while let Some((member, offset_bytes, len_bytes)) = self.mends.pop_front() {
+        // Also where the clock has stepped back.
+        let is_due = |to_mend: &mut ToMend| now_ns.abs_diff(to_mend.since_ns) >= MEND_AFTER_NS;
+        while let Some(ToMend { member, offset_bytes, len_bytes, since_ns }) = self.mends.pop_front_if(is_due) {
             if len_bytes > UNIT_BYTES {
-                self.mends.push_front((member, offset_bytes + UNIT_BYTES, len_bytes - UNIT_BYTES));
+                let (offset_bytes, len_bytes) = (offset_bytes + UNIT_BYTES, len_bytes - UNIT_BYTES);
+                self.mends.push_front(ToMend { member, offset_bytes, len_bytes, since_ns });
             }
             if offset_bytes + UNIT_BYTES <= size_bytes {
                 return Some(active(member, offset_bytes, UNIT_BYTES, Kind::Mend));

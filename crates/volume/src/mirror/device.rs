@@ -229,10 +229,9 @@ impl Mirror {
             }
             return self.read_of_another(read, error, bufs);
         }
-        let mends = if self.view.is_begun() { read.failed & self.members.in_sync() } else { 0 };
-        for number in numbers_in(mends) {
-            self.copying.mend(number, offset_bytes, len_bytes);
-        }
+        // Whoever reads it again writes it again.
+        let mends = if self.view.is_begun() && read.attempt == 0 { read.failed & self.members.in_sync() } else { 0 };
+        numbers_in(mends).for_each(|number| self.copying.mend(number, offset_bytes, len_bytes, self.view.now_ns()));
         self.done.push(Completion { tag: read.tag, result, bufs });
     }
 
@@ -313,6 +312,9 @@ impl Device for Mirror {
             let (is_alone, attempt) = (attempt & Op::ALONE != 0, attempt & !Op::ALONE);
             let (offset_bytes, len_bytes) = (request.offset_bytes, request.op.len_bytes());
             let member = self.members.reader(offset_bytes, attempt, 0, self.view.is_settled());
+            if attempt > 0 && !is_alone {
+                self.copying.doubt(offset_bytes, len_bytes);
+            }
             let Op::Read { bufs, .. } = request.op else { return };
             match member {
                 Some(member) => {
@@ -354,9 +356,7 @@ impl Device for Mirror {
                 let bufs = read.bufs();
                 self.read_of_another(read, error, Some(bufs));
             }
-            if !self.held.is_empty() {
-                self.begin_held();
-            }
+            self.begin_held();
             let copies = self.copy();
             if !has_ended && !copies {
                 break;

@@ -1,15 +1,13 @@
 //! What there is to be done by an array itself.
 
 use super::found::FoundRows;
+use super::mends::Mends;
 use super::pause::Pause;
 use forebay_block::IoError;
 use std::collections::VecDeque;
 
 /// Places of the log that are read at once.
 const SLOTS_AT_ONCE: u32 = 128;
-
-/// Blocks to be mended that are remembered; what is forgotten is found again when it is read again.
-const MENDS_MAX: usize = 64;
 
 /// A rebuild.
 #[derive(Debug)]
@@ -95,8 +93,8 @@ impl Readings {
 #[derive(Debug, Default)]
 pub(super) struct Upkeep {
     pub rebuild: Option<Rebuild>,
-    /// Member and row of blocks that could not be read.
-    pub mends: VecDeque<(usize, u64)>,
+    /// Blocks that could not be read.
+    pub mends: Mends,
     /// A row is being settled or mended, or some are rebuilt.
     pub is_busy: bool,
     pub is_filling: bool,
@@ -141,14 +139,7 @@ impl Upkeep {
 
     /// Nothing more is written to a member.
     pub fn give_up(&mut self, member: usize) {
-        self.mends.retain(|&(to, _)| to != member);
+        self.mends.give_up(member);
         self.rebuild.take_if(|rebuild| rebuild.member == member);
-    }
-
-    /// A block that could not be read is written again later.
-    pub fn mend_later(&mut self, member: usize, row: u64) {
-        if self.mends.len() < MENDS_MAX && !self.mends.contains(&(member, row)) {
-            self.mends.push_back((member, row));
-        }
     }
 }

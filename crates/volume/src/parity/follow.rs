@@ -96,8 +96,7 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
             }
         }
         Then::Mended { lock } => {
-            core.locks.remove(lock);
-            core.upkeep.is_busy = false;
+            upkeep::mended(core, lock);
             if result.is_ok() {
                 core.view.mended();
             }

@@ -4,6 +4,7 @@ use super::core::Core;
 use super::doubt;
 use super::jobs::{Held, Job, Next, Piece, Purpose, Read, Rows, SameRead};
 use super::members::Ended;
+use super::pieces::whole;
 use crate::layout::array_shape::{Area, BLOCK, Way};
 use crate::mirror::{gone, numbers_in};
 use forebay_block::{Buf, Completion, IoError, IoErrorKind, Op, Vectored};
@@ -323,7 +324,7 @@ pub(super) fn restored(core: &mut Core, rows: &Rows, job: usize) {
             put.push((number, bytes.ok_or_else(|| core.unreadable(row))));
         }
     }
-    mends.into_iter().for_each(|(member, row)| core.upkeep.mend_later(member, row));
+    mends.into_iter().for_each(|(member, row)| core.upkeep.mends.add(member, row, is_compared));
     let Some(Job::Read(read)) = core.jobs.get_mut(job) else { return };
     let mut error = unfit;
     for (number, bytes) in put {
@@ -336,13 +337,14 @@ pub(super) fn restored(core: &mut Core, rows: &Rows, job: usize) {
                     _ => piece.buf = Some(Buf::copy_of(bytes)),
                 }
             }
-            Err(failure) => error = Some(read.error.clone().unwrap_or(failure)),
+            Err(failure) => error = error.or_else(|| Some(read.error.clone().unwrap_or(failure))),
         }
     }
     read.left -= 1;
     let is_last = read.left == 0;
-    // Kept for the answer, also where other rows are good.
-    read.lost = error.or(read.lost.take());
+    // Kept for the answer, also where other rows are good. That some parity is of something else is not to be hidden by rows that cannot be read.
+    let tells = |error: &IoError| error.kind == IoErrorKind::Mismatch;
+    read.lost = read.lost.take_if(|lost| tells(lost)).or(error).or(read.lost.take());
     if is_last {
         let lost = read.lost.take();
         answer(core, job, lost);
@@ -352,49 +354,13 @@ pub(super) fn restored(core: &mut Core, rows: &Rows, job: usize) {
 /// Puts the buffers of a read together again, and answers it.
 fn answer(core: &mut Core, job: usize, error: Option<IoError>) {
     let Some(Job::Read(read)) = core.jobs.try_remove(job) else { return };
-    let Read { tag, lens, is_single, pieces, .. } = read;
-    let mut pieces = pieces.into_iter();
-    let mut bufs = Vec::with_capacity(lens.len());
-    for len in lens {
-        let mut parts = Vec::new();
-        let mut left = len;
-        while left > 0 {
-            let Some(piece) = pieces.next() else { break };
-            left -= piece.len;
-            parts.push(piece.buf.unwrap_or_else(|| Buf::zeroed(piece.len)));
-        }
-        bufs.push(joined(parts, len));
+    let Read { tag, way, lens, is_single, pieces, .. } = read;
+    let rows = pieces.first().zip(pieces.last()).map(|(first, last)| first.row..=last.row);
+    let bufs = Some(whole(pieces, lens, is_single));
+    let completion = Completion { tag, result: error.map_or(Ok(()), Err), bufs };
+    match rows.filter(|_| way == Way::Compared) {
+        // A scrub that ends well has left nothing to be mended.
+        Some(rows) => core.upkeep.mends.answer_later(rows, completion),
+        None => core.done.push(completion),
     }
-    let bufs = match (is_single, bufs.pop()) {
-        (true, Some(one)) => Vectored::One(one),
-        (_, last) => {
-            bufs.extend(last);
-            Vectored::Many(bufs)
-        }
-    };
-    core.done.push(Completion { tag, result: error.map_or(Ok(()), Err), bufs: Some(bufs) });
-}
-
-/// Parts as one buffer: those of one allocation without a copy.
-fn joined(parts: Vec<Buf>, len: usize) -> Buf {
-    let mut parts = parts.into_iter();
-    let Some(mut whole) = parts.next() else { return Buf::new(len) };
-    let mut others = Vec::new();
-    for part in parts {
-        if !others.is_empty() {
-            others.push(part);
-        } else if let Err(part) = whole.try_join(part) {
-            others.push(part);
-        }
-    }
-    if others.is_empty() {
-        return whole;
-    }
-    let mut all = Buf::new(len);
-    let mut at = 0;
-    for part in std::iter::once(&whole).chain(&others) {
-        all[at..at + part.len()].copy_from_slice(part);
-        at += part.len();
-    }
-    all
 }

@@ -51,8 +51,12 @@ pub(super) fn step(core: &mut Core) {
         return;
     }
     if let Some(row) = core.found.first() {
-        begin_row(core, row, Purpose::Settle);
-    } else if let Some((member, row)) = core.upkeep.mends.pop_front() {
+        let (begin, len) = core.range_of(row, 1);
+        // What waits for rows to be settled is not to be waited for.
+        if !core.locks.overlap(begin, len) {
+            begin_row(core, row, Purpose::Settle);
+        }
+    } else if let Some((member, row)) = next_mend(core) {
         begin_row(core, row, Purpose::Mend { member });
     } else if core.upkeep.rebuild.is_some() {
         rebuilding::next(core);
@@ -65,18 +69,20 @@ pub(super) fn may_settle(core: &Core) -> bool {
     !waits && core.view.is_begun() && !core.upkeep.is_busy && !core.upkeep.pause.is_on()
 }
 
-/// Reads a row for a purpose, where nothing goes on in it.
+/// The next block that is written again.
+fn next_mend(core: &mut Core) -> Option<(usize, u64)> {
+    let mut mends = std::mem::take(&mut core.upkeep.mends);
+    let next = mends.begin(|row| {
+        let (begin, len) = core.range_of(row, 1);
+        core.is_free(begin, len)
+    });
+    core.upkeep.mends = mends;
+    next
+}
+
+/// Reads a row for a purpose; nothing goes on in it.
 fn begin_row(core: &mut Core, row: u64, purpose: Purpose) {
     let (begin, len) = core.range_of(row, 1);
-    // What waits for rows to be settled is not to be waited for.
-    let is_free = match purpose {
-        Purpose::Settle => !core.locks.overlap(begin, len),
-        // Mends are found again.
-        _ => core.is_free(begin, len),
-    };
-    if !is_free {
-        return;
-    }
     core.upkeep.is_busy = true;
     let lock = core.lock(begin, len);
     read_rows(core, Rows::new(row, 1, &core.shape, purpose, lock));
@@ -173,10 +179,16 @@ pub(super) fn mend(core: &mut Core, rows: &Rows, member: usize) {
             if !is_well {
                 core.view.unreadable();
             }
-            core.locks.remove(rows.lock);
-            core.upkeep.is_busy = false;
+            mended(core, rows.lock);
         }
     }
+}
+
+/// The block that was written again is, or cannot be.
+pub(super) fn mended(core: &mut Core, lock: u64) {
+    core.locks.remove(lock);
+    core.upkeep.is_busy = false;
+    core.upkeep.mends.ended();
 }
 
 /// Rows that could not all be read of a member are read one by one.

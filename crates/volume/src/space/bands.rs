@@ -5,8 +5,8 @@ use super::fitting::{Fit, Frontier, GROUPS_TRIED, Wanted, fit};
 pub use super::granted::Grant;
 use super::granted::Unsettled;
 use super::groups::{GroupKey, Groups};
+use super::kept::Kept;
 use super::open_bands::OpenBands;
-use super::spare::Spare;
 use super::victim::best;
 use crate::layout::band_summary::{BandShape, GROUP_BLOCKS, SummaryEntry, SummaryName, open_max};
 use crate::layout::page::BLOCK_GRAINS;
@@ -26,10 +26,9 @@ pub struct Bands {
     /// Until replay ends: groups of each band that the root tells are complete. Their summaries are on the device, and replay does not see all that was written into them.
     complete: Vec<u32>,
     clock: u64,
-    /// Blocks that live in the bands in collection: were their space taken, none of these bands might ever be empty.
-    in_collection_blocks: u64,
+    /// Room that hosts do not get.
+    pub kept: Kept,
     unsettled: Unsettled,
-    packed_spare: Option<Spare>,
     /// Bands that were closed as nothing fitted into them any more, and of which nothing lives.
     emptied: Vec<u32>,
 }
@@ -53,9 +52,8 @@ impl Bands {
             groups: Groups::new(open_groups),
             complete: table.iter().map(|band| band.complete_groups(shape)).collect(),
             clock,
-            in_collection_blocks: 0,
+            kept: Kept::default(),
             unsettled: Unsettled::default(),
-            packed_spare: None,
             emptied: Vec::new(),
             table,
         };
@@ -191,21 +189,9 @@ impl Bands {
         open.map(|band| u64::from(self.shape.data_left(self.table[band as usize].frontier()))).sum()
     }
 
-    /// Free bands that are kept for garbage collection: one at least, and enough for all that is in progress.
+    /// Free bands that are kept for garbage collection.
     fn kept_for_collection(&self) -> usize {
-        let missing = self.in_collection_blocks.saturating_sub(self.left_in_open(true));
-        let least = if self.packed_spare.is_some() { 2 } else { 1 };
-        usize::try_from(missing.div_ceil(u64::from(self.data_blocks()))).unwrap_or(usize::MAX).max(least)
-    }
-
-    /// Some blocks are compressed, and what is moved may take so much more; `None`: none is.
-    pub fn spare_for_packed(&mut self, spare: Option<Spare>) {
-        self.packed_spare = spare;
-    }
-
-    /// So many blocks live in the bands that are in collection.
-    pub fn keep_for_collection(&mut self, blocks: u64) {
-        self.in_collection_blocks = blocks;
+        self.kept.bands(self.left_in_open(true), self.data_blocks())
     }
 
     fn open_for(&mut self, stream: Stream) -> Option<u32> {
@@ -246,11 +232,16 @@ impl Bands {
         self.open.remove(entry.stream, band);
     }
 
-    /// Ends an open band before it is full, so that what lives there can be collected.
+    /// Ends a band before it is full, so that what lives there can be collected. One that is closed stays as it is: where nothing lives in it, it is on
+    /// its way to be free.
     pub fn end_early(&mut self, band: u32) {
-        let (at, is_open) = (self.frontier(band), |bands: &Self| bands.get(band).state == BandState::Open);
+        let is_open = |bands: &Self| bands.get(band).state == BandState::Open;
+        if !is_open(self) {
+            return;
+        }
+        let at = self.frontier(band);
         // A group that was begun has its summary where any other has.
-        if is_open(self) && at.block > self.shape.first_block(at.group) && self.go_on_at(band, at.end(self.shape)) {
+        if at.block > self.shape.first_block(at.group) && self.go_on_at(band, at.end(self.shape)) {
             self.groups.end_at((band, at.group), at.block);
         }
         if is_open(self) {
@@ -259,16 +250,20 @@ impl Bands {
         self.note_emptied(band);
     }
 
-    /// Nobody will give up anything in a band that is closed and in which nothing lives.
+    /// Nobody will give up anything in a band that was closed just now and in which nothing lives.
     fn note_emptied(&mut self, band: u32) {
-        let is_empty = self.get(band).state == BandState::Closed && self.get(band).valid == 0;
-        self.emptied.extend(Some(band).filter(|_| is_empty && !self.unsettled.has(band)));
+        self.emptied.extend(Some(band).filter(|_| self.is_empty_closed(band)));
+    }
+
+    /// Whether a band is closed, nothing lives in it, and nothing is being written into it.
+    pub fn is_empty_closed(&self, band: u32) -> bool {
+        let BandRoot { valid, state, .. } = self.get(band);
+        state == BandState::Closed && valid == 0 && !self.unsettled.has(band)
     }
 
     /// Closed bands that the map does not name any more.
     pub fn empty_closed(&self) -> Vec<u32> {
-        let is_empty = |band: &BandRoot| band.state == BandState::Closed && band.valid == 0;
-        (0u32..).zip(&self.table).filter(|(_, band)| is_empty(band)).map(|(i, _)| i).collect()
+        (0..self.table.len() as u32).filter(|&band| self.is_empty_closed(band)).collect()
     }
 
     /// Groups whose summary is not on the device.
@@ -303,8 +298,7 @@ impl Bands {
 
     /// The fate of granted blocks is known: they are in the map, or never will be. True where the band is empty now and may be freed.
     pub fn settle(&mut self, band: u32, blocks: u32) -> bool {
-        let BandRoot { valid, state, .. } = self.table[band as usize];
-        self.unsettled.settle(band, blocks) && valid == 0 && state == BandState::Closed
+        self.unsettled.settle(band, blocks) && self.is_empty_closed(band)
     }
 
     /// The map now names so many more grains of the band.
@@ -321,11 +315,10 @@ impl Bands {
 
     /// The map names so many grains less; true where these were the last, the band is closed, and nothing is still being written into it: it may be freed.
     pub fn lose(&mut self, band: u32, grains: u8) -> bool {
-        let busy = self.unsettled.has(band);
         let entry = &mut self.table[band as usize];
         entry.valid = entry.valid.saturating_sub(u32::from(grains));
         entry.blocks = entry.blocks.saturating_sub(1);
-        entry.valid == 0 && entry.state == BandState::Closed && !busy
+        self.is_empty_closed(band)
     }
 
     /// The band may be opened again.
@@ -391,7 +384,7 @@ impl Bands {
     /// The band whose collection pays best, by cost and benefit, of those that may be collected.
     pub fn victim(&self, excluded: impl Fn(u32) -> bool) -> Option<u32> {
         let may = |number: u32| !excluded(number) && self.may_collect(number);
-        best(&self.table, (self.data_blocks(), self.clock), self.packed_spare, may)
+        best(&self.table, (self.data_blocks(), self.clock), self.kept.packed, may)
     }
 }
 

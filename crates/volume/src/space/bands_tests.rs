@@ -35,7 +35,7 @@ fn regression_hosts_do_not_take_the_space_that_collections_in_progress_need() {
     let mut bands = bands();
     let of_band = u64::from(bands.data_blocks());
     let needed = 7 * of_band + 3;
-    bands.keep_for_collection(needed);
+    bands.kept.in_collection_blocks = needed;
     let room = bands.room(false);
     let taken = take_all(&mut bands, false);
     assert!(taken <= room, "{taken} of {room}");
@@ -122,4 +122,23 @@ fn what_collection_moves_and_what_hosts_write_share_no_band() {
             assert_eq!(bands.get(grant.band).stream.is_collected, is_collected);
         }
     }
+}
+
+/// The last of a band was given up while a scrub read it with its parity, which was of something else. The band, which was on its way to be free, was ended, and
+/// so freed once more: when somebody had it again.
+#[test]
+fn regression_a_band_that_is_to_be_free_is_not_ended() {
+    let mut bands = bands();
+    let stream = stream(false, 0);
+    let Grant { band, .. } = bands.grant(stream, Wanted::Whole(1)).unwrap();
+    bands.gain(band, BLOCK_GRAINS as u8);
+    assert!(!bands.settle(band, 1));
+    bands.end_early(band);
+    assert_eq!((bands.get(band).state, bands.take_emptied()), (BandState::Closed, vec![]));
+    assert!(bands.lose(band, BLOCK_GRAINS as u8), "it is on its way to be free");
+    bands.end_early(band);
+    assert_eq!(bands.take_emptied(), []);
+    bands.release(band);
+    bands.end_early(band);
+    assert_eq!((bands.get(band).state, bands.take_emptied()), (BandState::Free, vec![]));
 }

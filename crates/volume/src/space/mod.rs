@@ -5,6 +5,7 @@ pub mod extents;
 pub mod fitting;
 mod granted;
 pub mod groups;
+pub mod kept;
 pub(crate) mod open_bands;
 pub mod slots;
 pub mod spare;

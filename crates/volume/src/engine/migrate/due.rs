@@ -139,13 +139,13 @@ fn spare(rooms: &Moving<'_>) -> Option<Spare> {
 /// Looks whether blocks are compressed.
 pub(super) fn look_at_packed(rooms: &mut Moving<'_>) {
     let spare = spare(rooms);
-    rooms.space.bands.spare_for_packed(spare);
+    rooms.space.bands.kept.packed = spare;
 }
 
 /// Space that collections in progress need is kept for them.
 pub(super) fn keep_for_collection(rooms: &mut Moving<'_>) {
     let blocks = blocks_in_collection(rooms, None);
-    rooms.space.bands.keep_for_collection(blocks);
+    rooms.space.bands.kept.in_collection_blocks = blocks;
 }
 
 pub(super) fn destage_due(rooms: &Moving<'_>) -> bool {

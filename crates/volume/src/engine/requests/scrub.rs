@@ -8,7 +8,7 @@ use crate::engine::scrub::{Blocks, ScrubStatus};
 use crate::engine::setup::Setup;
 use crate::engine::{Engine, Pending, scrub_pages};
 use crate::layout::page::{BLOCK_GRAINS, INDEX_ENTRIES, LEAF_ENTRIES};
-use crate::layout::root::BandState;
+use crate::layout::root::{BandRoot, BandState};
 use crate::layout::scrub_record::PARITY;
 use crate::space::bands::Bands;
 use forebay_block::{Buf, DiskId, IoError, IoErrorKind, Op, Vectored};
@@ -162,13 +162,17 @@ impl Engine {
     /// known to be damaged: it is moved to where it has parity of its own.
     pub(crate) fn compared(&mut self, band: u32, generation: u32, result: Result<(), IoError>) {
         self.scrub.compared();
-        if result.is_err_and(|error| error.kind == IoErrorKind::Mismatch)
-            && self.space.bands.get(band).generation == generation
-            && self.migrate.suspect(band, generation)
-        {
+        let BandRoot { generation: now, valid, .. } = self.space.bands.get(band);
+        // What lived there may have been moved, or overwritten, while it was read.
+        let lives = now == generation && valid > 0;
+        // Where a block cannot be read that parity may need, parity cannot be compared either: what lives there has none for all that is known.
+        let is_unfit = |error: IoError| matches!(error.kind, IoErrorKind::Mismatch | IoErrorKind::Medium);
+        if result.is_err_and(is_unfit) && lives && self.migrate.suspect(band, generation) {
             self.stats.counters.unfit_bands += 1;
             // It might be open for long.
             self.space.bands.end_early(band);
+            self.space.free_emptied(self.journal.last_recorded());
+            self.summaries.granted(&self.space.bands);
             self.space.changed = true;
         }
     }
