@@ -55,6 +55,8 @@ pub(crate) struct Scrub {
     /// What is to be read before it goes on from where it is: parts of what could not be read as a whole. The next is last.
     parts: Vec<Range<u64>>,
     in_flight: Option<Blocks>,
+    /// Disk and block before which nothing is written again any more: a crash would lose that.
+    mended_to: (u16, u64),
     /// A block that could not be read, and is read once more when what was found on the way is written again: of several copies, and of compressed blocks that
     /// share a block of the device, no one reading may have had all.
     again: Option<u64>,
@@ -74,6 +76,7 @@ impl Scrub {
             leisure: Leisure::new(rate_bytes_per_s),
             parts: Vec::new(),
             in_flight: None,
+            mended_to: (record.disk, record.block),
             again: None,
             is_second: false,
             brought: Brought::default(),
@@ -82,11 +85,17 @@ impl Scrub {
         }
     }
 
-    /// How far it is, for the root. What is in flight is read again after a crash.
+    /// How far it is, for the root. What is in flight, or being written again, is read again after a crash.
     pub fn record(&self) -> ScrubRecord {
+        let (disk, block) = self.mended_to;
+        ScrubRecord { disk, block, ..self.record }
+    }
+
+    /// Disk and block before which all was read.
+    fn position(&self) -> (u16, u64) {
         let again = self.in_flight.iter().map(|blocks| blocks.range.start);
         let first = again.chain(self.parts.iter().map(|part| part.start)).chain(self.again).min();
-        ScrubRecord { block: first.unwrap_or(self.record.block), ..self.record }
+        (self.record.disk, first.unwrap_or(self.record.block))
     }
 
     pub fn status(&self) -> ScrubStatus {
@@ -107,6 +116,7 @@ impl Scrub {
         if self.record.state == ScrubState::Idle {
             let pass = Pass { began_unix_s: unix_s, ..Pass::default() };
             self.record = ScrubRecord { disk: 0, block: 0, pass, ..self.record };
+            self.mended_to = (0, 0);
             self.found.clear();
         }
         self.record.state = ScrubState::Running;
@@ -143,7 +153,11 @@ impl Scrub {
         is_mending: impl Fn() -> bool,
         mut next_stored: impl FnMut(DiskId, u64) -> Option<Blocks>,
     ) -> Option<Blocks> {
-        if self.again.is_some() && is_mending() {
+        let is_mending = is_mending();
+        if !is_mending {
+            self.mended_to = self.position();
+        }
+        if self.again.is_some() && is_mending {
             return None;
         }
         self.is_second = self.again.is_some();
@@ -153,7 +167,7 @@ impl Scrub {
             None => {
                 let next = next_stored(DiskId(self.record.disk), self.record.block);
                 let Some(Blocks { disk, range }) = next else {
-                    if !is_mending() {
+                    if !is_mending {
                         self.end_pass(unix_s);
                     }
                     return None;
@@ -175,6 +189,7 @@ impl Scrub {
 
     fn end_pass(&mut self, unix_s: u64) {
         let last = Pass { ended_unix_s: unix_s, ..self.record.pass };
+        self.mended_to = (0, 0);
         self.record =
             ScrubRecord { state: ScrubState::Idle, disk: 0, block: 0, pass: Pass::default(), last: Some(last) };
         self.has_changed = true;
@@ -252,6 +267,23 @@ mod tests {
         assert_eq!(scrub.begin_step(0, 0, || false, stored).unwrap().range, 9..10);
         assert!(!scrub.ended(1, None), "it can be read now");
         assert_eq!(scrub.record.pass.bad_blocks, 1);
+    }
+
+    /// A checkpoint kept how far a pass had read while what it had found was being written again: the power failed, and the pass went on behind that.
+    #[test]
+    fn regression_a_pass_goes_on_where_what_it_found_may_be_lost() {
+        let mut scrub = Scrub::new(ScrubRecord::default(), 1 << 20);
+        scrub.start(0);
+        let stored = |disk, from| (from < 100).then_some(Blocks { disk, range: from..100 });
+        for (is_mending, from) in [(false, 0), (true, 0), (true, 0), (false, 96)] {
+            scrub.begin_step(0, 0, || is_mending, stored).unwrap();
+            assert!(!scrub.ended(32, None));
+            assert_eq!(scrub.record().block, from);
+        }
+        assert_eq!(scrub.begin_step(0, 0, || true, stored), None);
+        assert_eq!((scrub.record().state, scrub.record().block), (ScrubState::Running, 96));
+        assert_eq!(scrub.begin_step(0, 0, || false, stored), None);
+        assert_eq!((scrub.record().state, scrub.record().block), (ScrubState::Idle, 0));
     }
 
     #[test]

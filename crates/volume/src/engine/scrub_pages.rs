@@ -1,5 +1,5 @@
 //! A scrub reads the pages of the map of each copy that the fast device has: those that it holds in memory would never be missed
-//! otherwise, until the other copies are lost.
+//! otherwise, until the other copies are lost, or the pool is opened again.
 
 use super::map::Map;
 use super::outbox::{Outbox, PageCopies, Pending};
@@ -16,16 +16,22 @@ fn named(disk: DiskId, number: u64, is_index: bool, map: &Map) -> Option<PageRef
     (reference.location != 0).then_some(reference)
 }
 
-/// Begins with a leaf, and with the index page in front of it where it is the first below one, or would be where that has none. Nothing where there is one copy alone.
+/// A page that no reading gives.
+pub(crate) struct Unreadable {
+    pub disk: DiskId,
+    pub number: u64,
+    pub is_index: bool,
+}
+
+/// Begins with a leaf, and with the index page in front of it where it is the first below one, or would be where that has none. A leaf of which there is one copy
+/// alone, and which is not in memory, is read with what it maps.
 pub(crate) fn begin(disk: DiskId, leaf: u64, map: &Map, outbox: &mut Outbox) {
-    if map.setup.copies < 2 {
-        return;
-    }
+    let is_compared = map.setup.copies > 1 || map.in_memory(disk, leaf).is_some();
     let entries = INDEX_ENTRIES as u64;
     let first = map.disk(disk).and_then(|disk| disk.next_leaf(leaf / entries * entries));
     let is_bare = leaf.is_multiple_of(entries) && first.is_none_or(|first| first / entries > leaf / entries);
     let index = (first == Some(leaf) || is_bare).then_some((leaf / entries, true));
-    for (number, is_index) in index.into_iter().chain([(leaf, false)]) {
+    for (number, is_index) in index.into_iter().chain(is_compared.then_some((leaf, false))) {
         if let Some(reference) = named(disk, number, is_index, map) {
             let copies = PageCopies { disk, number, is_index, reference, attempt: 0, good: None, has_bad: false };
             send(Box::new(copies), map, outbox);
@@ -41,8 +47,13 @@ fn send(copies: Box<PageCopies>, map: &Map, outbox: &mut Outbox) {
     }
 }
 
-/// A copy was read. When all were, those that are not what they should be are written again, where the map names the page still.
-pub(crate) fn read(mut copies: Box<PageCopies>, bytes: Option<Buf>, map: &Map, outbox: &mut Outbox) {
+/// A copy was read. When all were, those that are not what they should be are written again, where the map names the page still. Gives it where no copy is.
+pub(crate) fn read(
+    mut copies: Box<PageCopies>,
+    bytes: Option<Buf>,
+    map: &Map,
+    outbox: &mut Outbox,
+) -> Option<Unreadable> {
     let PageCopies { disk, number, is_index, reference, .. } = *copies;
     let name = PageName { disk, number, generation: reference.generation };
     let is_good = |bytes: &Buf| match is_index {
@@ -54,15 +65,19 @@ pub(crate) fn read(mut copies: Box<PageCopies>, bytes: Option<Buf>, map: &Map, o
         None => copies.has_bad = true,
     }
     copies.attempt += 1;
-    if copies.attempt < map.setup.copies {
-        return send(copies, map, outbox);
+    // One transfer may go wrong.
+    let is_read_again = copies.good.is_none() && copies.attempt < map.setup.read_attempts(0);
+    if copies.attempt < map.setup.copies || is_read_again {
+        send(copies, map, outbox);
+        return None;
     }
     let is_same = |now: PageRef| {
         (now.location, now.crc, now.generation) == (reference.location, reference.crc, reference.generation)
     };
-    if let Some(good) = copies.good.filter(|_| copies.has_bad)
-        && named(disk, number, is_index, map).is_some_and(is_same)
-    {
-        outbox.mend(&map.setup, reference.location, good);
+    if !copies.has_bad || !named(disk, number, is_index, map).is_some_and(is_same) {
+        return None;
     }
+    let Some(good) = copies.good else { return Some(Unreadable { disk, number, is_index }) };
+    outbox.mend(&map.setup, reference.location, good);
+    None
 }

@@ -5,7 +5,7 @@ use crate::io::Devices;
 use crate::layout::Id;
 use crate::layout::batch::{self, BATCH_MAX_BYTES, BatchHeader};
 use crate::layout::record::Record;
-use forebay_block::{Buf, IoError};
+use forebay_block::{Buf, IoError, Op};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -36,6 +36,17 @@ impl Ring<'_> {
         usize::from(self.devices.copies().max(2))
     }
 
+    /// Of several copies each is read by itself: where a sector of one cannot be read, another one must not answer for all that lies around it.
+    fn read_of(&mut self, offset_bytes: u64, len_bytes: usize, read: u8) -> Result<Result<Buf, IoError>, IoError> {
+        if self.devices.copies() > 1
+            && let Ok(read) = self.devices.read_one_of(0, offset_bytes, len_bytes, read | Op::ALONE)
+        {
+            return Ok(read);
+        }
+        // Also where the one that was asked is away.
+        self.devices.read_one_of(0, offset_bytes, len_bytes, read)
+    }
+
     /// Bytes from `position` on, at least a batch's worth where the lap has them, of the read with this number; none where that says
     /// the same as the first.
     fn bytes(&mut self, position: u64, read: usize) -> Result<&[u8], IoError> {
@@ -51,7 +62,7 @@ impl Ring<'_> {
         while self.chunks.len() <= read {
             let offset_bytes = self.geometry.offset_bytes + self.at % self.geometry.len_bytes;
             let attempt = self.chunks.len() as u8;
-            let chunk = match self.devices.read_one_of(0, offset_bytes, self.len_bytes as usize, attempt)? {
+            let chunk = match self.read_of(offset_bytes, self.len_bytes as usize, attempt)? {
                 Ok(chunk) => chunk,
                 Err(error) => self.by_sectors(offset_bytes, attempt, &error)?,
             };
@@ -68,7 +79,7 @@ impl Ring<'_> {
         for (sector, place) in (0u64..).zip(chunk.chunks_exact_mut(sector_bytes)) {
             let within_bytes = sector * self.geometry.sector_bytes;
             let read = if self.failed_reads < FAILED_READS_MAX {
-                self.devices.read_one_of(0, offset_bytes + within_bytes, sector_bytes, attempt)?
+                self.read_of(offset_bytes + within_bytes, sector_bytes, attempt)?
             } else {
                 Err(of_all.clone())
             };

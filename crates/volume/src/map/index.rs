@@ -237,6 +237,11 @@ impl Disk {
         page.references[at].stageable = blocks;
     }
 
+    /// The next checkpoint writes an index page, whatever has changed below it.
+    pub fn write_page_anew(&mut self, page: usize) {
+        self.pages.get_mut(page).and_then(Option::as_mut).into_iter().for_each(|page| page.counted = true);
+    }
+
     /// A checkpoint begins: what was counted is written with it. What is counted from now on waits for the next, because a
     /// checkpoint has slots for the pages only that are dirty as it begins.
     pub fn take_counts(&mut self) {

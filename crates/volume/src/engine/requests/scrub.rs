@@ -4,9 +4,11 @@
 use super::client::{Client, ClientKind};
 use super::piece::{Piece, PieceKind, within_leaf};
 use crate::engine::map::Map;
+use crate::engine::outbox::PageCopies;
 use crate::engine::scrub::{Blocks, ScrubStatus};
+use crate::engine::scrub_pages::{self, Unreadable};
 use crate::engine::setup::Setup;
-use crate::engine::{Engine, Pending, scrub_pages};
+use crate::engine::{Engine, Pending};
 use crate::layout::page::{BLOCK_GRAINS, INDEX_ENTRIES, LEAF_ENTRIES};
 use crate::layout::root::{BandRoot, BandState};
 use crate::layout::scrub_record::PARITY;
@@ -117,6 +119,29 @@ impl Engine {
         }
         // Where nothing may be written it is not kept for the next start.
         self.keep_scrub();
+    }
+
+    /// A copy of a page of the map was read. One that no reading gives is written elsewhere where it is in memory: the next opening, or whoever reads it when it
+    /// has left memory, would miss it.
+    pub(crate) fn scrub_page_read(&mut self, copies: Box<PageCopies>, bytes: Option<Buf>) {
+        let unreadable = scrub_pages::read(copies, bytes, &self.map, &mut self.outbox);
+        let Some(Unreadable { disk, number, is_index }) = unreadable.filter(|_| self.refusal().is_none()) else {
+            return;
+        };
+        let Some(entry) = self.map.disk_mut(disk) else { return };
+        if is_index {
+            entry.write_page_anew(number as usize);
+        } else {
+            let frame = entry.frame(number);
+            let is_there =
+                self.map.in_memory(disk, number).is_some_and(|frame| self.checkpoint.may_dirty_named(frame, 0));
+            if !is_there {
+                return;
+            }
+            self.leaves().dirty(frame);
+        }
+        self.stats.counters.mended_blocks += 1;
+        self.checkpoint.request(false);
     }
 
     fn scrub_blocks(&mut self, disk: DiskId, block: u64, blocks: u64) {

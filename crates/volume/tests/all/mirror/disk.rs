@@ -6,6 +6,7 @@ use forebay_block::{
 use forebay_volume::Devices;
 use forebay_volume::layout::member_label::{MemberLabel, OFFSETS_BYTES};
 use forebay_volume::mirror::read_label;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Requests that may be in flight.
@@ -33,6 +34,8 @@ pub enum Fate {
 
 pub struct Inner {
     pub bytes: Vec<u8>,
+    /// Blocks that cannot be read until they are written, by their first bytes.
+    pub unreadable: BTreeSet<usize>,
     fate: Fate,
     /// How often its answers were waited for.
     pub waits: u32,
@@ -54,6 +57,7 @@ impl Disk {
     pub fn new(name: &str, len: usize) -> Self {
         let inner = Inner {
             bytes: vec![0; len],
+            unreadable: BTreeSet::new(),
             fate: Fate::Good,
             waits: 0,
             failures: 0,
@@ -159,11 +163,16 @@ impl Inner {
             Fate::CannotRead(at) => is_read && has(at),
             Fate::Good | Fate::Hangs | Fate::HangsReads => false,
         };
+        let blocks = offset_bytes as usize / 4096 * 4096..(offset_bytes + op.len_bytes()) as usize;
+        let is_unreadable = is_read && self.unreadable.range(blocks.clone()).next().is_some();
+        if matches!(op, DeviceOp::Write { .. }) {
+            self.unreadable.retain(|at| !blocks.contains(at));
+        }
         let is_written = matches!((self.fate, &op), (Fate::CannotRead(at), DeviceOp::Write { .. }) if has(at));
         if self.fate == Fate::FailsOneFlush && is_flush || is_written {
             self.fate = Fate::Good;
         }
-        if fails {
+        if fails || is_unreadable {
             self.failures += 1;
             let error = IoError { kind: IoErrorKind::Medium, operation: op.name(), offset_bytes, os_error: 5 };
             let bufs = match op {

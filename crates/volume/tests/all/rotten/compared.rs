@@ -62,3 +62,38 @@ fn regression_a_verification_compares_parity() {
         );
     }
 }
+
+/// However much a member cannot read, one pass has written all of it again when it ends.
+#[test]
+fn a_scrub_mends_all_that_a_member_cannot_read() {
+    for redundancy in ["2+1", "3+2"] {
+        let rig = Rig::new(redundancy, 1);
+        let mut served = rig.open();
+        (0..1400).for_each(|at| served.write(at));
+        served.checkpoint();
+        let model = served.close();
+        let data: HashSet<Vec<u8>> = model.iter().map(|(&block, &version)| content(block, version)).collect();
+        let mut many = 0;
+        for number in 0..rig.members.len() {
+            let worn = rig.copy();
+            {
+                let mut inner = worn.members[number].bytes();
+                let blocks = (rig.rows_at()..inner.bytes.len()).step_by(4096);
+                inner.unreadable = blocks.filter(|&at| data.contains(&inner.bytes[at..at + 4096])).collect();
+                many += usize::from(inner.unreadable.len() > 200);
+            }
+            let mut served = worn.open();
+            served.model.clone_from(&model);
+            assert_eq!(served.scrub().record.last.unwrap().bad_blocks, 0);
+            let left = worn.members[number].bytes().unreadable.len();
+            assert_eq!(left, 0, "{redundancy}, member {number}");
+            served.close();
+            for lost in (0..rig.members.len()).filter(|lost| *lost != number) {
+                let mut served = worn.copy().open_without(lost);
+                served.model.clone_from(&model);
+                served.check();
+            }
+        }
+        assert!(many > 2, "{redundancy}");
+    }
+}
