@@ -6,4 +6,4 @@ mod protocol;
 
 pub use client::ask;
 pub use path::{control_path, is_own_folder};
-pub use protocol::{ClassUpdate, Question, REQUEST_MAX_BYTES, ScrubAction};
+pub use protocol::{ClassUpdate, Question, REQUEST_MAX_BYTES, ScrubAction, TOO_MANY_CHANGES};

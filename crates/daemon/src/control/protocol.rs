@@ -4,6 +4,9 @@ use crate::config::{Compression, Place};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
+/// The error of a server that has done nothing of what was asked, as other changes go on.
+pub const TOO_MANY_CHANGES: &str = "too many changes at once: try again";
+
 /// Longest request line in bytes: an Open CAS file may be 256 KiB, quoted.
 pub const REQUEST_MAX_BYTES: usize = 1 << 20;
 

@@ -4,7 +4,7 @@ use super::disk_names::{names, no_disk};
 use super::jobs::{Answer, Checkpoint, Job, NewDisk, Publish};
 use super::snapshot::{Fixed, disks, snapshot};
 use super::ublk::BlockDevices;
-use crate::control::{Question, ScrubAction};
+use crate::control::{Question, ScrubAction, TOO_MANY_CHANGES};
 use crate::evidence::Wanted;
 use crate::pool::{Budget, PoolBackend, classes, now_ns, scrub};
 use crate::text::chain;
@@ -154,7 +154,7 @@ impl Answerer {
                 Ok(job) => self.jobs.push(job),
                 Err(reason) => self.answers.push((client, refusal(reason))),
             },
-            _ => self.answers.push((client, refusal("too many changes at once: try again"))),
+            _ => self.answers.push((client, refusal(TOO_MANY_CHANGES))),
         }
     }
 

@@ -5,7 +5,7 @@
 use super::error::NbdError;
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -18,6 +18,13 @@ pub enum Endpoint {
     Unix(PathBuf),
     /// A TCP socket; other machines than this one only where [`super::ClientOptions::remote`] allows it.
     Tcp(SocketAddr),
+    /// The same by the name of the host: of its addresses the first that answers.
+    Host {
+        /// Its name.
+        name: String,
+        /// The port.
+        port: u16,
+    },
 }
 
 impl fmt::Display for Endpoint {
@@ -25,6 +32,7 @@ impl fmt::Display for Endpoint {
         match self {
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
             Self::Tcp(address) => write!(f, "tcp:{address}"),
+            Self::Host { name, port } => write!(f, "tcp:{name}:{port}"),
         }
     }
 }
@@ -39,12 +47,16 @@ impl Stream {
     pub(crate) fn connect(endpoint: &Endpoint, timeout: Duration, remote: bool) -> Result<Self, NbdError> {
         let connected = match endpoint {
             Endpoint::Unix(path) => UnixStream::connect(path).map(Self::Unix),
-            Endpoint::Tcp(address) if !remote && !address.ip().is_loopback() => {
-                Err(io::Error::new(io::ErrorKind::InvalidInput, "only loopback addresses are allowed"))
-            }
-            Endpoint::Tcp(address) => TcpStream::connect_timeout(address, timeout).and_then(|stream| {
-                stream.set_nodelay(true)?;
-                Ok(Self::Tcp(stream))
+            Endpoint::Tcp(address) => Self::to_address(address, timeout, remote),
+            Endpoint::Host { name, port } => (name.as_str(), *port).to_socket_addrs().and_then(|addresses| {
+                let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+                for address in addresses {
+                    match Self::to_address(&address, timeout, remote) {
+                        Ok(stream) => return Ok(stream),
+                        Err(error) => last = error,
+                    }
+                }
+                Err(last)
             }),
         };
         let prepared = connected.and_then(|stream| {
@@ -52,6 +64,15 @@ impl Stream {
             Ok(stream)
         });
         prepared.map_err(|source| NbdError::Connect { endpoint: endpoint.to_string(), source })
+    }
+
+    fn to_address(address: &SocketAddr, timeout: Duration, remote: bool) -> io::Result<Self> {
+        if !remote && !address.ip().is_loopback() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "only loopback addresses are allowed"));
+        }
+        let stream = TcpStream::connect_timeout(address, timeout)?;
+        stream.set_nodelay(true)?;
+        Ok(Self::Tcp(stream))
     }
 
     fn set_nonblocking(&self) -> io::Result<()> {

@@ -1,5 +1,6 @@
 //! The client against foreign servers, where they are installed, and against hostile ones of our own.
 
+use super::stream::Stream;
 use super::*;
 use forebay_block::Random;
 use std::io::{Read, Write};
@@ -131,6 +132,12 @@ fn only_loopback_is_connected_to_and_a_missing_server_is_named() {
     let far = Endpoint::Tcp("192.0.2.1:10809".parse().unwrap());
     let error = NbdClient::connect(&far, "", &options).unwrap_err().to_string();
     assert!(error.contains("loopback"), "{error}");
+    let nobody = Endpoint::Host { name: "nobody.invalid".into(), port: 1 };
+    let error = NbdClient::connect(&nobody, "", &options).unwrap_err().to_string();
+    assert!(error.contains("tcp:nobody.invalid:1"), "{error}");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let named = Endpoint::Host { name: "localhost".into(), port: listener.local_addr().unwrap().port() };
+    assert!(matches!(Stream::connect(&named, options.timeout, false), Ok(Stream::Tcp(_))));
     let missing = Endpoint::Unix("/nonexistent/socket".into());
     let error = NbdClient::connect(&missing, "", &options).unwrap_err().to_string();
     assert!(error.contains("/nonexistent/socket") && error.contains("start the server, or name"), "{error}");

@@ -45,9 +45,12 @@ impl FromStr for NbdUri {
         }
         let rest = text.strip_prefix("nbd://").ok_or_else(|| fail("is no NBD URI"))?;
         let (authority, export) = rest.split_once('/').unwrap_or((rest, ""));
-        let address = address(authority).ok_or_else(|| fail("names no IP address"))?;
+        let endpoint = match address(authority) {
+            Some(address) => Endpoint::Tcp(address),
+            None => host(authority).ok_or_else(|| fail("names no host"))?,
+        };
         let export = decode(export).ok_or_else(|| fail("has a % that two hex digits do not follow"))?;
-        Ok(Self { endpoint: Endpoint::Tcp(address), export })
+        Ok(Self { endpoint, export })
     }
 }
 
@@ -56,6 +59,7 @@ impl fmt::Display for NbdUri {
         let export = encode(&self.export);
         match &self.endpoint {
             Endpoint::Tcp(address) => write!(f, "nbd://{address}/{export}"),
+            Endpoint::Host { name, port } => write!(f, "nbd://{name}:{port}/{export}"),
             Endpoint::Unix(path) => write!(f, "nbd+unix:///{export}?socket={}", encode(&path.to_string_lossy())),
         }
     }
@@ -68,7 +72,25 @@ fn encode(text: &str) -> String {
     text.bytes().map(one).collect()
 }
 
-/// An address, or `localhost`; names are not looked up.
+/// A host by its name (RFC 1123, section 2.1), which is looked up when it is connected to.
+fn host(authority: &str) -> Option<Endpoint> {
+    let (name, port) = authority.split_once(':').map_or((authority, None), |(name, port)| (name, Some(port)));
+    let port = port.map_or(Some(DEFAULT_PORT), |port| port.parse().ok())?;
+    let is_label = |label: &str| {
+        !label.is_empty()
+            && label.len() <= 63
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+    };
+    // The last label of a name is never all digits: that is an address with a slip in it.
+    let is_name = name.len() <= 253
+        && name.split('.').all(is_label)
+        && name.rsplit('.').next().is_some_and(|last| !last.bytes().all(|byte| byte.is_ascii_digit()));
+    is_name.then(|| Endpoint::Host { name: name.to_owned(), port })
+}
+
+/// An address, or `localhost`.
 fn address(authority: &str) -> Option<SocketAddr> {
     let authority = match authority.strip_prefix("localhost") {
         Some(port) => format!("127.0.0.1{port}"),
@@ -97,6 +119,8 @@ mod tests {
             ("nbd://127.0.0.1:1/a%20b", tcp("127.0.0.1:1"), "a b"),
             ("nbd://localhost", tcp("127.0.0.1:10809"), ""),
             ("nbd://[::1]/x", tcp("[::1]:10809"), "x"),
+            ("nbd://vm-1.example:1/x", Endpoint::Host { name: "vm-1.example".into(), port: 1 }, "x"),
+            ("nbd://ip6-localhost/x", Endpoint::Host { name: "ip6-localhost".into(), port: 10809 }, "x"),
             ("nbd+unix:///db?socket=/run/s", Endpoint::Unix("/run/s".into()), "db"),
             ("nbd+unix:///a/b?socket=/run/%26%3F", Endpoint::Unix("/run/&?".into()), "a/b"),
         ] {
@@ -104,9 +128,17 @@ mod tests {
             assert_eq!(parse(&uri.to_string()).as_ref(), Ok(&uri), "{text}");
             assert_eq!(parse(text), Ok(uri), "{text}");
         }
-        for text in
-            ["", "nbd:", "nbd://example.org/x", "nbd+unix:///x", "nbd+unix://h/x?socket=/s", "nbd://127.0.0.1/%f"]
-        {
+        for text in [
+            "",
+            "nbd:",
+            "nbd://127.0.0.256/x",
+            "nbd://a..b/x",
+            "nbd://a:b/x",
+            "nbd:///x",
+            "nbd+unix:///x",
+            "nbd+unix://h/x?socket=/s",
+            "nbd://127.0.0.1/%f",
+        ] {
             assert!(parse(text).is_err(), "{text}");
         }
     }

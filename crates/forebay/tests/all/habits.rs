@@ -25,6 +25,23 @@ fn config_may_stand_before_or_behind_the_action() {
     assert_eq!(server.stop(), 0);
 }
 
+/// Of changes that were asked for at the same time some heard `Broken pipe`, or were to be asked for again.
+#[test]
+fn regression_changes_at_the_same_time_are_all_done() {
+    let scene = Scene::new().created();
+    let server = scene.serve();
+    let config = scene.config();
+    std::thread::scope(|scope| {
+        for number in 0..32 {
+            scope.spawn(move || good(&forebay(&["disk", config, "add", &format!("d{number}"), "64KiB"])));
+            scope.spawn(move || good(&forebay(&["status", config, "--output", "json"])));
+        }
+    });
+    let disks = good(&forebay(&["disk", config, "list"]));
+    assert_eq!(disks.lines().filter(|line| line.starts_with('d')).count(), 33, "{disks}");
+    assert_eq!(server.stop(), 0);
+}
+
 #[test]
 fn what_cannot_be_a_block_device_is_said() {
     let scene = Scene::new().created();
