@@ -302,7 +302,7 @@ impl Engine {
             }
             Pending::Rewrite { blocks } => self.rewriter.written(blocks, &result),
             Pending::Mend => self.stats.counters.mended_blocks += u64::from(result.is_ok()),
-            Pending::ScrubPage(page) => self.scrub_page_read(page, good(result, bufs)),
+            Pending::ScrubPage(page) => self.scrub_page_read(page, (result, bufs)),
             Pending::Compare { band, generation } => self.compared(band, generation, result),
             Pending::MendGroup(mend) => {
                 let bytes = good(result, bufs);

@@ -95,6 +95,8 @@ pub(crate) struct PageCopies {
     pub attempt: u8,
     pub good: Option<Buf>,
     pub has_bad: bool,
+    /// One was not there to be read: what it has is not known.
+    pub is_away: bool,
 }
 
 /// Which summary of a band is read, how often it was before, and how many pages of it.

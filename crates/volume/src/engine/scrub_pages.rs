@@ -4,7 +4,8 @@
 use super::map::Map;
 use super::outbox::{Outbox, PageCopies, Pending};
 use crate::layout::page::{INDEX_ENTRIES, PAGE_BYTES, PageName, PageRef, decode_index, is_leaf};
-use forebay_block::{Buf, DiskId, Op, Vectored};
+use crate::readings::good;
+use forebay_block::{Buf, DiskId, IoError, IoErrorKind, Op, Vectored};
 
 /// What the map names for a page now.
 fn named(disk: DiskId, number: u64, is_index: bool, map: &Map) -> Option<PageRef> {
@@ -21,6 +22,15 @@ pub(crate) struct Unreadable {
     pub disk: DiskId,
     pub number: u64,
     pub is_index: bool,
+    reference: PageRef,
+}
+
+impl Unreadable {
+    /// Whether memory has a leaf as it was written. Not where it was read before as something else: it counts as damaged then until somebody can read it.
+    pub fn is_in(&self, page: &[u8]) -> bool {
+        let name = PageName { disk: self.disk, number: self.number, generation: self.reference.generation };
+        is_leaf(page, name, self.reference.crc)
+    }
 }
 
 /// Begins with a leaf, and with the index page in front of it where it is the first below one, or would be where that has none. A leaf of which there is one copy
@@ -33,7 +43,16 @@ pub(crate) fn begin(disk: DiskId, leaf: u64, map: &Map, outbox: &mut Outbox) {
     let index = (first == Some(leaf) || is_bare).then_some((leaf / entries, true));
     for (number, is_index) in index.into_iter().chain(is_compared.then_some((leaf, false))) {
         if let Some(reference) = named(disk, number, is_index, map) {
-            let copies = PageCopies { disk, number, is_index, reference, attempt: 0, good: None, has_bad: false };
+            let copies = PageCopies {
+                disk,
+                number,
+                is_index,
+                reference,
+                attempt: 0,
+                good: None,
+                has_bad: false,
+                is_away: false,
+            };
             send(Box::new(copies), map, outbox);
         }
     }
@@ -50,7 +69,7 @@ fn send(copies: Box<PageCopies>, map: &Map, outbox: &mut Outbox) {
 /// A copy was read. When all were, those that are not what they should be are written again, where the map names the page still. Gives it where no copy is.
 pub(crate) fn read(
     mut copies: Box<PageCopies>,
-    bytes: Option<Buf>,
+    read: (Result<(), IoError>, Option<Vectored<Buf>>),
     map: &Map,
     outbox: &mut Outbox,
 ) -> Option<Unreadable> {
@@ -60,7 +79,8 @@ pub(crate) fn read(
         true => decode_index(bytes, name, reference.crc).is_some(),
         false => is_leaf(bytes, name, reference.crc),
     };
-    match bytes.filter(is_good) {
+    copies.is_away |= read.0.as_ref().is_err_and(|error| error.kind != IoErrorKind::Medium);
+    match good(read.0, read.1).filter(is_good) {
         Some(bytes) => copies.good = Some(bytes),
         None => copies.has_bad = true,
     }
@@ -77,7 +97,9 @@ pub(crate) fn read(
     if !copies.has_bad || !named(disk, number, is_index, map).is_some_and(is_same) {
         return None;
     }
-    let Some(good) = copies.good else { return Some(Unreadable { disk, number, is_index }) };
+    let Some(good) = copies.good else {
+        return Some(Unreadable { disk, number, is_index, reference }).filter(|_| !copies.is_away);
+    };
     outbox.mend(&map.setup, reference.location, good);
     None
 }

@@ -135,8 +135,22 @@ impl Copying {
 
     /// What was read in the place of what is to be mended there was not what it should be: whoever reads it again knows what is to be written.
     pub fn doubt(&mut self, offset_bytes: u64, len_bytes: u64) {
-        self.mends.retain(|to_mend| {
-            to_mend.offset_bytes >= offset_bytes + len_bytes || offset_bytes >= to_mend.offset_bytes + to_mend.len_bytes
+        let begin = offset_bytes / UNIT_BYTES * UNIT_BYTES;
+        let end = (offset_bytes + len_bytes).next_multiple_of(UNIT_BYTES);
+        for ToMend { member, offset_bytes, len_bytes, since_ns } in std::mem::take(&mut self.mends) {
+            let to_mend = offset_bytes..offset_bytes + len_bytes;
+            // What lies before and behind it is still to be mended.
+            let parts = [to_mend.start..to_mend.end.min(begin), to_mend.start.max(end)..to_mend.end];
+            self.mends.extend(parts.into_iter().filter(|part| !part.is_empty()).map(|part| ToMend {
+                member,
+                offset_bytes: part.start,
+                len_bytes: part.end - part.start,
+                since_ns,
+            }));
+        }
+        self.active.take_if(|active| {
+            let is_there = active.offset_bytes < end && begin < active.offset_bytes + active.len_bytes;
+            active.kind == Kind::Mend && matches!(active.step, Step::Waits) && is_there
         });
     }
 
@@ -331,5 +345,36 @@ impl Copying {
         }
         self.rebuild = None;
         Event::Complete(member)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn next(copying: &mut Copying, now_ns: u64) -> Option<u64> {
+        match copying.next(now_ns, 1 << 30, 1 << 30, |_, _| true) {
+            Some(Ask::Probe { offset_bytes, .. }) => {
+                let asked = copying.asked();
+                copying.ended((0, asked), Ok(()), Some(Buf::zeroed(4096)), |_| true);
+                Some(offset_bytes / UNIT_BYTES)
+            }
+            _ => None,
+        }
+    }
+
+    /// What another member had in the place of what one could not read was wrong, and went over what was good there: it was written before whoever read it
+    /// could say so.
+    #[test]
+    fn regression_what_is_read_again_is_not_mended_by_what_was_read_before() {
+        let mut copying = Copying::default();
+        copying.mend(0, 8 * UNIT_BYTES, 8 * UNIT_BYTES, 5);
+        assert_eq!(next(&mut copying, 5 + MEND_AFTER_NS - 1), None, "it may be doubted yet");
+        copying.doubt(10 * UNIT_BYTES + 512, 2 * UNIT_BYTES);
+        let mended: Vec<u64> = std::iter::from_fn(|| next(&mut copying, 5 + MEND_AFTER_NS)).collect();
+        assert_eq!(mended, [8, 9, 13, 14, 15]);
+        copying.mend(0, 0, UNIT_BYTES, 5);
+        copying.doubt(0, 512);
+        assert_eq!(next(&mut copying, u64::MAX), None);
     }
 }

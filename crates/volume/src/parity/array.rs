@@ -87,8 +87,8 @@ impl Device for Array {
                 let copied = self.core.done.swap_remove(at);
                 rebuilding::same_read(&mut self.core, copied.result, copied.bufs);
             }
-            let is_mended = self.core.view.is_begun() && self.core.roster.broken().is_none();
-            self.core.done.extend(self.core.upkeep.mends.answers(!is_mended));
+            let mends = self.core.mends();
+            self.core.done.extend(self.core.upkeep.mends.answers(!mends));
             self.core.answer_held();
             if !has_ended && !is_settled && sent == self.core.members.sent() && self.core.next.is_empty() {
                 break;

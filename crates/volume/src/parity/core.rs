@@ -282,6 +282,11 @@ impl Core {
         self.upkeep.is_settling || self.upkeep.doubt.is_some()
     }
 
+    /// Whether what members cannot read is written again: not where the array is only read.
+    pub fn mends(&self) -> bool {
+        self.view.is_begun() && self.roster.broken().is_none()
+    }
+
     /// What cannot be read.
     pub fn unreadable(&self, row: u64) -> IoError {
         let offset_bytes = self.shape.row_start_bytes(row);

@@ -321,10 +321,13 @@ pub(super) fn restored(core: &mut Core, rows: &Rows, job: usize) {
             if piece.failed && bytes.is_some() {
                 mends.push((member, row));
             }
-            put.push((number, bytes.ok_or_else(|| core.unreadable(row))));
+            let away = rows.away.as_ref().filter(|_| is_compared);
+            put.push((number, bytes.ok_or_else(|| away.cloned().unwrap_or_else(|| core.unreadable(row)))));
         }
     }
-    mends.into_iter().for_each(|(member, row)| core.upkeep.mends.add(member, row, is_compared));
+    if core.mends() {
+        mends.into_iter().for_each(|(member, row)| core.upkeep.mends.add(member, row, is_compared));
+    }
     let Some(Job::Read(read)) = core.jobs.get_mut(job) else { return };
     let mut error = unfit;
     for (number, bytes) in put {

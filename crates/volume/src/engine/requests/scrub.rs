@@ -6,7 +6,7 @@ use super::piece::{Piece, PieceKind, within_leaf};
 use crate::engine::map::Map;
 use crate::engine::outbox::PageCopies;
 use crate::engine::scrub::{Blocks, ScrubStatus};
-use crate::engine::scrub_pages::{self, Unreadable};
+use crate::engine::scrub_pages;
 use crate::engine::setup::Setup;
 use crate::engine::{Engine, Pending};
 use crate::layout::page::{BLOCK_GRAINS, INDEX_ENTRIES, LEAF_ENTRIES};
@@ -123,25 +123,27 @@ impl Engine {
 
     /// A copy of a page of the map was read. One that no reading gives is written elsewhere where it is in memory: the next opening, or whoever reads it when it
     /// has left memory, would miss it.
-    pub(crate) fn scrub_page_read(&mut self, copies: Box<PageCopies>, bytes: Option<Buf>) {
-        let unreadable = scrub_pages::read(copies, bytes, &self.map, &mut self.outbox);
-        let Some(Unreadable { disk, number, is_index }) = unreadable.filter(|_| self.refusal().is_none()) else {
-            return;
-        };
-        let Some(entry) = self.map.disk_mut(disk) else { return };
-        if is_index {
-            entry.write_page_anew(number as usize);
+    pub(crate) fn scrub_page_read(
+        &mut self,
+        copies: Box<PageCopies>,
+        read: (Result<(), IoError>, Option<Vectored<Buf>>),
+    ) {
+        let unreadable = scrub_pages::read(copies, read, &self.map, &mut self.outbox);
+        let Some(page) = unreadable.filter(|_| self.refusal().is_none()) else { return };
+        if page.is_index {
+            self.map.disk_mut(page.disk).into_iter().for_each(|disk| disk.write_page_anew(page.number as usize));
         } else {
-            let frame = entry.frame(number);
-            let is_there =
-                self.map.in_memory(disk, number).is_some_and(|frame| self.checkpoint.may_dirty_named(frame, 0));
-            if !is_there {
+            let held = self.map.in_memory(page.disk, page.number);
+            // What is dirty or being written goes elsewhere in any case.
+            let is_at_rest = held.is_some_and(|held| !held.dirty && !held.writing && page.is_in(&held.page));
+            let Some(frame) = self.map.disk(page.disk).map(|disk| disk.frame(page.number)) else { return };
+            if !is_at_rest || !self.may_dirty(frame) {
                 return;
             }
             self.leaves().dirty(frame);
         }
         self.stats.counters.mended_blocks += 1;
-        self.checkpoint.request(false);
+        self.checkpoint.want_another();
     }
 
     fn scrub_blocks(&mut self, disk: DiskId, block: u64, blocks: u64) {

@@ -71,3 +71,27 @@ fn regression_a_scrub_writes_pages_elsewhere_that_are_in_memory_alone() {
         served.close();
     }
 }
+
+/// A leaf that could not be read when it was needed is damaged in memory alone, and may be whole when it is read again: a scrub does not make that so for good.
+#[test]
+fn a_scrub_keeps_no_leaf_that_was_read_as_damaged() {
+    let [a, b, c] = three(10);
+    let mut served = Served::open(&[&a, &b], &c);
+    served.write(1, 7);
+    served.close();
+    let flip = || {
+        for member in [&a, &b] {
+            pages(member, b"FBML").iter().for_each(|at| member.bytes().bytes[at + 200] ^= 1);
+        }
+    };
+    flip();
+    let mut served = Served::open(&[&a, &b], &c);
+    served.pool.engine.start_scrub();
+    ticks(&mut served, 2000);
+    assert!(served.pool.engine.scrub().record.last.unwrap().bad_blocks > 0);
+    served.close();
+    flip();
+    let mut served = Served::open(&[&a, &b], &c);
+    assert_eq!(served.read(1, 1)[0], 7);
+    served.close();
+}
