@@ -106,7 +106,7 @@ fn an_array_loses_nothing_by_as_many_members_as_it_has_parity_for() {
 #[test]
 fn what_redundancy_covers_is_mended_beside_hosts_and_all_else_is_reported() {
     let (mut coverage, mut both) = (Coverage::default(), 0);
-    for number in 0..80 {
+    for number in 0..160 {
         let scenario = Scenario::random(Kind::Redundant.seed(number));
         both += u32::from(scenario.shape.members > 1 && scenario.shape.parity.is_some());
         let lived = live(&scenario, false);

@@ -11,9 +11,6 @@ const CHUNK_BYTES: u64 = 256 << 10;
 const UNIT_BYTES: u64 = 4096;
 /// How much is copied before it is made durable and noted, at least, in bytes; a crash loses no more of the work.
 const NOTE_BYTES: u64 = 64 << 20;
-/// How long what a member could not read waits to be written again: whoever read it in its place may find that what another has there is not what it should be,
-/// and the member may only have been away for a moment.
-const MEND_AFTER_NS: u64 = 1_000_000_000;
 /// Ranges to be mended that are remembered; what is forgotten is found again when it is read again.
 const MENDS_MAX: usize = 64;
 
@@ -96,7 +93,6 @@ struct ToMend {
     member: usize,
     offset_bytes: u64,
     len_bytes: u64,
-    since_ns: u64,
 }
 
 /// What is copied.
@@ -123,21 +119,22 @@ impl Copying {
         });
     }
 
-    /// Writes again what a member could not read, in a while.
-    pub fn mend(&mut self, member: usize, offset_bytes: u64, len_bytes: u64, since_ns: u64) {
+    /// Writes again what a member could not read.
+    pub fn mend(&mut self, member: usize, offset_bytes: u64, len_bytes: u64) {
         let begin = offset_bytes / UNIT_BYTES * UNIT_BYTES;
         let len_bytes = (offset_bytes + len_bytes).next_multiple_of(UNIT_BYTES) - begin;
         let is_it = |known: &ToMend| (known.member, known.offset_bytes, known.len_bytes) == (member, begin, len_bytes);
         if !self.mends.iter().any(is_it) && self.mends.len() < MENDS_MAX {
-            self.mends.push_back(ToMend { member, offset_bytes: begin, len_bytes, since_ns });
+            self.mends.push_back(ToMend { member, offset_bytes: begin, len_bytes });
         }
     }
 
-    /// What was read in the place of what is to be mended there was not what it should be: whoever reads it again knows what is to be written.
+    /// What was read in the place of what is to be mended there was not what it should be: nothing of it is written that is not sent yet. Whoever reads it again
+    /// knows what is to be written.
     pub fn doubt(&mut self, offset_bytes: u64, len_bytes: u64) {
         let begin = offset_bytes / UNIT_BYTES * UNIT_BYTES;
         let end = (offset_bytes + len_bytes).next_multiple_of(UNIT_BYTES);
-        for ToMend { member, offset_bytes, len_bytes, since_ns } in std::mem::take(&mut self.mends) {
+        for ToMend { member, offset_bytes, len_bytes } in std::mem::take(&mut self.mends) {
             let to_mend = offset_bytes..offset_bytes + len_bytes;
             // What lies before and behind it is still to be mended.
             let parts = [to_mend.start..to_mend.end.min(begin), to_mend.start.max(end)..to_mend.end];
@@ -145,12 +142,12 @@ impl Copying {
                 member,
                 offset_bytes: part.start,
                 len_bytes: part.end - part.start,
-                since_ns,
             }));
         }
         self.active.take_if(|active| {
             let is_there = active.offset_bytes < end && begin < active.offset_bytes + active.len_bytes;
-            active.kind == Kind::Mend && matches!(active.step, Step::Waits) && is_there
+            let is_sent = active.asked == Asked::Write && matches!(active.step, Step::InFlight);
+            active.kind == Kind::Mend && is_there && !is_sent
         });
     }
 
@@ -235,12 +232,10 @@ impl Copying {
             from: None,
             tried: 1 << to,
         };
-        // Also where the clock has stepped back.
-        let is_due = |to_mend: &mut ToMend| now_ns.abs_diff(to_mend.since_ns) >= MEND_AFTER_NS;
-        while let Some(ToMend { member, offset_bytes, len_bytes, since_ns }) = self.mends.pop_front_if(is_due) {
+        while let Some(ToMend { member, offset_bytes, len_bytes }) = self.mends.pop_front() {
             if len_bytes > UNIT_BYTES {
                 let (offset_bytes, len_bytes) = (offset_bytes + UNIT_BYTES, len_bytes - UNIT_BYTES);
-                self.mends.push_front(ToMend { member, offset_bytes, len_bytes, since_ns });
+                self.mends.push_front(ToMend { member, offset_bytes, len_bytes });
             }
             if offset_bytes + UNIT_BYTES <= size_bytes {
                 return Some(active(member, offset_bytes, UNIT_BYTES, Kind::Mend));
@@ -352,29 +347,40 @@ impl Copying {
 mod tests {
     use super::*;
 
-    fn next(copying: &mut Copying, now_ns: u64) -> Option<u64> {
-        match copying.next(now_ns, 1 << 30, 1 << 30, |_, _| true) {
-            Some(Ask::Probe { offset_bytes, .. }) => {
-                let asked = copying.asked();
-                copying.ended((0, asked), Ok(()), Some(Buf::zeroed(4096)), |_| true);
-                Some(offset_bytes / UNIT_BYTES)
-            }
-            _ => None,
-        }
+    fn next(copying: &mut Copying) -> Option<Ask> {
+        copying.next(0, 1 << 30, 1 << 30, |_, _| true)
     }
 
-    /// What another member had in the place of what one could not read was wrong, and went over what was good there: it was written before whoever read it
-    /// could say so.
+    /// What another member had in the place of what one could not read was wrong, and went over what was good there: whoever read it could not say so.
     #[test]
     fn regression_what_is_read_again_is_not_mended_by_what_was_read_before() {
         let mut copying = Copying::default();
-        copying.mend(0, 8 * UNIT_BYTES, 8 * UNIT_BYTES, 5);
-        assert_eq!(next(&mut copying, 5 + MEND_AFTER_NS - 1), None, "it may be doubted yet");
+        copying.mend(0, 8 * UNIT_BYTES, 8 * UNIT_BYTES);
         copying.doubt(10 * UNIT_BYTES + 512, 2 * UNIT_BYTES);
-        let mended: Vec<u64> = std::iter::from_fn(|| next(&mut copying, 5 + MEND_AFTER_NS)).collect();
-        assert_eq!(mended, [8, 9, 13, 14, 15]);
-        copying.mend(0, 0, UNIT_BYTES, 5);
-        copying.doubt(0, 512);
-        assert_eq!(next(&mut copying, u64::MAX), None);
+        let mut probed = Vec::new();
+        while let Some(Ask::Probe { offset_bytes, .. }) = next(&mut copying) {
+            probed.push(offset_bytes / UNIT_BYTES);
+            let asked = copying.asked();
+            copying.ended((0, asked), Ok(()), Some(Buf::zeroed(4096)), |_| true);
+        }
+        assert_eq!(probed, [8, 9, 13, 14, 15]);
+        let failed =
+            || IoError { kind: forebay_block::IoErrorKind::Medium, operation: "read", offset_bytes: 0, os_error: 5 };
+        // On its way, as long as it is not sent.
+        for steps in 0..3 {
+            copying.mend(0, 0, UNIT_BYTES);
+            assert!(matches!(next(&mut copying), Some(Ask::Probe { .. })));
+            if steps > 0 {
+                copying.ended((0, copying.asked()), Err(failed()), None, |_| true);
+                assert!(matches!(next(&mut copying), Some(Ask::Read { .. })));
+            }
+            let asked = copying.asked();
+            if steps > 1 {
+                copying.ended((1, asked), Ok(()), Some(Buf::zeroed(4096)), |_| true);
+            }
+            copying.doubt(0, 512);
+            copying.ended((1, asked), Ok(()), Some(Buf::zeroed(4096)), |_| true);
+            assert!(next(&mut copying).is_none(), "{steps}");
+        }
     }
 }

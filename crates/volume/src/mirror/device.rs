@@ -231,7 +231,7 @@ impl Mirror {
         }
         // Whoever reads it again writes it again.
         let mends = if self.view.is_begun() && read.attempt == 0 { read.failed & self.members.in_sync() } else { 0 };
-        numbers_in(mends).for_each(|number| self.copying.mend(number, offset_bytes, len_bytes, self.view.now_ns()));
+        numbers_in(mends).for_each(|number| self.copying.mend(number, offset_bytes, len_bytes));
         self.done.push(Completion { tag: read.tag, result, bufs });
     }
 
