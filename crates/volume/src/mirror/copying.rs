@@ -144,11 +144,13 @@ impl Copying {
                 len_bytes: part.end - part.start,
             }));
         }
-        self.active.take_if(|active| {
+        let called_off = self.active.take_if(|active| {
             let is_there = active.offset_bytes < end && begin < active.offset_bytes + active.len_bytes;
             let is_sent = active.asked == Asked::Write && matches!(active.step, Step::InFlight);
             active.kind == Kind::Mend && is_there && !is_sent
         });
+        // What is on its way is the answer to nothing.
+        self.asked += u64::from(called_off.is_some());
     }
 
     /// Nothing more is copied.
@@ -379,7 +381,12 @@ mod tests {
                 copying.ended((1, asked), Ok(()), Some(Buf::zeroed(4096)), |_| true);
             }
             copying.doubt(0, 512);
+            copying.mend(0, UNIT_BYTES, UNIT_BYTES);
+            assert!(copying.next(0, 1 << 30, 1 << 30, |_, _| false).is_none(), "it waits for a write");
             copying.ended((1, asked), Ok(()), Some(Buf::zeroed(4096)), |_| true);
+            assert!(matches!(next(&mut copying), Some(Ask::Probe { offset_bytes: UNIT_BYTES, .. })), "{steps}");
+            let asked = copying.asked();
+            copying.ended((0, asked), Ok(()), Some(Buf::zeroed(4096)), |_| true);
             assert!(next(&mut copying).is_none(), "{steps}");
         }
     }
