@@ -70,11 +70,10 @@ pub fn run(options: &ReportOptions, format: Format) -> Result<()> {
     match format {
         Format::Json => output::json(json!({ "to": path, "bytes": page.len(), "results": options.results.len() })),
         Format::Table => output::text(&format!(
-            "{}: {} of {} result{}",
+            "{}: {} of {}",
             path.display(),
             output::size(page.len() as u64),
-            options.results.len(),
-            if options.results.len() == 1 { "" } else { "s" }
+            output::count(options.results.len() as u64, "result")
         )),
     }
 }

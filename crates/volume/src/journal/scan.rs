@@ -79,13 +79,8 @@ impl Ring<'_> {
         for (sector, place) in (0u64..).zip(chunk.chunks_exact_mut(sector_bytes)) {
             let within_bytes = sector * self.geometry.sector_bytes;
             let read = if self.failed_reads < FAILED_READS_MAX {
-                match self.read_of(offset_bytes + within_bytes, sector_bytes, attempt)? {
-                    // What lies around it is of this one still.
-                    Err(_) if self.devices.copies() > 1 => {
-                        self.devices.read_one_of(0, offset_bytes + within_bytes, sector_bytes, attempt)?
-                    }
-                    read => read,
-                }
+                // Another copy may answer for a sector: what lies around it is of this one still.
+                self.devices.read_one_of(0, offset_bytes + within_bytes, sector_bytes, attempt)?
             } else {
                 Err(of_all.clone())
             };

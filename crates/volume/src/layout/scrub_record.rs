@@ -36,7 +36,7 @@ pub const PARITY: u16 = u16::MAX;
 pub struct ScrubRecord {
     /// Whether a pass goes on.
     pub state: ScrubState,
-    /// The disk that it is at, or [`PARITY`], and the first block there that was not yet read.
+    /// The disk that it is at, or [`PARITY`], and the first block there that was not yet read, or behind which something that was found may not have been written again.
     pub disk: u16,
     /// See `disk`.
     pub block: u64,

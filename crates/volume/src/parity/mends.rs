@@ -19,11 +19,14 @@ pub(super) struct Mends {
 }
 
 impl Mends {
-    /// A block that could not be read is written again later. Where it is `of_comparison` that waits for it: of these no more are in flight than a scrub asks
-    /// for at once.
-    pub fn add(&mut self, member: usize, row: u64, of_comparison: bool) {
-        let has_room = of_comparison || self.list.len() < FOUND_MAX;
-        if has_room && self.active != Some((member, row)) && !self.list.contains(&(member, row)) {
+    /// Whether what hosts find is remembered. What comparisons find is in any case: no more of these are in flight than a scrub asks for at once.
+    pub fn has_room(&self) -> bool {
+        self.list.len() < FOUND_MAX
+    }
+
+    /// A block that could not be read is written again later.
+    pub fn add(&mut self, member: usize, row: u64) {
+        if self.active != Some((member, row)) && !self.list.contains(&(member, row)) {
             self.list.push_back((member, row));
         }
     }
@@ -70,14 +73,17 @@ mod tests {
     fn a_comparison_is_answered_when_its_rows_are_mended() {
         let mut mends = Mends::default();
         let completion = |tag| Completion { tag, result: Ok(()), bufs: None };
-        (0..100).for_each(|row| mends.add(0, row, false));
-        assert_eq!(mends.list.len(), FOUND_MAX);
-        mends.add(1, 200, true);
+        for row in 0..FOUND_MAX as u64 {
+            assert!(mends.has_room());
+            mends.add(0, row);
+        }
+        assert!(!mends.has_room());
+        mends.add(1, 200);
         mends.answer_later(195..=205, completion(1));
         mends.answer_later(300..=400, completion(2));
         assert_eq!(answered(&mut mends, false), [2]);
         assert_eq!(mends.begin(|row| row == 200), Some((1, 200)));
-        mends.add(1, 200, true);
+        mends.add(1, 200);
         assert_eq!(answered(&mut mends, false), []);
         mends.ended();
         assert_eq!(answered(&mut mends, false), [1]);

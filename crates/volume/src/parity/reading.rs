@@ -325,8 +325,11 @@ pub(super) fn restored(core: &mut Core, rows: &Rows, job: usize) {
             put.push((number, bytes.ok_or_else(|| away.cloned().unwrap_or_else(|| core.unreadable(row)))));
         }
     }
-    if core.mends() {
-        mends.into_iter().for_each(|(member, row)| core.upkeep.mends.add(member, row, is_compared));
+    let is_mended = core.mends();
+    for (member, row) in mends {
+        if is_mended && (is_compared || core.upkeep.mends.has_room()) {
+            core.upkeep.mends.add(member, row);
+        }
     }
     let Some(Job::Read(read)) = core.jobs.get_mut(job) else { return };
     let mut error = unfit;

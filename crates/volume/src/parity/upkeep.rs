@@ -71,14 +71,9 @@ pub(super) fn may_settle(core: &Core) -> bool {
 
 /// The next block that is written again.
 fn next_mend(core: &mut Core) -> Option<(usize, u64)> {
-    let mut mends = std::mem::take(&mut core.upkeep.mends);
+    let Core { upkeep, locks, shape, .. } = core;
     // What waits for the row is not to be waited for: there may be no end of it, and a scrub waits for the mend.
-    let next = mends.begin(|row| {
-        let (begin, len) = core.range_of(row, 1);
-        !core.locks.overlap(begin, len)
-    });
-    core.upkeep.mends = mends;
-    next
+    upkeep.mends.begin(|row| !locks.overlap(shape.row_start_bytes(row), shape.row_bytes()))
 }
 
 /// Reads a row for a purpose; nothing goes on in it.
