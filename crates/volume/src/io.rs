@@ -291,6 +291,12 @@ impl Devices {
         self.ways(device).max(2)
     }
 
+    /// What a read of a device says beside its attempt where it decides what is lost: a copy that cannot be read now is not answered for by another one that
+    /// is wrong.
+    pub(crate) fn of_one_copy(&self, device: usize) -> u8 {
+        if device == 0 && self.copies() > 1 { Op::ALONE } else { 0 }
+    }
+
     /// All copies are the same where it matters: any of them may be read from.
     pub(crate) fn settle(&self) {
         self.mirror().iter().for_each(|view| view.settle());
@@ -313,6 +319,7 @@ impl Devices {
             }
             let read = |&number: &usize| {
                 let (device, offset_bytes, len_bytes) = places[number];
+                let attempt = attempt | self.of_one_copy(device);
                 (device, offset_bytes, Op::Read { bufs: Vectored::One(Buf::new(len_bytes)), attempt })
             };
             let ended = self.run(left.iter().map(read).collect());

@@ -1,9 +1,9 @@
 //! Disks, and their leaves between the map's frames and the fast tier. A miss is asynchronous, always.
 
-use super::outbox::{Outbox, Pending};
+use super::outbox::{LeafRead, Outbox, Pending};
 use super::setup::Setup;
 use super::statistics::Counters;
-use crate::layout::page::{self, Entry, LEAF_ENTRIES, PAGE_BYTES, PageName, PageRef};
+use crate::layout::page::{self, Entry, LEAF_ENTRIES, PAGE_BYTES, PageName};
 use crate::map::frames::{Frame, Frames};
 use crate::map::index::{Disk, NO_FRAME};
 use forebay_block::{Buf, ClassId, DiskId, IoError, IoErrorKind, Op, Vectored};
@@ -113,7 +113,8 @@ impl Map {
         entry.waiters.push(asker);
         counters.map_misses += 1;
         let bufs = Vectored::One(Buf::new(PAGE_BYTES));
-        outbox.send(device, offset_bytes, 0, Op::read(bufs), Pending::PageIn { frame, which: (reference, 0) });
+        let which = LeafRead { reference, attempt: 0, failed: None };
+        outbox.send(device, offset_bytes, 0, Op::read(bufs), Pending::PageIn { frame, which });
         Leaf::Wait
     }
 
@@ -177,7 +178,7 @@ impl Map {
     pub fn loaded(
         &mut self,
         frame: u32,
-        (reference, attempt): (PageRef, u8),
+        LeafRead { reference, attempt, failed }: LeafRead,
         read: (Result<(), IoError>, Option<Buf>),
         (outbox, counters): (&mut Outbox, &mut Counters),
         now_ns: u64,
@@ -193,17 +194,20 @@ impl Map {
                 }
                 None
             }
-            (_, _) if attempt + 1 < self.setup.read_attempts(0) => {
+            (result, _) if attempt + 1 < self.setup.read_attempts(0) => {
                 // What follows fails all who wait, or gives the mapping up: only where the medium, and not one transfer,
                 // is bad.
                 let bufs = Vectored::One(Buf::new(PAGE_BYTES));
                 let (device, offset_bytes) = self.setup.extents.place(reference.location).unwrap_or_default();
-                let attempt = attempt + 1;
-                let pending = Pending::PageIn { frame, which: (reference, attempt) };
-                outbox.send(device, offset_bytes, 0, Op::Read { bufs, attempt }, pending);
+                let failed = result.err().map(Box::new).or(failed);
+                let which = LeafRead { reference, attempt: attempt + 1, failed };
+                let attempt = self.setup.of_each_copy(attempt + 1);
+                outbox.send(device, offset_bytes, 0, Op::Read { bufs, attempt }, Pending::PageIn { frame, which });
                 return None;
             }
             (Err(source), _) => Some(source),
+            // A copy that cannot be read now may be right another time.
+            (Ok(()), _) if failed.is_some() && self.setup.copies > 1 => failed.map(|source| *source),
             (Ok(()), _) => {
                 // All it mapped is damaged: reads fail, and what is overwritten or discarded is whole again.
                 counters.damaged_pages += 1;

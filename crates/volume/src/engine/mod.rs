@@ -73,7 +73,6 @@ pub use status::{Activity, Status, TierStatus};
 pub use staying::TierWear;
 
 use crate::journal::Journal;
-use crate::layout::page::PageRef;
 use crate::map::index::Disk;
 use crate::readings::{good, single};
 use crate::request::Completion;
@@ -86,7 +85,7 @@ use forebay_block::{Buf, Completion as DeviceCompletion, DiskId, IoError, Reques
 use forebay_prism::Prism;
 use map::{Leaf, Loaded};
 use migrate::job_of_waiter;
-use outbox::{InFlight, Outbox};
+use outbox::{InFlight, LeafRead, Outbox};
 use packing::Packing;
 use place::Bypass;
 use requests::Requests;
@@ -333,10 +332,10 @@ impl Engine {
     }
 
     /// The read of a leaf ended: those who asked for it go on.
-    fn page_in_done(&mut self, frame: u32, reference: (PageRef, u8), read: (Result<(), IoError>, Option<Buf>)) {
+    fn page_in_done(&mut self, frame: u32, which: LeafRead, read: (Result<(), IoError>, Option<Buf>)) {
         let rooms = (&mut self.outbox, &mut self.stats.counters);
         let Some(Loaded { disk, leaf, frame, askers }) =
-            self.map.loaded(frame, reference, read, rooms, self.clock.now_ns())
+            self.map.loaded(frame, which, read, rooms, self.clock.now_ns())
         else {
             return;
         };

@@ -7,7 +7,7 @@ use crate::layout::band_summary::{BandShape, SummaryEntry};
 use crate::layout::page::PageRef;
 use crate::map::tiers::PageKey;
 use crate::space::groups::GroupKey;
-use forebay_block::{Buf, DiskId, Op, Request as DeviceRequest, Vectored};
+use forebay_block::{Buf, DiskId, IoError, Op, Request as DeviceRequest, Vectored};
 use slab::Slab;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -37,7 +37,7 @@ pub(crate) enum Pending {
     /// A journal batch, for another attempt.
     Batch { sealed: Sealed, attempts: u8 },
     /// A leaf being read into a frame: what its parent names, and how often it was read and was not that.
-    PageIn { frame: u32, which: (PageRef, u8) },
+    PageIn { frame: u32, which: LeafRead },
     /// A leaf being written.
     PageOut { frame: u32, location: u64 },
     /// An index page being written.
@@ -82,6 +82,15 @@ pub(crate) enum Pending {
     Compare { band: u32, generation: u32 },
     /// A group of a band with compressed blocks that were not what they should be in their place.
     MendGroup(Box<GroupMend>),
+}
+
+/// A read of a leaf of the map.
+#[derive(Debug)]
+pub(crate) struct LeafRead {
+    pub reference: PageRef,
+    pub attempt: u8,
+    /// Why an attempt before it failed.
+    pub failed: Option<Box<IoError>>,
 }
 
 /// A page whose copies are read, one after the other.

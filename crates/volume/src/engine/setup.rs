@@ -6,7 +6,7 @@ use super::limits::Limits;
 use crate::layout::superblock::Superblock;
 use crate::request::RequestError;
 use crate::space::extents::Extents;
-use forebay_block::IoError;
+use forebay_block::{IoError, Op};
 
 /// Layout, devices and settings.
 pub(crate) struct Setup {
@@ -50,6 +50,12 @@ impl Setup {
             1 if self.variants > 0 => self.variants + 2,
             _ => 2,
         }
+    }
+
+    /// The attempt of a repeated read of the fast device that decides what is lost: of several copies each is read by itself, so that one that cannot be read
+    /// now is not answered for by another that is wrong.
+    pub fn of_each_copy(&self, attempt: u8) -> u8 {
+        if self.copies > 1 && attempt > 0 { attempt | Op::ALONE } else { attempt }
     }
 
     /// The same of what lies at a location.

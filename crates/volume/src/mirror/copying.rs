@@ -1,22 +1,22 @@
 //! Copying from one member of a mirror to another: all of it, to one that replaces another, and what a member could not read.
 //! One piece at a time; writes that overlap it wait until it is done.
 
-use crate::layout::member_label::{LABEL_BYTES, OFFSETS_BYTES};
+use super::member::numbers_in;
+use super::rebuild::{Flushed, Rebuild, Rebuilt, UNIT_BYTES};
+use crate::layout::member_label::OFFSETS_BYTES;
 use forebay_block::{Buf, IoError};
 use std::collections::VecDeque;
 
-/// What is copied at once in a rebuild, in bytes.
-const CHUNK_BYTES: u64 = 256 << 10;
-/// Smallest unit: where more cannot be read, each of these is read by itself.
-const UNIT_BYTES: u64 = 4096;
-/// How much is copied before it is made durable and noted, at least, in bytes; a crash loses no more of the work.
-const NOTE_BYTES: u64 = 64 << 20;
+/// For how long whoever read what another member had in the place of what is to be mended may find that wrong, where requests of his wait behind others.
+const DOUBT_NS: u64 = 1_000_000_000;
+/// How long a rebuild waits for a member that is away before it asks again.
+const AWAY_NS: u64 = 1_000_000_000;
 /// Ranges to be mended that are remembered; what is forgotten is found again when it is read again.
 const MENDS_MAX: usize = 64;
 
 /// What is asked of a member.
 pub(super) enum Ask {
-    /// Whether this can be read there.
+    /// Whether this can be read there: what is to be mended, or a member's label, of one of which nothing else can be.
     Probe { member: usize, offset_bytes: u64, len_bytes: u64 },
     /// What is copied, of any member but those whose bits are set.
     Read { tried: u8, offset_bytes: u64, len_bytes: u64 },
@@ -35,7 +35,7 @@ pub(super) enum Event {
     /// So much of a member is durable.
     Noted(u64),
     /// A member holds everything.
-    Complete(usize),
+    Complete(Rebuilt),
     /// A block of a member that could not be read was written again.
     Mended,
     /// A block can be read of no member.
@@ -53,6 +53,8 @@ enum Kind {
 enum Asked {
     Probe,
     Read,
+    /// One of a member's labels.
+    IsThere(usize),
     Write,
 }
 
@@ -61,6 +63,11 @@ enum Step {
     Waits,
     Probe,
     Read,
+    /// Whether a member is there that could not read it: one of its labels can be read.
+    IsThere {
+        member: usize,
+        label: usize,
+    },
     Write(Buf),
     InFlight,
 }
@@ -76,16 +83,8 @@ struct Active {
     /// The member that is read.
     from: Option<usize>,
     tried: u8,
-}
-
-struct Rebuild {
-    member: usize,
-    next_bytes: u64,
-    noted_bytes: u64,
-    /// Up to here in the smallest units.
-    fine_until_bytes: u64,
-    /// A flush is in flight, up to here.
-    flushes: Option<u64>,
+    /// Those of them that could not read it and are not left behind.
+    failed: u8,
 }
 
 /// What a member could not read.
@@ -93,6 +92,7 @@ struct ToMend {
     member: usize,
     offset_bytes: u64,
     len_bytes: u64,
+    since_ns: u64,
 }
 
 /// What is copied.
@@ -103,20 +103,16 @@ pub(super) struct Copying {
     active: Option<Active>,
     /// How often a member was asked for something to copy.
     asked: u64,
+    now_ns: u64,
     not_before_ns: u64,
+    /// A member is away that alone has what is copied: it is waited for.
+    is_away: bool,
 }
 
 impl Copying {
     /// Copies everything from an offset on to a member.
     pub fn rebuild(&mut self, member: usize, from_bytes: u64) {
-        let from_bytes = from_bytes / UNIT_BYTES * UNIT_BYTES;
-        self.rebuild = Some(Rebuild {
-            member,
-            next_bytes: from_bytes,
-            noted_bytes: from_bytes,
-            fine_until_bytes: 0,
-            flushes: None,
-        });
+        self.rebuild = Some(Rebuild::new(member, from_bytes));
     }
 
     /// Writes again what a member could not read.
@@ -125,7 +121,7 @@ impl Copying {
         let len_bytes = (offset_bytes + len_bytes).next_multiple_of(UNIT_BYTES) - begin;
         let is_it = |known: &ToMend| (known.member, known.offset_bytes, known.len_bytes) == (member, begin, len_bytes);
         if !self.mends.iter().any(is_it) && self.mends.len() < MENDS_MAX {
-            self.mends.push_back(ToMend { member, offset_bytes: begin, len_bytes });
+            self.mends.push_back(ToMend { member, offset_bytes: begin, len_bytes, since_ns: self.now_ns });
         }
     }
 
@@ -134,7 +130,7 @@ impl Copying {
     pub fn doubt(&mut self, offset_bytes: u64, len_bytes: u64) {
         let begin = offset_bytes / UNIT_BYTES * UNIT_BYTES;
         let end = (offset_bytes + len_bytes).next_multiple_of(UNIT_BYTES);
-        for ToMend { member, offset_bytes, len_bytes } in std::mem::take(&mut self.mends) {
+        for ToMend { member, offset_bytes, len_bytes, since_ns } in std::mem::take(&mut self.mends) {
             let to_mend = offset_bytes..offset_bytes + len_bytes;
             // What lies before and behind it is still to be mended.
             let parts = [to_mend.start..to_mend.end.min(begin), to_mend.start.max(end)..to_mend.end];
@@ -142,6 +138,7 @@ impl Copying {
                 member,
                 offset_bytes: part.start,
                 len_bytes: part.end - part.start,
+                since_ns,
             }));
         }
         let called_off = self.active.take_if(|active| {
@@ -155,15 +152,18 @@ impl Copying {
 
     /// Nothing more is copied.
     pub fn stop(&mut self) {
-        *self = Self { asked: self.asked, ..Self::default() };
+        *self = Self { asked: self.asked, now_ns: self.now_ns, ..Self::default() };
     }
 
     /// Nothing more is copied to a member, nor read of it. What is in flight there may never be answered: nobody waits for it.
     pub fn give_up(&mut self, member: usize) {
         self.mends.retain(|to_mend| to_mend.member != member);
         self.rebuild.take_if(|rebuild| rebuild.member == member);
-        self.active.take_if(|active| active.to == member);
-        if let Some(active) = self.active.as_mut().filter(|active| active.from == Some(member)) {
+        // What is on its way to it is the answer to nothing.
+        self.asked += u64::from(self.active.take_if(|active| active.to == member).is_some());
+        let Some(active) = &mut self.active else { return };
+        active.failed &= !(1 << member);
+        if active.from == Some(member) {
             self.asked += 1;
             (active.step, active.from) = (Step::Read, None);
             active.tried |= 1 << member;
@@ -189,16 +189,17 @@ impl Copying {
         })
     }
 
-    /// What is to be done next, where it is time. `is_quiet`: no write to a range is in flight.
+    /// What is to be done next, where it is time. `is_idle`: nobody waits for the mirror. `is_quiet`: no write to a range is in flight.
     pub fn next(
         &mut self,
-        now_ns: u64,
+        (now_ns, is_idle): (u64, bool),
         bytes_per_s: u64,
         size_bytes: u64,
         is_quiet: impl Fn(u64, u64) -> bool,
     ) -> Option<Ask> {
+        self.now_ns = now_ns;
         if self.active.is_none() {
-            self.active = self.begin(now_ns, bytes_per_s, size_bytes);
+            self.active = self.begin(is_idle, bytes_per_s, size_bytes);
         }
         let Some(active) = &mut self.active else { return self.next_flush(size_bytes) };
         let (offset_bytes, len_bytes) = (active.offset_bytes, active.len_bytes);
@@ -212,18 +213,25 @@ impl Copying {
         if matches!(active.step, Step::InFlight) {
             return None;
         }
+        active.from = None;
         let (asked, ask) = match std::mem::replace(&mut active.step, Step::InFlight) {
             Step::Probe => (Asked::Probe, Ask::Probe { member, offset_bytes, len_bytes }),
             Step::Read => (Asked::Read, Ask::Read { tried: active.tried, offset_bytes, len_bytes }),
+            Step::IsThere { member, label } => {
+                active.from = Some(member);
+                let ask = Ask::Probe { member, offset_bytes: OFFSETS_BYTES[label], len_bytes: UNIT_BYTES };
+                (Asked::IsThere(label), ask)
+            }
             Step::Write(bytes) => (Asked::Write, Ask::Write { member, offset_bytes, bytes }),
             Step::Waits | Step::InFlight => return None,
         };
-        (active.asked, active.from) = (asked, None);
+        active.asked = asked;
         self.asked += 1;
         Some(ask)
     }
 
-    fn begin(&mut self, now_ns: u64, bytes_per_s: u64, size_bytes: u64) -> Option<Active> {
+    fn begin(&mut self, is_idle: bool, bytes_per_s: u64, size_bytes: u64) -> Option<Active> {
+        let now_ns = self.now_ns;
         let active = |to, offset_bytes, len_bytes, kind| Active {
             to,
             offset_bytes,
@@ -233,44 +241,37 @@ impl Copying {
             asked: Asked::Probe,
             from: None,
             tried: 1 << to,
+            failed: 0,
         };
-        while let Some(ToMend { member, offset_bytes, len_bytes }) = self.mends.pop_front() {
+        // Whoever reads it again has done so before nobody waits any more.
+        let is_due = |to_mend: &mut ToMend| is_idle || now_ns.saturating_sub(to_mend.since_ns) >= DOUBT_NS;
+        while let Some(to_mend) = self.mends.pop_front_if(is_due) {
+            let ToMend { member, offset_bytes, len_bytes, since_ns } = to_mend;
             if len_bytes > UNIT_BYTES {
                 let (offset_bytes, len_bytes) = (offset_bytes + UNIT_BYTES, len_bytes - UNIT_BYTES);
-                self.mends.push_front(ToMend { member, offset_bytes, len_bytes });
+                self.mends.push_front(ToMend { member, offset_bytes, len_bytes, since_ns });
             }
             if offset_bytes + UNIT_BYTES <= size_bytes {
                 return Some(active(member, offset_bytes, UNIT_BYTES, Kind::Mend));
             }
         }
-        let rebuild = self.rebuild.as_mut()?;
-        let is_due = rebuild.next_bytes - rebuild.noted_bytes < NOTE_BYTES && rebuild.next_bytes < size_bytes;
-        if rebuild.flushes.is_some() || !is_due || now_ns < self.not_before_ns {
+        if std::mem::take(&mut self.is_away) {
+            self.not_before_ns = now_ns + AWAY_NS;
+        }
+        if now_ns < self.not_before_ns {
             return None;
         }
-        // Each member has a label of its own.
-        let [label_bytes, other_bytes] = OFFSETS_BYTES;
-        let labels = label_bytes..other_bytes + LABEL_BYTES as u64;
-        if labels.contains(&rebuild.next_bytes) {
-            rebuild.next_bytes = labels.end.min(size_bytes);
-        }
-        let end_bytes = if rebuild.next_bytes < labels.start { labels.start.min(size_bytes) } else { size_bytes };
-        let chunk = if rebuild.next_bytes < rebuild.fine_until_bytes { UNIT_BYTES } else { CHUNK_BYTES };
-        let len_bytes = chunk.min(end_bytes - rebuild.next_bytes);
+        let rebuild = self.rebuild.as_mut()?;
+        let (offset_bytes, len_bytes) = rebuild.next_piece(size_bytes)?;
         // Clocks tick some twenty times a second: what one tick has not used the next makes up for.
         let since_ns = self.not_before_ns.max(now_ns.saturating_sub(50_000_000));
         self.not_before_ns = since_ns + len_bytes * 1_000_000_000 / bytes_per_s.max(1);
-        Some(active(rebuild.member, rebuild.next_bytes, len_bytes, Kind::Rebuild))
+        Some(active(rebuild.member, offset_bytes, len_bytes, Kind::Rebuild))
     }
 
     fn next_flush(&mut self, size_bytes: u64) -> Option<Ask> {
-        let rebuild = self.rebuild.as_mut().filter(|rebuild| rebuild.flushes.is_none())?;
-        let at_end = rebuild.next_bytes >= size_bytes;
-        if !at_end && rebuild.next_bytes - rebuild.noted_bytes < NOTE_BYTES {
-            return None;
-        }
-        rebuild.flushes = Some(rebuild.next_bytes);
-        Some(Ask::Flush { member: rebuild.member })
+        let rebuild = self.rebuild.as_mut()?;
+        rebuild.begin_flush(size_bytes).then_some(Ask::Flush { member: rebuild.member })
     }
 
     /// What was asked was answered. `others`: whether a member is left to be read, but for those whose bits are set.
@@ -296,98 +297,84 @@ impl Copying {
                 self.active = None;
                 Event::Failed(to, error)
             }
+            (Asked::IsThere(_), Ok(()), _) => self.another_is_there(member + 1),
+            (Asked::IsThere(0), Err(_), _) => {
+                active.step = Step::IsThere { member, label: 1 };
+                Event::None
+            }
+            (Asked::IsThere(_), Err(_), _) => {
+                // A cable that is out makes no gaps: it is waited for.
+                (self.active, self.is_away) = (None, true);
+                Event::None
+            }
             (asked, _, _) => {
                 if asked == Asked::Read {
                     active.tried |= 1 << member;
+                    active.failed |= 1 << member;
                 }
                 if others(active.tried) {
                     active.step = Step::Read;
                     return Event::None;
                 }
-                let end_bytes = active.offset_bytes + active.len_bytes;
-                if active.len_bytes <= UNIT_BYTES {
+                let is_unit = active.len_bytes <= UNIT_BYTES;
+                match kind {
                     // Whatever reads it finds that its checksum does not match.
-                    return self.end(kind, Event::Unreadable);
+                    Kind::Mend => self.end(kind, Event::Unreadable),
+                    Kind::Rebuild if is_unit => self.another_is_there(0),
+                    Kind::Rebuild => {
+                        let end_bytes = active.offset_bytes + active.len_bytes;
+                        self.active = None;
+                        if let Some(rebuild) = &mut self.rebuild {
+                            rebuild.goes_finer(end_bytes);
+                        }
+                        Event::None
+                    }
                 }
-                self.active = None;
-                if let Some(rebuild) = &mut self.rebuild {
-                    rebuild.fine_until_bytes = end_bytes;
-                }
-                Event::None
             }
         }
+    }
+
+    /// Nobody could read what is copied. Whether those that could not are there is to be known, from this member on; where all are it is lost.
+    fn another_is_there(&mut self, first: usize) -> Event {
+        let Some(active) = &mut self.active else { return Event::None };
+        if let Some(member) = numbers_in(active.failed).find(|&member| member >= first) {
+            active.step = Step::IsThere { member, label: 0 };
+            return Event::None;
+        }
+        let unit = active.offset_bytes..active.offset_bytes + active.len_bytes;
+        self.active = None;
+        if let Some(rebuild) = &mut self.rebuild {
+            rebuild.is_unreadable(unit);
+        }
+        Event::None
     }
 
     fn end(&mut self, kind: Kind, event: Event) -> Event {
         if let Some(active) = self.active.take()
             && let Some(rebuild) = self.rebuild.as_mut().filter(|_| kind == Kind::Rebuild)
         {
-            rebuild.next_bytes = active.offset_bytes + active.len_bytes;
+            rebuild.copied(active.offset_bytes + active.len_bytes);
         }
         event
     }
 
     /// The flush that was asked for was answered.
-    pub fn flushed(&mut self, member: usize, result: Result<(), IoError>, size_bytes: u64) -> Event {
+    pub fn flushed(&mut self, member: usize, result: Result<(), IoError>) -> Event {
         let Some(rebuild) = self.rebuild.as_mut().filter(|rebuild| rebuild.member == member) else {
             return Event::None;
         };
-        let Some(to_bytes) = rebuild.flushes.take() else { return Event::None };
-        if let Err(error) = result {
-            return Event::Failed(member, error);
+        match (result, rebuild.flushed()) {
+            (_, None) => Event::None,
+            (Err(error), Some(_)) => Event::Failed(member, error),
+            (Ok(()), Some(Flushed::Noted(until_bytes))) => Event::Noted(until_bytes),
+            (Ok(()), Some(Flushed::Complete(rebuilt))) => {
+                self.rebuild = None;
+                Event::Complete(rebuilt)
+            }
         }
-        rebuild.noted_bytes = to_bytes;
-        if to_bytes < size_bytes {
-            return Event::Noted(to_bytes);
-        }
-        self.rebuild = None;
-        Event::Complete(member)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn next(copying: &mut Copying) -> Option<Ask> {
-        copying.next(0, 1 << 30, 1 << 30, |_, _| true)
-    }
-
-    /// What another member had in the place of what one could not read was wrong, and went over what was good there: whoever read it could not say so.
-    #[test]
-    fn regression_what_is_read_again_is_not_mended_by_what_was_read_before() {
-        let mut copying = Copying::default();
-        copying.mend(0, 8 * UNIT_BYTES, 8 * UNIT_BYTES);
-        copying.doubt(10 * UNIT_BYTES + 512, 2 * UNIT_BYTES);
-        let mut probed = Vec::new();
-        while let Some(Ask::Probe { offset_bytes, .. }) = next(&mut copying) {
-            probed.push(offset_bytes / UNIT_BYTES);
-            let asked = copying.asked();
-            copying.ended((0, asked), Ok(()), Some(Buf::zeroed(4096)), |_| true);
-        }
-        assert_eq!(probed, [8, 9, 13, 14, 15]);
-        let failed =
-            || IoError { kind: forebay_block::IoErrorKind::Medium, operation: "read", offset_bytes: 0, os_error: 5 };
-        // On its way, as long as it is not sent.
-        for steps in 0..3 {
-            copying.mend(0, 0, UNIT_BYTES);
-            assert!(matches!(next(&mut copying), Some(Ask::Probe { .. })));
-            if steps > 0 {
-                copying.ended((0, copying.asked()), Err(failed()), None, |_| true);
-                assert!(matches!(next(&mut copying), Some(Ask::Read { .. })));
-            }
-            let asked = copying.asked();
-            if steps > 1 {
-                copying.ended((1, asked), Ok(()), Some(Buf::zeroed(4096)), |_| true);
-            }
-            copying.doubt(0, 512);
-            copying.mend(0, UNIT_BYTES, UNIT_BYTES);
-            assert!(copying.next(0, 1 << 30, 1 << 30, |_, _| false).is_none(), "it waits for a write");
-            copying.ended((1, asked), Ok(()), Some(Buf::zeroed(4096)), |_| true);
-            assert!(matches!(next(&mut copying), Some(Ask::Probe { offset_bytes: UNIT_BYTES, .. })), "{steps}");
-            let asked = copying.asked();
-            copying.ended((0, asked), Ok(()), Some(Buf::zeroed(4096)), |_| true);
-            assert!(next(&mut copying).is_none(), "{steps}");
-        }
-    }
-}
+#[path = "copying_tests.rs"]
+mod tests;

@@ -190,7 +190,7 @@ impl Mirror {
                 self.copied(event);
             }
             Some(Flight::CopyFlush) => {
-                let event = self.copying.flushed(number, result, self.geometry.size_bytes);
+                let event = self.copying.flushed(number, result);
                 self.copied(event);
             }
             Some(Flight::Change(_)) | None => {}
@@ -256,7 +256,7 @@ impl Mirror {
                 self.roster.leave(1 << number, &error, &mut self.members, &mut self.copying);
             }
             Event::Noted(bytes) => self.roster.note(bytes),
-            Event::Complete(number) => self.roster.rebuilt(number, &mut self.members, &mut self.copying),
+            Event::Complete(rebuilt) => self.roster.rebuilt(rebuilt, &mut self.members, &mut self.copying),
         }
     }
 
@@ -265,10 +265,10 @@ impl Mirror {
         if self.roster.broken.is_some() || self.roster.is_active() || !self.view.is_begun() {
             return false;
         }
-        let (now_ns, bytes_per_s) = (self.view.now_ns(), self.view.rebuild_bytes_per_s());
-        let changing = &self.changing;
-        let is_quiet = |offset_bytes, len_bytes| !changing.overlap(offset_bytes, len_bytes);
-        let Some(ask) = self.copying.next(now_ns, bytes_per_s, self.geometry.size_bytes, is_quiet) else {
+        let (now_ns, bytes_per_s, is_idle) =
+            (self.view.now_ns(), self.view.rebuild_bytes_per_s(), self.outstanding == 0);
+        let is_quiet = |offset_bytes, len_bytes| !self.changing.overlap(offset_bytes, len_bytes);
+        let Some(ask) = self.copying.next((now_ns, is_idle), bytes_per_s, self.geometry.size_bytes, is_quiet) else {
             return false;
         };
         let read = |len_bytes: u64| Op::read(Vectored::One(Buf::new(len_bytes as usize)));
@@ -312,7 +312,7 @@ impl Device for Mirror {
             let (is_alone, attempt) = (attempt & Op::ALONE != 0, attempt & !Op::ALONE);
             let (offset_bytes, len_bytes) = (request.offset_bytes, request.op.len_bytes());
             let member = self.members.reader(offset_bytes, attempt, 0, self.view.is_settled());
-            if attempt > 0 && !is_alone {
+            if attempt > 0 {
                 self.copying.doubt(offset_bytes, len_bytes);
             }
             let Op::Read { bufs, .. } = request.op else { return };

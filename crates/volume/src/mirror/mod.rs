@@ -18,6 +18,7 @@ mod labelling;
 mod labels;
 mod member;
 mod members;
+mod rebuild;
 mod roster;
 mod successors;
 mod view;

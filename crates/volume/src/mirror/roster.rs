@@ -5,6 +5,7 @@ use super::flight::Flight;
 use super::labelling::{Labelling, Next};
 use super::member::{gone, numbers_in};
 use super::members::Members;
+use super::rebuild::Rebuilt;
 use super::successors::{Successors, Taken};
 use super::view::{MemberState, MirrorView};
 use crate::layout::member_label::{MemberLabel, OFFSETS_BYTES};
@@ -231,8 +232,9 @@ impl Roster {
     }
 
     /// A member holds everything now.
-    pub fn rebuilt(&mut self, number: usize, members: &mut Members, copying: &mut Copying) {
-        members.list[number].state = MemberState::InSync;
+    pub fn rebuilt(&mut self, rebuilt: Rebuilt, members: &mut Members, copying: &mut Copying) {
+        self.view.set_status(|status| status.unreadable_blocks += rebuilt.missing_blocks);
+        members.list[rebuilt.member].state = MemberState::InSync;
         self.rebuild_next(members, copying);
         self.labelling.want(true);
     }

@@ -10,6 +10,7 @@ mod former;
 mod hung;
 mod labels;
 mod late;
+mod rebuilds;
 mod unread;
 
 use disk::{Disk, Fate, QUEUE};

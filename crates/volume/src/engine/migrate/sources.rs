@@ -264,7 +264,7 @@ fn read_copy(rooms: &mut Moving<'_>, id: u32, at: u32, attempt: u8) -> bool {
     if let Some(job) = rooms.migrate.job_mut(id) {
         job.outstanding += 1;
     }
-    let op = Op::Read { bufs: Vectored::One(Buf::new(BLOCK)), attempt };
+    let op = Op::Read { bufs: Vectored::One(Buf::new(BLOCK)), attempt: rooms.setup.of_each_copy(attempt) };
     let pending = Pending::MoveReadAgain { job: id, which: (at, OF_COPY + attempt) };
     rooms.outbox.send(device, offset_bytes, 0, op, pending);
     true

@@ -20,6 +20,8 @@ pub enum Fate {
     Fails,
     /// Writes and flushes do not end.
     Hangs,
+    /// It is not there: everything fails.
+    Away,
     /// Reads do not end.
     HangsReads,
     /// Reads fail, and their buffers are gone.
@@ -161,6 +163,7 @@ impl Inner {
             Fate::FailsLabel(copy) => !is_read && !is_flush && offset_bytes == OFFSETS_BYTES[copy],
             Fate::BreaksReads => is_read,
             Fate::CannotRead(at) => is_read && has(at),
+            Fate::Away => true,
             Fate::Good | Fate::Hangs | Fate::HangsReads => false,
         };
         let blocks = offset_bytes as usize / 4096 * 4096..(offset_bytes + op.len_bytes()) as usize;
@@ -174,7 +177,8 @@ impl Inner {
         }
         if fails || is_unreadable {
             self.failures += 1;
-            let error = IoError { kind: IoErrorKind::Medium, operation: op.name(), offset_bytes, os_error: 5 };
+            let kind = if self.fate == Fate::Away { IoErrorKind::Gone } else { IoErrorKind::Medium };
+            let error = IoError { kind, operation: op.name(), offset_bytes, os_error: 5 };
             let bufs = match op {
                 DeviceOp::Read { mut bufs, .. } if self.fate != Fate::BreaksReads => {
                     // Memory that is used again may hold the same from a read that was good.

@@ -1,7 +1,10 @@
 //! What a scrub cannot read of one member.
 
-use super::disk::Fate;
-use super::{Served, three};
+use super::disk::{Disk, Fate};
+use super::{Served, classes, joined, options, three};
+use forebay_block::Buf;
+use forebay_volume::Op;
+use forebay_volume::recovery::{OpenError, open};
 
 /// A block that could not be read of the second member, and not either when the read was repeated because a block beside it had been written meanwhile, was
 /// taken for one that is right there: it was not mended, and was lost with the first member.
@@ -58,5 +61,53 @@ fn regression_a_scrub_takes_nothing_of_a_read_that_failed() {
             assert!(served.read(1, 1).iter().all(|byte| *byte == 0xa1));
             served.close();
         }
+    }
+}
+
+/// Where the pages of leaves lie.
+fn leaves_of(disk: &Disk) -> Vec<usize> {
+    let inner = disk.bytes();
+    let pages = (0..).step_by(4096).zip(inner.bytes.chunks_exact(4096));
+    pages.filter(|(_, page)| page.starts_with(b"FBML")).map(|(at, _)| at).collect()
+}
+
+/// Of one of two members the pages of leaves have rotted, and the other one cannot read them for now.
+fn rot_beside([rotten, unread]: [&Disk; 2]) {
+    leaves_of(rotten).into_iter().for_each(|at| rotten.bytes().bytes[at + 1000..at + 1008].fill(0xa5));
+    let pages = leaves_of(unread);
+    unread.bytes().unreadable.extend(pages);
+}
+
+/// The rotten page of one member was answered for one that the other could not read for now, and was taken for all that there is: 400 blocks were damaged for good.
+#[test]
+fn regression_a_leaf_that_one_member_cannot_read_for_now_is_not_given_up_for_a_rotten_one() {
+    for order in [[0, 1], [1, 0]] {
+        // At a start that has to change it.
+        let [a, b, c] = three(10);
+        let members = order.map(|at| [&a, &b][at]);
+        let mut served = Served::open(&[&a, &b], &c);
+        served.write(1, 7);
+        served.close();
+        let mut served = Served::open(&[&a, &b], &c);
+        served.write(2, 8);
+        drop(served);
+        rot_beside(members);
+        let (mut devices, _) = joined(&[&a, &b], &c).unwrap();
+        let opened = open(&mut devices, 1, &classes(), options());
+        assert!(matches!(opened, Err(OpenError::Unread { .. })), "{:?}", opened.err());
+        drop(devices);
+        members[1].bytes().unreadable.clear();
+        let mut served = Served::open(&[&a, &b], &c);
+        assert!(served.read(1, 1).iter().all(|byte| *byte == 7));
+        // While it is served.
+        served.close();
+        let mut served = Served::open(&[&a, &b], &c);
+        rot_beside(members);
+        served.submit(5, 1, Op::Write(Buf::zeroed(4096)));
+        assert_eq!(served.turn(20), (1, false));
+        members[1].bytes().unreadable.clear();
+        served.write(5, 9);
+        assert!(served.read(1, 1).iter().all(|byte| *byte == 7));
+        served.close();
     }
 }
