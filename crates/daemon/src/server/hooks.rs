@@ -4,6 +4,7 @@ use super::answer::{Answerer, leaving};
 use super::clients::Clients;
 use super::handle::{Announce, Asked, Wish};
 use super::reload::Reloader;
+use super::service_manager;
 use super::snapshot::snapshot;
 use super::ublk::BlockDevices;
 use super::vhost::MachineDevices;
@@ -14,7 +15,7 @@ use forebay_export::frontend::FrontendError;
 use forebay_export::server::{CloseReason, Interest, Peer};
 use forebay_export::{Export, Hooks, Identity, ServerControl};
 use std::time::SystemTime;
-use tracing::{info, warn};
+use tracing::info;
 
 /// The daemon's part of the loop.
 pub struct Daemon {
@@ -93,10 +94,7 @@ impl Hooks<PoolBackend> for Daemon {
         let are_reported = self.block_devices.are_reported(&mut self.announce);
         if !self.is_ready && are_reported {
             self.is_ready = true;
-            // Fails only where the socket that the service manager named is not there.
-            if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
-                warn!("the service manager could not be notified that the server is ready: {error}");
-            }
+            service_manager::is_ready();
         }
         if self.block_devices.may_stop() {
             server.stop();
@@ -129,6 +127,7 @@ impl Daemon {
             return server.stop();
         }
         info!("stopping: no new connections, then a last flush and a clean checkpoint");
+        service_manager::stops();
         self.publisher.iter().for_each(Publisher::stopping);
         self.block_devices.begin_release();
         if self.block_devices.are_none() {

@@ -12,6 +12,7 @@ mod jobs;
 mod listen;
 mod open;
 mod reload;
+mod service_manager;
 mod snapshot;
 mod tls;
 mod ublk;

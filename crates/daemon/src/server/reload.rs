@@ -6,6 +6,7 @@ use super::answer::attach_evidence;
 use super::beside::Beside;
 use super::clients::Clients;
 use super::configured::{compare_disks, name_exports, new_export, wanted};
+use super::service_manager;
 use super::snapshot::Fixed;
 use super::tls;
 use super::users;
@@ -66,14 +67,18 @@ impl Reloader {
             self.read_again = true;
             return;
         }
-        notify_where(is_ready, sd_notify::NotifyState::Reloading);
+        if is_ready {
+            service_manager::reloads();
+        }
         // Sockets have the mode and the group of the start until the next one.
         let (file, addresses, server) = (self.file.clone(), self.addresses.clone(), self.config.server.clone());
         match Beside::begin("reload", move || read(&file, &addresses, &server)) {
             Ok(reading) => self.reading = Some(reading),
             Err(why) => {
                 say_not_reloaded(&why);
-                notify_where(is_ready, sd_notify::NotifyState::Ready);
+                if is_ready {
+                    service_manager::has_reloaded();
+                }
             }
         }
     }
@@ -98,7 +103,9 @@ impl Reloader {
                 }
                 Err(why) => say_not_reloaded(&why),
             }
-            notify_where(is_ready, sd_notify::NotifyState::Ready);
+            if is_ready {
+                service_manager::has_reloaded();
+            }
             if std::mem::take(&mut self.read_again) {
                 self.begin(is_ready);
             }
@@ -478,14 +485,6 @@ fn classes_done(names: &[&str], what: &str) -> Option<String> {
         [] => None,
         [one] => Some(format!("class {one} was {what}")),
         several => Some(format!("classes {} were {what}", several.join(", "))),
-    }
-}
-
-/// Tells the service manager, where it is to know.
-fn notify_where(is_to_know: bool, state: sd_notify::NotifyState<'_>) {
-    if is_to_know {
-        // Fails only where the socket that the service manager named is not there.
-        drop(sd_notify::notify(&[state]));
     }
 }
 

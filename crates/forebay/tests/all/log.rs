@@ -616,3 +616,29 @@ fn regression_the_limit_of_open_files_is_raised_as_far_as_it_may_be() {
     drop(clients);
     assert_eq!(server.stop(), 0);
 }
+
+/// The service manager heard of a reload without its time, which `Type=notify-reload` needs, and of a stop not at all.
+#[test]
+fn regression_the_service_manager_hears_of_reloads_and_of_the_stop() {
+    let scene = Scene::new().created();
+    let path = scene.path("notify");
+    let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let heard = || {
+        let mut bytes = [0; 4096];
+        let count = socket.recv(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes[..count]).trim().to_owned()
+    };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+    command.args(["serve", scene.config()]).env("NOTIFY_SOCKET", &path);
+    let server = Logging::start_as(&scene, "json", &mut command);
+    assert_eq!(heard(), "READY=1");
+    server.reload();
+    let reloading = heard();
+    let (state, time) = reloading.split_once('\n').unwrap();
+    let usec = time.strip_prefix("MONOTONIC_USEC=").and_then(|usec| usec.parse::<u64>().ok());
+    assert!(state == "RELOADING=1" && usec.is_some_and(|usec| usec > 0), "{reloading}");
+    assert_eq!(heard(), "READY=1");
+    assert_eq!(server.stop(), 0);
+    assert_eq!(heard(), "STOPPING=1");
+}
