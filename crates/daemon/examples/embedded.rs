@@ -12,6 +12,7 @@ use forebay_daemon::pool::Opening;
 use forebay_daemon::server::{Handle, Server};
 use std::fs;
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 const CONFIG: &str = r#"
 [pool]
@@ -42,7 +43,8 @@ fn main() -> Result<()> {
     let (handle, asked) = Handle::new()?;
     let (say, said) = channel();
     let announce = Box::new(move |line: &str| Ok(say.send(line.to_owned())?));
-    let server = Server::open(config.clone(), &file, Opening::Recover, asked, announce)?;
+    let server = Server::open(config.clone(), &file, Opening::Recover, Duration::ZERO, asked, announce)?;
+    let server = server.context("it was asked to stop before it was ready")?;
     let other = std::thread::spawn(move || -> Result<()> {
         println!("{}", said.recv()?);
         let status = ask(&config, &file, &Question::Status)?;

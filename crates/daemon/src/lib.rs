@@ -4,15 +4,19 @@
 //! ```no_run
 //! use forebay_daemon::{config, pool::Opening, server::{Handle, Server}};
 //! use std::path::Path;
+//! use std::time::Duration;
 //!
 //! # fn main() -> anyhow::Result<()> {
 //! let file = Path::new("pool.toml");
 //! let (handle, asked) = Handle::new()?;
 //! let announce = Box::new(|line: &str| Ok(println!("{line}")));
-//! let server = Server::open(config::load_real(file)?, file, Opening::Recover, asked, announce)?;
+//! // Nothing where it was asked to stop before it was ready.
+//! let server = Server::open(config::load_real(file)?, file, Opening::Recover, Duration::ZERO, asked, announce)?;
 //! // Another thread ends it, or a signal does (`handle.watch_signals()`).
 //! let other = std::thread::spawn(move || handle.stop());
-//! server.run()?;
+//! if let Some(server) = server {
+//!     server.run()?;
+//! }
 //! # drop(other);
 //! # Ok(())
 //! # }

@@ -54,8 +54,7 @@ impl Server {
     /// # Errors
     /// Where the address is taken, or is none of this machine.
     pub fn start(address: SocketAddr, source: Source) -> Result<Self> {
-        let listener = TcpListener::bind(address)
-            .with_context(|| format!("cannot serve metrics at {address}: set metrics.listen to a free address"))?;
+        let listener = listen(address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
@@ -68,6 +67,14 @@ impl Server {
         };
         let thread = std::thread::Builder::new().name("metrics".to_owned()).spawn(serve)?;
         Ok(Self { address, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Finds out whether it could start, and leaves the address as it was.
+    ///
+    /// # Errors
+    /// As for [`Self::start`].
+    pub fn can_start(address: SocketAddr) -> Result<()> {
+        listen(address).map(drop)
     }
 
     /// Where it listens, with the port chosen where 0 was asked for.
@@ -84,6 +91,11 @@ impl Drop for Server {
             let _ = thread.join();
         }
     }
+}
+
+fn listen(address: SocketAddr) -> Result<TcpListener> {
+    TcpListener::bind(address)
+        .with_context(|| format!("cannot serve metrics at {address}: set metrics.listen to a free address"))
 }
 
 async fn accept(listener: TcpListener, visitor: Visitor) {

@@ -1,12 +1,13 @@
 //! What others ask of a running server: to stop, and to read its configuration again.
 
 use anyhow::{Context, Result};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
 
 /// Takes a line such as `ready nbd+unix:///db?socket=/run/forebay/db.sock`, once that export can be used.
 pub type Announce = Box<dyn FnMut(&str) -> anyhow::Result<()> + Send>;
@@ -42,13 +43,24 @@ impl Asked {
         [&self.stop, &self.reload].into_iter().flatten().map(AsRawFd::as_raw_fd)
     }
 
-    /// Waits until something is asked, at most for so long; whether it is.
-    pub(super) fn wait(&self, timeout: Duration) -> bool {
-        let ends: Vec<_> = [&self.stop, &self.reload].into_iter().flatten().collect();
-        let mut polled: Vec<PollFd<'_>> = ends.iter().map(|end| PollFd::new(*end, PollFlags::IN)).collect();
-        let limit = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
-        // A signal cuts it short: who waits looks again.
-        poll(&mut polled, Some(&limit)).is_ok_and(|ready| ready > 0)
+    /// Waits until the other end of `other` is closed, or a stop is asked; whether it is. It stays asked.
+    pub(super) fn wait_for_stop(&self, other: &UnixStream) -> bool {
+        let mut stop = self.stop.as_ref();
+        loop {
+            let mut polled = vec![PollFd::new(other, PollFlags::IN)];
+            polled.extend(stop.map(|stop| PollFd::new(stop, PollFlags::IN)));
+            match poll(&mut polled, None) {
+                // What was waited for counts, where both are ready.
+                Ok(_) if !polled[0].revents().is_empty() => return false,
+                Ok(1..) if stop.is_some_and(is_something_said) => return true,
+                // Nobody is left to ask.
+                Ok(1..) => stop = None,
+                // A signal cuts it short.
+                Ok(0) | Err(Errno::INTR) => {}
+                // The system has no memory for it: nobody can be heard.
+                Err(_) => return false,
+            }
+        }
     }
 
     /// What is asked by a readable descriptor; `None` where it is none of these or the asking is over.
@@ -67,6 +79,11 @@ impl Asked {
             }
         }
     }
+}
+
+/// Whether there is anything to be read, and not the end alone.
+fn is_something_said(end: &UnixStream) -> bool {
+    recv(end, &mut [0; 1], RecvFlags::PEEK).is_ok_and(|(count, _)| count > 0)
 }
 
 /// Two ends; neither waits for the other.

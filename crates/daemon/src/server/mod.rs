@@ -2,6 +2,7 @@
 
 mod access;
 mod answer;
+mod before_ready;
 mod beside;
 mod clients;
 mod configured;
@@ -24,4 +25,4 @@ mod watch;
 pub use access::SocketAccess;
 pub use disk_names::no_disk;
 pub use handle::{Announce, Asked, Handle};
-pub use open::{Server, wait_for_devices};
+pub use open::Server;

@@ -2,6 +2,7 @@
 
 use super::access::SocketAccess;
 use super::answer::{Answerer, attach_evidence};
+use super::before_ready::{Stopping, unless_stopped};
 use super::clients::Clients;
 use super::configured::{compare_disks, name_exports, name_unfinished_removals, new_export, wanted};
 use super::handle::{Announce, Asked};
@@ -19,13 +20,13 @@ use crate::evidence::{Evidence, unknown};
 use crate::metrics;
 use crate::pool::{self, Budget, Left, Opened, Opening, PoolBackend, Watched, base};
 use crate::text;
-use anyhow::{Result, anyhow, bail};
-use forebay_device::OpenMode;
+use anyhow::{Result, anyhow, bail, ensure};
+use forebay_device::{OpenMode, Target};
 use forebay_export::{Exports, Listen, Reactor, ServerError};
 use forebay_volume::layout::page::{INDEX_ENTRIES, LEAF_ENTRIES};
 use forebay_volume::layout::superblock::Superblock;
 use forebay_volume::recovery::{PolicyState, RecoveryReport};
-use forebay_volume::{Engine, Pool};
+use forebay_volume::{Devices, Engine, Pool};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
@@ -49,29 +50,34 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens the pool of a configuration that was read from `file`, and begins to listen for its clients. `announce` gets a line
-    /// when an export can be used, as `forebay serve` writes them; what `asked` belongs to ends the server.
+    /// Opens the pool of a configuration that was read from `file`, and begins to listen for its clients; devices that are not there are waited for so long.
+    /// `announce` gets a line when an export can be used, as `forebay serve` writes them; what `asked` belongs to ends the server, and what is `None` was asked
+    /// to end before it was ready. A device or a store that does not answer then may keep what was begun until the process ends.
     ///
     /// # Errors
     /// What could not be done; a [`crate::finding::Finding`] where the pool is damaged.
-    pub fn open(config: Config, file: &Path, opening: Opening, asked: Asked, announce: Announce) -> Result<Self> {
+    pub fn open(
+        config: Config,
+        file: &Path,
+        opening: Opening,
+        wait: Duration,
+        asked: Asked,
+        announce: Announce,
+    ) -> Result<Option<Self>> {
         // What needs no device is refused before one is touched.
         let control = control_path(&config, file)?;
         let access = SocketAccess::of(&config.server)?;
         let tls = tls::load(&config)?;
-        let mut watched = Watched::default();
-        let devices = if config.targets().all(|target| !target.is_persistent()) {
-            let mut devices = pool::open_devices(&config, OpenMode::ReadWrite)?;
-            pool::format(&config, &mut devices, &mut pool::Ids::Random)?;
-            info!("the targets are memory: a new pool was formatted, and is gone when the server ends");
-            devices
-        } else {
-            pool::open_all(&config, opening, &mut watched)?
-        };
+        let for_devices = config.clone();
+        let work = move |stopping: &Stopping| devices_of(&for_devices, opening, wait, stopping);
+        let Some((devices, watched)) = unless_stopped(&asked, "devices", work)? else { return Ok(None) };
+        // A server that is just ending keeps its devices until last: what it listens at is free once they are.
         let socket = ControlSocket::open(&control, &access)?;
-        let started = Instant::now();
-        let Opened { engine, devices, recovery, superblock, left } = pool::open_as(&config, devices, opening)?;
-        let recovery_time = started.elapsed();
+        refuse_where_nobody_could_listen(&config, opening)?;
+        let for_pool = config.clone();
+        let work = move |_: &Stopping| pool_of(&for_pool, opening, devices, watched);
+        let Some(of_pool) = unless_stopped(&asked, "pool", work)? else { return Ok(None) };
+        let OfPool { mut pool, watched, recovery, recovery_time, superblock, left } = of_pool;
         if opening.is_for_service() {
             let notes = pool::backing_notes(&config);
             notes.iter().for_each(|note| warn!(cause = "sparse member", "{note}"));
@@ -84,14 +90,8 @@ impl Server {
                 config.pool.name
             );
         }
-        log_opening(opening, &superblock, &recovery, recovery_time, left.as_ref());
         let mut reactor = Reactor::new(Budget::of(config.memory.limit.0).server(&config))?;
         reactor.set_tls(tls);
-        let mut pool = Pool::new(engine, watched.devices(devices));
-        if let Err(error) = base::attach_all(&config, &mut pool, opening) {
-            pool.close();
-            return Err(error);
-        }
         let exports = exports(&config, &mut pool.engine, reactor.exports())?;
         compare_disks(&config, &pool.engine);
         name_unfinished_removals(&pool.engine);
@@ -185,7 +185,7 @@ impl Server {
             }
             attach_evidence(wanted, &mut backend, reactor.exports()).map_err(|why| anyhow!("[[evidence]]: {why}"))?;
         }
-        Ok(Self { config, reactor, backend, daemon, lines, _metrics: metrics_server })
+        Ok(Some(Self { config, reactor, backend, daemon, lines, _metrics: metrics_server }))
     }
 
     /// Serves until it is asked to stop, on this thread.
@@ -318,23 +318,83 @@ fn log_opening(
     }
 }
 
-/// Waits for devices that are not there yet, as while a machine boots, at most for so long or until something is asked. A mirror is not to
-/// be opened without a member that only comes late.
-pub fn wait_for_devices(config: &Config, limit: Duration, asked: &Asked) {
+/// Waits for devices that are not there yet, as while a machine boots, at most for so long. A mirror is not to be opened without a member that only comes
+/// late.
+///
+/// # Errors
+/// Which is not there when the server is to stop.
+fn wait_for_devices(config: &Config, limit: Duration, stopping: &Stopping) -> Result<()> {
     let begin = Instant::now();
     let mut has_said = false;
     let bases = || config.disk.iter().filter_map(|disk| Some(&disk.base.as_ref()?.0));
     while let Some(target) = config.targets().chain(bases()).find(|target| pool::is_missing(target)) {
         if begin.elapsed() >= limit {
-            return;
+            break;
         }
+        ensure!(!stopping.is_asked(), "{target} is not there yet");
         if !std::mem::replace(&mut has_said, true) {
             info!("waiting up to {} s for {target}, which is not there yet", limit.as_secs());
         }
-        if asked.wait(LOOK_AGAIN) {
-            return;
-        }
+        std::thread::sleep(LOOK_AGAIN);
     }
+    Ok(())
+}
+
+/// Opens the devices of a pool, and makes a pool of those that are memory.
+fn devices_of(config: &Config, opening: Opening, wait: Duration, stopping: &Stopping) -> Result<(Devices, Watched)> {
+    wait_for_devices(config, wait, stopping)?;
+    let mut watched = Watched::default();
+    if config.targets().any(Target::is_persistent) {
+        let devices = pool::open_all(config, opening, &mut watched)?;
+        return Ok((devices, watched));
+    }
+    let mut devices = pool::open_devices(config, OpenMode::ReadWrite)?;
+    pool::format(config, &mut devices, &mut pool::Ids::Random)?;
+    info!("the targets are memory: a new pool was formatted, and is gone when the server ends");
+    Ok((devices, watched))
+}
+
+/// A pool that was opened, and how that went.
+struct OfPool {
+    pool: Pool,
+    watched: Watched,
+    recovery: RecoveryReport,
+    recovery_time: Duration,
+    superblock: Superblock,
+    left: Option<Left>,
+}
+
+/// Opens the pool on its devices, with the bases that its disks lie over.
+fn pool_of(config: &Config, opening: Opening, devices: Devices, mut watched: Watched) -> Result<OfPool> {
+    let started = Instant::now();
+    let Opened { engine, devices, recovery, superblock, left } = pool::open_as(config, devices, opening)?;
+    let recovery_time = started.elapsed();
+    log_opening(opening, &superblock, &recovery, recovery_time, left.as_ref());
+    let mut pool = Pool::new(engine, watched.devices(devices));
+    if let Err(error) = base::attach_all(config, &mut pool, opening) {
+        pool.close();
+        return Err(error);
+    }
+    Ok(OfPool { pool, watched, recovery, recovery_time, superblock, left })
+}
+
+/// Finds out whether there is anything that clients could not reach, before the pool is opened, which changes it. Nobody is listened to yet: a client would
+/// wait for all of a recovery.
+fn refuse_where_nobody_could_listen(config: &Config, opening: Opening) -> Result<()> {
+    let machines = config.export.iter().filter(|_| opening.is_for_service());
+    let machines = machines.filter_map(|export| Some((export, Listen::Unix(export.vhost_path()?))));
+    let doors = config.export.iter().filter_map(|export| Some((export, export.listen()?)));
+    let mut tried: Vec<Listen> = Vec::new();
+    for (export, address) in doors.chain(machines) {
+        if tried.contains(&address) {
+            continue;
+        }
+        let name = config.export_name(export);
+        forebay_export::server::can_listen(&address, config.server.allow_remote)
+            .map_err(|why| anyhow!("export {name:?}: {}; the pool was not opened", text::chain(&why.into())))?;
+        tried.push(address);
+    }
+    config.metrics.listen.iter().try_for_each(|listen| metrics::Server::can_start(listen.0))
 }
 
 /// Begins to serve metrics, where that is configured.

@@ -64,7 +64,7 @@ pub enum ServerError {
         source: Errno,
     },
     /// Another server listens there.
-    #[error("cannot listen on {address}: a server listens there already")]
+    #[error("cannot listen on {address}: a server listens there already; stop it, or choose another address")]
     InUse {
         /// Where.
         address: Listen,

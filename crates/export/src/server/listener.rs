@@ -61,6 +61,14 @@ impl Listener {
     }
 }
 
+/// Finds out whether it can be listened at an address, and leaves it as it was.
+///
+/// # Errors
+/// Where another server listens there, the address is beyond loopback and not allowed, or the system refuses.
+pub fn can_listen(address: &Listen, allow_remote: bool) -> Result<(), ServerError> {
+    Listener::open(address, allow_remote, true).map(drop)
+}
+
 /// Has the kernel end a connection whose other end answers nothing for about two minutes (tcp(7)); where answers are on their way to it, after a quarter of an
 /// hour (`tcp_retries2`): meanwhile the kernel asks nothing.
 fn notice_silence(socket: &OwnedFd) -> Result<(), Errno> {

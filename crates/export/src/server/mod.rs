@@ -29,6 +29,7 @@ pub use config::{ServerConfig, ServerError};
 pub use hooks::{Hooks, NoHooks, ServerControl};
 pub use interest::Interest;
 pub(crate) use listener::Listener;
+pub use listener::can_listen;
 pub use outcome::CloseReason;
 pub use peer::Peer;
 pub(crate) use peer::peer;

@@ -4,7 +4,7 @@ use crate::output::{self, Format};
 use anyhow::{Context, Result};
 use forebay_daemon::config;
 use forebay_daemon::pool::Opening;
-use forebay_daemon::server::{Announce, Handle, Server, wait_for_devices};
+use forebay_daemon::server::{Announce, Handle, Server};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -39,12 +39,14 @@ pub fn run(file: &Path, opening: Opening, wait: Duration, format: Format) -> Res
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
             .context("cannot ask to be notified of the parent's end")?;
     }
-    wait_for_devices(&config, wait, &asked);
     let announce: Announce = match format {
         Format::Table => Box::new(output::line),
         Format::Json => Box::new(|line| output::json_line(announced(line))),
     };
-    Server::open(config, file, opening, asked, announce)?.run()
+    match Server::open(config, file, opening, wait, asked, announce)? {
+        Some(server) => server.run(),
+        None => Ok(()),
+    }
 }
 
 /// Takes as many open files as the process may have: each client is one, and the limit that a shell gives (1024, for programs that

@@ -231,3 +231,17 @@ fn regression_a_start_that_cannot_succeed_leaves_the_bucket_to_its_server() {
     write(&server, MIB_BYTES, 2);
     assert_eq!(server.stop(), 0);
 }
+
+/// A store that did not answer kept a server that was being opened from ending, for as long as requests are repeated.
+#[test]
+fn regression_a_stop_while_a_store_does_not_answer_is_prompt() {
+    let store = Store::start();
+    let scene = scene(&store, "").created();
+    store.set_down(true);
+    let (code, said, log, took) = stopped_after("requests are repeated", &["serve", scene.config()]);
+    assert_eq!((code, said.as_str()), (0, ""), "{log}");
+    assert!(log.contains("asked to stop before it was ready") && log.contains("stopped before it was ready"), "{log}");
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    store.set_down(false);
+    assert_eq!(scene.serve().stop(), 0);
+}

@@ -446,3 +446,38 @@ fn regression_a_disk_shrinks_behind_what_was_discarded() {
     assert_eq!(server.stop(), 0);
     good(&forebay(&["verify", scene.config()]));
 }
+
+/// A signal while devices were waited for was taken for the end of the wait: the start went on, and failed.
+#[test]
+fn regression_a_stop_while_devices_are_waited_for_is_clean() {
+    let scene = Scene::new().created();
+    std::fs::rename(scene.path("fast.img"), scene.path("elsewhere.img")).unwrap();
+    let waiting = ["serve", scene.config(), "--wait", "60"];
+    let (code, said, log, took) = stopped_after("waiting up to 60 s", &waiting);
+    assert_eq!((code, said.as_str()), (0, ""), "{log}");
+    assert!(log.contains("stopped before it was ready") && log.contains("fast.img is not there yet"), "{log}");
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    std::fs::rename(scene.path("elsewhere.img"), scene.path("fast.img")).unwrap();
+    assert_eq!(scene.serve().stop(), 0);
+}
+
+/// A server that could not listen had recovered the pool before it found out.
+#[test]
+fn regression_a_server_that_cannot_listen_leaves_the_pool_as_it_is() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let scene = Scene::with(&format!("\n[metrics]\nlisten = \"{}\"\n", taken.local_addr().unwrap())).created();
+    let images = || [scene.path("fast.img"), scene.path("capacity.img")].map(|path| std::fs::read(path).unwrap());
+    let before = images();
+    refused(&forebay(&["serve", scene.config()]), 2, &["cannot serve metrics", "metrics.listen"]);
+    assert!(images() == before, "the pool was opened");
+    drop(taken);
+    let socket = scene.path("s");
+    let taken = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let parts = ["export \"db\"", "a server listens there already", "choose another address", "was not opened"];
+    refused(&forebay(&["serve", scene.config()]), 2, &parts);
+    assert!(images() == before, "the pool was opened");
+    drop(taken);
+    scene.edit(&format!("unix:{}", socket.display()), &format!("unix:{}/none/s", scene.directory.path().display()));
+    refused(&forebay(&["serve", scene.config()]), 2, &["cannot listen", "none/s"]);
+    assert!(images() == before, "the pool was opened");
+}

@@ -167,3 +167,27 @@ impl Drop for Server {
         let _ = self.child.wait();
     }
 }
+
+/// Starts the program, sends it SIGTERM once it has written such a line to stderr, and gives its exit code, all that it wrote (stdout, stderr), and how long it
+/// took to end.
+#[track_caller]
+pub fn stopped_after(line: &str, arguments: &[&str]) -> (i32, String, String, Duration) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_forebay"))
+        .args(arguments)
+        .env("NO_COLOR", "1")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut log = BufReader::new(child.stderr.take().unwrap());
+    let mut said = String::new();
+    while !said.contains(line) {
+        assert!(log.read_line(&mut said).unwrap() > 0, "{line:?} was not said: {said}");
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let asked = Instant::now();
+    std::io::Read::read_to_string(&mut log, &mut said).unwrap();
+    let output = child.wait_with_output().unwrap();
+    (code(&output), out(&output), said, asked.elapsed())
+}
