@@ -126,7 +126,10 @@ impl Daemon {
             // Asked again: without waiting for block devices.
             return server.stop();
         }
-        info!("stopping: no new connections, then a last flush and a clean checkpoint");
+        match self.answerer.fixed.is_for_service {
+            true => info!("stopping: no new connections, then a last flush and a clean checkpoint"),
+            false => info!("stopping: no new connections; the pool was read alone, and nothing is written to it"),
+        }
         service_manager::stops();
         self.publisher.iter().for_each(Publisher::stopping);
         self.block_devices.begin_release();

@@ -98,7 +98,6 @@ impl Server {
         let is_whole = opening.is_for_service() && left.is_none();
         let mut block_devices = BlockDevices::new(&superblock.pool, is_whole);
         block_devices.make(&config, &mut reactor)?;
-        let mut lines: Vec<String> = left.iter().map(|left| format!("read-only {}", left.label)).collect();
         let machine_devices = match is_whole {
             true => MachineDevices::open(&config, &access, &mut reactor)?,
             false => {
@@ -133,7 +132,7 @@ impl Server {
             let export = reactor.exports().find(&name).map(|(_, export)| export);
             uris.extend(export.and_then(|export| bound.uri_of(export)));
         }
-        lines.extend(uris.iter().map(|uri| format!("ready {uri}")));
+        let mut lines: Vec<String> = uris.iter().map(|uri| format!("ready {uri}")).collect();
         if uris.is_empty() && !becomes_a_device(&config, reactor.exports()) {
             lines.push(format!("ready without exports, control socket {}", control.display()));
             warn!(
@@ -153,6 +152,7 @@ impl Server {
             memory_limit_bytes: config.memory.limit.0,
             started_ns: pool::now_ns(),
             left,
+            is_for_service: opening.is_for_service(),
             limits: config.log.limits(),
             watched,
             metrics: metrics_server.as_ref().map(metrics::Server::address),
@@ -303,9 +303,13 @@ fn log_opening(
              anew, which takes the writes of a few times that tier"
         );
     }
-    if let Some(left) = left {
-        warn!("READ-ONLY: {}", left.label);
-        left.lines().iter().for_each(|line| warn!("{line}"));
+    match left {
+        Some(left) => {
+            warn!("READ-ONLY: {}", left.label);
+            left.lines().iter().for_each(|line| warn!("{line}"));
+        }
+        None if opening.is_for_service() => {}
+        None => warn!("READ-ONLY: opened by --salvage to be read; nothing of the pool is changed"),
     }
     if report.is_journal_unread {
         warn!(

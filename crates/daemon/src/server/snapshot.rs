@@ -42,6 +42,8 @@ pub struct Fixed {
     pub started_ns: u64,
     /// Where the pool is not whole.
     pub left: Option<Left>,
+    /// It was not opened to be read alone.
+    pub is_for_service: bool,
     /// When the pool counts as full; SIGHUP changes it.
     pub limits: LogLimits,
     /// What the devices were asked.

@@ -88,7 +88,10 @@ impl Watch {
                 "Writes are classified by contents and behaviour until it is there again",
             );
         }
-        self.look_at_refusal(now_ns, &backend.pool.engine);
+        // A pool that was opened to be read has said so, and what is not whole of it.
+        if fixed.is_for_service {
+            self.look_at_refusal(now_ns, &backend.pool.engine);
+        }
         if now_ns.saturating_sub(self.looked_ns) < LOOK_EVERY_NS {
             return;
         }
@@ -108,8 +111,11 @@ impl Watch {
             self.parity.look(now_ns, &mut self.causes, &array.members().status());
             self.parity.not_taken(now_ns, &mut self.causes, array.members().take_not_taken());
         }
-        self.look_at_fill(now_ns, &backend.pool.engine, &status);
-        self.look_at_map(now_ns, &backend.pool.engine, &status);
+        // What writes would meet is of no pool that takes none, whose fast tier may not even be there.
+        if fixed.is_for_service {
+            self.look_at_fill(now_ns, &backend.pool.engine, &status);
+            self.look_at_map(now_ns, &backend.pool.engine, &status);
+        }
         self.look_at_waiting(now_ns, &backend.pool.engine, &status);
         self.look_at_checkpoints(now_ns, &backend.pool.engine, &status);
         self.look_at_damage(now_ns, &status);

@@ -6,36 +6,45 @@ use crate::support::*;
 use forebay_device::nbd_client::NbdClient;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 /// What goes straight to the capacity tier.
 const CLASSES: &str = "\n[[class]]\nname = \"mine\"\nplace = \"capacity\"\nmatch = [\"offset:0..8MiB\"]\n";
 
-/// A server that was started with flags, and what it said before it was ready.
+/// A server that was started with flags.
 pub struct Flagged {
     child: Child,
-    said: Vec<String>,
     uri: String,
+    log: PathBuf,
 }
 
 impl Flagged {
     pub fn start(scene: &Scene, flag: &str) -> Self {
+        let log = scene.path("log");
         let mut child = Command::new(env!("CARGO_BIN_EXE_forebay"))
             .args(["serve", scene.config(), flag])
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(std::fs::File::create(&log).unwrap())
             .spawn()
             .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut said = Vec::new();
-        let uri = loop {
-            let line = lines.next().expect("the server did not start").unwrap();
-            match line.strip_prefix("ready ") {
-                Some(uri) => break uri.to_owned(),
-                None => said.push(line),
-            }
-        };
-        Self { child, said, uri }
+        let line =
+            BufReader::new(child.stdout.take().unwrap()).lines().next().expect("the server did not start").unwrap();
+        let uri = line.strip_prefix("ready ").expect("stdout is for what is ready").to_owned();
+        Self { child, uri, log }
+    }
+
+    /// What it has logged by now.
+    fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap()
+    }
+
+    /// Stops it; what it has logged.
+    fn stopped(mut self) -> String {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        assert!(self.child.wait().unwrap().success(), "{}", self.log());
+        self.log()
     }
 
     pub fn connect(&self) -> NbdClient {
@@ -100,8 +109,7 @@ fn the_capacity_tier_is_read_alone_after_the_fast_device_is_lost() {
         format!("\n[[export]]\ndisk = \"{disk}\"\nname = \"machine\"\nvhost = \"unix:{}\"\n", socket.display());
     std::fs::write(scene.config(), whole + &export).unwrap();
     let alone = Flagged::start(&scene, "--without-fast");
-    assert_eq!(alone.said.len(), 1, "{:?}", alone.said);
-    assert!(alone.said[0].starts_with("read-only opened without the fast tier: checkpoint "), "{}", alone.said[0]);
+    assert!(alone.log().contains("READ-ONLY: opened without the fast tier: checkpoint "), "{}", alone.log());
     let mut client = alone.connect();
     assert!(client.info().is_read_only());
     assert!(!socket.exists());
@@ -169,7 +177,7 @@ fn a_pool_without_one_of_its_capacity_devices_is_read_where_that_is_asked_for() 
     std::fs::write(&scene.config, text).unwrap();
 
     let degraded = Flagged::start(&scene, "--degraded");
-    assert!(degraded.said[0].starts_with("read-only opened degraded, without capacity device "), "{:?}", degraded.said);
+    assert!(degraded.log().contains("READ-ONLY: opened degraded, without capacity device "), "{}", degraded.log());
     let mut client = degraded.connect();
     let left = status(&scene)["left"]["disks"][0].clone();
     let gone = left["gone"]["blocks"].as_u64().unwrap();
@@ -211,4 +219,23 @@ fn regression_changes_of_a_pool_that_is_only_read_are_refused_with_its_reason() 
     let scrub = forebay(&["scrub", scene.config(), "start"]);
     refused(&scrub, 2, &["the pool is not whole", "without the fast tier"]);
     drop(alone);
+}
+
+/// `read-only ...` stood on stdout, where lines of what is ready are looked for, and the log spoke of a journal, of the room that a fast tier has which is not
+/// there, and of a checkpoint to come.
+#[test]
+fn regression_what_is_read_alone_says_nothing_of_writes() {
+    let scene = Scene::with(CLASSES).created();
+    assert_eq!(scene.serve().stop(), 0);
+    for (flag, label) in [("--without-fast", "opened without the fast tier"), ("--salvage", "opened by --salvage")] {
+        let server = Flagged::start(&scene, flag);
+        // The watch has looked by then.
+        std::thread::sleep(std::time::Duration::from_millis(1500));
+        let log = server.stopped();
+        assert!(log.contains(&format!("READ-ONLY: {label}")), "{log}");
+        for wrong in ["takes no writes", "has no room", "clean checkpoint", "ready "] {
+            assert!(!log.contains(wrong), "{flag}, {wrong:?}: {log}");
+        }
+        assert!(log.contains("nothing is written to it") && log.contains("stopped cleanly"), "{log}");
+    }
 }
