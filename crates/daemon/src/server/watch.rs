@@ -27,6 +27,8 @@ const LOOK_EVERY_NS: u64 = 1_000_000_000;
 /// Writes wait for so many looks in succession before that is back-pressure, and for so many none does before it is over.
 const WAITING_LOOKS: u32 = 5;
 const FLOWING_LOOKS: u32 = 30;
+/// A job that a device has failed has ended so long after that, in nanoseconds.
+const JOB_ENDS_NS: u64 = 60_000_000_000;
 /// Names of a client that are logged.
 const NAMES_MAX: usize = 4;
 /// A pool that was full is not full any more this far below the threshold.
@@ -40,6 +42,8 @@ pub struct Watch {
     mirror: MemberWatch,
     parity: MemberWatch,
     counters: Counters,
+    /// Errors of all devices since the start, and when the last of them was seen.
+    device_errors: (u64, Option<u64>),
     refused: u64,
     /// Why the pool takes no writes, as it was logged last.
     refusal: Option<String>,
@@ -62,6 +66,7 @@ impl Watch {
             mirror: MemberWatch::of_mirror(),
             parity: MemberWatch::of_parity(),
             counters: Counters::default(),
+            device_errors: (0, None),
             refused: 0,
             refusal: None,
             map_looks: 0,
@@ -119,6 +124,8 @@ impl Watch {
         self.look_at_waiting(now_ns, &backend.pool.engine, &status);
         self.look_at_checkpoints(now_ns, &backend.pool.engine, &status);
         self.look_at_damage(now_ns, &status);
+        let failed = fixed.watched.all(devices).iter().map(|device| device.counts.now().errors).sum();
+        self.look_at_upkeep(now_ns, failed, &status);
         self.look_at_bases(now_ns, &backend.pool.engine);
         self.look_at_clients(now_ns, server);
         self.counters = status.counters;
@@ -440,20 +447,30 @@ impl Watch {
                 "Stop the server and run `forebay verify CONFIG`, which lists them; restore these from a backup",
             );
         }
+    }
+
+    /// What the pool does by itself, and could not do. `device_errors`: of all devices, since the start.
+    fn look_at_upkeep(&mut self, now_ns: u64, device_errors: u64, status: &Status) {
         let (now, before) = (&status.counters, &self.counters);
         let failed = [
             (now.migration_errors, before.migration_errors, "destage or garbage collection jobs", "migration failing"),
             (now.summary_errors, before.summary_errors, "band summaries", "summaries failing"),
             (now.trim_errors, before.trim_errors, "trims", "trims failing"),
         ];
-        let found: Vec<(u64, &str, &'static str)> = failed
+        let found: Vec<(u64, u64, &str, &'static str)> = failed
             .into_iter()
             .filter(|(now, before, ..)| now > before)
-            .map(|(now, _, what, cause)| (now, what, cause))
+            .map(|(now, before, what, cause)| (now, now - before, what, cause))
             .collect();
-        for (count, what, cause) in found {
-            let message = format!("{count} {what} have failed since the start");
-            self.warn(now_ns, cause, "", message, "They are tried again; look at the device errors beside this");
+        let (known, seen_ns) = self.device_errors;
+        let seen_ns = if device_errors > known { Some(now_ns) } else { seen_ns };
+        self.device_errors = (device_errors, seen_ns);
+        // A job ends when all that it has in flight has.
+        let have_devices_failed = seen_ns.is_some_and(|seen_ns| now_ns.saturating_sub(seen_ns) < JOB_ENDS_NS);
+        for (count, more, what, cause) in found {
+            let bands = (status.free_bands, status.bands);
+            let (cause, message, advice) = failed_upkeep(cause, (what, count, more), have_devices_failed, bands);
+            self.warn(now_ns, cause, "", message, advice);
         }
     }
 
@@ -464,6 +481,31 @@ impl Watch {
             let message =
                 format!("{more} connections were refused: there were {} clients already", server.clients_at_refusal);
             self.warn(now_ns, "connection refused", "", message, "Raise server.max_connections, or end clients");
+        }
+    }
+}
+
+/// What to do about jobs that find no room.
+const NO_ROOM: &str = "They are tried again. Discard what is not needed (fstrim on the file systems above) or remove a disk; where disks are larger than the pool, writes will fail";
+
+/// Cause, message and advice of upkeep that failed: so often since the start, and since the last look. Of all bands so many are free.
+fn failed_upkeep(
+    cause: &'static str,
+    (what, count, more): (&str, u64, u64),
+    have_devices_failed: bool,
+    (free, all): (usize, usize),
+) -> (&'static str, String, &'static str) {
+    match cause {
+        // A job also ends so where it finds no space, with devices that failed nothing.
+        "migration failing" if !have_devices_failed => {
+            let message = format!(
+                "destage or garbage collection found no room on the capacity tier to write to (jobs: {more}; free bands: {free} of {all})"
+            );
+            ("no room to move to", message, NO_ROOM)
+        }
+        _ => {
+            let message = format!("{count} {what} have failed since the start");
+            (cause, message, "They are tried again; look at the device errors beside this")
         }
     }
 }
@@ -480,5 +522,27 @@ fn cause_of(reason: &CloseReason) -> &str {
         CloseReason::Evicted => "evicted",
         CloseReason::Unread => "unread",
         _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of a pool that was full the log said that jobs had failed, and to look at the errors of devices, which had failed nothing.
+    #[test]
+    fn regression_jobs_that_find_no_room_are_not_put_down_to_devices() {
+        let jobs = ("destage or garbage collection jobs", 7, 2);
+        let (cause, message, advice) = failed_upkeep("migration failing", jobs, false, (1, 62));
+        assert_eq!(cause, "no room to move to");
+        assert!(message.contains("found no room") && message.contains("jobs: 2; free bands: 1 of 62"), "{message}");
+        assert!(advice.contains("fstrim") && !advice.contains("device errors"), "{advice}");
+        let (cause, message, advice) = failed_upkeep("migration failing", jobs, true, (1, 62));
+        assert_eq!(
+            (cause, message.as_str()),
+            ("migration failing", "7 destage or garbage collection jobs have failed since the start")
+        );
+        assert!(advice.contains("device errors"), "{advice}");
+        assert_eq!(failed_upkeep("trims failing", ("trims", 1, 1), false, (1, 62)).0, "trims failing");
     }
 }
