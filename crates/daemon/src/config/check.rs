@@ -1,17 +1,19 @@
 //! What must be true of a configuration beyond its form.
 
 use super::model::Config;
+use super::rules::explain_rule;
 use super::values::SOCKET_PATH_MAX;
 use anyhow::{Context, Result, bail, ensure};
 use forebay_block::Geometry;
 use forebay_block::mistakes::{Hint, nearest};
+use forebay_block::size::format_size;
 use forebay_device::Target;
 use forebay_export::Listen;
 use forebay_prism::ClassTable;
 use forebay_volume::layout::Id;
 use forebay_volume::layout::member_label::MEMBERS_MAX;
 use forebay_volume::layout::plan::{PoolOptions, plan};
-use forebay_volume::layout::superblock::DEVICES_MAX;
+use forebay_volume::layout::superblock::{BAND_BYTES_MAX, DEVICES_MAX};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::{Component, Path, PathBuf};
@@ -63,7 +65,8 @@ impl Config {
             "read_cache.memory is {memory} bytes; it is at most half of memory.limit, {} bytes here, as the map needs memory, too",
             limit / 2
         );
-        let table = ClassTable::from_configured(&self.class_specs()).context("in [[class]]")?;
+        let table = ClassTable::from_configured(&self.class_specs())
+            .map_err(|why| explain_rule(anyhow::Error::new(why).context("in [[class]]")))?;
         self.check_exports(&table)?;
         self.check_sockets()?;
         self.check_network()?;
@@ -166,8 +169,9 @@ impl Config {
         );
         if let Some(band) = bands.first() {
             ensure!(
-                *band >= 8192 && band.is_multiple_of(4096),
-                "capacity.band is {band} bytes: use a multiple of 4KiB from 8KiB on"
+                (8192..=BAND_BYTES_MAX).contains(band) && band.is_multiple_of(4096),
+                "capacity.band is {band} bytes: use a multiple of 4KiB, from 8KiB to {}",
+                format_size(BAND_BYTES_MAX)
             );
         }
         if let Some(model) = self.modelled() {
@@ -475,6 +479,11 @@ mod tests {
         }
         let band = of(&ram(64), &format!("{}\"\nband = \"512MiB", ram(256)), "64MiB", "");
         assert!(band.contains("are needed"), "{band}");
+        for (band, is_good) in [("64GiB", true), ("65GiB", false), ("4KiB", false), ("10KiB", false)] {
+            let why = of("/f", &format!("/c\"\nband = \"{band}"), "64MiB", "");
+            assert_eq!(why.is_empty(), is_good, "{why}");
+            assert!(is_good || why.contains("from 8KiB to 64GiB"), "{why}");
+        }
         let base = of(&ram(64), &ram(256), "64MiB", "base = \"ram:?size=128MiB\"");
         assert!(base.contains("the base of disk \"db\" has 134217728 bytes"), "{base}");
     }

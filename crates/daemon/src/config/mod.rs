@@ -4,12 +4,14 @@ mod check;
 mod load;
 mod model;
 mod network;
+mod rules;
 mod tls;
 mod ublk;
 mod values;
 
 pub use load::{load, load_real, of_text, read};
 pub use model::{Config, Disk, Evidence, Export, LogLimits, ReadCache, Server};
+pub use rules::explain_rule;
 pub use ublk::Ublk;
 pub use values::{Compression, PLACES, Place, SOCKET_PATH_MAX, Size, parse_share, place_name};
 

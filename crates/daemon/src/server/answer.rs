@@ -4,6 +4,7 @@ use super::disk_names::{names, no_disk};
 use super::jobs::{Answer, Checkpoint, Job, NewDisk, Publish};
 use super::snapshot::{Fixed, disks, snapshot};
 use super::ublk::BlockDevices;
+use crate::config::explain_rule;
 use crate::control::{Question, ScrubAction, TOO_MANY_CHANGES};
 use crate::evidence::Wanted;
 use crate::pool::{Budget, PoolBackend, classes, now_ns, scrub};
@@ -216,7 +217,7 @@ impl Answerer {
         let answer = match question {
             Question::ClassSet { name, change } => {
                 let table = engine.prism_mut().table_mut();
-                table.set(&name, change.into()).map_err(|error| chain(&error.into()))?;
+                table.set(&name, change.into()).map_err(|error| chain(&explain_rule(error)))?;
                 engine.classes_changed();
                 backend.evidence.reconsider(engine.prism());
                 info!("class {name} was changed");
@@ -238,7 +239,7 @@ impl Answerer {
                     name,
                     place: place.into(),
                 };
-                table.merge(std::slice::from_ref(&spec)).map_err(|error| chain(&error.into()))?;
+                table.merge(std::slice::from_ref(&spec)).map_err(|error| chain(&explain_rule(error)))?;
                 engine.classes_changed();
                 backend.evidence.reconsider(engine.prism());
                 info!("class {} was added", spec.name);

@@ -82,6 +82,7 @@ impl Server {
             let notes = pool::backing_notes(&config);
             notes.iter().for_each(|note| warn!(cause = "sparse member", "{note}"));
         }
+        config.notes_of_classes().iter().for_each(|note| warn!(cause = "not compressed", "{note}"));
         if superblock.name != config.pool.name {
             warn!(
                 cause = "pool name",

@@ -85,8 +85,9 @@ pub fn load(text: &str) -> Result<Loaded> {
     let mut loaded = Loaded::default();
     for (_, class, rules, place) in classes {
         for rule in rules {
-            let parsed =
-                Rule::parse(&rule).with_context(|| format!("--rules {text}: class {class:?}, rule {rule:?}"))?;
+            let parsed = Rule::parse(&rule)
+                .with_context(|| format!("--rules {text}: class {class:?}, rule {rule:?}"))
+                .map_err(config::explain_rule)?;
             loaded.rules.push((class.clone(), parsed));
         }
         if place == Some(Place::Capacity) {

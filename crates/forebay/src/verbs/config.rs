@@ -35,17 +35,22 @@ pub fn run(action: &ConfigAction, format: Format) -> Result<()> {
             let table = forebay_prism::ClassTable::from_configured(&config.class_specs())?;
             let (hints, files) = (config.evidence.iter().any(|e| e.hints), config.evidence.iter().any(|e| e.files));
             let pending = unknown(&table, hints, files);
+            let notes = config.notes_of_classes();
             match format {
                 Format::Json => output::json(json!({
                     "config": file,
                     "good": true,
                     "finding": null,
                     "control": control,
+                    "notes": notes,
                     "pending": pending.iter()
                         .map(|(class, predicate)| json!({ "class": class, "predicate": predicate }))
                         .collect::<Vec<_>>(),
                 })),
                 Format::Table => {
+                    for note in notes {
+                        output::text(&format!("note: {note}"))?;
+                    }
                     for (class, predicate) in pending {
                         output::text(&format!(
                             "note: class {class}: {predicate:?} cannot be known without [[evidence]] and matches nothing"
