@@ -74,17 +74,27 @@ pub enum OpenError {
         /// Why.
         source: crate::modelled::ModelError,
     },
-    /// The store of an emulated drive is larger than the drive.
-    #[error(
-        "{target}: the store has {store_bytes} bytes, the drive {size_bytes}: make the store as large, or size= larger"
-    )]
-    StoreTooLarge {
+    /// The store of an emulated drive is not there.
+    #[error("{target}: its store {} is not there: make it (truncate -s {size_bytes} {}), or correct store=", path.display(), path.display())]
+    NoStore {
+        /// The target.
+        target: String,
+        /// Where the store would be.
+        path: PathBuf,
+        /// Bytes of the drive.
+        size_bytes: u64,
+    },
+    /// The store of an emulated drive is larger or smaller than the drive.
+    #[error("{target}: the store has {store_bytes} bytes, the drive {size_bytes}: {advice}")]
+    StoreSize {
         /// The target.
         target: String,
         /// Bytes of the store.
         store_bytes: u64,
         /// Bytes of the drive.
         size_bytes: u64,
+        /// What to do.
+        advice: &'static str,
     },
     /// A bucket cannot be used.
     #[error("{target}: {source}")]

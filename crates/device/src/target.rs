@@ -10,6 +10,7 @@ use crate::{EmulatedDevice, NullDevice, RamDevice, VolatileDevice};
 use forebay_block::size::{SizeError, format_size, parse_size_bytes};
 use forebay_block::{Completion, Device, Geometry, Request};
 use std::fmt;
+use std::io::ErrorKind;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -379,18 +380,29 @@ pub fn open(target: &Target, mode: OpenMode) -> Result<Box<dyn Device>, OpenErro
 }
 
 fn open_emulated(uri: &ModelUri, mode: OpenMode) -> Result<Box<dyn Device>, OpenError> {
-    let size_bytes = uri.size_bytes.unwrap_or_default();
+    let (target, wanted_bytes) = (|| uri.to_string(), uri.size_bytes.unwrap_or_default());
     let store = match &uri.store {
-        Some(Store::Path(path)) => open(&Target::Path(path.clone()), mode)?,
-        _ => open(&Target::Ram { size_bytes }, mode)?,
+        Some(Store::Path(path)) => open(&Target::Path(path.clone()), mode).map_err(|error| match error {
+            OpenError::Open { path, source } if source.kind() == ErrorKind::NotFound => {
+                OpenError::NoStore { target: target(), path, size_bytes: wanted_bytes }
+            }
+            other => other,
+        })?,
+        _ => open(&Target::Ram { size_bytes: wanted_bytes }, mode)?,
     };
-    let model = |source| OpenError::Model { target: uri.to_string(), source };
-    let ssd = uri.build(EMULATED_SEED).map_err(model)?;
-    if store.geometry().size_bytes > ssd.capacity_bytes() {
-        let (store_bytes, size_bytes) = (store.geometry().size_bytes, ssd.capacity_bytes());
-        return Err(OpenError::StoreTooLarge { target: uri.to_string(), store_bytes, size_bytes });
+    let ssd = uri.build(EMULATED_SEED).map_err(|source| OpenError::Model { target: target(), source })?;
+    let (store_bytes, size_bytes) = (store.geometry().size_bytes, ssd.capacity_bytes());
+    let advice = if store_bytes > size_bytes {
+        Some("make the store as large, or size= larger")
+    } else if store_bytes < size_bytes.min(wanted_bytes) {
+        Some("make the store as large (truncate -s), or size= smaller")
+    } else {
+        None
+    };
+    if let Some(advice) = advice {
+        return Err(OpenError::StoreSize { target: target(), store_bytes, size_bytes, advice });
     }
-    Ok(Box::new(EmulatedDevice::new(BoxedDevice(store), ssd, &uri.to_string())))
+    Ok(Box::new(EmulatedDevice::new(BoxedDevice(store), ssd, &target())))
 }
 
 /// A device whose type is known only at run time, where a wrapper wants a type.
@@ -555,6 +567,25 @@ mod tests {
         assert!(nbd.to_string().contains("nbd://127.0.0.1:10809/x"), "{nbd}");
         let missing = open(&path("/nonexistent/x"), OpenMode::ReadWrite).err().unwrap();
         assert!(missing.to_string().contains("/nonexistent/x"));
+    }
+
+    /// Of a store that is not there nothing was said but the path, and one that is smaller than the drive was taken, as a smaller drive.
+    #[test]
+    fn regression_the_store_of_an_emulated_drive_is_as_large_as_the_drive() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let file = directory.path().join("store");
+        let target = parse(&format!("emulated:p4800x?size=8MiB&store={}", file.display())).unwrap();
+        let refused = || open(&target, OpenMode::ReadWrite).err().map(|why| why.to_string()).unwrap_or_default();
+        let missing = refused();
+        let make = format!("make it (truncate -s 8388608 {})", file.display());
+        assert!(missing.contains("is not there") && missing.contains(&make), "{missing}");
+        for (mib, advice) in [(4, "truncate -s"), (8, ""), (16, "size= larger")] {
+            let store = std::fs::File::options().write(true).create(true).truncate(false).open(&file).unwrap();
+            store.set_len(mib << 20).unwrap();
+            let why = refused();
+            assert_eq!(why.is_empty(), advice.is_empty(), "{mib} MiB: {why}");
+            assert!(why.contains(advice), "{mib} MiB: {why}");
+        }
     }
 
     proptest! {

@@ -132,7 +132,11 @@ pub fn is_lost(error: &anyhow::Error) -> bool {
     };
     match open_error {
         Some(OpenError::Open { source, .. } | OpenError::Probe { source, .. }) => is_gone(source),
-        Some(OpenError::TooSmall { .. } | OpenError::Bucket { source: BucketError::Absent, .. }) => true,
+        Some(
+            OpenError::TooSmall { .. }
+            | OpenError::NoStore { .. }
+            | OpenError::Bucket { source: BucketError::Absent, .. },
+        ) => true,
         _ => false,
     }
 }
