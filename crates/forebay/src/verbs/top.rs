@@ -1,5 +1,6 @@
 //! `forebay top CONFIG`.
 
+use crate::measure::signals;
 use crate::output::{self, Format};
 use crate::status;
 use anyhow::{Result, ensure};
@@ -8,9 +9,14 @@ use forebay_daemon::control::{Question, ask};
 use serde_json::Value;
 use std::io::IsTerminal;
 use std::path::Path;
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-/// Shows the status again and again.
+/// Between two looks whether Ctrl-C was pressed.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Shows the status again and again, until Ctrl-C.
 ///
 /// # Errors
 /// Where no server answers.
@@ -20,11 +26,17 @@ pub fn run(file: &Path, interval_seconds: f64, count: Option<u64>, format: Forma
         "--interval is {interval_seconds}; it goes from 0.1 to 3600 seconds"
     );
     let config = config::load_real(file)?;
+    let stop = Arc::default();
+    signals::watch(&stop)?;
     let clear = std::io::stdout().is_terminal() && format == Format::Table;
     let mut left = count;
     let mut before = Value::Null;
-    while left != Some(0) {
-        let now = ask(&config, file, &Question::Status)?;
+    while left != Some(0) && !is_over(&stop) {
+        let now = match ask(&config, file, &Question::Status) {
+            // A server that is busy is asked again for a while.
+            Err(_) if is_over(&stop) => break,
+            answer => answer?,
+        };
         if clear {
             output::clear()?;
         }
@@ -38,10 +50,22 @@ pub fn run(file: &Path, interval_seconds: f64, count: Option<u64>, format: Forma
         }
         left = left.map(|left| left - 1);
         if left != Some(0) {
-            std::thread::sleep(Duration::from_secs_f64(interval_seconds));
+            wait(Duration::from_secs_f64(interval_seconds), &stop);
         }
     }
     Ok(())
+}
+
+fn is_over(stop: &AtomicBool) -> bool {
+    stop.load(Ordering::Acquire)
+}
+
+/// Waits for so long, or until it is over.
+fn wait(time: Duration, stop: &AtomicBool) {
+    let begin = Instant::now();
+    while let Some(left) = time.checked_sub(begin.elapsed()).filter(|_| !is_over(stop)) {
+        std::thread::sleep(left.min(LOOK_EVERY));
+    }
 }
 
 /// What changes from look to look stands before what a terminal may have no room for.

@@ -183,3 +183,24 @@ fn completions_and_manual_pages_come_from_the_same_source_as_help() {
     refused(&forebay(&["man", "/dev/null/man"]), 2, &["cannot make the folder /dev/null/man"]);
     refused(&forebay(&["completions", "cmd"]), 2, &["bash", "zsh", "fish"]);
 }
+
+/// Ctrl-C, which is how `top` is ended, was an error of it (130).
+#[test]
+fn regression_top_ends_well_by_ctrl_c() {
+    let scene = Scene::new().created();
+    let server = scene.serve();
+    for signal in [rustix::process::Signal::INT, rustix::process::Signal::TERM] {
+        let mut top = Command::new(env!("CARGO_BIN_EXE_forebay"))
+            .args(["top", scene.config(), "--interval", "3600"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut out = BufReader::new(top.stdout.take().unwrap());
+        out.read_line(&mut line).unwrap();
+        rustix::process::kill_process(rustix::process::Pid::from_child(&top), signal).unwrap();
+        std::io::Read::read_to_string(&mut out, &mut line).unwrap();
+        assert_eq!(top.wait().unwrap().code(), Some(0), "{signal:?}: {line}");
+    }
+    assert_eq!(server.stop(), 0);
+}
