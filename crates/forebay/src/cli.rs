@@ -30,7 +30,7 @@ Exit codes: 0 good, 1 a finding (a failed check, a damaged pool), 2 could not do
 pub struct Cli {
     #[command(subcommand)]
     pub verb: Verb,
-    /// How results are written; logs and progress go to stderr in any case
+    /// How results are written; logs, progress and why there is no result (exit code 2) go to stderr in any case
     #[arg(long, global = true, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
     pub output: Format,
 }

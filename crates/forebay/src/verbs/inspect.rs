@@ -1,11 +1,11 @@
 //! `forebay inspect PATH`.
 
 use crate::output::{self, Format};
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use forebay_daemon::contents::OWN_SIGNATURE;
 use forebay_daemon::finding::finding;
 use forebay_daemon::pool;
-use forebay_device::{OpenMode, Signature, Target, detect};
+use forebay_device::{OpenError, OpenMode, Signature, Target, detect};
 use forebay_volume::Devices;
 use forebay_volume::layout::array_label::ArrayLabel;
 use forebay_volume::layout::member_label::MemberLabel;
@@ -31,7 +31,16 @@ struct Looked {
 /// A finding where it is damaged.
 pub fn run(path: &str, format: Format) -> Result<()> {
     let target: Target = path.parse()?;
-    let mut devices = Devices::new(vec![pool::open_target(&target, OpenMode::ReadOnly)?]);
+    let device = pool::open_target(&target, OpenMode::ReadOnly).map_err(|error| match error.downcast_ref() {
+        // What it advises is for those who make a pool.
+        Some(OpenError::TooSmall { size_bytes, .. }) => anyhow!(
+            "target {target} has {}, and nothing of a pool finds room in that: look whether it is the file that is meant; one that held a device was cut \
+             off, and is to be restored from a backup",
+            output::count(*size_bytes, "byte")
+        ),
+        _ => error,
+    })?;
+    let mut devices = Devices::new(vec![device]);
     let signatures = detect(devices.list[0].as_mut())?;
     let looked = look(&mut devices, &signatures);
     match format {
@@ -131,6 +140,9 @@ fn look(devices: &mut Devices, signatures: &[Signature]) -> Looked {
     Looked { value, text, damage }
 }
 
+/// The epoch of a pool that was never opened.
+const EPOCH_CREATED: u64 = 1;
+
 /// What a copy of the superblock is that is not there.
 const ABSENT: &str = "absent";
 
@@ -203,6 +215,15 @@ fn copies_absent(value: &Value) -> Vec<u64> {
     copies.filter(|copy| copy["state"] == ABSENT).filter_map(|copy| copy["offset_bytes"].as_u64()).collect()
 }
 
+/// How far the opening of its epoch came. Whether a server has it now no superblock tells.
+fn state(superblock: &Superblock) -> &'static str {
+    match (superblock.serving, superblock.epoch) {
+        (true, EPOCH_CREATED) => "as created",
+        (true, _) => "its opening was completed",
+        (false, _) => "its opening was not completed",
+    }
+}
+
 fn describe(
     devices: &mut Devices,
     superblock: &Superblock,
@@ -223,7 +244,7 @@ fn describe(
     text.push(format!(
         "epoch {} ({}, opening {:016x}), generation {}, bands of {}, journal {} in units of {} bytes, {} slots",
         superblock.epoch,
-        if superblock.serving { "served" } else { "being opened" },
+        state(superblock),
         superblock.opening,
         superblock.generation,
         output::size(superblock.band_bytes),

@@ -412,6 +412,40 @@ fn inspect_tells_pools_strangers_and_damage() {
     refused(&forebay(&["inspect", "/nonexistent"]), 2, &["/nonexistent"]);
 }
 
+/// A pool that was only made was called served, and of a file that is too small the advice was to truncate it.
+#[test]
+fn regression_inspect_says_what_is_true_of_new_pools_and_small_files() {
+    let scene = Scene::new().created();
+    let inspect = |name: &str| forebay(&["inspect", scene.path(name).to_str().unwrap()]);
+    let of_pool = || good(&inspect("fast.img"));
+    assert!(of_pool().contains("epoch 1 (as created, "), "{}", of_pool());
+    assert_eq!(scene.serve().stop(), 0);
+    assert!(of_pool().contains("epoch 2 (its opening was completed, "), "{}", of_pool());
+    std::fs::write(scene.path("small"), "some").unwrap();
+    let small = inspect("small");
+    refused(&small, 2, &["4 bytes", "whether it is the file that is meant", "restored from a backup"]);
+    assert!(!err(&small).contains("truncate"), "{}", err(&small));
+}
+
+/// What is said of what could not be done is on stderr alone, for programs as for people: documented, and the same of every verb.
+#[test]
+fn regression_what_could_not_be_done_has_no_result() {
+    let scene = Scene::new();
+    let config = scene.config();
+    let verbs: [&[&str]; 5] = [
+        &["status", config],
+        &["scrub", config, "status"],
+        &["inspect", "/none"],
+        &["analyze", "/none"],
+        &["serve", "/none"],
+    ];
+    for verb in verbs {
+        let output = forebay(&[verb, &["--output", "json"]].concat());
+        assert_eq!((code(&output), out(&output).as_str()), (2, ""), "{verb:?}");
+        assert!(err(&output).starts_with("forebay: "), "{verb:?}: {}", err(&output));
+    }
+}
+
 /// What has no room for a superblock was called damaged.
 #[test]
 fn regression_a_file_that_is_too_small_to_be_a_pools_is_not_called_damaged() {
