@@ -39,6 +39,8 @@ pub struct DeviceCounts {
     /// For how long the oldest request that it has not answered is on its way, but for discards: some devices take minutes for a large one, and serve others
     /// meanwhile.
     pub unanswered: Option<Duration>,
+    /// How many requests are on their way.
+    pub depth: usize,
     /// The longest time that a request took since [`WatchedCounts::take_longest`] was last called.
     longest: Duration,
     /// The requests in flight, by the lower half of their tags.
@@ -91,6 +93,7 @@ impl WatchedCounts {
             last_error: counts.last_error.clone(),
             last_failed_write: counts.last_failed_write,
             unanswered: counts.oldest(|kind| kind != Kind::Discard),
+            depth: counts.in_flight.iter().flatten().count(),
             longest: counts.longest,
             in_flight: Vec::new(),
         }

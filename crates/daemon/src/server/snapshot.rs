@@ -7,6 +7,7 @@ use crate::pool::{
 };
 use forebay_device::KindCounts;
 use forebay_export::{Access, Listen, ServerControl};
+use forebay_volume::Engine;
 use forebay_volume::engine::{Counters, LatencyHistogram, RequestCounts, RequestKind, TierStatus};
 use forebay_volume::layout::format_id;
 use forebay_volume::layout::superblock::Superblock;
@@ -80,7 +81,19 @@ fn device(device: &WatchedOne<'_>) -> Value {
         "errors": counts.errors,
         "last_error": counts.last_error.as_ref().map(ToString::to_string),
         "write_failed_seconds_ago": counts.last_failed_write.map(|when| when.elapsed().as_secs()),
+        "in_flight": counts.depth,
         "unanswered_ns": counts.unanswered.map(|age| age.as_nanos() as u64),
+    })
+}
+
+/// What the pool does by itself at this moment.
+fn activity(engine: &Engine) -> Value {
+    let activity = engine.activity();
+    json!({
+        "destage": activity.destage,
+        "garbage_collection": activity.collection,
+        "checkpoint": activity.checkpoint,
+        "scrub": activity.scrub,
     })
 }
 
@@ -143,6 +156,7 @@ pub fn snapshot(
         "mirror": backend.pool.devices.mirror().map(fast::json),
         "parity": backend.pool.devices.array().map(capacity::json),
         "bands": { "free": status.free_bands, "total": status.bands },
+        "activity": activity(engine),
         "classes": classes::list(engine.prism().table().classes(), &status.classes),
         "stays": stays::json(engine),
         "lifetimes": lifetimes::json(engine),

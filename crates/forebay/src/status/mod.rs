@@ -2,12 +2,14 @@
 
 pub mod base;
 mod classes;
+mod devices;
 mod lifetimes;
 mod mirror;
 pub mod rates;
 mod read_cache;
 pub mod scrub;
 mod stays;
+mod upkeep;
 
 pub use classes::table as classes_table;
 
@@ -54,7 +56,10 @@ fn overwritten_line(device: &Value) -> Option<String> {
 
 /// The status as tables.
 pub fn render(status: &Value) -> String {
-    std::iter::once(head(status)).chain(tables(status)).collect::<Vec<_>>().join("\n\n")
+    let mut parts: Vec<String> = std::iter::once(head(status)).chain(tables(status)).collect();
+    // Behind the tiers.
+    parts.insert(2.min(parts.len()), devices::table(status));
+    parts.join("\n\n")
 }
 
 /// What is to be known of the pool as a whole.
@@ -119,6 +124,7 @@ pub fn head(status: &Value) -> String {
     head.extend(list(status, "devices").filter_map(overwritten_line));
     head.extend(read_cache::line(&status["read_cache"]).map(|line| format!("\n{line}")));
     head.extend(base::lines(&status["disks"]).map(|lines| format!("\n{lines}")));
+    head.push_str(&format!("\n{}", upkeep::line(status)));
     head.extend(scrub::lines(&status["scrub"]).map(|lines| format!("\n{lines}")));
     let recovery = &status["recovery"];
     head.push_str(&format!(
@@ -150,6 +156,7 @@ pub fn tables(status: &Value) -> Vec<String> {
                 total => format!("{} %", number(tier, key).saturating_mul(100) / total),
             };
             let (used, live) = (share("used_bytes"), share("live_bytes"));
+            let (written, worn) = stays::written_and_worn(&status["wear"], &tier["name"]);
             vec![
                 text(tier, "name"),
                 bytes(tier, "total_bytes"),
@@ -157,6 +164,8 @@ pub fn tables(status: &Value) -> Vec<String> {
                 used,
                 bytes(tier, "live_bytes"),
                 live,
+                written,
+                worn,
             ]
         })
         .collect();
@@ -169,7 +178,7 @@ pub fn tables(status: &Value) -> Vec<String> {
     let evidence = &status["evidence"];
     let sources = list(evidence, "sources").next().map(|_| crate::verbs::evidence_table(evidence));
     let parts = [
-        output::table(&["TIER", "TOTAL", "USED", "", "LIVE", ""], 1, &tiers),
+        output::table(&["TIER", "TOTAL", "USED", "", "LIVE", "", "WRITTEN", "WORN"], 1, &tiers),
         classes::table(&status["classes"]),
         exports_table(&exports),
     ];

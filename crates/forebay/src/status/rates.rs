@@ -41,7 +41,7 @@ fn label(name: &str) -> String {
 }
 
 /// What devices are called, each otherwise: of those whose names end alike the second and later ones have a number.
-fn labels(names: &[&str]) -> Vec<String> {
+pub fn labels(names: &[&str]) -> Vec<String> {
     let mut given: Vec<String> = Vec::new();
     for name in names {
         let mut one = label(name);
@@ -85,6 +85,13 @@ impl Asked<'_> {
 
     fn bytes(&self, kind: &str) -> String {
         bytes_per_s(self.more(kind, "bytes"), self.seconds)
+    }
+
+    /// How many requests were in flight, in the mean (Little's law).
+    fn depth(&self) -> String {
+        let busy_ns: u64 =
+            ["reads", "writes", "flushes", "discards"].iter().map(|kind| self.more(kind, "busy_ns")).sum();
+        format!("{:.1}", busy_ns as f64 / 1e9 / self.seconds)
     }
 
     fn mean(&self, kind: &str) -> String {
@@ -154,6 +161,7 @@ pub fn tables(before: &Value, now: &Value) -> Vec<String> {
                 asked.bytes("writes"),
                 asked.mean("writes"),
                 asked.rate("flushes"),
+                asked.depth(),
             ]
         })
         .collect();
@@ -191,7 +199,7 @@ pub fn tables(before: &Value, now: &Value) -> Vec<String> {
         (&["REQUESTS", "PER S", "MEAN", "HALF BELOW", "99 % BELOW"][..], kinds),
         (&["DISK", "READS", "READ", "WRITES", "WRITTEN", "FLUSHES", "DISCARDS"][..], disks),
         (&["EXPORT", "READS", "READ", "WRITES", "WRITTEN", "FLUSHES", "DISCARDS"][..], exports),
-        (&["DEVICE", "READS", "READ", "MEAN", "WRITES", "WRITTEN", "MEAN", "FLUSHES"][..], devices),
+        (&["DEVICE", "READS", "READ", "MEAN", "WRITES", "WRITTEN", "MEAN", "FLUSHES", "DEPTH"][..], devices),
         (&["CLASS", "READ", "WRITTEN", "PAST FAST", "DESTAGED", "COLLECTED"][..], classes),
     ];
     let tables =

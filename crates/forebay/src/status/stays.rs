@@ -55,3 +55,31 @@ pub fn wear_line(wear: &Value) -> Option<String> {
         time(other)
     ))
 }
+
+/// Bytes that a tier was written in the pool's life, and their part of what it is rated for, where that is known.
+pub fn written_and_worn(wear: &Value, tier: &Value) -> (String, String) {
+    let found = wear.as_array().into_iter().flatten().find(|wear| wear["name"] == *tier).unwrap_or(&Value::Null);
+    let (written, rated) =
+        (found["written_bytes"].as_u64(), found["endurance_bytes"].as_u64().filter(|&rated| rated > 0));
+    let worn = written.zip(rated).map(|(written, rated)| format!("{:.1} %", written as f64 * 100.0 / rated as f64));
+    (written.map_or_else(|| "-".to_owned(), output::size), worn.unwrap_or_else(|| "-".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// Wear was in the JSON alone, where no endurance was configured.
+    #[test]
+    fn regression_wear_of_each_tier_is_shown() {
+        let wear = json!([
+            { "name": "fast", "written_bytes": 3u64 << 30, "endurance_bytes": 1u64 << 40 },
+            { "name": "capacity", "written_bytes": 1 << 20, "endurance_bytes": null },
+        ]);
+        let shown = |tier: &str| written_and_worn(&wear, &json!(tier));
+        assert_eq!(shown("fast"), ("3 GiB".to_owned(), "0.3 %".to_owned()));
+        assert_eq!(shown("capacity"), ("1 MiB".to_owned(), "-".to_owned()));
+        assert_eq!(shown("none"), ("-".to_owned(), "-".to_owned()));
+    }
+}
