@@ -202,6 +202,17 @@ pub fn run(options: &AnalyzeOptions, format: Format) -> Result<()> {
     {
         return Err(error);
     }
+    // Of a fleet some volumes may have none.
+    if let ([Analysed { name, read, .. }], false) = (good.as_slice(), Path::new(&options.trace).is_dir())
+        && read.requests == 0
+        && read.cut.is_none()
+    {
+        faults(&read.faults).iter().for_each(output::complain);
+        bail!(
+            "{name}: there is no request in it, and nothing to analyse: look whether it is the trace that is meant, whole, and of the format that it is \
+             read as (--format)"
+        );
+    }
     for (_, error) in &bad {
         output::complain(format!("left out: {}", output::chain(error)));
     }

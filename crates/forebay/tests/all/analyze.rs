@@ -588,3 +588,18 @@ fn regression_times_between_accesses_say_what_they_are() {
     assert!(sampled.contains("~ marks estimates of which the interval is"), "{sampled}");
     assert!(sampled.contains("or to its discard: ~p50 ") && sampled.contains(" ~7.81 MiB"), "{sampled}");
 }
+
+/// A table of nothing, and exit code 0.
+#[test]
+fn regression_a_trace_without_requests_cannot_be_analysed() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = directory.path().join("header.csv");
+    fs::write(&path, "time_us,op,offset,size\n").unwrap();
+    let (name, more) = (path.to_str().unwrap(), ["--format", "csv"]);
+    for output in [&[][..], &["--output", "json"]] {
+        let verb = [&["analyze", name][..], &more, output].concat();
+        let said = refused(&verb);
+        assert!(said.contains("header.csv: there is no request in it") && said.contains("--format"), "{said}");
+        assert_eq!(forebay(&verb).stdout, b"");
+    }
+}
