@@ -15,7 +15,8 @@ use std::path::PathBuf;
 #[derive(Debug, Parser)]
 #[command(
     name = "forebay",
-    max_term_width = 80,
+    // As wide as results.
+    term_width = crate::output::width(),
     version,
     about,
     propagate_version = true,

@@ -15,6 +15,8 @@ pub struct Place<'a> {
     /// Its root, as the user wrote it.
     pub root: &'a Path,
     folder: PathBuf,
+    /// It and folders above it that were not there, the innermost first.
+    missing: Vec<PathBuf>,
     boot_id: Option<String>,
     real_root: String,
 }
@@ -32,7 +34,9 @@ impl<'a> Place<'a> {
         let folder = folder.map(Path::to_owned).or_else(of_service).unwrap_or_else(|| FOLDER.into());
         let boot_id = boot_id(tree).context("which boot this is cannot be seen, and so nothing is changed")?;
         let real_root = root.canonicalize().with_context(|| root.display().to_string())?;
-        Ok(Self { tree, root, folder, boot_id, real_root: real_root.display().to_string() })
+        let is_missing = |above: &&Path| !above.as_os_str().is_empty() && !above.exists();
+        let missing = folder.ancestors().take_while(is_missing).map(Path::to_owned).collect();
+        Ok(Self { tree, root, folder, missing, boot_id, real_root: real_root.display().to_string() })
     }
 
     /// The command that puts everything back.
@@ -76,6 +80,13 @@ impl<'a> Place<'a> {
     pub fn record(&self, store: &Store, profile: &str, steps: &[Step]) -> Result<()> {
         let record = Record::new(self.boot_id.clone(), self.real_root.clone(), profile.to_owned(), steps.to_vec());
         Ok(store.save(&record)?)
+    }
+
+    /// Leaves nothing of a store that has no record: folders that were made for it go, as far as they are empty.
+    pub fn leave(&self, store: Store) {
+        // Others are kept away until they are gone. One that is not empty any more is somebody's.
+        self.missing.iter().try_for_each(std::fs::remove_dir).unwrap_or_default();
+        drop(store);
     }
 
     /// The record of what was changed, and its store.

@@ -244,7 +244,11 @@ impl Settings<'_> {
         self.hold = None;
         let first = put_back(self.place.tree, &self.steps).into_iter().find_map(Result::err);
         match (first, self.store) {
-            (None, Some(store)) => Ok(store.remove()?),
+            (None, Some(store)) => {
+                store.remove()?;
+                self.place.leave(store);
+                Ok(())
+            }
             (None, None) => Ok(()),
             (Some(lack), _) => Err(anyhow::Error::new(lack))
                 .with_context(|| format!("a setting was not put back; repeat: {}", self.place.restore_command())),
@@ -258,6 +262,7 @@ fn recorded(place: &Place<'_>, device: Option<&Device>) -> Result<(Plan, Option<
     let store = place.begin();
     let plan = Plan::with(place.tree, device, |_| true);
     if plan.is_empty() {
+        store.into_iter().for_each(|store| place.leave(store));
         return Ok((plan, None, None));
     }
     let recorded = store.and_then(|store| place.record(&store, "ladder", &plan.steps).map(|()| store));

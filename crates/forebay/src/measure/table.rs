@@ -266,8 +266,10 @@ fn of_kind(result: &JobResult, kind: &KindResult, reporting: &Reporting) -> Stri
     if kind.total.count() > 0 && !summary::is_clustering_judged(kind) {
         let (have, need) = (kind.blocks.len(), BLOCKS_MIN);
         lines.push(format!(
-            "    {have} intervals of the run are too few to see stalls cluster ({need} are needed): the intervals take I/Os as \
-             independent, and may be far too narrow"
+            "    {} of the run {} too few to see stalls cluster ({need} are needed): the intervals take I/Os as independent, and may be \
+             far too narrow",
+            output::count(have as u64, "interval"),
+            if have == 1 { "is" } else { "are" }
         ));
     }
     lines.join("\n")

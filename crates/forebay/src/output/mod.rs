@@ -13,7 +13,8 @@ mod width;
 
 pub use columns::{Section, sections, table};
 pub use forebay_daemon::text::{chain, colours, complain, size, time};
-use width::{height, width};
+use width::height;
+pub use width::width;
 
 /// How results are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -116,10 +117,15 @@ pub fn text(text: &str) -> Result<()> {
     line(&wrapped(text, width()))
 }
 
-/// So many things of this name: `1 disk`, `2 disks`.
+/// So many things of this name: `1 disk`, `2 disks`, `2 recoveries`, `2 lives`.
 pub fn count(number: u64, name: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{number} {name}{plural}")
+    let (stem, plural) = match (number, name.strip_suffix('y'), name.strip_suffix("fe")) {
+        (1, ..) => (name, ""),
+        (_, Some(stem), _) => (stem, "ies"),
+        (_, _, Some(stem)) => (stem, "ves"),
+        _ => (name, "s"),
+    };
+    format!("{number} {stem}{plural}")
 }
 
 /// As [`text`], but on a terminal no more than it has room for: what follows is counted.
@@ -214,6 +220,14 @@ mod tests {
         assert_eq!(laid_out(&value), serde_json::to_string_pretty(&value).unwrap());
         let counts = serde_json::json!({ "counts": [1, 2, 3.5] });
         assert_eq!(laid_out(&counts), "{\n  \"counts\": [1,2,3.5]\n}");
+    }
+
+    /// `1 power cuts`, `1 lives`, `1 intervals`.
+    #[test]
+    fn regression_one_of_a_kind_is_no_plural() {
+        let said = |number| ["life", "power cut", "recovery", "interval"].map(|name| count(number, name)).join(", ");
+        assert_eq!(said(1), "1 life, 1 power cut, 1 recovery, 1 interval");
+        assert_eq!(said(2), "2 lives, 2 power cuts, 2 recoveries, 2 intervals");
     }
 
     #[test]

@@ -35,7 +35,8 @@ fn text(value: &Value, key: &str) -> String {
 /// A line for a device that has failed requests.
 fn failed_line(device: &Value) -> String {
     let (name, errors, last) = (text(device, "name"), number(device, "errors"), text(device, "last_error"));
-    format!("\n{name}: {errors} requests HAVE FAILED since the start, the last: {last}")
+    let have = if errors == 1 { "HAS" } else { "HAVE" };
+    format!("\n{name}: {} {have} FAILED since the start, the last: {last}", output::count(errors, "request"))
 }
 
 /// A device that has not answered a request for so long is shown, in nanoseconds.
@@ -128,10 +129,10 @@ pub fn head(status: &Value) -> String {
     head.extend(scrub::lines(&status["scrub"]).map(|lines| format!("\n{lines}")));
     let recovery = &status["recovery"];
     head.push_str(&format!(
-        "\nlast recovery: {:.3} s, {} read, {} blocks dropped that were never durable",
+        "\nlast recovery: {:.3} s, {} read, {} dropped that were never durable",
         recovery["seconds"].as_f64().unwrap_or(0.0),
         bytes(recovery, "read_bytes"),
-        number(recovery, "dropped_blocks")
+        output::count(number(recovery, "dropped_blocks"), "block")
     ));
     head
 }

@@ -205,7 +205,8 @@ pub fn tables(before: &Value, now: &Value) -> Vec<String> {
     let tables =
         heads.into_iter().filter(|(_, rows)| !rows.is_empty()).map(|(head, rows)| output::table(head, 1, &rows));
     let stalls = more(&before["counters"], &now["counters"], "stalls");
-    let held_back = (stalls > 0).then(|| format!("writes waited for space or for the journal {stalls} times"));
+    let held_back =
+        (stalls > 0).then(|| format!("writes waited for space or for the journal {}", output::count(stalls, "time")));
     tables.chain(held_back).collect()
 }
 

@@ -197,7 +197,8 @@ pub fn run(options: &ConvertOptions, format: Format) -> Result<()> {
                     output::text(&format!("  request {}: {}", fault.place, fault.what))?;
                 }
             }
-            output::text(&format!("{} requests written to {}", written - refused.count.min(written), about()))
+            let written = output::count(written - refused.count.min(written), "request");
+            output::text(&format!("{written} written to {}", about()))
         }
     }?;
     read.mostly(&options.trace)

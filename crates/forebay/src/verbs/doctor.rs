@@ -176,7 +176,10 @@ fn captured(tree: &Tree, folder: &Path, format: Format) -> Result<()> {
     let place = folder.display();
     match format {
         Format::Json => output::json(json!({ "captured": folder, "files": files })),
-        Format::Table => output::text(&format!("{files} files in {place}\nto read it: forebay doctor --root {place}")),
+        Format::Table => output::text(&format!(
+            "{} in {place}\nto read it: forebay doctor --root {place}",
+            output::count(files as u64, "file")
+        )),
     }
 }
 

@@ -117,7 +117,11 @@ fn campaign(options: &SimulateOptions, format: Format) -> Result<()> {
             if shown_at.elapsed() >= TELL_EVERY {
                 shown_at = Instant::now();
                 let found = lock();
-                bar.step(&format!("{} lives, {} power cuts", found.lives, cuts(&found.coverage)));
+                bar.step(&format!(
+                    "{}, {}",
+                    output::count(found.lives, "life"),
+                    output::count(cuts(&found.coverage), "power cut")
+                ));
             }
         }
         Ok(())
@@ -161,11 +165,11 @@ fn report(options: &SimulateOptions, found: &Found, elapsed: Duration, format: F
                 ))?;
             }
             output::text(&format!(
-                "{} lives from number {}, {} power cuts, {} recoveries in {:.1} s: {}",
-                found.lives,
+                "{} from number {}, {}, {} in {:.1} s: {}",
+                output::count(found.lives, "life"),
                 options.from,
-                cuts(coverage),
-                coverage.of("recoveries"),
+                output::count(cuts(coverage), "power cut"),
+                output::count(coverage.of("recoveries"), "recovery"),
                 elapsed.as_secs_f64(),
                 match found.failure {
                     Some(_) => "a promise was BROKEN",

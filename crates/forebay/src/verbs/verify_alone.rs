@@ -63,7 +63,7 @@ pub fn run(file: &Path, format: Format) -> Result<()> {
                 report.summaries,
                 match findings {
                     0 => "no findings".to_owned(),
-                    count => format!("{count} findings"),
+                    count => output::count(count, "finding"),
                 }
             ))?;
         }
@@ -71,6 +71,6 @@ pub fn run(file: &Path, format: Format) -> Result<()> {
     if findings == 0 {
         Ok(())
     } else {
-        Err(finding(format!("the capacity tier of {} has {findings} findings", file.display())))
+        Err(finding(format!("the capacity tier of {} has {}", file.display(), output::count(findings, "finding"))))
     }
 }

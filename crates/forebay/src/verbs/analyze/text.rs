@@ -1,7 +1,7 @@
 //! An analysis for people.
 
 use super::over_time;
-use crate::output::{ratio, size, table, time};
+use crate::output::{count, ratio, size, table, time};
 use crate::traces::Read;
 use forebay_block::figures::rate;
 use forebay_trace::Faults;
@@ -73,14 +73,14 @@ pub fn whole(name: &str, read: &Read, report: &Report) -> String {
     };
     let operations: Vec<String> = report.operations.iter().map(operation).collect();
     let duration = report.duration_ns.map_or_else(String::new, |ns| format!(" over {}", time(ns)));
-    lines.push(format!("{name}: {} requests{duration}: {}", read.requests, operations.join(", ")));
+    lines.push(format!("{name}: {}{duration}: {}", count(read.requests, "request"), operations.join(", ")));
     lines.extend(faults(&read.faults));
     lines.extend(read.notes.iter().cloned());
     if read.cut.is_some() {
         lines.push("CUT: the trace could not be read to its end; this is what comes before".to_owned());
     }
     if report.absurd > 0 {
-        lines.push(format!("{} requests beyond 64 PiB or over 64 MiB were left out", report.absurd));
+        lines.push(format!("left out: {} beyond 64 PiB or over 64 MiB", count(report.absurd, "request")));
     }
     if report.back_in_time > 0 {
         lines.push(format!(

@@ -61,8 +61,9 @@ fn table(summary: &Summary) -> Result<()> {
         let seconds = summary.elapsed.as_secs_f64();
         let requests = volume.totals.requests();
         output::text(&format!(
-            "{}: {requests} requests in {seconds:.1} s, mean depth {:.2}",
+            "{}: {} in {seconds:.1} s, mean depth {:.2}",
             volume.target.name,
+            output::count(requests, "request"),
             volume.totals.mean_depth()
         ))?;
         if requests == 0 {
