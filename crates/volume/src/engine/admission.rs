@@ -231,6 +231,7 @@ impl Engine {
             keeps,
             shrinks_later,
             fast_is_behind: self.outbox.fast_is_behind(if keeps || shrinks_later { KEPT_QUEUES } else { 1 }),
+            capacity_refuses: self.bypass.capacity_refuses(self.clock.now_ns()),
             in_flight_bytes: self.outbox.in_flight_bytes(),
             changes: self.requests.changes_with_one_more(),
             may_stay: self.prism.table().host_facts_keep_fast(),

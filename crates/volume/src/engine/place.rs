@@ -15,6 +15,8 @@ pub(crate) struct Situation {
     pub shrinks_later: bool,
     /// More writes wait for the fast device than it takes at once, and more than for the capacity tier.
     pub fast_is_behind: bool,
+    /// A capacity device has no room for what is written to it: the file system below it, or a thin pool, is full.
+    pub capacity_refuses: bool,
     /// Data in flight on the fast device and on the capacity tier, in bytes.
     pub in_flight_bytes: [u64; 2],
     /// Changes of hosts in flight, this one and those that wait for space among them: a queue this deep hides where they go.
@@ -37,6 +39,10 @@ const CHANGES_MANY: usize = 8;
 /// of ten times the tier, of which .9 has to be destaged, would be judged one way and the other in turns.
 const IN_VAIN_EIGHTHS: u64 = 7;
 const STILL_IN_VAIN_EIGHTHS: u64 = 6;
+
+/// For how long after a capacity device had no room for a write others go to the fast tier first, as far as that has room: they would fail, and take blocks of
+/// bands with them.
+const REFUSES_NS: u64 = 10_000_000_000;
 
 /// Data in flight on the fast device, with that of the run to be placed, from which on a large run goes to the capacity tier
 /// where less is in flight: what an Optane-class drive moves in 300 us. The bandwidth of a flash drive is as high, so that
@@ -64,9 +70,21 @@ pub(crate) struct Bypass {
     is_in_vain: bool,
     /// What goes past the tier is durable when it is answered.
     pub is_written_through: bool,
+    /// When a capacity device had no room for a write.
+    refused_ns: Option<u64>,
 }
 
 impl Bypass {
+    /// A capacity device has no room for a write.
+    pub fn is_refused(&mut self, now_ns: u64) {
+        self.refused_ns = Some(now_ns);
+    }
+
+    /// Whether it had none a short while ago.
+    pub fn capacity_refuses(&self, now_ns: u64) -> bool {
+        self.refused_ns.is_some_and(|refused_ns| now_ns.saturating_sub(refused_ns) < REFUSES_NS)
+    }
+
     /// `staged` and `destaged`: blocks since the start; `slots`: of the tier. Each stretch of a quarter of the tier is judged: where
     /// as good as all is destaged, staging costs both tiers a write and the fast one a read, and saves nothing. That is so until a
     /// quarter dies there.
@@ -90,6 +108,7 @@ impl Bypass {
         match place {
             Place::Fast => return true,
             Place::Both => return false,
+            Place::Stage | Place::Capacity if situation.capacity_refuses => return true,
             Place::Stage | Place::Capacity if situation.fast_is_behind => return false,
             Place::Capacity if !shrinks_later => return false,
             Place::Stage if past && !shrinks_later => return false,
@@ -116,12 +135,27 @@ impl Bypass {
 mod tests {
     use super::*;
 
+    /// Streams went past an empty fast tier, failed, and took blocks of bands with them.
+    #[test]
+    fn regression_nothing_goes_past_the_fast_tier_while_the_capacity_tier_has_no_room() {
+        let mut bypass = Bypass::default();
+        assert!(!bypass.capacity_refuses(0));
+        bypass.is_refused(5);
+        assert!(bypass.capacity_refuses(4 + REFUSES_NS) && !bypass.capacity_refuses(5 + REFUSES_NS));
+        for place in [Place::Stage, Place::Capacity] {
+            let past = Situation { place, past: true, fast_is_behind: true, free: 0, ..SITUATION };
+            assert!(!bypass.goes_to_fast_first(&past, 64));
+            assert!(bypass.goes_to_fast_first(&Situation { capacity_refuses: true, ..past }, 64));
+        }
+    }
+
     const SITUATION: Situation = Situation {
         place: Place::Stage,
         past: false,
         keeps: false,
         shrinks_later: false,
         fast_is_behind: false,
+        capacity_refuses: false,
         in_flight_bytes: [0, 0],
         changes: 8,
         may_stay: false,

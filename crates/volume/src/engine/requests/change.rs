@@ -11,7 +11,7 @@ use crate::layout::record::{Record, Target, packed_write_bytes, put_write, write
 use crate::layout::stored::Stored;
 use crate::layout::stream::{Lifetime, Stream, class_hint};
 use crate::request::RequestError;
-use forebay_block::{IoError, SharedBuf};
+use forebay_block::{IoError, IoErrorKind, SharedBuf};
 use forebay_prism::Place;
 use smallvec::SmallVec;
 
@@ -152,6 +152,9 @@ impl Engine {
             Ok(()) if self.requests.pieces[id as usize].fua => {}
             Ok(()) => self.flushes.written(device),
             Err(source) => {
+                if device > 0 && source.kind == IoErrorKind::NoSpace {
+                    self.bypass.is_refused(self.clock.now_ns());
+                }
                 let error = self.setup.device_error(device, source);
                 self.requests.pieces[id as usize].error.get_or_insert(error);
             }
