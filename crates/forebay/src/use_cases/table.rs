@@ -244,7 +244,7 @@ pub fn text(found: &Findings) -> String {
         None => String::new(),
     };
     format!(
-        "{}: {}\nscale {} (GB as at scale 1), {} seeds, depth {}, virtual time\n{} of {} before {}, beside {} and {} alone\n\n\
+        "{}: {}\nscale {} (GB as at scale 1), {}, depth {}, virtual time\n{} of {} before {}, beside {} and {} alone\n\n\
          The workload through the PRISM, published and ours\n{workload}\n\n{figures}\n\n{ratios}\n\n\
          RULES: the published classifier, with all evidence. HINTS: write-lifetime hints and\n\
          marks alone. NOTHING: places alone.{compressed}\nSPREAD: least to greatest of the seeds over the\n\
@@ -252,7 +252,7 @@ pub fn text(found: &Findings) -> String {
         case.name,
         case.about,
         found.plan.scale,
-        found.seeds.len(),
+        output::count(found.seeds.len() as u64, "seed"),
         case.depth,
         output::size(found.plan.fast_bytes),
         case.fast.0,
