@@ -96,10 +96,10 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
             }
         }
         Then::Mended { lock } => {
-            upkeep::mended(core, lock);
             if result.is_ok() {
                 core.view.mended();
             }
+            upkeep::mended(core, lock, result.err());
         }
         Then::Rebuilt { lock } => {
             core.locks.remove(lock);

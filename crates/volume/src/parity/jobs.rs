@@ -145,6 +145,10 @@ pub(super) struct SameRead {
 pub(super) struct Read {
     pub tag: u64,
     pub way: Way,
+    /// Nothing was wrong with an earlier reading.
+    pub is_first: bool,
+    /// All other readings were not what it should be.
+    pub is_last: bool,
     /// Lengths of the buffers, which are put together again.
     pub lens: Vec<usize>,
     pub is_single: bool,
@@ -156,6 +160,8 @@ pub(super) struct Read {
     pub error: Option<IoError>,
     /// Something of it can be read of nobody.
     pub lost: Option<IoError>,
+    /// What was restored of it that members could not read: member and row.
+    pub mends: Vec<(usize, u64)>,
 }
 
 /// A part of a block.

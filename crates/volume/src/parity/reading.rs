@@ -20,13 +20,18 @@ pub(super) fn begin(core: &mut Core, tag: u64, offset_bytes: u64, attempt: u8, b
             let lens = bufs.as_slice().iter().map(|buf| buf.len()).collect();
             read_same(core, SameRead { tag, offset_bytes: at, attempt, lens, tried: 0 }, bufs);
         }
-        Some(Area::Rows(at)) => match core.shape.way(attempt) {
-            // There is nothing of both, and each was read by itself before.
-            Way::Without(member) if !core.shape.is_split_by(member, at, len_bytes) => {
-                read_pieces(core, tag, at, Way::Direct, bufs);
+        Some(Area::Rows(at)) => {
+            let way = match core.shape.way(attempt) {
+                // There is nothing of both, and each was read by itself before.
+                Way::Without(member) if !core.shape.is_split_by(member, at, len_bytes) => Way::Direct,
+                way => way,
+            };
+            if attempt > 0 && way != Way::Compared {
+                let row_bytes = core.shape.row_bytes();
+                core.upkeep.mends.doubt(at / row_bytes..=(at + len_bytes).saturating_sub(1) / row_bytes);
             }
-            way => read_pieces(core, tag, at, way, bufs),
-        },
+            read_pieces(core, (tag, attempt), at, way, bufs);
+        }
         None => {
             let error = IoError { kind: IoErrorKind::Invalid, offset_bytes, ..gone("read") };
             core.done.push(Completion { tag, result: Err(error), bufs: Some(bufs) });
@@ -55,7 +60,7 @@ fn new_bufs(lens: &[usize]) -> Vectored<Buf> {
     }
 }
 
-fn read_pieces(core: &mut Core, tag: u64, at: u64, way: Way, bufs: Vectored<Buf>) {
+fn read_pieces(core: &mut Core, (tag, attempt): (u64, u8), at: u64, way: Way, bufs: Vectored<Buf>) {
     let (is_single, bufs) = match bufs {
         Vectored::One(buf) => (true, vec![buf]),
         Vectored::Many(bufs) => (false, bufs),
@@ -116,7 +121,9 @@ fn read_pieces(core: &mut Core, tag: u64, at: u64, way: Way, bufs: Vectored<Buf>
         };
         sends.push((*member, bufs));
     }
-    let read = Read { tag, way, lens, is_single, pieces, groups, left, error: None, lost: None };
+    let (is_first, is_last) = (attempt == 0, attempt > core.shape.variants() && way == Way::Direct);
+    let (error, lost, mends) = (None, None, Vec::new());
+    let read = Read { tag, way, is_first, is_last, lens, is_single, pieces, groups, left, error, lost, mends };
     let job = core.jobs.insert(Job::Read(read));
     for (part, ((member, bufs), offset_bytes)) in sends.into_iter().zip(offsets).enumerate() {
         core.members.send(member, (job, part), (offset_bytes, 0), Op::read(bufs));
@@ -282,14 +289,11 @@ fn rows_part_ended(core: &mut Core, job: usize) {
 /// Rows of a read have been read from all members: its pieces get their bytes.
 pub(super) fn restored(core: &mut Core, rows: &Rows, job: usize) {
     let Some(Job::Read(read)) = core.jobs.get(job) else { return };
-    let (way, block) = (read.way, BLOCK as usize);
+    let (way, block, is_last) = (read.way, BLOCK as usize, read.is_last);
     let mut put: Vec<(usize, Result<Vec<u8>, IoError>)> = Vec::new();
     let mut mends = Vec::new();
     let is_compared = way == Way::Compared;
     let mut unfit = None;
-    if is_compared {
-        mends.extend(numbers_in(rows.failed).map(|member| (member, rows.first)));
-    }
     for row in rows.first..rows.first + rows.count {
         let at = (row - rows.first) as usize * block;
         let images: Vec<Option<Vec<u8>>> =
@@ -305,7 +309,9 @@ pub(super) fn restored(core: &mut Core, rows: &Rows, job: usize) {
                 continue;
             }
             let mut images = images.clone();
-            if !is_compared {
+            // What was computed of the others was not what it should be. Whoever takes this for all that there is of it would give it up.
+            let is_of_place = is_last && piece.failed && !core.found.has(row);
+            if !is_compared && !is_of_place {
                 images[piece.role] = None;
             }
             match way {
@@ -316,22 +322,22 @@ pub(super) fn restored(core: &mut Core, rows: &Rows, job: usize) {
             let open = core.open.get(row).and_then(|open| open.blocks[piece.role].as_ref());
             let bytes = match open {
                 Some(block) => Some(block.to_vec()),
+                None if is_of_place => images[piece.role].take(),
                 None => core.found.data(row, &core.code, &core.shape, &images)[piece.role].take(),
             };
-            if piece.failed && bytes.is_some() {
+            // It failed when all of the row was read, too.
+            if read.is_first && piece.failed && rows.failed & 1 << member != 0 && bytes.is_some() {
                 mends.push((member, row));
             }
             let away = rows.away.as_ref().filter(|_| is_compared);
             put.push((number, bytes.ok_or_else(|| away.cloned().unwrap_or_else(|| core.unreadable(row)))));
         }
     }
-    let is_mended = core.mends();
-    for (member, row) in mends {
-        if is_mended && (is_compared || core.upkeep.mends.has_room()) {
-            core.upkeep.mends.add(member, row);
-        }
+    if is_compared && core.mends() {
+        numbers_in(rows.failed).for_each(|member| core.upkeep.mends.add_compared(member, rows.first));
     }
     let Some(Job::Read(read)) = core.jobs.get_mut(job) else { return };
+    read.mends.append(&mut mends);
     let mut error = unfit;
     for (number, bytes) in put {
         let piece = &mut read.pieces[number];
@@ -360,7 +366,10 @@ pub(super) fn restored(core: &mut Core, rows: &Rows, job: usize) {
 /// Puts the buffers of a read together again, and answers it.
 fn answer(core: &mut Core, job: usize, error: Option<IoError>) {
     let Some(Job::Read(read)) = core.jobs.try_remove(job) else { return };
-    let Read { tag, way, lens, is_single, pieces, .. } = read;
+    let Read { tag, way, lens, is_single, pieces, mends, .. } = read;
+    if core.mends() && error.is_none() {
+        mends.into_iter().for_each(|(member, row)| core.upkeep.mends.add_read(member, row));
+    }
     let rows = pieces.first().zip(pieces.last()).map(|(first, last)| first.row..=last.row);
     let bufs = Some(whole(pieces, lens, is_single));
     let completion = Completion { tag, result: error.map_or(Ok(()), Err), bufs };

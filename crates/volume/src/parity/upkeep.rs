@@ -8,7 +8,7 @@ use super::reading::read_rows;
 use super::writing::parity_of;
 use super::{doubt, erasing, filling, rebuilding};
 use crate::layout::array_shape::BLOCK;
-use forebay_block::{Buf, SharedBuf, Vectored};
+use forebay_block::{Buf, IoError, SharedBuf, Vectored};
 
 /// How often it is tried to read a row that is to be made whole.
 const TRIES_MAX: u8 = 3;
@@ -146,45 +146,55 @@ fn put_off(core: &mut Core, rows: &Rows) {
     core.locks.remove(rows.lock);
 }
 
-/// A block of a row by its role, from all others.
-fn block_of(core: &Core, rows: &Rows, role: usize) -> Option<Vec<u8>> {
+/// A block of a row by its role, from all others, and whether anything shows that it is right.
+fn block_of(core: &Core, rows: &Rows, role: usize) -> Option<(Vec<u8>, bool)> {
     let row = rows.first;
     if let Some(open) = core.open.get(row) {
         // The row's own parity is of no use yet, and written when it is whole.
-        return Some(open.blocks.get(role)?.as_ref()?.to_vec());
+        return Some((open.blocks.get(role)?.as_ref()?.to_vec(), true));
     }
     // Where parity that is not needed says that something else is wrong, too, the checksums of whoever reads it decide.
-    let Likely { data, .. } = core.code.likely(&rows.images, 0).filter(Likely::is_sure)?;
-    if role < core.shape.data {
-        return data.into_iter().nth(role);
-    }
-    core.code.encode(&slices(&data)).into_iter().nth(role - core.shape.data)
+    let Likely { data, agreeing, .. } = core.code.likely(&rows.images, 0).filter(Likely::is_sure)?;
+    let bytes = if role < core.shape.data {
+        data.into_iter().nth(role)
+    } else {
+        core.code.encode(&slices(&data)).into_iter().nth(role - core.shape.data)
+    };
+    Some((bytes?, agreeing > 0))
 }
 
 /// A row was read of which a member could not read its block. Where it can after all nothing is written: parity may be what is wrong.
 pub(super) fn mend(core: &mut Core, rows: &Rows, member: usize) {
     let role = core.shape.role(rows.first, member);
     let is_well = rows.images[role].is_some() || core.members.written() & 1 << member == 0;
-    match block_of(core, rows, role).filter(|_| !is_well) {
-        Some(bytes) => {
+    // Of an open row, its parity, or what was not written there yet: it is written with the next.
+    let is_to_come = core.open.get(rows.first).is_some_and(|open| open.blocks.get(role).is_none_or(Option::is_none));
+    if is_well || is_to_come {
+        return mended(core, rows.lock, None);
+    }
+    // What is away for a moment says nothing of what lies there.
+    let away = rows.away.clone().filter(|_| rows.gone & 1 << member != 0);
+    let failure = away.unwrap_or_else(|| core.unreadable(rows.first));
+    match block_of(core, rows, role) {
+        Some((bytes, is_shown)) if is_shown || core.upkeep.mends.is_accepted() => {
             let bufs = Vectored::One(Buf::copy_of(&bytes).freeze());
             let list = vec![(member, core.shape.row_offset_bytes(rows.first), bufs)];
             core.write(list, (0, false), Then::Mended { lock: rows.lock });
         }
+        // It can be computed, and nobody here can tell whether that is right: whoever knows moves what lives there.
+        Some(_) => mended(core, rows.lock, Some(failure)),
         None => {
-            if !is_well {
-                core.view.unreadable();
-            }
-            mended(core, rows.lock);
+            core.view.unreadable();
+            mended(core, rows.lock, Some(failure));
         }
     }
 }
 
-/// The block that was written again is, or cannot be.
-pub(super) fn mended(core: &mut Core, lock: u64) {
+/// The block that was to be written again is, or need not be, or could not be.
+pub(super) fn mended(core: &mut Core, lock: u64, failure: Option<IoError>) {
     core.locks.remove(lock);
     core.upkeep.is_busy = false;
-    core.upkeep.mends.ended();
+    core.upkeep.mends.ended(failure);
 }
 
 /// Rows that could not all be read of a member are read one by one.

@@ -97,3 +97,44 @@ fn a_scrub_mends_all_that_a_member_cannot_read() {
         assert!(many > 2, "{redundancy}");
     }
 }
+
+/// Blocks that a member could not read for a while, each in a row in which another had rotted: a scrub wrote what parity made of the rotten one over it, and who
+/// moved what lived there took it for damaged for good. Readable again it gives both.
+#[test]
+fn regression_rot_beside_what_cannot_be_read_for_a_while_costs_nothing() {
+    // With as much parity as is needed, and nothing to spare.
+    for (redundancy, out) in [("2+1", None), ("3+2", Some(4))] {
+        let rig = Rig::new(redundancy, 1);
+        let mut served = rig.open();
+        (0..1400).for_each(|at| served.write(at));
+        served.checkpoint();
+        let model = served.close();
+        let data: HashSet<Vec<u8>> = model.iter().map(|(&block, &version)| content(block, version)).collect();
+        let open = |rig: &Rig| match out {
+            Some(out) => rig.open_without(out),
+            None => rig.open(),
+        };
+        for (worn, rotten) in [(0, 1), (1, 0), (1, 2)] {
+            let rig = rig.copy();
+            let is_data = |number: usize, at: usize| data.contains(&rig.members[number].bytes().bytes[at..at + 4096]);
+            let rows = (rig.rows_at()..rig.members[0].bytes().bytes.len()).step_by(4096);
+            let both = rows.filter(|&at| is_data(worn, at) && is_data(rotten, at)).step_by(7).collect::<Vec<_>>();
+            assert!(both.len() > 20, "{}", both.len());
+            rig.members[worn].bytes().unreadable.extend(&both);
+            both.iter().for_each(|at| rig.members[rotten].bytes().bytes[at + 1000] ^= 0x20);
+            let mut served = open(&rig);
+            served.model.clone_from(&model);
+            let bad_blocks = served.scrub().record.last.unwrap().bad_blocks;
+            assert_eq!(bad_blocks, 2 * both.len() as u64, "{redundancy}, members {worn} and {rotten}");
+            // What can be moved of their bands is.
+            served.ticks(4000);
+            let counters = served.pool.engine.status().counters;
+            assert!(counters.unfit_bands > 0 && counters.damaged_moves == 0, "{counters:?}");
+            assert_eq!(rig.members[worn].bytes().unreadable.len(), both.len());
+            rig.members[worn].bytes().unreadable.clear();
+            assert_eq!(served.scrub().found, [], "{redundancy}, members {worn} and {rotten}");
+            served.check();
+            served.close();
+        }
+    }
+}
