@@ -29,6 +29,8 @@ pub(super) struct Rebuild {
     pub first_gap_bytes: u64,
     /// How often in succession it has waited for a member that is away.
     pub away_tries: u8,
+    /// One bit for each member that could not read what is next, and has read something else since.
+    pub probed: u32,
 }
 
 /// What is known of the log again after a flush that failed.
@@ -134,6 +136,7 @@ impl Upkeep {
             first_gap_row: u64::MAX,
             first_gap_bytes: u64::MAX,
             away_tries: 0,
+            probed: 0,
         });
     }
 

@@ -16,6 +16,18 @@ pub(super) enum Job {
     Rows(Rows),
     /// A part of the log is read of a member.
     Log,
+    /// Members are asked whether they answer at all.
+    Probe(Probe),
+}
+
+/// Whether members answer: several places of each are read.
+pub(super) struct Probe {
+    /// The member for whose rebuild they are asked.
+    pub rebuilt: usize,
+    pub left: usize,
+    /// One bit for each that was asked, and for each of which something could be read.
+    pub asked: u32,
+    pub alive: u32,
 }
 
 /// Tag of what is copied to a member that is rebuilt: nobody else has it.

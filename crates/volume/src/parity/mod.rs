@@ -31,6 +31,7 @@ mod open_rows;
 mod pause;
 mod pieces;
 mod plan;
+mod probing;
 mod reading;
 mod rebuilding;
 mod refusal;

@@ -1,10 +1,10 @@
 //! Reads: each block from its member, and what that does not have, or is not what it should be, from the others.
 
 use super::core::Core;
-use super::doubt;
 use super::jobs::{Held, Job, Next, Piece, Purpose, Read, Rows, SameRead};
 use super::members::Ended;
 use super::pieces::whole;
+use super::{doubt, probing};
 use crate::layout::array_shape::{Area, BLOCK, Way};
 use crate::mirror::{gone, numbers_in};
 use forebay_block::{Buf, Completion, IoError, IoErrorKind, Op, Vectored};
@@ -170,6 +170,7 @@ pub(super) fn ended(core: &mut Core, ended: Ended) {
             core.jobs.remove(job);
             doubt::read(core, member, result, bufs);
         }
+        Some(Job::Probe(_)) => probing::ended(core, job, result.is_ok().then_some(member)),
         _ => {}
     }
 }

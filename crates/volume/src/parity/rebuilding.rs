@@ -3,6 +3,7 @@
 use super::core::Core;
 use super::filling::fill_row;
 use super::jobs::{COPY_TAG, Purpose, Rows, Then};
+use super::probing::{self, WAIT_NS};
 use super::reading::read_rows;
 use crate::layout::array_label::PLACE_BYTES;
 use crate::layout::array_shape::BLOCK;
@@ -18,8 +19,9 @@ const NOTE_PARTS: u64 = 16;
 
 /// Clocks tick some twenty times a second.
 const TICK_NS: u64 = 50_000_000;
-/// How often, with a pause each, a rebuild waits for a member that is away before it goes on without what is there alone.
+/// How often, for a second each, a rebuild waits for what a member says is away before it goes on without what is there alone.
 const AWAY_TRIES_MAX: u8 = 60;
+
 /// What is next of a rebuild.
 pub(super) fn next(core: &mut Core) {
     let now_ns = core.view.now_ns();
@@ -118,15 +120,40 @@ pub(super) fn same_read(core: &mut Core, result: Result<(), IoError>, bufs: Opti
         // One bad block hides no other.
         let is_single = rebuild.next_bytes <= at + BLOCK || rebuild.next_bytes > core.shape.head_bytes;
         if is_single {
+            let (next_bytes, in_sync) = (rebuild.next_bytes, core.members.in_sync());
+            rebuild.next_bytes = at.min(core.shape.head_bytes);
+            if is_tried_again(core, in_sync, false) {
+                return;
+            }
             core.view.unreadable();
-            rebuild.has_gaps = true;
+            let Some(rebuild) = &mut core.upkeep.rebuild else { return };
+            (rebuild.next_bytes, rebuild.has_gaps, rebuild.probed) = (next_bytes, true, 0);
             rebuild.first_gap_bytes = rebuild.first_gap_bytes.min(at).min(core.shape.head_bytes);
         } else {
             (rebuild.copy_singly_until, rebuild.next_bytes) = (rebuild.next_bytes, at);
         }
         return;
     };
+    rebuild.probed = 0;
     core.write(vec![(member, to, Vectored::One(buf.freeze()))], (0, false), Then::Rebuilt { lock });
+}
+
+/// Whether what could not be made is tried again: where members say that they are away, after a second, so many times. Others may be away as well, and what is
+/// given up in the last pass is given up for good: not before they have read something else, and could not read it once more.
+fn is_tried_again(core: &mut Core, failed: u32, is_away: bool) -> bool {
+    let Some(rebuild) = &mut core.upkeep.rebuild else { return false };
+    if rebuild.is_second && failed & !rebuild.probed != 0 {
+        let rebuilt = rebuild.member;
+        probing::begin(core, rebuilt, failed);
+        return true;
+    }
+    let waits = is_away && rebuild.away_tries < AWAY_TRIES_MAX;
+    if waits {
+        rebuild.away_tries += 1;
+        (rebuild.probed, core.upkeep.is_busy) = (0, false);
+        core.upkeep.not_before_ns = core.view.now_ns() + WAIT_NS;
+    }
+    waits
 }
 
 /// Rows were read of which the member that is rebuilt gets its blocks.
@@ -136,25 +163,19 @@ pub(super) fn rows_read(core: &mut Core, mut rows: Rows, member: usize) {
     // With one of parity nothing is left to correct by.
     let read = if core.shape.parity > 1 { rows.images.clone() } else { Vec::new() };
     if !core.code.restore(&mut rows.images) {
-        if rows.away.is_some()
-            && let Some(rebuild) = core.upkeep.rebuild.as_mut().filter(|rebuild| rebuild.away_tries < AWAY_TRIES_MAX)
-        {
-            // A cable that is out makes no gaps.
-            rebuild.away_tries += 1;
-            core.upkeep.pause.begin(core.view.now_ns());
-            core.upkeep.is_busy = false;
-            return core.locks.remove(rows.lock);
+        core.locks.remove(rows.lock);
+        if is_tried_again(core, rows.failed, rows.away.is_some()) {
+            return;
         }
         core.view.unreadable();
-        core.locks.remove(rows.lock);
         if let Some(rebuild) = &mut core.upkeep.rebuild {
-            rebuild.has_gaps = true;
+            (rebuild.has_gaps, rebuild.probed) = (true, 0);
             rebuild.first_gap_row = rebuild.first_gap_row.min(rows.first);
         }
         return written(core);
     }
     if let Some(rebuild) = &mut core.upkeep.rebuild {
-        rebuild.away_tries = 0;
+        (rebuild.away_tries, rebuild.probed) = (0, 0);
     }
     core.code.correct(&read, &mut rows.images, BLOCK as usize);
     let list = match rows.images[role].take() {

@@ -1,10 +1,11 @@
 //! What is computed of other members is wrong where one of these has rotten: it takes the place of nothing that may be read another time.
 
-use super::faults::{BLOCK, NOW_NS, array_of, members, pass, place, write};
+use super::faults::{BLOCK, MEMBER_BYTES, NOW_NS, array_of, members, pass, place, states, write};
 use super::member::{Member, read, run};
 use super::written::content;
 use forebay_block::{Buf, Completion, Device, IoErrorKind, Op, Vectored};
 use forebay_volume::layout::array_shape::Shape;
+use forebay_volume::mirror::MemberState;
 use forebay_volume::parity::{Array, ArrayView};
 use std::sync::atomic::Ordering;
 
@@ -153,4 +154,74 @@ fn a_comparison_mends_what_parity_shows() {
         assert!(member.medium().dead_blocks.is_empty());
     }
     assert_eq!(view.members().status().mended_blocks, 5);
+}
+
+/// A rebuild of the last of three members, of what was written to rows and to what all have alike. What it does to the others with each tick, of which there are 20 in a second.
+fn rebuild_disturbed(what: &str, mut disturb: impl FnMut(u64, &[Member])) {
+    let members = members(3);
+    let (mut array, view, shape) = array_of(&members, 2);
+    let head: Vec<u8> = (10..60).flat_map(|block| content(block, 2)).collect();
+    let bufs = Vectored::One(Buf::copy_of(&head).freeze());
+    assert!(run(&mut array, 10 * BLOCK, Op::Write { bufs, fua: false }).result.is_ok());
+    write(&mut array, &shape, 0, BLOCKS, 1);
+    assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+    members[2].medium().is_dead = true;
+    assert!(run(&mut array, 0, Op::Flush).result.is_ok());
+    pass(&mut array, &view, 2);
+    let blank = Member::new("blank", MEMBER_BYTES, true, 9);
+    // What all have alike takes 20 ticks, and rows 14.
+    view.members().set_rebuild_rate(1 << 20);
+    view.members().offer("blank".to_owned(), [99; 16], blank.boxed(), None).unwrap();
+    for tick in 0..1000 {
+        disturb(tick, &members[..2]);
+        view.members().tick(NOW_NS.fetch_add(50_000_000, Ordering::Relaxed));
+        (0..20).for_each(|_| Device::poll(&mut array, &mut Vec::new()));
+        if tick > 100 && states(&view) == [MemberState::InSync; 3] {
+            break;
+        }
+    }
+    assert_eq!((states(&view), view.members().status().broken), (vec![MemberState::InSync; 3], None), "{what}");
+    // What was to come may not have.
+    members.iter().for_each(|member| (member.medium().reads_before, member.medium().fails_reads) = (0, 0));
+    // A flush of its own may have failed, of which the next of a host tells.
+    assert!((0..2).any(|_| run(&mut array, 0, Op::Flush).result.is_ok()), "{what}");
+    members[0].medium().is_dead = true;
+    for block in 0..BLOCKS {
+        let read = read(&mut array, shape.head_bytes + block * BLOCK, 0);
+        assert!(read == Some(content(block, 1)), "{what}: block {block}");
+    }
+    assert!(blank.medium().durable[10 * BLOCK as usize..][..head.len()] == head, "{what}: what all have alike");
+}
+
+/// Members without which nothing can be restored failed all reads for a while in each pass of a rebuild: what the second could not read was taken for unreadable, and
+/// the new member held everything, but for that.
+#[test]
+fn regression_a_rebuild_that_is_disturbed_in_each_pass_leaves_nothing_out() {
+    // Within what all have alike, and within rows.
+    for (first, second) in [2, 8].into_iter().flat_map(|first| (0..40).step_by(2).map(move |second| (first, second))) {
+        for away in [1, 2] {
+            let mut times = [Some(second), Some(first)].into_iter();
+            let mut times = move || times.next_back().flatten();
+            rebuild_disturbed(&format!("after {first} and {second} reads, {away} away"), |_, members| {
+                let is_over = members[..away].iter().all(|member| member.medium().fails_reads == 0);
+                let Some(before) = is_over.then(&mut times).flatten() else { return };
+                let of = members[..away].iter();
+                of.for_each(|member| (member.medium().reads_before, member.medium().fails_reads) = (before, 30));
+            });
+        }
+    }
+}
+
+/// The same, where they fail everything, or are gone.
+#[test]
+fn a_rebuild_goes_on_when_members_are_back() {
+    for (first, second) in [2, 25].into_iter().flat_map(|first| (first + 6..80).step_by(7).map(move |at| (first, at))) {
+        for (away, is_gone) in [(1, false), (2, false), (1, true), (2, true)] {
+            rebuild_disturbed(&format!("from {first} and {second} on, {away} away"), |tick, members| {
+                let is_away = (first..first + 4).contains(&tick) || (second..second + 4).contains(&tick);
+                let of = members[..away].iter();
+                of.for_each(|member| (member.medium().is_dead, member.medium().is_gone) = (is_away, is_gone));
+            });
+        }
+    }
 }
