@@ -150,7 +150,7 @@ const POOL: &[Metric] = &[
     counter(
         "parity_unfit_bands",
         "/counters/unfit_bands",
-        "Bands of which a scrub found parity of something else, and whose data is written anew for it",
+        "Bands of which a scrub found parity of something else, or could not read it, and whose data is written anew for it",
     ),
     gauge("scrub_damaged_bytes", "/scrub/damaged_bytes", "Found by the last scrub to be damaged or unreadable"),
     gauge("read_cache_bytes", "/read_cache/held_bytes", "Copies of the capacity tier's data on the fast tier"),

@@ -426,7 +426,7 @@ impl Watch {
         }
         if is_unfit {
             let message = format!(
-                "a scrub has found {} bands since the start with parity of something else: what lives in them is written anew",
+                "a scrub has found {} bands since the start with parity of something else, or that cannot be read: what lives in them is written anew",
                 now.unfit_bands
             );
             self.warn(
