@@ -158,6 +158,7 @@ impl Devices {
 
     /// Runs all requests, in parallel as far as the devices take them, and returns their completions in order.
     pub fn run(&mut self, requests: Vec<(usize, u64, Op)>) -> Vec<Completion> {
+        self.mirror().iter().for_each(|view| view.set_idle(false));
         let mut results: Vec<Option<Completion>> = requests.iter().map(|_| None).collect();
         let mut queue: Vec<std::collections::VecDeque<Request>> =
             self.list.iter().map(|_| Default::default()).collect();

@@ -7,8 +7,9 @@ use crate::layout::member_label::OFFSETS_BYTES;
 use forebay_block::{Buf, IoError};
 use std::collections::VecDeque;
 
-/// For how long whoever read what another member had in the place of what is to be mended may find that wrong, where requests of his wait behind others.
-const DOUBT_NS: u64 = 1_000_000_000;
+/// For how long whoever read what another member had in the place of what is to be mended may find that wrong, where he waits for other devices, or what he asks
+/// next waits behind others.
+const DOUBT_NS: u64 = 10_000_000_000;
 /// How long a rebuild waits for a member that is away before it asks again.
 const AWAY_NS: u64 = 1_000_000_000;
 /// Ranges to be mended that are remembered; what is forgotten is found again when it is read again.
@@ -18,8 +19,8 @@ const MENDS_MAX: usize = 64;
 pub(super) enum Ask {
     /// Whether this can be read there: what is to be mended, or a member's label, of one of which nothing else can be.
     Probe { member: usize, offset_bytes: u64, len_bytes: u64 },
-    /// What is copied, of any member but those whose bits are set.
-    Read { tried: u8, offset_bytes: u64, len_bytes: u64 },
+    /// What is copied, of `first`, or else of any member but those whose bits are set.
+    Read { first: Option<usize>, tried: u8, offset_bytes: u64, len_bytes: u64 },
     /// Its destination.
     Write { member: usize, offset_bytes: u64, bytes: Buf },
     /// What was copied is to be durable.
@@ -82,14 +83,19 @@ struct Active {
     asked: Asked,
     /// The member that is read.
     from: Option<usize>,
+    /// The member that is read first.
+    first: Option<usize>,
     tried: u8,
     /// Those of them that could not read it and are not left behind.
     failed: u8,
 }
 
 /// What a member could not read.
+#[derive(Clone, Copy)]
 struct ToMend {
     member: usize,
+    /// Who had it.
+    from: usize,
     offset_bytes: u64,
     len_bytes: u64,
     since_ns: u64,
@@ -115,13 +121,13 @@ impl Copying {
         self.rebuild = Some(Rebuild::new(member, from_bytes));
     }
 
-    /// Writes again what a member could not read.
-    pub fn mend(&mut self, member: usize, offset_bytes: u64, len_bytes: u64) {
+    /// Writes again what a member could not read, and another could.
+    pub fn mend(&mut self, (member, from): (usize, usize), offset_bytes: u64, len_bytes: u64) {
         let begin = offset_bytes / UNIT_BYTES * UNIT_BYTES;
         let len_bytes = (offset_bytes + len_bytes).next_multiple_of(UNIT_BYTES) - begin;
         let is_it = |known: &ToMend| (known.member, known.offset_bytes, known.len_bytes) == (member, begin, len_bytes);
         if !self.mends.iter().any(is_it) && self.mends.len() < MENDS_MAX {
-            self.mends.push_back(ToMend { member, offset_bytes: begin, len_bytes, since_ns: self.now_ns });
+            self.mends.push_back(ToMend { member, from, offset_bytes: begin, len_bytes, since_ns: self.now_ns });
         }
     }
 
@@ -130,15 +136,14 @@ impl Copying {
     pub fn doubt(&mut self, offset_bytes: u64, len_bytes: u64) {
         let begin = offset_bytes / UNIT_BYTES * UNIT_BYTES;
         let end = (offset_bytes + len_bytes).next_multiple_of(UNIT_BYTES);
-        for ToMend { member, offset_bytes, len_bytes, since_ns } in std::mem::take(&mut self.mends) {
-            let to_mend = offset_bytes..offset_bytes + len_bytes;
+        for to_mend in std::mem::take(&mut self.mends) {
+            let all = to_mend.offset_bytes..to_mend.offset_bytes + to_mend.len_bytes;
             // What lies before and behind it is still to be mended.
-            let parts = [to_mend.start..to_mend.end.min(begin), to_mend.start.max(end)..to_mend.end];
+            let parts = [all.start..all.end.min(begin), all.start.max(end)..all.end];
             self.mends.extend(parts.into_iter().filter(|part| !part.is_empty()).map(|part| ToMend {
-                member,
                 offset_bytes: part.start,
                 len_bytes: part.end - part.start,
-                since_ns,
+                ..to_mend
             }));
         }
         let called_off = self.active.take_if(|active| {
@@ -163,7 +168,8 @@ impl Copying {
         self.asked += u64::from(self.active.take_if(|active| active.to == member).is_some());
         let Some(active) = &mut self.active else { return };
         active.failed &= !(1 << member);
-        if active.from == Some(member) {
+        let asks_it = matches!(active.step, Step::IsThere { member: asked, .. } if asked == member);
+        if active.from == Some(member) || asks_it {
             self.asked += 1;
             (active.step, active.from) = (Step::Read, None);
             active.tried |= 1 << member;
@@ -189,7 +195,7 @@ impl Copying {
         })
     }
 
-    /// What is to be done next, where it is time. `is_idle`: nobody waits for the mirror. `is_quiet`: no write to a range is in flight.
+    /// What is to be done next, where it is time. `is_idle`: the pool waits for nothing. `is_quiet`: no write to a range is in flight.
     pub fn next(
         &mut self,
         (now_ns, is_idle): (u64, bool),
@@ -216,7 +222,10 @@ impl Copying {
         active.from = None;
         let (asked, ask) = match std::mem::replace(&mut active.step, Step::InFlight) {
             Step::Probe => (Asked::Probe, Ask::Probe { member, offset_bytes, len_bytes }),
-            Step::Read => (Asked::Read, Ask::Read { tried: active.tried, offset_bytes, len_bytes }),
+            Step::Read => {
+                let first = active.first.filter(|first| active.tried & 1 << first == 0);
+                (Asked::Read, Ask::Read { first, tried: active.tried, offset_bytes, len_bytes })
+            }
             Step::IsThere { member, label } => {
                 active.from = Some(member);
                 let ask = Ask::Probe { member, offset_bytes: OFFSETS_BYTES[label], len_bytes: UNIT_BYTES };
@@ -232,7 +241,7 @@ impl Copying {
 
     fn begin(&mut self, is_idle: bool, bytes_per_s: u64, size_bytes: u64) -> Option<Active> {
         let now_ns = self.now_ns;
-        let active = |to, offset_bytes, len_bytes, kind| Active {
+        let active = |(to, first), offset_bytes, len_bytes, kind| Active {
             to,
             offset_bytes,
             len_bytes,
@@ -240,19 +249,20 @@ impl Copying {
             step: Step::Waits,
             asked: Asked::Probe,
             from: None,
+            first,
             tried: 1 << to,
             failed: 0,
         };
-        // Whoever reads it again has done so before nobody waits any more.
+        // Whoever reads it again has done so before the pool waits for nothing any more.
         let is_due = |to_mend: &mut ToMend| is_idle || now_ns.saturating_sub(to_mend.since_ns) >= DOUBT_NS;
         while let Some(to_mend) = self.mends.pop_front_if(is_due) {
-            let ToMend { member, offset_bytes, len_bytes, since_ns } = to_mend;
+            let ToMend { member, from, offset_bytes, len_bytes, .. } = to_mend;
             if len_bytes > UNIT_BYTES {
                 let (offset_bytes, len_bytes) = (offset_bytes + UNIT_BYTES, len_bytes - UNIT_BYTES);
-                self.mends.push_front(ToMend { member, offset_bytes, len_bytes, since_ns });
+                self.mends.push_front(ToMend { offset_bytes, len_bytes, ..to_mend });
             }
             if offset_bytes + UNIT_BYTES <= size_bytes {
-                return Some(active(member, offset_bytes, UNIT_BYTES, Kind::Mend));
+                return Some(active((member, Some(from)), offset_bytes, UNIT_BYTES, Kind::Mend));
             }
         }
         if std::mem::take(&mut self.is_away) {
@@ -266,7 +276,7 @@ impl Copying {
         // Clocks tick some twenty times a second: what one tick has not used the next makes up for.
         let since_ns = self.not_before_ns.max(now_ns.saturating_sub(50_000_000));
         self.not_before_ns = since_ns + len_bytes * 1_000_000_000 / bytes_per_s.max(1);
-        Some(active(rebuild.member, offset_bytes, len_bytes, Kind::Rebuild))
+        Some(active((rebuild.member, None), offset_bytes, len_bytes, Kind::Rebuild))
     }
 
     fn next_flush(&mut self, size_bytes: u64) -> Option<Ask> {
@@ -366,6 +376,7 @@ impl Copying {
         match (result, rebuild.flushed()) {
             (_, None) => Event::None,
             (Err(error), Some(_)) => Event::Failed(member, error),
+            (Ok(()), Some(Flushed::GoesOn)) => Event::None,
             (Ok(()), Some(Flushed::Noted(until_bytes))) => Event::Noted(until_bytes),
             (Ok(()), Some(Flushed::Complete(rebuilt))) => {
                 self.rebuild = None;

@@ -231,7 +231,7 @@ impl Mirror {
         }
         // Whoever reads it again writes it again.
         let mends = if self.view.is_begun() && read.attempt == 0 { read.failed & self.members.in_sync() } else { 0 };
-        numbers_in(mends).for_each(|number| self.copying.mend(number, offset_bytes, len_bytes));
+        numbers_in(mends).for_each(|number| self.copying.mend((number, read.member), offset_bytes, len_bytes));
         self.done.push(Completion { tag: read.tag, result, bufs });
     }
 
@@ -265,8 +265,7 @@ impl Mirror {
         if self.roster.broken.is_some() || self.roster.is_active() || !self.view.is_begun() {
             return false;
         }
-        let (now_ns, bytes_per_s, is_idle) =
-            (self.view.now_ns(), self.view.rebuild_bytes_per_s(), self.outstanding == 0);
+        let (now_ns, bytes_per_s, is_idle) = (self.view.now_ns(), self.view.rebuild_bytes_per_s(), self.view.is_idle());
         let is_quiet = |offset_bytes, len_bytes| !self.changing.overlap(offset_bytes, len_bytes);
         let Some(ask) = self.copying.next((now_ns, is_idle), bytes_per_s, self.geometry.size_bytes, is_quiet) else {
             return false;
@@ -277,8 +276,9 @@ impl Mirror {
             Ask::Probe { member, offset_bytes, len_bytes } => {
                 self.members.send(member, copy, offset_bytes, read(len_bytes));
             }
-            Ask::Read { tried, offset_bytes, len_bytes } => {
-                let source = self.members.reader(offset_bytes, 0, tried, false);
+            Ask::Read { first, tried, offset_bytes, len_bytes } => {
+                let first = first.filter(|number| self.members.in_sync() & 1 << number != 0);
+                let source = first.or_else(|| self.members.reader(offset_bytes, 0, tried, false));
                 // One that has failed says so once more where no other is left.
                 let member = source.or_else(|| numbers_in(self.members.in_sync()).next()).unwrap_or(0);
                 self.copying.reads(member);

@@ -115,6 +115,7 @@ struct Shared {
     rebuild_bytes_per_s: AtomicU64,
     is_begun: AtomicBool,
     is_settled: AtomicBool,
+    is_idle: AtomicBool,
     has_wanted: AtomicBool,
     wanted: Mutex<Option<MemberLabel>>,
     capacity: Mutex<(u64, bool)>,
@@ -146,6 +147,7 @@ impl MirrorView {
             rebuild_bytes_per_s: AtomicU64::new(REBUILD_BYTES_PER_S),
             is_begun: AtomicBool::new(false),
             is_settled: AtomicBool::new(false),
+            is_idle: AtomicBool::new(false),
             has_wanted: AtomicBool::new(false),
             wanted: Mutex::new(None),
             capacity: Mutex::new((0, false)),
@@ -351,6 +353,15 @@ impl MirrorView {
     /// Recovery has made all members the same where it matters: any of them may be read from.
     pub(crate) fn settle(&self) {
         self.0.is_settled.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the pool waits for no device, and all that these have answered was looked at.
+    pub(crate) fn set_idle(&self, is_idle: bool) {
+        self.0.is_idle.store(is_idle, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.0.is_idle.load(Ordering::Relaxed)
     }
 
     pub(super) fn is_settled(&self) -> bool {

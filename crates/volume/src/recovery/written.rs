@@ -92,7 +92,10 @@ pub(super) fn verified(
                     Some(bytes) if is_block(&bytes) => run.iter_mut().for_each(|run| run.has(from, &bytes)),
                     Some(_) => *keep = setup.options.faults.checksums_ignored(),
                     None => {
-                        *keep = data.is_none() || setup.options.faults.checksums_ignored();
+                        // The copy that cannot be read may be the one that has it.
+                        let has_copies =
+                            setup.extents.place(at).is_some_and(|(device, _)| devices.of_one_copy(device) != 0);
+                        *keep = data.is_none() || has_copies || setup.options.faults.checksums_ignored();
                         doubt.unseen.insert((disk, block));
                     }
                 }
@@ -202,7 +205,8 @@ fn read_data(devices: &mut Devices, setup: &Setup, records: &[(u64, Record)]) ->
             && let Some((device, offset_bytes)) = setup.extents.place(first * BLOCK_GRAINS)
         {
             let blocks = ((location + grains).div_ceil(BLOCK_GRAINS) - first) as usize;
-            reads.push((device, offset_bytes, Op::read(Vectored::One(Buf::new(blocks * 4096)))));
+            let bufs = Vectored::One(Buf::new(blocks * 4096));
+            reads.push((device, offset_bytes, Op::Read { bufs, attempt: devices.of_one_copy(device) }));
             wanted.push((i, (device, offset_bytes, blocks * 4096)));
         }
     }
@@ -210,7 +214,7 @@ fn read_data(devices: &mut Devices, setup: &Setup, records: &[(u64, Record)]) ->
         data[i] = match (completion.result, completion.bufs) {
             (Ok(()), Some(Vectored::One(buf))) => Some(buf),
             // What is decided here is for good: one failed read is not enough.
-            _ => devices.read(device, offset_bytes, len_bytes).ok(),
+            _ => devices.read_copy(device, offset_bytes, len_bytes, devices.of_one_copy(device)).ok(),
         };
     }
     data

@@ -52,6 +52,8 @@ pub(super) struct Candidate {
     pub data: Option<SharedBuf>,
     /// Its source does not match its checksum.
     pub damaged: bool,
+    /// Its copy on the fast tier could not be read of one of several members.
+    pub is_unread: bool,
     pub destination: u64,
     pub sequence: u64,
 }
@@ -165,6 +167,14 @@ impl Job {
         let leaf = Some(moved.leaf());
         self.leaves += usize::from(leaf != self.newest_leaf);
         self.newest_leaf = leaf;
-        self.candidates.push(Candidate { moved, stream, data: None, damaged: false, destination: 0, sequence: 0 });
+        self.candidates.push(Candidate {
+            moved,
+            stream,
+            data: None,
+            damaged: false,
+            is_unread: false,
+            destination: 0,
+            sequence: 0,
+        });
     }
 }

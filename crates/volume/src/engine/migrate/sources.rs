@@ -227,8 +227,16 @@ pub(super) fn source_read_again(
     result: Result<(), IoError>,
     bufs: Option<Vectored<Buf>>,
 ) -> After {
-    if let (Some(buf), Some(source)) = (good(result, bufs), source_of(rooms, id, at)) {
-        let (buf, of_copy) = (buf.freeze(), attempt.checked_sub(OF_COPY));
+    let of_copy = attempt.checked_sub(OF_COPY);
+    let has_failed = result.is_err();
+    if let (Some(of_copy), true) = (of_copy, has_failed) {
+        // Another member may have it; until this one can be read nobody knows that it is lost.
+        if let Some(candidate) = rooms.migrate.job_mut(id).and_then(|job| job.candidates.get_mut(at as usize)) {
+            candidate.is_unread = true;
+        }
+        read_copy(rooms, id, at, of_copy + 1);
+    } else if let (Some(buf), Some(source)) = (good(result, bufs), source_of(rooms, id, at)) {
+        let buf = buf.freeze();
         let block = if of_copy.is_some() { Some(buf) } else { stored(&buf, around(rooms, id, &[at]), source) };
         if let Some(block) = block.filter(|block| is_good_source(rooms, id, at, block)) {
             source_read(rooms, id, at, block);
@@ -243,7 +251,7 @@ pub(super) fn source_read_again(
         } else if !read_copy(rooms, id, at, of_copy.map_or(0, |before| before + 1))
             && let Some(candidate) = rooms.migrate.job_mut(id).and_then(|job| job.candidates.get_mut(at as usize))
         {
-            candidate.damaged = true;
+            candidate.damaged = !candidate.is_unread;
         }
     }
     part_done(rooms, id)

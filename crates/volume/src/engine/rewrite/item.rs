@@ -28,11 +28,13 @@ pub(crate) struct Item {
     pub content: Content,
     /// How often it was read and was not what it should be: one transfer may go wrong, or one copy.
     pub attempt: u8,
+    /// One of several copies could not be read.
+    pub is_unread: bool,
 }
 
 impl Item {
     pub fn new(device: usize, offset_bytes: u64, content: Content) -> Self {
-        Self { device, offset_bytes, content, attempt: 0 }
+        Self { device, offset_bytes, content, attempt: 0, is_unread: false }
     }
 }
 

@@ -239,7 +239,8 @@ impl Rewriter {
     fn read(&mut self, item: Item, outbox: &mut Outbox) {
         self.in_flight += item.content.device_blocks();
         let bufs = Vectored::One(Buf::new(item.content.len_bytes()));
-        let op = Op::Read { bufs, attempt: item.attempt };
+        let attempt = if item.device == 0 { self.setup.of_each_copy(item.attempt) } else { item.attempt };
+        let op = Op::Read { bufs, attempt };
         outbox.send(item.device, item.offset_bytes, 0, op, Pending::RewriteRead { item });
     }
 
@@ -251,7 +252,8 @@ impl Rewriter {
     pub fn read_done(&mut self, item: Item, result: Result<Option<Buf>, IoError>, map: &Map, outbox: &mut Outbox) {
         let blocks = item.content.device_blocks();
         self.in_flight -= blocks;
-        let could_be_read = result.is_ok();
+        let is_unread = item.is_unread || result.is_err() && item.device == 0 && self.setup.copies > 1;
+        let could_be_read = result.is_ok() && !is_unread;
         let bytes = result.ok().flatten();
         let is_last = item.attempt + 1 >= self.setup.read_attempts(item.device);
         let (good, all) = bytes.as_ref().map_or((0, 1), |bytes| item.content.good_in(bytes));
@@ -261,7 +263,7 @@ impl Rewriter {
         };
         match bytes {
             // What of it is not as it should be is written again as it lies, with its neighbours, and is lost.
-            Some(bytes) if good == all || good > 0 && is_last => {
+            Some(bytes) if good == all || good > 0 && is_last && (could_be_read || self.attempts >= READ_ATTEMPTS) => {
                 self.in_flight += blocks;
                 let op = Op::Write { bufs: Vectored::One(bytes.freeze()), fua: false };
                 outbox.send(item.device, item.offset_bytes, 0, op, Pending::Rewrite { blocks });
@@ -269,7 +271,7 @@ impl Rewriter {
                     return;
                 }
             }
-            _ if !is_last => return self.read(Item { attempt: item.attempt + 1, ..item }, outbox),
+            _ if !is_last => return self.read(Item { attempt: item.attempt + 1, is_unread, ..item }, outbox),
             _ if !could_be_read && self.attempts < READ_ATTEMPTS => {
                 self.has_failed = true;
                 return;
