@@ -25,8 +25,9 @@ const LEVEL_MAX: u8 = LEVELS - 3;
 const SHORTEST_BLOCKS: f64 = 256.0;
 /// What the last life weighs in the interval of an address, beside all lives before it.
 const LAST_LIFE_WEIGHT: f64 = 0.5;
-/// Spare space that an open band keeps from the others, as a share of a band.
-const OPEN_BAND_COST: f64 = 0.25;
+/// Spare space that an open band keeps from the others, as a share of a band: what is invalid in it grows with the square of how far it is written, and so is a
+/// third on average of what it is when the band is full, and less in bands of what was moved.
+const OPEN_BAND_COST: f64 = 0.125;
 /// Groups are made anew whenever hosts have written so large a part of what is valid.
 const REGROUP_PART: f64 = 0.25;
 /// A write is one in sequence where the block below was written at most so long before.
