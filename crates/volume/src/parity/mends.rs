@@ -10,10 +10,12 @@ use std::ops::RangeInclusive;
 
 /// Most that are remembered of what hosts read; what is forgotten is found again when it is compared with its parity.
 const FOUND_MAX: usize = 4096;
-/// How long somebody who has read a block may take to ask for it again.
-const ACCEPTED_NS: u64 = 1_000_000_000;
+/// How long somebody who has read a block may take to ask for it again: other parts of what he reads may be slow.
+const ACCEPTED_NS: u64 = 10_000_000_000;
 /// What counts at most of the time between two looks at the clock: in one that jumps nobody could ask for anything.
 const LOOK_NS: u64 = 100_000_000;
+/// Whoever stops a pool never says what time it is: after so many looks at a clock that stands still nobody asks any more.
+const LOOKS_MAX: u32 = 100_000;
 
 /// A block that is to be written again.
 #[derive(Clone, Copy, Debug)]
@@ -35,11 +37,17 @@ pub(super) struct Mends {
     /// The time in which somebody could ask, and the clock at the last look.
     now_ns: u64,
     looked_ns: u64,
+    /// Looks at the clock since it stands still.
+    looks: u32,
 }
 
 impl Mends {
     /// Time passes.
     pub fn look(&mut self, clock_ns: u64) {
+        self.looks = if clock_ns == self.looked_ns { self.looks + 1 } else { 0 };
+        if self.looks >= LOOKS_MAX {
+            (self.now_ns, self.looks) = (self.now_ns + ACCEPTED_NS, 0);
+        }
         self.now_ns += clock_ns.saturating_sub(self.looked_ns).min(LOOK_NS);
         self.looked_ns = clock_ns;
     }

@@ -334,8 +334,8 @@ pub(super) fn restored(core: &mut Core, rows: &Rows, job: usize) {
             put.push((number, bytes.ok_or_else(|| away.cloned().unwrap_or_else(|| core.unreadable(row)))));
         }
     }
-    if is_compared && core.mends() {
-        numbers_in(rows.failed).for_each(|member| core.upkeep.mends.add_compared(member, rows.first));
+    if is_compared {
+        mends.extend(numbers_in(rows.failed).map(|member| (member, rows.first)));
     }
     let Some(Job::Read(read)) = core.jobs.get_mut(job) else { return };
     read.mends.append(&mut mends);
@@ -368,15 +368,17 @@ pub(super) fn restored(core: &mut Core, rows: &Rows, job: usize) {
 fn answer(core: &mut Core, job: usize, error: Option<IoError>) {
     let Some(Job::Read(read)) = core.jobs.try_remove(job) else { return };
     let Read { tag, way, lens, is_single, pieces, mends, .. } = read;
-    if core.mends() && error.is_none() {
-        mends.into_iter().for_each(|(member, row)| core.upkeep.mends.add_read(member, row));
+    let is_compared = way == Way::Compared;
+    if core.mends() && error.is_none() && !is_compared {
+        mends.iter().for_each(|&(member, row)| core.upkeep.mends.add_read(member, row));
     }
     let rows = pieces.first().zip(pieces.last()).map(|(first, last)| first.row..=last.row);
     let bufs = Some(whole(pieces, lens, is_single));
     let completion = Completion { tag, result: error.map_or(Ok(()), Err), bufs };
-    match rows.filter(|_| way == Way::Compared) {
-        // A scrub that ends well has left nothing to be mended.
-        Some(rows) => core.upkeep.mends.answer_later(rows, completion),
-        None => core.done.push(completion),
+    let Some(rows) = rows.filter(|_| is_compared) else { return core.done.push(completion) };
+    // A scrub that ends well has left nothing to be mended, and hears of what could not be.
+    core.upkeep.mends.answer_later(rows, completion);
+    if core.mends() {
+        mends.into_iter().for_each(|(member, row)| core.upkeep.mends.add_compared(member, row));
     }
 }

@@ -5,6 +5,7 @@ mod faults;
 mod fifth;
 mod life;
 mod member;
+mod reviewed;
 mod sixth;
 mod written;
 

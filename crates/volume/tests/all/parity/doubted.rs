@@ -103,7 +103,7 @@ fn what_a_member_cannot_read_is_written_again_when_it_was_taken_for_right() {
         let dead = place(&members, &content(0, 1));
         members[dead.0].medium().dead_blocks.insert(dead.1 / BLOCK);
         // However often it is read meanwhile.
-        for _ in 0..40 {
+        for _ in 0..240 {
             assert_eq!(read(&mut array, shape.head_bytes, 0), Some(content(0, 1)));
             view.members().tick(NOW_NS.fetch_add(50_000_000, Ordering::Relaxed));
         }
