@@ -4,8 +4,8 @@ use super::{Driver, DriverError};
 use crate::job::model::{Arrival, Job, Plan};
 use crate::job::validate::validate;
 use crate::run::{
-    BurstRow, Failure, Failures, IntervalRow, JobResult, KindResult, Latencies, OpenLoop, Partial, Tally, ThreadUse,
-    Watch,
+    Backlog, BurstRow, Failure, Failures, IntervalRow, JobResult, KindResult, Latencies, OpenLoop, Partial, Tally,
+    ThreadUse, Watch,
 };
 use crate::stats::clustering::Blocks;
 use forebay_block::OpKind;
@@ -157,6 +157,7 @@ fn result(job: &Job, fate: &Fate, size_bytes: u64, interval_ns: u64) -> JobResul
             ios,
             bytes: ios * io_bytes,
             errors: fate.failures,
+            backlog: Backlog::default(),
             submission: Latencies::new(),
             device: total.clone(),
             total,
@@ -212,6 +213,7 @@ fn result(job: &Job, fate: &Fate, size_bytes: u64, interval_ns: u64) -> JobResul
         open: job.arrival.is_open().then_some(OpenLoop {
             scheduled: ios,
             issued: ios,
+            backlog: 0,
             issued_ns: duration_ns,
             late: 0,
             no_slot: 0,

@@ -187,7 +187,8 @@ impl Figures {
             _ => Latency::new(&result.total(), None, confidence),
         };
         let ios = result.ios();
-        let per_io = |ns: u64| if ios == 0 { 0.0 } else { ns as f64 / ios as f64 };
+        let rated = result.rated_ios();
+        let per_io = |ns: u64| if rated == 0 { 0.0 } else { ns as f64 / rated as f64 };
         Self {
             depth: in_flight(&result.job),
             depth_mean: result.depth_mean,

@@ -211,7 +211,8 @@ fn joined(results: Vec<JobResult>) -> Option<JobResult> {
             if of_one + of_two > 0.0 { (one * of_one + two * of_two) / (of_one + of_two) } else { 0.0 }
         };
         all.depth_mean = weight(all.depth_mean, all.depth_ns as f64, next.depth_mean, next.depth_ns as f64);
-        all.service_mean_ns = weight(all.service_mean_ns, all.ios() as f64, next.service_mean_ns, next.ios() as f64);
+        all.service_mean_ns =
+            weight(all.service_mean_ns, all.ended() as f64, next.service_mean_ns, next.ended() as f64);
         all.duration_ns += next.duration_ns;
         all.rated_ns += next.rated_ns;
         all.depth_ns += next.depth_ns;
@@ -226,6 +227,7 @@ fn joined(results: Vec<JobResult>) -> Option<JobResult> {
             sum.ios += kind.ios;
             sum.bytes += kind.bytes;
             sum.errors += kind.errors;
+            sum.backlog.add(kind.backlog);
             sum.submission.merge(&kind.submission);
             sum.device.merge(&kind.device);
             sum.total.merge(&kind.total);

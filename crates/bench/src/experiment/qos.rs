@@ -73,6 +73,7 @@ pub(super) fn run(driver: &mut dyn Driver, options: &Options) -> Result<Report, 
         "open_loop": found.result.as_ref().and_then(|result| result.open).map(|open| json!({
             "scheduled": open.scheduled,
             "issued": open.issued,
+            "backlog": open.backlog,
             "late_by_tool": open.late,
             "no_slot": open.no_slot,
         })),
@@ -156,6 +157,7 @@ fn judge(session: &mut Session<'_>, result: &JobResult, rate_iops: f64) {
     let verdict = check(Arrivals {
         scheduled: open.scheduled,
         issued: open.issued,
+        backlog: open.backlog,
         wanted_per_second: rate_iops,
         elapsed_ns: open.issued_ns,
     });

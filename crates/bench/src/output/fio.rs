@@ -141,8 +141,8 @@ fn merged(kinds: &[&KindResult], of: impl Fn(&KindResult) -> &Latencies) -> Late
 }
 
 fn direction(result: &JobResult, kinds: &[&KindResult], of: impl Fn(&IntervalRow) -> Direction) -> Value {
-    let ios: u64 = kinds.iter().map(|kind| kind.ios).sum();
-    let bytes: u64 = kinds.iter().map(|kind| kind.bytes).sum();
+    let ios: u64 = kinds.iter().map(|kind| kind.rated_ios()).sum();
+    let bytes: u64 = kinds.iter().map(|kind| kind.rated_bytes()).sum();
     // Rates are those of the time in which I/Os were wanted, as in our own results, and `runtime` is what they are a rate of: readers
     // of fio's results divide by it.
     let rate = per_second(bytes, result.rated_ns);

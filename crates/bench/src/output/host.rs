@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 /// For programs, with `latency` what latencies look like there; each figure is `null` where it is not known, all of it in virtual time.
 #[must_use]
 pub fn json(result: &JobResult, latency: &dyn Fn(&Latencies) -> Value) -> Value {
-    let ios = result.ios();
+    let ios = result.rated_ios();
     let per_io = |count: u64| (ios > 0).then(|| count as f64 / ios as f64);
     let counted = |count: Option<u64>| count.map(|count| json!({ "count": count, "per_io": per_io(count) }));
     let switches = result.used.switches;

@@ -45,7 +45,7 @@ impl Default for Reporting {
 pub fn little(result: &JobResult) -> Check {
     little::check(Measured {
         mean_depth: result.depth_mean,
-        completions: result.kinds.iter().map(|kind| kind.ios + kind.errors).sum(),
+        completions: result.ended(),
         elapsed_ns: result.depth_ns,
         mean_latency_ns: result.service_mean_ns,
     })
@@ -63,9 +63,10 @@ pub fn percentiles(latencies: &Latencies, blocks: Option<&Blocks>, reporting: &R
 pub fn job(result: &JobResult, own_cost_ns: Option<f64>, reporting: &Reporting) -> Value {
     let little = little(result);
     let ios = result.ios();
-    let per_io = |ns: u64| (ios > 0).then(|| ns as f64 / ios as f64);
+    let rated_ios = result.rated_ios();
+    let per_io = |ns: u64| (rated_ios > 0).then(|| ns as f64 / rated_ios as f64);
     let is_judged = little.verdict != little::Verdict::NotJudged;
-    let ended: u64 = result.kinds.iter().map(|kind| kind.ios + kind.errors).sum();
+    let ended = result.ended();
     let mut value = json!({
         "name": result.job.name,
         "job": asked(&result.job),
@@ -133,6 +134,7 @@ pub fn job(result: &JobResult, own_cost_ns: Option<f64>, reporting: &Reporting) 
             json!({
                 "scheduled": open.scheduled,
                 "issued": open.issued,
+                "backlog": open.backlog,
                 "late_by_tool": open.late,
                 "no_slot": open.no_slot,
                 "issued_per_second": check.per_second,
@@ -172,7 +174,7 @@ fn steady_from_s(result: &JobResult) -> Option<f64> {
 #[must_use]
 pub fn path_cost_ns(result: &JobResult, own_cost_ns: Option<f64>) -> Option<f64> {
     result.generator_busy()?;
-    let user_ns = result.used.split_ns()?.0 as f64 / result.ios().max(1) as f64;
+    let user_ns = result.used.split_ns()?.0 as f64 / result.rated_ios().max(1) as f64;
     Some(user_ns - own_cost_ns?).filter(|&ns| ns >= 0.0)
 }
 
@@ -209,8 +211,8 @@ pub fn open_loop(result: &JobResult, open: &OpenLoop) -> open_loop::Check {
         // A trace has no rate: only its number of I/Os can be held to.
         _ => 0.0,
     };
-    let elapsed_ns = open.issued_ns;
-    open_loop::check(Arrivals { scheduled: open.scheduled, issued: open.issued, wanted_per_second, elapsed_ns })
+    let OpenLoop { scheduled, issued, backlog, issued_ns, .. } = *open;
+    open_loop::check(Arrivals { scheduled, issued, backlog, wanted_per_second, elapsed_ns: issued_ns })
 }
 
 /// A verdict on arrivals for people and programs.
@@ -247,7 +249,7 @@ pub fn kind_iops_interval(result: &JobResult, found: &KindResult, reporting: &Re
         OpKind::WriteFua if result.kind(OpKind::Write).is_none() => result.counts(|row| row.write.ios),
         _ => return None,
     };
-    result.rate_interval(&counts, per_second(found.ios, result.rated_ns), reporting.confidence)
+    result.rate_interval(&counts, per_second(found.rated_ios(), result.rated_ns), reporting.confidence)
 }
 
 fn bounds(interval: Option<Interval>) -> Value {
@@ -260,9 +262,10 @@ fn kind(result: &JobResult, found: &KindResult, reporting: &Reporting) -> Value 
         "ios": found.ios,
         "bytes": found.bytes,
         "errors": found.errors,
-        "iops": per_second(found.ios, result.rated_ns),
+        "backlog": found.backlog.ios,
+        "iops": per_second(found.rated_ios(), result.rated_ns),
         "iops_interval": bounds(kind_iops_interval(result, found, reporting)),
-        "bytes_per_second": per_second(found.bytes, result.rated_ns),
+        "bytes_per_second": per_second(found.rated_bytes(), result.rated_ns),
         "mean_interval_ns": bounds(found.mean_interval(reporting.confidence)),
         "blocks": found.blocks.len(),
         "clustering_judged": is_clustering_judged(found),

@@ -3,7 +3,7 @@
 use super::drift::Drift;
 use super::facts::TargetFacts;
 use super::failures::Failures;
-use super::result::{BurstRow, Direction, IntervalRow, JobResult, KindResult, OfDirection, OpenLoop, Partial};
+use super::result::{Backlog, BurstRow, Direction, IntervalRow, JobResult, KindResult, OfDirection, OpenLoop, Partial};
 use super::share::{DEPTH_LEVELS, FINE_NS, Fine, Share};
 use super::tally::{Latencies, Tally, add_to, new_histogram};
 use super::thread_use::ThreadUse;
@@ -28,6 +28,7 @@ struct KindTotals {
     ios: u64,
     bytes: u64,
     errors: u64,
+    backlog: Backlog,
     submission: Latencies,
     device: Latencies,
     total: Latencies,
@@ -40,8 +41,8 @@ struct OpenInterval {
     row: IntervalRow,
     sum_ns: u128,
     totals: [Option<Box<Tally>>; OpKind::ALL.len()],
-    /// What the warm-up began; none of it where there is none.
-    carried: Option<Box<Tally>>,
+    /// What the warm-up began, reads, writes and others; none of it where there is none.
+    carried: [Option<Box<Tally>>; 3],
     fine: Vec<Fine>,
     /// Its millisecond counts, or the figures of some worker, are not those of this interval alone.
     is_lumped: bool,
@@ -82,6 +83,7 @@ pub struct Collector {
     ended_ns: u64,
     scheduled: u64,
     issued: u64,
+    backlog: u64,
     hung: u32,
     gave_up: bool,
     /// Workers whose I/Os or bytes were made before the time was over.
@@ -123,6 +125,7 @@ impl Collector {
             ended_ns: 0,
             scheduled: 0,
             issued: 0,
+            backlog: 0,
             hung: 0,
             gave_up: false,
             spent: 0,
@@ -207,6 +210,7 @@ impl Collector {
                     ios: 0,
                     bytes: 0,
                     errors: 0,
+                    backlog: Backlog::default(),
                     submission: Latencies::new(),
                     device: Latencies::new(),
                     total: Latencies::new(),
@@ -217,6 +221,7 @@ impl Collector {
             totals.ios += found.ios;
             totals.bytes += found.bytes;
             totals.errors += found.errors;
+            totals.backlog.add(found.backlog);
             totals.submission.add(&found.submission);
             totals.device.add(&found.device);
             totals.total.add(&found.total);
@@ -233,14 +238,13 @@ impl Collector {
             interval.sum_ns += u128::from(found.total.sum_ns());
             interval.totals[kind as usize].get_or_insert_with(Box::default).add(&found.total);
         }
-        let carried = &share.carried;
-        if carried.all.ios > 0 {
-            let row = &mut interval.row;
-            (row.ios, row.bytes) = (row.ios + carried.all.ios, row.bytes + carried.all.bytes);
-            row.read.add(carried.read);
-            row.write.add(carried.write);
-            interval.sum_ns += u128::from(carried.total.sum_ns());
-            interval.carried.get_or_insert_with(Box::default).add(&carried.total);
+        let (carried, row) = (share.carried.all(), &mut interval.row);
+        (row.ios, row.bytes) = (row.ios + carried.ios, row.bytes + carried.bytes);
+        row.read.add(share.carried.read.sum);
+        row.write.add(share.carried.write.sum);
+        for (sum, way) in interval.carried.iter_mut().zip(share.carried.ways()).filter(|(_, way)| way.sum.ios > 0) {
+            interval.sum_ns += u128::from(way.total.sum_ns());
+            sum.get_or_insert_with(Box::default).add(&way.total);
         }
         if interval.fine.len() < share.fine.len() {
             interval.fine.resize(share.fine.len(), Fine::default());
@@ -279,6 +283,7 @@ impl Collector {
         self.ended_ns = self.ended_ns.max(end.ended_ns);
         self.scheduled += end.scheduled;
         self.issued += end.issued;
+        self.backlog += end.backlog;
         self.hung += end.hung;
         self.gave_up |= end.gave_up;
         self.interrupted |= end.interrupted;
@@ -303,7 +308,8 @@ impl Collector {
     /// Closes the oldest open interval; bursts are counted where it lies whole within `measured_ns`.
     fn close_first(&mut self, measured_ns: u64) {
         let Some((index, interval)) = self.open.pop_first() else { return };
-        let mut all = interval.carried.map_or_else(Tally::new, |carried| *carried);
+        let mut all = Tally::new();
+        interval.carried.iter().flatten().for_each(|carried| all.add(carried));
         for (kind, tally) in interval.totals.iter().enumerate() {
             let Some(tally) = tally else { continue };
             all.add(tally);
@@ -317,21 +323,23 @@ impl Collector {
         let [median, p99, p999, max] = all.quantiles_ns([0.5, 0.99, 0.999, 1.0]);
         let latency_ns = [mean, median, p99, p999, max];
         let begin_ns = index * self.interval_ns;
-        let one_way = |kinds: &[OpKind]| {
-            let mut tallies = kinds.iter().filter_map(|&kind| interval.totals[kind as usize].as_deref());
+        let one_way = |kinds: &[OpKind], carried: usize| {
+            let of_kinds = kinds.iter().filter_map(|&kind| interval.totals[kind as usize].as_deref());
+            let mut tallies = of_kinds.chain(interval.carried[carried].as_deref());
             match (tallies.next(), tallies.next()) {
                 (None, _) => OfDirection::default(),
                 (Some(one), None) => OfDirection::new(one),
                 (Some(one), Some(other)) => {
-                    let mut both = one.clone();
-                    both.add(other);
-                    OfDirection::new(&both)
+                    let mut sum = one.clone();
+                    sum.add(other);
+                    tallies.for_each(|tally| sum.add(tally));
+                    OfDirection::new(&sum)
                 }
             }
         };
         let mut row = IntervalRow { begin_ns, latency_ns, ..interval.row };
-        row.read_latency = one_way(&[OpKind::Read]);
-        row.write_latency = one_way(&[OpKind::Write, OpKind::WriteFua]);
+        row.read_latency = one_way(&[OpKind::Read], 0);
+        row.write_latency = one_way(&[OpKind::Write, OpKind::WriteFua], 1);
         // Several shares of one interval may come late, after it was closed.
         if let Some(before) =
             self.rows.iter_mut().rev().take_while(|row| row.begin_ns >= begin_ns).find(|row| row.begin_ns == begin_ns)
@@ -403,7 +411,7 @@ impl Collector {
         self.open_bursts = Default::default();
     }
 
-    /// The time that all measured I/Os take at the rate at which I/Os ended, whoever began them, within `begun_ns`. So the rate is
+    /// The time that all I/Os which rates are of take at the rate at which I/Os ended, whoever began them, within `begun_ns`. So the rate is
     /// one that was seen, and what hangs behind the end makes it no lower.
     fn as_if_all_ended_within(&self, begun_ns: u64) -> u64 {
         let mut ended = 0.0;
@@ -414,11 +422,11 @@ impl Collector {
             let before = if row.begin_ns == 0 { 0.0 } else { ended / row.begin_ns as f64 };
             ended += (part_ns * before).max(ios * part_ns / row.length_ns.max(1) as f64).min(ios);
         }
-        let measured: u64 = self.kinds.iter().flatten().map(|kind| kind.ios).sum();
+        let rated: u64 = self.kinds.iter().flatten().map(|kind| kind.ios + kind.backlog.ios).sum();
         if ended < 1.0 {
             return u64::MAX;
         }
-        let turns = measured as f64 / ended;
+        let turns = rated as f64 / ended;
         // On the way what is in flight is missing; at the end it is there, and a schedule that was kept has its own time.
         (begun_ns as f64 * if self.is_so_far { turns } else { turns.max(1.0) }) as u64
     }
@@ -445,7 +453,8 @@ impl Collector {
             }
             last.length_ns = last.length_ns.min(duration_ns - last.begin_ns);
         }
-        let ended: u64 = self.kinds.iter().flatten().map(|kind| kind.ios + kind.errors).sum();
+        let ended = |kind: &KindTotals| kind.ios + kind.errors + kind.backlog.ios + kind.backlog.errors;
+        let ended: u64 = self.kinds.iter().flatten().map(|kind| ended(kind)).sum();
         let service: u128 = self.kinds.iter().flatten().map(|kind| kind.service_sum_ns).sum();
         let service_mean_ns = if ended == 0 { 0.0 } else { service as f64 / ended as f64 };
         let is_open = self.job.arrival.is_open();
@@ -470,6 +479,7 @@ impl Collector {
         let open = self.job.arrival.is_open().then_some(OpenLoop {
             scheduled: self.scheduled,
             issued: self.issued,
+            backlog: self.backlog,
             issued_ns: issued_ns(window_end, self.ended_ns, begin),
             late: self.late,
             no_slot: self.no_slot,
@@ -492,6 +502,7 @@ impl Collector {
                 ios: totals.ios,
                 bytes: totals.bytes,
                 errors: totals.errors,
+                backlog: totals.backlog,
                 submission: totals.submission,
                 device: totals.device,
                 total: totals.total,

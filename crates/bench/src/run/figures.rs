@@ -3,8 +3,8 @@
 //! worker can say before it is added to anything.
 
 use super::failures::{Failure, Failures};
-use super::result::Direction;
-use super::share::{Carried, DEPTH_LEVELS, Fine, KindShare, Share};
+use super::result::{Backlog, Direction};
+use super::share::{Carried, CarriedWay, DEPTH_LEVELS, Fine, KindShare, Share};
 use super::tally::{PackedTally, Tally};
 use super::thread_use::ThreadUse;
 use super::worker::{Message, WorkerEnd};
@@ -42,32 +42,41 @@ pub struct ShareFigures {
     pub(super) last_completion_ns: u64,
 }
 
-/// I/Os that the warm-up began and that ended in an interval: I/Os, bytes and sum of latencies of all, of reads and of writes.
+/// I/Os that were wanted in the warm-up and ended in an interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CarriedFigures {
-    pub(super) all: (u64, u64, u64),
-    pub(super) read: (u64, u64, u64),
-    pub(super) write: (u64, u64, u64),
+    pub(super) read: CarriedWayFigures,
+    pub(super) write: CarriedWayFigures,
+    pub(super) other: CarriedWayFigures,
+}
+
+/// Of these, what went one way.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CarriedWayFigures {
+    pub(super) ios: u64,
+    pub(super) bytes: u64,
     pub(super) total: PackedTally,
 }
 
 impl CarriedFigures {
     pub(super) fn of(carried: &Carried) -> Self {
-        let of = |side: Direction| (side.ios, side.bytes, side.latency_sum_ns);
-        Self { all: of(carried.all), read: of(carried.read), write: of(carried.write), total: carried.total.pack() }
+        let [read, write, other] = carried.ways().map(|way| {
+            let Direction { ios, bytes, .. } = way.sum;
+            CarriedWayFigures { ios, bytes, total: way.total.pack() }
+        });
+        Self { read, write, other }
     }
 
-    /// None where it is no tally, or not of so many.
+    /// None where one is no tally, or not of so many.
     fn carried(&self) -> Option<Carried> {
-        let total = Tally::unpack(&self.total)?;
-        let of = |(ios, bytes, latency_sum_ns)| Direction { ios, bytes, latency_sum_ns };
-        (total.count() == self.all.0).then(|| Carried {
-            all: of(self.all),
-            read: of(self.read),
-            write: of(self.write),
-            total,
-        })
+        let of = |way: &CarriedWayFigures| {
+            let total = Tally::unpack(&way.total)?;
+            let sum = Direction { ios: way.ios, bytes: way.bytes, latency_sum_ns: total.sum_ns() };
+            (total.count() == way.ios).then_some(CarriedWay { sum, total })
+        };
+        Some(Carried { read: of(&self.read)?, write: of(&self.write)?, other: of(&self.other)? })
     }
 }
 
@@ -79,6 +88,8 @@ pub(super) struct KindFigures {
     pub(super) ios: u64,
     pub(super) bytes: u64,
     pub(super) errors: u64,
+    /// Of what the warm-up left waiting: I/Os, bytes, failures.
+    pub(super) backlog: (u64, u64, u64),
     pub(super) submission: PackedTally,
     pub(super) device: PackedTally,
     pub(super) total: PackedTally,
@@ -95,6 +106,7 @@ pub struct EndFigures {
     pub(super) first: Vec<FailureFigures>,
     pub(super) scheduled: u64,
     pub(super) issued: u64,
+    pub(super) backlog: u64,
     pub(super) hung: u32,
     pub(super) gave_up: bool,
     pub(super) spent: bool,
@@ -153,6 +165,7 @@ impl ShareFigures {
                 ios: found.ios,
                 bytes: found.bytes,
                 errors: found.errors,
+                backlog: (found.backlog.ios, found.backlog.bytes, found.backlog.errors),
                 submission: found.submission.pack(),
                 device: found.device.pack(),
                 total: found.total.pack(),
@@ -183,6 +196,7 @@ impl ShareFigures {
             let place = &mut share.kinds[kind(&found.kind)? as usize];
             let (submission, device, total) =
                 (Tally::unpack(&found.submission)?, Tally::unpack(&found.device)?, Tally::unpack(&found.total)?);
+            let (ios, bytes, errors) = found.backlog;
             let is_whole = [&submission, &device, &total].iter().all(|tally| tally.count() == found.ios);
             if place.is_some() || !is_whole {
                 return None;
@@ -191,6 +205,7 @@ impl ShareFigures {
                 ios: found.ios,
                 bytes: found.bytes,
                 errors: found.errors,
+                backlog: Backlog { ios, bytes, errors },
                 submission,
                 device,
                 total,
@@ -224,6 +239,7 @@ impl EndFigures {
             first: first.collect(),
             scheduled: end.scheduled,
             issued: end.issued,
+            backlog: end.backlog,
             hung: end.hung,
             gave_up: end.gave_up,
             spent: end.spent,
@@ -257,6 +273,7 @@ impl EndFigures {
             failures,
             scheduled: self.scheduled,
             issued: self.issued,
+            backlog: self.backlog,
             hung: self.hung,
             gave_up: self.gave_up,
             spent: self.spent,

@@ -36,8 +36,8 @@ pub use machine::{BlockUse, IdleUse, Interrupts, MachineUse, MachineWatch};
 pub use progress::Progress;
 pub use remote::{Refused, RemoteRun};
 pub use result::{
-    AllRan, BurstRow, Direction, IntervalRow, JobResult, KindResult, OfDirection, OpenLoop, Part, Partial, SteadyState,
-    SteadyWindow, per_second,
+    AllRan, Backlog, BurstRow, Direction, IntervalRow, JobResult, KindResult, OfDirection, OpenLoop, Part, Partial,
+    SteadyState, SteadyWindow, per_second,
 };
 pub use tally::{Latencies, Tally};
 pub use thread_use::ThreadUse;

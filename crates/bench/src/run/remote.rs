@@ -7,7 +7,7 @@ use super::failures::KEPT_MAX;
 use super::figures::{EndFigures, Figures, ShareFigures};
 use super::jobs::Jobs;
 use super::progress::Progress;
-use super::result::JobResult;
+use super::result::{Backlog, JobResult};
 use super::share::FINE_NS;
 use super::watch::Watch;
 use super::window::Window;
@@ -135,27 +135,32 @@ impl RemoteRun {
             found.errors <= IOS_MAX
                 && found.ios <= IOS_MAX
                 && found.bytes <= found.ios.saturating_mul(MAX_IO_BYTES.into())
+                && found.backlog.errors <= IOS_MAX
         });
         ensure(in_bounds, "too many I/Os or bytes")?;
         let (ios, bytes) =
             found().fold((0u64, 0u64), |(ios, bytes), (_, found)| (ios + found.ios, bytes.saturating_add(found.bytes)));
-        let carried = &share.carried;
-        let sides = carried.read.ios.saturating_add(carried.write.ios);
-        let side_bytes = carried.read.bytes.saturating_add(carried.write.bytes);
-        let in_bounds = carried.all.ios <= IOS_MAX
-            && carried.all.bytes <= carried.all.ios.saturating_mul(MAX_IO_BYTES.into())
-            && sides <= carried.all.ios
-            && side_bytes <= carried.all.bytes;
+        let in_bounds = share
+            .carried
+            .ways()
+            .into_iter()
+            .all(|way| way.sum.ios <= IOS_MAX && way.sum.bytes <= way.sum.ios.saturating_mul(MAX_IO_BYTES.into()));
+        ensure(in_bounds, "more of the warm-up than there can be")?;
+        let carried = share.carried.all();
+        // What it left waiting is a part of what ended of it.
+        let backlog =
+            |of: fn(&Backlog) -> u64| found().fold(0u64, |sum, (_, found)| sum.saturating_add(of(&found.backlog)));
+        let in_bounds = backlog(|found| found.ios) <= carried.ios && backlog(|found| found.bytes) <= carried.bytes;
         ensure(in_bounds, "more of the warm-up than there can be")?;
         let of_fine = figures
             .fine
             .iter()
             .fold((0u64, 0u64), |(ios, bytes), fine| (ios + u64::from(fine.0), bytes.saturating_add(fine.1)));
-        let (all_ios, all_bytes) = (ios + carried.all.ios, bytes.saturating_add(carried.all.bytes));
+        let (all_ios, all_bytes) = (ios + carried.ios, bytes.saturating_add(carried.bytes));
         ensure(of_fine.0 <= all_ios && of_fine.1 <= all_bytes, "more in milliseconds than in all")?;
         let levels = figures.depth_levels.iter().fold(0, |sum: u64, &level| sum.saturating_add(level));
         ensure(levels <= ios, "more depths than I/Os")?;
-        let errors: u64 = found().map(|(_, found)| found.errors).sum();
+        let errors: u64 = found().map(|(_, found)| found.errors + found.backlog.errors).sum();
         let late = figures.late.saturating_add(figures.no_slot);
         let ios = of_host.ios.saturating_add(all_ios + errors).saturating_add(late);
         let bytes = of_host.bytes.saturating_add(all_bytes);
@@ -171,7 +176,7 @@ impl RemoteRun {
         let remote = &mut self.hosts[host].workers[figures.worker];
         ensure(remote.said_last, "an end before its last figures")?;
         let judged: [u64; 4] = figures.judged.unwrap_or_default();
-        let counts = [figures.failures, figures.mismatches, figures.scheduled, figures.issued];
+        let counts = [figures.failures, figures.mismatches, figures.scheduled, figures.issued, figures.backlog];
         let (voluntary, involuntary) = figures.switches.unwrap_or_default();
         let scheduled = [voluntary, involuntary, figures.migrations.unwrap_or(0)];
         ensure(scheduled.iter().all(|&count| count <= IOS_MAX), "too many context switches")?;

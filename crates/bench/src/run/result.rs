@@ -54,7 +54,7 @@ pub struct JobResult {
     pub interval_ns: u64,
     /// Throughput of short times.
     pub bursts: Vec<BurstRow>,
-    /// Mean number of measured I/Os in flight: integrated over every change, not derived, over `depth_ns`.
+    /// Mean number of I/Os in flight that were submitted in the measurement: integrated over every change, not derived, over `depth_ns`.
     pub depth_mean: f64,
     /// I/Os that succeeded by the depth at their issue, their thread's alone, themselves included: 1, 2 to 3, 4 to 7, 8 to
     /// 15, 16 to 31, 32 to 63, 64 and more.
@@ -161,6 +161,8 @@ pub struct KindResult {
     pub bytes: u64,
     /// I/Os that failed.
     pub errors: u64,
+    /// What the warm-up of an open loop left waiting.
+    pub backlog: Backlog,
     /// From wanted to submitted.
     pub submission: Latencies,
     /// From submitted to seen finished.
@@ -172,6 +174,24 @@ pub struct KindResult {
 }
 
 impl KindResult {
+    /// I/Os that rates are of: those that succeeded, the warm-up's backlog included.
+    #[must_use]
+    pub fn rated_ios(&self) -> u64 {
+        self.ios + self.backlog.ios
+    }
+
+    /// Their bytes.
+    #[must_use]
+    pub fn rated_bytes(&self) -> u64 {
+        self.bytes + self.backlog.bytes
+    }
+
+    /// I/Os that were submitted in the measurement and have ended, well or not: what the depth is of.
+    #[must_use]
+    pub fn ended(&self) -> u64 {
+        self.ios + self.errors + self.backlog.ios + self.backlog.errors
+    }
+
     /// The interval of the mean of the total latencies, in nanoseconds; none with fewer than 8 blocks of time. What came
     /// after its interval was closed is in the mean and in no block: the interval holds the mean in any case.
     #[must_use]
@@ -206,7 +226,7 @@ pub struct IntervalRow {
     pub write_latency: OfDirection,
 }
 
-/// Total latencies of what went one way in an interval, of the I/Os that the measurement began.
+/// Total latencies of what went one way in an interval, also of the I/Os that the warm-up began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OfDirection {
     /// How many.
@@ -252,6 +272,26 @@ impl Direction {
     }
 }
 
+/// I/Os of an open loop that were wanted in its warm-up, waited until that was over, and were submitted in the measurement. The target served
+/// them in the measured time, so they count for rates and for the depth; they were wanted before, so their latencies count for nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Those that succeeded.
+    pub ios: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Those that failed.
+    pub errors: u64,
+}
+
+impl Backlog {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.ios += other.ios;
+        self.bytes += other.bytes;
+        self.errors += other.errors;
+    }
+}
+
 /// Throughput of windows of one length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BurstRow {
@@ -274,7 +314,9 @@ pub struct OpenLoop {
     pub scheduled: u64,
     /// Of these, submitted.
     pub issued: u64,
-    /// Time in which these were submitted, in nanoseconds: the schedule's length, or longer where the loop fell behind.
+    /// Submitted in the same time, but wanted in the warm-up, which had left them waiting.
+    pub backlog: u64,
+    /// Time in which both were submitted, in nanoseconds: the schedule's length, or longer where the loop fell behind.
     pub issued_ns: u64,
     /// Submitted more than 100 us late although a slot was free: the tool's own doing.
     pub late: u64,
@@ -384,10 +426,22 @@ impl JobResult {
         self.kinds.iter().map(|kind| kind.ios).sum()
     }
 
-    /// Whether any measured I/O has ended, well or not.
+    /// I/Os that rates are of: those that succeeded, the warm-up's backlog included.
+    #[must_use]
+    pub fn rated_ios(&self) -> u64 {
+        self.kinds.iter().map(KindResult::rated_ios).sum()
+    }
+
+    /// I/Os that were submitted in the measurement and have ended, well or not, the warm-up's backlog included: what the depth is of.
+    #[must_use]
+    pub fn ended(&self) -> u64 {
+        self.kinds.iter().map(KindResult::ended).sum()
+    }
+
+    /// Whether anything was measured: an I/O that was submitted in the measurement has ended, well or not.
     #[must_use]
     pub fn has_measured(&self) -> bool {
-        self.kinds.iter().any(|kind| kind.ios + kind.errors > 0)
+        self.ended() > 0
     }
 
     /// Whether it was asked to verify what it reads, and nothing could be.
@@ -409,7 +463,7 @@ impl JobResult {
     #[must_use]
     pub fn depth_wanted(&self) -> Option<f64> {
         let wait_ns = (self.total_mean_ns()? - self.service_mean_ns).max(0.0);
-        Some(self.depth_mean + per_second(self.ios(), self.depth_ns) * wait_ns / 1e9)
+        Some(self.depth_mean + per_second(self.rated_ios(), self.depth_ns) * wait_ns / 1e9)
     }
 
     /// Share of the time in which the threads that made the load had the processor, 0 to 1; none where they wait by looking,
@@ -441,7 +495,7 @@ impl JobResult {
     fn generator_never_slept(&self) -> bool {
         let Some((voluntary, _)) = self.used.switches.filter(|_| self.generator_busy().is_some()) else { return false };
         // Those that were in flight may all end in one sleep.
-        voluntary.saturating_mul(NEVER_SLEPT_IOS).saturating_mul(self.job.depth.into()) < self.ios()
+        voluntary.saturating_mul(NEVER_SLEPT_IOS).saturating_mul(self.job.depth.into()) < self.rated_ios()
     }
 
     /// Whether the threads that made the load had no time left: then the rate is the generator's limit, whatever the target's.
@@ -466,13 +520,13 @@ impl JobResult {
     /// I/Os a second.
     #[must_use]
     pub fn iops(&self) -> f64 {
-        per_second(self.ios(), self.rated_ns)
+        per_second(self.rated_ios(), self.rated_ns)
     }
 
     /// Bytes a second.
     #[must_use]
     pub fn bytes_per_second(&self) -> f64 {
-        per_second(self.bytes(), self.rated_ns)
+        per_second(self.kinds.iter().map(KindResult::rated_bytes).sum(), self.rated_ns)
     }
 
     /// Total latencies of all kinds that transfer data.

@@ -2,7 +2,7 @@
 //! for the other, and no second histogram has to be kept per I/O.
 
 use super::drift::DriftShare;
-use super::result::Direction;
+use super::result::{Backlog, Direction};
 use super::tally::Tally;
 use forebay_block::OpKind;
 
@@ -25,10 +25,12 @@ pub struct KindShare {
     pub submission: Tally,
     /// From submitted to seen finished.
     pub device: Tally,
+    /// What the warm-up of an open loop left waiting.
+    pub backlog: Backlog,
     /// Both.
     pub total: Tally,
-    /// Sum of the times from the first touch to the end, also of I/Os that failed, for Little's law: an open loop's
-    /// wait is not in it.
+    /// Sum of the times from the first touch to the end, also of I/Os that failed and of the backlog, for Little's law:
+    /// an open loop's wait is not in it.
     pub service_sum_ns: u64,
 }
 
@@ -41,16 +43,23 @@ pub struct Fine {
     pub bytes: u64,
 }
 
-/// I/Os that the warm-up began and that ended within the measurement. They took the target as those that are measured do: they
+/// I/Os that were wanted in the warm-up and ended within the measurement, well. They took the target as those that are measured do: they
 /// are in the rows of intervals and in bursts, and in no total.
 #[derive(Debug, Default)]
 pub struct Carried {
-    /// I/Os that succeeded, of all kinds.
-    pub all: Direction,
-    /// Of these, reads.
-    pub read: Direction,
+    /// Reads.
+    pub read: CarriedWay,
     /// Writes.
-    pub write: Direction,
+    pub write: CarriedWay,
+    /// What transfers nothing.
+    pub other: CarriedWay,
+}
+
+/// Of these, what went one way.
+#[derive(Debug, Default)]
+pub struct CarriedWay {
+    /// How many.
+    pub sum: Direction,
     /// Their total latencies.
     pub total: Tally,
 }
@@ -58,19 +67,34 @@ pub struct Carried {
 impl Carried {
     /// Counts one.
     pub fn count(&mut self, kind: OpKind, bytes: u64, latency_ns: u64) {
-        let one = Direction { ios: 1, bytes, latency_sum_ns: latency_ns };
-        self.all.add(one);
-        match kind {
-            OpKind::Read => self.read.add(one),
-            OpKind::Write | OpKind::WriteFua => self.write.add(one),
-            OpKind::Trim | OpKind::Flush | OpKind::Fsync => {}
-        }
-        self.total.record(latency_ns);
+        let way = match kind {
+            OpKind::Read => &mut self.read,
+            OpKind::Write | OpKind::WriteFua => &mut self.write,
+            OpKind::Trim | OpKind::Flush | OpKind::Fsync => &mut self.other,
+        };
+        way.sum.add(Direction { ios: 1, bytes, latency_sum_ns: latency_ns });
+        way.total.record(latency_ns);
+    }
+
+    /// Reads, writes and others.
+    #[must_use]
+    pub fn ways(&self) -> [&CarriedWay; 3] {
+        [&self.read, &self.write, &self.other]
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> Direction {
+        let mut all = Direction::default();
+        self.ways().into_iter().for_each(|way| all.add(way.sum));
+        all
     }
 
     fn clear(&mut self) {
-        (self.all, self.read, self.write) = Default::default();
-        self.total.clear();
+        for way in [&mut self.read, &mut self.write, &mut self.other] {
+            way.sum = Direction::default();
+            way.total.clear();
+        }
     }
 }
 
@@ -89,7 +113,7 @@ pub struct Share {
     pub carried: Carried,
     /// Completions by millisecond of the interval; the last one takes what comes later.
     pub fine: Vec<Fine>,
-    /// Integral of the measured I/Os in flight over time, in I/O-nanoseconds, within the measurement. 64 bits last for a
+    /// Integral over time of the I/Os in flight that were submitted in the measurement, in I/O-nanoseconds, within the measurement. 64 bits last for a
     /// minute of 10^8 I/Os in flight.
     pub depth_integral: u64,
     /// I/Os that succeeded, by the depth at their issue: 1, 2 to 3, 4 to 7, ... 64 and more.
@@ -105,7 +129,7 @@ pub struct Share {
     pub is_lumped: bool,
     /// The worker's last: its interval may not be over.
     pub is_last: bool,
-    /// Last completion of a measured I/O, in nanoseconds of the clock.
+    /// Last completion of an I/O that is measured or of the backlog, in nanoseconds of the clock.
     pub last_completion_ns: u64,
 }
 
@@ -144,6 +168,7 @@ impl Share {
     pub fn clear(&mut self) {
         for kind in self.kinds.iter_mut().flatten() {
             (kind.ios, kind.bytes, kind.errors, kind.service_sum_ns) = (0, 0, 0, 0);
+            kind.backlog = Backlog::default();
             kind.submission.clear();
             kind.device.clear();
             kind.total.clear();
@@ -170,6 +195,7 @@ mod tests {
         let empty = format!("{share:?}");
         for kind in share.kinds.iter_mut().flatten() {
             (kind.ios, kind.bytes, kind.errors, kind.service_sum_ns) = (1, 2, 3, 4);
+            kind.backlog = Backlog { ios: 1, bytes: 2, errors: 3 };
             kind.submission.record(5_000_000);
             kind.device.record(5_000_000);
             kind.total.record(5_000_000);

@@ -187,7 +187,7 @@ fn what_workers_found_is_added_up() {
         collector.end(worker, end);
     }
     let result = collector.finish(TargetFacts::default());
-    let open = OpenLoop { scheduled: 20, issued: 18, issued_ns: 5_000_000_000, late: 4, no_slot: 6 };
+    let open = OpenLoop { scheduled: 20, issued: 18, backlog: 0, issued_ns: 5_000_000_000, late: 4, no_slot: 6 };
     assert_eq!(result.open, Some(open));
     assert_eq!((result.hung, result.used.cpu_ns, result.records_dropped), (3, (200, 20), 8));
     assert_eq!((result.failures.count, result.failures.mismatches, result.failures.first.len()), (2, 2, 2));

@@ -34,7 +34,24 @@ pub fn beforehand(job: &Job) -> Vec<String> {
 
 /// Warnings about what a job has not found, for its result.
 pub fn afterwards(result: &JobResult) -> Vec<String> {
-    [nothing_measured(result), nothing_verified(result), beyond_the_end(result)].into_iter().flatten().collect()
+    [nothing_measured(result), backlog(result), nothing_verified(result), beyond_the_end(result)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// Where a good part of what the target served had been left waiting by the warm-up.
+fn backlog(result: &JobResult) -> Option<String> {
+    let (ios, all) = (result.rated_ios() - result.ios(), result.rated_ios());
+    if all > 0 && ios == all {
+        return Some(format!(
+            "NO LATENCY WAS MEASURED: the warm-up left so many I/Os waiting that no other was submitted; rates are of these {ios}; \
+             a lower rate, or warmup = \"0s\""
+        ));
+    }
+    (ios > all / 100).then(|| {
+        format!("{ios} I/Os that the warm-up had left waiting were served in the measured time: they count for rates, and for no latency")
+    })
 }
 
 /// Where the last I/Os took far longer than the others.

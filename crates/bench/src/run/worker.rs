@@ -10,6 +10,7 @@ use super::drift::DriftMeter;
 use super::failures::Failures;
 use super::load::Load;
 use super::pace::Bursts;
+use super::result::Backlog;
 use super::share::{DEPTH_LEVELS, FINE_NS, Share};
 use super::thread_use::{Scheduled, ThreadUse};
 use super::window::Window;
@@ -63,6 +64,8 @@ pub struct WorkerEnd {
     pub scheduled: u64,
     /// Of these, submitted.
     pub issued: u64,
+    /// Submitted within the measurement, but intended in the warm-up.
+    pub backlog: u64,
     /// I/Os that never came back.
     pub hung: u32,
     /// Ended before its time: too many failures, or the target gone.
@@ -71,7 +74,7 @@ pub struct WorkerEnd {
     pub spent: bool,
     /// Ended from outside.
     pub interrupted: bool,
-    /// When the last measured I/O was submitted, or the end of the window where that is known.
+    /// When the last I/O that is measured or of the backlog was submitted, or the end of the window where that is known.
     pub ended_ns: u64,
     /// What the thread used of the processor within the window.
     pub used: ThreadUse,
@@ -106,9 +109,16 @@ struct Slot {
     depth: u16,
     kind: OpKind,
     measured: bool,
+    /// Wanted in the warm-up of an open loop, and submitted in the measurement.
+    is_backlog: bool,
 }
 
 impl Slot {
+    /// Whether it counts for the depth.
+    fn is_begun(&self) -> bool {
+        self.measured || self.is_backlog
+    }
+
     fn next(&self) -> Next {
         Next { kind: self.kind, offset_bytes: self.offset_bytes, len_bytes: self.len_bytes, hint: 0 }
     }
@@ -166,8 +176,8 @@ pub struct Worker<Q, C> {
     batch: Vec<u32>,
     done: Vec<Done>,
     in_flight: u64,
-    /// Of these, measured: what Little's law is held against.
-    measured_in_flight: u64,
+    /// Of these, submitted in the measurement: what Little's law is held against.
+    begun_in_flight: u64,
     /// Since when a slot has been free without interruption.
     free_since_ns: u64,
     depth_since_ns: u64,
@@ -207,6 +217,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             depth: 0,
             kind: OpKind::Read,
             measured: false,
+            is_backlog: false,
         };
         Self {
             slots: vec![empty; count as usize],
@@ -215,7 +226,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             batch: Vec::with_capacity(count as usize),
             done: Vec::with_capacity(count as usize),
             in_flight: 0,
-            measured_in_flight: 0,
+            begun_in_flight: 0,
             free_since_ns: 0,
             depth_since_ns: parts.window.begin_ns,
             attention_ns: 0,
@@ -362,11 +373,17 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             // Closed: since the slots were free, also where others were submitted in between.
             let intended = if self.open { due } else { now.max(due).max(self.parts.bursts.resume_ns) };
             let measured = self.parts.window.measures(intended);
+            // What the warm-up left waiting takes the target's time in the measurement, and is served in it.
+            let begin_ns = self.parts.window.begin_ns;
+            let is_backlog = self.open && intended < begin_ns && created >= begin_ns;
             self.parts.bursts.take();
             if measured {
                 self.parts.budget.0 -= 1;
                 self.parts.budget.1 = self.parts.budget.1.saturating_sub(u64::from(next.len_bytes));
                 self.end.issued += 1;
+            }
+            if measured || is_backlog {
+                self.end.backlog += u64::from(is_backlog);
                 self.end.ended_ns = created;
             }
             self.free.pop();
@@ -382,7 +399,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             }
             self.account_depth(created);
             self.in_flight += 1;
-            self.measured_in_flight += u64::from(measured);
+            self.begun_in_flight += u64::from(measured || is_backlog);
             self.slots[slot as usize] = Slot {
                 intended_ns: intended,
                 created_ns: created,
@@ -392,6 +409,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
                 depth: self.in_flight.min(u64::from(u16::MAX)) as u16,
                 kind: next.kind,
                 measured,
+                is_backlog,
             };
             if self.open && measured && created.saturating_sub(due) > LATE_NS {
                 self.parts.share.no_slot += u64::from(self.free_since_ns > due);
@@ -448,13 +466,16 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         if now >= end_ns {
             self.stop(now);
         }
-        if self.use_end.is_none() && now >= window_end_ns {
+        // What was scheduled within the window and comes later is work of the measurement, too.
+        let is_behind = self.open && self.parts.load.due_ns() < window_end_ns;
+        if self.use_end.is_none() && now >= window_end_ns && !is_behind {
             self.use_end = Some(self.used());
         }
         if now >= self.spill_ns {
             self.spill(now);
         }
-        let marks = [look_ns, begin_ns, window_end_ns, end_ns, self.spill_ns];
+        let caught_up_ns = if self.use_end.is_none() && now >= window_end_ns { now + FINE_NS } else { u64::MAX };
+        let marks = [look_ns, begin_ns, window_end_ns, end_ns, self.spill_ns, caught_up_ns];
         self.attention_ns = marks.into_iter().filter(|&mark| mark > now).min().unwrap_or(u64::MAX);
     }
 
@@ -503,7 +524,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         // All were seen at once: which comes first does not matter.
         while let Some(Done { slot, error }) = self.done.pop() {
             let io = self.slots[slot as usize];
-            self.measured_in_flight -= u64::from(io.measured);
+            self.begun_in_flight -= u64::from(io.is_begun());
             if let Some(error) = error {
                 self.failed(now, &io, &error);
             } else {
@@ -514,6 +535,9 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
                     self.count_fine(io.len_bytes);
                     let latency_ns = now.saturating_sub(io.intended_ns);
                     self.parts.share.carried.count(io.kind, io.len_bytes.into(), latency_ns);
+                    if io.is_backlog {
+                        self.count_backlog(now, &io, Backlog { ios: 1, bytes: io.len_bytes.into(), errors: 0 });
+                    }
                 }
                 if let Some(content) = &mut self.parts.content {
                     let buffer = self.parts.queue.buffer(slot);
@@ -560,6 +584,14 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         self.record(now, io, false);
     }
 
+    /// One of what the warm-up left waiting has ended.
+    fn count_backlog(&mut self, now: u64, io: &Slot, one: Backlog) {
+        self.parts.share.last_completion_ns = now;
+        let Some(kind) = &mut self.parts.share.kinds[io.kind as usize] else { return };
+        kind.backlog.add(one);
+        kind.service_sum_ns += now.saturating_sub(io.created_ns);
+    }
+
     #[inline]
     fn record(&mut self, now: u64, io: &Slot, failed: bool) {
         if let Some(recorder) = &mut self.parts.recorder {
@@ -590,6 +622,8 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
                 kind.service_sum_ns += now.saturating_sub(io.created_ns);
             }
             self.record(now, io, true);
+        } else if io.is_backlog {
+            self.count_backlog(now, io, Backlog { ios: 0, bytes: 0, errors: 1 });
         }
         if error.kind == IoErrorKind::Gone {
             self.end.gave_up = true;
@@ -618,10 +652,10 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
         });
     }
 
-    /// Time spent at the present depth of measured I/Os.
+    /// Time spent at the present depth of I/Os that were submitted in the measurement.
     #[inline]
     fn account_depth(&mut self, now: u64) {
-        self.parts.share.depth_integral += now.saturating_sub(self.depth_since_ns) * self.measured_in_flight;
+        self.parts.share.depth_integral += now.saturating_sub(self.depth_since_ns) * self.begun_in_flight;
         self.depth_since_ns = now;
     }
 

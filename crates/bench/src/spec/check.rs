@@ -5,7 +5,7 @@ use super::judged::{failed, is_steady, unjudged};
 use super::looks::Looks;
 use super::measure::Op;
 use super::report::{CheckReport, ConditionReport, LatencyCell, Outcome, PublishedReport, RunReport};
-use super::select::{blocks, bytes_of, counts, latencies};
+use super::select::{blocks, counts, latencies, rated_bytes, rated_ios};
 use super::sheet::{Before, Condition, Promise, PublishedRow, Spec};
 use super::verdict::Verdict;
 use super::words;
@@ -428,8 +428,8 @@ fn run_report(result: JobResult, rows: &[PublishedRow], confidence: Confidence) 
         access: result.description.clone(),
         duration_s: result.duration_ns as f64 / 1e9,
         ios: total.count(),
-        iops: crate::run::per_second(total.count(), result.rated_ns),
-        bytes_per_second: crate::run::per_second(bytes_of(&result, Op::All), result.rated_ns),
+        iops: crate::run::per_second(rated_ios(&result, Op::All), result.rated_ns),
+        bytes_per_second: crate::run::per_second(rated_bytes(&result, Op::All), result.rated_ns),
         mean_ns: (total.count() > 0).then(|| total.mean_ns()),
         median_ns: cell(500_000_000_000),
         p99_ns: cell(990_000_000_000),

@@ -1,7 +1,7 @@
 //! A figure of a run with its interval, or with what it lacks.
 
 use super::measure::{Bound, Measure, Op};
-use super::select::{blocks, bytes_of, counts, latencies};
+use super::select::{blocks, counts, latencies, rated_bytes, rated_ios};
 use crate::run::{JobResult, per_second};
 use crate::stats::Confidence;
 use crate::stats::clustering::{BLOCKS_MIN, Blocks, Clustering, MEAN_SAMPLES_MIN, mean_interval};
@@ -42,9 +42,9 @@ pub(super) fn figure(result: &JobResult, measure: Measure, op: Op, bound: Bound,
 
 fn rate(result: &JobResult, op: Op, bytes: bool, confidence: Confidence) -> Figure {
     let counts = counts(result, op, bytes);
-    let samples = latencies(result, op).count();
-    // The same number as in the row of the run: all that was measured, in the time that rates are of.
-    let all = if bytes { bytes_of(result, op) } else { samples };
+    // The same number as in the row of the run: all that was served in the time that rates are of.
+    let samples = rated_ios(result, op);
+    let all = if bytes { rated_bytes(result, op) } else { samples };
     let value = (samples > 0).then(|| per_second(all, result.rated_ns));
     match value.map(|per_second| result.rate_interval(&counts, per_second, confidence)) {
         Some(Some(interval)) => {

@@ -29,9 +29,14 @@ pub(super) fn latencies(result: &JobResult, op: Op) -> Latencies {
     all
 }
 
-/// Bytes.
-pub(super) fn bytes_of(result: &JobResult, op: Op) -> u64 {
-    kinds(result, op).map(|found| found.bytes).sum()
+/// I/Os that rates are of.
+pub(super) fn rated_ios(result: &JobResult, op: Op) -> u64 {
+    kinds(result, op).map(KindResult::rated_ios).sum()
+}
+
+/// Their bytes.
+pub(super) fn rated_bytes(result: &JobResult, op: Op) -> u64 {
+    kinds(result, op).map(KindResult::rated_bytes).sum()
 }
 
 /// The same by block of time; none where the blocks of the kinds do not cover the same times.

@@ -147,7 +147,7 @@ fn is_write(kind: OpKind) -> bool {
 }
 
 fn bytes_of(result: &JobResult, wanted: impl Fn(OpKind) -> bool) -> u64 {
-    result.kinds.iter().filter(|found| wanted(found.kind)).map(|found| found.bytes).sum()
+    result.kinds.iter().filter(|found| wanted(found.kind)).map(|found| found.rated_bytes()).sum()
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ pub struct Arrivals {
     pub scheduled: u64,
     /// I/Os issued of them.
     pub issued: u64,
+    /// I/Os issued in the same time that the schedule had before: a backlog.
+    pub backlog: u64,
     /// Rate asked for, per second.
     pub wanted_per_second: f64,
     /// Duration of the schedule, in ns.
@@ -38,7 +40,7 @@ pub enum Verdict {
 /// Result of the check.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Check {
-    /// I/Os issued, per second.
+    /// I/Os issued, those of the backlog too, per second.
     pub per_second: f64,
     /// (rate - wanted) / wanted.
     pub deviation: f64,
@@ -52,8 +54,9 @@ pub struct Check {
 /// Checks a run.
 #[must_use]
 pub fn check(arrivals: Arrivals) -> Check {
-    let Arrivals { scheduled, issued, wanted_per_second, elapsed_ns } = arrivals;
-    let per_second = if elapsed_ns == 0 { 0.0 } else { issued as f64 * 1e9 / elapsed_ns as f64 };
+    let Arrivals { scheduled, issued, backlog, wanted_per_second, elapsed_ns } = arrivals;
+    let all = (issued + backlog) as f64;
+    let per_second = if elapsed_ns == 0 { 0.0 } else { all * 1e9 / elapsed_ns as f64 };
     let usable = scheduled > 0 && elapsed_ns > 0 && wanted_per_second.is_finite() && wanted_per_second > 0.0;
     if !usable {
         return Check { per_second, deviation: 0.0, tolerance: 0.0, verdict: Verdict::NotJudged };
@@ -78,11 +81,13 @@ mod tests {
 
     #[test]
     fn counts_and_rate_are_checked() {
-        let good = Arrivals { scheduled: 10_000, issued: 10_000, wanted_per_second: 1e6, elapsed_ns: 10_000_000 };
+        let good =
+            Arrivals { scheduled: 10_000, issued: 10_000, backlog: 0, wanted_per_second: 1e6, elapsed_ns: 10_000_000 };
         let found = check(good);
         assert_eq!((found.verdict, found.per_second, found.tolerance), (Verdict::Kept, 1e6, 0.04));
         assert_eq!(check(Arrivals { issued: 9_999, ..good }).verdict, Verdict::Missing { count: 1 });
         assert_eq!(check(Arrivals { issued: 10_002, ..good }).verdict, Verdict::Surplus { count: 2 });
+        assert_eq!(check(Arrivals { issued: 5_000, backlog: 4_000, ..good }).per_second, 9e5);
         assert_eq!(check(Arrivals { wanted_per_second: 1.03e6, ..good }).verdict, Verdict::Kept);
         assert_eq!(check(Arrivals { wanted_per_second: 1.05e6, ..good }).verdict, Verdict::RateOff);
         assert_eq!(check(Arrivals { wanted_per_second: 0.95e6, ..good }).verdict, Verdict::RateOff);
@@ -90,7 +95,7 @@ mod tests {
 
     #[test]
     fn nothing_scheduled_is_not_judged() {
-        let none = Arrivals { scheduled: 0, issued: 0, wanted_per_second: 1.0, elapsed_ns: 1 };
+        let none = Arrivals { scheduled: 0, issued: 0, backlog: 0, wanted_per_second: 1.0, elapsed_ns: 1 };
         assert_eq!(check(none).verdict, Verdict::NotJudged);
         assert_eq!(check(Arrivals { scheduled: 1, issued: 1, elapsed_ns: 0, ..none }).verdict, Verdict::NotJudged);
         let no_rate = Arrivals { scheduled: 1, issued: 1, wanted_per_second: 0.0, ..none };

@@ -10,7 +10,7 @@ const SHARE_SHOWN: f64 = 0.001;
 
 /// Context switches and migrations of the threads; of the machine interrupts and idle states.
 pub fn lines(result: &JobResult) -> Vec<String> {
-    let ios = result.ios().max(1) as f64;
+    let ios = result.rated_ios().max(1) as f64;
     let mut lines = Vec::new();
     if let Some((voluntary, involuntary)) = result.used.switches {
         let migrations =

@@ -155,10 +155,14 @@ fn steadiness(asked: &Steady, value: Option<f64>) -> String {
 fn facts(result: &JobResult, own_cost_ns: Option<f64>) -> String {
     let little = summary::little(result);
     let asked = u64::from(result.job.threads) * u64::from(result.job.depth);
-    let (Some(total_ns), Some(wanted)) = (result.total_mean_ns(), result.depth_wanted()) else {
+    if result.ended() == 0 {
         return format!("  depth - reached of {asked} asked; Little's law: not judged");
-    };
-    let ended: u64 = result.kinds.iter().map(|kind| kind.ios + kind.errors).sum();
+    }
+    let ended = result.ended();
+    // Where all had been wanted before, nothing is known of these.
+    let wanted = result.depth_wanted().zip(result.total_mean_ns()).map_or_else(String::new, |(wanted, total_ns)| {
+        format!(", {wanted:.2} with those wanted and not yet submitted; mean total {}", time(total_ns as u64))
+    });
     let law = match little.verdict {
         Verdict::NotJudged => summary::verdict(little.verdict).to_owned(),
         verdict => format!(
@@ -170,7 +174,7 @@ fn facts(result: &JobResult, own_cost_ns: Option<f64>) -> String {
             little.deviation * 100.0
         ),
     };
-    let us = |ns: u64| ns as f64 / result.ios().max(1) as f64 / 1e3;
+    let us = |ns: u64| ns as f64 / result.rated_ios().max(1) as f64 / 1e3;
     let cpu = match result.used.split_ns() {
         Some((user, system)) => format!("{:.2} us user, {:.2} us system", us(user), us(system)),
         None => format!("{:.2} us (too few ticks of the kernel's clock to split it)", us(result.used.cpu_all_ns())),
@@ -204,10 +208,8 @@ fn facts(result: &JobResult, own_cost_ns: Option<f64>) -> String {
         });
     }
     format!(
-        "  depth {:.2} in flight of {asked} asked, {wanted:.2} with those wanted and not yet submitted; mean total {}\n  \
-         Little's law: {law}\n  CPU {cpu} an I/O{own}",
+        "  depth {:.2} in flight of {asked} asked{wanted}\n  Little's law: {law}\n  CPU {cpu} an I/O{own}",
         result.depth_mean,
-        time(total_ns as u64),
     )
 }
 
@@ -222,9 +224,9 @@ fn of_kind(result: &JobResult, kind: &KindResult, reporting: &Reporting) -> Stri
         "  {}: {} I/Os, {} IOPS{}, {}/s{errors}",
         kind.kind.name(),
         kind.ios,
-        rate(per_second(kind.ios, result.rated_ns)),
+        rate(per_second(kind.rated_ios(), result.rated_ns)),
         rates(summary::kind_iops_interval(result, kind, reporting)),
-        size(per_second(kind.bytes, result.rated_ns) as u64)
+        size(per_second(kind.rated_bytes(), result.rated_ns) as u64)
     );
     let total = summary::percentiles(&kind.total, Some(&kind.blocks), reporting);
     let device = summary::percentiles(&kind.device, None, reporting);
@@ -315,9 +317,10 @@ fn open_loop(result: &JobResult) -> Option<String> {
     let open = result.open?;
     let check = summary::open_loop(result, &open);
     let mut text = format!(
-        "\n  schedule: {} of {} I/Os submitted, {} a second, {}; {} late by the tool, {} times no slot was free",
+        "\n  schedule: {} of {} I/Os submitted{}, {} a second, {}; {} late by the tool, {} times no slot was free",
         open.issued,
         open.scheduled,
+        if open.backlog > 0 { format!(" and {} of the warm-up", open.backlog) } else { String::new() },
         rate(check.per_second),
         summary::open_loop_verdict(check.verdict),
         open.late,

@@ -7,7 +7,7 @@ use crate::traces;
 use anyhow::{Context, Result, bail};
 use forebay_bench::job::toml_file;
 use forebay_bench::output::summary::{self, Reporting};
-use forebay_bench::run::JobResult;
+use forebay_bench::run::{JobResult, KindResult};
 use forebay_bench::stats::percentile::Level;
 use forebay_block::OpKind;
 use forebay_trace::analysis::{Analysis, Options, Row};
@@ -255,9 +255,10 @@ fn figures(result: &JobResult, wear: &Value) -> Figures {
     put("waf", of(last, "write_amplification"));
     let seconds = result.rated_ns as f64 / 1e9;
     let of_kind = |kind: OpKind| result.kinds.iter().find(move |found| found.kind == kind);
-    let written: u64 = [OpKind::Write, OpKind::WriteFua].into_iter().filter_map(of_kind).map(|found| found.bytes).sum();
+    let written: u64 =
+        [OpKind::Write, OpKind::WriteFua].into_iter().filter_map(of_kind).map(KindResult::rated_bytes).sum();
     put("write_mb_per_s", Some(written as f64 / 1e6 / seconds));
-    put("requests_per_s", Some(result.ios() as f64 / seconds));
+    put("requests_per_s", Some(result.rated_ios() as f64 / seconds));
     for (kind, name) in [(OpKind::Read, "read"), (OpKind::Write, "write")] {
         let Some(found) = of_kind(kind) else { continue };
         for (key, level) in PERCENTILES {

@@ -181,7 +181,7 @@ fn regression_a_host_may_say_what_its_warm_up_began() {
     share.carried = super::super::figures::CarriedFigures::of(&carried);
     share.fine[0] = (share.fine[0].0 + 1, share.fine[0].1 + 4096);
     let back = share.share(0, 0).unwrap();
-    assert_eq!((back.carried.all, back.carried.read), (carried.all, carried.read));
+    assert_eq!((back.carried.all(), back.carried.read.sum), (carried.all(), carried.read.sum));
     two_hosts(&jobs).take(0, &Figures::Share(share.clone()), LATE_NS).unwrap();
     share.carried = super::super::figures::CarriedFigures::of(&Default::default());
     let refused = two_hosts(&jobs).take(0, &Figures::Share(share), LATE_NS).unwrap_err().to_string();
@@ -236,9 +236,11 @@ fn what_no_worker_could_say_is_refused() {
     refused(&|share| share.kinds[0].errors = u64::MAX, "too many");
     refused(&|share| share.late = u64::MAX, "too many");
     refused(&|share| share.depth_levels[0] = u64::MAX, "depths");
-    refused(&|share| share.carried.all.0 = 1, "histogram");
-    refused(&|share| share.carried.all.1 = 1, "warm-up");
-    refused(&|share| share.carried.read.0 = 1, "warm-up");
+    refused(&|share| share.carried.read.ios = 1, "histogram");
+    refused(&|share| share.carried.write.bytes = 1, "warm-up");
+    refused(&|share| share.kinds[0].backlog.0 = 1, "warm-up");
+    refused(&|share| share.kinds[0].backlog.1 = 1, "warm-up");
+    refused(&|share| share.kinds[0].backlog.2 = u64::MAX, "too many");
     let mut run = two_hosts(&jobs);
     let said =
         |run: &mut RemoteRun, figures: Figures| run.take(1, &figures, LATE_NS).map_err(|error| error.to_string());

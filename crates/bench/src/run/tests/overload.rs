@@ -124,3 +124,87 @@ fn regression_no_rate_is_above_what_ended_in_any_stretch() {
     assert!((result.iops() - 100.0).abs() < 1.0 && result.duration_ns > 8_900_000_000, "{}", result.iops());
     assert!(result.notes.iter().any(|note| note.contains("behind the others")), "{:?}", result.notes);
 }
+
+/// What the warm-up left waiting was served in the measured time and counted for no rate: 152,402 of 301,577, and 0 where all of the time went
+/// by with it. The rate is the closed loop's in an overload, and the one that was asked for below it.
+#[test]
+fn regression_what_the_warm_up_left_waiting_counts_for_the_rate() {
+    // Four at a time, each in 1 ms: 4000 a second.
+    let closed = run_on(Job { warmup_ns: 0, ..job(4, 2.0) }, fixed(1_000_000)).iops();
+    assert!((closed / 4000.0 - 1.0).abs() < 0.005, "{closed}");
+    for times in [0.5, 0.9, 1.1, 1.5, 2.0, 3.0, 5.0, 10.0] {
+        for warmup_ns in [0, 100_000_000, 1_000_000_000, 3_000_000_000] {
+            for poisson in [false, true] {
+                let iops = closed * times;
+                let arrival = if poisson { Arrival::Poisson { iops } } else { Arrival::Constant { iops } };
+                let result = run_on(Job { arrival, warmup_ns, ..job(4, 2.0) }, fixed(1_000_000));
+                let which = format!("{times} times, warm-up {warmup_ns}, poisson {poisson}");
+                let open = result.open.unwrap();
+                let check = summary::open_loop(&result, &open);
+                // A schedule by chance has its own number, not just the mean.
+                let (wanted, near) = match (times < 1.0, poisson) {
+                    (true, true) => (open.scheduled as f64 / 2.0, 0.02),
+                    (true, false) => (iops, 0.01),
+                    (false, _) => (closed, 0.01),
+                };
+                assert!((result.iops() / wanted - 1.0).abs() < near, "{} of {wanted}: {which}", result.iops());
+                assert!((check.per_second / wanted - 1.0).abs() < near, "{check:?} of {wanted}: {which}");
+                let depth = if times < 1.0 { result.depth_mean } else { 4.0 };
+                assert!((result.depth_mean / depth - 1.0).abs() < 0.01, "{}: {which}", result.depth_mean);
+                let law = summary::little(&result);
+                assert_eq!(law.verdict, crate::stats::little::Verdict::Holds, "{law:?}: {which}");
+                // Each stretch of it has that rate.
+                let counts = result.rated_intervals().filter(|row| row.begin_ns + row.length_ns <= 2_000_000_000);
+                for row in counts.filter(|row| times > 1.2 && row.begin_ns > 0) {
+                    let rate = crate::run::per_second(row.ios, row.length_ns);
+                    assert!((rate / closed - 1.0).abs() < 0.02, "{rate}: {which}");
+                }
+                // Latencies are of what was wanted in the measurement, and of nothing else.
+                assert_eq!((result.ios(), result.total().count()), (open.issued, open.issued), "{which}");
+                assert_eq!(result.rated_ios(), open.issued + open.backlog, "{which}");
+                assert_eq!(open.backlog > 8, warmup_ns > 0 && times > 1.0, "{open:?}: {which}");
+                assert!(result.has_measured(), "{which}");
+            }
+        }
+    }
+}
+
+/// A look on the way and the end speak of the same rate.
+#[test]
+fn regression_an_overload_has_one_rate_wherever_it_is_looked_at() {
+    let arrival = Arrival::Constant { iops: 8000.0 };
+    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let (asked, closed) = (seen.clone(), 4000.0);
+    let watch = crate::run::Watch::new(move |_, so_far| {
+        asked.lock().unwrap().push(so_far().iops());
+        false
+    });
+    let clock = VirtualClock::default();
+    let facts = TargetFacts { size_bytes: 1 << 30, logical_block_bytes: 512, ..TargetFacts::default() };
+    let opened = Opened { queues: vec![Scripted::new(&clock, 4, fixed(1_000_000))], facts };
+    let job = Job { arrival, warmup_ns: 1_000_000_000, ..job(4, 2.0) };
+    let assignment = Assignment { job, opened, recorders: Vec::new(), replay: None };
+    let settings = Settings { watch, ..Settings::default() };
+    let stop = Arc::new(AtomicBool::new(false));
+    let result = run(vec![assignment], &clock, &settings, &stop, &mut |_| {}).unwrap().pop().unwrap();
+    let seen = seen.lock().unwrap();
+    assert!(!seen.is_empty());
+    for rate in seen.iter().copied().chain([result.iops()]) {
+        assert!((rate / closed - 1.0).abs() < 0.01, "{rate}: {seen:?}");
+    }
+}
+
+/// A warm-up that left so much waiting that nothing else was submitted: "0 I/Os, 0.00 IOPS".
+#[test]
+fn regression_a_backlog_alone_has_a_rate_and_no_latency() {
+    let arrival = Arrival::Constant { iops: 40_000.0 };
+    let result = run_on(Job { arrival, warmup_ns: 1_000_000_000, ..job(4, 2.0) }, fixed(1_000_000));
+    assert_eq!((result.ios(), result.total().count()), (0, 0));
+    assert!((result.iops() / 4000.0 - 1.0).abs() < 0.01, "{}", result.iops());
+    assert!(result.notes.iter().any(|note| note.starts_with("NO LATENCY WAS MEASURED")), "{:?}", result.notes);
+    let value = summary::job(&result, None, &summary::Reporting::default());
+    assert_eq!(value["open_loop"]["issued"], 0, "{value}");
+    assert_eq!(value["open_loop"]["backlog"], value["kinds"][0]["backlog"], "{value}");
+    assert_eq!(value["kinds"][0]["iops"], value["iops"], "{value}");
+    assert!(value["total_latency_mean_ns"].is_null() && value["depth"]["wanted_mean"].is_null(), "{value}");
+}

@@ -2,7 +2,7 @@
 
 use crate::experiment::{Driver, DriverError};
 use crate::job::model::Job;
-use crate::run::{Failures, IntervalRow, JobResult, KindResult, Latencies, Tally, ThreadUse, Watch};
+use crate::run::{Backlog, Failures, IntervalRow, JobResult, KindResult, Latencies, Tally, ThreadUse, Watch};
 use crate::stats::clustering::{Blocks, sum_of_middles_ns};
 use forebay_block::OpKind;
 use std::collections::HashMap;
@@ -53,6 +53,7 @@ pub fn run(job: &Job, seconds: u64, mut latencies: impl FnMut(u64) -> Vec<u64>) 
                 ios: total.count(),
                 bytes: total.count() * 4096,
                 errors: 0,
+                backlog: Backlog::default(),
                 submission: Latencies::new(),
                 device: Latencies::new(),
                 total,

@@ -205,6 +205,29 @@ fn an_open_loop_issues_what_was_scheduled() {
     }
 }
 
+/// With a warm-up an overload had half of the rate that the closed loop has, or none.
+#[test]
+fn regression_an_overload_has_the_rate_of_the_closed_loop_whatever_its_warm_up() {
+    let target = "model:p4800x?size=1GiB";
+    let run = |more: &[&str]| {
+        let result = measured(target, &[&["--set", "depth=4", "--runtime", "100ms"], more].concat());
+        jobs_of(&result)[0].clone()
+    };
+    let closed = run(&[])["iops"].as_f64().unwrap();
+    for times in [0.5, 2.0, 10.0] {
+        let rate = format!("rate={}", (closed * times) as u64);
+        for warmup in ["0s", "100ms"] {
+            let job = run(&["--set", &rate, "--warmup", warmup]);
+            let wanted = closed * f64::min(times, 1.0);
+            let iops = job["iops"].as_f64().unwrap();
+            assert!((iops / wanted - 1.0).abs() < 0.01, "{iops} of {wanted}: {rate}, {warmup}");
+            assert_eq!(job["littles_law"]["verdict"], "holds", "{job}");
+            let rated: f64 = job["kinds"][0]["ios"].as_f64().unwrap() + job["kinds"][0]["backlog"].as_f64().unwrap();
+            assert!((rated / job["rated_s"].as_f64().unwrap() / iops - 1.0).abs() < 1e-6, "{job}");
+        }
+    }
+}
+
 #[test]
 fn throttled_arrivals_keep_the_rate() {
     let arguments = ["--set", "arrival=throttled", "--set", "rate=2000", "--set", "warmup=0s", "--runtime", "1s"];
