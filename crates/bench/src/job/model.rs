@@ -326,13 +326,15 @@ pub struct End {
     pub after_ns: Option<u64>,
     /// Bytes transferred by all threads together.
     pub after_bytes: Option<u64>,
-    /// I/Os of all threads together.
+    /// I/Os of all threads together; what [`Mix::flush_every`] adds is none of them.
     pub after_ios: Option<u64>,
     /// Passes over the region: the bytes transferred reach so many times its size.
     pub after_passes: Option<f64>,
     /// Walks of all threads together through the region, where a stride leaves holes and the region is not all of the
     /// target: there fio ends at the region's end, where all of a file is walked round and round.
     pub after_walks: Option<u64>,
+    /// Bytes of which a pass has a whole number, as fio's have where it visits each place once; 0 where it is all of the region.
+    pub pass_unit_bytes: u32,
 }
 
 /// How I/Os reach a file or block device. Other targets have one way only.
@@ -393,6 +395,13 @@ impl Mix {
     #[must_use]
     pub fn is_destructive(&self) -> bool {
         self.weights.iter().any(|&(kind, weight)| weight > 0 && kind.is_destructive())
+    }
+
+    /// The kind of the flushes that are there only since they follow writes.
+    #[must_use]
+    pub fn added_flush(&self) -> Option<OpKind> {
+        let (kind, _) = self.flush_every?;
+        (!self.weights.iter().any(|&(drawn, weight)| weight > 0 && drawn == kind)).then_some(kind)
     }
 
     /// Kinds that may occur.

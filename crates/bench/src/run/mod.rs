@@ -385,6 +385,7 @@ impl Group {
                 window,
                 interval_ns: settings.interval_ns,
                 budget: budget(&job, region, target_bytes, thread),
+                added_flush: job.mix.added_flush(),
                 wait: job.wait,
                 single_submission: job.single_submission,
                 recorder: recorders.next(),
@@ -445,7 +446,8 @@ fn budget(job: &Job, region: (u64, u64), target_bytes: u64, thread: u32) -> (u64
         let threads = u64::from(job.threads);
         all / threads + u64::from(u64::from(thread) < all % threads)
     };
-    let passes = job.end.after_passes.map(|passes| (passes * region.1 as f64) as u64);
+    let pass_bytes = region.1 - region.1 % u64::from(job.end.pass_unit_bytes.max(1));
+    let passes = job.end.after_passes.map(|passes| (passes * pass_bytes as f64) as u64);
     let bytes = [job.end.after_bytes, passes].into_iter().flatten().min();
     let walked = walks::ios_of_walks(job, region, target_bytes);
     let ios = [job.end.after_ios, walked].into_iter().flatten().min();

@@ -148,6 +148,8 @@ pub struct WorkerParts<Q, C> {
     pub interval_ns: u64,
     /// I/Os it may make, and bytes.
     pub budget: (u64, u64),
+    /// The kind of the flushes that follow writes, and take nothing of the budget.
+    pub added_flush: Option<OpKind>,
     /// How it waits.
     pub wait: WaitMethod,
     /// One call an I/O.
@@ -378,7 +380,7 @@ impl<Q: Queue, C: Clock> Worker<Q, C> {
             let is_backlog = self.open && intended < begin_ns && created >= begin_ns;
             self.parts.bursts.take();
             if measured {
-                self.parts.budget.0 -= 1;
+                self.parts.budget.0 -= u64::from(self.parts.added_flush != Some(next.kind));
                 self.parts.budget.1 = self.parts.budget.1.saturating_sub(u64::from(next.len_bytes));
                 self.end.issued += 1;
             }

@@ -54,7 +54,7 @@ pub fn convert(section: &Section, index: usize, file: &str, notes: &mut Notes) -
         name,
         threads,
         depth,
-        end: pace::end(&mut reader, &pattern, threads)?,
+        end: pace::end(&mut reader, &pattern, region, direction.least_bytes(&sizes), threads)?,
         steady: steady::steady(&mut reader, threads)?,
         mix,
         sizes,
@@ -168,7 +168,8 @@ fn read_back(reader: &mut Reader<'_>, job: &Job) -> Result<Option<Job>, JobError
         && job.mix.weights == [(OpKind::Write, 100)]
         && job.sizes.write.choices.len() == 1
         && job.end.after_passes.is_some_and(|passes| passes >= 1.0)
-        && job.end == End { after_passes: job.end.after_passes, ..End::default() }
+        && job.end
+            == End { after_passes: job.end.after_passes, pass_unit_bytes: job.end.pass_unit_bytes, ..End::default() }
         && !reader.has("offset_increment");
     if !complete {
         reader.note(
@@ -190,7 +191,7 @@ fn read_back(reader: &mut Reader<'_>, job: &Job) -> Result<Option<Job>, JobError
         arrival: Arrival::Closed,
         think: None,
         burst: None,
-        end: End { after_passes: Some(1.0), ..End::default() },
+        end: End { after_passes: Some(1.0), pass_unit_bytes: job.end.pass_unit_bytes, ..End::default() },
         steady: None,
         warmup_ns: 0,
         start_delay_ns: 0,

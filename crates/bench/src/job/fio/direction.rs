@@ -21,6 +21,21 @@ pub struct Direction {
     suffix: i64,
 }
 
+impl Direction {
+    /// Sizes of the kinds that are done.
+    fn used(self, sizes: &Sizes) -> impl Iterator<Item = u32> {
+        [(self.read, &sizes.read), (self.write, &sizes.write), (self.trim, &sizes.trim)]
+            .into_iter()
+            .filter(|&(done, _)| done)
+            .flat_map(|(_, sizes)| sizes.choices.iter().map(|&(bytes, _)| bytes))
+    }
+
+    /// The smallest of them.
+    pub fn least_bytes(self, sizes: &Sizes) -> u32 {
+        self.used(sizes).min().unwrap_or(0)
+    }
+}
+
 const DIRECTIONS: &[(&str, [bool; 4])] = &[
     ("read", [false, true, false, false]),
     ("write", [false, false, true, false]),
@@ -111,14 +126,8 @@ pub fn pattern(
     region: Region,
 ) -> Result<Pattern, JobError> {
     // The sizes of the kinds that are done; fio's unit of offsets is the smallest.
-    let used: Vec<u32> =
-        [(direction.read, &sizes.read), (direction.write, &sizes.write), (direction.trim, &sizes.trim)]
-            .into_iter()
-            .filter(|&(done, _)| done)
-            .flat_map(|(_, sizes)| sizes.choices.iter().map(|&(bytes, _)| bytes))
-            .collect();
-    let least = used.iter().copied().min().unwrap_or(0);
-    let uniform = used.iter().all(|&bytes| bytes == least);
+    let least = direction.least_bytes(sizes);
+    let uniform = direction.used(sizes).all(|bytes| bytes == least);
     if !direction.random {
         if direction.suffix == 0 {
             return Ok(by_kind(mix, |_| Pattern::Sequential { per_thread: false }));

@@ -4,7 +4,7 @@ use super::direction::index;
 use super::reader::Reader;
 use super::units::Amount;
 use crate::job::error::JobError;
-use crate::job::model::{Arrival, Burst, End, Mix, Pattern, Sizes, Think};
+use crate::job::model::{Arrival, Burst, End, Extent, Mix, Pattern, Region, Sizes, Think};
 use crate::job::validate::MAX_WEIGHT;
 use forebay_block::OpKind;
 
@@ -124,8 +124,14 @@ pub fn think(reader: &mut Reader<'_>, arrival: &Arrival) -> Result<(Option<Think
 
 /// When the job ends: after `runtime`, after the region's size per thread and loop, after `io_size`, `number_ios`. Where strides leave
 /// holes fio begins again at the end of the region, until as much was transferred; but it ends there where the region is
-/// not all of the file, and no `io_size` is given.
-pub fn end(reader: &mut Reader<'_>, pattern: &Pattern, threads: u32) -> Result<End, JobError> {
+/// not all of the file, and no `io_size` is given. `least` is the smallest I/O.
+pub fn end(
+    reader: &mut Reader<'_>,
+    pattern: &Pattern,
+    region: Region,
+    least: u32,
+    threads: u32,
+) -> Result<End, JobError> {
     let after_ns = reader.time_ns("runtime", SECOND_NS)?.filter(|&ns| ns > 0);
     if reader.is_on("time_based")? {
         if after_ns.is_some() {
@@ -144,6 +150,10 @@ pub fn end(reader: &mut Reader<'_>, pattern: &Pattern, threads: u32) -> Result<E
             end.after_passes = Some(rounds as f64);
             let has_holes = pattern.parts().iter().any(|part| matches!(part, Pattern::Strided { .. }));
             end.after_walks = has_holes.then_some(rounds);
+            // A share is made whole I/Os, and of a map of random places what is left over is none.
+            let is_map = pattern.parts().iter().all(|part| matches!(part, Pattern::Shuffled));
+            let is_share = matches!(region.size, Extent::Percent(_));
+            end.pass_unit_bytes = if is_map || is_share { least } else { 0 };
         }
     }
     Ok(end)

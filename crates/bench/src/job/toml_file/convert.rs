@@ -266,6 +266,7 @@ fn end(text: &JobText, default: End) -> End {
         after_ios: text.ios,
         after_passes: text.passes,
         after_walks: None,
+        pass_unit_bytes: 0,
     };
     if end == End::default() { default } else { end }
 }

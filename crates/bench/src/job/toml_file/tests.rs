@@ -102,6 +102,7 @@ fn every_key_arrives() {
             after_ios: Some(1000),
             after_passes: Some(2.5),
             after_walks: None,
+            pass_unit_bytes: 0,
         }
     );
     assert_eq!((job.warmup_ns, job.cooldown_ns, job.start_delay_ns), (5_000_000_000, 1_000_000_000, 2_000_000_000));

@@ -124,3 +124,59 @@ fn a_job_begins_late_and_cools_down_unmeasured() {
     assert!((3 * SECOND..3 * SECOND + 100_000_000).contains(&first), "{first}");
     assert!((5 * SECOND..5 * SECOND + 100_000_000).contains(&last), "{last}");
 }
+
+/// A job of these keys of fio's.
+fn of_fio(keys: &str) -> Job {
+    let text = format!("[x]\n{}\n", keys.replace(' ', "\n"));
+    crate::job::fio::parse(&text, "x.fio").unwrap().groups[0][0].clone()
+}
+
+/// What fio 3.33 makes of them on a file of 64 MiB: I/Os of all that it does.
+#[test]
+fn regression_passes_are_of_whole_ios_where_those_of_fio_are() {
+    let ios = |keys: &str, bs_kib: u64| {
+        let job = of_fio(&format!("bs={bs_kib}k {keys}"));
+        let region = job.region.resolve(64 << 20, 512).unwrap();
+        budget(&job, region, 64 << 20, 0).1.div_ceil(bs_kib << 10) * u64::from(job.threads)
+    };
+    for (keys, bs_kib, expected) in [
+        ("rw=randread size=1m", 24, 42),
+        ("rw=randread size=1m loops=2", 24, 84),
+        ("rw=randread size=1m numjobs=2", 24, 84),
+        ("rw=randread size=1m io_size=2m", 24, 86),
+        ("rw=randread size=1m io_size=500k", 24, 21),
+        ("rw=randread size=1m norandommap", 24, 43),
+        ("rw=read size=1m", 24, 43),
+        ("rw=read size=1m io_size=500k", 24, 21),
+        ("rw=randrw size=1m", 24, 42),
+        ("rw=randread size=30%", 64, 307),
+        ("rw=randread size=33%", 64, 337),
+        ("rw=read size=30%", 64, 307),
+        ("rw=randread size=30% io_size=40%", 64, 123),
+    ] {
+        assert_eq!(ios(keys, bs_kib), expected, "{keys}");
+    }
+}
+
+/// What fio 3.33 makes of them: a flush took the place of a write.
+#[test]
+fn regression_flushes_that_follow_writes_are_beside_the_number_of_ios() {
+    for (keys, writes, reads, flushes) in [
+        ("rw=write bs=4k size=4m fsync=4 number_ios=200", 200, 0, 49),
+        ("rw=write:8k bs=4k size=4m fsync=16 ioengine=psync", 342, 0, 21),
+        ("rw=write bs=4k size=400k fsync=10", 100, 0, 9),
+        ("rw=randrw bs=4k size=16m number_ios=333 fsync=5", 333, 333, 0),
+    ] {
+        let result = run_on(Job { warmup_ns: 0, ..of_fio(keys) }, fixed(10_000));
+        let of = |kind| result.kind(kind).map_or(0, |found| found.ios);
+        if reads > 0 {
+            assert_eq!(of(OpKind::Read) + of(OpKind::Write), writes, "{keys}");
+        } else {
+            assert_eq!((of(OpKind::Write), of(OpKind::Fsync)), (writes, flushes), "{keys}");
+        }
+    }
+    // Flushes that are drawn are I/Os as others are.
+    let mix = Mix { weights: vec![(OpKind::Write, 1), (OpKind::Flush, 1)], flush_every: None };
+    let end = End { after_ios: Some(100), ..End::default() };
+    assert_eq!(run_on(Job { mix, end, warmup_ns: 0, ..job(1, 1.0) }, fixed(10_000)).ios(), 100);
+}

