@@ -96,8 +96,8 @@ pub enum OpenError {
         /// What to do.
         advice: &'static str,
     },
-    /// A bucket cannot be used.
-    #[error("{target}: {source}")]
+    /// A bucket cannot be used. Who opens it says which.
+    #[error("{source}")]
     Bucket {
         /// The target.
         target: String,

@@ -62,6 +62,8 @@ pub(crate) async fn take_epoch(store: &Store) -> Result<(u32, String), BucketErr
         return Err(BucketError::Unlisted { missing: name });
     }
     if is_written_again {
+        // Nobody is to be thrown out by what is of no use.
+        delete(store, &name).await?;
         return Err(BucketError::NoConditions);
     }
     for epoch in before {

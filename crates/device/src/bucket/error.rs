@@ -75,7 +75,7 @@ pub enum BucketError {
     /// Servers could not be kept apart.
     #[error(
         "the server does not know conditional writes (If-None-Match), without which two servers that open one device could not be kept \
-         apart: use one that does, such as Amazon S3, MinIO or versitygw of 2025 and later"
+         apart: use one that does, such as Amazon S3, MinIO, or versitygw from 1.1.0 on"
     )]
     NoConditions,
     /// Another server is opening it.

@@ -246,6 +246,14 @@ pub(super) fn names(store: &Arc<Unsteady>, folder: &str) -> Vec<String> {
     runtime().unwrap().block_on(list.collect())
 }
 
+/// All that is stored.
+pub(super) fn all_names(store: &Arc<Unsteady>) -> Vec<String> {
+    let list = store.inner.list(None).map(|meta| meta.unwrap().location.to_string());
+    let mut names: Vec<String> = runtime().unwrap().block_on(list.collect());
+    names.sort();
+    names
+}
+
 /// Until the device has nothing more to do for itself.
 pub(super) fn until(device: &mut BucketDevice, is_so: impl Fn(&BucketDevice) -> bool) {
     let (begin, mut done) = (std::time::Instant::now(), Vec::new());

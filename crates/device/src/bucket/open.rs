@@ -98,9 +98,21 @@ pub(crate) async fn create(store: &Store, uri: &BucketUri) -> Result<()> {
     let made = Description { forebay, format: FORMAT, size_bytes, object_bytes };
     let text = serde_json::to_vec_pretty(&made).map_err(|error| BucketError::Client(error.to_string()))?;
     match make(store, GEOMETRY, &text).await {
+        Err(refused) if refused.failure.kind == forebay_block::IoErrorKind::Unsupported => {
+            return Err(BucketError::NoConditions);
+        }
         // A repeated request, or another one at the same time: what is there decides.
         Err(refused) if !refused.exists => return Err(refused.while_doing(format!("write {GEOMETRY}"))),
-        _ => {}
+        Err(_) => {}
+        // A store that does not know the condition writes it again, and is left as it was.
+        Ok(()) => match make(store, GEOMETRY, &text).await {
+            Ok(()) => {
+                delete(store, GEOMETRY).await?;
+                return Err(BucketError::NoConditions);
+            }
+            Err(refused) if !refused.exists => return Err(refused.while_doing(format!("write {GEOMETRY}"))),
+            Err(_) => {}
+        },
     }
     check(uri, &description(store).await?)
 }

@@ -1,6 +1,6 @@
 //! The device over a store in memory that loses requests and answers, and goes away.
 
-use super::fixture::{Door, Unsteady, made, names, open, opened, until, uri};
+use super::fixture::{Door, Unsteady, all_names, made, names, open, opened, until, uri};
 use super::*;
 use crate::blocking;
 use forebay_block::{Buf, Op, Random, Vectored};
@@ -206,7 +206,14 @@ fn refuses_what_is_no_device_and_says_what_was_found() {
     refused(open(""), "geometry.json cannot be understood");
     let old = made();
     old.is_old.store(true, Ordering::SeqCst);
+    let before = all_names(&old);
     refused(super::fixture::open(&old, "", OpenMode::ReadWrite).map(|_| ()), "conditional writes");
+    assert_eq!(all_names(&old), before, "an epoch was left");
+    // Nothing is left of a device that cannot be made: it was geometry.json, and what opening it left.
+    let new = Arc::new(Unsteady::default());
+    new.is_old.store(true, Ordering::SeqCst);
+    refused(create_in(Arc::new(Door(new.clone())), &uri("")), "conditional writes");
+    assert_eq!(all_names(&new), Vec::<String>::new());
 }
 
 #[test]

@@ -291,12 +291,13 @@ fn is_read_only(sysfs: &Path, path: &Path) -> bool {
     metadata.file_type().is_block_device() && std::fs::read_to_string(file).is_ok_and(|text| text.trim() == "1")
 }
 
-/// Says who holds a target that is in use, where the system tells.
+/// Says who holds a target that is in use, where the system tells, and of a bucket which it is.
 fn named_holder(error: queue::OpenError) -> anyhow::Error {
     let who = match &error {
         queue::OpenError::Target(forebay_device::OpenError::InUse { path }) => {
             holder(path).map(|who| format!("{who} holds {}", path.display()))
         }
+        queue::OpenError::Target(forebay_device::OpenError::Bucket { target, .. }) => Some(format!("target {target}")),
         _ => None,
     };
     let error = anyhow::Error::new(error);
