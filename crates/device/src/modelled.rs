@@ -9,6 +9,8 @@ use std::path::PathBuf;
 
 /// Profile of a host that the user does not name: what a modelled drive is published with most often.
 pub const DEFAULT_HOST: &str = "linux-anandtech";
+/// A size that is refused although it is as large as this, in MiB, is refused for something else.
+const SMALL_MAX_MIB: u64 = 16 << 10;
 /// Largest flash drive that is made without being asked for a size: its map takes 8 bytes for 4 KiB.
 const FLASH_DEFAULT_BYTES: u64 = 32 << 30;
 /// How often what is filled is overwritten at random before a model is used: enough for a steady state.
@@ -45,6 +47,16 @@ pub enum ModelError {
     /// There is no such drive, or not in this size.
     #[error("{0}")]
     Preset(#[from] PresetError),
+    /// The drive has parts that do not fit into so little.
+    #[error("size={} is too small for the parts of {name}: give it at least size={}", format_size(*size_bytes), format_size(*least_bytes))]
+    TooSmall {
+        /// The drive.
+        name: String,
+        /// What was asked for.
+        size_bytes: u64,
+        /// What is enough.
+        least_bytes: u64,
+    },
     /// There is no such host.
     #[error("{0}")]
     Host(#[from] ProfileError),
@@ -124,7 +136,7 @@ impl ModelUri {
     /// The drive's parts, in the size asked for.
     ///
     /// # Errors
-    /// [`ModelError::Preset`].
+    /// [`ModelError::Preset`], [`ModelError::TooSmall`].
     pub fn drive(&self) -> Result<Drive, ModelError> {
         let drive = Drive::named(&self.name)?;
         let is_flash = matches!(drive, Drive::Nand(_));
@@ -133,17 +145,50 @@ impl ModelUri {
             None if is_flash => drive.capacity_bytes().min(FLASH_DEFAULT_BYTES),
             None => return Ok(drive),
         };
-        Ok(if size_bytes == drive.capacity_bytes() { drive } else { drive.scaled(size_bytes)? })
+        if size_bytes == drive.capacity_bytes() {
+            return Ok(drive);
+        }
+        drive.scaled(size_bytes).map_err(|error| self.too_small(error))
+    }
+
+    /// Why a drive of that size cannot be, in terms of what was asked for where a larger one can.
+    fn too_small(&self, error: PresetError) -> ModelError {
+        let least = self.size_bytes.and_then(|size_bytes| Some((size_bytes, self.least_bytes(size_bytes)?)));
+        match least {
+            Some((size_bytes, least_bytes)) => {
+                ModelError::TooSmall { name: self.name.clone(), size_bytes, least_bytes }
+            }
+            None => error.into(),
+        }
+    }
+
+    /// The least whole MiB beyond `size_bytes` of which there can be such a drive; none where that is not for want of size.
+    fn least_bytes(&self, size_bytes: u64) -> Option<u64> {
+        let can_be = |mib: u64| {
+            let drive = Drive::named(&self.name).and_then(|drive| drive.scaled(mib << 20));
+            drive.and_then(|drive| drive.build(0)).is_ok()
+        };
+        let mut low = size_bytes >> 20;
+        let mut high = low.max(1);
+        while !can_be(high) {
+            // A drive that needs more than that does not fail for its size.
+            high = high.checked_mul(2).filter(|mib| *mib <= SMALL_MAX_MIB)?;
+        }
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if can_be(middle) { high = middle } else { low = middle }
+        }
+        Some(high << 20)
     }
 
     /// The drive with its past behind it.
     ///
     /// # Errors
-    /// [`ModelError::Preset`].
+    /// [`ModelError::Preset`], [`ModelError::TooSmall`].
     pub fn build(&self, seed: u64) -> Result<Box<dyn Ssd>, ModelError> {
         let drive = self.drive()?;
         let is_flash = matches!(drive, Drive::Nand(_));
-        let mut ssd = drive.build(seed)?;
+        let mut ssd = drive.build(seed).map_err(|error| self.too_small(error))?;
         match self.fill_percent {
             Some(0) => {}
             Some(percent) => ssd.age(Past { filled: f64::from(percent) / 100.0, random_passes: RANDOM_PASSES }),
@@ -242,6 +287,18 @@ mod tests {
         }
         assert!(matches!(fails("p4800x", true), ModelForm::Form(_)), "an emulated drive needs a size");
         assert!(matches!(fails("p4800x?size=1GiB&store=here", true), ModelForm::Form(_)));
+        // It was "model: geometry.blocks_per_plane is 7: 8 to 1048576".
+        for name in ["p4610", "p4510", "p3700", "tlc", "qlc", "slc", "960evo"] {
+            let refused = ModelUri::parse(&format!("{name}?size=1MiB"), false).unwrap().build(1).err();
+            let Some(ModelError::TooSmall { least_bytes, .. }) = refused else { panic!("{name}: {refused:?}") };
+            let of = |bytes: u64| ModelUri::parse(&format!("{name}?size={bytes}"), false).unwrap().build(1);
+            assert!(of(least_bytes).is_ok() && of(least_bytes - (1 << 20)).is_err(), "{name}: {least_bytes}");
+            let text = of(1 << 20).err().unwrap().to_string();
+            assert!(
+                text.starts_with("size=1MiB is too small for the parts of") && text.contains("at least size="),
+                "{text}"
+            );
+        }
         let unknown = ModelUri::parse("p4800y", false).unwrap().build(1).err().unwrap().to_string();
         assert!(unknown.contains("p4800x"), "{unknown}");
         let uri = ModelUri::parse("p4800x?host=linux", false).unwrap();

@@ -116,6 +116,9 @@ pub fn from_settings(settings: &[String]) -> Result<Plan> {
         let Some((key, value)) = setting.split_once('=') else {
             bail!("--set {setting:?} is not of the form KEY=VALUE, e.g. --set depth=16");
         };
+        if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) && value.parse::<i64>().is_err() {
+            bail!("--set {key}: {value:.40} is too large: a number is at most {}", i64::MAX);
+        }
         let is_toml = toml::from_str::<toml::Table>(&format!("x = {value}")).is_ok();
         let value = if is_toml { value.to_owned() } else { toml::Value::String(value.to_owned()).to_string() };
         text.push_str(&format!("{} = {value}\n", key.trim()));

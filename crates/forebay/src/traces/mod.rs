@@ -16,6 +16,7 @@ use forebay_trace::format::segments::is_later_file;
 use forebay_trace::format::{self, Format};
 use forebay_trace::{Source, generate};
 use levels::Leveled;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -58,6 +59,12 @@ pub fn named(text: &str, volume: Option<&str>) -> Result<Vec<Named>> {
     if let Some((name, _)) = text.split_once(":?") {
         let known: Vec<&str> = generate::NAMES.iter().map(|(name, _)| *name).collect();
         bail!("no generator {name:?}; there are {}", known.join(", "));
+    }
+    if text != "-" && path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+        bail!(
+            "there is no trace {text}: name a file (`forebay record` makes one; docs/traces.md has the formats of others) or a generator, such as {}",
+            generate::NAMES.iter().map(|(name, _)| format!("{name}:")).collect::<Vec<_>>().join(", ")
+        );
     }
     if !path.is_dir() {
         return Ok(vec![Named { name: text.to_owned(), files: vec![path.to_owned()], levels: None }]);

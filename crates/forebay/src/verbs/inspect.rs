@@ -17,6 +17,7 @@ use forebay_volume::parity;
 use forebay_volume::recovery::capacity::{Found, read_capacity_roots};
 use forebay_volume::recovery::read_superblock;
 use serde_json::{Value, json};
+use std::io::ErrorKind;
 
 /// What was found on a device.
 struct Looked {
@@ -38,6 +39,9 @@ pub fn run(path: &str, format: Format) -> Result<()> {
              off, and is to be restored from a backup",
             output::count(*size_bytes, "byte")
         ),
+        Some(OpenError::Open { source, .. }) if source.kind() == ErrorKind::NotFound => {
+            anyhow!("there is no {target}: name a device or file of a pool, as `target` of its configuration does")
+        }
         _ => error,
     })?;
     let mut devices = Devices::new(vec![device]);

@@ -2,7 +2,7 @@
 
 use crate::measure::check_new_files;
 use crate::output::{self, Format};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use forebay_bench::telemetry::{Reader, Record, Summary, TelemetryError};
 use forebay_daemon::text::read_text;
 use forebay_report::{Io, Records, Results, is_page};
@@ -127,6 +127,11 @@ fn read(path: &Path) -> Result<String> {
             let is_binary =
                 error.downcast_ref::<std::io::Error>().is_some_and(|why| why.kind() == ErrorKind::InvalidData);
             let advice = "a trace or a recording is reported by what `forebay analyze TRACE --output json` says of it";
+            let is_absent = error.downcast_ref::<std::io::Error>().is_some_and(|why| why.kind() == ErrorKind::NotFound);
+            if is_absent {
+                let path = path.display();
+                return anyhow!("there is no result {path}: a verb makes one, e.g. forebay bench --target TARGET --output json > {path}");
+            }
             if is_binary { error.context(format!("{}: is no result in JSON; {advice}", path.display())) } else { error }
         });
     }

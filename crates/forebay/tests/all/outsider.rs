@@ -251,6 +251,36 @@ fn regression_what_is_meant_otherwise_is_refused_in_plain_words() {
     assert!(!std::path::Path::new("-").exists() && !out.exists());
 }
 
+/// What is not there was named twice and without a next step, a part of a model instead of its size, and a text where a number was given.
+#[test]
+fn regression_what_is_not_there_or_too_small_or_too_large_is_answered_with_what_to_do() {
+    let scene = Scene::new();
+    let gone = scene.path("gone");
+    let gone = gone.to_str().unwrap();
+    let out = scene.path("b.csv");
+    for words in [
+        &["analyze", gone][..],
+        &["size", gone],
+        &["convert", gone, out.to_str().unwrap()],
+        &["replay", gone, "--target", "null:?size=1GiB"],
+        &["inspect", gone],
+        &["report", gone, "-o", out.to_str().unwrap()],
+    ] {
+        let output = forebay(words);
+        refused(&output, 2, &["there is no "]);
+        let said = err(&output);
+        let is_report = words[0] == "report";
+        assert_eq!(said.matches(gone).count(), if is_report { 2 } else { 1 }, "{said}");
+        assert!(said.contains("forebay ") || said.contains("configuration"), "{said}");
+    }
+    let bench = |words: &[&str]| forebay(&[&["bench", "--target"][..], words].concat());
+    let small = bench(&["model:p4610?size=16MiB", "--runtime", "10ms"]);
+    refused(&small, 2, &["size=16MiB is too small for the parts of p4610: give it at least size="]);
+    assert!(!err(&small).contains("geometry"), "{}", err(&small));
+    let large = bench(&["null:?size=1GiB", "--set", "ios=18446744073709551615"]);
+    refused(&large, 2, &["--set ios: 18446744073709551615 is too large"]);
+}
+
 /// Each document went over many lines, so that no reader of lines could take them.
 #[test]
 fn regression_top_writes_a_document_a_line() {
