@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Number of this way to talk: it changes with each message that does.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 /// The program's version: hosts of another one count otherwise, perhaps.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
