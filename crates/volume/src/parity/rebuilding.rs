@@ -142,7 +142,7 @@ pub(super) fn same_read(core: &mut Core, result: Result<(), IoError>, bufs: Opti
 /// given up in the last pass is given up for good: not before they have read something else, and could not read it once more.
 fn is_tried_again(core: &mut Core, failed: u32, is_away: bool) -> bool {
     // Of one that was left behind nothing is asked, nor would it answer.
-    let failed = failed & u32::from(core.members.in_sync());
+    let failed = failed & core.members.in_sync();
     let Some(rebuild) = &mut core.upkeep.rebuild else { return false };
     if rebuild.is_second && failed & !rebuild.probed != 0 {
         let rebuilt = rebuild.member;
