@@ -162,6 +162,13 @@ impl Config {
             seen.push(target);
         }
         self.check_redundancy()?;
+        let fast = self.fast.iter().map(|device| ("fast", device.endurance));
+        let capacity = self.capacity.iter().map(|device| ("capacity", device.endurance));
+        if let Some((tier, _)) = fast.chain(capacity).find(|(_, endurance)| endurance.is_some_and(|size| size.0 == 0)) {
+            bail!(
+                "{tier}.endurance is 0: give what the data sheet says may be written over the drive's life, as \"20PB\", or leave it out"
+            );
+        }
         let bands: Vec<u64> = self.capacity.iter().filter_map(|device| device.band).map(|size| size.0).collect();
         ensure!(
             bands.windows(2).all(|pair| pair[0] == pair[1]),
@@ -484,6 +491,9 @@ mod tests {
             assert_eq!(why.is_empty(), is_good, "{why}");
             assert!(is_good || why.contains("from 8KiB to 64GiB"), "{why}");
         }
+        // A pool that nothing may be written to was worn from the beginning.
+        let worn = of("/f\"\nendurance = \"0PB", "/c", "64MiB", "");
+        assert!(worn.contains("fast.endurance is 0"), "{worn}");
         let base = of(&ram(64), &ram(256), "64MiB", "base = \"ram:?size=128MiB\"");
         assert!(base.contains("the base of disk \"db\" has 134217728 bytes"), "{base}");
     }

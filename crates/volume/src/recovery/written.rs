@@ -92,10 +92,7 @@ pub(super) fn verified(
                     Some(bytes) if is_block(&bytes) => run.iter_mut().for_each(|run| run.has(from, &bytes)),
                     Some(_) => *keep = setup.options.faults.checksums_ignored(),
                     None => {
-                        // The copy that cannot be read may be the one that has it.
-                        let has_copies =
-                            setup.extents.place(at).is_some_and(|(device, _)| devices.of_one_copy(device) != 0);
-                        *keep = data.is_none() || has_copies || setup.options.faults.checksums_ignored();
+                        *keep = data.is_none() || setup.options.faults.checksums_ignored();
                         doubt.unseen.insert((disk, block));
                     }
                 }
@@ -269,25 +266,18 @@ fn write_runs(devices: &mut Devices, runs: Vec<Run>) -> Vec<(Run, IoError)> {
     runs.into_iter().zip(ended).filter_map(|(run, ended)| Some((run, ended.result.err()?))).collect()
 }
 
-/// The stored bytes of one block, of the first copy that is good, else of any; `None` where they, or of several copies one, cannot be read.
+/// The stored bytes of one block, of the first copy that is good, else of any; `None` where they cannot be read. A copy that can be read and does not have what
+/// was written counts for more than one that cannot: the power went while it was written, which may well be why.
 fn read_block(devices: &mut Devices, setup: &Setup, span: Span, is_good: impl Fn(&[u8]) -> bool) -> Option<Buf> {
     let window = Window::of(span, setup.unit_grains);
     let (device, offset_bytes) = setup.extents.place(window.first)?;
     let of_one_copy = devices.of_one_copy(device);
     // With its neighbours it was read once.
     let attempts = if of_one_copy == 0 { 1..devices.readings(device) } else { 0..devices.copies() };
-    let (mut first, mut is_unread) = (None, false);
-    for attempt in attempts {
-        match devices.read_copy(device, offset_bytes, window.len_bytes, attempt | of_one_copy) {
-            Ok(bytes) => {
-                let bytes = window.stored(span, &bytes).map(Buf::copy_of);
-                if bytes.as_ref().is_some_and(|bytes| is_good(bytes)) {
-                    return bytes;
-                }
-                first = first.or(bytes);
-            }
-            Err(_) => is_unread |= of_one_copy != 0,
-        }
-    }
-    first.filter(|_| !is_unread)
+    let mut read = attempts.filter_map(|attempt| {
+        let bytes = devices.read_copy(device, offset_bytes, window.len_bytes, attempt | of_one_copy).ok()?;
+        window.stored(span, &bytes).map(Buf::copy_of)
+    });
+    let first = read.next()?;
+    if is_good(&first) { Some(first) } else { read.find(|bytes| is_good(bytes)).or(Some(first)) }
 }
