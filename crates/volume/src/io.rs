@@ -113,14 +113,19 @@ impl Devices {
         self
     }
 
+    /// Devices that are made of several.
+    fn views(&self) -> impl Iterator<Item = &MirrorView> {
+        self.mirror().into_iter().chain(self.array.iter().map(ArrayView::members))
+    }
+
     /// Tells the time to what knows none.
     pub(crate) fn tick(&self, now_ns: u64) {
-        if let Some(labels) = &self.labels {
-            labels.view.tick(now_ns);
-        }
-        if let Some(array) = &self.array {
-            array.members().tick(now_ns);
-        }
+        self.views().for_each(|view| view.tick(now_ns));
+    }
+
+    /// Tells those that are made of several whether the pool waits for any device, or has not looked at all that they answered.
+    pub(crate) fn set_idle(&self, is_idle: bool) {
+        self.views().for_each(|view| view.set_idle(is_idle));
     }
 
     /// Flushes of labels that have failed, of which nobody has heard yet.
@@ -158,7 +163,7 @@ impl Devices {
 
     /// Runs all requests, in parallel as far as the devices take them, and returns their completions in order.
     pub fn run(&mut self, requests: Vec<(usize, u64, Op)>) -> Vec<Completion> {
-        self.mirror().iter().for_each(|view| view.set_idle(false));
+        self.set_idle(false);
         let mut results: Vec<Option<Completion>> = requests.iter().map(|_| None).collect();
         let mut queue: Vec<std::collections::VecDeque<Request>> =
             self.list.iter().map(|_| Default::default()).collect();
@@ -234,10 +239,7 @@ impl Devices {
         let short = IoError { kind: IoErrorKind::Short, operation: "read", offset_bytes, os_error: 0 };
         let completion = completion.ok_or_else(|| short.clone())?;
         completion.result?;
-        match completion.bufs {
-            Some(Vectored::One(buf)) => Ok(buf),
-            _ => Err(short),
-        }
+        single(completion.bufs).ok_or(short)
     }
 
     /// The same of something that lies in other places, too: `Ok(Err)` where the medium cannot be read there, which says nothing of these.

@@ -46,9 +46,7 @@ impl Exchange {
             self.queues[device].push_back(request);
             moved = true;
         }
-        if let Some(view) = devices.mirror() {
-            view.set_idle(!self.is_busy(devices));
-        }
+        devices.set_idle(!self.is_busy(devices));
         for (i, device) in devices.list.iter_mut().enumerate() {
             while device.in_flight() < device.queue_limit() {
                 let geometry = device.geometry();

@@ -360,7 +360,7 @@ impl MirrorView {
         self.0.is_idle.store(is_idle, Ordering::Relaxed);
     }
 
-    pub(super) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.0.is_idle.load(Ordering::Relaxed)
     }
 

@@ -77,9 +77,9 @@ impl Mends {
         doubted.for_each(|to_mend| to_mend.accepted_at_ns = None);
     }
 
-    /// The first of a row in which nothing goes on, which begins now.
-    pub fn begin(&mut self, is_free: impl Fn(u64) -> bool) -> Option<(usize, u64)> {
-        let is_due = |to_mend: &ToMend| to_mend.accepted_at_ns.is_none_or(|at_ns| at_ns <= self.now_ns);
+    /// The first of a row in which nothing goes on, which begins now. `is_idle`: the pool waits for nothing, and so nobody is about to ask for anything again.
+    pub fn begin(&mut self, is_idle: bool, is_free: impl Fn(u64) -> bool) -> Option<(usize, u64)> {
+        let is_due = |to_mend: &ToMend| is_idle || to_mend.accepted_at_ns.is_none_or(|at_ns| at_ns <= self.now_ns);
         let at = self.list.iter().position(|to_mend| is_due(to_mend) && is_free(to_mend.row))?;
         self.active = self.list.remove(at);
         self.active.map(|ToMend { member, row, .. }| (member, row))
@@ -143,7 +143,7 @@ mod tests {
         mends.answer_later(19_995..=20_005, completion(1));
         mends.answer_later(30_000..=40_000, completion(2));
         assert_eq!(answered(&mut mends, false), [2]);
-        assert_eq!(mends.begin(|_| true), Some((1, 20_000)));
+        assert_eq!(mends.begin(false, |_| true), Some((1, 20_000)));
         mends.add_compared(1, 20_000);
         assert_eq!(answered(&mut mends, false), []);
         mends.ended(None);
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!((answered(&mut mends, false), answered(&mut mends, true)), (vec![], vec![3]));
         mends.give_up(0);
         wait(&mut mends);
-        assert_eq!(mends.begin(|_| true), None);
+        assert_eq!(mends.begin(false, |_| true), None);
     }
 
     #[test]
@@ -162,7 +162,7 @@ mod tests {
         mends.add_compared(1, 7);
         mends.answer_later(5..=7, completion(1));
         mends.answer_later(8..=9, completion(2));
-        assert_eq!((mends.begin(|_| true), mends.is_accepted()), (Some((1, 7)), false));
+        assert_eq!((mends.begin(false, |_| true), mends.is_accepted()), (Some((1, 7)), false));
         mends.ended(Some(gone("read")));
         let answers: Vec<_> = mends.answers(false).map(|answer| (answer.tag, answer.result.is_ok())).collect();
         assert_eq!(answers, [(1, false), (2, true)]);
@@ -176,15 +176,15 @@ mod tests {
         mends.add_read(0, 4);
         // However far a clock jumps, there is time to ask.
         mends.look(1 << 60);
-        assert_eq!(mends.begin(|_| true), None);
+        assert_eq!(mends.begin(false, |_| true), None);
         mends.doubt(4..=9);
-        assert_eq!((mends.begin(|_| true), mends.is_accepted()), (Some((0, 4)), false));
+        assert_eq!((mends.begin(false, |_| true), mends.is_accepted()), (Some((0, 4)), false));
         mends.ended(None);
         wait(&mut mends);
-        assert_eq!((mends.begin(|_| true), mends.is_accepted()), (Some((0, 3)), true));
+        assert_eq!((mends.begin(false, |_| true), mends.is_accepted()), (Some((0, 3)), true));
         mends.doubt(0..=3);
         assert!(!mends.is_accepted(), "it was not sent yet");
         mends.ended(None);
-        assert_eq!(mends.begin(|_| true), None);
+        assert_eq!(mends.begin(false, |_| true), None);
     }
 }

@@ -71,9 +71,9 @@ pub(super) fn may_settle(core: &Core) -> bool {
 
 /// The next block that is written again.
 fn next_mend(core: &mut Core) -> Option<(usize, u64)> {
-    let Core { upkeep, locks, shape, .. } = core;
+    let Core { upkeep, locks, shape, view, .. } = core;
     // What waits for the row is not to be waited for: there may be no end of it, and a scrub waits for the mend.
-    upkeep.mends.begin(|row| !locks.overlap(shape.row_start_bytes(row), shape.row_bytes()))
+    upkeep.mends.begin(view.is_idle(), |row| !locks.overlap(shape.row_start_bytes(row), shape.row_bytes()))
 }
 
 /// Reads a row for a purpose; nothing goes on in it.

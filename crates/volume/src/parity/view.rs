@@ -98,6 +98,10 @@ impl ArrayView {
         self.members.now_ns()
     }
 
+    pub(super) fn is_idle(&self) -> bool {
+        self.members.is_idle()
+    }
+
     pub(super) fn rebuild_bytes_per_s(&self) -> u64 {
         self.members.rebuild_bytes_per_s()
     }
