@@ -46,7 +46,10 @@ impl Exchange {
             self.queues[device].push_back(request);
             moved = true;
         }
-        devices.set_idle(!self.is_busy(devices));
+        // Not asked of each turn where nobody needs to know.
+        if devices.mirror().is_some() || devices.array().is_some() {
+            devices.set_idle(!self.is_busy(devices));
+        }
         for (i, device) in devices.list.iter_mut().enumerate() {
             while device.in_flight() < device.queue_limit() {
                 let geometry = device.geometry();
