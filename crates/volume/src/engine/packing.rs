@@ -5,20 +5,20 @@ use forebay_block::{Buf, ClassId, DiskId, SharedBuf};
 use forebay_prism::{Compress, Place, Prism};
 use std::collections::BTreeMap;
 
-/// After so many blocks of a class in a row that would not shrink only some are tried.
+/// After so many blocks of a class in a row that were not made smaller only some are tried.
 const FAILURES_MAX: u32 = 16;
-/// Then so many are stored as they are before one is tried again, and with each try in vain twice as many, up to the second.
-const PASSED_OVER: [u32; 2] = [31, 255];
+/// Then one in so many of those since the last that was: what follows a stretch of data that does not shrink is noticed within a sixteenth of its length,
+const PASSED_SHARE: u32 = 16;
+/// and within so many blocks.
+const PASSED_MAX: u32 = 255;
 
 /// What is known of a class's data.
 #[derive(Clone, Copy, Debug, Default)]
 struct Luck {
-    /// Blocks in a row that would not shrink.
+    /// Blocks in a row that were not made smaller, tried or not.
     failures: u32,
     /// Blocks to be passed over before the next is tried.
     pass_over: u32,
-    /// Blocks that were passed over before the last.
-    passed_over: u32,
 }
 
 /// Contexts of compressors, and which classes are worth the attempt.
@@ -66,16 +66,14 @@ impl Packing {
         let luck = self.by_class.entry(class.0).or_default();
         let passes = luck.pass_over > 0;
         luck.pass_over = luck.pass_over.saturating_sub(1);
+        luck.failures = luck.failures.saturating_add(u32::from(passes));
         !passes
     }
 
     fn tried(&mut self, class: ClassId, has_shrunk: bool) {
         let luck = self.by_class.entry(class.0).or_default();
-        luck.failures = if has_shrunk { 0 } else { (luck.failures + 1).min(FAILURES_MAX) };
-        let [least, most] = PASSED_OVER;
-        luck.passed_over =
-            if luck.failures == FAILURES_MAX { (2 * luck.passed_over + 1).clamp(least, most) } else { 0 };
-        luck.pass_over = luck.passed_over;
+        luck.failures = if has_shrunk { 0 } else { luck.failures.saturating_add(1) };
+        luck.pass_over = (luck.failures / PASSED_SHARE).min(PASSED_MAX);
     }
 }
 
@@ -98,11 +96,13 @@ mod tests {
         };
         assert_eq!(tries(true, 100), 100);
         assert_eq!(tries(false, 15), 15, "some blocks of any data do not shrink");
-        assert_eq!(tries(false, 1 + 32 + 64 + 128), 4);
+        // 16 to 31 in a row: each second; then each third, and so on.
+        assert_eq!(tries(false, 17), 9);
+        assert_eq!(tries(false, 4096 - 32), 75);
         assert_eq!(tries(false, 256 * 10), 10);
         // Within 255 blocks it is noticed that others have come.
-        assert_eq!(tries(true, 255 + 100), 100);
-        assert_eq!(tries(false, 16 + 32), 17);
+        assert!(tries(true, 255 + 100) >= 100);
+        assert_eq!((tries(false, 64), tries(true, 5)), (33, 4), "behind 64 that do not shrink at most four more are passed over");
         assert!(Packing::default().may_try(class));
     }
 }

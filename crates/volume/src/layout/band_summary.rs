@@ -1,5 +1,5 @@
 //! Bands describe themselves: each is cut into groups of blocks, and the last block of a group says who was written into
-//! the others; the last two or three do where these are many, as compressed blocks are.
+//! the others; the last two to six do where these are many, as compressed blocks are.
 
 use super::Id;
 use super::codec::COUNTER_LIMIT;
@@ -13,7 +13,7 @@ pub const GROUP_BLOCKS: u32 = 64;
 /// Entries that a page of a summary has room for.
 pub const PAGE_ENTRIES: usize = (PAGE_BYTES - HEADER_BYTES) / SummaryEntry::BYTES;
 /// Most pages of a summary: those of a group of compressed blocks as small as there is room for the names of.
-pub const SUMMARY_PAGES_MAX: u32 = 3;
+pub const SUMMARY_PAGES_MAX: u32 = 6;
 /// Most entries of a summary.
 pub const ENTRIES_MAX: usize = PAGE_ENTRIES * SUMMARY_PAGES_MAX as usize;
 /// A group has no room for the names of more than so many blocks for each of its own, however small they are: a tier of compressed blocks holds at most

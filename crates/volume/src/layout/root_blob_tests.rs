@@ -181,7 +181,7 @@ fn what_cannot_be_in_the_pool_is_refused_by_the_name_of_its_section() {
         ("BAND", |r| r.bands.truncate(2)),
         ("BAND", |r| r.bands.push(BandRoot::default())),
         ("BAND", |r| r.bands[0].valid = 126 * 128),
-        ("BAND", |r| r.bands[1].blocks = 125 * 8 + 1),
+        ("BAND", |r| r.bands[1].blocks = 125 * 16 + 1),
         ("BAND", |r| r.bands[0].written = 127 * 128),
         ("BAND", |r| r.bands[0].written = 63 * 128),
         ("BAND", |r| r.bands[1].written = 128 * 128),

@@ -17,7 +17,7 @@ pub const SIZE_BYTES: usize = 4096;
 /// Most devices a pool may have.
 pub const DEVICES_MAX: usize = 32;
 /// Version written and understood.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// Incompatible feature: bands and records tell lifetime groups. Set by every opening that writes; a pool without it has none yet.
 pub const LIFETIME_GROUPS: u64 = 1;
 /// Incompatible feature: the fast tier is mirrored. A program that does not know it would write to one member alone.

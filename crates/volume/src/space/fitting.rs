@@ -116,19 +116,19 @@ mod tests {
     #[test]
     fn a_group_holds_no_more_than_it_has_names_for() {
         let at = Frontier { group: 0, block: 0, entries: 0 };
-        let tiny = fit(SHAPE, at, Wanted::Packed(&[1; 1000]));
-        assert_eq!(tiny, Some(Fit { blocks: 4, count: 503, entries: 504 }));
+        let tiny = fit(SHAPE, at, Wanted::Packed(&[1; 2000]));
+        assert_eq!(tiny, Some(Fit { blocks: 8, count: 1007, entries: 1008 }));
         let behind = at.behind(tiny.unwrap());
         assert_eq!(fit(SHAPE, behind, Wanted::Packed(&[1])).or(fit(SHAPE, behind, Wanted::Whole(1))), None);
         let small = BandShape::of_blocks(4);
-        assert_eq!(fit(small, at, Wanted::Packed(&[1; 1000])), Some(Fit { blocks: 1, count: 23, entries: 24 }));
+        assert_eq!(fit(small, at, Wanted::Packed(&[1; 2000])), Some(Fit { blocks: 1, count: 47, entries: 48 }));
     }
 
     #[test]
-    fn a_group_holds_eight_times_as_many_of_small_compressed_blocks() {
+    fn a_group_holds_sixteen_times_as_many_of_small_compressed_blocks() {
         let at = Frontier { group: 0, block: 0, entries: 0 };
-        let sizes = [16; 1000];
-        assert_eq!(fit(SHAPE, at, Wanted::Packed(&sizes)), Some(Fit { blocks: 61, count: 488, entries: 489 }));
+        let sizes = [8; 2000];
+        assert_eq!(fit(SHAPE, at, Wanted::Packed(&sizes)), Some(Fit { blocks: 58, count: 928, entries: 929 }));
         let last = Frontier { block: 62, entries: 167, ..at };
         assert_eq!(fit(SHAPE, last, Wanted::Packed(&sizes)), None, "its entries would need another page");
         assert!(fit(SHAPE, last, Wanted::Whole(1)).is_some());

@@ -28,9 +28,10 @@ impl Spare {
         let (blocks, held) = (u64::from(band.moved_grains()).div_ceil(BLOCK_GRAINS), u64::from(band.blocks));
         let jobs = held.div_ceil(self.blocks_per_job.max(1));
         // Of each group: pages of its summary beyond the first, and what is left before them.
-        let of_group = u64::from(GROUP_BLOCKS - SUMMARY_PAGES_MAX);
-        let lost = u64::from(summary_pages((of_group * held).div_ceil(blocks.max(1)) as usize));
-        blocks * lost / of_group + RUNS_PER_JOB.min(1 + blocks / 16) * jobs
+        let entries = |pages| (u64::from(GROUP_BLOCKS - pages) * held).div_ceil(blocks.max(1)) as usize;
+        let lost = (1..SUMMARY_PAGES_MAX).find(|&pages| summary_pages(entries(pages)) <= pages);
+        let lost = lost.unwrap_or(SUMMARY_PAGES_MAX);
+        blocks * u64::from(lost) / u64::from(GROUP_BLOCKS - lost) + RUNS_PER_JOB.min(1 + blocks / 16) * jobs
     }
 }
 
@@ -45,7 +46,7 @@ mod tests {
     #[test]
     fn some_hundredths_of_large_bands_and_a_block_or_two_of_small_ones() {
         let of = |blocks: u32, times: u32| Spare { blocks_per_job: 512 }.of(&band(blocks, times * blocks));
-        assert_eq!([1, 6, 50, 252, 16_000].map(|blocks| of(blocks, 2)), [1, 1, 3, 7, 451]);
+        assert_eq!([1, 6, 50, 252, 16_000].map(|blocks| of(blocks, 2)), [1, 1, 3, 7, 442]);
         assert_eq!([1, 6, 50, 252, 16_000].map(|blocks| of(blocks, 8)), [1, 1, 5, 24, 1536]);
         assert_eq!(Spare { blocks_per_job: 16 }.of(&band(63, 126)), 25);
         assert_eq!(Spare { blocks_per_job: 0 }.of(&BandRoot::default()), 0);
@@ -54,15 +55,15 @@ mod tests {
     #[test]
     fn a_band_without_names_for_more_is_left_alone_however_small_its_blocks_are() {
         for groups in [1, 16, 256] {
-            for grains in [1, 4, 15] {
+            for grains in [1, 4, 7] {
                 let band = |of_group: u32| BandRoot {
                     valid: of_group * groups * grains,
                     blocks: of_group * groups,
                     ..BandRoot::default()
                 };
                 let spare = Spare { blocks_per_job: 512 };
-                assert!(!spare.leaves_some(&band(504), 63 * groups));
-                assert!(spare.leaves_some(&band(300), 63 * groups));
+                assert!(!spare.leaves_some(&band(1008), 63 * groups));
+                assert!(spare.leaves_some(&band(800), 63 * groups));
             }
         }
     }
@@ -75,11 +76,15 @@ mod tests {
             let data_blocks = 63 * groups;
             for blocks_per_job in [16, 512, 4096] {
                 let spare = Spare { blocks_per_job };
-                for of_group in [60, 61] {
-                    assert!(!spare.leaves_some(&band(of_group * groups, 8 * of_group * groups), data_blocks));
+                for (times, of_group) in [(8, 60), (8, 61), (16, 57), (16, 58)] {
+                    let band = band(of_group * groups, times * of_group * groups);
+                    assert!(!spare.leaves_some(&band, data_blocks));
                 }
             }
-            assert!(Spare { blocks_per_job: 512 }.leaves_some(&band(50 * groups, 8 * 50 * groups), data_blocks));
+            for times in [8, 16] {
+                let band = band(50 * groups, times * 50 * groups);
+                assert!(Spare { blocks_per_job: 512 }.leaves_some(&band, data_blocks));
+            }
         }
     }
 }

@@ -23,7 +23,7 @@ use forebay_volume::mirror::{Candidate, Consent, JoinError, MemberState, MirrorV
 use forebay_volume::recovery::{format, format::NewDisk, open};
 use forebay_volume::{Devices, EngineOptions, Op, Outcome, Pool, Request};
 
-const FAST_BYTES: usize = 4 << 20;
+const FAST_BYTES: usize = (4 << 20) + (80 << 10);
 const CAPACITY_BYTES: usize = 16 << 20;
 
 fn classes() -> Vec<ClassSpec> {

@@ -14,7 +14,7 @@ const COLD: ClassId = ClassId(0);
 /// A pool of some 900 slots, and a disk of 4,096 blocks.
 fn shape() -> Shape {
     Shape {
-        fast_bytes: 4 << 20,
+        fast_bytes: 17 << 18,
         capacity_bytes: 40 << 20,
         band_bytes: 512 << 10,
         disk_bytes: 16 << 20,

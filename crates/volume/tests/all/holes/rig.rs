@@ -19,7 +19,7 @@ pub const BULK: Option<ClassId> = Some(ClassId(5));
 const TIMEOUT: usize = 20_000;
 
 /// What the capacity-side area takes of the first capacity device, rounded up.
-const AREA_BYTES: u64 = 192 << 10;
+const AREA_BYTES: u64 = 256 << 10;
 
 /// How a pool is made.
 #[derive(Clone)]
@@ -39,7 +39,7 @@ pub struct Setup {
 impl Default for Setup {
     fn default() -> Self {
         Self {
-            fast_bytes: 4 << 20,
+            fast_bytes: 17 << 18,
             capacity_bytes: 4 << 20,
             capacity_devices: 1,
             band_bytes: 64 << 10,

@@ -78,13 +78,14 @@ fn regression_reads_of_a_member_that_is_left_behind_are_of_another() {
     // Some of several blocks; there is room for the write that it fails.
     let (mut hang, mut asked, mut lengths) = (0, 0, 0);
     for block in (0..BLOCKS - 4).step_by(4) {
-        if hang < QUEUE / 2 {
-            served.submit(block, 1 + block % 3, Op::Read);
+        let blocks = 1 + block % 3;
+        if asked + blocks < QUEUE as u64 {
+            served.submit(block, blocks, Op::Read);
             let hangs = served.turn(5).0 == 0;
-            (hang, asked) = (hang + usize::from(hangs), asked + if hangs { 1 + block % 3 } else { 0 });
+            (hang, asked) = (hang + usize::from(hangs), asked + if hangs { blocks } else { 0 });
         }
     }
-    assert_eq!(hang, QUEUE / 2);
+    assert!(hang > 1 && asked > QUEUE as u64 / 2, "{hang} reads of {asked} blocks");
     b.set_for_others(Fate::Fails);
     let mut buf = Buf::zeroed(4096);
     buf.fill(8);
