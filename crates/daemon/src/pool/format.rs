@@ -4,6 +4,8 @@ use super::ids::Ids;
 use super::{Budget, backing, base};
 use crate::config::{Config, Disk};
 use anyhow::{Context, Result, anyhow};
+use forebay_block::Geometry;
+use forebay_device::rewrites_larger_sectors;
 use forebay_prism::ClassTable;
 use forebay_volume::Devices;
 use forebay_volume::layout::Id;
@@ -42,6 +44,10 @@ pub fn format(config: &Config, devices: &mut Devices, ids: &mut Ids<'_>) -> Resu
         [fast] => fast.clone(),
         several => new_geometry(several),
     };
+    // Where a drive rewrites 4 KiB in place for a part of them no two batches of the journal lie there.
+    let mut paths = config.fast.iter().filter_map(|member| member.target.0.path());
+    let least_bytes = if paths.any(rewrites_larger_sectors) { 4096 } else { 512 };
+    let fast = Geometry { logical_block_bytes: fast.logical_block_bytes.max(least_bytes), ..fast };
     let (member_ids, capacity_ids) = device_ids.split_at(members);
     let array = super::capacity::plan(config, capacity, fast.size_bytes)?;
     let (options, capacity) = match &array {

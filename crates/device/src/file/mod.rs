@@ -6,12 +6,14 @@
 mod discards;
 pub(crate) mod kernel;
 pub(crate) mod open;
+mod rewritten;
 mod ring;
 mod sync;
 pub(crate) mod transfer;
 mod write_cache;
 
 pub use open::{FileOptions, OpenMode};
+pub use rewritten::rewrites_larger_sectors;
 
 use crate::open_error::OpenError;
 use crate::request::{error, finish, is_mutation, validate};

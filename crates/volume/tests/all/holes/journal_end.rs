@@ -100,3 +100,24 @@ fn regression_what_cannot_be_read_behind_the_journals_end_can_be_given_up() {
             .map(|_| ());
     assert!(matches!(refused, Err(OpenError::Journal { .. })), "{refused:?}");
 }
+
+/// A drive with 4 KiB sectors that takes 512 bytes reads such a sector, changes a part, and writes all of it: where the power is cut meanwhile the rest of it may be
+/// gone, too. The journal laid the next batch beside one that was flushed, and what a host had flushed was lost without an error.
+#[test]
+fn regression_a_batch_that_a_power_cut_stops_takes_none_with_it_that_was_flushed() {
+    const PHYSICAL_BYTES: u64 = 4096;
+    let after_the_cut = |journal_unit_bytes| {
+        let setup = Setup { volatile_fast: true, journal_unit_bytes, ..Setup::default() };
+        let mut rig = Rig::new(&setup);
+        rig.put(0, 1, None);
+        rig.flush();
+        rig.put(1, 1, None);
+        let at = journal_end(&superblock(&rig.devices), &rig.devices) - SECTOR_BYTES;
+        let devices = rig.cut(|_| false);
+        // Of its batch the drive was in the middle.
+        devices[FAST].forge(at / PHYSICAL_BYTES * PHYSICAL_BYTES, &[0x55; PHYSICAL_BYTES as usize]);
+        Rig::open(&setup, devices).unwrap().get(0)
+    };
+    assert_eq!(after_the_cut(4096), Ok(1));
+    assert_eq!(after_the_cut(512), Ok(0), "why the journal of such a drive is not written in 512 bytes");
+}

@@ -29,6 +29,8 @@ pub struct Setup {
     pub capacity_devices: usize,
     pub band_bytes: u64,
     pub journal_bytes: u64,
+    /// Least unit of the journal; the device's own where that is larger.
+    pub journal_unit_bytes: u32,
     pub disk_bytes: u64,
     pub volatile_fast: bool,
     pub volatile_capacity: bool,
@@ -44,6 +46,7 @@ impl Default for Setup {
             capacity_devices: 1,
             band_bytes: 64 << 10,
             journal_bytes: 1 << 20,
+            journal_unit_bytes: 512,
             disk_bytes: 64 << 20,
             volatile_fast: false,
             volatile_capacity: true,
@@ -153,7 +156,8 @@ pub fn formatted(setup: &Setup) -> Vec<Scripted> {
         is_mirrored: false,
         bands_offset_bytes: None,
     };
-    let geometries: Vec<_> = devices.iter().map(|device| device.geometry().clone()).collect();
+    let mut geometries: Vec<_> = devices.iter().map(|device| device.geometry().clone()).collect();
+    geometries[FAST].logical_block_bytes = geometries[FAST].logical_block_bytes.max(setup.journal_unit_bytes);
     let ids: Vec<_> = (1..=devices.len() as u8).map(|id| [id; 16]).collect();
     let superblock = plan(&options, &geometries[0], &geometries[1..], [99; 16], &ids).unwrap();
     let table = ClassTable::from_configured(&classes()).unwrap();
