@@ -265,7 +265,10 @@ impl Drop for Ring {
         if self.registered {
             let _ = self.ring.submitter().unregister_files();
         }
-        kernel::unlock(std::os::fd::AsFd::as_fd(&self.fd));
+        // What is still in the kernel may yet be written: the lock goes with the last of it.
+        if self.in_ring == 0 {
+            kernel::unlock(std::os::fd::AsFd::as_fd(&self.fd));
+        }
     }
 }
 
