@@ -95,8 +95,9 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
                 (Ok(()), _) => core.roster.settled(),
             }
         }
-        Then::Mended { lock } => {
-            if result.is_ok() {
+        Then::Mended { member, lock } => {
+            // One that failed it was left behind.
+            if result.is_ok() && core.members.written() & 1 << member != 0 {
                 core.view.mended();
             }
             upkeep::mended(core, lock, result.err());

@@ -96,8 +96,8 @@ pub(super) enum Then {
     Settled { row: u64, lock: u64, is_whole: bool },
     /// Entries of the log were erased, or a newer one was written instead: its place, and its row.
     Erased { instead: Option<(u32, u64)> },
-    /// A block that could not be read was written again.
-    Mended { lock: u64 },
+    /// A block that a member could not read was written again.
+    Mended { member: usize, lock: u64 },
     /// So many rows of the member that is rebuilt were written, or a piece of what all have alike.
     Rebuilt { lock: u64 },
     /// And are durable.

@@ -179,7 +179,7 @@ pub(super) fn mend(core: &mut Core, rows: &Rows, member: usize) {
         Some((bytes, is_shown)) if is_shown || core.upkeep.mends.is_accepted() => {
             let bufs = Vectored::One(Buf::copy_of(&bytes).freeze());
             let list = vec![(member, core.shape.row_offset_bytes(rows.first), bufs)];
-            core.write(list, (0, false), Then::Mended { lock: rows.lock });
+            core.write(list, (0, false), Then::Mended { member, lock: rows.lock });
         }
         // It can be computed, and nobody here can tell whether that is right: whoever knows moves what lives there.
         Some(_) => mended(core, rows.lock, Some(failure)),

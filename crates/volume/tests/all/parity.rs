@@ -6,6 +6,7 @@ mod fifth;
 mod life;
 mod member;
 mod reviewed;
+mod seventh;
 mod sixth;
 mod written;
 
