@@ -287,6 +287,14 @@ impl Core {
         self.view.is_begun() && self.roster.broken().is_none()
     }
 
+    /// Something of a row that was read is otherwise than the rest of it says.
+    pub fn misfit(&self, row: u64, images: &[Option<Vec<u8>>]) -> Option<IoError> {
+        let has_parity = self.fronts.living(row) != 0 && self.open.get(row).is_none() && !self.found.has(row);
+        let offset_bytes = self.shape.row_start_bytes(row);
+        let is_unfit = has_parity && !self.code.fits(images);
+        is_unfit.then(|| IoError { kind: IoErrorKind::Mismatch, offset_bytes, ..gone("read") })
+    }
+
     /// What cannot be read.
     pub fn unreadable(&self, row: u64) -> IoError {
         let offset_bytes = self.shape.row_start_bytes(row);

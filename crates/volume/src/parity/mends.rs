@@ -5,7 +5,7 @@
 //! be does at once.
 
 use forebay_block::{Completion, IoError};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 
 /// Most that are remembered of what hosts read; what is forgotten is found again when it is compared with its parity.
@@ -39,6 +39,8 @@ pub(super) struct Mends {
     looked_ns: u64,
     /// Looks at the clock since it stands still.
     looks: u32,
+    /// Rows of which it was told that they cannot be mended: each is compared more than once.
+    told: BTreeSet<u64>,
 }
 
 impl Mends {
@@ -95,6 +97,15 @@ impl Mends {
         let (Some(active), Some(error)) = (self.active.take(), failed) else { return };
         let of_row = self.waiting.iter_mut().filter(|(rows, _)| rows.contains(&active.row));
         of_row.filter(|(_, answer)| answer.result.is_ok()).for_each(|(_, answer)| answer.result = Err(error.clone()));
+    }
+
+    /// Whether it is to be told of a row that it cannot be mended.
+    pub fn is_news(&mut self, row: u64) -> bool {
+        let is_news = !self.told.contains(&row);
+        if self.told.len() < FOUND_MAX {
+            self.told.insert(row);
+        }
+        is_news
     }
 
     /// Nothing more is written to a member.

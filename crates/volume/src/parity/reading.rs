@@ -299,10 +299,8 @@ pub(super) fn restored(core: &mut Core, rows: &Rows, job: usize) {
         let at = (row - rows.first) as usize * block;
         let images: Vec<Option<Vec<u8>>> =
             rows.images.iter().map(|image| Some(image.as_ref()?.get(at..at + block)?.to_vec())).collect();
-        let has_parity = core.fronts.living(row) != 0 && core.open.get(row).is_none() && !core.found.has(row);
-        if is_compared && has_parity && !core.code.fits(&images) {
-            let offset_bytes = core.shape.row_start_bytes(row);
-            unfit.get_or_insert(IoError { kind: IoErrorKind::Mismatch, offset_bytes, ..gone("read") });
+        if is_compared && unfit.is_none() {
+            unfit = core.misfit(row, &images);
         }
         for (number, piece) in read.pieces.iter().enumerate().filter(|(_, piece)| piece.row == row) {
             let member = core.shape.member(row, piece.role);

@@ -8,6 +8,7 @@ use super::reading::read_rows;
 use super::writing::parity_of;
 use super::{doubt, erasing, filling, rebuilding};
 use crate::layout::array_shape::BLOCK;
+use crate::mirror::numbers_in;
 use forebay_block::{Buf, IoError, SharedBuf, Vectored};
 
 /// How often it is tried to read a row that is to be made whole.
@@ -166,11 +167,17 @@ fn block_of(core: &Core, rows: &Rows, role: usize) -> Option<(Vec<u8>, bool)> {
 /// A row was read of which a member could not read its block. Where it can after all nothing is written: parity may be what is wrong.
 pub(super) fn mend(core: &mut Core, rows: &Rows, member: usize) {
     let role = core.shape.role(rows.first, member);
-    let is_well = rows.images[role].is_some() || core.members.written() & 1 << member == 0;
+    let is_out = core.members.written() & 1 << member == 0;
     // Of an open row, its parity, or what was not written there yet: it is written with the next.
     let is_to_come = core.open.get(rows.first).is_some_and(|open| open.blocks.get(role).is_none_or(Option::is_none));
-    if is_well || is_to_come {
+    if is_out || is_to_come {
         return mended(core, rows.lock, None);
+    }
+    if rows.images[role].is_some() {
+        // Whoever compares the row did so without this block, and now perhaps without that of another.
+        numbers_in(rows.failed).for_each(|other| core.upkeep.mends.add_compared(other, rows.first));
+        let unfit = core.misfit(rows.first, &rows.images);
+        return mended(core, rows.lock, unfit);
     }
     // What is away for a moment says nothing of what lies there.
     let away = rows.away.clone().filter(|_| rows.gone & 1 << member != 0);
@@ -184,7 +191,9 @@ pub(super) fn mend(core: &mut Core, rows: &Rows, member: usize) {
         // It can be computed, and nobody here can tell whether that is right: whoever knows moves what lives there.
         Some(_) => mended(core, rows.lock, Some(failure)),
         None => {
-            core.view.unreadable();
+            if core.upkeep.mends.is_news(rows.first) {
+                core.view.unreadable();
+            }
             mended(core, rows.lock, Some(failure));
         }
     }
