@@ -109,6 +109,13 @@ fn explain(config: &Config, error: JoinError) -> anyhow::Error {
         JoinError::Apart(_) => APART,
         JoinError::Unproven(_) => ATTACH_OR_ACCEPT,
         JoinError::Unread { .. } => "repair the path to it, and start again; nothing was changed",
+        JoinError::TooFew { lacking: Some(name), .. } => {
+            return anyhow!(
+                "{error}; attach the missing devices or correct their targets; nothing was changed. Where they are lost for ever, \
+                 `forebay serve --accept-loss CONFIG` goes on with {name}, which was being rebuilt and lacks no more than some blocks: a scrub lists those \
+                 ({DOCUMENT})"
+            );
+        }
         JoinError::TooFew { .. } => "attach the missing devices or correct their targets; nothing was changed",
         JoinError::Redundancy { .. } => "correct pool.redundancy, which cannot be changed after `create`",
     };
@@ -146,6 +153,7 @@ pub fn json(view: &ArrayView) -> Value {
     let mut value = fast::json(view.members());
     let shape = view.shape();
     value["rows_in_doubt"] = json!(view.rows_in_doubt());
+    value["rebuild_waits_for"] = json!(view.rebuild_waits_for());
     value["settling"] = json!(view.is_settling());
     value["redundancy"] = json!(format!("{}+{}", shape.data, shape.parity));
     value

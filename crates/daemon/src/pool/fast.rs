@@ -310,6 +310,7 @@ mod tests {
             in_sync: 7,
             rebuilding: None,
             rebuilt_rows: 0,
+            missing: 0,
             logical_block_bytes: 512,
         };
         if is_member {

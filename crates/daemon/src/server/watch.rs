@@ -114,6 +114,7 @@ impl Watch {
         }
         if let Some(array) = devices.array() {
             self.parity.look(now_ns, &mut self.causes, &array.members().status());
+            self.parity.look_at_rebuild(now_ns, &mut self.causes, array.rebuild_waits_for());
             self.parity.not_taken(now_ns, &mut self.causes, array.members().take_not_taken());
         }
         // What writes would meet is of no pool that takes none, whose fast tier may not even be there.

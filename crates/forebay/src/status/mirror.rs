@@ -8,6 +8,11 @@ pub fn parity_lines(array: &Value) -> Option<String> {
     let redundancy = array["redundancy"].as_str()?;
     let mut lines = lines_of(array, &format!("capacity tier with parity {redundancy}"))?;
     let count = |key: &str| array[key].as_u64().unwrap_or(0);
+    let waits_for: Vec<&str> =
+        array["rebuild_waits_for"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    if !waits_for.is_empty() {
+        lines.push_str(&format!("\n  its rebuild WAITS for {}: nothing is read there", waits_for.join(" and ")));
+    }
     if array["settling"] == true && array["broken"].is_null() {
         lines.push_str("\n  its log is being made good: writes to it wait");
     }
@@ -68,6 +73,7 @@ mod tests {
             json!({
                 "redundancy": "2+1", "members": [], "settling": settling, "unreadable_blocks": unreadable,
                 "rows_in_doubt": in_doubt, "broken": null,
+                "rebuild_waits_for": if settling { vec!["/dev/a"] } else { Vec::new() },
             })
         };
         let head = "capacity tier with parity 2+1: 0 of 0 members hold everything";
@@ -77,6 +83,7 @@ mod tests {
         assert_eq!(
             lines,
             [
+                "its rebuild WAITS for /dev/a: nothing is read there",
                 "its log is being made good: writes to it wait",
                 "8 KiB UNREADABLE: neither a member nor parity gives it",
                 "3 rows IN DOUBT: parity says otherwise of them"

@@ -35,6 +35,8 @@ pub struct ArrayLabel {
     pub rebuilding: Option<u8>,
     /// How many rows of it are.
     pub rebuilt_rows: u64,
+    /// How many places of it could be made of no others, where all else was: those are tried again. 0 where it is not known that all else was.
+    pub missing: u32,
     /// Largest logical block that a member may have, in bytes.
     pub logical_block_bytes: u32,
 }
@@ -66,6 +68,7 @@ impl ArrayLabel {
         for id in &self.ids {
             w.bytes.extend_from_slice(id);
         }
+        w.u32(self.missing);
         w.bytes.resize(LABEL_BYTES, 0);
         super::seal(&mut w.bytes);
         w.bytes
@@ -88,7 +91,9 @@ impl ArrayLabel {
             return None;
         }
         let ids: Vec<Id> = (0..shape.members()).map(|_| r.id()).collect::<Option<_>>()?;
+        let missing = r.u32()?;
         let rebuilding = rebuilding.checked_sub(1);
+        let missing = rebuilding.map_or(0, |_| missing);
         let label = Self {
             pool,
             member,
@@ -99,6 +104,7 @@ impl ArrayLabel {
             in_sync,
             rebuilding,
             rebuilt_rows,
+            missing,
             logical_block_bytes,
         };
         let count = shape.members();
@@ -138,13 +144,14 @@ mod tests {
             in_sync: 0b01_1111,
             rebuilding: Some(5),
             rebuilt_rows: 100,
+            missing: 3,
             logical_block_bytes: 512,
         }
     }
 
     #[test]
     fn what_is_written_is_read() {
-        for label in [label(), ArrayLabel { rebuilding: None, rebuilt_rows: 0, ..label() }] {
+        for label in [label(), ArrayLabel { rebuilding: None, rebuilt_rows: 0, missing: 0, ..label() }] {
             assert_eq!(ArrayLabel::decode(&label.encode()), Some(label));
         }
     }

@@ -95,6 +95,8 @@ impl Device for Array {
                 break;
             }
         }
+        let rebuild = self.core.upkeep.rebuild.as_ref();
+        self.core.view.waits_for(rebuild.map_or(0, |rebuild| rebuild.waits_for & self.core.members.in_sync()));
         self.core.view.settles(self.core.is_settling() && self.core.upkeep.is_served);
         self.outstanding -= self.core.done.len();
         done.append(&mut self.core.done);

@@ -21,16 +21,32 @@ pub(super) struct Rebuild {
     pub noted_rows: u64,
     /// Beyond what is in flight.
     pub upto_row: u64,
-    /// Rows could not be made in this pass; there is another one then.
-    pub has_gaps: bool,
+    /// How many places could not be made in this pass; there is another one then.
+    pub gaps: u32,
     pub is_second: bool,
     /// The first of these rows, and of what all have alike.
     pub first_gap_row: u64,
     pub first_gap_bytes: u64,
     /// How often in succession it has waited for a member that is away.
     pub away_tries: u8,
-    /// One bit for each member that could not read what is next, and has read something else since.
+    /// One bit for each member that could not read what is next, and has read something else since; and how often all of these have.
     pub probed: u32,
+    pub probes: u8,
+    /// One bit for each member that answers nothing, and without which it does not go on.
+    pub waits_for: u32,
+}
+
+impl Rebuild {
+    /// It goes on with what comes next.
+    pub fn goes_on(&mut self) {
+        (self.away_tries, self.probed, self.probes, self.waits_for) = (0, 0, 0, 0);
+    }
+
+    /// What is next cannot be made, and is left out.
+    pub fn leaves_out(&mut self) {
+        self.gaps = self.gaps.saturating_add(1);
+        self.goes_on();
+    }
 }
 
 /// What is known of the log again after a flush that failed.
@@ -131,12 +147,14 @@ impl Upkeep {
             next_row: rows,
             noted_rows: rows,
             upto_row: rows,
-            has_gaps: false,
+            gaps: 0,
             is_second: false,
             first_gap_row: u64::MAX,
             first_gap_bytes: u64::MAX,
             away_tries: 0,
             probed: 0,
+            probes: 0,
+            waits_for: 0,
         });
     }
 

@@ -119,6 +119,8 @@ pub fn join(
     let mut names = vec![String::new(); members.len()];
     let mut places = vec![FIRST_PLACE; members.len()];
     let (mut to_rebuild, mut goes_on, mut unproven) = (VecDeque::new(), None, None);
+    // Whether the member whose rebuild goes on was there in the last opening.
+    let mut was_there = false;
     for found in found {
         let number = number_of(&found);
         let Found { name, device, label: own, place, opened, checkpoints: own_checkpoints, holds } = found;
@@ -142,6 +144,7 @@ pub fn join(
             unproven = unproven.or(holds.map(|_| name.clone()));
         } else if basis.rebuilding == Some(number as u8) && is_current {
             goes_on = Some(number);
+            was_there = !is_served || opened.epoch >= epoch;
         } else {
             // What its log has is of another time, and must not be believed when it holds everything again: its entries have its id.
             if let Some(new_id) = &mut new_id {
@@ -174,10 +177,18 @@ pub fn join(
             return Err(JoinError::Unread { device: names[number].clone() });
         }
     }
-    let there = members.iter().filter(|member| member.state == MemberState::InSync).count();
-    if there < basis.shape.data {
+    let (there, needed) =
+        (members.iter().filter(|member| member.state == MemberState::InSync).count(), basis.shape.data);
+    // One that was rebuilt but for some places, where the one that could have these is lost for ever.
+    let last = goes_on.filter(|_| there + 1 == needed && basis.missing > 0 && was_there);
+    if there < needed && !(accepts_unproven && last.is_some()) {
         let missing = missing(&basis, &members, &names, &left_out);
-        return Err(JoinError::TooFew { there, members: members.len(), needed: basis.shape.data, missing });
+        let lacking = last.map(|number| names[number].clone());
+        return Err(JoinError::TooFew { there, members: members.len(), needed, missing, lacking });
+    }
+    if let Some(number) = last {
+        members[number].state = MemberState::InSync;
+        (goes_on, differs) = (None, true);
     }
     if let Some(new_id) = &mut new_id {
         for Blank { name, device, place } in blank {
@@ -195,14 +206,14 @@ pub fn join(
             }
         }
         let next = goes_on.or_else(|| to_rebuild.pop_front());
-        label.rebuilt_rows = if goes_on.is_some() { basis.rebuilt_rows } else { 0 };
+        (label.rebuilt_rows, label.missing) = goes_on.map_or((0, 0), |_| (basis.rebuilt_rows, basis.missing));
         label.rebuilding = next.map(|number| number as u8);
         if let Some(number) = next {
             members[number].state = MemberState::Rebuilding;
         }
     } else {
         to_rebuild.clear();
-        (label.rebuilding, label.rebuilt_rows) = (None, 0);
+        (label.rebuilding, label.rebuilt_rows, label.missing) = (None, 0, 0);
         left_out.extend(blank.into_iter().map(|Blank { name, .. }| (name, "it holds nothing that counts".to_owned())));
     }
     label.in_sync = (0..members.len())
@@ -212,6 +223,7 @@ pub fn join(
     let is_new = new_id.is_some() && (differs || of(&label) != of(&basis));
     log.newest = log.newest.max((epoch << 32).min(COUNTER_LIMIT / 2));
     let (array, view) = array_of(members, names, (label, places, is_new), to_rebuild, log, false);
+    view.unreadable(if last.is_some() { basis.missing } else { 0 });
     Ok(Joined { array, view, left_out })
 }
 
@@ -253,6 +265,7 @@ pub fn new_array(devices: Vec<Box<dyn Device>>, shape: Shape, pool: Id, ids: &[I
         in_sync: (0..devices.len()).fold(0, |bits, number| bits | 1 << number),
         rebuilding: None,
         rebuilt_rows: 0,
+        missing: 0,
         logical_block_bytes: logical,
     };
     let members = devices.into_iter().map(|device| Member::new(Some(device), MemberState::InSync)).collect();

@@ -39,6 +39,9 @@ pub(super) fn ended(core: &mut Core, job: usize, alive: Option<usize>) {
         core.upkeep.not_before_ns = core.view.now_ns() + WAIT_NS;
     }
     if let Some(rebuild) = core.upkeep.rebuild.as_mut().filter(|rebuild| rebuild.member == rebuilt) {
-        rebuild.probed = if alive == asked { rebuild.probed | alive } else { 0 };
+        let are_there = alive == asked;
+        rebuild.probed = if are_there { rebuild.probed | alive } else { 0 };
+        rebuild.probes = if are_there { rebuild.probes.saturating_add(1) } else { 0 };
+        rebuild.waits_for = asked & !alive;
     }
 }

@@ -21,6 +21,8 @@ const NOTE_PARTS: u64 = 16;
 const TICK_NS: u64 = 50_000_000;
 /// How often, for a second each, a rebuild waits for what a member says is away before it goes on without what is there alone.
 const AWAY_TRIES_MAX: u8 = 60;
+/// How often members have read something else before it is given up what they could not read once more: their path may come and go.
+const PROBES_MAX: u8 = 3;
 
 /// What is next of a rebuild.
 pub(super) fn next(core: &mut Core) {
@@ -125,26 +127,27 @@ pub(super) fn same_read(core: &mut Core, result: Result<(), IoError>, bufs: Opti
             if is_tried_again(core, in_sync, false) {
                 return;
             }
-            core.view.unreadable();
             let Some(rebuild) = &mut core.upkeep.rebuild else { return };
-            (rebuild.next_bytes, rebuild.has_gaps, rebuild.probed) = (next_bytes, true, 0);
+            rebuild.next_bytes = next_bytes;
+            rebuild.leaves_out();
             rebuild.first_gap_bytes = rebuild.first_gap_bytes.min(at).min(core.shape.head_bytes);
         } else {
             (rebuild.copy_singly_until, rebuild.next_bytes) = (rebuild.next_bytes, at);
         }
         return;
     };
-    rebuild.probed = 0;
+    rebuild.goes_on();
     core.write(vec![(member, to, Vectored::One(buf.freeze()))], (0, false), Then::Rebuilt { lock });
 }
 
 /// Whether what could not be made is tried again: where members say that they are away, after a second, so many times. Others may be away as well, and what is
-/// given up in the last pass is given up for good: not before they have read something else, and could not read it once more.
+/// given up in the last pass is given up for good: not before they have read something else some times, and could not read it once more each time.
 fn is_tried_again(core: &mut Core, failed: u32, is_away: bool) -> bool {
     // Of one that was left behind nothing is asked, nor would it answer.
     let failed = failed & core.members.in_sync();
     let Some(rebuild) = &mut core.upkeep.rebuild else { return false };
-    if rebuild.is_second && failed & !rebuild.probed != 0 {
+    let is_probed = failed & !rebuild.probed == 0 && (failed == 0 || rebuild.probes >= PROBES_MAX);
+    if rebuild.is_second && !is_probed {
         let rebuilt = rebuild.member;
         probing::begin(core, rebuilt, failed);
         return true;
@@ -152,7 +155,7 @@ fn is_tried_again(core: &mut Core, failed: u32, is_away: bool) -> bool {
     let waits = is_away && rebuild.away_tries < AWAY_TRIES_MAX;
     if waits {
         rebuild.away_tries += 1;
-        (rebuild.probed, core.upkeep.is_busy) = (0, false);
+        (rebuild.probed, rebuild.probes, rebuild.waits_for, core.upkeep.is_busy) = (0, 0, failed, false);
         core.upkeep.not_before_ns = core.view.now_ns() + WAIT_NS;
     }
     waits
@@ -169,15 +172,14 @@ pub(super) fn rows_read(core: &mut Core, mut rows: Rows, member: usize) {
         if is_tried_again(core, rows.failed, rows.away.is_some()) {
             return;
         }
-        core.view.unreadable();
         if let Some(rebuild) = &mut core.upkeep.rebuild {
-            (rebuild.has_gaps, rebuild.probed) = (true, 0);
+            rebuild.leaves_out();
             rebuild.first_gap_row = rebuild.first_gap_row.min(rows.first);
         }
         return written(core);
     }
     if let Some(rebuild) = &mut core.upkeep.rebuild {
-        (rebuild.away_tries, rebuild.probed) = (0, 0);
+        rebuild.goes_on();
     }
     core.code.correct(&read, &mut rows.images, BLOCK as usize);
     let list = match rows.images[role].take() {
@@ -205,18 +207,20 @@ pub(super) fn flushed(core: &mut Core, result: &Result<(), IoError>) {
     let Some(rebuild) = core.upkeep.rebuild.as_mut().filter(|_| result.is_ok()) else { return };
     rebuild.noted_rows = rebuild.next_row;
     let (member, noted) = (rebuild.member, rebuild.noted_rows);
-    if noted >= rows && rebuild.has_gaps && !rebuild.is_second {
+    let gaps = rebuild.gaps;
+    if noted >= rows && gaps > 0 && !rebuild.is_second {
         // What could not be read may be another time. What lies before the first of that is good.
         let first = rebuild.first_gap_row.min(rows);
         (rebuild.next_row, rebuild.noted_rows, rebuild.upto_row) = (first, first, first);
         rebuild.next_bytes = rebuild.first_gap_bytes.min(core.shape.head_bytes + 1);
         (rebuild.first_gap_row, rebuild.first_gap_bytes) = (u64::MAX, u64::MAX);
-        (rebuild.has_gaps, rebuild.is_second) = (false, true);
+        (rebuild.gaps, rebuild.is_second) = (0, true);
         core.upkeep.singles_until = 0;
-        return core.roster.note(first);
+        return core.roster.note_all_but(gaps, first);
     }
     if noted >= rows {
         core.upkeep.rebuild = None;
+        core.view.unreadable(gaps);
         super::labels::rebuilt(core, member);
     } else {
         // A start goes on before what could not be read.

@@ -118,6 +118,12 @@ impl Roster {
         self.want(false);
     }
 
+    /// All of the member that is rebuilt is durable, but for so many places, of which the first comes behind so many rows.
+    pub fn note_all_but(&mut self, missing: u32, rows: u64) {
+        self.label.missing = missing;
+        self.note(rows);
+    }
+
     /// Members failed what others have done. What is in flight on them is not waited for.
     pub fn leave(&mut self, leaving: u32, error: &IoError, members: &mut Members, upkeep: &mut Upkeep) {
         if !self.view.is_begun() {
@@ -135,7 +141,7 @@ impl Roster {
     /// Begins to rebuild the next member that waits for it, where none is being rebuilt.
     fn rebuild_next(&mut self, members: &mut Members, upkeep: &mut Upkeep) {
         if let Some(number) = self.successors.begin_rebuild(&mut members.list) {
-            self.label.rebuilt_rows = 0;
+            (self.label.rebuilt_rows, self.label.missing) = (0, 0);
             upkeep.begin_rebuild(number, 0);
         }
     }
@@ -170,7 +176,9 @@ impl Roster {
         let label = &mut self.label;
         label.in_sync = members.in_sync();
         label.rebuilding = members.rebuilding().map(|number| number as u8);
-        label.rebuilt_rows = if label.rebuilding.is_some() { label.rebuilt_rows } else { 0 };
+        if label.rebuilding.is_none() {
+            (label.rebuilt_rows, label.missing) = (0, 0);
+        }
         label.serial += 1;
         label.generation += u64::from(self.wants_change);
         self.is_change = self.wants_change;

@@ -122,7 +122,7 @@ pub(super) fn settle(core: &mut Core, rows: &Rows) {
     }
     core.upkeep.unread_tries = 0;
     if rows.failed != 0 && (known.is_none() || !is_in_log) {
-        core.view.unreadable();
+        core.view.unreadable(1);
     }
     let known = known.map(|known| known.data);
     // What nobody can read or restore is not written: it may be read one day. Parity takes it to be zeros.
@@ -191,9 +191,7 @@ pub(super) fn mend(core: &mut Core, rows: &Rows, member: usize) {
         // It can be computed, and nobody here can tell whether that is right: whoever knows moves what lives there.
         Some(_) => mended(core, rows.lock, Some(failure)),
         None => {
-            if core.upkeep.mends.is_news(rows.first) {
-                core.view.unreadable();
-            }
+            core.view.unreadable(u32::from(core.upkeep.mends.is_news(rows.first)));
             mended(core, rows.lock, Some(failure));
         }
     }

@@ -1,8 +1,9 @@
 //! What others know of an array, and what they tell it: it lies behind the device trait. Most of it is as for a mirror.
 
 use crate::layout::array_shape::{BLOCK, Shape};
+use crate::layout::format_id;
 use crate::mirror::{Member, MirrorView};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A handle of an array.
@@ -15,6 +16,8 @@ pub struct ArrayView {
     in_doubt: Arc<AtomicU64>,
     written_bytes: Arc<AtomicU64>,
     is_settling: Arc<AtomicBool>,
+    /// One bit for each member that a rebuild waits for.
+    rebuild_waits_for: Arc<AtomicU32>,
 }
 
 impl ArrayView {
@@ -26,6 +29,7 @@ impl ArrayView {
             in_doubt: Arc::default(),
             written_bytes: Arc::default(),
             is_settling: Arc::default(),
+            rebuild_waits_for: Arc::default(),
         }
     }
 
@@ -114,8 +118,23 @@ impl ArrayView {
         self.members.set_status(|status| status.mended_blocks += 1);
     }
 
-    pub(super) fn unreadable(&self) {
-        self.members.set_status(|status| status.unreadable_blocks += 1);
+    pub(super) fn unreadable(&self, places: u32) {
+        if places > 0 {
+            self.members.set_status(|status| status.unreadable_blocks += u64::from(places));
+        }
+    }
+
+    /// Members without which a rebuild does not go on, and that answer nothing: their devices, or their ids.
+    #[must_use]
+    pub fn rebuild_waits_for(&self) -> Vec<String> {
+        let waits_for = self.rebuild_waits_for.load(Ordering::Relaxed);
+        let members = if waits_for == 0 { Vec::new() } else { self.members.status().members };
+        let waited = members.into_iter().enumerate().filter(|(number, _)| waits_for & 1 << number != 0);
+        waited.map(|(_, member)| if member.name.is_empty() { format_id(&member.id) } else { member.name }).collect()
+    }
+
+    pub(super) fn waits_for(&self, members: u32) {
+        self.rebuild_waits_for.store(members, Ordering::Relaxed);
     }
 
     pub(super) fn broken(&self, why: String) {

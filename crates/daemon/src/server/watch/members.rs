@@ -40,6 +40,9 @@ const PARITY: Several = Several {
     replace: "Replace the device, name the new one in [[capacity]], and send SIGHUP: it is rebuilt while the pool is served (docs/parity.md)",
 };
 
+/// Of a rebuild with parity.
+const REBUILD_WAITS: &str = "parity rebuild waits";
+
 /// What is known of a member, as far as the log tells states apart.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Seen {
@@ -67,6 +70,8 @@ pub struct MemberWatch {
     members: Vec<(String, Seen)>,
     mended_blocks: u64,
     unreadable_blocks: u64,
+    /// What a rebuild waited for when it was looked at last.
+    waited_for: Vec<String>,
 }
 
 /// A member in words: the device, or the id of one that is not there.
@@ -86,7 +91,7 @@ impl MemberWatch {
     }
 
     fn new(of: &'static Several) -> Self {
-        Self { of, members: Vec::new(), mended_blocks: 0, unreadable_blocks: 0 }
+        Self { of, members: Vec::new(), mended_blocks: 0, unreadable_blocks: 0, waited_for: Vec::new() }
     }
 
     /// Looks.
@@ -117,6 +122,24 @@ impl MemberWatch {
             causes.lasts(now_ns, &Report { severity, cause, about: "", message, advice });
         }
         self.look_at_blocks(now_ns, causes, status);
+    }
+
+    /// Members that a rebuild waits for.
+    pub fn look_at_rebuild(&mut self, now_ns: u64, causes: &mut Causes, waits_for: Vec<String>) {
+        for name in &waits_for {
+            let message = format!(
+                "a rebuild of {} waits for {name}, which answers nothing and may alone have what is left of it",
+                self.of.what
+            );
+            let advice = "Repair the path to it: the rebuild goes on. Where it is lost for ever restart without it (docs/parity.md)";
+            let (severity, cause) = (Severity::Warning, REBUILD_WAITS);
+            causes.lasts(now_ns, &Report { severity, cause, about: name, message, advice });
+        }
+        for name in std::mem::replace(&mut self.waited_for, waits_for) {
+            if !self.waited_for.contains(&name) {
+                causes.ended(REBUILD_WAITS, &name, &format!("no rebuild waits for {name} any more"));
+            }
+        }
     }
 
     /// Devices that were to become members, and in whose place others were taken while they waited.
@@ -267,6 +290,15 @@ mod tests {
         watch.look(100 * SECOND, &mut causes, &waits);
         assert!(causes.forget(PARITY.out, "c.img"));
         assert!(!causes.forget(PARITY.waiting, "c.img"), "it is over");
+    }
+
+    #[test]
+    fn what_a_rebuild_waits_for_is_logged_until_it_does_no_more() {
+        let (mut causes, mut watch) = (Causes::default(), MemberWatch::of_parity());
+        watch.look_at_rebuild(0, &mut causes, vec!["b.img".to_owned()]);
+        assert!(is_logged(&mut causes, 0, REBUILD_WAITS, "b.img"));
+        watch.look_at_rebuild(100 * SECOND, &mut causes, Vec::new());
+        assert!(!causes.forget(REBUILD_WAITS, "b.img"), "it is over");
     }
 
     /// One that went out again soon after it had been rebuilt was logged a minute later, and its rebuild not at all.

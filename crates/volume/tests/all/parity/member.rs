@@ -3,6 +3,7 @@
 use forebay_block::{
     Buf, Completion, Device, Geometry, IoError, IoErrorKind, Op, Random, Request, SECTOR_BYTES, Vectored,
 };
+use forebay_volume::layout::array_label::OFFSETS_BYTES;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -39,6 +40,8 @@ pub struct Medium {
     pub dead_blocks: std::collections::BTreeSet<u64>,
     /// Blocks of 4 KiB of which the next read has something else, once.
     pub misread: std::collections::BTreeSet<u64>,
+    /// Blocks that cannot be read can be when its label has been read so often.
+    pub heals_after: Option<u32>,
     queue: Vec<Request>,
 }
 
@@ -68,6 +71,7 @@ impl Member {
             fails_flush: false,
             dead_blocks: Default::default(),
             misread: Default::default(),
+            heals_after: None,
             queue: Vec::new(),
         })))
     }
@@ -157,6 +161,12 @@ impl Medium {
             self.is_dead |= self.dies_with_flush;
         }
         let is_read = matches!(op, Op::Read { .. });
+        if is_read && offset_bytes == OFFSETS_BYTES[0] {
+            self.heals_after = self.heals_after.map(|reads| reads.saturating_sub(1));
+        }
+        if self.heals_after == Some(0) {
+            self.dead_blocks.clear();
+        }
         let is_early = is_read && self.reads_before > 0;
         self.reads_before -= u32::from(is_early);
         let fails_read = is_read && !is_early && self.fails_reads > 0;

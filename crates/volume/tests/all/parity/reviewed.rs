@@ -1,6 +1,6 @@
 //! What a second reader asked of mends, comparisons and rebuilds.
 
-use super::faults::{BLOCK, MEMBER_BYTES, NOW_NS, array_of, members, pass, pass_until, states, write};
+use super::faults::{BLOCK, MEMBER_BYTES, NOW_NS, array_of, label, members, pass, pass_until, states, write};
 use super::member::{Member, read, run};
 use super::written::content;
 use forebay_block::{Buf, Completion, Device, Op, Vectored};
@@ -72,7 +72,7 @@ fn regression_a_member_that_was_left_behind_is_not_probed() {
     let blank = Member::new("blank", MEMBER_BYTES, true, 9);
     view.members().offer("blank".to_owned(), [99; 16], blank.boxed(), None).unwrap();
     let mut ticks = 0;
-    while view.members().status().unreadable_blocks == 0 {
+    while label(&members[0]).missing == 0 {
         view.members().tick(NOW_NS.fetch_add(50_000_000, Ordering::Relaxed));
         Device::poll(&mut array, &mut Vec::new());
         ticks += 1;
