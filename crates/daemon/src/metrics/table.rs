@@ -152,6 +152,11 @@ const POOL: &[Metric] = &[
         "/counters/unfit_bands",
         "Bands of which a scrub found parity of something else, or could not read it, and whose data is written anew for it",
     ),
+    gauge(
+        "scrub_uncompared_bytes",
+        "/scrub/uncompared_bytes",
+        "Parity that the last scrub could not compare, as members did not answer",
+    ),
     gauge("scrub_damaged_bytes", "/scrub/damaged_bytes", "Found by the last scrub to be damaged or unreadable"),
     gauge("read_cache_bytes", "/read_cache/held_bytes", "Copies of the capacity tier's data on the fast tier"),
     gauge("read_cache_kept_bytes", "/read_cache/kept_bytes", "Space of the fast tier that is kept for copies"),

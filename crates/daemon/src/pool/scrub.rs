@@ -48,6 +48,7 @@ pub fn json(engine: &Engine) -> Value {
         "pass": (!is_idle).then(|| pass(&record.pass)),
         "last_pass": record.last.as_ref().map(pass),
         "found": found.collect::<Vec<_>>(),
+        "uncompared_bytes": scrub.uncompared_blocks.saturating_mul(BLOCK),
         "mended_bytes": status.counters.mended_blocks.saturating_mul(BLOCK),
     });
     shown["damaged_bytes"] = damaged_bytes(&shown).into();

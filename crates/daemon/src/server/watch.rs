@@ -42,6 +42,8 @@ pub struct Watch {
     mirror: MemberWatch,
     parity: MemberWatch,
     counters: Counters,
+    /// What a scrub could not compare with its parity.
+    uncompared_blocks: u64,
     /// Errors of all devices since the start, and when the last of them was seen.
     device_errors: (u64, Option<u64>),
     refused: u64,
@@ -66,6 +68,7 @@ impl Watch {
             mirror: MemberWatch::of_mirror(),
             parity: MemberWatch::of_parity(),
             counters: Counters::default(),
+            uncompared_blocks: 0,
             device_errors: (0, None),
             refused: 0,
             refusal: None,
@@ -125,6 +128,7 @@ impl Watch {
         self.look_at_waiting(now_ns, &backend.pool.engine, &status);
         self.look_at_checkpoints(now_ns, &backend.pool.engine, &status);
         self.look_at_damage(now_ns, &status);
+        self.look_at_comparisons(now_ns, backend.pool.engine.scrub().uncompared_blocks);
         let failed = fixed.watched.all(devices).iter().map(|device| device.counts.now().errors).sum();
         self.look_at_upkeep(now_ns, failed, &status);
         self.look_at_bases(now_ns, &backend.pool.engine);
@@ -374,6 +378,16 @@ impl Watch {
             } else {
                 self.causes.forget(COPIED, about);
             }
+        }
+    }
+
+    fn look_at_comparisons(&mut self, now_ns: u64, uncompared_blocks: u64) {
+        if uncompared_blocks > std::mem::replace(&mut self.uncompared_blocks, uncompared_blocks) {
+            let bytes = uncompared_blocks.saturating_mul(4096);
+            let message =
+                format!("a scrub could not compare {bytes} bytes of bands with their parity: members did not answer");
+            let advice = "Look at the devices and their paths, then begin another pass: `forebay scrub CONFIG start`";
+            self.warn(now_ns, "parity not compared", "", message, advice);
         }
     }
 

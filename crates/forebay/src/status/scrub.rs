@@ -56,6 +56,10 @@ pub fn lines(scrub: &Value) -> Option<String> {
         let (when, read) = (ago(&last["ended_unix_seconds"]), output::size(read));
         lines.push(format!("last full scrub ended {when}: {read} read, {}", damage(last)));
     }
+    let uncompared = bytes(&scrub["uncompared_bytes"]);
+    if let Some(line) = lines.last_mut().filter(|_| uncompared > 0) {
+        line.push_str(&format!("; {} NOT COMPARED with parity, as members did not answer", output::size(uncompared)));
+    }
     let mended = bytes(&scrub["mended_bytes"]);
     if let Some(line) = lines.last_mut().filter(|_| mended > 0) {
         line.push_str(&format!(

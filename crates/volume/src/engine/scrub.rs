@@ -13,6 +13,9 @@ use std::ops::Range;
 const STEP_BLOCKS: u64 = 32;
 /// Ranges of damaged blocks that are kept to be shown.
 const FOUND_MAX: usize = 64;
+/// After how long what could not be compared is compared again, and how often in a row where members do not answer.
+const AGAIN_NS: u64 = 1_000_000_000;
+const AWAY_TRIES_MAX: u8 = 60;
 /// Bytes of a block.
 const BLOCK: u64 = 4096;
 
@@ -36,6 +39,18 @@ pub struct Found {
     pub why: RequestError,
 }
 
+/// What came of comparing blocks of a band with their parity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Compared {
+    Well,
+    /// Parity is of something else, or something of it cannot be read.
+    Unfit {
+        is_read: bool,
+    },
+    /// Members did not answer.
+    NotAtAll,
+}
+
 /// What is shown of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScrubStatus {
@@ -43,6 +58,8 @@ pub struct ScrubStatus {
     pub record: ScrubRecord,
     /// What the pass that goes on, or the last one, has found since the start of the server; the first of it.
     pub found: Vec<Found>,
+    /// Blocks of bands that it could not compare with their parity since the start of the server, as members did not answer.
+    pub uncompared_blocks: u64,
     /// Most bytes a second, while hosts ask for nothing.
     pub rate_bytes_per_s: u64,
 }
@@ -64,6 +81,12 @@ pub(crate) struct Scrub {
     is_second: bool,
     pub brought: Brought,
     found: Vec<Found>,
+    uncompared_blocks: u64,
+    /// How often in a row what is compared was not what it should be, and members did not answer.
+    unfit_tries: u8,
+    away_tries: u8,
+    /// Nothing more is read before: what cannot be read now may be in a second.
+    not_before_ns: u64,
     /// A pass has come to its end, or has begun or paused: it is to be kept.
     has_changed: bool,
 }
@@ -81,6 +104,10 @@ impl Scrub {
             is_second: false,
             brought: Brought::default(),
             found: Vec::new(),
+            uncompared_blocks: 0,
+            unfit_tries: 0,
+            away_tries: 0,
+            not_before_ns: 0,
             has_changed: false,
         }
     }
@@ -102,6 +129,7 @@ impl Scrub {
         ScrubStatus {
             record: self.record(),
             found: self.found.clone(),
+            uncompared_blocks: self.uncompared_blocks,
             rate_bytes_per_s: self.leisure.rate_bytes_per_s(),
         }
     }
@@ -118,6 +146,7 @@ impl Scrub {
             self.record = ScrubRecord { disk: 0, block: 0, pass, ..self.record };
             self.mended_to = (0, 0);
             self.found.clear();
+            self.uncompared_blocks = 0;
         }
         self.record.state = ScrubState::Running;
         self.has_changed = true;
@@ -140,7 +169,8 @@ impl Scrub {
 
     /// Whether a step may begin.
     pub fn is_due(&self, now_ns: u64) -> bool {
-        self.record.state == ScrubState::Running && self.in_flight.is_none() && self.leisure.has_come(now_ns)
+        let may_begin = self.in_flight.is_none() && now_ns >= self.not_before_ns;
+        self.record.state == ScrubState::Running && may_begin && self.leisure.has_come(now_ns)
     }
 
     /// What is read next. `next_stored` gives the first blocks, from a block of a disk on, that lie in a leaf with something in
@@ -182,9 +212,38 @@ impl Scrub {
         Some(blocks)
     }
 
-    /// A step that compared parity has ended.
-    pub fn compared(&mut self) {
+    /// Of what was to be read nothing is.
+    pub fn passed_over(&mut self) {
         self.in_flight = None;
+    }
+
+    /// A step that compared parity has ended. Whether what lives there has none: it was compared twice, as one transfer may go wrong, and paths come and go.
+    /// Where members do not answer it is compared again each second for a while, and counted then.
+    pub fn compared(&mut self, compared: Compared, now_ns: u64) -> bool {
+        let Some(Blocks { range, .. }) = self.in_flight.take() else { return false };
+        match compared {
+            Compared::Well => (self.unfit_tries, self.away_tries) = (0, 0),
+            Compared::Unfit { is_read } => {
+                self.unfit_tries += 1;
+                if self.unfit_tries > 1 {
+                    self.unfit_tries = 0;
+                    return true;
+                }
+                self.parts.push(range);
+                self.not_before_ns = if is_read { now_ns } else { now_ns.saturating_add(AGAIN_NS) };
+            }
+            // What comes next is not waited for as well: they are gone.
+            Compared::NotAtAll if self.away_tries >= AWAY_TRIES_MAX => {
+                self.unfit_tries = 0;
+                self.uncompared_blocks += range.end - range.start;
+            }
+            Compared::NotAtAll => {
+                self.away_tries += 1;
+                self.parts.push(range);
+                self.not_before_ns = now_ns.saturating_add(AGAIN_NS);
+            }
+        }
+        false
     }
 
     fn end_pass(&mut self, unix_s: u64) {
@@ -284,6 +343,27 @@ mod tests {
         assert_eq!((scrub.record().state, scrub.record().block), (ScrubState::Running, 96));
         assert_eq!(scrub.begin_step(0, 0, || false, stored), None);
         assert_eq!((scrub.record().state, scrub.record().block), (ScrubState::Idle, 0));
+    }
+
+    /// Members that are gone for good hold a pass up for a minute, and it says what it has not compared.
+    #[test]
+    fn what_members_never_answer_for_is_counted() {
+        let mut scrub = Scrub::new(ScrubRecord::default(), 1 << 30);
+        scrub.start(0);
+        scrub.leisure.go_on();
+        let stored = |_, from| (from < 320).then_some(Blocks { disk: DiskId(u16::MAX), range: from..320 });
+        let (mut now_ns, mut steps) = (0, 0);
+        while scrub.record.state == ScrubState::Running {
+            if scrub.is_due(now_ns) && scrub.begin_step(now_ns, 0, || false, stored).is_some() {
+                steps += 1;
+                assert!(!scrub.compared(Compared::NotAtAll, now_ns));
+            }
+            now_ns += 10_000_000;
+        }
+        assert_eq!((steps, scrub.status().uncompared_blocks), (u64::from(AWAY_TRIES_MAX) + 10, 320));
+        assert!((60..62).contains(&(now_ns / AGAIN_NS)), "{now_ns}");
+        scrub.start(0);
+        assert_eq!(scrub.status().uncompared_blocks, 0);
     }
 
     #[test]

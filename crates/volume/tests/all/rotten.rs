@@ -1,6 +1,7 @@
 //! What rots in silence on one member of a capacity tier with parity, and is no host's block that a host reads: it is read right all the
 //! same, of the members that have it otherwise.
 
+mod again;
 mod cloned;
 mod compared;
 mod forged;

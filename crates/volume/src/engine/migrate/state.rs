@@ -118,7 +118,7 @@ impl Migrate {
     }
 
     /// Whether a band has parity of something else, in this generation of it.
-    pub(super) fn is_suspect(&self, band: u32, generation: u32) -> bool {
+    pub fn is_suspect(&self, band: u32, generation: u32) -> bool {
         self.suspects.get(&band).is_some_and(|(of, _)| *of == generation)
     }
 

@@ -5,7 +5,7 @@ use super::client::{Client, ClientKind};
 use super::piece::{Piece, PieceKind, within_leaf};
 use crate::engine::map::Map;
 use crate::engine::outbox::PageCopies;
-use crate::engine::scrub::{Blocks, ScrubStatus};
+use crate::engine::scrub::{Blocks, Compared, ScrubStatus};
 use crate::engine::setup::Setup;
 use crate::engine::{Engine, Pending, scrub_pages};
 use crate::layout::page::{BLOCK_GRAINS, INDEX_ENTRIES, LEAF_ENTRIES};
@@ -111,7 +111,7 @@ impl Engine {
                 scrub_pages::begin(disk, range.start / LEAF_ENTRIES as u64, &self.map, &mut self.outbox);
             }
             if is_bare(&self.map, disk, range.start) {
-                self.scrub.compared();
+                self.scrub.passed_over();
                 continue;
             }
             self.scrub_blocks(disk, range.start, range.end - range.start);
@@ -177,7 +177,7 @@ impl Engine {
         let blocks = u64::from(self.space.bands.shape().blocks());
         let (band, block) = ((range.start / blocks) as u32, (range.start % blocks) as u32);
         let location = self.setup.extents.band_location(band, block);
-        let Some((device, offset_bytes)) = self.setup.extents.place(location) else { return self.scrub.compared() };
+        let Some((device, offset_bytes)) = self.setup.extents.place(location) else { return self.scrub.passed_over() };
         let bufs = Vectored::One(Buf::new((range.end - range.start) as usize * BLOCK as usize));
         let op = Op::Read { bufs, attempt: Op::COMPARE };
         let generation = self.space.bands.get(band).generation;
@@ -187,13 +187,17 @@ impl Engine {
     /// Blocks of a band were compared with their parity. Where that is of something else what lives in the band was read by this pass and is right, or is
     /// known to be damaged: it is moved to where it has parity of its own.
     pub(crate) fn compared(&mut self, band: u32, generation: u32, result: Result<(), IoError>) {
-        self.scrub.compared();
         let BandRoot { generation: now, valid, .. } = self.space.bands.get(band);
-        // What lived there may have been moved, or overwritten, while it was read.
-        let lives = now == generation && valid > 0;
-        // Where a block cannot be read that parity may need, parity cannot be compared either: what lives there has none for all that is known.
-        let is_unfit = |error: IoError| matches!(error.kind, IoErrorKind::Mismatch | IoErrorKind::Medium);
-        if result.is_err_and(is_unfit) && lives && self.migrate.suspect(band, generation) {
+        // What lived there may have been moved, or overwritten, while it was read. What is moved in any case is compared for nothing.
+        let lives = now == generation && valid > 0 && !self.migrate.is_suspect(band, generation);
+        let compared = match result.err().filter(|_| lives).map(|error| error.kind) {
+            None => Compared::Well,
+            // Where a block cannot be read that parity may need, parity cannot be compared either: what lives there has none for all that is known.
+            Some(IoErrorKind::Mismatch) => Compared::Unfit { is_read: true },
+            Some(IoErrorKind::Medium) => Compared::Unfit { is_read: false },
+            Some(_) => Compared::NotAtAll,
+        };
+        if self.scrub.compared(compared, self.clock.now_ns()) && self.migrate.suspect(band, generation) {
             self.stats.counters.unfit_bands += 1;
             // It might be open for long.
             self.space.bands.end_early(band);

@@ -1,0 +1,79 @@
+//! What a scrub does where members do not answer for a while.
+
+use super::is_summary;
+use super::rig::{Rig, Served, content};
+use crate::mirror::disk::Fate;
+use forebay_volume::layout::scrub_record::{PARITY, ScrubState};
+use std::collections::{BTreeMap, HashSet};
+
+/// A pool with data in many bands, which is closed, and what was written.
+fn written(redundancy: &str) -> (Rig, BTreeMap<u64, u64>) {
+    let rig = Rig::new(redundancy, 1);
+    let mut served = rig.open();
+    (0..1400).for_each(|block| served.write(block));
+    served.checkpoint();
+    let model = served.close();
+    (rig, model)
+}
+
+/// A pass of a scrub, in which something is done when so much of the parity was compared, and undone some ticks later; so many more ticks it may take.
+fn pass_disturbed(served: &mut Served, at: u64, ticks: u32, most: u32, disturb: impl Fn(bool)) {
+    served.pool.engine.set_scrub_rate(16 << 20);
+    served.pool.engine.start_scrub();
+    let is_there = |served: &Served| {
+        let record = served.pool.engine.scrub().record;
+        record.disk == PARITY && record.block >= at
+    };
+    for _ in 0..100_000 {
+        if is_there(served) {
+            break;
+        }
+        served.ticks(1);
+    }
+    assert!(is_there(served));
+    disturb(true);
+    served.ticks(ticks);
+    disturb(false);
+    for _ in 0..most {
+        if served.pool.engine.scrub().record.state == ScrubState::Idle {
+            return;
+        }
+        served.ticks(1);
+    }
+    panic!("a scrub without an end: {:?}", served.pool.engine.scrub());
+}
+
+/// Bands whose comparison a member did not answer were passed over, and the pass ended well: that their parity was of something else nobody heard.
+#[test]
+fn regression_what_was_not_compared_is_compared_again() {
+    // With a member that has much of the parity.
+    for (redundancy, rotten) in [("2+1", 1), ("3+2", 4)] {
+        let (rig, model) = written(redundancy);
+        let data: HashSet<Vec<u8>> = model.iter().map(|(&block, &version)| content(block, version)).collect();
+        assert!(rig.rot(rotten, rig.rows_at(), |block| !data.contains(block) && !is_summary(block)).len() > 50);
+        let unfit = |ticks: u32| {
+            let rig = rig.copy();
+            let mut served = rig.open();
+            pass_disturbed(&mut served, 64, ticks, 20_000, |is_away| {
+                rig.members[0].set(if is_away { Fate::Away } else { Fate::Good });
+            });
+            served.pool.engine.status().counters.unfit_bands
+        };
+        let wanted = unfit(0);
+        assert!(wanted > 2);
+        assert_eq!(unfit(300), wanted, "{redundancy}");
+    }
+}
+
+/// What lives in bands was moved, of one after the other, while a member could not be read for a moment.
+#[test]
+fn regression_a_band_is_compared_once_more_before_it_is_moved() {
+    for (redundancy, fate) in [("2+1", Fate::BreaksReads), ("3+2", Fate::BreaksReads), ("2+1", Fate::Away)] {
+        let (rig, _) = written(redundancy);
+        let mut served = rig.open();
+        pass_disturbed(&mut served, 64, 30, 20_000, |is_away| {
+            rig.members.iter().for_each(|member| member.set(if is_away { fate } else { Fate::Good }));
+        });
+        assert_eq!(served.pool.engine.status().counters.unfit_bands, 0, "{redundancy}");
+    }
+}
