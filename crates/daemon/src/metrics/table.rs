@@ -134,7 +134,7 @@ const POOL: &[Metric] = &[
     scaled(
         counter(
             "mirror_reread_bytes",
-            "/mirror/mended_blocks",
+            "/mirror/reread_blocks",
             "What one member of the fast tier's mirror could not read, and was written again from others",
         ),
         Scale::Blocks,
@@ -142,7 +142,7 @@ const POOL: &[Metric] = &[
     scaled(
         counter(
             "parity_reread_bytes",
-            "/parity/mended_blocks",
+            "/parity/reread_blocks",
             "What one member of a capacity tier with parity could not read, and was written again from others",
         ),
         Scale::Blocks,

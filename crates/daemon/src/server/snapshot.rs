@@ -129,6 +129,7 @@ pub fn snapshot(
     let engine = &backend.pool.engine;
     let status = engine.status();
     let counters = &status.counters;
+    let (of_capacity, devices) = (counters.capacity_mended_blocks, &backend.pool.devices);
     let recovery = &fixed.recovery;
     let stats = server.stats();
     let live_bytes = status.fast.live_bytes + status.capacity.live_bytes;
@@ -153,8 +154,8 @@ pub fn snapshot(
         "uptime_seconds": now_ns.saturating_sub(fixed.started_ns) as f64 / 1e9,
         "tiers": [tier("fast", &status.fast), tier("capacity", &status.capacity)],
         "devices": fixed.watched.all(&backend.pool.devices).iter().map(device).collect::<Vec<_>>(),
-        "mirror": backend.pool.devices.mirror().map(fast::json),
-        "parity": backend.pool.devices.array().map(capacity::json),
+        "mirror": devices.mirror().map(|view| with_mended(fast::json(view), counters.mended_blocks - of_capacity)),
+        "parity": devices.array().map(|view| with_mended(capacity::json(view), of_capacity)),
         "bands": { "free": status.free_bands, "total": status.bands },
         "activity": activity(engine),
         "classes": classes::list(engine.prism().table().classes(), &status.classes),
@@ -223,6 +224,14 @@ fn latency_of_kind(kind: RequestKind, histogram: &LatencyHistogram) -> Value {
     let counts = histogram.octaves(LATENCY_POWERS).map(|(below_ns, count)| json!([below_ns, count]));
     value["below_ns"] = counts.collect();
     value
+}
+
+/// What a tier of several devices has mended, with so many blocks that were not what they should be.
+fn with_mended(mut tier: Value, wrong_blocks: u64) -> Value {
+    let reread_blocks = tier["mended_blocks"].as_u64().unwrap_or(0);
+    tier["reread_blocks"] = reread_blocks.into();
+    tier["mended_blocks"] = (reread_blocks + wrong_blocks).into();
+    tier
 }
 
 /// What was counted since the start.

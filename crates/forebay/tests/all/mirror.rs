@@ -163,6 +163,7 @@ fn what_rots_on_one_member_is_answered_by_the_other_and_a_scrub_mends_it() {
     let status = status(&scene);
     assert_eq!(status["scrub"]["last_pass"]["damaged_bytes"], 0, "{}", status["scrub"]);
     assert!(status["counters"]["mended_blocks"].as_u64().unwrap() > 0, "{}", status["counters"]);
+    assert!(status["mirror"]["mended_blocks"].as_u64().unwrap() > 0, "{}", status["mirror"]);
     assert_eq!(server.stop(), 0);
     std::fs::remove_file(scene.path("other.img")).unwrap();
     let server = scene.serve();

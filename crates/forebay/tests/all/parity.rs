@@ -97,6 +97,7 @@ fn what_rots_on_one_device_is_made_up_for_by_the_others_and_mended() {
     let status = status(&scene);
     assert_eq!(status["scrub"]["last_pass"]["damaged_bytes"], 0, "{}", status["scrub"]);
     assert!(status["counters"]["mended_blocks"].as_u64().unwrap() > 0, "{}", status["counters"]);
+    assert!(status["parity"]["mended_blocks"].as_u64().unwrap() > 0, "{}", status["parity"]);
     // That nothing was damaged was all that a scrub said.
     let said = good(&forebay(&["scrub", scene.config(), "status"]));
     assert!(said.contains("nothing damaged; since the server's start") && said.contains("and mended"), "{said}");

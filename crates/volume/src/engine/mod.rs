@@ -300,7 +300,7 @@ impl Engine {
                 self.rewriter.read_done(item, result.map(|()| single(bufs)), &self.map, &mut self.outbox);
             }
             Pending::Rewrite { blocks } => self.rewriter.written(blocks, &result),
-            Pending::Mend => self.stats.counters.mended_blocks += u64::from(result.is_ok()),
+            Pending::Mend => self.stats.counters.mended(device, result.is_ok()),
             Pending::ScrubPage(page) => self.scrub_page_read(page, (result, bufs)),
             Pending::Compare { band, generation } => self.compared(band, generation, result),
             Pending::MendGroup(mend) => {

@@ -28,8 +28,10 @@ pub struct Counters {
     pub scrub_damaged_blocks: u64,
     /// Bands of which a scrub found that their parity is of something else, and that are moved away for it.
     pub unfit_bands: u64,
-    /// Blocks of 4 KiB that one copy of a mirrored fast tier lacked and that were written to all of them.
+    /// Blocks of 4 KiB that were not what they should be on one device of several, and were written again.
     pub mended_blocks: u64,
+    /// Of these, blocks of the capacity tier.
+    pub capacity_mended_blocks: u64,
     /// Host requests answered with an error.
     pub request_errors: u64,
     /// Times a write waited for space or for the journal.
@@ -69,6 +71,15 @@ pub struct Counters {
     pub migration_errors: u64,
     /// Latency of host requests.
     pub latency_ns: Latencies,
+}
+
+impl Counters {
+    /// A block of a device was written again, or could not be.
+    pub(crate) fn mended(&mut self, device: usize, is_good: bool) {
+        let blocks = u64::from(is_good);
+        self.mended_blocks += blocks;
+        self.capacity_mended_blocks += if device > 0 { blocks } else { 0 };
+    }
 }
 
 /// All of it.
