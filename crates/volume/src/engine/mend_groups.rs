@@ -14,24 +14,31 @@ use crate::space::groups::GroupKey;
 use forebay_block::{Buf, Op, Vectored};
 
 const BLOCK: usize = 4096;
-/// Groups that are looked at at once. What is not, is when it is read the next time.
-const AT_ONCE: usize = 4;
+/// Groups that are looked at at once for hosts. What is not, is when it is read the next time.
+pub(crate) const AT_ONCE: usize = 4;
 
-/// Begins with the group of a location, where its summary is on the device.
-pub(crate) fn begin(location: u64, setup: &Setup, bands: &Bands, outbox: &mut Outbox) {
+/// The groups that are looked at.
+fn in_progress(outbox: &Outbox) -> impl Iterator<Item = GroupKey> + '_ {
+    outbox.in_flight().filter_map(|pending| if let Pending::MendGroup(mend) = pending { Some(mend.key) } else { None })
+}
+
+/// Whether there are so many that a scrub finds no more of them for now.
+pub(crate) fn are_enough(outbox: &Outbox) -> bool {
+    in_progress(outbox).nth(AT_ONCE).is_some()
+}
+
+/// Begins with the group of a location, where its summary is on the device, and no more than `most` are looked at.
+pub(crate) fn begin(location: u64, most: usize, (setup, bands): (&Setup, &Bands), outbox: &mut Outbox) {
     let device = setup.extents.place(location).map(|(device, _)| device);
     let Some((band, block)) = setup.extents.band(location).filter(|_| device.is_some_and(|on| setup.mends_on(on)))
     else {
         return;
     };
     let key = (band, bands.shape().group_of(block));
-    let in_progress: Vec<GroupKey> = outbox
-        .in_flight()
-        .filter_map(|pending| if let Pending::MendGroup(mend) = pending { Some(mend.key) } else { None })
-        .collect();
+    let in_progress: Vec<GroupKey> = in_progress(outbox).collect();
     let generation = bands.get(band).generation;
     let mend = GroupMend { key, generation, attempt: 0, is_summary_wrong: false, entries: None, bytes: None };
-    if in_progress.len() < AT_ONCE && !in_progress.contains(&key) && lies_still(&mend, bands) {
+    if in_progress.len() < most && !in_progress.contains(&key) && lies_still(&mend, bands) {
         send(Box::new(mend), setup, bands, outbox);
     }
 }

@@ -244,7 +244,8 @@ pub(super) fn source_read_again(
             read_source_again(rooms, id, at, attempt + 1);
         } else if rooms.setup.variants > 0 && !source.is_whole() && !is_hopeless(rooms, source.location) {
             // Blocks of the device that it lies in may each be right in another way: they are put right, and it is moved another time.
-            mend_groups::begin(source.location, rooms.setup, &rooms.space.bands, rooms.outbox);
+            let (setup, bands) = (rooms.setup, &rooms.space.bands);
+            mend_groups::begin(source.location, mend_groups::AT_ONCE, (setup, bands), rooms.outbox);
             if let Some(job) = rooms.migrate.job_mut(id) {
                 job.is_wrong = true;
             }

@@ -1,6 +1,6 @@
 //! Writing again what was not what it should be at one place and was read good at another.
 
-use super::piece::{NOWHERE, Piece};
+use super::piece::{NOWHERE, Piece, PieceKind};
 use crate::engine::map::Map;
 use crate::engine::mend_groups;
 use crate::engine::outbox::Outbox;
@@ -23,12 +23,9 @@ pub(super) fn mend(piece: &Piece, map: &Map, setup: &Setup, bands: &Bands, outbo
         let number = (at - usize::from(piece.first)) as u16;
         if is_there && span.is_whole() && piece.wrong.contains(&number) {
             outbox.mend(setup, span.location, Buf::copy_of(block));
-        } else if is_there
-            && !span.is_whole()
-            && piece.bad_in_place == Some(piece.leaf * LEAF_ENTRIES as u64 + at as u64)
-        {
-            // Compressed blocks share blocks of the device. Another one that is bad is found by the next read.
-            mend_groups::begin(span.location, setup, bands, outbox);
+        } else if is_there && !span.is_whole() && piece.wrong_groups.contains(&number) {
+            // Compressed blocks share blocks of the device.
+            mend_groups::begin(span.location, most_groups(piece), (setup, bands), outbox);
         }
     }
 }
@@ -44,6 +41,11 @@ pub(super) fn wrong_of(right: &[bool], spans: &[Span]) -> SmallVec<[u16; 4]> {
 /// right each by itself for whoever reads them next.
 pub(super) fn mend_groups_of(piece: &Piece, setup: &Setup, bands: &Bands, outbox: &mut Outbox) {
     for span in piece.spans.iter().filter(|span| **span != NOWHERE && !span.is_whole()) {
-        mend_groups::begin(span.location, setup, bands, outbox);
+        mend_groups::begin(span.location, most_groups(piece), (setup, bands), outbox);
     }
+}
+
+/// How many groups are looked at at once: nobody else may read what a scrub has read.
+fn most_groups(piece: &Piece) -> usize {
+    if matches!(piece.kind, PieceKind::Scrub) { usize::MAX } else { mend_groups::AT_ONCE }
 }

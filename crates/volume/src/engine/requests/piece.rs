@@ -156,10 +156,10 @@ pub(crate) struct Piece {
     pub attempts: u8,
     /// How often in a row the same data at the same place could not be read.
     pub failures_in_place: u8,
-    /// The first block that was not what it should be where it lies.
-    pub bad_in_place: Option<u64>,
     /// Blocks of it that were not what they should be where they lie, when they were read otherwise.
     pub wrong: SmallVec<[u16; 4]>,
+    /// And compressed ones.
+    pub wrong_groups: SmallVec<[u16; 4]>,
     /// Compressed blocks of it that were not what they should be at the last reading, or could not be read. No other reading need be right for
     /// all: each lies on other members.
     pub wrong_packed: SmallVec<[u16; 4]>,
@@ -216,8 +216,8 @@ impl Piece {
             parts: SmallVec::new(),
             attempts: 0,
             failures_in_place: 0,
-            bad_in_place: None,
             wrong: SmallVec::new(),
+            wrong_groups: SmallVec::new(),
             wrong_packed: SmallVec::new(),
             copy: 0,
             put_off: 0,

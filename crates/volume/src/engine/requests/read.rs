@@ -85,9 +85,7 @@ impl Engine {
                 mend_groups_of(piece, &self.setup, &self.space.bands, &mut self.outbox);
                 return self.finish_piece(id);
             }
-            if let Some(RequestError::Damaged { offset_bytes, .. }) = piece.error.take() {
-                piece.bad_in_place.get_or_insert(offset_bytes / BLOCK as u64);
-            }
+            piece.error = None;
         }
         piece.spans = spans;
         piece.checksums = checksums;
@@ -158,6 +156,7 @@ impl Engine {
         let (spans, wrong_packed) = (std::mem::take(&mut piece.spans), std::mem::take(&mut piece.wrong_packed));
         if is_piecemeal && piece.failures_in_place == 1 {
             piece.wrong = wrong_of(&right, &spans);
+            piece.wrong_groups.clone_from(&wrong_packed);
         }
         // Not where something could not be read: that may have been the summary. A scrub takes nothing along.
         let is_scrub = matches!(piece.kind, PieceKind::Scrub);
@@ -312,8 +311,9 @@ impl Engine {
         {
             // The leaf has left memory, and nobody knows what the map names now: what is wrong is read once more, and the leaf with it.
             piece.put_off += 1;
-            (piece.attempts, piece.failures_in_place, piece.bad_in_place) = (0, 0, None);
+            (piece.attempts, piece.failures_in_place) = (0, 0);
             piece.wrong.clear();
+            piece.wrong_groups.clear();
             return true;
         }
         if piece.failures_in_place > 0 {
@@ -325,8 +325,9 @@ impl Engine {
         if is_another {
             // As if nothing had been read: what was wrong on one says nothing of another.
             piece.copy += 1;
-            (piece.attempts, piece.failures_in_place, piece.bad_in_place) = (0, 0, None);
+            (piece.attempts, piece.failures_in_place) = (0, 0);
             piece.wrong.clear();
+            piece.wrong_groups.clear();
         }
         is_another
     }

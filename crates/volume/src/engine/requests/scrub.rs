@@ -7,7 +7,7 @@ use crate::engine::map::Map;
 use crate::engine::outbox::PageCopies;
 use crate::engine::scrub::{Blocks, Compared, ScrubStatus};
 use crate::engine::setup::Setup;
-use crate::engine::{Engine, Pending, scrub_pages};
+use crate::engine::{Engine, Pending, mend_groups, scrub_pages};
 use crate::layout::page::{BLOCK_GRAINS, INDEX_ENTRIES, LEAF_ENTRIES};
 use crate::layout::root::{BandRoot, BandState};
 use crate::layout::scrub_record::PARITY;
@@ -95,7 +95,7 @@ impl Engine {
     /// Reads what a scrub that goes on reads next, where it is time.
     pub(crate) fn scrub_step(&mut self) {
         let (now_ns, unix_s) = (self.clock.now_ns(), self.clock.unix_s());
-        while self.scrub.is_due(now_ns) {
+        while self.scrub.is_due(now_ns) && !mend_groups::are_enough(&self.outbox) {
             let (map, setup, bands) = (&self.map, &self.setup, &self.space.bands);
             let is_mending = || self.outbox.is_mending();
             let next = self.scrub.begin_step(now_ns, unix_s, is_mending, |disk, block| {

@@ -1,8 +1,10 @@
-//! What a scrub does where members do not answer for a while.
+//! What a scrub does where members do not answer for a while, and of several groups that have rotted.
 
 use super::is_summary;
 use super::rig::{Rig, Served, content};
 use crate::mirror::disk::Fate;
+use crate::world::request::compress_all;
+use forebay_prism::Compress;
 use forebay_volume::layout::scrub_record::{PARITY, ScrubState};
 use std::collections::{BTreeMap, HashSet};
 
@@ -76,4 +78,38 @@ fn regression_a_band_is_compared_once_more_before_it_is_moved() {
         });
         assert_eq!(served.pool.engine.status().counters.unfit_bands, 0, "{redundancy}");
     }
+}
+
+/// Of compressed blocks that had rotted in several groups, of which some are read at once, one group alone was written again.
+#[test]
+fn regression_all_groups_that_rot_are_written_again() {
+    let rig = Rig::new("2+1", 1);
+    let mut served = rig.open();
+    compress_all(&mut served.pool.engine, Compress::Lz4);
+    // What is read at once lies in two groups: in each a block of the device that was written with a run of it.
+    let mut next = 400;
+    let mut write = |served: &mut Served, first: u64| {
+        let before = rig.members[0].bytes().bytes.clone();
+        served.write_run(first, 20);
+        served.checkpoint();
+        let inner = rig.members[0].bytes();
+        let rows = (rig.rows_at()..before.len() - 4096).step_by(4096);
+        let written: Vec<usize> = rows.filter(|&at| inner.bytes[at..at + 4096] != before[at..at + 4096]).collect();
+        drop(inner);
+        for _ in 0..15 {
+            served.write_run(next, 20);
+            next += 20;
+        }
+        served.checkpoint();
+        written
+    };
+    let runs = [write(&mut served, 0), write(&mut served, 20)];
+    let rotten: Vec<usize> = runs.iter().map(|written| written[1]).collect();
+    let whole: Vec<u8> = rotten.iter().map(|&at| rig.members[0].bytes().bytes[at + 1000]).collect();
+    rotten.iter().for_each(|&at| rig.members[0].bytes().bytes[at + 1000] ^= 0x20);
+    assert_eq!(served.scrub().found, []);
+    let read: Vec<u8> = rotten.iter().map(|&at| rig.members[0].bytes().bytes[at + 1000]).collect();
+    assert_eq!(read, whole);
+    let counters = served.pool.engine.status().counters;
+    assert!(counters.mended_blocks > 0 && counters.capacity_mended_blocks == counters.mended_blocks, "{counters:?}");
 }
