@@ -37,7 +37,7 @@ pub(crate) fn begin(location: u64, most: usize, (setup, bands): (&Setup, &Bands)
     let key = (band, bands.shape().group_of(block));
     let in_progress: Vec<GroupKey> = in_progress(outbox).collect();
     let generation = bands.get(band).generation;
-    let mend = GroupMend { key, generation, attempt: 0, is_summary_wrong: false, entries: None, bytes: None };
+    let mend = GroupMend { key, generation, attempt: 0, wrong: None, entries: None, bytes: None };
     if in_progress.len() < most && !in_progress.contains(&key) && lies_still(&mend, bands) {
         send(Box::new(mend), setup, bands, outbox);
     }
@@ -110,12 +110,16 @@ pub(crate) fn read(mut mend: Box<GroupMend>, bytes: Option<Buf>, setup: &Setup, 
             let name = SummaryName { band, group, generation: mend.generation };
             let found = band_summary::decode(&setup.superblock.pool, name, shape.group_grains(group), &read);
             let Some(entries) = found.and_then(Summary::whole) else {
-                mend.is_summary_wrong |= mend.attempt == 0;
+                mend.wrong = mend.wrong.take().or_else(|| Some(read).filter(|_| mend.attempt == 0));
                 return read_on(mend, setup, bands, outbox);
             };
             if mend.attempt > 0 {
-                if mend.is_summary_wrong {
-                    (shape.data_end(group, entries.len())..=summary).for_each(|block| write_again(block, &read));
+                if let Some(wrong) = mend.wrong.take() {
+                    // No page that is right: of what lies beside it in its row parity may be all that is left.
+                    let at = |block: u32| (block - first) as usize * BLOCK;
+                    let differs = |block: &u32| wrong.get(at(*block)..at(block + 1)) != read.get(at(*block)..at(block + 1));
+                    let pages = shape.data_end(group, entries.len())..=summary;
+                    pages.filter(differs).for_each(|block| write_again(block, &read));
                 }
                 // From the start, now that it is known what lies there.
                 (mend.attempt, mend.entries) = (0, Some(entries));

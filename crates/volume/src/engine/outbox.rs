@@ -130,8 +130,8 @@ pub(crate) struct GroupMend {
     /// Generation of its band: in another one something else lies there.
     pub generation: u32,
     pub attempt: u8,
-    /// Its summary is not what it should be in its place.
-    pub is_summary_wrong: bool,
+    /// What lies in its place where its summary is not what it should be there.
+    pub wrong: Option<Buf>,
     /// By its summary, once that was read.
     pub entries: Option<Vec<SummaryEntry>>,
     /// What lies there, of which what is wrong is replaced by what was read otherwise.

@@ -5,8 +5,9 @@ use super::rooms::{After, Moving};
 use super::state::Round;
 use crate::engine::Pending;
 use crate::engine::map::Leaf;
+use crate::engine::mend_groups;
 use crate::engine::outbox::SummaryRead;
-use crate::layout::band_summary::{self, Summary, SummaryEntry, SummaryName, summary_pages};
+use crate::layout::band_summary::{self, Summary, SummaryEntry, SummaryName};
 use crate::layout::moved::Moved;
 use crate::layout::page::{self, Entry, LEAF_ENTRIES};
 use crate::layout::root::BandState;
@@ -159,13 +160,8 @@ pub(super) fn summary_read(
         return After::Wait;
     }
     // Not where the band is to be freed: it may be another's by then.
-    let may_mend = attempt > 0 && table.state == BandState::Closed && table.valid > 0;
-    if let (Some(bytes), Some(entries)) = (bytes.filter(|_| may_mend), &entries) {
-        // What lies before its pages is none of it.
-        let pages = summary_pages(entries.len());
-        let own = &bytes[bytes.len().saturating_sub(pages as usize * page::PAGE_BYTES)..];
-        let location = SummaryRead { pages, ..which }.location(rooms.setup, shape, band);
-        rooms.outbox.mend(rooms.setup, location, Buf::copy_of(own));
+    if attempt > 0 && entries.is_some() && table.state == BandState::Closed {
+        mend_groups::begin(start, mend_groups::AT_ONCE, (rooms.setup, &rooms.space.bands), rooms.outbox);
     }
     if let Some(entries) = entries {
         look_up(job, start, &entries);

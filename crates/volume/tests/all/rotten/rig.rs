@@ -192,10 +192,13 @@ pub fn candidate(disk: &Disk) -> Candidate {
     Candidate { name: disk.name.clone(), device: Ok(disk.boxed()), contents: vec!["something".to_owned()] }
 }
 
-/// What a version of a block is: half of it can be compressed.
+/// Blocks from here on shrink to less than a fifth: a group of them has a summary of several pages.
+pub const SMALL: u64 = 1600;
+
+/// What a version of a block is: half of it can be compressed, or more.
 pub fn content(block: u64, version: u64) -> Vec<u8> {
     let mut random = Random::new(block << 32 ^ version);
-    let noise = (0..256).flat_map(|_| random.next_u64().to_le_bytes());
+    let noise = (0..if block < SMALL { 256 } else { 80 }).flat_map(|_| random.next_u64().to_le_bytes());
     noise.chain(std::iter::repeat(block as u8)).take(BLOCK).collect()
 }
 

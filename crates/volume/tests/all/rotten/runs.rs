@@ -1,6 +1,6 @@
 //! Reads of many blocks at once of which a member has something wrong.
 
-use super::rig::Rig;
+use super::rig::{Rig, SMALL};
 use crate::world::request::compress_all;
 use forebay_prism::Compress;
 
@@ -22,6 +22,33 @@ fn regression_reads_of_many_compressed_blocks_are_right_where_a_member_has_lost_
             let first = rig.rows_at();
             rotten.members[number].bytes().bytes[first..].fill(0);
             served.check_in_runs(16);
+        }
+    }
+}
+
+/// Of a summary of several pages one was wrong, and all were written again: those that were right, too, beside blocks of data of which only parity said what they
+/// had been, and which that then did not say any more.
+#[test]
+fn regression_no_page_of_a_summary_that_is_right_is_written_again() {
+    for redundancy in ["2+1", "4+2"] {
+        let rig = Rig::new(redundancy, 1);
+        let mut served = rig.open();
+        compress_all(&mut served.pool.engine, Compress::Lz4);
+        (SMALL..2040).step_by(40).for_each(|block| served.write_run(block, 40));
+        served.checkpoint();
+        let model = served.close();
+        for number in 0..rig.members.len() {
+            let rotten = rig.copy();
+            let mut served = rotten.open();
+            served.model.clone_from(&model);
+            let first = rig.rows_at();
+            rotten.members[number].bytes().bytes[first..].fill(0);
+            for _ in 0..3 {
+                served.check();
+                served.ticks(2000);
+            }
+            assert_eq!(served.scrub().found, [], "{redundancy}, member {number}");
+            served.check();
         }
     }
 }
