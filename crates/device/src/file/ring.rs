@@ -266,7 +266,7 @@ impl Drop for Ring {
             let _ = self.ring.submitter().unregister_files();
         }
         // What is still in the kernel may yet be written: the lock goes with the last of it.
-        if self.in_ring == 0 {
+        if self.in_ring == 0 && self.broken.is_none() {
             kernel::unlock(std::os::fd::AsFd::as_fd(&self.fd));
         }
     }

@@ -19,8 +19,10 @@ const STREAM_MIN_BLOCKS: u64 = 16_384;
 /// Times as many writes as the fast device takes at once may wait there where their data dies there: on the capacity tier it would cost wear.
 const KEPT_QUEUES: u32 = 4;
 /// The same where it shrinks when it leaves. A client that copies a file with holes sends hundreds of such writes at once, each of a block or two, which
-/// would be stored as they are for ever: 32 queues of them are some 2 MiB.
+/// would be stored as they are for ever.
 const SHRINKING_QUEUES: u32 = 32;
+/// As long as no more bytes wait there: a journal batch waits behind them.
+const SHRINKING_BYTES: u64 = 4 << 20;
 /// A block of a disk.
 const BLOCK_BYTES: u64 = 4096;
 /// Slots kept for pages of the map beside those that are counted.
@@ -233,17 +235,17 @@ impl Engine {
             keeps,
             shrinks_later,
             fast_is_behind: self.outbox.fast_is_behind(match (shrinks_later, keeps) {
-                (true, _) => SHRINKING_QUEUES,
-                (false, true) => KEPT_QUEUES,
+                (true, _) if self.outbox.in_flight_bytes()[0] < SHRINKING_BYTES => SHRINKING_QUEUES,
                 (false, false) => 1,
+                _ => KEPT_QUEUES,
             }),
             capacity_refuses: self.bypass.capacity_refuses(self.clock.now_ns()),
             in_flight_bytes: self.outbox.in_flight_bytes(),
             changes: self.requests.changes_with_one_more(),
             may_stay: self.prism.table().host_facts_keep_fast(),
             free: self.space.data_slots_free() + self.copies.excess(),
-            // Half of what should be free for hosts is gone: destage does not keep up. What shrinks later has the rest for longer, as it is little.
-            threshold: by_share.min(self.free_slots_wanted().div_ceil(2)) / if shrinks_later { 4 } else { 1 },
+            // Half of what should be free for hosts is gone: destage does not keep up.
+            threshold: by_share.min(self.free_slots_wanted().div_ceil(2)),
         };
         let (staged, destaged) = self.stats.staged_and_destaged_blocks();
         self.bypass.learn(staged, destaged, self.space.slots.total());

@@ -117,7 +117,8 @@ pub(crate) fn read(mut mend: Box<GroupMend>, bytes: Option<Buf>, setup: &Setup, 
                 if let Some(wrong) = mend.wrong.take() {
                     // No page that is right: of what lies beside it in its row parity may be all that is left.
                     let at = |block: u32| (block - first) as usize * BLOCK;
-                    let differs = |block: &u32| wrong.get(at(*block)..at(block + 1)) != read.get(at(*block)..at(block + 1));
+                    let differs =
+                        |block: &u32| wrong.get(at(*block)..at(block + 1)) != read.get(at(*block)..at(block + 1));
                     let pages = shape.data_end(group, entries.len())..=summary;
                     pages.filter(differs).for_each(|block| write_again(block, &read));
                 }

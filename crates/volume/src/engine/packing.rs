@@ -102,7 +102,11 @@ mod tests {
         assert_eq!(tries(false, 256 * 10), 10);
         // Within 255 blocks it is noticed that others have come.
         assert!(tries(true, 255 + 100) >= 100);
-        assert_eq!((tries(false, 64), tries(true, 5)), (33, 4), "behind 64 that do not shrink at most four more are passed over");
+        assert_eq!(
+            (tries(false, 64), tries(true, 5)),
+            (33, 4),
+            "behind 64 that do not shrink at most four more are passed over"
+        );
         assert!(Packing::default().may_try(class));
     }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Where so many groups wait for another attempt at writing their summary no more space is promised: what is kept of
 /// them in memory is bounded by this.
-const DUE_MAX: usize = 256;
+const DUE_MAX: usize = 128;
 /// The same of entries of groups whose summary waits for a flush: those of small bands have few. Of half of them a flush is wanted.
 const UNFLUSHED_MAX: usize = 256 * PAGE_ENTRIES;
 /// Most memory in bytes that entries take: of the groups that wait, of those that the root has, and of one group of each open band.

@@ -157,7 +157,7 @@ fn compressed_blocks_are_collected_as_they_are_stored() {
     assert_eq!(findings(&world.shape, &durable(&world)), Vec::<String>::new());
 }
 
-/// Groups of blocks that shrink eightfold have summaries of three pages: their bands are collected, and freed.
+/// Groups of blocks that shrink eightfold have summaries of several pages: their bands are collected, and freed.
 #[test]
 fn bands_of_small_blocks_are_collected() {
     let shape = Shape { capacity_bytes: 5 << 20, band_bytes: 256 << 10, ..shape(Compress::Lz4) };
