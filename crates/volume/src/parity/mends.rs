@@ -39,8 +39,8 @@ pub(super) struct Mends {
     looked_ns: u64,
     /// Looks at the clock since it stands still.
     looks: u32,
-    /// Rows of which it was told that they cannot be mended: each is compared more than once.
-    told: BTreeSet<u64>,
+    /// Rows that were reported as ones that cannot be mended: each is compared more than once.
+    reported: BTreeSet<u64>,
 }
 
 impl Mends {
@@ -99,11 +99,11 @@ impl Mends {
         of_row.filter(|(_, answer)| answer.result.is_ok()).for_each(|(_, answer)| answer.result = Err(error.clone()));
     }
 
-    /// Whether it is to be told of a row that it cannot be mended.
+    /// Whether it is to be reported of a row that it cannot be mended.
     pub fn is_news(&mut self, row: u64) -> bool {
-        let is_news = !self.told.contains(&row);
-        if self.told.len() < FOUND_MAX {
-            self.told.insert(row);
+        let is_news = !self.reported.contains(&row);
+        if self.reported.len() < FOUND_MAX {
+            self.reported.insert(row);
         }
         is_news
     }
