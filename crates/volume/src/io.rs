@@ -300,9 +300,9 @@ impl Devices {
         if device == 0 && self.copies() > 1 { Op::ALONE } else { 0 }
     }
 
-    /// All copies are the same where it matters: any of them may be read from.
+    /// All copies are the same where it matters: any of them may be read from. What a power cut has torn is written anew.
     pub(crate) fn settle(&self) {
-        self.mirror().iter().for_each(|view| view.settle());
+        self.mirror().into_iter().chain(self.array().map(ArrayView::members)).for_each(MirrorView::settle);
     }
 
     /// Reads what lies at some places, all at once, and what is not what it should be again, in each other way; writes what was found good at

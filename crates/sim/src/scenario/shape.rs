@@ -89,7 +89,7 @@ pub(super) fn blocks_that_fit(band_bytes: u64, capacity_bytes: &[u64]) -> u64 {
 const MEMBER_HEAD_BYTES: u64 = 2 << 20;
 
 /// What roots take of the fast device beyond what shapes say: these count slots.
-pub(in crate::scenario) const ROOTS_BYTES: u64 = 192 << 10;
+pub(in crate::scenario) const ROOTS_BYTES: u64 = 240 << 10;
 
 impl Shape {
     /// Sizes of the capacity devices in bytes. What the first holds for the capacity tier to be opened alone comes on top

@@ -364,7 +364,7 @@ impl MirrorView {
         self.0.is_idle.load(Ordering::Relaxed)
     }
 
-    pub(super) fn is_settled(&self) -> bool {
+    pub(crate) fn is_settled(&self) -> bool {
         self.0.is_settled.load(Ordering::Relaxed)
     }
 

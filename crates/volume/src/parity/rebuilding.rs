@@ -124,7 +124,7 @@ pub(super) fn same_read(core: &mut Core, result: Result<(), IoError>, bufs: Opti
         if is_single {
             let (next_bytes, in_sync) = (rebuild.next_bytes, core.members.in_sync());
             rebuild.next_bytes = at.min(core.shape.head_bytes);
-            if is_tried_again(core, in_sync, false) {
+            if is_tried_again(core, in_sync, 0) {
                 return;
             }
             let Some(rebuild) = &mut core.upkeep.rebuild else { return };
@@ -142,7 +142,7 @@ pub(super) fn same_read(core: &mut Core, result: Result<(), IoError>, bufs: Opti
 
 /// Whether what could not be made is tried again: where members say that they are away, after a second, so many times. Others may be away as well, and what is
 /// given up in the last pass is given up for good: not before they have read something else some times, and could not read it once more each time.
-fn is_tried_again(core: &mut Core, failed: u32, is_away: bool) -> bool {
+fn is_tried_again(core: &mut Core, failed: u32, gone: u32) -> bool {
     // Of one that was left behind nothing is asked, nor would it answer.
     let failed = failed & core.members.in_sync();
     let Some(rebuild) = &mut core.upkeep.rebuild else { return false };
@@ -152,10 +152,10 @@ fn is_tried_again(core: &mut Core, failed: u32, is_away: bool) -> bool {
         probing::begin(core, rebuilt, failed);
         return true;
     }
-    let waits = is_away && rebuild.away_tries < AWAY_TRIES_MAX;
+    let waits = gone != 0 && rebuild.away_tries < AWAY_TRIES_MAX;
     if waits {
         rebuild.away_tries += 1;
-        (rebuild.probed, rebuild.probes, rebuild.waits_for, core.upkeep.is_busy) = (0, 0, failed, false);
+        (rebuild.probed, rebuild.probes, rebuild.waits_for, core.upkeep.is_busy) = (0, 0, gone, false);
         core.upkeep.not_before_ns = core.view.now_ns() + WAIT_NS;
     }
     waits
@@ -169,7 +169,7 @@ pub(super) fn rows_read(core: &mut Core, mut rows: Rows, member: usize) {
     let read = if core.shape.parity > 1 { rows.images.clone() } else { Vec::new() };
     if !core.code.restore(&mut rows.images) {
         core.locks.remove(rows.lock);
-        if is_tried_again(core, rows.failed, rows.away.is_some()) {
+        if is_tried_again(core, rows.failed, rows.gone) {
             return;
         }
         if let Some(rebuild) = &mut core.upkeep.rebuild {

@@ -297,16 +297,23 @@ pub(super) fn overwrite(core: &mut Core, (mut part, mut readings): (Part, Readin
         // It was restored with what is to be written, as if that had been there: no parity shows that it had.
         return core.op_part_ended(part.op, Err(core.unreadable(row)));
     }
-    // Whether that is a torn row or a damaged block is not to be known here.
-    if before.is_some_and(|before| (0..data).any(|at| living & 1 << at != 0 && before.data[at] != known[at])) {
-        core.view.is_in_doubt();
-    }
-    catch_up(core, &part, &known);
     let read = (0..sums.len()).filter(|&number| images[data + number].is_some()).count();
     // What was needed to know what is missing agrees with it whatever it is: it says nothing where another one does not agree.
     let is_sure = agreeing > needed || agreeing > 0 && agreeing == read;
     // Parity that agrees shows as many blocks as it has: of more, other content may have the same parity.
     let changed = part.blocks.iter().filter(|(at, block)| images[*at].as_deref() != Some(&**block)).count();
+    if changed == 0 && !was_right && !is_sure && !is_guessed && core.view.members().is_settled() {
+        // Nothing changes in the row, and its parity may be all that tells what another block was. Not so in recovery, which comes upon rows that a power cut
+        // has torn: what it finds there gets parity.
+        let list = part.blocks.iter();
+        let list = list.map(|(at, block)| (core.shape.member(row, *at), offset_bytes, Vectored::One(block.clone())));
+        return core.write(list.collect(), (part.stream, false), Then::Part { op: part.op });
+    }
+    // Whether that is a torn row or a damaged block is not to be known here.
+    if before.is_some_and(|before| (0..data).any(|at| living & 1 << at != 0 && before.data[at] != known[at])) {
+        core.view.is_in_doubt();
+    }
+    catch_up(core, &part, &known);
     if is_guessed || is_sure && agreeing >= needed + changed {
         // What agrees is written too: the cache that it lay in may have lost it. The others are known to be wrong, as is what was read and is not what they
         // say: left as it is it would be one more that is missing when the next block of the row is written.

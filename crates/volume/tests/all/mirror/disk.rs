@@ -38,6 +38,8 @@ pub struct Inner {
     pub bytes: Vec<u8>,
     /// Blocks that cannot be read until they are written, by their first bytes.
     pub unreadable: BTreeSet<usize>,
+    /// Blocks of which the next read has something else, once.
+    pub misread: BTreeSet<usize>,
     fate: Fate,
     /// How often its answers were waited for.
     pub waits: u32,
@@ -60,6 +62,7 @@ impl Disk {
         let inner = Inner {
             bytes: vec![0; len],
             unreadable: BTreeSet::new(),
+            misread: BTreeSet::new(),
             fate: Fate::Good,
             waits: 0,
             failures: 0,
@@ -195,6 +198,12 @@ impl Inner {
         match op {
             DeviceOp::Read { mut bufs, .. } => {
                 self.fill(offset_bytes, &mut bufs);
+                for buf in bufs.as_mut_slice() {
+                    for (block, part) in (at..).step_by(4096).zip(buf.chunks_mut(4096)) {
+                        part[0] ^= u8::from(self.misread.remove(&block));
+                    }
+                    at += buf.len();
+                }
                 back = Some(bufs);
             }
             DeviceOp::Write { bufs, .. } => {

@@ -222,3 +222,26 @@ fn a_member_whose_rebuild_has_not_come_to_its_end_takes_the_place_of_none() {
     let refused = join(there, None, Some(&mut || [77; 16]), true).err();
     assert!(matches!(refused, Some(JoinError::TooFew { lacking: None, .. })), "{refused:?}");
 }
+
+/// A member that could not read some blocks was named as one that answers nothing, beside one that does not: whoever took it away lost what it had.
+#[test]
+fn regression_a_rebuild_waits_for_none_that_answers() {
+    let (members, mut array, view, shape, (_, bad)) = with_bad_row(2, 1);
+    let (bad, gone) = (bad[0], 1 - bad[0]);
+    let rows = (shape.head_bytes + (1 << 20)) / BLOCK..MEMBER_BYTES as u64 / BLOCK;
+    rows.for_each(|block| _ = members[bad].medium().dead_blocks.insert(block));
+    let blank = offer_blank(&view);
+    for _ in 0..20_000 {
+        let is_begun = label(&members[gone]).rebuilding.is_some();
+        let mut medium = members[gone].medium();
+        (medium.is_dead, medium.is_gone) = (is_begun, is_begun);
+        drop(medium);
+        if !view.rebuild_waits_for().is_empty() {
+            break;
+        }
+        view.members().tick(NOW_NS.fetch_add(50_000_000, Ordering::Relaxed));
+        Device::poll(&mut array, &mut Vec::new());
+    }
+    assert_eq!(view.rebuild_waits_for(), [format!("m{gone}")]);
+    drop(blank);
+}

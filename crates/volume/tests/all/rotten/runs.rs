@@ -1,8 +1,9 @@
 //! Reads of many blocks at once of which a member has something wrong.
 
-use super::rig::{Rig, SMALL};
+use super::rig::{Rig, SMALL, content};
 use crate::world::request::compress_all;
 use forebay_prism::Compress;
+use forebay_volume::Op;
 
 /// Of one member all was wrong. Compressed blocks that lie there are right only where they are computed of the others, and those beside them only as they
 /// lie: a read of several was right in no reading, and failed as often as it was asked for, until the member was out.
@@ -48,6 +49,50 @@ fn regression_no_page_of_a_summary_that_is_right_is_written_again() {
                 served.ticks(2000);
             }
             assert_eq!(served.scrub().found, [], "{redundancy}, member {number}");
+            served.check();
+        }
+    }
+}
+
+/// A block that was misread once was read right at its place, and was written again all the same: beside a block that its member had lost, of which only parity
+/// said what it had been, and which that then did not say any more.
+#[test]
+fn regression_what_is_right_in_its_place_is_not_written_again() {
+    for (redundancy, packed) in [("2+1", false), ("4+2", false), ("2+1", true)] {
+        let rig = Rig::new(redundancy, 1);
+        let mut served = rig.open();
+        if packed {
+            compress_all(&mut served.pool.engine, Compress::Lz4);
+        }
+        (0..1200).step_by(10).for_each(|block| served.write_run(block, 10));
+        served.checkpoint();
+        let model = served.close();
+        for lost in 0..rig.members.len() {
+            let rotten = rig.copy();
+            let mut served = rotten.open();
+            served.model.clone_from(&model);
+            let other = &rotten.members[(lost + 1) % rig.members.len()];
+            let first = rig.rows_at();
+            rotten.members[lost].bytes().bytes[first..].fill(0);
+            let lies_there = |block: u64| {
+                let wanted = content(block, model[&block]);
+                let inner = other.bytes();
+                let at = inner.bytes[first..].chunks_exact(4096).position(|bytes| bytes == wanted)?;
+                Some(first + at * 4096)
+            };
+            for &block in model.keys().step_by(if packed { 1 } else { 7 }) {
+                // Of a compressed block it is not known where it lies.
+                let at = if packed { Some(first + block as usize * 4096) } else { lies_there(block) };
+                let Some(at) = at.filter(|at| at + 4096 <= other.bytes().bytes.len()) else { continue };
+                other.bytes().misread.insert(at);
+                if !packed {
+                    served.ask(block, Op::Read).unwrap();
+                    served.ticks(5);
+                }
+            }
+            // Each is misread no more than once.
+            (0..model.len() as u64).for_each(|block| _ = served.ask(block, Op::Read));
+            served.ticks(2000);
             served.check();
         }
     }
