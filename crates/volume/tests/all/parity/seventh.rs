@@ -1,4 +1,4 @@
-//! Faults that a seventh reader found: what is told of mends, comparisons and rebuilds.
+//! Faults that a seventh reader found: what is known of mends, comparisons and rebuilds.
 
 use super::faults::{BLOCK, MEMBER_BYTES, NOW_NS, array_of, label, members, pass, pass_until, place, states, write};
 use super::member::{Member, read, run};
