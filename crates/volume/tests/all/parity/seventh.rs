@@ -132,7 +132,7 @@ fn lost_of(array: &mut Array, view: &ArrayView, shape: &Shape, first: u64) -> us
 
 /// A rebuild that waits for a member said nothing of that, however long it took.
 #[test]
-fn regression_what_a_rebuild_waits_for_is_told() {
+fn regression_what_a_rebuild_waits_for_is_shown() {
     let (members, mut array, view, shape, (first, bad)) = with_bad_row(2, 1);
     let bad = bad[0];
     let blank = offer_blank(&view);
