@@ -109,11 +109,11 @@ fn explain(config: &Config, error: JoinError) -> anyhow::Error {
         JoinError::Apart(_) => APART,
         JoinError::Unproven(_) => ATTACH_OR_ACCEPT,
         JoinError::Unread { .. } => "repair the path to it, and start again; nothing was changed",
-        JoinError::TooFew { lacking: Some(name), .. } => {
+        JoinError::TooFew { lacking: Some((name, blocks)), .. } => {
             return anyhow!(
                 "{error}; attach the missing devices or correct their targets; nothing was changed. Where they are lost for ever, \
-                 `forebay serve --accept-loss CONFIG` goes on with {name}, which was being rebuilt and lacks no more than some blocks: a scrub lists those \
-                 ({DOCUMENT})"
+                 `forebay serve --accept-loss CONFIG` goes on with {name}, which was being rebuilt and lacks {blocks} blocks of 4 KiB, \
+                 which are lost then: a scrub lists what hosts had there ({DOCUMENT})"
             );
         }
         JoinError::TooFew { .. } => "attach the missing devices or correct their targets; nothing was changed",

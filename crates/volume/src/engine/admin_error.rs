@@ -27,9 +27,8 @@ pub enum AdminError {
     BadSize(u64),
     /// The disks would not fit.
     #[error(
-        "{wanted_bytes} bytes do not fit: the largest size that does is {} ({free_bytes} bytes); of {usable_bytes} usable bytes the rest is \
-         promised to other disks",
-        format_size(*free_bytes)
+        "{wanted_bytes} bytes do not fit: the largest size that does is {} ({free_bytes} bytes){}",
+        format_size(*free_bytes), promised(*free_bytes, *usable_bytes)
     )]
     TooLarge {
         /// Asked for.
@@ -129,4 +128,12 @@ pub enum AdminError {
     /// The pool takes no changes.
     #[error("the pool is read-only: {0}")]
     ReadOnly(String),
+}
+
+/// What else there is to be said of space that is not free.
+fn promised(free_bytes: u64, usable_bytes: u64) -> String {
+    if free_bytes == usable_bytes {
+        return String::new();
+    }
+    format!("; of {usable_bytes} usable bytes the rest is promised to other disks")
 }

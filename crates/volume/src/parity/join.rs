@@ -183,7 +183,7 @@ pub fn join(
     let last = goes_on.filter(|_| there + 1 == needed && basis.missing > 0 && was_there);
     if there < needed && !(accepts_unproven && last.is_some()) {
         let missing = missing(&basis, &members, &names, &left_out);
-        let lacking = last.map(|number| names[number].clone());
+        let lacking = last.map(|number| (names[number].clone(), basis.missing));
         return Err(JoinError::TooFew { there, members: members.len(), needed, missing, lacking });
     }
     if let Some(number) = last {

@@ -64,8 +64,9 @@ pub enum JoinError {
         needed: usize,
         /// What is known of the others.
         missing: String,
-        /// One that was being rebuilt, and lacks no more than some places: with consent it takes the place of one that is lost for ever.
-        lacking: Option<String>,
+        /// One that was being rebuilt, and of how many blocks that could be made of no others, where all else was: with consent it takes the place of one that
+        /// is lost for ever.
+        lacking: Option<(String, u32)>,
     },
     /// Made otherwise than it is configured.
     #[error("the capacity tier was made with redundancy {is}, and {configured} is configured")]

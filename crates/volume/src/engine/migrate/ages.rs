@@ -21,7 +21,12 @@ pub(crate) const BYTES_PER_PAGE: u64 = size_of::<PageAges>() as u64 + 112;
 
 /// The pool's time: it goes by what hosts write, and survives restarts because the statistics do.
 pub(crate) fn epoch_of(stats: &Statistics, space: &Space) -> u32 {
-    u32::try_from(stats.written_blocks() / epoch_blocks(space)).unwrap_or(u32::MAX)
+    epoch_at(stats.written_blocks(), epoch_blocks(space))
+}
+
+/// Epochs in so many blocks. Only a root that nobody wrote says more than half of what the type holds, and then what is due later has room in it as well.
+fn epoch_at(written_blocks: u64, epoch_blocks: u64) -> u32 {
+    (written_blocks / epoch_blocks).min(u64::from(u32::MAX / 2)) as u32
 }
 
 /// Blocks that hosts write in an epoch.
@@ -173,6 +178,17 @@ impl AgeQueue {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// A forged root said that hosts had written more than there is time for: the queue of what is due overflowed.
+    #[test]
+    fn regression_what_is_due_behind_the_end_of_time_has_a_place() {
+        let mut queue = AgeQueue::default();
+        let now = epoch_at(u64::MAX, 1);
+        queue.push(now + END_EPOCHS, DiskId(1), 0);
+        queue.push(now, DiskId(1), 1);
+        assert_eq!(queue.pop_first(), Some((now, DiskId(1), 1)));
+        assert_eq!(queue.pop_first(), Some((now + END_EPOCHS, DiskId(1), 0)));
+    }
 
     fn drain(queue: &mut AgeQueue) -> Vec<(u32, u64)> {
         std::iter::from_fn(|| queue.pop_first()).map(|(epoch, _, leaf)| (epoch, leaf)).collect()

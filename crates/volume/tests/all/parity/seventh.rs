@@ -190,7 +190,7 @@ fn regression_a_member_that_lacks_some_blocks_alone_takes_the_place_of_one_that_
     drop(array);
     let refused = opened(false).err();
     assert!(
-        matches!(&refused, Some(JoinError::TooFew { lacking: Some(lacking), .. }) if lacking.contains("blank")),
+        matches!(&refused, Some(JoinError::TooFew { lacking: Some((lacking, 1)), .. }) if lacking.contains("blank")),
         "{refused:?}"
     );
     let Joined { mut array, view, .. } = opened(true).unwrap();
