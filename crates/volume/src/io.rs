@@ -302,7 +302,7 @@ impl Devices {
 
     /// All copies are the same where it matters: any of them may be read from. What a power cut has torn is written anew.
     pub(crate) fn settle(&self) {
-        self.mirror().into_iter().chain(self.array().map(ArrayView::members)).for_each(MirrorView::settle);
+        self.views().for_each(MirrorView::settle);
     }
 
     /// Reads what lies at some places, all at once, and what is not what it should be again, in each other way; writes what was found good at

@@ -29,7 +29,7 @@ fn is_there(members: &[Member], (number, at): (usize, u64), block: u64) -> bool 
     members[number].medium().durable[at as usize..][..BLOCK as usize] == content(block, 1)[..]
 }
 
-fn compare(array: &mut Array, view: &ArrayView, offset_bytes: u64) -> Completion {
+pub fn compare(array: &mut Array, view: &ArrayView, offset_bytes: u64) -> Completion {
     let bufs = Vectored::One(Buf::new(BLOCK as usize));
     array.submit(forebay_block::Request {
         tag: 9,

@@ -1,23 +1,16 @@
 //! Faults that a seventh reader found: what is known of mends, comparisons and rebuilds.
 
-use super::faults::{BLOCK, MEMBER_BYTES, NOW_NS, array_of, label, members, pass, pass_until, place, states, write};
+use super::doubted::compare;
+use super::faults::{BLOCK, MEMBER_BYTES, NOW_NS, array_of, label, members, pass, place, states, write};
 use super::member::{Member, read, run};
 use super::written::{candidate, content, put_superblocks};
-use forebay_block::{Buf, Completion, Device, IoErrorKind, Op, Request, Vectored};
+use forebay_block::{Device, IoErrorKind, Op};
 use forebay_volume::layout::array_shape::Shape;
 use forebay_volume::mirror::MemberState;
 use forebay_volume::parity::{Array, ArrayView, JoinError, Joined, join};
 use std::sync::atomic::Ordering;
 
 const BLOCKS: u64 = 42 * 8;
-
-fn compare(array: &mut Array, view: &ArrayView, offset_bytes: u64) -> Completion {
-    let bufs = Vectored::One(Buf::new(BLOCK as usize));
-    array.submit(Request { tag: 9, offset_bytes, stream: 0, op: Op::Read { bufs, attempt: Op::COMPARE } });
-    let mut done = Vec::new();
-    pass_until(array, view, 5, &mut done);
-    done.pop().unwrap()
-}
 
 /// A member that failed the write of what it could not read is left behind: that was counted as a block that was mended.
 #[test]

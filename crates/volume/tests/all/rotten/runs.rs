@@ -1,27 +1,41 @@
 //! Reads of many blocks at once of which a member has something wrong.
 
-use super::rig::{Rig, SMALL, content};
+use super::rig::{Rig, SMALL, Served, content};
 use crate::world::request::compress_all;
 use forebay_prism::Compress;
 use forebay_volume::Op;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// A pool in which these blocks were written, so many at once, and which is closed; and what was written.
+fn written(redundancy: &str, compress: Compress, blocks: Range<u64>, at_once: u64) -> (Rig, BTreeMap<u64, u64>) {
+    let rig = Rig::new(redundancy, 1);
+    let mut served = rig.open();
+    compress_all(&mut served.pool.engine, compress);
+    blocks.step_by(at_once as usize).for_each(|block| served.write_run(block, at_once));
+    served.checkpoint();
+    let model = served.close();
+    (rig, model)
+}
+
+/// The same pool once more, served, of which a member loses all that it holds.
+fn without_contents((rig, model): &(Rig, BTreeMap<u64, u64>), number: usize) -> (Rig, Served) {
+    let rotten = rig.copy();
+    let mut served = rotten.open();
+    served.model.clone_from(model);
+    let first = rig.rows_at();
+    rotten.members[number].bytes().bytes[first..].fill(0);
+    (rotten, served)
+}
 
 /// Of one member all was wrong. Compressed blocks that lie there are right only where they are computed of the others, and those beside them only as they
 /// lie: a read of several was right in no reading, and failed as often as it was asked for, until the member was out.
 #[test]
 fn regression_reads_of_many_compressed_blocks_are_right_where_a_member_has_lost_all() {
     for redundancy in ["2+1", "4+2"] {
-        let rig = Rig::new(redundancy, 1);
-        let mut served = rig.open();
-        compress_all(&mut served.pool.engine, Compress::Lz4);
-        (0..1200).step_by(10).for_each(|block| served.write_run(block, 10));
-        served.checkpoint();
-        let model = served.close();
-        for number in 0..rig.members.len() {
-            let rotten = rig.copy();
-            let mut served = rotten.open();
-            served.model.clone_from(&model);
-            let first = rig.rows_at();
-            rotten.members[number].bytes().bytes[first..].fill(0);
+        let pool = written(redundancy, Compress::Lz4, 0..1200, 10);
+        for number in 0..pool.0.members.len() {
+            let (_, mut served) = without_contents(&pool, number);
             served.check_in_runs(16);
         }
     }
@@ -32,18 +46,9 @@ fn regression_reads_of_many_compressed_blocks_are_right_where_a_member_has_lost_
 #[test]
 fn regression_no_page_of_a_summary_that_is_right_is_written_again() {
     for redundancy in ["2+1", "4+2"] {
-        let rig = Rig::new(redundancy, 1);
-        let mut served = rig.open();
-        compress_all(&mut served.pool.engine, Compress::Lz4);
-        (SMALL..2040).step_by(40).for_each(|block| served.write_run(block, 40));
-        served.checkpoint();
-        let model = served.close();
-        for number in 0..rig.members.len() {
-            let rotten = rig.copy();
-            let mut served = rotten.open();
-            served.model.clone_from(&model);
-            let first = rig.rows_at();
-            rotten.members[number].bytes().bytes[first..].fill(0);
+        let pool = written(redundancy, Compress::Lz4, SMALL..2040, 40);
+        for number in 0..pool.0.members.len() {
+            let (_, mut served) = without_contents(&pool, number);
             for _ in 0..3 {
                 served.check();
                 served.ticks(2000);
@@ -58,22 +63,13 @@ fn regression_no_page_of_a_summary_that_is_right_is_written_again() {
 /// said what it had been, and which that then did not say any more.
 #[test]
 fn regression_what_is_right_in_its_place_is_not_written_again() {
-    for (redundancy, packed) in [("2+1", false), ("4+2", false), ("2+1", true)] {
-        let rig = Rig::new(redundancy, 1);
-        let mut served = rig.open();
-        if packed {
-            compress_all(&mut served.pool.engine, Compress::Lz4);
-        }
-        (0..1200).step_by(10).for_each(|block| served.write_run(block, 10));
-        served.checkpoint();
-        let model = served.close();
-        for lost in 0..rig.members.len() {
-            let rotten = rig.copy();
-            let mut served = rotten.open();
-            served.model.clone_from(&model);
-            let other = &rotten.members[(lost + 1) % rig.members.len()];
-            let first = rig.rows_at();
-            rotten.members[lost].bytes().bytes[first..].fill(0);
+    for (redundancy, compress) in [("2+1", Compress::Off), ("4+2", Compress::Off), ("2+1", Compress::Lz4)] {
+        let (packed, pool) = (compress != Compress::Off, written(redundancy, compress, 0..1200, 10));
+        let model = &pool.1;
+        for lost in 0..pool.0.members.len() {
+            let (rotten, mut served) = without_contents(&pool, lost);
+            let other = &rotten.members[(lost + 1) % rotten.members.len()];
+            let first = rotten.rows_at();
             let lies_there = |block: u64| {
                 let wanted = content(block, model[&block]);
                 let inner = other.bytes();
