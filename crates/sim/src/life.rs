@@ -437,7 +437,9 @@ impl<'a> Life<'a> {
         world.scrub_counts().into_iter().for_each(|(what, times)| self.coverage.count_all(what, times));
         world.give_up();
         let (several, has_seen_all) = (views(&world.pool.devices), world.has_seen_all());
+        let bands = world.pool.engine.bands().to_vec();
         drop(world);
+        self.members.know(&bands);
         self.look_for_doubt();
         let is_unread = |kind: &FaultKind| matches!(kind, FaultKind::ReadError | FaultKind::DeadSector);
         self.has_lost_blocks |=

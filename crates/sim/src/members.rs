@@ -10,6 +10,7 @@ use crate::scenario::{Round, Shape};
 use crate::world::{Halt, Memory};
 use forebay_block::{Geometry, VirtualClock};
 use forebay_volume::Devices;
+use forebay_volume::layout::root::BandRoot;
 use forebay_volume::mirror::MirrorView;
 use forebay_volume::parity::ArrayView;
 use group::Group;
@@ -137,6 +138,11 @@ impl Members {
     /// Rows were damaged beyond what parity restores.
     pub fn has_lost_rows(&self) -> bool {
         self.groups().any(Group::has_lost_rows)
+    }
+
+    /// What becomes of the bands.
+    pub fn know(&mut self, bands: &[BandRoot]) {
+        self.array.iter_mut().for_each(|group| group.know(bands));
     }
 
     /// A round has ended.

@@ -11,6 +11,7 @@ use crate::world::{Halt, Memory};
 use forebay_block::{Geometry, Random, VirtualClock};
 use forebay_prism::Compress;
 use forebay_volume::layout::Id;
+use forebay_volume::layout::root::{BandRoot, BandState};
 use forebay_volume::mirror::{MemberState, MirrorView};
 use forebay_volume::parity::{ArrayView, Shape as ArrayShape, plan_shape};
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,6 +64,8 @@ pub(super) struct Group {
     pub hold_everything: bool,
     /// Blocks lie as the oracle knows them.
     is_plain: bool,
+    /// Bands of an array into which nothing more was being written when this was asked last.
+    closed: BTreeSet<u64>,
     /// What is damaged is all that a scrub puts right, as long as nothing else goes wrong.
     is_scrubbed: bool,
     /// A member has lied, or what was read of it was wrong or failed: rows may be in doubt since.
@@ -125,6 +128,7 @@ impl Group {
             is_whole: false,
             hold_everything: false,
             is_plain: shape.compress() == Compress::Off,
+            closed: BTreeSet::new(),
             is_scrubbed: shape.kind == Kind::Redundant,
             has_lied: false,
             ends_at_rest: false,
@@ -460,9 +464,28 @@ impl Group {
         }
     }
 
+    /// What becomes of the bands of an array.
+    pub fn know(&mut self, bands: &[BandRoot]) {
+        let closed = (0..).zip(bands).filter(|(_, band)| band.state == BandState::Closed);
+        self.closed = closed.map(|(number, _)| number).collect();
+    }
+
+    /// Sectors of a member's data in bands of an array into which nothing more is written.
+    fn in_closed_bands(&self, member: usize, shape: &ArrayShape, devices: &[SimDevice]) -> Vec<u64> {
+        let device = &devices[self.places[member]];
+        let is_closed = |offset_bytes| shape.band_of(member, offset_bytes).is_some_and(|band| self.closed.contains(&band));
+        device.sectors_of(&|offset_bytes, _, tag| tag != Some(0) && is_closed(offset_bytes))
+    }
+
     /// Sectors of a member that hold what a scrub looks at: hosts' blocks, and leaves of the map. Of an array those in rows that are full of hosts'
-    /// blocks: in others something may be written beside what rots, before anybody reads it (docs/parity.md, "Limits").
+    /// blocks: in others something may be written beside what rots, before anybody reads it (docs/parity.md, "Limits"). Where these are compressed
+    /// nobody knows which sectors are theirs: those in bands that are written to their end.
     fn looked_at(&self, member: usize, devices: &[SimDevice], tags: &BTreeSet<u32>) -> Vec<u64> {
+        if let Several::Array { shape, .. } = &self.several
+            && !self.is_plain
+        {
+            return self.in_closed_bands(member, shape, devices);
+        }
         let is_page = |begin: &[u8]| !self.is_array() && PAGES.iter().any(|page| begin.starts_with(page));
         let sectors = devices[self.places[member]].sectors_of(&|_, begin, tag| {
             let is_hosts = tag.is_some_and(|tag| tags.contains(&tag));
@@ -496,7 +519,8 @@ impl Group {
         let rotten = if self.may_rot(slot) { rotten } else { 0 };
         let kinds = [(FaultKind::Rot, rotten), (FaultKind::DeadSector, dead)];
         let mut damaged = 0;
-        for kind in kinds.into_iter().flat_map(|(kind, count)| std::iter::repeat_n(kind, count)) {
+        let most = sectors.len();
+        for kind in kinds.into_iter().flat_map(|(kind, count)| std::iter::repeat_n(kind, count.min(most))) {
             if !sectors.is_empty() {
                 let sector = sectors.swap_remove(random.index(sectors.len()));
                 devices[self.places[member]].hurt(kind, sector, random.next_u64());

@@ -9,6 +9,7 @@ use super::shape::Shape;
 use super::step::{Chase, Step};
 use crate::fault::FaultKind;
 use forebay_block::Random;
+use forebay_prism::Compress;
 
 /// Steps of a round, at most, that are not about scrubs.
 const STEPS_MAX: usize = 70;
@@ -56,7 +57,9 @@ fn scrubs(steps: &mut Vec<Step>, slots: u64, random: &mut Random, shape: &Shape)
     if slots > 0 && rots {
         // What rots is where it lies for long: hosts come to rest.
         add(random, Step::Settle);
-        let (slot, count, seed) = (random.below(slots) as u8, 1 + random.below(12) as u8, random.next_u64());
+        let (slot, some, seed) = (random.below(slots) as u8, 1 + random.below(12) as u8, random.next_u64());
+        // Of what was drawn, so that lives of old keep their numbers.
+        let count = if shape.compress() != Compress::Off && seed.is_multiple_of(4) { u8::MAX } else { some };
         add(random, Step::Rot { slot, count, seed });
     }
     add(random, Step::Scrub);

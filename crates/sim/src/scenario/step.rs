@@ -161,7 +161,7 @@ pub enum Step {
     Rot {
         /// Which of those that may do wrong.
         slot: u8,
-        /// How many.
+        /// How many; `u8::MAX`: all.
         count: u8,
         /// Which.
         seed: u64,

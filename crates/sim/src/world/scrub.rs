@@ -143,6 +143,7 @@ impl World<'_> {
         }
         let views = views(&self.pool.devices);
         let Some(members) = self.members.as_mut() else { return Ok(()) };
+        members.know(self.pool.engine.bands());
         let rotten = members.rot(slot, (count, seed), self.devices, self.memory, &views);
         self.scrubs.rotten += rotten;
         if rotten > 0 {

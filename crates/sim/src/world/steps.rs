@@ -206,7 +206,10 @@ impl World<'_> {
             Step::PauseScrub => _ = self.pool.engine.pause_scrub(),
             Step::EndScrub => self.end_scrub()?,
             Step::Chase(ref chase) => self.chase(chase)?,
-            Step::Rot { slot, count, seed } => self.rot(usize::from(slot), usize::from(count), seed)?,
+            Step::Rot { slot, count, seed } => {
+                let count = if count == u8::MAX { usize::MAX } else { usize::from(count) };
+                self.rot(usize::from(slot), count, seed)?;
+            }
             Step::Settle => self.settle(0)?,
             Step::Idle(ns) => self.idle(ns)?,
             Step::ClockStep(ns) => self.skew_ns = self.skew_ns.saturating_add(ns),

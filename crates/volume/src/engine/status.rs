@@ -13,6 +13,7 @@ use super::space::Space;
 use super::statistics::{Counters, Statistics};
 use crate::journal::Journal;
 use crate::layout::page::{BLOCK_GRAINS, GRAIN_BYTES};
+use crate::layout::root::BandRoot;
 use forebay_prism::{ClassStats, Prism};
 
 /// Fill of one tier, in bytes.
@@ -320,6 +321,12 @@ impl Engine {
     /// What is not.
     pub fn audit(&self) -> Result<(), String> {
         self.look().audit()
+    }
+
+    /// All bands, by number.
+    #[must_use]
+    pub fn bands(&self) -> &[BandRoot] {
+        self.space.bands.table()
     }
 
     /// What is in progress, in words, for reports of requests that do not end.
