@@ -16,7 +16,8 @@ pub const BLOCK_SECTORS: usize = BLOCK_BYTES / SECTOR_BYTES;
 pub type Content = [u32; BLOCK_SECTORS];
 
 /// How many words of a sector with this tag cannot be compressed: of some writes none, of others nearly all.
-fn noise_words(tag: u32) -> usize {
+#[must_use]
+pub fn noise_words(tag: u32) -> usize {
     let some = match (tag >> 6) % 4 {
         0 => 0,
         1 => tag % 40,

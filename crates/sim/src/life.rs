@@ -12,7 +12,9 @@ use crate::world::{FIRST, Halt, Memory, World, harmful_strikes, misreads, plan_f
 use forebay_block::{DiskId, VirtualClock};
 use forebay_model::preset::Drive;
 use forebay_prism::{ClassSpec, ClassTable, Place};
+use forebay_volume::layout::band_summary::{BandShape, PAGE_ENTRIES};
 use forebay_volume::layout::plan::{PoolOptions, plan};
+use forebay_volume::layout::root::BandRoot;
 use forebay_volume::recovery::{OpenError, RecoveryReport, format, format::NewDisk, open};
 use forebay_volume::{Devices, Engine, EngineOptions, verify::verify};
 use std::collections::BTreeMap;
@@ -186,6 +188,7 @@ impl<'a> Life<'a> {
             .map_err(|error| error.to_string())?;
         let table = ClassTable::from_configured(&classes(shape)).map_err(|error| error.to_string())?;
         let mut memory = Memory::new();
+        memory.is_packed = shape.is_packed();
         let blocks = shape.base_blocks();
         let base = blocks.map(|blocks| BaseImage::new(DiskId(1), blocks, &mut memory));
         let disks =
@@ -277,7 +280,7 @@ impl<'a> Life<'a> {
         }
         let damaged = self.members.damage(round, &self.devices, &mut self.memory, &mut self.coverage);
         // What a scrub puts right is no longer wrong after it.
-        self.is_wounded |= damaged && self.shape.kind != Kind::Redundant;
+        self.is_wounded |= damaged && !self.shape.kind.is_scrubbed();
         if round.rots {
             self.rot(round);
         }
@@ -416,7 +419,7 @@ impl<'a> Life<'a> {
         world.names_files = self.shape.kind == Kind::Naming;
         world.makes_good = self.shape.kind == Kind::Forgetting;
         world.connect(u64::from(round.connections));
-        if self.shape.kind == Kind::Redundant {
+        if self.shape.kind.is_scrubbed() {
             world.judge_scrubs();
         }
         world.is_damaged = self.is_tainted || self.may_be_damaged;
@@ -440,6 +443,10 @@ impl<'a> Life<'a> {
         let bands = world.pool.engine.bands().to_vec();
         drop(world);
         self.members.know(&bands);
+        let groups = BandShape::new(self.shape.band_bytes).groups() as usize;
+        let is_named_on_pages = |band: &&BandRoot| band.blocks as usize > groups * PAGE_ENTRIES;
+        let on_pages = bands.iter().filter(is_named_on_pages).count();
+        self.coverage.count_all("bands with names on several pages", on_pages as u64);
         self.look_for_doubt();
         let is_unread = |kind: &FaultKind| matches!(kind, FaultKind::ReadError | FaultKind::DeadSector);
         self.has_lost_blocks |=
@@ -520,7 +527,7 @@ impl<'a> Life<'a> {
         let summary = verify(&mut devices, 1, self.shape.options(), &mut |finding| findings.push(finding));
         // A sector may have died under a summary while a collection read it.
         let has_dead_sectors = self.struck().contains_key(&FaultKind::DeadSector);
-        let is_hurt = self.is_wounded || self.shape.kind == Kind::Redundant && self.members.is_hurt();
+        let is_hurt = self.is_wounded || self.shape.kind.is_scrubbed() && self.members.is_hurt();
         if self.is_tainted || is_hurt || has_dead_sectors {
             self.coverage.count("verifications of damaged pools");
             return Ok(());

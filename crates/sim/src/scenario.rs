@@ -45,7 +45,7 @@ fn round(random: &mut Random, shape: &Shape, at: u64, count: u64) -> Round {
         return windows::round(random, shape, at);
     }
     // A lie of a member of several is not the end of a life.
-    let has_members = matches!(shape.kind, Kind::Mirrored | Kind::Parity | Kind::Redundant);
+    let has_members = matches!(shape.kind, Kind::Mirrored | Kind::Parity) || shape.kind.is_scrubbed();
     let round = any::any(random, shape, at + 1 == count && !has_members);
     match shape.kind {
         Kind::Lying => any::with_one_lie(round, random, shape, at + 2 == count),
@@ -53,7 +53,7 @@ fn round(random: &mut Random, shape: &Shape, at: u64, count: u64) -> Round {
         Kind::Tight => Round { verify: true, ..round },
         Kind::Mirrored => mirrored::round(round, random),
         Kind::Parity => parity::round(round, random, shape),
-        Kind::Redundant => redundant::round(round, random, shape),
+        Kind::Redundant | Kind::Packed => redundant::round(round, random, shape),
         _ => round,
     }
 }
@@ -90,7 +90,8 @@ impl Scenario {
             13 => Kind::Sweeping,
             17 => Kind::Forgetting,
             19 => Kind::Mirrored,
-            23 | 29 => Kind::Redundant,
+            23 => Kind::Redundant,
+            29 => Kind::Packed,
             21 => Kind::Naming,
             27 => Kind::Parity,
             _ => Kind::Mixed,

@@ -6,11 +6,12 @@ use crate::coverage::Coverage;
 use crate::device::SimDevice;
 use crate::fault::{Fault, FaultKind};
 use crate::power::Power;
-use crate::scenario::{Beyond, End, Kind, Member, MemberRound, Parity, Round, Shape};
+use crate::scenario::{Beyond, End, Member, MemberRound, Parity, Round, Shape};
 use crate::world::{Halt, Memory};
 use forebay_block::{Geometry, Random, VirtualClock};
 use forebay_prism::Compress;
 use forebay_volume::layout::Id;
+use forebay_volume::layout::page::BLOCK_GRAINS;
 use forebay_volume::layout::root::{BandRoot, BandState};
 use forebay_volume::mirror::{MemberState, MirrorView};
 use forebay_volume::parity::{ArrayView, Shape as ArrayShape, plan_shape};
@@ -64,8 +65,8 @@ pub(super) struct Group {
     pub hold_everything: bool,
     /// Blocks lie as the oracle knows them.
     is_plain: bool,
-    /// Bands of an array into which nothing more was being written when this was asked last.
-    closed: BTreeSet<u64>,
+    /// How many rows of each band of an array are whole, and not written any more.
+    whole_rows: Vec<u64>,
     /// What is damaged is all that a scrub puts right, as long as nothing else goes wrong.
     is_scrubbed: bool,
     /// A member has lied, or what was read of it was wrong or failed: rows may be in doubt since.
@@ -128,8 +129,8 @@ impl Group {
             is_whole: false,
             hold_everything: false,
             is_plain: shape.compress() == Compress::Off,
-            closed: BTreeSet::new(),
-            is_scrubbed: shape.kind == Kind::Redundant,
+            whole_rows: Vec::new(),
+            is_scrubbed: shape.kind.is_scrubbed(),
             has_lied: false,
             ends_at_rest: false,
             exchanged: 0,
@@ -459,32 +460,41 @@ impl Group {
             Several::Mirror => true,
             Several::Array { parity, .. } => {
                 // With one block of parity a row that the log still names is made whole of what is read (docs/parity.md, "Limits").
-                slot < parity.liars && self.ends_at_rest
+                let may_lie = slot < parity.liars || parity.redundancy.parity == 1 && !self.is_plain;
+                may_lie && self.ends_at_rest
             }
         }
     }
 
     /// What becomes of the bands of an array.
     pub fn know(&mut self, bands: &[BandRoot]) {
-        let closed = (0..).zip(bands).filter(|(_, band)| band.state == BandState::Closed);
-        self.closed = closed.map(|(number, _)| number).collect();
+        let Several::Array { shape, .. } = &self.several else { return };
+        let whole_rows = |band: &BandRoot| match band.state {
+            BandState::Free => 0,
+            BandState::Open => u64::from(band.written) / (shape.data as u64 * BLOCK_GRAINS),
+            BandState::Closed => shape.band_rows(),
+        };
+        self.whole_rows = bands.iter().map(whole_rows).collect();
     }
 
-    /// Sectors of a member's data in bands of an array into which nothing more is written.
-    fn in_closed_bands(&self, member: usize, shape: &ArrayShape, devices: &[SimDevice]) -> Vec<u64> {
-        let device = &devices[self.places[member]];
-        let is_closed = |offset_bytes| shape.band_of(member, offset_bytes).is_some_and(|band| self.closed.contains(&band));
-        device.sectors_of(&|offset_bytes, _, tag| tag != Some(0) && is_closed(offset_bytes))
+    /// Sectors of a member's data in rows of an array that are whole.
+    fn in_whole_rows(&self, member: usize, shape: &ArrayShape, devices: &[SimDevice]) -> Vec<u64> {
+        let is_whole = |offset_bytes| {
+            let Some(row) = shape.row_of_data(member, offset_bytes) else { return false };
+            let (band, within) = (row / shape.band_rows(), row % shape.band_rows());
+            self.whole_rows.get(band as usize).is_some_and(|&rows| within < rows)
+        };
+        devices[self.places[member]].sectors_of(&|offset_bytes, _, tag| tag != Some(0) && is_whole(offset_bytes))
     }
 
     /// Sectors of a member that hold what a scrub looks at: hosts' blocks, and leaves of the map. Of an array those in rows that are full of hosts'
     /// blocks: in others something may be written beside what rots, before anybody reads it (docs/parity.md, "Limits"). Where these are compressed
-    /// nobody knows which sectors are theirs: those in bands that are written to their end.
+    /// nobody knows which sectors are theirs: whatever lies in rows that are not written any more.
     fn looked_at(&self, member: usize, devices: &[SimDevice], tags: &BTreeSet<u32>) -> Vec<u64> {
         if let Several::Array { shape, .. } = &self.several
             && !self.is_plain
         {
-            return self.in_closed_bands(member, shape, devices);
+            return self.in_whole_rows(member, shape, devices);
         }
         let is_page = |begin: &[u8]| !self.is_array() && PAGES.iter().any(|page| begin.starts_with(page));
         let sectors = devices[self.places[member]].sectors_of(&|_, begin, tag| {

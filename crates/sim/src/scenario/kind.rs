@@ -53,6 +53,8 @@ pub enum Kind {
     Parity,
     /// Redundancy of any kind, with what rots, scrubs, bases, and hosts that change what a scrub reads.
     Redundant,
+    /// The same over parity alone, with bands of whole groups full of blocks so small that their names take several pages.
+    Packed,
 }
 
 impl Kind {
@@ -74,8 +76,14 @@ impl Kind {
         Self::WINDOWS.contains(&self) || self == Self::Forgetting
     }
 
+    /// Whether redundancy puts right what rots in it while scrubs go on: [`Kind::Redundant`] and [`Kind::Packed`].
+    #[must_use]
+    pub fn is_scrubbed(self) -> bool {
+        matches!(self, Self::Redundant | Self::Packed)
+    }
+
     /// All kinds, in the order of their numbers in seeds.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Mixed,
         Self::Wide,
         Self::Patchwork,
@@ -98,6 +106,7 @@ impl Kind {
         Self::Mirrored,
         Self::Parity,
         Self::Redundant,
+        Self::Packed,
     ];
 
     /// Of the life with this seed.

@@ -46,6 +46,7 @@ impl Phase {
             Kind::Sweeping => Self { clear: 16, ..self },
             Kind::Patchwork => Self { write: 20, clear: 1, admin: 1, ..self },
             Kind::Cramped => Self { write: 30, clear: 1, admin: 0, large_in: 3, zeros_in: 1000, ..self },
+            Kind::Packed => Self { write: 30, clear: 1, large_in: 2, class: Some(5), ..self },
             // Their steps come from elsewhere.
             _ => self,
         }

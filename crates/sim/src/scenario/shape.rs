@@ -125,6 +125,11 @@ impl Shape {
         }
     }
 
+    /// Whether what hosts write becomes as small as it can.
+    pub(crate) fn is_packed(&self) -> bool {
+        self.kind == Kind::Packed
+    }
+
     /// How all classes compress, of a third of all shapes each in one of two ways.
     pub(crate) fn compress(&self) -> Compress {
         match (self.frames % 3, self.sector_bytes[1]) {
@@ -175,6 +180,7 @@ impl Shape {
             Kind::Mirrored => Self { kind, members: pick(random, &[2, 2, 3]), ..Self::random(random) },
             Kind::Parity => Self::parity(random),
             Kind::Redundant => Self::redundant(random),
+            Kind::Packed => Self::packed(random),
             Kind::Tight => Self::tight(random),
             Kind::Sweeping => Self::sweeping(random),
             _ => Self { kind, ..Self::random(random) },
@@ -308,6 +314,29 @@ impl Shape {
         let members = pick(random, &[1, 2, 2, 2, 3]);
         let any = if random.chance(2, 3) { Self::parity(random) } else { Self::random(random) };
         Self { kind: Kind::Redundant, members, ..any }
+    }
+
+    /// Parity, and bands of one or two groups that hold many times as many blocks as they have.
+    fn packed(random: &mut Random) -> Self {
+        let (data, parity) = pick(random, &[(2, 1), (3, 2), (3, 2), (4, 2), (4, 3)]);
+        let liars = if parity > 1 { 1 } else { 0 };
+        let band_bytes = (data as u64 * pick(random, &[16, 22, 32])) << 12;
+        let any = Self::random(random);
+        let leaves = 1 + random.below(3);
+        Self {
+            kind: Kind::Packed,
+            capacity_bytes: vec![(16 + random.below(10)) * band_bytes],
+            parity: Some(Parity { redundancy: Redundancy { data, parity }, liars }),
+            band_bytes,
+            sector_bytes: [512, 512],
+            // Compressed in one of two ways, see `compress`.
+            frames: pick(random, &[7, 8, 16, 31, 32]),
+            job_blocks: pick(random, &[24, 64, 128]),
+            destage_above_percent: 1,
+            leaves,
+            blocks: 100 + random.below(280),
+            ..any
+        }
     }
 
     fn sweeping(random: &mut Random) -> Self {

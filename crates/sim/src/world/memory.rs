@@ -1,6 +1,7 @@
 //! What is remembered of a pool from round to round.
 
 use crate::oracle::Oracle;
+use crate::stamp::noise_words;
 
 /// Name of the first disk, which is always there.
 pub const FIRST: &str = "disk";
@@ -22,6 +23,8 @@ pub struct Memory {
     pub oracle: Oracle,
     /// The next tag.
     pub next_tag: u32,
+    /// Only tags are given of which nearly nothing is left when they are compressed.
+    pub is_packed: bool,
     /// The second disk as it durably is.
     pub second: Option<Second>,
     /// As it may be instead: the change was not durable when the power failed.
@@ -33,14 +36,15 @@ pub struct Memory {
 impl Memory {
     /// Of an empty pool.
     pub fn new() -> Self {
-        Self { oracle: Oracle::default(), next_tag: 1, second: None, maybe: None, changed_at: 0 }
+        Self { oracle: Oracle::default(), next_tag: 1, is_packed: false, second: None, maybe: None, changed_at: 0 }
     }
 
     /// Tags for a write that begins.
     pub fn new_tags(&mut self, sectors: usize) -> Vec<u32> {
-        let first = self.next_tag;
-        self.next_tag += sectors as u32;
-        (first..self.next_tag).collect()
+        let is_given = |&tag: &u32| !self.is_packed || noise_words(tag) == 0;
+        let tags: Vec<u32> = (self.next_tag..).filter(is_given).take(sectors).collect();
+        self.next_tag = tags.last().map_or(self.next_tag, |last| last + 1);
+        tags
     }
 
     /// The second disk as it is used: as the last change made it, durable or not.

@@ -103,6 +103,21 @@ fn an_array_loses_nothing_by_as_many_members_as_it_has_parity_for() {
     }
 }
 
+/// Names of compressed blocks on several pages of a summary, over parity of which one member loses blocks, or all of them, in silence: with one block of
+/// parity as well, since these blocks are verified.
+#[test]
+fn small_compressed_blocks_are_mended_when_all_of_a_member_rots() {
+    let mut coverage = Coverage::default();
+    for number in 0..200 {
+        let lived = live(&Scenario::random(Kind::Packed.seed(number)), false);
+        assert_eq!(lived.failure, None, "number {number}");
+        coverage.add(&lived.coverage);
+    }
+    assert!(coverage.of("bands with names on several pages") > 200, "{coverage:?}");
+    assert!(coverage.of("blocks of members that were mended") > 100, "{coverage:?}");
+    assert!(coverage.of("sectors that rotted while the pool was used") > 5_000, "{coverage:?}");
+}
+
 /// A mirror, parity, both or none, with rot, scrubs, bases and hosts at once: what redundancy covers is read and mended, and all else reported.
 #[test]
 fn what_redundancy_covers_is_mended_beside_hosts_and_all_else_is_reported() {

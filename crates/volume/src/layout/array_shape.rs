@@ -243,14 +243,14 @@ impl Shape {
     /// Whether what a member has at an offset is data of a row: neither its parity, nor the log, nor what all members have alike.
     #[must_use]
     pub fn has_data(&self, member: usize, offset_bytes: u64) -> bool {
-        self.band_of(member, offset_bytes).is_some()
+        self.row_of_data(member, offset_bytes).is_some()
     }
 
-    /// The band of which a member has data at an offset; `None` where it has something else there.
+    /// The row of which a member has data at an offset; `None` where it has something else there.
     #[must_use]
-    pub fn band_of(&self, member: usize, offset_bytes: u64) -> Option<u64> {
+    pub fn row_of_data(&self, member: usize, offset_bytes: u64) -> Option<u64> {
         let row = offset_bytes.checked_sub(self.rows_offset_bytes()).map(|at| at / BLOCK)?;
-        (row < self.rows() && self.role(row, member) < self.data).then(|| row / self.band_rows())
+        (row < self.rows() && self.role(row, member) < self.data).then_some(row)
     }
 
     fn turn(&self, row: u64) -> usize {
