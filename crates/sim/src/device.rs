@@ -141,13 +141,12 @@ impl SimDevice {
         queue.contents.hurt(kind, sector, seed);
     }
 
-    /// How many places of this size begin with this, from one offset to another.
+    /// The first sectors of places of this size that begin with this, from one offset to another.
     #[must_use]
-    pub fn count_places(&self, range: std::ops::Range<u64>, place_bytes: u64, begin: &[u8]) -> u64 {
+    pub fn places_with(&self, range: std::ops::Range<u64>, place_bytes: u64, begin: &[u8]) -> Vec<Vec<u8>> {
         let queue = self.queue();
-        let mut places = range.step_by(place_bytes as usize);
-        let is_one = |at: &u64| queue.contents.sector_at(*at).is_some_and(|sector| sector.starts_with(begin));
-        places.by_ref().filter(is_one).count() as u64
+        let sectors = range.step_by(place_bytes as usize).filter_map(|at| queue.contents.sector_at(at));
+        sectors.filter(|sector| sector.starts_with(begin)).map(<[u8]>::to_vec).collect()
     }
 
     /// Another device is in its place, blank and well.

@@ -20,6 +20,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What pages of the map begin with.
 const PAGES: [&[u8]; 2] = [b"FBML", b"FBMI"];
 
+/// Where the log of an array has places, what an entry begins with, and where in it the number of its row is (docs/format.md).
+const SLOT_BYTES: u64 = 8192;
+const ENTRY: &[u8] = b"FBPE";
+const ENTRY_ROW: std::ops::Range<usize> = 48..56;
+
 /// What the members are one device of.
 pub(super) enum Several {
     Mirror,
@@ -477,12 +482,22 @@ impl Group {
         self.whole_rows = bands.iter().map(whole_rows).collect();
     }
 
+    /// Rows that the log of an array names.
+    pub fn logged_rows(&self, devices: &[SimDevice]) -> BTreeSet<u64> {
+        let Several::Array { shape, .. } = &self.several else { return BTreeSet::new() };
+        let log = shape.head_bytes..shape.head_bytes + u64::from(shape.log_slots) * SLOT_BYTES;
+        let entries = self.places.iter().flat_map(|&at| devices[at].places_with(log.clone(), SLOT_BYTES, ENTRY));
+        entries.filter_map(|entry| Some(u64::from_le_bytes(entry.get(ENTRY_ROW)?.try_into().ok()?))).collect()
+    }
+
     /// Sectors of a member's data in rows of an array that are whole.
     fn in_whole_rows(&self, member: usize, shape: &ArrayShape, devices: &[SimDevice]) -> Vec<u64> {
+        // With one block of parity a start makes these whole of what it reads (docs/parity.md, "Limits").
+        let logged = if shape.parity == 1 { self.logged_rows(devices) } else { BTreeSet::new() };
         let is_whole = |offset_bytes| {
             let Some(row) = shape.row_of_data(member, offset_bytes) else { return false };
             let (band, within) = (row / shape.band_rows(), row % shape.band_rows());
-            self.whole_rows.get(band as usize).is_some_and(|&rows| within < rows)
+            self.whole_rows.get(band as usize).is_some_and(|&rows| within < rows) && !logged.contains(&row)
         };
         devices[self.places[member]].sectors_of(&|offset_bytes, _, tag| tag != Some(0) && is_whole(offset_bytes))
     }

@@ -15,10 +15,6 @@ use forebay_volume::parity::{self, Joined, new_array};
 const REBUILD_BYTES_PER_S: u64 = 8 << 20;
 const POOL: Id = [7; 16];
 
-/// Where the log of an array has places, and what an entry begins with.
-const SLOT_BYTES: u64 = 8192;
-const ENTRY: &[u8] = b"FBPE";
-
 fn boxed(device: &SimDevice) -> Box<dyn Device> {
     Box::new(device.clone())
 }
@@ -131,7 +127,7 @@ fn is_blank(group: &Group, devices: &[SimDevice]) -> bool {
     there.map(|(_, &at)| &devices[at]).all(|device| {
         let page_bytes = PAGE_BYTES as u64;
         let pages = device.geometry().size_bytes / page_bytes;
-        device.count_places(0..pages * page_bytes, page_bytes, b"FB") == 0
+        device.places_with(0..pages * page_bytes, page_bytes, b"FB").is_empty()
     })
 }
 
@@ -147,7 +143,7 @@ pub fn come_back(members: &mut Members) -> bool {
 
 fn join_array(group: &mut Group, devices: &[SimDevice], is_writable: bool) -> Result<Devices, String> {
     let candidates = candidates(group, devices, |member| group.is_there(member));
-    group.found_open += u64::from(is_writable && has_open_rows(group, devices));
+    group.found_open += u64::from(is_writable && !group.logged_rows(devices).is_empty());
     let mut new_id = || group.new_id();
     let Joined { array, view, .. } =
         parity::join(candidates, None, if is_writable { Some(&mut new_id) } else { None }, false)
@@ -155,12 +151,6 @@ fn join_array(group: &mut Group, devices: &[SimDevice], is_writable: bool) -> Re
     view.members().set_rebuild_rate(REBUILD_BYTES_PER_S);
     group.array = Some(view.clone());
     Ok(Devices::new(vec![Box::new(array)]).with_array(view))
-}
-
-fn has_open_rows(group: &Group, devices: &[SimDevice]) -> bool {
-    let Several::Array { shape, .. } = &group.several else { return false };
-    let log = shape.head_bytes..shape.head_bytes + u64::from(shape.log_slots) * SLOT_BYTES;
-    group.places.iter().any(|&at| devices[at].count_places(log.clone(), SLOT_BYTES, ENTRY) > 0)
 }
 
 /// With one member more missing than there is parity for an array is refused.
