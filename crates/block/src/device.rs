@@ -134,6 +134,8 @@ pub struct Completion {
 pub enum IoErrorKind {
     /// The medium or its transport failed (EIO and kin).
     Medium,
+    /// What the device keeps by itself for this place, as an object of a bucket, is not there: no later read will find it.
+    Missing,
     /// The device is no longer there.
     Gone,
     /// The device, or the file system under a file, has no space left.
@@ -165,6 +167,7 @@ impl fmt::Display for IoError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {
             IoErrorKind::Medium => "failed",
+            IoErrorKind::Missing => "failed: what is kept for this place is not there",
             IoErrorKind::Gone => "failed: the device is gone",
             IoErrorKind::NoSpace => "failed: no space left",
             IoErrorKind::Short => "transferred too few bytes",

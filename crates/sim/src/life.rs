@@ -17,6 +17,7 @@ use forebay_volume::layout::plan::{PoolOptions, plan};
 use forebay_volume::layout::root::BandRoot;
 use forebay_volume::recovery::{OpenError, RecoveryReport, format, format::NewDisk, open};
 use forebay_volume::{Devices, Engine, EngineOptions, verify::verify};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 /// Ways to lose members that are tried after a scrub.
@@ -75,6 +76,10 @@ struct Life<'a> {
     has_lost_blocks: bool,
     /// Hosts' blocks were damaged at rest: verification finds them.
     is_wounded: bool,
+    /// Who opens the pool does without what was written last and cannot be read.
+    accepts_loss: bool,
+    /// That was why the last opening was refused.
+    is_unread: Cell<bool>,
     /// The round that has ended has put right what was wrong on members.
     is_mended: bool,
 }
@@ -216,6 +221,8 @@ impl<'a> Life<'a> {
             has_lost_space: false,
             has_lost_blocks: false,
             is_wounded: false,
+            accepts_loss: false,
+            is_unread: Cell::new(false),
             is_mended: false,
         })
     }
@@ -329,7 +336,11 @@ impl<'a> Life<'a> {
     fn open(&self, devices: &mut Devices) -> Result<(Engine, RecoveryReport), OpenError> {
         // No two openings between which anything was written have the same.
         let opening = self.power.effects() + 1;
-        open(devices, 1, &classes(self.shape), EngineOptions { opening, ..self.shape.options() })
+        let accepts_loss = self.accepts_loss;
+        let opened =
+            open(devices, 1, &classes(self.shape), EngineOptions { opening, accepts_loss, ..self.shape.options() });
+        self.is_unread.set(matches!(opened, Err(OpenError::UnreadData { .. })));
+        opened
     }
 
     /// A bit rots, without power.
@@ -389,6 +400,16 @@ impl<'a> Life<'a> {
                 self.coverage.count("recoveries that devices made fail");
                 self.cut_power();
                 self.switch_on_and_open(&Round { opening_faults: Vec::new(), ..round.clone() })
+            }
+            // A sector stays unreadable, and whoever waits for it waits for ever.
+            Err(error) if self.is_unread.get() && !self.accepts_loss => {
+                self.say(|| format!("opened without what cannot be read: {error}"));
+                self.coverage.count("openings without what was written last and cannot be read");
+                self.cut_power();
+                self.accepts_loss = true;
+                let opened = self.switch_on_and_open(&Round { opening_faults: Vec::new(), ..round.clone() });
+                self.accepts_loss = false;
+                opened
             }
             Err(error) if self.is_tainted => {
                 self.say(|| format!("the pool refuses: {error}"));

@@ -378,6 +378,11 @@ pub fn explain(error: OpenError) -> anyhow::Error {
              stay unreadable, `forebay serve --accept-loss CONFIG` serves the pool without what these pages mapped, for good ({})",
             DOCUMENT
         ),
+        OpenError::UnreadData { source, .. } => anyhow!(
+            "{text} ({source}). Nothing was changed; look after the device and the way to it, and start again: they may be readable then. Where they \
+             stay unreadable, `forebay serve --accept-loss CONFIG` serves the pool, and reads of these blocks fail until they are written again \
+             ({DOCUMENT})"
+        ),
         OpenError::UnreadJournal { source, .. } => anyhow!(
             "{text} ({source}). Nothing was changed; look after the device and the way to it, and start again: it may be readable then. Where it \
              stays unreadable, `forebay serve --accept-loss CONFIG` serves the pool without the changes that may be there, for good, \

@@ -255,8 +255,12 @@ fn judge(error: &Error) -> (Refused, Verdict) {
         Error::NotFound { .. } => {
             // The bucket may be what is gone, or who asks be unknown (versitygw): where there is a code it has to be that of the object. An
             // answer to HEAD has none.
-            let is_absent = code_of(&error.to_string()).is_none_or(|code| code == "NoSuchKey");
-            (Refused { is_absent, ..refused(IoErrorKind::Medium, libc::ENOENT) }, Verdict::Final)
+            let answer = error.to_string();
+            let code = code_of(&answer);
+            let is_absent = code.is_none_or(|code| code == "NoSuchKey");
+            // For good only where the store says so itself, and nobody before it.
+            let kind = if is_absent && code.is_some() { IoErrorKind::Missing } else { IoErrorKind::Medium };
+            (Refused { is_absent, ..refused(kind, libc::ENOENT) }, Verdict::Final)
         }
         // Whether there is one is not known: another request for it is on its way.
         Error::AlreadyExists { .. } if is_conflict(&text) => {
@@ -324,6 +328,19 @@ fn words(error: &Error) -> String {
 mod tests {
     use super::*;
     use object_store::memory::InMemory;
+
+    /// Somebody between the store and here may answer 404 as well, and be wrong.
+    #[test]
+    fn only_the_store_says_that_an_object_is_missing() {
+        let kind_of = |body: &str| {
+            let error = Error::NotFound { path: "data/1".to_owned(), source: body.to_owned().into() };
+            judge(&error).0.failure.kind
+        };
+        assert_eq!(kind_of("<Error><Code>NoSuchKey</Code></Error>"), IoErrorKind::Missing);
+        for body in ["", "<html>404 Not Found</html>", "<Error><Code>NoSuchBucket</Code></Error>"] {
+            assert_eq!(kind_of(body), IoErrorKind::Medium, "{body}");
+        }
+    }
 
     /// versitygw over a file system that is full was asked again and again, and then taken for one that does not answer.
     #[test]

@@ -2,7 +2,7 @@
 
 use super::report::{OpenError, RecoveryReport};
 use super::survey::Survey;
-use super::written::{Doubt, verified};
+use super::written::{Arrived, Doubt, verified};
 use crate::engine::{BATCH_ATTEMPTS_MAX, Engine, Freed, Leaves};
 use crate::io::Devices;
 use crate::journal::JournalGeometry;
@@ -37,7 +37,9 @@ pub(super) fn replay(
     let setup = engine.setup.clone();
     let setup = &*setup;
     let mut replay = Replay { leaves: engine.leaves() };
-    replay.load_leaves(devices, survey, report)?;
+    // Whoever gives something up for good may be asked first. What only reads gives nothing up.
+    let gives_up = setup.options.accepts_loss || setup.options.faults.checksums_ignored() || devices.is_read_only;
+    replay.load_leaves(devices, survey, gives_up, report)?;
     let pool = setup.superblock.pool;
     report.batches = survey.batches;
     report.holes = survey.holes;
@@ -64,16 +66,16 @@ pub(super) fn replay(
                 blocks += record.data().map_or(0, |(_, grains)| grains.div_ceil(BLOCK_GRAINS));
                 group.push((sequence, record));
             }
-            let mut keep = Vec::new();
+            let mut arrived = Vec::new();
             if verify {
-                keep = verified(devices, setup, survey, &group, &mut doubt, report).map_err(|(device, error)| {
+                arrived = verified(devices, setup, survey, &group, &mut doubt, report).map_err(|(device, error)| {
                     failed_device = device;
                     error
                 })?;
             }
-            let mut keep = keep.into_iter();
+            let mut arrived = arrived.into_iter();
             for (sequence, record) in group {
-                replay.record(&record, sequence, &keep.next().unwrap_or_default());
+                replay.record(&record, sequence, &arrived.next().unwrap_or_default(), &mut doubt);
                 report.records += 1;
             }
         }
@@ -91,6 +93,15 @@ pub(super) fn replay(
         return Err(OpenError::of_device(devices, 0)(source));
     }
     replay.finish(devices.array().map_or(1, |array| array.shape().data as u32));
+    if let Some((blocks, (disk, block), (device, source))) = doubt.unread(&engine.map).filter(|_| !gives_up) {
+        return Err(OpenError::UnreadData {
+            device: devices.list[device].name().to_owned(),
+            blocks,
+            disk: engine.map.disk(disk).map_or_else(String::new, |disk| disk.name.clone()),
+            first_bytes: block * BLOCK_BYTES as u64,
+            source,
+        });
+    }
     let lost = doubt.lost(&engine.map);
     engine.record_losses_before(lost);
     engine.watermark.resume(survey.watermark_serial);
@@ -120,15 +131,13 @@ impl Replay<'_> {
         &mut self,
         devices: &mut Devices,
         survey: &Survey,
+        gives_up: bool,
         report: &mut RecoveryReport,
     ) -> Result<(), OpenError> {
         let (needed, allowed) = (survey.leaves.len(), self.leaves.map.frames.limit());
         if needed > allowed {
             return Err(OpenError::Memory { needed, allowed });
         }
-        // Whoever gives them up may be asked first. What only reads gives nothing up.
-        let options = &self.leaves.setup.options;
-        let gives_up = options.accepts_loss || options.faults.checksums_ignored() || devices.is_read_only;
         let (mut unread, mut first) = (0, None);
         let all: Vec<(u16, u64)> = survey.leaves.iter().copied().collect();
         let clears = |id: u16, leaf| {
@@ -232,9 +241,10 @@ impl Replay<'_> {
         Some(frame)
     }
 
-    /// Applies one record. `keep` tells which blocks have their data; empty: all.
-    fn record(&mut self, record: &Record, sequence: u64, keep: &[bool]) {
-        let kept = |i: usize| keep.get(i).copied().unwrap_or(true);
+    /// Applies one record. `arrived` says which blocks have their data; empty: all.
+    fn record(&mut self, record: &Record, sequence: u64, arrived: &[Arrived], doubt: &mut Doubt) {
+        let arrived = |i: usize| arrived.get(i).copied().unwrap_or(Arrived::Yes);
+        let kept = |i: usize| arrived(i) != Arrived::No;
         match record {
             Record::Write { disk, block, class, location, generation, lifetime, stored } => {
                 let stream = Stream { is_collected: false, group: lifetime.group, class: *class };
@@ -252,6 +262,9 @@ impl Replay<'_> {
                     if !self.is_known(*disk, block + i as u64) {
                         // Nobody would ever give its slot back.
                         continue;
+                    }
+                    if arrived(i) == Arrived::Unread && self.has_content(*disk, block + i as u64) {
+                        doubt.replaces(*disk, block + i as u64, span.location);
                     }
                     self.taken(span.location);
                     let entry = Entry::Data { span, class: *class };
@@ -311,6 +324,13 @@ impl Replay<'_> {
     /// Whether the root that replay began with has a disk with such a block.
     fn is_known(&self, disk: DiskId, block: u64) -> bool {
         self.leaves.map.disk(disk).is_some_and(|found| block < found.blocks())
+    }
+
+    /// Whether the map has data or zeros of a block.
+    fn has_content(&mut self, disk: DiskId, block: u64) -> bool {
+        let Some(frame) = self.frame(disk, block / LEAF_ENTRIES as u64) else { return false };
+        let at = (block % LEAF_ENTRIES as u64) as usize;
+        matches!(leaf_entry(&self.leaves.map.frames.get(frame).page, at).0, Entry::Data { .. } | Entry::Zero)
     }
 
     /// Does to one entry what a record says; `who` is (disk, block address).

@@ -71,6 +71,24 @@ pub enum OpenError {
         /// Why the first could not be read.
         source: IoError,
     },
+    /// Blocks that hosts wrote shortly before the power went cannot be read, and what the map had before would be given up for them. They may be readable
+    /// later, or may never have arrived.
+    #[error(
+        "{device}: {blocks} blocks that were written just before the pool was stopped cannot be read, the first of disk {disk:?} at byte \
+         {first_bytes}: whether they arrived is not known, and what was there before would be lost for good"
+    )]
+    UnreadData {
+        /// The device of the first that cannot be read.
+        device: String,
+        /// How many blocks.
+        blocks: usize,
+        /// The disk of the first of them.
+        disk: String,
+        /// Where it is on the disk.
+        first_bytes: u64,
+        /// Why the first could not be read.
+        source: IoError,
+    },
     /// A part of the journal cannot be read where changes may be that were durable. It may be readable later.
     #[error("{device}: a part of the journal cannot be read: nothing tells whether it holds changes that were durable")]
     UnreadJournal {

@@ -29,9 +29,37 @@ pub(super) struct Doubt {
     unwritten: BTreeSet<Unwritten>,
     /// Blocks that records name where they cannot be read.
     unseen: BTreeSet<(DiskId, u64)>,
+    /// Those of them under which the map had something else, and why the first cannot be read, and on which device.
+    unread: BTreeSet<Unwritten>,
+    first_error: Option<(usize, IoError)>,
+}
+
+/// Whether a block of a record has its data on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrived {
+    /// It has, or did once.
+    Yes,
+    /// It has not: what the map had before holds.
+    No,
+    /// It cannot be read, and a later read may find it.
+    Unread,
 }
 
 impl Doubt {
+    /// A block that cannot be read has taken the place of something else in the map.
+    pub fn replaces(&mut self, disk: DiskId, block: u64, location: u64) {
+        self.unread.insert(Unwritten { disk, block, location });
+    }
+
+    /// What the opening would give up for blocks that may not be there, now that all records are applied: how many, the first of them, and why it cannot
+    /// be read, and on which device. A later read tells whether they are.
+    pub fn unread(&self, map: &Map) -> Option<(usize, (DiskId, u64), (usize, IoError))> {
+        let needed = |found: &&Unwritten| !map.has_left(found.disk, found.block, found.location);
+        let mut needed = self.unread.iter().filter(needed);
+        let first = needed.next()?;
+        Some((1 + needed.count(), (first.disk, first.block), self.first_error.clone()?))
+    }
+
     /// What of it counts as lost, once all records are applied: a block that could not be written again, unless others put it elsewhere or
     /// nowhere. Then these are what has to be durable; where that could not be read it is not known to be.
     pub fn lost(self, map: &Map) -> Lost {
@@ -44,9 +72,9 @@ impl Doubt {
     }
 }
 
-/// Which blocks of each record have their data on the device; empty where there is nothing to verify. Data that cannot be
-/// read at all is kept: a device that fails to read says nothing of whether the write arrived, and reads of it failing
-/// is better than an older version in silence. What was found is written again to devices with a volatile
+/// Which blocks of each record have their data on the device; empty where there is nothing to verify. Of data that cannot be
+/// read at all nobody knows whether it arrived: it is not taken for lost, as an older version would be there in silence, and whoever opens the pool decides
+/// ([`Doubt::unread`]). What was found is written again to devices with a volatile
 /// cache, and not flushed; blocks that cannot be written go into `doubt`.
 ///
 /// A block that was moved on is kept even where its place was reused since: the move, whose data was durable before it
@@ -61,15 +89,15 @@ pub(super) fn verified(
     records: &[(u64, Record)],
     doubt: &mut Doubt,
     report: &mut RecoveryReport,
-) -> Result<Vec<Vec<bool>>, (usize, IoError)> {
+) -> Result<Vec<Vec<Arrived>>, (usize, IoError)> {
     let mut again = Vec::new();
     let mut verified = Vec::with_capacity(records.len());
     for ((sequence, record), data) in records.iter().zip(read_data(devices, setup, records)) {
         let names = names(record);
         let begin = record.data().map_or(0, |(location, _)| location / BLOCK_GRAINS * BLOCK_GRAINS);
-        let mut keep = vec![true; names.len()];
+        let mut arrived = vec![Arrived::Yes; names.len()];
         let mut run = PackedRun::of(record, data.as_deref());
-        for (&Name { span, disk, block, crc }, keep) in names.iter().zip(&mut keep) {
+        for (&Name { span, disk, block, crc }, arrived) in names.iter().zip(&mut arrived) {
             let at = span.location;
             let is_block = |bytes: &[u8]| is_stored(disk, block, bytes, crc);
             let from = (at - begin) as usize * GRAIN_BYTES;
@@ -86,14 +114,20 @@ pub(super) fn verified(
             } else if !survey.was_moved_on(at, disk, block, crc, *sequence) {
                 // One sector that cannot be read says nothing of the other blocks, and one misread nothing at all.
                 match read_block(devices, setup, span, is_block) {
-                    Some(bytes) if is_block(&bytes) && may_be_lost => {
+                    Ok(bytes) if is_block(&bytes) && may_be_lost => {
                         again.push((at, smallvec![Unwritten { disk, block, location: at }], bytes))
                     }
-                    Some(bytes) if is_block(&bytes) => run.iter_mut().for_each(|run| run.has(from, &bytes)),
-                    Some(_) => *keep = setup.options.faults.checksums_ignored(),
-                    None => {
-                        *keep = data.is_none() || setup.options.faults.checksums_ignored();
+                    Ok(bytes) if is_block(&bytes) => run.iter_mut().for_each(|run| run.has(from, &bytes)),
+                    _ if setup.options.faults.checksums_ignored() => {}
+                    Ok(_) => *arrived = Arrived::No,
+                    Err((_, error)) if data.is_some() || error.kind == IoErrorKind::Missing => {
+                        *arrived = Arrived::No;
                         doubt.unseen.insert((disk, block));
+                    }
+                    Err(error) => {
+                        *arrived = Arrived::Unread;
+                        doubt.unseen.insert((disk, block));
+                        doubt.first_error.get_or_insert(error);
                     }
                 }
             }
@@ -109,8 +143,8 @@ pub(super) fn verified(
                 None => doubt.unwritten.extend(names.iter().map(Name::unwritten)),
             }
         }
-        report.dropped_blocks += keep.iter().filter(|&&kept| !kept).count() as u64;
-        verified.push(keep);
+        report.dropped_blocks += arrived.iter().filter(|&&arrived| arrived == Arrived::No).count() as u64;
+        verified.push(arrived);
     }
     write_again(devices, setup, again, doubt)?;
     Ok(verified)
@@ -266,18 +300,33 @@ fn write_runs(devices: &mut Devices, runs: Vec<Run>) -> Vec<(Run, IoError)> {
     runs.into_iter().zip(ended).filter_map(|(run, ended)| Some((run, ended.result.err()?))).collect()
 }
 
-/// The stored bytes of one block, of the first copy that is good, else of any; `None` where they cannot be read. A copy that can be read and does not have what
+/// The stored bytes of one block, of the first copy that is good, else of any. A copy that can be read and does not have what
 /// was written counts for more than one that cannot: the power went while it was written, which may well be why.
-fn read_block(devices: &mut Devices, setup: &Setup, span: Span, is_good: impl Fn(&[u8]) -> bool) -> Option<Buf> {
+///
+/// # Errors
+/// Why they cannot be read, and on which device.
+fn read_block(
+    devices: &mut Devices,
+    setup: &Setup,
+    span: Span,
+    is_good: impl Fn(&[u8]) -> bool,
+) -> Result<Buf, (usize, IoError)> {
     let window = Window::of(span, setup.unit_grains);
-    let (device, offset_bytes) = setup.extents.place(window.first)?;
+    let nowhere = IoError { kind: IoErrorKind::Missing, operation: "read", offset_bytes: 0, os_error: 0 };
+    let (device, offset_bytes) = setup.extents.place(window.first).ok_or((0, nowhere))?;
     let of_one_copy = devices.of_one_copy(device);
     // With its neighbours it was read once.
     let attempts = if of_one_copy == 0 { 1..devices.readings(device) } else { 0..devices.copies() };
-    let mut read = attempts.filter_map(|attempt| {
-        let bytes = devices.read_copy(device, offset_bytes, window.len_bytes, attempt | of_one_copy).ok()?;
-        window.stored(span, &bytes).map(Buf::copy_of)
-    });
-    let first = read.next()?;
-    if is_good(&first) { Some(first) } else { read.find(|bytes| is_good(bytes)).or(Some(first)) }
+    let (mut first, mut failure) = (None, None);
+    for attempt in attempts {
+        match devices.read_copy(device, offset_bytes, window.len_bytes, attempt | of_one_copy) {
+            Ok(bytes) => match window.stored(span, &bytes).map(Buf::copy_of) {
+                Some(stored) if is_good(&stored) => return Ok(stored),
+                stored => first = first.or(stored),
+            },
+            Err(error) => failure = failure.or(Some(error)),
+        }
+    }
+    let short = IoError { kind: IoErrorKind::Short, operation: "read", offset_bytes, os_error: 0 };
+    first.ok_or_else(|| (device, failure.unwrap_or(short)))
 }

@@ -21,5 +21,6 @@ mod reads;
 mod space;
 mod status;
 mod summaries;
+mod unarrived;
 mod unreadable;
 pub mod versions;

@@ -10,7 +10,8 @@ use forebay_volume::recovery::{MemberError, OpenError};
 
 fn is_io(error: &OpenError) -> bool {
     let is_of_member = matches!(error, OpenError::Member(MemberError::Io { .. }));
-    let is_unread = matches!(error, OpenError::Unread { .. } | OpenError::UnreadJournal { .. });
+    let is_unread =
+        matches!(error, OpenError::Unread { .. } | OpenError::UnreadData { .. } | OpenError::UnreadJournal { .. });
     is_of_member || is_unread || matches!(error, OpenError::Io { .. } | OpenError::Checkpoint(_))
 }
 

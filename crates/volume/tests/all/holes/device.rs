@@ -171,9 +171,10 @@ impl Core {
         if fate == Fate::Lost {
             self.unflushed.clear();
         }
-        if matches!(fate, Fate::Failed | Fate::Lost) {
+        if matches!(fate, Fate::Failed | Fate::Lost | Fate::Missing) {
             let operation = if matches!(op, Op::Read { .. }) { "read" } else { "change" };
-            result = Err(IoError { kind: IoErrorKind::Medium, operation, offset_bytes, os_error: 5 });
+            let kind = if fate == Fate::Missing { IoErrorKind::Missing } else { IoErrorKind::Medium };
+            result = Err(IoError { kind, operation, offset_bytes, os_error: 5 });
         }
         match op {
             Op::Read { bufs, .. } if result.is_err() => return Completion { tag, result, bufs: Some(bufs) },

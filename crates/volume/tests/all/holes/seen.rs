@@ -52,6 +52,8 @@ pub enum Fate {
     Held,
     /// It fails. A write changes nothing; a flush loses what it should have made durable, and the device tells so once.
     Failed,
+    /// It fails, as what is kept for its place is not there.
+    Missing,
     /// It fails, and the device gives up what its cache holds, as where the system flushes behind a durable write.
     Lost,
     /// A read succeeds with a flipped bit at this offset of the device.
