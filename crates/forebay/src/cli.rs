@@ -70,7 +70,7 @@ journal had changed may show an older state. Copy what can be saved, then restor
 --without-fast opens the capacity tier alone, where the fast tier is lost: what was only there cannot be read. --degraded does
 without capacity devices that are missing. Both write nothing, and say what is gone before the first `ready`. --accept-loss goes on
 without pages of the map that a start is refused for: they cannot be read, or of a mirror's missing member alone, which is lost for ever;
-and without what cannot be read of the journal. --drop-members takes members of the mirrored fast tier that are not there out of it for
+without what cannot be read of the journal; and without what was there before blocks that were written last and cannot be read. --drop-members takes members of the mirrored fast tier that are not there out of it for
 good: take their [[fast]] sections out of CONFIG first.
 With --output json each line is an object of its own: event (ready), uri, text.
 A pool of ram: targets is formatted at each start. SIGHUP reads CONFIG again: classes, limits, exports, evidence; what needs a
@@ -88,7 +88,7 @@ restart is logged. FOREBAY_LOG=debug logs more, FOREBAY_LOG_FORMAT=json for prog
         /// Read only, without capacity devices that are missing
         #[arg(long, conflicts_with_all = ["salvage", "without_fast"])]
         degraded: bool,
-        /// Served although a part of the journal or pages of the map cannot be read, or only of a member of the mirrored fast tier that is missing: what was there is lost for good
+        /// Served although a part of the journal, what was written last or pages of the map cannot be read, or only of a member of the mirrored fast tier that is missing: what was there is lost for good
         #[arg(long, conflicts_with_all = ["salvage", "without_fast", "degraded"])]
         accept_loss: bool,
         /// Served; members of the mirrored fast tier that are not there are none any more

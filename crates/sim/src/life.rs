@@ -265,7 +265,8 @@ impl<'a> Life<'a> {
             let opened = self.open_again();
             self.look_for_doubt();
             let is_cut = self.power.is_off();
-            if let (Err(error), false, false) = (&opened, is_cut, self.is_tainted) {
+            let is_known = is_cut || self.is_tainted || self.is_unread.get() && self.may_be_unread();
+            if let (Err(error), false) = (&opened, is_known) {
                 return Err(("opening the pool", error.clone()));
             }
             drop(opened);
@@ -315,7 +316,7 @@ impl<'a> Life<'a> {
         match self.open(&mut devices) {
             Ok((engine, report)) => Ok((engine, report, devices)),
             // What is missing may have what the others have lost: it is brought back.
-            Err(OpenError::Late { .. }) if joining::come_back(&mut self.members) => {
+            Err(OpenError::Late { .. } | OpenError::UnreadData { .. }) if joining::come_back(&mut self.members) => {
                 self.coverage.count("openings refused for a member that may have more");
                 drop(devices);
                 self.open_again()
@@ -402,7 +403,7 @@ impl<'a> Life<'a> {
                 self.switch_on_and_open(&Round { opening_faults: Vec::new(), ..round.clone() })
             }
             // A sector stays unreadable, and whoever waits for it waits for ever.
-            Err(error) if self.is_unread.get() && !self.accepts_loss => {
+            Err(error) if self.is_unread.get() && !self.accepts_loss && self.may_be_unread() => {
                 self.say(|| format!("opened without what cannot be read: {error}"));
                 self.coverage.count("openings without what was written last and cannot be read");
                 self.cut_power();
@@ -500,6 +501,12 @@ impl<'a> Life<'a> {
             |(kind, strikes): (FaultKind, u64)| kind.is_silent() && strikes > before.get(&kind).copied().unwrap_or(0);
         self.is_tainted |= self.struck().into_iter().any(lied);
         Ok(After::NextRound)
+    }
+
+    /// Whether what was written last may be where it cannot be read.
+    fn may_be_unread(&self) -> bool {
+        let struck = self.struck();
+        [FaultKind::DeadSector, FaultKind::ReadError].iter().any(|kind| struck.contains_key(kind))
     }
 
     /// How often devices could not be read, or were gone.

@@ -118,6 +118,13 @@ impl Devices {
         self.mirror().into_iter().chain(self.array.iter().map(ArrayView::members))
     }
 
+    /// Ids of members of these that held everything and are not there; empty where there are none.
+    #[must_use]
+    pub fn missing(&self) -> String {
+        let missing = self.views().map(MirrorView::missing).filter(|missing| !missing.is_empty());
+        missing.collect::<Vec<_>>().join(", ")
+    }
+
     /// Tells the time to what knows none.
     pub(crate) fn tick(&self, now_ns: u64) {
         self.views().for_each(|view| view.tick(now_ns));

@@ -16,7 +16,6 @@ use anyhow::{Result, anyhow, bail};
 use forebay_block::Device;
 use forebay_device::OpenMode;
 use forebay_volume::layout::superblock::{Superblock, SuperblockError};
-use forebay_volume::mirror::MirrorView;
 use forebay_volume::recovery::lost::{BlockRanges, DiskReport};
 use forebay_volume::recovery::{self, AloneError, AloneReport, MemberError, OpenError, RecoveryReport};
 use forebay_volume::{Devices, Engine, EngineOptions};
@@ -102,7 +101,7 @@ pub fn open(config: &Config, devices: &mut Devices, opening: Opening) -> Result<
     };
     // A mirror is one.
     open(devices, 1, &config.class_specs(), options).map_err(|error| {
-        let missing = devices.mirror().map(MirrorView::missing).unwrap_or_default();
+        let missing = devices.missing();
         explain_blank(devices, &error).unwrap_or_else(|| explain_without(error, &missing))
     })
 }
@@ -316,7 +315,7 @@ fn explain_alone(error: AloneError) -> anyhow::Error {
     }
 }
 
-/// The same where members of the mirror are missing that held everything: what cannot be read of the others they may have.
+/// The same where members are missing that held everything: what cannot be read of the others they may have.
 fn explain_without(error: OpenError, missing: &str) -> anyhow::Error {
     let may_be_there = matches!(
         error,
@@ -324,6 +323,7 @@ fn explain_without(error: OpenError, missing: &str) -> anyhow::Error {
             | OpenError::Index { .. }
             | OpenError::Journal { .. }
             | OpenError::Unread { .. }
+            | OpenError::UnreadData { .. }
             | OpenError::UnreadJournal { .. }
     );
     if missing.is_empty() || !may_be_there {

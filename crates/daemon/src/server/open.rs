@@ -318,6 +318,13 @@ fn log_opening(
              without that from now on"
         );
     }
+    if report.unread_blocks > 0 {
+        warn!(
+            "of what was written last {} blocks cannot be read, and what was there before was given up for them, as --accept-loss says: reads of them \
+             fail until they are written again. Start without that from now on",
+            report.unread_blocks
+        );
+    }
     if report.damaged_leaves > 0 {
         warn!("{} map leaves are damaged: reads of what they mapped fail", report.damaged_leaves);
     }

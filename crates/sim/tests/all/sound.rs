@@ -24,6 +24,7 @@ fn some_hundred_lives_keep_every_promise_and_meet_nearly_everything() {
     assert!(coverage.of("power cuts in recovery") > 600, "{coverage:?}");
     assert!(coverage.of("bits that rotted at rest") > 10, "{coverage:?}");
     assert!(coverage.of("recoveries in which devices failed") > 20, "{coverage:?}");
+    assert!(coverage.of("openings without what was written last and cannot be read") > 0, "{coverage:?}");
     // What is rare is asked of longer campaigns.
     assert!(coverage.missing().len() <= 4, "{:?}", coverage.missing());
 }

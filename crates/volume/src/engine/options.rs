@@ -35,7 +35,7 @@ pub struct EngineOptions {
     pub recent_reads_bytes: Option<u64>,
     /// Time between two lists of these copies at least, in nanoseconds.
     pub warm_list_interval_ns: u64,
-    /// A pool is opened although pages of its map cannot be read, now or of those members of its mirror that are there.
+    /// A pool is opened although pages of its map, a part of its journal, or what was written last cannot be read, now or of those members that are there.
     pub accepts_loss: bool,
     /// A number that no other opening of this pool or of a copy of it has, by chance; 0: none.
     pub opening: u64,

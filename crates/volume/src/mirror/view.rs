@@ -186,7 +186,7 @@ impl MirrorView {
         lock(&self.0.missing).clone()
     }
 
-    pub(super) fn set_missing(&self, missing: String) {
+    pub(crate) fn set_missing(&self, missing: String) {
         *lock(&self.0.missing) = missing;
     }
 

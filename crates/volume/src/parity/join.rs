@@ -155,8 +155,9 @@ pub fn join(
         (members[number].device, names[number]) = (Some(device), name);
         places[number] = place;
     }
+    let absent = missing_ids(&basis.ids, |number| basis.is_in_sync(number), &members);
     if new_id.is_some() && !accepts_unproven {
-        Unproven::refuse(unproven, &missing_ids(&basis.ids, |number| basis.is_in_sync(number), &members))?;
+        Unproven::refuse(unproven, &absent)?;
     }
     let mut log = FoundRows::default();
     let is_live = |&number: &usize| members[number].state == MemberState::InSync || goes_on == Some(number);
@@ -224,6 +225,7 @@ pub fn join(
     log.newest = log.newest.max((epoch << 32).min(COUNTER_LIMIT / 2));
     let (array, view) = array_of(members, names, (label, places, is_new), to_rebuild, log, false);
     view.unreadable(if last.is_some() { basis.missing } else { 0 });
+    view.members().set_missing(absent);
     Ok(Joined { array, view, left_out })
 }
 

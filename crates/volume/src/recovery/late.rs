@@ -2,8 +2,13 @@
 
 use super::report::OpenError;
 use super::survey::Survey;
+use super::written::Doubt;
 use crate::io::Devices;
+use crate::journal::JournalGeometry;
+use crate::journal::scan::scan;
 use crate::layout::page::{LEAF_ENTRIES, PAGE_BYTES, PageName, is_leaf};
+use crate::layout::record::Record;
+use crate::layout::root::Root;
 use crate::layout::superblock::Superblock;
 use crate::map::index::Disk;
 use crate::readings::Reading;
@@ -74,4 +79,31 @@ pub(super) fn refuse_loss(
         }
         (missing, _) => Err(OpenError::Late { members: missing.unwrap_or_default(), leaves, disk, first_bytes }),
     }
+}
+
+/// Refuses an opening while a member is missing that held everything, where what was written last can be read of none that is there: the missing one may
+/// have it, and the opening is refused for that in any case where something older would be given up.
+pub(super) fn refuse_unread(
+    devices: &mut Devices,
+    (superblock, geometry): (&Superblock, JournalGeometry),
+    disks: &BTreeMap<u16, Disk>,
+    (root, survey): (&Root, &Survey),
+) -> Result<(), OpenError> {
+    if devices.is_read_only || devices.missing().is_empty() {
+        return Ok(());
+    }
+    let extents = Extents::new(&superblock.members, superblock.band_bytes);
+    let mut doubt = Doubt::default();
+    scan(devices, geometry, &superblock.pool, survey.start, |devices, _, batch, records| {
+        let numbered = records.into_iter().enumerate().map(|(i, record)| (batch.first_sequence + i as u64, record));
+        let is_wanted = |(sequence, record): &(u64, Record)| {
+            matches!(record, Record::Write { .. }) && root.must_apply(*sequence) && !survey.cancelled.contains(sequence)
+        };
+        if !survey.is_durable(batch.batch) {
+            numbered.filter(is_wanted).for_each(|numbered| doubt.look(devices, &extents, survey, numbered));
+        }
+        Ok(())
+    })
+    .map_err(OpenError::of_device(devices, 0))?;
+    doubt.unread().map_or(Ok(()), |unread| Err(OpenError::of_unread(devices, disks, unread)))
 }

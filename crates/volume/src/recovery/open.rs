@@ -3,7 +3,7 @@
 use super::capacity::{load_capacity_side, make_anew};
 use super::checkpoints::refuse_older;
 use super::disks::{LoadedDisks, load_disks};
-use super::late::refuse_loss;
+use super::late::{refuse_loss, refuse_unread};
 use super::members::{MemberError, assemble, write_superblock};
 use super::opened::{Apart, Opened};
 use super::policy_state;
@@ -299,7 +299,8 @@ fn look_first(
     if options.accepts_loss || options.faults.checksums_ignored() {
         return Ok(());
     }
-    refuse_loss(devices, superblock, &disks, &survey)
+    refuse_loss(devices, superblock, &disks, &survey)?;
+    refuse_unread(devices, (superblock, journal_of(superblock)), &disks, (&root, &survey))
 }
 
 fn journal_of(superblock: &Superblock) -> JournalGeometry {

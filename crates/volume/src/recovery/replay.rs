@@ -93,14 +93,11 @@ pub(super) fn replay(
         return Err(OpenError::of_device(devices, 0)(source));
     }
     replay.finish(devices.array().map_or(1, |array| array.shape().data as u32));
-    if let Some((blocks, (disk, block), (device, source))) = doubt.unread(&engine.map).filter(|_| !gives_up) {
-        return Err(OpenError::UnreadData {
-            device: devices.list[device].name().to_owned(),
-            blocks,
-            disk: engine.map.disk(disk).map_or_else(String::new, |disk| disk.name.clone()),
-            first_bytes: block * BLOCK_BYTES as u64,
-            source,
-        });
+    if let Some(unread) = doubt.replacing(&engine.map) {
+        if !gives_up {
+            return Err(OpenError::of_unread(devices, &engine.map.disks, unread));
+        }
+        report.unread_blocks = unread.blocks as u64;
     }
     let lost = doubt.lost(&engine.map);
     engine.record_losses_before(lost);
@@ -326,11 +323,15 @@ impl Replay<'_> {
         self.leaves.map.disk(disk).is_some_and(|found| block < found.blocks())
     }
 
-    /// Whether the map has data or zeros of a block.
+    /// Whether the map has data or zeros of a block, or its disk's base has it.
     fn has_content(&mut self, disk: DiskId, block: u64) -> bool {
         let Some(frame) = self.frame(disk, block / LEAF_ENTRIES as u64) else { return false };
         let at = (block % LEAF_ENTRIES as u64) as usize;
-        matches!(leaf_entry(&self.leaves.map.frames.get(frame).page, at).0, Entry::Data { .. } | Entry::Zero)
+        match leaf_entry(&self.leaves.map.frames.get(frame).page, at).0 {
+            Entry::Data { .. } | Entry::Zero => true,
+            Entry::Unmapped => self.leaves.map.disk(disk).is_some_and(|disk| block < disk.base_blocks()),
+            Entry::Damaged => false,
+        }
     }
 
     /// Does to one entry what a record says; `who` is (disk, block address).

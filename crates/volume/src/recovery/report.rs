@@ -2,9 +2,12 @@
 
 use super::members::MemberError;
 use super::policy_state::PolicyState;
+use super::written::Unread;
 use crate::io::Devices;
-use forebay_block::IoError;
+use crate::map::index::Disk;
+use forebay_block::{BLOCK_BYTES, IoError};
 use forebay_prism::ClassError;
+use std::collections::BTreeMap;
 use thiserror::Error;
 
 /// Why a pool cannot be opened. Nothing was changed unless the message says so.
@@ -140,6 +143,18 @@ pub enum OpenError {
 }
 
 impl OpenError {
+    /// Blocks that may have arrived and cannot be read.
+    pub(super) fn of_unread(devices: &Devices, disks: &BTreeMap<u16, Disk>, unread: Unread) -> Self {
+        let Unread { blocks, first: (disk, block), error: (device, source) } = unread;
+        Self::UnreadData {
+            device: devices.list[device].name().to_owned(),
+            blocks,
+            disk: disks.get(&disk.0).map_or_else(String::new, |disk| disk.name.clone()),
+            first_bytes: block * BLOCK_BYTES as u64,
+            source,
+        }
+    }
+
     /// A failure of a device, by its name.
     pub(super) fn of_device(devices: &Devices, device: usize) -> impl FnOnce(IoError) -> Self + use<> {
         let device = devices.list[device].name().to_owned();
@@ -166,6 +181,8 @@ pub struct RecoveryReport {
     pub leaves: u64,
     /// Map leaves found damaged: reads of what they mapped fail.
     pub damaged_leaves: u64,
+    /// Blocks that were written last and cannot be read, for which what was there before was given up: reads of them fail.
+    pub unread_blocks: u64,
     /// A part of the journal could not be read, and was given up: changes that were durable may be lost.
     pub is_journal_unread: bool,
     /// Disk and number of index pages that are lost, where a pool is opened for salvage: reads of what they mapped fail.

@@ -11,6 +11,7 @@ use crate::layout::packed::is_stored;
 use crate::layout::page::{BLOCK_GRAINS, GRAIN_BYTES, Span, Window};
 use crate::layout::record::Record;
 use crate::layout::stored::{Stored, places};
+use crate::space::extents::Extents;
 use forebay_block::{Buf, DiskId, IoError, IoErrorKind, Op, SharedBuf, Vectored};
 use smallvec::{SmallVec, smallvec};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,9 +30,21 @@ pub(super) struct Doubt {
     unwritten: BTreeSet<Unwritten>,
     /// Blocks that records name where they cannot be read.
     unseen: BTreeSet<(DiskId, u64)>,
-    /// Those of them under which the map had something else, and why the first cannot be read, and on which device.
-    unread: BTreeSet<Unwritten>,
-    first_error: Option<(usize, IoError)>,
+    /// Those of them that a later read may find, and why they cannot be read, and on which device.
+    unread: BTreeMap<Unwritten, (usize, IoError)>,
+    /// Those of these under which the map had something else.
+    replacing: BTreeSet<Unwritten>,
+}
+
+/// Blocks that may have arrived and cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Unread {
+    /// How many.
+    pub blocks: usize,
+    /// Disk and block of the first.
+    pub first: (DiskId, u64),
+    /// On which device it cannot be read, and why.
+    pub error: (usize, IoError),
 }
 
 /// Whether a block of a record has its data on the device.
@@ -48,16 +61,48 @@ pub(super) enum Arrived {
 impl Doubt {
     /// A block that cannot be read has taken the place of something else in the map.
     pub fn replaces(&mut self, disk: DiskId, block: u64, location: u64) {
-        self.unread.insert(Unwritten { disk, block, location });
+        self.replacing.insert(Unwritten { disk, block, location });
     }
 
-    /// What the opening would give up for blocks that may not be there, now that all records are applied: how many, the first of them, and why it cannot
-    /// be read, and on which device. A later read tells whether they are.
-    pub fn unread(&self, map: &Map) -> Option<(usize, (DiskId, u64), (usize, IoError))> {
-        let needed = |found: &&Unwritten| !map.has_left(found.disk, found.block, found.location);
-        let mut needed = self.unread.iter().filter(needed);
-        let first = needed.next()?;
-        Some((1 + needed.count(), (first.disk, first.block), self.first_error.clone()?))
+    /// Blocks for which the opening would give up what the map had before, now that all records are applied, although they may not have arrived.
+    pub fn replacing(&self, map: &Map) -> Option<Unread> {
+        let is_needed = |found: &Unwritten| {
+            self.replacing.contains(found) && !map.has_left(found.disk, found.block, found.location)
+        };
+        self.unread_where(is_needed)
+    }
+
+    /// Reads what a record says was written, and takes down what of it cannot be read and may have arrived.
+    pub fn look(&mut self, devices: &mut Devices, extents: &Extents, survey: &Survey, numbered: (u64, Record)) {
+        let unit_grains = devices.unit_grains();
+        let numbered = [numbered];
+        let data = read_data(devices, extents, &numbered).pop().flatten();
+        let [(sequence, record)] = numbered;
+        let begin = record.data().map_or(0, |(location, _)| location / BLOCK_GRAINS * BLOCK_GRAINS);
+        for Name { span, disk, block, crc } in names(&record) {
+            let location = span.location;
+            let is_block = |bytes: &[u8]| is_stored(disk, block, bytes, crc);
+            let from = (location - begin) as usize * GRAIN_BYTES;
+            let read = data.as_ref().and_then(|data| data.get(from..from + usize::from(span.grains) * GRAIN_BYTES));
+            if read.is_none_or(|read| !is_block(read))
+                && !survey.was_moved_on(location, disk, block, crc, sequence)
+                && let Err((device, error)) = read_block(devices, (extents, unit_grains), span, is_block)
+                && error.kind != IoErrorKind::Missing
+            {
+                self.unread.insert(Unwritten { disk, block, location }, (device, error));
+            }
+        }
+    }
+
+    /// All that cannot be read and may have arrived.
+    pub fn unread(&self) -> Option<Unread> {
+        self.unread_where(|_| true)
+    }
+
+    fn unread_where(&self, is_needed: impl Fn(&Unwritten) -> bool) -> Option<Unread> {
+        let mut needed = self.unread.iter().filter(|(found, _)| is_needed(found));
+        let (first, error) = needed.next()?;
+        Some(Unread { blocks: 1 + needed.count(), first: (first.disk, first.block), error: error.clone() })
     }
 
     /// What of it counts as lost, once all records are applied: a block that could not be written again, unless others put it elsewhere or
@@ -92,7 +137,7 @@ pub(super) fn verified(
 ) -> Result<Vec<Vec<Arrived>>, (usize, IoError)> {
     let mut again = Vec::new();
     let mut verified = Vec::with_capacity(records.len());
-    for ((sequence, record), data) in records.iter().zip(read_data(devices, setup, records)) {
+    for ((sequence, record), data) in records.iter().zip(read_data(devices, &setup.extents, records)) {
         let names = names(record);
         let begin = record.data().map_or(0, |(location, _)| location / BLOCK_GRAINS * BLOCK_GRAINS);
         let mut arrived = vec![Arrived::Yes; names.len()];
@@ -113,21 +158,18 @@ pub(super) fn verified(
                 }
             } else if !survey.was_moved_on(at, disk, block, crc, *sequence) {
                 // One sector that cannot be read says nothing of the other blocks, and one misread nothing at all.
-                match read_block(devices, setup, span, is_block) {
+                match read_block(devices, (&setup.extents, setup.unit_grains), span, is_block) {
                     Ok(bytes) if is_block(&bytes) && may_be_lost => {
                         again.push((at, smallvec![Unwritten { disk, block, location: at }], bytes))
                     }
                     Ok(bytes) if is_block(&bytes) => run.iter_mut().for_each(|run| run.has(from, &bytes)),
                     _ if setup.options.faults.checksums_ignored() => {}
                     Ok(_) => *arrived = Arrived::No,
-                    Err((_, error)) if data.is_some() || error.kind == IoErrorKind::Missing => {
-                        *arrived = Arrived::No;
-                        doubt.unseen.insert((disk, block));
-                    }
+                    Err((_, error)) if error.kind == IoErrorKind::Missing => *arrived = Arrived::No,
                     Err(error) => {
                         *arrived = Arrived::Unread;
                         doubt.unseen.insert((disk, block));
-                        doubt.first_error.get_or_insert(error);
+                        doubt.unread.insert(Unwritten { disk, block, location: at }, error);
                     }
                 }
             }
@@ -140,7 +182,10 @@ pub(super) fn verified(
                     let blocks = (begin..).step_by(BLOCK_GRAINS as usize).zip(bytes.chunks_exact(4096));
                     again.extend(blocks.map(|(at, block)| (at, within(&names, at), Buf::copy_of(block))));
                 }
-                None => doubt.unwritten.extend(names.iter().map(Name::unwritten)),
+                None => {
+                    let there = names.iter().zip(&arrived).filter(|(_, arrived)| **arrived != Arrived::No);
+                    doubt.unwritten.extend(there.map(|(name, _)| name.unwritten()));
+                }
             }
         }
         report.dropped_blocks += arrived.iter().filter(|&&arrived| arrived == Arrived::No).count() as u64;
@@ -227,13 +272,13 @@ fn names(record: &Record) -> Vec<Name> {
 
 /// Reads the data of these records, in parallel: one by one, each would cost a latency of the device. `None` where a
 /// record has none, and where it cannot be read.
-fn read_data(devices: &mut Devices, setup: &Setup, records: &[(u64, Record)]) -> Vec<Option<Buf>> {
+fn read_data(devices: &mut Devices, extents: &Extents, records: &[(u64, Record)]) -> Vec<Option<Buf>> {
     let mut data: Vec<Option<Buf>> = records.iter().map(|_| None).collect();
     let (mut reads, mut wanted) = (Vec::new(), Vec::new());
     for (i, (_, record)) in records.iter().enumerate() {
         if let Some((location, grains)) = record.data()
             && let first = location / BLOCK_GRAINS
-            && let Some((device, offset_bytes)) = setup.extents.place(first * BLOCK_GRAINS)
+            && let Some((device, offset_bytes)) = extents.place(first * BLOCK_GRAINS)
         {
             let blocks = ((location + grains).div_ceil(BLOCK_GRAINS) - first) as usize;
             let bufs = Vectored::One(Buf::new(blocks * 4096));
@@ -307,13 +352,13 @@ fn write_runs(devices: &mut Devices, runs: Vec<Run>) -> Vec<(Run, IoError)> {
 /// Why they cannot be read, and on which device.
 fn read_block(
     devices: &mut Devices,
-    setup: &Setup,
+    (extents, unit_grains): (&Extents, u64),
     span: Span,
     is_good: impl Fn(&[u8]) -> bool,
 ) -> Result<Buf, (usize, IoError)> {
-    let window = Window::of(span, setup.unit_grains);
+    let window = Window::of(span, unit_grains);
     let nowhere = IoError { kind: IoErrorKind::Missing, operation: "read", offset_bytes: 0, os_error: 0 };
-    let (device, offset_bytes) = setup.extents.place(window.first).ok_or((0, nowhere))?;
+    let (device, offset_bytes) = extents.place(window.first).ok_or((0, nowhere))?;
     let of_one_copy = devices.of_one_copy(device);
     // With its neighbours it was read once.
     let attempts = if of_one_copy == 0 { 1..devices.readings(device) } else { 0..devices.copies() };

@@ -85,3 +85,27 @@ fn a_member_that_was_left_behind_is_not_waited_for() {
     assert_eq!(open(&mut devices, 1, &classes(), options()).unwrap().1.damaged_leaves, 1);
     drop(b);
 }
+
+/// What was written last could not be read of the member that was there: labels said that the pool had gone on without the other one before the opening was
+/// refused, and what only that one had was lost.
+#[test]
+fn regression_what_was_written_last_is_not_given_up_while_a_member_is_away_that_has_it() {
+    let [a, b, c] = three(10);
+    let mut served = Served::open(&[&a, &b], &c);
+    served.write(1, 7);
+    served.close();
+    let mut served = Served::open(&[&a, &b], &c);
+    served.write(1, 8);
+    drop(served);
+    let place = a.bytes().bytes.chunks_exact(4096).position(|block| block.iter().all(|&byte| byte == 8)).unwrap();
+    a.bytes().unreadable.insert(place * 4096);
+    let before = [a.label(), c.label()];
+    let (mut devices, _) = joined(&[&a], &c).unwrap();
+    let refused = open(&mut devices, 1, &classes(), options()).map(|_| ());
+    assert!(matches!(refused, Err(OpenError::UnreadData { blocks: 1, first_bytes: 4096, .. })), "{refused:?}");
+    assert_eq!(devices.missing(), forebay_volume::layout::format_id(&[12; 16]));
+    assert_eq!([a.label(), c.label()], before, "nobody was left behind");
+    let mut served = Served::open(&[&a, &b], &c);
+    assert!(served.read(1, 1).iter().all(|&byte| byte == 8));
+    served.close();
+}
