@@ -14,6 +14,7 @@ pub mod pool;
 mod readings;
 pub mod recovery;
 pub mod request;
+mod runs;
 mod space;
 mod spare_copies;
 pub mod standing;

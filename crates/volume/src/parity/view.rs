@@ -3,6 +3,7 @@
 use crate::layout::array_shape::{BLOCK, Shape};
 use crate::layout::format_id;
 use crate::mirror::{Member, MirrorView};
+use crate::runs::Runs;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,6 +14,8 @@ pub struct ArrayView {
     shape: Shape,
     /// How far each band was written, in blocks of data, since that was said last.
     fronts: Arc<Mutex<Option<Vec<u32>>>>,
+    /// Rows that a power cut may have torn though its log has nothing of them; any, where nobody has said.
+    torn: Arc<Mutex<Option<Runs>>>,
     in_doubt: Arc<AtomicU64>,
     written_bytes: Arc<AtomicU64>,
     is_settling: Arc<AtomicBool>,
@@ -26,6 +29,7 @@ impl ArrayView {
             members,
             shape,
             fronts: Arc::default(),
+            torn: Arc::default(),
             in_doubt: Arc::default(),
             written_bytes: Arc::default(),
             is_settling: Arc::default(),
@@ -62,6 +66,17 @@ impl ArrayView {
     #[must_use]
     pub fn rows_in_doubt(&self) -> u64 {
         self.in_doubt.load(Ordering::Relaxed)
+    }
+
+    /// An opening comes upon these rows as a power cut may have left them, and upon others as they were made whole. Until all is settled.
+    pub(crate) fn may_be_torn(&self, rows: Runs) {
+        self.torn.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default().add_all(rows);
+    }
+
+    /// Whether parity of a row may be of something else than what was written there last.
+    pub(super) fn is_maybe_torn(&self, row: u64) -> bool {
+        let torn = self.torn.lock().unwrap_or_else(PoisonError::into_inner);
+        !self.members.is_settled() && torn.as_ref().is_none_or(|torn| torn.meets(row..row + 1))
     }
 
     pub(super) fn is_in_doubt(&self) {

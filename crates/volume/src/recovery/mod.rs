@@ -17,6 +17,7 @@ mod present;
 mod replay;
 mod report;
 mod survey;
+mod torn;
 mod warm_list;
 mod written;
 

@@ -18,6 +18,7 @@ use crate::layout::stored::{Stored, places};
 use crate::layout::stream::Stream;
 use crate::map::change::Change;
 use crate::map::index::NO_FRAME;
+use crate::runs::Runs;
 use forebay_block::{BLOCK_BYTES, Buf, DiskId, IoError, IoErrorKind, Op, Vectored};
 use std::collections::BTreeSet;
 
@@ -45,6 +46,10 @@ pub(super) fn replay(
     report.holes = survey.holes;
     // The device whose failure ends the scan: that of the journal, unless data cannot be written again.
     let (mut batches, mut failed_device, mut doubt) = (0, 0, Doubt::default());
+    if let Some(array) = devices.array() {
+        // No row, unless it is found to be.
+        array.may_be_torn(Runs::default());
+    }
     let end = scan(devices, geometry, &pool, survey.start, |devices, bytes, batch, records| {
         batches += 1;
         let verify = !survey.is_durable(batch.batch);
@@ -68,7 +73,8 @@ pub(super) fn replay(
             }
             let mut arrived = Vec::new();
             if verify {
-                arrived = verified(devices, setup, survey, &group, &mut doubt, report).map_err(|(device, error)| {
+                let verified = verified(devices, setup, (survey, root), &group, &mut doubt, report);
+                arrived = verified.map_err(|(device, error)| {
                     failed_device = device;
                     error
                 })?;

@@ -1,9 +1,11 @@
 //! What the journal holds: how far it goes, how far it was durable, what was cancelled, and which leaves it needs.
 
 use super::report::OpenError;
+use super::torn::Recorded;
 use crate::io::Devices;
 use crate::journal::JournalGeometry;
 use crate::journal::scan::{ScanEnd, ScanStart, scan};
+use crate::layout::band_summary::BandShape;
 use crate::layout::batch::EXCEPTIONS;
 use crate::layout::page::LEAF_ENTRIES;
 use crate::layout::record::Record;
@@ -51,6 +53,8 @@ pub(super) struct Survey {
     cleared: BTreeMap<(u16, u64), (u64, u64)>,
     /// Sources of moves in batches not known durable: (location, disk, block, checksum, sequence of the move).
     moved: BTreeSet<(u64, u16, u64, u32, u64)>,
+    /// What they say of bands that have parity; nothing where none have.
+    pub recorded: Recorded,
     pub batches: u64,
     pub holes: u64,
     pub watermark_serial: u64,
@@ -121,6 +125,7 @@ pub(super) fn survey(
         leaves: BTreeSet::new(),
         cleared: BTreeMap::new(),
         moved: BTreeSet::new(),
+        recorded: Recorded::default(),
         batches: 0,
         holes: 0,
         watermark_serial: 0,
@@ -156,6 +161,7 @@ pub(super) fn survey(
     let mut moves = VecDeque::new();
     let mut expected = start.batch;
     let mut newest_checkpoint = 0;
+    let has_parity = devices.array().is_some();
     let end = scan(devices, geometry, &superblock.pool, start, |_, _, batch, records| {
         missing.extend(expected..batch.batch);
         expected = batch.batch + 1;
@@ -165,6 +171,7 @@ pub(super) fn survey(
         while moves.front().is_some_and(|(number, _)| *number <= survey.durable) {
             moves.pop_front();
         }
+        survey.recorded.is_durable_to(survey.durable);
         for i in (0..EXCEPTIONS).filter(|i| batch.exceptions >> i & 1 == 1) {
             survey.exceptions.insert(batch.durable + 2 + i);
         }
@@ -183,6 +190,9 @@ pub(super) fn survey(
                     || record.is_packed() && extents.is_fast(location))
             {
                 impossible.get_or_insert(batch.batch);
+            }
+            if let Some(data) = record.data().filter(|(at, _)| has_parity && !extents.is_fast(*at)) {
+                survey.recorded.add(batch.batch, data);
             }
             match record {
                 Record::Write { disk, block, stored, .. } => {
@@ -245,6 +255,9 @@ pub(super) fn survey(
     }
     let durable = survey.durable;
     survey.moved.extend(moves.into_iter().filter(|(batch, _)| *batch > durable).map(|(_, source)| source));
+    let mut recorded = std::mem::take(&mut survey.recorded);
+    recorded.end(|batch| survey.is_durable(batch), root, &extents, BandShape::new(superblock.band_bytes));
+    survey.recorded = recorded;
     survey.holes = missing.len() as u64 + holes_behind;
     survey.end = end;
     Ok(survey)

@@ -4,13 +4,16 @@
 
 use super::report::RecoveryReport;
 use super::survey::Survey;
+use super::torn;
 use crate::engine::{Lost, Map, Setup};
 use crate::io::Devices;
 use crate::layout::moved::{Moved, destinations};
 use crate::layout::packed::is_stored;
 use crate::layout::page::{BLOCK_GRAINS, GRAIN_BYTES, Span, Window};
 use crate::layout::record::Record;
+use crate::layout::root::Root;
 use crate::layout::stored::{Stored, places};
+use crate::runs::Runs;
 use crate::space::extents::Extents;
 use forebay_block::{Buf, DiskId, IoError, IoErrorKind, Op, SharedBuf, Vectored};
 use smallvec::{SmallVec, smallvec};
@@ -120,7 +123,7 @@ impl Doubt {
 /// Which blocks of each record have their data on the device; empty where there is nothing to verify. Of data that cannot be
 /// read at all nobody knows whether it arrived: it is not taken for lost, as an older version would be there in silence, and whoever opens the pool decides
 /// ([`Doubt::unread`]). What was found is written again to devices with a volatile
-/// cache, and not flushed; blocks that cannot be written go into `doubt`.
+/// cache, and to those that are several, and not flushed; blocks that cannot be written go into `doubt`.
 ///
 /// A block that was moved on is kept even where its place was reused since: the move, whose data was durable before it
 /// was recorded, applies only while the map names its source.
@@ -130,7 +133,7 @@ impl Doubt {
 pub(super) fn verified(
     devices: &mut Devices,
     setup: &Setup,
-    survey: &Survey,
+    (survey, root): (&Survey, &Root),
     records: &[(u64, Record)],
     doubt: &mut Doubt,
     report: &mut RecoveryReport,
@@ -190,6 +193,13 @@ pub(super) fn verified(
         }
         report.dropped_blocks += arrived.iter().filter(|&&arrived| arrived == Arrived::No).count() as u64;
         verified.push(arrived);
+    }
+    if let Some(array) = devices.array() {
+        let mut rows = Runs::default();
+        for (_, record) in records {
+            torn::rows(array.shape(), setup, (survey, root), record, &mut rows);
+        }
+        array.may_be_torn(rows);
     }
     write_again(devices, setup, again, doubt)?;
     Ok(verified)

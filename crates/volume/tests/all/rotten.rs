@@ -6,6 +6,7 @@ mod cloned;
 mod compared;
 mod forged;
 mod put_back;
+mod recovered;
 mod rig;
 mod runs;
 
