@@ -38,6 +38,8 @@ pub struct VerifySummary {
     pub blocks: u64,
     /// Band summaries read.
     pub summaries: u64,
+    /// Blocks that live in bands and were compared with no parity, as so many members are missing that none is to spare.
+    pub uncompared_blocks: u64,
     /// Findings reported.
     pub findings: u64,
     /// What replaying the journal (in memory) did.
@@ -269,16 +271,21 @@ impl Check<'_> {
             let Some((device, offset_bytes)) = self.engine.setup.extents.place(location) else { continue };
             let len_bytes = run.len() * PAGE_BYTES;
             let Err(error) = self.devices.read_copy(device, offset_bytes, len_bytes, Op::COMPARE) else { continue };
-            // What cannot be read was found as data.
-            if error.kind == IoErrorKind::Mismatch {
-                let blocks = format!("blocks {} to {}", run.start, run.end - 1);
-                let what = format!(
+            let blocks = format!("blocks {} to {}", run.start, run.end - 1);
+            let what = match error.kind {
+                IoErrorKind::Unsupported => {
+                    self.summary.uncompared_blocks += run.len() as u64;
+                    continue;
+                }
+                IoErrorKind::Mismatch => format!(
                     "of {blocks} some have a parity of something else, from byte {} of the tier on: a device that is lost could not be \
                      made up for there; `forebay scrub` moves what lives in the band",
                     error.offset_bytes
-                );
-                self.finding(format!("band {band}"), what);
-            }
+                ),
+                // Data that was read may have been computed of the others.
+                _ => format!("of {blocks} some cannot be compared with their parity: {error}"),
+            };
+            self.finding(format!("band {band}"), what);
         }
     }
 

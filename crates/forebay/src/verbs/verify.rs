@@ -63,6 +63,7 @@ pub fn run(file: &Path, format: Format) -> Result<()> {
             "leaves": summary.leaves,
             "blocks": summary.blocks,
             "summaries": summary.summaries,
+            "not_compared_blocks": summary.uncompared_blocks,
             "journal_records": summary.recovery.records,
             "stopped_cleanly": summary.recovery.clean,
             "seconds": seconds,
@@ -82,6 +83,10 @@ pub fn run(file: &Path, format: Format) -> Result<()> {
                     count => output::count(count, "finding"),
                 }
             ))?;
+            if summary.uncompared_blocks > 0 {
+                let blocks = output::count(summary.uncompared_blocks, "block");
+                output::text(&format!("NOT COMPARED with parity: {blocks}, as so many members are missing that none is to spare"))?;
+            }
         }
     }
     if summary.findings == 0 {

@@ -4,7 +4,7 @@
 
 use super::brought::Brought;
 use super::leisure::Leisure;
-use crate::layout::scrub_record::{Pass, ScrubRecord, ScrubState};
+use crate::layout::scrub_record::{PARITY, Pass, ScrubRecord, ScrubState};
 use crate::request::RequestError;
 use forebay_block::DiskId;
 use std::ops::Range;
@@ -13,9 +13,12 @@ use std::ops::Range;
 const STEP_BLOCKS: u64 = 32;
 /// Ranges of damaged blocks that are kept to be shown.
 const FOUND_MAX: usize = 64;
-/// After how long what could not be compared is compared again, and how often in a row where members do not answer.
+/// After how long what could not be compared is compared again, and how often where members do not answer: in a row, and since the pass began, or the server.
 const AGAIN_NS: u64 = 1_000_000_000;
 const AWAY_TRIES_MAX: u8 = 60;
+const WAITS_MAX: u32 = 600;
+/// How long a pass waits at most for bands with parity of something else to be emptied: until then the next start finds them again.
+const SUSPECTS_NS: u64 = 600_000_000_000;
 /// Bytes of a block.
 const BLOCK: u64 = 4096;
 
@@ -49,6 +52,8 @@ pub(crate) enum Compared {
     },
     /// Members did not answer.
     NotAtAll,
+    /// So many of them are missing that there is nothing to compare it with.
+    WithNothing,
 }
 
 /// What is shown of it.
@@ -58,7 +63,7 @@ pub struct ScrubStatus {
     pub record: ScrubRecord,
     /// What the pass that goes on, or the last one, has found since the start of the server; the first of it.
     pub found: Vec<Found>,
-    /// Blocks of bands that it could not compare with their parity since the start of the server, as members did not answer.
+    /// Blocks of bands that it could not compare with their parity, as members did not answer, or so many are missing that nothing is to spare.
     pub uncompared_blocks: u64,
     /// Most bytes a second, while hosts ask for nothing.
     pub rate_bytes_per_s: u64,
@@ -81,10 +86,13 @@ pub(crate) struct Scrub {
     is_second: bool,
     pub brought: Brought,
     found: Vec<Found>,
-    uncompared_blocks: u64,
     /// How often in a row what is compared was not what it should be, and members did not answer.
     unfit_tries: u8,
     away_tries: u8,
+    /// How often in this pass it waited for members that did not answer.
+    waits: u32,
+    /// Since when there are bands with parity of something else that are to be emptied.
+    suspects_since_ns: Option<u64>,
     /// Nothing more is read before: what cannot be read now may be in a second.
     not_before_ns: u64,
     /// A pass has come to its end, or has begun or paused: it is to be kept.
@@ -104,9 +112,10 @@ impl Scrub {
             is_second: false,
             brought: Brought::default(),
             found: Vec::new(),
-            uncompared_blocks: 0,
             unfit_tries: 0,
             away_tries: 0,
+            waits: 0,
+            suspects_since_ns: None,
             not_before_ns: 0,
             has_changed: false,
         }
@@ -129,7 +138,10 @@ impl Scrub {
         ScrubStatus {
             record: self.record(),
             found: self.found.clone(),
-            uncompared_blocks: self.uncompared_blocks,
+            uncompared_blocks: match (self.record.state, &self.record.last) {
+                (ScrubState::Idle, Some(last)) => last.uncompared_blocks,
+                _ => self.record.pass.uncompared_blocks,
+            },
             rate_bytes_per_s: self.leisure.rate_bytes_per_s(),
         }
     }
@@ -146,7 +158,7 @@ impl Scrub {
             self.record = ScrubRecord { disk: 0, block: 0, pass, ..self.record };
             self.mended_to = (0, 0);
             self.found.clear();
-            self.uncompared_blocks = 0;
+            self.waits = 0;
         }
         self.record.state = ScrubState::Running;
         self.has_changed = true;
@@ -171,6 +183,14 @@ impl Scrub {
     pub fn is_due(&self, now_ns: u64) -> bool {
         let may_begin = self.in_flight.is_none() && now_ns >= self.not_before_ns;
         self.record.state == ScrubState::Running && may_begin && self.leisure.has_come(now_ns)
+    }
+
+    /// Whether bands that it has found wait to be emptied: they are known in memory alone. `are_there`: there are such.
+    pub fn has_suspects(&mut self, are_there: bool, now_ns: u64) -> bool {
+        let compares = self.record.disk == PARITY;
+        let since_ns = self.suspects_since_ns.take().filter(|_| are_there && compares);
+        self.suspects_since_ns = (are_there && compares).then(|| since_ns.unwrap_or(now_ns));
+        self.suspects_since_ns.is_some_and(|since_ns| now_ns.saturating_sub(since_ns) < SUSPECTS_NS)
     }
 
     /// What is read next. `next_stored` gives the first blocks, from a block of a disk on, that lie in a leaf with something in
@@ -232,15 +252,15 @@ impl Scrub {
                 self.parts.push(range);
                 self.not_before_ns = if is_read { now_ns } else { now_ns.saturating_add(AGAIN_NS) };
             }
-            // What comes next is not waited for as well: they are gone.
-            Compared::NotAtAll if self.away_tries >= AWAY_TRIES_MAX => {
-                self.unfit_tries = 0;
-                self.uncompared_blocks += range.end - range.start;
-            }
-            Compared::NotAtAll => {
-                self.away_tries += 1;
+            // What comes next is not waited for as well: they are gone, or come and go without end.
+            Compared::NotAtAll if self.away_tries < AWAY_TRIES_MAX && self.waits < WAITS_MAX => {
+                (self.away_tries, self.waits) = (self.away_tries + 1, self.waits + 1);
                 self.parts.push(range);
                 self.not_before_ns = now_ns.saturating_add(AGAIN_NS);
+            }
+            Compared::NotAtAll | Compared::WithNothing => {
+                self.unfit_tries = 0;
+                self.record.pass.uncompared_blocks += range.end - range.start;
             }
         }
         false
@@ -302,79 +322,5 @@ impl Scrub {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What is put right by one reading was reported as damaged: blocks of several copies, and compressed ones that share blocks of the device.
-    #[test]
-    fn regression_a_block_is_damaged_that_cannot_be_read_twice() {
-        let mut scrub = Scrub::new(ScrubRecord::default(), 1 << 20);
-        scrub.start(0);
-        let stored = |disk, from| Some(Blocks { disk, range: from..from + 400 });
-        let damaged = || Some(RequestError::Damaged { disk: DiskId(0), offset_bytes: 5 * BLOCK });
-        scrub.begin_step(0, 0, || false, stored).unwrap();
-        assert!(!scrub.ended(0, damaged()));
-        assert_eq!(scrub.begin_step(0, 0, || true, stored), None, "it is being written again");
-        assert_eq!(scrub.begin_step(0, 0, || false, stored).unwrap().range, 5..6);
-        assert_eq!(scrub.record().block, 0, "what comes before it is to be read yet");
-        assert!(scrub.ended(0, damaged()));
-        assert_eq!((scrub.record.pass.bad_blocks, scrub.found.len()), (1, 1));
-        assert_eq!(scrub.begin_step(0, 0, || false, stored).unwrap().range, 0..5);
-        assert!(!scrub.ended(5, None));
-        assert_eq!(scrub.begin_step(0, 0, || false, stored).unwrap().range, 6..32);
-        assert!(!scrub.ended(0, Some(RequestError::Damaged { disk: DiskId(0), offset_bytes: 9 * BLOCK })));
-        assert_eq!(scrub.begin_step(0, 0, || false, stored).unwrap().range, 9..10);
-        assert!(!scrub.ended(1, None), "it can be read now");
-        assert_eq!(scrub.record.pass.bad_blocks, 1);
-    }
-
-    /// A checkpoint kept how far a pass had read while what it had found was being written again: the power failed, and the pass went on behind that.
-    #[test]
-    fn regression_a_pass_goes_on_where_what_it_found_may_be_lost() {
-        let mut scrub = Scrub::new(ScrubRecord::default(), 1 << 20);
-        scrub.start(0);
-        let stored = |disk, from| (from < 100).then_some(Blocks { disk, range: from..100 });
-        for (is_mending, from) in [(false, 0), (true, 0), (true, 0), (false, 96)] {
-            scrub.begin_step(0, 0, || is_mending, stored).unwrap();
-            assert!(!scrub.ended(32, None));
-            assert_eq!(scrub.record().block, from);
-        }
-        assert_eq!(scrub.begin_step(0, 0, || true, stored), None);
-        assert_eq!((scrub.record().state, scrub.record().block), (ScrubState::Running, 96));
-        assert_eq!(scrub.begin_step(0, 0, || false, stored), None);
-        assert_eq!((scrub.record().state, scrub.record().block), (ScrubState::Idle, 0));
-    }
-
-    /// Members that are gone for good hold a pass up for a minute, and it says what it has not compared.
-    #[test]
-    fn what_members_never_answer_for_is_counted() {
-        let mut scrub = Scrub::new(ScrubRecord::default(), 1 << 30);
-        scrub.start(0);
-        scrub.leisure.go_on();
-        let stored = |_, from| (from < 320).then_some(Blocks { disk: DiskId(u16::MAX), range: from..320 });
-        let (mut now_ns, mut steps) = (0, 0);
-        while scrub.record.state == ScrubState::Running {
-            if scrub.is_due(now_ns) && scrub.begin_step(now_ns, 0, || false, stored).is_some() {
-                steps += 1;
-                assert!(!scrub.compared(Compared::NotAtAll, now_ns));
-            }
-            now_ns += 10_000_000;
-        }
-        assert_eq!((steps, scrub.status().uncompared_blocks), (u64::from(AWAY_TRIES_MAX) + 10, 320));
-        assert!((60..62).contains(&(now_ns / AGAIN_NS)), "{now_ns}");
-        scrub.start(0);
-        assert_eq!(scrub.status().uncompared_blocks, 0);
-    }
-
-    #[test]
-    fn one_step_at_a_time_and_none_before_time_passes() {
-        let mut scrub = Scrub::new(ScrubRecord::default(), 1 << 20);
-        scrub.start(0);
-        assert!(!scrub.is_due(0), "held until time passes");
-        scrub.leisure.go_on();
-        scrub.begin_step(0, 0, || false, |disk, from| Some(Blocks { disk, range: from..from + 400 })).unwrap();
-        assert!(!scrub.is_due(u64::MAX), "one at a time");
-        assert!(!scrub.ended(32, None));
-        assert!(!scrub.is_due(70_000_000) && scrub.is_due(75_000_000));
-    }
-}
+#[path = "scrub_tests.rs"]
+mod tests;

@@ -71,8 +71,8 @@ fn root() -> Root {
             state: ScrubState::Paused,
             disk: 1,
             block: 77,
-            pass: Pass { began_unix_s: 5, ended_unix_s: 0, good_blocks: 70, bad_blocks: 7 },
-            last: Some(Pass { began_unix_s: 1, ended_unix_s: 3, good_blocks: 9, bad_blocks: 0 }),
+            pass: Pass { began_unix_s: 5, ended_unix_s: 0, good_blocks: 70, bad_blocks: 7, uncompared_blocks: 32 },
+            last: Some(Pass { began_unix_s: 1, ended_unix_s: 3, good_blocks: 9, bad_blocks: 0, uncompared_blocks: 64 }),
         },
         kept: vec![KeptSection { tag: *b"XYZ1", shard: 3, payload: vec![9; 100] }],
     }
@@ -150,7 +150,7 @@ fn sections_that_cannot_be_are_refused_by_name() {
     // Cut off behind the last section that must be there it is a root of an older program, with a scrub or without, or of one where blocks were compressed.
     let with_saved = plain.len() - HEADER_BYTES - 100;
     let with_scrub = with_saved - HEADER_BYTES - 8;
-    let known = with_scrub - HEADER_BYTES - 76;
+    let known = with_scrub - HEADER_BYTES - 92;
     for cut in (0..plain.len()).filter(|cut| ![known, with_scrub, with_saved].contains(cut)) {
         assert!(decode(&plain[..cut], &bounds()).is_err(), "{cut}");
     }

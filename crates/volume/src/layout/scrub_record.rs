@@ -25,6 +25,8 @@ pub struct Pass {
     pub good_blocks: u64,
     /// Blocks that could not be read, or were not what was written.
     pub bad_blocks: u64,
+    /// Blocks of bands that could not be compared with their parity.
+    pub uncompared_blocks: u64,
 }
 
 /// Instead of a disk: all disks were read, and parity of the capacity tier is compared, from a block of that tier on. A program without that takes it to be
@@ -47,7 +49,7 @@ pub struct ScrubRecord {
 }
 
 impl ScrubRecord {
-    /// As it stands in the root: 76 bytes.
+    /// As it stands in the root: 92 bytes, of which programs of before know the first 76.
     pub(super) fn put(&self, w: &mut Writer) {
         w.u8(self.state as u8);
         w.u8(u8::from(self.last.is_some()));
@@ -58,6 +60,8 @@ impl ScrubRecord {
                 w.u64(value);
             }
         }
+        w.u64(self.pass.uncompared_blocks);
+        w.u64(self.last.unwrap_or_default().uncompared_blocks);
     }
 
     /// `None` where it cannot be that. What a later program has added behind it is passed over.
@@ -74,9 +78,13 @@ impl ScrubRecord {
             let [began_unix_s, ended_unix_s, good_blocks, bad_blocks] = [r.u64()?, r.u64()?, r.u64()?, r.u64()?];
             let is_possible =
                 [began_unix_s, ended_unix_s, good_blocks, bad_blocks].iter().all(|&value| value < COUNTER_LIMIT);
-            is_possible.then_some(Pass { began_unix_s, ended_unix_s, good_blocks, bad_blocks })
+            is_possible.then_some(Pass { began_unix_s, ended_unix_s, good_blocks, bad_blocks, uncompared_blocks: 0 })
         };
-        let (pass, last) = (pass()?, pass()?);
+        let (mut pass, mut last) = (pass()?, pass()?);
+        // One of a program of before ends here.
+        for pass in [&mut pass, &mut last] {
+            pass.uncompared_blocks = r.u64().filter(|&blocks| blocks < COUNTER_LIMIT).unwrap_or(0);
+        }
         (block < COUNTER_LIMIT).then_some(Self { state, disk, block, pass, last: has_last.then_some(last) })
     }
 }

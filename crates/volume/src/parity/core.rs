@@ -4,7 +4,7 @@ use super::chores::Upkeep;
 use super::code::Code;
 use super::found::FoundRows;
 use super::fronts::Fronts;
-use super::jobs::{Batch, Held, HostOp, Job, Logged, Next, Starved, Then};
+use super::jobs::{Batch, Held, HostOp, Job, Logged, Next, Rows, Starved, Then};
 use super::members::Members;
 use super::open_rows::OpenRows;
 use super::roster::Roster;
@@ -287,12 +287,30 @@ impl Core {
         self.view.is_begun() && self.roster.broken().is_none()
     }
 
+    /// Whether something lives in a row that its own parity is of.
+    fn has_parity(&self, row: u64) -> bool {
+        self.fronts.living(row) != 0 && self.open.get(row).is_none() && !self.found.has(row)
+    }
+
     /// Something of a row that was read is otherwise than the rest of it says.
     pub fn misfit(&self, row: u64, images: &[Option<Vec<u8>>]) -> Option<IoError> {
-        let has_parity = self.fronts.living(row) != 0 && self.open.get(row).is_none() && !self.found.has(row);
         let offset_bytes = self.shape.row_start_bytes(row);
-        let is_unfit = has_parity && !self.code.fits(images);
+        let is_unfit = self.has_parity(row) && !self.code.fits(images);
         is_unfit.then(|| IoError { kind: IoErrorKind::Mismatch, offset_bytes, ..gone("read") })
+    }
+
+    /// What of a row was read was compared with nothing, or with less than there is: what is missing takes all of its parity, or failed, and is not written
+    /// again. `rows`: as they were read.
+    pub fn not_compared(&self, row: u64, images: &[Option<Vec<u8>>], rows: &Rows) -> Option<IoError> {
+        let offset_bytes = self.shape.row_start_bytes(row);
+        if rows.failed != 0 {
+            // Its comparison waits for it to be written again.
+            let away = || if self.roster.broken().is_some() { Some(gone("read")) } else { rows.away.clone() };
+            return (!self.mends()).then(|| away().unwrap_or_else(|| self.unreadable(row)));
+        }
+        let missing = images.iter().filter(|image| image.is_none()).count();
+        let is_in_vain = self.has_parity(row) && missing >= self.shape.parity;
+        is_in_vain.then(|| IoError { kind: IoErrorKind::Unsupported, offset_bytes, ..gone("comparison with parity") })
     }
 
     /// What cannot be read.

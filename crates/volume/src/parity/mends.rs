@@ -4,6 +4,7 @@
 //! is written where parity that was not needed for it agrees; or else where somebody read it and did not ask for another reading, as whoever knows what it should
 //! be does at once.
 
+use crate::mirror::gone;
 use forebay_block::{Completion, IoError};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
@@ -118,19 +119,22 @@ impl Mends {
         self.waiting.push((rows, completion));
     }
 
-    /// Answers that wait for nothing any more; with `all` those that do, too, as nothing is mended.
+    /// Answers that wait for nothing any more; with `all` those that do, too, as nothing is mended: they do not end well.
     pub fn answers(&mut self, all: bool) -> impl Iterator<Item = Completion> + '_ {
         let Self { list, active, waiting, .. } = self;
-        let is_left =
-            |rows: &RangeInclusive<u64>| list.iter().chain(&*active).any(|to_mend| rows.contains(&to_mend.row));
-        waiting.extract_if(.., move |(rows, _)| all || !is_left(rows)).map(|(_, completion)| completion)
+        let (list, active) = (&*list, &*active);
+        let is_left = move |rows: &RangeInclusive<u64>| list.iter().chain(active).any(|left| rows.contains(&left.row));
+        let answered = waiting.extract_if(.., move |(rows, _)| all || !is_left(rows));
+        answered.map(move |(rows, completion)| match completion.result {
+            Ok(()) if is_left(&rows) => Completion { result: Err(gone("read")), ..completion },
+            _ => completion,
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mirror::gone;
 
     fn answered(mends: &mut Mends, all: bool) -> Vec<u64> {
         mends.answers(all).map(|completion| completion.tag).collect()
@@ -161,7 +165,9 @@ mod tests {
         assert_eq!(answered(&mut mends, false), [1]);
         mends.answer_later(0..=5, completion(3));
         mends.give_up(1);
-        assert_eq!((answered(&mut mends, false), answered(&mut mends, true)), (vec![], vec![3]));
+        assert_eq!(answered(&mut mends, false), []);
+        let in_vain: Vec<_> = mends.answers(true).map(|answer| (answer.tag, answer.result.is_ok())).collect();
+        assert_eq!(in_vain, [(3, false)], "nothing of it was written again");
         mends.give_up(0);
         wait(&mut mends);
         assert_eq!(mends.begin(false, |_| true), None);

@@ -294,13 +294,14 @@ pub(super) fn restored(core: &mut Core, rows: &Rows, job: usize) {
     let mut put: Vec<(usize, Result<Vec<u8>, IoError>)> = Vec::new();
     let mut mends = Vec::new();
     let is_compared = way == Way::Compared;
-    let mut unfit = None;
+    let (mut unfit, mut not_compared) = (None, None);
     for row in rows.first..rows.first + rows.count {
         let at = (row - rows.first) as usize * block;
         let images: Vec<Option<Vec<u8>>> =
             rows.images.iter().map(|image| Some(image.as_ref()?.get(at..at + block)?.to_vec())).collect();
-        if is_compared && unfit.is_none() {
-            unfit = core.misfit(row, &images);
+        if is_compared {
+            unfit = unfit.or_else(|| core.misfit(row, &images));
+            not_compared = not_compared.or_else(|| core.not_compared(row, &images, rows));
         }
         for (number, piece) in read.pieces.iter().enumerate().filter(|(_, piece)| piece.row == row) {
             let member = core.shape.member(row, piece.role);
@@ -337,7 +338,7 @@ pub(super) fn restored(core: &mut Core, rows: &Rows, job: usize) {
     }
     let Some(Job::Read(read)) = core.jobs.get_mut(job) else { return };
     read.mends.append(&mut mends);
-    let mut error = unfit;
+    let mut error = unfit.or(not_compared);
     for (number, bytes) in put {
         let piece = &mut read.pieces[number];
         match bytes {

@@ -8,6 +8,7 @@ mod member;
 mod reviewed;
 mod seventh;
 mod sixth;
+mod vain;
 mod written;
 
 use life::Life;

@@ -64,6 +64,12 @@ pub(crate) struct Migrate {
     pub(super) slots_taken_per_job: u64,
 }
 
+/// Whether a band with parity of something else was emptied, or is given up.
+fn is_over(band: u32, (generation, tries): (u32, u32), bands: &Bands) -> bool {
+    let now = bands.get(band);
+    now.generation != generation || now.valid == 0 || tries >= SUSPECT_TRIES_MAX
+}
+
 impl Migrate {
     /// A job.
     pub(super) fn job(&self, id: u32) -> Option<&Job> {
@@ -137,13 +143,15 @@ impl Migrate {
 
     /// The first of these that can be collected now; what is over is forgotten.
     pub(super) fn next_suspect(&mut self, bands: &Bands) -> Option<u32> {
-        let is_over = |&(&band, &(generation, tries)): &(&u32, &(u32, u32))| {
-            let now = bands.get(band);
-            now.generation != generation || now.valid == 0 || tries >= SUSPECT_TRIES_MAX
-        };
+        let is_over = |&(&band, &suspect): &(&u32, &(u32, u32))| is_over(band, suspect, bands);
         let over: Vec<u32> = self.suspects.iter().filter(is_over).map(|(&band, _)| band).collect();
         over.iter().for_each(|band| _ = self.suspects.remove(band));
         self.suspects.keys().copied().find(|&band| bands.may_collect(band) && !self.leaves_alone(band))
+    }
+
+    /// Whether there are any that are still to be emptied.
+    pub fn has_suspects(&self, bands: &Bands) -> bool {
+        self.suspects.iter().any(|(&band, &suspect)| !is_over(band, suspect, bands))
     }
 
     /// Whether freed space belongs to a job in progress; if so it is kept back until a job ends.

@@ -97,7 +97,8 @@ impl Engine {
         let (now_ns, unix_s) = (self.clock.now_ns(), self.clock.unix_s());
         while self.scrub.is_due(now_ns) && !mend_groups::are_enough(&self.outbox) {
             let (map, setup, bands) = (&self.map, &self.setup, &self.space.bands);
-            let is_mending = || self.outbox.is_mending();
+            let has_suspects = self.scrub.has_suspects(self.migrate.has_suspects(bands), now_ns);
+            let is_mending = || has_suspects || self.outbox.is_mending();
             let next = self.scrub.begin_step(now_ns, unix_s, is_mending, |disk, block| {
                 let from = if disk.0 == PARITY { block } else { 0 };
                 next_stored(map, disk, block).or_else(|| next_compared(setup, bands, from))
@@ -195,6 +196,7 @@ impl Engine {
             // Where a block cannot be read that parity may need, parity cannot be compared either: what lives there has none for all that is known.
             Some(IoErrorKind::Mismatch) => Compared::Unfit { is_read: true },
             Some(IoErrorKind::Medium) => Compared::Unfit { is_read: false },
+            Some(IoErrorKind::Unsupported) => Compared::WithNothing,
             Some(_) => Compared::NotAtAll,
         };
         if self.scrub.compared(compared, self.clock.now_ns()) && self.migrate.suspect(band, generation) {

@@ -138,3 +138,49 @@ fn regression_rot_beside_what_cannot_be_read_for_a_while_costs_nothing() {
         }
     }
 }
+
+/// Parity that could not be read was compared with nothing by a verification, which ended well.
+#[test]
+fn regression_a_verification_says_that_parity_cannot_be_read() {
+    for redundancy in ["2+1", "3+2"] {
+        let rig = Rig::new(redundancy, 1);
+        let mut served = rig.open();
+        (0..600).for_each(|block| served.write(block));
+        served.checkpoint();
+        let model = served.close();
+        let data: HashSet<Vec<u8>> = model.iter().map(|(&block, &version)| content(block, version)).collect();
+        for number in 0..rig.members.len() {
+            let rig = rig.copy();
+            {
+                let mut inner = rig.members[number].bytes();
+                let blocks = (rig.rows_at()..inner.bytes.len() - 4096).step_by(4096);
+                let is_parity =
+                    |block: &[u8]| !data.contains(block) && !is_summary(block) && block.iter().any(|&at| at != 0);
+                inner.unreadable = blocks.filter(|&at| is_parity(&inner.bytes[at..at + 4096])).collect();
+                if inner.unreadable.is_empty() {
+                    continue;
+                }
+            }
+            let found = rig.verify();
+            let is_said = !found.is_empty()
+                && found.iter().all(|found| found.what.contains("cannot be compared with their parity"));
+            assert!(is_said, "{redundancy}, member {number}: {found:?}");
+        }
+    }
+}
+
+/// A scrub without a member, of whose parity nothing is to spare, ended as if all had been compared.
+#[test]
+fn regression_a_scrub_says_that_there_is_nothing_to_compare_with() {
+    for (redundancy, is_any) in [("2+1", false), ("3+2", true)] {
+        let rig = Rig::new(redundancy, 1);
+        let mut served = rig.open();
+        (0..300).for_each(|block| served.write(block));
+        served.checkpoint();
+        served.close();
+        let mut served = rig.open_without(1);
+        let status = served.scrub();
+        assert_eq!((status.uncompared_blocks == 0, status.found.len()), (is_any, 0), "{redundancy}: {status:?}");
+        assert_eq!(served.pool.engine.status().counters.unfit_bands, 0);
+    }
+}

@@ -1,0 +1,97 @@
+use super::*;
+
+/// What is put right by one reading was reported as damaged: blocks of several copies, and compressed ones that share blocks of the device.
+#[test]
+fn regression_a_block_is_damaged_that_cannot_be_read_twice() {
+    let mut scrub = Scrub::new(ScrubRecord::default(), 1 << 20);
+    scrub.start(0);
+    let stored = |disk, from| Some(Blocks { disk, range: from..from + 400 });
+    let damaged = || Some(RequestError::Damaged { disk: DiskId(0), offset_bytes: 5 * BLOCK });
+    scrub.begin_step(0, 0, || false, stored).unwrap();
+    assert!(!scrub.ended(0, damaged()));
+    assert_eq!(scrub.begin_step(0, 0, || true, stored), None, "it is being written again");
+    assert_eq!(scrub.begin_step(0, 0, || false, stored).unwrap().range, 5..6);
+    assert_eq!(scrub.record().block, 0, "what comes before it is to be read yet");
+    assert!(scrub.ended(0, damaged()));
+    assert_eq!((scrub.record.pass.bad_blocks, scrub.found.len()), (1, 1));
+    assert_eq!(scrub.begin_step(0, 0, || false, stored).unwrap().range, 0..5);
+    assert!(!scrub.ended(5, None));
+    assert_eq!(scrub.begin_step(0, 0, || false, stored).unwrap().range, 6..32);
+    assert!(!scrub.ended(0, Some(RequestError::Damaged { disk: DiskId(0), offset_bytes: 9 * BLOCK })));
+    assert_eq!(scrub.begin_step(0, 0, || false, stored).unwrap().range, 9..10);
+    assert!(!scrub.ended(1, None), "it can be read now");
+    assert_eq!(scrub.record.pass.bad_blocks, 1);
+}
+
+/// A checkpoint kept how far a pass had read while what it had found was being written again: the power failed, and the pass went on behind that.
+#[test]
+fn regression_a_pass_goes_on_where_what_it_found_may_be_lost() {
+    let mut scrub = Scrub::new(ScrubRecord::default(), 1 << 20);
+    scrub.start(0);
+    let stored = |disk, from| (from < 100).then_some(Blocks { disk, range: from..100 });
+    for (is_mending, from) in [(false, 0), (true, 0), (true, 0), (false, 96)] {
+        scrub.begin_step(0, 0, || is_mending, stored).unwrap();
+        assert!(!scrub.ended(32, None));
+        assert_eq!(scrub.record().block, from);
+    }
+    assert_eq!(scrub.begin_step(0, 0, || true, stored), None);
+    assert_eq!((scrub.record().state, scrub.record().block), (ScrubState::Running, 96));
+    assert_eq!(scrub.begin_step(0, 0, || false, stored), None);
+    assert_eq!((scrub.record().state, scrub.record().block), (ScrubState::Idle, 0));
+}
+
+/// Members that are gone for good hold a pass up for a minute, and it says what it has not compared.
+#[test]
+fn what_members_never_answer_for_is_counted() {
+    let mut scrub = Scrub::new(ScrubRecord::default(), 1 << 30);
+    scrub.start(0);
+    scrub.leisure.go_on();
+    let stored = |_, from| (from < 320).then_some(Blocks { disk: DiskId(u16::MAX), range: from..320 });
+    let (mut now_ns, mut steps) = (0, 0);
+    while scrub.record.state == ScrubState::Running {
+        if scrub.is_due(now_ns) && scrub.begin_step(now_ns, 0, || false, stored).is_some() {
+            steps += 1;
+            assert!(!scrub.compared(Compared::NotAtAll, now_ns));
+        }
+        now_ns += 10_000_000;
+    }
+    assert_eq!((steps, scrub.status().uncompared_blocks), (u64::from(AWAY_TRIES_MAX) + 10, 320));
+    assert!((60..62).contains(&(now_ns / AGAIN_NS)), "{now_ns}");
+    scrub.start(0);
+    assert_eq!(scrub.status().uncompared_blocks, 0);
+}
+
+/// Members that answered now and then held a pass up for a minute each time that they did not, however often that was.
+#[test]
+fn regression_a_pass_ends_where_members_come_and_go() {
+    let mut scrub = Scrub::new(ScrubRecord::default(), 1 << 30);
+    scrub.start(0);
+    scrub.leisure.go_on();
+    let end = 32 * 1000;
+    let stored = |_, from| (from < end).then_some(Blocks { disk: DiskId(u16::MAX), range: from..end });
+    let (mut now_ns, mut tries) = (0, 0);
+    while scrub.record.state == ScrubState::Running {
+        if scrub.is_due(now_ns) && scrub.begin_step(now_ns, 0, || false, stored).is_some() {
+            tries += 1;
+            scrub.compared(if tries % 50 == 0 { Compared::Well } else { Compared::NotAtAll }, now_ns);
+        }
+        now_ns += 10_000_000;
+    }
+    assert!(now_ns / AGAIN_NS < u64::from(WAITS_MAX) + 60, "{now_ns}");
+    let uncompared = scrub.status().uncompared_blocks;
+    assert!(uncompared > end / 2 && uncompared % 32 == 0, "{uncompared}");
+    // The next start says so as well.
+    assert_eq!(Scrub::new(scrub.record(), 1).status().uncompared_blocks, uncompared);
+}
+
+#[test]
+fn one_step_at_a_time_and_none_before_time_passes() {
+    let mut scrub = Scrub::new(ScrubRecord::default(), 1 << 20);
+    scrub.start(0);
+    assert!(!scrub.is_due(0), "held until time passes");
+    scrub.leisure.go_on();
+    scrub.begin_step(0, 0, || false, |disk, from| Some(Blocks { disk, range: from..from + 400 })).unwrap();
+    assert!(!scrub.is_due(u64::MAX), "one at a time");
+    assert!(!scrub.ended(32, None));
+    assert!(!scrub.is_due(70_000_000) && scrub.is_due(75_000_000));
+}
