@@ -2,7 +2,7 @@
 
 use super::core::Core;
 use super::jobs::{COPY_TAG, Job};
-use super::{follow, labels, reading, rebuilding, upkeep, writing};
+use super::{follow, labels, probing, reading, rebuilding, upkeep, writing};
 use crate::mirror::{MemberState, gone};
 use crate::virtual_time::advance;
 use forebay_block::{Completion, Device, Geometry, IoError, IoErrorKind, Op, Request};
@@ -95,8 +95,8 @@ impl Device for Array {
                 break;
             }
         }
-        let rebuild = self.core.upkeep.rebuild.as_ref();
-        self.core.view.waits_for(rebuild.map_or(0, |rebuild| rebuild.waits_for & self.core.members.in_sync()));
+        let awaited = self.core.upkeep.rebuild.as_ref().map_or(0, |rebuild| rebuild.waits_for);
+        self.core.view.waits_for((awaited | probing::hung(&self.core)) & self.core.members.in_sync());
         self.core.view.settles(self.core.is_settling() && self.core.upkeep.is_served);
         self.outstanding -= self.core.done.len();
         done.append(&mut self.core.done);

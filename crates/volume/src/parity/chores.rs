@@ -3,11 +3,31 @@
 use super::found::FoundRows;
 use super::mends::Mends;
 use super::pause::Pause;
+use crate::layout::array_shape::MEMBERS_MAX;
+use crate::mirror::numbers_in;
 use forebay_block::IoError;
 use std::collections::VecDeque;
 
 /// Places of the log that are read at once.
 const SLOTS_AT_ONCE: u32 = 128;
+
+/// How often each member has answered in a row, by its number.
+#[derive(Debug, Default)]
+pub(super) struct Answers([u8; MEMBERS_MAX]);
+
+impl Answers {
+    /// Of those that were asked these have answered, one bit each.
+    pub fn note(&mut self, asked: u32, answered: u32) {
+        for (number, count) in self.0.iter_mut().enumerate().filter(|(number, _)| asked & 1 << number != 0) {
+            *count = if answered & 1 << number != 0 { count.saturating_add(1) } else { 0 };
+        }
+    }
+
+    /// Whether each of these has so often.
+    pub fn are(&self, most: u8, members: u32) -> bool {
+        numbers_in(members).all(|number| self.0.get(number).is_some_and(|&count| count >= most))
+    }
+}
 
 /// A rebuild.
 #[derive(Debug)]
@@ -29,9 +49,12 @@ pub(super) struct Rebuild {
     pub first_gap_bytes: u64,
     /// How often in succession it has waited for a member that is away.
     pub away_tries: u8,
-    /// One bit for each member that could not read what is next, and has read something else since; and how often all of these have.
-    pub probed: u32,
-    pub probes: u8,
+    /// How often members that could not read what is next have read something else since.
+    pub answers: Answers,
+    /// How often in this pass it has waited between such reads.
+    pub waits: u32,
+    /// When it asked the others for something last.
+    pub asked_ns: u64,
     /// One bit for each member that answers nothing, and without which it does not go on.
     pub waits_for: u32,
 }
@@ -39,7 +62,7 @@ pub(super) struct Rebuild {
 impl Rebuild {
     /// It goes on with what comes next.
     pub fn goes_on(&mut self) {
-        (self.away_tries, self.probed, self.probes, self.waits_for) = (0, 0, 0, 0);
+        (self.away_tries, self.answers, self.waits_for) = (0, Answers::default(), 0);
     }
 
     /// What is next cannot be made, and is left out.
@@ -152,8 +175,9 @@ impl Upkeep {
             first_gap_row: u64::MAX,
             first_gap_bytes: u64::MAX,
             away_tries: 0,
-            probed: 0,
-            probes: 0,
+            answers: Answers::default(),
+            waits: 0,
+            asked_ns: 0,
             waits_for: 0,
         });
     }
@@ -162,5 +186,21 @@ impl Upkeep {
     pub fn give_up(&mut self, member: usize) {
         self.mends.give_up(member);
         self.rebuild.take_if(|rebuild| rebuild.member == member);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// They were counted for all together: what one member had answered spoke for another, and one that did not answer for none.
+    #[test]
+    fn regression_answers_are_counted_by_member() {
+        let mut answers = Answers::default();
+        answers.note(0b011, 0b011);
+        answers.note(0b110, 0b110);
+        assert!(answers.are(1, 0b111) && answers.are(2, 0b010) && !answers.are(2, 0b011) && answers.are(9, 0));
+        answers.note(0b011, 0b001);
+        assert!(answers.are(2, 0b001) && !answers.are(1, 0b010) && answers.are(1, 0b100));
     }
 }

@@ -87,6 +87,12 @@ impl Members {
         }
     }
 
+    /// One bit for each member that has not answered what such a job asked it for.
+    pub fn asked_by(&self, is_wanted: impl Fn(usize) -> bool) -> u32 {
+        let flights = self.flights.iter().filter(|(_, flight)| is_wanted(flight.job));
+        flights.fold(0, |bits, (_, flight)| bits | 1 << flight.member)
+    }
+
     /// Hands to the devices what they have room for, and takes what they have ended.
     pub fn poll(&mut self) -> Vec<Ended> {
         for (number, member) in self.list.iter_mut().enumerate() {

@@ -1,7 +1,7 @@
 //! Whether members answer at all: what a cable that is out says is what a bad block says, but of everything.
 
 use super::core::Core;
-use super::jobs::{Job, Probe};
+use super::jobs::{COPY_TAG, Job, Probe, Purpose};
 use crate::layout::array_label::OFFSETS_BYTES;
 use crate::layout::array_shape::BLOCK;
 use crate::mirror::numbers_in;
@@ -9,10 +9,15 @@ use forebay_block::{Buf, Op, Vectored};
 
 /// How long what could not be read is left alone where its member does not answer.
 pub(super) const WAIT_NS: u64 = 1_000_000_000;
+/// How often that is done in one pass of a rebuild where its member does answer.
+const WAITS_MAX: u32 = 60;
+/// After how long a member that has not answered is named.
+const HUNG_NS: u64 = 10_000_000_000;
 
 /// Reads of members, one bit each, what is not where they failed, for the rebuild of another. Several places, as one of these may be bad as well.
 pub(super) fn begin(core: &mut Core, rebuilt: usize, asked: u32) {
     core.upkeep.is_busy = true;
+    asks(core);
     let places = [OFFSETS_BYTES[0], OFFSETS_BYTES[1], core.shape.member_bytes - BLOCK];
     let left = asked.count_ones() as usize * places.len() + 1;
     let job = core.jobs.insert(Job::Probe(Probe { rebuilt, left, asked, alive: 0 }));
@@ -35,13 +40,33 @@ pub(super) fn ended(core: &mut Core, job: usize, alive: Option<usize>) {
     }
     let Some(Job::Probe(Probe { rebuilt, asked, alive, .. })) = core.jobs.try_remove(job) else { return };
     core.upkeep.is_busy = false;
-    if alive != asked {
+    let Some(rebuild) = core.upkeep.rebuild.as_mut().filter(|rebuild| rebuild.member == rebuilt) else { return };
+    rebuild.answers.note(asked, alive);
+    rebuild.waits_for = asked & !alive;
+    // What is not there for a moment may be in a second. Where very much cannot be read that is not waited for each time.
+    let waits = alive != asked || rebuild.waits < WAITS_MAX;
+    if waits {
+        rebuild.waits += u32::from(alive == asked);
         core.upkeep.not_before_ns = core.view.now_ns() + WAIT_NS;
     }
-    if let Some(rebuild) = core.upkeep.rebuild.as_mut().filter(|rebuild| rebuild.member == rebuilt) {
-        let are_there = alive == asked;
-        rebuild.probed = if are_there { rebuild.probed | alive } else { 0 };
-        rebuild.probes = if are_there { rebuild.probes.saturating_add(1) } else { 0 };
-        rebuild.waits_for = asked & !alive;
+}
+
+/// A rebuild asks members for something now.
+pub(super) fn asks(core: &mut Core) {
+    let now_ns = core.view.now_ns();
+    core.upkeep.rebuild.iter_mut().for_each(|rebuild| rebuild.asked_ns = now_ns);
+}
+
+/// Members that have not answered what a rebuild has asked them for, for a while: one bit each.
+pub(super) fn hung(core: &Core) -> u32 {
+    let asked_ns = core.upkeep.rebuild.as_ref().map_or(u64::MAX, |rebuild| rebuild.asked_ns);
+    if core.view.now_ns() < asked_ns.saturating_add(HUNG_NS) {
+        return 0;
     }
+    core.members.asked_by(|job| match core.jobs.get(job) {
+        Some(Job::Rows(rows)) => matches!(rows.purpose, Purpose::Rebuild { .. }),
+        Some(Job::Same(read)) => read.tag == COPY_TAG,
+        Some(Job::Probe(_)) => true,
+        _ => false,
+    })
 }

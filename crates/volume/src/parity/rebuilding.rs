@@ -1,5 +1,6 @@
 //! A member that replaces another is rebuilt: what all have alike is copied, and of all rows in which something lives its block is made of the others.
 
+use super::chores::Answers;
 use super::core::Core;
 use super::filling::fill_row;
 use super::jobs::{COPY_TAG, Purpose, Rows, Then};
@@ -21,7 +22,7 @@ const NOTE_PARTS: u64 = 16;
 const TICK_NS: u64 = 50_000_000;
 /// How often, for a second each, a rebuild waits for what a member says is away before it goes on without what is there alone.
 const AWAY_TRIES_MAX: u8 = 60;
-/// How often members have read something else before it is given up what they could not read once more: their path may come and go.
+/// How often each member has read something else, a second apart, before it is given up what it could not read once more: its path may come and go.
 const PROBES_MAX: u8 = 3;
 
 /// What is next of a rebuild.
@@ -79,6 +80,7 @@ pub(super) fn next(core: &mut Core) {
     }
     pace(core, count * BLOCK);
     core.upkeep.is_busy = true;
+    probing::asks(core);
     let lock = core.lock(begin, len);
     read_rows(core, Rows::new(first, count, &core.shape, Purpose::Rebuild { member }, lock));
 }
@@ -101,6 +103,7 @@ fn copy_same(core: &mut Core, at: u64, len_bytes: u64, next_bytes: u64) {
     core.upkeep.is_busy = true;
     let lock = core.lock(at, len_bytes);
     core.upkeep.copies = Some((at, lock));
+    probing::asks(core);
     super::reading::begin(core, COPY_TAG, at, 0, Vectored::One(Buf::new(len_bytes as usize)));
 }
 
@@ -146,8 +149,7 @@ fn is_tried_again(core: &mut Core, failed: u32, gone: u32) -> bool {
     // Of one that was left behind nothing is asked, nor would it answer.
     let failed = failed & core.members.in_sync();
     let Some(rebuild) = &mut core.upkeep.rebuild else { return false };
-    let is_probed = failed & !rebuild.probed == 0 && (failed == 0 || rebuild.probes >= PROBES_MAX);
-    if rebuild.is_second && !is_probed {
+    if rebuild.is_second && !rebuild.answers.are(PROBES_MAX, failed) {
         let rebuilt = rebuild.member;
         probing::begin(core, rebuilt, failed);
         return true;
@@ -155,7 +157,7 @@ fn is_tried_again(core: &mut Core, failed: u32, gone: u32) -> bool {
     let waits = gone != 0 && rebuild.away_tries < AWAY_TRIES_MAX;
     if waits {
         rebuild.away_tries += 1;
-        (rebuild.probed, rebuild.probes, rebuild.waits_for, core.upkeep.is_busy) = (0, 0, gone, false);
+        (rebuild.answers, rebuild.waits_for, core.upkeep.is_busy) = (Answers::default(), gone, false);
         core.upkeep.not_before_ns = core.view.now_ns() + WAIT_NS;
     }
     waits
@@ -214,7 +216,7 @@ pub(super) fn flushed(core: &mut Core, result: &Result<(), IoError>) {
         (rebuild.next_row, rebuild.noted_rows, rebuild.upto_row) = (first, first, first);
         rebuild.next_bytes = rebuild.first_gap_bytes.min(core.shape.head_bytes + 1);
         (rebuild.first_gap_row, rebuild.first_gap_bytes) = (u64::MAX, u64::MAX);
-        (rebuild.gaps, rebuild.is_second) = (0, true);
+        (rebuild.gaps, rebuild.is_second, rebuild.waits) = (0, true, 0);
         core.upkeep.singles_until = 0;
         return core.roster.note_all_but(gaps, first);
     }

@@ -8,6 +8,7 @@ mod member;
 mod reviewed;
 mod seventh;
 mod sixth;
+mod sources;
 mod vain;
 mod written;
 

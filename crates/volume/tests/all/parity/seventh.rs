@@ -59,7 +59,7 @@ fn regression_a_read_that_fails_once_hides_no_parity_of_something_else() {
 
 /// An array of so many of data and of parity whose last member was lost. A row of which so many of the others as there is parity cannot read their blocks; its first
 /// block, and these.
-fn with_bad_row(data: usize, parity: usize) -> (Vec<Member>, Array, ArrayView, Shape, (u64, Vec<usize>)) {
+pub(super) fn with_bad_row(data: usize, parity: usize) -> (Vec<Member>, Array, ArrayView, Shape, (u64, Vec<usize>)) {
     let members = members(data + parity);
     let (mut array, view, shape) = array_of(&members, data);
     write(&mut array, &shape, 0, BLOCKS, 1);
@@ -76,7 +76,7 @@ fn with_bad_row(data: usize, parity: usize) -> (Vec<Member>, Array, ArrayView, S
     (members, array, view, shape, (first, bad.into_iter().map(|(number, _)| number).collect()))
 }
 
-fn offer_blank(view: &ArrayView) -> Member {
+pub(super) fn offer_blank(view: &ArrayView) -> Member {
     let blank = Member::new("blank", MEMBER_BYTES, true, 9);
     view.members().offer("blank".to_owned(), [99; 16], blank.boxed(), None).unwrap();
     blank
@@ -100,7 +100,7 @@ fn regression_a_path_that_comes_and_goes_leaves_nothing_out() {
 }
 
 /// As far as the first pass, in which all but this row was made.
-fn pass_to_gap(array: &mut Array, view: &ArrayView, of: &Member) {
+pub(super) fn pass_to_gap(array: &mut Array, view: &ArrayView, of: &Member) {
     for _ in 0..20_000 {
         if label(of).missing > 0 {
             return;
