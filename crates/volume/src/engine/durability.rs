@@ -246,7 +246,7 @@ impl Engine {
         if self.awaits_durable_writes() {
             return;
         }
-        if let Some(ended) = self.flushes.end(&mut self.journal) {
+        if let Some(ended) = self.flushes.end(self.rewriter.looks_again(), &mut self.journal) {
             self.flush_ended(ended);
         }
     }
@@ -267,6 +267,8 @@ impl Engine {
         let waits = is_retry && failed && self.holds_changes();
         for id in clients {
             match waits {
+        } else if is_retry {
+            self.rewriter.flush_ended();
                 true => self.client_flush(id),
                 false => self.answer_flush(id, !failed),
             }

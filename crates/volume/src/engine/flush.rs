@@ -302,10 +302,11 @@ impl Flushes {
     }
 
     /// Ends the flush in flight where all its parts are done. A device tells of a lost write once: a flush of a job
-    /// beside this one may be the one that hears of it, so its end is waited for.
-    pub fn end(&mut self, journal: &mut Journal) -> Option<Ended> {
+    /// beside this one may be the one that hears of it, so its end is waited for. `looks_again`: not all that a failed one covered was written again before it.
+    pub fn end(&mut self, looks_again: bool, journal: &mut Journal) -> Option<Ended> {
         let Active { number, covers, failed, is_retry, summaries, clients, checkpoint, .. } =
             self.active.take_if(|active| active.devices == 0 && active.beside.is_empty())?;
+        let failed = failed || is_retry && looks_again;
         let mut covered = None;
         if !failed {
             self.failure = None;

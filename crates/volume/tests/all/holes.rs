@@ -6,6 +6,7 @@ pub mod rig;
 pub mod seen;
 
 mod alone;
+mod away;
 mod bands;
 mod capacity_side;
 mod collect;

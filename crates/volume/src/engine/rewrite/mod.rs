@@ -30,7 +30,7 @@ const WAIT_NS: u64 = 100_000_000;
 const WAIT_MAX_NS: u64 = 30_000_000_000;
 /// Changes and flushes wait for so long after the first failure, three attempts, and are refused then.
 const HOLD_NS: u64 = 1_000_000_000;
-/// Attempts that what cannot be read makes fail: after that it is lost.
+/// Attempts that what cannot be read makes fail: after that the rest is flushed, and what cannot be read when that has succeeded either is lost.
 const READ_ATTEMPTS: u32 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +77,10 @@ pub(crate) struct Rewriter {
     /// Attempts since the flush failed.
     attempts: u32,
     has_failed: bool,
+    /// Something could not be read in this attempt, and is not lost yet: the device may be away.
+    has_unread: bool,
+    /// The flush of the attempt before succeeded: the device is there.
+    is_last_look: bool,
     /// What was not there any more, in this attempt.
     lost: Lost,
     /// A leaf of the map is among them.
@@ -108,6 +112,8 @@ impl Rewriter {
             failed_since_ns: None,
             attempts: 0,
             has_failed: false,
+            has_unread: false,
+            is_last_look: false,
             lost: Lost::default(),
             has_lost_leaf: false,
         }
@@ -116,6 +122,7 @@ impl Rewriter {
     /// A flush failed, also one of an attempt: the next attempt is after a while.
     pub fn flush_failed(&mut self, now_ns: u64) {
         self.failed_since_ns.get_or_insert(now_ns);
+        self.is_last_look = false;
         match self.phase {
             Phase::Writing => self.has_failed = true,
             // Of another device, or of a job beside it: the wait has begun.
@@ -156,7 +163,7 @@ impl Rewriter {
         self.items = others;
         self.next_batch = 0;
         self.attempts += 1;
-        (self.has_failed, self.lost, self.has_lost_leaf) = (false, Lost::default(), false);
+        (self.has_failed, self.has_unread, self.lost, self.has_lost_leaf) = (false, false, Lost::default(), false);
         self.cancelled.clear();
         let mut from = 0;
         // Also in batches that are durable: those that cancel go past caches.
@@ -197,8 +204,22 @@ impl Rewriter {
         Step::Flush
     }
 
+    /// Whether something could not be read that may be when the flush of the attempt has succeeded: that counts for nothing then, as what could not be read
+    /// was not written again.
+    pub fn looks_again(&self) -> bool {
+        self.has_unread
+    }
+
+    /// The flush of an attempt ended, and counts for nothing. Where it succeeded all the same the next attempt does not wait.
+    pub fn flush_ended(&mut self) {
+        if self.phase == Phase::Flushing {
+            (self.phase, self.not_before_ns, self.is_last_look) = (Phase::Waiting, 0, true);
+        }
+    }
+
     /// The flush of an attempt succeeded: what was lost.
     pub fn flushed(&mut self) -> Lost {
+        self.is_last_look = false;
         (self.phase, self.wait_ns, self.attempts, self.failed_since_ns) = (Phase::Waiting, WAIT_NS, 0, None);
         std::mem::take(&mut self.lost)
     }
@@ -255,6 +276,7 @@ impl Rewriter {
         let is_unread = item.is_unread || result.is_err() && item.device == 0 && self.setup.copies > 1;
         let could_be_read = result.is_ok() && !is_unread;
         let bytes = result.ok().flatten();
+        let counts = could_be_read || self.is_last_look;
         let is_last = item.attempt + 1 >= self.setup.read_attempts(item.device);
         let (good, all) = bytes.as_ref().map_or((0, 1), |bytes| item.content.good_in(bytes));
         let missing = match good == all {
@@ -263,7 +285,7 @@ impl Rewriter {
         };
         match bytes {
             // What of it is not as it should be is written again as it lies, with its neighbours, and is lost.
-            Some(bytes) if good == all || good > 0 && is_last && (could_be_read || self.attempts >= READ_ATTEMPTS) => {
+            Some(bytes) if good == all || good > 0 && is_last && counts => {
                 self.in_flight += blocks;
                 let op = Op::Write { bufs: Vectored::One(bytes.freeze()), fua: false };
                 outbox.send(item.device, item.offset_bytes, 0, op, Pending::Rewrite { blocks });
@@ -272,11 +294,12 @@ impl Rewriter {
                 }
             }
             _ if !is_last => return self.read(Item { attempt: item.attempt + 1, is_unread, ..item }, outbox),
-            _ if !could_be_read && self.attempts < READ_ATTEMPTS => {
-                self.has_failed = true;
+            _ if counts => {}
+            _ => {
+                self.has_failed |= self.attempts < READ_ATTEMPTS;
+                self.has_unread = true;
                 return;
             }
-            _ => {}
         }
         match item.content {
             Content::Block { disk, .. } | Content::Packed { disk, .. } => {
