@@ -400,6 +400,10 @@ pub fn explain(error: OpenError) -> anyhow::Error {
             "{text}. A device does not take writes: replace it or repair its path. Until then `forebay serve --salvage CONFIG` reads \
              what is there, without writing"
         ),
+        OpenError::RootFull => anyhow!(
+            "{text}: more was written here and there to an overcommitted disk than this version lets in. `forebay serve --salvage CONFIG` reads \
+             what is there, without writing: copy it to a pool over larger devices"
+        ),
         OpenError::Limit { needed_bytes, .. } => {
             anyhow!("{text} (an eighth of memory.limit is kept for connections): {}", Budget::advice(needed_bytes))
         }

@@ -286,6 +286,18 @@ impl Watch {
         } else {
             self.causes.ended("map does not fit", "", "the fast tier has room for the map of full disks");
         }
+        let room = engine.index_pages_max();
+        if engine.lacks_index_room() {
+            let message = format!(
+                "what each checkpoint writes has room for {room} parts of disks, and lists as many: writes to other parts fail for want of space, whatever is free"
+            );
+            let advice =
+                "Discard all of a part (390.6 MiB) that is not needed; a pool over larger devices has room for more";
+            let cause = "map index full";
+            self.causes.lasts(now_ns, &Report { severity: Severity::Error, cause, about: "", message, advice });
+        } else {
+            self.causes.ended("map index full", "", "there is room for other parts of disks again");
+        }
         self.map_looks = if engine.lacks_map_slots() { self.map_looks + 1 } else { 0 };
         if self.map_looks >= WAITING_LOOKS {
             let message = format!(

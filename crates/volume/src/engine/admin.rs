@@ -86,7 +86,7 @@ impl Engine {
         self.check_size(0, size_bytes, overcommit)?;
         let id = DiskId(self.map.next_disk);
         self.map.disks.insert(id.0, Disk::new(id, name.to_owned(), size_bytes));
-        if let Err(error) = self.make_room_for_map() {
+        if let Err(error) = self.check_index(!overcommit).and_then(|()| self.make_room_for_map()) {
             self.map.disks.remove(&id.0);
             return Err(error);
         }
@@ -124,7 +124,7 @@ impl Engine {
             gone.into_iter().for_each(|page| self.checkpoint.pages.supersede(page.reference));
         }
         if size_bytes > old_bytes
-            && let Err(error) = self.make_room_for_map()
+            && let Err(error) = self.check_grown(overcommit)
         {
             if let Some(disk) = self.map.disk_mut(id) {
                 disk.resize(old_bytes);
@@ -282,8 +282,14 @@ impl Engine {
         if fits { Ok(()) } else { Err(AdminError::Busy) }
     }
 
+    /// The same of a disk that was made larger: what it holds is in the root as before.
+    fn check_grown(&mut self, overcommit: bool) -> Result<(), AdminError> {
+        if overcommit { Ok(()) } else { self.check_index(true) }.and_then(|()| self.make_room_for_map())
+    }
+
     fn disks_changed(&mut self) {
         self.prism.set_disks(&self.map.disk_names());
+        self.checkpoint.index_room.count(&mut self.map);
         self.reserve_for_map();
         self.checkpoint.request(false);
     }

@@ -1,5 +1,6 @@
 //! Why a change of disks was refused, in words for its operator.
 
+use crate::map::index::INDEX_SPAN_BYTES;
 use forebay_block::size::format_size;
 use thiserror::Error;
 
@@ -71,6 +72,18 @@ pub enum AdminError {
     NoRoomForMap {
         /// Slots that are missing.
         needed: u64,
+    },
+    /// The root has no room for the index of the map.
+    #[error(
+        "what each checkpoint writes has room for {fits} parts of the map beside these disks, each of up to {} of one disk, and {needed} would be needed: \
+         remove a disk that is not needed, or make it smaller; where the disks are never to be full, pool.overcommit lets more in",
+        format_size(INDEX_SPAN_BYTES)
+    )]
+    NoRoomInRoot {
+        /// Index pages that would be needed.
+        needed: u64,
+        /// Index pages for which there is room.
+        fits: u64,
     },
     /// Data lies beyond the new end.
     #[error("data is mapped beyond the new end of disk {0:?}: discard it first")]

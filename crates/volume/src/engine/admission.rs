@@ -10,6 +10,7 @@ use super::requests::packed_sizes;
 use super::space::Runs;
 use crate::layout::page::{LEAF_ENTRIES, PAGE_BYTES};
 use crate::layout::stream::Lifetime;
+use crate::map::frames::Frame;
 use crate::map::index::{Disk, INDEX_SPAN_BYTES};
 use forebay_block::ClassId;
 use forebay_prism::{ClassStats, Place};
@@ -165,10 +166,41 @@ impl Engine {
         is_missing && self.map_growth() == 0 && self.space.page_slots_free() < self.space.growth_kept()
     }
 
-    /// Whether the leaf in a frame would need a page of its own and there is no slot for it, also not in place of copies.
+    /// Pages of the index for which the root has room.
+    #[must_use]
+    pub fn index_pages_max(&self) -> u64 {
+        self.checkpoint.index_room.pages_max()
+    }
+
+    /// Whether the root has no room for more of the index than there is, and disks have parts that would need that.
+    #[must_use]
+    pub fn lacks_index_room(&self) -> bool {
+        let pages_of_disks = self.index_pages_of_disks();
+        self.checkpoint.index_room.is_full() && self.checkpoint.index_room.pages() < pages_of_disks
+    }
+
+    /// Whether the root has room for the disks: with the index that there is, and a page of it for the last one, or where they are `whole` with all of it.
+    ///
+    /// # Errors
+    /// For how many pages there is room.
+    pub(super) fn check_index(&self, whole: bool) -> Result<(), AdminError> {
+        let needed = if whole { self.index_pages_of_disks() } else { self.checkpoint.index_room.pages() + 1 };
+        let fits = self.checkpoint.index_room.pages_beside(self.map.disks.values().map(|disk| disk.name.as_str()));
+        if needed <= fits { Ok(()) } else { Err(AdminError::NoRoomInRoot { needed, fits }) }
+    }
+
+    /// Whether the leaf in a frame would need a page of its own and there is no slot for it, also not in place of copies; or an index page for which the root
+    /// has no room.
     pub(crate) fn lacks_page_slot(&mut self, frame: u32) -> bool {
-        if self.map.frames.get(frame).dirty || !self.map.is_new_leaf(frame) {
+        let &Frame { dirty, disk, leaf, .. } = self.map.frames.get(frame);
+        if dirty || !self.map.is_new_leaf(frame) {
             return false;
+        }
+        if self.checkpoint.index_room.lacks(&self.map, disk, leaf) {
+            if self.checkpoint.index_room.may_gain() {
+                self.checkpoint.want_another();
+            }
+            return true;
         }
         !self.space.has_page_slot(self.requests.executing as u64, &mut self.copies)
     }

@@ -253,6 +253,7 @@ impl Parts {
         engine.migrate.ages.enqueue_all(&engine.map);
         let slots = &engine.space.slots;
         engine.checkpoint.begin_with_slots(slots.free(), slots.total());
+        engine.checkpoint.index_room.count(&mut engine.map);
         engine.reserve_for_map();
         engine.prepare_copies();
         engine.begin_wear();

@@ -35,6 +35,11 @@ impl Engine {
         self.checkpoint.roots.number()
     }
 
+    /// Whether the last checkpoint came to nothing because the root has no room for the map.
+    pub(crate) fn is_root_full(&self) -> bool {
+        self.checkpoint.roots.is_too_small()
+    }
+
     /// Whether a checkpoint is wanted or in progress.
     #[must_use]
     pub fn checkpoint_pending(&self) -> bool {
@@ -262,13 +267,13 @@ impl Engine {
             self.stats.counters.flush_lost_blocks += count;
             self.space.changed = true;
             lost = disks;
+        } else if is_retry {
+            self.rewriter.flush_ended();
         }
         let clients = self.report_losses(lost, clients);
         let waits = is_retry && failed && self.holds_changes();
         for id in clients {
             match waits {
-        } else if is_retry {
-            self.rewriter.flush_ended();
                 true => self.client_flush(id),
                 false => self.answer_flush(id, !failed),
             }

@@ -241,6 +241,9 @@ impl Leaves<'_> {
         if let Change::Reclass { .. } = change {
             return Some(change_of_stageable);
         }
+        if entry == Entry::Unmapped {
+            self.checkpoint.index_room.discarded();
+        }
         let now_at = match entry {
             Entry::Data { span, .. } => Some(span.location),
             _ => None,

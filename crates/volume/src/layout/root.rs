@@ -89,7 +89,18 @@ pub struct DiskRoot {
     pub pages: Vec<(u32, PageRef)>,
 }
 
+/// What the root says of an index page, in bytes.
+pub const INDEX_PAGE_BYTES: u64 = 20;
+
 impl DiskRoot {
+    /// Most bytes that a disk of such a name takes beside its index pages, also while it lies over a base, and is removed.
+    #[must_use]
+    pub fn bytes_max(name: &str) -> u64 {
+        const ID_AND_COUNTS: u64 = 18;
+        const REMOVED: u64 = 14;
+        ID_AND_COUNTS + name.len() as u64 + REMOVED + 2 + Base::BYTES
+    }
+
     /// The disk's id.
     #[must_use]
     pub fn disk(&self) -> DiskId {
@@ -224,7 +235,15 @@ impl Root {
         // Fixed parts, class table (280 KiB at most), evidence (64 KiB), statistics; slots one bit; bands 28 bytes; entries of 24
         // bytes for what a group in each band that may be open can hold; directory 20 bytes.
         let open_groups = open_groups_bytes_max(bands, shape, 16);
-        384 * 1024 + slots / 8 + 64 + bands * 28 + open_groups + index_pages * 20
+        384 * 1024 + slots / 8 + 64 + bands * 28 + open_groups + index_pages * INDEX_PAGE_BYTES
+    }
+
+    /// Bytes that the root of a pool has for its disks and their index pages, beside all else at its largest.
+    #[must_use]
+    pub fn bytes_for_disks(superblock: &Superblock) -> u64 {
+        let RootBounds { slots, bands, shape, .. } = RootBounds::of(superblock);
+        let others = 2 * HEADER_BYTES as u64 + Self::size_bound_bytes(slots, bands, shape, 0);
+        superblock.root_len_bytes.saturating_sub(others)
     }
 
     /// Whether a record with this sequence is not in the root's map.

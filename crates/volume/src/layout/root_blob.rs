@@ -158,6 +158,17 @@ pub fn encode(root: &Root) -> Vec<u8> {
     w.bytes
 }
 
+/// Encodes the blob within so many bytes. Where they are too few it is without what the classifier has learned, which it learns again, and then without the
+/// entries of groups whose summary cannot be written, as if that were damaged: there must be a root. `None`: they are too few for the rest.
+#[must_use]
+pub fn encode_within(root: &Root, bytes_max: u64) -> Option<Vec<u8>> {
+    let fits = |blob: &Vec<u8>| blob.len() as u64 <= bytes_max;
+    let less = || Root { evidence: Vec::new(), ..root.clone() };
+    let least = || Root { unwritten_groups: Vec::new(), ..less() };
+    let or = |root: &dyn Fn() -> Root| Some(encode(&root())).filter(fits);
+    Some(encode(root)).filter(fits).or_else(|| or(&less)).or_else(|| or(&least))
+}
+
 /// Decodes a blob.
 ///
 /// # Errors

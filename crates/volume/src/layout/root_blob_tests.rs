@@ -1,10 +1,11 @@
 //! Roots round-trip, keep what they do not know, and refuse what cannot be, by the name of the section.
 
 use super::*;
-use crate::layout::band_summary::BandShape;
+use crate::layout::band_summary::{BandShape, ENTRIES_MAX, GROUP_BLOCKS, open_max};
 use crate::layout::base::Base;
 use crate::layout::page::LEAF_ENTRIES;
-use crate::layout::root::UnwrittenGroup;
+use crate::layout::plan::{PoolOptions, plan};
+use crate::layout::root::{INDEX_PAGE_BYTES, UnwrittenGroup};
 use crate::layout::scrub_record::{Pass, ScrubState};
 use crate::layout::sections::{HEADER_BYTES, KeptSection};
 use forebay_block::DiskId;
@@ -204,5 +205,68 @@ fn what_cannot_be_in_the_pool_is_refused_by_the_name_of_its_section() {
             Err(error) => assert_eq!(error.section, *section, "case {i}: {error}"),
             Ok(_) => panic!("case {i} of {section} was taken"),
         }
+    }
+}
+
+/// As many disks and index pages as are let in, beside all else at its largest: that is within the area, without what can be done without.
+#[test]
+fn regression_what_is_let_in_is_within_the_root_area() {
+    let geometry = |size_bytes| forebay_block::Geometry {
+        size_bytes,
+        logical_block_bytes: 512,
+        optimal_band_bytes: None,
+        volatile_cache: false,
+        durable_writes: true,
+        discards: false,
+    };
+    for (fast_bytes, capacity_bytes, disks) in
+        [(8 << 20, 16 << 20, 3), (64 << 20, 1 << 30, 500), (2 << 30, 64 << 30, 1024)]
+    {
+        let options = PoolOptions {
+            name: "p".to_owned(),
+            band_bytes: None,
+            journal_bytes: None,
+            is_mirrored: false,
+            bands_offset_bytes: None,
+        };
+        let capacity = [geometry(capacity_bytes)];
+        let superblock = plan(&options, &geometry(fast_bytes), &capacity, [9; 16], &[[1; 16], [2; 16]]).unwrap();
+        let bounds = RootBounds::of(&superblock);
+        let entries = (bounds.shape.blocks().min(GROUP_BLOCKS) as usize - 1) * PACKED_TIMES_MAX as usize + 1;
+        let entries = vec![SummaryEntry::none(1); entries.min(ENTRIES_MAX)];
+        let page = PageRef { location: 128, stageable: 0, crc: 1, generation: 2 };
+        // One that lies over a base has its name from before it is removed, and is removed.
+        let name = |id: u16| format!("{}~removed-{id:05}", "n".repeat(50));
+        let mut left = Root::bytes_for_disks(&superblock);
+        let mut root = Root {
+            unapplied: (0..2000).collect(),
+            next_sequence: 2000,
+            classes: vec![1; 280 << 10],
+            stats: vec![ClassStats { capacity_blocks: 1, ..ClassStats::default() }; ClassId::LIMIT],
+            saved_bytes: 1,
+            evidence: vec![1; 64 << 10],
+            bands: vec![BandRoot::default(); bounds.bands as usize],
+            open_groups: (0..open_max(bounds.bands, false) + open_max(bounds.bands, true))
+                .map(|band| (band as u32, 0, entries.clone()))
+                .collect(),
+            slots: vec![0; bounds.slots.div_ceil(64) as usize],
+            ..Root::default()
+        };
+        for id in 1..=disks {
+            let (name, base) = (name(id), Some(Base { blocks: 1, identity: 1 }));
+            left -= DiskRoot::bytes_max(&name[..50]);
+            root.disks.push(DiskRoot { id, name, size_bytes: 4096, base, pages: Vec::new() });
+        }
+        assert!(left / INDEX_PAGE_BYTES > capacity_bytes / (1 << 28), "{left}");
+        root.disks[0].pages = (0..left / INDEX_PAGE_BYTES).map(|number| (number as u32, page)).collect();
+        let bytes_max = superblock.root_len_bytes - 2 * 4096;
+        let blob = encode_within(&root, bytes_max).unwrap();
+        assert_eq!(blob, encode(&root), "something was left out");
+        // What more there may be is left out where it does not fit.
+        let group = UnwrittenGroup { band: 0, generation: 0, group: 0, entries };
+        root.unwritten_groups = vec![group; 16];
+        root.classes = vec![1; 310 << 10];
+        let blob = encode_within(&root, bytes_max).unwrap();
+        assert!(blob.len() as u64 <= bytes_max && blob.len() < encode(&root).len());
     }
 }

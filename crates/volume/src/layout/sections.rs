@@ -24,6 +24,14 @@ pub struct KeptSection {
     pub payload: Vec<u8>,
 }
 
+impl KeptSection {
+    /// Bytes that it takes in a blob.
+    #[must_use]
+    pub fn len_bytes(&self) -> u64 {
+        (HEADER_BYTES + self.payload.len()) as u64
+    }
+}
+
 /// Why a blob is not a root.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("section {section} of it: {what}")]

@@ -20,6 +20,8 @@ pub struct IndexPage {
     leaves: u16,
     /// Leaves that are on the device.
     stored: u16,
+    /// The next root has room for it.
+    has_room: bool,
     /// Where it was last written.
     pub reference: PageRef,
 }
@@ -37,6 +39,7 @@ impl IndexPage {
             counted: false,
             leaves,
             stored: leaves,
+            has_room: reference.location != 0,
             reference,
         }
     }
@@ -51,6 +54,18 @@ impl IndexPage {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.leaves == 0
+    }
+
+    /// Whether no leaf below it is on the device.
+    #[must_use]
+    pub fn is_bare(&self) -> bool {
+        self.stored == 0
+    }
+
+    /// Whether a root to come may have to list it: it is listed, or has leaves on the device, or one in a frame of which `is_needed` says so.
+    fn may_be_listed(&self, is_needed: impl Fn(u32) -> bool) -> bool {
+        let in_frames = || self.frames.iter().any(|&frame| frame != NO_FRAME && is_needed(frame));
+        self.reference.location != 0 || self.stored > 0 || in_frames()
     }
 
     fn is_stored(&self, at: usize) -> bool {
@@ -246,8 +261,30 @@ impl Disk {
     /// checkpoint has slots for the pages only that are dirty as it begins.
     pub fn take_counts(&mut self) {
         for page in self.pages.iter_mut().flatten() {
-            page.dirty |= std::mem::take(&mut page.counted);
+            let is_listed_in_vain = page.is_bare() && page.reference.location != 0;
+            page.dirty |= std::mem::take(&mut page.counted) || is_listed_in_vain;
         }
+    }
+
+    /// Whether the next root has room for the index page of a leaf.
+    #[must_use]
+    pub fn has_room_in_root(&self, leaf: u64) -> bool {
+        matches!(self.pages.get(split(leaf).0), Some(Some(page)) if page.has_room)
+    }
+
+    /// From now on it has; false where it had.
+    pub fn take_room_in_root(&mut self, leaf: u64) -> bool {
+        !std::mem::replace(&mut self.page_mut(leaf).0.has_room, true)
+    }
+
+    /// Of which index pages the next root has to have room, counted anew: how many. `is_needed` tells of a frame whether its leaf is changed, or about to be.
+    pub fn count_room_in_root(&mut self, is_needed: impl Fn(u32) -> bool) -> u64 {
+        let pages = self.pages.iter_mut().flatten();
+        let counted = pages.filter_map(|page| {
+            page.has_room = page.may_be_listed(&is_needed);
+            page.has_room.then_some(())
+        });
+        counted.count() as u64
     }
 
     /// The next leaf from `from` on that is on the device or resident.

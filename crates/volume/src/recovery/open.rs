@@ -244,7 +244,13 @@ pub(super) fn open_members(
         write_superblock(devices, device, &opened).map_err(OpenError::of_device(devices, device))?;
     }
     engine.migrate.pause_all(true);
-    if !write_checkpoint(&mut engine, devices, false) {
+    let is_written = write_checkpoint(&mut engine, devices, false);
+    if !is_written && engine.is_root_full() {
+        // For reading alone none is needed.
+        if missing_batches.are_refused() {
+            return Err(OpenError::RootFull);
+        }
+    } else if !is_written {
         let reason = engine.status().counters.last_checkpoint_error;
         return Err(OpenError::Checkpoint(reason.unwrap_or_else(|| "a device flush failed".to_owned())));
     }

@@ -140,6 +140,9 @@ pub enum OpenError {
     /// The checkpoint that ends recovery failed.
     #[error("the checkpoint that ends recovery could not be written: {0}")]
     Checkpoint(String),
+    /// What the journal makes of the map needs more of the root than there is.
+    #[error("with what the journal holds the map of the disks has more parts than a checkpoint of this pool can list")]
+    RootFull,
 }
 
 impl OpenError {

@@ -15,6 +15,7 @@ mod disks;
 mod features;
 mod flushes;
 mod growth;
+mod index_room;
 mod journal_end;
 mod lost_devices;
 mod memory;

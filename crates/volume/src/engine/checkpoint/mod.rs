@@ -3,6 +3,7 @@
 //! first.
 
 mod capacity;
+mod index_room;
 mod pages;
 mod roots;
 mod state;
@@ -224,6 +225,7 @@ impl Checkpointing<'_> {
             shadow.clear(slot);
         }
         self.map.disks.values_mut().for_each(Disk::take_counts);
+        self.checkpoint.index_room.freeze();
         let counts_due = !self.migrate.has_surveyed();
         let state = &mut *self.checkpoint;
         state.counts_due = counts_due;
@@ -274,7 +276,7 @@ impl Checkpointing<'_> {
                 capacity.write_root(&root, (number, epoch), of, (pages, &mut *self.outbox));
             }
             Err(error) => {
-                pages.fail(error);
+                pages.fail(error.to_owned());
                 self.abort();
             }
         }
@@ -321,6 +323,7 @@ impl Checkpointing<'_> {
             self.space.changed = true;
             self.summaries.trim(band, &mut self.space.bands, self.outbox);
         }
+        self.checkpoint.index_room.count(self.map);
         self.stats.counters.checkpoints += 1;
         self.checkpoint.phase = Phase::Supersede;
     }

@@ -357,8 +357,13 @@ impl PageWriter {
         let taken = map.disks.get_mut(&disk_id).and_then(|disk| disk.pages[number].take());
         let Some(mut index) = taken else { return };
         let old = index.reference;
-        if index.is_empty() {
+        if index.is_bare() {
+            // The root need not list it. Leaves that are in memory alone are found through it all the same.
             self.supersede(old);
+            (index.reference, index.dirty) = (PageRef::default(), false);
+            if let Some(disk) = map.disks.get_mut(&disk_id).filter(|_| !index.is_empty()) {
+                disk.pages[number] = Some(index);
+            }
             return;
         }
         let slot = self.take_slot();

@@ -31,6 +31,8 @@ pub(crate) struct RootWriter {
     header_attempts: u32,
     /// The headers of the last attempt may be on the device or not: its area must not be touched again.
     is_stuck: bool,
+    /// The last attempt had more to say than the area has room for.
+    is_too_small: bool,
     root: Root,
     /// What policies have learned, to be written beside it.
     policy: Option<Vec<u8>>,
@@ -54,6 +56,7 @@ impl RootWriter {
             kept,
             header_attempts: 0,
             is_stuck: false,
+            is_too_small: false,
             root: Root::default(),
             policy: None,
             has_failed: false,
@@ -72,6 +75,16 @@ impl RootWriter {
     /// Whether no root can be written any more: the headers of one may be on the device or not.
     pub fn is_stuck(&self) -> bool {
         self.is_stuck
+    }
+
+    /// Whether the last attempt had more to say than the area has room for.
+    pub fn is_too_small(&self) -> bool {
+        self.is_too_small
+    }
+
+    /// What newer programs have in the root, in bytes.
+    pub fn kept_bytes(&self) -> u64 {
+        self.kept.iter().map(KeptSection::len_bytes).sum()
     }
 
     /// A checkpoint begins, with what its root says of the moment.
@@ -98,7 +111,7 @@ impl RootWriter {
         (map, pages, outbox): (&Map, &mut PageWriter, &mut Outbox),
         epoch: u64,
         counts_due: bool,
-    ) -> Result<Root, String> {
+    ) -> Result<Root, &'static str> {
         // Disks may have been added since the freeze; their ids must never be given out again.
         self.root.next_disk = map.next_disk;
         let base_of = |disk: &Disk| self.bases.get(&disk.id.0).copied().flatten().or_else(|| disk.base_for_root());
@@ -108,12 +121,12 @@ impl RootWriter {
         let Some(shadow) = pages.take_shadow() else { return Ok(Root::default()) };
         self.root.slots = shadow.words().to_vec();
         let root = std::mem::take(&mut self.root);
-        let blob = root_blob::encode(&root);
         let number = self.number + 1;
         let area = self.setup.superblock.root_offsets_bytes[(number % 2) as usize];
-        if blob.len() as u64 + 2 * 4096 > self.setup.superblock.root_len_bytes {
-            return Err("the root area is too small for this map".to_owned());
-        }
+        let bytes_max = self.setup.superblock.root_len_bytes.saturating_sub(2 * 4096);
+        let blob = root_blob::encode_within(&root, bytes_max);
+        self.is_too_small = blob.is_none();
+        let blob = blob.ok_or("the root area is too small for this map")?;
         self.header = Some(Root::header(&blob, number, (epoch, self.setup.options.opening), counts_due));
         let mut offset_bytes = area + 4096;
         for chunk in blob.chunks(BLOB_CHUNK_BYTES) {

@@ -1,6 +1,7 @@
 //! How far a checkpoint has come, and what was changed since the last.
 
 use super::capacity::CapacityWriter;
+use super::index_room::IndexRoom;
 use super::pages::{PageRooms, PageWriter};
 use super::roots::RootWriter;
 use crate::engine::limits::{DIRTY_PARTS, LeafLimits};
@@ -55,6 +56,7 @@ pub(crate) struct Checkpoint {
     pub pages: PageWriter,
     pub roots: RootWriter,
     pub capacity: CapacityWriter,
+    pub index_room: IndexRoom,
     pub(super) phase: Phase,
     pub(super) requested: bool,
     pub(super) clean: bool,
@@ -91,6 +93,7 @@ pub(crate) struct Checkpoint {
 impl Checkpoint {
     /// Goes on after a root: its number, the generation of its pages, and what it carries that this program does not know.
     pub fn new(setup: &Arc<Setup>, frames: usize, number: u64, root: &Root) -> Self {
+        let roots = RootWriter::new(setup.clone(), number, root.kept.clone());
         Self {
             setup: setup.clone(),
             frames,
@@ -99,7 +102,8 @@ impl Checkpoint {
             written_blocks: 0,
             written_blocks_before: None,
             pages: PageWriter::new(setup.clone(), root.generation),
-            roots: RootWriter::new(setup.clone(), number, root.kept.clone()),
+            index_room: IndexRoom::new(&setup.superblock, roots.kept_bytes()),
+            roots,
             capacity: CapacityWriter::new(setup.clone()),
             phase: Phase::Idle,
             requested: false,

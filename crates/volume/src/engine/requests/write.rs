@@ -11,6 +11,7 @@ use crate::engine::place::LARGE_BLOCKS;
 use crate::engine::space::Run;
 use crate::engine::staying::{Decision, Kind};
 use crate::layout::page::{self, Entry, LEAF_ENTRIES};
+use crate::map::frames::Frame;
 use crate::request::RequestError;
 use forebay_block::{ClassId, DiskId, SharedBuf};
 use smallvec::SmallVec;
@@ -99,6 +100,10 @@ impl Engine {
     /// Keeps the leaf of a piece that will change it.
     pub(crate) fn pin(&mut self, id: u32, frame: u32) {
         self.requests.executing += 1;
+        let &Frame { dirty, disk, leaf, .. } = self.map.frames.get(frame);
+        if !dirty {
+            self.checkpoint.index_room.take(&mut self.map, disk, leaf);
+        }
         self.map.frames.get_mut(frame).pins += 1;
         self.requests.pieces[id as usize].frame = Some(frame);
     }

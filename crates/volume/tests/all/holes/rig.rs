@@ -7,7 +7,7 @@ use forebay_volume::layout::plan::{PoolOptions, plan};
 use forebay_volume::layout::superblock::Superblock;
 use forebay_volume::recovery::{OpenError, format, format::NewDisk, open};
 use forebay_volume::verify::verify;
-use forebay_volume::{Completion, Devices, EngineOptions, Op, Outcome, Pool, Request, RequestError};
+use forebay_volume::{Completion, Devices, Engine, EngineOptions, Op, Outcome, Pool, Request, RequestError};
 use std::collections::BTreeMap;
 
 pub const BLOCK: usize = 4096;
@@ -187,9 +187,14 @@ impl Rig {
         devices.iter().enumerate().for_each(|(index, device)| device.lay_out(&superblock, index));
         let mut opened = over(&devices);
         let (engine, _) = open(&mut opened, 1, &classes(), setup.options.clone())?;
+        Ok(Self::of(setup, devices, engine, opened))
+    }
+
+    /// What was opened.
+    pub fn of(setup: &Setup, devices: Vec<Scripted>, engine: Engine, opened: Devices) -> Self {
         let disk = engine.disk_named("disk").unwrap().id;
         let pool = Pool::new(engine, opened);
-        Ok(Self {
+        Self {
             setup: setup.clone(),
             devices,
             pool,
@@ -198,7 +203,7 @@ impl Rig {
             next_token: 1,
             session: 0,
             now_ns: 0,
-        })
+        }
     }
 
     /// Cuts the power; of what was not durable only that is left which `keeps` names. Nothing is opened.

@@ -1,0 +1,105 @@
+//! Disks that are far larger than the pool, written here and there: each part that an index page maps takes room in the root, which was made for a pool that is full.
+
+use super::rig::{BLOCK, Rig, Setup, findings, superblock};
+use forebay_volume::layout::page::{INDEX_ENTRIES, LEAF_ENTRIES};
+use forebay_volume::layout::root::RootHeader;
+use forebay_volume::layout::superblock::{Superblock, copy_offsets_bytes};
+use forebay_volume::recovery::{OpenError, salvage};
+use forebay_volume::{Devices, EngineOptions, Op, RequestError};
+
+/// Blocks that an index page maps.
+const SPAN: u64 = (LEAF_ENTRIES * INDEX_ENTRIES) as u64;
+
+fn setup(fast_bytes: u64, spans: u64) -> Setup {
+    let options = EngineOptions { frames: Some(4096), ..Setup::default().options };
+    Setup { fast_bytes, disk_bytes: spans * SPAN * BLOCK as u64, options, ..Setup::default() }
+}
+
+/// Writes zeros where a part begins: that takes room in the map, and no other.
+fn zero(rig: &mut Rig, block: u64) -> Result<(), RequestError> {
+    let op = Op::WriteZeroes { may_unmap: false };
+    let token = rig.submit_to(rig.disk, block, BLOCK as u64, op, false, None);
+    rig.wait(token).map(|_| ())
+}
+
+fn fill(rig: &mut Rig, spans: std::ops::Range<u64>) -> u64 {
+    let full = spans.clone().find(|span| match zero(rig, span * SPAN) {
+        Ok(()) => false,
+        Err(RequestError::NoSpace) => true,
+        Err(error) => panic!("{span}: {error:?}"),
+    });
+    full.unwrap_or(spans.end)
+}
+
+fn discard(rig: &mut Rig, spans: std::ops::Range<u64>) {
+    let bytes = (spans.end - spans.start) * SPAN * BLOCK as u64;
+    let token = rig.submit_to(rig.disk, spans.start * SPAN, bytes, Op::Discard, false, None);
+    rig.wait(token).unwrap();
+}
+
+/// Writes to an overcommitted disk filled the root: no checkpoint was written any more, and the pool was not opened again. Now they find no space, all else goes on,
+/// and discards make room.
+#[test]
+fn regression_writes_here_and_there_leave_the_root_its_room() {
+    let spans = 4600;
+    let setup = setup(96 << 20, spans);
+    let mut rig = Rig::new(&setup);
+    rig.put(SPAN - 1, 7, None);
+    let full = fill(&mut rig, 0..spans);
+    assert!((4000..4400).contains(&full), "{full}");
+    assert!(rig.pool.engine.lacks_index_room());
+    // What has a part already is written as before.
+    rig.put(3 * SPAN + 5000, 1, None);
+    rig.checkpoint();
+    let mut rig = rig.crash();
+    assert!(matches!(zero(&mut rig, full * SPAN), Err(RequestError::NoSpace)));
+    assert_eq!([SPAN - 1, 3 * SPAN + 5000].map(|block| rig.get(block)), [Ok(7), Ok(1)]);
+    for round in 0..2 {
+        // Of pages that are in memory, and of others.
+        let first = 100 + round * 1000;
+        discard(&mut rig, first..first + 10);
+        let begin = full + round * 10;
+        assert_eq!(fill(&mut rig, begin..spans), begin + 10, "round {round}");
+        discard(&mut rig, 50..51);
+        zero(&mut rig, 50 * SPAN).unwrap();
+        rig.checkpoint();
+    }
+    let mut rig = rig.crash();
+    assert_eq!(rig.get(SPAN - 1), Ok(7));
+    discard(&mut rig, 0..spans);
+    assert!(rig.pool.close());
+    assert_eq!(findings(&setup, &rig.cut(|_| false)), [""; 0]);
+}
+
+/// A journal that names more than the root has room for, as a program without that bound could write it: the pool says so, and can be read.
+#[test]
+fn a_journal_that_needs_more_than_the_root_is_read_for_salvage() {
+    let spans = 320;
+    let setup = setup(64 << 20, spans);
+    let mut rig = Rig::new(&setup);
+    rig.put(SPAN - 1, 7, None);
+    rig.checkpoint();
+    let before = rig.pool.engine.checkpoint_number();
+    let layout = superblock(&rig.devices);
+    let area = layout.root_offsets_bytes[(before % 2) as usize] as usize;
+    let header = rig.devices[0].bytes(|bytes| RootHeader::decode(&bytes[area..area + 4096], &layout.pool)).unwrap();
+    assert_eq!(fill(&mut rig, 0..spans), spans);
+    rig.flush();
+    assert_eq!(rig.pool.engine.checkpoint_number(), before, "more than the journal was to name");
+    let devices = rig.cut(|_| false);
+    // As if it had been made for so much only.
+    let root_len_bytes = 2 * 4096 + header.blob_len_bytes.next_multiple_of(4096);
+    for device in &devices {
+        let size_bytes = device.bytes(|bytes| bytes.len() as u64);
+        for at in copy_offsets_bytes(size_bytes) {
+            let found = device.bytes(|bytes| Superblock::decode(&bytes[at as usize..][..4096])).unwrap();
+            device.forge(at, &Superblock { root_len_bytes, ..found }.encode());
+        }
+    }
+    let refused = Rig::open(&setup, devices.clone()).map(|_| ());
+    assert!(matches!(refused, Err(OpenError::RootFull)), "{refused:?}");
+    let mut opened = Devices::new(devices.iter().map(|device| Box::new(device.clone()) as Box<_>).collect());
+    let (engine, _) = salvage(&mut opened, 1, &super::rig::classes(), setup.options.clone()).unwrap();
+    let mut rig = Rig::of(&setup, devices, engine, opened);
+    assert_eq!([SPAN - 1, 200 * SPAN].map(|block| rig.get(block)), [Ok(7), Ok(0)]);
+}
