@@ -30,6 +30,11 @@ impl Runs {
         other.ends.into_iter().for_each(|(start, end)| self.add(start..end));
     }
 
+    /// How many runs they are.
+    pub fn count(&self) -> usize {
+        self.ends.len()
+    }
+
     /// Whether any of these belongs to it.
     pub fn meets(&self, range: Range<u64>) -> bool {
         self.ends.range(..range.end).next_back().is_some_and(|(_, &end)| end > range.start)

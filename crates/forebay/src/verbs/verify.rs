@@ -85,7 +85,9 @@ pub fn run(file: &Path, format: Format) -> Result<()> {
             ))?;
             if summary.uncompared_blocks > 0 {
                 let blocks = output::count(summary.uncompared_blocks, "block");
-                output::text(&format!("NOT COMPARED with parity: {blocks}, as so many members are missing that none is to spare"))?;
+                output::text(&format!(
+                    "NOT COMPARED with parity: {blocks}, as so many members are missing that none is to spare"
+                ))?;
             }
         }
     }

@@ -78,6 +78,8 @@ pub(super) struct Group {
     pub has_lied: bool,
     /// The round ends at rest: no write is torn beside what rots in it.
     ends_at_rest: bool,
+    /// It ends with a clean stop: no opening writes anything again beside what rots.
+    ends_cleanly: bool,
     /// Members that were exchanged while the pool was used.
     exchanged: u64,
     /// Openings that found rows open.
@@ -138,6 +140,7 @@ impl Group {
             is_scrubbed: shape.kind.is_scrubbed(),
             has_lied: false,
             ends_at_rest: false,
+            ends_cleanly: false,
             exchanged: 0,
             found_open: 0,
             next_id,
@@ -193,6 +196,7 @@ impl Group {
         self.must_recover &= !self.is_whole;
         self.is_alone = false;
         self.ends_at_rest = matches!(round.end, End::Rest | End::Stop);
+        self.ends_cleanly = round.end == End::Stop;
         if self.must_recover || self.has_lost_rows {
             (round.members, round.beyond) = (Vec::new(), None);
         }
@@ -464,9 +468,10 @@ impl Group {
         match &self.several {
             Several::Mirror => true,
             Several::Array { parity, .. } => {
-                // With one block of parity a row that the log still names is made whole of what is read (docs/parity.md, "Limits").
-                let may_lie = slot < parity.liars || parity.redundancy.parity == 1 && !self.is_plain;
-                may_lie && self.ends_at_rest
+                // With one block of parity a row that the log still names is made whole of what is read, and what an opening writes again beside compressed
+                // blocks gets parity of these as they lie (docs/parity.md, "Limits").
+                let is_verified = parity.redundancy.parity == 1 && !self.is_plain && self.ends_cleanly;
+                is_verified || slot < parity.liars && self.ends_at_rest
             }
         }
     }

@@ -351,7 +351,7 @@ impl MirrorView {
     }
 
     /// Recovery has made all members the same where it matters: any of them may be read from.
-    pub(crate) fn settle(&self) {
+    pub fn settle(&self) {
         self.0.is_settled.store(true, Ordering::Relaxed);
     }
 

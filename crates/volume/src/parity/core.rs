@@ -8,6 +8,7 @@ use super::jobs::{Batch, Held, HostOp, Job, Logged, Next, Rows, Starved, Then};
 use super::members::Members;
 use super::open_rows::OpenRows;
 use super::roster::Roster;
+use super::unflushed::Unflushed;
 use super::view::ArrayView;
 use crate::layout::Id;
 use crate::layout::array_shape::Shape;
@@ -31,6 +32,7 @@ pub(super) struct Core {
     /// Rows that were found open and are whole now, and in which nothing was written since: their parity is of just what lies there.
     pub settled: BTreeSet<u64>,
     pub fronts: Fronts,
+    pub unflushed: Unflushed,
     pub roster: Roster,
     pub upkeep: Upkeep,
     pub view: ArrayView,
@@ -102,6 +104,11 @@ impl Core {
         self.batch_ended(job, None);
     }
 
+    /// Whether parity of a row may be of something else than what lies there.
+    pub fn may_be_torn(&self, row: u64) -> bool {
+        self.view.is_maybe_torn(row) || self.unflushed.may_be_torn(row)
+    }
+
     /// Flushes all members that get writes, as soon as no other flush is in flight. A flush that ends meanwhile with a failure is the end of this one, too:
     /// what it was to cover may be lost.
     pub fn flush(&mut self, then: Then) {
@@ -116,6 +123,7 @@ impl Core {
         }
         self.is_flushing = true;
         self.flushes += 1;
+        self.unflushed.flush_begins();
         let then = Then::Flushed { number: self.flushes, thens: std::mem::take(&mut self.to_flush) };
         let written: Vec<usize> = numbers_in(self.members.written()).collect();
         let job = self.jobs.insert(Job::Batch(Batch::new(written.len() + 1, then)));

@@ -12,6 +12,7 @@ use super::members::Members;
 use super::open_rows::OpenRows;
 use super::refusal::{JoinError, missing};
 use super::roster::{FIRST_PLACE, Roster};
+use super::unflushed::Unflushed;
 use super::view::ArrayView;
 use crate::layout::Id;
 use crate::layout::array_label::ArrayLabel;
@@ -323,6 +324,7 @@ fn array_of(
         sequence: found.newest,
         found,
         settled: BTreeSet::new(),
+        unflushed: Unflushed::default(),
         fronts: Fronts::new(&shape, is_blank),
         roster: Roster::new((label, places), is_new, to_rebuild, view.clone()),
         upkeep,

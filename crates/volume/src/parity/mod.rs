@@ -36,6 +36,7 @@ mod reading;
 mod rebuilding;
 mod refusal;
 mod roster;
+mod unflushed;
 mod upkeep;
 mod view;
 mod writing;

@@ -22,8 +22,12 @@ pub(super) fn begin(core: &mut Core, tag: u64, offset_bytes: u64, attempt: u8, b
         }
         Some(Area::Rows(at)) => {
             let way = match core.shape.way(attempt) {
-                // There is nothing of both, and each was read by itself before.
-                Way::Without(member) if !core.shape.is_split_by(member, at, len_bytes) => Way::Direct,
+                // There is nothing of both, and each was read by itself before; but what another member lacks that is out is computed without it.
+                Way::Without(member)
+                    if !core.shape.is_split_by(member, at, len_bytes) && !is_missing_in(core, at, len_bytes) =>
+                {
+                    Way::Direct
+                }
                 way => way,
             };
             if attempt > 0 && way != Way::Compared {
@@ -37,6 +41,13 @@ pub(super) fn begin(core: &mut Core, tag: u64, offset_bytes: u64, attempt: u8, b
             core.done.push(Completion { tag, result: Err(error), bufs: Some(bufs) });
         }
     }
+}
+
+/// Whether some of these bytes of rows lie on members that are out.
+fn is_missing_in(core: &Core, at: u64, len_bytes: u64) -> bool {
+    let (data, in_sync) = (core.shape.data as u64, core.members.in_sync());
+    let mut blocks = at / BLOCK..(at + len_bytes).div_ceil(BLOCK);
+    blocks.any(|block| in_sync & 1 << core.shape.member(block / data, (block % data) as usize) == 0)
 }
 
 /// Reads what all members have alike of the next that has not been tried.

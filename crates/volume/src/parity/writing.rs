@@ -302,7 +302,7 @@ pub(super) fn overwrite(core: &mut Core, (mut part, mut readings): (Part, Readin
     let is_sure = agreeing > needed || agreeing > 0 && agreeing == read;
     // Parity that agrees shows as many blocks as it has: of more, other content may have the same parity.
     let changed = part.blocks.iter().filter(|(at, block)| images[*at].as_deref() != Some(&**block)).count();
-    if changed == 0 && !was_right && !is_sure && !is_guessed && !core.view.is_maybe_torn(row) {
+    if changed == 0 && !was_right && !is_sure && !is_guessed && !core.may_be_torn(row) {
         // Nothing changes in the row, and its parity may be all that tells what another block was. Not so where an opening comes upon a row that a power cut
         // has torn: what it finds there gets parity.
         let list = part.blocks.iter();

@@ -145,8 +145,9 @@ pub(super) struct Seen {
     copies: [bool; 3],
     /// A copy that was as it should be.
     whole: Vec<u8>,
-    /// Those that are, in this look.
+    /// Those that are, in this look, and those of which nothing is there.
     whole_copies: usize,
+    absent_copies: usize,
     /// The one that lacks something in this look.
     gap: Option<Gap>,
     /// The generation of the newest label, and in which of its places that was.
@@ -162,15 +163,19 @@ const LOOKS_WITHOUT: u32 = 120;
 impl Seen {
     /// A look begins.
     pub fn begin(&mut self) {
-        (self.whole_copies, self.gap) = (0, None);
+        (self.whole_copies, self.absent_copies, self.gap) = (0, 0, None);
         self.looks = (self.looks + 1) % LOOKS_WITHOUT;
         if self.looks == 0 {
             self.unreadable.clear();
         }
     }
 
-    /// A look has ended that found nothing else. Why the device is not what it should be: a copy of the superblock is gone in part, and too few others are whole.
+    /// A look has ended that found nothing else. Why the device is not what it should be: a copy of the superblock is gone in part, and too few others are whole;
+    /// or no copy is there, which were when the pool was opened.
     pub fn end(&mut self) -> Option<String> {
+        if self.absent_copies == self.copies.len() {
+            return Some("its superblocks were written over by something else".to_owned());
+        }
         let gap = self.gap.take_if(|_| self.whole_copies < WHOLE_MIN)?;
         Some(gap.otherwise)
     }
@@ -224,7 +229,10 @@ impl Seen {
                 self.gap = Some(Gap { offset_bytes: at, otherwise });
                 None
             }
-            Err(SuperblockError::Absent) => None,
+            Err(SuperblockError::Absent) => {
+                self.absent_copies += 1;
+                None
+            }
             // It may rot, as anything else; the others are looked at.
             Err(_) => None,
         }

@@ -128,6 +128,22 @@ fn regression_what_is_written_over_under_a_server_is_found() {
     assert!(scene.after(8).unwrap().contains("an older label"), "it is one of before");
 }
 
+/// Wiped before it was looked at for the first time: nothing had been good in a look before, and it was never found out.
+#[test]
+fn regression_what_is_wiped_before_the_first_look_is_found() {
+    let copies = copy_offsets_bytes(SIZE_BYTES);
+    for wiped in [&copies[..], &copies[..2]] {
+        let mut scene = Scene::new();
+        wiped.iter().for_each(|&at| scene.write(at, &[0; 4096]));
+        assert_eq!(scene.after(1), None, "one look is not believed");
+        let found = scene.after(8);
+        assert_eq!(found.is_some_and(|why| why.contains("superblocks were written over")), wiped.len() == 3);
+    }
+    let mut scene = Scene::new();
+    scene.write(0, &vec![0; SIZE_BYTES as usize]);
+    assert!(scene.after(8).is_some());
+}
+
 #[test]
 fn labels_count_up_and_one_superblock_may_rot() {
     let mut scene = Scene::new();

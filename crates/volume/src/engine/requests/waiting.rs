@@ -3,6 +3,7 @@
 use super::client::ClientKind;
 use super::wants::{Waiting, Wants};
 use crate::engine::Engine;
+use crate::layout::page::LEAF_ENTRIES;
 use crate::request::RequestError;
 
 /// How long a write waits for space at least while migration achieves nothing.
@@ -72,6 +73,15 @@ impl Engine {
         if wants == Wants::Space && self.space.give_up_for_map(&mut self.copies) {
             return;
         }
+        if wants == Wants::Space && self.lacks_index_room_for(id) {
+            // Nothing but a checkpoint behind a discard makes that, whatever else goes on; and all who want space wait behind this one.
+            let may_gain = self.checkpoint.index_room.may_gain() || self.checkpoint.is_pending();
+            if !may_gain || self.waited_too_long(id) {
+                self.requests.waiting.queue(wants).pop_front();
+                self.fail_piece(id, RequestError::NoSpace);
+            }
+            return;
+        }
         let hopeless = self.checkpoint.hopeless(&self.stats.counters);
         let error = if self.flushes.has_failed() {
             // Nothing can be freed now: neither journal nor space.
@@ -97,6 +107,12 @@ impl Engine {
         };
         self.requests.waiting.queue(wants).pop_front();
         self.fail_piece(id, error);
+    }
+
+    /// Whether a piece would make a leaf for whose index page the root has no room.
+    fn lacks_index_room_for(&self, id: u32) -> bool {
+        let Some(piece) = self.requests.pieces.get(id as usize) else { return false };
+        self.checkpoint.index_room.lacks(&self.map, piece.disk, piece.block() / LEAF_ENTRIES as u64)
     }
 
     /// Whether a piece has waited for so long that what is in progress cannot be for it: other writes and their flushes keep

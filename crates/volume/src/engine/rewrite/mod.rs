@@ -197,6 +197,7 @@ impl Rewriter {
             return Step::LostPage;
         }
         if self.has_failed {
+            self.is_last_look = false;
             self.wait(now_ns);
             return Step::Waits;
         }

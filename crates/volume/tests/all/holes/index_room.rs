@@ -1,6 +1,7 @@
 //! Disks that are far larger than the pool, written here and there: each part that an index page maps takes room in the root, which was made for a pool that is full.
 
-use super::rig::{BLOCK, Rig, Setup, findings, superblock};
+use super::device::{Kind, Region};
+use super::rig::{BLOCK, CAPACITY, Rig, Setup, findings, held, superblock};
 use forebay_volume::layout::page::{INDEX_ENTRIES, LEAF_ENTRIES};
 use forebay_volume::layout::root::RootHeader;
 use forebay_volume::layout::superblock::{Superblock, copy_offsets_bytes};
@@ -69,6 +70,27 @@ fn regression_writes_here_and_there_leave_the_root_its_room() {
     discard(&mut rig, 0..spans);
     assert!(rig.pool.close());
     assert_eq!(findings(&setup, &rig.cut(|_| false)), [""; 0]);
+}
+
+/// It waited for as long as something was moved, which never makes that room, and all that waited for space waited behind it.
+#[test]
+fn regression_a_write_without_room_in_the_root_does_not_wait_for_what_is_moved() {
+    let spans = 4600;
+    let setup = setup(96 << 20, spans);
+    let options = EngineOptions { destage_above_percent: 0, ..setup.options.clone() };
+    let mut rig = Rig::new(&Setup { options, ..setup });
+    let full = fill(&mut rig, 0..spans);
+    rig.checkpoint();
+    rig.devices[CAPACITY].rule(|seen| held(seen.is(Kind::Write, Region::Bands)));
+    (0..40).for_each(|block| rig.put(block, 1, None));
+    let is_moving = |rig: &mut Rig| {
+        rig.pass_ms(100);
+        rig.pool.engine.activity().destage
+    };
+    assert!(rig.until(is_moving), "something is moved, and does not end");
+    assert!(matches!(zero(&mut rig, full * SPAN), Err(RequestError::NoSpace)));
+    assert!(rig.pool.engine.activity().destage);
+    rig.devices[CAPACITY].heal();
 }
 
 /// A journal that names more than the root has room for, as a program without that bound could write it: the pool says so, and can be read.

@@ -224,7 +224,9 @@ fn regression_a_rebuild_waits_for_none_that_answers() {
     let rows = (shape.head_bytes + (1 << 20)) / BLOCK..MEMBER_BYTES as u64 / BLOCK;
     rows.for_each(|block| _ = members[bad].medium().dead_blocks.insert(block));
     let blank = offer_blank(&view);
-    for _ in 0..20_000 {
+    // Other tests move the common clock on.
+    let begin_ns = NOW_NS.load(Ordering::Relaxed);
+    for turn in 0..20_000 {
         let is_begun = label(&members[gone]).rebuilding.is_some();
         let mut medium = members[gone].medium();
         (medium.is_dead, medium.is_gone) = (is_begun, is_begun);
@@ -232,7 +234,7 @@ fn regression_a_rebuild_waits_for_none_that_answers() {
         if !view.rebuild_waits_for().is_empty() {
             break;
         }
-        view.members().tick(NOW_NS.fetch_add(50_000_000, Ordering::Relaxed));
+        view.members().tick(begin_ns + turn * 50_000_000);
         Device::poll(&mut array, &mut Vec::new());
     }
     assert_eq!(view.rebuild_waits_for(), [format!("m{gone}")]);

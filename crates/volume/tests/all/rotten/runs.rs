@@ -41,6 +41,23 @@ fn regression_reads_of_many_compressed_blocks_are_right_where_a_member_has_lost_
     }
 }
 
+/// The same where another member is not there: what that one has was computed of what the first one had lost, wherever nothing of a block lay on the first one.
+#[test]
+fn regression_reads_of_many_compressed_blocks_are_right_where_a_member_is_out_and_another_has_lost_all() {
+    for redundancy in ["3+2", "4+2"] {
+        let pool = written(redundancy, Compress::Lz4, 0..1200, 10);
+        for number in 0..pool.0.members.len() {
+            let rotten = pool.0.copy();
+            let mut served = rotten.open_without(number);
+            served.model.clone_from(&pool.1);
+            let other = (number + 1) % pool.0.members.len();
+            let first = rotten.rows_at();
+            rotten.members[other].bytes().bytes[first..].fill(0);
+            served.check_in_runs(16);
+        }
+    }
+}
+
 /// Of a summary of several pages one was wrong, and all were written again: those that were right, too, beside blocks of data of which only parity said what they
 /// had been, and which that then did not say any more.
 #[test]

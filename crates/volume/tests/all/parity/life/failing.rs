@@ -54,6 +54,8 @@ impl Life {
 
     /// Too many members to be left behind fail a flush, each once, and lose what was in their caches; whoever wrote that writes it again.
     pub(super) fn fail_a_flush(&mut self) {
+        // Whoever has opened it has written again what may have been torn.
+        self.array.as_ref().unwrap().1.members().settle();
         let there = self.numbers_of(MemberState::InSync);
         let spare = there.len() - self.shape.data;
         let failing = spare + 1 + self.random.below(self.shape.data as u64) as usize;
