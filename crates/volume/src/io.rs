@@ -114,15 +114,8 @@ impl Devices {
     }
 
     /// Devices that are made of several.
-    fn views(&self) -> impl Iterator<Item = &MirrorView> {
+    pub fn views(&self) -> impl Iterator<Item = &MirrorView> {
         self.mirror().into_iter().chain(self.array.iter().map(ArrayView::members))
-    }
-
-    /// Ids of members of these that held everything and are not there; empty where there are none.
-    #[must_use]
-    pub fn missing(&self) -> String {
-        let missing = self.views().map(MirrorView::missing).filter(|missing| !missing.is_empty());
-        missing.collect::<Vec<_>>().join(", ")
     }
 
     /// Tells the time to what knows none.

@@ -16,6 +16,7 @@ use anyhow::{Result, anyhow, bail};
 use forebay_block::Device;
 use forebay_device::OpenMode;
 use forebay_volume::layout::superblock::{Superblock, SuperblockError};
+use forebay_volume::mirror::MirrorView;
 use forebay_volume::recovery::lost::{BlockRanges, DiskReport};
 use forebay_volume::recovery::{self, AloneError, AloneReport, MemberError, OpenError, RecoveryReport};
 use forebay_volume::{Devices, Engine, EngineOptions};
@@ -101,7 +102,8 @@ pub fn open(config: &Config, devices: &mut Devices, opening: Opening) -> Result<
     };
     // A mirror is one.
     open(devices, 1, &config.class_specs(), options).map_err(|error| {
-        let missing = devices.missing();
+        let missing = devices.views().map(MirrorView::missing).filter(|missing| !missing.is_empty());
+        let missing = missing.collect::<Vec<_>>().join(", ");
         explain_blank(devices, &error).unwrap_or_else(|| explain_without(error, &missing))
     })
 }

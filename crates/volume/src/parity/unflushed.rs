@@ -4,7 +4,7 @@
 use crate::runs::Runs;
 use std::ops::Range;
 
-/// So many runs of torn rows are told apart; with more, any row may be torn.
+/// So many runs of torn rows are known; with more, any row may be torn.
 const RUNS_MAX: usize = 4096;
 
 /// The rows, by what became of the flush behind them.
@@ -66,6 +66,6 @@ mod tests {
         (0..=RUNS_MAX as u64).for_each(|at| rows.written(100 + 2 * at..101 + 2 * at));
         rows.flush_begins();
         rows.flush_ended(false);
-        assert!(rows.may_be_torn(0), "too many to tell apart");
+        assert!(rows.may_be_torn(0), "too many to know them all");
     }
 }

@@ -89,7 +89,7 @@ pub(super) fn refuse_unread(
     disks: &BTreeMap<u16, Disk>,
     (root, survey): (&Root, &Survey),
 ) -> Result<(), OpenError> {
-    if devices.is_read_only || devices.missing().is_empty() {
+    if devices.is_read_only || devices.views().all(|view| view.missing().is_empty()) {
         return Ok(());
     }
     let extents = Extents::new(&superblock.members, superblock.band_bytes);

@@ -2,10 +2,9 @@
 
 use super::members::MemberError;
 use super::policy_state::PolicyState;
-use super::written::Unread;
 use crate::io::Devices;
 use crate::map::index::Disk;
-use forebay_block::{BLOCK_BYTES, IoError};
+use forebay_block::{BLOCK_BYTES, DiskId, IoError};
 use forebay_prism::ClassError;
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -143,6 +142,17 @@ pub enum OpenError {
     /// What the journal makes of the map needs more of the root than there is.
     #[error("with what the journal holds the map of the disks has more parts than a checkpoint of this pool can list")]
     RootFull,
+}
+
+/// Blocks that may have arrived and cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Unread {
+    /// How many.
+    pub blocks: usize,
+    /// Disk and block of the first.
+    pub first: (DiskId, u64),
+    /// On which device it cannot be read, and why.
+    pub error: (usize, IoError),
 }
 
 impl OpenError {

@@ -5,7 +5,6 @@
 //! durable. Parity of the latter alone is made anew of what lies there. In any other something is wrong beside what is written again, and its parity may be all
 //! that this can be restored by.
 
-use super::survey::Survey;
 use crate::engine::Setup;
 use crate::layout::array_shape::{Area, Shape};
 use crate::layout::band_summary::{BandShape, SUMMARY_PAGES_MAX, placed};
@@ -59,7 +58,7 @@ impl Recorded {
 pub(super) fn rows(
     shape: &Shape,
     setup: &Setup,
-    (survey, root): (&Survey, &Root),
+    (recorded, root): (&Recorded, &Root),
     record: &Record,
     torn: &mut Runs,
 ) -> Option<()> {
@@ -75,7 +74,7 @@ pub(super) fn rows(
     let was_durable = |block: u32| {
         let at = setup.extents.band_location(band, block);
         let grains = at..at + BLOCK_GRAINS;
-        survey.recorded.durable.meets(grains.clone()) || block < front && !survey.recorded.not_known.meets(grains)
+        recorded.durable.meets(grains.clone()) || block < front && !recorded.not_known.meets(grains)
     };
     let data = shape.data as u32;
     let (_, at) = setup.extents.place(setup.extents.band_location(band, 0))?;

@@ -2,7 +2,7 @@
 //! and writes again what it finds. That it can be read does not make it durable: where a flush failed and the power was
 //! not cut since, the device may have given up writing it, and shows it only as long as its cache does.
 
-use super::report::RecoveryReport;
+use super::report::{RecoveryReport, Unread};
 use super::survey::Survey;
 use super::torn;
 use crate::engine::{Lost, Map, Setup};
@@ -37,17 +37,6 @@ pub(super) struct Doubt {
     unread: BTreeMap<Unwritten, (usize, IoError)>,
     /// Those of these under which the map had something else.
     replacing: BTreeSet<Unwritten>,
-}
-
-/// Blocks that may have arrived and cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Unread {
-    /// How many.
-    pub blocks: usize,
-    /// Disk and block of the first.
-    pub first: (DiskId, u64),
-    /// On which device it cannot be read, and why.
-    pub error: (usize, IoError),
 }
 
 /// Whether a block of a record has its data on the device.
@@ -197,7 +186,7 @@ pub(super) fn verified(
     if let Some(array) = devices.array() {
         let mut rows = Runs::default();
         for (_, record) in records {
-            torn::rows(array.shape(), setup, (survey, root), record, &mut rows);
+            torn::rows(array.shape(), setup, (&survey.recorded, root), record, &mut rows);
         }
         array.may_be_torn(rows);
     }
