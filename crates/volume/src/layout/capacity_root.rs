@@ -142,7 +142,7 @@ pub struct CapacityRoot {
 }
 
 impl CapacityRoot {
-    /// Encodes the blob for an area of this size; disks that do not fit are counted only.
+    /// Encodes the blob for an area of this size. Pages that do not fit are not listed, nor what follows on their disk; disks that do not are counted only.
     #[must_use]
     pub fn encode(&self, area: &CapacityArea) -> Vec<u8> {
         let mut w = Writer::default();
@@ -166,9 +166,13 @@ impl CapacityRoot {
         }
         let mut room = area.blob_bytes_max().saturating_sub(w.bytes.len() as u64 + 4);
         let of_base = |disk: &CapacityDisk| if disk.base.is_some() { Base::BYTES } else { 0 };
-        let size = |disk: &CapacityDisk| {
-            22 + of_base(disk) + disk.name.len() as u64 + disk.pages.len() as u64 * PAGE_REF_BYTES
-        };
+        let head = |disk: &CapacityDisk| 22 + of_base(disk) + disk.name.len() as u64;
+        // The pages of one disk leave others their place, where there is one for all.
+        let heads = self.disks.iter().map(head).sum();
+        let mut pages_left = room.checked_sub(heads).map_or(u64::MAX, |left| left / PAGE_REF_BYTES);
+        let is_for_all = heads <= room;
+        let size =
+            |disk: &CapacityDisk| head(disk) + if is_for_all { 0 } else { disk.pages.len() as u64 * PAGE_REF_BYTES };
         let fits = |disk: &&CapacityDisk| {
             let fits = size(disk) <= room;
             room = room.saturating_sub(size(disk));
@@ -178,13 +182,16 @@ impl CapacityRoot {
         w.u16(listed.len() as u16);
         w.u16(self.disks_missing.saturating_add((self.disks.len() - listed.len()) as u16));
         for disk in listed {
+            let pages = &disk.pages[..disk.pages.len().min(pages_left as usize)];
+            pages_left -= pages.len() as u64;
+            let first_missing = disk.pages.get(pages.len()).map_or(ALL_LISTED, |page| page.number);
             w.u16(disk.id);
             w.blob(disk.name.as_bytes());
             w.u64(disk.size_bytes | if disk.base.is_some() { HAS_BASE } else { 0 });
             disk.base.iter().for_each(|base| base.put(&mut w));
-            w.u32(disk.unlisted_from);
-            w.u32(disk.pages.len() as u32);
-            for page in &disk.pages {
+            w.u32(disk.unlisted_from.min(first_missing));
+            w.u32(pages.len() as u32);
+            for page in pages {
                 w.u32(page.number);
                 w.u32(page.slot);
                 w.u32(page.crc);

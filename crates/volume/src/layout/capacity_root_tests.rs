@@ -108,6 +108,25 @@ fn what_the_area_has_no_room_for_is_counted() {
     assert_eq!((read.unapplied.len(), read.unapplied[0]), (UNAPPLIED_MAX, 5000 - UNAPPLIED_MAX as u64));
 }
 
+/// One disk written here and there left no room for disks behind it: they were not there where the fast tier was lost.
+#[test]
+fn regression_pages_of_one_disk_leave_others_their_place() {
+    let superblock = superblock();
+    let area = superblock.capacity_area;
+    let mut many = root(&superblock);
+    let disk = CapacityDisk { name: "n".repeat(64), pages: Vec::new(), ..many.disks[1].clone() };
+    many.disks = (1..150).map(|id| CapacityDisk { id, ..disk.clone() }).collect();
+    let page = |slot| TierPageRef { number: 2 * slot, slot, crc: 1 };
+    many.disks[0].size_bytes = 1 << 50;
+    many.disks[0].pages = (0..area.slots() as u32).map(page).collect();
+    let read = CapacityRoot::decode(&many.encode(&area), &superblock).unwrap();
+    assert_eq!((read.disks.len(), read.disks_missing), (many.disks.len(), 0));
+    let (first, listed) = (&read.disks[0], read.disks[0].pages.len());
+    assert_eq!(first.pages, many.disks[0].pages[..listed]);
+    assert!(listed < many.disks[0].pages.len(), "there was room for all");
+    assert_eq!(first.unlisted_from, 2 * listed as u32);
+}
+
 #[test]
 fn entries_have_the_size_that_the_area_counts_with() {}
 
