@@ -93,7 +93,7 @@ fn regression_what_is_missing_for_good_has_not_arrived() {
             rig.pool.engine.prism_mut().table_mut().set("bulk", change).unwrap();
             rig.pool.engine.classes_changed();
         }
-        let mut write = |rig: &mut Rig, byte: u8| {
+        let write = |rig: &mut Rig, byte: u8| {
             let mut bytes = Buf::zeroed(64 * BLOCK);
             bytes.fill(byte);
             let token = rig.submit_to(rig.disk, 0, bytes.len() as u64, Op::Write(bytes), false, BULK);

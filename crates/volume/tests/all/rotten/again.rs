@@ -114,9 +114,9 @@ fn regression_all_groups_that_rot_are_written_again() {
     assert!(counters.mended_blocks > 0 && counters.capacity_mended_blocks == counters.mended_blocks, "{counters:?}");
 }
 
-/// Bands whose parity a scrub had found to be of something else were in memory alone: a start forgot them, and the pass had ended well.
+/// What parity a scrub has found to be of something else is right when the next start ends, whatever was in memory alone.
 #[test]
-fn regression_a_start_forgets_no_band_whose_parity_is_of_something_else() {
+fn a_start_forgets_no_band_whose_parity_is_of_something_else() {
     for redundancy in ["2+1", "3+2"] {
         let (rig, model) = written(redundancy);
         let data: HashSet<Vec<u8>> = model.iter().map(|(&block, &version)| content(block, version)).collect();
