@@ -115,9 +115,12 @@ fn regression_pages_of_one_disk_leave_others_their_place() {
     let area = superblock.capacity_area;
     let mut many = root(&superblock);
     let disk = CapacityDisk { name: "n".repeat(64), pages: Vec::new(), ..many.disks[1].clone() };
-    many.disks = (1..150).map(|id| CapacityDisk { id, ..disk.clone() }).collect();
+    // As many as there is room for, and a few pages.
+    let others = CapacityRoot { disks: Vec::new(), ..many.clone() }.encode(&area).len() as u64;
+    let disks = (area.blob_bytes_max() - others) / (22 + 16 + 64);
+    many.disks = (1..disks as u16).map(|id| CapacityDisk { id, ..disk.clone() }).collect();
     let page = |slot| TierPageRef { number: 2 * slot, slot, crc: 1 };
-    many.disks[0].size_bytes = 1 << 50;
+    (many.disks[0].size_bytes, many.disks[0].unlisted_from) = (1 << 50, ALL_LISTED);
     many.disks[0].pages = (0..area.slots() as u32).map(page).collect();
     let read = CapacityRoot::decode(&many.encode(&area), &superblock).unwrap();
     assert_eq!((read.disks.len(), read.disks_missing), (many.disks.len(), 0));
