@@ -121,6 +121,13 @@ impl MemoryBackend {
         self.delay_polls = polls;
     }
 
+    /// Requests that wait are carried out after so many polls more, as are those to come.
+    pub fn release_after(&mut self, polls: u64) {
+        self.delay_polls = polls;
+        let due = self.polls + polls;
+        self.waiting.iter_mut().for_each(|(at, _)| *at = due.min(*at));
+    }
+
     /// The next request fails so. Several calls make several fail.
     pub fn fail_next(&mut self, error: RequestError) {
         self.failures.push_back(error);
