@@ -70,9 +70,6 @@ impl Engine {
             // The flush that makes the failed one good frees what it waits for.
             return;
         }
-        if wants == Wants::Space && self.space.give_up_for_map(&mut self.copies) {
-            return;
-        }
         if wants == Wants::Space && self.lacks_index_room_for(id) {
             // Nothing but a checkpoint behind a discard makes that, whatever else goes on; and all who want space wait behind this one.
             let may_gain = self.checkpoint.index_room.may_gain() || self.checkpoint.is_pending();
@@ -80,6 +77,9 @@ impl Engine {
                 self.requests.waiting.queue(wants).pop_front();
                 self.fail_piece(id, RequestError::NoSpace);
             }
+            return;
+        }
+        if wants == Wants::Space && self.space.give_up_for_map(&mut self.copies) {
             return;
         }
         let hopeless = self.checkpoint.hopeless(&self.stats.counters);
