@@ -81,15 +81,16 @@ pub(super) fn refuse_loss(
     }
 }
 
-/// Refuses an opening while a member is missing that held everything, where what was written last can be read of none that is there: the missing one may
-/// have it, and the opening is refused for that in any case where something older would be given up.
+/// Refuses an opening while a member of the mirror is missing that held everything, where what was written last to the fast tier can be read of none that is
+/// there: the missing one may have it, and the opening is refused for that in any case where something older would be given up. Not so of a capacity tier with
+/// parity: rows that its log names are made whole only when it is begun, and before that what lies in them may not be computed.
 pub(super) fn refuse_unread(
     devices: &mut Devices,
     (superblock, geometry): (&Superblock, JournalGeometry),
     disks: &BTreeMap<u16, Disk>,
     (root, survey): (&Root, &Survey),
 ) -> Result<(), OpenError> {
-    if devices.is_read_only || devices.views().all(|view| view.missing().is_empty()) {
+    if devices.is_read_only || devices.mirror().is_none_or(|view| view.missing().is_empty()) {
         return Ok(());
     }
     let extents = Extents::new(&superblock.members, superblock.band_bytes);
@@ -97,7 +98,9 @@ pub(super) fn refuse_unread(
     scan(devices, geometry, &superblock.pool, survey.start, |devices, _, batch, records| {
         let numbered = records.into_iter().enumerate().map(|(i, record)| (batch.first_sequence + i as u64, record));
         let is_wanted = |(sequence, record): &(u64, Record)| {
-            matches!(record, Record::Write { .. }) && root.must_apply(*sequence) && !survey.cancelled.contains(sequence)
+            matches!(record, Record::Write { location, .. } if extents.is_fast(*location))
+                && root.must_apply(*sequence)
+                && !survey.cancelled.contains(sequence)
         };
         if !survey.is_durable(batch.batch) {
             numbered.filter(is_wanted).for_each(|numbered| doubt.look(devices, &extents, survey, numbered));
