@@ -279,3 +279,10 @@ fn regression_moves_that_wait_for_a_checkpoint_read_nothing_meanwhile() {
 fn regression_a_scrub_takes_nothing_of_a_read_that_failed() {
     keep_their_promises(&[23_089_828_221_783]);
 }
+
+/// A pass of a scrub ended while a checkpoint waited for a device: the index page that the root before it names had rotten on a member, and nobody had looked at it any
+/// more, as the checkpoint had given it up. The power failed, and the pool did not open without the other member.
+#[test]
+fn regression_a_scrub_does_not_end_beside_a_checkpoint() {
+    keep_their_promises(&[23_089_745_083_929]);
+}

@@ -194,8 +194,8 @@ impl Scrub {
     }
 
     /// What is read next. `next_stored` gives the first blocks, from a block of a disk on, that lie in a leaf with something in
-    /// it. `None` where the pass has come to its end, which waits while something that it found `is_mending`: only what has been written again can be made durable
-    /// by the checkpoint that keeps the end.
+    /// it. `None` where the pass has come to its end, which waits while something that it found `is_mending`, or a checkpoint is in progress: only what has been written
+    /// again can be made durable by the checkpoint that keeps the end.
     pub fn begin_step(
         &mut self,
         now_ns: u64,

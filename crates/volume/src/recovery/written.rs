@@ -18,6 +18,7 @@ use crate::space::extents::Extents;
 use forebay_block::{Buf, DiskId, IoError, IoErrorKind, Op, SharedBuf, Vectored};
 use smallvec::{SmallVec, smallvec};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// A block that was found, and could not be written again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,8 +75,7 @@ impl Doubt {
         for Name { span, disk, block, crc } in names(&record) {
             let location = span.location;
             let is_block = |bytes: &[u8]| is_stored(disk, block, bytes, crc);
-            let from = (location - begin) as usize * GRAIN_BYTES;
-            let read = data.as_ref().and_then(|data| data.get(from..from + usize::from(span.grains) * GRAIN_BYTES));
+            let read = data.as_ref().and_then(|data| data.get(bytes_of(span, begin)));
             if read.is_none_or(|read| !is_block(read))
                 && !survey.was_moved_on(location, disk, block, crc, sequence)
                 && let Err((device, error)) = read_block(devices, (extents, unit_grains), span, is_block)
@@ -109,9 +109,15 @@ impl Doubt {
     }
 }
 
+/// Where a block lies in what was read from a location on, in bytes.
+fn bytes_of(span: Span, begin: u64) -> Range<usize> {
+    let from = (span.location - begin) as usize * GRAIN_BYTES;
+    from..from + usize::from(span.grains) * GRAIN_BYTES
+}
+
 /// Which blocks of each record have their data on the device; empty where there is nothing to verify. Of data that cannot be
 /// read at all nobody knows whether it arrived: it is not taken for lost, as an older version would be there in silence, and whoever opens the pool decides
-/// ([`Doubt::unread`]). What was found is written again to devices with a volatile
+/// ([`Doubt::replacing`]). What was found is written again to devices with a volatile
 /// cache, and to those that are several, and not flushed; blocks that cannot be written go into `doubt`.
 ///
 /// A block that was moved on is kept even where its place was reused since: the move, whose data was durable before it
@@ -137,8 +143,8 @@ pub(super) fn verified(
         for (&Name { span, disk, block, crc }, arrived) in names.iter().zip(&mut arrived) {
             let at = span.location;
             let is_block = |bytes: &[u8]| is_stored(disk, block, bytes, crc);
-            let from = (at - begin) as usize * GRAIN_BYTES;
-            let read = data.as_ref().and_then(|data| data.get(from..from + usize::from(span.grains) * GRAIN_BYTES));
+            let Range { start: from, .. } = bytes_of(span, begin);
+            let read = data.as_ref().and_then(|data| data.get(bytes_of(span, begin)));
             let is_again = setup.extents.place(at).is_some_and(|(device, _)| setup.is_written_again(device));
             // Compressed blocks share blocks of the device. Where they were moved they were durable before there was a record;
             // where they were written all of these are of one record, and go together.
