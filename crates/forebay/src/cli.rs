@@ -70,8 +70,9 @@ journal had changed may show an older state. Copy what can be saved, then restor
 --without-fast opens the capacity tier alone, where the fast tier is lost: what was only there cannot be read. --degraded does
 without capacity devices that are missing. Both write nothing, and say what is gone before the first `ready`. --accept-loss goes on
 without pages of the map that a start is refused for: they cannot be read, or of a mirror's missing member alone, which is lost for ever;
-without what cannot be read of the journal; and without what was there before blocks that were written last and cannot be read. --drop-members takes members of the mirrored fast tier that are not there out of it for
-good: take their [[fast]] sections out of CONFIG first.
+without what cannot be read of the journal; and without what was there before blocks that were written last and cannot be read.
+--drop-members takes members of the mirrored fast tier that are not there out of it for good: take their [[fast]] sections out of
+CONFIG first.
 With --output json each line is an object of its own: event (ready), uri, text.
 A pool of ram: targets is formatted at each start. SIGHUP reads CONFIG again: classes, limits, exports, evidence; what needs a
 restart is logged. FOREBAY_LOG=debug logs more, FOREBAY_LOG_FORMAT=json for programs; FOREBAY_NO_IO_URING=1 avoids io_uring.")]

@@ -17,7 +17,6 @@ use forebay_volume::layout::plan::{PoolOptions, plan};
 use forebay_volume::layout::root::BandRoot;
 use forebay_volume::recovery::{OpenError, RecoveryReport, format, format::NewDisk, open};
 use forebay_volume::{Devices, Engine, EngineOptions, verify::verify};
-use std::cell::Cell;
 use std::collections::BTreeMap;
 
 /// Ways to lose members that are tried after a scrub.
@@ -76,12 +75,16 @@ struct Life<'a> {
     has_lost_blocks: bool,
     /// Hosts' blocks were damaged at rest: verification finds them.
     is_wounded: bool,
-    /// Who opens the pool does without what was written last and cannot be read.
-    accepts_loss: bool,
-    /// That was why the last opening was refused.
-    is_unread: Cell<bool>,
     /// The round that has ended has put right what was wrong on members.
     is_mended: bool,
+}
+
+/// Why a pool was not opened.
+#[derive(Clone)]
+struct Refused {
+    what: String,
+    /// What was written last cannot be read: whoever accepts that opens it all the same.
+    is_unread: bool,
 }
 
 /// Whether a life goes on.
@@ -193,7 +196,7 @@ impl<'a> Life<'a> {
             .map_err(|error| error.to_string())?;
         let table = ClassTable::from_configured(&classes(shape)).map_err(|error| error.to_string())?;
         let mut memory = Memory::new();
-        memory.is_packed = shape.is_packed();
+        memory.is_packed = shape.kind == Kind::Packed;
         let blocks = shape.base_blocks();
         let base = blocks.map(|blocks| BaseImage::new(DiskId(1), blocks, &mut memory));
         let disks =
@@ -221,8 +224,6 @@ impl<'a> Life<'a> {
             has_lost_space: false,
             has_lost_blocks: false,
             is_wounded: false,
-            accepts_loss: false,
-            is_unread: Cell::new(false),
             is_mended: false,
         })
     }
@@ -262,12 +263,14 @@ impl<'a> Life<'a> {
         for &effects in &round.recovery_cuts {
             self.switch_on(round);
             self.power.fail_after(u64::from(effects));
-            let opened = self.open_again();
+            let opened = self.open_again(false);
             self.look_for_doubt();
             let is_cut = self.power.is_off();
-            let is_known = is_cut || self.is_tainted || self.is_unread.get() && self.may_be_unread();
-            if let (Err(error), false) = (&opened, is_known) {
-                return Err(("opening the pool", error.clone()));
+            if let Err(Refused { what, is_unread }) = &opened {
+                let is_known = is_cut || self.is_tainted || *is_unread && self.may_be_unread();
+                if !is_known {
+                    return Err(("opening the pool", what.clone()));
+                }
             }
             drop(opened);
             self.cut_power();
@@ -311,17 +314,20 @@ impl<'a> Life<'a> {
     }
 
     /// Opens the pool, to be cut off.
-    fn open_again(&mut self) -> Result<(Engine, RecoveryReport, Devices), String> {
-        let mut devices = joining::join(&mut self.members, &self.devices, true)?;
-        match self.open(&mut devices) {
+    fn open_again(&mut self, accepts_loss: bool) -> Result<(Engine, RecoveryReport, Devices), Refused> {
+        let joined = joining::join(&mut self.members, &self.devices, true);
+        let mut devices = joined.map_err(|what| Refused { what, is_unread: false })?;
+        match self.open(&mut devices, accepts_loss) {
             Ok((engine, report)) => Ok((engine, report, devices)),
             // What is missing may have what the others have lost: it is brought back.
             Err(OpenError::Late { .. } | OpenError::UnreadData { .. }) if joining::come_back(&mut self.members) => {
                 self.coverage.count("openings refused for a member that may have more");
                 drop(devices);
-                self.open_again()
+                self.open_again(accepts_loss)
             }
-            Err(error) => Err(error.to_string()),
+            Err(error) => {
+                Err(Refused { what: error.to_string(), is_unread: matches!(error, OpenError::UnreadData { .. }) })
+            }
         }
     }
 
@@ -334,14 +340,10 @@ impl<'a> Life<'a> {
         self.is_wounded |= has_lost;
     }
 
-    fn open(&self, devices: &mut Devices) -> Result<(Engine, RecoveryReport), OpenError> {
+    fn open(&self, devices: &mut Devices, accepts_loss: bool) -> Result<(Engine, RecoveryReport), OpenError> {
         // No two openings between which anything was written have the same.
         let opening = self.power.effects() + 1;
-        let accepts_loss = self.accepts_loss;
-        let opened =
-            open(devices, 1, &classes(self.shape), EngineOptions { opening, accepts_loss, ..self.shape.options() });
-        self.is_unread.set(matches!(opened, Err(OpenError::UnreadData { .. })));
-        opened
+        open(devices, 1, &classes(self.shape), EngineOptions { opening, accepts_loss, ..self.shape.options() })
     }
 
     /// A bit rots, without power.
@@ -380,12 +382,17 @@ impl<'a> Life<'a> {
     }
 
     /// Opens the pool; `None` where devices that failed or lied are the reason that it cannot be.
-    fn switch_on_and_open(&mut self, round: &Round) -> Result<Option<(Engine, RecoveryReport, Devices)>, Wrong> {
+    fn switch_on_and_open(
+        &mut self,
+        round: &Round,
+        accepts_loss: bool,
+    ) -> Result<Option<(Engine, RecoveryReport, Devices)>, Wrong> {
+        let without_faults = || Round { opening_faults: Vec::new(), ..round.clone() };
         self.switch_on(round);
         let (before, unread) = (harmful_strikes(&self.devices), self.unread());
         let misread = misreads(&self.devices);
         plan_faults(&self.devices, &round.opening_faults);
-        let opened = self.open_again();
+        let opened = self.open_again(accepts_loss);
         self.look_for_doubt();
         let misread = misreads(&self.devices) > misread;
         // Where a misread is the reason, nothing is lost: the next opening succeeds.
@@ -396,34 +403,31 @@ impl<'a> Life<'a> {
         self.may_be_damaged |= self.unread() > unread;
         match opened {
             Ok(opened) => Ok(Some(opened)),
-            Err(error) if have_failed => {
-                self.say(|| format!("devices failed while the pool was opened: {error}"));
+            Err(Refused { what, .. }) if have_failed => {
+                self.say(|| format!("devices failed while the pool was opened: {what}"));
                 self.coverage.count("recoveries that devices made fail");
                 self.cut_power();
-                self.switch_on_and_open(&Round { opening_faults: Vec::new(), ..round.clone() })
+                self.switch_on_and_open(&without_faults(), accepts_loss)
             }
             // A sector stays unreadable, and whoever waits for it waits for ever.
-            Err(error) if self.is_unread.get() && !self.accepts_loss && self.may_be_unread() => {
-                self.say(|| format!("opened without what cannot be read: {error}"));
+            Err(Refused { what, is_unread: true }) if !accepts_loss && self.may_be_unread() => {
+                self.say(|| format!("opened without what cannot be read: {what}"));
                 self.coverage.count("openings without what was written last and cannot be read");
                 self.cut_power();
-                self.accepts_loss = true;
-                let opened = self.switch_on_and_open(&Round { opening_faults: Vec::new(), ..round.clone() });
-                self.accepts_loss = false;
-                opened
+                self.switch_on_and_open(&without_faults(), true)
             }
-            Err(error) if self.is_tainted => {
-                self.say(|| format!("the pool refuses: {error}"));
+            Err(Refused { what, .. }) if self.is_tainted => {
+                self.say(|| format!("the pool refuses: {what}"));
                 self.coverage.count("pools refused after devices lied");
                 Ok(None)
             }
-            Err(error) => Err(("opening the pool", error)),
+            Err(Refused { what, .. }) => Err(("opening the pool", what)),
         }
     }
 
     fn use_pool(&mut self, round: &Round) -> Result<After, Wrong> {
         let strikes_before = harmful_strikes(&self.devices);
-        let Some((engine, report, list)) = self.switch_on_and_open(round)? else { return Ok(After::End) };
+        let Some((engine, report, list)) = self.switch_on_and_open(round, false)? else { return Ok(After::End) };
         // A device that failed while the pool was opened may go on failing.
         let opening_failed = harmful_strikes(&self.devices) > strikes_before;
         self.coverage.count("recoveries");
@@ -609,7 +613,7 @@ impl<'a> Life<'a> {
     /// errors, but it never answers with what was not written, and says so rather than panicking.
     fn look_again(&mut self, round: &Round) -> Result<(), Wrong> {
         let round = Round { opening_faults: Vec::new(), ..round.clone() };
-        let Some((engine, _, list)) = self.switch_on_and_open(&round)? else { return Ok(()) };
+        let Some((engine, _, list)) = self.switch_on_and_open(&round, false)? else { return Ok(()) };
         let errors_allowed = self.is_tainted || self.may_be_damaged;
         let mut world = World::new(engine, list, &self.devices, &mut self.memory, &self.clock, &self.power);
         world.lie_over(self.base.as_ref());

@@ -382,7 +382,8 @@ pub fn explain(error: OpenError) -> anyhow::Error {
         ),
         OpenError::UnreadData { source, .. } => anyhow!(
             "{text} ({source}). Nothing was changed; look after the device and the way to it, and start again: they may be readable then. Where they \
-             stay unreadable, `forebay serve --accept-loss CONFIG` serves the pool, and reads of these blocks fail until they are written again \
+             stay unreadable, `forebay serve --accept-loss CONFIG` serves the pool without what was there before, and reads of these blocks \
+             fail until they are written again \
              ({DOCUMENT})"
         ),
         OpenError::UnreadJournal { source, .. } => anyhow!(

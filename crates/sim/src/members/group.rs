@@ -76,10 +76,8 @@ pub(super) struct Group {
     is_scrubbed: bool,
     /// A member has lied, or what was read of it was wrong or failed: rows may be in doubt since.
     pub has_lied: bool,
-    /// The round ends at rest: no write is torn beside what rots in it.
-    ends_at_rest: bool,
-    /// It ends with a clean stop: no opening writes anything again beside what rots.
-    ends_cleanly: bool,
+    /// How the round ends.
+    end: Option<End>,
     /// Members that were exchanged while the pool was used.
     exchanged: u64,
     /// Openings that found rows open.
@@ -139,8 +137,7 @@ impl Group {
             whole_rows: Vec::new(),
             is_scrubbed: shape.kind.is_scrubbed(),
             has_lied: false,
-            ends_at_rest: false,
-            ends_cleanly: false,
+            end: None,
             exchanged: 0,
             found_open: 0,
             next_id,
@@ -195,8 +192,7 @@ impl Group {
         let mut round = round.clone();
         self.must_recover &= !self.is_whole;
         self.is_alone = false;
-        self.ends_at_rest = matches!(round.end, End::Rest | End::Stop);
-        self.ends_cleanly = round.end == End::Stop;
+        self.end = Some(round.end);
         if self.must_recover || self.has_lost_rows {
             (round.members, round.beyond) = (Vec::new(), None);
         }
@@ -470,8 +466,9 @@ impl Group {
             Several::Array { parity, .. } => {
                 // With one block of parity a row that the log still names is made whole of what is read, and what an opening writes again beside compressed
                 // blocks gets parity of these as they lie (docs/parity.md, "Limits").
-                let is_verified = parity.redundancy.parity == 1 && !self.is_plain && self.ends_cleanly;
-                is_verified || slot < parity.liars && self.ends_at_rest
+                let is_verified = parity.redundancy.parity == 1 && !self.is_plain && self.end == Some(End::Stop);
+                // At rest no write is torn beside what rots.
+                is_verified || slot < parity.liars && matches!(self.end, Some(End::Rest | End::Stop))
             }
         }
     }

@@ -125,11 +125,6 @@ impl Shape {
         }
     }
 
-    /// Whether what hosts write becomes as small as it can.
-    pub(crate) fn is_packed(&self) -> bool {
-        self.kind == Kind::Packed
-    }
-
     /// How all classes compress, of a third of all shapes each in one of two ways.
     pub(crate) fn compress(&self) -> Compress {
         match (self.frames % 3, self.sector_bytes[1]) {

@@ -2,6 +2,17 @@
 
 use forebay_sim::{Coverage, Kind, Scenario, live, shrink};
 
+/// What these lives of a kind meet, and that they keep every promise.
+fn lived(kind: Kind, numbers: std::ops::Range<u64>) -> Coverage {
+    let mut coverage = Coverage::default();
+    for number in numbers {
+        let lived = live(&Scenario::random(kind.seed(number)), false);
+        assert_eq!(lived.failure, None, "number {number}");
+        coverage.add(&lived.coverage);
+    }
+    coverage
+}
+
 #[test]
 fn the_same_seed_lives_the_same_life() {
     for seed in [1, 17, 4711] {
@@ -31,12 +42,7 @@ fn some_hundred_lives_keep_every_promise_and_meet_nearly_everything() {
 
 #[test]
 fn power_that_fails_every_few_requests_meets_as_much_with_each_cut() {
-    let mut coverage = Coverage::default();
-    for number in 0..30 {
-        let lived = live(&Scenario::random(Kind::Flickering.seed(number)), false);
-        assert_eq!(lived.failure, None, "number {number}");
-        coverage.add(&lived.coverage);
-    }
+    let coverage = lived(Kind::Flickering, 0..30);
     let cuts = coverage.of("power cuts");
     assert!(cuts > 30 * 35, "{coverage:?}");
     assert!(coverage.of("surveys") >= cuts, "each cut is followed by a reading of everything: {coverage:?}");
@@ -54,13 +60,8 @@ fn power_that_fails_every_few_requests_meets_as_much_with_each_cut() {
 /// One member of a mirror at a time does whatever devices can do wrong, and no request fails for it.
 #[test]
 fn a_mirror_loses_nothing_by_one_of_its_members() {
-    let mut coverage = Coverage::default();
     // A mend waits until the pool waits for nothing, or for ten seconds, and so two met one in 150 to 200 lives.
-    for number in 0..300 {
-        let lived = live(&Scenario::random(Kind::Mirrored.seed(number)), false);
-        assert_eq!(lived.failure, None, "number {number}");
-        coverage.add(&lived.coverage);
-    }
+    let coverage = lived(Kind::Mirrored, 0..300);
     for mark in [
         "members that were left behind",
         "members replaced by blank devices",
@@ -80,12 +81,7 @@ fn a_mirror_loses_nothing_by_one_of_its_members() {
 /// As many members of an array as there is parity for do what devices can do wrong, and no request fails for it; what goes beyond that is shown.
 #[test]
 fn an_array_loses_nothing_by_as_many_members_as_it_has_parity_for() {
-    let mut coverage = Coverage::default();
-    for number in 0..150 {
-        let lived = live(&Scenario::random(Kind::Parity.seed(number)), false);
-        assert_eq!(lived.failure, None, "number {number}");
-        coverage.add(&lived.coverage);
-    }
+    let coverage = lived(Kind::Parity, 0..150);
     for mark in [
         "arrays refused with too few members",
         "blocks of members that were mended",
@@ -108,12 +104,7 @@ fn an_array_loses_nothing_by_as_many_members_as_it_has_parity_for() {
 /// parity as well, since these blocks are verified.
 #[test]
 fn small_compressed_blocks_are_mended_when_all_of_a_member_rots() {
-    let mut coverage = Coverage::default();
-    for number in 0..200 {
-        let lived = live(&Scenario::random(Kind::Packed.seed(number)), false);
-        assert_eq!(lived.failure, None, "number {number}");
-        coverage.add(&lived.coverage);
-    }
+    let coverage = lived(Kind::Packed, 0..200);
     assert!(coverage.of("bands with names on several pages") > 200, "{coverage:?}");
     assert!(coverage.of("blocks of members that were mended") > 100, "{coverage:?}");
     assert!(coverage.of("sectors that rotted while the pool was used") > 5_000, "{coverage:?}");
@@ -122,15 +113,13 @@ fn small_compressed_blocks_are_mended_when_all_of_a_member_rots() {
 /// A mirror, parity, both or none, with rot, scrubs, bases and hosts at once: what redundancy covers is read and mended, and all else reported.
 #[test]
 fn what_redundancy_covers_is_mended_beside_hosts_and_all_else_is_reported() {
-    let (mut coverage, mut both) = (Coverage::default(), 0);
-    for number in 0..160 {
-        let scenario = Scenario::random(Kind::Redundant.seed(number));
-        both += u32::from(scenario.shape.members > 1 && scenario.shape.parity.is_some());
-        let lived = live(&scenario, false);
-        assert_eq!(lived.failure, None, "number {number}");
-        coverage.add(&lived.coverage);
-    }
+    let has_both = |number: &u64| {
+        let shape = Scenario::random(Kind::Redundant.seed(*number)).shape;
+        shape.members > 1 && shape.parity.is_some()
+    };
+    let both = (0..160).filter(has_both).count();
     assert!(both > 25, "{both}");
+    let coverage = lived(Kind::Redundant, 0..160);
     for mark in [
         "blocks copied of a base",
         "changes of what a scrub was reading",

@@ -194,12 +194,12 @@ impl Scrub {
     }
 
     /// What is read next. `next_stored` gives the first blocks, from a block of a disk on, that lie in a leaf with something in
-    /// it. `None` where the pass has come to its end, which waits while something that it found `is_mending`, or a checkpoint is in progress: only what has been written
-    /// again can be made durable by the checkpoint that keeps the end.
+    /// it. `None` where the pass has come to its end, which waits while something that it found `is_mending`: only what has been written again can be made durable
+    /// by the checkpoint that keeps the end. `end_unix_s`: the time, where it may end now.
     pub fn begin_step(
         &mut self,
         now_ns: u64,
-        unix_s: u64,
+        end_unix_s: Option<u64>,
         is_mending: impl Fn() -> bool,
         mut next_stored: impl FnMut(DiskId, u64) -> Option<Blocks>,
     ) -> Option<Blocks> {
@@ -217,7 +217,7 @@ impl Scrub {
             None => {
                 let next = next_stored(DiskId(self.record.disk), self.record.block);
                 let Some(Blocks { disk, range }) = next else {
-                    if !is_mending {
+                    if let Some(unix_s) = end_unix_s.filter(|_| !is_mending) {
                         self.end_pass(unix_s);
                     }
                     return None;

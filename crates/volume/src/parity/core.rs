@@ -16,6 +16,7 @@ use crate::mirror::{MemberState, Ranges, gone, numbers_in};
 use forebay_block::{Completion, IoError, IoErrorKind, Op, SharedBuf, Vectored};
 use slab::Slab;
 use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
 
 /// How often it is tried to make rows whole on which all that is written waits: at a start, and while the array is served, once a second.
 const ATTEMPTS_MAX: u8 = 3;
@@ -102,6 +103,13 @@ impl Core {
         }
         // One for this function: all may have been left out.
         self.batch_ended(job, None);
+    }
+
+    /// Rows were written whole, and what of them is in caches may be lost.
+    pub fn written_whole(&mut self, rows: Range<u64>) {
+        if self.is_volatile {
+            self.unflushed.written(rows);
+        }
     }
 
     /// Whether parity of a row may be of something else than what lies there.

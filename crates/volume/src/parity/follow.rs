@@ -29,7 +29,7 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
         Then::Durable { op } | Then::Part { op } => core.op_part_ended(op, result),
         Then::Discarded { op, rows } => core.discarding.push((op, rows)),
         Then::Whole { op, rows } => {
-            core.unflushed.written(rows.clone());
+            core.written_whole(rows.clone());
             if result.is_ok() {
                 core.open.in_range(rows).into_iter().for_each(|row| close(core, row));
             }
@@ -142,7 +142,7 @@ fn close(core: &mut Core, row: u64) {
 
 fn appended(core: &mut Core, part: Part, slot: Option<u32>, result: Result<(), IoError>) {
     let Part { op, row, blocks, .. } = part;
-    core.unflushed.written(row..row + 1);
+    core.written_whole(row..row + 1);
     if result.is_err() {
         let living = core.fronts.living(row);
         let blocks = blocks.iter().filter(|(at, _)| living & 1 << at != 0);

@@ -98,9 +98,10 @@ impl Engine {
         while self.scrub.is_due(now_ns) && !mend_groups::are_enough(&self.outbox) {
             let (map, setup, bands) = (&self.map, &self.setup, &self.space.bands);
             let has_suspects = self.scrub.has_suspects(self.migrate.has_suspects(bands), now_ns);
+            let is_mending = || has_suspects || self.outbox.is_mending();
             // The root that an opening would begin with names index pages that a checkpoint in progress has written anew elsewhere: nobody looks at these any more.
-            let is_mending = || has_suspects || self.outbox.is_mending() || self.checkpoint.is_active();
-            let next = self.scrub.begin_step(now_ns, unix_s, is_mending, |disk, block| {
+            let end_unix_s = Some(unix_s).filter(|_| !self.checkpoint.is_active());
+            let next = self.scrub.begin_step(now_ns, end_unix_s, is_mending, |disk, block| {
                 let from = if disk.0 == PARITY { block } else { 0 };
                 next_stored(map, disk, block).or_else(|| next_compared(setup, bands, from))
             });
