@@ -13,8 +13,8 @@ use forebay_model::ssd::Done;
 
 /// What a slow request takes, in nanoseconds.
 const SLOW_NS: u64 = 1_000_000_000;
-/// What a hanging request takes, in nanoseconds.
-const HANG_NS: u64 = 30_000_000_000;
+/// What hanging requests take in turn, in nanoseconds: some longer than a member of a mirror or an array may be silent.
+const HANG_NS: [u64; 2] = [30_000_000_000, 90_000_000_000];
 
 /// A device that runs: its requests in flight, over what it holds.
 pub(super) struct Queue {
@@ -135,7 +135,7 @@ impl Queue {
         let flush = if matches!(request.op, Op::Flush) { self.contents.flush_begins() } else { 0 };
         let extra_ns = match fate {
             Some(FaultKind::Slow) => SLOW_NS,
-            Some(FaultKind::Hang) => HANG_NS,
+            Some(FaultKind::Hang) => HANG_NS[(self.order % 2) as usize],
             _ => held_ns,
         };
         let order = self.order;

@@ -47,13 +47,13 @@ impl Mirror {
         if let Some(member) = label.rebuilding {
             copying.rebuild(usize::from(member), label.rebuilt_bytes);
         }
-        let mut mirror = Self {
+        Self {
             name,
             geometry,
             members: Members::new(list),
             changing: Ranges::default(),
             held: VecDeque::new(),
-            roster: Roster::new(label, to_rebuild, view.clone()),
+            roster: Roster::new((label, is_new), to_rebuild, view.clone()),
             unanswered: Vec::new(),
             lost: None,
             copying,
@@ -62,11 +62,7 @@ impl Mirror {
             outstanding: 0,
             ended: Vec::new(),
             scratch: Vec::new(),
-        };
-        if is_new {
-            mirror.roster.change_label();
         }
-        mirror
     }
 
     /// Begins a change, or holds it while something goes on where it writes.
@@ -337,6 +333,7 @@ impl Device for Mirror {
 
     fn poll(&mut self, done: &mut Vec<Completion>) {
         self.roster.leave_doubted(&mut self.members, &mut self.copying);
+        self.roster.leave_silent(&mut self.members, &mut self.copying);
         loop {
             self.roster.step(&mut self.members);
             self.roster.give_up_unconfirmed(&mut self.copying);

@@ -2,6 +2,7 @@
 
 use super::flight::{Flight, Read};
 use super::member::{Member, numbers_in};
+use super::silence::oldest_of;
 use super::view::MemberState;
 use crate::layout::member_label::MEMBERS_MAX;
 use forebay_block::{Completion, Device, IoError, Op, Request, Vectored};
@@ -166,6 +167,17 @@ impl Members {
             device.poll(scratch);
             ended.extend(scratch.drain(..).map(|completion| (number, completion)));
         }
+    }
+
+    /// Of each member the oldest request that it has not answered, by the request's number. A discard may take a device as long as it likes.
+    pub fn oldest(&self) -> Vec<Option<u32>> {
+        let left = |sent: &InFlight| match (&sent.flight, sent.member) {
+            (Flight::Change(change), _) if change.is_discard => 0,
+            (Flight::Change(change), _) => u32::from(change.left),
+            (_, member) => member.map_or(0, |number| 1 << number),
+        };
+        let age = |sent: &InFlight| self.next_nonce.wrapping_sub(sent.nonce);
+        oldest_of(self.list.len(), self.flights.iter().map(|(_, sent)| (sent.nonce, age(sent), left(sent))))
     }
 
     /// Devices that are waited for: nobody waits for what was left behind.

@@ -6,6 +6,7 @@ use super::labelling::{Labelling, Next};
 use super::member::{gone, numbers_in};
 use super::members::Members;
 use super::rebuild::Rebuilt;
+use super::silence::{Silence, WHY};
 use super::successors::{Successors, Taken};
 use super::view::{MemberState, MirrorView};
 use crate::layout::member_label::{MemberLabel, OFFSETS_BYTES};
@@ -16,6 +17,7 @@ use std::collections::VecDeque;
 pub(super) struct Roster {
     labelling: Labelling,
     successors: Successors,
+    silence: Silence,
     /// One bit for each member to which the label on its way was written as the second copy.
     seconds: u8,
     view: MirrorView,
@@ -26,10 +28,16 @@ pub(super) struct Roster {
 }
 
 impl Roster {
-    pub fn new(label: MemberLabel, to_rebuild: VecDeque<usize>, view: MirrorView) -> Self {
+    /// `is_new`: the label says something that is not on every device yet, and is written to all.
+    pub fn new((label, is_new): (MemberLabel, bool), to_rebuild: VecDeque<usize>, view: MirrorView) -> Self {
+        let mut labelling = Labelling::new(label);
+        if is_new {
+            labelling.want(true);
+        }
         Self {
-            labelling: Labelling::new(label),
+            labelling,
             successors: Successors::new(view.clone(), to_rebuild),
+            silence: Silence::default(),
             seconds: 0,
             view,
             is_unconfirmed: false,
@@ -99,17 +107,28 @@ impl Roster {
         }
     }
 
+    /// Leaves members behind that have not answered for too long, where one that holds everything answers.
+    pub fn leave_silent(&mut self, members: &mut Members, copying: &mut Copying) {
+        let now_ns = self.view.now_ns();
+        if !self.silence.is_due(now_ns) {
+            return;
+        }
+        let looked = self.silence.look(now_ns, &members.oldest());
+        let silent = looked.silent as u8 & members.written();
+        let answering = looked.answering as u8 & members.in_sync();
+        if silent == 0 || answering == 0 || self.broken.is_some() || !self.view.is_begun() {
+            return;
+        }
+        self.leave(silent, &gone("read"), members, copying);
+        numbers_in(silent).for_each(|number| self.view.set_member(number, MemberState::Out, Some(WHY.to_owned())));
+    }
+
     /// Begins to rebuild the next member that waits for it, where none is being rebuilt.
     fn rebuild_next(&mut self, members: &mut Members, copying: &mut Copying) {
         if let Some(number) = self.successors.begin_rebuild(&mut members.list) {
             self.labelling.label.rebuilt_bytes = 0;
             copying.rebuild(number, 0);
         }
-    }
-
-    /// Has it written to all devices who holds everything now.
-    pub fn change_label(&mut self) {
-        self.labelling.want(true);
     }
 
     fn go_on(&mut self, next: Option<Next>, members: &mut Members) {

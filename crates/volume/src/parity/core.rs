@@ -12,7 +12,7 @@ use super::unflushed::Unflushed;
 use super::view::ArrayView;
 use crate::layout::Id;
 use crate::layout::array_shape::Shape;
-use crate::mirror::{MemberState, Ranges, gone, numbers_in};
+use crate::mirror::{Looked, MemberState, Ranges, WHY_SILENT, gone, numbers_in};
 use forebay_block::{Completion, IoError, IoErrorKind, Op, SharedBuf, Vectored};
 use slab::Slab;
 use std::collections::{BTreeSet, VecDeque};
@@ -230,6 +230,17 @@ impl Core {
             if is_in_sync && self.roster.broken().is_none() && self.do_without(1 << number, gone("read")) {
                 self.view.members().set_member(number, MemberState::Out, Some(why));
             }
+        }
+    }
+
+    /// Leaves members behind that have not answered for too long, where enough others do.
+    pub fn leave_silent(&mut self, looked: Looked) {
+        let silent = looked.silent & self.members.written();
+        let answering = looked.answering & self.members.in_sync();
+        let is_enough = answering.count_ones() as usize >= self.shape.data;
+        if silent != 0 && is_enough && self.mends() && self.leave(silent, gone("read")).is_ok() {
+            let status = self.view.members();
+            numbers_in(silent).for_each(|at| status.set_member(at, MemberState::Out, Some(WHY_SILENT.to_owned())));
         }
     }
 

@@ -1,6 +1,6 @@
 //! The members of an array: their devices, what each holds, and what is in flight on them.
 
-use crate::mirror::{Member, MemberState};
+use crate::mirror::{Member, MemberState, oldest_of};
 use forebay_block::{Buf, Completion, Device, IoError, Op, Request, Vectored};
 use slab::Slab;
 
@@ -91,6 +91,13 @@ impl Members {
     pub fn asked_by(&self, is_wanted: impl Fn(usize) -> bool) -> u32 {
         let flights = self.flights.iter().filter(|(_, flight)| is_wanted(flight.job));
         flights.fold(0, |bits, (_, flight)| bits | 1 << flight.member)
+    }
+
+    /// Of each member the oldest request that it has not answered, by the request's number. A discard may take a device as long as it likes.
+    pub fn oldest(&self, is_discard: impl Fn(usize) -> bool) -> Vec<Option<u32>> {
+        let flights = self.flights.iter().filter(|(_, flight)| !is_discard(flight.job));
+        let age = |flight: &Flight| self.next_nonce.wrapping_sub(flight.nonce);
+        oldest_of(self.list.len(), flights.map(|(_, flight)| (flight.nonce, age(flight), 1 << flight.member)))
     }
 
     /// Hands to the devices what they have room for, and takes what they have ended.

@@ -11,6 +11,7 @@ mod hung;
 mod labels;
 mod late;
 mod rebuilds;
+mod silent;
 mod unread;
 
 use disk::{Disk, Fate, QUEUE};

@@ -7,6 +7,7 @@ mod life;
 mod member;
 mod reviewed;
 mod seventh;
+mod silent;
 mod sixth;
 mod sources;
 mod vain;

@@ -22,8 +22,9 @@ pub struct Medium {
     /// It fails everything; and says of it that it is gone; and begins with that with the flush that it fails.
     pub is_dead: bool,
     pub is_gone: bool,
-    /// It never answers a read.
+    /// It never answers a read; or anything.
     pub hangs_reads: bool,
+    pub hangs: bool,
     pub dies_with_flush: bool,
     /// So many reads fail from now on, after so many that do not.
     pub fails_reads: u32,
@@ -62,6 +63,7 @@ impl Member {
             is_dead: false,
             is_gone: false,
             hangs_reads: false,
+            hangs: false,
             dies_with_flush: false,
             fails_reads: 0,
             reads_before: 0,
@@ -261,7 +263,7 @@ impl Device for Handle {
         let mut left = medium.queue.len();
         while left > 0 && medium.random.below(3) > 0 {
             let at = medium.random.below(left as u64) as usize;
-            if medium.hangs_reads && matches!(medium.queue[at].op, Op::Read { .. }) {
+            if medium.hangs || medium.hangs_reads && matches!(medium.queue[at].op, Op::Read { .. }) {
                 left -= 1;
                 continue;
             }
