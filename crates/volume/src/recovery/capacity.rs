@@ -19,21 +19,21 @@ use std::collections::BTreeMap;
 pub enum Found {
     /// No header: never written, or damaged.
     Nothing,
-    /// A header whose blob is not what it says, or holds what cannot be.
+    /// A header whose blob is damaged, or holds impossible values.
     Damaged(CapacityHeader),
     /// A root.
     Root(CapacityHeader, CapacityRoot),
 }
 
-/// Reads both areas, from the device at `device` of the list. What is damaged is read again: one transfer may go wrong, and one of several
-/// members may have it otherwise.
+/// Reads both areas, from the device at `device` of the list. Damaged data is read again: one transfer may go wrong, and another member of
+/// several may hold it whole.
 pub fn read_capacity_roots(devices: &mut Devices, device: usize, superblock: &Superblock) -> [Found; 2] {
     [0, 1].map(|parity| {
         let mut found = Found::Nothing;
         for attempt in 0..devices.readings(device) {
             match read_area(devices, device, superblock, (parity, attempt)) {
                 root @ Found::Root(..) => return root,
-                // A header whose root is damaged says more than none.
+                // A header with a damaged root says more than no header.
                 other if found == Found::Nothing => found = other,
                 _ => {}
             }
@@ -56,7 +56,7 @@ fn read_area(devices: &mut Devices, device: usize, superblock: &Superblock, (par
     }
     let blob_offset_bytes = offset_bytes + HEADER_BYTES as u64;
     let padded = header.blob_len_bytes.next_multiple_of(4096);
-    // The superblock may claim a device of any size: memory is taken for what can be there.
+    // The superblock may claim a device of any size: memory is taken only for what can be there.
     if blob_offset_bytes.checked_add(padded).is_none_or(|end| end > devices.list[device].geometry().size_bytes) {
         return Found::Damaged(header);
     }
@@ -84,16 +84,16 @@ pub(super) fn summaries_beside(
     let (begin, room) = area.summaries_beside(header.blob_len_bytes);
     let start = area.header_offset_bytes(header.checkpoint) + begin;
     let mut found = BTreeMap::new();
-    // Each may end at any of them, and begin some pages before that.
+    // A summary may end at any of these pages, and begin some pages before.
     for end in 1..=room {
         let first = end.saturating_sub(SUMMARY_PAGES_MAX.into());
         let decode = |bytes: &[u8]| decode_named(&superblock.pool, shape, bytes);
-        // There is seldom any, and nothing in its place.
+        // Usually there is no summary, and the place is blank: that is not read again.
         let is_good = |bytes: &[u8]| decode(bytes).is_some() || bytes.iter().all(|&byte| byte == 0);
         let len_bytes = (end - first) as usize * PAGE_BYTES;
         let read = devices.read_good(DEVICE, start + first * PAGE_BYTES as u64, len_bytes, is_good).ok().flatten();
         let Some((name, epoch, entries)) = read.and_then(|bytes| decode(&bytes)) else { continue };
-        // What an earlier root of the same epoch has left there is just as true, as long as the band is the same.
+        // A summary that an earlier root of the same epoch left there is just as true, as long as the band has the same generation.
         let is_of_root = |band: &CapacityBand| {
             !band.is_free && band.generation == name.generation && name.group < band.groups && epoch == header.epoch
         };
@@ -104,7 +104,7 @@ pub(super) fn summaries_beside(
     found
 }
 
-/// Loads what the capacity tier knows, as of a checkpoint of the fast tier; false where that cannot be read.
+/// Loads what the capacity tier knows of the map, as of a checkpoint of the fast tier; false where this cannot be read.
 pub(super) fn load_capacity_side(
     devices: &mut Devices,
     superblock: &Superblock,
@@ -128,14 +128,14 @@ pub(super) fn load_capacity_side(
     capacity.found(loaded.as_ref().map(|(header, _)| header.checkpoint).or(newest));
     let tiers = capacity.tiers();
     tiers.load(loaded.as_ref().map(|(_, root)| root), root.disks.iter().map(|disk| disk.id));
-    // Until the next checkpoint is durable it may be one of these that is opened should the fast tier be lost.
+    // Until the next checkpoint is durable, one of these roots may be the one that is opened if the fast tier is lost.
     let may_be_opened = |other: u64| loaded.as_ref().is_none_or(|(header, _)| other > header.checkpoint);
     others.iter().filter(|(header, _)| may_be_opened(header.checkpoint)).for_each(|(_, root)| tiers.guard(root));
     loaded.is_some()
 }
 
-/// Makes anew what the capacity tier has to know of the map, which cannot be read there; it is written with the next checkpoint.
-/// False where there are more leaves than may be dirty at once: of the rest nothing is known until they are written again.
+/// Makes anew what the capacity tier has to know of the map, where it cannot be read there; the next checkpoint writes it. False where
+/// there are more leaves than may be dirty at once: nothing is known of the other leaves until they are written again.
 pub(super) fn make_anew(devices: &mut Devices, engine: &mut Engine) -> bool {
     let mut left = engine.checkpoint.dirty_leaves_max();
     let mut is_whole = true;
@@ -157,7 +157,7 @@ pub(super) fn make_anew(devices: &mut Devices, engine: &mut Engine) -> bool {
             let last = leaves.last().copied();
             next = last.and_then(|last| engine.map.disk(id).and_then(|disk| disk.next_leaf(last + 1)));
         }
-        // Where it goes on from there nothing is known, the rest of that page included.
+        // From the leaf on at which the loop stopped nothing is known, the rest of its tier page included.
         let known_below = next.map_or(ALL_LISTED, |leaf| (leaf / PAGE_LEAVES as u64) as u32);
         is_whole &= next.is_none();
         engine.checkpoint.capacity.tiers().is_known_below(id.0, known_below);

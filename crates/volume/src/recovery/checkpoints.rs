@@ -1,4 +1,5 @@
-//! Of which checkpoint a device is: an image of it from before, put back while the others went on, has the epoch that they have, and an older root.
+//! Of which checkpoint a device is. An image taken earlier, and put back while the other devices went on, has the same epoch as they have,
+//! but an older root.
 
 use super::members::MemberError;
 use crate::engine::header_offsets;
@@ -16,7 +17,7 @@ pub(crate) struct NewestRoot {
     pub epoch: u64,
 }
 
-/// What headers on a fast device say of its newest root, where any can be read.
+/// What the headers on a fast device say of its newest root; `None` where no header can be read.
 pub(crate) fn newest_on_fast(devices: &mut Devices, superblock: &Superblock) -> Option<NewestRoot> {
     let offsets = [0, 1].into_iter().flat_map(|parity| header_offsets(superblock, parity));
     let headers = offsets.filter_map(|at| {
@@ -27,7 +28,8 @@ pub(crate) fn newest_on_fast(devices: &mut Devices, superblock: &Superblock) -> 
     headers.max_by_key(|root| root.checkpoint)
 }
 
-/// The checkpoints that the headers on a capacity device name, the older one first, where any can be read.
+/// The checkpoints that the headers on a capacity device name: the older one, if there is one, and the newest. `None` where no header can
+/// be read.
 pub(crate) fn on_capacity(devices: &mut Devices, device: usize, superblock: &Superblock) -> Option<(Option<u64>, u64)> {
     let area = superblock.capacity_area;
     let offsets = [0, 1].into_iter().filter(|_| area.exists()).map(|parity| area.header_offset_bytes(parity));
@@ -43,20 +45,22 @@ pub(crate) fn on_capacity(devices: &mut Devices, device: usize, superblock: &Sup
     Some((found.pop(), newest))
 }
 
-/// Whether a member of a tier with parity is older than another by such numbers: its newest header is older than both of the other's. They do not count up by
-/// one, as checkpoints may be left out on this side; power may fail while one has a header and another has not; of what cannot be read nobody knows.
+/// Whether such numbers show that a member of a tier with parity is older than another: its newest header is older than both headers of the
+/// other. A difference of more than one shows nothing here, as checkpoints may be left out on the capacity side; nor does one header, as
+/// power may fail when one member has it and another has not. A header that cannot be read shows nothing either.
 pub(crate) fn is_older(own: Option<(Option<u64>, u64)>, newest: Option<(Option<u64>, u64)>) -> bool {
     let Some(((_, own), (Some(older), _))) = own.zip(newest) else { return false };
     own < older
 }
 
-/// Whether a fast device is as new as another by such numbers, which count up by one. Power may fail while one has a header and another has not; of what cannot be read nobody knows.
+/// Whether a fast device is as new as another by such numbers, which count up by one. A difference of one is allowed, as power may fail
+/// when one device has a header and the other has not. A number that cannot be read shows nothing.
 pub(crate) fn is_as_new(own: Option<u64>, newest: Option<u64>) -> bool {
     own.zip(newest).is_none_or(|(own, newest)| own.saturating_add(1) >= newest)
 }
 
-/// Refuses a fast device whose newest root is older than it can be: what a checkpoint leaves on the capacity tier is durable there before its root is, and the next
-/// checkpoint begins after that.
+/// Refuses a fast device whose newest root is older than it can be. A checkpoint is durable on the capacity tier before its root is durable
+/// on the fast one, and the next checkpoint begins only after that: so the root may be behind by one.
 pub(super) fn refuse_older(devices: &mut Devices, superblock: &Superblock, checkpoint: u64) -> Result<(), MemberError> {
     match on_capacity(devices, DEVICE, superblock) {
         Some((_, expected)) if !is_as_new(Some(checkpoint), Some(expected)) => {
@@ -70,8 +74,8 @@ pub(super) fn refuse_older(devices: &mut Devices, superblock: &Superblock, check
 mod tests {
     use super::*;
 
-    /// Checkpoints are left out on the capacity side where it fails, so that the next header there counts up by more than one: members that had missed
-    /// that one were taken for images of before, and the pool was shut without them.
+    /// Checkpoints are left out on the capacity side while it fails, so that the next header there counts up by more than one. Members that
+    /// had missed one were taken for old images, and the pool could not be opened without them.
     #[test]
     fn regression_checkpoints_that_were_left_out_make_no_member_old() {
         let newest = Some((Some(10), 27));

@@ -36,10 +36,10 @@ impl DegradedReport {
     }
 }
 
-/// Opens a pool of which capacity devices are missing. Of those that are there the order does not matter.
+/// Opens a pool of which capacity devices are missing. The devices that are there may come in any order.
 ///
 /// # Errors
-/// See [`OpenError`]: where the fast device is missing, and for all that stops a whole pool from being opened.
+/// See [`OpenError`]: where the fast device is missing, and for all that keeps a whole pool from being opened.
 pub fn open_degraded(
     devices: &mut Devices,
     classes: &[ClassSpec],
@@ -58,7 +58,7 @@ pub fn open_degraded(
         }));
     }
     Overlay::over_all(devices);
-    // Of the epoch of a missing device nothing is known; it is not read from.
+    // The epoch of a missing device is unknown; nothing is read from the device.
     let absent = |index: usize| Superblock { index: index as u16, ..members.newest.clone() };
     let found = members.superblocks.iter().enumerate();
     let superblocks: Vec<Superblock> =

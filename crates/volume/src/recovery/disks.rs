@@ -17,11 +17,11 @@ const INDEX_READS_AT_ONCE: usize = 256;
 /// The disks.
 pub(super) struct LoadedDisks {
     pub disks: BTreeMap<u16, Disk>,
-    /// Name of the disk, and number of the page, of index pages that are lost.
+    /// Lost index pages: name of the disk, and number of the page.
     pub lost_pages: Vec<(String, u32)>,
 }
 
-/// Reads all index pages. For salvage one that is lost costs what it mapped, and nothing else.
+/// Reads all index pages. In salvage a lost index page costs only what it mapped.
 pub(super) fn load_disks(
     devices: &mut Devices,
     superblock: &Superblock,
@@ -75,15 +75,15 @@ pub(super) fn load_disks(
     Ok(loaded)
 }
 
-/// Whether references name places where leaves can be.
+/// Whether all references name places where leaves can be.
 fn are_leaves(references: &[PageRef], extents: &Extents) -> bool {
     let is_slot = |at: u64| extents.is_fast(at) && at.is_multiple_of(BLOCK_GRAINS);
     let is_page = |at| at == 0 || is_slot(at) && extents.holds_data(at, BLOCK_GRAINS);
     references.iter().all(|reference| is_page(reference.location))
 }
 
-/// References to the leaves of an index page that is lost. They name its own place, where no leaf is: so each is a leaf that is damaged, or
-/// cannot be read, and is served as such.
+/// References to the leaves of a lost index page. They name that page's own place, where no leaf is: so each leaf is found damaged or
+/// unreadable, and is served as such.
 fn lost_leaves(page: PageRef) -> Vec<PageRef> {
     vec![PageRef { stageable: 0, ..page }; INDEX_ENTRIES]
 }

@@ -1,4 +1,4 @@
-//! What an opening would give up for good although a member of the mirror may have it that is not there, or another reading.
+//! What an opening would give up for good although a missing member of the mirror, or a later attempt at reading, may still have it.
 
 use super::report::OpenError;
 use super::survey::Survey;
@@ -18,8 +18,8 @@ use std::collections::BTreeMap;
 
 const LEAVES_AT_ONCE: usize = 512;
 
-/// Refuses an opening that would replay a leaf as damaged, which is for good, while a member is missing that held everything, or where it cannot be
-/// read: before labels say that the pool went on without members that are missing.
+/// Refuses an opening in which replay would make a leaf damaged for good: where the leaf cannot be read, or where it is damaged and a
+/// member is missing that held everything. It comes before labels say that the pool went on without the missing members.
 pub(super) fn refuse_loss(
     devices: &mut Devices,
     superblock: &Superblock,
@@ -63,7 +63,7 @@ pub(super) fn refuse_loss(
                     unread.get_or_insert(error);
                     lost.push((disk, leaf));
                 }
-                // Nobody else has it.
+                // No member is missing that may have it.
                 Reading::Bad(_) if missing.is_none() => {}
                 Reading::Bad(_) => lost.push((disk, leaf)),
             }
@@ -81,9 +81,10 @@ pub(super) fn refuse_loss(
     }
 }
 
-/// Refuses an opening while a member of the mirror is missing that held everything, where what was written last to the fast tier can be read of none that is
-/// there: the missing one may have it, and the opening is refused for that in any case where something older would be given up. Not so of a capacity tier with
-/// parity: rows that its log names are made whole only when it is begun, and before that what lies in them may not be computed.
+/// Refuses an opening while a mirror member is missing that held everything, where data that was written last to the fast tier can be read
+/// from none of the members that are there: the missing one may have it. (Where older data would be given up, replay refuses in any case.)
+/// Data on a capacity tier with parity is not looked at: the rows that its log names are made whole only after the array is begun, and
+/// before that their blocks may not be computable.
 pub(super) fn refuse_unread(
     devices: &mut Devices,
     (superblock, geometry): (&Superblock, JournalGeometry),

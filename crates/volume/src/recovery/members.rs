@@ -125,7 +125,8 @@ pub enum MemberError {
     },
 }
 
-/// The best superblock copy of a device, and how many copies were good. The first that is good tells the pool: what is first is written by whoever formats.
+/// The best superblock copy of a device, and how many copies were good. The first good copy decides of which pool the device is: formatting
+/// writes the first copy first.
 ///
 /// # Errors
 /// Where no copy is usable.
@@ -152,7 +153,7 @@ pub fn read_superblock(devices: &mut Devices, device: usize) -> Result<(Superblo
                 }
             };
             match Superblock::decode(&bytes) {
-                // At the end of a member that is larger than others one may be left of a pool that was there before.
+                // A member that is larger than the others may still hold, at its end, a copy of a pool that was there before.
                 Ok(superblock) if best.as_ref().is_some_and(|first| first.pool != superblock.pool) => {}
                 Ok(superblock) => {
                     good += usize::from(attempt == 0);
@@ -165,7 +166,7 @@ pub fn read_superblock(devices: &mut Devices, device: usize) -> Result<(Superblo
                 Err(other) => worst = other,
             }
         }
-        // On a device that has grown the last copy stands where its end was.
+        // On a device that has grown the last copy lies where the device ended before.
         let at_recorded = best.as_ref().map(|best| copy_offsets_bytes(best.member().size_bytes)[2]);
         offsets.extend(at_recorded.filter(|at| !offsets.contains(at)));
     }
@@ -176,8 +177,8 @@ pub fn read_superblock(devices: &mut Devices, device: usize) -> Result<(Superblo
     }
 }
 
-/// Reads all superblocks, checks that they are one pool, and puts the devices in the order of its table. `fast` tells
-/// how many of the devices, from the front, are configured as fast.
+/// Reads all superblocks, checks that they are of one pool, and puts the devices in the order of its table. `fast`: how many of the
+/// devices, from the front, are configured as fast.
 ///
 /// # Errors
 /// See [`MemberError`]; the devices are named.

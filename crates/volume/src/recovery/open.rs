@@ -30,8 +30,8 @@ fn root_error(checkpoint: u64, what: &str) -> OpenError {
     OpenError::Root { checkpoint, what: what.to_owned() }
 }
 
-/// The newest root header. A root that says it was superseded proves that a newer one existed. One copy of two may be unreadable: of an area where
-/// both are, nobody knows whether the newest root is there.
+/// Returns the newest root header. A root that says it was superseded proves that a newer one existed. One copy of a header may be
+/// unreadable; where no copy in an area can be read, nobody knows whether the newest root is there, and the pool is not opened.
 fn newest_header(devices: &mut Devices, superblock: &Superblock) -> Result<RootHeader, OpenError> {
     let mut newest: Option<RootHeader> = None;
     let mut superseded_by = 0;
@@ -95,8 +95,8 @@ pub fn open(
     open_with(devices, fast, classes, options, missing_batches)
 }
 
-/// Opens a pool whose journal is damaged, for reading only: what the missing batches changed shows an older state or
-/// fails to be read, and nothing tells which blocks that are. Nothing is written to the devices.
+/// Opens a pool whose journal is damaged, for reading only. Blocks that the missing batches changed show an older state or cannot be read,
+/// and which blocks these are is unknown. Nothing is written to the devices.
 ///
 /// # Errors
 /// See [`OpenError`].
@@ -134,7 +134,7 @@ pub(super) fn open_members(
 ) -> Result<(Engine, RecoveryReport), OpenError> {
     let unknown = superblocks.iter().fold(0, |bits, superblock| bits | superblock.unknown_read_only());
     if unknown != 0 {
-        // A newer program keeps something on these devices that a write of this one would make wrong.
+        // A newer program keeps something on these devices that writes of this program would make wrong: so writes stay in memory.
         Overlay::over_all(devices);
     }
     if devices.mirror().is_some() || devices.array().is_some() {
@@ -175,7 +175,7 @@ pub(super) fn open_members(
     let (opening, opening_before) = (options.opening, header.opening);
     let unfenced = options.faults.epoch_not_fenced();
     let epoch = if unfenced { header.epoch } else { header.epoch + 1 };
-    // Sequences of records that were lost are not given to others: so many the journal could have held beyond what was found.
+    // Sequences of lost records are not given out again: the next one skips as many as the journal could have held beyond what was found.
     let lost_max = superblock.journal_len_bytes / RECORD_BYTES as u64;
     let next_sequence = scanned.next_sequence.max(root.next_sequence) + lost_max;
     let mut engine = Parts {
@@ -214,11 +214,12 @@ pub(super) fn open_members(
         report.is_capacity_root_lost = !load_capacity_side(devices, &superblock, &header, &root, &mut engine);
     }
     replay(devices, geometry, &root, &scanned, &mut engine, &mut report)?;
-    // What the journal names was written before the start.
+    // Writes that the journal names were made before this start, and are no wear of this run.
     engine.begin_wear();
-    // Records have taken slots since the root.
+    // Replayed records have taken slots since the root.
     engine.limit_by_slots();
-    // What was written again is in no journal of the new epoch: where a later flush failed nobody would do it once more.
+    // Data that recovery wrote again is in no journal of the new epoch: if a later flush failed, nobody would write it once more. So it is
+    // made durable now.
     flush_all(devices)?;
     if report.is_capacity_root_lost {
         report.is_capacity_root_lost = !make_anew(devices, &mut engine);
@@ -228,8 +229,8 @@ pub(super) fn open_members(
     if unfenced {
         return Ok((engine, report));
     }
-    // From here on the devices hold something else than before. The capacity devices learn of the epoch first, so that a crash in between
-    // leaves a state that is recognised (docs/format.md, "Epoch and state").
+    // From here on the devices change. The capacity devices get the epoch first, so that a crash in between leaves a state that is
+    // recognised (docs/format.md, "Epoch and state").
     let is_mirrored = devices.copies() > 1;
     let superblock_of = |device: usize, serving| Superblock {
         epoch,
@@ -246,7 +247,7 @@ pub(super) fn open_members(
     engine.migrate.pause_all(true);
     let is_written = write_checkpoint(&mut engine, devices, false);
     if !is_written && engine.is_root_full() {
-        // For reading alone none is needed.
+        // An opening for reading alone needs no checkpoint.
         if missing_batches.are_refused() {
             return Err(OpenError::RootFull);
         }
@@ -271,13 +272,13 @@ pub(super) fn open_members(
     Ok((engine, report))
 }
 
-/// Tells devices that are made of several how far each band was written.
+/// Tells a capacity tier with parity how far each band was written.
 fn tell_fronts(devices: &Devices, engine: &Engine) {
     if let Some(array) = devices.array() {
         let band_blocks = engine.space.bands.shape().blocks();
         let front = |band: &BandRoot| match band.state {
             BandState::Free => 0,
-            // One that was closed before its end has a summary behind what was written.
+            // A band that was closed before its end has a summary behind its data.
             BandState::Closed => band_blocks,
             BandState::Open => band.written.div_ceil(BLOCK_GRAINS as u32),
         };
@@ -285,8 +286,8 @@ fn tell_fronts(devices: &Devices, engine: &Engine) {
     }
 }
 
-/// Whether the pool can be opened with the members that are there, as far as reading says. Only then do labels say that it went on without
-/// the others: where it cannot, one of them may be what is left of it.
+/// Checks, by reading only, whether the pool can be opened with the members that are there. Only after that do labels say that it went on
+/// without the missing ones: where it cannot be opened, a missing member may be all that is left of the pool.
 fn look_first(
     devices: &mut Devices,
     superblocks: &[Superblock],
@@ -317,7 +318,7 @@ fn journal_of(superblock: &Superblock) -> JournalGeometry {
     }
 }
 
-/// Whether what devices are several for is of this pool.
+/// Checks that the mirror and the array are of this pool.
 fn check_several(devices: &Devices, superblock: &Superblock) -> Result<(), MemberError> {
     let array = devices.array().map(ArrayView::members);
     let several = [(0, devices.mirror()), (1, array)];
@@ -337,8 +338,8 @@ fn flush_all(devices: &mut Devices) -> Result<(), OpenError> {
     (0..devices.list.len()).try_for_each(|device| devices.flush(device).map_err(OpenError::of_device(devices, device)))
 }
 
-/// Writes the copies of the chosen header again, durably, before its root is relied upon: that it can be read does not make it
-/// durable, as of data (see [`super::written`]), and the next checkpoint takes the place of the root before it.
+/// Writes the copies of the chosen header again, durably, before recovery relies on its root. A header that can be read need not be
+/// durable, as with data (see [`super::written`]), and the next checkpoint overwrites the root before it.
 fn write_header_again(devices: &mut Devices, superblock: &Superblock, header: &RootHeader) -> Result<(), OpenError> {
     if !devices.list[0].geometry().volatile_cache && devices.copies() == 1 {
         return Ok(());
@@ -348,7 +349,7 @@ fn write_header_again(devices: &mut Devices, superblock: &Superblock, header: &R
         .into_iter()
         .map(|offset_bytes| devices.write(0, offset_bytes, &bytes))
         .collect();
-    // One copy is enough.
+    // One written copy is enough.
     if written.iter().all(Result::is_err) {
         written.into_iter().collect::<Result<(), _>>().map_err(OpenError::of_device(devices, 0))?;
     }

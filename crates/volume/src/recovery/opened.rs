@@ -1,4 +1,5 @@
-//! The last opening of a device, by its superblock: of copies of a pool that were opened as often, or once more, only the numbers tell the devices apart.
+//! The last opening of a device, as its superblock names it. Copies of a pool that were opened equally often, or one of them once more,
+//! differ only in the numbers of their openings.
 
 use crate::layout::root::RootHeader;
 use crate::layout::superblock::Superblock;
@@ -9,15 +10,15 @@ use thiserror::Error;
 pub(crate) struct Opened {
     /// Its epoch.
     pub epoch: u64,
-    /// Its number; 0: there is none.
+    /// The number that it drew; 0: there is none.
     number: u64,
-    /// The number of the opening that wrote what this one found; 0: not known.
+    /// The number of the opening whose state this one found; 0: not known.
     before: u64,
-    /// It was served, not only opened.
+    /// Whether the pool was served in it, not only opened.
     pub is_served: bool,
 }
 
-/// Two devices that the same opening of a pool cannot have left.
+/// Two devices that no single opening of a pool can have left.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error(
     "{device} and {other} were opened in epoch {epoch}, or one of them in that before it, but not together: one of them is of a copy of the pool"
@@ -41,18 +42,19 @@ impl Opened {
         }
     }
 
-    /// Whether no opening can have left both. All devices have its number before any is served (those of the fast tier in the root); of openings that came to nothing each may have left one of its own.
+    /// Whether no opening can have left both devices. All devices have the number of an opening before any of them is served (those of the
+    /// fast tier in the root). Openings that came to nothing may each have left a number of their own.
     fn is_apart_from(self, other: Self) -> bool {
         let (newer, older) = if self.epoch < other.epoch { (other, self) } else { (self, other) };
         match newer.epoch - older.epoch {
             0 => (newer.is_served || older.is_served) && are_apart(newer.number, older.number),
-            // What was only opened was opened once more in the same epoch.
+            // A device that was only opened may have been opened once more in the same epoch: then its number shows nothing.
             1 => older.is_served && are_apart(newer.before, older.number),
             _ => false,
         }
     }
 
-    /// The same of a capacity device and the newest root, which is written between the two states of a superblock.
+    /// The same for a capacity device and the newest root, which is written between the two states of a superblock.
     pub fn is_apart_from_root(self, root: &RootHeader) -> bool {
         let is_of_same = self.epoch == root.epoch && self.is_served;
         let is_of_next = self.epoch == root.epoch + 1;
@@ -60,12 +62,12 @@ impl Opened {
     }
 }
 
-/// Whether two numbers of openings of the same epoch are those of two openings.
+/// Whether two numbers of the same epoch are of two different openings.
 pub(crate) fn are_apart(one: u64, other: u64) -> bool {
     one != other && one != 0 && other != 0
 }
 
-/// Refuses devices of which no opening can have left two.
+/// Refuses devices where no opening can have left two of them.
 pub(crate) fn refuse_apart<'a>(devices: impl Iterator<Item = (&'a str, Opened)>) -> Result<(), Apart> {
     let all: Vec<(&str, Opened)> = devices.collect();
     for (at, &(device, opened)) in all.iter().enumerate() {

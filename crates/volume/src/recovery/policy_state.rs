@@ -1,23 +1,23 @@
-//! What policies had learned before the pool was stopped: read where it is whole, and else learned anew.
+//! What the policies had learned before the pool was stopped. It is restored where it is whole; otherwise the policies learn anew.
 
 use crate::engine::Engine;
 use crate::io::Devices;
 use crate::layout::policy_state::{self, BLOCK_BYTES};
 use crate::layout::superblock::Superblock;
 
-/// What was found of it.
+/// What was found of the policies' state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PolicyState {
     /// Nothing was ever written.
     #[default]
     Absent,
-    /// It is gone on with.
+    /// The policies go on with it.
     Restored,
     /// It is damaged, or of another version of the program or size of the tier.
     Ignored,
 }
 
-/// Reads it from beside both roots, and gives the policies the newest. Nothing of this keeps a pool from being opened.
+/// Reads the state from beside both roots, and gives the newest to the policies. A failure here does not keep the pool from being opened.
 pub(super) fn restore(devices: &mut Devices, superblock: &Superblock, engine: &mut Engine) -> PolicyState {
     let mut found = PolicyState::Absent;
     let mut newest: Option<(u64, Vec<u8>)> = None;

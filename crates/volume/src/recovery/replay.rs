@@ -38,24 +38,24 @@ pub(super) fn replay(
     let setup = engine.setup.clone();
     let setup = &*setup;
     let mut replay = Replay { leaves: engine.leaves() };
-    // Whoever gives something up for good may be asked first. What only reads gives nothing up.
+    // What replay would give up for good needs the operator's consent. An opening that only reads gives nothing up.
     let gives_up = setup.options.accepts_loss || setup.options.faults.checksums_ignored() || devices.is_read_only;
     replay.load_leaves(devices, survey, gives_up, report)?;
     let pool = setup.superblock.pool;
     report.batches = survey.batches;
     report.holes = survey.holes;
-    // The device whose failure ends the scan: that of the journal, unless data cannot be written again.
+    // The device whose failure ends the scan: that of the journal (0), unless data could not be written again to another one.
     let (mut batches, mut failed_device, mut doubt) = (0, 0, Doubt::default());
     if let Some(array) = devices.array() {
-        // No row, unless it is found to be.
+        // No row counts as torn unless a record below shows that it may be.
         array.may_be_torn(Runs::default());
     }
     let end = scan(devices, geometry, &pool, survey.start, |devices, bytes, batch, records| {
         batches += 1;
         let verify = !survey.is_durable(batch.batch);
         if verify && setup.is_written_again(0) {
-            // It must not lie in a cache alone, or on one of several copies: the next root is written to space that its records free, and until that
-            // root is durable they must be found again.
+            // The batch must not lie in a volatile cache alone, or on one of several copies. The next root is written to space that its
+            // records free, and until that root is durable the records must be found again.
             write_again(devices, geometry.offset_bytes + batch.position % geometry.len_bytes, bytes)?;
         }
         let numbered = records.into_iter().enumerate().map(|(i, record)| (batch.first_sequence + i as u64, record));
@@ -89,7 +89,8 @@ pub(super) fn replay(
     })
     .map_err(OpenError::of_device(devices, failed_device))?;
     if (batches, end.position, end.batch) != (survey.batches, survey.end.position, survey.end.batch) {
-        // A device that reads differently each time: nothing may be decided by it. What was written was there already.
+        // The scan differs from that of the survey: the device reads differently each time, and nothing may be decided by it. What was
+        // written again until now had been there already.
         let source = IoError {
             kind: IoErrorKind::Medium,
             operation: "read of the journal, twice, with different results,",
@@ -111,7 +112,7 @@ pub(super) fn replay(
     Ok(())
 }
 
-/// Writes the bytes of a batch to where they were read, with as many attempts as a new batch has.
+/// Writes the bytes of a batch to where they were read, with as many attempts as a new batch gets.
 fn write_again(devices: &mut Devices, offset_bytes: u64, bytes: &[u8]) -> Result<(), IoError> {
     let mut attempts_left = BATCH_ATTEMPTS_MAX;
     loop {
@@ -146,7 +147,8 @@ impl Replay<'_> {
         let clears = |id: u16, leaf| {
             self.leaves.map.disks.get(&id).is_some_and(|disk| survey.clears(disk.id, leaf, disk.blocks()))
         };
-        // Somebody discarded them because they cannot be read, say.
+        // Leaves that a record clears as a whole, for example because somebody discarded what could not be read: their pages are not
+        // needed.
         let cleared: BTreeSet<(u16, u64)> = all.iter().copied().filter(|&(id, leaf)| clears(id, leaf)).collect();
         for group in all.chunks(LEAVES_AT_ONCE) {
             let mut reads = Vec::new();
@@ -195,7 +197,7 @@ impl Replay<'_> {
         }
     }
 
-    /// Reads a leaf whose first read failed, or did not give it; `None` where it can be read and is damaged.
+    /// Reads a leaf again whose first read failed or returned something else; `None` where it can be read and is damaged.
     fn read_leaf_again(&self, devices: &mut Devices, disk: DiskId, leaf: u64) -> Result<Option<Buf>, IoError> {
         let Some((reference, _)) = self.leaves.map.disk(disk).map(|entry| entry.leaf(leaf)) else {
             return Ok(None);
@@ -207,7 +209,7 @@ impl Replay<'_> {
         devices.read_good(device, offset_bytes, PAGE_BYTES, is_good)
     }
 
-    /// Takes a leaf read for replay; one that is not what its parent names becomes all damaged. False then.
+    /// Takes a leaf that was read for replay. A page that is not the one its parent names becomes all damaged; the result is false then.
     fn take_leaf(&mut self, disk: DiskId, leaf: u64, page: Option<&[u8]>) -> bool {
         let Some(frame) = self.frame(disk, leaf) else {
             return false;
@@ -221,7 +223,7 @@ impl Replay<'_> {
                 self.leaves.dirty(frame);
             }
         }
-        // Its index page was written later than it was: blocks that had left the tier by then may be there again.
+        // The index page may be of a later state than the leaf: blocks that had left the fast tier by then may be on it again.
         self.leaves.arrived(disk, leaf, frame);
         good.is_some()
     }
@@ -263,7 +265,7 @@ impl Replay<'_> {
                     places(*location, stored).enumerate().filter(|(i, _)| kept(*i))
                 {
                     if !self.is_known(*disk, block + i as u64) {
-                        // Nobody would ever give its slot back.
+                        // Nobody would ever free its slot.
                         continue;
                     }
                     if arrived(i) == Arrived::Unread && self.has_content(*disk, block + i as u64) {
@@ -305,7 +307,7 @@ impl Replay<'_> {
 
     fn band(&mut self, location: u64, grains: u64, stream: Stream, generation: u16) {
         if let Some((band, first)) = self.leaves.setup.extents.band_grain(location) {
-            // What is packed begins and ends within blocks.
+            // Packed data begins and ends within blocks.
             let (first, end) = (first / BLOCK_GRAINS as u32, (first + grains as u32).div_ceil(BLOCK_GRAINS as u32));
             self.leaves.space.bands.replay_write(band, first, end - first, stream, generation);
         }
@@ -340,7 +342,7 @@ impl Replay<'_> {
         }
     }
 
-    /// Does to one entry what a record says; `who` is (disk, block address).
+    /// Applies a record's change to one entry; `who` is (disk, block address).
     fn block(&mut self, who: (DiskId, u64), change: Change) {
         let (disk, block) = who;
         let leaf = block / LEAF_ENTRIES as u64;
@@ -372,7 +374,7 @@ impl Replay<'_> {
         }
     }
 
-    /// Ends replay: bands that nothing names any more are free, and those that are open go on at the next row of so many blocks.
+    /// Ends replay: bands that nothing names any more become free, and open bands go on at the next row of `row_blocks` blocks.
     fn finish(self, row_blocks: u32) {
         self.leaves.space.bands.replay_finished(row_blocks);
         for band in self.leaves.space.bands.empty_closed() {

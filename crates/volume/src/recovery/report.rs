@@ -41,7 +41,7 @@ pub enum OpenError {
         /// Page.
         page: u32,
     },
-    /// A page of the map would be given up for good which a member may have that is not there.
+    /// Pages of the map would be given up for good that a missing member may have.
     #[error(
         "{leaves} pages of the map can be read of no member of the fast tier's mirror that is there, the first for disk {disk:?} from byte \
          {first_bytes} on: what they mapped would be lost for good, and {members}, which held everything, is not there"
@@ -53,10 +53,10 @@ pub enum OpenError {
         leaves: usize,
         /// The disk of the first.
         disk: String,
-        /// What the first maps.
+        /// The byte of the disk from which on the first page maps.
         first_bytes: u64,
     },
-    /// Pages of the map that the journal needs cannot be read: without them what they map would be lost for good. They may be readable later.
+    /// Pages of the map that the journal needs cannot be read. Opening would lose for good what they map; they may be readable later.
     #[error(
         "{device}: {leaves} pages of the map that the journal needs cannot be read, the first for disk {disk:?} from byte {first_bytes} on: \
          what they map would be lost for good"
@@ -68,13 +68,13 @@ pub enum OpenError {
         leaves: usize,
         /// The disk of the first.
         disk: String,
-        /// What the first maps.
+        /// The byte of the disk from which on the first page maps.
         first_bytes: u64,
         /// Why the first could not be read.
         source: IoError,
     },
-    /// Blocks that hosts wrote shortly before the power went cannot be read, and what the map had before would be given up for them. They may be readable
-    /// later, or may never have arrived.
+    /// Blocks that hosts wrote shortly before the power went cannot be read, and opening would give up for them what the map had before.
+    /// They may be readable later, or may never have arrived.
     #[error(
         "{device}: {blocks} blocks that were written just before the pool was stopped cannot be read, the first of disk {disk:?} at byte \
          {first_bytes}: whether they arrived is not known, and what was there before would be lost for good"
@@ -91,7 +91,7 @@ pub enum OpenError {
         /// Why the first could not be read.
         source: IoError,
     },
-    /// A part of the journal cannot be read where changes may be that were durable. It may be readable later.
+    /// A part of the journal cannot be read that may hold durable changes. It may be readable later.
     #[error("{device}: a part of the journal cannot be read: nothing tells whether it holds changes that were durable")]
     UnreadJournal {
         /// The device.
@@ -139,7 +139,7 @@ pub enum OpenError {
     /// The checkpoint that ends recovery failed.
     #[error("the checkpoint that ends recovery could not be written: {0}")]
     Checkpoint(String),
-    /// What the journal makes of the map needs more of the root than there is.
+    /// After replay the map needs more room in the root than there is.
     #[error("with what the journal holds the map of the disks has more parts than a checkpoint of this pool can list")]
     RootFull,
 }
@@ -194,16 +194,16 @@ pub struct RecoveryReport {
     pub leaves: u64,
     /// Map leaves found damaged: reads of what they mapped fail.
     pub damaged_leaves: u64,
-    /// Blocks that were written last and cannot be read, for which what was there before was given up: reads of them fail.
+    /// Blocks that were written last and cannot be read: what the map had before was given up for them, and reads of them fail.
     pub unread_blocks: u64,
-    /// A part of the journal could not be read, and was given up: changes that were durable may be lost.
+    /// A part of the journal could not be read, and the operator gave it up: changes that were durable may be lost.
     pub is_journal_unread: bool,
-    /// Disk and number of index pages that are lost, where a pool is opened for salvage: reads of what they mapped fail.
+    /// Index pages that are lost, by name of the disk and number, in a pool that is opened for salvage: reads of what they mapped fail.
     pub lost_pages: Vec<(String, u32)>,
     /// Epoch that begins.
     pub epoch: u64,
-    /// What the capacity tier had of the checkpoint cannot be read: where the fast tier is lost, too, what was not
-    /// written again since is unknown.
+    /// The capacity tier's part of the checkpoint cannot be read. If the fast tier is lost as well, what was not written again since is
+    /// unknown.
     pub is_capacity_root_lost: bool,
     /// What policies had learned before.
     pub policy_state: PolicyState,

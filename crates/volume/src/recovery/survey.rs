@@ -16,7 +16,7 @@ use crate::space::extents::Extents;
 use forebay_block::DiskId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// How often something is read before it is taken for lost or damaged: what recovery decides is for good.
+/// How often something is read before it counts as lost or damaged: decisions of recovery are final.
 const READINGS: u8 = 2;
 
 /// What to do about journal batches that were durable and are gone.
@@ -24,14 +24,15 @@ const READINGS: u8 = 2;
 pub(super) enum MissingBatches {
     /// Do not open: which blocks they changed is unknown.
     Refuse,
-    /// Do not open where they are known to be gone, and go on where a part of the journal cannot be read: the operator gives up what may be there.
+    /// Do not open where batches are known to be gone, but go on where a part of the journal cannot be read: the operator gives up what may
+    /// be there.
     RefuseKnown,
     /// Go on without them, for salvage.
     Skip,
 }
 
 impl MissingBatches {
-    /// Whether those that are known to be gone are in the way.
+    /// Whether batches that are known to be gone keep the pool from being opened.
     pub fn are_refused(self) -> bool {
         self != Self::Skip
     }
@@ -44,21 +45,21 @@ pub(super) struct Survey {
     pub next_sequence: u64,
     /// Batches up to this one were durable.
     durable: u64,
-    /// So were these above it.
+    /// Batches above it that were durable as well.
     exceptions: BTreeSet<u64>,
     pub cancelled: BTreeSet<u64>,
     /// Leaves that records name.
     pub leaves: BTreeSet<(u16, u64)>,
-    /// Leaves of which one record clears so many blocks, from the first on: the most that one does, and its sequence.
+    /// By leaf: the most blocks, from the first of the leaf on, that one record clears, and the sequence of that record.
     cleared: BTreeMap<(u16, u64), (u64, u64)>,
     /// Sources of moves in batches not known durable: (location, disk, block, checksum, sequence of the move).
     moved: BTreeSet<(u64, u16, u64, u32, u64)>,
-    /// What they say of bands that have parity; nothing where none have.
+    /// What records say of bands of a tier with parity; empty where there is no parity.
     pub recorded: Recorded,
     pub batches: u64,
     pub holes: u64,
     pub watermark_serial: u64,
-    /// A part could not be read where batches may be that were durable.
+    /// A part of the journal that may hold durable batches could not be read.
     pub is_unread: bool,
 }
 
@@ -69,7 +70,7 @@ impl Survey {
         self.moved.range(later(sequence)..=later(u64::MAX)).next().is_some()
     }
 
-    /// Whether a record clears all of a leaf of a disk that has so many blocks: what its page says is not needed.
+    /// Whether a record clears all of a leaf, on a disk of `disk_blocks` blocks: then the page of the leaf is not needed.
     pub fn clears(&self, disk: DiskId, leaf: u64, disk_blocks: u64) -> bool {
         let blocks = disk_blocks.saturating_sub(leaf * LEAF_ENTRIES as u64).min(LEAF_ENTRIES as u64);
         self.cleared
@@ -88,8 +89,8 @@ fn leaves_of(disk: DiskId, block: u64, blocks: u64, leaves: &mut BTreeSet<(u16, 
     leaves.extend((first..=last).map(|leaf| (disk.0, leaf)));
 }
 
-/// Writes the batches that any copy of the journal has to all of them, as they lie: what is decided by them afterwards is so whatever
-/// becomes of a copy meanwhile.
+/// Writes each batch that any copy of the journal has to all copies, at its place: what recovery decides by a batch then holds whatever
+/// becomes of one copy.
 pub(super) fn write_to_all(
     devices: &mut Devices,
     geometry: JournalGeometry,
@@ -133,8 +134,8 @@ pub(super) fn survey(
     };
     let (mut is_any_read, mut unread) = (false, None);
     for offset_bytes in OFFSETS_BYTES {
-        // What is not a watermark is read once more: one bad transfer must not turn what was durable into a guess. One of the two may be
-        // unreadable as it may be damaged.
+        // What does not decode as a watermark is read once more: one bad transfer must not make durable batches doubtful. One of the two
+        // watermarks may be unreadable, just as it may be damaged.
         let mut mark = None;
         for attempt in 0..READINGS.max(devices.copies()) {
             match devices.read_one_of(0, offset_bytes, 4096, attempt).map_err(OpenError::of_device(devices, 0))? {
@@ -157,7 +158,7 @@ pub(super) fn survey(
     let extents = Extents::new(&superblock.members, superblock.band_bytes);
     let mut impossible = None;
     let mut missing = Vec::new();
-    // By batch, so that what a later header proves durable can be dropped: bounded by the unflushed window.
+    // By batch, so that moves can be dropped once a later header proves them durable: bounded by the unflushed window.
     let mut moves = VecDeque::new();
     let mut expected = start.batch;
     let mut newest_checkpoint = 0;
@@ -225,9 +226,9 @@ pub(super) fn survey(
         Ok(())
     })
     .map_err(OpenError::of_device(devices, 0))?;
-    // Behind a root of a clean stop there is nothing.
+    // Behind the root of a clean stop there are no batches.
     let is_empty = root.clean && survey.batches == 0;
-    // Without a watermark nobody knows whether the journal's end is all of it.
+    // Where no watermark can be read, nobody knows whether the journal that was found is all of it.
     let unread = unread.filter(|_| !is_any_read).or_else(|| end.unread.clone());
     survey.is_unread = unread.is_some() && !is_empty;
     let refused = unread.filter(|_| missing_batches == MissingBatches::Refuse);
@@ -244,13 +245,13 @@ pub(super) fn survey(
     if let Some(batch) = impossible {
         return Err(OpenError::Record { batch });
     }
-    // Batches beyond the last one found are known to have been durable: the end of the journal itself is gone.
+    // Where batches beyond the last one found are known to have been durable, the end of the journal itself is gone.
     let exceptions = survey.exceptions.range(end.batch.max(survey.durable + 1)..);
     let holes_behind = (survey.durable + 1).saturating_sub(end.batch) + exceptions.clone().count() as u64;
     let lost_end = if survey.durable >= end.batch { Some(end.batch) } else { exceptions.min().copied() };
     let lost = missing.iter().copied().find(|&batch| survey.is_durable(batch)).or(lost_end);
     if let Some(batch) = lost.filter(|_| missing_batches.are_refused()) {
-        // It may only be unreadable.
+        // The batch may be there but unreadable.
         return Err(unread.unwrap_or(OpenError::Journal { batch, durable: survey.durable.max(batch) }));
     }
     let durable = survey.durable;

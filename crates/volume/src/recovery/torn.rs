@@ -1,9 +1,9 @@
-//! Which rows of a capacity tier with parity a power cut may have torn, beyond those of which its log has something.
+//! Which rows of a capacity tier with parity a power cut may have torn, beyond the rows that its log names.
 //!
-//! A row is written whole with its parity at once, by one request, or in parts, and then the log has what was there before until all of the row is durable
-//! (docs/format.md, "Parity"). So of a row of which the log has nothing any more either all is as it was written, or nothing of it was ever known to be
-//! durable. Parity of the latter alone is made anew of what lies there. In any other something is wrong beside what is written again, and its parity may be all
-//! that this can be restored by.
+//! A row is written either whole with its parity, by one request, or in parts; then the log keeps what was there before until the whole row
+//! is durable (docs/format.md, "Parity"). So where the log has nothing of a row any more, either the whole row is as it was written, or
+//! nothing of it was ever known to be durable. Only in the second case parity is made anew from what lies there. In any other row a
+//! mismatch means damage beyond what recovery writes again, and parity may be the only thing by which the damaged block can be restored.
 
 use crate::engine::Setup;
 use crate::layout::array_shape::{Area, Shape};
@@ -16,13 +16,13 @@ use crate::space::extents::Extents;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// What records say of data in bands, by grains of the pool.
+/// Data in bands that records name, in grains of the pool.
 #[derive(Debug, Default)]
 pub(super) struct Recorded {
-    /// By batch, so that it is known of what a later header proves durable: bounded by what is not flushed.
+    /// By batch, until a later header proves it durable: bounded by what is not flushed.
     waiting: VecDeque<(u64, Range<u64>)>,
     durable: Runs,
-    /// It was in flight when the root was written, or its batch is not known to be durable.
+    /// Data that was in flight when the root was written, or whose batch is not known to be durable.
     not_known: Runs,
 }
 
@@ -32,14 +32,14 @@ impl Recorded {
         self.waiting.push_back((batch, location..location + grains));
     }
 
-    /// Batches up to this one are durable.
+    /// Takes batches up to this one as durable.
     pub fn is_durable_to(&mut self, durable: u64) {
         while let Some((_, data)) = self.waiting.pop_front_if(|(batch, _)| *batch <= durable) {
             self.durable.add(data);
         }
     }
 
-    /// All was read: which of the other batches are durable, and what was in flight when the root was written.
+    /// Ends the survey: says which of the other batches are durable, and adds what was in flight when the root was written.
     pub fn end(&mut self, is_durable: impl Fn(u64) -> bool, root: &Root, extents: &Extents, shape: BandShape) {
         for (batch, data) in std::mem::take(&mut self.waiting) {
             if is_durable(batch) { self.durable.add(data) } else { self.not_known.add(data) }
@@ -54,7 +54,7 @@ impl Recorded {
     }
 }
 
-/// Rows, of those that a record names or that have the summary of its group, of which nothing is known to be durable.
+/// Adds to `torn` the rows of which nothing is known to be durable, among those that a record names or that hold the summary of its group.
 pub(super) fn rows(
     shape: &Shape,
     setup: &Setup,

@@ -1,5 +1,5 @@
-//! The copies of a read cache that were there before: by the list that was written of them, as far as their slots are not used for
-//! anything else by now.
+//! Restores the copies of the read cache from before the restart, by the list that was written of them, as far as their slots are not used
+//! for anything else by now.
 
 use crate::engine::Engine;
 use crate::io::Devices;
@@ -8,8 +8,8 @@ use crate::layout::warm_list::{HEAD_BYTES, HEAD_OFFSET_BYTES, WarmChunk, WarmHea
 
 const BLOCK: u64 = 4096;
 
-/// Reads the list, and gives the engine what it names. Nothing of this keeps a pool from being opened: what is damaged, or was written
-/// over, ends the list there.
+/// Reads the list, and gives its entries to the engine. A failure here does not keep the pool from being opened: a chunk that is damaged or
+/// overwritten ends the list.
 pub(super) fn restore(devices: &mut Devices, superblock: &Superblock, engine: &mut Engine) {
     if !engine.has_copies() {
         return;
@@ -17,12 +17,12 @@ pub(super) fn restore(devices: &mut Devices, superblock: &Superblock, engine: &m
     let decode = |bytes: &[u8]| WarmHead::decode(bytes, &superblock.pool);
     let read = devices.read_good(0, HEAD_OFFSET_BYTES, HEAD_BYTES, |bytes| decode(bytes).is_some());
     let Some(head) = read.ok().flatten().and_then(|bytes| decode(&bytes)) else { return };
-    // Of the time just before this opening alone: generations of bands that a power cut has taken are given again.
+    // Only a list of the epoch just before this opening counts: generations of bands that a power cut has undone are given out again.
     if head.epoch + 1 != engine.journal.epoch() {
         return;
     }
     let (mut next, mut runs) = (Some(head.last), Vec::new());
-    // Each chunk names the one before it, of a lower number: the way ends.
+    // Each chunk names the one before it, which has a lower number: so the loop ends.
     for index in (0..head.chunks).rev() {
         let Some(run) = next.take() else { break };
         let Some((device, offset_bytes)) = engine.place_of_list(&run) else { break };

@@ -1,6 +1,6 @@
-//! Whether the data of a record reached the device: recovery looks at each block whose batch is not known to be durable,
-//! and writes again what it finds. That it can be read does not make it durable: where a flush failed and the power was
-//! not cut since, the device may have given up writing it, and shows it only as long as its cache does.
+//! Whether the data of a record reached the device. Recovery looks at each block whose batch is not known to be durable, and writes again
+//! what it finds. Data that can be read need not be durable: where a flush failed and the power was not cut since, the device may have
+//! given up writing the data, and shows it only as long as its cache does.
 
 use super::report::{RecoveryReport, Unread};
 use super::survey::Survey;
@@ -32,22 +32,22 @@ struct Unwritten {
 #[derive(Debug, Default)]
 pub(super) struct Doubt {
     unwritten: BTreeSet<Unwritten>,
-    /// Blocks that records name where they cannot be read.
+    /// Blocks whose data cannot be read at the place that a record names.
     unseen: BTreeSet<(DiskId, u64)>,
-    /// Those of them that a later read may find, and why they cannot be read, and on which device.
+    /// Those that a later read may find, with the device and the reason why they cannot be read.
     unread: BTreeMap<Unwritten, (usize, IoError)>,
-    /// Those of these under which the map had something else.
+    /// Those of `unread` that took the place of something else in the map.
     replacing: BTreeSet<Unwritten>,
 }
 
 /// Whether a block of a record has its data on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arrived {
-    /// It has, or did once.
+    /// Its data is there, or was there once.
     Yes,
-    /// It has not: what the map had before holds.
+    /// Its data is not there: what the map had before stays.
     No,
-    /// It cannot be read, and a later read may find it.
+    /// Its data cannot be read now, but a later read may find it.
     Unread,
 }
 
@@ -57,7 +57,8 @@ impl Doubt {
         self.replacing.insert(Unwritten { disk, block, location });
     }
 
-    /// Blocks for which the opening would give up what the map had before, now that all records are applied, although they may not have arrived.
+    /// The blocks for which the opening would give up what the map had before, although they may not have arrived. To be called when all
+    /// records are applied.
     pub fn replacing(&self, map: &Map) -> Option<Unread> {
         let is_needed = |found: &Unwritten| {
             self.replacing.contains(found) && !map.has_left(found.disk, found.block, found.location)
@@ -65,7 +66,7 @@ impl Doubt {
         self.unread_where(is_needed)
     }
 
-    /// Reads what a record says was written, and takes down what of it cannot be read and may have arrived.
+    /// Reads the data that a record names, and notes the blocks that cannot be read and may have arrived.
     pub fn look(&mut self, devices: &mut Devices, extents: &Extents, survey: &Survey, numbered: (u64, Record)) {
         let unit_grains = devices.unit_grains();
         let numbered = [numbered];
@@ -97,8 +98,9 @@ impl Doubt {
         Some(Unread { blocks: 1 + needed.count(), first: (first.disk, first.block), error: error.clone() })
     }
 
-    /// What of it counts as lost, once all records are applied: a block that could not be written again, unless others put it elsewhere or
-    /// nowhere. Then these are what has to be durable; where that could not be read it is not known to be.
+    /// What counts as lost once all records are applied: a block that could not be written again, unless later records put it elsewhere or
+    /// nowhere. Then its new state has to be durable; where this could not be read, it is not known to be, and the block counts as lost as
+    /// well.
     pub fn lost(self, map: &Map) -> Lost {
         let mut lost = Lost::default();
         for Unwritten { disk, block, location } in self.unwritten {
@@ -109,22 +111,22 @@ impl Doubt {
     }
 }
 
-/// Where a block lies in what was read from a location on, in bytes.
+/// The bytes of a span within a buffer that was read from location `begin` on.
 fn bytes_of(span: Span, begin: u64) -> Range<usize> {
     let from = (span.location - begin) as usize * GRAIN_BYTES;
     from..from + usize::from(span.grains) * GRAIN_BYTES
 }
 
-/// Which blocks of each record have their data on the device; empty where there is nothing to verify. Of data that cannot be
-/// read at all nobody knows whether it arrived: it is not taken for lost, as an older version would be there in silence, and whoever opens the pool decides
-/// ([`Doubt::replacing`]). What was found is written again to devices with a volatile
-/// cache, and to those that are several, and not flushed; blocks that cannot be written go into `doubt`.
+/// Which blocks of each record have their data on the device; empty where there is nothing to verify. Whether data that cannot be read
+/// arrived is unknown. Such a block does not count as lost, as an older version would then be shown silently: whoever opens the pool
+/// decides ([`Doubt::replacing`]). Data that was found is written again, without a flush, to devices with a volatile cache and to those
+/// that consist of several; blocks that cannot be written go into `doubt`.
 ///
-/// A block that was moved on is kept even where its place was reused since: the move, whose data was durable before it
-/// was recorded, applies only while the map names its source.
+/// A block that was moved on is kept even where its place was reused since: the move, whose data was durable before it was recorded,
+/// applies only while the map names its source.
 ///
 /// # Errors
-/// The device, and its failure to take any writes.
+/// The device that takes no writes at all, and its failure.
 pub(super) fn verified(
     devices: &mut Devices,
     setup: &Setup,
@@ -146,8 +148,8 @@ pub(super) fn verified(
             let Range { start: from, .. } = bytes_of(span, begin);
             let read = data.as_ref().and_then(|data| data.get(bytes_of(span, begin)));
             let is_again = setup.extents.place(at).is_some_and(|(device, _)| setup.is_written_again(device));
-            // Compressed blocks share blocks of the device. Where they were moved they were durable before there was a record;
-            // where they were written all of these are of one record, and go together.
+            // Compressed blocks share blocks of the device. Where they were moved, they were durable before the record. Where they were
+            // written, all that share a block are of this record, and `run` writes them again together.
             let may_be_lost = span.is_whole() && is_again && run.is_none();
             if let Some(read) = read.filter(|read| is_block(read)) {
                 run.iter_mut().for_each(|run| run.has(from, read));
@@ -155,7 +157,7 @@ pub(super) fn verified(
                     again.push((at, smallvec![Unwritten { disk, block, location: at }], Buf::copy_of(read)));
                 }
             } else if !survey.was_moved_on(at, disk, block, crc, *sequence) {
-                // One sector that cannot be read says nothing of the other blocks, and one misread nothing at all.
+                // One unreadable sector says nothing of the other blocks of the request, and one misread shows nothing at all.
                 match read_block(devices, (&setup.extents, setup.unit_grains), span, is_block) {
                     Ok(bytes) if is_block(&bytes) && may_be_lost => {
                         again.push((at, smallvec![Unwritten { disk, block, location: at }], bytes))
@@ -200,12 +202,12 @@ pub(super) fn verified(
     Ok(verified)
 }
 
-/// The bytes of a write of which some blocks are compressed: blocks of the device that hold nothing else.
+/// The bytes of a write of which some blocks are compressed. The device's blocks that it fills hold nothing else.
 struct PackedRun {
     bytes: Vec<u8>,
-    /// All of them were read in one piece.
+    /// All bytes were read in one piece.
     is_read: bool,
-    /// Blocks of it that were found good.
+    /// How many of its blocks were found good.
     good: usize,
 }
 
@@ -219,7 +221,7 @@ impl PackedRun {
         Some(Self { bytes: data.map_or_else(unread, <[u8]>::to_vec), is_read: data.is_some(), good: 0 })
     }
 
-    /// A block of it is good, and these are its bytes.
+    /// Notes that a block of it is good, with its bytes.
     fn has(&mut self, from: usize, block: &[u8]) {
         self.good += 1;
         if let Some(place) = self.bytes.get_mut(from..from + block.len()) {
@@ -227,7 +229,8 @@ impl PackedRun {
         }
     }
 
-    /// What lies there, with so many blocks; `None` where that is not known. What is not good is written again as it lies.
+    /// The bytes of the write, which has so many blocks; `None` where not all are known. A block that is not good is written again as it
+    /// lies.
     fn into_bytes(self, blocks: usize) -> Option<Vec<u8>> {
         (self.is_read || self.good == blocks).then_some(self.bytes)
     }
@@ -247,7 +250,7 @@ impl Name {
     }
 }
 
-/// Those that lie in the device's block from a location on, or in a part of it.
+/// The blocks of which a part or all lies in the device's block at a location.
 fn within(names: &[Name], at: u64) -> SmallVec<[Unwritten; 1]> {
     let meets = |name: &&Name| {
         let Span { location, grains } = name.span;
@@ -294,7 +297,7 @@ fn read_data(devices: &mut Devices, extents: &Extents, records: &[(u64, Record)]
     for ((i, (device, offset_bytes, len_bytes)), completion) in wanted.into_iter().zip(devices.run(reads)) {
         data[i] = match (completion.result, completion.bufs) {
             (Ok(()), Some(Vectored::One(buf))) => Some(buf),
-            // What is decided here is for good: one failed read is not enough.
+            // What is decided here is final: one failed read is not enough.
             _ => devices.read_copy(device, offset_bytes, len_bytes, devices.of_one_copy(device)).ok(),
         };
     }
@@ -304,8 +307,8 @@ fn read_data(devices: &mut Devices, extents: &Extents, records: &[(u64, Record)]
 /// Neighbours to be written in one request: device, offset, and the blocks with what lies in each.
 type Run = (usize, u64, Vec<(SmallVec<[Unwritten; 1]>, SharedBuf)>);
 
-/// Writes blocks, in the order of their locations, to where they were read, in requests of neighbours: as they lie already,
-/// so that nothing is changed by it, whatever it is stopped by.
+/// Writes blocks to where they were read, in the order of their locations, neighbours in one request. The same data lies there already, so
+/// nothing changes wherever this is interrupted.
 fn write_again(
     devices: &mut Devices,
     setup: &Setup,
@@ -313,7 +316,7 @@ fn write_again(
     doubt: &mut Doubt,
 ) -> Result<(), (usize, IoError)> {
     let mut runs: Vec<Run> = Vec::new();
-    // Two records of one place both found the same there.
+    // Two records of one place both found the same data there.
     let blocks: BTreeMap<u64, (SmallVec<[Unwritten; 1]>, Buf)> =
         blocks.into_iter().map(|(location, holds, block)| (location, (holds, block))).collect();
     for (location, (holds, block)) in blocks {
@@ -350,11 +353,12 @@ fn write_runs(devices: &mut Devices, runs: Vec<Run>) -> Vec<(Run, IoError)> {
     runs.into_iter().zip(ended).filter_map(|(run, ended)| Some((run, ended.result.err()?))).collect()
 }
 
-/// The stored bytes of one block, of the first copy that is good, else of any. A copy that can be read and does not have what
-/// was written counts for more than one that cannot: the power went while it was written, which may well be why.
+/// The stored bytes of one block: of the first copy that is good, otherwise of any copy that can be read. A readable copy with other
+/// content counts for more than an unreadable one: the power may have gone while it was written, which may also be why the other cannot be
+/// read.
 ///
 /// # Errors
-/// Why they cannot be read, and on which device.
+/// The device, and why none of its copies can be read.
 fn read_block(
     devices: &mut Devices,
     (extents, unit_grains): (&Extents, u64),
@@ -365,7 +369,7 @@ fn read_block(
     let nowhere = IoError { kind: IoErrorKind::Missing, operation: "read", offset_bytes: 0, os_error: 0 };
     let (device, offset_bytes) = extents.place(window.first).ok_or((0, nowhere))?;
     let of_one_copy = devices.of_one_copy(device);
-    // With its neighbours it was read once.
+    // The block was read once already, together with its neighbours.
     let attempts = if of_one_copy == 0 { 1..devices.readings(device) } else { 0..devices.copies() };
     let (mut first, mut failure) = (None, None);
     for attempt in attempts {

@@ -1,4 +1,4 @@
-//! Choosing among several copies of the blocks of a leaf those that the map named, by the sum of their checksums.
+//! Chooses, among several copies of the blocks of a leaf, those that the map named, by the sum of their checksums.
 
 use crate::layout::band_summary::{SummaryEntry, placed};
 use crate::layout::packed::is_stored;
@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 /// A copy of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Candidate {
-    /// Orders it among copies of the block.
+    /// Orders it among the copies of its block.
     pub origin: u64,
     pub span: Span,
     pub checksum: u32,
     pub class: ClassId,
 }
 
-/// Whether this is the data of a copy.
+/// Whether `data` is the data of this copy.
 pub(super) fn holds(who: Who, candidate: &Candidate, data: &[u8]) -> bool {
     is_stored(DiskId(who.0), who.1, data, candidate.checksum)
 }
@@ -32,26 +32,26 @@ pub(super) fn candidates(start: u64, entries: &[SummaryEntry]) -> impl Iterator<
         let span = entry.span(start + u64::from(at));
         (disk.0, block, Candidate { origin, span, checksum, class })
     });
-    // What is stored as it is begins where a block of the device does.
+    // A block that is stored uncompressed begins at a block boundary of the device.
     spans.filter(|(.., candidate)| !candidate.span.is_whole() || candidate.span.location.is_multiple_of(BLOCK_GRAINS))
 }
 
-/// Origins of a leaf of which any subset is tried.
+/// Most origins of a leaf of which every subset is tried.
 const SUBSET_ORIGINS: usize = 12;
 
 /// A choice of one copy for each block of a leaf that was on the capacity tier.
 pub(super) struct Choice<'a> {
     /// Numbers of the blocks.
     pub blocks: &'a [usize],
-    /// Every copy of each, the newest first.
+    /// Every copy of each block, the newest first.
     pub all: &'a BTreeMap<usize, Vec<Candidate>>,
-    /// What it begins with.
+    /// The copies that the search begins with, one for each block.
     pub start: Vec<Candidate>,
 }
 
 impl Choice<'_> {
-    /// A choice like this one with the sum that is wanted. What differs are records that never took effect: some that are
-    /// the newest of their blocks, one behind the other or not, or a block of one.
+    /// Finds a choice with the sum `wanted`, starting from this one. The two differ by records that never took effect: some that are the
+    /// newest of their blocks, in a row or not, or one block of a record.
     pub fn find(&self, wanted: u64) -> Option<Vec<Candidate>> {
         let terms = self.blocks.iter().zip(&self.start);
         let sum = terms.fold(0u64, |sum, (&at, c)| sum.wrapping_add(term(at, c.checksum)));
@@ -62,12 +62,12 @@ impl Choice<'_> {
         self.without_a_range(missing).or_else(|| self.without_some(missing)).or_else(|| self.with_another(missing))
     }
 
-    /// The newest copy of block `i` of before an origin.
+    /// The newest copy of block `i` that is older than an origin.
     fn before(&self, i: usize, origin: u64) -> Option<Candidate> {
         self.all.get(&self.blocks[i])?.iter().find(|candidate| candidate.origin < origin).copied()
     }
 
-    /// What the sum gains where block `i` is this copy.
+    /// The change of the sum if block `i` is this copy.
     fn gain(&self, i: usize, candidate: Candidate) -> u64 {
         let at = self.blocks[i];
         term(at, candidate.checksum).wrapping_sub(term(at, self.start[i].checksum))
@@ -79,7 +79,7 @@ impl Choice<'_> {
         chosen
     }
 
-    /// Without the records of a range of origins.
+    /// Leaves out the records of a range of origins.
     fn without_a_range(&self, missing: u64) -> Option<Vec<Candidate>> {
         let mut by_origin: Vec<usize> = (0..self.start.len()).collect();
         by_origin.sort_unstable_by_key(|&i| self.start[i].origin);
@@ -102,7 +102,7 @@ impl Choice<'_> {
         None
     }
 
-    /// Without the records of some of the newest origins that have older copies.
+    /// Leaves out some of the newest origins, of those whose blocks all have older copies.
     fn without_some(&self, missing: u64) -> Option<Vec<Candidate>> {
         let mut by_origin: BTreeMap<u64, Option<Vec<(usize, Candidate)>>> = BTreeMap::new();
         for (i, candidate) in self.start.iter().enumerate() {
@@ -125,7 +125,7 @@ impl Choice<'_> {
         Some(self.with(&others))
     }
 
-    /// With another copy of one block.
+    /// Takes another copy of one block.
     fn with_another(&self, missing: u64) -> Option<Vec<Candidate>> {
         (0..self.start.len()).find_map(|i| {
             let other = self.all.get(&self.blocks[i])?.iter().find(|c| self.gain(i, **c) == missing)?;

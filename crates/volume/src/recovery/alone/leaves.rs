@@ -1,4 +1,4 @@
-//! The map, put together from what summaries say of the blocks in bands, and from where blocks lived at the checkpoint.
+//! Puts the map together from the blocks that summaries name in bands, and from the tier that each block had at the checkpoint.
 
 use super::choice::{Candidate, Choice};
 use super::error::AloneError;
@@ -14,17 +14,17 @@ pub(super) type LeafKey = (u16, u64);
 /// One leaf.
 #[derive(Debug)]
 pub(super) struct Leaf {
-    /// `None`: nothing is known of it but what is found.
+    /// `None`: the tiers of its blocks are unknown, and only what is found counts.
     tiers: Option<LeafTiers>,
     /// Empty until a block is found.
     page: Vec<u8>,
-    /// One more than the origin of what was found for each block; 0: nothing.
+    /// The origin of the copy found for each block, plus one; 0: none was found.
     origins: Vec<u64>,
-    /// What was found is not what the map named.
+    /// The copies that were found are not those that the map named.
     pub is_uncertain: bool,
     /// Blocks that came after the checkpoint, by number in the leaf.
     later: BTreeSet<u16>,
-    /// Blocks of which a copy of after the checkpoint cannot be read.
+    /// Blocks of which a copy from after the checkpoint cannot be read.
     unread: BTreeSet<u16>,
 }
 
@@ -39,7 +39,7 @@ pub(super) enum Shown {
     Data,
     /// Maybe older.
     MaybeOlder,
-    /// Of after the checkpoint.
+    /// Written after the checkpoint.
     Later,
 }
 
@@ -80,7 +80,7 @@ impl Leaf {
         (0..LEAF_ENTRIES).filter(|&at| self.tier(at) == Some(Tier::Capacity))
     }
 
-    /// Whether what was found is what the map named.
+    /// Whether the copies that were found are those that the map named, by their sum.
     fn is_whole(&self) -> bool {
         let Some(tiers) = &self.tiers else { return false };
         let mut sum = 0u64;
@@ -91,13 +91,13 @@ impl Leaf {
         sum == tiers.sum
     }
 
-    /// Tries other copies until they are what the map named. `all`: every copy of each block, the newest first.
+    /// Tries other copies until their sum is that of the map. `all`: every copy of each block, the newest first.
     fn resolve(&mut self, all: &BTreeMap<usize, Vec<Candidate>>) -> bool {
         let Some(tiers) = &self.tiers else { return false };
         let blocks: Vec<usize> = self.on_capacity().collect();
         let newest = |at: &usize| all.get(at).and_then(|list| list.first().copied());
         let counted = |at: &usize| {
-            // What was found counts where it is among the copies that are there.
+            // A copy that was found counts where it is among the copies that are there.
             let found = self.found(*at);
             found.filter(|found| all.get(at).is_none_or(|list| list.contains(found))).or_else(|| newest(at))
         };
@@ -149,12 +149,12 @@ impl Leaf {
 pub(super) struct Leaves {
     pub leaves: BTreeMap<LeafKey, Leaf>,
     disks: BTreeMap<u16, CapacityDisk>,
-    /// Pages that are listed, so that leaves which are not here map nothing.
+    /// Tier pages that are listed: a leaf of these pages that is absent from `leaves` maps nothing.
     listed: BTreeSet<(u16, u32)>,
     next_sequence: u64,
     unapplied: BTreeSet<u64>,
     later: BTreeMap<(u16, u64), Vec<Candidate>>,
-    /// Further copies of the same data.
+    /// Further copies with the same data.
     twins: BTreeMap<(u16, u64), Vec<Candidate>>,
     pub memory: Memory,
 }
@@ -173,7 +173,7 @@ impl Leaves {
         }
     }
 
-    /// Takes what a page says of its leaves; `None`: it cannot be read.
+    /// Takes what a tier page says of its leaves; `None`: the page cannot be read.
     pub fn take_page(&mut self, disk: u16, number: u32, leaves: Option<Vec<Option<LeafTiers>>>) {
         self.listed.insert((disk, number));
         let leaves = leaves.unwrap_or_else(|| vec![None; PAGE_LEAVES]);
@@ -186,7 +186,7 @@ impl Leaves {
         }
     }
 
-    /// Whether nothing is known of a leaf.
+    /// Whether nothing is known of a leaf, as its tier page is not listed.
     fn is_unknown(&self, (disk, leaf): LeafKey) -> bool {
         let number = (leaf / PAGE_LEAVES as u64) as u32;
         let unlisted = self.disks.get(&disk).is_some_and(|disk| number >= disk.unlisted_from);
@@ -199,7 +199,7 @@ impl Leaves {
         (block < blocks).then_some((key, (block % LEAF_ENTRIES as u64) as usize))
     }
 
-    /// A leaf, made where nothing of it was known or found.
+    /// The leaf; it is made where nothing of it was known or found.
     fn leaf(&mut self, key: LeafKey) -> Result<&mut Leaf, AloneError> {
         if !self.leaves.contains_key(&key) {
             self.memory.take(BARE_LEAF_BYTES)?;
@@ -216,7 +216,7 @@ impl Leaves {
         Ok(())
     }
 
-    /// A copy of after the checkpoint cannot be read: what is shown of its block may be older.
+    /// Notes that a copy from after the checkpoint cannot be read: what is shown of its block may be older.
     pub fn set_unread(&mut self, disk: u16, block: u64) -> Result<(), AloneError> {
         if let Some((key, at)) = self.leaf_of(disk, block) {
             self.leaf(key)?.unread.insert(at as u16);
@@ -224,7 +224,7 @@ impl Leaves {
         Ok(())
     }
 
-    /// A copy in a group that was complete at the checkpoint, or whose entries the root carries.
+    /// Offers a copy from a group that was complete at the checkpoint, or whose entries the root carries.
     pub fn offer(&mut self, disk: u16, block: u64, candidate: Candidate) -> Result<(), AloneError> {
         let Some((key, at)) = self.leaf_of(disk, block) else { return Ok(()) };
         let leaf = self.leaves.get(&key);
@@ -244,7 +244,7 @@ impl Leaves {
         if counts && found.is_none_or(|found| found.origin < candidate.origin) {
             self.set(key, at, candidate)?;
         } else if counts && found.is_some_and(|found| found.origin == candidate.origin) {
-            // A collection in progress: its copy is named by a summary, and may not have arrived.
+            // Garbage collection was in progress: a summary names its copy, but the data may not have arrived there.
             self.memory.take(CANDIDATE_BYTES)?;
             self.twins.entry((disk, block)).or_default().push(candidate);
         }
@@ -254,11 +254,12 @@ impl Leaves {
         Ok(())
     }
 
-    /// A copy that may have come after the checkpoint.
+    /// Offers a copy that may have come after the checkpoint.
     pub fn offer_later(&mut self, disk: u16, block: u64, candidate: Candidate) -> Result<(), AloneError> {
         let Some((key, at)) = self.leaf_of(disk, block) else { return Ok(()) };
         let was_fast = self.leaves.get(&key).is_some_and(|leaf| leaf.tier(at) == Some(Tier::Fast));
-        // A destage that chose the block when no later sequence than that was given.
+        // A destage gives its copy the newest sequence that was given out when it chose the block. Here this is the last one before the
+        // checkpoint, so the copy may be later than the checkpoint.
         let is_destage_of_then = was_fast && candidate.origin + 1 == self.next_sequence;
         if candidate.origin >= self.next_sequence || is_destage_of_then {
             self.memory.take(CANDIDATE_BYTES)?;
@@ -273,7 +274,7 @@ impl Leaves {
         doubtful.map(|(&key, _)| key).collect()
     }
 
-    /// Tries to put doubtful leaves right with all copies of their blocks there are.
+    /// Tries to resolve doubtful leaves with all copies that there are of their blocks.
     pub fn resolve(&mut self, doubtful: &BTreeSet<LeafKey>, copies: BTreeMap<(u16, u64), Vec<Candidate>>) {
         let mut by_leaf: BTreeMap<LeafKey, BTreeMap<usize, Vec<Candidate>>> = BTreeMap::new();
         for ((disk, block), mut list) in copies {
@@ -291,7 +292,7 @@ impl Leaves {
         self.memory.give_copies_back();
     }
 
-    /// All copies of the blocks that have several of the same data, that which was chosen last.
+    /// All copies of the blocks that have several copies of the same data, the chosen one last.
     pub fn take_twins(&mut self) -> Vec<((u16, u64), Vec<Candidate>)> {
         let twins = std::mem::take(&mut self.twins).into_iter();
         let with_chosen = |((disk, block), mut list): ((u16, u64), Vec<Candidate>)| {
@@ -304,7 +305,7 @@ impl Leaves {
         twins.filter_map(with_chosen).filter(|(_, list)| list.len() > 1).collect()
     }
 
-    /// The copy to be used of those of the same data.
+    /// Sets the copy to be used, of several with the same data.
     pub fn choose(&mut self, disk: u16, block: u64, candidate: Candidate) {
         if let Some((key, at)) = self.leaf_of(disk, block)
             && let Some(leaf) = self.leaves.get_mut(&key)
@@ -324,7 +325,7 @@ impl Leaves {
         later
     }
 
-    /// A copy of after the checkpoint whose data is there.
+    /// Takes a copy from after the checkpoint whose data is there.
     pub fn set_later(&mut self, disk: u16, block: u64, candidate: Candidate) -> Result<(), AloneError> {
         let Some((key, at)) = self.leaf_of(disk, block) else { return Ok(()) };
         self.set(key, at, candidate)?;
@@ -334,7 +335,7 @@ impl Leaves {
         Ok(())
     }
 
-    /// Takes the leaves of a disk out, in order, those of which nothing is known and nothing was found among them.
+    /// Takes the leaves of a disk out, in order, including those of which nothing is known and nothing was found.
     pub fn take_disk(&mut self, disk: &CapacityDisk) -> Result<Vec<(u64, Leaf)>, AloneError> {
         let blocks = disk.size_bytes.div_ceil(4096);
         let leaves = blocks.div_ceil(LEAF_ENTRIES as u64);
@@ -359,7 +360,7 @@ impl Leaves {
     }
 }
 
-/// Moves all that a page names by so many grains; `each` gets where it was.
+/// Moves all locations that a page names by `shift` grains; `each` gets the span as it was.
 pub(super) fn shift_locations(page: &mut [u8], shift: u64, mut each: impl FnMut(Span)) {
     for at in 0..LEAF_ENTRIES {
         if let (Entry::Data { span, class }, checksum) = leaf_entry(page, at) {

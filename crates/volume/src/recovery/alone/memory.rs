@@ -8,12 +8,12 @@ pub(super) const BARE_LEAF_BYTES: u64 = 320;
 pub(super) const FULL_LEAF_BYTES: u64 = (PAGE_BYTES + LEAF_ENTRIES * 8) as u64 + BARE_LEAF_BYTES;
 pub(super) const CANDIDATE_BYTES: u64 = 96;
 
-/// The account.
+/// Account of the memory in use.
 pub(super) struct Memory {
     used_bytes: u64,
-    /// Of them, those of copies that doubtful leaves are put right with.
+    /// The part of `used_bytes` that holds copies for resolving doubtful leaves.
     copies_bytes: u64,
-    /// What the leaves will take of which the pages tell, once their blocks are found.
+    /// What the leaves listed by tier pages will take once their blocks are found.
     expected_bytes: u64,
     limit_bytes: u64,
 }
@@ -23,7 +23,7 @@ impl Memory {
         Self { used_bytes: 0, copies_bytes: 0, expected_bytes: 0, limit_bytes }
     }
 
-    /// Counts what is about to be used.
+    /// Counts memory that is about to be used.
     pub fn take(&mut self, bytes: u64) -> Result<(), AloneError> {
         self.used_bytes = self.used_bytes.saturating_add(bytes);
         self.check()
@@ -38,8 +38,8 @@ impl Memory {
         Ok(())
     }
 
-    /// Counts a leaf that a page tells of; false where it does not fit. They are counted to the end, so that who is refused
-    /// learns how much it takes.
+    /// Counts a leaf that a tier page lists; false where it does not fit. The rest is counted nevertheless, so that the refusal can say how
+    /// much memory the map takes.
     pub fn expect_leaf(&mut self, has_blocks: bool) -> bool {
         self.expected_bytes += if has_blocks { FULL_LEAF_BYTES } else { BARE_LEAF_BYTES };
         let fits = self.expected_bytes <= self.limit_bytes;
@@ -47,7 +47,7 @@ impl Memory {
         fits
     }
 
-    /// Takes memory for a copy of a block of a doubtful leaf; false where there is none: the leaf stays uncertain then.
+    /// Takes memory for a copy of a block of a doubtful leaf; false where none is left: the leaf then stays uncertain.
     pub fn take_copy(&mut self) -> bool {
         let has_room = self.used_bytes.saturating_add(2 * CANDIDATE_BYTES) <= self.limit_bytes;
         if has_room {
@@ -57,7 +57,7 @@ impl Memory {
         has_room
     }
 
-    /// The copies are not needed any more.
+    /// Frees the memory of the copies, which are not needed any more.
     pub fn give_copies_back(&mut self) {
         self.used_bytes -= std::mem::take(&mut self.copies_bytes);
     }

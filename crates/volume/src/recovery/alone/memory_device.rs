@@ -1,4 +1,4 @@
-//! In the place of the fast device: pages of a map that was put together in memory. What is written to it is gone.
+//! Stands in for the fast device: it serves the pages of a map that was put together in memory, and drops all writes.
 
 use crate::layout::page::{Entry, LEAF_ENTRIES, PAGE_BYTES, PageName, seal_leaf, set_leaf_entry};
 use forebay_block::{Buf, Completion, Device, DiskId, Geometry, IoError, IoErrorKind, Op, Request, Vectored};
@@ -6,9 +6,9 @@ use forebay_block::{Buf, Completion, Device, DiskId, Geometry, IoError, IoErrorK
 /// A leaf of the map.
 #[derive(Clone, Debug)]
 pub(super) enum LeafPage {
-    /// As it is read.
+    /// Its page.
     Page(Box<[u8]>),
-    /// All of it is damaged: made when it is read.
+    /// All of it is damaged: its page is made when it is read.
     Damaged(DiskId, u64),
 }
 
@@ -28,7 +28,7 @@ pub(super) struct MemoryDevice {
 }
 
 impl MemoryDevice {
-    /// With these pages, one behind the other.
+    /// A device with these pages, one after the other.
     pub fn new(pages: Vec<LeafPage>) -> Self {
         let geometry = Geometry {
             size_bytes: (pages.len() * PAGE_BYTES) as u64,
@@ -95,7 +95,7 @@ impl Device for MemoryDevice {
     }
 }
 
-/// A device that is only read: whatever else is asked of it is answered and not done.
+/// A device that is only read: other requests are completed without being executed.
 pub(super) struct ReadOnly {
     inner: Box<dyn Device>,
     done: Vec<Completion>,

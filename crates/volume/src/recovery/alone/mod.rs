@@ -1,4 +1,4 @@
-//! Opening the capacity tier without the fast one, for reading only: checkpoint N, and of what came later what reached the
+//! Opens the capacity tier without the fast one, for reading only. It shows checkpoint N, and of later changes those that had reached the
 //! bands. Nothing is written to any device (docs/format.md, "Opening without the fast tier").
 
 mod choice;
@@ -31,7 +31,7 @@ use memory_device::{LeafPage, MemoryDevice, ReadOnly, damaged_leaf};
 use scan::{Counts, Scan};
 use std::collections::BTreeMap;
 
-/// Memory in bytes that an index page takes which may come to be.
+/// Bytes of memory for each index page that the disks may come to need.
 const INDEX_PAGE_BYTES: u64 = 16;
 
 /// What was found.
@@ -49,7 +49,7 @@ pub struct AloneReport {
     pub summaries: u64,
     /// Band summaries that are not there, or are damaged: those of groups in which nothing lives may never have been written.
     pub summaries_absent: u64,
-    /// Pages with the tiers of blocks that are not what was written.
+    /// Pages with the tiers of blocks that are damaged.
     pub pages_damaged: u64,
     /// Disks that the checkpoint had no room for: they are not shown.
     pub disks_missing: u16,
@@ -74,8 +74,8 @@ impl AloneReport {
     }
 }
 
-/// Opens the capacity tier of a pool alone. The devices are those of the capacity tier, in any order; afterwards they are in the
-/// order of the pool, behind one with the map. `progress` gets the bands that were read, and how many there are.
+/// Opens the capacity tier of a pool alone. The devices are those of the capacity tier, in any order; afterwards they are in the order of
+/// the pool, behind a device that serves the map. `progress` gets the number of bands read so far, and how many there are.
 ///
 /// # Errors
 /// See [`AloneError`].
@@ -99,8 +99,9 @@ pub fn open_alone(
         |of: &Found| Gathered::gather(devices, (&superblock, &extents, &missing), of, limit_bytes, progress);
     let mut chosen = &roots[0];
     let mut gathered = gather(chosen)?;
-    // An attempt at a checkpoint that came to nothing may have left a root whose pages were written over since, and the one before
-    // is whole then; or this one was damaged, and of the one before more is gone by now.
+    // There are two ways in which pages can be damaged. A checkpoint that came to nothing may have left a root whose pages were written
+    // over since: the root before it is whole then. Or this checkpoint itself was damaged: of the one before, more is gone by now. So both
+    // are gathered, and the better one is shown.
     if gathered.counts.pages_damaged > 0
         && let Some(older) = roots.get(1)
     {
@@ -144,7 +145,7 @@ pub fn open_alone(
     };
     let mut map = Map::default();
     let mut disks = BTreeMap::new();
-    // Slots of the pool with the map in memory: the devices' extents lie behind them.
+    // The pages of the map become slots of the pool; the extents of the devices lie behind these slots.
     let mut found: Vec<(&CapacityDisk, Vec<(u64, Leaf)>)> = Vec::new();
     for disk in &root.disks {
         found.push((disk, leaves.take_disk(disk)?));
@@ -192,7 +193,7 @@ pub fn open_alone(
 /// A root that is whole.
 type Found = (CapacityHeader, CapacityRoot);
 
-/// What was put together of a checkpoint.
+/// What was gathered of a checkpoint.
 struct Gathered {
     leaves: Leaves,
     counts: Counts,
@@ -250,7 +251,7 @@ fn check_members(devices: &Devices, members: &Present) -> Result<Vec<String>, Al
     if !members.newest.capacity_area.exists() {
         return Err(AloneError::NoArea);
     }
-    // The newest epoch of all of them is that of the pool: an opening writes it to each before it serves.
+    // The newest epoch of all members is that of the pool: an opening writes it to every device before it serves.
     let served = members.served_in();
     for (number, superblock) in members.superblocks.iter().enumerate() {
         if let (Some(superblock), Some(served)) = (superblock, served)
@@ -292,7 +293,7 @@ fn whole_roots(devices: &mut Devices, members: &Present, warnings: &mut Vec<Stri
             header.checkpoint
         ));
     }
-    // An opening that did not come to its end leaves its epoch behind, and changes nothing.
+    // An opening that was cut short leaves its epoch behind but changes nothing, so only epochs in which the pool was served count.
     if let Some(served) = members.served_in().filter(|&served| served > header.epoch) {
         warnings.push(format!(
             "checkpoint {} is of epoch {}, and the pool was served in epoch {served} since: it is older than what was served last, \
@@ -303,7 +304,7 @@ fn whole_roots(devices: &mut Devices, members: &Present, warnings: &mut Vec<Stri
     Ok(whole)
 }
 
-/// The pool as it would be with so many slots on its fast tier.
+/// The pool as it would be with `slots` slots on its fast tier.
 fn with_slots(superblock: &Superblock, slots: u64) -> Result<Superblock, AloneError> {
     let mut pool = Superblock { slots, capacity_area: CapacityArea::default(), ..superblock.clone() };
     let mut next_sector = 0;

@@ -1,4 +1,4 @@
-//! Reading what the bands say of themselves.
+//! Reads what the summaries of bands say.
 
 use super::choice::{Candidate, Who, candidates, holds};
 use super::error::AloneError;
@@ -17,9 +17,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Blocks read at once.
 const AT_ONCE: usize = 256;
-/// Groups in a row without a summary of the newest epoch after which the rest of a free band is not looked at.
+/// After so many groups in a row without a summary of the newest epoch the rest of a band is not looked at.
 const MISSES_MAX: u32 = 8;
-/// Most copies of one block that are looked at to put its leaf right, the newest.
+/// Most copies of one block, the newest ones, that are considered to resolve its leaf.
 const COPIES_MAX: usize = 64;
 
 /// What was read.
@@ -27,7 +27,7 @@ const COPIES_MAX: usize = 64;
 pub(super) struct Counts {
     pub summaries: u64,
     pub summaries_absent: u64,
-    /// Places of summaries in which one of after the checkpoint may lie that cannot be read.
+    /// Places that cannot be read and in which a summary from after the checkpoint may lie.
     pub later_unreadable: u64,
     pub pages_damaged: u64,
     /// Bands that the checkpoint names and that were written again since.
@@ -35,7 +35,8 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Whether of this checkpoint more is there than of another: of one whose successor was durable bands are gone by now.
+    /// Whether more is left of this checkpoint than of another. Once the successor of a checkpoint is durable, bands that the older one
+    /// names are freed and used again.
     pub fn is_better_than(&self, other: &Self) -> bool {
         self.pages_damaged < other.pages_damaged
             && self.bands_reused == 0
@@ -47,7 +48,7 @@ impl Counts {
 enum Group {
     /// What the checkpoint names, or had been written into the band by then.
     Then(Vec<SummaryEntry>),
-    /// What was written after it; `true`: in the place of what it names.
+    /// What was written after the checkpoint; `true`: into a band that the checkpoint names, and that was used again since.
     Later(Vec<SummaryEntry>, bool),
     /// Neither.
     Absent,
@@ -59,7 +60,7 @@ pub(super) struct Scan<'a> {
     pub superblock: &'a Superblock,
     pub extents: Extents,
     pub root: &'a CapacityRoot,
-    /// Summaries that the root has beside it, as they are not in their places.
+    /// Summaries that the root carries beside it, as their places in the bands took no writes.
     pub beside: BTreeMap<GroupKey, Vec<SummaryEntry>>,
     /// Epoch of the root.
     pub epoch: u64,
@@ -74,8 +75,8 @@ impl Scan<'_> {
         BandShape::new(self.superblock.band_bytes)
     }
 
-    /// Reads what is stored at these places, again in each other way where `is_good` says so, which gets the number of the place. `None` for
-    /// what cannot be read.
+    /// Reads what is stored at these places, and again in every other way where `is_good`, which gets the number of the place, says no.
+    /// `None`: the place cannot be read.
     fn read(&mut self, spans: &[Span], is_good: impl Fn(usize, &[u8]) -> bool) -> Vec<Option<Buf>> {
         let unit_grains = self.devices.unit_grains();
         let around: Vec<Window> = spans.iter().map(|&span| Window::of(span, unit_grains)).collect();
@@ -102,7 +103,7 @@ impl Scan<'_> {
         found
     }
 
-    /// Takes the pages that say where blocks lived.
+    /// Takes the tier pages: they say on which tier blocks lived.
     pub fn pages(&mut self, leaves: &mut Leaves) -> Result<(), AloneError> {
         let area = self.superblock.capacity_area;
         for disk in &self.root.disks {
@@ -140,8 +141,8 @@ impl Scan<'_> {
             self.counts.bands_reused += counts.bands_reused;
         }
         if self.counts.bands_reused > 0 {
-            // Bands were given up after the checkpoint, as it is only where it could not be written any more: what lived there
-            // was moved, and is where later data is.
+            // Bands were used again after the checkpoint, which happens only where the capacity-side checkpoint could not be written any
+            // more. The blocks that lived there were moved to where later data is, so copies among later data are offered as well.
             for number in 0..self.root.bands.len() as u32 {
                 self.walk(number, &mut |is_later, disk, block, candidate| match is_later {
                     true => leaves.offer(disk, block, candidate),
@@ -153,7 +154,7 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// Groups with data, of some in a row.
+    /// The groups of a range that hold data.
     fn with_data(shape: BandShape, groups: std::ops::Range<u32>) -> Vec<u32> {
         groups.filter(|&group| shape.group_grains(group) > 0).collect()
     }
@@ -174,7 +175,8 @@ impl Scan<'_> {
         }
     }
 
-    /// The summaries of some groups of a band of which these are the first pages, with those that lie before them; `None` where these cannot be read.
+    /// The summaries of some groups of a band. `pages` has the page at the summary block of each group; further pages of a longer summary
+    /// lie before it, and are read here. `None` where these cannot be read.
     fn with_pages_before(&mut self, number: u32, groups: &[u32], mut pages: Vec<Option<Buf>>) -> Vec<Option<Buf>> {
         let (shape, pool) = (self.shape(), &self.superblock.pool);
         let decode = |group: u32, bytes: &[u8]| decode_any(pool, (number, group), shape.group_grains(group), bytes);
@@ -192,7 +194,7 @@ impl Scan<'_> {
         for (&(at, _), reading) in longer.iter().zip(self.devices.read_each_good(&places, is_good)) {
             match reading {
                 Reading::Good(bytes) => pages[at] = Some(bytes),
-                // Not one summary: of the first page alone nothing is known.
+                // The pages do not make one summary: the first page alone says nothing.
                 Reading::Bad(_) => {}
                 Reading::Failed(_) => pages[at] = None,
             }
@@ -200,7 +202,7 @@ impl Scan<'_> {
         pages
     }
 
-    /// Takes what the summaries of a band name: of the checkpoint, and (true) of later.
+    /// Passes on what the summaries of a band name: those of the checkpoint (false), and later ones (true).
     fn walk(
         &mut self,
         number: u32,
@@ -226,7 +228,7 @@ impl Scan<'_> {
                 let found = decode_any(&superblock.pool, (number, group), shape.group_grains(group), page);
                 match found.map(|found| found.generation()) {
                     Some(generation) if group < band.groups => generation.wrapping_sub(band.generation) < 0x8000_0000,
-                    // Most places behind those that the checkpoint names are blank, or have what was written long ago.
+                    // Most places behind the groups that the checkpoint names are blank or hold an old summary. These are not read again.
                     found => found.is_some() || group >= band.groups && page.iter().all(|&byte| byte == 0),
                 }
             };
@@ -266,7 +268,7 @@ impl Scan<'_> {
         Ok(counts)
     }
 
-    /// All copies of the blocks of some leaves that the map may have named.
+    /// All copies that the map may have named, of the blocks of some leaves.
     pub fn copies(
         &mut self,
         wanted: &BTreeSet<LeafKey>,
@@ -302,9 +304,9 @@ impl Scan<'_> {
         Ok(copies)
     }
 
-    /// Of blocks with several copies, drops those whose data is not there: recovery keeps of a record that was not durable
-    /// just the blocks whose data arrived. Where none is there the block was damaged later, and all stay; so does what cannot
-    /// be read.
+    /// Drops, of blocks with several copies, those copies whose data is not there: of a record that was not durable recovery keeps only the
+    /// blocks whose data arrived. Where no copy of a block is there, the block was damaged later, and all its copies stay. So do copies
+    /// that cannot be read.
     fn drop_absent(&mut self, copies: &mut BTreeMap<Who, Vec<Candidate>>) {
         let mut several: Vec<_> = copies.iter_mut().filter(|(_, list)| list.len() > 1).collect();
         let mut rest = &mut several[..];
@@ -339,18 +341,18 @@ impl Scan<'_> {
         }
     }
 
-    /// Of the copies that may have come after the checkpoint, those whose data is there: the newest of each block.
+    /// Takes, of the copies that may have come after the checkpoint, the newest of each block whose data is there.
     pub fn later(&mut self, leaves: &mut Leaves) -> Result<(), AloneError> {
         let waiting = leaves.take_later().into_iter().map(|(who, list)| (who, list.into_iter().rev().collect()));
         let (found, unread) = self.last_that_is_there(waiting.collect());
         for (who, candidate) in found {
             leaves.set_later(who.0, who.1, candidate)?;
         }
-        // It may have been the newest: what is older is not shown as if there were none.
+        // The copy that cannot be read may have been the newest, so an older one must not be shown as if there were no newer one.
         unread.into_iter().try_for_each(|who| leaves.set_unread(who.0, who.1))
     }
 
-    /// Of several copies of the same data one that is there.
+    /// Chooses, of several copies of the same data, one that is there.
     pub fn twins(&mut self, leaves: &mut Leaves) {
         let twins = leaves.take_twins();
         for (who, candidate) in self.last_that_is_there(twins).0 {
@@ -358,7 +360,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Of the copies of each block the last whose data is there; and the blocks of which one behind that cannot be read.
+    /// For each block the last copy of its list whose data is there; and the blocks of which a copy behind that one cannot be read.
     fn last_that_is_there(&mut self, mut waiting: Vec<(Who, Vec<Candidate>)>) -> (Vec<(Who, Candidate)>, Vec<Who>) {
         let (mut found, mut unread) = (Vec::new(), Vec::new());
         while !waiting.is_empty() {

@@ -1,4 +1,4 @@
-//! Checking what the capacity tier shows alone: all data that can be read is what was written.
+//! Checks what the capacity tier shows alone: all data that can be read is what was written.
 
 use super::AloneReport;
 use crate::engine::Engine;
@@ -13,8 +13,8 @@ use forebay_block::{DiskId, IoError};
 /// Blocks read at once.
 const AT_ONCE: usize = 256;
 
-/// Compares the checksums of all data that is shown; returns how many blocks that were. What is gone with the fast tier is no
-/// finding; what should be on the capacity tier and is not is one.
+/// Compares the checksums of all data that is shown; returns the number of blocks. Data that is gone with the fast tier is no finding; data
+/// that should be on the capacity tier and is not there is one.
 pub fn verify_alone(
     devices: &mut Devices,
     engine: &Engine,
