@@ -24,7 +24,7 @@ impl Array {
     fn take_fronts(&mut self) {
         if let Some(fronts) = self.core.view.take_fronts() {
             self.core.fronts.set(fronts);
-            // Bands that were found to hold nothing are written again without a discard.
+            // Bands that hold nothing may be written again without a discard: what the log has of their rows is erased first.
             if !self.core.open.is_clean() {
                 (self.core.upkeep.is_settling, self.core.upkeep.is_served) = (true, true);
             }
@@ -62,7 +62,7 @@ impl Device for Array {
             op => match core.roster.broken() {
                 Some(error) => core.done.push(refused(error)),
                 None if !core.view.is_begun() => {
-                    // It was joined for reading, or nobody knows yet that it is this pool's.
+                    // The array was joined for reading only, or it is not known yet that it is this pool's.
                     let error = IoError { kind: IoErrorKind::Unsupported, ..gone(op.name()) };
                     core.done.push(refused(error));
                 }
@@ -95,7 +95,7 @@ impl Device for Array {
             follow::go_on(&mut self.core);
             let was_settling = self.core.is_settling();
             upkeep::step(&mut self.core);
-            // What waited for that begins now.
+            // Requests that waited for rows to be settled begin in the next iteration.
             let is_settled = was_settling && !self.core.is_settling();
             if let Some(at) = self.core.done.iter().position(|completion| completion.tag == COPY_TAG) {
                 let copied = self.core.done.swap_remove(at);
@@ -116,7 +116,7 @@ impl Device for Array {
     }
 
     fn wait(&mut self, timeout_ns: u64) {
-        // Nobody waits for what was left behind.
+        // Nobody waits for members that were left behind.
         let members = self.core.members.list.iter_mut().filter(|member| member.state != MemberState::Out);
         let mut devices = members.filter_map(|member| member.device.as_mut());
         if let Some(device) = devices.find(|device| device.in_flight() > 0) {

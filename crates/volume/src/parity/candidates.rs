@@ -1,4 +1,4 @@
-//! What the devices are that are configured as members of an array.
+//! Sorts the devices that are configured as members of an array.
 
 use super::look::label_and_place;
 use super::roster::FIRST_PLACE;
@@ -16,12 +16,12 @@ pub(super) struct Found {
     pub name: String,
     pub device: Box<dyn Device>,
     pub label: ArrayLabel,
-    /// In which of its places the label is.
+    /// In which of its two places the label is.
     pub place: usize,
     pub opened: Opened,
     /// The checkpoints of which it has headers, see [`on_capacity`].
     pub checkpoints: Option<(Option<u64>, u64)>,
-    /// What is on it, where its label is not believed.
+    /// What is on the device, where its label is not believed.
     pub holds: Option<Vec<String>>,
 }
 
@@ -31,7 +31,7 @@ impl Found {
         self.label.ids[usize::from(self.label.member)]
     }
 
-    /// Whether another label says the same of who holds everything.
+    /// Whether another label names the same members, and the same of them as holding everything.
     pub fn agrees(&self, other: &ArrayLabel) -> bool {
         (self.label.in_sync, &self.label.ids) == (other.in_sync, &other.ids)
     }
@@ -41,11 +41,11 @@ impl Found {
 pub(super) struct Blank {
     pub name: String,
     pub device: Box<dyn Device>,
-    /// In which of its places a label of what it was is: the next goes to the other one.
+    /// In which place it still has a label of what it was: the next label goes to the other one.
     pub place: usize,
 }
 
-/// What the configured devices are; of those that are neither why.
+/// Sorts the configured devices into members, blank ones and others, the last with the reason why they are left out.
 pub(super) fn sort(candidates: Vec<Candidate>) -> (Vec<Found>, Vec<Blank>, Vec<(String, String)>) {
     let (mut found, mut blank, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
     for Candidate { name, device, contents } in candidates {
@@ -74,8 +74,8 @@ pub(super) fn sort(candidates: Vec<Candidate>) -> (Vec<Found>, Vec<Blank>, Vec<(
     (found, blank, left_out)
 }
 
-/// Parts devices whose labels are believed from those that have been used for something else since. Where too few others hold everything, those that
-/// should are believed all the same: whatever is left of the pool is there.
+/// Separates devices whose labels are believed from those that have been used for something else since. Where too few believed ones hold
+/// everything, a doubted device that should hold everything is believed all the same: it may be all that is left of the pool.
 pub(super) fn believed(found: Vec<Found>, basis: &ArrayLabel) -> (Vec<Found>, Vec<Found>) {
     let is_source = |found: &Found| {
         basis.ids.iter().position(|id| *id == found.id()).is_some_and(|number| basis.is_in_sync(number))

@@ -1,22 +1,22 @@
-//! Parity of rows, and blocks of data from it: the exclusive or where one device may be lost, else Reed-Solomon over GF(2^8) with the
-//! systematic Vandermonde matrix of the crate `reed-solomon-erasure` (that of Backblaze's JavaReedSolomon, polynomial 29). The crate says what each block is of the
-//! others; bytes are added up by [`Combination`], four times as fast.
+//! Parity of rows, and restoring blocks from it: the exclusive or where one device may be lost, otherwise Reed-Solomon over GF(2^8) with
+//! the systematic Vandermonde matrix of the crate `reed-solomon-erasure` (that of Backblaze's JavaReedSolomon, polynomial 29). The crate
+//! says by which factors each block is computed from the others; [`Combination`] adds up the bytes, four times as fast as the crate does.
 
 use super::combination::Combination;
 use reed_solomon_erasure::galois_8::ReedSolomon;
 
-/// What the data of a row is taken to be.
+/// The data of a row as it most likely is.
 #[derive(Debug)]
 pub(super) struct Likely {
     pub data: Vec<Vec<u8>>,
-    /// How many blocks of parity are of just that, beside those that were needed for it.
+    /// How many blocks of parity agree with it, less those that were needed to restore it.
     pub agreeing: i32,
-    /// How many more of them could be.
+    /// How many of the blocks of parity that were read do not agree with it.
     pub disagreeing: i32,
 }
 
 impl Likely {
-    /// Whether nothing that was read says otherwise, or something that was not needed agrees.
+    /// Whether all parity that was read agrees, or some that was not needed does.
     pub fn is_sure(&self) -> bool {
         self.agreeing > 0 || self.disagreeing == 0
     }
@@ -26,7 +26,7 @@ impl Likely {
 pub(super) struct Code {
     data: usize,
     parity: usize,
-    /// None where the exclusive or is enough.
+    /// `None` where the exclusive or is enough.
     several: Option<Several>,
 }
 
@@ -38,14 +38,14 @@ struct Several {
 impl Several {
     fn new(data: usize, parity: usize) -> Option<Self> {
         let matrix = ReedSolomon::new(data, parity).ok()?;
-        // Parity is linear: what it is of blocks that are one at a single place each is their factors.
+        // Parity is linear: the parity of blocks that have a one at a single place each is their factors.
         let ones: Vec<Vec<u8>> = (0..data).map(|at| one_at(at, data)).collect();
         let mut factors = vec![vec![0; data]; parity];
         matrix.encode_sep(&ones, &mut factors).ok()?;
         Some(Self { matrix, parity: factors.iter().map(|factors| Combination::new(factors)).collect() })
     }
 
-    /// Puts in the blocks that are missing; false where too many are.
+    /// Restores the missing blocks; false where too many are missing.
     fn restore(&self, blocks: &mut [Option<Vec<u8>>]) -> bool {
         let there: Vec<usize> = (0..blocks.len()).filter(|at| blocks[*at].is_some()).collect();
         let mut factors: Vec<Option<Vec<u8>>> = vec![None; blocks.len()];
@@ -86,13 +86,13 @@ fn xor(into: &mut [u8], from: &[u8]) {
 }
 
 impl Code {
-    /// For rows of so many blocks of data and of parity, as a shape may have.
+    /// For rows of `data` blocks of data and `parity` blocks of parity, as a shape may have them.
     pub fn new(data: usize, parity: usize) -> Self {
         let several = if parity > 1 { Several::new(data, parity) } else { None };
         Self { data, parity, several }
     }
 
-    /// The parity of blocks of data that are as long as each other, into blocks of the same length.
+    /// Computes the parity of blocks of equal length, into blocks of that length.
     pub fn encode_into(&self, data: &[&[u8]], parity: &mut [&mut [u8]]) {
         match (&self.several, parity) {
             (Some(code), parity) => {
@@ -106,7 +106,7 @@ impl Code {
         }
     }
 
-    /// The same, into new ones.
+    /// The same, into new blocks.
     pub fn encode(&self, data: &[&[u8]]) -> Vec<Vec<u8>> {
         let len_bytes = data.first().map_or(0, |block| block.len());
         let mut parity = vec![vec![0; len_bytes]; self.parity];
@@ -115,20 +115,20 @@ impl Code {
         parity
     }
 
-    /// Whether all data of a row was read, and a block of its parity is of just that.
+    /// Whether all data of a row was read, and at least one block of its parity agrees with it.
     pub fn agrees(&self, read: &[Option<Vec<u8>>]) -> bool {
         let needed = read[..self.data].iter().any(Option::is_none);
         !needed && self.leaving_out(read, &[]).is_some_and(|likely| likely.agreeing > 0)
     }
 
-    /// Whether nothing that was read of a row is otherwise than the rest says.
+    /// Whether nothing that was read of a row contradicts the rest of it.
     pub fn fits(&self, read: &[Option<Vec<u8>>]) -> bool {
         self.leaving_out(read, &[]).is_none_or(|likely| likely.disagreeing == 0)
     }
 
-    /// The data of a row, as it is likeliest to be: of what was read one block, or two where there are three of parity, may not be what it should be. Of all
-    /// ways to leave some out that is taken with which most parity agrees that was not needed for it. `sure`: blocks that are right. `None` where
-    /// too much is missing.
+    /// The data of a row as it most likely is, where one block that was read may be wrong, or two where there are three of parity. Of all
+    /// ways to leave out such blocks it takes the one with which most parity agrees that was not needed to restore. `sure`: one bit for
+    /// each block that is right. `None` where too much is missing.
     pub fn likely(&self, read: &[Option<Vec<u8>>], sure: u32) -> Option<Likely> {
         let mut best = self.leaving_out(read, &[])?;
         let agreeing = best.agreeing;
@@ -138,7 +138,7 @@ impl Code {
                 best = other;
             }
         };
-        // All agree, or there is nothing to know it by.
+        // Nothing is tried where all parity agrees, or where one block of parity is too little to judge by.
         let missing = read.iter().filter(|block| block.is_none()).count();
         if agreeing < (self.parity - missing.min(self.parity)) as i32 && self.parity > 1 {
             there.iter().for_each(|&one| consider(&[one]));
@@ -150,7 +150,7 @@ impl Code {
         Some(best)
     }
 
-    /// The data of a row without what was read of some blocks, and how many blocks of parity agree with it beside those that were needed.
+    /// The data of a row without the blocks `out`, and how many blocks of parity agree with it, less those that were needed.
     fn leaving_out(&self, read: &[Option<Vec<u8>>], out: &[usize]) -> Option<Likely> {
         let mut blocks = read.to_vec();
         out.iter().for_each(|&at| blocks[at] = None);
@@ -168,8 +168,9 @@ impl Code {
         Some(Likely { data, agreeing: agreeing - needed, disagreeing: there - agreeing })
     }
 
-    /// Corrects rows that were restored of what was read, one behind the other in blocks of this length, where parity that was not needed for it says otherwise
-    /// and more agrees with something else: that something is wrong is to be known with two of parity, what it is with three.
+    /// Corrects restored rows, which lie one behind the other in blocks of `block` bytes, where parity that was not needed contradicts them
+    /// and more parity agrees with something else. With two blocks of parity it can be known that something is wrong, with three what it
+    /// is.
     pub fn correct(&self, read: &[Option<Vec<u8>>], restored: &mut [Option<Vec<u8>>], block: usize) {
         if read.iter().flatten().count() <= self.data || read.len() != restored.len() {
             return;
@@ -195,7 +196,7 @@ impl Code {
         }
     }
 
-    /// Puts in the blocks that are missing, of data and of parity; false where too many are.
+    /// Restores the missing blocks, of data and of parity; false where too many are missing.
     pub fn restore(&self, blocks: &mut [Option<Vec<u8>>]) -> bool {
         let there = blocks.iter().flatten().count();
         if blocks.len() != self.data + self.parity || there < self.data {
@@ -214,7 +215,7 @@ impl Code {
     }
 }
 
-/// Blocks as what parity is computed of.
+/// Blocks as slices, from which parity is computed.
 pub(super) fn slices(blocks: &[Vec<u8>]) -> Vec<&[u8]> {
     blocks.iter().map(Vec::as_slice).collect()
 }
@@ -233,7 +234,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is lost, as far as there is parity, comes back; and a second library restores the same data from parity of its own.
+        /// What is lost, up to as many blocks as there are of parity, is restored; and a second library restores the same data from its own
+        /// parity.
         #[test]
         fn what_is_lost_comes_back(((data, parity, bytes), lost) in (rows(), any::<u64>())) {
             let code = Code::new(data, parity);

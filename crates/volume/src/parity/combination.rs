@@ -1,15 +1,17 @@
-//! Blocks that are sums of other blocks, each times a factor of GF(2^8), polynomial 29: what parity is, and what is restored from it.
+//! Blocks that are sums of other blocks, each times a factor of GF(2^8), polynomial 29: parity, and what is restored from it.
 
 use smallvec::SmallVec;
 
-/// Bytes that are worked on at once: eight registers of 16 bytes, in which all processors of x86-64 and ARMv8 hold a sum from its first term to its last.
+/// Bytes that are processed at once: eight registers of 16 bytes, in which all processors of x86-64 and ARMv8 can hold a sum from its first
+/// term to its last.
 const LANE_BYTES: usize = 128;
 
 /// The factors of a sum, by their bits.
 ///
-/// A byte times a factor is the exclusive or of the byte doubled as often as each bit of the factor says. So the blocks whose factor has the highest bit are
-/// added up and doubled, those with the next are added, and so on (Horner): seven doublings for a byte of the sum, however many blocks it is of, and nothing
-/// but additions, shifts and comparisons, which compilers make vectors of. A table for each factor, looked up byte by byte, takes four times as long.
+/// A byte times a factor is the exclusive or of the byte doubled as often as each set bit of the factor says. So the blocks whose factor
+/// has the highest bit are added up, the sum is doubled, the blocks with the next bit are added, and so on (Horner): seven doublings for a
+/// byte of the sum, however many blocks it has, and nothing but additions, shifts and comparisons, which compilers vectorise. A table for
+/// each factor, looked up byte by byte, takes four times as long.
 pub(super) struct Combination {
     by_bit: [SmallVec<[u8; 16]>; 8],
 }
@@ -19,13 +21,13 @@ fn double(sum: &mut [u8; LANE_BYTES]) {
 }
 
 impl Combination {
-    /// Of as many blocks, at most 256, as there are factors.
+    /// For a sum of as many blocks, at most 256, as there are factors.
     pub fn new(factors: &[u8]) -> Self {
         let with = |bit: usize| factors.iter().enumerate().filter(move |(_, factor)| *factor >> bit & 1 == 1);
         Self { by_bit: std::array::from_fn(|bit| with(bit).map(|(block, _)| block as u8).collect()) }
     }
 
-    /// Puts the sum of blocks into one that is as long as each of them.
+    /// Puts the sum of the blocks into `into`, which is as long as each of them.
     pub fn add_up(&self, blocks: &[&[u8]], into: &mut [u8]) {
         for (lane, into) in into.chunks_mut(LANE_BYTES).enumerate() {
             let range = lane * LANE_BYTES..lane * LANE_BYTES + into.len();
@@ -47,7 +49,7 @@ impl Combination {
     }
 }
 
-/// A length that is known when this is compiled, so that the sum stays in registers.
+/// The length is known at compile time, so that the sum stays in registers.
 fn add<const N: usize>(sum: &mut [u8; N], from: &[u8; N]) {
     sum.iter_mut().zip(from).for_each(|(sum, from)| *sum ^= from);
 }

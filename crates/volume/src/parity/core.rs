@@ -1,4 +1,4 @@
-//! What an array is made of, what goes on in it, and how that ends.
+//! The state of an array, its batches of requests to members, and how they end.
 
 use super::chores::Upkeep;
 use super::code::Code;
@@ -18,7 +18,7 @@ use slab::Slab;
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
-/// How often it is tried to make rows whole on which all that is written waits: at a start, and while the array is served, once a second.
+/// How often making rows whole is tried, while all writes wait for it: at a start, and while the array is served (once a second).
 const ATTEMPTS_MAX: u8 = 3;
 pub(super) const SERVED_ATTEMPTS_MAX: u8 = 30;
 
@@ -30,24 +30,24 @@ pub(super) struct Core {
     pub members: Members,
     pub open: OpenRows,
     pub found: FoundRows,
-    /// Rows that were found open and are whole now, and in which nothing was written since: their parity is of just what lies there.
+    /// Rows that were found open, are whole now, and were not written since: their parity is that of what lies there.
     pub settled: BTreeSet<u64>,
     pub fronts: Fronts,
     pub unflushed: Unflushed,
     pub roster: Roster,
     pub upkeep: Upkeep,
     pub view: ArrayView,
-    /// Ranges of the device in which something goes on that others must not come between.
+    /// Ranges of the device with work in progress that other work must not come between.
     pub locks: Ranges,
-    /// What waits for such ranges, in its order.
+    /// What waits for such ranges, in order.
     pub held: VecDeque<Held>,
     /// Parts of writes that wait for a place in the log.
     pub starved: Vec<Starved>,
-    /// Parts of writes whose rows are in the log durably, and are changed as soon as the label says which members have that.
+    /// Parts of writes whose rows are durably in the log. The rows are changed as soon as the label says which members have the entries.
     pub logged: Vec<Logged>,
-    /// Discards of bands, whose rows may still have something in the log.
+    /// Discards of bands whose rows the log may still have entries of.
     pub discarding: Vec<(usize, std::ops::Range<u64>)>,
-    /// What has ended, and is to be gone on with.
+    /// Work that has ended, and is to be continued.
     pub next: VecDeque<Next>,
     pub jobs: Slab<Job>,
     pub ops: Slab<HostOp>,
@@ -56,33 +56,34 @@ pub(super) struct Core {
     pub sequence: u64,
     /// Number of the newest flush.
     pub flushes: u64,
-    /// One is in flight, and nothing else is flushed meanwhile: a device reports a lost write once, and which of two flushes hears of it is open.
+    /// A flush is in flight, and no other begins meanwhile: a device reports a lost write once, and which of two flushes gets the report
+    /// would be open.
     pub is_flushing: bool,
     /// What follows the next flush.
     pub to_flush: Vec<Then>,
-    /// A flush has failed of which nobody has heard yet: the next flush does.
+    /// The failure of a flush that no host has heard of yet: the next flush of a host returns it.
     pub lost: Option<IoError>,
     /// Whether members have volatile caches.
     pub is_volatile: bool,
     pub done: Vec<Completion>,
-    /// What has ended and is answered when the label is durable.
+    /// Changes that have ended, and are answered once the label is durable.
     pub unanswered: Vec<Completion>,
 }
 
 impl Core {
-    /// Locks a range; the key gives it back.
+    /// Locks a range; the key unlocks it.
     pub fn lock(&mut self, offset_bytes: u64, len_bytes: u64) -> u64 {
         self.next_lock += 1;
         self.locks.add(offset_bytes, len_bytes, self.next_lock);
         self.next_lock
     }
 
-    /// The range of the device that rows are.
+    /// The range of the device that these rows take.
     pub fn range_of(&self, first: u64, count: u64) -> (u64, u64) {
         (self.shape.row_start_bytes(first), count * self.shape.row_bytes())
     }
 
-    /// Whether nothing goes on in a range, and nobody waits for a part of it.
+    /// Whether no work is in progress in a range, and nothing waits for a part of it.
     pub fn is_free(&self, offset_bytes: u64, len_bytes: u64) -> bool {
         let waits = |held: &Held| {
             let (begin, len) = held.range(&self.shape);
@@ -91,7 +92,7 @@ impl Core {
         !self.locks.overlap(offset_bytes, len_bytes) && !self.held.iter().any(waits)
     }
 
-    /// Begins writes to members; `then` follows when all have ended. Those that are not there are left out.
+    /// Begins writes to members; `then` follows when all have ended. Members that get no writes are left out.
     pub fn write(&mut self, list: Vec<(usize, u64, Vectored<SharedBuf>)>, (stream, fua): (u8, bool), then: Then) {
         let written = self.members.written();
         let list: Vec<_> = list.into_iter().filter(|(member, ..)| written & 1 << member != 0).collect();
@@ -101,23 +102,23 @@ impl Core {
             self.view.writes(op.len_bytes());
             self.members.send(member, (job, part), (offset_bytes, stream), op);
         }
-        // One for this function: all may have been left out.
+        // One part stands for this function, as all members may have been left out.
         self.batch_ended(job, None);
     }
 
-    /// Rows were written whole, and what of them is in caches may be lost.
+    /// Rows were written whole: what lies in volatile caches of them may be lost.
     pub fn written_whole(&mut self, rows: Range<u64>) {
         if self.is_volatile {
             self.unflushed.written(rows);
         }
     }
 
-    /// Whether parity of a row may be of something else than what lies there.
+    /// Whether the parity of a row may belong to something else than lies there.
     pub fn may_be_torn(&self, row: u64) -> bool {
         self.view.is_maybe_torn(row) || self.unflushed.may_be_torn(row)
     }
 
-    /// Flushes all members that get writes, as soon as no other flush is in flight. A flush that ends meanwhile with a failure is the end of this one, too:
+    /// Flushes all members that get writes, as soon as no other flush is in flight. If the flush in flight fails, this one fails with it:
     /// what it was to cover may be lost.
     pub fn flush(&mut self, then: Then) {
         self.to_flush.push(then);
@@ -141,7 +142,7 @@ impl Core {
         self.batch_ended(job, None);
     }
 
-    /// Begins a discard of the same range of all members that know one.
+    /// Begins a discard of the same range on all members that support discards.
     pub fn discard(&mut self, (offset_bytes, len_bytes): (u64, u64), then: Then) {
         let discards =
             |member: usize| self.members.list[member].device.as_ref().is_some_and(|device| device.geometry().discards);
@@ -153,7 +154,7 @@ impl Core {
         self.batch_ended(job, None);
     }
 
-    /// A part of a batch has ended; what follows when it was the last.
+    /// A part of a batch has ended; with the last part the batch has.
     fn batch_ended(&mut self, job: usize, failure: Option<(usize, IoError)>) {
         let Some(Job::Batch(batch)) = self.jobs.get_mut(job) else { return };
         batch.left -= 1;
@@ -166,7 +167,7 @@ impl Core {
                 return;
             };
             let result = match error {
-                // A member that fails a discard holds what it held, which nobody reads.
+                // A member that fails a discard keeps its contents, which nobody reads: it is not left behind.
                 Some(error) if !then.is_discard() => self.leave(failed, error),
                 _ => self.roster.broken().map_or(Ok(()), Err),
             };
@@ -175,8 +176,8 @@ impl Core {
         }
     }
 
-    /// A flush has failed: what is being written now, or has just been, may have been in the caches that lost what they held. No flush that follows makes
-    /// that durable.
+    /// A flush has failed: what is being written now, or was written just before, may have been in the caches that lost their contents. No
+    /// later flush makes it durable, so these writes fail.
     pub fn spoil(&mut self, error: &IoError) {
         let ops = self.ops.iter_mut().filter(|(_, op)| op.wants_flush);
         ops.for_each(|(_, op)| op.error = Some(error.clone()));
@@ -201,11 +202,11 @@ impl Core {
         self.batch_ended(job, result.err().map(|error| (member, error)));
     }
 
-    /// Members have failed what others have done: they hold what is old from now on. Where too few were left the caller hears of it, and goes
-    /// on with all of them.
+    /// Leaves members behind that failed what others have done: what they hold is old from now on. Where too few would be left, members
+    /// that hold everything stay, and the caller gets the failure.
     ///
     /// # Errors
-    /// What one of them said.
+    /// The failure of one of the members, or why nothing is written any more.
     pub fn leave(&mut self, failed: u32, error: IoError) -> Result<(), IoError> {
         let in_sync = self.members.in_sync();
         let is_enough = (in_sync & !failed).count_ones() as usize >= self.shape.data;
@@ -217,13 +218,13 @@ impl Core {
         self.roster.broken().map_or(result, Err)
     }
 
-    /// Leaves members behind that cannot be read of, where others are enough. Whether they are.
+    /// Leaves members behind that cannot be read, where enough others are left; false where they stay.
     pub fn do_without(&mut self, members: u32, error: IoError) -> bool {
         let others = self.members.in_sync() & !members;
         others.count_ones() as usize >= self.shape.data && self.leave(members, error).is_ok()
     }
 
-    /// Leaves members behind that are none any more by what they carry, where others are enough.
+    /// Leaves members behind whose contents show that they are none any more, where enough others are left.
     pub fn leave_doubted(&mut self) {
         for (number, why) in self.view.members().take_doubted() {
             let is_in_sync = self.members.in_sync() & 1 << number != 0;
@@ -271,7 +272,7 @@ impl Core {
         }
     }
 
-    /// Answers what waited for the label.
+    /// Gives the answers that waited for the label.
     pub fn answer_held(&mut self) {
         if self.unanswered.is_empty() || self.roster.holds_answers() {
             return;
@@ -283,7 +284,7 @@ impl Core {
         }));
     }
 
-    /// Something that the array did by itself has ended: what failed is not tried again at once, and not for ever where all that is written waits for it.
+    /// Work of the array itself has ended. Work that failed is not tried again at once, and not for ever where all writes wait for it.
     pub fn own_work_ended(&mut self, result: &Result<(), IoError>) {
         let Err(error) = result else { return };
         self.upkeep.pause.begin(self.view.now_ns());
@@ -293,45 +294,45 @@ impl Core {
         }
     }
 
-    /// A place in the log of a row is not needed any more when what was written by now is durable.
+    /// A row's place in the log is not needed any more once what was written until now is durable.
     pub fn retire(&mut self, slot: u32, row: u64) {
         let flush = self.next_flush();
         self.open.retire(slot, row, flush);
     }
 
-    /// The first flush that makes durable what was written by now; any, where it is so already.
+    /// The first flush that makes durable what was written until now; 0, so any flush, where it is durable already.
     pub fn next_flush(&self) -> u64 {
         if self.is_volatile { self.flushes + 1 } else { 0 }
     }
 
-    /// Whether changes wait: for rows that were found open to be whole, and for nothing to be left of them in the log.
+    /// Whether changes wait until the rows that were found open are whole and the log has nothing left of them.
     pub fn is_settling(&self) -> bool {
         self.upkeep.is_settling || self.upkeep.doubt.is_some()
     }
 
-    /// Whether what members cannot read is written again: not where the array is only read.
+    /// Whether blocks that members cannot read are written again; not where the array is only read.
     pub fn mends(&self) -> bool {
         self.view.is_begun() && self.roster.broken().is_none()
     }
 
-    /// Whether something lives in a row that its own parity is of.
+    /// Whether something lives in a row whose own parity counts, as the log has nothing of the row.
     fn has_parity(&self, row: u64) -> bool {
         self.fronts.living(row) != 0 && self.open.get(row).is_none() && !self.found.has(row)
     }
 
-    /// Something of a row that was read is otherwise than the rest of it says.
+    /// The failure where something that was read of a row contradicts the rest of it.
     pub fn misfit(&self, row: u64, images: &[Option<Vec<u8>>]) -> Option<IoError> {
         let offset_bytes = self.shape.row_start_bytes(row);
         let is_unfit = self.has_parity(row) && !self.code.fits(images);
         is_unfit.then(|| IoError { kind: IoErrorKind::Mismatch, offset_bytes, ..gone("read") })
     }
 
-    /// What of a row was read was compared with nothing, or with less than there is: what is missing takes all of its parity, or failed, and is not written
-    /// again. `rows`: as they were read.
+    /// The failure where what was read of a row was compared with no parity, or with less than there is: because the missing blocks take up
+    /// all of its parity, or because reads failed and nothing is written again. `rows`: as they were read.
     pub fn not_compared(&self, row: u64, images: &[Option<Vec<u8>>], rows: &Rows) -> Option<IoError> {
         let offset_bytes = self.shape.row_start_bytes(row);
         if rows.failed != 0 {
-            // Its comparison waits for it to be written again.
+            // Where such blocks are written again, the comparison waits for that.
             let away = || if self.roster.broken().is_some() { Some(gone("read")) } else { rows.away.clone() };
             return (!self.mends()).then(|| away().unwrap_or_else(|| self.unreadable(row)));
         }
@@ -340,7 +341,7 @@ impl Core {
         is_in_vain.then(|| IoError { kind: IoErrorKind::Unsupported, offset_bytes, ..gone("comparison with parity") })
     }
 
-    /// What cannot be read.
+    /// The failure of a row that cannot be read.
     pub fn unreadable(&self, row: u64) -> IoError {
         let offset_bytes = self.shape.row_start_bytes(row);
         IoError { kind: IoErrorKind::Medium, offset_bytes, ..gone("read") }

@@ -1,6 +1,6 @@
-//! After a flush that failed, and for which no member could be left behind: what was written since the last good one may be lost, of rows, of the log, and
-//! of what was erased there, and the next good flush says nothing of it. So what the log has is read anew, as at a start: nothing more is begun, what goes
-//! on comes to its end, and rows of which the log has something are made whole before anything is written again.
+//! What follows a flush that failed, and for which no member could be left behind. What was written since the last good flush may be lost,
+//! in rows and in the log, erased entries included, and the next good flush says nothing of it. So the log is read anew, as at a start:
+//! nothing new begins, work in progress ends, and rows that the log names are made whole before anything is written again.
 
 use super::chores::Doubt;
 use super::core::Core;
@@ -13,9 +13,10 @@ use crate::mirror::{gone, numbers_in};
 use forebay_block::{Buf, IoError, IoErrorKind, Op, Vectored};
 use std::collections::VecDeque;
 
-/// How often what cannot be read of a log is read again, once a second: it may have all that there is of a block.
+/// How often unreadable places of a log are read again, once a second: such a place may hold all that is left of a block.
 const LOOKS: u8 = 3;
-/// How often a member is begun with anew of which most cannot be read, once a second, before others do without it.
+/// How often the log of a member that is mostly unreadable is read from its start again, once a second, before the others do without the
+/// member.
 const RESTARTS_MAX: u8 = 3;
 
 /// A flush has failed.
@@ -24,7 +25,7 @@ pub(super) fn begin(core: &mut Core, error: &IoError) {
         return;
     }
     core.open.doubt();
-    // One that is being read is waited for: its answer must not be taken for another's.
+    // A read in flight is waited for: its answer must not be taken for that of another read.
     let is_reading = core.upkeep.doubt.as_ref().is_some_and(|doubt| doubt.is_reading);
     let mut doubt = Doubt {
         error: error.clone(),
@@ -43,12 +44,12 @@ pub(super) fn begin(core: &mut Core, error: &IoError) {
     core.upkeep.is_served = true;
 }
 
-/// What is to end with a failure, as it waits for a place of the log that nobody will give.
+/// The failure of writes that wait for a place in the log: no place becomes free now.
 pub(super) fn failure(core: &Core) -> Option<IoError> {
     core.upkeep.doubt.as_ref().map(|doubt| doubt.error.clone())
 }
 
-/// Goes on, as soon as nothing else does.
+/// Reads the next part of the log, as soon as no other work is in progress.
 pub(super) fn step(core: &mut Core) {
     let goes_on = core.ops.len() > core.discarding.len() || core.open.is_erasing();
     let Some(doubt) = core.upkeep.doubt.as_mut().filter(|doubt| !doubt.is_reading && !goes_on) else { return };
@@ -71,7 +72,7 @@ pub(super) fn step(core: &mut Core) {
     core.members.send(member, (job, 0), (offset_bytes, 0), Op::read(bufs));
 }
 
-/// A part of the log was read of a member.
+/// A part of a member's log was read.
 pub(super) fn read(core: &mut Core, member: usize, result: Result<(), IoError>, bufs: Option<Vectored<Buf>>) {
     let Some(doubt) = &mut core.upkeep.doubt else { return };
     doubt.is_reading = false;
@@ -95,7 +96,7 @@ pub(super) fn read(core: &mut Core, member: usize, result: Result<(), IoError>, 
             doubt.unread.push(slot);
             doubt.to_read.pop_front();
         }
-        // It was left behind meanwhile.
+        // The member was left behind meanwhile.
         _ => return,
     }
     let Some(doubt) = core.upkeep.doubt.as_mut().filter(|doubt| doubt.to_read.is_empty()) else { return };
@@ -110,14 +111,15 @@ pub(super) fn read(core: &mut Core, member: usize, result: Result<(), IoError>, 
     doubt.begin_member(core.shape.log_slots);
     doubt.done |= 1 << member;
     if !unread.is_empty() {
-        // What cannot be read may be all that there is of a row: without the member, where others are enough, nothing of its log counts.
+        // An unreadable place may hold all that is left of a row. Where enough others are there the member is left behind, and nothing of
+        // its log counts.
         doubt.found.unsure.extend(unread);
         core.do_without(1 << member, core.unreadable(0));
     }
 }
 
-/// It is not some places: the device cannot be read now. Once more from its first place, after those of the others; and where it stays away while enough others
-/// are read, without it.
+/// Not single places but the device cannot be read now. Its log is read again from the start, after those of the others; where the device
+/// stays away while enough other logs were read, the array goes on without it.
 fn away(core: &mut Core, member: usize, error: IoError) {
     let (slots, data) = (core.shape.log_slots, core.shape.data);
     let Some(doubt) = &mut core.upkeep.doubt else { return };
@@ -133,10 +135,10 @@ fn away(core: &mut Core, member: usize, error: IoError) {
 /// All of the log was read.
 fn end(core: &mut Core) {
     let Some(Doubt { mut found, .. }) = core.upkeep.doubt.take() else { return };
-    // They are shown as erased, perhaps by a cache that has lost that, with this failed flush or one before.
+    // These places are shown as erased, perhaps by a cache that has lost the erasure with this failed flush or an earlier one.
     let mut unsure = std::mem::take(&mut found.unsure);
     unsure.extend(core.open.unproven());
-    // Discards wait for what the log has of their rows, which are to be made whole now.
+    // Discards wait until the log has nothing left of their rows. These rows are to be made whole now, so the discards give up their locks.
     for (op, _) in &core.discarding {
         core.locks.remove(core.ops[*op].lock);
     }

@@ -1,4 +1,4 @@
-//! Erasing what the log has of rows that do not need it any more: no entry is left that says of a row what was true once.
+//! Erases what the log has of rows that do not need it any more, so that no entry is left that describes an old state of a row.
 
 use super::core::Core;
 use super::jobs::Then;
@@ -11,7 +11,7 @@ use forebay_block::{Buf, Vectored};
 pub(super) fn erase(core: &mut Core) {
     let nothing_goes_on = |row: u64| {
         let (begin, len) = (core.shape.row_start_bytes(row), core.shape.row_bytes());
-        // Discards wait for just this.
+        // The lock of a discard does not count, as the discard waits for just this.
         !core.locks.overlap(begin, len) || core.discarding.iter().any(|(_, rows)| rows.contains(&row))
     };
     let Some(places) = core.open.next_to_erase(nothing_goes_on) else { return };
@@ -34,11 +34,11 @@ pub(super) fn erase(core: &mut Core) {
     core.write(list, (0, false), Then::Erased { instead: None });
 }
 
-/// An entry of a row cannot be erased, and may be believed one day: a newer one that covers nothing takes its place. Both stay where they are, and a start
-/// tries it again.
+/// An entry of a row cannot be erased, and might be believed at a later start: a newer entry that covers nothing supersedes it. Both stay
+/// where they are, and the next start tries again to erase them.
 fn supersede(core: &mut Core, row: u64) {
     if row == NO_ROW {
-        // Nobody knows what it is of.
+        // It is not known of which row the entry is, so nothing can supersede it.
         return core.write(Vec::new(), (0, false), Then::Erased { instead: None });
     }
     let Some(slot) = core.open.take_slot() else { return core.open.erased(0, false) };

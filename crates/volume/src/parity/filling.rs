@@ -1,4 +1,4 @@
-//! Open rows that are filled up: their places in the log are needed, or a rebuild comes by.
+//! Fills up open rows whose places in the log are needed, or that a rebuild comes to.
 
 use super::core::Core;
 use super::jobs::Then;
@@ -6,7 +6,8 @@ use super::writing::parity_of;
 use crate::layout::array_shape::BLOCK;
 use forebay_block::{Buf, Vectored};
 
-/// Fills the row up that was changed the longest ago, where too many are open: what it lacks becomes zeros, but for what lives there and could not be written.
+/// Fills up the row that was changed the longest ago, where too many are open. The blocks that it lacks become zeros, except those that
+/// live there and could not be written: these are written again.
 pub(super) fn fill(core: &mut Core) {
     let is_free = |row: u64| {
         let (begin, len) = core.range_of(row, 1);
@@ -18,8 +19,8 @@ pub(super) fn fill(core: &mut Core) {
     }
 }
 
-/// Fills a row up of which an older entry cannot be erased, where all that is written waits for nothing to be left in the log: something newer takes the place
-/// of such an entry only when the row does not live by the log any more.
+/// Fills up a row of which an older entry cannot be erased, while all writes wait until the log is empty: a newer entry can supersede the
+/// old one only when the row does not depend on the log any more.
 pub(super) fn fill_stuck(core: &mut Core) {
     let is_locked = |row: u64| {
         let (begin, len) = core.range_of(row, 1);

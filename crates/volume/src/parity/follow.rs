@@ -1,11 +1,11 @@
-//! What follows when something has ended.
+//! What follows when requests have ended.
 
 use super::core::{Core, SERVED_ATTEMPTS_MAX};
 use super::jobs::{Blocks, Held, Logged, Next, Part, Purpose, Rows, Starved, Then};
 use super::{doubt, labels, reading, rebuilding, upkeep, writing};
 use forebay_block::{Buf, IoError, SharedBuf};
 
-/// Goes on with all that has ended.
+/// Goes on with all work that has ended.
 pub(super) fn follow(core: &mut Core) {
     while let Some(next) = core.next.pop_front() {
         match next {
@@ -82,10 +82,11 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
                     core.own_work_ended(&result);
                     no_place_became_free(core, error);
                 }
-                // By halves, then; and instead of what cannot be erased something newer is written.
+                // The batch is tried again in halves. What cannot be erased alone is superseded by a newer entry.
                 (Err(error), None) => {
                     core.upkeep.pause.begin(core.view.now_ns());
-                    // So many places in a row of which each took nothing alone, and none between them: halves of a batch tell nothing of what the others take.
+                    // Only failures of single places count, and only in a row: when a half of a batch fails, that says nothing of its other
+                    // places.
                     if was_one && !core.open.has_slot() {
                         no_place_became_free(core, error);
                         if core.is_settling() {
@@ -97,7 +98,7 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
             }
         }
         Then::Mended { member, lock } => {
-            // One that failed it was left behind.
+            // A member that failed the write was left behind.
             if result.is_ok() && core.members.written() & 1 << member != 0 {
                 core.view.mended();
             }
@@ -113,7 +114,8 @@ fn batch_ended(core: &mut Core, then: Then, result: Result<(), IoError>) {
     }
 }
 
-/// A flush has ended, with what waited for it, and where it failed with all that waits for the next one: what that is to cover may be lost by now.
+/// A flush has ended, and with it what waited for it. Where it failed, what waits for the next flush fails as well: what that one is to
+/// cover may be lost by now.
 fn flushed(core: &mut Core, number: u64, mut thens: Vec<Then>, result: &Result<(), IoError>) {
     core.is_flushing = false;
     core.unflushed.flush_ended(result.is_ok());
@@ -123,7 +125,7 @@ fn flushed(core: &mut Core, number: u64, mut thens: Vec<Then>, result: &Result<(
             thens.append(&mut core.to_flush);
             core.spoil(error);
             if !thens.iter().any(|then| matches!(then, Then::HostFlush { .. })) {
-                // It was the one report of what it covered: the next flush of a host tells of it.
+                // This was the only report of what the flush covered: the next flush of a host returns it.
                 core.lost = Some(error.clone());
             }
             doubt::begin(core, error);
@@ -133,7 +135,7 @@ fn flushed(core: &mut Core, number: u64, mut thens: Vec<Then>, result: &Result<(
     core.begin_flush();
 }
 
-/// What the log has of a row is not needed any more when what was written by now is durable.
+/// Closes a row: its entry in the log is not needed any more once what was written until now is durable.
 fn close(core: &mut Core, row: u64) {
     if let Some(slot) = core.open.close(row) {
         core.retire(slot, row);
@@ -152,19 +154,19 @@ fn appended(core: &mut Core, part: Part, slot: Option<u32>, result: Result<(), I
     match (&result, slot) {
         (Ok(()), None) => close(core, row),
         (Ok(()), Some(slot)) => put(core, row, blocks, slot),
-        // What the log had of the row before is still true.
+        // The entry that the log had of the row before is still true, so the new one goes.
         (Err(_), Some(slot)) => core.retire(slot, row),
         (Err(_), None) => {}
     }
     core.op_part_ended(op, result);
 }
 
-/// A block that is kept for a row is not to keep all of a large write in memory.
+/// Copies a block that is kept for a row, so that it does not keep all of a large write in memory.
 fn own(block: &SharedBuf) -> SharedBuf {
     Buf::copy_of(block).freeze()
 }
 
-/// Blocks were written into a row, of which the log has all now.
+/// Blocks were written into a row, and its entry in the log covers all of them now.
 fn put(core: &mut Core, row: u64, blocks: Blocks, slot: u32) {
     let blocks = blocks.into_iter().map(|(at, block)| (at, own(&block))).collect();
     if let Some(before) = core.open.put(row, core.shape.data, blocks, slot) {
@@ -172,15 +174,16 @@ fn put(core: &mut Core, row: u64, blocks: Blocks, slot: u32) {
     }
 }
 
-/// Nothing more can be written where no place becomes free: those that wait for one hear of it after some attempts.
+/// Without a free place in the log nothing more can be written: after some attempts those that wait for one get the failure.
 fn no_place_became_free(core: &mut Core, error: &IoError) {
     if !core.is_settling() && !core.starved.is_empty() {
         core.roster.not_settled(error, SERVED_ATTEMPTS_MAX);
     }
 }
 
-/// What lives in rows is in the log: the rest of them may be written over. Not before the label says so of members that failed that: they would be believed
-/// after a power cut, with parity of what was there before, and without an entry that says otherwise.
+/// What lives in these rows is in the log, so the rest of them may be overwritten; but not before the label names members that failed to
+/// take the entries. After a power cut such a member would be believed, with parity of what was there before and without an entry that says
+/// otherwise.
 fn change_logged(core: &mut Core) {
     if core.roster.holds_answers() {
         return;
@@ -200,7 +203,7 @@ fn change_logged(core: &mut Core) {
 /// Rows have been read from all members.
 fn rows_read(core: &mut Core, mut rows: Rows) {
     if rows.failed != 0 && rows.count > 1 {
-        // One bad block hides no other.
+        // One bad block must not hide the others.
         return upkeep::one_by_one(core, rows);
     }
     match std::mem::replace(&mut rows.purpose, Purpose::Settle) {
@@ -215,11 +218,11 @@ fn rows_read(core: &mut Core, mut rows: Rows) {
     }
 }
 
-/// Begins what was held, in its order, as far as nothing is in its way any more, and what waited for a place in the log.
+/// Begins what was held, in order, as far as nothing is in its way any more, and what waited for a place in the log.
 pub(super) fn go_on(core: &mut Core) {
     change_logged(core);
     end_discards(core);
-    // The next row that is to be made whole: all that is written waits for it, and must not wait for as long as somebody reads there.
+    // All writes wait for the next row to be made whole: it must not wait as long as somebody reads there.
     let next = core.found.first().filter(|_| upkeep::may_settle(core)).map(|row| core.range_of(row, 1));
     for held in std::mem::take(&mut core.held) {
         let (offset_bytes, len_bytes) = held.range(&core.shape);
@@ -255,7 +258,7 @@ pub(super) fn go_on(core: &mut Core) {
     }
 }
 
-/// Ends discards of which nothing is left in the log: what is written there next must not be taken for what was there before.
+/// Ends discards of whose rows the log has nothing left: what is written there next must not be taken for what was there before.
 fn end_discards(core: &mut Core) {
     for (op, rows) in std::mem::take(&mut core.discarding) {
         if (core.is_settling() || core.open.is_left_in(&rows)) && core.roster.broken().is_none() {

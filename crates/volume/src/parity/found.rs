@@ -1,5 +1,5 @@
-//! Rows that were open when the array was last served: what the log says of them, and what the blocks of any row are worth. They are made whole before
-//! anything is written.
+//! Rows that were open when the array was last served: what the log says of them, and which of their blocks can be used. They are made
+//! whole before anything is written.
 
 use super::code::Code;
 use crate::layout::array_label::ArrayLabel;
@@ -8,7 +8,7 @@ use crate::layout::parity_entry::ParityEntry;
 use forebay_block::checksum::content_checksum;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the log has of a row at one time: the same checksums, and as many blocks of parity as could be read.
+/// A state of a row by the log: entries with the same checksums, and as many blocks of parity as could be read.
 #[derive(Debug)]
 struct Version {
     sequence: u64,
@@ -30,10 +30,10 @@ struct Row {
 #[derive(Debug, Default)]
 pub(super) struct FoundRows {
     rows: BTreeMap<u64, Row>,
-    /// The highest number of an entry.
+    /// The highest sequence of an entry.
     pub newest: u64,
-    /// Places of which it is not known what lies there: they could not be read, and the member cannot be spared, or a cache may show them erased that has lost
-    /// that with a failed flush.
+    /// Places whose contents are unknown: they could not be read, and the member cannot be spared; or a cache may show them as erased
+    /// although it has lost the erasure with a failed flush.
     pub unsure: BTreeSet<u32>,
 }
 
@@ -63,7 +63,7 @@ impl FoundRows {
 
     /// Places of the log that are in use.
     pub fn slots(&self) -> impl Iterator<Item = u32> {
-        // One place may have been given to several rows on several members.
+        // One place may have been given to several rows, on several members.
         let of_rows = self.rows.values().flat_map(|row| row.slots.keys().copied());
         of_rows.collect::<BTreeSet<u32>>().into_iter()
     }
@@ -83,8 +83,8 @@ impl FoundRows {
         self.rows.is_empty()
     }
 
-    /// Nobody needs what the log has of a row any more: its places, in the order in which they are to be erased, for no older entry may outlive a newer
-    /// one. One place may be of several rows, on different members.
+    /// Forgets a row whose entries nobody needs any more. Returns its places in the order in which they are to be erased, as no older entry
+    /// may outlive a newer one. One place may be of several rows, on different members.
     pub fn forget(&mut self, row: u64) -> Vec<u32> {
         let Some(row) = self.rows.remove(&row) else { return Vec::new() };
         let mut slots: Vec<(u64, u32)> = row.slots.into_iter().map(|(slot, newest)| (newest, slot)).collect();
@@ -92,21 +92,21 @@ impl FoundRows {
         slots.into_iter().map(|(_, slot)| slot).collect()
     }
 
-    /// What the log knows of the data of a row, whatever was read of it.
+    /// What the log knows of the data of a row, given what was read of its blocks.
     pub fn known(&self, row: u64, code: &Code, shape: &Shape, read: &[Option<Vec<u8>>]) -> Vec<Option<Vec<u8>>> {
         let versions = self.rows.get(&row).map_or(&[][..], |row| &row.versions);
         let known = versions.iter().find_map(|version| version.restore(code, shape, read));
         known.unwrap_or_else(|| vec![None; shape.data])
     }
 
-    /// Whether the newest that the log has of a row can be made of what was read.
+    /// Whether the newest state that the log has of a row can be restored from what was read.
     pub fn has_newest(&self, row: u64, code: &Code, shape: &Shape, read: &[Option<Vec<u8>>]) -> bool {
         let newest = self.rows.get(&row).and_then(|row| row.versions.first());
         newest.is_some_and(|version| version.restore(code, shape, read).is_some())
     }
 
-    /// The data of a row, from what was read of its blocks by their roles: of those that the log covers what it says, of the others what was read, and of
-    /// what could not be read what the row's own parity says. `None`: nobody knows.
+    /// The data of a row, from what was read of its blocks by their roles. For blocks that the log covers the log decides; of the others
+    /// what was read counts, and where that is missing, what the row's own parity says. `None`: unknown.
     pub fn data(&self, row: u64, code: &Code, shape: &Shape, read: &[Option<Vec<u8>>]) -> Vec<Option<Vec<u8>>> {
         let mut data = self.known(row, code, shape, read);
         let mut all = read.to_vec();
@@ -122,7 +122,7 @@ impl FoundRows {
 }
 
 impl Version {
-    /// The blocks that it covers, where they are what it says.
+    /// The blocks that it covers, if all of them match its checksums.
     fn restore(&self, code: &Code, shape: &Shape, read: &[Option<Vec<u8>>]) -> Option<Vec<Option<Vec<u8>>>> {
         let is_covered = |at: usize| self.covered & 1 << at != 0;
         let len_bytes = read.iter().flatten().next().map_or(0, Vec::len);

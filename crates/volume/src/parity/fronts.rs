@@ -1,4 +1,4 @@
-//! How far each band was written: beyond it nothing lives, and what is written there needs no care for what was there before.
+//! How far each band was written: beyond that nothing lives, and writes there need no care for what was there before.
 
 use crate::layout::array_shape::Shape;
 
@@ -11,14 +11,14 @@ pub(super) struct Fronts {
 }
 
 impl Fronts {
-    /// Of a new array nothing lives; of one that was opened it is not known what does.
+    /// In a new array nothing lives; in one that was opened anything may, until [`Self::set`] says more.
     pub fn new(shape: &Shape, is_new: bool) -> Self {
         let bands = shape.rows() / shape.band_rows();
         let front = if is_new { 0 } else { u32::MAX };
         Self { blocks: vec![front; bands as usize], band_rows: shape.band_rows(), data: shape.data }
     }
 
-    /// What is known from outside.
+    /// Sets what the engine knows.
     pub fn set(&mut self, blocks: Vec<u32>) {
         self.blocks.iter_mut().zip(blocks).for_each(|(front, blocks)| *front = blocks);
     }
@@ -31,7 +31,7 @@ impl Fronts {
         (1u32 << living) - 1
     }
 
-    /// Blocks were written: `blocks` from a row's block `at` on.
+    /// Notes that `blocks` blocks were written, from block `at` of a row on.
     pub fn written(&mut self, mut row: u64, at: u64, mut blocks: u64) {
         let mut from = at;
         while blocks > 0 {
@@ -47,7 +47,7 @@ impl Fronts {
         }
     }
 
-    /// Nothing lives in these rows any more: whole bands.
+    /// Notes that nothing lives in these rows any more; only whole bands count.
     pub fn discarded(&mut self, rows: std::ops::Range<u64>) {
         for band in rows.start.div_ceil(self.band_rows)..rows.end / self.band_rows {
             if let Some(front) = self.blocks.get_mut(band as usize) {

@@ -4,11 +4,11 @@ use super::chores::Readings;
 use crate::layout::array_shape::{Shape, Way};
 use forebay_block::{Buf, IoError, Request, SharedBuf};
 
-/// Something that has requests in flight on members, or waits to.
+/// Something that has requests in flight on members, or waiting for them.
 pub(super) enum Job {
     /// Writes, flushes or discards of several members.
     Batch(Batch),
-    /// A host's read of what all members have alike.
+    /// A host's read of the part that all members have alike.
     Same(SameRead),
     /// A host's read of data of rows.
     Read(Read),
@@ -25,15 +25,15 @@ pub(super) struct Probe {
     /// The member for whose rebuild they are asked.
     pub rebuilt: usize,
     pub left: usize,
-    /// One bit for each that was asked, and for each of which something could be read.
+    /// One bit for each member that was asked, and one for each of which something could be read.
     pub asked: u32,
     pub alive: u32,
 }
 
-/// Tag of what is copied to a member that is rebuilt: nobody else has it.
+/// Tag of the reads for copying to a member that is rebuilt: no host uses it.
 pub(super) const COPY_TAG: u64 = u64::MAX;
 
-/// Something that has ended, and is to be gone on with.
+/// Work that has ended, and is to be continued.
 pub(super) enum Next {
     Batch(Then, Result<(), IoError>),
     Rows(Rows),
@@ -44,9 +44,9 @@ pub(super) struct Batch {
     pub left: usize,
     /// One bit for each member that failed.
     pub failed: u32,
-    /// What the last of them said.
+    /// The failure of the last of them.
     pub error: Option<IoError>,
-    /// A flush failed meanwhile: what was written may be lost.
+    /// The failure of a flush meanwhile: what was written may be lost.
     pub spoiled: Option<IoError>,
     pub then: Then,
 }
@@ -76,58 +76,58 @@ pub(super) enum Then {
     HostFlush { tag: u64 },
     /// A flush for places of the log.
     OwnFlush,
-    /// A part of a host's change.
+    /// A flush that lets places of the log become free.
     Part { op: usize },
     /// The flush behind a change that is to be durable.
     Durable { op: usize },
-    /// The same, of whole rows.
+    /// A part of a host's change that wrote whole rows.
     Whole { op: usize, rows: std::ops::Range<u64> },
     /// Bands were discarded.
     Discarded { op: usize, rows: std::ops::Range<u64> },
-    /// Blocks were added to an open row; without a place in the log it is whole now.
+    /// Blocks were added to an open row; without a place in the log the row is whole now.
     Appended { part: Part, slot: Option<u32> },
     /// What lives in a row is in the log, before something else is written there.
     Logged { part: Part, living: Blocks, slot: u32 },
-    /// And durable.
+    /// The entries are durable as well.
     LogFlushed { part: Part, living: Blocks, slot: u32 },
     /// An open row was filled up with zeros.
     Filled { row: u64, lock: u64 },
-    /// A row that was found open is whole, but for what nobody can read or restore.
+    /// A row that was found open is whole, except for what nobody can read or restore.
     Settled { row: u64, lock: u64, is_whole: bool },
-    /// Entries of the log were erased, or a newer one was written instead: its place, and its row.
+    /// Entries of the log were erased; or a newer one was written instead, at this place and of this row.
     Erased { instead: Option<(u32, u64)> },
     /// A block that a member could not read was written again.
     Mended { member: usize, lock: u64 },
-    /// So many rows of the member that is rebuilt were written, or a piece of what all have alike.
+    /// Rows of the member that is rebuilt were written, or a piece of the part that all have alike.
     Rebuilt { lock: u64 },
-    /// And are durable.
+    /// What was rebuilt is durable.
     RebuildFlushed,
     /// A label.
     Labelled,
-    /// And it is durable.
+    /// The label is durable.
     LabelFlushed,
 }
 
 impl Then {
-    /// Whether what was written is to be durable with the flush that follows.
+    /// Whether the flush that follows makes durable what was written.
     pub fn is_flushed_next(&self) -> bool {
         matches!(self, Self::Logged { .. } | Self::Labelled)
     }
 
-    /// Whether nothing is lost where a member fails it.
+    /// Whether nothing is lost where a member fails.
     pub fn is_discard(&self) -> bool {
         matches!(self, Self::Discarded { .. })
     }
 }
 
-/// A part of a write beside what lives in its row, of which all is in the log.
+/// A part of a write to a row of which everything that lives there is in the log.
 pub(super) struct Logged {
     pub part: Part,
     pub living: Blocks,
     pub slot: u32,
 }
 
-/// A part of a write that waits for a place in the log; with blocks that live there, these are logged first.
+/// A part of a write that waits for a place in the log; blocks in `living` are logged before it is written.
 pub(super) struct Starved {
     pub part: Part,
     pub living: Option<Blocks>,
@@ -139,11 +139,11 @@ pub(super) struct HostOp {
     pub left: usize,
     pub lock: u64,
     pub error: Option<IoError>,
-    /// It is to be durable when it is answered, and a part of it went past no cache.
+    /// The change is to be durable when it is answered, and a part of it was not written past the caches.
     pub wants_flush: bool,
 }
 
-/// A read of what all members have alike.
+/// A read of the part that all members have alike.
 pub(super) struct SameRead {
     pub tag: u64,
     pub offset_bytes: u64,
@@ -157,22 +157,22 @@ pub(super) struct SameRead {
 pub(super) struct Read {
     pub tag: u64,
     pub way: Way,
-    /// Nothing was wrong with an earlier reading.
+    /// It is the first attempt: no earlier reading was wrong.
     pub is_first: bool,
-    /// All other readings were not what it should be.
+    /// It is the last attempt: all other readings were wrong.
     pub is_last: bool,
-    /// Lengths of the buffers, which are put together again.
+    /// Lengths of the buffers, to which the pieces are put together again.
     pub lens: Vec<usize>,
     pub is_single: bool,
     pub pieces: Vec<Piece>,
-    /// What was sent to members: by part, the pieces that it reads.
+    /// The requests that were sent to members: by part, the pieces that each reads.
     pub groups: Vec<(usize, Vec<usize>)>,
     pub left: usize,
-    /// What a member said that failed it.
+    /// The failure of a member.
     pub error: Option<IoError>,
-    /// Something of it can be read of nobody.
+    /// The failure where no member can give a part of it.
     pub lost: Option<IoError>,
-    /// What was restored of it that members could not read: member and row.
+    /// Blocks that members could not read and that were restored: member and row.
     pub mends: Vec<(usize, u64)>,
 }
 
@@ -181,7 +181,7 @@ pub(super) struct Piece {
     pub buf: Option<Buf>,
     pub row: u64,
     pub role: usize,
-    /// From here on in the block.
+    /// Where it begins in its block, in bytes.
     pub from: usize,
     pub len: usize,
     /// Its member was asked for it.
@@ -194,7 +194,7 @@ pub(super) struct Piece {
 pub(super) enum Purpose {
     /// Pieces of a host's read that their members do not have.
     Restore { read: usize },
-    /// A part of a row is written of which it is not known what else lives in it, and what was read of it before.
+    /// A part of a row is written while it is unknown what else lives in the row; with what was read of it before.
     Overwrite { part: Part, readings: Readings },
     /// A row that was found open is to be whole.
     Settle,
@@ -204,20 +204,20 @@ pub(super) enum Purpose {
     Rebuild { member: usize },
 }
 
-/// Rows whose blocks lie on the same members, read from all of these that can be.
+/// Rows whose blocks lie on the same members, read from all of these that can be read.
 pub(super) struct Rows {
     pub first: u64,
     pub count: u64,
-    /// By role; empty where it was not, or could not be, read.
+    /// By role; empty where the block was not or could not be read.
     pub images: Vec<Option<Vec<u8>>>,
     pub left: usize,
     /// One bit for each member that could not read its block.
     pub failed: u32,
-    /// One bit for each of these of which it was no matter of what lies there, and what one of them said.
+    /// Those of them whose failure says nothing of the block (the device may be away), and one such failure.
     pub gone: u32,
     pub away: Option<IoError>,
     pub purpose: Purpose,
-    /// 0 where another holds it.
+    /// 0 where another holds the lock.
     pub lock: u64,
 }
 
@@ -228,7 +228,7 @@ impl Rows {
     }
 }
 
-/// What waits for a range.
+/// Requests that wait for a range.
 pub(super) enum Held {
     /// A write or a discard.
     Change(Request),

@@ -1,4 +1,4 @@
-//! Making an array of the devices that are there: which of them hold everything their labels say.
+//! Puts an array together from the devices that are there: decides which of them hold everything that their labels say.
 
 use super::array::Array;
 use super::candidates::{Blank, Found, believed, sort};
@@ -32,15 +32,16 @@ use std::collections::{BTreeSet, VecDeque};
 pub struct Joined {
     /// The array.
     pub array: Array,
-    /// A handle of it.
+    /// A handle to it.
     pub view: ArrayView,
-    /// Devices that are no part of it, and why.
+    /// Devices that are not part of it, and why.
     pub left_out: Vec<(String, String)>,
 }
 
-/// The device whose label counts. An epoch is begun when the label of its opening is durable on all that take part: a label of a change that came to
-/// nothing is of an older one. Of changes in the same epoch the later one counts; two of the same number were made by openings that did not know of each
-/// other, and that one counts which all that hold everything by it have: the other one was never durable, so nothing was answered by it.
+/// The device whose label counts. An epoch begins when the label of its opening is durable on all members that take part: a label of a
+/// change that came to nothing is of an older epoch. Of changes in the same epoch the later one counts. Two with the same number were made
+/// by openings that did not know of each other. Of these the one counts which all devices have that hold everything by it: the other was
+/// never durable, so nothing was answered by it.
 fn newest(found: &[Found]) -> Result<Option<&Found>, JoinError> {
     let time = |found: &Found| (found.opened.epoch, found.label.generation);
     let Some(last) = found.iter().map(time).max() else { return Ok(None) };
@@ -62,8 +63,9 @@ fn newest(found: &[Found]) -> Result<Option<&Found>, JoinError> {
     }
 }
 
-/// Makes an array of the devices that are there. `new_id` names a member that replaces another; none: nothing is changed, no member is rebuilt, and
-/// no label written. `accepts_unproven`: a member is used that may be none any more, although one that is not there held everything, or that is of before.
+/// Puts an array together from the devices that are there. `new_id` names a member that replaces another; without it nothing is changed: no
+/// member is rebuilt, and no label written. `accepts_unproven`: a member is used even if it may be none any more while one that is missing
+/// held everything, or if it is an older state of the device.
 ///
 /// # Errors
 /// Why these devices cannot be used, see [`JoinError`].
@@ -111,7 +113,7 @@ pub fn join(
     refuse_apart(found.iter().filter(is_source).map(|found| (found.name.as_str(), found.opened)))?;
     let opened: Vec<Opened> = found.iter().filter(is_source).map(|found| found.opened).collect();
     let epoch = opened.iter().map(|opened| opened.epoch).max().unwrap_or(0);
-    // All that hold everything have an epoch before any of them is served in it.
+    // All members that hold everything have an epoch before any of them is served in it.
     let is_served = opened.iter().any(|opened| opened.epoch == epoch && opened.is_served);
     let checkpoints =
         found.iter().filter(is_source).filter_map(|found| found.checkpoints).max_by_key(|&(_, newest)| newest);
@@ -126,7 +128,7 @@ pub fn join(
         let number = number_of(&found);
         let Found { name, device, label: own, place, opened, checkpoints: own_checkpoints, holds } = found;
         let Some(number) = number else {
-            // It was replaced: what it holds counts no more.
+            // It was replaced: what it holds does not count any more.
             blank.push_back(Blank { name, device, place });
             continue;
         };
@@ -136,7 +138,7 @@ pub fn join(
         }
         differs |= (own.generation, own.in_sync, own.rebuilding) != (basis.generation, basis.in_sync, basis.rebuilding)
             || own.ids != basis.ids;
-        // An older epoch: the device as it was once.
+        // A device of an older epoch is an older state of it.
         let is_current = opened.epoch.saturating_add(1) >= epoch;
         let is_old = !accepts_unproven && is_older(own_checkpoints, checkpoints);
         let is_before = !accepts_unproven && is_served && opened.epoch < epoch;
@@ -147,7 +149,8 @@ pub fn join(
             goes_on = Some(number);
             was_there = !is_served || opened.epoch >= epoch;
         } else {
-            // What its log has is of another time, and must not be believed when it holds everything again: its entries have its id.
+            // The entries in its log are of another time and carry its id. A new id keeps them from being believed once it holds everything
+            // again.
             if let Some(new_id) = &mut new_id {
                 label.ids[number] = new_id();
             }
@@ -164,10 +167,10 @@ pub fn join(
     let is_live = |&number: &usize| members[number].state == MemberState::InSync || goes_on == Some(number);
     let live = (0..members.len()).filter(is_live).collect();
     for (number, unread) in read_logs(&mut members, live, &basis, &mut log) {
-        // What cannot be read of it may be all that there is of a row: it is rebuilt, where enough others are there.
+        // An unreadable place may hold all that is left of a row: the member is rebuilt, where enough others are there.
         let others = members.iter().filter(|member| member.state == MemberState::InSync).count();
         let is_spare = members[number].state != MemberState::InSync || others > basis.shape.data;
-        // They are erased in any case: else the next start would not read them, too.
+        // These places are erased in any case: otherwise the next start could not read them either.
         log.unsure.extend(&unread);
         if let Some(new_id) = new_id.as_mut().filter(|_| is_spare) {
             label.ids[number] = new_id();
@@ -175,13 +178,13 @@ pub fn join(
             goes_on = goes_on.filter(|&other| other != number);
             to_rebuild.push_back(number);
         } else if unread.len() > UNREAD_MAX && new_id.is_some() {
-            // It is no matter of some places, and may be another time.
+            // Not just single places are bad: the device may be readable another time.
             return Err(JoinError::Unread { device: names[number].clone() });
         }
     }
     let (there, needed) =
         (members.iter().filter(|member| member.state == MemberState::InSync).count(), basis.shape.data);
-    // One that was rebuilt but for some places, where the one that could have these is lost for ever.
+    // A member that was rebuilt except for some places, while the member that has these is lost for good.
     let last = goes_on.filter(|_| there + 1 == needed && basis.missing > 0 && was_there);
     if there < needed && !(accepts_unproven && last.is_some()) {
         let missing = missing(&basis, &members, &names, &left_out);
@@ -230,7 +233,7 @@ pub fn join(
     Ok(Joined { array, view, left_out })
 }
 
-/// What a new array over such devices is like as one.
+/// The geometry of a new array over such devices.
 #[must_use]
 pub fn geometry_of<'a>(
     shape: &Shape,
@@ -248,12 +251,12 @@ pub fn geometry_of<'a>(
         optimal_band_bytes: None,
         volatile_cache,
         durable_writes,
-        // It learns by them what is free, whatever its members do with it.
+        // The array learns from discards what is free, whether or not its members support them.
         discards: true,
     }
 }
 
-/// A new array over these devices, whatever they hold; its label is written with the first change. `ids`: one for each.
+/// Makes a new array over these devices, whatever they hold; its label is written with the first change. `ids`: one for each device.
 #[must_use]
 pub fn new_array(devices: Vec<Box<dyn Device>>, shape: Shape, pool: Id, ids: &[Id]) -> (Array, ArrayView) {
     let names = devices.iter().map(|device| device.name().to_owned()).collect();

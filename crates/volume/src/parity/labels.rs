@@ -1,10 +1,11 @@
-//! Writing the members' label: to all that get writes, then durably.
+//! Writes the members' label to all that get writes, and makes it durable.
 
 use super::core::Core;
 use super::jobs::Then;
 use forebay_block::{IoError, Vectored};
 
-/// Begins to write the next label, where one is wanted and none is on its way, and takes what was offered.
+/// Begins to write the next label, where one is wanted and none is on its way. Before that it takes a device that was offered for a
+/// member's place.
 pub(super) fn step(core: &mut Core) {
     if !core.view.is_begun() || core.roster.broken().is_some() {
         return;
@@ -22,7 +23,7 @@ fn write(core: &mut Core) {
     core.write(list.collect(), (0, false), Then::Labelled);
 }
 
-/// A label was written, or not, though no member could be left behind.
+/// The label was written; or it was not, and no member could be left behind for that.
 pub(super) fn labelled(core: &mut Core, result: Result<(), IoError>) {
     match result {
         Ok(()) => core.flush(Then::LabelFlushed),
@@ -36,7 +37,7 @@ fn again(core: &mut Core, error: IoError) {
     }
 }
 
-/// A label is durable, or not.
+/// The label is durable; or the flush failed.
 pub(super) fn label_flushed(core: &mut Core, result: Result<(), IoError>) {
     match result {
         Err(error) => again(core, error),
@@ -44,7 +45,7 @@ pub(super) fn label_flushed(core: &mut Core, result: Result<(), IoError>) {
     }
 }
 
-/// A member holds everything now.
+/// A member holds everything from now on.
 pub(super) fn rebuilt(core: &mut Core, number: usize) {
     core.roster.rebuilt(number, &mut core.members, &mut core.upkeep);
 }

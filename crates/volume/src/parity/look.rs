@@ -19,14 +19,14 @@ pub fn read_label(devices: &mut Devices, number: usize) -> Option<ArrayLabel> {
 /// The newest label on a device, and in which of its two places that is.
 pub(super) fn label_and_place(devices: &mut Devices, number: usize) -> Option<(ArrayLabel, usize)> {
     let labels = OFFSETS_BYTES.into_iter().enumerate().filter_map(|(place, offset_bytes)| {
-        // Once more: one transfer may go wrong.
+        // A label that cannot be read is read once more: one transfer may go wrong.
         let mut read = || ArrayLabel::decode(&devices.read(number, offset_bytes, LABEL_BYTES).ok()?);
         Some((read().or_else(read)?, place))
     });
     labels.max_by_key(|(label, _)| label.serial)
 }
 
-/// What member of this pool a device was, where its label is believed.
+/// Which member of this pool a device was, where its label is believed.
 #[must_use]
 pub fn former(device: &mut Devices, pool: Id) -> Option<Former> {
     let (label, place) = label_and_place(device, 0).filter(|(label, _)| label.pool == pool)?;
@@ -35,12 +35,12 @@ pub fn former(device: &mut Devices, pool: Id) -> Option<Former> {
     former.checked().filter(|_| is_believed(device, &(&label).into()))
 }
 
-/// How often what cannot be read of the log is read again, after the logs of all others: what is not there for a moment may be then.
+/// How often unreadable places of the logs are read again, after the logs of all members: what fails for a moment may be readable then.
 const LOOKS: u8 = 3;
-/// Places of one member's log that cannot be read, at most: more are no matter of places.
+/// Most unreadable places of one member's log: where there are more, the device itself cannot be read.
 pub(super) const UNREAD_MAX: usize = 8;
 
-/// Takes in the logs of members; returns those of which places cannot be read, with these places.
+/// Takes in the logs of members; returns the members whose logs have unreadable places, with these places.
 pub(super) fn read_logs(
     members: &mut [Member],
     numbers: Vec<usize>,
@@ -55,7 +55,7 @@ pub(super) fn read_logs(
         for first in (0..slots).step_by(at_once as usize) {
             let count = at_once.min(slots - first);
             if !read_places(&mut members[number], (first, count), label, (number, &mut *found)) {
-                // One bad place hides no other.
+                // One bad place must not hide the others.
                 places.extend(first..first + count);
             }
         }

@@ -25,7 +25,7 @@ pub(super) struct Ended {
 /// All members, and what is in flight on them.
 pub(super) struct Members {
     pub list: Vec<Member>,
-    /// Each with a number of its own: a member that was left behind may answer what others have the place of.
+    /// Each with a number of its own: a member that was left behind may still answer a request whose key another request has by now.
     flights: Slab<Flight>,
     next_nonce: u32,
     /// Requests that were sent so far.
@@ -75,7 +75,8 @@ impl Members {
         self.list[member].waiting.push_back(Request { tag, offset_bytes, stream, op });
     }
 
-    /// A member is left behind: what is in flight on it, or waits for it, ends with this error. Nobody waits for its answers.
+    /// Leaves a member behind: requests that are in flight on it, or wait for it, end with this error. Its own answers are ignored from
+    /// then on.
     pub fn leave(&mut self, number: usize, error: &IoError) {
         self.list[number].state = MemberState::Out;
         self.list[number].waiting.clear();
@@ -87,7 +88,7 @@ impl Members {
         }
     }
 
-    /// One bit for each member that has not answered what such a job asked it for.
+    /// One bit for each member that has yet to answer a request of such a job.
     pub fn asked_by(&self, is_wanted: impl Fn(usize) -> bool) -> u32 {
         let flights = self.flights.iter().filter(|(_, flight)| is_wanted(flight.job));
         flights.fold(0, |bits, (_, flight)| bits | 1 << flight.member)
@@ -100,7 +101,7 @@ impl Members {
         oldest_of(self.list.len(), flights.map(|(_, flight)| (flight.nonce, age(flight), 1 << flight.member)))
     }
 
-    /// Hands to the devices what they have room for, and takes what they have ended.
+    /// Submits requests to devices as far as they have room, and takes completions.
     pub fn poll(&mut self) -> Vec<Ended> {
         for (number, member) in self.list.iter_mut().enumerate() {
             let Some(device) = &mut member.device else {

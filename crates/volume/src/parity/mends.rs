@@ -1,21 +1,21 @@
-//! Blocks that a member could not read and that are written again, and comparisons whose answers wait for that.
+//! Blocks that a member could not read and that are written again; and comparisons whose answers wait for that.
 //!
-//! What is computed of the other blocks of a row is wrong where one of these has rotten, and a member that cannot read a block now may be able to later. So it
-//! is written where parity that was not needed for it agrees; or else where somebody read it and did not ask for another reading, as whoever knows what it should
-//! be does at once.
+//! A block that is computed from the other blocks of a row is wrong where one of these has rotten, and a member that cannot read a block
+//! now may be able to later. So the computed block is written only where parity that was not needed for it agrees, or where somebody read
+//! it and did not ask for another reading. A reader that knows what the block should be asks at once.
 
 use crate::mirror::gone;
 use forebay_block::{Completion, IoError};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 
-/// Most that are remembered of what hosts read; what is forgotten is found again when it is compared with its parity.
+/// Most blocks that are remembered from reads of hosts; a forgotten one is found again when its row is compared with parity.
 const FOUND_MAX: usize = 4096;
-/// How long somebody who has read a block may take to ask for it again: other parts of what he reads may be slow.
+/// How long the reader of a block may take to ask for it again: other parts of its read may be slow.
 const ACCEPTED_NS: u64 = 10_000_000_000;
-/// What counts at most of the time between two looks at the clock: in one that jumps nobody could ask for anything.
+/// Most that counts of the time between two looks at the clock: while a clock jumps, nobody could ask for anything.
 const LOOK_NS: u64 = 100_000_000;
-/// Whoever stops a pool never says what time it is: after so many looks at a clock that stands still nobody asks any more.
+/// Whoever stops a pool does not advance the clock: after so many looks at a clock that stands still nobody asks for a block any more.
 const LOOKS_MAX: u32 = 100_000;
 
 /// A block that is to be written again.
@@ -23,7 +23,7 @@ const LOOKS_MAX: u32 = 100_000;
 struct ToMend {
     member: usize,
     row: u64,
-    /// When what was read of the others is taken for right, as nobody has asked for it again. `None`: parity alone can tell.
+    /// When the computed block counts as right, as nobody has asked for it again. `None`: parity alone can decide.
     accepted_at_ns: Option<u64>,
 }
 
@@ -33,19 +33,19 @@ pub(super) struct Mends {
     list: VecDeque<ToMend>,
     /// The one that is in progress.
     active: Option<ToMend>,
-    /// Answers, by the rows that they are of.
+    /// Answers to comparisons, with the rows that were compared.
     waiting: Vec<(RangeInclusive<u64>, Completion)>,
-    /// The time in which somebody could ask, and the clock at the last look.
+    /// How long readers could have asked, in all, and the clock at the last look.
     now_ns: u64,
     looked_ns: u64,
     /// Looks at the clock since it stands still.
     looks: u32,
-    /// Rows that were reported as ones that cannot be mended: each is compared more than once.
+    /// Rows that were reported as impossible to mend: a row is compared more than once.
     reported: BTreeSet<u64>,
 }
 
 impl Mends {
-    /// Time passes.
+    /// Looks at the clock.
     pub fn look(&mut self, clock_ns: u64) {
         self.looks = if clock_ns == self.looked_ns { self.looks + 1 } else { 0 };
         if self.looks >= LOOKS_MAX {
@@ -55,7 +55,7 @@ impl Mends {
         self.looked_ns = clock_ns;
     }
 
-    /// A block that could not be read, and was computed of the others, is written again later: whoever got it knows whether it is right.
+    /// A block could not be read and was computed from the others. It is written again later, as its reader knows whether it is right.
     pub fn add_read(&mut self, member: usize, row: u64) {
         let accepted_at_ns = Some(self.now_ns + ACCEPTED_NS);
         let has_room = self.list.len() < FOUND_MAX;
@@ -66,7 +66,8 @@ impl Mends {
         }
     }
 
-    /// A block that could not be compared is written again, where parity says what it is. No more of these are remembered than a scrub asks for at once.
+    /// A block could not be compared. It is written again where parity shows what it is. A scrub asks only for so many at once, which
+    /// bounds the list.
     pub fn add_compared(&mut self, member: usize, row: u64) {
         let is_it = |known: &ToMend| (known.member, known.row) == (member, row);
         if !self.active.iter().chain(&self.list).any(is_it) {
@@ -74,13 +75,15 @@ impl Mends {
         }
     }
 
-    /// What was read of these rows was not what it should be, and is asked for again: nothing of it is taken for right that was not sent yet.
+    /// What was read of these rows was wrong, and is asked for again: whatever of them was not yet written does not count as right any
+    /// more.
     pub fn doubt(&mut self, rows: RangeInclusive<u64>) {
         let doubted = self.active.iter_mut().chain(&mut self.list).filter(|to_mend| rows.contains(&to_mend.row));
         doubted.for_each(|to_mend| to_mend.accepted_at_ns = None);
     }
 
-    /// The first of a row in which nothing goes on, which begins now. `is_idle`: the pool waits for nothing, and so nobody is about to ask for anything again.
+    /// Begins the first due block whose row is free. `is_idle`: the pool waits for nothing, so that nobody is about to ask for a block
+    /// again.
     pub fn begin(&mut self, is_idle: bool, is_free: impl Fn(u64) -> bool) -> Option<(usize, u64)> {
         let is_due = |to_mend: &ToMend| is_idle || to_mend.accepted_at_ns.is_none_or(|at_ns| at_ns <= self.now_ns);
         let at = self.list.iter().position(|to_mend| is_due(to_mend) && is_free(to_mend.row))?;
@@ -88,19 +91,19 @@ impl Mends {
         self.active.map(|ToMend { member, row, .. }| (member, row))
     }
 
-    /// Whether what is computed of the others is taken for right, of the one that is in progress.
+    /// Whether the computed block counts as right, for the one in progress.
     pub fn is_accepted(&self) -> bool {
         self.active.is_some_and(|active| active.accepted_at_ns.is_some())
     }
 
-    /// The one that was in progress has ended. Where it `failed`, no comparison of its row ends well that waits for it.
+    /// The block in progress has ended. Where it `failed`, comparisons that wait for its row fail as well.
     pub fn ended(&mut self, failed: Option<IoError>) {
         let (Some(active), Some(error)) = (self.active.take(), failed) else { return };
         let of_row = self.waiting.iter_mut().filter(|(rows, _)| rows.contains(&active.row));
         of_row.filter(|(_, answer)| answer.result.is_ok()).for_each(|(_, answer)| answer.result = Err(error.clone()));
     }
 
-    /// Whether it is to be reported of a row that it cannot be mended.
+    /// Whether it was not reported yet that this row cannot be mended.
     pub fn is_news(&mut self, row: u64) -> bool {
         let is_news = !self.reported.contains(&row);
         if self.reported.len() < FOUND_MAX {
@@ -109,17 +112,17 @@ impl Mends {
         is_news
     }
 
-    /// Nothing more is written to a member.
+    /// Forgets the blocks of a member that gets no more writes.
     pub fn give_up(&mut self, member: usize) {
         self.list.retain(|to_mend| to_mend.member != member);
     }
 
-    /// An answer to a comparison of rows is given when nothing of them is to be mended any more.
+    /// Keeps the answer to a comparison of rows until nothing in them is to be mended any more.
     pub fn answer_later(&mut self, rows: RangeInclusive<u64>, completion: Completion) {
         self.waiting.push((rows, completion));
     }
 
-    /// Answers that wait for nothing any more; with `all` those that do, too, as nothing is mended: they do not end well.
+    /// Answers that wait for nothing any more. With `all` also those that still wait, as nothing is mended: these fail.
     pub fn answers(&mut self, all: bool) -> impl Iterator<Item = Completion> + '_ {
         let Self { list, active, waiting, .. } = self;
         let (list, active) = (&*list, &*active);
@@ -144,7 +147,7 @@ mod tests {
         Completion { tag, result: Ok(()), bufs: None }
     }
 
-    /// Time passes, until what was read is taken for right.
+    /// Lets time pass until what was read counts as right.
     fn wait(mends: &mut Mends) {
         (0..=ACCEPTED_NS / LOOK_NS).for_each(|_| mends.look(mends.looked_ns + LOOK_NS));
     }
@@ -185,13 +188,14 @@ mod tests {
         assert_eq!(answers, [(1, false), (2, true)]);
     }
 
-    /// What was restored beside a block that had rotten went over what a member could not read for a moment: whoever had read it could not say so.
+    /// A block that was restored beside a rotten one was written over a block that its member could not read for a moment, before the
+    /// reader could say that it was wrong.
     #[test]
     fn regression_what_is_read_again_is_not_mended_by_what_was_read_before() {
         let mut mends = Mends::default();
         mends.add_read(0, 3);
         mends.add_read(0, 4);
-        // However far a clock jumps, there is time to ask.
+        // However far the clock jumps, there is time to ask.
         mends.look(1 << 60);
         assert_eq!(mends.begin(false, |_| true), None);
         mends.doubt(4..=9);

@@ -1,13 +1,14 @@
-//! A capacity tier with parity: several devices as one to the engine, of which as many may be lost as there are blocks of parity in a row.
+//! A capacity tier with parity: several devices that are one to the engine, of which as many may be lost as a row has blocks of parity.
 //!
-//! A *row* is one block of 4 KiB at the same place of each member: blocks of data, and parity of them. The engine writes bands from their start to their
-//! end, so that most rows are written whole, with their parity, at once. Of a row that is written in parts the parity goes to a log, with checksums of what
-//! it covers, until the row is whole; what else lies in the row counts as zeros there. So a power cut within a write hurts nothing that was written beside it
-//! before, also where a member is lost with it, and parity in a row's own place is never of data that is being changed. Whoever writes into a row of which
-//! it is not known what lives in it has what lives put into the log first.
+//! A *row* is one block of 4 KiB at the same place of each member: blocks of data, and their parity. The engine writes bands from start to
+//! end, so that most rows are written whole, with their parity, at once. While a row is written in parts, its parity goes to a log, with
+//! checksums of the blocks that it covers, until the row is whole; the other blocks of the row count as zeros there. So a power cut during
+//! a write damages nothing that was written beside it before, even where a member is lost with it, and the parity in a row's own place is
+//! never of data that is being changed. Before a write into a row of unknown contents, what lives in the row goes into the log.
 //!
-//! Which member holds everything is in a label on each of them. A member that fails a write is left behind, and no write or flush is answered before the
-//! others have the label that says so. What can be read wrongly is known to the engine alone, by its checksums: it asks for another reading.
+//! A label on each member says which members hold everything. A member that fails a write is left behind, and no write or flush is answered
+//! before the others have the label that says so. Only the engine can know, by its checksums, that something was read wrongly: it asks for
+//! another reading.
 
 mod array;
 mod candidates;

@@ -1,63 +1,65 @@
-//! Rows that are not whole yet, and the log that keeps the parity of what they hold: each has a place there until its own parity is durable. Then the entry
-//! is erased, and the place is free when that is durable, too: no entry is left that says of a row what was true once.
+//! Rows that are not whole yet, and the log that keeps their parity. Each row has a place in the log until its own parity is durable. Then
+//! the entry is erased, and once the erasure is durable the place is free: no entry is left that describes an old state of a row.
 
 use crate::layout::array_shape::Shape;
 use forebay_block::SharedBuf;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
-/// Most rows that are open at once; of more than these the oldest are filled up with zeros.
+/// Most rows that are open at once; beyond that the oldest are filled up with zeros.
 const OPEN_MAX: usize = 256;
 
-/// A row of which some blocks of data were written. The others hold nothing that anybody needs.
+/// A row of which some blocks of data were written. Nobody needs what the others hold.
 #[derive(Debug)]
 pub(super) struct OpenRow {
     /// Blocks that were written, by their number in the row.
     pub blocks: Vec<Option<SharedBuf>>,
-    /// Those that live in it of which a write has failed, as they were to be: no entry covers them, since nobody knows what lies there now.
+    /// Blocks that live in it and whose write failed, with the intended contents. No entry covers them, as it is unknown what lies there
+    /// now.
     pub failed: BTreeMap<usize, SharedBuf>,
     /// Its place in the log.
     slot: Option<u32>,
-    /// Counts up with each change of an open row: the lowest was changed the longest ago.
+    /// Number of its last change: the row with the lowest one was changed the longest ago.
     touched: u64,
 }
 
 /// A place of the log, and the row that its entry is of.
 pub(super) type Place = (u32, u64);
 
-/// What a place of which nothing could be read is of.
+/// Stands for the row of a place whose contents are unknown.
 pub(super) const NO_ROW: u64 = u64::MAX;
 
 /// The open rows, and the places of the log.
 pub(super) struct OpenRows {
     rows: BTreeMap<u64, OpenRow>,
     free: Vec<u32>,
-    /// Places whose successors are written, with the number of the first flush that makes these durable.
+    /// Places whose successors are written, each with the first flush that makes its successor durable.
     retired: VecDeque<(u64, Place)>,
-    /// Places whose entries are being erased, and the first flush that makes that durable where they have been.
+    /// Places whose entries are being erased; and, once they are, the first flush that makes the erasure durable.
     erasing: Vec<Place>,
     erased_flush: Option<u64>,
     /// The highest flush that has ended.
     flushed: u64,
-    /// Of a batch that could not be erased, or not all of it, so many places are still to be tried again; at once at most half of them, until one is alone.
+    /// How many places of a batch that could not be erased as a whole are still to be tried again: at most half of them at once, until one
+    /// is alone.
     suspects: usize,
-    /// Places that cannot be erased: something newer takes their place, and they are never used again.
+    /// Places that cannot be erased: a newer entry supersedes theirs, and they are never used again.
     stuck: BTreeSet<u32>,
-    /// The last of them that was tried again.
+    /// The place of these that was tried again last.
     tried_again: u32,
     /// Places of which it is not known what lies there, on any member.
     unsure: BTreeSet<u32>,
-    /// Before this one has, what was read of the log may lie in caches alone.
+    /// Until this flush has ended, what was read of the log may lie in caches alone.
     awaited_flush: Option<u64>,
     is_free: Vec<bool>,
     touches: u64,
-    /// A flush has failed: what is durable is not known.
+    /// A flush has failed: it is not known what is durable.
     is_in_doubt: bool,
 }
 
 impl OpenRows {
-    /// With these places of the log in use by rows, and these of which nobody knows what lies there. `is_volatile`: what was written is not durable before a
-    /// flush.
+    /// No open rows, with these places of the log in use, and these of unknown contents. `is_volatile`: what was written is not durable
+    /// before a flush.
     pub fn new(shape: &Shape, used: impl Iterator<Item = u32>, unsure: BTreeSet<u32>, is_volatile: bool) -> Self {
         let mut is_free = vec![true; shape.log_slots as usize];
         used.chain(unsure.iter().copied()).for_each(|slot| is_free[slot as usize] = false);
@@ -106,22 +108,22 @@ impl OpenRows {
         !self.free.is_empty()
     }
 
-    /// A place of a row whose successor is written: durable when a flush from this number on has ended.
+    /// Retires a place of a row whose successor is written, and durable when a flush from this number on has ended.
     pub fn retire(&mut self, slot: u32, row: u64, flush: u64) {
         self.retired.push_back((flush, (slot, row)));
     }
 
-    /// A flush has failed: no flush says from now on what is durable, so nothing is erased or free any more.
+    /// A flush has failed: from now on no flush says what is durable, so that nothing is erased or becomes free.
     pub fn doubt(&mut self) {
         self.is_in_doubt = true;
     }
 
-    /// It is clean when this flush has ended, and not before.
+    /// The log is not clean before this flush has ended.
     pub fn await_flush(&mut self, flush: u64) {
         self.awaited_flush = Some(flush).filter(|&flush| flush > self.flushed);
     }
 
-    /// Whether one entry alone is being erased: where that fails it is the place that takes nothing.
+    /// Whether a single entry is being erased: if that fails, its place is to blame.
     pub fn is_erasing_one(&self) -> bool {
         self.erasing.len() == 1
     }
@@ -146,7 +148,7 @@ impl OpenRows {
         self.awaited_flush.take_if(|flush| *flush <= number);
         if self.erased_flush.is_some_and(|flush| flush <= self.flushed) {
             self.erased_flush = None;
-            // It may have been of several rows, and of some that nobody knows on other members.
+            // A place may have been of several rows, and on other members of rows that nobody knows.
             let held: BTreeSet<u32> = self.retired.iter().map(|(_, (slot, _))| *slot).collect();
             for (slot, _) in self.erasing.drain(..) {
                 let is_held = [&self.stuck, &self.unsure, &held].iter().any(|held| held.contains(&slot));
@@ -157,8 +159,8 @@ impl OpenRows {
         }
     }
 
-    /// Places of which it is not known what lies there are to be erased when a flush from this number on has ended: but for those that a row's entry is
-    /// known to be in, which goes in the order of its row first.
+    /// Retires the places of unknown contents: they are erased when a flush from this number on has ended. A place that is known to have an
+    /// entry of a row is left out: that entry is erased first, in the order of its row.
     pub fn retire_unsure(&mut self, flush: u64) {
         let held: BTreeSet<u32> =
             self.retired.iter().map(|(_, place)| place).chain(&self.erasing).map(|(slot, _)| *slot).collect();
@@ -167,8 +169,8 @@ impl OpenRows {
         self.retired.extend(places.map(|slot| (flush, (slot, NO_ROW))));
     }
 
-    /// Entries to be erased next: one batch at a time, so that an older entry of a row never outlives a newer one. `may_supersede`: whether nothing goes on in
-    /// a row.
+    /// The entries to be erased next: one batch at a time, so that an older entry of a row never outlives a newer one. `may_supersede`:
+    /// whether no work is in progress in a row.
     pub fn next_to_erase(&mut self, may_supersede: impl Fn(u64) -> bool) -> Option<Vec<Place>> {
         if !self.erasing.is_empty() || self.is_in_doubt {
             return None;
@@ -177,10 +179,10 @@ impl OpenRows {
         if self.retired.front().is_none_or(|&(flush, _)| flush > flushed) {
             return None;
         }
-        // The oldest of each row alone.
+        // Of each row only the oldest entry.
         let mut rows = BTreeSet::new();
-        // One that cannot be erased goes alone, and waits for a place of something newer: and until all that the log has of the row is of no use any more. Of
-        // an open row that is all that there is of what a member has that is out.
+        // An entry that cannot be erased goes alone. It waits for a free place for the entry that supersedes it, and until no entry of its
+        // row is of use any more: for an open row the log has all that is left of the block of a member that is out.
         let has_slot = self.has_slot();
         let is_needed = |(flush, _): &&(u64, Place)| !self.stuck.is_empty() && *flush > flushed;
         let needed: BTreeSet<u64> = self.retired.iter().filter(is_needed).map(|(_, (_, row))| *row).collect();
@@ -211,8 +213,8 @@ impl OpenRows {
         (!self.erasing.is_empty()).then(|| self.erasing.clone())
     }
 
-    /// Where no place is free for something newer, and all that is ready waits for one that could not be erased: one of these in turn, which is tried again. It may
-    /// be that its member only failed for a while, and nothing else would ever make a place free.
+    /// Where no place is free for a newer entry, and all that is ready waits for entries that could not be erased, one of these is tried
+    /// again, in turn. Its member may have failed only for a while, and nothing else would ever make a place free.
     fn next_stuck(&mut self) -> Option<Place> {
         let mut rows = BTreeSet::new();
         let is_ready = |&(flush, (_, row)): &(u64, Place)| (row == NO_ROW || rows.insert(row)) && flush <= self.flushed;
@@ -225,20 +227,21 @@ impl OpenRows {
         Some(place)
     }
 
-    /// Places of which it is not known to be durable that they are erased: it was tried, or is to be where nobody knows what lies there. What was never tried
-    /// is shown as it is.
+    /// Places whose erasure is not known to be durable: it was tried, or is to be tried as the contents are unknown. Places where it was
+    /// never tried read as they are.
     pub fn unproven(&self) -> impl Iterator<Item = u32> {
         let tried = self.retired.iter().filter(|(flush, (_, row))| *flush == 0 || *row == NO_ROW);
         let places = tried.map(|(_, place)| place).chain(&self.erasing).map(|(slot, _)| *slot);
         places.chain(self.unsure.iter().copied())
     }
 
-    /// Whether something newer is to take the place of what is being erased, as it cannot be.
+    /// Whether what is being erased cannot be, and is to be superseded by a newer entry.
     pub fn is_stuck(&self) -> bool {
         self.erasing.iter().any(|(slot, _)| self.stuck.contains(slot))
     }
 
-    /// They were erased, or something newer has taken their place, which is durable when a flush from this number on has ended; or they were not.
+    /// Erasing has ended: the entries were erased, or a newer one was written instead, durable when a flush from this number on has ended;
+    /// or it failed.
     pub fn erased(&mut self, flush: u64, is_good: bool) {
         if is_good {
             self.suspects -= if self.is_stuck() { 0 } else { self.suspects.min(self.erasing.len()) };
@@ -247,38 +250,38 @@ impl OpenRows {
             return;
         }
         match &self.erasing[..] {
-            // What cannot be written instead may be erased after all.
+            // An entry that cannot be superseded may be erased after all.
             &[(slot, _)] if !self.stuck.remove(&slot) => {
                 self.stuck.insert(slot);
-                // The next one alone, too: bad places lie side by side, and each would be found by halves again.
+                // The next one is tried alone, too: bad places lie side by side, and halving would have to find each of them.
                 self.suspects = 1;
             }
             several => self.suspects = several.len(),
         }
-        // In front: of a row the older entry is erased before the newer one.
+        // To the front: the older entry of a row is erased before the newer one.
         let again = self.erasing.drain(..).map(|place| (0, place));
         again.rev().for_each(|place| self.retired.push_front(place));
     }
 
-    /// Whether nothing but open rows has a place in the log.
+    /// Whether only open rows have places in the log.
     pub fn is_clean(&self) -> bool {
         self.retired.is_empty() && self.erasing.is_empty() && self.unsure.is_empty() && self.awaited_flush.is_none()
     }
 
-    /// Whether an entry is left of a row of a range that is not open any more.
+    /// Whether the log still has an entry, not needed any more, of a row in this range.
     pub fn is_left_in(&self, rows: &Range<u64>) -> bool {
         let erasing = self.erasing.iter();
         self.retired.iter().map(|(_, place)| place).chain(erasing).any(|(_, row)| rows.contains(row))
     }
 
-    /// Whether a flush would let it go on, and there are few places. `is_urgent`: somebody waits for that.
+    /// Whether a flush would let places become free, and few are. `is_urgent`: somebody waits for that.
     pub fn wants_flush(&self, is_urgent: bool) -> bool {
         let waits = self.erased_flush.or(self.awaited_flush).is_some()
             || self.retired.iter().any(|&(flush, _)| flush > self.flushed);
         waits && (is_urgent || self.free.len() <= self.is_free.len() / 4)
     }
 
-    /// Puts blocks into a row, which has a place of the log from now on; the one that it had, if any.
+    /// Puts blocks into a row, which has this place of the log from now on. Returns the place that it had before, if any.
     pub fn put(&mut self, row: u64, data: usize, blocks: Vec<(usize, SharedBuf)>, slot: u32) -> Option<u32> {
         self.touches += 1;
         let open = self.rows.entry(row).or_insert_with(|| OpenRow {
@@ -303,12 +306,12 @@ impl OpenRows {
         }
     }
 
-    /// The row is whole, or nobody needs it any more. Its place in the log.
+    /// Closes a row that is whole, or that nobody needs any more. Returns its place in the log.
     pub fn close(&mut self, row: u64) -> Option<u32> {
         self.rows.remove(&row)?.slot
     }
 
-    /// The row that was changed the longest ago, of those for which `may` holds, where there are more than there should be.
+    /// The row that was changed the longest ago, of those for which `may` holds; `None` unless too many are open.
     pub fn to_fill(&self, may: impl Fn(u64) -> bool) -> Option<u64> {
         let is_crowded = self.rows.len() > OPEN_MAX.min(self.is_free.len() / 2) || self.free.is_empty();
         let rows = self.rows.iter().filter(|_| is_crowded).filter(|(row, _)| may(**row));

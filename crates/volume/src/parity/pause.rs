@@ -1,30 +1,30 @@
-//! A wait after something failed: what is not there for a moment may be in a second.
+//! A wait after a failure: a device that is away for a moment may be back in a second.
 
 const WAIT_NS: u64 = 1_000_000_000;
-/// Whoever opens or stops a pool only asks, and never says what time it is: after so many questions it is over in any case.
+/// Whoever opens or stops a pool asks without advancing the clock: after so many questions the wait is over in any case.
 const ASKED_MAX: u32 = 100_000;
 
 /// The wait, where there is one.
 #[derive(Debug, Default)]
 pub(super) struct Pause {
     since_ns: Option<u64>,
-    /// How often it was asked for while no time passed.
+    /// How often it was asked for while the clock stood still.
     asked: u32,
     asked_ns: u64,
 }
 
 impl Pause {
-    /// It begins.
+    /// Begins it.
     pub fn begin(&mut self, now_ns: u64) {
         (self.since_ns, self.asked, self.asked_ns) = (Some(now_ns), 0, now_ns);
     }
 
-    /// Whether one has begun that nobody has found to be over.
+    /// Whether a wait has begun that [`Self::goes_on`] has not yet found to be over.
     pub fn is_on(&self) -> bool {
         self.since_ns.is_some()
     }
 
-    /// Whether one goes on.
+    /// Whether a wait goes on.
     pub fn goes_on(&mut self, now_ns: u64) -> bool {
         let Some(since_ns) = self.since_ns else { return false };
         self.asked = if now_ns == self.asked_ns { self.asked + 1 } else { 0 };
@@ -49,7 +49,7 @@ mod tests {
         pause.begin(5);
         assert!((1..ASKED_MAX).all(|_| pause.goes_on(5)));
         assert!(!pause.goes_on(5));
-        // Where time passes it alone counts, however often it is asked.
+        // While time passes only time counts, however often the wait is asked for.
         pause.begin(5);
         assert!((0..2 * u64::from(ASKED_MAX)).all(|at| pause.goes_on(6 + at / 2)));
     }

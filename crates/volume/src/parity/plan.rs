@@ -12,7 +12,7 @@ use thiserror::Error;
 /// Why devices cannot be an array.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ShapeError {
-    /// Not as many as that.
+    /// Another number of devices than the redundancy needs.
     #[error("redundancy {redundancy} takes {needed} capacity devices, and {given} are configured")]
     Devices {
         /// The redundancy.
@@ -44,7 +44,7 @@ pub enum ShapeError {
     },
 }
 
-/// Lays an array out over devices: its shape, and what it is like as one device.
+/// Lays an array out over devices: its shape, and its geometry as one device.
 ///
 /// # Errors
 /// See [`ShapeError`].

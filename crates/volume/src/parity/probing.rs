@@ -1,4 +1,4 @@
-//! Whether members answer at all: what a cable that is out says is what a bad block says, but of everything.
+//! Whether members answer at all: a disconnected device reports what a bad block does, but for everything.
 
 use super::core::Core;
 use super::jobs::{COPY_TAG, Job, Probe, Purpose};
@@ -7,14 +7,15 @@ use crate::layout::array_shape::BLOCK;
 use crate::mirror::numbers_in;
 use forebay_block::{Buf, Op, Vectored};
 
-/// How long what could not be read is left alone where its member does not answer.
+/// How long an unreadable place is left alone where its member does not answer.
 pub(super) const WAIT_NS: u64 = 1_000_000_000;
-/// How often that is done in one pass of a rebuild where its member does answer.
+/// How often in one pass of a rebuild it is left alone as long where its member does answer.
 const WAITS_MAX: u32 = 60;
-/// After how long a member that has not answered is named.
+/// After how long without an answer a member is named.
 const HUNG_NS: u64 = 10_000_000_000;
 
-/// Reads of members, one bit each, what is not where they failed, for the rebuild of another. Several places, as one of these may be bad as well.
+/// Reads other places of members that could not read something, one bit for each, for the rebuild of another member. Several places, as one
+/// of these may be bad as well.
 pub(super) fn begin(core: &mut Core, rebuilt: usize, asked: u32) {
     core.upkeep.is_busy = true;
     asks(core);
@@ -26,11 +27,11 @@ pub(super) fn begin(core: &mut Core, rebuilt: usize, asked: u32) {
             core.members.send(member, (job, part), (at, 0), Op::read(Vectored::One(Buf::new(BLOCK as usize))));
         }
     }
-    // One for this function: there may be none to ask.
+    // One part stands for this function, as there may be no member to ask.
     ended(core, job, None);
 }
 
-/// A member has read one of the places, or not. With the last of these the rebuild knows of it.
+/// A member has read one of the places, or failed to. After the last of them the rebuild gets the result.
 pub(super) fn ended(core: &mut Core, job: usize, alive: Option<usize>) {
     let Some(Job::Probe(probe)) = core.jobs.get_mut(job) else { return };
     probe.alive |= alive.map_or(0, |member| 1 << member);
@@ -43,7 +44,7 @@ pub(super) fn ended(core: &mut Core, job: usize, alive: Option<usize>) {
     let Some(rebuild) = core.upkeep.rebuild.as_mut().filter(|rebuild| rebuild.member == rebuilt) else { return };
     rebuild.answers.note(asked, alive);
     rebuild.waits_for = asked & !alive;
-    // What is not there for a moment may be in a second. Where very much cannot be read that is not waited for each time.
+    // What fails for a moment may work in a second. Where very much cannot be read, not every place is waited for.
     let waits = alive != asked || rebuild.waits < WAITS_MAX;
     if waits {
         rebuild.waits += u32::from(alive == asked);
@@ -51,13 +52,13 @@ pub(super) fn ended(core: &mut Core, job: usize, alive: Option<usize>) {
     }
 }
 
-/// A rebuild asks members for something now.
+/// Notes that a rebuild asks members for something now.
 pub(super) fn asks(core: &mut Core) {
     let now_ns = core.view.now_ns();
     core.upkeep.rebuild.iter_mut().for_each(|rebuild| rebuild.asked_ns = now_ns);
 }
 
-/// Members that have not answered what a rebuild has asked them for, for a while: one bit each.
+/// Members that have not answered for a while what a rebuild has asked them for: one bit for each.
 pub(super) fn hung(core: &Core) -> u32 {
     let asked_ns = core.upkeep.rebuild.as_ref().map_or(u64::MAX, |rebuild| rebuild.asked_ns);
     if core.view.now_ns() < asked_ns.saturating_add(HUNG_NS) {

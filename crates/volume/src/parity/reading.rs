@@ -1,4 +1,4 @@
-//! Reads: each block from its member, and what that does not have, or is not what it should be, from the others.
+//! Reads: each block comes from its member. A block that the member does not have, or has wrong, is computed from the others.
 
 use super::core::Core;
 use super::jobs::{Held, Job, Next, Piece, Purpose, Read, Rows, SameRead};
@@ -22,7 +22,8 @@ pub(super) fn begin(core: &mut Core, tag: u64, offset_bytes: u64, attempt: u8, b
         }
         Some(Area::Rows(at)) => {
             let way = match core.shape.way(attempt) {
-                // There is nothing of both, and each was read by itself before; but what another member lacks that is out is computed without it.
+                // The range does not lie on this member and on others as well, so earlier attempts read it in this way already. Not so
+                // where blocks of it belong to a member that is out: these are computed, now without this member.
                 Way::Without(member)
                     if !core.shape.is_split_by(member, at, len_bytes) && !is_missing_in(core, at, len_bytes) =>
                 {
@@ -50,7 +51,7 @@ fn is_missing_in(core: &Core, at: u64, len_bytes: u64) -> bool {
     blocks.any(|block| in_sync & 1 << core.shape.member(block / data, (block % data) as usize) == 0)
 }
 
-/// Reads what all members have alike of the next that has not been tried.
+/// Reads a part that all members have alike, from the next member that has not been tried.
 fn read_same(core: &mut Core, read: SameRead, bufs: Vectored<Buf>) {
     let members: Vec<usize> = numbers_in(core.members.in_sync()).collect();
     let turns = (0..members.len()).map(|turn| members[(usize::from(read.attempt) + turn) % members.len()]);
@@ -63,7 +64,7 @@ fn read_same(core: &mut Core, read: SameRead, bufs: Vectored<Buf>) {
     core.members.send(member, (job, 0), (offset_bytes, 0), Op::read(bufs));
 }
 
-/// Buffers of these lengths: those of a request that is not answered any more are gone.
+/// Buffers of these lengths: those of a request that a member was left behind with are gone.
 fn new_bufs(lens: &[usize]) -> Vectored<Buf> {
     match lens {
         [one] => Vectored::One(Buf::new(*one)),
@@ -96,7 +97,7 @@ fn read_pieces(core: &mut Core, (tag, attempt): (u64, u8), at: u64, way: Way, bu
     let readable = match way {
         Way::Direct => core.members.in_sync(),
         Way::Without(member) => core.members.in_sync() & !(1 << member),
-        // These are read with all of their rows.
+        // In these ways all blocks of the rows are read.
         Way::WithoutOwn | Way::WithoutOwnAnd(_) | Way::Compared => 0,
     };
     for (number, piece) in pieces.iter_mut().enumerate() {
@@ -120,7 +121,7 @@ fn read_pieces(core: &mut Core, (tag, attempt): (u64, u8), at: u64, way: Way, bu
             }
         }
     }
-    // One for this function.
+    // One part stands for this function.
     let left = groups.len() + 1;
     let mut sends = Vec::with_capacity(groups.len());
     for (member, numbers) in &groups {
@@ -142,7 +143,7 @@ fn read_pieces(core: &mut Core, (tag, attempt): (u64, u8), at: u64, way: Way, bu
     part_of_read_ended(core, job);
 }
 
-/// A request to a member that is a read has ended.
+/// A request to a member has ended that is a read.
 pub(super) fn ended(core: &mut Core, ended: Ended) {
     let Ended { member, job, part, result, bufs } = ended;
     match core.jobs.get_mut(job) {
@@ -186,14 +187,15 @@ pub(super) fn ended(core: &mut Core, ended: Ended) {
     }
 }
 
-/// What was read of a member has come, or was restored: then what is still missing is restored, and the read answered.
+/// A part of a read has come from a member, or was restored. After the last part, what is still missing is restored, and then the read is
+/// answered.
 fn part_of_read_ended(core: &mut Core, job: usize) {
     let Some(Job::Read(read)) = core.jobs.get_mut(job) else { return };
     read.left -= 1;
     if read.left > 0 {
         return;
     }
-    // What has no data: its member is not there, or failed it, or it is to be read otherwise.
+    // The rows of pieces without data: their member is not there, failed to read them, or is not to be used.
     let mut rows: Vec<u64> = Vec::new();
     for piece in &read.pieces {
         let is_here = piece.is_sent && !piece.failed;
@@ -204,7 +206,7 @@ fn part_of_read_ended(core: &mut Core, job: usize) {
     if rows.is_empty() {
         return answer(core, job, None);
     }
-    // From now on pieces are what rows are restored for.
+    // From here on, the parts of the read are the runs of rows to be restored.
     let has_failed = read.pieces.iter().any(|piece| piece.failed);
     let is_alone = has_failed || !matches!(read.way, Way::Direct | Way::Compared);
     let at_once = if is_alone { 1 } else { ROWS_AT_ONCE };
@@ -232,7 +234,7 @@ fn part_of_read_ended(core: &mut Core, job: usize) {
     }
 }
 
-/// What was to be restored at once is restored in so many parts more.
+/// Rows that were to be restored at once are restored in so many more parts.
 pub(super) fn more_runs(core: &mut Core, job: usize, more: usize) {
     if let Some(Job::Read(read)) = core.jobs.get_mut(job) {
         read.left += more;
@@ -247,7 +249,7 @@ pub(super) fn restore_rows(core: &mut Core, first: u64, count: u64, read: usize)
     read_rows(core, rows);
 }
 
-/// Reads all of rows that can be read.
+/// Reads all blocks of these rows that can be read.
 pub(super) fn read_rows(core: &mut Core, mut rows: Rows) {
     let (first, len_bytes) = (rows.first, (rows.count * BLOCK) as usize);
     let readable = core.members.in_sync();
@@ -298,7 +300,7 @@ fn rows_part_ended(core: &mut Core, job: usize) {
     core.next.push_back(Next::Rows(rows));
 }
 
-/// Rows of a read have been read from all members: its pieces get their bytes.
+/// The rows of a read have been read from all members: its pieces get their bytes.
 pub(super) fn restored(core: &mut Core, rows: &Rows, job: usize) {
     let Some(Job::Read(read)) = core.jobs.get(job) else { return };
     let (way, block, is_last) = (read.way, BLOCK as usize, read.is_last);
@@ -320,7 +322,8 @@ pub(super) fn restored(core: &mut Core, rows: &Rows, job: usize) {
                 continue;
             }
             let mut images = images.clone();
-            // What was computed of the others was not what it should be. Whoever takes this for all that there is of it would give it up.
+            // On the last attempt only the block's own place counts. What was computed from the others was wrong, and a reader that got it
+            // once more would give the block up.
             let is_of_place = is_last && piece.failed && !core.found.has(row);
             if !is_compared && !is_of_place {
                 images[piece.role] = None;
@@ -336,7 +339,7 @@ pub(super) fn restored(core: &mut Core, rows: &Rows, job: usize) {
                 None if is_of_place => images[piece.role].take(),
                 None => core.found.data(row, &core.code, &core.shape, &images)[piece.role].take(),
             };
-            // It failed when all of the row was read, too.
+            // Its member failed again when the whole row was read.
             if read.is_first && piece.failed && rows.failed & 1 << member != 0 && bytes.is_some() {
                 mends.push((member, row));
             }
@@ -365,7 +368,8 @@ pub(super) fn restored(core: &mut Core, rows: &Rows, job: usize) {
     }
     read.left -= 1;
     let is_last = read.left == 0;
-    // Kept for the answer, also where other rows are good. That some parity is of something else is not to be hidden by rows that cannot be read.
+    // Kept for the answer, even where other rows are good. A mismatch of parity goes before rows that cannot be read, so that these do not
+    // hide it.
     let tells = |error: &IoError| error.kind == IoErrorKind::Mismatch;
     read.lost = read.lost.take_if(|lost| tells(lost)).or(error).or(read.lost.take());
     if is_last {
@@ -386,7 +390,7 @@ fn answer(core: &mut Core, job: usize, error: Option<IoError>) {
     let bufs = Some(whole(pieces, lens, is_single));
     let completion = Completion { tag, result: error.map_or(Ok(()), Err), bufs };
     let Some(rows) = rows.filter(|_| is_compared) else { return core.done.push(completion) };
-    // A scrub that ends well has left nothing to be mended, and hears of what could not be.
+    // A scrub's comparison ends well only when nothing is left to be mended, and reports what could not be.
     core.upkeep.mends.answer_later(rows, completion);
     if core.mends() {
         mends.into_iter().for_each(|(member, row)| core.upkeep.mends.add_compared(member, row));

@@ -1,4 +1,5 @@
-//! A member that replaces another is rebuilt: what all have alike is copied, and of all rows in which something lives its block is made of the others.
+//! Rebuilds a member that replaces another: copies what all members have alike, and computes its block of each row in which something lives
+//! from the others.
 
 use super::chores::Answers;
 use super::core::Core;
@@ -12,20 +13,22 @@ use forebay_block::{Buf, IoError, Vectored};
 
 /// Rows that are rebuilt at once.
 const ROWS_AT_ONCE: u64 = 64;
-/// What is copied at once of what all members have alike, in bytes.
+/// How much is copied at once of the part that all members have alike, in bytes.
 const COPY_BYTES: u64 = 256 << 10;
-/// Rows that are rebuilt at most before that is made durable and noted, and parts of a rebuild after each of which it is; a crash loses no more of the work.
+/// Most rows that are rebuilt before that is made durable and noted, and the number of parts of a rebuild after each of which that happens;
+/// a crash loses no more of the work.
 const NOTE_ROWS: u64 = (64 << 20) / BLOCK;
 const NOTE_PARTS: u64 = 16;
 
-/// Clocks tick some twenty times a second.
+/// Clocks tick about twenty times a second.
 const TICK_NS: u64 = 50_000_000;
-/// How often, for a second each, a rebuild waits for what a member says is away before it goes on without what is there alone.
+/// How often, for a second each, a rebuild waits for a member that says it is away, before it goes on without what only that member has.
 const AWAY_TRIES_MAX: u8 = 60;
-/// How often each member has read something else, a second apart, before it is given up what it could not read once more: its path may come and go.
+/// How often each member has to read something else, a second apart, before a block that it could not read once more is given up: its path
+/// may come and go.
 const PROBES_MAX: u8 = 3;
 
-/// What is next of a rebuild.
+/// Begins the next step of a rebuild.
 pub(super) fn next(core: &mut Core) {
     let now_ns = core.view.now_ns();
     if now_ns < core.upkeep.not_before_ns || !core.found.is_empty() {
@@ -45,7 +48,7 @@ pub(super) fn next(core: &mut Core) {
         return copy_same(core, at, len_bytes, end);
     }
     if rebuild.next_bytes == head_bytes {
-        // What lies at the end, by its place on the device.
+        // The part at the end that all have alike, by its place on the device.
         let at = core.shape.size_bytes() - BLOCK;
         return copy_same(core, at, BLOCK, head_bytes + 1);
     }
@@ -87,12 +90,12 @@ pub(super) fn next(core: &mut Core) {
 
 fn pace(core: &mut Core, bytes: u64) {
     let ns = bytes.saturating_mul(1_000_000_000) / core.view.rebuild_bytes_per_s().max(1);
-    // What one tick has not used of the rate the next makes up for.
+    // The next tick makes up for what one tick has not used of the rate.
     let begun_ns = core.view.now_ns().saturating_sub(TICK_NS).max(core.upkeep.not_before_ns);
     core.upkeep.not_before_ns = begun_ns + ns;
 }
 
-/// Copies a piece of what all members have alike to the one that is rebuilt.
+/// Copies a piece of the part that all members have alike to the one that is rebuilt.
 fn copy_same(core: &mut Core, at: u64, len_bytes: u64, next_bytes: u64) {
     if !core.is_free(at, len_bytes) {
         return;
@@ -107,7 +110,7 @@ fn copy_same(core: &mut Core, at: u64, len_bytes: u64, next_bytes: u64) {
     super::reading::begin(core, COPY_TAG, at, 0, Vectored::One(Buf::new(len_bytes as usize)));
 }
 
-/// A piece of what all have alike was read.
+/// A piece of the part that all have alike was read.
 pub(super) fn same_read(core: &mut Core, result: Result<(), IoError>, bufs: Option<Vectored<Buf>>) {
     let Some((at, lock)) = core.upkeep.copies.take() else { return };
     let Some(rebuild) = &mut core.upkeep.rebuild else {
@@ -122,7 +125,7 @@ pub(super) fn same_read(core: &mut Core, result: Result<(), IoError>, bufs: Opti
     else {
         core.locks.remove(lock);
         core.upkeep.is_busy = false;
-        // One bad block hides no other.
+        // One bad block must not hide the others.
         let is_single = rebuild.next_bytes <= at + BLOCK || rebuild.next_bytes > core.shape.head_bytes;
         if is_single {
             let (next_bytes, in_sync) = (rebuild.next_bytes, core.members.in_sync());
@@ -143,10 +146,11 @@ pub(super) fn same_read(core: &mut Core, result: Result<(), IoError>, bufs: Opti
     core.write(vec![(member, to, Vectored::One(buf.freeze()))], (0, false), Then::Rebuilt { lock });
 }
 
-/// Whether what could not be made is tried again: where members say that they are away, after a second, so many times. Others may be away as well, and what is
-/// given up in the last pass is given up for good: not before they have read something else some times, and could not read it once more each time.
+/// Whether something that could not be made is tried again. Where members say that they are away it is, after a second, so many times.
+/// Others may be away as well, and what the last pass gives up is given up for good: so not before each member has read something else some
+/// times, and could not read this once more each time.
 fn is_tried_again(core: &mut Core, failed: u32, gone: u32) -> bool {
-    // Of one that was left behind nothing is asked, nor would it answer.
+    // A member that was left behind is not asked: it would not answer.
     let failed = failed & core.members.in_sync();
     let Some(rebuild) = &mut core.upkeep.rebuild else { return false };
     if rebuild.is_second && !rebuild.answers.are(PROBES_MAX, failed) {
@@ -167,7 +171,7 @@ fn is_tried_again(core: &mut Core, failed: u32, gone: u32) -> bool {
 pub(super) fn rows_read(core: &mut Core, mut rows: Rows, member: usize) {
     let role = core.shape.role(rows.first, member);
     rows.images[role] = None;
-    // With one of parity nothing is left to correct by.
+    // With one block of parity nothing is left to correct by.
     let read = if core.shape.parity > 1 { rows.images.clone() } else { Vec::new() };
     if !core.code.restore(&mut rows.images) {
         core.locks.remove(rows.lock);
@@ -211,7 +215,7 @@ pub(super) fn flushed(core: &mut Core, result: &Result<(), IoError>) {
     let (member, noted) = (rebuild.member, rebuild.noted_rows);
     let gaps = rebuild.gaps;
     if noted >= rows && gaps > 0 && !rebuild.is_second {
-        // What could not be read may be another time. What lies before the first of that is good.
+        // What could not be read may be readable another time. Everything before the first gap is good.
         let first = rebuild.first_gap_row.min(rows);
         (rebuild.next_row, rebuild.noted_rows, rebuild.upto_row) = (first, first, first);
         rebuild.next_bytes = rebuild.first_gap_bytes.min(core.shape.head_bytes + 1);
@@ -225,7 +229,7 @@ pub(super) fn flushed(core: &mut Core, result: &Result<(), IoError>) {
         core.view.unreadable(gaps);
         super::labels::rebuilt(core, member);
     } else {
-        // A start goes on before what could not be read.
+        // After a restart the rebuild goes on before the first gap.
         core.roster.note(noted.min(rebuild.first_gap_row));
     }
 }

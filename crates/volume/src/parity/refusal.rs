@@ -1,4 +1,4 @@
-//! Why devices are not put together.
+//! Why devices are not put together to an array.
 
 use crate::layout::array_label::ArrayLabel;
 use crate::layout::format_id;
@@ -31,7 +31,7 @@ pub enum JoinError {
         /// The other one.
         other: String,
     },
-    /// Two labels of the same time that say different things, and nothing that tells which of them counts.
+    /// Two labels of the same time contradict each other, and nothing shows which of them counts.
     #[error("{device} and {other} say of the same time that others hold everything, and nothing tells which is right")]
     Split {
         /// One of them.
@@ -42,13 +42,13 @@ pub enum JoinError {
     /// Of two copies of the pool.
     #[error(transparent)]
     Apart(#[from] Apart),
-    /// Most of the log of a member cannot be read that is needed.
+    /// Most of the log of a member that is needed cannot be read.
     #[error("the parity log of {device} cannot be read, and too few others hold everything to do without it")]
     Unread {
         /// The member.
         device: String,
     },
-    /// One that is needed may be none any more.
+    /// A device that is needed may be no member any more.
     #[error(transparent)]
     Unproven(#[from] Unproven),
     /// Too few members hold everything.
@@ -64,11 +64,11 @@ pub enum JoinError {
         needed: usize,
         /// What is known of the others.
         missing: String,
-        /// One that was being rebuilt, and of how many blocks that could be made of no others, where all else was: with consent it takes the place of one that
-        /// is lost for ever.
+        /// A member that was rebuilt except for so many blocks, which no others could give: with consent it takes the place of one that is
+        /// lost for good.
         lacking: Option<(String, u32)>,
     },
-    /// Made otherwise than it is configured.
+    /// The array was made with another redundancy than is configured.
     #[error("the capacity tier was made with redundancy {is}, and {configured} is configured")]
     Redundancy {
         /// By its label.

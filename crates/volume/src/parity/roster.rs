@@ -1,5 +1,5 @@
-//! Who holds everything: members that are left behind, that are rebuilt, and the labels that say so. Nothing that came after a change is answered
-//! before all members that get writes have the label of it.
+//! Which members hold everything, which are left behind or rebuilt, and the labels that say so. After a change of the members no other
+//! change is answered before all that get writes have its label.
 
 use super::chores::Upkeep;
 use super::members::Members;
@@ -11,35 +11,36 @@ use crate::mirror::{MemberState, Successors, Taken, numbers_in};
 use forebay_block::{Buf, IoError, SharedBuf};
 use std::collections::VecDeque;
 
-/// How often a label is written where no member could be left behind for it: some times at once, then once a second.
+/// How often a label is written where no member could be left behind for its failure: some times at once, then once a second.
 const ATTEMPTS_MAX: u8 = 30;
 const ATTEMPTS_AT_ONCE: u8 = 2;
-/// Where the newest label of a member without one is taken to be.
+/// The place that counts as having the newest label, for a member without a label.
 pub(super) const FIRST_PLACE: usize = 1;
 
 /// State of the members' label.
 pub(super) struct Roster {
     /// The newest label, durable or on its way.
     label: ArrayLabel,
-    /// In which of its two places each member has its newest label: the next goes to the other one, and a power cut within that leaves this.
+    /// In which of its two places each member has its newest label. The next label goes to the other place, so that a power cut while it is
+    /// written leaves this one.
     places: Vec<usize>,
-    /// Where the label on its way was written, by member.
+    /// Where the label that is on its way was written, by member.
     written_to: Vec<Option<usize>>,
-    /// One is being written.
+    /// A label is being written.
     is_writing: bool,
-    /// It says that who holds everything is not what it was.
+    /// It changes which members hold everything.
     is_change: bool,
     attempts: u8,
     /// It could not be written, and is to be tried again after a while.
     is_put_off: bool,
     pause: Pause,
     failed_settles: u8,
-    /// Another is to follow, and says that who holds everything is not what it was.
+    /// Another label is to follow; and it changes which members hold everything.
     is_wanted: bool,
     wants_change: bool,
     successors: Successors,
     view: ArrayView,
-    /// Nothing more is taken.
+    /// Why no more writes are taken.
     broken: Option<IoError>,
 }
 
@@ -68,7 +69,8 @@ impl Roster {
         }
     }
 
-    /// A row that was found open could not be made whole. Nothing is written before it is: after some attempts nothing is at all.
+    /// A row that was found open could not be made whole. Nothing is written until it is; after so many attempts nothing is written at all
+    /// any more.
     pub fn not_settled(&mut self, error: &IoError, attempts_max: u8) {
         self.failed_settles += 1;
         if self.failed_settles >= attempts_max {
@@ -77,7 +79,7 @@ impl Roster {
         }
     }
 
-    /// All of them are whole.
+    /// Settling got on: failures count from zero again.
     pub fn settled(&mut self) {
         self.failed_settles = 0;
     }
@@ -92,7 +94,7 @@ impl Roster {
         &self.label.ids[number]
     }
 
-    /// Why nothing more is taken.
+    /// Why no more writes are taken.
     pub fn broken(&self) -> Option<IoError> {
         self.broken.clone()
     }
@@ -112,19 +114,19 @@ impl Roster {
         self.wants_change |= is_change;
     }
 
-    /// So many rows of the member that is rebuilt are durable.
+    /// Notes that so many rows of the member that is rebuilt are durable.
     pub fn note(&mut self, rows: u64) {
         self.label.rebuilt_rows = rows;
         self.want(false);
     }
 
-    /// All of the member that is rebuilt is durable, but for so many places, of which the first comes behind so many rows.
+    /// Notes that the member that is rebuilt is durable except for `missing` places, the first of which comes after `rows` rows.
     pub fn note_all_but(&mut self, missing: u32, rows: u64) {
         self.label.missing = missing;
         self.note(rows);
     }
 
-    /// Members failed what others have done. What is in flight on them is not waited for.
+    /// Leaves members behind that failed what others have done. Requests in flight on them are not waited for.
     pub fn leave(&mut self, leaving: u32, error: &IoError, members: &mut Members, upkeep: &mut Upkeep) {
         if !self.view.is_begun() {
             return;
@@ -151,7 +153,7 @@ impl Roster {
         self.successors.close_left(&mut members.list);
     }
 
-    /// Takes a device in the place of a member that is out.
+    /// Takes an offered device in the place of a member that is out.
     pub fn take_offer(&mut self, members: &mut Members, upkeep: &mut Upkeep) {
         self.successors.poll_replaced();
         if self.broken.is_some() || self.is_active() {
@@ -168,7 +170,7 @@ impl Roster {
         self.want(true);
     }
 
-    /// Whether the next label is to be written: it is begun then.
+    /// Whether the next label is to be written; if so, begins it.
     pub fn begins(&mut self, members: &Members) -> bool {
         if !self.is_wanted || self.is_writing {
             return false;
@@ -186,9 +188,9 @@ impl Roster {
         true
     }
 
-    /// What is written to each member that gets writes, and where: its number, its offset, and the label.
+    /// What is written to each member that gets writes: its number, the offset, and the label.
     pub fn copies(&mut self, members: &Members) -> Vec<(usize, u64, SharedBuf)> {
-        // The place may be what is broken: the last attempt goes to the one that has the label before this one.
+        // The place itself may be broken: the last attempt goes to the one with the label before this one.
         let is_last = self.attempts + 1 == ATTEMPTS_MAX;
         self.written_to = vec![None; self.places.len()];
         let of = |number: usize| {
@@ -200,11 +202,11 @@ impl Roster {
         numbers_in(members.written()).map(of).collect()
     }
 
-    /// It could not be made durable, and no member could be left behind for it. Whether it is tried again.
+    /// The label could not be made durable, and no member could be left behind for that. Returns whether it is tried again at once.
     pub fn failed(&mut self, error: IoError) -> bool {
         self.attempts += 1;
         if !self.is_change {
-            // How far a rebuild has come is noted again with its next step.
+            // A label that only notes progress is dropped: the next step of the rebuild notes it again.
             self.is_writing = false;
             return false;
         }
@@ -214,7 +216,7 @@ impl Roster {
             return false;
         }
         if self.attempts > ATTEMPTS_AT_ONCE {
-            // Answers wait: what is not there for a moment is no reason to take nothing any more.
+            // Answers wait meanwhile: a short failure is no reason to take no more writes.
             self.pause.begin(self.view.now_ns());
             self.is_put_off = true;
             return false;
@@ -227,20 +229,20 @@ impl Roster {
         self.is_put_off && !self.pause.goes_on(self.view.now_ns()) && std::mem::take(&mut self.is_put_off)
     }
 
-    /// It is durable.
+    /// The label is durable.
     pub fn done(&mut self, members: &Members) {
         self.is_writing = false;
-        // Others get writes since, and the next label.
+        // Members that get writes only since then get the next label.
         for (number, to) in self.written_to.iter().enumerate() {
             self.places[number] = to.unwrap_or(self.places[number]);
         }
-        // What came meanwhile has a label of its own.
+        // A change that came meanwhile gets a label of its own, and is shown with that.
         if !self.wants_change {
             self.view.labelled(self.label.generation, self.label.rebuilt_rows, &members.list);
         }
     }
 
-    /// A member holds everything now.
+    /// A member holds everything from now on.
     pub fn rebuilt(&mut self, number: usize, members: &mut Members, upkeep: &mut Upkeep) {
         members.list[number].state = MemberState::InSync;
         self.rebuild_next(members, upkeep);

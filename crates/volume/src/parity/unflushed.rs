@@ -1,25 +1,25 @@
-//! Rows that were written whole and that no good flush has covered. The log has nothing of them, so that a flush that fails may leave them torn: data that
-//! survived in one member's cache, beside parity of before in another's.
+//! Rows that were written whole and that no good flush has covered. The log has nothing of them, so a flush that fails may leave them torn:
+//! data that survived in one member's cache, beside old parity on another.
 
 use crate::runs::Runs;
 use std::ops::Range;
 
-/// So many runs of torn rows are known; with more, any row may be torn.
+/// Most runs of torn rows that are kept apart; beyond that any row may be torn.
 const RUNS_MAX: usize = 4096;
 
-/// The rows, by what became of the flush behind them.
+/// The rows, by the flush that covers them.
 #[derive(Debug, Default)]
 pub(super) struct Unflushed {
-    /// Since the last flush began.
+    /// Written since the last flush began.
     since: Runs,
-    /// Before that.
+    /// Written before that.
     before: Runs,
-    /// A flush failed that was to cover them, since the array was put together.
+    /// Rows that a flush was to cover which failed, since the array was put together.
     torn: Runs,
 }
 
 impl Unflushed {
-    /// These were written whole.
+    /// Notes rows that were written whole.
     pub fn written(&mut self, rows: Range<u64>) {
         self.since.add(rows);
     }
@@ -29,7 +29,7 @@ impl Unflushed {
         self.before.add_all(std::mem::take(&mut self.since));
     }
 
-    /// It has ended. One that failed says nothing of what was written meanwhile either.
+    /// The flush has ended. One that failed says nothing of rows that were written meanwhile either.
     pub fn flush_ended(&mut self, is_good: bool) {
         let before = std::mem::take(&mut self.before);
         if !is_good {
@@ -41,7 +41,7 @@ impl Unflushed {
         }
     }
 
-    /// Whether parity of a row may be of something else than what lies there.
+    /// Whether the parity of a row may belong to something else than lies there.
     pub fn may_be_torn(&self, row: u64) -> bool {
         self.torn.meets(row..row + 1)
     }

@@ -1,5 +1,5 @@
-//! What an array does by itself, and in which order: rows that were found open are made whole, blocks that could not be read are written again, open rows are
-//! filled up where there are many, and a member that replaces another is rebuilt.
+//! What an array does by itself, in this order: it makes rows whole that were found open, writes blocks again that could not be read, fills
+//! up open rows where there are many, and rebuilds a member that replaces another.
 
 use super::code::{Likely, slices};
 use super::core::Core;
@@ -11,7 +11,7 @@ use crate::layout::array_shape::BLOCK;
 use crate::mirror::numbers_in;
 use forebay_block::{Buf, IoError, SharedBuf, Vectored};
 
-/// How often it is tried to read a row that is to be made whole.
+/// How often reading a row that is to be made whole is tried.
 const TRIES_MAX: u8 = 3;
 
 /// Begins what is due.
@@ -32,8 +32,8 @@ pub(super) fn step(core: &mut Core) {
         filling::fill_stuck(core);
     }
     if core.found.is_empty() {
-        // What is there may be seen one day, and must not be believed then. Not before: others may have an entry of a row in the same place.
-        // And not before what was settled is durable: on other members the same places may have entries of that.
+        // Places of unknown contents are erased, as what is there may become readable one day and must not be believed then. This comes
+        // after settling, and after a flush behind it: on other members the same places may have entries of rows that were settled.
         let flush = core.next_flush();
         core.open.retire_unsure(flush);
     }
@@ -53,7 +53,7 @@ pub(super) fn step(core: &mut Core) {
     }
     if let Some(row) = core.found.first() {
         let (begin, len) = core.range_of(row, 1);
-        // What waits for rows to be settled is not to be waited for.
+        // Only work in progress is waited for: requests that wait for rows to be settled are not.
         if !core.locks.overlap(begin, len) {
             begin_row(core, row, Purpose::Settle);
         }
@@ -64,20 +64,20 @@ pub(super) fn step(core: &mut Core) {
     }
 }
 
-/// Whether rows that were found open are made whole now, as soon as nothing goes on in them.
+/// Whether rows that were found open may be made whole now, as soon as no work is in progress in them.
 pub(super) fn may_settle(core: &Core) -> bool {
     let waits = core.roster.broken().is_some() || core.roster.is_active() || core.upkeep.doubt.is_some();
     !waits && core.view.is_begun() && !core.upkeep.is_busy && !core.upkeep.pause.is_on()
 }
 
-/// The next block that is written again.
+/// The next block to be written again.
 fn next_mend(core: &mut Core) -> Option<(usize, u64)> {
     let Core { upkeep, locks, shape, view, .. } = core;
-    // What waits for the row is not to be waited for: there may be no end of it, and a scrub waits for the mend.
+    // Requests that wait for the row are not waited for: there may be no end of them, and a scrub waits for the mend.
     upkeep.mends.begin(view.is_idle(), |row| !locks.overlap(shape.row_start_bytes(row), shape.row_bytes()))
 }
 
-/// Reads a row for a purpose; nothing goes on in it.
+/// Reads a row for a purpose; no work is in progress in it.
 fn begin_row(core: &mut Core, row: u64, purpose: Purpose) {
     let (begin, len) = core.range_of(row, 1);
     core.upkeep.is_busy = true;
@@ -85,7 +85,7 @@ fn begin_row(core: &mut Core, row: u64, purpose: Purpose) {
     read_rows(core, Rows::new(row, 1, &core.shape, purpose, lock));
 }
 
-/// A row that was found open was read: it gets its parity, and blocks that the log knows better than their members.
+/// A row that was found open was read: it gets its parity, and blocks that the log knows better than their members do.
 pub(super) fn settle(core: &mut Core, rows: &Rows) {
     let row = rows.first;
     let mut images = rows.images.clone();
@@ -100,14 +100,14 @@ pub(super) fn settle(core: &mut Core, rows: &Rows) {
     let is_shown =
         sure.count_ones() as usize == core.shape.data || known.as_ref().is_some_and(|known| known.agreeing > 0);
     if rows.failed != 0 {
-        // What cannot be read now may be another time, and what the log has of the row may be all that there is of it.
+        // What cannot be read now may be readable later, and the log may hold all that is left of the row.
         if core.upkeep.unread_tries < TRIES_MAX {
             core.upkeep.unread_tries += 1;
             core.upkeep.pause.begin(core.view.now_ns());
             return put_off(core, rows);
         }
         if let Some(error) = &rows.away {
-            // A block that another member cannot read is written by this.
+            // Only members that are away are left behind: a block that a member cannot read is written by settling the row.
             if core.do_without(rows.gone, error.clone()) {
                 core.upkeep.unread_tries = 0;
             } else {
@@ -116,7 +116,7 @@ pub(super) fn settle(core: &mut Core, rows: &Rows) {
             return put_off(core, rows);
         }
     }
-    // All of it is written: what neither the log nor parity to spare shows is to be read twice.
+    // All of the row is written. What neither the log nor spare parity confirms has to be read the same way twice.
     if !is_shown && !core.upkeep.readings.are_enough(row, &rows.images) {
         return put_off(core, rows);
     }
@@ -125,7 +125,7 @@ pub(super) fn settle(core: &mut Core, rows: &Rows) {
         core.view.unreadable(1);
     }
     let known = known.map(|known| known.data);
-    // What nobody can read or restore is not written: it may be read one day. Parity takes it to be zeros.
+    // A block that nobody can read or restore is not written: it may be readable one day. Parity takes it for zeros.
     let is_lost = |at: usize| known.is_none() && images[at].is_none();
     let lost: Vec<bool> = (0..core.shape.data).map(is_lost).collect();
     let is_whole = !lost.contains(&true);
@@ -134,27 +134,27 @@ pub(super) fn settle(core: &mut Core, rows: &Rows) {
     let offset_bytes = core.shape.row_offset_bytes(row);
     let blocks: Vec<Option<SharedBuf>> = known.iter().map(|block| Some(Buf::copy_of(block).freeze())).collect();
     let mut list = parity_of(core, row, &blocks);
-    // Also what was read and is what it should be: a cache may show it that has lost it with a flush that failed.
+    // Blocks that were read and are right are written, too: a cache may show them that has lost them with a failed flush.
     for (at, block) in blocks.into_iter().enumerate().filter(|(at, _)| !lost[*at]) {
         list.extend(block.map(|block| (core.shape.member(row, at), offset_bytes, Vectored::One(block))));
     }
     core.write(list, (0, false), Then::Settled { row, lock: rows.lock, is_whole });
 }
 
-/// A row is not made whole now.
+/// Gives up making a row whole for now.
 fn put_off(core: &mut Core, rows: &Rows) {
     core.upkeep.is_busy = false;
     core.locks.remove(rows.lock);
 }
 
-/// A block of a row by its role, from all others, and whether anything shows that it is right.
+/// A block of a row by its role, computed from all others; and whether anything shows that it is right.
 fn block_of(core: &Core, rows: &Rows, role: usize) -> Option<(Vec<u8>, bool)> {
     let row = rows.first;
     if let Some(open) = core.open.get(row) {
-        // The row's own parity is of no use yet, and written when it is whole.
+        // The parity in the row's own place is of no use yet: it is written when the row is whole.
         return Some((open.blocks.get(role)?.as_ref()?.to_vec(), true));
     }
-    // Where parity that is not needed says that something else is wrong, too, the checksums of whoever reads it decide.
+    // Where spare parity shows that something else is wrong as well, the checksums of the reader have to decide.
     let Likely { data, agreeing, .. } = core.code.likely(&rows.images, 0).filter(Likely::is_sure)?;
     let bytes = if role < core.shape.data {
         data.into_iter().nth(role)
@@ -164,22 +164,23 @@ fn block_of(core: &Core, rows: &Rows, role: usize) -> Option<(Vec<u8>, bool)> {
     Some((bytes?, agreeing > 0))
 }
 
-/// A row was read of which a member could not read its block. Where it can after all nothing is written: parity may be what is wrong.
+/// A row was read for a block that its member could not read. Where the member can read it after all nothing is written: parity may be what
+/// is wrong.
 pub(super) fn mend(core: &mut Core, rows: &Rows, member: usize) {
     let role = core.shape.role(rows.first, member);
     let is_out = core.members.written() & 1 << member == 0;
-    // Of an open row, its parity, or what was not written there yet: it is written with the next.
+    // In an open row, its parity or a block that was not written yet: a later write of the row brings it.
     let is_to_come = core.open.get(rows.first).is_some_and(|open| open.blocks.get(role).is_none_or(Option::is_none));
     if is_out || is_to_come {
         return mended(core, rows.lock, None);
     }
     if rows.images[role].is_some() {
-        // Whoever compares the row did so without this block, and now perhaps without that of another.
+        // A comparison of the row was made without this block, and would now perhaps be made without that of another member.
         numbers_in(rows.failed).for_each(|other| core.upkeep.mends.add_compared(other, rows.first));
         let unfit = core.misfit(rows.first, &rows.images);
         return mended(core, rows.lock, unfit);
     }
-    // What is away for a moment says nothing of what lies there.
+    // A member that is away for a moment says nothing of what lies there.
     let away = rows.away.clone().filter(|_| rows.gone & 1 << member != 0);
     let failure = away.unwrap_or_else(|| core.unreadable(rows.first));
     match block_of(core, rows, role) {
@@ -188,7 +189,7 @@ pub(super) fn mend(core: &mut Core, rows: &Rows, member: usize) {
             let list = vec![(member, core.shape.row_offset_bytes(rows.first), bufs)];
             core.write(list, (0, false), Then::Mended { member, lock: rows.lock });
         }
-        // It can be computed, and nobody here can tell whether that is right: whoever knows moves what lives there.
+        // The block can be computed, but nothing here shows that the result is right: a reader that knows moves what lives there.
         Some(_) => mended(core, rows.lock, Some(failure)),
         None => {
             core.view.unreadable(u32::from(core.upkeep.mends.is_news(rows.first)));
@@ -197,14 +198,14 @@ pub(super) fn mend(core: &mut Core, rows: &Rows, member: usize) {
     }
 }
 
-/// The block that was to be written again is, or need not be, or could not be.
+/// The block that was to be written again was written, need not be, or could not be.
 pub(super) fn mended(core: &mut Core, lock: u64, failure: Option<IoError>) {
     core.locks.remove(lock);
     core.upkeep.is_busy = false;
     core.upkeep.mends.ended(failure);
 }
 
-/// Rows that could not all be read of a member are read one by one.
+/// Rows that a member could not read all at once are read one by one.
 pub(super) fn one_by_one(core: &mut Core, rows: Rows) {
     let Rows { first, count, purpose, lock, .. } = rows;
     core.locks.remove(lock);

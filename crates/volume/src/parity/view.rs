@@ -1,4 +1,5 @@
-//! What others know of an array, and what they tell it: it lies behind the device trait. Most of it is as for a mirror.
+//! What the engine and the server know of an array, and what they tell it: the array itself lies behind the device trait. Most of it is as
+//! for a mirror.
 
 use crate::layout::array_shape::{BLOCK, Shape};
 use crate::layout::format_id;
@@ -12,9 +13,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct ArrayView {
     members: MirrorView,
     shape: Shape,
-    /// How far each band was written, in blocks of data, since that was said last.
+    /// How far each band was written, in blocks of data; `None` after the array has taken it.
     fronts: Arc<Mutex<Option<Vec<u32>>>>,
-    /// Rows that a power cut may have torn though its log has nothing of them; any, where nobody has said.
+    /// Rows that a power cut may have torn although the log has nothing of them. `None`: nobody has said, so any row may be.
     torn: Arc<Mutex<Option<Runs>>>,
     in_doubt: Arc<AtomicU64>,
     written_bytes: Arc<AtomicU64>,
@@ -49,31 +50,32 @@ impl ArrayView {
         &self.shape
     }
 
-    /// How often the same can be read in another way, where what its member has is not what it should be.
+    /// How often a block can be read in another way, where what its member has is wrong.
     #[must_use]
     pub fn variants(&self) -> u8 {
         self.shape.variants()
     }
 
-    /// Says how far each band was written, in blocks of 4 KiB from its start: nothing lives beyond that, and what is written there needs no care for
+    /// Says how far each band was written, in blocks of 4 KiB from its start: nothing lives beyond that, and writes there need no care for
     /// what was there before.
     pub fn know(&self, fronts: Vec<u32>) {
         *self.fronts.lock().unwrap_or_else(PoisonError::into_inner) = Some(fronts);
     }
 
-    /// Rows in which something was written beside a block that parity says is otherwise, since it was put together. Either a power cut tore the row when it
-    /// was written as a whole, and the block is right; or it is damaged, and nobody can restore it any more.
+    /// Rows in which something was written beside a block that contradicts parity, since the array was put together. Either a power cut
+    /// tore the row while it was written as a whole, and the block is right; or the block is damaged, and nobody can restore it any more.
     #[must_use]
     pub fn rows_in_doubt(&self) -> u64 {
         self.in_doubt.load(Ordering::Relaxed)
     }
 
-    /// An opening comes upon these rows as a power cut may have left them, and upon others as they were made whole. Until all is settled.
+    /// An opening finds these rows as a power cut may have left them, and all others as they were made whole. This holds until all is
+    /// settled.
     pub(crate) fn may_be_torn(&self, rows: Runs) {
         self.torn.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default().add_all(rows);
     }
 
-    /// Whether parity of a row may be of something else than what was written there last.
+    /// Whether the parity of a row may belong to something else than was written there last.
     pub(super) fn is_maybe_torn(&self, row: u64) -> bool {
         let torn = self.torn.lock().unwrap_or_else(PoisonError::into_inner);
         !self.members.is_settled() && torn.as_ref().is_none_or(|torn| torn.meets(row..row + 1))
@@ -83,8 +85,8 @@ impl ArrayView {
         self.in_doubt.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What all members together were written since it was put together, without the part that parity has of whole rows: so much data in whole rows
-    /// would have cost them the same.
+    /// Bytes that were written to all members together since the array was put together, without the share of parity in whole rows: so much
+    /// data in whole rows would have cost the members the same.
     #[must_use]
     pub fn written_as_rows_bytes(&self) -> u64 {
         let (data, all) = (self.shape.data as u128, (self.shape.data + self.shape.parity) as u128);
@@ -95,7 +97,8 @@ impl ArrayView {
         self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Whether changes wait while it is served: what its log has is read anew after a flush that failed, or what it has of bands that are written again is erased.
+    /// Whether changes wait while the array is served: because the log is being read anew after a flush that failed, or because what it has
+    /// of bands that are written again is being erased.
     #[must_use]
     pub fn is_settling(&self) -> bool {
         self.is_settling.load(Ordering::Relaxed)
@@ -139,7 +142,7 @@ impl ArrayView {
         }
     }
 
-    /// Members without which a rebuild does not go on, and that answer nothing: their devices, or their ids.
+    /// Members without which a rebuild does not go on, and that do not answer: by the names of their devices, or by their ids.
     #[must_use]
     pub fn rebuild_waits_for(&self) -> Vec<String> {
         let waits_for = self.rebuild_waits_for.load(Ordering::Relaxed);
@@ -156,7 +159,7 @@ impl ArrayView {
         self.members.set_status(|status| status.broken = Some(why));
     }
 
-    /// A label is durable. Not before: who sees that a member holds everything may take others away.
+    /// A label is durable, and is shown now. Not before: whoever sees that a member holds everything may take others away.
     pub(super) fn labelled(&self, generation: u64, rebuilt_rows: u64, members: &[Member]) {
         self.members.set_status(|status| {
             (status.generation, status.rebuilt_bytes) = (generation, rebuilt_rows * BLOCK);

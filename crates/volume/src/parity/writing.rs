@@ -1,5 +1,5 @@
-//! Writes: whole rows with their parity; parts of rows beside what was written there before, with the log for their parity; and parts of rows of
-//! which nobody knows any more what lives in them.
+//! Writes: whole rows with their parity; parts of rows beside what was written there before, with their parity in the log; and parts of
+//! rows of which it is unknown what lives in them.
 
 use super::chores::Readings;
 use super::code::{Likely, slices};
@@ -12,7 +12,7 @@ use crate::mirror::gone;
 use forebay_block::checksum::content_checksum;
 use forebay_block::{Buf, IoError, IoErrorKind, Op, Request, SharedBuf, Vectored};
 
-/// Takes a write or a discard: begins it, or holds it while something goes on where it writes.
+/// Takes a write or a discard: begins it, or holds it while other work is in progress where it writes.
 pub(super) fn take(core: &mut Core, request: Request) {
     if let Err(error) = check(core, &request) {
         return core.answer(request.tag, Err(error));
@@ -44,7 +44,7 @@ pub(super) fn begin(core: &mut Core, request: Request) {
     let Request { tag, offset_bytes, stream, op } = request;
     let (begin_bytes, locked_bytes) = locked_range(&core.shape, offset_bytes, op.len_bytes());
     let lock = core.lock(begin_bytes, locked_bytes);
-    // One for this function.
+    // One part stands for this function.
     let op_id = core.ops.insert(HostOp { tag, left: 1, lock, error: None, wants_flush: false });
     match (core.shape.area(offset_bytes, op.len_bytes()), op) {
         (Some(Area::Same(at)), Op::Write { bufs, fua }) => {
@@ -64,12 +64,12 @@ pub(super) fn begin(core: &mut Core, request: Request) {
 fn clone_of(bufs: &Vectored<SharedBuf>) -> Vectored<SharedBuf> {
     match bufs {
         Vectored::One(buf) => Vectored::One(buf.clone()),
-        // A vector is made for each member where one write has several buffers: what a device takes it owns.
+        // Each member gets a vector of its own where one write has several buffers: a device owns what it takes.
         Vectored::Many(bufs) => Vectored::Many(bufs.clone()),
     }
 }
 
-/// The blocks of a write, without a copy where its buffers hold whole ones.
+/// Cuts a write into blocks, without a copy where its buffers hold whole ones.
 fn blocks_of(bufs: &Vectored<SharedBuf>) -> Vec<SharedBuf> {
     let block = BLOCK as usize;
     let cut = |buf: &SharedBuf| (0..buf.len() / block).map(|at| buf.slice(at * block, block)).collect::<Vec<_>>();
@@ -86,10 +86,10 @@ fn blocks_of(bufs: &Vectored<SharedBuf>) -> Vec<SharedBuf> {
     cut(&all.freeze())
 }
 
-/// Writes blocks from a block of the data of all rows on.
+/// Writes blocks, from block `first` of the data of all rows on.
 fn write_blocks(core: &mut Core, op: usize, (first, blocks): (u64, Vec<SharedBuf>), (stream, fua): (u8, bool)) {
     let data = core.shape.data as u64;
-    // What lives in the rows that are written in part, as it was before.
+    // What lived, before this write, in the rows that are written in part.
     let (first_row, last_row) = (first / data, (first + blocks.len() as u64 - 1) / data);
     let living = [first_row, last_row].map(|row| core.fronts.living(row));
     core.fronts.written(first_row, first % data, blocks.len() as u64);
@@ -108,7 +108,7 @@ fn write_blocks(core: &mut Core, op: usize, (first, blocks): (u64, Vec<SharedBuf
         let (here, others) = rest.split_at(rest.len().min(core.shape.data - at));
         let blocks: Blocks = here.iter().enumerate().map(|(i, block)| (at + i, block.clone())).collect();
         core.ops[op].left += 1;
-        // The log's entry would be durable, and not what it covers beside it.
+        // FUA would make the entry in the log durable, but not the other blocks that it covers: so a flush follows.
         core.ops[op].wants_flush |= fua && core.is_volatile;
         let part = Part { op, row, blocks, stream };
         write_part(core, part, if row == first_row { living[0] } else { living[1] });
@@ -162,7 +162,7 @@ fn read_before(core: &mut Core, part: Part, readings: Readings) {
     read_rows(core, rows);
 }
 
-/// Adds blocks to an open row, or makes it one: nothing else lives in it.
+/// Adds blocks to an open row, or opens a row in which nothing else lives.
 pub(super) fn append(core: &mut Core, part: Part) {
     let (row, data) = (part.row, core.shape.data);
     core.settled.remove(&row);
@@ -186,7 +186,7 @@ pub(super) fn append(core: &mut Core, part: Part) {
     core.write(list, (stream, false), Then::Appended { part, slot });
 }
 
-/// Parity of a row; what it lacks counts as zeros.
+/// Parity of a row; blocks that it lacks count as zeros.
 fn sums_of(core: &Core, blocks: &[Option<SharedBuf>]) -> Vec<Buf> {
     let block = BLOCK as usize;
     let zeros = Buf::zeroed(block).freeze();
@@ -197,7 +197,7 @@ fn sums_of(core: &Core, blocks: &[Option<SharedBuf>]) -> Vec<Buf> {
     sums
 }
 
-/// The same, for its place in the row.
+/// The same, as writes to its place in the row.
 pub(super) fn parity_of(core: &Core, row: u64, blocks: &[Option<SharedBuf>]) -> Vec<(usize, u64, Vectored<SharedBuf>)> {
     let offset_bytes = core.shape.row_offset_bytes(row);
     let place = |number: usize| core.shape.member(row, core.shape.data + number);
@@ -205,7 +205,7 @@ pub(super) fn parity_of(core: &Core, row: u64, blocks: &[Option<SharedBuf>]) -> 
     sums.map(|(number, sum)| (place(number), offset_bytes, Vectored::One(sum.freeze()))).collect()
 }
 
-/// The same, for a place in the log, with what it covers.
+/// The same, as entries in a place of the log, with what they cover.
 pub(super) fn entries(
     core: &mut Core,
     row: u64,
@@ -227,8 +227,8 @@ pub(super) fn entries(
     each.collect()
 }
 
-/// Puts what lives in a row into the log, and makes that durable, before something else is written there: the row's own parity is of what was
-/// there before, and of no use while that changes.
+/// Puts what lives in a row into the log, and makes that durable, before something else is written there: the row's own parity is of what
+/// was there before, and of no use while the row changes.
 pub(super) fn log(core: &mut Core, part: Part, living: Blocks) {
     if living.is_empty() {
         if let Some(slot) = core.open.close(part.row) {
@@ -245,27 +245,30 @@ pub(super) fn log(core: &mut Core, part: Part, living: Blocks) {
     core.write(list, (0, false), Then::Logged { part, living, slot });
 }
 
-/// All of a row was read, of which a part is to be written: where its parity says already what is to be written there, it is the same once more, and no
-/// parity is changed by it. A block that was damaged is written so, and what else may be damaged in the row keeps what it can be restored by.
+/// A row was read of which a part is to be written. Where its parity fits already what is to be written there, the write repeats what was
+/// there, and no parity is changed. In this way a damaged block is written again, and other damaged blocks of the row keep the parity that
+/// can restore them.
 pub(super) fn overwrite(core: &mut Core, (mut part, mut readings): (Part, Readings), rows: &Rows) {
     let (row, data, images) = (part.row, core.shape.data, &rows.images[..]);
     let written = part.blocks.iter().fold(0u32, |bits, (at, _)| bits | 1 << at);
     let living = core.fronts.living(row) & !written;
     let mut now = images.to_vec();
     let is_failed = |at: usize| living & 1 << at != 0 && rows.failed & 1 << core.shape.member(row, at) != 0;
-    // Where parity agrees with what was there nothing is wrong but that it is written over.
+    // Where parity agrees with what was there, the row has no other fault.
     let was_right = core.code.agrees(images);
     if !was_right && !readings.are_enough(row, images) {
-        // What lives there was not read, or is not what it should be: that may have been one transfer.
+        // What lives there was not read, or is wrong: that may have been one bad transfer.
         return read_before(core, part, readings);
     }
     let before = if was_right { None } else { core.code.likely(images, 0) };
-    // What parity says of it, and does not say for sure, is not kept as if it had been read: nothing is logged, as nothing was protected before.
+    // A block that parity gives without certainty is not kept as if it had been read: nothing is logged then, as nothing was protected
+    // before.
     let is_guessed = (0..data).any(is_failed) && !before.as_ref().is_some_and(Likely::is_sure);
-    // Of a row of which parity is known to be right it says also what is not what it should be.
+    // In a row whose parity is known to be right, parity also shows which block is wrong.
     let is_settled = core.settled.remove(&row);
     if is_settled || (0..data).any(|at| written & 1 << at == 0 && images[at].is_none()) {
-        // What cannot be read is what parity says, which is of what was there before. What can be is taken for right where a power cut may have torn the row.
+        // A block that cannot be read is what parity says, which is of what was there before. One that can be read counts as right where a
+        // power cut may have torn the row.
         if let Some(before) = &before {
             let is_taken = |at: &usize| is_settled || images[*at].is_none();
             let taken = before.data.iter().enumerate().filter(|(at, _)| is_taken(at));
@@ -278,7 +281,7 @@ pub(super) fn overwrite(core: &mut Core, (mut part, mut readings): (Part, Readin
     let likely = if was_right { None } else { likeliest(core, before.as_ref(), (&now, written)) };
     let known = match likely.or_else(|| now[..data].iter().cloned().collect()) {
         Some(known) => known,
-        // What cannot be read now may be another time: its parity is not to be given up.
+        // What cannot be read now may be readable later: the parity that can restore it is not given up.
         None if (0..data).any(|at| living & 1 << at != 0 && now[at].is_none()) => {
             return core.op_part_ended(part.op, Err(core.unreadable(row)));
         }
@@ -294,29 +297,31 @@ pub(super) fn overwrite(core: &mut Core, (mut part, mut readings): (Part, Readin
     let needed = (0..data).filter(|at| written & 1 << at == 0 && images[*at].is_none()).count();
     let is_unread = (0..data).any(|at| living & 1 << at != 0 && images[at].is_none());
     if !was_right && before.is_none() && is_unread && agreeing <= needed {
-        // It was restored with what is to be written, as if that had been there: no parity shows that it had.
+        // The block was restored as if what is to be written had been there before, and no parity shows that it had.
         return core.op_part_ended(part.op, Err(core.unreadable(row)));
     }
     let read = (0..sums.len()).filter(|&number| images[data + number].is_some()).count();
-    // What was needed to know what is missing agrees with it whatever it is: it says nothing where another one does not agree.
+    // As many blocks of parity as were needed to compute missing blocks agree in any case: they show nothing where another one does not
+    // agree.
     let is_sure = agreeing > needed || agreeing > 0 && agreeing == read;
-    // Parity that agrees shows as many blocks as it has: of more, other content may have the same parity.
+    // Agreeing parity shows as many blocks as it has: where more have changed, other contents may have the same parity.
     let changed = part.blocks.iter().filter(|(at, block)| images[*at].as_deref() != Some(&**block)).count();
     if changed == 0 && !was_right && !is_sure && !is_guessed && !core.may_be_torn(row) {
-        // Nothing changes in the row, and its parity may be all that tells what another block was. Not so where an opening comes upon a row that a power cut
-        // has torn: what it finds there gets parity.
+        // Nothing changes in the row, and its parity may be all that shows what another block was. Not so where an opening finds a row that
+        // a power cut has torn: what lies there gets new parity.
         let list = part.blocks.iter();
         let list = list.map(|(at, block)| (core.shape.member(row, *at), offset_bytes, Vectored::One(block.clone())));
         return core.write(list.collect(), (part.stream, false), Then::Part { op: part.op });
     }
-    // Whether that is a torn row or a damaged block is not to be known here.
+    // It cannot be known here whether this is a torn row or a damaged block.
     if before.is_some_and(|before| (0..data).any(|at| living & 1 << at != 0 && before.data[at] != known[at])) {
         core.view.is_in_doubt();
     }
     catch_up(core, &part, &known);
     if is_guessed || is_sure && agreeing >= needed + changed {
-        // What agrees is written too: the cache that it lay in may have lost it. The others are known to be wrong, as is what was read and is not what they
-        // say: left as it is it would be one more that is missing when the next block of the row is written.
+        // Parity that agrees is written, too: the cache that it lay in may have lost it. The rest of the parity is known to be wrong, and
+        // so is a block that was read and contradicts it: left as it is, it would be one more that is missing when the next block of the
+        // row is written.
         let sums = sums.iter().enumerate().map(|(number, sum)| {
             (core.shape.member(row, data + number), offset_bytes, Vectored::One(Buf::copy_of(sum).freeze()))
         });
@@ -331,14 +336,15 @@ pub(super) fn overwrite(core: &mut Core, (mut part, mut readings): (Part, Readin
     }
     let living: Blocks =
         (0..data).filter(|at| living & 1 << at != 0).map(|at| (at, Buf::copy_of(&known[at]).freeze())).collect();
-    // What was read and is not what it should be is written, too: parity is of what it should be.
+    // A block that was read and is wrong is written, too, as parity is of what it should be.
     let is_wrong = |(at, block): &&(usize, SharedBuf)| images[*at].as_deref().is_some_and(|read| *read != **block);
     part.blocks.extend(living.iter().filter(is_wrong).cloned());
     log(core, part, living);
 }
 
-/// What the data of a row is, of which a part is being written over. `before`: what it likely was. `now`: what was read, with that part as it is to be,
-/// and one bit for each of its blocks. Where that fits no parity it may fit to what was there before: then this tells which block is not what it should be.
+/// The likely data of a row of which a part is being overwritten. `before`: what it likely was. `now`: what was read, with the new blocks
+/// in their places, and one bit for each of these. Where `now` fits no parity, the other blocks may fit the state before: that shows which
+/// of them is wrong.
 fn likeliest(core: &Core, before: Option<&Likely>, (now, written): (&[Option<Vec<u8>>], u32)) -> Option<Vec<Vec<u8>>> {
     let likely = core.code.likely(now, written)?;
     let mut data = likely.data;
@@ -352,8 +358,8 @@ fn likeliest(core: &Core, before: Option<&Likely>, (now, written): (&[Option<Vec
     Some(data)
 }
 
-/// The row may lie before what was rebuilt already: the member that is rebuilt gets its block, if that is not written anyway, as the parity that is
-/// written takes it to be.
+/// The row may lie in the part that is rebuilt already: the member that is rebuilt gets its block as the new parity takes it to be, unless
+/// this write has it anyway.
 fn catch_up(core: &mut Core, part: &Part, known: &[Vec<u8>]) {
     let Some(member) = core.members.rebuilding() else { return };
     let role = core.shape.role(part.row, member);
@@ -368,7 +374,7 @@ fn catch_up(core: &mut Core, part: &Part, known: &[Vec<u8>]) {
     }
 }
 
-/// Discards whole bands: nothing of them is needed any more.
+/// Discards whole bands: nothing in them is needed any more.
 fn discard(core: &mut Core, op: usize, at: u64, len_bytes: u64) {
     let row_bytes = core.shape.row_bytes();
     let rows = at.div_ceil(row_bytes)..(at + len_bytes) / row_bytes;
