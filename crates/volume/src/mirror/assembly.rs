@@ -1,4 +1,4 @@
-//! Putting a mirror together of members whose labels were read, and of blank devices.
+//! Puts a mirror together from members whose labels were read, and from blank devices.
 
 use super::device::Mirror;
 use super::error::JoinError;
@@ -12,18 +12,18 @@ use crate::recovery::opened::Opened;
 use forebay_block::{Device, Geometry};
 use std::collections::VecDeque;
 
-/// Labels that may still be written by one server: more than there is time for.
+/// How many labels one server may still write: more than it has time for.
 const COUNTS_MAX: u64 = 1 << 32;
 
 /// A mirror that can be used.
 pub struct Joined {
     /// The mirror.
     pub mirror: Mirror,
-    /// A handle of it.
+    /// A handle to it.
     pub view: MirrorView,
-    /// Devices that are no part of it, and why.
+    /// Devices that are not part of it, and why.
     pub left_out: Vec<(String, String)>,
-    /// Members that are none any more.
+    /// Members that were dropped for good.
     pub dropped: Vec<Id>,
 }
 
@@ -35,20 +35,20 @@ pub(super) struct Found {
     pub opened: Opened,
     /// Its newest root, where that can be read.
     pub root: Option<NewestRoot>,
-    /// Its label is the second copy.
+    /// Its newest label is the second copy.
     pub is_second: bool,
     /// What is on it, where its label is not believed.
     pub holds: Option<Vec<String>>,
 }
 
-/// The newest of the devices that hold everything by the label that counts.
+/// What is newest among the devices that hold everything by the label that counts.
 #[derive(Clone, Copy)]
 pub(super) struct NewestSource {
-    /// Of the newest opening.
+    /// The newest epoch.
     pub epoch: u64,
-    /// Of the newest in which one was served.
+    /// The newest epoch in which one of them was served.
     pub served_epoch: u64,
-    /// Of the newest root that can be read.
+    /// The checkpoint of the newest root that can be read.
     pub checkpoint: Option<u64>,
 }
 
@@ -69,12 +69,12 @@ impl Found {
 pub(super) struct Blank {
     pub name: String,
     pub device: Box<dyn Device>,
-    /// A label of what it was is the second copy; the next goes over the first.
+    /// Its former label is the second copy: the next label goes over the first.
     pub is_second: bool,
 }
 
 /// Whether two labels are of the same change. A change that was not confirmed when the power failed may leave its label on some of the
-/// devices, and the next change has the same generation where those are not there.
+/// devices, and the next change has the same generation where those are missing.
 pub(super) fn is_same(one: &MemberLabel, other: &MemberLabel) -> bool {
     let of = |label: &MemberLabel| (label.generation, label.in_sync, label.rebuilding, label.ids.clone());
     of(one) == of(other)
@@ -86,11 +86,11 @@ pub(super) struct Assembly {
     pub members: Vec<Member>,
     names: Vec<String>,
     to_rebuild: VecDeque<usize>,
-    /// The member whose rebuild goes on where it was.
+    /// The member whose rebuild goes on where it stopped.
     goes_on: Option<usize>,
-    /// How far that is by the labels of the members.
+    /// How far that rebuild is, by the labels of the members.
     noted_bytes: u64,
-    /// A device has another label than the one that counts.
+    /// Some device has another label than the one that counts.
     pub differs: bool,
     is_writable: bool,
     left_out: Vec<(String, String)>,
@@ -98,7 +98,7 @@ pub(super) struct Assembly {
 }
 
 impl Assembly {
-    /// Of no devices yet. `basis`: the label that counts.
+    /// A mirror without devices yet. `basis`: the label that counts.
     pub fn new(basis: &MemberLabel, left_out: Vec<(String, String)>) -> Self {
         let members: Vec<Member> = basis.ids.iter().map(|_| Member::new(None, MemberState::Out)).collect();
         Self {
@@ -115,7 +115,7 @@ impl Assembly {
         }
     }
 
-    /// The next label counts up from all that there are.
+    /// Has the next label count up from all labels that there are.
     pub fn count_from<'a>(&mut self, labels: impl Iterator<Item = &'a MemberLabel>) {
         for label in labels {
             self.label.serial = self.label.serial.max(label.serial);
@@ -123,7 +123,7 @@ impl Assembly {
         }
     }
 
-    /// Takes a device with a label, or gives it back where it is no member any more.
+    /// Takes a device with a label, or returns it where it is no member any more.
     pub fn take(&mut self, found: Found, basis: &MemberLabel, newest: NewestSource) -> Option<Blank> {
         let number = found.number_in(basis);
         let Found { name, device, label, opened, root, is_second, .. } = found;
@@ -135,15 +135,15 @@ impl Assembly {
         self.differs |= !is_same(&label, basis);
         (self.members[number].device, self.names[number]) = (Some(device), name);
         self.members[number].newest_is_second = is_second;
-        // An older epoch: the device as it was once.
+        // A device of an older epoch is an older state of it.
         let is_current = opened.epoch.saturating_add(1) >= newest.epoch;
-        // All that hold everything have the root of an epoch before any of them is served in it.
+        // All members that hold everything have the root of an epoch before any of them is served in it.
         let has_root = root.is_none_or(|root| root.epoch >= newest.served_epoch);
         let is_as_new = is_as_new(root.map(|root| root.checkpoint), newest.checkpoint);
         if basis.is_in_sync(number) && is_current && has_root && is_as_new {
             self.members[number].state = MemberState::InSync;
         } else if basis.rebuilding == Some(number as u8) && is_current {
-            // Whatever it had missed, a change would say so.
+            // If it had missed a write, a change of the members would say so.
             self.goes_on = Some(number);
         } else {
             self.to_rebuild.push_back(number);
@@ -175,7 +175,7 @@ impl Assembly {
         self.to_rebuild.push_back(number);
     }
 
-    /// Members that are not there are none any more. All that are configured are to be there: one of those may be the one that is not.
+    /// Drops missing members for good. All devices that are configured have to be there: one that is not may be such a member.
     pub fn drop_absent(&mut self, configured: usize) -> Result<(), JoinError> {
         if self.members.iter().filter(|member| member.device.is_some()).count() < configured {
             let devices = self.left_out.iter().map(|(name, why)| format!("{name} is not ({why})"));
@@ -193,7 +193,7 @@ impl Assembly {
         Ok(())
     }
 
-    /// One member is rebuilt at a time, the one first that was begun.
+    /// Chooses the member that is rebuilt, one at a time: first the one whose rebuild was begun.
     pub fn choose_rebuild(&mut self) {
         self.label.rebuilt_bytes = if self.goes_on.is_some() { self.noted_bytes } else { 0 };
         let next = self.goes_on.or_else(|| self.to_rebuild.pop_front());
@@ -203,7 +203,7 @@ impl Assembly {
         }
     }
 
-    /// Members that do not hold everything are left as they are.
+    /// Leaves members that do not hold everything as they are, as nothing is written.
     pub fn change_nothing(&mut self, others: impl Iterator<Item = Blank>) {
         self.is_writable = false;
         (self.label.rebuilding, self.label.rebuilt_bytes) = (None, 0);
@@ -229,7 +229,7 @@ impl Assembly {
     }
 }
 
-/// What a new mirror over such devices is as one.
+/// The geometry of a new mirror over such devices.
 #[must_use]
 pub fn new_geometry(geometries: &[Geometry]) -> Geometry {
     let size_bytes = geometries.iter().map(|geometry| geometry.size_bytes / 4096 * 4096).min().unwrap_or_default();
@@ -252,7 +252,7 @@ fn as_one<'a, I: Iterator<Item = &'a Geometry>>(
     }
 }
 
-/// A new mirror over these devices, whatever they hold; its label is written with the first change. `ids`: one for each.
+/// Makes a new mirror over these devices, whatever they hold; its label is written with the first change. `ids`: one for each.
 #[must_use]
 pub fn new_mirror(devices: Vec<Box<dyn Device>>, pool: Id, ids: &[Id]) -> (Mirror, MirrorView) {
     let names = devices.iter().map(|device| device.name().to_owned()).collect();

@@ -1,5 +1,5 @@
-//! Whether a device that carries the label of a member is one still. A label is two blocks of 4 KiB: whoever used the device for something
-//! else since need not have touched them, and what is there now is no member's to be written over, nor to be read from.
+//! Whether a device that carries the label of a member still is that member. A label is two blocks of 4 KiB, which somebody who used the
+//! device for something else need not have touched. What is there now must neither be written over nor be read as a member's.
 
 use super::member::Member;
 use crate::io::Devices;
@@ -13,8 +13,8 @@ use thiserror::Error;
 /// Whole copies of its pool's superblock, of three, that a device must have for its label to be believed. One may rot.
 const SUPERBLOCKS_MIN: usize = 2;
 
-/// A member that is needed has lost most of its superblocks, and may have been used for something else. What it has could be had of others that are
-/// not there, and these would be written over from it when they come back.
+/// A member that is needed has lost most of its superblocks, and may have been used for something else. Missing members may have what it
+/// should hold, and would be written over from it when they come back.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error(
     "{device} has fewer than two of its three superblocks, so that it may have been used for something else; {missing}, which held everything, is not there"
@@ -34,20 +34,20 @@ impl Unproven {
     }
 }
 
-/// Ids of the members that hold everything and are not there.
+/// Ids of the members that hold everything and are missing.
 pub(crate) fn missing_ids(ids: &[Id], is_in_sync: impl Fn(usize) -> bool, members: &[Member]) -> String {
     let is_missing = |(number, _): &(usize, &Id)| is_in_sync(*number) && members[*number].device.is_none();
     let missing = ids.iter().enumerate().filter(is_missing).map(|(_, id)| format_id(id));
     missing.collect::<Vec<_>>().join(", ")
 }
 
-/// What a label says that its device is.
+/// What a label says of its device.
 pub(crate) struct Claim {
     pool: Id,
     role: Role,
-    /// Bytes of it that are used.
+    /// Bytes of the device that are used.
     size_bytes: u64,
-    /// It is being rebuilt, and has nothing yet that is known to be durable.
+    /// The device is being rebuilt, and nothing of it is known to be durable yet.
     is_begun: bool,
 }
 
@@ -65,7 +65,7 @@ impl From<&ArrayLabel> for Claim {
     }
 }
 
-/// Whether the device that a label was read of still is what that says.
+/// Whether the device that a label was read from still is what the label says.
 pub(crate) fn is_believed(device: &mut Devices, claim: &Claim) -> bool {
     let size_bytes = device.list[0].geometry().size_bytes;
     let copies = copy_offsets_bytes(claim.size_bytes).map(|at| {
@@ -75,9 +75,9 @@ pub(crate) fn is_believed(device: &mut Devices, claim: &Claim) -> bool {
     let is_own = |copy: &&Buf| {
         Superblock::decode(copy).is_ok_and(|found| found.pool == claim.pool && found.member().role == claim.role)
     };
-    // A blank device, of which power failed before much was copied to it: its superblocks are still to come.
+    // A blank device may have lost power before much was copied to it: its superblocks are still to come.
     let is_to_come = |copy: &Option<Buf>| {
-        // It begins with what tells it from anything else.
+        // A superblock is recognised by its first sector, so only that has to be blank.
         let is_blank = |copy: &Buf| copy[..SECTOR_BYTES].iter().all(|&byte| byte == 0);
         let is_any = |copy: &Buf| !matches!(Superblock::decode(copy), Err(SuperblockError::Absent));
         copy.as_ref().is_some_and(|copy| is_blank(copy) || is_any(copy))

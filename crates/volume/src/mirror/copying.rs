@@ -1,5 +1,5 @@
-//! Copying from one member of a mirror to another: all of it, to one that replaces another, and what a member could not read.
-//! One piece at a time; writes that overlap it wait until it is done.
+//! Copying from one member of a mirror to another: everything, to a member that replaces another; and what a member could not read. One
+//! piece at a time; writes that overlap it wait until it is done.
 
 use super::member::numbers_in;
 use super::rebuild::{Flushed, Rebuild, Rebuilt, UNIT_BYTES};
@@ -7,23 +7,23 @@ use crate::layout::member_label::OFFSETS_BYTES;
 use forebay_block::{Buf, IoError};
 use std::collections::VecDeque;
 
-/// For how long whoever read what another member had in the place of what is to be mended may find that wrong, where he waits for other devices, or what he asks
-/// next waits behind others.
+/// How long a reader may take to find wrong what another member had in the place of what is to be mended: it may wait for other devices, or
+/// its next request may wait behind others.
 const DOUBT_NS: u64 = 10_000_000_000;
 /// How long a rebuild waits for a member that is away before it asks again.
 const AWAY_NS: u64 = 1_000_000_000;
-/// Ranges to be mended that are remembered; what is forgotten is found again when it is read again.
+/// Most ranges to be mended that are remembered; a forgotten one is found again when it is read again.
 const MENDS_MAX: usize = 64;
 
-/// What is asked of a member.
+/// A request to a member.
 pub(super) enum Ask {
-    /// Whether this can be read there: what is to be mended, or a member's label, of one of which nothing else can be.
+    /// Tests whether this can be read there: either what is to be mended, or the label of a member that could not read something else.
     Probe { member: usize, offset_bytes: u64, len_bytes: u64 },
-    /// What is copied, of `first`, or else of any member but those whose bits are set.
+    /// Reads what is copied, from `first`, or else from any member whose bit is not set in `tried`.
     Read { first: Option<usize>, tried: u8, offset_bytes: u64, len_bytes: u64 },
-    /// Its destination.
+    /// Writes it to its destination.
     Write { member: usize, offset_bytes: u64, bytes: Buf },
-    /// What was copied is to be durable.
+    /// Makes durable what was copied.
     Flush { member: usize },
 }
 
@@ -37,9 +37,9 @@ pub(super) enum Event {
     Noted(u64),
     /// A member holds everything.
     Complete(Rebuilt),
-    /// A block of a member that could not be read was written again.
+    /// A block that a member could not read was written again.
     Mended,
-    /// A block can be read of no member.
+    /// No member can read a block.
     Unreadable,
 }
 
@@ -54,17 +54,17 @@ enum Kind {
 enum Asked {
     Probe,
     Read,
-    /// One of a member's labels.
+    /// One of a member's labels, to find out whether the member is there.
     IsThere(usize),
     Write,
 }
 
 enum Step {
-    /// For writes that overlap.
+    /// Waits for writes that overlap it.
     Waits,
     Probe,
     Read,
-    /// Whether a member is there that could not read it: one of its labels can be read.
+    /// Finds out whether a member that could not read it is there: whether one of its labels can be read.
     IsThere {
         member: usize,
         label: usize,
@@ -86,7 +86,7 @@ struct Active {
     /// The member that is read first.
     first: Option<usize>,
     tried: u8,
-    /// Those of them that could not read it and are not left behind.
+    /// Those in `tried` that could not read it and are not left behind.
     failed: u8,
 }
 
@@ -94,24 +94,24 @@ struct Active {
 #[derive(Clone, Copy)]
 struct ToMend {
     member: usize,
-    /// Who had it.
+    /// The member that had it.
     from: usize,
     offset_bytes: u64,
     len_bytes: u64,
     since_ns: u64,
 }
 
-/// What is copied.
+/// All that is copied.
 #[derive(Default)]
 pub(super) struct Copying {
     rebuild: Option<Rebuild>,
     mends: VecDeque<ToMend>,
     active: Option<Active>,
-    /// How often a member was asked for something to copy.
+    /// Counts requests for copying: only the answer to the last one counts.
     asked: u64,
     now_ns: u64,
     not_before_ns: u64,
-    /// A member is away that alone has what is copied: it is waited for.
+    /// The member that alone has what is copied is away, and is waited for.
     is_away: bool,
 }
 
@@ -121,7 +121,7 @@ impl Copying {
         self.rebuild = Some(Rebuild::new(member, from_bytes));
     }
 
-    /// Writes again what a member could not read, and another could.
+    /// Has a range written again that a member could not read, and another could.
     pub fn mend(&mut self, (member, from): (usize, usize), offset_bytes: u64, len_bytes: u64) {
         let begin = offset_bytes / UNIT_BYTES * UNIT_BYTES;
         let len_bytes = (offset_bytes + len_bytes).next_multiple_of(UNIT_BYTES) - begin;
@@ -131,14 +131,14 @@ impl Copying {
         }
     }
 
-    /// What was read in the place of what is to be mended there was not what it should be: nothing of it is written that is not sent yet. Whoever reads it again
-    /// knows what is to be written.
+    /// What was read in the place of something to be mended was wrong: nothing of it is written that was not sent yet. Whoever reads it
+    /// again knows what to write.
     pub fn doubt(&mut self, offset_bytes: u64, len_bytes: u64) {
         let begin = offset_bytes / UNIT_BYTES * UNIT_BYTES;
         let end = (offset_bytes + len_bytes).next_multiple_of(UNIT_BYTES);
         for to_mend in std::mem::take(&mut self.mends) {
             let all = to_mend.offset_bytes..to_mend.offset_bytes + to_mend.len_bytes;
-            // What lies before and behind it is still to be mended.
+            // The parts before and behind it are still to be mended.
             let parts = [all.start..all.end.min(begin), all.start.max(end)..all.end];
             self.mends.extend(parts.into_iter().filter(|part| !part.is_empty()).map(|part| ToMend {
                 offset_bytes: part.start,
@@ -151,20 +151,21 @@ impl Copying {
             let is_sent = active.asked == Asked::Write && matches!(active.step, Step::InFlight);
             active.kind == Kind::Mend && is_there && !is_sent
         });
-        // What is on its way is the answer to nothing.
+        // The answer to the request in flight does not count any more.
         self.asked += u64::from(called_off.is_some());
     }
 
-    /// Nothing more is copied.
+    /// Stops all copying.
     pub fn stop(&mut self) {
         *self = Self { asked: self.asked, now_ns: self.now_ns, ..Self::default() };
     }
 
-    /// Nothing more is copied to a member, nor read of it. What is in flight there may never be answered: nobody waits for it.
+    /// Copies nothing more to a member, and reads nothing more from it. Requests in flight there may never be answered, and nobody waits
+    /// for them.
     pub fn give_up(&mut self, member: usize) {
         self.mends.retain(|to_mend| to_mend.member != member);
         self.rebuild.take_if(|rebuild| rebuild.member == member);
-        // What is on its way to it is the answer to nothing.
+        // The answer to the request in flight does not count any more.
         self.asked += u64::from(self.active.take_if(|active| active.to == member).is_some());
         let Some(active) = &mut self.active else { return };
         active.failed &= !(1 << member);
@@ -176,26 +177,27 @@ impl Copying {
         }
     }
 
-    /// The number of what was asked last.
+    /// The number of the last request.
     pub fn asked(&self) -> u64 {
         self.asked
     }
 
-    /// It was asked of this member, to be copied to another.
+    /// Notes which member is read.
     pub fn reads(&mut self, member: usize) {
         if let Some(active) = &mut self.active {
             active.from = Some(member);
         }
     }
 
-    /// Whether this is being copied.
+    /// Whether a part of this range is being copied.
     pub fn overlaps(&self, offset_bytes: u64, len_bytes: u64) -> bool {
         self.active.as_ref().is_some_and(|active| {
             active.offset_bytes < offset_bytes + len_bytes && offset_bytes < active.offset_bytes + active.len_bytes
         })
     }
 
-    /// What is to be done next, where it is time. `is_idle`: the pool waits for nothing. `is_quiet`: no write to a range is in flight.
+    /// The next request, where it is time for one. `is_idle`: the pool waits for nothing. `is_quiet`: whether no write to a range is in
+    /// flight.
     pub fn next(
         &mut self,
         (now_ns, is_idle): (u64, bool),
@@ -253,7 +255,7 @@ impl Copying {
             tried: 1 << to,
             failed: 0,
         };
-        // Whoever reads it again has done so before the pool waits for nothing any more.
+        // Before the pool waits for nothing any more, readers have read again what they found wrong.
         let is_due = |to_mend: &mut ToMend| is_idle || now_ns.saturating_sub(to_mend.since_ns) >= DOUBT_NS;
         while let Some(to_mend) = self.mends.pop_front_if(is_due) {
             let ToMend { member, from, offset_bytes, len_bytes, .. } = to_mend;
@@ -273,7 +275,7 @@ impl Copying {
         }
         let rebuild = self.rebuild.as_mut()?;
         let (offset_bytes, len_bytes) = rebuild.next_piece(size_bytes)?;
-        // Clocks tick some twenty times a second: what one tick has not used the next makes up for.
+        // Clocks tick about twenty times a second: the next tick makes up for what one has not used.
         let since_ns = self.not_before_ns.max(now_ns.saturating_sub(50_000_000));
         self.not_before_ns = since_ns + len_bytes * 1_000_000_000 / bytes_per_s.max(1);
         Some(active((rebuild.member, None), offset_bytes, len_bytes, Kind::Rebuild))
@@ -284,7 +286,7 @@ impl Copying {
         rebuild.begin_flush(size_bytes).then_some(Ask::Flush { member: rebuild.member })
     }
 
-    /// What was asked was answered. `others`: whether a member is left to be read, but for those whose bits are set.
+    /// A request was answered. `others`: whether a member is left to be read whose bit is not set.
     pub fn ended(
         &mut self,
         (member, asked): (usize, u64),
@@ -296,7 +298,7 @@ impl Copying {
         let (kind, to) = (active.kind, active.to);
         active.from = None;
         match (active.asked, result, bytes) {
-            // It can be read after all.
+            // The member can read it after all.
             (Asked::Probe, Ok(()), Some(_)) => self.end(kind, Event::None),
             (Asked::Read, Ok(()), Some(bytes)) => {
                 active.step = Step::Write(bytes);
@@ -313,7 +315,7 @@ impl Copying {
                 Event::None
             }
             (Asked::IsThere(_), Err(_), _) => {
-                // A cable that is out makes no gaps: it is waited for.
+                // A member that is disconnected makes no gaps: it is waited for.
                 (self.active, self.is_away) = (None, true);
                 Event::None
             }
@@ -344,7 +346,8 @@ impl Copying {
         }
     }
 
-    /// Nobody could read what is copied. Whether those that could not are there is to be known, from this member on; where all are it is lost.
+    /// No member could read the piece. Those that failed are asked, from `first` on, whether they are there; where all of them are, the
+    /// piece is lost.
     fn another_is_there(&mut self, first: usize) -> Event {
         let Some(active) = &mut self.active else { return Event::None };
         if let Some(member) = numbers_in(active.failed).find(|&member| member >= first) {
@@ -368,7 +371,7 @@ impl Copying {
         event
     }
 
-    /// The flush that was asked for was answered.
+    /// The flush of what was copied was answered.
     pub fn flushed(&mut self, member: usize, result: Result<(), IoError>) -> Event {
         let Some(rebuild) = self.rebuild.as_mut().filter(|rebuild| rebuild.member == member) else {
             return Event::None;

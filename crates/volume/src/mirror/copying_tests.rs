@@ -4,7 +4,8 @@ fn next(copying: &mut Copying) -> Option<Ask> {
     copying.next((0, true), 1 << 30, 1 << 30, |_, _| true)
 }
 
-/// What another member had in the place of what one could not read was wrong, and went over what was good there: whoever read it could not say so.
+/// What another member had in the place of what one could not read was wrong, and went over good data there, before its reader could say
+/// so.
 #[test]
 fn regression_what_is_read_again_is_not_mended_by_what_was_read_before() {
     let mut copying = Copying::default();
@@ -17,7 +18,7 @@ fn regression_what_is_read_again_is_not_mended_by_what_was_read_before() {
         copying.ended((0, asked), Ok(()), Some(Buf::zeroed(4096)), |_| true);
     }
     assert_eq!(probed, [8, 9, 13, 14, 15]);
-    // On its way, as long as it is not sent.
+    // The same for a mend in progress, as long as it is not sent.
     for steps in 0..3 {
         copying.mend((0, 1), 0, UNIT_BYTES);
         assert!(matches!(next(&mut copying), Some(Ask::Probe { .. })));
@@ -40,7 +41,7 @@ fn regression_what_is_read_again_is_not_mended_by_what_was_read_before() {
     }
 }
 
-/// What is to be mended waits as long as somebody may find wrong what was read in its place.
+/// A mend waits as long as somebody may find wrong what was read in its place.
 #[test]
 fn a_mend_begins_when_nobody_waits_or_after_a_while() {
     let mut copying = Copying::default();
@@ -54,7 +55,8 @@ fn a_mend_begins_when_nobody_waits_or_after_a_while() {
     assert!(matches!(next(&mut copying, 5 + DOUBT_NS, false), Some(Ask::Probe { offset_bytes: UNIT_BYTES, .. })));
 }
 
-/// A member was left behind before it was asked whether it is there: it was asked all the same, never answered, and writes there were held for ever.
+/// A member was left behind before it was asked whether it is there. It was asked all the same and never answered, so that writes there
+/// were held for ever.
 #[test]
 fn regression_a_member_that_was_left_behind_is_not_asked_whether_it_is_there() {
     let mut copying = Copying::default();
@@ -77,7 +79,7 @@ fn regression_a_member_that_was_left_behind_is_not_asked_whether_it_is_there() {
     assert!(matches!(next(&mut copying), Some(Ask::Probe { member: 1, .. })));
 }
 
-/// What is mended is read of the member that had it: another one may be rotten.
+/// What is mended is read from the member that had it: another one may have rotted.
 #[test]
 fn regression_a_mend_is_of_the_member_that_answered() {
     let mut copying = Copying::default();
@@ -94,8 +96,8 @@ fn failed() -> IoError {
     IoError { kind: forebay_block::IoErrorKind::Medium, operation: "read", offset_bytes: 0, os_error: 5 }
 }
 
-/// The member that was mended was left behind while another was read for it. That answer came when the rebuild of a third waited for a write, and was taken for what
-/// "can be read after all": a piece of the rebuild was left out.
+/// The member to be mended was left behind while another was read for it. That answer came while the rebuild of a third one waited for a
+/// write, and was taken for "can be read after all": a piece of the rebuild was left out.
 #[test]
 fn regression_the_answer_to_a_mend_that_was_given_up_is_no_answer_to_a_rebuild() {
     let mut copying = Copying::default();
@@ -112,14 +114,15 @@ fn regression_the_answer_to_a_mend_that_was_given_up_is_no_answer_to_a_rebuild()
     assert!(matches!(next(&mut copying), Some(Ask::Read { offset_bytes: 0, .. })));
 }
 
-/// A member that is not there is waited for; one of which a label can be read is, and what it cannot read is left out, until the rest is copied.
+/// A member that is away is waited for. One of which a label can be read is there, and what it cannot read is left out until the rest is
+/// copied.
 #[test]
 fn what_nobody_reads_is_left_out_where_all_are_there() {
     let mut copying = Copying::default();
     copying.rebuild(2, 0);
     let mut now_ns = 0;
     let mut answer = |copying: &mut Copying, is_good: bool| {
-        // The first time after a member was found away the wait begins.
+        // After a member was found away, the first call begins the wait.
         let ask = (0..2).find_map(|_| {
             now_ns += 2 * AWAY_NS;
             copying.next((now_ns, true), 1 << 30, 1 << 30, |_, _| true)

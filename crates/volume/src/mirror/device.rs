@@ -18,12 +18,12 @@ pub struct Mirror {
     members: Members,
     /// Changes in flight.
     changing: Ranges,
-    /// Changes that wait for others which overlap them, or for what is copied there.
+    /// Changes that wait for others that overlap them, or for copying there.
     held: VecDeque<Request>,
     roster: Roster,
-    /// What has ended and is answered when the label is durable, and whether it says that writes are.
+    /// Answers that wait until the label is durable; and for each whether it says that writes are durable.
     unanswered: Vec<(Completion, bool)>,
-    /// A flush has failed of which nobody has heard yet: the next flush does.
+    /// The failure of a flush that nobody has heard of yet: the next flush returns it.
     lost: Option<IoError>,
     copying: Copying,
     view: MirrorView,
@@ -34,7 +34,7 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    /// Over these members. `is_new`: the label says something that is not on every device yet. `to_rebuild`: members that are
+    /// A mirror over these members. `is_new`: the label says something that is not on every device yet. `to_rebuild`: members that are
     /// rebuilt after the one that the label names.
     pub(super) fn new(
         list: Vec<Member>,
@@ -65,7 +65,7 @@ impl Mirror {
         }
     }
 
-    /// Begins a change, or holds it while something goes on where it writes.
+    /// Begins a change, or holds it while other work is in progress where it writes.
     fn begin_change(&mut self, request: Request) {
         let (offset_bytes, len_bytes) = (request.offset_bytes, request.op.len_bytes());
         let is_free = |held: &VecDeque<Request>| {
@@ -85,7 +85,7 @@ impl Mirror {
         let Request { tag, offset_bytes, stream, op } = request;
         let left = self.members.written();
         let is_discard = matches!(op, Op::Discard { .. });
-        // A write past the caches tells nothing of what is in them: who hears of one that failed does not go on as after a failed flush.
+        // A write past the caches says nothing of what is in them: a failed one is not treated like a failed flush.
         let is_flush = match op {
             Op::Flush => true,
             Op::Write { fua, .. } => fua && self.geometry.volatile_cache && !self.geometry.durable_writes,
@@ -99,7 +99,7 @@ impl Mirror {
         }
     }
 
-    /// Begins what was held, in its order, as far as nothing is in its way any more.
+    /// Begins what was held, in order, as far as nothing is in its way any more.
     fn begin_held(&mut self) {
         for request in std::mem::take(&mut self.held) {
             self.begin_change(request);
@@ -120,8 +120,8 @@ impl Mirror {
         }
     }
 
-    /// A label's flush on the only member that is left has failed, and was the one report of what it covered: all flushes that are not
-    /// answered yet fail with it, or else the next.
+    /// The flush of a label has failed on the only member that is left, and was the only report of what it covered: all flushes that are
+    /// not answered yet fail with it, or else the next one.
     fn flush_was_lost(&mut self, error: &IoError) {
         let mut any = self.members.fail_flushes(error);
         for (completion, _) in self.unanswered.iter_mut().filter(|(_, is_flush)| *is_flush) {
@@ -131,7 +131,7 @@ impl Mirror {
         self.lost = if any { None } else { Some(error.clone()) };
     }
 
-    /// Answers what waited for the label.
+    /// Gives the answers that waited for the label.
     fn answer_held(&mut self) {
         let broken = self.roster.broken.clone();
         if let Some(error) = &broken {
@@ -151,12 +151,12 @@ impl Mirror {
         }));
     }
 
-    /// An answer of a member.
+    /// A member has answered a request.
     fn member_ended(&mut self, number: usize, completion: Completion) {
         let Completion { tag, result, bufs } = completion;
         match self.members.flight_mut(tag) {
             Some(Flight::Change(change)) => {
-                // One that was left behind meanwhile is not waited for.
+                // A member that was left behind meanwhile is not waited for.
                 let is_last = change.left & 1 << number != 0 && change.ended(number, result);
                 if is_last {
                     self.change_ended(tag);
@@ -204,7 +204,7 @@ impl Mirror {
             (Some(error), false) => Err(error.clone()),
             (None, false) => Err(gone("write")),
         };
-        // Where nobody has done it the engine hears of it, and goes on with all of them; a member that is being rebuilt is not worth it.
+        // Where no member has done it, the engine gets the failure and goes on with all of them; only a member being rebuilt is left behind.
         let leaving = if is_done { failed } else { failed & !self.members.in_sync() };
         if let Some(error) = error.filter(|_| leaving != 0 && !change.is_discard) {
             self.roster.leave(leaving, &error, &mut self.members, &mut self.copying);
@@ -225,18 +225,18 @@ impl Mirror {
             }
             return self.read_of_another(read, error, bufs);
         }
-        // Whoever reads it again writes it again.
+        // With a later attempt the reader itself writes what it finds good to all members.
         let mends = if self.view.is_begun() && read.attempt == 0 { read.failed & self.members.in_sync() } else { 0 };
         numbers_in(mends).for_each(|number| self.copying.mend((number, read.member), offset_bytes, len_bytes));
         self.done.push(Completion { tag: read.tag, result, bufs });
     }
 
-    /// Reads of a member that was not tried yet; where there is none it fails.
+    /// Reads from a member that was not tried yet; where there is none the read fails.
     fn read_of_another(&mut self, read: Read, error: IoError, bufs: Option<Vectored<Buf>>) {
         let failed = read.failed | 1 << read.member;
         match (self.members.reader(read.offset_bytes, read.attempt, failed, self.view.is_settled()), bufs) {
             (Some(member), Some(bufs)) => self.begin_read(Read { failed, member, ..read }, bufs),
-            // One that has broken down gives none back: whoever reads asks again.
+            // A member that has broken down gives no buffers back: the reader asks again.
             (_, bufs) => self.done.push(Completion { tag: read.tag, result: Err(error), bufs }),
         }
     }
@@ -246,7 +246,7 @@ impl Mirror {
             Event::None => {}
             Event::Mended => self.view.set_status(|status| status.mended_blocks += 1),
             Event::Unreadable => self.view.set_status(|status| status.unreadable_blocks += 1),
-            // What was to be mended there is found again.
+            // The only member stays. What was to be mended there is found again.
             Event::Failed(number, _) if self.members.in_sync() == 1 << number => {}
             Event::Failed(number, error) => {
                 self.roster.leave(1 << number, &error, &mut self.members, &mut self.copying);
@@ -256,7 +256,7 @@ impl Mirror {
         }
     }
 
-    /// Goes on with what is copied.
+    /// Goes on with copying.
     fn copy(&mut self) -> bool {
         if self.roster.broken.is_some() || self.roster.is_active() || !self.view.is_begun() {
             return false;
@@ -275,7 +275,7 @@ impl Mirror {
             Ask::Read { first, tried, offset_bytes, len_bytes } => {
                 let first = first.filter(|number| self.members.in_sync() & 1 << number != 0);
                 let source = first.or_else(|| self.members.reader(offset_bytes, 0, tried, false));
-                // One that has failed says so once more where no other is left.
+                // Where no other member is left, one that has failed is asked once more, and fails again.
                 let member = source.or_else(|| numbers_in(self.members.in_sync()).next()).unwrap_or(0);
                 self.copying.reads(member);
                 self.members.send(member, copy, offset_bytes, read(len_bytes));
@@ -323,7 +323,7 @@ impl Device for Mirror {
         } else if let Some(error) = &self.roster.broken {
             self.done.push(Completion { tag, result: Err(error.clone()), bufs: None });
         } else if !self.view.is_begun() {
-            // It was joined for reading, or nobody knows yet that it is this pool's.
+            // The mirror was joined for reading only, or it is not known yet that it is this pool's.
             let error = IoError { kind: IoErrorKind::Unsupported, ..gone(request.op.name()) };
             self.done.push(Completion { tag, result: Err(error), bufs: None });
         } else {

@@ -1,10 +1,10 @@
-//! Why devices are no mirror that can be used.
+//! Why devices cannot be used as a mirror.
 
 use super::belief::Unproven;
 use crate::recovery::opened::Apart;
 use thiserror::Error;
 
-/// Why the devices are no mirror that can be used.
+/// Why the devices cannot be used as a mirror.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum JoinError {
     /// None of them carries a label.
@@ -21,7 +21,7 @@ pub enum JoinError {
         /// One of another pool.
         other: String,
     },
-    /// Its counters cannot go on.
+    /// The counters of a label cannot go on.
     #[error("the label of {device} counts up to {counter}, which is impossible")]
     Counter {
         /// The devices.
@@ -29,7 +29,7 @@ pub enum JoinError {
         /// What it counts up to.
         counter: u64,
     },
-    /// The member that holds everything is not among them.
+    /// No member that holds everything is among them.
     #[error(
         "{devices} cannot be used without the others: the mirror went on without them (their generation is {found}, the pool's is {expected}). \
          What was written since is on {missing}, which is not there"
@@ -44,7 +44,7 @@ pub enum JoinError {
         /// Ids of members that are not there.
         missing: String,
     },
-    /// A device that is no source was used later than those that are.
+    /// A device that does not hold everything was opened later than those that do.
     #[error(
         "{device} was last opened in epoch {epoch}, but the members that hold everything by their labels in {expected}: one of these, or a capacity \
          device, is an old copy"
@@ -54,13 +54,13 @@ pub enum JoinError {
         device: String,
         /// Its epoch.
         epoch: u64,
-        /// Theirs.
+        /// The epoch of those that do.
         expected: u64,
     },
     /// Of two copies of the pool.
     #[error(transparent)]
     Apart(#[from] Apart),
-    /// One that is needed may be none any more.
+    /// A device that is needed may be no member any more.
     #[error(transparent)]
     Unproven(#[from] Unproven),
     /// Members are to be dropped, and not all others are there.
@@ -69,7 +69,7 @@ pub enum JoinError {
         /// Those that are not, and why.
         devices: String,
     },
-    /// A capacity device may know more, and cannot be read.
+    /// A capacity device cannot be read, and its label may know more.
     #[error("{device} cannot be read ({why}), and may say that {devices} were left behind")]
     Unread {
         /// The capacity device.

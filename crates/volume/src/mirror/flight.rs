@@ -10,13 +10,13 @@ pub(super) enum Flight {
     Read(Read),
     /// A label, or the flush behind it.
     Label { serial: u64, is_flush: bool },
-    /// Part of what is copied from one member to another, with the number of the question: what is given up is answered to nobody.
+    /// A part of copying, with the number of its request: the answer to one that was given up goes to nobody.
     Copy { asked: u64 },
     /// The flush behind what was copied.
     CopyFlush,
 }
 
-/// A write, a flush, or what else changes a device.
+/// A write, a flush, or another change.
 pub(super) struct Change {
     /// The engine's tag.
     pub tag: u64,
@@ -26,13 +26,13 @@ pub(super) struct Change {
     pub done: u8,
     /// Members that failed.
     pub failed: u8,
-    /// What the last of them said.
+    /// The failure of the last of them.
     pub error: Option<IoError>,
-    /// A discard: a member that fails it holds what it held, which nobody reads.
+    /// A discard: a member that fails it keeps its contents, which nobody reads.
     pub is_discard: bool,
-    /// It says that what was written is durable: a flush, or a write past the caches.
+    /// Its success says that data is durable: a flush, or a write past the caches.
     pub is_flush: bool,
-    /// What it would say is not so: a flush beside it was the one that heard of writes that were lost.
+    /// A failed flush beside this one was the only report of writes that were lost: so this one must not succeed.
     pub lost: Option<IoError>,
 }
 
@@ -42,11 +42,11 @@ pub(super) struct Read {
     pub tag: u64,
     pub offset_bytes: u64,
     pub len_bytes: u64,
-    /// Of its buffers, in bytes.
+    /// Lengths of its buffers, in bytes.
     pub lens: Vectored<usize>,
-    /// How often it was read and was not what it should be.
+    /// How many readings before it were wrong.
     pub attempt: u8,
-    /// No other member takes its place.
+    /// No other member may answer in place of this one.
     pub is_alone: bool,
     /// The member that is read.
     pub member: usize,
@@ -55,7 +55,7 @@ pub(super) struct Read {
 }
 
 impl Read {
-    /// Buffers like those that it came with, which a device may still write to.
+    /// New buffers like those of the request, which a device may still write to.
     pub fn bufs(&self) -> Vectored<Buf> {
         match &self.lens {
             Vectored::One(len) => Vectored::One(Buf::new(*len)),
@@ -64,7 +64,7 @@ impl Read {
     }
 }
 
-/// Their lengths in bytes.
+/// The lengths of buffers, in bytes.
 pub(super) fn lens_of(bufs: &Vectored<Buf>) -> Vectored<usize> {
     match bufs {
         Vectored::One(buf) => Vectored::One(buf.len()),
@@ -88,7 +88,7 @@ impl Change {
     }
 }
 
-/// Ranges of the device that something goes on in, with the number of the request.
+/// Ranges of the device with work in progress, each with the number of its request.
 #[derive(Default)]
 pub(crate) struct Ranges(Vec<(u64, u64, u64)>);
 
@@ -103,7 +103,7 @@ impl Ranges {
         }
     }
 
-    /// Whether something goes on in a part of this.
+    /// Whether work is in progress in a part of this range.
     pub fn overlap(&self, offset_bytes: u64, len_bytes: u64) -> bool {
         self.0.iter().any(|&(begin, end, _)| begin < offset_bytes + len_bytes && offset_bytes < end)
     }

@@ -1,5 +1,5 @@
-//! Making a mirror of the devices that are there: which of them hold everything their labels say, and those of the capacity
-//! devices.
+//! Makes a mirror of the devices that are there: decides by their labels, and by those of the capacity devices, which of them hold
+//! everything.
 
 use super::assembly::{Assembly, Blank, Found, Joined, NewestSource, is_same};
 use super::belief::{Unproven, is_believed, missing_ids};
@@ -23,24 +23,24 @@ pub struct Candidate {
     pub name: String,
     /// The device, or why it cannot be opened.
     pub device: Result<Box<dyn Device>, String>,
-    /// What is on it that is not a mirror's; empty where it is blank. Not looked at where it carries a label that is believed.
+    /// What is on it that is no mirror's; empty where it is blank. Not looked at where the device carries a label that is believed.
     pub contents: Vec<String>,
 }
 
 /// What the user has agreed to.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Consent {
-    /// A member is used that may be none any more, although one that is not there held everything.
+    /// A member is used that may be none any more, although a missing one held everything.
     pub unproven: bool,
-    /// Members that are not there are dropped for good, where all that are configured are.
+    /// Missing members are dropped for good, where all devices that are configured are there.
     pub drops_absent: bool,
 }
 
-/// What lies on a device where labels do.
+/// What lies on a device in the places of labels.
 struct Look {
     /// The newest label.
     label: Option<MemberLabel>,
-    /// It is the second copy.
+    /// The newest label is the second copy.
     is_second: bool,
     /// A copy cannot be read, or is neither a label nor blank: it may have been a newer one.
     doubt: Option<String>,
@@ -76,7 +76,7 @@ pub fn read_label(device: &mut Devices, number: usize) -> Option<MemberLabel> {
     look(device, number).label
 }
 
-/// What member of this pool a device was, where its label is believed.
+/// Which member of this pool a device was, where its label is believed.
 #[must_use]
 pub fn former(device: &mut Devices, pool: Id) -> Option<Former> {
     let Look { label, is_second, .. } = look(device, 0);
@@ -86,7 +86,7 @@ pub fn former(device: &mut Devices, pool: Id) -> Option<Former> {
     former.checked().filter(|_| is_believed(device, &(&label).into()))
 }
 
-/// Clears what labels there are on devices that are to become a pool's.
+/// Clears the labels on devices that are to become a pool's.
 ///
 /// # Errors
 /// Which device failed.
@@ -102,7 +102,7 @@ pub fn clear_labels(devices: &mut Devices) -> Result<(), (usize, IoError)> {
     Ok(())
 }
 
-/// What the configured devices are.
+/// What the configured devices were found to be.
 struct Sorted {
     found: Vec<Found>,
     /// Fast devices of pools without a mirror, each with the label that it would have as the only member of one.
@@ -163,14 +163,14 @@ fn first_label(superblock: &Superblock) -> MemberLabel {
     }
 }
 
-/// What the capacity devices say.
+/// What the labels on the capacity devices say.
 struct Capacity {
-    /// The newest label there. Nothing that came after its change was answered without it: the members that it names as such hold everything,
-    /// whatever their own labels say.
+    /// The newest label there. Nothing after the change that it records was answered before it was there: so the members that it says hold
+    /// everything do, whatever their own labels say.
     confirmed: Option<MemberLabel>,
-    /// All of them have it, and durably.
+    /// All of them have it, durably.
     is_on_all: bool,
-    /// One that may say more, and why that is not known.
+    /// A device that may have a newer label, and why that is not known.
     unread: Option<(String, String)>,
 }
 
@@ -186,9 +186,9 @@ fn look_at_capacity(capacity: &mut Devices, pool: Id) -> Capacity {
     let confirmed = newest.cloned();
     let has_it =
         |label: &Option<MemberLabel>| label.as_ref().zip(confirmed.as_ref()).is_some_and(|(a, b)| is_same(a, b));
-    // That it can be read does not make it durable.
+    // A label that can be read need not be durable.
     let is_cached = capacity.list.iter().any(|device| device.geometry().volatile_cache);
-    // Nor, where one of several members of a device with parity is read, that the others have it.
+    // Nor is it known, where one of several members of a tier with parity is read, whether the others have it.
     let is_on_all = !is_cached && capacity.array().is_none() && unread.is_none() && labels.iter().all(has_it);
     Capacity { confirmed, is_on_all, unread }
 }
@@ -207,7 +207,7 @@ pub fn join(
 ) -> Result<Joined, JoinError> {
     let configured = candidates.len().min(MEMBERS_MAX);
     let Sorted { mut found, mut alone, mut blank, mut left_out } = sort(candidates);
-    // A pool that is to have a mirror from now on; who only reads it need not wait for that.
+    // This pool is to have a mirror from now on. An opening that only reads need not wait for a blank device.
     if found.is_empty() && alone.len() == 1 && (!blank.is_empty() || new_id.is_none()) {
         (found, alone) = (alone, Vec::new());
         if let Some(confirmed) = look_at_capacity(capacity, found[0].label.pool).confirmed {
@@ -217,7 +217,7 @@ pub fn join(
     }
     let newest = newest(&found, (&blank, &left_out))?.clone();
     let Capacity { confirmed, is_on_all, unread } = look_at_capacity(capacity, newest.pool);
-    // Where no label is confirmed the first that was written may be on another device than this.
+    // Where no label is confirmed, the first label of the mirror may have been written to another device than this one.
     let (first, others): (Vec<_>, Vec<_>) =
         alone.into_iter().partition(|found| confirmed.is_none() && found.label.pool == newest.pool);
     found.extend(first);
@@ -245,7 +245,8 @@ pub fn join(
         checkpoint: found.iter().filter(is_source).filter_map(|found| found.root).map(|root| root.checkpoint).max(),
     };
     let is_newer = confirmed.as_ref().is_some_and(|confirmed| newest.generation > confirmed.generation);
-    // A label goes to all members that hold everything before any capacity device has it: with all of those there, none is unknown.
+    // A label goes to all members that hold everything before any capacity device has it: with all of these members there, no label is
+    // unknown.
     let is_there = |number: usize| {
         let is_it = |found: &Found| found.number_in(&basis) == Some(number);
         found.iter().any(|found| is_it(found) && found.label.generation >= basis.generation)
@@ -290,8 +291,8 @@ pub fn join(
     Ok(joined)
 }
 
-/// The label that counts: what the capacity devices say. Of a change that came after it, and may have been confirmed where that cannot be read,
-/// only members count that both name: they hold everything either way.
+/// The label that counts: that of the capacity devices. A later change may have been confirmed on a device that cannot be read: then only
+/// members count that both labels name, as they hold everything either way.
 fn basis(confirmed: Option<&MemberLabel>, newest: &MemberLabel) -> MemberLabel {
     let Some(confirmed) = confirmed else { return newest.clone() };
     let mut basis = confirmed.clone();
@@ -303,7 +304,7 @@ fn basis(confirmed: Option<&MemberLabel>, newest: &MemberLabel) -> MemberLabel {
         });
         let in_sync = by_both.fold(0, |bits, number| bits | 1 << number);
         basis.in_sync = if in_sync == 0 { basis.in_sync } else { in_sync };
-        // A rebuild that was given up since begins anew: what it had missed is not known.
+        // A rebuild that was given up since begins anew: it is not known what it has missed.
         let of = |label: &MemberLabel| label.rebuilding.map(|number| label.ids[usize::from(number)]);
         if of(newest) != of(confirmed) {
             (basis.rebuilding, basis.rebuilt_bytes) = (None, 0);
@@ -312,15 +313,15 @@ fn basis(confirmed: Option<&MemberLabel>, newest: &MemberLabel) -> MemberLabel {
     basis
 }
 
-/// Parts devices whose labels are believed from those that have been used for something else since. Where no other holds everything, one that
-/// should is believed all the same: whatever is left of the pool is there.
+/// Separates devices whose labels are believed from those that have been used for something else since. Where no believed one holds
+/// everything, a doubted device that should is believed all the same: it may be all that is left of the pool.
 fn believed(found: Vec<Found>, basis: &MemberLabel) -> (Vec<Found>, Vec<Found>) {
     let is_source = |found: &Found| found.number_in(basis).is_some_and(|number| basis.is_in_sync(number));
     let is_any = found.iter().any(|found| is_source(found) && found.holds.is_none());
     found.into_iter().partition(|found| found.holds.is_none() || !is_any && is_source(found))
 }
 
-/// The newest epoch of the members that hold everything, which were opened together.
+/// The newest epoch of the members that hold everything. Refuses members that were not opened together.
 fn check_epochs(found: &[Found], basis: &MemberLabel) -> Result<u64, JoinError> {
     let is_source = |found: &&Found| found.number_in(basis).is_some_and(|number| basis.is_in_sync(number));
     let epoch = found.iter().filter(is_source).map(|found| found.opened.epoch).max();
@@ -351,7 +352,7 @@ fn newest<'a>(
     Ok(&newest.label)
 }
 
-/// Whether no two devices are the same member.
+/// Refuses two devices that are the same member.
 fn check_copies(found: &[Found]) -> Result<(), JoinError> {
     for (at, one) in found.iter().enumerate() {
         if let Some(other) = found[..at].iter().find(|other| one.id() == other.id()) {

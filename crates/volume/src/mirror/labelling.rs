@@ -1,9 +1,9 @@
-//! Writing a label to the members of a mirror, then to the capacity devices: one at a time, so that each member keeps the last
-//! one whole while the next is written.
+//! Writes a label to the members of a mirror, then to the capacity devices. Only one label is on its way at a time, so that each member
+//! keeps its last one whole meanwhile.
 
 use crate::layout::member_label::MemberLabel;
 
-/// How often a label is written to a member without which there is none left.
+/// How often a label is written to the only member that is left.
 const ATTEMPTS_MAX: u8 = 3;
 
 /// What is to be done next for a label.
@@ -32,13 +32,13 @@ pub(super) struct Labelling {
     /// The newest label, durable or on its way.
     pub label: MemberLabel,
     phase: Phase,
-    /// Members that it is written to, and those that have not answered.
+    /// Members that the label is written to, and those of them that have not answered.
     members: u8,
     left: u8,
     attempts: u8,
-    /// Nothing that hosts wrote is answered before it is durable: who holds everything is not what it was.
+    /// It changes which members hold everything: nothing that hosts wrote is answered before it is durable.
     is_change: bool,
-    /// Another is to follow, and is such a change.
+    /// Another label is to follow; and it is such a change.
     is_wanted: bool,
     wants_change: bool,
 }
@@ -57,24 +57,24 @@ impl Labelling {
         }
     }
 
-    /// Whether one is being written, or is to be.
+    /// Whether a label is being written, or is to be.
     pub fn is_active(&self) -> bool {
         self.phase != Phase::Idle || self.is_wanted
     }
 
-    /// Whether answers to hosts wait for one.
+    /// Whether answers to hosts wait for a label.
     pub fn holds_answers(&self) -> bool {
-        // Also where it is progress alone: its flush may be the one that hears of what a host's flush covered.
+        // Even for one that only notes progress: its flush may be the one that gets the report of what a host's flush covered.
         self.phase != Phase::Idle || self.wants_change
     }
 
-    /// Asks for a label. `is_change`: who holds everything is not what it was.
+    /// Asks for a label. `is_change`: it changes which members hold everything.
     pub fn want(&mut self, is_change: bool) {
         self.is_wanted = true;
         self.wants_change |= is_change;
     }
 
-    /// Whether the next is to be begun.
+    /// Whether the next label is to be begun.
     pub fn is_due(&self) -> bool {
         self.is_wanted && self.phase == Phase::Idle
     }
@@ -100,7 +100,7 @@ impl Labelling {
         self.next()
     }
 
-    /// Members were left behind: the label is for the others.
+    /// Members were left behind: the label goes to the others alone.
     pub fn left(&mut self, members: u8) -> Option<Next> {
         self.members &= !members;
         if self.left & members == 0 {
@@ -119,7 +119,7 @@ impl Labelling {
                 (self.phase, self.left) = (Phase::Flushing, self.members);
                 Some(Next::Flush(self.members))
             }
-            // Progress alone is of no use to the capacity devices.
+            // A label that only notes progress is of no use to the capacity devices.
             Phase::Flushing if self.is_change => {
                 self.phase = Phase::Capacity;
                 Some(Next::Capacity)
@@ -129,13 +129,13 @@ impl Labelling {
         }
     }
 
-    /// The last attempt goes to the other place.
+    /// Whether the label goes to the other place, as in the last attempt.
     pub fn is_swapped(&self) -> bool {
         self.attempts + 1 == ATTEMPTS_MAX
     }
 
-    /// The last member that holds everything could not be written. Whether it is tried again; not so where it is only progress, which is
-    /// forgotten.
+    /// The last member that holds everything could not be written. Returns another attempt, or `None` after the last one. A label that only
+    /// notes progress is dropped.
     pub fn failed_last(&mut self, member: usize) -> Option<Next> {
         if !self.is_change {
             (self.phase, self.left) = (Phase::Idle, 0);
@@ -144,15 +144,15 @@ impl Labelling {
         self.attempts += 1;
         self.phase = Phase::Writing;
         if self.is_swapped() {
-            // The place may be what is broken: the last attempt goes to the other one, which has the label before this one. Answers to
-            // what was asked of others are not waited for.
+            // The place itself may be broken: the last attempt goes to the other one, which has the label before this one. Answers of other
+            // members are not waited for.
             self.label.serial += 1;
             self.left = 1 << member;
         }
         (self.attempts < ATTEMPTS_MAX).then_some(Next::Write(1 << member))
     }
 
-    /// The capacity devices have it.
+    /// The capacity devices have the label.
     pub fn capacity_has(&mut self, serial: u64) -> Option<Next> {
         (self.phase == Phase::Capacity && serial == self.label.serial).then(|| self.done())
     }

@@ -7,7 +7,7 @@ use forebay_block::{Buf, Completion, Device, IoError, Op, Request, Vectored};
 
 /// Tags from here on are not the engine's.
 const OWN_TAG: u64 = 1 << 63;
-/// How often all devices are asked.
+/// How often the label is written to all devices.
 const ATTEMPTS_MAX: u8 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +22,8 @@ pub(crate) struct CapacityLabels {
     pub view: MirrorView,
     phase: Phase,
     label: Option<MemberLabel>,
-    /// One bit for each device, by its number in the pool, whose newest label is copy B. The other is written next: a power cut within that
-    /// leaves this one.
+    /// One bit for each device, by its number in the pool, whose newest label is copy B. The next label goes to the other copy, so that a
+    /// power cut meanwhile leaves this one.
     newest_is_second: u32,
     /// Counts up with each label that is written here.
     serial: u64,
@@ -31,9 +31,9 @@ pub(crate) struct CapacityLabels {
     /// One bit for each device to which this phase has still to send its request.
     to_send: u32,
     in_flight: u32,
-    /// One bit for each device that has taken what was sent to it so far.
+    /// One bit for each device that has taken everything that was sent to it so far.
     taken: u32,
-    /// Flushes of these that have failed, and that nobody has heard of yet: the one report of whatever they covered.
+    /// Flushes for labels that have failed and that nobody has heard of yet: each is the only report of what it covered.
     failed_flushes: Vec<(usize, IoError)>,
 }
 
@@ -53,7 +53,7 @@ impl CapacityLabels {
         }
     }
 
-    /// What lies on a device when the pool is opened, of each copy.
+    /// Takes in the labels that lie on a device when the pool is opened, one for each copy.
     pub fn found(&mut self, number: usize, copies: [Option<MemberLabel>; 2]) {
         let is_ours = |label: &MemberLabel| label.pool == self.view.pool() && label.serial < COUNTER_LIMIT / 2;
         let serial = |label: Option<MemberLabel>| label.filter(is_ours).map_or(0, |label| label.serial);
@@ -62,9 +62,9 @@ impl CapacityLabels {
         self.serial = self.serial.max(first).max(second);
     }
 
-    /// Begins to write what is wanted, and goes on with it as far as the devices have room. `flushes`: requests in flight or waiting
-    /// on a device that flush its cache; one of ours beside them might hear of what they covered.
-    /// True where it did something.
+    /// Begins to write the label that is wanted, and goes on as far as the devices have room. `flushes`: whether requests that flush a
+    /// device's cache are in flight or waiting; a flush of ours beside them might get the report of what they covered. True where something
+    /// was done.
     pub fn step(&mut self, list: &mut [Box<dyn Device>], flushes: impl Fn(usize) -> bool) -> bool {
         if self.phase == Phase::Idle {
             let Some(label) = self.view.take_wanted() else { return false };
@@ -104,34 +104,34 @@ impl CapacityLabels {
         self.taken = self.to_send;
     }
 
-    /// The place may be what is broken: the last attempt goes to the other one, which has the label before this one. Where the power fails
-    /// in the middle of that it is seen that a label was there.
+    /// The place itself may be broken: the last attempt goes to the other one, which has the label before this one. If the power fails
+    /// while it is written, what is left shows that a label was there.
     fn is_swapped(&self) -> bool {
         self.attempts == ATTEMPTS_MAX
     }
 
-    /// Whether one is being written.
+    /// Whether a label is being written.
     pub fn is_busy(&self) -> bool {
         self.in_flight > 0
     }
 
-    /// Whether a flush of ours is in flight on a device: others of it wait.
+    /// Whether a flush of ours is in flight on a device: other flushes of that device wait.
     pub fn is_flushing(&self, number: usize) -> bool {
         // Bases of disks have numbers beyond those of the pool's devices, however many there were.
         self.phase == Phase::Flushing && self.in_flight.checked_shr(number as u32).unwrap_or(0) & 1 != 0
     }
 
-    /// A flush of others has failed on a device: it may have been the one report of what became of the label there.
+    /// Another flush has failed on a device: it may have been the only report that the label there was lost.
     pub fn flush_of_others_failed(&mut self, number: usize) {
         self.taken &= !(1 << number);
     }
 
-    /// Flushes that have failed since they were asked for last.
+    /// Flushes for labels that have failed since the last call.
     pub fn take_failed_flushes(&mut self) -> Vec<(usize, IoError)> {
         std::mem::take(&mut self.failed_flushes)
     }
 
-    /// Whether a completion belongs to a label, and goes no further.
+    /// Whether a completion belongs to a label; it goes no further then.
     pub fn ended(&mut self, completion: &Completion) -> bool {
         if completion.tag & OWN_TAG == 0 {
             return false;
@@ -152,7 +152,7 @@ impl CapacityLabels {
             return;
         }
         if self.phase == Phase::Writing {
-            // Those whose writes are not durable when they end.
+            // The devices whose writes are not durable when they end.
             let cached = list.iter().enumerate().filter(|(_, device)| {
                 let geometry = device.geometry();
                 geometry.volatile_cache && !geometry.durable_writes
@@ -169,7 +169,8 @@ impl CapacityLabels {
             if self.taken == 0 && self.attempts < ATTEMPTS_MAX {
                 return self.begin(list.len());
             }
-            // One device that has it is enough to know a member that was left behind: whoever opens the pool reads them all.
+            // One device that has the label is enough to recognise a member that was left behind: an opening reads the labels of all
+            // devices.
             let serial = self.label.take().map_or(0, |label| label.serial);
             self.view.capacity_has(serial, self.taken != 0);
         }

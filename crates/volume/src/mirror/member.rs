@@ -10,9 +10,9 @@ pub(crate) struct Member {
     pub device: Option<Box<dyn Device>>,
     /// What it holds.
     pub state: MemberState,
-    /// Of a mirror: its newest label is the second copy.
+    /// In a mirror: its newest label is the second copy.
     pub newest_is_second: bool,
-    /// Requests that its queue had no room for.
+    /// Requests that the queue of its device had no room for.
     pub waiting: VecDeque<Request>,
 }
 
@@ -21,7 +21,7 @@ impl Member {
         Self { device, state, newest_is_second: false, waiting: VecDeque::new() }
     }
 
-    /// Whether its device has something to answer.
+    /// Whether requests to its device are in flight, or wait to be.
     pub fn is_busy(&self) -> bool {
         !self.waiting.is_empty() || self.device.as_ref().is_some_and(|device| device.in_flight() > 0)
     }

@@ -8,13 +8,13 @@ use crate::layout::member_label::MEMBERS_MAX;
 use forebay_block::{Completion, Device, IoError, Op, Request, Vectored};
 use slab::Slab;
 
-/// First reads of neighbours go to one member: so much, in bytes.
+/// First reads of neighbours go to one member, up to so many bytes.
 const READ_SHARE_BYTES: u64 = 1 << 20;
 
-/// The second requests of a change name the same memory.
+/// A copy of a change for another member: it names the same memory.
 fn copy_of(op: &Op) -> Op {
     match op {
-        // A vector is made for each member where one write has several buffers: what a device takes it owns.
+        // Each member gets a vector of its own where one write has several buffers: a device owns what it takes.
         Op::Write { bufs: Vectored::Many(bufs), fua } => Op::Write { bufs: Vectored::Many(bufs.clone()), fua: *fua },
         Op::Write { bufs: Vectored::One(buf), fua } => Op::Write { bufs: Vectored::One(buf.clone()), fua: *fua },
         Op::Discard { len_bytes } => Op::Discard { len_bytes: *len_bytes },
@@ -25,9 +25,9 @@ fn copy_of(op: &Op) -> Op {
 
 /// A request to members.
 struct InFlight {
-    /// A number of its own: a member that was left behind may answer what others have the place of.
+    /// A number of its own: a member that was left behind may still answer a request whose key another request has by now.
     nonce: u32,
-    /// Whom it was sent to; none where it went to several.
+    /// The member that it was sent to; `None` where it went to several.
     member: Option<usize>,
     flight: Flight,
 }
@@ -37,9 +37,9 @@ pub(super) struct Members {
     pub list: Vec<Member>,
     flights: Slab<InFlight>,
     next_nonce: u32,
-    /// Reads of members that were left behind, and why: they are to be read of others.
+    /// Reads of members that were left behind, and why: they are to be read from others.
     pub handed_back: Vec<(Read, IoError)>,
-    /// Changes that nobody is to answer any more: the members that had not were left behind.
+    /// Changes that no member will answer any more, as all that had not were left behind.
     pub orphans: Vec<u64>,
 }
 
@@ -63,8 +63,8 @@ impl Members {
         self.numbers(MemberState::Rebuilding).fold(self.in_sync(), |bits, number| bits | 1 << number)
     }
 
-    /// Which member is read from at an offset, none of those whose bits are in `tried`. `attempt`: how many reads of others of
-    /// it were not what they should be. `spreads`: first reads go to all of them.
+    /// The member to be read from at an offset, none of those whose bits are in `tried`. `attempt`: how many readings before it were wrong.
+    /// `spreads`: first reads are spread over all members.
     pub fn reader(&self, offset_bytes: u64, attempt: u8, tried: u8, spreads: bool) -> Option<usize> {
         let mut numbers = [0; MEMBERS_MAX];
         let mut count = 0;
@@ -94,14 +94,14 @@ impl Members {
         self.flights.get_mut(key).map(|sent| &mut sent.flight)
     }
 
-    /// It is not in flight any more.
+    /// Removes a request that is not in flight any more.
     pub fn remove(&mut self, tag: u64) -> Option<Flight> {
         let key = self.key(tag)?;
         self.flights.try_remove(key).map(|sent| sent.flight)
     }
 
-    /// A member is left behind: nobody waits for its answers, and what it was not sent yet it is not sent. Whoever waits for labels and copies hears of
-    /// it otherwise; reads are handed back.
+    /// Leaves a member behind: nobody waits for its answers, and requests that wait for it are not sent. Reads are handed back; labels and
+    /// copies end elsewhere.
     pub fn leave(&mut self, number: usize, error: &IoError) {
         self.list[number].state = MemberState::Out;
         self.list[number].waiting.clear();
@@ -117,7 +117,7 @@ impl Members {
                 && change.left & 1 << number != 0
             {
                 let is_last = change.ended(number, Err(error.clone()));
-                // It is left already, and another device may have its number when the change ends.
+                // The member is left already, and another device may have its number when the change ends.
                 change.failed &= !(1 << number);
                 if is_last {
                     self.orphans.push(u64::from(*nonce) << 32 | key as u64);
@@ -126,7 +126,7 @@ impl Members {
         }
     }
 
-    /// A flush beside them has failed: flushes in flight say so, too. Whether there were any.
+    /// A flush beside these has failed: flushes in flight fail, too. Returns whether there were any.
     pub fn fail_flushes(&mut self, error: &IoError) -> bool {
         let mut any = false;
         for (_, sent) in &mut self.flights {
@@ -146,7 +146,7 @@ impl Members {
         self.list[number].waiting.push_back(Request { tag, offset_bytes, stream: 0, op });
     }
 
-    /// Sends a change to the members whose bits are set; its key.
+    /// Sends a change to the members whose bits are set; returns its key.
     pub fn send_all(&mut self, members: u8, flight: Flight, (offset_bytes, stream): (u64, u8), op: &Op) -> u64 {
         let key = self.insert(None, flight);
         for number in numbers_in(members) {
@@ -156,7 +156,7 @@ impl Members {
         key
     }
 
-    /// Hands to the devices what they have room for, and takes what they have ended.
+    /// Submits requests to devices as far as they have room, and takes completions.
     pub fn poll(&mut self, scratch: &mut Vec<Completion>, ended: &mut Vec<(usize, Completion)>) {
         for (number, member) in self.list.iter_mut().enumerate() {
             let Some(device) = &mut member.device else { continue };
@@ -180,7 +180,7 @@ impl Members {
         oldest_of(self.list.len(), self.flights.iter().map(|(_, sent)| (sent.nonce, age(sent), left(sent))))
     }
 
-    /// Devices that are waited for: nobody waits for what was left behind.
+    /// Devices that are waited for: all but those of members that were left behind.
     pub fn devices(&mut self) -> impl Iterator<Item = &mut Box<dyn Device>> {
         let members = self.list.iter_mut().filter(|member| member.state != MemberState::Out);
         members.filter_map(|member| member.device.as_mut())

@@ -1,10 +1,10 @@
 //! A mirrored fast tier: several devices that hold the same, as one device to the engine.
 //!
-//! A write ends when all members have it. A member that fails one is left behind, and no write or flush is answered before the labels of
-//! all other devices of the pool say so ([`crate::layout::member_label`]): whatever is opened later knows that this member is
-//! old. A read that fails is answered by another member, and what could not be read is written again from there. What was read and was not what it
-//! should be the engine reads again, of another member each time ([`forebay_block::Op::Read`]), and writes what it finds good to all. A
-//! member that replaces another gets all writes from the beginning, is copied to in order, and is read from when it holds everything.
+//! A write ends when all members have it. A member that fails a write is left behind, and no write or flush is answered before the labels
+//! of all other devices of the pool say so ([`crate::layout::member_label`]): a later opening knows by them that this member is old. A read
+//! that fails is answered by another member, and what could not be read is written again from there. What was read and is wrong the engine
+//! reads again, from another member each time ([`forebay_block::Op::Read`]), and writes what it finds good to all. A member that replaces
+//! another gets all writes from the beginning, is copied to in order, and is read from when it holds everything.
 
 mod assembly;
 mod belief;

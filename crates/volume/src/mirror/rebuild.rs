@@ -1,58 +1,58 @@
-//! How far the rebuild of a member is: what is to be copied to it next, and what could be read of no other.
+//! How far the rebuild of a member is: what is to be copied to it next, and what no other member could read.
 
 use crate::layout::member_label::{LABEL_BYTES, OFFSETS_BYTES};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Smallest unit in bytes: where more cannot be read, each of these is read by itself.
+/// Smallest unit in bytes: where more cannot be read at once, each unit is read by itself.
 pub(super) const UNIT_BYTES: u64 = 4096;
 /// What is copied at once, in bytes.
 const CHUNK_BYTES: u64 = 256 << 10;
 /// How much is copied before it is made durable and noted, at least, in bytes; a crash loses no more of the work.
 const NOTE_BYTES: u64 = 64 << 20;
-/// Ranges that are remembered of what could not be read; beyond them the last grows, and some is copied twice.
+/// Most ranges that are remembered of what could not be read; beyond that the last one grows, and some data is copied twice.
 const GAPS_MAX: usize = 64;
 
 /// What a flush of the member has led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flushed {
-    /// The rebuild goes on, and no more is durable than before what could not be read.
+    /// The rebuild goes on, and no more is durable before the first gap.
     GoesOn,
-    /// Everything before is durable, and the rebuild goes on.
+    /// Everything below this offset is durable, and the rebuild goes on.
     Noted(u64),
     /// The rebuild has ended.
     Complete(Rebuilt),
 }
 
-/// A member holds everything now, but for so many blocks that can be read of no other.
+/// A member holds everything from now on, except for so many blocks that no other member can read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rebuilt {
     pub member: usize,
     pub missing_blocks: u64,
 }
 
-/// The rebuild of a member. What cannot be read is tried again when the rest is copied, as long as that gives more of it.
+/// The rebuild of a member. What cannot be read is tried again when the rest is copied, as long as each pass gives more of it.
 pub(super) struct Rebuild {
     pub member: usize,
-    /// What is copied now, and then.
+    /// What is copied now, and what after that.
     now: Range<u64>,
     then: VecDeque<Range<u64>>,
-    /// What could not be read of anybody since it was last tried, in order.
+    /// What no member could read since it was last tried, in order.
     gaps: Vec<Range<u64>>,
-    /// How many units these are, and were the time before.
+    /// How many units these are, and how many they were in the pass before.
     unreadable: u64,
     unreadable_before: u64,
     noted_bytes: u64,
     /// Bytes copied since the last flush.
     unnoted_bytes: u64,
-    /// Up to here in the smallest units.
+    /// Below this offset it is copied in the smallest units.
     fine_until_bytes: u64,
-    /// A flush is in flight, of everything before this; whether all was tried then.
+    /// A flush is in flight: what it covers is good up to this offset; and whether everything had been tried then.
     flush: Option<(u64, bool)>,
 }
 
 impl Rebuild {
-    /// Of everything from an offset on.
+    /// A rebuild of everything from an offset on.
     pub fn new(member: usize, from_bytes: u64) -> Self {
         Self {
             member,
@@ -68,12 +68,12 @@ impl Rebuild {
         }
     }
 
-    /// What is to be copied next of members of this size, its offset and length. `None` while a flush is due or in flight.
+    /// Offset and length of what is to be copied next, of members of this size. `None` while a flush is due or in flight.
     pub fn next_piece(&mut self, size_bytes: u64) -> Option<(u64, u64)> {
         if self.flush.is_some() || self.unnoted_bytes >= NOTE_BYTES {
             return None;
         }
-        // Each member has a label of its own.
+        // Each member has labels of its own: they are not copied.
         let [label_bytes, other_bytes] = OFFSETS_BYTES;
         let labels = label_bytes..other_bytes + LABEL_BYTES as u64;
         let end_bytes = loop {
@@ -90,18 +90,18 @@ impl Rebuild {
         Some((self.now.start, most.min(end_bytes - self.now.start)))
     }
 
-    /// Up to here was copied.
+    /// Everything up to here was copied.
     pub fn copied(&mut self, end_bytes: u64) {
         self.unnoted_bytes += end_bytes - self.now.start.min(end_bytes);
         self.now.start = end_bytes;
     }
 
-    /// So much could not be read at once: it is read in the smallest units.
+    /// A piece that ends here could not be read at once: it is read in the smallest units.
     pub fn goes_finer(&mut self, end_bytes: u64) {
         self.fine_until_bytes = end_bytes;
     }
 
-    /// A unit can be read of nobody.
+    /// No member can read a unit.
     pub fn is_unreadable(&mut self, unit: Range<u64>) {
         self.now.start = unit.end;
         self.unreadable += 1;
@@ -116,7 +116,7 @@ impl Rebuild {
         self.now.start >= self.now.end.min(size_bytes) && self.then.is_empty()
     }
 
-    /// Before this all was copied.
+    /// Everything below this was copied.
     fn good_until(&self, size_bytes: u64) -> u64 {
         let begun = Some(&self.now).filter(|now| now.start < now.end);
         let left = begun.into_iter().chain(self.then.front()).chain(self.gaps.first());
@@ -158,7 +158,8 @@ mod tests {
     const SIZE: u64 = 200 * UNIT_BYTES;
 
     proptest! {
-        /// Held against which units can be read in which round: whatever can be in one of two is copied, nothing is noted beyond what was not, and it ends.
+        /// Compared with a model of which units can be read in which pass: what can be read in one of two passes is copied, nothing is
+        /// noted beyond what was not copied, and the rebuild ends.
         #[test]
         fn everything_that_can_be_read_is_copied(
             never in prop::collection::btree_set(0u64..200, 0..40),

@@ -1,4 +1,4 @@
-//! Who holds everything: members that are left behind, that are rebuilt, and the labels that say so.
+//! Which members hold everything, which are left behind or rebuilt, and the labels that say so.
 
 use super::copying::Copying;
 use super::flight::Flight;
@@ -23,7 +23,7 @@ pub(super) struct Roster {
     view: MirrorView,
     /// No capacity device has taken the label.
     is_unconfirmed: bool,
-    /// Nothing more is taken.
+    /// Why no more writes are taken.
     pub broken: Option<IoError>,
 }
 
@@ -74,7 +74,8 @@ impl Roster {
         self.go_on(Some(next), members);
     }
 
-    /// Members failed what others have done: they hold what is old from now on. What is in flight on them is not waited for.
+    /// Leaves members behind that failed what others have done: what they hold is old from now on. Requests in flight on them are not
+    /// waited for.
     pub fn leave(&mut self, leaving: u8, error: &IoError, members: &mut Members, copying: &mut Copying) {
         if !self.view.is_begun() {
             return;
@@ -95,7 +96,7 @@ impl Roster {
         self.go_on(next, members);
     }
 
-    /// Leaves members behind that are none any more by what they carry, but for the last that holds everything.
+    /// Leaves members behind whose contents show that they are none any more, except for the last that holds everything.
     pub fn leave_doubted(&mut self, members: &mut Members, copying: &mut Copying) {
         for (number, why) in self.view.take_doubted() {
             let in_sync = members.in_sync();
@@ -136,7 +137,7 @@ impl Roster {
         match next {
             Some(Next::Write(to)) => {
                 for number in numbers_in(to) {
-                    // Not where its newest is, which is whole until this one is.
+                    // Not to the place of its newest label, which stays whole until this one is.
                     let place = usize::from(members.list[number].newest_is_second == self.labelling.is_swapped());
                     self.seconds = self.seconds & !(1 << number) | (place as u8) << number;
                     let label = MemberLabel { member: Some(number as u8), ..self.labelling.label.clone() };
@@ -155,7 +156,7 @@ impl Roster {
                 let label = &self.labelling.label;
                 self.view.set_status(|status| {
                     (status.generation, status.rebuilt_bytes) = (label.generation, label.rebuilt_bytes);
-                    // Not before: who sees it may take the others away.
+                    // Not before: whoever sees that a member holds everything may take the others away.
                     let in_sync = status.members.iter_mut().enumerate().filter(|(at, _)| label.is_in_sync(*at));
                     in_sync.for_each(|(at, member)| member.state = members.list[at].state);
                 });
@@ -164,7 +165,7 @@ impl Roster {
         }
     }
 
-    /// What the capacity devices say of the label that waits for them.
+    /// Takes what became of the label on the capacity devices.
     fn hear_of_capacity(&mut self, members: &mut Members) {
         if !self.labelling.is_active() {
             return;
@@ -185,7 +186,7 @@ impl Roster {
         copying.stop();
     }
 
-    /// No capacity device has taken the label: nothing more can be answered.
+    /// No capacity device has taken the label: no change can be answered any more.
     pub fn give_up_unconfirmed(&mut self, copying: &mut Copying) {
         if std::mem::take(&mut self.is_unconfirmed) {
             let why = "no capacity device takes the label that says which members are left";
@@ -193,8 +194,8 @@ impl Roster {
         }
     }
 
-    /// A request of a label was answered. Returns what a failed flush said of the only member that is left: it is the one report of
-    /// whatever it covered.
+    /// A request of a label was answered. Returns the failure of a flush on the only member that is left: it is the only report of what
+    /// that flush covered.
     pub fn label_ended(
         &mut self,
         (number, (serial, is_flush), result): (usize, (u64, bool), Result<(), IoError>),
@@ -206,7 +207,7 @@ impl Roster {
         }
         let Err(error) = result else {
             if is_flush {
-                // It may be flushed twice, where the label was written again to another member alone.
+                // A label may be flushed twice, where it was written again to another member alone.
                 members.list[number].newest_is_second = self.seconds & 1 << number != 0;
             }
             let next = self.labelling.ended(number);
@@ -226,13 +227,13 @@ impl Roster {
         }
     }
 
-    /// So much of the member that is rebuilt is durable.
+    /// Notes that so much of the member that is rebuilt is durable.
     pub fn note(&mut self, rebuilt_bytes: u64) {
         self.labelling.label.rebuilt_bytes = rebuilt_bytes;
         self.labelling.want(false);
     }
 
-    /// Takes a device in the place of a member that is out.
+    /// Takes an offered device in the place of a member that is out.
     pub fn take_offer(&mut self, members: &mut Members, copying: &mut Copying) {
         self.successors.poll_replaced();
         if self.broken.is_some() || self.labelling.is_active() {
@@ -250,7 +251,7 @@ impl Roster {
         self.labelling.want(true);
     }
 
-    /// A member holds everything now.
+    /// A member holds everything from now on.
     pub fn rebuilt(&mut self, rebuilt: Rebuilt, members: &mut Members, copying: &mut Copying) {
         self.view.set_status(|status| status.unreadable_blocks += rebuilt.missing_blocks);
         members.list[rebuilt.member].state = MemberState::InSync;

@@ -14,12 +14,12 @@ pub(crate) struct Taken {
     pub former: Option<Former>,
 }
 
-/// Who comes next.
+/// Which devices and members come next.
 pub(crate) struct Successors {
     view: MirrorView,
-    /// Members that are to be rebuilt after the one that is.
+    /// Members that are to be rebuilt after the one that is being rebuilt.
     to_rebuild: VecDeque<usize>,
-    /// Devices in whose place there are others, by their names, that have not answered everything: what is in flight there names memory.
+    /// Devices whose places others have taken, by their names, while requests are in flight on them: these requests still name memory.
     replaced: Vec<(String, Member)>,
     scratch: Vec<Completion>,
 }
@@ -31,12 +31,12 @@ impl Successors {
         successors
     }
 
-    /// Says which places are taken by members that wait.
+    /// Publishes which places are taken by members that wait.
     fn say(&self) {
         self.view.set_queued(self.to_rebuild.iter().fold(0, |bits, number| bits | 1 << number));
     }
 
-    /// The next member that is rebuilt, where none is.
+    /// Begins to rebuild the next member, where none is being rebuilt.
     pub fn begin_rebuild(&mut self, list: &mut [Member]) -> Option<usize> {
         let is_idle = list.iter().all(|member| member.state != MemberState::Rebuilding);
         let number = self.to_rebuild.pop_front_if(|_| is_idle)?;
@@ -46,7 +46,8 @@ impl Successors {
         Some(number)
     }
 
-    /// Closes the devices of members that were left behind and are not to be rebuilt, so that others may open them, or they be given back.
+    /// Closes the devices of members that were left behind and are not to be rebuilt, so that others may open them, or they may be given
+    /// back.
     pub fn close_left(&self, list: &mut [Member]) {
         for (number, member) in list.iter_mut().enumerate() {
             let is_left = member.state == MemberState::Out && !self.to_rebuild.contains(&number);
@@ -56,7 +57,7 @@ impl Successors {
         }
     }
 
-    /// Hears what devices answer that others have the place of: it goes to nobody.
+    /// Takes the answers of devices whose places others have taken: they go to nobody.
     pub fn poll_replaced(&mut self) {
         if self.replaced.is_empty() {
             return;
@@ -68,9 +69,9 @@ impl Successors {
         self.replaced.retain(|(_, member)| member.is_busy());
     }
 
-    /// Takes one device that was offered in the place of a member that is out, where there is one to take. It is rebuilt as soon as no other is. One under
-    /// the name of a device that has not answered everything yet waits for that: it may be the same one, and what is in flight would be written over what is
-    /// rebuilt. It keeps no other waiting.
+    /// Takes one offered device in the place of a member that is out, where there is one to take. It is rebuilt as soon as no other is. A
+    /// device under the name of one with requests in flight waits for these: it may be the same device, and these requests would be written
+    /// over what is rebuilt. Other offers do not wait for it.
     pub fn take(&mut self, list: &mut [Member]) -> Option<Taken> {
         if !self.view.has_offers() {
             return None;
@@ -86,7 +87,7 @@ impl Successors {
             let mut first = None;
             for mut offer in std::mem::take(offers) {
                 match self.place_for(&offer.name, &names, list) {
-                    // It has become a member, under the same name.
+                    // The device has become a member, under the same name.
                     None if works(&offer.name) => {}
                     None => gone.push(offer.name),
                     Some(number) if first.is_none() && !is_in_flight(&offer.name) => first = Some((number, offer)),
@@ -119,9 +120,9 @@ impl Successors {
         }
     }
 
-    /// In whose place a device of this name is taken: of the member that is out under the same name, also where that waits for its rebuild already, else of one
-    /// that is not there, else of any that is out. In nobody's where a member of this name works: what is written to one member must not lie where another has
-    /// something else.
+    /// The place of a device of this name: that of the member that is out under the same name, even where it already waits for its rebuild,
+    /// else that of one that is not there, else that of any that is out. `None` where a member of this name works: what is written to one
+    /// member must not lie where another has something else.
     fn place_for(&self, name: &str, names: &[String], list: &[Member]) -> Option<usize> {
         let of_name = |number: &usize| names[*number] == name;
         let (out, working): (Vec<usize>, Vec<usize>) =

@@ -1,4 +1,4 @@
-//! What others know of a mirror, and what they tell it: it lies behind the device trait.
+//! What the engine and the server know of a mirror, and what they tell it: the mirror itself lies behind the device trait.
 
 use super::former::Former;
 use crate::layout::Id;
@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes a second that a rebuild copies at most, unless it is said otherwise.
+/// Most bytes a second that a rebuild copies, unless it is set otherwise.
 const REBUILD_BYTES_PER_S: u64 = 200 << 20;
 
 /// What a member of a mirror holds.
@@ -43,20 +43,20 @@ pub struct MemberStatus {
     pub id: Id,
     /// What it holds.
     pub state: MemberState,
-    /// Why it is out; nothing where it only waits to be rebuilt.
+    /// Why it is out; `None` where it only waits to be rebuilt.
     pub why: Option<String>,
     /// Reads that failed.
     pub failed_reads: u64,
 }
 
 impl MemberStatus {
-    /// Whether it is out for no other reason than that its turn to be rebuilt has not come.
+    /// Whether it is out only because its turn to be rebuilt has not come.
     #[must_use]
     pub fn waits_to_be_rebuilt(&self) -> bool {
         self.state == MemberState::Out && self.why.is_none()
     }
 
-    /// Why it is out, for people and programs; nothing of one that is not.
+    /// Why it is out, for people and programs; `None` where it is not.
     #[must_use]
     pub fn why_out(&self) -> Option<&str> {
         self.why.as_deref().or(self.waits_to_be_rebuilt().then_some("waits to be rebuilt"))
@@ -68,22 +68,22 @@ impl MemberStatus {
 pub struct MirrorStatus {
     /// Its members, in their order.
     pub members: Vec<MemberStatus>,
-    /// Counts up with each change of who holds everything.
+    /// Counts up with each change of which members hold everything.
     pub generation: u64,
     /// How far a rebuild is, in bytes.
     pub rebuilt_bytes: u64,
     /// Bytes of each member.
     pub size_bytes: u64,
-    /// Blocks of 4 KiB that could not be read of one member and were written again from another.
+    /// Blocks of 4 KiB that one member could not read and that were written again from another.
     pub mended_blocks: u64,
-    /// Blocks of 4 KiB that could be read of no member when they were to be copied.
+    /// Blocks of 4 KiB that no member could read when they were to be copied.
     pub unreadable_blocks: u64,
     /// Why no more writes are taken: a change of the members could not be made durable.
     pub broken: Option<String>,
 }
 
 impl MirrorStatus {
-    /// Whether fewer members than there are hold everything.
+    /// Whether some member does not hold everything.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         self.members.iter().any(|member| member.state != MemberState::InSync)
@@ -96,7 +96,7 @@ pub(super) struct Offer {
     pub id: Id,
     pub device: Box<dyn Device>,
     pub former: Option<Former>,
-    /// It may be a device that has not answered everything yet, and is taken when it has.
+    /// It may be a device with requests in flight, and is taken when these have ended.
     pub waits: bool,
 }
 
@@ -107,7 +107,7 @@ struct Shared {
     offers: Mutex<VecDeque<Offer>>,
     not_taken: Mutex<Vec<String>>,
     has_doubted: AtomicBool,
-    /// Members that are none any more by what they carry, by their ids, and why.
+    /// Members whose contents show that they are none any more, by their ids, and why.
     doubted: Mutex<Vec<(Id, String)>>,
     /// One bit for each member that waits for its rebuild.
     queued: AtomicU32,
@@ -123,12 +123,12 @@ struct Shared {
     missing: Mutex<String>,
 }
 
-/// A handle of a mirror. All that is asked of it on the way of requests is a load of an atomic.
+/// A handle to a mirror. On the path of requests each question costs the load of an atomic.
 #[derive(Clone)]
 pub struct MirrorView(Arc<Shared>);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What lies behind it is replaced as a whole: a panic elsewhere leaves nothing half done.
+    // What lies behind the lock is replaced as a whole: a panic elsewhere leaves nothing half done.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -162,17 +162,17 @@ impl MirrorView {
         lock(&self.0.status).members.len() as u8
     }
 
-    /// What members there are, and what each holds.
+    /// Which members there are, and what each holds.
     #[must_use]
     pub fn status(&self) -> MirrorStatus {
         lock(&self.0.status).clone()
     }
 
-    /// Devices that were to be members and are none, with why: one that is missing may be among them.
+    /// Adds devices that were to be members and are none, with why: a missing member may be among them.
     pub fn set_left_out(&self, devices: &[(String, String)]) {
         let mut status = lock(&self.0.status);
         for member in status.members.iter_mut().filter(|member| member.state == MemberState::Out) {
-            // One with a name has a device.
+            // A member with a name has a device.
             if let Some(why) = member.why.as_mut().filter(|_| member.name.is_empty()) {
                 let left_out = devices.iter().map(|(name, why)| format!("; {name} was not taken for it: {why}"));
                 why.extend(left_out);
@@ -180,7 +180,8 @@ impl MirrorView {
         }
     }
 
-    /// Ids of members that held everything by the label that counted when it was joined, and were not there; empty where there are none.
+    /// Ids of members that held everything by the label that counted when the mirror was joined, and that were missing; empty where there
+    /// were none.
     #[must_use]
     pub fn missing(&self) -> String {
         lock(&self.0.missing).clone()
@@ -200,8 +201,8 @@ impl MirrorView {
         self.0.pool
     }
 
-    /// Gives it a device in the place of a member that is out; whatever it holds is lost. It is rebuilt as soon as no other
-    /// is. Of several of one name that wait for that the last counts. `former`: what it was before, which its labels still say.
+    /// Offers a device for the place of a member that is out; whatever the device holds is lost. It is rebuilt as soon as no other is. Of
+    /// several offers under one name the last counts. `former`: what the device was before, as its labels still say.
     ///
     /// # Errors
     /// Why it cannot be a member.
@@ -224,7 +225,7 @@ impl MirrorView {
         Ok(())
     }
 
-    /// Whether a device of this name has a place, where so many others are to be given one.
+    /// Whether a device of this name has a place when so many others are to get one.
     fn has_place(&self, name: &str, rivals: usize) -> bool {
         let queued = self.0.queued.load(Ordering::Relaxed);
         let status = lock(&self.0.status);
@@ -233,7 +234,7 @@ impl MirrorView {
         rivals < free.len() || waiting.iter().any(|(_, member)| member.name == name)
     }
 
-    /// Whether it takes a device: to be asked before anything on that is changed.
+    /// Whether it takes a device; to be asked before anything on the device is changed.
     ///
     /// # Errors
     /// Why not.
@@ -274,19 +275,19 @@ impl MirrorView {
         changed
     }
 
-    /// A device that was offered is not taken any more: another one has the place.
+    /// A device that was offered is not taken: another one has the place.
     pub(super) fn not_taken(&self, name: String) {
         lock(&self.0.not_taken).push(name);
     }
 
-    /// Devices that were offered, and in whose place others were taken, since it was asked last.
+    /// Devices that were offered and in whose places others were taken, since the last call.
     #[must_use]
     pub fn take_not_taken(&self) -> Vec<String> {
         std::mem::take(&mut *lock(&self.0.not_taken))
     }
 
-    /// A member is left behind as one that has failed a write: what it carries is not the pool's any more, and it fails nothing by itself. Not so where the
-    /// others do not hold everything: then it stays, as what is left of it may be all that there is.
+    /// Leaves a member behind like one that has failed a write: its contents are not the pool's any more, although it reports no failure
+    /// itself. Where the others do not hold everything it stays, as it may hold all that is left.
     pub fn leave_behind(&self, id: Id, why: String) {
         let mut doubted = lock(&self.0.doubted);
         if !doubted.iter().any(|(known, _)| *known == id) {
@@ -295,9 +296,9 @@ impl MirrorView {
         self.0.has_doubted.store(true, Ordering::Relaxed);
     }
 
-    /// Members that are to be left behind since it was asked last: their numbers, and why.
+    /// Members that are to be left behind, since the last call: their numbers, and why.
     pub(crate) fn take_doubted(&self) -> Vec<(usize, String)> {
-        // Asked in each round: a load costs nothing.
+        // Called in each iteration: a load costs nothing.
         if !self.is_begun() || !self.0.has_doubted.load(Ordering::Relaxed) {
             return Vec::new();
         }
@@ -313,7 +314,7 @@ impl MirrorView {
         self.0.queued.store(members, Ordering::Relaxed);
     }
 
-    /// What the devices of the members are called, in their order.
+    /// The names of the members' devices, in their order.
     pub(super) fn names(&self) -> Vec<String> {
         self.status().members.into_iter().map(|member| member.name).collect()
     }
@@ -331,7 +332,7 @@ impl MirrorView {
         self.0.rebuild_bytes_per_s.load(Ordering::Relaxed)
     }
 
-    /// Tells the time, by which a rebuild is kept to its rate.
+    /// Sets the time, by which a rebuild keeps to its rate.
     pub fn tick(&self, now_ns: u64) {
         self.0.now_ns.store(now_ns, Ordering::Relaxed);
     }
@@ -340,8 +341,8 @@ impl MirrorView {
         self.0.now_ns.load(Ordering::Relaxed)
     }
 
-    /// It is known that this is the pool's mirror: from now on it takes changes, says in labels who holds everything, mends and
-    /// rebuilds. Until then, and where it was joined for reading, nothing is written.
+    /// Says that this is known to be the pool's mirror: from now on it takes changes, says in labels which members hold everything, mends
+    /// and rebuilds. Until then, and where it was joined for reading, nothing is written.
     pub fn begin(&self) {
         self.0.is_begun.store(true, Ordering::Relaxed);
     }
@@ -350,12 +351,12 @@ impl MirrorView {
         self.0.is_begun.load(Ordering::Relaxed)
     }
 
-    /// Recovery has made all members the same where it matters: any of them may be read from.
+    /// Says that recovery has made all members the same where it matters: any of them may be read from.
     pub fn settle(&self) {
         self.0.is_settled.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the pool waits for no device, and all that these have answered was looked at.
+    /// Sets whether the pool waits for no device, and has looked at everything that devices have answered.
     pub(crate) fn set_idle(&self, is_idle: bool) {
         self.0.is_idle.store(is_idle, Ordering::Relaxed);
     }
@@ -368,27 +369,27 @@ impl MirrorView {
         self.0.is_settled.load(Ordering::Relaxed)
     }
 
-    /// Asks for a label on the capacity devices.
+    /// Asks for a label to be written to the capacity devices.
     pub(super) fn want(&self, label: MemberLabel) {
         *lock(&self.0.wanted) = Some(label);
         self.0.has_wanted.store(true, Ordering::Relaxed);
     }
 
-    /// The label to be written to the capacity devices, once for each time it is wanted.
+    /// The label to be written to the capacity devices, given out once each time one is wanted.
     pub(super) fn take_wanted(&self) -> Option<MemberLabel> {
-        // Asked in each round of a pool: a load costs nothing.
+        // Called in each iteration of a pool: a load costs nothing.
         if !self.0.has_wanted.load(Ordering::Relaxed) || !self.0.has_wanted.swap(false, Ordering::Relaxed) {
             return None;
         }
         lock(&self.0.wanted).take()
     }
 
-    /// The capacity devices have a label with this serial, or could not take it.
+    /// Says that the capacity devices have a label with this serial, or could not take it.
     pub(super) fn capacity_has(&self, serial: u64, is_durable: bool) {
         *lock(&self.0.capacity) = (serial, is_durable);
     }
 
-    /// What became of the last label, by its serial.
+    /// The serial of the last such label, and whether it is durable.
     pub(super) fn capacity(&self) -> (u64, bool) {
         *lock(&self.0.capacity)
     }

@@ -1,4 +1,4 @@
-//! Reads of superblock and label beside what is asked of a device.
+//! Reads superblock and label of a device, beside what is asked of it.
 
 use super::judge::{Expected, Place, Seen};
 use forebay_block::{Buf, Completion, Device, Geometry, Op, Request, Vectored};
@@ -6,9 +6,9 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Between two looks, in nanoseconds.
+/// Time between two looks, in nanoseconds.
 const LOOK_EVERY_NS: u64 = 5_000_000_000;
-/// Between one that found something and the next.
+/// Time from a look that found something to the next one.
 const LOOK_AGAIN_NS: u64 = 1_000_000_000;
 /// The tag of these reads. Nobody else has so many requests in flight.
 const OWN_TAG: u64 = u64::MAX;
@@ -16,16 +16,16 @@ const OWN_TAG: u64 = u64::MAX;
 #[derive(Debug, Default)]
 struct State {
     next_ns: u64,
-    /// What is to be looked for.
+    /// What the device should be.
     expected: Option<Expected>,
     seen: Seen,
     /// What the last look found, which the next is to confirm.
     suspicion: Option<String>,
     /// What two looks in a row have found.
     lost: Option<String>,
-    /// What the last look has found damaged on a device that still is what it was.
+    /// What the last look found damaged, on a device that still is what it was.
     blemish: Option<String>,
-    /// The same, of two in a row.
+    /// The same, as two looks in a row have found.
     damaged: Option<String>,
 }
 
@@ -35,17 +35,17 @@ struct Shared {
     state: Mutex<State>,
 }
 
-/// A handle: asks for looks, and tells what they have found.
+/// A handle: asks for looks, and says what they have found.
 #[derive(Clone, Debug, Default)]
 pub struct Standing(Arc<Shared>);
 
 impl Standing {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // What lies behind it is replaced as a whole.
+        // What lies behind the lock is replaced as a whole.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for a look, where one is due at this time. The device takes it up when it is polled.
+    /// Asks for a look, where one is due at this time. The device makes it when it is polled.
     pub fn look(&self, now_ns: u64, expected: impl FnOnce() -> Expected) {
         let mut state = self.lock();
         if now_ns < state.next_ns || state.lost.is_some() || self.0.is_asked.load(Ordering::Relaxed) {
@@ -63,8 +63,8 @@ impl Standing {
         self.lock().lost.clone()
     }
 
-    /// What of a device that still is what it was is damaged, as two looks in a row have found. What needs no more than that it is written again is
-    /// written again by the next opening: who only looks writes nothing.
+    /// What is damaged on a device that still is what it was, as two looks in a row have found. Where it is enough to write something
+    /// again, the next opening does: a look writes nothing.
     #[must_use]
     pub fn damaged(&self) -> Option<String> {
         self.lock().damaged.clone()
@@ -86,7 +86,7 @@ impl Standing {
             Some(why) if before.is_some() => state.lost = Some(why),
             Some(why) => {
                 state.suspicion = Some(why);
-                // Whenever the next is asked for: the clock is who asks.
+                // The next look comes sooner, whenever it is asked for: there is no other clock here.
                 state.next_ns = state.next_ns.saturating_sub(LOOK_EVERY_NS - LOOK_AGAIN_NS);
             }
             None => {}
@@ -104,7 +104,7 @@ struct Look {
     found: Option<String>,
 }
 
-/// The device. It says nothing of its own reads but that they are in flight: who lets go of it waits for them.
+/// The device. Of its own reads it shows only that they are in flight: whoever closes it waits for them.
 pub struct StandingDevice {
     inner: Box<dyn Device>,
     standing: Standing,
@@ -113,7 +113,7 @@ pub struct StandingDevice {
 }
 
 impl StandingDevice {
-    /// Over a device, and what asks for looks at it.
+    /// Wraps a device; returns it with the handle that asks for looks.
     #[must_use]
     pub fn new(inner: Box<dyn Device>) -> (Self, Standing) {
         let standing = Standing::default();

@@ -1,4 +1,4 @@
-//! What is read of a device, and whether that is what it should be: free of I/O.
+//! What is read of a device, and whether it is what it should be: free of I/O.
 
 use crate::layout::array_label::{self, ArrayLabel};
 use crate::layout::member_label::{self, MemberLabel};
@@ -10,13 +10,13 @@ use forebay_block::{IoError, IoErrorKind, SECTOR_BYTES};
 /// What a device should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
-    /// The pool as its superblock says, since it is served.
+    /// The superblock of the pool, as it is while the pool is served.
     pub superblock: Superblock,
     /// Its number in the table of devices; members of one tier share one.
     pub index: u16,
-    /// Bytes of it that are used.
+    /// Bytes of the device that are used.
     pub size_bytes: u64,
-    /// Its id, where it is one of several devices of its tier: a label says so.
+    /// Its id by its label, where it is one of several devices of its tier.
     pub member: Option<Id>,
 }
 
@@ -57,7 +57,7 @@ impl Expected {
         if self.index == 0 { Role::Fast } else { Role::Capacity }
     }
 
-    /// Why what a copy of the superblock says is not what it should, where it is one.
+    /// Why the contents of a whole copy of the superblock are wrong; `None` where they are right.
     fn differs(&self, found: &Superblock) -> Option<String> {
         let own = &self.superblock;
         let newest = |superblock: &Superblock| (superblock.epoch, superblock.generation);
@@ -74,7 +74,7 @@ impl Expected {
         if found.epoch == own.epoch && are_apart(found.opening, own.opening) {
             return Some("it carries the superblock of another copy of the pool, opened as often".to_owned());
         }
-        // Nobody else opens what is served.
+        // Nobody else opens a pool that is served.
         if found.epoch > own.epoch {
             let found = found.epoch;
             return Some(format!(
@@ -89,7 +89,7 @@ impl Expected {
     }
 }
 
-/// A label in so far as it is looked at.
+/// The parts of a label that are looked at.
 struct Label {
     pool: Id,
     member: Option<Id>,
@@ -113,17 +113,17 @@ fn labels_in(bytes: &[u8], role: Role) -> Vec<Option<Label>> {
     copies.map(|copy| if role == Role::Fast { of_mirror(copy) } else { of_array(copy) }).collect()
 }
 
-/// Whether any place of a label has the beginning of one: then it rots.
+/// Whether a place of a label has the beginning of one: then the label has rotted.
 fn begins_as_label(bytes: &[u8], role: Role) -> bool {
     let magic = if role == Role::Fast { member_label::MAGIC } else { array_label::MAGIC };
     bytes.chunks_exact(member_label::LABEL_BYTES).any(|copy| copy.starts_with(&magic))
 }
 
-/// Copies of the superblock that must be whole where a part of another one is gone.
+/// Copies of the superblock that must be whole where another one lacks a part.
 const WHOLE_MIN: usize = 2;
 
-/// Whether these bytes are what is left of a copy of the superblock: sectors as they should be, and zeros for the others; or all but the magic, which
-/// rots as anything else. Whoever formats a device for something else writes more than zeros there.
+/// Whether these bytes are what is left of a copy of the superblock: each sector as it should be or zero; or everything but the magic,
+/// which may rot like anything else. Whoever formats a device for something else writes more than zeros there.
 fn is_left_of(bytes: &[u8], whole: &[u8]) -> bool {
     let is_left = |(found, whole): (&[u8], &[u8])| found == whole || found.iter().all(|&byte| byte == 0);
     bytes.len() == whole.len()
@@ -135,29 +135,29 @@ fn is_left_of(bytes: &[u8], whole: &[u8]) -> bool {
 #[derive(Debug)]
 struct Gap {
     offset_bytes: u64,
-    /// What it is where more is gone.
+    /// What is reported where the other copies are not whole.
     otherwise: String,
 }
 
-/// What was good in looks before.
+/// What earlier looks have found good, and what this one has found so far.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     copies: [bool; 3],
     /// A copy that was as it should be.
     whole: Vec<u8>,
-    /// Those that are, in this look, and those of which nothing is there.
+    /// Whole copies in this look, and copies of which nothing is there.
     whole_copies: usize,
     absent_copies: usize,
-    /// The one that lacks something in this look.
+    /// The copy that lacks a part in this look.
     gap: Option<Gap>,
-    /// The generation of the newest label, and in which of its places that was.
+    /// The generation of the newest label, and in which of its places it was.
     label: Option<(u64, usize)>,
-    /// Places that cannot be read are not asked for again for a while: each time is an error of the device in the log.
+    /// Places that could not be read: they are left alone for a while, as each attempt puts an error of the device into the log.
     unreadable: Vec<u64>,
     looks: u32,
 }
 
-/// So many looks for a while.
+/// For so many looks they are left alone.
 const LOOKS_WITHOUT: u32 = 120;
 
 impl Seen {
@@ -170,8 +170,8 @@ impl Seen {
         }
     }
 
-    /// A look has ended that found nothing else. Why the device is not what it should be: a copy of the superblock is gone in part, and too few others are whole;
-    /// or no copy is there, which were when the pool was opened.
+    /// A look has ended that found nothing else. Returns why the device is not what it should be: a copy of the superblock lacks a part,
+    /// and too few others are whole; or no copy is there.
     pub fn end(&mut self) -> Option<String> {
         if self.absent_copies == self.copies.len() {
             return Some("its superblocks were written over by something else".to_owned());
@@ -191,7 +191,7 @@ impl Seen {
         !self.unreadable.contains(&place.offset_bytes)
     }
 
-    /// Takes in what was read of a place. Why the device is not what it should be, where that shows.
+    /// Takes in what was read of a place. Returns why the device is not what it should be, where that shows.
     pub fn take(&mut self, expected: &Expected, place: &Place, read: Result<&[u8], &IoError>) -> Option<String> {
         let bytes = match read {
             Ok(bytes) => bytes,
@@ -218,7 +218,7 @@ impl Seen {
                     self.whole_copies += 1;
                     self.whole = bytes.to_vec();
                 }
-                // One that never was right may be left of whatever was there before the pool.
+                // A copy that never was right may be left of what was there before the pool.
                 differs.filter(|_| self.copies[number])
             }
             Err(SuperblockError::Absent) if self.copies[number] => {
@@ -233,7 +233,7 @@ impl Seen {
                 self.absent_copies += 1;
                 None
             }
-            // It may rot, as anything else; the others are looked at.
+            // A copy may rot, like anything else; the others are looked at.
             Err(_) => None,
         }
     }
@@ -251,7 +251,7 @@ impl Seen {
         match self.label {
             Some((newest, _)) if label.generation >= newest => {}
             None => {}
-            // Where the newest was there is none: it rots, and the one before it is left.
+            // The place of the newest label has none now: that label has rotted, and the one before it is left.
             Some((_, place)) if labels.get(place).is_some_and(Option::is_none) => return None,
             Some(_) => return Some(format!("it carries an older label, of generation {}", label.generation)),
         }
