@@ -1,5 +1,5 @@
-//! The label of a capacity tier with parity: which of its members hold everything. It lies on each of them. A change is answered when all that
-//! live have it; as more than half of the members must be there, one of those that are there has the newest.
+//! The label of a capacity tier with parity: it says which members hold everything, and lies on each of them. A change is answered when all live
+//! members have its label; as more than half of the members must be there, one of those that are there has the newest label.
 
 use super::array_shape::Shape;
 use super::codec::{COUNTER_LIMIT, Reader, Writer};
@@ -10,7 +10,7 @@ use super::{Id, is_sealed};
 pub const OFFSETS_BYTES: [u64; 2] = [28672, 32768];
 /// Length of a copy in bytes.
 pub const LABEL_BYTES: usize = 4096;
-/// Where nothing else lies: the labels, in bytes of a member.
+/// Bytes of a member that hold the labels and nothing else.
 pub const PLACE_BYTES: std::ops::Range<u64> = 28672..36864;
 pub(crate) const MAGIC: [u8; 4] = *b"FBPL";
 
@@ -21,11 +21,11 @@ pub struct ArrayLabel {
     pub pool: Id,
     /// The member that this lies on.
     pub member: u8,
-    /// Counts up with each change of who holds everything.
+    /// Counts up with each change of which members hold everything.
     pub generation: u64,
     /// Counts up with each write; the copy with the higher one is newer.
     pub serial: u64,
-    /// Where everything lies.
+    /// The layout of the array.
     pub shape: Shape,
     /// Ids of the members, in their order; a member that was replaced has another one.
     pub ids: Vec<Id>,
@@ -33,9 +33,9 @@ pub struct ArrayLabel {
     pub in_sync: u32,
     /// The member that is being rebuilt.
     pub rebuilding: Option<u8>,
-    /// How many rows of it are.
+    /// How many of its rows are rebuilt.
     pub rebuilt_rows: u64,
-    /// How many places of it could be made of no others, where all else was: those are tried again. 0 where it is not known that all else was.
+    /// How many of its places no others could give, where all else is rebuilt: these are tried again. 0 where it is not known that all else is.
     pub missing: u32,
     /// Largest logical block that a member may have, in bytes.
     pub logical_block_bytes: u32,
@@ -74,7 +74,7 @@ impl ArrayLabel {
         w.bytes
     }
 
-    /// Decodes a copy, of whatever pool; `None` where it is none.
+    /// Decodes a copy, of whatever pool; `None` where the bytes are no label.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..LABEL_BYTES).filter(|bytes| is_sealed(bytes, MAGIC))?;

@@ -9,16 +9,16 @@ pub const BLOCK: u64 = 4096;
 pub const SLOT_BYTES: u64 = 2 * BLOCK;
 /// Rows after which the parity goes to the next members, so that all of them are worn and read alike: 1 MiB of each.
 pub const TURN_ROWS: u64 = 256;
-/// What begins on a member is aligned to this.
+/// What begins on a member is aligned to this many bytes.
 const ALIGN_BYTES: u64 = 1 << 20;
 /// Most members.
 pub const MEMBERS_MAX: usize = 19;
-/// A write may need two for each of its ends.
+/// A write may need two places for each of its ends.
 const LOG_SLOTS_MIN: u32 = 64;
 const LOG_SLOTS_MAX: u32 = 4096;
-/// Most bands: what is kept in memory of each is 4 bytes.
+/// Most bands: each takes 4 bytes of memory.
 const BANDS_MAX: u64 = 1 << 26;
-/// Largest member: what sums of offsets cannot overflow.
+/// Largest member: sums of offsets cannot overflow.
 const MEMBER_BYTES_MAX: u64 = 1 << 50;
 
 /// How many devices may be lost: data blocks and parity blocks of a row.
@@ -30,7 +30,7 @@ pub struct Redundancy {
     pub parity: usize,
 }
 
-/// What is no redundancy.
+/// A text that is no redundancy.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "redundancy {0:?} is not one: use data+parity, from \"2+1\" to \"16+3\", 1 to 3 of parity and more of data than of parity; \
@@ -56,7 +56,7 @@ impl std::fmt::Display for Redundancy {
     }
 }
 
-/// With less data than parity two halves of the members could each take themselves for the array.
+/// With no more data than parity, two halves of the members could each take themselves for the array.
 fn is_possible(data: usize, parity: usize) -> bool {
     (2..=16).contains(&data) && (1..=3).contains(&parity) && parity < data
 }
@@ -86,27 +86,27 @@ pub struct Shape {
     pub log_slots: u32,
 }
 
-/// Where something of the device lies.
+/// In which part of the device something lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Area {
-    /// At this offset of each member.
+    /// In a part that all members have alike, at this offset of each.
     Same(u64),
-    /// From this byte of the data of rows on.
+    /// In the data of rows, from this byte on.
     Rows(u64),
 }
 
-/// A way to read what lies in rows.
+/// A way to read data of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// Each block of its member.
+    /// Each block from its member.
     Direct,
-    /// Each block computed of the others in its row.
+    /// Each block computed from the others in its row.
     WithoutOwn,
-    /// So, and without what has another role in the row.
+    /// The same, and also without the block that has this role in the row.
     WithoutOwnAnd(usize),
-    /// What one member has computed, and the rest of its members: of what lies on several members one may have rotten.
+    /// Blocks of this member computed, the others from their members: of data on several members the block of one may have rotted.
     Without(usize),
-    /// Each block of its member, and compared with parity.
+    /// Each block from its member, and compared with parity.
     Compared,
 }
 
@@ -117,7 +117,7 @@ impl Shape {
         self.data + self.parity
     }
 
-    /// Whether there can be such a one.
+    /// Whether there can be such an array.
     #[must_use]
     pub fn is_possible(&self) -> bool {
         is_possible(self.data, self.parity)
@@ -134,7 +134,7 @@ impl Shape {
             && self.rows() / self.band_rows() <= BANDS_MAX
     }
 
-    /// How often the same can be read otherwise than each block of its member, see `Way`.
+    /// In how many ways data can be read other than each block from its member, see `Way`.
     #[must_use]
     pub fn variants(&self) -> u8 {
         (1 + self.ways_with_another() + self.members()) as u8
@@ -150,15 +150,15 @@ impl Shape {
         match usize::from(attempt) {
             _ if attempt == Op::COMPARE => Way::Compared,
             1 => Way::WithoutOwn,
-            // The first of them only without its own member, the others without one more.
+            // Attempt 1 leaves out only the block's own member, each of these one more.
             at @ 2.. if at - 2 < others => Way::WithoutOwnAnd(at - 2),
             at @ 2.. if at - 2 - others < self.members() => Way::Without(at - 2 - others),
-            // A last attempt is at the place itself again: what failed may have been one transfer.
+            // The last attempts read the place itself again: what failed may have been one transfer.
             _ => Way::Direct,
         }
     }
 
-    /// Whether so many bytes of rows lie on a member, and on others as well.
+    /// Whether a part of this range of the data of rows lies on the member, and another part on others.
     pub(crate) fn is_split_by(&self, member: usize, at: u64, len_bytes: u64) -> bool {
         let blocks = at / BLOCK..(at + len_bytes).div_ceil(BLOCK);
         let data = self.data as u64;
@@ -185,7 +185,7 @@ impl Shape {
         blocks / self.band_rows() * self.band_rows()
     }
 
-    /// Bytes of the device that the members are together.
+    /// Bytes of the one device that the members form.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.head_bytes + self.rows() * self.row_bytes() + BLOCK
@@ -210,7 +210,7 @@ impl Shape {
         self.head_bytes + row * self.row_bytes()
     }
 
-    /// What a range of the device is in; `None` where it is in no one part of it.
+    /// In which part of the device a range lies; `None` where it lies in more than one.
     pub(crate) fn area(&self, offset_bytes: u64, len_bytes: u64) -> Option<Area> {
         let end = offset_bytes.checked_add(len_bytes)?;
         let rows_end = self.head_bytes + self.rows() * self.row_bytes();
@@ -235,12 +235,12 @@ impl Shape {
         (self.turn(row) + role) % self.members()
     }
 
-    /// What a member has of a row.
+    /// The role of a member in a row.
     pub(crate) fn role(&self, row: u64, member: usize) -> usize {
         (member + self.members() - self.turn(row)) % self.members()
     }
 
-    /// Whether what a member has at an offset is data of a row: neither its parity, nor the log, nor what all members have alike.
+    /// Whether a member has data of a row at an offset: neither parity, nor the log, nor what all members have alike.
     #[must_use]
     pub fn has_data(&self, member: usize, offset_bytes: u64) -> bool {
         self.row_of_data(member, offset_bytes).is_some()
@@ -257,7 +257,7 @@ impl Shape {
         (row / TURN_ROWS % self.members() as u64) as usize
     }
 
-    /// Rows from one on whose blocks lie on the same members, at most so many.
+    /// How many rows from this one on have their blocks on the same members, at most `most`.
     pub(crate) fn alike_from(&self, row: u64, most: u64) -> u64 {
         most.min(TURN_ROWS - row % TURN_ROWS)
     }

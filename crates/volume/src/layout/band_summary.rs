@@ -1,5 +1,5 @@
-//! Bands describe themselves: each is cut into groups of blocks, and the last block of a group says who was written into
-//! the others; the last two to six do where these are many, as compressed blocks are.
+//! Bands describe themselves: each is cut into groups of blocks, and the last block of a group names the blocks that were written into the others.
+//! Where these are many, as compressed blocks are, the last two to six blocks do.
 
 use super::Id;
 use super::codec::COUNTER_LIMIT;
@@ -12,14 +12,14 @@ use forebay_block::{ClassId, DiskId};
 pub const GROUP_BLOCKS: u32 = 64;
 /// Entries that a page of a summary has room for.
 pub const PAGE_ENTRIES: usize = (PAGE_BYTES - HEADER_BYTES) / SummaryEntry::BYTES;
-/// Most pages of a summary: those of a group of compressed blocks as small as there is room for the names of.
+/// Most pages of a summary: for a group of compressed blocks that are as small as there is room to name.
 pub const SUMMARY_PAGES_MAX: u32 = 6;
 /// Most entries of a summary.
 pub const ENTRIES_MAX: usize = PAGE_ENTRIES * SUMMARY_PAGES_MAX as usize;
-/// A group has no room for the names of more than so many blocks for each of its own, however small they are: a tier of compressed blocks holds at most
-/// so many times as much.
+/// A group has room for the names of at most so many blocks for each of its own, however small they are: a tier of compressed blocks holds at most so
+/// many times as much.
 pub const PACKED_TIMES_MAX: u64 = ENTRIES_MAX as u64 / (GROUP_BLOCKS as u64 - 1);
-/// Most groups of which a root has what their summaries would say, as these cannot be written to their places.
+/// Most groups whose entries a root carries because their summaries cannot be written to their places.
 pub const UNWRITTEN_MAX: usize = 16;
 const HEADER_BYTES: usize = 64;
 const MAGIC: [u8; 4] = *b"FBBS";
@@ -31,13 +31,13 @@ pub struct BandShape {
 }
 
 impl BandShape {
-    /// Of bands of this size in bytes.
+    /// For bands of this size in bytes.
     #[must_use]
     pub fn new(band_bytes: u64) -> Self {
         Self::of_blocks((band_bytes / PAGE_BYTES as u64) as u32)
     }
 
-    /// Of bands of so many blocks.
+    /// For bands of so many blocks.
     #[must_use]
     pub const fn of_blocks(blocks: u32) -> Self {
         Self { blocks }
@@ -79,19 +79,19 @@ impl BandShape {
         group * GROUP_BLOCKS
     }
 
-    /// The last block of a group, which is its summary, or the first page of that.
+    /// The last block of a group: its summary, or the first page of that.
     #[must_use]
     pub fn summary_block(self, group: u32) -> u32 {
         self.blocks.min((group + 1) * GROUP_BLOCKS) - 1
     }
 
-    /// Where the summary of a group begins that has so many pages.
+    /// Where a summary of `pages` pages begins.
     #[must_use]
     pub fn summary_begin(self, group: u32, pages: u32) -> u32 {
         (self.summary_block(group) + 1).saturating_sub(pages).max(self.first_block(group))
     }
 
-    /// Where the data of a group with so many entries ends at the latest: from there on its summary lies.
+    /// Where the data of a group with so many entries ends at the latest, and its summary begins.
     #[must_use]
     pub fn data_end(self, group: u32, entries: usize) -> u32 {
         self.summary_begin(group, summary_pages(entries))
@@ -109,7 +109,7 @@ impl BandShape {
         ENTRIES_MAX.min((self.summary_block(group) - self.first_block(group)) as usize * PACKED_TIMES_MAX as usize)
     }
 
-    /// Where data goes on that has come as far as this: a summary is stepped over.
+    /// Where data that has come to this block goes on: summaries are stepped over.
     #[must_use]
     pub fn skip_summary(self, mut block: u32) -> u32 {
         while block < self.blocks && self.summary_block(self.group_of(block)) == block {
@@ -118,8 +118,9 @@ impl BandShape {
         block
     }
 
-    /// Where data that has come as far as this block goes on after a start, over a device that protects rows of so many blocks together: at the next row, so
-    /// that nothing is written beside what nobody has looked at since. In the row that the first page of the group's summary lies in that is written in any case.
+    /// Where data that has come to this block goes on after a start, on a device that protects rows of `row_blocks` blocks together: at the next row,
+    /// so that nothing is written beside data that nobody has looked at since. Not so in the row of the summary's first page, which is written in any
+    /// case.
     #[must_use]
     pub fn next_row(self, block: u32, row_blocks: u32) -> u32 {
         let next = block.next_multiple_of(row_blocks.max(1));
@@ -137,7 +138,7 @@ impl BandShape {
     }
 }
 
-/// Who was written into one place of a band.
+/// The block that was written into one place of a band.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SummaryEntry {
     /// Disk; 0 means that nothing known was written here.
@@ -146,7 +147,7 @@ pub struct SummaryEntry {
     pub class: ClassId,
     /// What the policy of lifetime groups noted, plus 1; 0: nothing.
     pub note: u8,
-    /// Stored length in grains; of what is not known more than a block's.
+    /// Stored length in grains; where the contents are unknown it may be more than a block's.
     pub grains: u16,
     /// Block checksum.
     pub checksum: u32,
@@ -157,7 +158,7 @@ pub struct SummaryEntry {
 }
 
 impl SummaryEntry {
-    /// Nothing known was written into these grains.
+    /// An entry for grains into which nothing known was written.
     #[must_use]
     pub const fn none(grains: u16) -> Self {
         Self { disk: DiskId(0), class: ClassId(0), note: 0, grains, checksum: 0, block: 0, origin: 0 }
@@ -169,10 +170,10 @@ impl SummaryEntry {
         self.disk.0 != 0
     }
 
-    /// Where it lies, from a grain on; what is not known has no place.
+    /// Where its data lies, from a grain on; an entry without known data has no place.
     #[must_use]
     pub fn span(&self, location: u64) -> Span {
-        // An entry of more than a block is none of data, and is read as none.
+        // An entry longer than a block is no data, and is read as none.
         Span { location, grains: self.grains.min(BLOCK_GRAINS as u16) as u8 }
     }
 
@@ -189,12 +190,12 @@ impl SummaryEntry {
         w.u64(self.origin);
     }
 
-    /// Reads an entry; `None` where it is none that this format has.
+    /// Reads an entry; `None` where this format has no such entry.
     pub fn take(r: &mut Reader<'_>) -> Option<Self> {
         let (disk, class, note, checksum) = (DiskId(r.u16()?), ClassId(r.u8()?), r.u8()?, r.u32()?);
         let (place, origin) = (r.u64()?, r.u64()?);
         let (block, grains) = (place & ((1 << 48) - 1), (place >> 48) as u16);
-        // What is between blocks may be longer than one.
+        // What lies between blocks may be longer than one.
         let lengths = if disk.0 == 0 { 1..=u16::MAX } else { 1..=BLOCK_GRAINS as u16 };
         let is_short = disk.0 == 0 || u64::from(grains) == BLOCK_GRAINS || checksum >> CHECKSUM_BITS == 0;
         let is_possible =
@@ -203,25 +204,24 @@ impl SummaryEntry {
     }
 }
 
-/// Most open bands of what hosts write or destages move, and of what collection moves, which is parted further.
+/// Most open bands: for what hosts write or destages move, and for what garbage collection moves, which is divided further.
 const OPEN_MAX: [u64; 2] = [6, 8];
 /// Most open bands, of both kinds.
 pub const OPEN_ALL_MAX: u64 = OPEN_MAX[0] + OPEN_MAX[1];
 
-/// Most bands that streams of one kind have open, of a pool of so many. Each open band is space that others cannot use: few
-/// bands, few streams.
+/// Most bands that streams of one kind have open, in a pool of `bands` bands. Each open band is space that other streams cannot use: few bands, few
+/// streams.
 #[must_use]
 pub fn open_max(bands: u64, collecting: bool) -> u64 {
     (bands / if collecting { 16 } else { 8 }).clamp(1, OPEN_MAX[usize::from(collecting)])
 }
 
-/// Most bytes that the entries of groups that are not complete take in a root, with so many more for each, of a pool of so many
-/// bands of this shape.
+/// Most bytes that the entries of incomplete groups take in a root, with `more_bytes` more for each, in a pool of so many bands of this shape.
 #[must_use]
 pub fn open_groups_bytes_max(bands: u64, shape: BandShape, more_bytes: u64) -> u64 {
     let open = open_max(bands, false) + open_max(bands, true);
     let data_blocks = u64::from(shape.blocks().min(GROUP_BLOCKS)).saturating_sub(1);
-    // As many as can be compressed into them, and what is not known behind those.
+    // As many entries as there can be compressed blocks, and one for the unknown space behind them.
     let entries = data_blocks * PACKED_TIMES_MAX + 1;
     open * (entries.min(ENTRIES_MAX as u64) * SummaryEntry::BYTES as u64 + more_bytes)
 }
@@ -237,13 +237,13 @@ pub struct SummaryName {
     pub generation: u32,
 }
 
-/// Pages that the summary of a group with so many entries takes: the last one of the group is the first of them, and the others lie before it.
+/// Pages that the summary of a group with so many entries takes: the last block of the group is the first page, and the others lie before it.
 #[must_use]
 pub fn summary_pages(entries: usize) -> u32 {
     (entries.div_ceil(PAGE_ENTRIES) as u32).clamp(1, SUMMARY_PAGES_MAX)
 }
 
-/// The summary of a group, written in `epoch`: its pages as they lie, the first one last.
+/// Encodes the summary of a group, written in `epoch`: its pages as they lie, the first one last.
 #[must_use]
 pub fn encode(pool: &Id, name: SummaryName, epoch: u64, entries: &[SummaryEntry]) -> Vec<u8> {
     let entries = &entries[..entries.len().min(ENTRIES_MAX)];
@@ -274,7 +274,7 @@ pub fn encode(pool: &Id, name: SummaryName, epoch: u64, entries: &[SummaryEntry]
 pub enum Summary {
     /// The entries, the generation of the band in which it was written, and the epoch.
     Whole(Vec<SummaryEntry>, u32, u64),
-    /// It has more pages than there are bytes.
+    /// The summary has more pages than there are bytes.
     Longer {
         /// How many it has.
         pages: u32,
@@ -302,7 +302,7 @@ impl Summary {
     }
 }
 
-/// What the first words of a page say.
+/// The header of a page.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct PageHead {
     name: SummaryName,
@@ -312,7 +312,7 @@ struct PageHead {
 }
 
 impl PageHead {
-    /// Of a page that is whole and the pool's.
+    /// The header of a page that is whole and of this pool.
     fn of(pool: &Id, page: &[u8]) -> Option<Self> {
         let mut r = Reader::of_pool(page, MAGIC, pool).filter(|_| page.len() == PAGE_BYTES)?;
         let name = SummaryName { band: r.u32()?, group: r.u32()?, generation: r.u32()? };
@@ -320,8 +320,8 @@ impl PageHead {
     }
 }
 
-/// Decodes the summary of a group, in whatever generation its band has, from the bytes that end where it does; `None` where they do not hold that of
-/// this group, or it has entries for more than `group_grains`.
+/// Decodes the summary of a group, in whatever generation of its band, from bytes that end where the summary does; `None` where they hold no summary of
+/// this group, or one with entries for more than `group_grains`.
 #[must_use]
 pub fn decode_any(pool: &Id, (band, group): (u32, u32), group_grains: u32, bytes: &[u8]) -> Option<Summary> {
     let (_, pages) = bytes.as_rchunks::<PAGE_BYTES>();
@@ -342,7 +342,7 @@ pub fn decode_any(pool: &Id, (band, group): (u32, u32), group_grains: u32, bytes
     let mut bytes = Vec::with_capacity(usize::from(head.entries) * SummaryEntry::BYTES);
     bytes.extend_from_slice(&first[HEADER_BYTES..HEADER_BYTES + PAGE_ENTRIES * SummaryEntry::BYTES]);
     for (number, page) in (1..count as u16).zip(from_last) {
-        // All are of one writing: a page of another one tells of other data.
+        // All pages must be of one writing: a page of another one describes other data.
         PageHead::of(pool, page).filter(|other| *other == PageHead { number, ..head })?;
         bytes.extend_from_slice(&page[HEADER_BYTES..HEADER_BYTES + PAGE_ENTRIES * SummaryEntry::BYTES]);
     }
@@ -350,15 +350,14 @@ pub fn decode_any(pool: &Id, (band, group): (u32, u32), group_grains: u32, bytes
     Some(Summary::Whole(entries, head.name.generation, head.epoch))
 }
 
-/// Decodes a summary; `None` where it is not that of this group in this generation, or has entries for more than
-/// `group_grains`.
+/// Decodes a summary; `None` where the bytes hold none of this group in this generation, or one with entries for more than `group_grains`.
 #[must_use]
 pub fn decode(pool: &Id, name: SummaryName, group_grains: u32, bytes: &[u8]) -> Option<Summary> {
     let found = decode_any(pool, (name.band, name.group), group_grains, bytes)?;
     (found.generation() == name.generation).then_some(found)
 }
 
-/// Decodes the summary of whatever group its bytes say they are of; with the epoch in which it was written.
+/// Decodes the summary of the group that the bytes name; also returns the epoch in which it was written.
 #[must_use]
 pub fn decode_named(pool: &Id, shape: BandShape, bytes: &[u8]) -> Option<(SummaryName, u64, Vec<SummaryEntry>)> {
     let name = PageHead::of(pool, bytes.rchunks(PAGE_BYTES).next()?)?.name;

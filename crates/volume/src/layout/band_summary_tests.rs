@@ -38,7 +38,7 @@ proptest! {
         }
     }
 
-    /// A page of another writing, of another place, or a damaged one is taken for none of this summary.
+    /// A page of another writing or another place, or a damaged one, is no part of this summary.
     #[test]
     fn pages_of_two_writings_are_no_summary(more in 1..=ENTRIES_MAX - PAGE_ENTRIES, other in 0..5u8) {
         let count = PAGE_ENTRIES + more;

@@ -1,5 +1,5 @@
-//! What a disk lies over while it is adopted: a device of the user's with data, of which every block that the map does not name is read
-//! (docs/format.md, "Bases of disks").
+//! What a disk lies over while it is adopted: a device of the user's with data. Blocks that the map does not name are read from it (docs/format.md,
+//! "Bases of disks").
 
 use super::codec::{Reader, Writer};
 
@@ -11,7 +11,7 @@ const BLOCKS_MAX: u64 = 1 << 46;
 pub struct Base {
     /// Its length in blocks of 4 KiB, from the first block of the disk on.
     pub blocks: u64,
-    /// Another device has another one: chosen by who opens it.
+    /// Identifies the device; chosen by whoever opens it.
     pub identity: u64,
 }
 
@@ -29,7 +29,7 @@ impl Base {
         Some(Self { blocks: r.u64()?, identity: r.u64()? })
     }
 
-    /// Whether there can be such a base below a disk of this size.
+    /// Whether such a base is possible below a disk of this size.
     pub(super) fn is_possible(&self, size_bytes: u64) -> bool {
         (1..=BLOCKS_MAX).contains(&self.blocks) && self.blocks <= size_bytes.div_ceil(4096)
     }

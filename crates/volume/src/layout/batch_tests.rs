@@ -1,4 +1,4 @@
-//! Batches round-trip, and what cannot be in one is none.
+//! Batches round-trip; impossible records and headers are refused.
 
 use super::*;
 use crate::layout::moved::{MOVED_MAX, Moved};
@@ -120,7 +120,7 @@ fn batches_round_trip_and_notice_every_flipped_bit() {
             generation: 7,
             moved: vec![Moved { disk: DiskId(65535), block: (1 << 48) - 1, ..moved() }],
         },
-        // One that was compressed before, and one that is now.
+        // One block that was compressed before, and one that is compressed now.
         Record::Move {
             stream: Stream { is_collected: false, group: 1, class: ClassId(3) },
             location: 1 << 30,

@@ -1,11 +1,11 @@
-//! Where on the first capacity device that lies which lets the capacity tier be opened alone.
+//! The area on the first capacity device by which the capacity tier can be opened alone.
 
 use super::band_summary::{BandShape, PACKED_TIMES_MAX, SUMMARY_PAGES_MAX, UNWRITTEN_MAX, open_groups_bytes_max};
 use super::codec::{Reader, Writer};
 use super::page::{LEAF_ENTRIES, SECTORS_MAX};
 use super::tier_page::PAGE_LEAVES;
 
-/// Device that holds it: the first of the capacity tier.
+/// The device that holds it: the first of the capacity tier.
 pub const DEVICE: usize = 1;
 /// Size of a header in bytes.
 pub const HEADER_BYTES: usize = 4096;
@@ -17,7 +17,7 @@ const BLOCK: u64 = 4096;
 /// Room for the table of disks, in bytes.
 const DISKS_BYTES: u64 = 16 << 10;
 
-/// Where on the first capacity device it lies.
+/// Where the area lies on the first capacity device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CapacityArea {
     /// Start in bytes; 0 where the pool has none.
@@ -29,11 +29,11 @@ pub struct CapacityArea {
 }
 
 impl CapacityArea {
-    /// For a pool of so many data blocks and bands, from an offset on.
+    /// Plans the area for a pool of so many bytes and bands, from an offset on.
     #[must_use]
     pub fn plan(offset_bytes: u64, pool_bytes: u64, bands: u64, shape: BandShape) -> Self {
         let span = (PAGE_LEAVES * LEAF_ENTRIES) as u64 * BLOCK;
-        // Those of a pool full of compressed blocks, in disks without holes; pages of a disk written here and there say less each.
+        // The pages of a pool full of compressed blocks, in disks without holes; the pages of a sparsely written disk describe less each.
         let full = pool_bytes.div_ceil(span);
         let pages = (PACKED_TIMES_MAX * full).max(2 * full + 8);
         let open = open_groups_bytes_max(bands, shape, 12);
@@ -66,7 +66,7 @@ impl CapacityArea {
         self.offset_bytes != 0
     }
 
-    /// Whether it can lie before `end_bytes`.
+    /// Whether it can lie between these offsets.
     #[must_use]
     pub fn is_possible(&self, start_bytes: u64, end_bytes: u64) -> bool {
         let end = self.offset_bytes.checked_add(self.root_len_bytes.saturating_mul(2));
@@ -79,13 +79,13 @@ impl CapacityArea {
             && end.is_some_and(|end| end <= end_bytes)
     }
 
-    /// Whether a pool of devices of these sizes in bytes can need so much: who allocates for it need not look.
+    /// Whether a pool of devices of these sizes in bytes can need an area this large: whoever allocates memory for it need not check.
     #[must_use]
     pub fn is_needed(&self, mut sizes: impl Iterator<Item = u64>, band_bytes: u64) -> bool {
         let Some(all_bytes) = sizes.try_fold(0u64, u64::checked_add) else { return false };
         let shape = BandShape::new(band_bytes);
         let most = Self::plan(self.offset_bytes, all_bytes, all_bytes / band_bytes.max(1), shape);
-        // What is not addressed by sectors is heads and ends of devices.
+        // Heads and ends of devices are not addressed by sectors.
         all_bytes <= 2 * 512 * SECTORS_MAX && self.root_len_bytes <= most.root_len_bytes && self.pages <= most.pages
     }
 
@@ -95,7 +95,7 @@ impl CapacityArea {
         2 * u64::from(self.pages)
     }
 
-    /// Where the header of a checkpoint lies; its blob follows.
+    /// Where the header of a checkpoint lies; the blob follows it.
     #[must_use]
     pub fn header_offset_bytes(&self, checkpoint: u64) -> u64 {
         self.offset_bytes + checkpoint % 2 * self.root_len_bytes
@@ -107,7 +107,7 @@ impl CapacityArea {
         self.offset_bytes + 2 * self.root_len_bytes + slot * BLOCK
     }
 
-    /// Where within an area, behind a blob of this length, summaries lie that are not in their places, and how many pages of them have room.
+    /// Where summaries that are not in their places lie, relative to an area, behind a blob of this length; and how many pages of them have room.
     #[must_use]
     pub fn summaries_beside(&self, blob_len_bytes: u64) -> (u64, u64) {
         let begin = HEADER_BYTES as u64 + blob_len_bytes.next_multiple_of(BLOCK);

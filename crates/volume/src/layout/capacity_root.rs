@@ -1,5 +1,5 @@
-//! What a checkpoint leaves on the capacity tier, so that it can be opened without the fast one: disks, how far bands
-//! were written, and where the pages lie that say on which tier each block lives.
+//! What a checkpoint leaves on the capacity tier, so that this can be opened without the fast one: disks, how far bands were written, and where the
+//! tier pages lie, which say on which tier each block lives.
 
 use super::Id;
 use super::band_summary::{BandShape, SummaryEntry, take_entries};
@@ -23,7 +23,7 @@ const MAGIC: [u8; 4] = *b"FBCR";
 const BLOCK: u64 = 4096;
 const FREE: u32 = 1 << 31;
 const DISK_BYTES_MAX: u64 = 1 << 58;
-/// Beside the size of a disk that lies over a base, which follows: for a program without bases no disk is that large.
+/// Flag in the size of a disk that lies over a base, whose fields follow: for a program without bases no disk is that large.
 const HAS_BASE: u64 = 1 << 63;
 
 /// The header before a blob.
@@ -37,7 +37,7 @@ pub struct CapacityHeader {
     pub blob_len_bytes: u64,
     /// CRC of the blob.
     pub blob_crc: u32,
-    /// Generation of the map pages of the same attempt: an attempt that came to nothing has the checkpoint's number, too.
+    /// Generation of the map pages of the same attempt: an attempt that came to nothing has the same checkpoint number.
     pub generation: u32,
 }
 
@@ -93,7 +93,7 @@ pub struct CapacityDisk {
     pub size_bytes: u64,
     /// What it lies over.
     pub base: Option<Base>,
-    /// Of pages from this number on that are not listed nothing is known; below, they map nothing.
+    /// Nothing is known of unlisted pages from this number on; unlisted pages below it map nothing.
     pub unlisted_from: u32,
     /// Pages, in the order of their numbers.
     pub pages: Vec<TierPageRef>,
@@ -111,11 +111,11 @@ pub struct CapacityBand {
 }
 
 impl CapacityBand {
-    /// Of the band table.
+    /// From a band's entry in the root.
     #[must_use]
     pub fn of(band: &BandRoot, shape: BandShape) -> Self {
         let complete = band.complete_groups(shape);
-        // Recovery closes bands that are not full.
+        // Recovery closes bands that are not full: groups beyond what was written do not count.
         let groups = match band.state {
             BandState::Closed => band.frontier().div_ceil(super::band_summary::GROUP_BLOCKS).min(complete),
             BandState::Free | BandState::Open => complete,
@@ -127,7 +127,7 @@ impl CapacityBand {
 /// The blob.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CapacityRoot {
-    /// Changes of lower sequences are in it, except `unapplied`.
+    /// Changes with lower sequences are in it, except `unapplied`.
     pub next_sequence: u64,
     /// Sequences of records that were in flight, the newest, in order.
     pub unapplied: Vec<u64>,
@@ -142,7 +142,8 @@ pub struct CapacityRoot {
 }
 
 impl CapacityRoot {
-    /// Encodes the blob for an area of this size. Pages that do not fit are not listed, nor what follows on their disk; disks that do not are counted only.
+    /// Encodes the blob for an area of this size. Pages that do not fit are not listed, nor are those that follow on their disk; disks that do not fit
+    /// are only counted.
     #[must_use]
     pub fn encode(&self, area: &CapacityArea) -> Vec<u8> {
         let mut w = Writer::default();
@@ -167,7 +168,7 @@ impl CapacityRoot {
         let mut room = area.blob_bytes_max().saturating_sub(w.bytes.len() as u64 + 4);
         let of_base = |disk: &CapacityDisk| if disk.base.is_some() { Base::BYTES } else { 0 };
         let head = |disk: &CapacityDisk| 22 + of_base(disk) + disk.name.len() as u64;
-        // The pages of one disk leave others their place, where there is one for all.
+        // Where there is room for all disks, the pages of one must not take the room of the others.
         let heads = self.disks.iter().map(head).sum();
         let mut pages_left = room.checked_sub(heads).map_or(u64::MAX, |left| left / PAGE_REF_BYTES);
         let is_for_all = heads <= room;
@@ -248,7 +249,7 @@ impl CapacityRoot {
         for _ in 0..r.u32()? {
             let (number, group, entries) = (r.u32()?, r.u32()?, r.u32()? as usize);
             let band = self.bands.get(number as usize)?;
-            // One for each band: that which its data had come to.
+            // One for each band: the group that its data had come to.
             if band.is_free || group != band.groups || group >= shape.groups() || !seen.insert(number) {
                 return None;
             }

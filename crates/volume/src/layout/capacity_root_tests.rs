@@ -108,7 +108,7 @@ fn what_the_area_has_no_room_for_is_counted() {
     assert_eq!((read.unapplied.len(), read.unapplied[0]), (UNAPPLIED_MAX, 5000 - UNAPPLIED_MAX as u64));
 }
 
-/// One disk written here and there left no room for disks behind it: they were not there where the fast tier was lost.
+/// A sparsely written disk left no room for the disks behind it: they were missing where the fast tier was lost.
 #[test]
 fn regression_pages_of_one_disk_leave_others_their_place() {
     let superblock = superblock();

@@ -2,7 +2,7 @@
 
 use super::{Id, is_sealed};
 
-/// Counters of the format stay below this, so that whoever adds to one need not look.
+/// Counters of the format stay below this, so that adding to one need not be checked.
 pub const COUNTER_LIMIT: u64 = 1 << 62;
 
 /// Appends fields to a byte vector.
@@ -56,7 +56,7 @@ impl<'a> Reader<'a> {
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
-    /// Starts behind the pool id of a sealed block of this pool; `None` where it is none.
+    /// Starts behind the pool id of a sealed block of this pool; `None` where the bytes are no such block.
     #[must_use]
     pub fn of_pool(bytes: &'a [u8], magic: [u8; 4], pool: &Id) -> Option<Self> {
         let mut reader = Self::new(bytes.get(8..).filter(|_| is_sealed(bytes, magic))?);

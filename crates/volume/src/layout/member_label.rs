@@ -1,5 +1,5 @@
-//! The label of a mirrored fast tier: which of its members hold everything. It lies on every device of the pool, so that a member that was
-//! left behind is known as such wherever the others are.
+//! The label of a mirrored fast tier: it says which members hold everything. It lies on every device of the pool, so that a member that was left behind
+//! is recognised wherever the others are.
 
 use super::codec::{COUNTER_LIMIT, Reader, Writer};
 use super::superblock::HEAD_BYTES;
@@ -19,9 +19,9 @@ pub(crate) const MAGIC: [u8; 4] = *b"FBMM";
 pub struct MemberLabel {
     /// The pool.
     pub pool: Id,
-    /// The member that this lies on; none on a capacity device.
+    /// The member that this label lies on; `None` on a capacity device.
     pub member: Option<u8>,
-    /// Counts up with each change of who holds everything.
+    /// Counts up with each change of which members hold everything.
     pub generation: u64,
     /// Counts up with each write; the copy with the higher one is newer.
     pub serial: u64,
@@ -31,7 +31,7 @@ pub struct MemberLabel {
     pub in_sync: u8,
     /// The member that is being rebuilt.
     pub rebuilding: Option<u8>,
-    /// How far it is, in bytes from the start.
+    /// How far its rebuild is, in bytes from the start.
     pub rebuilt_bytes: u64,
     /// Bytes of each member that are used: the size of the smallest when the pool was created.
     pub size_bytes: u64,
@@ -75,7 +75,7 @@ impl MemberLabel {
         w.bytes
     }
 
-    /// Decodes a copy, of whatever pool; `None` where it is none.
+    /// Decodes a copy, of whatever pool; `None` where the bytes are no label.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..LABEL_BYTES).filter(|bytes| is_sealed(bytes, MAGIC))?;
@@ -116,7 +116,7 @@ impl MemberLabel {
     }
 }
 
-/// Whether a device can be a member of a mirror with so many bytes and so large logical blocks.
+/// Whether a device can be a member of a mirror of this size and with logical blocks of at most this size.
 ///
 /// # Errors
 /// Why not.

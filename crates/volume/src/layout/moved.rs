@@ -1,4 +1,4 @@
-//! Blocks that move, as records tell of them.
+//! Blocks that move, as records name them.
 
 use super::band_summary::SummaryEntry;
 use super::codec::{COUNTER_LIMIT, Reader, Writer};
@@ -6,7 +6,7 @@ use super::page::{LEAF_ENTRIES, Span};
 use super::stored::Stored;
 use forebay_block::{ClassId, DiskId};
 
-/// Blocks that a record can move at most, or find damaged.
+/// Most blocks that a record can move, or find damaged.
 pub const MOVED_MAX: usize = 128;
 /// Block numbers are below this.
 pub(super) const BLOCKS_MAX: u64 = 1 << 48;
@@ -22,9 +22,9 @@ pub struct Moved {
     pub source: Span,
     /// Orders it among all copies of the block (docs/format.md, "Origins").
     pub origin: u64,
-    /// Its block checksum there.
+    /// Its block checksum there, where it was.
     pub checksum: u32,
-    /// How it is stored where it goes.
+    /// How it is stored at its destination.
     pub stored: Stored,
     /// Its class.
     pub class: ClassId,
@@ -42,13 +42,13 @@ impl Moved {
     /// Bytes of one in a record that stores blocks as they were.
     pub const BYTES: usize = 32;
 
-    /// How it was stored where it was.
+    /// How it was stored at its source.
     #[must_use]
     pub fn as_it_was(&self) -> Stored {
         Stored { grains: self.source.grains, checksum: self.checksum }
     }
 
-    /// The entry of the summary where it goes.
+    /// Its entry in the summary at the destination.
     #[must_use]
     pub fn summary_entry(&self) -> SummaryEntry {
         let Self { disk, block, origin, class, note, stored: Stored { grains, checksum }, .. } = *self;
@@ -99,7 +99,7 @@ impl Moved {
     }
 }
 
-/// Blocks that move to a run which begins at a location, each with where it goes.
+/// Blocks that move to a run from a location on, each with its destination.
 pub fn destinations(location: u64, moved: &[Moved]) -> impl Iterator<Item = (u64, &Moved)> {
     moved.iter().scan(location, |next, moved| {
         let at = *next;
@@ -108,7 +108,7 @@ pub fn destinations(location: u64, moved: &[Moved]) -> impl Iterator<Item = (u64
     })
 }
 
-/// Whether some of these are stored in another way than they were.
+/// Whether some of these are stored otherwise than at their source.
 pub(super) fn is_packed(moved: &[Moved]) -> bool {
     moved.iter().any(|moved| moved.stored != moved.as_it_was())
 }

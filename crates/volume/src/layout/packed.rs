@@ -8,9 +8,9 @@
 //!   2          2 (12, 4 bits)   length
 //! ```
 //!
-//! *how*: 1 an LZ4 block (<https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md>), 2 a Zstandard frame (RFC 8878). Of the hash of what
-//! follows *check*, which is seeded with disk and block, bits 0 to 22 are the block checksum that the map names, and bits 23 to 38 are *check*: a
-//! leaf has no room for more beside the place of a compressed block, and all of them together see any damage.
+//! *how*: 1 an LZ4 block (<https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md>), 2 a Zstandard frame (RFC 8878). What follows *check* is
+//! hashed, seeded with disk and block: bits 0 to 22 of the hash are the block checksum that the map names, and bits 23 to 38 are *check*. A leaf has no
+//! room for more beside the place of a compressed block; all these bits together see any damage.
 
 use super::page::{CHECKSUM_BITS, GRAIN_BYTES};
 use forebay_block::DiskId;
@@ -23,12 +23,12 @@ const BLOCK: usize = 4096;
 const HEADER_BYTES: usize = 4;
 const CHECK_BYTES: usize = 2;
 const LENGTH_BITS: u32 = 12;
-/// Most bytes that a compressed block is stored in: what saves less than a sixteenth is not worth that it has to be decompressed.
+/// Most bytes that a compressed block is stored in: saving less than a sixteenth is not worth the decompression.
 const STORED_MAX_BYTES: usize = BLOCK - BLOCK / 16;
 const HOW_LZ4: u16 = 1;
 const HOW_ZSTD: u16 = 2;
 
-/// The block checksum of stored bytes; `None` where they are those of a compressed block and have another *check*.
+/// The block checksum of stored bytes; `None` where they are of a compressed block and their *check* does not match.
 #[must_use]
 pub fn stored_checksum(disk: DiskId, block: u64, stored: &[u8]) -> Option<u32> {
     if stored.len() == BLOCK {
@@ -39,13 +39,13 @@ pub fn stored_checksum(disk: DiskId, block: u64, stored: &[u8]) -> Option<u32> {
     (right == *check).then_some(checksum)
 }
 
-/// Whether stored bytes are what a block checksum is of.
+/// Whether stored bytes match a block checksum.
 #[must_use]
 pub fn is_stored(disk: DiskId, block: u64, stored: &[u8], checksum: u32) -> bool {
     stored_checksum(disk, block, stored) == Some(checksum)
 }
 
-/// Block checksum and *check* of what follows the latter.
+/// Block checksum and *check* of the bytes that follow *check*.
 fn packed_checksum(disk: DiskId, block: u64, rest: &[u8]) -> (u32, [u8; CHECK_BYTES]) {
     let hash = block_hash(disk, block, rest);
     (hash as u32 & ((1 << CHECKSUM_BITS) - 1), ((hash >> CHECKSUM_BITS) as u16).to_le_bytes())
@@ -54,7 +54,7 @@ fn packed_checksum(disk: DiskId, block: u64, rest: &[u8]) -> (u32, [u8; CHECK_BY
 /// Makes and undoes the stored form. The contexts of Zstandard are large, so they are kept.
 #[derive(Default)]
 pub struct Packer {
-    /// With the level it was made for.
+    /// The compressor, with the level that it was made for.
     compressor: Option<(u8, bulk::Compressor<'static>)>,
     decompressor: Option<bulk::Decompressor<'static>>,
     stored: Vec<u8>,
@@ -67,10 +67,10 @@ impl fmt::Debug for Packer {
 }
 
 impl Packer {
-    /// The stored form of a block of 4096 bytes, in whole grains; `None` where it would not be worth it.
+    /// The stored form of a block of 4096 bytes, in whole grains; `None` where compression is not worth it.
     pub fn pack(&mut self, compress: Compress, (disk, address): (DiskId, u64), block: &[u8]) -> Option<&[u8]> {
         self.stored.clear();
-        // LZ4 refuses to begin where its worst case has no room.
+        // LZ4 refuses to begin without room for its worst case.
         self.stored.resize(HEADER_BYTES + lz4_flex::block::get_maximum_output_size(BLOCK), 0);
         let payload = self.stored.get_mut(HEADER_BYTES..)?;
         let (how, length) = match compress {
@@ -89,7 +89,7 @@ impl Packer {
             return None;
         }
         self.stored.truncate(HEADER_BYTES + length);
-        // What the compressor left behind its end must not lie on a device.
+        // What the compressor left behind its end must not get onto a device.
         self.stored.resize(stored_bytes, 0);
         let (check, rest) = self.stored.split_first_chunk_mut::<CHECK_BYTES>()?;
         rest[..CHECK_BYTES].copy_from_slice(&(length as u16 | how << LENGTH_BITS).to_le_bytes());
@@ -97,8 +97,8 @@ impl Packer {
         Some(&self.stored)
     }
 
-    /// Fills `block`, 4096 bytes, from its stored form; false where that is none. Its checksum was right, so that this is what a
-    /// program wrote, and nothing is done but what fills the block.
+    /// Fills `block`, 4096 bytes, from its stored form; false where the form is invalid. As the checksum was right, a program wrote these bytes, and
+    /// all that is done with them is to fill the block.
     pub fn unpack(&mut self, stored: &[u8], block: &mut [u8]) -> bool {
         let Some((&[_, _, low, high], rest)) = stored.split_first_chunk::<HEADER_BYTES>() else { return false };
         let word = u16::from_le_bytes([low, high]);

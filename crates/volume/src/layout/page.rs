@@ -33,7 +33,7 @@ const CODE_DAMAGED: u64 = 2;
 const CODE_DATA: u64 = 8;
 /// Most sectors a pool may have (38 bits): 128 TiB.
 pub const SECTORS_MAX: u64 = 1 << 38;
-/// What places and stored lengths are counted in.
+/// The unit of places and stored lengths, in bytes.
 pub const GRAIN_BYTES: usize = 32;
 /// Grains of a sector.
 pub const SECTOR_GRAINS: u64 = (SECTOR_BYTES / GRAIN_BYTES) as u64;
@@ -64,7 +64,7 @@ impl Span {
         self.grains as u64 == BLOCK_GRAINS
     }
 
-    /// Behind its last grain.
+    /// The grain behind its last one.
     #[must_use]
     pub const fn end(self) -> u64 {
         self.location + self.grains as u64
@@ -76,7 +76,7 @@ impl Span {
         (self.location & LOCATION_MASK) | ((self.grains.wrapping_sub(1) & 127) as u64) << LOCATION_BITS
     }
 
-    /// What was packed; `None` where there are bits beyond it.
+    /// Unpacks a span; `None` where bits beyond it are set.
     #[must_use]
     pub const fn unpack(bits: u64) -> Option<Self> {
         if bits >> SPAN_BITS != 0 {
@@ -86,7 +86,7 @@ impl Span {
     }
 }
 
-/// What is read of a device for stored bytes: devices are read in whole units of theirs.
+/// What is read of a device to get stored bytes, as devices are read in whole units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Window {
     /// First grain.
@@ -96,11 +96,11 @@ pub struct Window {
 }
 
 impl Window {
-    /// Around what lies from one block to the end of another, or the same, in units of so many grains.
+    /// The window from one block to the end of another, or the same, in units of so many grains.
     #[must_use]
     pub fn around(first: Span, last: Span, unit_grains: u64) -> Self {
         let begin = first.location / unit_grains * unit_grains;
-        // What only damage can name may lie anywhere.
+        // A span that only damage can name may lie anywhere.
         let grains = last.end().next_multiple_of(unit_grains).saturating_sub(begin);
         Self { first: begin, len_bytes: grains as usize * GRAIN_BYTES }
     }
@@ -138,8 +138,8 @@ pub enum Entry {
 }
 
 impl Entry {
-    /// The entry as a leaf has it: 48 bits, and the 32 beside them that are the block's checksum where it is stored as it is. What is
-    /// compressed has a shorter checksum, and the rest of its place beside it.
+    /// The entry as a leaf has it: 48 bits, and 32 beside them. For a block that is stored as it is these 32 are its checksum; a compressed block has a
+    /// shorter checksum there, beside its length and the rest of its place.
     fn pack(self, checksum: u32) -> (u64, u32) {
         match self {
             Self::Unmapped => (0, checksum),
@@ -181,7 +181,7 @@ impl Entry {
     }
 }
 
-/// So many bytes of a page, in one load.
+/// `N` bytes of a page, in one load.
 #[inline]
 fn bytes_at<const N: usize>(page: &[u8], at: usize) -> [u8; N] {
     page[at..at + N].as_chunks().0[0]
@@ -191,7 +191,7 @@ fn bytes_at<const N: usize>(page: &[u8], at: usize) -> [u8; N] {
 #[inline]
 #[must_use]
 pub fn leaf_entry(page: &[u8], i: usize) -> (Entry, u32) {
-    // One load of eight bytes, of which the last two are the next entry's, or a checksum's, instead of a copy of six.
+    // One load of eight bytes instead of a copy of six: the last two are the next entry's, or a checksum's.
     let bits = u64::from_le_bytes(bytes_at(page, HEADER_BYTES + i * 6));
     let beside = u32::from_le_bytes(bytes_at(page, CHECKSUMS_OFFSET + i * 4));
     Entry::unpack(bits & ENTRY_MASK, beside)
@@ -244,16 +244,15 @@ fn last_epoch(page: &[u8]) -> u32 {
     u32::from_le_bytes(bytes_at(page, LAST_EPOCH_OFFSET))
 }
 
-/// The epoch in which block `i` of a leaf, with its neighbours, is due to leave the fast tier, as the last host's write of one
-/// of them decided; of what is due more than 255 epochs before the last of the leaf, that.
+/// The epoch in which block `i` of a leaf, with its neighbours, is due to leave the fast tier, as the last write of a host to one of them decided. At
+/// the earliest it is 255 epochs before the latest of the leaf.
 #[inline]
 #[must_use]
 pub fn due_epoch(page: &[u8], i: usize) -> u32 {
     last_epoch(page).saturating_sub(u32::from(page[BEFORE_OFFSET + i / CLOCK_BLOCKS]))
 }
 
-/// Makes all blocks of a leaf due in this epoch, where its clock is later than it can be: it was kept by other rules, or another
-/// pool's time.
+/// Makes all blocks of a leaf due in this epoch, where its clock is later than it can be: it was kept by other rules, or in the time of another pool.
 pub fn limit_due(page: &mut [u8], epoch: u32) {
     if last_epoch(page) > epoch {
         page[BEFORE_OFFSET..CLOCK_END].fill(0);

@@ -1,5 +1,5 @@
-//! An entry of the log of rows that are not whole yet: parity of those of its blocks that were written, with their checksums. What was not written counts
-//! as zeros. So a row's blocks survive a device also while others are being written beside them.
+//! An entry of the log of rows that are not whole yet: parity of those blocks of a row that were written, with their checksums. The others count as
+//! zeros. So the blocks of a row survive the loss of a device even while others are being written beside them.
 
 use super::array_label::ArrayLabel;
 use super::codec::{COUNTER_LIMIT, Reader, Writer};
@@ -18,11 +18,11 @@ pub struct ParityEntry {
     pub sequence: u64,
     /// The row.
     pub row: u64,
-    /// One bit for each block of data that it covers; none where it only takes the place of an older one.
+    /// One bit for each block of data that it covers; none where it only supersedes an older entry.
     pub covered: u32,
-    /// Checksums of these, 0 for the others.
+    /// Checksums of these blocks, 0 for the others.
     pub checksums: Vec<u32>,
-    /// Which block of parity it has.
+    /// The number of its block of parity.
     pub number: u8,
     /// That block.
     pub parity: Vec<u8>,
@@ -58,7 +58,7 @@ impl ParityEntry {
             return None;
         }
         let mut r = Reader::of_pool(header, MAGIC, &label.pool)?;
-        // It may have been left there before the member was rebuilt.
+        // An entry may be left there from before the member was rebuilt.
         if r.id().as_ref() != label.ids.get(member) {
             return None;
         }

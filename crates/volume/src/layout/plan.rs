@@ -19,13 +19,13 @@ pub const BANDS_MIN: u64 = 4;
 pub struct PoolOptions {
     /// Name of the pool.
     pub name: String,
-    /// Band size in bytes; `None`: from the devices, else from their size.
+    /// Band size in bytes; `None`: what the devices ask for, otherwise by the size of the tier.
     pub band_bytes: Option<u64>,
     /// Length of the journal in bytes; `None`: a 64th of the fast tier, from 512 KiB to 64 MiB.
     pub journal_bytes: Option<u64>,
     /// Whether the fast device is a mirror.
     pub is_mirrored: bool,
-    /// Where bands begin on the capacity device, in bytes, where that is several with parity.
+    /// Where bands begin on the capacity device, in bytes, where it consists of several with parity.
     pub bands_offset_bytes: Option<u64>,
 }
 
@@ -68,8 +68,8 @@ pub enum PlanError {
     TooLarge,
 }
 
-/// Default band for a capacity tier of `total_bytes`: about 1/1024 of it, a power of two from 1 to 64 MiB. Bands that are open, free or
-/// in collection are space that nothing can die in: with a dozen of them, 1/64 each would be most of what is spare.
+/// Default band for a capacity tier of `total_bytes`: about 1/1024 of it, a power of two from 1 to 64 MiB. In bands that are open, free or being
+/// collected nothing can die: with a dozen of them, at 1/64 each, they would take most of the spare space.
 #[must_use]
 pub fn default_band_bytes(total_bytes: u64) -> u64 {
     (total_bytes / 1024).max(1).next_power_of_two().clamp(1 << 20, 64 << 20)
@@ -122,7 +122,7 @@ pub fn plan(
         .max(JOURNAL_MIN_BYTES)
         .next_multiple_of(block);
     let index_span = (LEAF_ENTRIES * INDEX_ENTRIES) as u64 * block;
-    // Twice the pages of a capacity tier full of compressed blocks, and room for small disks: every disk has at least one page.
+    // Twice the index pages of a capacity tier full of compressed blocks, and room for small disks: every disk has at least one page.
     let index_pages = 2 * PACKED_TIMES_MAX * total / index_span + 4096;
     let fast_blocks = fast.size_bytes / block;
     let blob = Root::size_bound_bytes(fast_blocks, bands, shape, index_pages);

@@ -5,24 +5,24 @@ use super::superblock::Superblock;
 use super::{Id, seal};
 
 const MAGIC: [u8; 4] = *b"FBPS";
-/// Bytes before the payload.
+/// Bytes of the header, before the payload.
 const HEADER_BYTES: usize = 64;
-/// What it takes of a root area at most, in bytes.
+/// Most bytes of a root area that it takes.
 const AREA_BYTES: u64 = 128 << 10;
 /// Longest payload in bytes.
 pub const PAYLOAD_BYTES_MAX: usize = AREA_BYTES as usize - HEADER_BYTES;
-/// What has to be read to know how long it is, in bytes.
+/// How many bytes have to be read to know its length.
 pub const BLOCK_BYTES: usize = 4096;
 
 /// Where it lies beside the root of a checkpoint; `None` where the area is too small.
 #[must_use]
 pub fn offset_bytes(superblock: &Superblock, checkpoint: u64) -> Option<u64> {
-    // Before the second header.
+    // It lies before the second header.
     let within = superblock.root_len_bytes.checked_sub(4096 + AREA_BYTES).filter(|&within| within >= 4096)?;
     Some(superblock.root_offsets_bytes[(checkpoint % 2) as usize] + within)
 }
 
-/// Encodes it, in whole blocks.
+/// Encodes a payload, in whole blocks.
 #[must_use]
 pub fn encode(payload: &[u8], checkpoint: u64, pool: &Id) -> Vec<u8> {
     let mut w = Writer::of_pool(MAGIC, pool);
@@ -35,7 +35,7 @@ pub fn encode(payload: &[u8], checkpoint: u64, pool: &Id) -> Vec<u8> {
     w.bytes
 }
 
-/// The whole length in bytes of one of which this is the beginning; `None` where there is none of this pool, or it cannot be.
+/// The whole length in bytes, by the first bytes; `None` where they are not of this pool, or the length is impossible.
 #[must_use]
 pub fn len_bytes(bytes: &[u8], pool: &Id) -> Option<usize> {
     let mut r = Reader::new(bytes);

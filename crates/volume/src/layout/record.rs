@@ -9,11 +9,11 @@ use forebay_block::{ClassId, DiskId};
 
 /// Size of the fixed part of a record in bytes.
 pub const RECORD_BYTES: usize = 24;
-/// A record of blocks that moved and are stored in another way than they were.
+/// Record of blocks that moved and are stored otherwise than before.
 const KIND_PACKED_MOVE: u8 = 8;
-/// A record of blocks that were written and of which some are compressed.
+/// Record of blocks that were written, some of them compressed.
 const KIND_PACKED_WRITE: u8 = 9;
-/// Where the lifetime of a write begins in the word of its location, which needs fewer bits (`SECTORS_MAX`).
+/// Position of a write's lifetime in the word of its location, which needs fewer bits (`SECTORS_MAX`).
 const LIFETIME_SHIFT: u32 = 48;
 
 /// A journal record.
@@ -81,9 +81,9 @@ pub enum Record {
         /// The class.
         class: ClassId,
     },
-    /// Blocks found damaged where they lay; one that was written since is none of them.
+    /// Blocks were found damaged where they lay; a block that was written since is not affected.
     Damage {
-        /// The blocks, with the place and the checksum that they were looked for with.
+        /// The blocks, with the place and the checksum by which they were looked for.
         blocks: Vec<Moved>,
     },
 }
@@ -98,7 +98,7 @@ struct Head {
     generation: u16,
     block: u64,
     location: u64,
-    /// Lifetime, in the bits of the location that none needs.
+    /// Lifetime, in bits that the location does not need.
     lifetime: Lifetime,
 }
 
@@ -124,7 +124,7 @@ impl Head {
         (is_possible && usize::from(class) < ClassId::LIMIT && location <= GRAINS_MAX).then_some(head)
     }
 
-    /// The run of blocks, where it is one that a record can change: within one leaf.
+    /// The run of blocks, where a record can change such a run: it lies within one leaf.
     fn run(&self) -> Option<(DiskId, u64, u32)> {
         let leaf = LEAF_ENTRIES as u64;
         let fits = self.blocks > 0 && self.block < BLOCKS_MAX && self.block % leaf + u64::from(self.blocks) <= leaf;
@@ -132,7 +132,7 @@ impl Head {
     }
 }
 
-/// Where a write record says its data is.
+/// Where the data of a write record lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
     /// First grain.
@@ -183,7 +183,7 @@ pub fn move_bytes(blocks: usize) -> usize {
 }
 
 impl Record {
-    /// Where it says that blocks were written: the first grain, and how many.
+    /// Where the record says that data was written: first grain, and number of grains.
     #[must_use]
     pub fn data(&self) -> Option<(u64, u64)> {
         match self {
@@ -197,7 +197,7 @@ impl Record {
         }
     }
 
-    /// Whether some of what it says was written is compressed.
+    /// Whether some of the data that it wrote is compressed.
     #[must_use]
     pub fn is_packed(&self) -> bool {
         match self {
@@ -212,7 +212,7 @@ impl Record {
     pub fn is_aligned(&self) -> bool {
         let is_aligned = |location: u64| location.is_multiple_of(BLOCK_GRAINS);
         match self {
-            // All of it is written in one request.
+            // All data of a write is written in one request.
             Self::Write { location, stored, .. } => {
                 let mut whole = places(*location, stored).filter(|(span, _)| span.is_whole());
                 is_aligned(*location) && whole.all(|(span, _)| is_aligned(span.location))
@@ -265,8 +265,8 @@ impl Record {
         }
     }
 
-    /// Reads a record; `None` where it is none that this format has. Lengths are bounded, so that no record can make
-    /// replay do more than a leaf's worth of work.
+    /// Reads a record; `None` where this format has no such record. Lengths are bounded, so that no record can make replay do more than a leaf's worth
+    /// of work.
     pub(super) fn take(r: &mut Reader<'_>) -> Option<Self> {
         let head = Head::take(r)?;
         let Head { generation, location, lifetime, .. } = head;

@@ -33,7 +33,7 @@ pub struct RootHeader {
     pub blob_crc: u32,
     /// 0, or the checkpoint that made this one invalid.
     pub superseded_by: u64,
-    /// What the index says of blocks to be destaged may be from before a class changed its place.
+    /// The counts in the index of blocks that may be destaged may be from before a class changed its place.
     pub counts_due: bool,
     /// Number of the opening that wrote it, 0 where it has none.
     pub opening: u64,
@@ -89,11 +89,11 @@ pub struct DiskRoot {
     pub pages: Vec<(u32, PageRef)>,
 }
 
-/// What the root says of an index page, in bytes.
+/// Bytes that the root has for an index page.
 pub const INDEX_PAGE_BYTES: u64 = 20;
 
 impl DiskRoot {
-    /// Most bytes that a disk of such a name takes beside its index pages, also while it lies over a base, and is removed.
+    /// Most bytes that a disk of this name takes beside its index pages, even while it lies over a base and is being removed.
     #[must_use]
     pub fn bytes_max(name: &str) -> u64 {
         const ID_AND_COUNTS: u64 = 18;
@@ -120,7 +120,7 @@ pub enum BandState {
     Closed,
 }
 
-/// A group has names for one compressed block in so many of its grains.
+/// A group can name one compressed block for so many of its grains.
 const NAMED_GRAINS: u32 = (BLOCK_GRAINS / PACKED_TIMES_MAX) as u32;
 
 /// A band as the root has it.
@@ -132,7 +132,7 @@ pub struct BandRoot {
     pub stream: Stream,
     /// Grains that the map still names.
     pub valid: u32,
-    /// Blocks that the map names in it: more than `valid` is long where they are compressed.
+    /// Blocks that the map names in it: compressed ones are more than would fit into `valid` grains as they are.
     pub blocks: u32,
     /// How far it is written, in grains from its start, summaries included.
     pub written: u32,
@@ -143,13 +143,13 @@ pub struct BandRoot {
 }
 
 impl BandRoot {
-    /// No more counts as living there than so many grains, and the blocks that these have names for.
+    /// Limits what counts as living in it to so many grains, and to the blocks that these can name.
     pub fn limit(&mut self, grains: u32) {
         self.valid = self.valid.min(grains);
         self.blocks = self.blocks.min(grains / NAMED_GRAINS);
     }
 
-    /// Grains that what lives there takes where it is moved: of the smallest blocks, those that there are no names for more in.
+    /// Grains that its living blocks take where they are moved: very small blocks take as many as a group needs to name them.
     #[must_use]
     pub fn moved_grains(&self) -> u32 {
         self.valid.max(self.blocks.saturating_mul(NAMED_GRAINS))
@@ -177,11 +177,11 @@ impl BandRoot {
 pub struct UnwrittenGroup {
     /// The band.
     pub band: u32,
-    /// Its generation: of another the entries say nothing.
+    /// Its generation: for another one the entries mean nothing.
     pub generation: u32,
     /// The group.
     pub group: u32,
-    /// Who was written into it.
+    /// The blocks that were written into it.
     pub entries: Vec<SummaryEntry>,
 }
 
@@ -238,7 +238,7 @@ impl Root {
         384 * 1024 + slots / 8 + 64 + bands * 28 + open_groups + index_pages * INDEX_PAGE_BYTES
     }
 
-    /// Bytes that the root of a pool has for its disks and their index pages, beside all else at its largest.
+    /// Bytes that the root of a pool has for its disks and their index pages, with all else at its largest.
     #[must_use]
     pub fn bytes_for_disks(superblock: &Superblock) -> u64 {
         let RootBounds { slots, bands, shape, .. } = RootBounds::of(superblock);
@@ -260,7 +260,7 @@ impl Root {
     }
 }
 
-/// What a root can name, by the superblock.
+/// What a root can name, according to the superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RootBounds {
     pub(super) shape: BandShape,
@@ -271,7 +271,7 @@ pub struct RootBounds {
     pub(super) journal_sector_bytes: u64,
 }
 
-/// Room for sections of newer programs in what is read of a root, in bytes.
+/// Bytes for sections of newer programs when a root is read.
 const KEPT_BYTES_MAX: u64 = 16 << 20;
 
 impl RootBounds {

@@ -1,4 +1,4 @@
-//! The blob of a root: its sections, bounded by the geometry that the superblock tells.
+//! The blob of a root: its sections, bounded by the geometry in the superblock.
 
 use super::band_summary::{PACKED_TIMES_MAX, SummaryEntry, take_entries};
 use super::base::Base;
@@ -22,7 +22,7 @@ const EVIDENCE: Tag = *b"EVID";
 const BANDS: Tag = *b"BAND";
 const OPEN: Tag = *b"OPEN";
 const SLOTS: Tag = *b"SLOT";
-/// One that programs without scrubs keep.
+/// How far a scrub is; programs without scrubs keep this section.
 const SCRUB: Tag = *b"SCRB";
 /// Entries of complete groups whose summary cannot be written, where there are any.
 const UNWRITTEN: Tag = *b"UNWR";
@@ -30,7 +30,7 @@ const UNWRITTEN: Tag = *b"UNWR";
 const PACKED: Tag = *b"PACK";
 /// Bytes that compression saved of what was written to bands, over the pool's life, where it saved any.
 const SAVED: Tag = *b"SAVE";
-/// Bases of disks, where there are any: what a program without them would take for zeros is in none of their blocks.
+/// Bases of disks, where there are any. A program without bases must refuse it: it would read zeros where a base has data.
 const BASES: Tag = *b"BASE";
 const KNOWN: [Tag; 9] = [SHARD, POOL, DISKS, CLASSES, STATISTICS, EVIDENCE, BANDS, OPEN, SLOTS];
 /// Largest size of a disk in bytes.
@@ -79,7 +79,7 @@ fn put_band(w: &mut Writer, band: &BandRoot) {
     w.u64(band.closed_at);
 }
 
-/// Sectors that the blocks of a class take in bands where none is compressed.
+/// Bytes that the blocks of a class take in bands where none is compressed.
 fn as_if_whole(class: &ClassStats) -> u64 {
     class.capacity_blocks.saturating_mul(PAGE_BYTES as u64)
 }
@@ -158,8 +158,8 @@ pub fn encode(root: &Root) -> Vec<u8> {
     w.bytes
 }
 
-/// Encodes the blob within so many bytes. Where they are too few it is without what the classifier has learned, which it learns again, and then without the
-/// entries of groups whose summary cannot be written, as if that were damaged: there must be a root. `None`: they are too few for the rest.
+/// Encodes the blob within so many bytes. Where they are too few, it leaves out what the classifier has learned, which it learns again, and then the
+/// entries of groups whose summary cannot be written, as if these were damaged: there must be a root. `None`: they are too few for the rest.
 #[must_use]
 pub fn encode_within(root: &Root, bytes_max: u64) -> Option<Vec<u8>> {
     let fits = |blob: &Vec<u8>| blob.len() as u64 <= bytes_max;
@@ -182,10 +182,10 @@ pub fn decode(bytes: &[u8], bounds: &RootBounds) -> Result<Root, RootError> {
         at.map(|at| kept.remove(at))
     };
     let (scrub, packed, unwritten) = (optional(SCRUB), optional(PACKED), optional(UNWRITTEN));
-    // Of a life's wear alone: where it makes no sense nothing was saved.
+    // It is only about wear: where it is impossible, nothing was saved.
     let saved = optional(SAVED).and_then(|section| Reader::new(&section.payload).u64());
     let saved_bytes = saved.filter(|&bytes| bytes < COUNTER_LIMIT).unwrap_or_default();
-    // Nothing depends on it: where it makes no sense there was no scrub.
+    // Nothing depends on it: where it is impossible, there was no scrub.
     let scrub = scrub.and_then(|section| ScrubRecord::take(&mut Reader::new(&section.payload))).unwrap_or_default();
     let mut root = Root { kept, scrub, saved_bytes, ..Root::default() };
     // Bands come before the groups that lie in them.
@@ -202,13 +202,13 @@ pub fn decode(bytes: &[u8], bounds: &RootBounds) -> Result<Root, RootError> {
     if let Some(payload) = bases {
         take_bases(&mut root, &mut Reader::new(payload)).ok_or_else(|| error(BASES, "a base that cannot be"))?;
     }
-    // Where they make no sense the bands are as others that have a damaged summary.
+    // Where they are impossible, the bands count as bands with a damaged summary.
     let unwritten = unwritten.and_then(|section| unwritten_groups::take(&section.payload, &root.bands, bounds));
     root.unwritten_groups = unwritten.unwrap_or_default();
     let packed = packed.map_or_else(Vec::new, |section| section.payload);
     let mut r = Reader::new(&packed);
     for class in &mut root.stats {
-        // Where it makes no sense the blocks count as whole ones, which policies and people go by.
+        // Where it is impossible, the blocks count as whole ones: only policies and people use it.
         let stored = r.u64().filter(|&bytes| bytes <= as_if_whole(class));
         class.stored_bytes = stored.unwrap_or_else(|| as_if_whole(class));
     }
@@ -286,7 +286,7 @@ fn take_disks(root: &mut Root, r: &mut Reader<'_>, bounds: &RootBounds) -> Optio
     Some(Ok(()))
 }
 
-/// `None` where it names what is not there.
+/// `None` where a base has no disk, or is impossible.
 fn take_bases(root: &mut Root, r: &mut Reader<'_>) -> Option<()> {
     for _ in 0..r.u16()? {
         let (id, base) = (r.u16()?, Base::take(r)?);

@@ -1,4 +1,4 @@
-//! Roots round-trip, keep what they do not know, and refuse what cannot be, by the name of the section.
+//! Roots round-trip, keep sections that they do not know, and refuse what is impossible, by the name of the section.
 
 use super::*;
 use crate::layout::band_summary::{BandShape, ENTRIES_MAX, GROUP_BLOCKS, open_max};
@@ -11,7 +11,7 @@ use crate::layout::sections::{HEADER_BYTES, KeptSection};
 use forebay_block::DiskId;
 
 fn bounds() -> RootBounds {
-    // Two groups, the second with one block of data less.
+    // Two groups, the second with one block of data fewer.
     RootBounds {
         shape: BandShape::new(127 * 4096),
         bands: 3,
@@ -208,7 +208,7 @@ fn what_cannot_be_in_the_pool_is_refused_by_the_name_of_its_section() {
     }
 }
 
-/// As many disks and index pages as are let in, beside all else at its largest: that is within the area, without what can be done without.
+/// As many disks and index pages as are let in, with all else at its largest, fit into the area without leaving anything out.
 #[test]
 fn regression_what_is_let_in_is_within_the_root_area() {
     let geometry = |size_bytes| forebay_block::Geometry {
@@ -262,7 +262,7 @@ fn regression_what_is_let_in_is_within_the_root_area() {
         let bytes_max = superblock.root_len_bytes - 2 * 4096;
         let blob = encode_within(&root, bytes_max).unwrap();
         assert_eq!(blob, encode(&root), "something was left out");
-        // What more there may be is left out where it does not fit.
+        // Anything beyond that is left out where it does not fit.
         let group = UnwrittenGroup { band: 0, generation: 0, group: 0, entries };
         root.unwritten_groups = vec![group; 16];
         root.classes = vec![1; 310 << 10];

@@ -8,7 +8,7 @@ pub enum ScrubState {
     /// No pass has begun, or the last one has come to its end.
     #[default]
     Idle,
-    /// A pass goes on.
+    /// A pass is in progress.
     Running,
     /// A pass has begun and waits to be continued.
     Paused,
@@ -17,7 +17,7 @@ pub enum ScrubState {
 /// A pass over everything stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pass {
-    /// When it began, in seconds since 1970; 0 where nobody said what time it was.
+    /// When it began, in seconds since 1970; 0 where the time was not known.
     pub began_unix_s: u64,
     /// When it ended, likewise.
     pub ended_unix_s: u64,
@@ -29,27 +29,28 @@ pub struct Pass {
     pub uncompared_blocks: u64,
 }
 
-/// Instead of a disk: all disks were read, and parity of the capacity tier is compared, from a block of that tier on. A program without that takes it to be
-/// the end, as no disk has this number.
+/// In place of a disk: all disks were read, and parity of the capacity tier is being compared, from a block of that tier on. A program without this
+/// takes it for the end, as no disk has this number.
 pub const PARITY: u16 = u16::MAX;
 
-/// How far it is.
+/// How far a scrub is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScrubRecord {
-    /// Whether a pass goes on.
+    /// Whether a pass is in progress.
     pub state: ScrubState,
-    /// The disk that it is at, or [`PARITY`], and the first block there that was not yet read, or behind which something that was found may not have been written again.
+    /// The disk that it is at, or [`PARITY`]; and there the first block that was not read yet, or behind which a finding may not have been written
+    /// again yet.
     pub disk: u16,
     /// See `disk`.
     pub block: u64,
-    /// The pass that goes on.
+    /// The pass in progress.
     pub pass: Pass,
     /// The last one that came to its end.
     pub last: Option<Pass>,
 }
 
 impl ScrubRecord {
-    /// As it stands in the root: 92 bytes, of which programs of before know the first 76.
+    /// As it stands in the root: 92 bytes, of which earlier programs know the first 76.
     pub(super) fn put(&self, w: &mut Writer) {
         w.u8(self.state as u8);
         w.u8(u8::from(self.last.is_some()));
@@ -64,7 +65,7 @@ impl ScrubRecord {
         w.u64(self.last.unwrap_or_default().uncompared_blocks);
     }
 
-    /// `None` where it cannot be that. What a later program has added behind it is passed over.
+    /// `None` where it is impossible. What a later program has added behind it is ignored.
     pub(super) fn take(r: &mut Reader<'_>) -> Option<Self> {
         let state = match r.u8()? {
             0 => ScrubState::Idle,
@@ -81,7 +82,7 @@ impl ScrubRecord {
             is_possible.then_some(Pass { began_unix_s, ended_unix_s, good_blocks, bad_blocks, uncompared_blocks: 0 })
         };
         let (mut pass, mut last) = (pass()?, pass()?);
-        // One of a program of before ends here.
+        // A record of an earlier program ends here.
         for pass in [&mut pass, &mut last] {
             pass.uncompared_blocks = r.u64().filter(|&blocks| blocks < COUNTER_LIMIT).unwrap_or(0);
         }

@@ -1,4 +1,4 @@
-//! What the blob of a root is made of: a row of tagged sections, each with its own checksum.
+//! The parts of a root's blob: a row of tagged sections, each with its own checksum.
 
 use super::codec::{Reader, Writer};
 use super::{is_sealed, seal};

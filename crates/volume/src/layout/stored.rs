@@ -1,14 +1,14 @@
-//! How blocks are stored, as records tell it.
+//! How blocks are stored, as records say it.
 
 use super::codec::{Reader, Writer};
 use super::page::{BLOCK_GRAINS, CHECKSUM_BITS, Span};
 
-/// How a block is stored: what of that differs between places.
+/// How a block is stored, as far as it differs between places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stored {
     /// Stored length in grains.
     pub grains: u8,
-    /// Block checksum, which is of the stored bytes.
+    /// Block checksum, computed over the stored bytes.
     pub checksum: u32,
 }
 
@@ -28,7 +28,7 @@ impl Stored {
         u64::from(self.grains) == BLOCK_GRAINS
     }
 
-    /// Whether a block can be stored like that.
+    /// Whether a block can be stored in this way.
     pub(super) fn is_possible(self) -> bool {
         (1..=BLOCK_GRAINS as u8).contains(&self.grains) && (self.is_whole() || self.checksum >> CHECKSUM_BITS == 0)
     }
@@ -47,7 +47,7 @@ impl Stored {
     }
 }
 
-/// Places of blocks that are stored one behind the other from a location on.
+/// Places of blocks that are stored one after the other from a location on.
 pub fn places(location: u64, stored: &[Stored]) -> impl Iterator<Item = (Span, Stored)> {
     stored.iter().scan(location, |next, stored| {
         let span = Span { location: *next, grains: stored.grains };

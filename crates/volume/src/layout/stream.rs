@@ -25,7 +25,7 @@ impl Lifetime {
         [self.group, self.note]
     }
 
-    /// From how it is stored; `None` where it is none that this format has.
+    /// From how it is stored; `None` where this format has no such lifetime.
     #[must_use]
     pub fn from_bytes([group, note]: [u8; 2]) -> Option<Self> {
         (group < GROUPS_MAX && note <= NOTES).then_some(Self { group, note })
@@ -50,7 +50,7 @@ impl Default for Stream {
 }
 
 impl Stream {
-    /// With this bit in the first of its bytes it was moved by garbage collection.
+    /// The bit of the first byte that says that garbage collection moved it.
     const COLLECTED: u8 = 0x80;
 
     /// As it is stored: class and origin, then the group.
@@ -59,7 +59,7 @@ impl Stream {
         [self.class.0 | if self.is_collected { Self::COLLECTED } else { 0 }, self.group]
     }
 
-    /// From how it is stored; `None` where it is none that this format has.
+    /// From how it is stored; `None` where this format has no such stream.
     #[must_use]
     pub fn from_bytes([first, group]: [u8; 2]) -> Option<Self> {
         let class = ClassId(first & !Self::COLLECTED);
@@ -67,7 +67,7 @@ impl Stream {
         is_possible.then_some(Self { is_collected: first & Self::COLLECTED != 0, group, class })
     }
 
-    /// The hint to a device, so that data which dies together carries the same number whatever its class; 0 would be no hint.
+    /// The hint to a device: data that is expected to die together has the same number, whatever its class. 0 would be no hint.
     #[must_use]
     pub fn hint(self) -> u8 {
         self.group + 1

@@ -1,4 +1,4 @@
-//! The superblock: who a device is, which pool it belongs to, where things lie.
+//! The superblock: which device this is, which pool it belongs to, where things lie.
 
 use super::Id;
 use super::capacity_area::CapacityArea;
@@ -18,9 +18,9 @@ pub const SIZE_BYTES: usize = 4096;
 pub const DEVICES_MAX: usize = 32;
 /// Version written and understood.
 pub const VERSION: u32 = 6;
-/// Incompatible feature: bands and records tell lifetime groups. Set by every opening that writes; a pool without it has none yet.
+/// Incompatible feature: bands and records name lifetime groups. Every opening that writes sets it; a pool without it has none yet.
 pub const LIFETIME_GROUPS: u64 = 1;
-/// Incompatible feature: the fast tier is mirrored. A program that does not know it would write to one member alone.
+/// Incompatible feature: the fast tier is mirrored. A program that does not know it would write to one member only.
 pub const MIRRORED_FAST: u64 = 4;
 /// Largest band in bytes.
 pub const BAND_BYTES_MAX: u64 = 1 << 36;
@@ -73,7 +73,7 @@ pub struct Superblock {
     pub compatible: u64,
     /// Read-only-compatible features, likewise.
     pub read_only_compatible: u64,
-    /// The fast device is a mirror.
+    /// Whether the fast device is a mirror.
     pub is_mirrored: bool,
     /// Pool id.
     pub pool: Id,
@@ -85,9 +85,9 @@ pub struct Superblock {
     pub generation: u64,
     /// Epoch of the last opening.
     pub epoch: u64,
-    /// Its number, drawn by chance: tells copies of a pool apart that were opened as often. 0: there is none.
+    /// Number of that opening, drawn at random: it distinguishes copies of a pool that were opened equally often. 0: there is none.
     pub opening: u64,
-    /// Number of the opening that wrote what this one found. 0: not known.
+    /// Number of the opening whose state this one found. 0: not known.
     pub opening_before: u64,
     /// Unit of the journal in bytes.
     pub journal_sector_bytes: u32,
@@ -105,7 +105,7 @@ pub struct Superblock {
     pub slots: u64,
     /// Pool name.
     pub name: String,
-    /// Where checkpoints leave on the capacity tier what it needs to be opened alone.
+    /// The area where checkpoints put what the capacity tier needs to be opened alone.
     pub capacity_area: CapacityArea,
     /// All devices of the pool.
     pub members: Vec<Member>,

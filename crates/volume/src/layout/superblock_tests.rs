@@ -24,7 +24,7 @@ fn superblock() -> Superblock {
     plan(&options, &fast, &[slow], [1; 16], &[[2; 16], [3; 16]]).unwrap()
 }
 
-/// Changes bytes of an encoded superblock under a right checksum.
+/// Changes bytes of an encoded superblock, with a right checksum.
 fn forged(at: usize, bytes: &[u8]) -> Vec<u8> {
     let mut block = superblock().encode();
     block[at..at + bytes.len()].copy_from_slice(bytes);

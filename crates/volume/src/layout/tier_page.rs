@@ -1,5 +1,4 @@
-//! On which tier each block lives, as of a checkpoint: two bits a block, kept on the capacity tier so that it can be opened
-//! alone.
+//! On which tier each block lives, as of a checkpoint: two bits for each block, kept on the capacity tier so that it can be opened alone.
 
 use super::codec::{Reader, Writer};
 use super::page::{Entry, LEAF_ENTRIES, leaf_entry};
@@ -48,7 +47,7 @@ impl Tier {
     }
 }
 
-/// The part of one checksum in the sum of its leaf.
+/// The contribution of one checksum to the sum of its leaf.
 #[must_use]
 pub fn term(at: usize, checksum: u32) -> u64 {
     // The finaliser of MurmurHash3, 64 bit (public domain): sums of its values collide by chance only.
@@ -62,8 +61,7 @@ pub fn term(at: usize, checksum: u32) -> u64 {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeafTiers {
     codes: [u8; CODES_BYTES],
-    /// Sum of [`term`] over the blocks on the capacity tier: whether the copies that were found are those that the map
-    /// names.
+    /// Sum of [`term`] over the blocks on the capacity tier: it shows whether copies that were found are those that the map names.
     pub sum: u64,
 }
 
@@ -119,7 +117,7 @@ impl TierPage {
         Self { leaves: vec![None; PAGE_LEAVES] }
     }
 
-    /// Whether it says just what a page that is not there says.
+    /// Whether it says the same as a page that is not there.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.leaves.iter().all(|leaf| leaf.as_ref().is_some_and(LeafTiers::is_empty))

@@ -1,4 +1,4 @@
-//! The section of a root for complete groups of bands whose summary cannot be written to its place: their entries, which are nowhere else.
+//! The section of a root for complete groups of bands whose summary cannot be written to its place: it has their entries, which are nowhere else.
 
 use super::band_summary::{UNWRITTEN_MAX, take_entries};
 use super::codec::{Reader, Writer};
@@ -14,8 +14,8 @@ pub(super) fn put(groups: &[UnwrittenGroup], w: &mut Writer) {
     }
 }
 
-/// Takes groups; `None` where they cannot be of these bands. One whose band was used for something else since is left out: a program that
-/// does not know the section keeps it.
+/// Takes groups; `None` where they cannot belong to these bands. A group whose band was used for something else since is left out: a program that does
+/// not know the section keeps it.
 pub(super) fn take(payload: &[u8], bands: &[BandRoot], bounds: &RootBounds) -> Option<Vec<UnwrittenGroup>> {
     let mut r = Reader::new(payload);
     let (mut groups, mut seen) = (Vec::new(), BTreeSet::new());

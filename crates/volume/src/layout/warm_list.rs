@@ -1,5 +1,5 @@
-//! The list of the copies that a read cache has on the fast tier, by which it is warm after a restart (docs/format.md, "Warm list").
-//! Nothing depends on it: what it names is compared with the map and verified when it is read.
+//! The list of the copies that a read cache has on the fast tier: with it the cache is warm after a restart (docs/format.md, "Warm list"). Nothing
+//! depends on it: each entry is compared with the map, and verified when it is read.
 
 use super::codec::{COUNTER_LIMIT, Reader, Writer};
 use super::{Id, seal};
@@ -17,7 +17,7 @@ const CHUNK_MAGIC: [u8; 4] = *b"FBWL";
 const CHUNK_HEADER_BYTES: usize = 64;
 /// Bytes of an entry.
 pub const ENTRY_BYTES: usize = 32;
-/// The bit of an entry's location that says that its block is in the main queue, and where those are that count its reads.
+/// Bits of an entry's location: one says that its block is in the main queue, and two count its reads.
 const MAIN_BIT: u64 = 1 << 63;
 const READS_SHIFT: u32 = 61;
 const LOCATION_MASK: u64 = (1 << READS_SHIFT) - 1;
@@ -25,9 +25,9 @@ const LOCATION_MASK: u64 = (1 << READS_SHIFT) - 1;
 /// Slots that lie together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotRun {
-    /// The first.
+    /// The first slot.
     pub first: u64,
-    /// How many.
+    /// How many slots.
     pub slots: u64,
 }
 
@@ -36,17 +36,17 @@ pub struct SlotRun {
 pub struct WarmEntry {
     /// Disk and block, as `forebay_placement::cache::Key` has them.
     pub key: u64,
-    /// Where the block is, in grains.
+    /// Where the block is on the capacity tier, in grains.
     pub location: u64,
-    /// Generation of the band that this is in.
+    /// Generation of the band that the block is in.
     pub generation: u32,
     /// Where the copy is.
     pub slot: u32,
-    /// The checksum of the copy: not the one that the map names where the block is stored compressed.
+    /// The checksum of the copy: not the one in the map where the block is stored compressed.
     pub own: u32,
-    /// The block was read again since it came.
+    /// The block was read again since it was copied.
     pub is_main: bool,
-    /// How often since then, up to 3.
+    /// How often it was read since then, up to 3.
     pub reads: u8,
 }
 
@@ -70,7 +70,7 @@ pub struct WarmHead {
 pub struct WarmChunk {
     /// Number of the list.
     pub number: u64,
-    /// The epoch in which it was written: numbers of lists begin anew where none was found.
+    /// The epoch in which it was written: numbers of lists begin anew where no list was found.
     pub epoch: u64,
     /// Number of the chunk in it, from 0.
     pub index: u32,
@@ -92,7 +92,7 @@ fn put_run(w: &mut Writer, run: Option<SlotRun>) {
     w.u32(run.slots as u32);
 }
 
-/// A run of which `slots` may be 0: there is none.
+/// A run; with 0 slots there is none.
 fn take_run(r: &mut Reader<'_>) -> Option<Option<SlotRun>> {
     let (first, slots) = (r.u64()?, u64::from(r.u32()?));
     (slots <= CHUNK_SLOTS_MAX && first < COUNTER_LIMIT).then_some((slots > 0).then_some(SlotRun { first, slots }))

@@ -8,7 +8,7 @@ use forebay_block::SECTOR_BYTES;
 /// Offsets of the two copies on the fast device, written in turn.
 pub const OFFSETS_BYTES: [u64; 2] = [4096, 8192];
 const MAGIC: [u8; 4] = *b"FBWM";
-/// Words of exceptions that the first sector has room for, behind 48 bytes: it is written whole or not at all.
+/// Most words of exceptions: the first sector has room for them behind 48 bytes, and a sector is written whole or not at all.
 const WORDS_MAX: usize = (SECTOR_BYTES - 48) / 8;
 
 /// All batches up to `batch` of `epoch` were durable.
@@ -18,7 +18,7 @@ pub struct Watermark {
     pub epoch: u64,
     /// Last batch of the contiguous durable run.
     pub batch: u64,
-    /// Bit i of word w: batch `batch + 2 + 64 w + i` was durable too. One batch that is late must not hide all that came after it. There are at most 58.
+    /// Bit i of word w: batch `batch + 2 + 64 w + i` was durable too. One late batch must not hide all that came after it. At most 58 words.
     pub exceptions: Vec<u64>,
     /// Counts up with each write.
     pub serial: u64,
@@ -38,9 +38,8 @@ impl Watermark {
         w.bytes
     }
 
-    /// Whether a block was a mark of this pool, and is none any more. All of a mark is in its first sector, and a sector is
-    /// written whole or not at all: a crash leaves the former mark there, or the new one, and never half of one. A block
-    /// that was never written is none that was a mark.
+    /// Whether a block was a mark of this pool and is damaged now. All of a mark is in its first sector, which is written whole or not at all: a crash
+    /// leaves the former mark or the new one, never half of one. A block that never was a mark is not damaged.
     #[must_use]
     pub fn is_damaged(bytes: &[u8], pool: &Id) -> bool {
         let Some(alone) = Self::first_sector(bytes) else { return false };
@@ -48,7 +47,7 @@ impl Watermark {
         was_mark && !super::is_sealed(&alone, MAGIC)
     }
 
-    /// The block with nothing behind its first sector: what lies there, of the time before the first mark, says nothing.
+    /// The first sector, with zeros behind it: what lies there on the device, from before the first mark, means nothing.
     fn first_sector(bytes: &[u8]) -> Option<Vec<u8>> {
         let mut alone = bytes.get(..SECTOR_BYTES)?.to_vec();
         alone.resize(4096, 0);
@@ -91,7 +90,7 @@ mod tests {
         assert_eq!(mark.durable_beyond().collect::<Vec<_>>(), [102, 104, 102 + 127]);
     }
 
-    /// A damaged block was no finding of `verify`, though it is half of what tells a lost write from damage.
+    /// `verify` did not report a damaged block, though the mark is half of what distinguishes a lost write from damage.
     #[test]
     fn regression_a_damaged_watermark_block_is_no_torn_one() {
         let pool = [7; 16];
