@@ -1,4 +1,4 @@
-//! In the place of a device that is not there.
+//! Stands in for a device that is not there.
 
 use forebay_block::{Completion, Device, Geometry, IoError, IoErrorKind, Op, Request};
 
@@ -10,7 +10,7 @@ pub(crate) struct Absent {
 }
 
 impl Absent {
-    /// One of this name and form.
+    /// An absent device of this name and geometry.
     pub fn new(name: &str, geometry: &Geometry) -> Self {
         Self { name: name.to_owned(), geometry: geometry.clone(), done: Vec::new() }
     }
@@ -30,7 +30,7 @@ impl Device for Absent {
         let failed = |operation| Err(IoError { kind: IoErrorKind::Gone, operation, offset_bytes, os_error: 0 });
         let (result, bufs) = match op {
             Op::Read { bufs, .. } => (failed("read"), Some(bufs)),
-            // Nothing that is there is waited for.
+            // Nothing that was written there is left to wait for.
             Op::Flush => (Ok(()), None),
             Op::Write { .. } | Op::WriteZeroes { .. } | Op::Discard { .. } => (failed("write"), None),
         };
@@ -55,7 +55,7 @@ impl Device for Absent {
 /// ETIMEDOUT.
 const TIMED_OUT: i32 = 110;
 
-/// What is said of a request to a device that was given up.
+/// The completion of a request to a device that was given up.
 pub(crate) fn unanswered(tag: u64) -> Completion {
     let error = IoError { kind: IoErrorKind::Gone, operation: "wait", offset_bytes: 0, os_error: TIMED_OUT };
     Completion { tag, result: Err(error), bufs: None }

@@ -10,21 +10,21 @@ use forebay_block::{Buf, Completion, Device, IoError, IoErrorKind, Op, Request, 
 
 /// The devices of a pool: index 0 is the fast one.
 pub struct Devices {
-    /// The devices, and behind those of the pool bases of its disks.
+    /// The devices of the pool, and behind them bases of its disks.
     pub list: Vec<Box<dyn Device>>,
     /// How many are bases.
     bases: usize,
     /// Bytes read since the start, for the statement of what recovery reads.
     pub read_bytes: u64,
-    /// Where the fast device is a mirror.
+    /// Labels on the capacity devices, where the fast device is a mirror.
     pub(crate) labels: Option<CapacityLabels>,
-    /// Where the capacity device is several with parity.
+    /// Where the capacity device consists of several with parity.
     array: Option<ArrayView>,
-    /// A flush of a label that failed: the device's next flush fails too.
+    /// Flushes of labels that failed: the next flush of each device fails, too.
     lost_flushes: Vec<(usize, IoError)>,
     /// Nothing may be written.
     pub(crate) is_read_only: bool,
-    /// After so many waits in which nothing is heard devices are given up.
+    /// After so many waits without any answer silent devices are given up.
     silent_waits_max: u32,
 }
 
@@ -55,8 +55,8 @@ impl Devices {
         }
     }
 
-    /// The same, of which those are given up that answer nothing in so many waits, of a second each. For devices that are looked at: of those of a
-    /// pool silence must not be taken for loss.
+    /// The same, but devices that answer nothing in so many waits, of a second each, are given up. For devices that are only looked at: silence of a
+    /// pool's devices must not be taken for loss.
     #[must_use]
     pub fn with_limit(self, silent_waits_max: u32) -> Self {
         Self { silent_waits_max, ..self }
@@ -68,32 +68,32 @@ impl Devices {
         Self { labels: Some(CapacityLabels::new(view)), ..Self::new(list) }
     }
 
-    /// The same, of which the capacity device is several with parity.
+    /// The same, where the capacity device consists of several with parity.
     #[must_use]
     pub fn with_array(self, array: ArrayView) -> Self {
         Self { array: Some(array), ..self }
     }
 
-    /// What the capacity device is made of, where that is several with parity.
+    /// The array that the capacity device is, where it is one.
     #[must_use]
     pub fn array(&self) -> Option<&ArrayView> {
         self.array.as_ref()
     }
 
-    /// Those of the pool, without bases of its disks.
+    /// The devices of the pool, without bases of its disks.
     #[must_use]
     pub fn own(&self) -> &[Box<dyn Device>] {
         &self.list[..self.list.len() - self.bases]
     }
 
-    /// Takes the base of a disk in; returns its number.
+    /// Adds the base of a disk; returns its number.
     pub(crate) fn add_base(&mut self, device: Box<dyn Device>) -> usize {
         self.bases += 1;
         self.list.push(device);
         self.list.len() - 1
     }
 
-    /// Gives a base up that is not read any more, or a device that does not answer.
+    /// Gives up a base that is not read any more, or a device that does not answer.
     pub(crate) fn give_up_base(&mut self, number: usize) {
         if let Some(device) = self.list.get_mut(number) {
             *device = Box::new(Absent::new(device.name(), device.geometry()));
@@ -106,24 +106,24 @@ impl Devices {
         self.labels.as_ref().map(|labels| &labels.view)
     }
 
-    /// Each device replaced, a mirror as a whole.
+    /// Replaces each device, a mirror as a whole.
     #[must_use]
     pub fn map(mut self, replace: impl FnMut(Box<dyn Device>) -> Box<dyn Device>) -> Self {
         self.list = self.list.into_iter().map(replace).collect();
         self
     }
 
-    /// Devices that are made of several.
+    /// Views of the devices that consist of several.
     pub fn views(&self) -> impl Iterator<Item = &MirrorView> {
         self.mirror().into_iter().chain(self.array.iter().map(ArrayView::members))
     }
 
-    /// Tells the time to what knows none.
+    /// Passes the time on to devices that have no clock.
     pub(crate) fn tick(&self, now_ns: u64) {
         self.views().for_each(|view| view.tick(now_ns));
     }
 
-    /// Tells those that are made of several whether the pool waits for any device, or has not looked at all that they answered.
+    /// Says to devices that consist of several whether the pool waits for no device and has looked at all that they answered.
     pub(crate) fn set_idle(&self, is_idle: bool) {
         self.views().for_each(|view| view.set_idle(is_idle));
     }
@@ -133,14 +133,13 @@ impl Devices {
         std::mem::take(&mut self.lost_flushes)
     }
 
-    /// Goes on with what a mirror has to write to the capacity devices. `flushes`: whether a device has a flush in flight. True where
-    /// something was done.
+    /// Goes on writing the mirror's labels to the capacity devices. `flushes`: whether a device has a flush in flight. True where something was done.
     pub(crate) fn step_labels(&mut self, flushes: impl Fn(usize) -> bool) -> bool {
         let own = self.list.len() - self.bases;
         self.labels.as_mut().is_some_and(|labels| labels.step(&mut self.list[..own], flushes))
     }
 
-    /// It is known that all devices are this pool's: those that are made of several take changes from now on, unless nothing may be written.
+    /// It is known that all devices are this pool's: those that consist of several take changes from now on, unless nothing may be written.
     pub(crate) fn begin_members(&mut self) {
         if self.is_read_only {
             return;
@@ -177,7 +176,7 @@ impl Devices {
         let mut done = Vec::new();
         let mut silent_waits = 0u32;
         while left > 0 {
-            // One request of a kind at a time here: a flush is alone on its device, but for one of a label.
+            // Only requests of one kind run at a time here: a flush is alone on its device, except for one of a label.
             self.step_labels(|_| false);
             for (device, waiting) in self.list.iter_mut().zip(&mut queue) {
                 while device.in_flight() < device.queue_limit() {
@@ -194,7 +193,7 @@ impl Devices {
             }
             silent_waits = if done.is_empty() { silent_waits.saturating_add(1) } else { 0 };
             if silent_waits > self.silent_waits_max {
-                // What they answer later would be taken for answers to other requests.
+                // Their later answers would be taken for answers to other requests.
                 let silent: Vec<usize> = (0..self.list.len()).filter(|&at| self.list[at].in_flight() > 0).collect();
                 silent.into_iter().for_each(|device| self.give_up_base(device));
                 break;
@@ -223,7 +222,7 @@ impl Devices {
         self.read_copy(device, offset_bytes, len_bytes, 0)
     }
 
-    /// The same, of another copy with each attempt where there are several.
+    /// The same, from another copy with each attempt where there are several.
     ///
     /// # Errors
     /// The device's failure.
@@ -242,7 +241,7 @@ impl Devices {
         single(completion.bufs).ok_or(short)
     }
 
-    /// The same of something that lies in other places, too: `Ok(Err)` where the medium cannot be read there, which says nothing of these.
+    /// The same for something that lies in other places, too: `Ok(Err)` where the medium cannot be read here, which says nothing of those.
     ///
     /// # Errors
     /// Any other failure of the device.
@@ -265,13 +264,13 @@ impl Devices {
         self.mirror().map_or(1, MirrorView::members)
     }
 
-    /// How often what a capacity device has can be read in another way.
+    /// In how many other ways data of the capacity device can be read.
     #[must_use]
     pub fn variants(&self) -> u8 {
         self.array.as_ref().map_or(0, ArrayView::variants)
     }
 
-    /// In how many ways the same can be read of a device: of each copy, or also computed from the others.
+    /// In how many ways data of a device can be read: from each copy, or also computed from others.
     pub(crate) fn ways(&self, device: usize) -> u8 {
         if self.is_array(device) {
             self.variants() + 1
@@ -282,31 +281,29 @@ impl Devices {
         }
     }
 
-    /// Whether a device is several with parity: then it is the only capacity device, and the last of the pool's, of which the fast one may not
-    /// be in the list yet.
+    /// Whether a device consists of several with parity: then it is the only capacity device, and the last of the pool's; the fast one may not be in
+    /// the list yet.
     fn is_array(&self, device: usize) -> bool {
         self.array.is_some() && device + 1 == self.own().len()
     }
 
-    /// How often the same is read of a device before it is believed to be damaged: in each way, and where there is one alone once more, for
-    /// one transfer may go wrong.
+    /// How often data is read before it counts as damaged: in each way, and at least twice, as one transfer may go wrong.
     pub(crate) fn readings(&self, device: usize) -> u8 {
         self.ways(device).max(2)
     }
 
-    /// What a read of a device says beside its attempt where it decides what is lost: a copy that cannot be read now is not answered for by another one that
-    /// is wrong.
+    /// Flag for reads that decide what is lost: where a copy cannot be read now, another one that is wrong must not answer for it.
     pub(crate) fn of_one_copy(&self, device: usize) -> u8 {
         if device == 0 && self.copies() > 1 { Op::ALONE } else { 0 }
     }
 
-    /// All copies are the same where it matters: any of them may be read from. What a power cut has torn is written anew.
+    /// Says that all copies are the same where it matters, as what a power cut has torn was written anew: any of them may be read from.
     pub(crate) fn settle(&self) {
         self.views().for_each(MirrorView::settle);
     }
 
-    /// Reads what lies at some places, all at once, and what is not what it should be again, in each other way; writes what was found good at
-    /// last to all copies of the fast device. `is_good` gets the number of the place.
+    /// Reads data at some places, all at once, and what is wrong again, in each other way. What only a later attempt found good is written to all
+    /// copies of the fast device. `is_good` gets the number of the place.
     pub(crate) fn read_each_good(
         &mut self,
         places: &[Place],
@@ -337,13 +334,13 @@ impl Devices {
                 };
                 if let Reading::Good(bytes) = &reading {
                     if attempt > 0 && device == 0 && self.copies() > 1 {
-                        // Where it cannot be written it is found again, or the member that fails it is left behind.
+                        // Where this write fails, the fault is found again, or the member that fails it is left behind.
                         let _ = self.write(device, offset_bytes, bytes);
                     }
                     found[number] = reading;
                     continue;
                 }
-                // What cannot be computed from others says nothing of what was read in its place.
+                // That it cannot be computed from others says nothing of what was read in its place.
                 if attempt == 0 || matches!(reading, Reading::Failed(_)) && !self.is_array(device) {
                     found[number] = reading;
                 }
@@ -354,7 +351,7 @@ impl Devices {
         found
     }
 
-    /// The same of one place. `None` where it can be read and is not what it should be.
+    /// The same for one place. `None` where it can be read and is wrong.
     ///
     /// # Errors
     /// The device's failure to read it in any way.
@@ -387,7 +384,7 @@ impl Devices {
     /// The device's failure.
     pub fn flush(&mut self, device: usize) -> Result<(), IoError> {
         self.finish(vec![(device, 0, Op::Flush)])?;
-        // It is the one report of what was lost there.
+        // The failed flush of a label was the only report of what was lost there.
         match self.lost_flushes.iter().position(|(lost, _)| *lost == device) {
             Some(at) => Err(self.lost_flushes.swap_remove(at).1),
             None => Ok(()),

@@ -8,7 +8,7 @@ const UNIT: u64 = 512;
 /// The wrapper. Requests run one at a time.
 pub(crate) struct Overlay {
     inner: Box<dyn Device>,
-    /// What is written needs no flush.
+    /// Without a volatile cache: what is written needs no flush.
     geometry: Geometry,
     /// Written sectors.
     written: BTreeMap<u64, Box<[u8; UNIT as usize]>>,
@@ -21,7 +21,7 @@ impl Overlay {
         Self { inner, geometry, written: BTreeMap::new(), done: Vec::new() }
     }
 
-    /// Puts every device behind one.
+    /// Puts every device behind an overlay.
     pub(crate) fn over_all(devices: &mut crate::io::Devices) {
         devices.is_read_only = true;
         let inner = std::mem::take(&mut devices.list);

@@ -14,7 +14,7 @@ pub struct Pool {
     /// Its devices, in the order of the pool's table.
     pub devices: Devices,
     exchange: Exchange,
-    /// Bases that are not needed any more, and may have requests in flight yet.
+    /// Bases that are not needed any more, but may still have requests in flight.
     leaving: Vec<usize>,
 }
 
@@ -33,7 +33,7 @@ impl Exchange {
         exchange
     }
 
-    /// There may be more devices than before.
+    /// Makes room where there are more devices than before.
     fn make_room(&mut self, devices: &Devices) {
         self.queues.resize_with(devices.list.len(), VecDeque::new);
         self.flushes.resize_with(devices.list.len(), Vec::new);
@@ -46,7 +46,7 @@ impl Exchange {
             self.queues[device].push_back(request);
             moved = true;
         }
-        // Not asked of each turn where nobody needs to know.
+        // Only computed where somebody needs to know.
         if devices.mirror().is_some() || devices.array().is_some() {
             devices.set_idle(!self.is_busy(devices));
         }
@@ -108,7 +108,7 @@ impl Exchange {
 
 /// Waits for the first device with requests in flight, at most `timeout_ns`.
 fn wait(devices: &mut Devices, timeout_ns: u64) {
-    // A mirror whose answers wait for its label waits for nothing itself.
+    // While a mirror's answers wait for labels on the capacity devices, the mirror itself has nothing to wait for.
     let first = usize::from(devices.labels.as_ref().is_some_and(|labels| labels.is_busy()));
     if let Some(device) = devices.list.iter_mut().skip(first).find(|device| device.in_flight() > 0) {
         device.wait(timeout_ns);
@@ -123,7 +123,7 @@ impl Pool {
         Self { engine, devices, exchange, leaving: Vec::new() }
     }
 
-    /// A disk gets the base that it lies over, without which it is not served. See [`Engine::base_of`] for what it has to be.
+    /// Attaches the base that a disk lies over, without which the disk is not served. See [`Engine::base_of`] for what the device has to be.
     pub fn attach_base(&mut self, disk: DiskId, device: Box<dyn Device>) {
         let name = device.name().to_owned();
         let number = self.devices.add_base(device);
@@ -154,7 +154,7 @@ impl Pool {
         while self.poll_once(done) {}
     }
 
-    /// One round of [`Pool::poll`]; true where something moved. Tests cut the power between two rounds.
+    /// One iteration of [`Pool::poll`]; true where something moved. Tests cut the power between two iterations.
     pub fn poll_once(&mut self, done: &mut Vec<Completion>) -> bool {
         self.engine.pump();
         let moved = self.exchange.turn(&mut self.engine, &mut self.devices);
@@ -162,14 +162,14 @@ impl Pool {
         while let Some(completion) = self.engine.next_completion() {
             done.push(completion);
         }
-        // An answer may have let somebody go on who waited for it, without a device having been asked for anything.
+        // An answer may have let a waiting request go on without any device being asked.
         moved || done.len() > before
     }
 
     /// Sets the engine's clock and lets lazy work start.
     pub fn tick(&mut self, now_ns: u64) {
         self.engine.tick(now_ns);
-        // By the engine's clock, which never steps back: members do not wait for one that did.
+        // By the engine's clock, which never steps back: otherwise members would wait for a clock that did.
         self.devices.tick(self.engine.now_ns());
         if let Some(array) = self.devices.array() {
             self.engine.note_written_below(array.written_as_rows_bytes());
@@ -182,13 +182,13 @@ impl Pool {
         self.devices.list.iter().for_each(|device| device.wake_fds(out));
     }
 
-    /// Whether a device has requests in flight.
+    /// Whether requests to devices are in flight, or wait to be.
     #[must_use]
     pub fn in_flight(&self) -> bool {
         self.exchange.is_busy(&self.devices)
     }
 
-    /// Waits for a device completion, at most `timeout_ns`, and not at all where the engine computes.
+    /// Waits for a device completion, at most `timeout_ns`; not at all while the engine computes.
     pub fn wait(&mut self, timeout_ns: u64) {
         if !self.engine.computes() {
             wait(&mut self.devices, timeout_ns);
@@ -201,8 +201,8 @@ impl Pool {
         self.devices.list.iter().map(|device| device.next_event_ns()).min().unwrap_or(u64::MAX)
     }
 
-    /// In virtual time: lets everything happen in the devices up to and including a time, but no further than to the
-    /// first at which a request ends. Returns that: then [`Pool::poll`] has something to move.
+    /// In virtual time: lets everything happen in the devices up to and including a time, but no further than to the first end of a request. Returns
+    /// the time of that end: then [`Pool::poll`] has something to move.
     pub fn advance(&mut self, to_ns: u64) -> Option<u64> {
         advance(&mut self.devices.list, |device| Some(device), to_ns)
     }
@@ -212,7 +212,7 @@ impl Pool {
         self.run_unless(done, &mut |_| false, ready);
     }
 
-    /// The same, unless it is given up, which is asked in each round, with whether anything has moved; true where it was.
+    /// The same, unless it is given up: `is_given_up` is asked in each iteration, with whether anything has moved. True where it was given up.
     fn run_unless(
         &mut self,
         done: &mut Vec<Completion>,
@@ -239,8 +239,8 @@ impl Pool {
         self.close_unless(&mut |_| false)
     }
 
-    /// The same, unless it is given up, as where no device answers any more: that is asked in each round, with whether anything has moved. The next start
-    /// recovers the pool from its journal then.
+    /// The same, unless it is given up, for example because no device answers any more: `is_given_up` is asked in each iteration, with whether anything
+    /// has moved. The next start recovers the pool from its journal then.
     pub fn close_unless(&mut self, is_given_up: &mut dyn FnMut(bool) -> bool) -> bool {
         let before = self.engine.checkpoint_number();
         self.engine.hurry_list();
@@ -274,12 +274,11 @@ impl Pool {
     }
 }
 
-/// Attempts at a checkpoint as long as it is the capacity side that fails, or a flush: the last does without the
-/// capacity side.
+/// Attempts at a checkpoint while only the capacity side or a flush fails: the last one does without the capacity side.
 const CHECKPOINT_ATTEMPTS: u32 = 4;
 
-/// Writes a checkpoint, and another where the capacity tier could not take part in the first, because what it has was not to
-/// be overwritten; true where one is durable.
+/// Writes a checkpoint, and another one where the capacity tier could not take part in the first, because what it has must not be overwritten; true
+/// where one is durable.
 pub(crate) fn write_checkpoint(engine: &mut Engine, devices: &mut Devices, clean: bool) -> bool {
     let before = engine.checkpoint_number();
     for _ in 0..CHECKPOINT_ATTEMPTS {
@@ -296,7 +295,7 @@ pub(crate) fn write_checkpoint(engine: &mut Engine, devices: &mut Devices, clean
             break;
         }
     }
-    // Also after the last attempt: the pool is to be served, or closed, with nothing left to be made good.
+    // After the last attempt, too: the pool is to be served, or closed, with nothing left to be made good.
     make_good(engine, devices);
     engine.checkpoint_number() > before
 }

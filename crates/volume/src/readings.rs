@@ -1,22 +1,22 @@
-//! Where something is read, and what reading it in every way that there is has come to.
+//! Where something is read, and the result of reading it in every way that there is.
 
 use forebay_block::{Buf, IoError, Vectored};
 
 /// Where something lies: the number of the device, offset and length in bytes.
 pub(crate) type Place = (usize, u64, usize);
 
-/// What reading in every way has come to.
+/// The result of reading in every way.
 pub(crate) enum Reading {
-    /// What it should be.
+    /// The right bytes.
     Good(Buf),
-    /// It can be read, and is not what it should be in any way: what was read first.
+    /// It can be read, but is wrong in every way: what was read first.
     Bad(Buf),
     /// It cannot be read.
     Failed(IoError),
 }
 
 impl Reading {
-    /// What it should be.
+    /// The bytes, where they are right.
     pub(crate) fn good(self) -> Option<Buf> {
         match self {
             Self::Good(bytes) => Some(bytes),
@@ -24,7 +24,7 @@ impl Reading {
         }
     }
 
-    /// What can be read, good or not.
+    /// The bytes, right or wrong.
     pub(crate) fn any(self) -> Option<Buf> {
         match self {
             Self::Good(bytes) | Self::Bad(bytes) => Some(bytes),
@@ -33,7 +33,7 @@ impl Reading {
     }
 }
 
-/// The bytes of a read that was good. Those of one that failed are whatever its memory held before, which may be the same block as another read gave it.
+/// The bytes of a successful read. The buffer of a failed one holds whatever its memory held before, which may be the same block from another read.
 pub(crate) fn good(result: Result<(), IoError>, bufs: Option<Vectored<Buf>>) -> Option<Buf> {
     result.ok().and_then(|()| single(bufs))
 }

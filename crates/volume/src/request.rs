@@ -26,13 +26,13 @@ pub struct Request {
     pub session: u64,
     /// Class with which the export tags its writes.
     pub tag: Option<ClassId>,
-    /// What the host says of it, part by part from its first block on; what is behind the last part is not reported. In a box:
-    /// without a source of evidence there is none, and a request stays small.
+    /// What the host says of it, part by part from its first block on; nothing is said of blocks behind the last part. In a box, so that a request
+    /// stays small where there is no source of evidence.
     pub hints: Option<Box<HintParts>>,
 }
 
 impl Request {
-    /// One by nobody in particular, without hints, that is not durable when it is complete.
+    /// A request of no particular client, without hints, that is not durable when it is complete.
     #[must_use]
     pub fn new(token: u64, disk: DiskId, offset_bytes: u64, len_bytes: u64, op: Op) -> Self {
         Self { token, disk, offset_bytes, len_bytes, op, fua: false, export: 0, session: 0, tag: None, hints: None }
@@ -60,7 +60,7 @@ pub enum Op {
     Write(Buf),
     /// Everything acknowledged before, on any connection, survives power loss once this completes.
     Flush,
-    /// The range reads as zeros afterwards and its space is given back.
+    /// The range reads as zeros afterwards, and its space is freed.
     Discard,
     /// The range reads as zeros afterwards.
     WriteZeroes {
@@ -69,8 +69,7 @@ pub enum Op {
     },
     /// Hint that the range will be read.
     Cache,
-    /// The range belongs to what `hints` says: blocks whose class that changes get the other class, and stay where they are.
-    /// A whole number of blocks.
+    /// The range belongs to what `hints` says: blocks whose class changes by this get the new class, and stay where they are. A whole number of blocks.
     Reclass,
     /// State of the extents from the start of the range, at most `max_extents`; need not reach the end of the range.
     Status {
@@ -137,7 +136,7 @@ pub enum RequestError {
     /// The disk does not exist (any more).
     #[error("there is no such disk")]
     NoDisk,
-    /// What the disk lies over is not there.
+    /// The base of the disk is not there.
     #[error("the base that the disk lies over is not there")]
     NoBase,
     /// A device failed.
@@ -174,7 +173,8 @@ pub enum RequestError {
 }
 
 impl RequestError {
-    /// Whether it is good again once somebody makes room: in the pool, or below a device of it. Hosts can wait for that, as QEMU does (`werror=enospc`).
+    /// Whether the request succeeds once somebody makes room: in the pool, or below a device of it. Hosts can wait for that, as QEMU does
+    /// (`werror=enospc`).
     #[must_use]
     pub fn is_for_want_of_space(&self) -> bool {
         let is_below = |source: &IoError| source.kind == IoErrorKind::NoSpace;

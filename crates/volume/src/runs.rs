@@ -1,4 +1,4 @@
-//! Sets of numbers most of which lie together.
+//! Sets of numbers, most of which lie together.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -6,12 +6,12 @@ use std::ops::Range;
 /// A set of numbers, by the runs in which they lie.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Runs {
-    /// The end of each by its start; no two of them meet.
+    /// The end of each run by its start; no two runs meet.
     ends: BTreeMap<u64, u64>,
 }
 
 impl Runs {
-    /// These belong to it as well.
+    /// Adds a range.
     pub fn add(&mut self, range: Range<u64>) {
         let Range { mut start, mut end } = range;
         if start >= end {
@@ -25,17 +25,17 @@ impl Runs {
         self.ends.insert(start, end);
     }
 
-    /// Those of another one as well.
+    /// Adds all numbers of another set.
     pub fn add_all(&mut self, other: Self) {
         other.ends.into_iter().for_each(|(start, end)| self.add(start..end));
     }
 
-    /// How many runs they are.
+    /// How many runs there are.
     pub fn count(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether any of these belongs to it.
+    /// Whether any number of a range belongs to the set.
     pub fn meets(&self, range: Range<u64>) -> bool {
         self.ends.range(..range.end).next_back().is_some_and(|(_, &end)| end > range.start)
     }

@@ -1,4 +1,4 @@
-//! What a pool has so that something else may be lost. Nobody reads it before that, so verification does.
+//! Copies that a pool has so that others may be lost. Nothing reads them before that, so verification does.
 
 use crate::engine::header_offsets;
 use crate::io::Devices;
@@ -23,8 +23,8 @@ pub(crate) fn superblocks(devices: &mut Devices) -> Vec<Place> {
     findings
 }
 
-/// Copies of the newest root's header that are damaged. After a power cut one may be torn, which the next opening mends: it is for pools that were stopped
-/// cleanly.
+/// Copies of the newest root's header that are damaged. After a power cut one may be torn, which the next opening mends: so this counts only for pools
+/// that were stopped cleanly.
 pub(crate) fn root_headers(devices: &mut Devices) -> Vec<Place> {
     let Ok((superblock, _)) = read_superblock(devices, 0) else { return Vec::new() };
     let mut read = |at: u64| RootHeader::decode(&devices.read(0, at, HEADER_BYTES).ok()?, &superblock.pool);
@@ -37,7 +37,7 @@ pub(crate) fn root_headers(devices: &mut Devices) -> Vec<Place> {
     damaged.map(|(at, _)| (place.clone(), format!("the copy of the newest root's header at {at} is damaged"))).collect()
 }
 
-/// Watermark blocks that are damaged: no crash leaves such, as a torn one is the former or the new one.
+/// Watermark blocks that are damaged. A crash leaves none: a torn block is the former mark or the new one.
 pub(crate) fn watermarks(devices: &mut Devices) -> Vec<Place> {
     let Ok((superblock, _)) = read_superblock(devices, 0) else { return Vec::new() };
     let place = devices.list[0].name().to_owned();
@@ -49,9 +49,9 @@ pub(crate) fn watermarks(devices: &mut Devices) -> Vec<Place> {
     damaged.map(|at| (place.clone(), format!("the watermark block at {at} is damaged"))).collect()
 }
 
-/// A capacity tier of which nothing could be read without the fast one.
+/// A capacity tier of which nothing could be read without the fast tier.
 pub(crate) fn capacity_side(devices: &mut Devices) -> Option<Place> {
-    // They are as they were configured, and not in the order of the pool's table yet.
+    // The devices are in the order of the configuration, not yet in that of the pool's table.
     let mut all = (0..devices.list.len()).filter_map(|at| Some((at, read_superblock(devices, at).ok()?.0)));
     let (at, superblock) = all.find(|(_, superblock)| usize::from(superblock.index) == DEVICE)?;
     if !superblock.capacity_area.exists() {

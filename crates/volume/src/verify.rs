@@ -64,7 +64,7 @@ struct Lives {
     owner: (DiskId, u64),
 }
 
-/// What is wrong with a block that was read with what lies around it; `None` where it is as it should be.
+/// What is wrong with a block that was read with its surroundings; `None` where it is right.
 pub(crate) fn fault(
     (disk, block): (DiskId, u64),
     (span, window): (Span, Window),
@@ -252,9 +252,9 @@ impl Check<'_> {
         }
     }
 
-    /// Compares what lives in a band with its parity, where the capacity device has any. Rows of which nothing lives may be torn.
+    /// Compares what lives in a band with its parity, where the capacity device has any. Rows in which nothing lives may be torn.
     fn parity(&mut self, band: u32, live: &BTreeMap<u32, Lives>) {
-        // What an opening writes again after a power cut lies in memory here.
+        // After a power cut, what the opening has written again lies only in memory here: parity on the devices does not fit it.
         if self.engine.setup.variants == 0 || !self.summary.recovery.clean {
             return;
         }
@@ -282,14 +282,14 @@ impl Check<'_> {
                      made up for there; `forebay scrub` moves what lives in the band",
                     error.offset_bytes
                 ),
-                // Data that was read may have been computed of the others.
+                // Data that was read may have been computed from the others.
                 _ => format!("of {blocks} some cannot be compared with their parity: {error}"),
             };
             self.finding(format!("band {band}"), what);
         }
     }
 
-    /// Who was written into a group.
+    /// The entries of a group.
     fn entries(&mut self, band: u32, group: u32, generation: u32) -> Option<Vec<SummaryEntry>> {
         if let Some(entries) = self.engine.space.bands.groups().entries((band, group)) {
             return Some(entries.to_vec());
@@ -328,7 +328,7 @@ pub fn verify(
     bad_copies.extend(spare_copies::watermarks(devices));
     Overlay::over_all(devices);
     let opened = open(devices, fast, &[], options);
-    // After a power cut one may be torn, which the next opening mends.
+    // After a power cut one copy may be torn, which the next opening mends.
     bad_copies.extend(headers.into_iter().filter(|_| opened.as_ref().is_ok_and(|(_, recovery)| recovery.clean)));
     let findings = bad_copies.len() as u64;
     bad_copies.into_iter().for_each(|(place, what)| report(Finding { place, what }));

@@ -9,7 +9,7 @@ use forebay_block::{Buf, SharedBuf};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 
-/// What flash programs at once, in bytes: a drive reads the rest of a page of which it is given a part.
+/// What flash programs at once, in bytes: where a write covers a part of such a page, the drive reads the rest.
 const PAGE_BYTES: u64 = 4096;
 
 /// A sealed batch, ready to be written.
@@ -21,11 +21,11 @@ pub struct Sealed {
     pub offset_bytes: u64,
     /// Its bytes.
     pub bytes: SharedBuf,
-    /// To be written past volatile caches: somebody who waits for it wants to be durable.
+    /// It is to be written past volatile caches: somebody who waits for it wants it to be durable.
     pub fua: bool,
 }
 
-/// A batch that is kept, to be written again where a flush fails.
+/// A batch that is kept to be written again if a flush fails.
 #[derive(Clone, Copy, Debug)]
 pub struct Kept<'a> {
     /// Its number.
@@ -34,7 +34,7 @@ pub struct Kept<'a> {
     pub offset_bytes: u64,
     /// Its bytes.
     pub bytes: &'a SharedBuf,
-    /// It is durable by itself.
+    /// Whether it is durable itself.
     pub is_durable: bool,
 }
 
@@ -42,13 +42,13 @@ pub struct Kept<'a> {
 #[derive(Debug)]
 struct Live {
     position: u64,
-    /// Parts (its own write, data of its records) that are not complete.
+    /// Parts that are not complete: its own write, and the data of its records.
     remaining: u32,
-    /// Devices that hold part of it in a cache, if they have one, one bit each.
+    /// One bit for each device that holds a part of it in a cache, where the device has one.
     devices: u32,
     /// See [`Sealed::fua`].
     fua: bool,
-    /// Number of flushes submitted when it became complete.
+    /// How many flushes had been submitted when it became complete.
     complete_at: Option<u64>,
     durable: bool,
     /// Who waits for its write.
@@ -69,7 +69,7 @@ pub struct JournalGeometry {
 }
 
 impl JournalGeometry {
-    /// How far, in bytes, recovery searches beyond a missing batch; the engine flushes before more is unflushed.
+    /// How far recovery searches beyond a missing batch, in bytes; the engine flushes before more is unflushed.
     #[must_use]
     pub fn window_bytes(&self) -> u64 {
         (self.len_bytes / 4).min(4 << 20)
@@ -83,7 +83,7 @@ pub struct Journal {
     epoch: u64,
     /// Where the next batch goes.
     position: u64,
-    /// Start of what recovery would read.
+    /// Position from which recovery would read.
     start: u64,
     /// Number of the open batch.
     open_batch: u64,
@@ -143,7 +143,7 @@ impl Journal {
         self.next_sequence
     }
 
-    /// Number of the batch that records now go into, and a position at or (at the end of a lap) shortly before it.
+    /// A position at or (at the end of a lap) shortly before the batch that records now go into, and the number of that batch.
     #[must_use]
     pub fn head(&self) -> (u64, u64) {
         (self.position, self.open_batch)
@@ -192,7 +192,7 @@ impl Journal {
         // Two batches may be needed, and a skip at the end of a lap.
         let worst =
             (bytes + self.open.bytes.len() + 3 * HEADER_BYTES) as u64 + 2 * BATCH_MAX_BYTES.min(self.largest()) as u64;
-        // Of the window, too: a cancellation must fit where hosts' records have filled it.
+        // A part of the window is kept, too: a cancellation must fit where hosts' records have filled it.
         let kept = |bytes: u64| if reserved { 0 } else { bytes / 8 };
         let (len_bytes, window_bytes) = (self.geometry.len_bytes, self.geometry.window_bytes());
         self.used_bytes() + worst + kept(len_bytes) <= len_bytes
@@ -246,7 +246,7 @@ impl Journal {
         }
     }
 
-    /// Completes the open batch for writing. `force`: also when it holds no record (a watermark).
+    /// Completes the open batch for writing. `force`: even when it holds no record (for a watermark).
     pub fn seal(&mut self, force: bool) -> Option<Sealed> {
         if self.open_records == 0 && !force {
             return None;
@@ -293,9 +293,9 @@ impl Journal {
         Some(sealed)
     }
 
-    /// Length of a batch at the position with what is left of its last page. Somebody waits for this batch alone, on a drive
-    /// with a volatile cache: it would wait for the page to be read, too. What [`Journal::accepts`] keeps for a skip and for
-    /// the rest of a lap has room for it where batches may be longer than a page.
+    /// Length of a batch at the position, padded to the end of its last page. Somebody waits for this batch on a drive with a volatile cache, and would
+    /// wait for the drive to read the rest of the page, too. What [`Journal::accepts`] keeps for a skip and the rest of a lap has room for the padding
+    /// where batches may be longer than a page.
     fn to_end_of_page(&self, len: usize) -> usize {
         let padded = ((self.position + len as u64).next_multiple_of(PAGE_BYTES) - self.position) as usize;
         let lap_left = self.geometry.len_bytes - self.position % self.geometry.len_bytes;
@@ -323,13 +323,13 @@ impl Journal {
         words
     }
 
-    /// How often batches have become durable: what says nothing new has nothing new to be witnessed.
+    /// How often batches have become durable: as long as it stays the same, a watermark has nothing new to say.
     #[must_use]
     pub fn durable_changes(&self) -> u64 {
         self.durable_changes
     }
 
-    /// The first batch from `from` on of those that are kept since one before them, or itself, is not known durable.
+    /// The first batch from `from` on that is kept. A batch is kept as long as it, or one before it, is not known durable.
     #[must_use]
     pub fn kept(&self, from: u64) -> Option<Kept<'_>> {
         let number = from.max(self.base);
@@ -345,7 +345,7 @@ impl Journal {
         self.live.get_mut(batch.checked_sub(self.base)? as usize)
     }
 
-    /// The batch's own write ended; who waited for it.
+    /// The batch's own write ended; returns who waited for it.
     pub fn written(&mut self, batch: u64) -> SmallVec<[u32; 8]> {
         self.live_mut(batch).map(|live| std::mem::take(&mut live.waiters)).unwrap_or_default()
     }

@@ -10,21 +10,21 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 const CHUNK_BYTES: u64 = 1 << 20;
-/// Reads of single sectors that may fail before all of a chunk that cannot be read at once counts as unreadable: with more of them it is not a
+/// Reads of single sectors that may fail before a chunk that cannot be read at once counts as unreadable as a whole. With more failures it is not a
 /// medium that has worn in places, and each attempt may take a drive seconds.
 const FAILED_READS_MAX: usize = 128;
 
-/// Reads the ring through one chunk of memory for each time that it is read.
+/// Reads the ring by chunks, and each chunk several times.
 struct Ring<'a> {
     devices: &'a mut Devices,
     geometry: JournalGeometry,
-    /// The chunk as it was read first, and then again: of another copy each time where there are several. A batch that is missed is
-    /// taken for one that was never written: neither one bad transfer nor one bad copy must decide that.
+    /// The chunk by number of reading, each of another copy where there are several. A batch that is missed counts as one that was never written:
+    /// neither one bad transfer nor one bad copy must decide that.
     chunks: Vec<Buf>,
     /// Position of the chunk's first byte, and its length.
     at: u64,
     len_bytes: u64,
-    /// Sectors that could not be read, by their positions: in which reads, as bits, and why. They read as zeros.
+    /// Sectors that could not be read, by position: in which readings, one bit for each, and why. They read as zeros.
     unread: BTreeMap<u64, (u64, IoError)>,
     /// Reads of single sectors that failed.
     failed_reads: usize,
@@ -36,19 +36,19 @@ impl Ring<'_> {
         usize::from(self.devices.copies().max(2))
     }
 
-    /// Of several copies each is read by itself: where a sector of one cannot be read, another one must not answer for all that lies around it.
+    /// Reads one copy by itself, where there are several: where a sector of it cannot be read, another copy must not answer for everything around that.
     fn read_of(&mut self, offset_bytes: u64, len_bytes: usize, read: u8) -> Result<Result<Buf, IoError>, IoError> {
         if self.devices.copies() > 1
             && let Ok(read) = self.devices.read_one_of(0, offset_bytes, len_bytes, read | Op::ALONE)
         {
             return Ok(read);
         }
-        // Also where the one that was asked is away.
+        // Also where the copy that was asked is away.
         self.devices.read_one_of(0, offset_bytes, len_bytes, read)
     }
 
-    /// Bytes from `position` on, at least a batch's worth where the lap has them, of the read with this number; none where that says
-    /// the same as the first.
+    /// Bytes from `position` on, of the reading with this number: at least a batch's worth, where the lap has as many. Empty where the reading gave the
+    /// same as the first.
     fn bytes(&mut self, position: u64, read: usize) -> Result<&[u8], IoError> {
         let lap_left = self.geometry.len_bytes - position % self.geometry.len_bytes;
         let wanted = lap_left.min(BATCH_MAX_BYTES as u64);
@@ -72,14 +72,14 @@ impl Ring<'_> {
         Ok(self.chunks[read].get((position - self.at) as usize..).unwrap_or_default())
     }
 
-    /// The chunk sector by sector, without those that cannot be read; what the error of all of it was.
+    /// Reads the chunk sector by sector, without the sectors that cannot be read. `of_all`: the error of reading it at once.
     fn by_sectors(&mut self, offset_bytes: u64, attempt: u8, of_all: &IoError) -> Result<Buf, IoError> {
         let sector_bytes = self.geometry.sector_bytes as usize;
         let mut chunk = Buf::zeroed(self.len_bytes as usize);
         for (sector, place) in (0u64..).zip(chunk.chunks_exact_mut(sector_bytes)) {
             let within_bytes = sector * self.geometry.sector_bytes;
             let read = if self.failed_reads < FAILED_READS_MAX {
-                // Another copy may answer for a sector: what lies around it is of this one still.
+                // Another copy may answer for a single sector: what lies around it is still of this one.
                 self.devices.read_one_of(0, offset_bytes + within_bytes, sector_bytes, attempt)?
             } else {
                 Err(of_all.clone())
@@ -95,7 +95,7 @@ impl Ring<'_> {
         Ok(chunk)
     }
 
-    /// Why nobody knows whether there is a batch between these positions: what could not be read there, in any of the reads.
+    /// Why it is not known whether there is a batch between these positions: the error of a sector that no reading gave.
     fn unread_in(&self, positions: Range<u64>) -> Option<IoError> {
         let all = (1u64 << self.reads().min(63)) - 1;
         let mut sectors = self.unread.range(positions);
@@ -103,7 +103,7 @@ impl Ring<'_> {
     }
 }
 
-/// Where a scan starts and what it believes.
+/// Where a scan starts, and the batches of which epoch it believes.
 #[derive(Clone, Copy, Debug)]
 pub struct ScanStart {
     /// Position.
@@ -121,11 +121,11 @@ pub struct ScanEnd {
     pub position: u64,
     /// Number after the last batch.
     pub batch: u64,
-    /// Something behind it, within the window, could not be read, or something before it where batches are missing: it may be one that was durable.
+    /// Why something could not be read that may be a durable batch: behind the last batch, within the window, or before it where batches are missing.
     pub unread: Option<IoError>,
 }
 
-/// Calls `visit` with the bytes of each batch and what they say, in order; batches missing between two are seen by their numbers.
+/// Calls `visit` with the bytes of each batch, its header and its records, in order; batches that are missing in between show by the numbers.
 ///
 /// # Errors
 /// The device's failure.
@@ -149,7 +149,7 @@ pub fn scan(
         for read in 0..ring.reads() {
             let bytes = ring.bytes(position, read)?;
             let plausible = batch::peek(bytes, pool).is_some_and(|header| {
-                // Each batch that is missing before it takes a sector at least: a number cannot claim more.
+                // Each missing batch takes a sector at least, so that a number cannot claim more.
                 let missing_max = (position - end.position) / geometry.sector_bytes;
                 header.position == position
                     && header.batch >= end.batch
@@ -174,7 +174,7 @@ pub fn scan(
             position += geometry.sector_bytes;
         }
     }
-    // Also far behind it: a durable write goes past caches, and is there after a power cut although batches before it are not.
+    // Far behind it as well: a durable write goes past caches, and is there after a power cut although batches before it are not.
     end.unread = unread.or_else(|| ring.unread_in(end.position..position));
     Ok(end)
 }

@@ -23,7 +23,7 @@ pub enum Change {
         checksum: u32,
         /// Where it is now.
         destination: Span,
-        /// Its block checksum now, another one where it is stored in another way.
+        /// Its block checksum now: another one where it is stored in another way.
         stored_checksum: u32,
     },
     /// Its data was found unreadable at a place.
@@ -41,7 +41,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// What a move does to the entry of the block, where it goes to `destination`.
+    /// What a move does to the entry of a block that goes to `destination`.
     #[must_use]
     pub fn of_move(moved: &Moved, destination: u64) -> Self {
         let Moved { source, checksum, stored, .. } = *moved;
@@ -49,15 +49,14 @@ impl Change {
         Self::Move { source: source.location, checksum, destination, stored_checksum: stored.checksum }
     }
 
-    /// What becomes of the entry of a block that was found unreadable where it was to be moved from.
+    /// What becomes of the entry of a block that was found unreadable at the source of a move.
     #[must_use]
     pub fn of_damage(moved: &Moved) -> Self {
         Self::Damage { source: moved.source.location, checksum: moved.checksum }
     }
 
-    /// The entry and checksum after the change; `None` where it does not apply. Moves and damage concern the data that
-    /// was read at the source: a block that has been written since is not theirs, even where its new data lies at the
-    /// same place.
+    /// The entry and checksum after the change; `None` where it does not apply. Moves and damage concern the data that was read at the source: they do
+    /// not apply to a block that was written since, even where its new data lies at the same place.
     #[must_use]
     pub fn apply(self, (old, old_checksum): (Entry, u32)) -> Option<(Entry, u32)> {
         let names = |source: u64, checksum: u32| match old {
@@ -90,7 +89,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    /// The slow model: each place holds the data of the write that went there last, a block is where it was put last.
+    /// The slow model: each place holds the data of the last write there, and a block is where it was put last.
     #[derive(Default)]
     struct Model {
         /// Version of the block that lies at each place.
@@ -120,7 +119,7 @@ mod tests {
         ]
     }
 
-    /// Compressed where it was moved to.
+    /// Where a block lies: compressed where it was moved to.
     fn stored(location: u64) -> Span {
         Span { location, grains: if location < 1024 { 128 } else { 33 } }
     }
@@ -148,7 +147,7 @@ mod tests {
                     Step::Read { place } => read = model.places.get(&place).map(|&version| (place, version)),
                     Step::Move { destination } => {
                         let Some((source, checksum)) = read else { continue };
-                        // Space that a block lives in is never granted.
+                        // Space in which a block lives is never granted.
                         if model.block.is_some_and(|(place, ..)| place == destination) {
                             continue;
                         }
@@ -167,7 +166,7 @@ mod tests {
                             Some(damaged) => {
                                 prop_assert!(model.block.is_some_and(|b| (b.0, b.1) == (source, checksum)));
                                 entry = damaged;
-                                // What is damaged stays so until it is written.
+                                // A damaged block stays damaged until it is written.
                                 model.block = None;
                                 entry.0 = Entry::Unmapped;
                             }

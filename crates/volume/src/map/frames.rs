@@ -45,7 +45,7 @@ pub struct Frames {
 const CHUNK_PAGES: usize = 64;
 
 impl Frames {
-    /// At most `limit` frames; memory is taken as they are first used.
+    /// At most `limit` frames; memory is allocated as they are first used.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self { frames: Vec::new(), limit, hand: 0, empty: Vec::new(), chunk: Buf::empty() }
@@ -86,8 +86,8 @@ impl Frames {
         std::mem::replace(&mut frame.dirty, dirty) != dirty
     }
 
-    /// Takes a frame for a leaf: a new one, an empty one, or that of a clean leaf not used lately. Returns the frame
-    /// and the leaf that had to go. `None`: all are pinned, dirty or busy.
+    /// Takes a frame for a leaf: a new one, an empty one, or that of a clean leaf not used lately. Returns the frame, and the leaf that was evicted.
+    /// `None`: all are pinned, dirty or busy.
     pub fn take(&mut self, disk: DiskId, leaf: u64) -> Option<(u32, Option<(DiskId, u64)>)> {
         let (id, evicted) = if let Some(id) = self.empty.pop() {
             (id, None)
@@ -141,7 +141,7 @@ impl Frames {
         None
     }
 
-    /// Gives a frame back: its leaf is not resident any more.
+    /// Releases a frame: its leaf is not resident any more.
     pub fn vacate(&mut self, id: u32) {
         self.set_dirty(id, false);
         let frame = &mut self.frames[id as usize];

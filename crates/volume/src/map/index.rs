@@ -14,13 +14,13 @@ pub struct IndexPage {
     frames: Vec<u32>,
     /// Changed since it was written.
     pub dirty: bool,
-    /// Counts of what may be destaged are not as they were written: the next checkpoint takes them along.
+    /// Its counts of blocks that may be destaged differ from those on the device: the next checkpoint writes them.
     counted: bool,
     /// Leaves that are on the device or resident.
     leaves: u16,
     /// Leaves that are on the device.
     stored: u16,
-    /// The next root has room for it.
+    /// The next root has room for this page.
     has_room: bool,
     /// Where it was last written.
     pub reference: PageRef,
@@ -62,7 +62,7 @@ impl IndexPage {
         self.stored == 0
     }
 
-    /// Whether a root to come may have to list it: it is listed, or has leaves on the device, or one in a frame of which `is_needed` says so.
+    /// Whether a coming root may have to list it: it is listed, has leaves on the device, or has a leaf in a frame for which `is_needed` holds.
     fn may_be_listed(&self, is_needed: impl Fn(u32) -> bool) -> bool {
         let in_frames = || self.frames.iter().any(|&frame| frame != NO_FRAME && is_needed(frame));
         self.reference.location != 0 || self.stored > 0 || in_frames()
@@ -76,7 +76,7 @@ impl IndexPage {
         self.is_stored(at) || self.frames[at] != NO_FRAME
     }
 
-    /// Changes one leaf's entries, and keeps the count in step.
+    /// Changes one leaf's reference and frame, and keeps the counts in step.
     fn change(&mut self, at: usize, change: impl FnOnce(&mut PageRef, &mut u32)) {
         let before = (u16::from(self.has(at)), u16::from(self.is_stored(at)));
         change(&mut self.references[at], &mut self.frames[at]);
@@ -94,12 +94,11 @@ pub struct Disk {
     pub name: String,
     /// Size in bytes.
     pub size_bytes: u64,
-    /// Size that a durable root tells, in bytes: what lies beyond it would be gone after a power cut, with all that was
-    /// written there.
+    /// Size by a durable root, in bytes: what lies beyond it would be gone after a power cut, with everything that was written there.
     pub durable_bytes: u64,
-    /// What it lies over: blocks of it that the map does not name are read there.
+    /// The base that it lies over: blocks that the map does not name are read there.
     pub base: Option<Base>,
-    /// It needs that no more, but the durable root does not say so yet.
+    /// It does not need the base any more, but the durable root does not say so yet.
     pub leaves_base: bool,
     /// Index pages that exist.
     pub pages: Vec<Option<Box<IndexPage>>>,
@@ -119,7 +118,7 @@ fn split(leaf: u64) -> (usize, usize) {
     ((leaf / INDEX_ENTRIES as u64) as usize, (leaf % INDEX_ENTRIES as u64) as usize)
 }
 
-/// What the name of a disk that is being removed has behind the one that it had. No disk can be added, or exported, by such a name.
+/// What a disk that is being removed has behind its former name. No disk can be added or exported under such a name.
 const REMOVED: &str = "~removed-";
 
 impl Disk {
@@ -129,30 +128,30 @@ impl Disk {
         self.name.contains(REMOVED)
     }
 
-    /// What a disk of that name is called when its removal has begun: two may have had the same.
+    /// The name of a disk once its removal has begun; with its id, as two disks may have had the same name.
     pub(crate) fn name_of_removed(&self, name: &str) -> String {
         format!("{name}{REMOVED}{}", self.id.0)
     }
 
-    /// Bytes that hosts may use: of a disk that was added or has grown, what a durable root knows of.
+    /// Bytes that hosts may use: of a disk that was added or has grown, those that a durable root knows of.
     #[must_use]
     pub fn served_bytes(&self) -> u64 {
         self.size_bytes.min(self.durable_bytes)
     }
 
-    /// Blocks, from the first on, that are in its base where the map names nothing for them.
+    /// Blocks, from the first on, that are read from its base where the map names nothing for them.
     #[must_use]
     pub fn base_blocks(&self) -> u64 {
         self.base.map_or(0, |base| base.blocks)
     }
 
-    /// What the next root says that it lies over.
+    /// The base that the next root says.
     #[must_use]
     pub fn base_for_root(&self) -> Option<Base> {
         self.base.filter(|_| !self.leaves_base)
     }
 
-    /// A root is durable that says for how long the disk is, and whether it lies over something.
+    /// A root is durable that has this size for the disk, and says whether it lies over a base.
     pub fn is_in_root(&mut self, size_bytes: u64, has_base: bool) {
         self.durable_bytes = size_bytes;
         if self.leaves_base && !has_base {
@@ -172,19 +171,19 @@ impl Disk {
     /// Changes the size; pages beyond a smaller end must be empty already.
     pub fn resize(&mut self, size_bytes: u64) {
         self.size_bytes = size_bytes;
-        // What a shrink gave up is served again only when a root says so: one that tells the smaller size may be in progress.
+        // What a shrink gave up is served again only when a root says so: a root with the smaller size may be in progress.
         self.durable_bytes = self.durable_bytes.min(size_bytes);
         self.pages.resize(size_bytes.div_ceil(INDEX_SPAN_BYTES) as usize, None);
     }
 
-    /// Leaves that the disk could still come to need a page for: none is on the device.
+    /// Leaves for which the disk could still come to need a page: none is on the device.
     #[must_use]
     pub fn leaves_missing(&self) -> u64 {
         let stored: u64 = self.pages.iter().flatten().map(|page| u64::from(page.stored)).sum();
         self.blocks().div_ceil(LEAF_ENTRIES as u64).saturating_sub(stored)
     }
 
-    /// Leaves that are on the device or resident: counted as they come and go, because who shows this asks each second.
+    /// Leaves that are on the device or resident. They are counted as they come and go, as a status asks for them each second.
     #[must_use]
     pub fn leaves(&self) -> u64 {
         self.pages.iter().flatten().map(|page| u64::from(page.leaves)).sum()
@@ -252,13 +251,13 @@ impl Disk {
         page.references[at].stageable = blocks;
     }
 
-    /// The next checkpoint writes an index page, whatever has changed below it.
+    /// Has the next checkpoint write an index page, whatever has changed below it.
     pub fn write_page_anew(&mut self, page: usize) {
         self.pages.get_mut(page).and_then(Option::as_mut).into_iter().for_each(|page| page.counted = true);
     }
 
-    /// A checkpoint begins: what was counted is written with it. What is counted from now on waits for the next, because a
-    /// checkpoint has slots for the pages only that are dirty as it begins.
+    /// A checkpoint begins, and writes what was counted. What is counted from now on waits for the next one, as a checkpoint has slots only for the
+    /// pages that are dirty when it begins.
     pub fn take_counts(&mut self) {
         for page in self.pages.iter_mut().flatten() {
             let is_listed_in_vain = page.is_bare() && page.reference.location != 0;
@@ -272,12 +271,13 @@ impl Disk {
         matches!(self.pages.get(split(leaf).0), Some(Some(page)) if page.has_room)
     }
 
-    /// From now on it has; false where it had.
+    /// Notes that it has from now on; false where it had already.
     pub fn take_room_in_root(&mut self, leaf: u64) -> bool {
         !std::mem::replace(&mut self.page_mut(leaf).0.has_room, true)
     }
 
-    /// Of which index pages the next root has to have room, counted anew: how many. `is_needed` tells of a frame whether its leaf is changed, or about to be.
+    /// Counts anew for which index pages the next root has to have room; returns how many. `is_needed`: whether the leaf in a frame is changed, or
+    /// about to be.
     pub fn count_room_in_root(&mut self, is_needed: impl Fn(u32) -> bool) -> u64 {
         let pages = self.pages.iter_mut().flatten();
         let counted = pages.filter_map(|page| {
@@ -306,7 +306,7 @@ impl Disk {
         None
     }
 
-    /// The first index page from one on that lies somewhere, before that of the next `leaf`: it has none below it.
+    /// The first index page from `from` on that is stored, before the page of the next `leaf`: no leaf is below it.
     #[must_use]
     pub fn next_bare_page(&self, from: usize, leaf: Option<u64>) -> Option<usize> {
         let is_bare = |page: usize| {

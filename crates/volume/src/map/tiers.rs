@@ -1,5 +1,5 @@
-//! The pages on the capacity tier that say where each block lives, and what waits for the next checkpoint that they are part
-//! of: changed leaves, replaced pages, and bands that the last one names.
+//! The tier pages on the capacity tier, which say where each block lives; and what waits for the next checkpoint that includes it: changed leaves,
+//! replaced pages, and bands that the last one names.
 
 use crate::layout::base::Base;
 use crate::layout::capacity_root::{ALL_LISTED, CapacityArea, CapacityDisk, CapacityRoot, TierPageRef};
@@ -13,9 +13,9 @@ pub type PageKey = (u16, u32);
 /// Disk and number of a leaf, as one number in the same order.
 type LeafKey = u64;
 
-/// Memory in bytes that a page takes at most, with word of which of its leaves were forgotten.
+/// Memory in bytes that a page takes at most, with the note which of its leaves were forgotten.
 pub const BYTES_PER_PAGE: u64 = 88;
-/// Memory in bytes that a leaf which was written takes at most until its page is.
+/// Memory in bytes that a leaf which was written takes at most until its page is written.
 pub const BYTES_PER_LEAF: u64 = 180;
 // A node of the standard library's tree holds 5 to 11 entries of a key and a pointer, and a few more bytes; nodes above take a
 // tenth of that; what is pointed to, 16 bytes of the allocator.
@@ -35,36 +35,36 @@ struct Stored {
 /// What is to be done about a page whose leaves have changed.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Work {
-    /// It is to be read first, from this slot.
+    /// It has to be read first, from this slot.
     Read(u64),
-    /// It can be made of what is known.
+    /// It can be made from what is known.
     Make(TierPage),
 }
 
 /// The pages.
 #[derive(Debug)]
 pub struct Tiers {
-    /// Where they lie.
+    /// The area that they lie in.
     pub area: CapacityArea,
     slots: Slots,
     pages: BTreeMap<PageKey, Stored>,
-    /// How many of them no durable checkpoint names.
+    /// How many of the pages no durable checkpoint names.
     not_durable: usize,
-    /// By disk: pages from here on that are not stored are unknown.
+    /// By disk: pages from this one on that are not stored are unknown.
     unlisted_from: BTreeMap<u16, u32>,
-    /// Leaves written by checkpoints since their page was.
+    /// Leaves that checkpoints have written since their page was written.
     changed: BTreeMap<LeafKey, Box<LeafTiers>>,
     /// Leaves that were written and not kept, one bit each: unknown when their page is written.
     forgotten: BTreeMap<PageKey, u32>,
     /// The next page that the checkpoint in progress has to write.
     next: Option<PageKey>,
-    /// Slots to be freed when the next checkpoint is durable.
+    /// Slots to be freed once the next checkpoint is durable.
     superseded: Vec<u64>,
-    /// Slots that a root names which is not used and may be opened yet: not taken as long as there are others.
+    /// Slots named by a root that is not in use but may still be opened: not allocated as long as there are others.
     guarded: Vec<u64>,
-    /// Bands freed since the last freeze: the checkpoint after that still names them.
+    /// Bands freed since the last freeze: the checkpoint of that freeze still names them.
     freed_since: Vec<u32>,
-    /// Bands freed before it: free when it is durable.
+    /// Bands freed before the last freeze: free once its checkpoint is durable.
     freed_before: Vec<u32>,
     /// Bands that were being trimmed at the last freeze: they may be opened again while the checkpoint is written.
     trimming: Vec<u32>,
@@ -90,7 +90,7 @@ fn leaves_of((disk, number): PageKey) -> RangeInclusive<LeafKey> {
 }
 
 impl Tiers {
-    /// No page: a new pool.
+    /// No pages, as in a new pool.
     #[must_use]
     pub fn new(area: CapacityArea) -> Self {
         Self {
@@ -110,7 +110,7 @@ impl Tiers {
         }
     }
 
-    /// As a durable checkpoint left it; `None`: it cannot be read, so that nothing is known of what these disks map.
+    /// Loads what a durable checkpoint left; `None`: it cannot be read, so that nothing is known of what these disks map.
     pub fn load(&mut self, root: Option<&CapacityRoot>, disks: impl Iterator<Item = u16>) {
         self.unlisted_from = disks.map(|disk| (disk, 0)).collect();
         for disk in root.iter().flat_map(|root| &root.disks) {
@@ -123,21 +123,21 @@ impl Tiers {
         }
     }
 
-    /// Another root that is whole: it may be the one that is opened should the fast tier be lost now, so its pages stay until
-    /// the next checkpoint is durable, as far as there are other slots.
+    /// Keeps the pages of another root that is whole: it may be the one that is opened if the fast tier is lost now. They stay until the next
+    /// checkpoint is durable, as far as there are other slots.
     pub fn guard(&mut self, root: &CapacityRoot) {
         let slots = root.disks.iter().flat_map(|disk| &disk.pages).map(|page| u64::from(page.slot));
         self.guarded.extend(slots.filter(|&slot| self.slots.set(slot)));
     }
 
-    /// What is known of a leaf: a checkpoint writes it, or it was read.
+    /// Notes what is known of a leaf: a checkpoint writes it, or it was read.
     pub fn leaf_written(&mut self, disk: u16, leaf: u64, tiers: LeafTiers) {
         if self.area.exists() && leaf / (PAGE_LEAVES as u64) < u64::from(u32::MAX) {
             self.changed.insert(leaf_key(disk, leaf), Box::new(tiers));
         }
     }
 
-    /// Nothing is known of a leaf any more.
+    /// Notes that nothing is known of a leaf any more.
     pub fn forget(&mut self, disk: u16, leaf: u64) {
         self.forget_key(leaf_key(disk, leaf));
     }
@@ -146,12 +146,12 @@ impl Tiers {
         *self.forgotten.entry(page_of(key)).or_default() |= 1 << (key % PAGE_LEAVES as u64);
     }
 
-    /// Of a disk of which nothing was known: what its pages below this one map is known, but for leaves that were forgotten.
+    /// Of a disk of which nothing was known: what its pages below this one map is known from now on, except for leaves that were forgotten.
     pub fn is_known_below(&mut self, disk: u16, page: u32) {
         self.unlisted_from.insert(disk, page);
     }
 
-    /// A checkpoint begins: what is freed from now on belongs to the next.
+    /// A checkpoint begins: bands that are freed from now on wait for the next one.
     pub fn freeze(&mut self, trimming: &BTreeSet<u32>) {
         self.next = Some((0, 0));
         self.trimming = trimming.iter().copied().collect();
@@ -180,7 +180,7 @@ impl Tiers {
         found
     }
 
-    /// What a page takes to be written.
+    /// What has to be done to write a page.
     #[must_use]
     pub fn work(&self, key: PageKey) -> Work {
         match self.pages.get(&key) {
@@ -194,14 +194,14 @@ impl Tiers {
         if is_unknown { TierPage::unknown() } else { TierPage::empty() }
     }
 
-    /// A stored page that was read; `None` where it is not the one that was written.
+    /// Decodes a stored page; `None` where the bytes are not what was written.
     #[must_use]
     pub fn decode(&self, key: PageKey, bytes: &[u8]) -> Option<TierPage> {
         TierPage::decode(bytes, forebay_block::DiskId(key.0), key.1, self.pages.get(&key)?.crc)
     }
 
-    /// Puts the changed leaves into their page, and takes a slot for it. `None`: nothing is to be written, because there is
-    /// nothing to say, or no room to say it in.
+    /// Puts the changed leaves into their page, and allocates a slot for it. `None`: nothing is to be written, as there is nothing to say, or no room
+    /// for it.
     pub fn place(&mut self, key: PageKey, mut page: TierPage) -> Option<(u64, TierPage)> {
         let forgotten = self.forgotten.get(&key).copied().unwrap_or(0);
         for (at, leaf) in page.leaves.iter_mut().enumerate().filter(|(at, _)| forgotten >> at & 1 == 1) {
@@ -222,7 +222,7 @@ impl Tiers {
             return Some((slot, page));
         }
         if page != absent {
-            // More than fits: from here on, what is not listed is unknown.
+            // More than fits: from this page on, what is not listed is unknown.
             let from = self.unlisted_from.entry(key.0).or_insert(ALL_LISTED);
             *from = key.1.min(*from);
         }
@@ -231,8 +231,8 @@ impl Tiers {
         None
     }
 
-    /// A slot for a page: a free one, as long as those are left that pages need which have to be replaced. A page that no
-    /// durable checkpoint names is written in its place again where attempts which came to nothing have taken all others.
+    /// A slot for a page: a free one, as long as enough are left for pages that have to be replaced. A page that no durable checkpoint names is written
+    /// in its own place again where failed attempts have taken all other slots.
     fn take_slot(&mut self, key: PageKey) -> Option<u64> {
         let own = self.pages.get(&key).filter(|stored| !stored.is_durable).map(|stored| u64::from(stored.slot));
         let needed = (self.area.pages as usize).saturating_sub(self.not_durable) as u64;
@@ -242,7 +242,7 @@ impl Tiers {
         self.slots.allocate(1).map(|(slot, _)| slot).or_else(|| self.guarded.pop()).or(own)
     }
 
-    /// Nothing is left to be said of a page.
+    /// Drops what waited for a page: nothing is left to be said of it.
     fn is_settled(&mut self, key: PageKey) {
         let leaves: Vec<LeafKey> = self.changed.range(leaves_of(key)).map(|(&leaf, _)| leaf).collect();
         leaves.iter().for_each(|leaf| drop(self.changed.remove(leaf)));
@@ -265,7 +265,7 @@ impl Tiers {
     pub fn page_written(&mut self, key: PageKey, slot: u64, crc: u32, is_good: bool) {
         let is_in_place = self.pages.get(&key).is_some_and(|old| u64::from(old.slot) == slot);
         if !is_good && is_in_place {
-            // What it was is gone, but for what has changed since.
+            // What the page said is gone, except for what has changed since.
             self.drop_page(key);
             self.forgotten.insert(key, u32::MAX);
         } else if !is_good {
@@ -310,7 +310,7 @@ impl Tiers {
         }
     }
 
-    /// A band that the last checkpoint may name is not used any more.
+    /// Notes that a band which the last checkpoint may name is not used any more.
     pub fn pin(&mut self, band: u32) {
         self.freed_since.push(band);
     }
@@ -327,7 +327,7 @@ impl Tiers {
         self.freed_before.iter().chain(&self.trimming).copied()
     }
 
-    /// A checkpoint is durable: the bands that it does not name, nor any that follows.
+    /// A checkpoint is durable: returns the bands that neither it nor any later one names.
     pub fn durable(&mut self) -> Vec<u32> {
         for slot in std::mem::take(&mut self.superseded).into_iter().chain(std::mem::take(&mut self.guarded)) {
             self.slots.clear(slot);
@@ -337,8 +337,8 @@ impl Tiers {
         std::mem::take(&mut self.freed_before)
     }
 
-    /// A checkpoint is durable, and the capacity tier knows nothing of it: bands that it does not name. Of leaves that wait for
-    /// their page at most so many are kept.
+    /// A checkpoint is durable without the capacity tier: returns the bands that it does not name. Of leaves that wait for their page at most
+    /// `leaves_max` are kept.
     pub fn durable_without(&mut self, leaves_max: usize) -> Vec<u32> {
         if self.changed.len() > leaves_max {
             while self.changed.len() > leaves_max / 2

@@ -1,4 +1,4 @@
-//! Tests of the pages.
+//! Tests of the tier pages.
 
 use super::*;
 use forebay_block::DiskId;
@@ -7,7 +7,7 @@ fn tiers() -> Tiers {
     Tiers::new(CapacityArea { offset_bytes: 1 << 17, root_len_bytes: 8192, pages: 2 })
 }
 
-/// Something that a leaf maps, by its sum.
+/// A leaf that maps something, with this sum.
 fn leaf(sum: u64) -> LeafTiers {
     let mut page = vec![0; 4096];
     let entry = crate::layout::page::Entry::Data {
@@ -20,7 +20,7 @@ fn leaf(sum: u64) -> LeafTiers {
     tiers
 }
 
-/// Writes what has changed; (page, slot) of each.
+/// Writes what has changed; returns page and slot of each.
 fn write(tiers: &mut Tiers, is_good: bool) -> Vec<(PageKey, u64)> {
     tiers.freeze(&BTreeSet::new());
     let mut written = Vec::new();
@@ -45,7 +45,7 @@ fn a_slot_that_a_durable_checkpoint_names_is_not_used_again_before_the_next_is_d
     let first = write(&mut tiers, true);
     assert!(tiers.durable().is_empty());
     let mut seen = vec![first[0].1];
-    // Attempts that come to nothing, more than there are slots.
+    // Failed attempts, more than there are slots.
     for attempt in 0..6 {
         tiers.leaf_written(1, 0, leaf(2 + attempt));
         let written = write(&mut tiers, attempt % 2 == 0);
@@ -69,13 +69,13 @@ fn what_does_not_fit_is_unknown_and_not_empty() {
     assert_eq!((disk.unlisted_from, disk.pages.len()), (7, 2));
     assert_eq!(tiers.work((1, 8)), Work::Make(TierPage::unknown()));
     assert_eq!(tiers.work((1, 3)), Work::Make(TierPage::empty()));
-    // One that maps nothing any more makes room.
+    // A leaf that maps nothing any more makes room.
     tiers.leaf_written(1, 0, LeafTiers::EMPTY);
     tiers.leaf_written(1, 8 * PAGE_LEAVES as u64, leaf(3));
     assert_eq!(write(&mut tiers, true).len(), 1);
     let disk = tiers.disk((1, "d", 1 << 40), None);
     assert_eq!(disk.pages.iter().map(|page| page.number).collect::<Vec<_>>(), [1, 8]);
-    // Its root lost: nothing is known any more of what was not written since.
+    // The root is lost: nothing is known any more of what was not written since.
     let mut again = Tiers::new(tiers.area);
     again.load(None, [1].into_iter());
     assert_eq!(again.work((1, 0)), Work::Make(TierPage::unknown()));
@@ -92,7 +92,7 @@ fn a_band_waits_for_a_checkpoint_that_began_after_it_was_freed() {
     assert_eq!((tiers.durable(), tiers.pinned()), (vec![4], 0));
 }
 
-/// An attempt that came to nothing had written all pages: the next found no slot, and dropped them.
+/// A failed attempt had written all pages: the next one found no slot, and dropped the pages.
 #[test]
 fn pages_of_an_attempt_that_came_to_nothing_are_written_in_their_place_again() {
     let mut tiers = tiers();
@@ -106,7 +106,7 @@ fn pages_of_an_attempt_that_came_to_nothing_are_written_in_their_place_again() {
         let disk = tiers.disk((1, "d", 1 << 40), None);
         assert_eq!((disk.unlisted_from, disk.pages.len()), (ALL_LISTED, 2), "attempt {attempt}");
     }
-    // In its place it may be lost: then it is unknown, and not empty.
+    // A page written in its own place may be lost: then it is unknown, and not empty.
     tiers.leaf_written(1, 0, leaf(5));
     assert_eq!(write(&mut tiers, false).len(), 1);
     assert_eq!(tiers.work((1, 0)), Work::Make(TierPage::empty()));

@@ -1,4 +1,4 @@
-//! Bands of the capacity tier: which are free, which are written by which stream, how much of each still lives.
+//! Bands of the capacity tier: which are free, which stream writes into which, and how much lives in each.
 
 use super::extents::Extents;
 use super::fitting::{Fit, Frontier, GROUPS_TRIED, Wanted, fit};
@@ -23,18 +23,19 @@ pub struct Bands {
     open: OpenBands,
     /// Groups whose summary is not on the device.
     groups: Groups,
-    /// Until replay ends: groups of each band that the root tells are complete. Their summaries are on the device, and replay does not see all that was written into them.
+    /// Until replay ends: how many groups of each band are complete in the root. Their summaries are on the device, and replay does not see everything
+    /// that was written into them.
     complete: Vec<u32>,
     clock: u64,
-    /// Room that hosts do not get.
+    /// Free bands that hosts do not get.
     pub kept: Kept,
     unsettled: Unsettled,
-    /// Bands that were closed as nothing fitted into them any more, and of which nothing lives.
+    /// Bands that were closed because nothing fitted into them any more, and in which nothing lives.
     emptied: Vec<u32>,
 }
 
 impl Bands {
-    /// From the root's tables. Bands that were open stay open with the entries the root carries.
+    /// From the root's tables. Bands that were open stay open, with the entries that the root carries.
     #[must_use]
     pub fn new(
         mut table: Vec<BandRoot>,
@@ -125,8 +126,8 @@ impl Bands {
         self.table[band as usize].generation as u16
     }
 
-    /// Grants room in one group to `stream`, for as much of what is wanted as fits, opening a band where needed. Streams share what is open when
-    /// bands are scarce: data of mixed lifetimes costs garbage collection, no space costs the write.
+    /// Grants room in one group to `stream`, for as much of what is wanted as fits; opens a band where needed. When bands are scarce streams share what
+    /// is open: mixed lifetimes cost garbage collection, but without space the write fails.
     pub fn grant(&mut self, stream: Stream, wanted: Wanted<'_>) -> Option<Grant> {
         for _ in 0..GROUPS_TRIED {
             let band = match self.open.of(stream).or_else(|| self.open_for(stream)) {
@@ -147,21 +148,21 @@ impl Bands {
         None
     }
 
-    /// Bands that a grant has closed and of which nothing lives: they may be freed.
+    /// Takes the bands that a grant has closed and in which nothing lives: they may be freed.
     pub fn take_emptied(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.emptied)
     }
 
-    /// Where an open band is written on.
+    /// Where writing into an open band goes on.
     fn frontier(&self, band: u32) -> Frontier {
         let block = self.table[band as usize].frontier();
         let group = self.shape.group_of(block);
-        // Of a band that was open before the start all that was noted is known, and one more entry may tell of what is passed over.
+        // Of a band that was open before the start only the noted entries are known, and one more entry may stand for what is passed over.
         let noted = || self.groups.entries((band, group)).map_or(0, |entries| entries.len() + 1);
         Frontier { group, block, entries: self.open.promised(band).unwrap_or_else(noted) }
     }
 
-    /// A band is written on from there; true where the group has no room for one more block, so that it is complete.
+    /// Has writing into a band go on from there; true where the group has no room for one more block, so that it is complete.
     fn go_on_at(&mut self, band: u32, at: Frontier) -> bool {
         let is_complete = fit(self.shape, at, Wanted::Whole(1)).is_none();
         let next = if is_complete { self.shape.skip_summary(self.shape.summary_block(at.group)) } else { at.block };
@@ -173,7 +174,7 @@ impl Bands {
         is_complete
     }
 
-    /// Blocks that streams of one kind could be granted now, all together.
+    /// Blocks that could be granted now to all streams of one kind together.
     pub fn room(&self, collecting: bool) -> u64 {
         let left = self.left_in_open(collecting);
         let keep = if collecting { 0 } else { self.kept_for_collection() };
@@ -183,7 +184,7 @@ impl Bands {
         left + self.free.len().saturating_sub(keep) as u64 * u64::from(self.data_blocks())
     }
 
-    /// Blocks that go into the open bands of one kind.
+    /// Blocks that still fit into the open bands of one kind.
     fn left_in_open(&self, collecting: bool) -> u64 {
         let open = self.open.of_kind(collecting);
         open.map(|band| u64::from(self.shape.data_left(self.table[band as usize].frontier()))).sum()
@@ -200,7 +201,8 @@ impl Bands {
         if same_kind >= open_max(self.table.len() as u64, collecting) as usize {
             return None;
         }
-        // Beyond the first, a band for a new stream must leave room for the others to continue. What collection moves is parted only while there are bands for hosts, too.
+        // Beyond the first, a band for a new stream must leave room for the others to continue. What garbage collection moves is divided only while
+        // there are bands for hosts, too.
         let others = usize::from(same_kind > 0);
         let keep = if collecting { 2 * others } else { self.kept_for_collection() + others };
         if self.free.len() <= keep {
@@ -213,7 +215,7 @@ impl Bands {
     }
 
     fn mark_open(&mut self, band: u32, stream: Stream, generation: u32) {
-        // In replay the map may name old data here still, which is superseded further on in the journal.
+        // In replay the map may still name old data here, which the journal supersedes further on.
         let BandRoot { valid, blocks, .. } = self.table[band as usize];
         self.table[band as usize] =
             BandRoot { state: BandState::Open, stream, generation, valid, blocks, ..BandRoot::default() };
@@ -232,15 +234,15 @@ impl Bands {
         self.open.remove(entry.stream, band);
     }
 
-    /// Ends a band before it is full, so that what lives there can be collected. One that is closed stays as it is: where nothing lives in it, it is on
-    /// its way to be free.
+    /// Closes a band before it is full, so that what lives there can be collected. A band that is closed already stays as it is: if nothing lives in
+    /// it, it is on its way to be free.
     pub fn end_early(&mut self, band: u32) {
         let is_open = |bands: &Self| bands.get(band).state == BandState::Open;
         if !is_open(self) {
             return;
         }
         let at = self.frontier(band);
-        // A group that was begun has its summary where any other has.
+        // A group that was begun has its summary in the usual place.
         if at.block > self.shape.first_block(at.group) && self.go_on_at(band, at.end(self.shape)) {
             self.groups.end_at((band, at.group), at.block);
         }
@@ -250,7 +252,7 @@ impl Bands {
         self.note_emptied(band);
     }
 
-    /// Nobody will give up anything in a band that was closed just now and in which nothing lives.
+    /// Notes a band that was closed just now and in which nothing lives: no release of a block will free it.
     fn note_emptied(&mut self, band: u32) {
         self.emptied.extend(Some(band).filter(|_| self.is_empty_closed(band)));
     }
@@ -278,17 +280,17 @@ impl Bands {
         Some((SummaryName { band: key.0, group: key.1, generation }, entries))
     }
 
-    /// The same, to note what became of summaries.
+    /// The same, to note what became of their summaries.
     pub fn groups_mut(&mut self) -> &mut Groups {
         &mut self.groups
     }
 
-    /// Notes who is written from a grain of a band on: when its data is sent, not when the map changes.
+    /// Notes the entry of data from a grain of a band on: when the data is sent, not when the map changes.
     pub fn note(&mut self, band: u32, grain: u32, entry: SummaryEntry) {
         self.groups.note(self.shape, band, grain, entry);
     }
 
-    /// The same in replay: groups that are complete in the root have their summary on the device.
+    /// The same in replay: groups that are complete in the root have their summaries on the device.
     pub fn replay_note(&mut self, band: u32, grain: u32, entry: SummaryEntry) {
         let complete = self.complete.get(band as usize).copied().unwrap_or(0);
         if self.shape.group_of(grain / BLOCK_GRAINS as u32) >= complete {
@@ -301,19 +303,20 @@ impl Bands {
         self.unsettled.settle(band, blocks) && self.is_empty_closed(band)
     }
 
-    /// The map now names so many more grains of the band.
+    /// The map now names `grains` more grains of the band.
     pub fn gain(&mut self, band: u32, grains: u8) {
         let most = self.data_blocks() * BLOCK_GRAINS as u32;
         let entry = &mut self.table[band as usize];
         entry.valid = entry.valid.saturating_add(u32::from(grains));
         entry.blocks = entry.blocks.saturating_add(1);
         if self.complete.is_empty() {
-            // More than lives there is counted where a damaged leaf hid what was given up. In replay the map may name what was there before and what is there now.
+            // The count would be too high where a damaged leaf hid what was released. In replay it is not limited, as the map may name what was there
+            // before and what is there now.
             entry.limit(most);
         }
     }
 
-    /// The map names so many grains less; true where these were the last, the band is closed, and nothing is still being written into it: it may be freed.
+    /// The map names `grains` grains fewer; true where these were the last, the band is closed, and nothing is being written into it: it may be freed.
     pub fn lose(&mut self, band: u32, grains: u8) -> bool {
         let entry = &mut self.table[band as usize];
         entry.valid = entry.valid.saturating_sub(u32::from(grains));
@@ -329,14 +332,14 @@ impl Bands {
         self.free.insert(band);
     }
 
-    /// Replay: a record names blocks of this band in a generation, whose low bits it has, so the band was open then.
+    /// In replay: a record names blocks of this band in a generation, of which it has the low bits, so the band was open then.
     pub fn replay_write(&mut self, band: u32, first: u32, blocks: u32, stream: Stream, generation: u16) {
         let entry = self.table[band as usize];
         if entry.state == BandState::Free || entry.generation as u16 != generation {
-            // It was opened, or emptied, freed and opened again: replay need not have seen how.
+            // It was opened, or emptied, freed and opened again, and replay need not have seen that.
             self.free.remove(&band);
             self.open.remove(entry.stream, band);
-            // Two bands of a stream may have been open one after the other: the older one is full by then.
+            // A stream may have had two bands open one after the other: the older one is full by then.
             if let Some(older) = self.open.of(stream) {
                 self.close(older);
             }
@@ -354,7 +357,8 @@ impl Bands {
         }
     }
 
-    /// Ends replay: only as many bands stay open as streams may have, and they go on at the next row of so many blocks. The summaries of groups that are complete now are due.
+    /// Ends replay: only as many bands stay open as streams may have, and they go on at the next row of `row_blocks` blocks. Summaries of groups that
+    /// are complete now are due.
     pub fn replay_finished(&mut self, row_blocks: u32) {
         for collecting in [false, true] {
             while self.open.of_kind(collecting).count() > open_max(self.table.len() as u64, collecting) as usize {
@@ -376,12 +380,13 @@ impl Bands {
         }
     }
 
-    /// Whether a band may be collected at all: it is closed, no data is on its way to it, and its summaries are on the device, or in memory as their places take no writes.
+    /// Whether a band may be collected at all: it is closed, no data is on its way to it, and its summaries are on the device, or in memory where their
+    /// places take no writes.
     pub fn may_collect(&self, number: u32) -> bool {
         self.get(number).state == BandState::Closed && !self.unsettled.has(number) && !self.groups.has_awaited(number)
     }
 
-    /// The band whose collection pays best, by cost and benefit, of those that may be collected.
+    /// The best victim by cost and benefit, of the bands that may be collected.
     pub fn victim(&self, excluded: impl Fn(u32) -> bool) -> Option<u32> {
         let may = |number: u32| !excluded(number) && self.may_collect(number);
         best(&self.table, (self.data_blocks(), self.clock), self.kept.packed, may)

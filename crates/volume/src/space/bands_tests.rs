@@ -1,4 +1,4 @@
-//! What is granted to whom.
+//! What is granted to which stream.
 
 use super::*;
 use crate::layout::band_summary::PAGE_ENTRIES;
@@ -22,14 +22,14 @@ fn stream(is_collected: bool, group: u8) -> Stream {
     Stream { is_collected, group, class: ClassId(0) }
 }
 
-/// All that one kind gets, a block at a time, over several groups.
+/// Takes everything that one kind gets, a block at a time, over several groups.
 fn take_all(bands: &mut Bands, is_collected: bool) -> u64 {
     (0u64..).take_while(|at| bands.grant(stream(is_collected, (at % 5) as u8), Wanted::Whole(1)).is_some()).count()
         as u64
 }
 
-/// Several bands were collected at once while hosts wrote. Hosts could open the bands that the collections counted on: each moved a
-/// part of its band, none was emptied, and no band was free any more. A pool four fifths full answered "no space".
+/// Several bands were collected at once while hosts wrote. Hosts could open the bands that the collections counted on: each collection moved a part of
+/// its band, none emptied it, and no band was free any more. A pool four fifths full answered "no space".
 #[test]
 fn regression_hosts_do_not_take_the_space_that_collections_in_progress_need() {
     let mut bands = bands();
@@ -51,7 +51,7 @@ fn one_band_is_kept_for_the_next_collection_at_any_time() {
     assert!(bands.room(true) >= u64::from(bands.data_blocks()));
 }
 
-/// A grant of compressed blocks may find that the last group of a band has no room for the entries of one more: it closes the band, and where nothing lived
+/// A grant of compressed blocks may find that the last group of a band has no room for the entries of one more: it closes the band. Where nothing lived
 /// there any more nobody freed it before the next start.
 #[test]
 fn regression_a_band_that_a_grant_closes_without_taking_of_it_is_freed() {
@@ -69,8 +69,8 @@ fn regression_a_band_that_a_grant_closes_without_taking_of_it_is_freed() {
     assert_eq!(bands.take_emptied(), []);
 }
 
-/// A power cut may take all that was on its way to a group, and what came behind it is there. The group had no summary then, and whoever collected the band
-/// took that for damage.
+/// A power cut may take everything that was on its way to a group, and leave what came behind it. The group had no summary then, which garbage
+/// collection of the band took for damage.
 #[test]
 fn regression_groups_of_which_a_power_cut_has_taken_all_have_summaries() {
     let band_bytes = 4 * 64 * 4096;
@@ -89,7 +89,7 @@ fn regression_groups_of_which_a_power_cut_has_taken_all_have_summaries() {
     );
 }
 
-/// What was written into a group before a start counts behind it: were it forgotten, data would go where further pages of the summary do.
+/// What was written into a group before a start counts: otherwise data would go where further pages of the summary belong.
 #[test]
 fn a_group_of_before_the_start_has_room_for_its_summary() {
     let band_bytes = 64 * 4096;
@@ -124,8 +124,8 @@ fn what_collection_moves_and_what_hosts_write_share_no_band() {
     }
 }
 
-/// The last of a band was given up while a scrub read it with its parity, which was of something else. The band, which was on its way to be free, was ended, and
-/// so freed once more: when somebody had it again.
+/// The last block of a band was released while a scrub read the band, whose parity was of something else. The band was on its way to be free; it was
+/// ended, and so freed once more when it was in use again.
 #[test]
 fn regression_a_band_that_is_to_be_free_is_not_ended() {
     let mut bands = bands();

@@ -31,7 +31,7 @@ pub struct Extents {
 }
 
 impl Extents {
-    /// Over the device table of a superblock.
+    /// From the device table of a superblock.
     #[must_use]
     pub fn new(members: &[Member], band_bytes: u64) -> Self {
         let band_grains = band_bytes / GRAIN;
@@ -88,7 +88,7 @@ impl Extents {
     /// Slot of a fast location.
     #[must_use]
     pub fn slot(&self, location: u64) -> u64 {
-        // Location 0 would read as a hole in a page reference, so slot 0 is that of the second block.
+        // Location 0 stands for a hole in a page reference, so slot 0 is the second block.
         (location / BLOCK_GRAINS).saturating_sub(1)
     }
 
@@ -120,7 +120,7 @@ impl Extents {
         Some((band, (inside % self.band_grains) as u32))
     }
 
-    /// Whether so many grains lie in slots, or in one group of a band beside its summary: where data can be.
+    /// Whether so many grains from a location on lie in slots, or in one group of a band before its summary: where data can be.
     #[must_use]
     pub fn holds_data(&self, location: u64, grains: u64) -> bool {
         let Some(last) = grains.checked_sub(1).and_then(|more| location.checked_add(more)) else { return false };

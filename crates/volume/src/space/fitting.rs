@@ -1,10 +1,10 @@
-//! What fits into the group that a band is written in: blocks of the device beside the pages that its summary will take.
+//! What fits into the group that a band is written in: blocks of the device before the pages that its summary will take.
 
 use crate::layout::band_summary::BandShape;
 use crate::layout::page::BLOCK_GRAINS;
 
-/// Groups that are tried for one grant: one that has room for a block which is stored as it is and for none that is compressed, whose entries need
-/// another page; one behind it; and one of another band.
+/// Groups that are tried for one grant: one that has room for a block that is stored as it is and for none that is compressed, as its entries need
+/// another page; the one behind it; and one of another band.
 pub const GROUPS_TRIED: usize = 3;
 
 /// What is to be placed.
@@ -12,29 +12,29 @@ pub const GROUPS_TRIED: usize = 3;
 pub enum Wanted<'a> {
     /// So many blocks that are stored as they are.
     Whole(u32),
-    /// Compressed blocks of these sizes in grains, one behind the other.
+    /// Compressed blocks of these sizes in grains, one after the other.
     Packed(&'a [u8]),
 }
 
-/// Where a group is written on.
+/// Where writing into a group goes on.
 #[derive(Clone, Copy, Debug)]
 pub struct Frontier {
     /// The group.
     pub group: u32,
     /// The next block of the band.
     pub block: u32,
-    /// Entries that its summary has, or that were promised.
+    /// Entries that its summary has, or that were promised to it.
     pub entries: usize,
 }
 
 impl Frontier {
-    /// Behind what was placed there.
+    /// The frontier behind what was placed.
     #[must_use]
     pub fn behind(self, fit: Fit) -> Self {
         Self { block: self.block + fit.blocks, entries: self.entries + fit.entries, ..self }
     }
 
-    /// At the end of the group, where nothing more fits.
+    /// The frontier at the end of the group, where nothing more fits.
     #[must_use]
     pub fn end(self, shape: BandShape) -> Self {
         Self { block: shape.summary_block(self.group), ..self }
@@ -46,9 +46,9 @@ impl Frontier {
 pub struct Fit {
     /// Blocks of the device.
     pub blocks: u32,
-    /// How many of the blocks that were to be placed they hold.
+    /// How many of the wanted blocks they hold.
     pub count: u32,
-    /// Entries of the summary that this may take.
+    /// Entries of the summary that these may take.
     pub entries: usize,
 }
 
@@ -66,7 +66,7 @@ pub fn fit(shape: BandShape, at: Frontier, wanted: Wanted<'_>) -> Option<Fit> {
             each.into_iter().find(has_room)
         }
         Wanted::Packed(sizes) => {
-            // One entry more for what lies behind the last, to the end of its block.
+            // One more entry for what lies behind the last block, to the end of the device's block.
             let each = (1u32..).zip(sizes).scan(0, |grains, (count, size)| {
                 *grains += u64::from(*size);
                 Some(Fit { blocks: grains.div_ceil(BLOCK_GRAINS) as u32, count, entries: count as usize + 1 })
@@ -85,7 +85,7 @@ mod tests {
     const SHAPE: BandShape = BandShape::of_blocks(2 * GROUP_BLOCKS);
 
     proptest! {
-        /// A group is filled with whatever comes: its data ends before its summary, which has room for all entries, and next to nothing is lost.
+        /// A group is filled with anything: its data ends before its summary, which has room for all entries, and next to nothing is lost.
         #[test]
         fn a_group_has_room_for_its_summary_whatever_it_is_filled_with(
             runs in prop::collection::vec((any::<bool>(), prop::collection::vec(1u8..127, 1..80)), 1..100),

@@ -1,24 +1,24 @@
-//! Groups of bands whose summary is not on the device: who was written into them, and how far their summary has come.
+//! Groups of bands whose summary is not durable on the device: the entries of what was written into them, and how far their summary has come.
 
 use crate::layout::band_summary::{BandShape, ENTRIES_MAX, OPEN_ALL_MAX, PAGE_ENTRIES, SummaryEntry, UNWRITTEN_MAX};
 use crate::layout::page::BLOCK_GRAINS;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where so many groups wait for another attempt at writing their summary no more space is promised: what is kept of
-/// them in memory is bounded by this.
+/// While so many groups wait for another attempt at writing their summary no more space is promised: this bounds what is kept of them in memory.
 const DUE_MAX: usize = 128;
-/// The same of entries of groups whose summary waits for a flush: those of small bands have few. Of half of them a flush is wanted.
+/// The same for entries of groups whose summary waits for a flush; by entries, as groups of small bands have few. From half of this on a flush is
+/// wanted.
 const UNFLUSHED_MAX: usize = 256 * PAGE_ENTRIES;
 /// Most memory in bytes that entries take: of the groups that wait, of those that the root has, and of one group of each open band.
 pub const ENTRIES_MEMORY_BYTES: u64 = {
     let groups = DUE_MAX as u64 + KEPT_MAX as u64 + OPEN_ALL_MAX;
-    // The last that comes before no more space is promised may be one of the longest.
+    // The last group before no more space is promised may be one of the longest.
     (groups * ENTRIES_MAX as u64 + (UNFLUSHED_MAX + ENTRIES_MAX) as u64) * size_of::<SummaryEntry>() as u64
 };
 
-/// Attempts at a summary by itself after which its place is taken for one that cannot be written.
+/// Attempts at writing a summary by itself after which its place counts as one that takes no writes.
 const KEPT_AFTER: u8 = 2;
-/// Most groups whose entries the root has for that.
+/// Most groups whose entries the root carries for that reason.
 pub const KEPT_MAX: usize = UNWRITTEN_MAX;
 
 /// Band and number of a group.
@@ -34,7 +34,7 @@ enum Stage {
     Due,
     /// It is on its way.
     Writing,
-    /// It is in a volatile cache, the nth that has arrived in one: a flush that fails may lose it.
+    /// It is in a volatile cache, as the nth to arrive in one: a flush that fails may lose it.
     Unflushed(u64),
 }
 
@@ -45,9 +45,9 @@ struct Group {
     stage: Stage,
     /// How often its summary could not be written by itself.
     failures: u8,
-    /// The root has its entries: its summary is not waited for.
+    /// The root has its entries, so that its summary is not waited for.
     is_kept: bool,
-    /// The block of the band in which what was granted of it ends; nothing was since the start.
+    /// The block of the band in which what was granted of it ends; `None`: nothing was granted since the start.
     granted_to: Option<u32>,
 }
 
@@ -65,16 +65,16 @@ impl Group {
 #[derive(Clone, Debug, Default)]
 pub struct Groups {
     groups: BTreeMap<GroupKey, Group>,
-    /// How many of them are due, without those that the root has.
+    /// How many are due, without those whose entries the root has.
     due: usize,
-    /// Entries of those whose summary is in a volatile cache.
+    /// Entries of groups whose summary is in a volatile cache.
     unflushed: usize,
-    /// How many have arrived in volatile caches since the start.
+    /// How many summaries have arrived in volatile caches since the start.
     arrived: u64,
 }
 
 impl Groups {
-    /// Groups that are not complete, with their entries so far, and complete ones whose entries a root had.
+    /// Groups that are not complete, with their entries so far; and complete ones whose entries a root had.
     #[must_use]
     pub fn new(filling: Vec<(u32, u32, Vec<SummaryEntry>)>) -> Self {
         let filling =
@@ -95,13 +95,13 @@ impl Groups {
         self.groups.keys().copied().collect()
     }
 
-    /// What was granted of a group ends there, and no more will be: its summary is due.
+    /// What was granted of a group ends at this block, and no more will be granted: its summary is due.
     pub fn end_at(&mut self, key: GroupKey, block: u32) {
         self.groups.entry(key).or_default().granted_to = Some(block);
         self.make_due(key);
     }
 
-    /// Where what was granted of a group ends, noted or not.
+    /// Where what was granted of a group ends, whether or not it was noted.
     #[must_use]
     pub fn granted_to(&self, key: GroupKey) -> Option<u32> {
         self.groups.get(&key)?.granted_to
@@ -114,16 +114,16 @@ impl Groups {
         self.due += usize::from(!group.is_kept);
     }
 
-    /// Ends replay: groups of a band before `to` are complete. The root has those before `from` on the device, or their entries. Of others nothing may be
-    /// known, where a power cut took all that was on its way to them: they have a summary too, which says so.
+    /// Ends replay: groups of a band before `to` are complete. Those before `from` have their summary on the device, or their entries in the root. Of
+    /// the others nothing may be known, where a power cut took everything that was on its way to them: they get a summary too, which says so.
     pub fn complete(&mut self, band: u32, from: u32, to: u32) {
         let known: Vec<GroupKey> =
             self.of_band(band).map(|(&key, _)| key).filter(|(_, number)| *number < from).collect();
         known.into_iter().chain((from..to).map(|number| (band, number))).for_each(|key| self.make_due(key));
     }
 
-    /// The summary of a group that is due could not be written by itself. After some attempts the root has its entries, and it is waited for
-    /// no more: one place that takes no writes must not end all checkpoints. False where there are too many of them.
+    /// The summary of a group that is due could not be written by itself. After some attempts the root carries its entries, and it is waited for no
+    /// more: one place that takes no writes must not end all checkpoints. False where there are too many such groups.
     pub fn place_failed(&mut self, key: GroupKey) -> bool {
         let (count, entries) = self.kept().fold((0, 0), |(count, all), (_, entries)| (count + 1, all + entries.len()));
         let Some(group) = self.groups.get_mut(&key).filter(|group| group.stage == Stage::Due) else { return false };
@@ -145,7 +145,7 @@ impl Groups {
         kept.map(|(&key, group)| (key, group.entries.as_slice()))
     }
 
-    /// Those of them whose summary is not on its way.
+    /// The keys of those whose summary is not on its way.
     #[must_use]
     pub fn kept_due(&self) -> Vec<GroupKey> {
         let due = self.groups.iter().filter(|(_, group)| group.is_kept && group.stage == Stage::Due);
@@ -158,7 +158,7 @@ impl Groups {
         self.due
     }
 
-    /// Whether so many summaries are to be written that no more may come.
+    /// Whether so many summaries wait to be written that no more may come.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
         self.due >= DUE_MAX || self.awaits_flush()
@@ -229,7 +229,7 @@ impl Groups {
         Some(&group.entries)
     }
 
-    /// The summary of a group reached the device, or its volatile cache, or neither: then it is due again.
+    /// The summary of a group reached the device, or its volatile cache; or it failed, and is due again.
     pub fn written(&mut self, key: GroupKey, is_good: bool, is_volatile: bool) {
         let Some(group) = self.groups.get_mut(&key).filter(|group| group.stage == Stage::Writing) else { return };
         if !is_good {
@@ -253,7 +253,7 @@ impl Groups {
         });
     }
 
-    /// A flush failed: summaries that no good one covered are due again.
+    /// A flush failed: summaries that no good flush has covered are due again.
     pub fn doubt_unflushed(&mut self) {
         for group in self.groups.values_mut().filter(|group| group.is_on_device()) {
             group.stage = Stage::Due;
@@ -283,22 +283,22 @@ impl Groups {
         self.groups.get(&key).filter(|group| !group.is_on_device()).map(|group| group.entries.as_slice())
     }
 
-    /// Notes who is written into the grains from this one of a band on.
+    /// Notes the entry of data from this grain of a band on.
     pub fn note(&mut self, shape: BandShape, band: u32, grain: u32, entry: SummaryEntry) {
         let group = shape.group_of(grain / BLOCK_GRAINS as u32);
         let at = grain - shape.first_block(group) * BLOCK_GRAINS as u32;
         let entries = &mut self.groups.entry((band, group)).or_default().entries;
         place(entries, at, entry);
-        // Only a journal that nobody wrote has more.
+        // Only a journal that no engine wrote has more.
         entries.truncate(ENTRIES_MAX);
     }
 }
 
-/// Puts an entry at a grain of its group. Entries follow each other without gaps, so that what is not known yet before it has
-/// an entry too, and what was there before it is replaced.
+/// Puts an entry at a grain of its group. Entries follow each other without gaps: what is not known yet before it gets an entry too, and what it
+/// overlaps is replaced.
 fn place(entries: &mut Vec<SummaryEntry>, at: u32, entry: SummaryEntry) {
     let to = at + u32::from(entry.grains);
-    // Mostly it is the next.
+    // Usually it is the next one.
     let (mut first, mut begin) = (entries.len(), entries.iter().map(|e| u32::from(e.grains)).sum::<u32>());
     let all = begin;
     while begin > at && first > 0 {
@@ -311,7 +311,7 @@ fn place(entries: &mut Vec<SummaryEntry>, at: u32, entry: SummaryEntry) {
         end += 1;
     }
     let mut put = Vec::with_capacity(3);
-    // A gap before it joins one that is there.
+    // A gap before it is joined to an entry of unknown grains that is there.
     let mut gap = at - begin;
     if gap > 0 && first == entries.len() && entries.last().is_some_and(|last| !last.is_known()) {
         first -= 1;

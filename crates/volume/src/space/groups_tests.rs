@@ -69,7 +69,8 @@ fn complete(groups: &mut Groups, key: GroupKey, blocks: u64) {
     groups.written(key, true, true);
 }
 
-/// What a volatile cache has is on the device for all but the flush that is to cover it, and is written again where that fails.
+/// A summary in a volatile cache counts as on the device, except for the flush that is to cover it; where that flush fails, the summary is written
+/// again.
 #[test]
 fn summaries_in_volatile_caches_are_kept_until_a_flush_covers_them() {
     let mut groups = Groups::default();
@@ -77,7 +78,7 @@ fn summaries_in_volatile_caches_are_kept_until_a_flush_covers_them() {
     let before = groups.arrived();
     complete(&mut groups, (2, 0), 5);
     assert!(groups.entries((1, 0)).is_none() && !groups.has_awaited(1) && groups.unwritten().is_empty());
-    // It came after the flush began, or lies on another device.
+    // The other one came after the flush began, or lies on another device.
     groups.flushed(before, |_| true);
     groups.flushed(u64::MAX, |band| band != 2);
     assert_eq!((groups.keys(), groups.unflushed), (vec![(2, 0)], 5));
@@ -89,7 +90,7 @@ fn summaries_in_volatile_caches_are_kept_until_a_flush_covers_them() {
     assert_eq!((groups.keys(), groups.due_count(), groups.unflushed), (Vec::new(), 0, 0));
 }
 
-/// A flush is wanted in time, and no more space is promised where it does not come: by entries, of which groups of small bands have few.
+/// A flush is wanted in time, and without one no more space is promised: by entries, of which groups of small bands have few.
 #[test]
 fn entries_that_wait_for_a_flush_are_bounded() {
     let mut groups = Groups::default();

@@ -1,4 +1,4 @@
-//! The bands that are open: one for each stream that has any.
+//! The bands that are open, at most one for each stream.
 
 use crate::layout::stream::Stream;
 use std::collections::BTreeMap;
@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 /// Fewest free bands below which collection is due, and how many more than its jobs need at most.
 const LOW: [usize; 2] = [3, 16];
 
-/// Free bands below which collection is due, of a pool of so many of so many blocks, where jobs move so many blocks at once. What is kept
-/// free is spare space that nothing can die in, so that of many bands these are few: what hosts take while a band is emptied, and
-/// what waits for a checkpoint.
+/// Free bands below which collection is due, in a pool of `bands` bands of `band_blocks` blocks, where jobs move `blocks_in_jobs` blocks at once. Bands
+/// that are kept free are spare space in which nothing can die, so that of many bands only few are kept: for what hosts take while a band is emptied,
+/// and for what waits for a checkpoint.
 pub(crate) fn low(bands: usize, band_blocks: u32, blocks_in_jobs: u64) -> usize {
     let for_jobs = (4 * blocks_in_jobs).div_ceil(u64::from(band_blocks.max(1))) as usize;
     (bands / 16).clamp(LOW[0], LOW[1] + for_jobs)
@@ -18,7 +18,7 @@ pub(crate) fn low(bands: usize, band_blocks: u32, blocks_in_jobs: u64) -> usize 
 #[derive(Clone, Debug, Default)]
 pub(super) struct OpenBands {
     by_stream: BTreeMap<Stream, u32>,
-    /// Entries that the summary of the group which a band is written in has, or may get for what was granted.
+    /// Entries of the group that a band is written in: those that its summary has, or may get for what was granted.
     promised: BTreeMap<u32, usize>,
 }
 
@@ -28,7 +28,7 @@ impl OpenBands {
         self.by_stream.get(&stream).copied()
     }
 
-    /// The bands of all streams of collection, or of all others.
+    /// The bands of all streams of garbage collection, or of all others.
     pub fn of_kind(&self, collecting: bool) -> impl Iterator<Item = u32> {
         self.by_stream.iter().filter(move |(stream, _)| stream.is_collected == collecting).map(|(_, &band)| band)
     }
@@ -38,34 +38,34 @@ impl OpenBands {
         self.by_stream.values().copied().collect()
     }
 
-    /// The band of the stream of the same kind that is most like this one: what dies together is worth more than what is of one class.
+    /// The band of the stream of the same kind that is most like this one: that data dies together is worth more than that it is of one class.
     pub fn nearest(&self, stream: Stream) -> Option<u32> {
         let same_kind = self.by_stream.iter().filter(|(other, _)| other.is_collected == stream.is_collected);
         let distance = |other: &Stream| (other.group.abs_diff(stream.group), other.class != stream.class);
         same_kind.min_by_key(|(other, _)| distance(other)).map(|(_, &band)| band)
     }
 
-    /// A band is open for a stream.
+    /// Notes that a band is open for a stream.
     pub fn insert(&mut self, stream: Stream, band: u32) {
         self.by_stream.insert(stream, band);
     }
 
-    /// Entries of the group that a band is written in, with those which were promised; `None`: nothing was since the start.
+    /// Entries of the group that a band is written in, with those that were promised; `None`: none were promised since the start.
     pub fn promised(&self, band: u32) -> Option<usize> {
         self.promised.get(&band).copied()
     }
 
-    /// The group that a band is written in has so many entries, or may get them.
+    /// Notes that the group that a band is written in has so many entries, or may get them.
     pub fn promise(&mut self, band: u32, entries: usize) {
         self.promised.insert(band, entries);
     }
 
-    /// Nothing was promised yet: replay has ended.
+    /// Forgets all promises: replay has ended, and nothing was promised yet.
     pub fn forget_promised(&mut self) {
         self.promised.clear();
     }
 
-    /// A band is not open any more. Its stream may have another by now.
+    /// Notes that a band is not open any more. Its stream may have another one by now.
     pub fn remove(&mut self, stream: Stream, band: u32) {
         self.promised.remove(&band);
         if self.of(stream) == Some(band) {

@@ -45,7 +45,7 @@ impl Slots {
         slot >= self.total || self.words[(slot / 64) as usize] >> (slot % 64) & 1 == 1
     }
 
-    /// Takes a run of at most `wanted` slots: the first free one after the cursor and what is free behind it.
+    /// Allocates a run of at most `wanted` slots: the first free one after the cursor, and what is free behind it.
     pub fn allocate(&mut self, wanted: u64) -> Option<(u64, u64)> {
         if self.used == self.total || wanted == 0 {
             return None;

@@ -1,4 +1,4 @@
-//! What compressed blocks may take more of the device where they are moved: each run ends within a block, and each group.
+//! How much more of the device compressed blocks may take where they are moved: each run ends within a block, and so does each group.
 
 use crate::layout::band_summary::{GROUP_BLOCKS, SUMMARY_PAGES_MAX, summary_pages};
 use crate::layout::page::BLOCK_GRAINS;
@@ -7,7 +7,7 @@ use crate::layout::root::BandRoot;
 /// Runs of one job, each in a band of its own, and a half for what ends within a group.
 const RUNS_PER_JOB: u64 = 3;
 
-/// How they are moved.
+/// How compressed blocks are moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spare {
     /// Blocks that one job moves.
@@ -15,19 +15,19 @@ pub struct Spare {
 }
 
 impl Spare {
-    /// Whether moving what lives in a band of so many blocks of data leaves some free.
+    /// Whether moving the living blocks of a band with so many blocks of data leaves some free.
     #[must_use]
     pub fn leaves_some(self, band: &BandRoot, data_blocks: u32) -> bool {
         let blocks = u64::from(band.moved_grains()).div_ceil(BLOCK_GRAINS);
         blocks + self.of(band) < u64::from(data_blocks)
     }
 
-    /// What moving what lives in a band may take more, in blocks of the device.
+    /// How many blocks of the device more the living blocks of a band may take where they are moved.
     #[must_use]
     pub fn of(self, band: &BandRoot) -> u64 {
         let (blocks, held) = (u64::from(band.moved_grains()).div_ceil(BLOCK_GRAINS), u64::from(band.blocks));
         let jobs = held.div_ceil(self.blocks_per_job.max(1));
-        // Of each group: pages of its summary beyond the first, and what is left before them.
+        // Lost in each group: pages of its summary beyond the first, and what is left before them.
         let entries = |pages| (u64::from(GROUP_BLOCKS - pages) * held).div_ceil(blocks.max(1)) as usize;
         let lost = (1..SUMMARY_PAGES_MAX).find(|&pages| summary_pages(entries(pages)) <= pages);
         let lost = lost.unwrap_or(SUMMARY_PAGES_MAX);
@@ -68,8 +68,8 @@ mod tests {
         }
     }
 
-    /// How much a band loses went by the average of the pool: one full of small compressed blocks in a pool of large ones seemed to have garbage, and was copied
-    /// again and again.
+    /// How much a band loses was taken from the average of the pool: a band full of small compressed blocks in a pool of large ones seemed to have
+    /// garbage, and was copied again and again.
     #[test]
     fn regression_a_band_full_of_small_compressed_blocks_is_left_alone() {
         for groups in [4, 16, 64, 256] {
