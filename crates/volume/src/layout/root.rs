@@ -266,8 +266,6 @@ pub struct RootBounds {
     pub(super) shape: BandShape,
     pub(super) bands: u64,
     pub(super) slots: u64,
-    /// Sectors of the whole pool.
-    pub(super) sectors: u64,
     pub(super) journal_sector_bytes: u64,
 }
 
@@ -282,6 +280,11 @@ impl RootBounds {
         Root::size_bound_bytes(self.slots, self.bands, self.shape, self.slots) + KEPT_BYTES_MAX
     }
 
+    /// Most blocks that a band can hold: of data that shrinks to a grain or two there are many in a block of the device.
+    pub(super) fn band_blocks_max(&self) -> u64 {
+        u64::from(self.shape.data_blocks()) * PACKED_TIMES_MAX
+    }
+
     /// Of a pool.
     #[must_use]
     pub fn of(superblock: &Superblock) -> Self {
@@ -290,7 +293,6 @@ impl RootBounds {
             shape: BandShape::new(superblock.band_bytes),
             bands: superblock.members[1..].iter().map(|member| member.sectors / band_sectors).sum(),
             slots: superblock.slots,
-            sectors: superblock.members.iter().map(|member| member.sectors).sum(),
             journal_sector_bytes: u64::from(superblock.journal_sector_bytes),
         }
     }

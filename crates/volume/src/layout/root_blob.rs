@@ -1,6 +1,6 @@
 //! The blob of a root: its sections, bounded by the geometry in the superblock.
 
-use super::band_summary::{PACKED_TIMES_MAX, SummaryEntry, take_entries};
+use super::band_summary::{SummaryEntry, take_entries};
 use super::base::Base;
 use super::codec::{COUNTER_LIMIT, Reader, Writer};
 use super::page::{BLOCK_GRAINS, INDEX_ENTRIES, LEAF_ENTRIES, PAGE_BYTES, PageRef};
@@ -329,7 +329,7 @@ fn take_statistics(root: &mut Root, r: &mut Reader<'_>, bounds: &RootBounds) -> 
         ];
         if counts.iter().any(|&count| count >= COUNTER_LIMIT)
             || class.fast_blocks > bounds.slots
-            || class.capacity_blocks > bounds.sectors
+            || class.capacity_blocks > bounds.bands.saturating_mul(bounds.band_blocks_max())
         {
             return Some(Err("an impossible count"));
         }
@@ -358,7 +358,7 @@ fn take_bands(root: &mut Root, r: &mut Reader<'_>, bounds: &RootBounds) -> Optio
         let band = BandRoot { state, stream, valid, blocks, written, generation: r.u32()?, closed_at: r.u64()? };
         let block = band.frontier();
         if band.valid > bounds.shape.data_blocks() * BLOCK_GRAINS as u32
-            || u64::from(band.blocks) > u64::from(bounds.shape.data_blocks()) * PACKED_TIMES_MAX
+            || u64::from(band.blocks) > bounds.band_blocks_max()
             || band.written > bounds.shape.grains()
             || !band.written.is_multiple_of(BLOCK_GRAINS as u32)
             || bounds.shape.skip_summary(block) != block

@@ -1,7 +1,7 @@
 //! Roots round-trip, keep sections that they do not know, and refuse what is impossible, by the name of the section.
 
 use super::*;
-use crate::layout::band_summary::{BandShape, ENTRIES_MAX, GROUP_BLOCKS, open_max};
+use crate::layout::band_summary::{BandShape, ENTRIES_MAX, GROUP_BLOCKS, PACKED_TIMES_MAX, open_max};
 use crate::layout::base::Base;
 use crate::layout::page::LEAF_ENTRIES;
 use crate::layout::plan::{PoolOptions, plan};
@@ -16,7 +16,6 @@ fn bounds() -> RootBounds {
         shape: BandShape::new(127 * 4096),
         bands: 3,
         slots: 70,
-        sectors: 8 * 71 + 3 * 127 * 8,
         journal_sector_bytes: 512,
     }
 }
@@ -179,6 +178,7 @@ fn what_cannot_be_in_the_pool_is_refused_by_the_name_of_its_section() {
         ("BOOK", |r| r.stats = vec![ClassStats::default(); 121]),
         ("BOOK", |r| r.stats[0].fast_blocks = 71),
         ("BOOK", |r| r.stats[0].destaged_bytes = u64::MAX),
+        ("BOOK", |r| r.stats[0].capacity_blocks = 3 * 125 * 16 + 1),
         ("BAND", |r| r.bands.truncate(2)),
         ("BAND", |r| r.bands.push(BandRoot::default())),
         ("BAND", |r| r.bands[0].valid = 126 * 128),
@@ -206,6 +206,15 @@ fn what_cannot_be_in_the_pool_is_refused_by_the_name_of_its_section() {
             Ok(_) => panic!("case {i} of {section} was taken"),
         }
     }
+}
+
+/// A class may have as many blocks on the capacity tier as compressed ones find room there: the root of a pool full of blocks that shrink to a grain or two was
+/// refused by the next opening, as eight blocks of the pool for each of its own were the most that was let in.
+#[test]
+fn regression_a_tier_full_of_tiny_compressed_blocks_can_be_opened() {
+    let mut full = root();
+    full.stats[0].capacity_blocks = 3 * 125 * 16;
+    assert_eq!(decode(&encode(&full), &bounds()).unwrap().stats[0].capacity_blocks, 3 * 125 * 16);
 }
 
 /// As many disks and index pages as are let in, with all else at its largest, fit into the area without leaving anything out.
