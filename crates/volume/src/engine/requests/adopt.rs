@@ -1,5 +1,5 @@
-//! Copying what a disk still has in its base ([`crate::engine::adoption`]): the range is locked as for a change, what the map does not name
-//! there is read of the base, and written as a host would write it.
+//! Copies what a disk has only in its base ([`crate::engine::adoption`]): the range is locked as for a change, blocks that the map does not name are read from
+//! the base, and are written as a host would write them.
 
 use super::CLIENT;
 use super::client::{Client, ClientKind};
@@ -17,11 +17,11 @@ use forebay_block::{Buf, DiskId, IoError};
 use std::ops::Range;
 
 const BLOCK: u64 = 4096;
-/// No export: these are nobody's writes.
+/// No host's export: no host made these writes.
 const NO_EXPORT: u16 = u16::MAX;
 
-/// The first of some blocks of one leaf, as many as are copied at once, that the pool does not have; where the leaf is not in memory, that it may
-/// not have. Damage counts as missing: the base may have what was lost.
+/// The first run of blocks, within one leaf and at most as long as one step, that the pool does not have; where the leaf is not in memory, that it may not
+/// have. Damaged blocks count as missing: the base may have what was lost.
 fn first_missing(map: &Map, Blocks { disk, range }: &Blocks) -> Range<u64> {
     let most = |start: u64| start..range.end.min(start + STEP_BLOCKS);
     let Some(disk) = map.disk(*disk) else { return range.end..range.end };
@@ -39,25 +39,25 @@ fn first_missing(map: &Map, Blocks { disk, range }: &Blocks) -> Range<u64> {
 }
 
 impl Engine {
-    /// The base that a disk lies over and was not attached yet, without which it cannot be served.
+    /// The base over which a disk lies. The disk cannot be served before its base is attached.
     #[must_use]
     pub fn base_of(&self, disk: DiskId) -> Option<Base> {
         self.map.disk(disk).and_then(|disk| disk.base)
     }
 
-    /// Disks are served without their bases, for reading what else there is of them: what is in a base alone cannot be read.
+    /// Serves disks without their bases, so that the rest of them can be read: blocks that only a base has cannot be read.
     pub fn serve_without_bases(&mut self) {
         self.bases.may_be_missing = true;
     }
 
-    /// A disk's base is this device; what is in it is copied from now on.
+    /// Attaches a device as the base of a disk. Its contents are copied from now on.
     pub(crate) fn attach_base(&mut self, disk: DiskId, device: usize, name: String) {
         self.bases.attach(disk, device, name);
         let (blocks, leaves) = self.map.disk(disk).map_or((0, 0), |disk| (disk.base_blocks(), disk.leaves()));
         self.adoption.begin(disk, blocks, leaves > 0);
     }
 
-    /// Device and offset of a location of a disk, which may lie in its base; `None` where that is on no device.
+    /// Device and offset of a location, which may lie in the disk's base; `None` where it is on no device.
     pub(super) fn place_of(&self, disk: DiskId, location: u64) -> Option<(usize, u64)> {
         match is_in_base(location) {
             true => self.bases.place(disk, location),
@@ -65,7 +65,7 @@ impl Engine {
         }
     }
 
-    /// Where a block is that the map of its disk does not name, where that is in a base.
+    /// Where the base has a block that the map of its disk does not name; `None` where no base has it.
     pub(super) fn span_in_base(&self, disk: DiskId, block: u64) -> Option<Span> {
         self.map.disk(disk).filter(|disk| block < disk.base_blocks()).map(|_| span_of(block))
     }
@@ -79,17 +79,17 @@ impl Engine {
         RequestError::Device { device: name.to_owned(), source }
     }
 
-    /// A device that was a base and is not needed any more.
+    /// Takes a device that was a base and is not needed any more.
     pub(crate) fn take_given_up_base(&mut self) -> Option<usize> {
         self.bases.take_given_up()
     }
 
-    /// Most bytes a second that are copied of bases from now on.
+    /// Sets the most bytes a second that are copied from bases.
     pub fn set_adoption_rate(&mut self, bytes_per_s: u64) {
         self.adoption.leisure.set_rate(bytes_per_s);
     }
 
-    /// How far the copying of a disk's base is; `None` where it has none.
+    /// How far the copying of a disk's base has come; `None` where it has none.
     #[must_use]
     pub fn adoption(&self, disk: DiskId) -> Option<AdoptionStatus> {
         let found = self.map.disk(disk)?;
@@ -97,7 +97,7 @@ impl Engine {
         Some(AdoptionStatus { is_leaving: found.leaves_base, ..status })
     }
 
-    /// Time passes: bases that a durable root does not name any more are given up.
+    /// Called as time passes: bases that a durable root does not name any more are given up.
     pub(crate) fn look_at_bases(&mut self) {
         let map = &self.map;
         let needs = |disk: u16| map.disk(DiskId(disk)).is_some_and(|disk| disk.base.is_some());
@@ -105,14 +105,14 @@ impl Engine {
         self.adoption.retain(needs);
     }
 
-    /// Goes on with what is due.
+    /// Begins the next step of copying, where one is due.
     pub(crate) fn adopt_step(&mut self) {
         if self.adoption.is_empty() || self.refusal().is_some() {
             return;
         }
         self.look_at_damage();
         let map = &self.map;
-        // What is copied of a disk that no durable root knows would be nobody's after a crash.
+        // What is copied for a disk that no durable root names would belong to nobody after a crash.
         let is_served = |disk: u16| map.disk(DiskId(disk)).is_some_and(|disk| disk.served_bytes() > 0);
         let to_copy = |blocks: &Blocks| first_missing(map, blocks);
         let next = self.adoption.begin_step(self.clock.now_ns(), is_served, to_copy);
@@ -121,16 +121,16 @@ impl Engine {
         }
     }
 
-    /// Damage that was found behind where the copying has come.
+    /// Handles damage that was found where the copying has already passed.
     pub(in crate::engine) fn look_at_damage(&mut self) {
         std::mem::take(&mut self.map.damaged).into_iter().for_each(|disk| self.needs_base(disk));
     }
 
-    /// Some of what the pool has of a disk was lost, or is damaged: its base may have the only good copy, and stays.
+    /// Some of what the pool has of a disk is lost or damaged: its base may have the only good copy, and stays.
     pub(in crate::engine) fn needs_base(&mut self, disk: DiskId) {
         if let Some(disk) = self.map.disk_mut(disk).filter(|disk| disk.leaves_base) {
             disk.leaves_base = false;
-            // One without it may be on its way.
+            // A checkpoint that leaves the base out may be in progress.
             self.checkpoint.request(false);
         }
         self.adoption.doubt(disk);
@@ -161,7 +161,7 @@ impl Engine {
         }
     }
 
-    /// The range is locked.
+    /// The range is locked: begins to read.
     pub(super) fn begin_adopting(&mut self, id: u32) {
         let Some(client) = self.requests.clients.get(id as usize) else { return };
         let (disk, block, blocks) = (client.disk, client.offset_bytes / BLOCK, client.len_bytes / BLOCK);
@@ -172,7 +172,7 @@ impl Engine {
         self.piece_of_client_done(id, None);
     }
 
-    /// What the map does not name was read of the base: it is written.
+    /// Blocks that the map does not name were read from the base: writes them.
     pub(super) fn write_adopted(&mut self, id: u32) {
         let piece = &mut self.requests.pieces[id as usize];
         let Some(data) = piece.buf.take().map(Buf::freeze) else { return };
@@ -183,7 +183,7 @@ impl Engine {
         {
             *read_blocks = spans.iter().filter(|span| **span != NOWHERE).count() as u64;
         }
-        // Past the caches where that can be: a flush that fails later must not take what the base would still have had.
+        // Past the caches where possible: a flush that fails later must not lose what the base still had.
         let fua = self.setup.has_durable_writes();
         let mut at = 0;
         for run in spans.chunk_by(|a, b| is_in_base(a.location) == is_in_base(b.location)) {
@@ -191,7 +191,7 @@ impl Engine {
                 let bytes = data.slice(at * BLOCK as usize, run.len() * BLOCK as usize);
                 let kind = PieceKind::Write { data: bytes };
                 let write = Piece::new(client, kind, disk, first + at as u64, run.len() as u64, 0);
-                // A stream goes past the fast tier.
+                // Marked as a stream, so that it goes past the fast tier.
                 self.launch_in_range(Piece { streams: true, fua, ..write });
             }
             at += run.len();

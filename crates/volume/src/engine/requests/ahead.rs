@@ -1,7 +1,7 @@
 //! Groups of bands that were read ahead of sequential readers: in memory, or on their way there.
 //!
-//! Nothing here is believed. Whoever is served from here has looked his blocks up in the map first, and compares their
-//! checksums; where they are not what the map names he reads for himself.
+//! Nothing here is trusted. A read that is served from here has looked its blocks up in the map before, and compares
+//! their checksums; where they differ it reads from the device.
 
 use crate::space::groups::GroupKey;
 use forebay_block::Buf;
@@ -19,14 +19,14 @@ pub(crate) struct Waiter {
     pub buf: Buf,
 }
 
-/// What became of the wish to be served.
+/// The result of `Ahead::take`.
 #[derive(Debug)]
 pub(crate) enum Taken {
-    /// These are the bytes.
+    /// The buffer, with the bytes.
     Filled(Buf),
     /// The group is on its way.
     Waits,
-    /// It is not here: the buffer is given back.
+    /// The group is not here: the buffer is returned.
     Not(Buf),
 }
 
@@ -38,10 +38,10 @@ enum State {
 
 #[derive(Debug)]
 struct Group {
-    /// Of its band, when it was asked for: in a later one other data lies there.
+    /// The generation of its band when it was requested: in a later one other data lies there.
     generation: u32,
     state: State,
-    /// Whom it was read for.
+    /// The reader for which it was read.
     reader: u32,
     /// Blocks of it that the reader is expected to ask for, and those asked for so far, one bit each.
     wanted: u32,
@@ -68,7 +68,7 @@ impl Group {
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
     groups: BTreeMap<GroupKey, Group>,
-    /// Most that there may be.
+    /// Most groups that there may be.
     limit: usize,
     clock: u64,
 }
@@ -84,8 +84,8 @@ impl Ahead {
         self.groups.is_empty()
     }
 
-    /// Whether a group may be asked for: it is neither here nor on its way. One that is here of an earlier generation is
-    /// forgotten.
+    /// Whether a group may be requested: it is neither here nor on its way. A group that is here from an earlier
+    /// generation is removed.
     pub fn lacks(&mut self, key: GroupKey, generation: u32) -> bool {
         let Some(group) = self.groups.get(&key) else { return true };
         let is_stale = group.generation != generation && matches!(group.state, State::Here(_));
@@ -95,13 +95,13 @@ impl Ahead {
         is_stale
     }
 
-    /// Whether a group is here or on its way, as of this generation of its band.
+    /// Whether a group of this generation of its band is here or on its way.
     pub fn holds(&self, key: GroupKey, generation: u32) -> bool {
         self.groups.get(&key).is_some_and(|group| group.generation == generation)
     }
 
-    /// Makes room for one more group; false where there is none. `wasted` learns for whom one was read that is given
-    /// up before half of it was used.
+    /// Makes room for one more group; false where that is impossible. `wasted` gets the reader of a group that is
+    /// dropped before half of it was used.
     pub fn make_room(&mut self, mut wasted: impl FnMut(u32)) -> bool {
         if self.groups.len() < self.limit {
             return true;
@@ -116,7 +116,7 @@ impl Ahead {
         self.groups.len() < self.limit
     }
 
-    /// A group is asked for on behalf of a reader, who will want so many of its blocks.
+    /// Notes that a group was requested for a reader, which is expected to want `wanted` of its blocks.
     pub fn begin(&mut self, key: GroupKey, generation: u32, reader: u32, wanted: u32) {
         self.clock += 1;
         let state = State::Coming(Vec::new());
@@ -124,7 +124,7 @@ impl Ahead {
         self.groups.insert(key, group);
     }
 
-    /// A part of a read wants the blocks of a group from `waiter.at` on, as of this generation.
+    /// A part of a read wants blocks of a group, from `waiter.at` on, as of this generation.
     pub fn take(&mut self, key: GroupKey, generation: u32, waiter: Waiter) -> Taken {
         self.clock += 1;
         let Some(group) = self.groups.get_mut(&key).filter(|group| group.generation == generation) else {
@@ -148,8 +148,8 @@ impl Ahead {
         Taken::Filled(buf)
     }
 
-    /// The read of a group ended: its waiters, and whether their buffers have its bytes. Where it failed the group is
-    /// forgotten, and `failed` learns for whom it was read.
+    /// The read of a group has ended. Returns its waiters, and whether their buffers have its bytes. Where it failed
+    /// the group is removed, and `failed` gets its reader.
     pub fn arrived(&mut self, key: GroupKey, bytes: Option<Buf>, failed: impl FnOnce(u32)) -> (Vec<Waiter>, bool) {
         let Some(group) = self.groups.get_mut(&key) else { return (Vec::new(), false) };
         let is_good = bytes.is_some();
@@ -168,10 +168,10 @@ impl Ahead {
         (waiters, filled)
     }
 
-    /// A group does not hold what the map names: nobody else is served from it. Returns for whom it was read.
+    /// A group does not hold what the map names: nothing more is served from it. Returns its reader.
     pub fn forget(&mut self, key: GroupKey) -> Option<u32> {
         let reader = self.groups.get(&key)?.reader;
-        // One that is on its way is forgotten when it has come.
+        // A group that is on its way stays.
         self.groups.retain(|&other, group| other != key || matches!(group.state, State::Coming(_)));
         Some(reader)
     }
@@ -234,8 +234,8 @@ mod tests {
     }
 
     proptest! {
-        /// Held against a map of what was read when: bytes are those of the last read of the group in this generation,
-        /// nobody who waits is forgotten, and there are never too many groups.
+        /// Against a map of what was read when: bytes are those of the last read of the group in this generation, no
+        /// waiter is lost, and there are never too many groups.
         #[test]
         fn serves_what_was_read_in_this_generation(steps in prop::collection::vec((0u8..4, 0u32..4, 0u32..60), 1..200)) {
             let mut ahead = Ahead::new(3);

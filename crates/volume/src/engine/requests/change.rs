@@ -1,5 +1,5 @@
-//! From segments to the map: data and records go out in parallel, and the map changes when both have arrived; or, where
-//! one failed, nothing does.
+//! From segments to the map: data and records are written in parallel. The map changes when both have arrived; where
+//! one failed it does not change.
 
 use super::piece::{Fill, Segment};
 use crate::engine::append::Append;
@@ -18,15 +18,15 @@ use smallvec::SmallVec;
 const BLOCK: usize = 4096;
 
 impl Engine {
-    /// Whether what hosts write past the fast tier is durable when it is answered. For devices whose caches are this process's memory, below clients that
-    /// outlive it and go on with the next one: these have no reason to write again what was answered.
+    /// Sets whether writes that bypass the fast tier are durable when they are answered. This is for devices whose caches are this process's memory, below
+    /// clients that outlive the process and go on with its successor: such clients have no reason to write answered data again.
     pub fn write_through(&mut self, is_on: bool) {
         self.bypass.is_written_through = is_on;
     }
 
     /// Appends the record of each segment and sends its data.
     pub(crate) fn issue_segments(&mut self, id: u32, data: Option<&SharedBuf>) {
-        // One of each for the issuing itself, so that what completes at once does not end the piece early.
+        // One of each is for this function: what completes at once must not end the piece early.
         self.requests.pieces[id as usize].outstanding = 1;
         self.requests.pieces[id as usize].data_outstanding = 1;
         let mut append: Option<Append> = None;
@@ -69,15 +69,16 @@ impl Engine {
                 piece.batches.push(batch);
                 piece.outstanding += 1;
             }
-            // Past the cache where there is one: a device without pays nothing for FUA, but may be asked in a dearer way.
+            // Past the cache only where there is one: a device without a volatile cache gains nothing by FUA, and may
+            // be asked in a dearer way.
             let fua = piece.fua;
             let cached = target.map_or(0, |(device, ..)| 1 << device);
             self.journal.join(id, if fua { 0 } else { cached }, first, fua && self.setup.volatile & 1 != 0);
             if let (Some((device, offset_bytes, class)), Some(data)) = (target, data) {
                 let bytes = self.requests.pieces[id as usize].bytes_of(&segment, data);
                 self.flushes.sent(if fua { 0 } else { bytes.len() as u64 });
-                // What is written through counts as if a flush were needed: that covers it once more. It is not where the system flushes behind it:
-                // what that cache has outlives this process.
+                // Data that is written through is counted as if it needed a flush, so that one covers it once more. Nothing is written through where the system
+                // implements FUA by a flush: what that cache holds outlives this process.
                 let is_flushed = self.setup.flushed_behind & 1 << device != 0;
                 let is_through = fua || device != 0 && self.bypass.is_written_through && !is_flushed;
                 let fua = is_through && self.setup.volatile & 1 << device != 0;
@@ -102,7 +103,8 @@ impl Engine {
                 {
                     let checksums = self.requests.pieces[id as usize].checksums[range.clone()].to_vec();
                     let slice = data.slice(range.start * BLOCK, range.len() * BLOCK);
-                    // Data comes first: only what is well above the threshold at which writes go past the tier.
+                    // Data comes first: copies get only what is well above the threshold at which writes go past the
+                    // tier.
                     let kept = self.space.slots.total() * self.setup.options.bypass_below_percent / 100;
                     let spare = self.space.data_slots_free().saturating_sub(kept);
                     let originals =
@@ -117,7 +119,7 @@ impl Engine {
         if let Some(append) = append {
             self.send_append(id, append);
         }
-        // Their sizes are needed until the map has changed, their bytes are on their way.
+        // The sizes are needed until the map has changed; the bytes are on their way already.
         self.requests.pieces[id as usize].packed = Vec::new();
         self.data_part_done(id);
         self.change_part_done(id);
@@ -131,7 +133,7 @@ impl Engine {
         self.outbox.send(device, offset_bytes, hint, op, Pending::Write { piece: id, device, groups });
     }
 
-    /// Notes for the summaries who is in a segment that goes to a band.
+    /// Notes for the summaries which blocks of a segment go to which place of a band.
     fn note_written(&mut self, id: u32, segment: Segment, origin: u64) {
         let Fill::Data { location, class } = segment.fill else { return };
         if self.setup.extents.is_fast(location) {
@@ -163,8 +165,8 @@ impl Engine {
         self.end_change(id);
     }
 
-    /// One data write of a piece ended. After the last, its batches have all the data they name; where one failed,
-    /// its records are cancelled first.
+    /// A data write of a piece has ended. After the last one the piece's batches have all the data that they name;
+    /// where a write failed, the records are cancelled first.
     fn data_part_done(&mut self, id: u32) {
         let piece = &mut self.requests.pieces[id as usize];
         piece.data_outstanding -= 1;
@@ -178,8 +180,8 @@ impl Engine {
             return;
         }
         if !self.journal.accepts(write_bytes(0) * piece.segments.len(), true) {
-            // Without a cancellation nothing says that these records are void but their data, which is not what they
-            // name: their batches never count as durable, and recovery looks at each block.
+            // Without a cancel record only the data, which does not match them, shows that these records are void. So
+            // their batches never count as durable, and recovery checks each block.
             let why = piece.error.as_ref().map(ToString::to_string).unwrap_or_default();
             self.requests.pieces[id as usize].journal_lost = true;
             self.set_read_only(&format!("data could not be written while the journal was full: {why}"));
@@ -197,8 +199,8 @@ impl Engine {
                 piece.cancels.push(batch);
                 piece.outstanding += 1;
             }
-            // Durable when it is written: where data and batch go past the caches, the batch counts as durable as soon as
-            // this piece ends, and its records are not looked at any more.
+            // The cancel record is written durably: where data and batch go past the caches, the batch counts as
+            // durable as soon as this piece ends, and recovery does not check its records any more.
             self.journal.join(id, 0, first, self.setup.volatile & 1 != 0 && self.setup.has_durable_writes());
         }
     }
@@ -221,13 +223,13 @@ impl Engine {
         self.change_part_done(id);
     }
 
-    /// A batch holding records of a piece was written, or the issuing ended.
+    /// A batch with records of a piece was written, or the issuing has ended.
     fn change_part_done(&mut self, id: u32) {
         self.requests.pieces[id as usize].outstanding -= 1;
         self.end_change(id);
     }
 
-    /// After the last write of data and record, the map changes; or, where one failed, nothing does.
+    /// After the last write of data and records the map changes; where one failed it does not.
     fn end_change(&mut self, id: u32) {
         let piece = &self.requests.pieces[id as usize];
         if piece.outstanding > 0 || piece.data_outstanding > 0 {
@@ -240,16 +242,16 @@ impl Engine {
             self.complete_parts(id);
             let (mut leaves, requests) = self.leaves_and_requests();
             leaves.cancel(&requests.pieces[id as usize]);
-            // Recovery reads the leaf of a cancelled record too: it learns of the cancel later.
+            // Recovery reads the leaf of a cancelled record too: it meets the record before the cancel.
             let frame = self.requests.pieces[id as usize].frame.map(|frame| self.map.frames.get(frame));
             if frame.is_some_and(|frame| !frame.dirty || frame.frozen) {
                 self.checkpoint.count_dirtied();
             }
         } else {
-            // Recovery reads the leaf, should they be there.
+            // If the records are on the device, recovery reads the leaf.
             self.checkpoint.count_dirtied();
-            // Whether its records are on the device is not known, so neither may its space be used again nor may a root
-            // that ends the journal before them take it for used.
+            // Whether its records are on the device is unknown. So its space may not be used again, and no root may have it as
+            // used: once the journal starts behind the records nothing would free it.
             let fast = piece.segments.iter().filter_map(|segment| match segment.fill {
                 Fill::Data { location, .. } if self.setup.extents.is_fast(location) => {
                     Some(Freed::Slots { first: self.setup.extents.slot(location), count: u64::from(segment.blocks) })

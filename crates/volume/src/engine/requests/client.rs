@@ -4,7 +4,7 @@ use crate::request::{Extent, HintParts, RequestError};
 use forebay_block::{Buf, ClassId, DiskId};
 use smallvec::SmallVec;
 
-/// What a client waits for.
+/// What a client has asked for, with the state of that.
 #[derive(Debug)]
 pub(crate) enum ClientKind {
     /// A read: its parts in order.
@@ -17,9 +17,9 @@ pub(crate) enum ClientKind {
     Status { next_block: u64, end_block: u64, extents: Vec<Extent>, max_extents: usize },
     /// A flush.
     Flush,
-    /// A step of a scrub, which no host asked for: blocks of it that hold data.
+    /// A step of a scrub, which no host asked for, with the number of its blocks that hold data.
     Scrub { stored_blocks: u64 },
-    /// A step of the copying of a base, which no host asked for either: blocks that had to be read.
+    /// A step of copying a base, which no host asked for either, with the number of blocks that had to be read.
     Adopt { read_blocks: u64 },
 }
 
@@ -30,7 +30,7 @@ pub(crate) enum Sweep {
     Unmap,
     /// Blocks become zeros.
     Zero,
-    /// Blocks get the class that they are known to belong to now.
+    /// Blocks get the class that they belong to by what is known now.
     Reclass,
 }
 
@@ -51,6 +51,6 @@ pub(crate) struct Client {
     pub remaining: u32,
     pub error: Option<RequestError>,
     pub started_ns: u64,
-    /// When it came, by the time in which it times out.
+    /// When it came, by the clock by which requests time out.
     pub waits_since_ns: u64,
 }

@@ -1,4 +1,4 @@
-//! Writing again what was not what it should be at one place and was read good at another.
+//! Mends: writes again what was wrong at one place and was read well at another.
 
 use super::piece::{NOWHERE, Piece, PieceKind};
 use crate::engine::map::Map;
@@ -12,8 +12,10 @@ use smallvec::SmallVec;
 
 const BLOCK: usize = 4096;
 
-/// Writes what of a piece was not what it should be, and was found good at last, to where it lies, and nothing else: of what lies beside it in a
-/// row parity may be all that is left. Only what the map still names: anything else may have been given to others. A later write to the same place is later on the device too, as both keep the order of what overlaps.
+/// Writes the blocks of a piece that were wrong, and were read well at last, to where they lie, and nothing else: of what lies beside
+/// them in a row, parity may be all that is left. Only blocks that the map still names are written: other space may have been given to
+/// others. A later write of a host to the same place reaches the device later, as mirrors and parity arrays keep the order of writes
+/// that overlap.
 pub(super) fn mend(piece: &Piece, map: &Map, setup: &Setup, bands: &Bands, outbox: &mut Outbox) {
     let (Some(leaf), Some(data)) = (map.in_memory(piece.disk, piece.leaf), piece.buf.as_deref()) else { return };
     let read = piece.spans.iter().zip(&piece.checksums).zip(data.chunks_exact(BLOCK));
@@ -30,22 +32,22 @@ pub(super) fn mend(piece: &Piece, map: &Map, setup: &Setup, bands: &Bands, outbo
     }
 }
 
-/// Blocks of a piece that were not what they should be where they lie.
+/// Blocks of a piece, not compressed, that were wrong where they lie.
 pub(super) fn wrong_of(right: &[bool], spans: &[Span]) -> SmallVec<[u16; 4]> {
     let is_wrong =
         |(_, (is_right, span)): &(usize, (&bool, &Span))| !**is_right && **span != NOWHERE && span.is_whole();
     right.iter().zip(spans).enumerate().filter(is_wrong).map(|(at, _)| at as u16).collect()
 }
 
-/// What a piece has read is compressed in part, and cannot be read in any one way: blocks of one may be wrong in different ways, and are put
-/// right each by itself for whoever reads them next.
+/// Begins to mend the compressed blocks of a piece that no single reading gives: its blocks may be wrong in different ways. Each group is mended by itself, for
+/// whoever reads it next.
 pub(super) fn mend_groups_of(piece: &Piece, setup: &Setup, bands: &Bands, outbox: &mut Outbox) {
     for span in piece.spans.iter().filter(|span| **span != NOWHERE && !span.is_whole()) {
         mend_groups::begin(span.location, most_groups(piece), (setup, bands), outbox);
     }
 }
 
-/// How many groups are looked at at once: nobody else may read what a scrub has read.
+/// How many groups may be mended at once. A scrub has no limit: nobody else may ever read what it has read.
 fn most_groups(piece: &Piece) -> usize {
     if matches!(piece.kind, PieceKind::Scrub) { usize::MAX } else { mend_groups::AT_ONCE }
 }

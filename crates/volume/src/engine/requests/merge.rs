@@ -1,4 +1,4 @@
-//! Writes of less than a block: what they do not change is read first.
+//! Writes of less than a block: the rest of the block is read first.
 
 use super::piece::PieceKind;
 use crate::engine::base::is_in_base;
@@ -22,7 +22,7 @@ impl Engine {
             Entry::Unmapped => self.span_in_base(piece.disk, piece.block()),
             _ => None,
         };
-        // The class is of no account: it is read, and written anew.
+        // The class does not matter: the block is read, and is classified anew when it is written.
         match in_base.map_or(entry, |span| Entry::Data { span, class: ClassId(0) }) {
             Entry::Unmapped | Entry::Zero => self.merge(id, Buf::zeroed(BLOCK)),
             Entry::Damaged => {
@@ -38,7 +38,7 @@ impl Engine {
                 let piece = &mut self.requests.pieces[id as usize];
                 let is_same = (piece.spans.first(), piece.checksums.first()) == (Some(&span), Some(&checksum));
                 piece.failures_in_place = if is_same && piece.attempts > 0 { piece.failures_in_place + 1 } else { 0 };
-                // Once more from the same place, or another copy of it: one transfer may go wrong.
+                // Reads once more from the same place, or another copy of it: one transfer may go wrong.
                 let attempt = piece.failures_in_place;
                 if attempt >= self.setup.read_attempts(device) {
                     let error = piece.error.take();
@@ -84,7 +84,8 @@ impl Engine {
         match (error, old) {
             (None, Some(block)) => self.merge(id, block),
             (error, _) => {
-                // The block may have been moved while it was read: look again, once more at most for each move.
+                // The block may have been moved while it was read, so it is looked up again. Where it was not,
+                // `failures_in_place` bounds the attempts.
                 let damaged = RequestError::Damaged { disk, offset_bytes: block * BLOCK as u64 };
                 piece.error = Some(error.unwrap_or(damaged));
                 piece.attempts = piece.attempts.saturating_add(1);
@@ -93,7 +94,7 @@ impl Engine {
         }
     }
 
-    /// Lays the new bytes over the old block; the piece becomes an ordinary write of it.
+    /// Lays the new bytes over the old block; the piece becomes an ordinary write of that block.
     fn merge(&mut self, id: u32, mut block: Buf) {
         let piece = &mut self.requests.pieces[id as usize];
         match &piece.kind {

@@ -1,4 +1,4 @@
-//! Host requests, from their coming to their answer.
+//! Host requests, from submission to completion.
 
 mod adopt;
 mod ahead;
@@ -42,7 +42,7 @@ use piece::{PieceKind, within_leaf};
 use smallvec::SmallVec;
 
 const BLOCK: u64 = 4096;
-/// Marks the owner of a range that is a client (a discard or write-zeroes) and not a piece.
+/// Bit that marks the owner of a range as a client (a sweep or a step of adoption) rather than a piece.
 const CLIENT: u32 = 1 << 31;
 
 impl Engine {
@@ -56,13 +56,13 @@ impl Engine {
         }
     }
 
-    /// Adds a piece that changes the map within a range its client holds, and starts it.
+    /// Adds a piece that changes the map within a range that its client has locked, and starts it.
     pub(crate) fn launch_in_range(&mut self, piece: Piece) {
         let id = self.add_piece(piece);
         self.change_piece(id);
     }
 
-    /// Gives up a range; those whose turn has come are started at the next pump.
+    /// Releases a range. Owners that get their range by this are resumed at the next pump.
     fn unlock(&mut self, owner: u32) {
         let mut woken = std::mem::take(&mut self.requests.woken);
         self.requests.ranges.unlock(owner, &mut woken);
@@ -87,7 +87,7 @@ impl Engine {
         self.requests.pieces.insert(piece) as u32
     }
 
-    /// Goes on with a piece whose turn has come: a leaf arrived, a range or space was freed.
+    /// Resumes a piece whose leaf has arrived, or whose range or space is free; or a client whose range is locked.
     pub(crate) fn resume(&mut self, piece: u32) {
         if piece & CLIENT != 0 {
             return self.begin_locked(piece & !CLIENT);
@@ -100,7 +100,7 @@ impl Engine {
         }
     }
 
-    /// The range of a client is locked.
+    /// Starts a client whose range is locked.
     fn begin_locked(&mut self, id: u32) {
         match self.requests.clients.get(id as usize).map(|client| &client.kind) {
             Some(ClientKind::Adopt { .. }) => self.begin_adopting(id),
@@ -109,7 +109,7 @@ impl Engine {
         }
     }
 
-    /// Removes a finished piece: gives up its range and leaf, and tells its client.
+    /// Removes a finished piece: releases its range and its leaf, and reports to its client.
     pub(crate) fn finish_piece(&mut self, id: u32) {
         let Some(mut piece) = self.requests.pieces.try_remove(id as usize) else {
             return;
@@ -137,7 +137,7 @@ impl Engine {
         self.piece_of_client_done(piece.client, piece.error);
     }
 
-    /// A piece of a client ended; after the last, the client goes on or is answered.
+    /// A piece of a client has ended. After the last one the client starts its next pieces or is answered.
     pub(crate) fn piece_of_client_done(&mut self, id: u32, error: Option<RequestError>) {
         let Some(client) = self.requests.clients.get_mut(id as usize) else { return };
         client.remaining -= 1;
@@ -159,15 +159,16 @@ impl Engine {
         self.end_client(id);
     }
 
-    /// All pieces of a client are done: what must be durable is made so, then it is answered.
+    /// All pieces of a client are done. Where FUA was asked for, the changes are made durable first; then the client is
+    /// answered.
     pub(crate) fn end_client(&mut self, id: u32) {
         let Some(client) = self.requests.clients.get_mut(id as usize) else { return };
         if client.error.is_none() && client.fua {
             match client.kind {
-                // Its pieces went past the caches.
+                // Its pieces were written past the caches.
                 ClientKind::Write if self.setup.has_durable_writes() && !self.flushes.has_failed() => {}
-                // They did not; or a flush has failed meanwhile, and the journal before them may be lost. And what a sweep found
-                // cleared already may have been cleared a moment ago, and not durably.
+                // Its pieces were not written past the caches; or a flush has failed meanwhile, and the journal before them may be lost. A sweep needs a flush
+                // in any case: a block that it found cleared may have been cleared a moment before, by a change that is not durable yet.
                 ClientKind::Write | ClientKind::Sweep { .. } => {
                     client.fua = false;
                     return self.client_flush(id);
@@ -214,7 +215,7 @@ impl Engine {
     }
 }
 
-/// Joins the parts of a read and cuts them to what was asked.
+/// Joins the parts of a read and cuts them to the bytes that were asked for.
 fn cut_out(parts: SmallVec<[Option<Buf>; 1]>, offset_bytes: u64, len_bytes: u64) -> Buf {
     let all_bytes = parts.iter().flatten().map(|part| part.len()).sum();
     let mut end = 0;

@@ -1,4 +1,4 @@
-//! Compressing what a write sends straight to a band.
+//! Compresses what a write sends straight to a band.
 
 use super::piece::Piece;
 use crate::engine::packing::Packing;
@@ -7,13 +7,12 @@ use forebay_block::ClassId;
 use forebay_prism::Compress;
 
 const BLOCK: usize = 4096;
-/// A host waits for this, so no higher level of Zstandard is used than one that a QLC drive is hardly faster than.
+/// A host waits for this: higher levels of Zstandard would be clearly slower than a QLC drive.
 const LEVEL_MAX: u8 = 3;
-/// Where less than this part of the blocks would be saved they are all stored as they are.
+/// Where less than this part of the blocks would be saved, all of them are stored uncompressed.
 const WORTH_PART: usize = 16;
 
-/// Compresses blocks of a piece, from number `from` on; the grains that each takes, 128 for those that stay as they are. Empty:
-/// all stay so.
+/// Compresses blocks of a piece, from number `from` on. Returns the grains that each takes, 128 for those that stay uncompressed; empty where all stay so.
 pub(crate) fn sizes(
     (packing, class, compress): (&mut Packing, ClassId, Compress),
     piece: &mut Piece,
@@ -31,7 +30,7 @@ pub(crate) fn sizes(
     let mut sizes: Vec<u8> = forms
         .zip(data.chunks_exact(BLOCK))
         .map(|((address, form), block)| {
-            // A write that waited for space has compressed it already.
+            // A write that waited for space has compressed the block already.
             if form.is_none() {
                 *form = packing.pack((class, compress), (disk, address), block);
             }

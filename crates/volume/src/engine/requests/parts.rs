@@ -1,9 +1,10 @@
-//! The parts in which something was read, as one buffer again.
+//! Joins the parts in which something was read.
 
 use forebay_block::Buf;
 
-/// Parts by the byte with which they begin, in order, as one buffer of at least `len_bytes`. They are of one allocation, unless a device has answered in another
-/// buffer, as one of several does that has read for another, or one is missing: then what is there is copied.
+/// Joins parts, each with the byte at which it begins, in order, to one buffer of at least `len_bytes`. Parts of one allocation are joined in place. Where a
+/// device has answered in another buffer, as one of several devices does that has read for another, or where a part is missing, the parts that are there are
+/// copied.
 pub(super) fn joined(parts: impl IntoIterator<Item = (usize, Buf)>, len_bytes: usize) -> Buf {
     let mut whole = None;
     let mut others = Vec::new();
@@ -57,7 +58,7 @@ mod tests {
             foreign.iter().for_each(|&part| parts[part].1 = Buf::copy_of(&parts[part].1));
             assert!(joined(parts, 9 * BLOCK)[..] == wanted[..], "{foreign:?}");
         }
-        // Of what is not there nothing is known; it is there to be read again.
+        // Nothing is known of a missing part; the buffer has room for it, so that it can be read again.
         for missing in 0..3 {
             let mut parts = cut(blocks(9), &[2, 5]);
             let (begin, gone) = parts.remove(missing);

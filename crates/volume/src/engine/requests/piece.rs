@@ -15,9 +15,9 @@ use forebay_prism::Run;
 use smallvec::SmallVec;
 
 const BLOCK: usize = 4096;
-/// In `spans`: not on any device, as no pool is that long.
+/// In `spans`: on no device. No pool is long enough to have this location.
 pub(super) const NOWHERE: Span = Span::whole(1 << 62);
-/// In `spans`: in memory, which is no place of a device either.
+/// In `spans`: in memory. No device has this location either.
 pub(crate) const IN_MEMORY: Span = Span::whole(1 << 63);
 
 /// What a piece does.
@@ -25,9 +25,9 @@ pub(crate) const IN_MEMORY: Span = Span::whole(1 << 63);
 pub(crate) enum PieceKind {
     /// Read into the parts.
     Read,
-    /// Read to see whether it can be.
+    /// Read to see whether the data can be read.
     Scrub,
-    /// Read what the map does not name of the base, to write it.
+    /// Read from the base the blocks that the map does not name, to write them into the pool.
     Adopt,
     /// Write whole blocks.
     Write { data: SharedBuf },
@@ -37,36 +37,36 @@ pub(crate) enum PieceKind {
     MergeZeros { at: usize, len: usize },
     /// Zero, unmap or reclass whole blocks.
     Sweep(Sweep),
-    /// Report.
+    /// Report block status.
     Status,
 }
 
-/// One run of a piece that got one kind of new entry.
+/// A run of a piece's blocks that get the same kind of new entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segment {
     /// First block within the piece.
     pub first: u16,
     pub blocks: u16,
     pub fill: Fill,
-    /// Blocks of the device that it takes: fewer where it is compressed.
+    /// Blocks of the device that it takes: fewer than `blocks` where it is compressed.
     pub device_blocks: u16,
     /// How long data on the fast tier stays there, and why.
     pub stay: Decision,
     /// The group and the age of what it replaces, where that lies in a band.
     pub replaced: Option<(u8, u64)>,
-    /// Where it goes to a band: what is known of how long it will live.
+    /// What is known of how long it will live, where it goes to a band.
     pub lifetime: Lifetime,
     /// The record's sequence, once there is one.
     pub sequence: u64,
 }
 
 impl Segment {
-    /// Whether its blocks are compressed: only where that saves some.
+    /// Whether its blocks are stored compressed, which they are only where that saves blocks of the device.
     pub fn is_packed(&self) -> bool {
         matches!(self.fill, Fill::Data { .. }) && self.device_blocks < self.blocks
     }
 
-    /// One that stores nothing.
+    /// A segment that stores no data.
     pub fn without_data(first: u16, blocks: u16, fill: Fill) -> Self {
         Self {
             first,
@@ -96,16 +96,15 @@ pub(crate) enum Fill {
     },
 }
 
-/// The first of these blocks of a disk, from `block` on, whose checksum is not the one that the map named; a block for which it
-/// named none is bad too.
+/// The first block in `bytes`, which begin with `block`, whose checksum is not the one that the map named. A block for which the map named none is bad too.
 pub(super) fn first_bad(disk: DiskId, block: u64, bytes: &[u8], named: &[u32]) -> Option<u64> {
     let is_bad =
         |(at, bytes): &(usize, &[u8])| named.get(*at) != Some(&block_checksum(disk, block + *at as u64, bytes));
     bytes.chunks_exact(BLOCK).enumerate().find(is_bad).map(|(at, _)| block + at as u64)
 }
 
-/// Makes these blocks of a disk, from `block` on, other than the map named them, as they could not be read. Those that are other already stay as they are:
-/// where a read fails once more, a second change would undo the first.
+/// Makes blocks of a disk, from `block` on, that could not be read differ from what the map named, so that their checksums
+/// fail. Blocks that differ already stay as they are: after a second failed read, a second change would undo the first.
 pub(super) fn spoil(disk: DiskId, block: u64, bytes: &mut [u8], named: &[u32]) {
     for ((address, bytes), named) in (block..).zip(bytes.chunks_exact_mut(BLOCK)).zip(named) {
         if block_checksum(disk, address, bytes) == *named {
@@ -131,47 +130,47 @@ pub(crate) struct Piece {
     pub error: Option<RequestError>,
     pub frame: Option<u32>,
     pub locked: bool,
-    /// Data and records go past volatile caches: it is durable when they have arrived.
+    /// Data and records are written past volatile caches: the change is durable when both have arrived.
     pub fua: bool,
     /// Part of a long sequential stream.
     pub streams: bool,
     pub segments: SmallVec<[Segment; 2]>,
     pub checksums: SmallVec<[u32; 4]>,
-    /// The stored forms of its blocks that are compressed where they go to a band; empty where nothing is.
+    /// The compressed forms of its blocks, where they go to a band; empty where no block is compressed.
     pub packed: Vec<Option<SharedBuf>>,
-    /// The grains that they take, which are known longer.
+    /// The grains that each block takes. Unlike `packed`, these are kept until the map has changed.
     pub sizes: Vec<u8>,
-    /// Where a read was sent to, one per block, to tell a move from damage.
+    /// The span from which each block is read, to tell a move from damage.
     pub spans: SmallVec<[Span; 4]>,
     pub buf: Option<Buf>,
-    /// Which of its blocks are to have copies on the fast tier once they were read.
+    /// Blocks of which copies are to be made on the fast tier after the read.
     pub fills: SmallVec<[u16; 4]>,
-    /// Which are to be kept in memory, as the map named them.
+    /// Blocks that are to be kept in memory after the read, each as the map named it.
     pub keeps: SmallVec<[(u16, Named); 1]>,
-    /// Which are in memory, and in which place there.
+    /// Blocks that are in memory, each with its place there.
     pub remembered: SmallVec<[(u16, u32); 1]>,
-    /// Those of which copies are read that were there before a restart.
+    /// Blocks that are read from copies made before a restart, which are not proved yet.
     pub unproven: SmallVec<[u16; 4]>,
     pub parts: SmallVec<[(u16, Option<Buf>); 1]>,
     pub attempts: u8,
     /// How often in a row the same data at the same place could not be read.
     pub failures_in_place: u8,
-    /// Blocks of it that were not what they should be where they lie, when they were read otherwise.
+    /// Blocks that were wrong where they lie, at the first reading. They are mended once another reading is good.
     pub wrong: SmallVec<[u16; 4]>,
-    /// And compressed ones.
+    /// The same for compressed blocks.
     pub wrong_groups: SmallVec<[u16; 4]>,
-    /// Compressed blocks of it that were not what they should be at the last reading, or could not be read. No other reading need be right for
-    /// all: each lies on other members.
+    /// Compressed blocks that were wrong or unreadable at the last reading. No single reading need be right for all of them: each may lie on other members.
     pub wrong_packed: SmallVec<[u16; 4]>,
-    /// Copies of it that a scrub has read.
+    /// How many copies of it a scrub has read.
     pub copy: u8,
-    /// How often a scrub has read one of them once more, as its leaf had left memory.
+    /// How often a scrub has read a copy again because the leaf had left memory.
     pub put_off: u8,
-    /// Its read took more along than was asked for, or had what was read ahead: where it fails, that may be why.
+    /// Its read included a summary, or used data that was read ahead. Where it fails that may be the cause, so it does
+    /// not count as an attempt.
     pub is_no_attempt: bool,
     /// Batches that hold its records.
     pub batches: SmallVec<[u64; 2]>,
-    /// Where recovery would have to start to see them.
+    /// The position in the journal at which recovery would have to start to see its records.
     pub journal_at: Option<(u64, u64)>,
     /// Batches that cancel its records.
     pub cancels: SmallVec<[u64; 1]>,
@@ -181,9 +180,9 @@ pub(crate) struct Piece {
     pub journal_lost: bool,
     /// Why it is parked.
     pub wants: Wants,
-    /// Classes of its blocks: a parked write is not classified again, it was seen once.
+    /// The classes of its blocks. A parked write is not classified again: the classifier has seen it.
     pub runs: SmallVec<[Run; 1]>,
-    /// What was decided of each kind of data in it.
+    /// The decision for each kind of data in it.
     pub decided: SmallVec<[(Kind, Decision); 1]>,
 }
 
@@ -233,7 +232,7 @@ impl Piece {
         }
     }
 
-    /// Blocks of it that lie somewhere, as they were looked up.
+    /// How many of its blocks lie somewhere, according to the last lookup.
     pub fn stored_blocks(&self) -> u64 {
         self.spans.iter().filter(|&&span| span != NOWHERE).count() as u64
     }
@@ -258,7 +257,7 @@ impl Piece {
             while packed.next_if(|segment| usize::from(segment.first + segment.blocks) <= at).is_some() {}
             let is_packed = packed.peek().is_some_and(|segment| usize::from(segment.first) <= at);
             let form = self.packed.get(at).and_then(Option::as_deref).filter(|_| is_packed);
-            // What was compressed has the check that it was given.
+            // Of a compressed block this is the check that its form carries.
             let checksum = stored_checksum(self.disk, block + at as u64, form.unwrap_or(bytes));
             checksums.push(checksum.unwrap_or_default());
         }
@@ -271,7 +270,7 @@ impl Piece {
         if !segment.is_packed() {
             return data.slice(first * BLOCK, blocks * BLOCK);
         }
-        // Copied: what is compressed lies in buffers of its own, and one behind the other on the device.
+        // The compressed forms lie in buffers of their own, but one behind the other on the device.
         let mut bytes = Buf::zeroed(usize::from(segment.device_blocks) * BLOCK);
         let mut from = 0;
         for form in self.packed.iter().skip(first).take(blocks).flatten() {

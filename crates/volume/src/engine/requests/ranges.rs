@@ -15,8 +15,8 @@ impl Range {
     }
 }
 
-/// Exclusive ranges, first come first served. Where nobody waits, taking and giving up a range costs the logarithm of
-/// their number.
+/// Exclusive ranges, first come first served. While no range waits, locking and unlocking cost the logarithm of their
+/// number.
 #[derive(Debug, Default)]
 pub struct Ranges {
     /// By their first block; they do not overlap.
@@ -32,7 +32,7 @@ fn key(disk: u16, block: u64) -> u64 {
 }
 
 impl Ranges {
-    /// Takes the range for `owner`, or queues it behind what overlaps; true where it was taken at once.
+    /// Locks the range for `owner`, or queues it behind what overlaps it; true where it was locked at once.
     pub fn lock(&mut self, disk: u16, block: u64, blocks: u64, owner: u32) -> bool {
         let range = Range { start: key(disk, block), end: key(disk, block + blocks), owner };
         if self.is_taken(&range) || self.waiting.iter().any(|other| other.overlaps(&range)) {
@@ -43,7 +43,8 @@ impl Ranges {
         true
     }
 
-    /// Whether a part of it is taken: of ranges that do not overlap, the last one that begins before its end decides.
+    /// Whether a part of the range is locked. Locked ranges do not overlap, so the last one that begins before its end
+    /// decides.
     fn is_taken(&self, range: &Range) -> bool {
         self.active.range(..range.end).next_back().is_some_and(|(_, other)| other.overlaps(range))
     }
@@ -53,13 +54,13 @@ impl Ranges {
         self.active.insert(range.start, range);
     }
 
-    /// Gives up the range of `owner`; the owners whose turn has come are appended to `woken`.
+    /// Releases the range of `owner`. Owners that get their range by this are appended to `woken`.
     pub fn unlock(&mut self, owner: u32, woken: &mut Vec<u32>) {
         let Some(range) = self.starts.remove(&owner).and_then(|start| self.active.remove(&start)) else { return };
         let mut i = 0;
         while i < self.waiting.len() {
             let candidate = self.waiting[i];
-            // Those who did not wait for this one wait for another still.
+            // Candidates that did not wait for this range still wait for another.
             let goes_on = candidate.overlaps(&range)
                 && !self.is_taken(&candidate)
                 && !self.waiting.iter().take(i).any(|earlier| earlier.overlaps(&candidate));

@@ -1,4 +1,4 @@
-//! Reads: look the blocks up, read the runs, verify every block, and look again where a move came between.
+//! Reads: look the blocks up, read the runs, verify every block, and look up again where a move came between.
 
 use super::mend::{mend, mend_groups_of, wrong_of};
 use super::parts::joined;
@@ -15,10 +15,10 @@ use forebay_prism::{Direction, HostFacts, Intent};
 use smallvec::SmallVec;
 
 const BLOCK: usize = 4096;
-/// How often a read is looked up again because its data moved meanwhile, beside the readings of what lies in one place. Each time, space must have been freed,
-/// made durable, reused and written within one device read: more than a few times is no coincidence.
+/// How often a read is looked up again because its data has moved, in addition to the readings at one place. For each move, space must have been freed, made
+/// durable, reused and written during one device read: more than a few of these are no coincidence.
 const MOVES_MAX: u8 = 16;
-/// How often a scrub reads a copy once more because the leaf had left memory when something was to be mended.
+/// How often a scrub reads a copy again because the leaf had left memory when a block was to be mended.
 const PUT_OFF_MAX: u8 = 16;
 
 impl Engine {
@@ -35,7 +35,7 @@ impl Engine {
         let piece = &self.requests.pieces[id as usize];
         let (first, blocks, block) = (usize::from(piece.first), usize::from(piece.blocks), piece.block());
         let is_scrub = matches!(piece.kind, PieceKind::Scrub);
-        // What the map does not name is not read by a scrub.
+        // A scrub does not read blocks that the map does not name.
         let is_adopted = matches!(piece.kind, PieceKind::Adopt);
         let is_host = !is_scrub && !is_adopted;
         let is_passed_over = is_adopted && !self.adoption.reads(disk);
@@ -68,13 +68,13 @@ impl Engine {
         }
         let piece = &mut self.requests.pieces[id as usize];
         if piece.attempts > 0 {
-            // Looked up again after a failure. Where the map still names the same data it is read once more, for one
-            // transfer may go wrong; then the failure is real.
+            // A lookup after a failure. Where the map still names the same data it is read once more, for one transfer
+            // may go wrong; after that the failure is real.
             let is_same = spans == piece.spans && checksums == piece.checksums;
-            // A read that took a summary along, or had what was read ahead, is no attempt at the data.
+            // A read that included a summary, or used data that was read ahead, is no attempt at the data.
             let counts = u8::from(!std::mem::take(&mut piece.is_no_attempt));
             piece.failures_in_place = if is_same { piece.failures_in_place + counts } else { 0 };
-            // Of blocks of both tiers each is read as often as any.
+            // Where the blocks lie on both tiers, all are read as often as the tier with the most readings allows.
             let is_on_device = |span: &&Span| ![NOWHERE, IN_MEMORY].contains(span);
             let each = spans.iter().filter(is_on_device).map(|span| self.setup.read_attempts_at(span.location));
             let readings = each.max().unwrap_or(2);
@@ -91,7 +91,7 @@ impl Engine {
         piece.checksums = checksums;
         if is_adopted && piece.buf.is_none() {
             if piece.spans.iter().all(|span| *span == NOWHERE) {
-                // The pool has it all.
+                // The pool has all of it.
                 return self.finish_piece(id);
             }
             piece.buf = Some(Buf::new(blocks * BLOCK));
@@ -99,7 +99,7 @@ impl Engine {
         self.issue_reads(id);
     }
 
-    /// Blocks from one on that lie together, all of them compressed or none.
+    /// Number of blocks from `at` on that lie together, all of them compressed or none.
     fn run_from(&self, spans: &[Span], at: usize) -> usize {
         let start = spans[at];
         let follows = |pair: &&[Span]| {
@@ -115,7 +115,7 @@ impl Engine {
         1 + spans[at..].windows(2).take_while(follows).count()
     }
 
-    /// Whether nothing but a summary lies between the place that ends before `end` and `next`, which is not served otherwise.
+    /// Whether only a summary lies between `end` and `next`, and `next` is not served by what was read ahead.
     fn is_behind_summary(&self, end: u64, next: u64) -> bool {
         let shape = self.space.bands.shape();
         next == end + BLOCK_GRAINS
@@ -127,19 +127,19 @@ impl Engine {
     }
 
     /// Cuts the piece's buffer into runs that lie together and reads each. Runs with a summary between them are one
-    /// request, which reads that too: a drive that reads ahead should see the sequence that it is.
+    /// request, which reads the summary too, so that a drive that reads ahead sees one sequence.
     fn issue_reads(&mut self, id: u32) {
         let piece = &mut self.requests.pieces[id as usize];
         let Some(mut rest) = piece.buf.take() else {
             return;
         };
         piece.parts.clear();
-        // One for this function, so that the piece outlives devices that complete at once.
+        // One is for this function: devices that complete at once must not end the piece.
         piece.outstanding = 1;
         let (copy, failures) = (piece.copy, piece.failures_in_place);
-        // One of several copies may have one block wrong, and another one another: what was right is kept, and the rest read block by block.
+        // Each copy may have a different block wrong. So blocks that were right are kept, and the rest is read block by block.
         let is_piecemeal = piece.failures_in_place > 0 && self.setup.mends();
-        // What is on no mirror was read with the first copy. A host may have written it anew since: it is not looked at again, nor written.
+        // Blocks that are on no mirror were read with the first copy. A host may have written them anew since, so they are neither compared nor written.
         let is_passed =
             |at: usize| copy > 0 && piece.spans.get(at).is_none_or(|span| !self.setup.extents.is_fast(span.location));
         let is_right = |at: usize, bytes: &[u8]| {
@@ -152,13 +152,13 @@ impl Engine {
             }
             false => SmallVec::new(),
         };
-        // Given back below, without a copy.
+        // Put back below, without a copy.
         let (spans, wrong_packed) = (std::mem::take(&mut piece.spans), std::mem::take(&mut piece.wrong_packed));
         if is_piecemeal && piece.failures_in_place == 1 {
             piece.wrong = wrong_of(&right, &spans);
             piece.wrong_groups.clone_from(&wrong_packed);
         }
-        // Not where something could not be read: that may have been the summary. A scrub takes nothing along.
+        // Not after a failure, as the summary may have been what could not be read. A scrub never includes summaries.
         let is_scrub = matches!(piece.kind, PieceKind::Scrub);
         let joins = piece.attempts == 0 && !is_scrub;
         // What cannot be read of one copy must not hide what is wrong beside it there.
@@ -170,12 +170,12 @@ impl Engine {
         let mut at = 0;
         while at < spans.len() {
             let start = spans[at];
-            // Where a run of compressed blocks failed none is to fail for another.
+            // After a failure compressed blocks are read one by one, so that a bad block does not make the others fail.
             let is_alone = is_piecemeal || !start.is_whole() && self.requests.pieces[id as usize].attempts > 0;
             let run = if is_alone { 1 } else { self.run_from(&spans, at) };
             let buf = take(run);
             let is_fast = self.setup.extents.is_fast(start.location);
-            // The fast tier has the copies. What a capacity device computes of others says nothing of what lies there, and was not wrong.
+            // Only the fast tier has copies. A further attempt makes a capacity device restore data from other devices, which says nothing of what lies there.
             let attempt = if is_fast { (copy + failures) | of_one } else { failures };
             let part = self.requests.pieces[id as usize].parts.len() as u16;
             let first = at as u16;
@@ -235,7 +235,8 @@ impl Engine {
         self.read_part_done(id);
     }
 
-    /// A part that is on no device: zeros, or what only damage can name that a checksum failed to see.
+    /// A part that is on no device: a hole, which is zeros, or a location that only damage can have put there unnoticed
+    /// by a checksum.
     fn read_nowhere(&mut self, id: u32, first: u16, mut buf: Buf, is_hole: bool) {
         let piece = &mut self.requests.pieces[id as usize];
         if is_hole {
@@ -271,11 +272,11 @@ impl Engine {
         let disk = piece.disk;
         let bufs: SmallVec<[Buf; 1]> = match bufs {
             Some(Vectored::One(buf)) => SmallVec::from_buf([buf]),
-            // Every second one is a summary that lay between.
+            // Every second buffer is a summary that lay between two runs.
             Some(Vectored::Many(many)) => many.into_iter().step_by(2).collect(),
             None => SmallVec::new(),
         };
-        // What a scrub read of another copy before is in the buffer still, and says nothing of this one.
+        // The buffer may still hold what a scrub read from another copy, which says nothing of this one.
         let is_of_one = matches!(piece.kind, PieceKind::Scrub) && piece.failures_in_place == 0 && self.setup.copies > 1;
         let is_fast = piece.spans.get(first).is_some_and(|span| self.setup.extents.is_fast(span.location));
         let is_unread = error.is_some() && is_of_one && is_fast;
@@ -285,7 +286,7 @@ impl Engine {
             if is_unread {
                 spoil(disk, base + first as u64, &mut buf, &piece.checksums[first..]);
             }
-            // Of what is in a base nobody knows what it should be.
+            // There are no checksums for data in a base.
             let is_ours = piece.spans.get(first).is_none_or(|span| !is_in_base(span.location));
             if bad.is_none() && verify && is_ours {
                 let address = first_bad(disk, base + first as u64, &buf, &piece.checksums[first..]);
@@ -299,8 +300,8 @@ impl Engine {
         self.read_part_done(id);
     }
 
-    /// A piece was read, where a device may have another reading of it: writes to all of them what not all had, and says whether a scrub has
-    /// another one to read.
+    /// A piece was read well, and a device may have other readings of it. Mends what was wrong at a first reading, and returns whether a scrub has to read
+    /// another copy, or this one again.
     fn looks_at_copies(&mut self, id: u32) -> bool {
         let piece = &mut self.requests.pieces[id as usize];
         let is_known = self.map.in_memory(piece.disk, piece.leaf).is_some();
@@ -309,7 +310,7 @@ impl Engine {
             && piece.put_off < PUT_OFF_MAX
             && matches!(piece.kind, PieceKind::Scrub)
         {
-            // The leaf has left memory, and nobody knows what the map names now: what is wrong is read once more, and the leaf with it.
+            // The leaf has left memory, so it is unknown what the map names now: the copy is read again, and the leaf with it.
             piece.put_off += 1;
             (piece.attempts, piece.failures_in_place) = (0, 0);
             piece.wrong.clear();
@@ -323,7 +324,7 @@ impl Engine {
         let may_be_another = matches!(piece.kind, PieceKind::Scrub) && piece.copy + 1 < self.setup.copies;
         let is_another = may_be_another && piece.spans.iter().any(is_on_fast);
         if is_another {
-            // As if nothing had been read: what was wrong on one says nothing of another.
+            // Starts as if nothing had been read: what was wrong in one copy says nothing of another.
             piece.copy += 1;
             (piece.attempts, piece.failures_in_place) = (0, 0);
             piece.wrong.clear();

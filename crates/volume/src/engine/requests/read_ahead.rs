@@ -1,7 +1,7 @@
-//! Reading ahead of sequential readers: whole groups of bands, as they lie, so that a drive reads each row of its flash once.
+//! Read-ahead for sequential readers. Whole groups of bands are read, as they lie, so that a drive reads each row of its flash once.
 //!
-//! A group holds 63 blocks and their summary, and so requests of a power of two in size lie askew to a drive's rows. Groups are
-//! read only when they are complete: until their band is freed and opened again, in another generation, nothing is written there.
+//! A group holds 63 blocks and their summary, so requests whose size is a power of two are not aligned to a drive's rows. Only complete groups are read:
+//! nothing more is written there until their band is freed and opened again, in another generation.
 
 use super::ahead::{Taken, Waiter};
 use super::piece::first_bad;
@@ -14,14 +14,14 @@ use crate::space::groups::GroupKey;
 use forebay_block::{Buf, DiskId, IoError, Op, Vectored};
 
 const BLOCK: usize = 4096;
-/// Blocks of a disk in which those of a group are looked for: where they are half of it, it is read whole.
+/// Blocks of a disk among which those of a group are counted. Where they are at least half of the group, the whole
+/// group is read.
 const LOOK_BLOCKS: u64 = 128;
-/// Reads of hosts in flight on the capacity tier, others than those that are served from here, from which on nothing is read
-/// that was not asked for.
+/// Where more reads of hosts than this are in flight on the capacity tier, not counting those that are served from here, only what was asked for is read.
 const OTHERS_MAX: u32 = 16;
 
 impl Engine {
-    /// A host reads blocks of a disk: where it reads in sequence, the groups in which they lie are read, and the next ones.
+    /// A host reads blocks of a disk. Where it reads in sequence, the groups in which they lie are read, and the next groups.
     pub(super) fn read_ahead(&mut self, disk: DiskId, block: u64, end: u64) {
         let Some(reach) = self.requests.readers.read(disk.0, block, end - block) else { return };
         let is_busy = self.outbox.capacity_reads() > OTHERS_MAX;
@@ -34,11 +34,11 @@ impl Engine {
         self.requests.readers.planned(reach.reader, at);
     }
 
-    /// Reads the group that a block lies in, where that pays, and returns the next block to be looked at. `None`: nothing can
-    /// be read now.
+    /// Reads the group in which a block lies, where that pays, and returns the next block to look at. `None`: nothing can be read now.
     fn read_group_at(&mut self, disk: DiskId, block: u64, reader: u32) -> Option<u64> {
         let location = match self.entry_in_memory(disk, block)? {
-            // Compressed ones are read by themselves, and those that are in memory or have copies not at all.
+            // Compressed blocks are read by themselves; blocks in memory or with copies are not read from the capacity
+            // tier at all.
             Entry::Data { span, .. } if span.is_whole() && self.is_read_of_capacity(disk, block, span) => span.location,
             _ => return Some(block + 1),
         };
@@ -49,7 +49,7 @@ impl Engine {
         let group = first..first + u64::from(blocks) * BLOCK_GRAINS;
         let lies_there = |entry: Entry| matches!(entry, Entry::Data { span, .. } if span.is_whole() && group.contains(&span.location));
         let found = |&next: &u64| self.entry_in_memory(disk, next).is_some_and(lies_there);
-        // The next blocks most often lie there, too.
+        // The blocks that follow most often lie in the same group.
         let next = (block + 1..block + LOOK_BLOCKS).find(|next| !found(next)).unwrap_or(block + LOOK_BLOCKS);
         if self.requests.ahead.holds(key, generation) || !self.is_complete(key) {
             return Some(next);
@@ -71,7 +71,7 @@ impl Engine {
         Some(next)
     }
 
-    /// What the map names for a block. `None`: its leaf is not in memory, or there is no such block; nothing is read for that.
+    /// What the map names for a block. `None`: its leaf is not in memory (it is not read for this), or there is no such block.
     fn entry_in_memory(&self, disk: DiskId, block: u64) -> Option<Entry> {
         let disk = self.map.disk(disk).filter(|disk| block < disk.blocks())?;
         let leaf = block / LEAF_ENTRIES as u64;
@@ -84,7 +84,7 @@ impl Engine {
         (!frame.loading).then(|| page::leaf_entry(&frame.page, (block % LEAF_ENTRIES as u64) as usize).0)
     }
 
-    /// The group that a place lies in, the generation of its band, and which block of it that is.
+    /// The group in which a location lies, the generation of its band, and the block of the group that it is.
     fn group_at(&self, location: u64) -> Option<(GroupKey, u32, u32)> {
         let (band, block) = self.setup.extents.band(location)?;
         let shape = self.space.bands.shape();
@@ -92,21 +92,21 @@ impl Engine {
         Some(((band, group), self.space.bands.get(band).generation, block - shape.first_block(group)))
     }
 
-    /// Whether all of a group is on the device, its summary too: nothing will be written there in this generation.
+    /// Whether all of a group, its summary too, is on the device: nothing more is written there in this generation.
     fn is_complete(&self, (band, group): GroupKey) -> bool {
         let (bands, shape) = (&self.space.bands, self.space.bands.shape());
         let written = u64::from(bands.get(band).written) / BLOCK_GRAINS;
         u64::from(shape.summary_block(group)) < written && bands.groups().entries((band, group)).is_none()
     }
 
-    /// Whether what lies at a place was read ahead, or is about to be.
+    /// Whether what lies at a location was read ahead, or is on its way.
     pub(super) fn is_ahead(&self, location: u64) -> bool {
         !self.requests.ahead.is_empty()
             && self.group_at(location).is_some_and(|(key, generation, _)| self.requests.ahead.holds(key, generation))
     }
 
-    /// Serves a part of a read from what was read ahead, now or when that has come. `None` where it is served; else it gets its
-    /// buffer back, and reads for itself.
+    /// Serves a part of a read from what was read ahead, at once or when the group arrives: then the result is `None`. Otherwise the buffer is returned, and
+    /// the part is read from the device.
     pub(super) fn take_ahead(&mut self, piece: u32, part: u16, location: u64, buf: Buf) -> Option<Buf> {
         if self.requests.ahead.is_empty() {
             return Some(buf);
@@ -124,7 +124,7 @@ impl Engine {
         None
     }
 
-    /// The read of a group ended: those who waited for it are served.
+    /// The read of a group has ended: the parts that wait for it are served.
     pub(crate) fn ahead_done(&mut self, key: GroupKey, result: Result<(), IoError>, bufs: Option<Vectored<Buf>>) {
         let bytes = good(result, bufs);
         let readers = &mut self.requests.readers;
@@ -135,8 +135,8 @@ impl Engine {
         }
     }
 
-    /// A part of a read has bytes that were read ahead, or none. Where they are not what the map named when the read looked
-    /// there, that is nobody's failure: the read looks again, and reads for itself.
+    /// A part of a read gets bytes that were read ahead, or none. Bytes that are not what the map named at the lookup are no failure: the read looks its blocks
+    /// up again, and reads for itself.
     fn part_from_ahead(&mut self, key: GroupKey, (id, part): (u32, u16), buf: Buf, is_filled: bool) {
         let verify = !self.setup.options.faults.checksums_ignored();
         let Some(piece) = self.requests.pieces.get_mut(id as usize) else { return };
@@ -147,7 +147,7 @@ impl Engine {
         if is_same {
             self.stats.counters.ahead_used_bytes += buf.len() as u64;
         } else {
-            // An error until it has looked again: what it has now can be nobody's answer.
+            // An error until the blocks are looked up again: what the buffer has now must not be an answer.
             piece.error = Some(RequestError::Damaged { disk, offset_bytes: block * BLOCK as u64 });
             piece.is_no_attempt = true;
         }

@@ -1,21 +1,19 @@
-//! Sequential readers: who reads on where it left off, and how far ahead of it to read.
+//! Sequential readers: who goes on reading where it left off, and how far ahead of it to read.
 
 use super::sequences::Sequences;
 
-/// Requests in a row, and blocks that they read, from which on something is read ahead.
+/// Something is read ahead of a reader after this many requests in a row, and this many blocks read by them.
 const REQUESTS_MIN: u32 = 4;
 const BLOCKS_MIN: u64 = 128;
-/// Requests that may be on their way at once and overtake one another.
+/// Requests that may be in flight at once and overtake one another.
 const OVERTAKING_REQUESTS: u64 = 4;
-/// Furthest that a request may lie from the end of its sequence all the same, in blocks.
+/// Furthest that a request may begin from the end of its sequence, in blocks.
 const SLACK_MAX_BLOCKS: u64 = 256;
-/// Most blocks read ahead of a reader, and the part of what it has read in a row: where it stops, no more than that was for
-/// nothing.
+/// Most blocks that are read ahead of a reader, and the part of what it has read in a row: where it stops, no more than that was read in vain.
 const AHEAD_MAX_BLOCKS: u64 = 256;
 const AHEAD_PART: u64 = 4;
 
-/// What to read for a reader: the blocks from `from` on, those that it has asked for to `asked_end`, and what it has not asked
-/// for yet to `ahead_end`.
+/// What to read for a reader: from block `from` on, what it has asked for up to `asked_end`, and what it has not asked for yet up to `ahead_end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reach {
     pub reader: u32,
@@ -30,11 +28,11 @@ struct Reader {
     /// What it has read in a row.
     requests: u32,
     blocks: u64,
-    /// Up to here it is decided what to read.
+    /// It is decided up to this block what to read.
     planned: u64,
 }
 
-/// The readers that came last.
+/// The readers that had a request most recently.
 #[derive(Debug, Default)]
 pub(super) struct Readers {
     list: Sequences<Reader>,
@@ -42,7 +40,7 @@ pub(super) struct Readers {
 }
 
 impl Readers {
-    /// A request for blocks comes; what to read where it is one of a sequence.
+    /// A request for blocks arrives. Returns what to read where it is one of a sequence.
     pub fn read(&mut self, disk: u16, block: u64, blocks: u64) -> Option<Reach> {
         let slack = (OVERTAKING_REQUESTS * blocks).min(SLACK_MAX_BLOCKS);
         let Some(sequence) = self.list.continued(disk, block, slack) else {
@@ -52,7 +50,7 @@ impl Readers {
             return None;
         };
         let reader = &mut sequence.known;
-        // One that was overtaken, or reads again what was read, is no progress.
+        // A request that was overtaken, or that reads the same blocks again, is no progress.
         let progress = (block + blocks).saturating_sub(sequence.end).min(blocks);
         if progress > 0 {
             sequence.end = block + blocks;
@@ -76,14 +74,14 @@ impl Readers {
         self.list.known_mut().find(|reader| reader.id == id)
     }
 
-    /// For a reader it is decided what to read up to a block.
+    /// Notes that it is decided what to read for a reader up to `block`.
     pub fn planned(&mut self, reader: u32, block: u64) {
         if let Some(reader) = self.known(reader) {
             reader.planned = reader.planned.max(block);
         }
     }
 
-    /// What was read ahead of a reader was for nothing, or could not be read: it has to read in a row again first.
+    /// What was read ahead of a reader was in vain, or could not be read: the reader has to read in a row again first.
     pub fn restart(&mut self, reader: u32) {
         if let Some(reader) = self.known(reader) {
             (reader.requests, reader.blocks) = (0, 0);
@@ -131,8 +129,8 @@ mod tests {
     }
 
     proptest! {
-        /// Held against its definition: never more is read ahead than a quarter of what came in a row, and never anything
-        /// twice.
+        /// Against its definition: never more is read ahead than a quarter of what was read in a row, and never
+        /// anything twice.
         #[test]
         fn no_more_is_read_ahead_than_was_read(requests in prop::collection::vec((0u64..4, 1u64..64), 1..300)) {
             let mut readers = Readers::default();

@@ -1,4 +1,4 @@
-//! Classes of blocks: when they are written, and when what the host knows of them becomes known only afterwards.
+//! Classes of blocks: given when blocks are written, and changed when the host's evidence of them comes later.
 
 use super::piece::Fill;
 use crate::engine::Engine;
@@ -10,21 +10,21 @@ use smallvec::SmallVec;
 
 const BLOCK: u64 = 4096;
 
-/// What a change of class goes by.
+/// What a change of class is based on.
 pub(crate) struct Reclass {
     disk: DiskId,
     export: u16,
     tag: Option<ClassId>,
-    /// First block of the request, which `hints` begins with.
+    /// First block of the request, at which `hints` begins.
     begin: u64,
     hints: HintParts,
-    /// The last answer: part, class before, class after.
+    /// The last decision: number of the part, class before, class after.
     last: Option<(usize, ClassId, ClassId)>,
-    /// Blocks on the fast tier that this piece has given to classes.
+    /// Blocks on the fast tier that this piece has given to each class already.
     granted: SmallVec<[(ClassId, u64); 2]>,
 }
 
-/// The part that block `at` of a request lies in: its number, its first block, itself.
+/// The part in which block `at` of a request lies: its number, its first block, and the part.
 fn part_at(parts: &[HintPart], at: u64) -> Option<(usize, u64, &HintPart)> {
     let mut begin = 0;
     for (number, part) in parts.iter().enumerate() {
@@ -36,7 +36,7 @@ fn part_at(parts: &[HintPart], at: u64) -> Option<(usize, u64, &HintPart)> {
     None
 }
 
-/// What hints say of block `at` of a request, whose part begins at `begin`.
+/// What hints say of block `at` of a request. Its part begins at `begin`.
 fn facts_at(part: &HintPart, begin: u64, at: u64) -> HostFacts<'_> {
     let mut facts = part.hints.facts();
     facts.file_offset_bytes = facts.file_offset_bytes.map(|offset| offset.saturating_add((at - begin) * BLOCK));
@@ -44,7 +44,7 @@ fn facts_at(part: &HintPart, begin: u64, at: u64) -> HostFacts<'_> {
 }
 
 impl Engine {
-    /// Gives the blocks of a write their classes, appended to `runs`.
+    /// Classifies the blocks of a write; the runs are appended to `runs`.
     pub(super) fn classify(&mut self, client: u32, disk: DiskId, first_block: u64, data: &[u8], runs: &mut Vec<Run>) {
         let disk_size_bytes = self.map.disks.get(&disk.0).map_or(0, |entry| entry.size_bytes);
         let Self { requests, prism, .. } = self;
@@ -89,7 +89,7 @@ impl Engine {
         }
     }
 
-    /// How long the host says that what it writes to a block lives.
+    /// The host's hint of how long the data that it writes to a block will live.
     pub(super) fn lifetime_hint(&self, client: u32, block: u64) -> Lifetime {
         let client = self.requests.clients.get(client as usize);
         let hinted = client.and_then(|client| {
@@ -99,7 +99,7 @@ impl Engine {
         hinted.unwrap_or_default()
     }
 
-    /// What the change of class that a piece is part of goes by.
+    /// What the change of class that a piece belongs to is based on.
     pub(super) fn reclass_of(&self, piece: u32) -> Reclass {
         let piece = self.requests.pieces.get(piece as usize);
         let client = piece.and_then(|piece| self.requests.clients.get(piece.client as usize));
@@ -116,7 +116,7 @@ impl Engine {
 }
 
 impl Reclass {
-    /// What becomes of an entry; `None` where it keeps its class.
+    /// What an entry becomes; `None` where it keeps its class.
     pub(super) fn fill(&mut self, engine: &mut Engine, block: u64, entry: Entry) -> Option<Fill> {
         let Entry::Data { span, class: before } = entry else { return None };
         let at = block.checked_sub(self.begin)?;

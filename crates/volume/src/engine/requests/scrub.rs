@@ -1,5 +1,4 @@
-//! Reading for a scrub ([`crate::engine::scrub`]): as for a host, but nobody gets the data, it counts as nobody's read, and the
-//! caches stay as they are.
+//! Reads for a scrub ([`crate::engine::scrub`]): as for a host, but nobody gets the data, it counts as no host's read, and the caches stay as they are.
 
 use super::client::{Client, ClientKind};
 use super::piece::{Piece, PieceKind, within_leaf};
@@ -20,12 +19,13 @@ const BLOCK: u64 = 4096;
 /// Blocks that an index page maps.
 const PAGE_BLOCKS: u64 = (LEAF_ENTRIES * INDEX_ENTRIES) as u64;
 
-/// The first blocks, from a block of a disk on, that lie in a leaf with something in it; or the first block of an index page before them that has none.
+/// The first blocks, from a block of a disk on, that lie in a leaf with something in it; or the first block of an index page without leaves, where one comes
+/// before them.
 fn next_stored(map: &Map, disk: DiskId, block: u64) -> Option<Blocks> {
     map.disks.range(disk.0..).find_map(|(&id, found)| {
         let from = if id == disk.0 { block } else { 0 };
         let leaf = found.next_leaf(from / LEAF_ENTRIES as u64);
-        // An opening needs it all the same.
+        // An opening reads such a page too.
         if let Some(page) = found.next_bare_page(from.div_ceil(PAGE_BLOCKS) as usize, leaf) {
             let begin = page as u64 * PAGE_BLOCKS;
             return Some(Blocks { disk: DiskId(id), range: begin..begin + 1 });
@@ -43,8 +43,8 @@ fn is_bare(map: &Map, disk: DiskId, block: u64) -> bool {
     map.disk(disk).is_none_or(|disk| disk.next_leaf(leaf) != Some(leaf))
 }
 
-/// The first blocks, from a block of the bands on, whose parity can be compared: of a band in which something lives. What was not written yet of one that is open
-/// the device itself passes over.
+/// The first blocks of the bands, from `from` on, whose parity can be compared: those of a band with valid data. The device itself skips what was not written
+/// yet in an open band.
 fn next_compared(setup: &Setup, bands: &Bands, from: u64) -> Option<Blocks> {
     if setup.variants == 0 {
         return None;
@@ -61,25 +61,25 @@ fn next_compared(setup: &Setup, bands: &Bands, from: u64) -> Option<Blocks> {
 }
 
 impl Engine {
-    /// Begins to read everything that is stored, or goes on with that.
+    /// Starts reading everything that is stored, or resumes that.
     pub fn start_scrub(&mut self) {
         self.scrub.start(self.clock.unix_s());
         self.keep_scrub();
     }
 
-    /// A checkpoint keeps how far a scrub is.
+    /// Requests a checkpoint, which saves how far a scrub is.
     fn keep_scrub(&mut self) {
         if self.refusal().is_none() && self.scrub.take_changed() {
             self.checkpoint.request(false);
         }
     }
 
-    /// Most bytes a second that a scrub reads from now on.
+    /// Sets the most bytes a second that a scrub reads.
     pub fn set_scrub_rate(&mut self, bytes_per_s: u64) {
         self.scrub.leisure.set_rate(bytes_per_s);
     }
 
-    /// Reads nothing more for a scrub until it is started again. Whether one was going on.
+    /// Stops reading for a scrub until it is started again. Returns whether one was going on.
     pub fn pause_scrub(&mut self) -> bool {
         let was_going_on = self.scrub.pause();
         self.keep_scrub();
@@ -92,14 +92,15 @@ impl Engine {
         self.scrub.status()
     }
 
-    /// Reads what a scrub that goes on reads next, where it is time.
+    /// Begins the next reads of a scrub, where they are due.
     pub(crate) fn scrub_step(&mut self) {
         let (now_ns, unix_s) = (self.clock.now_ns(), self.clock.unix_s());
         while self.scrub.is_due(now_ns) && !mend_groups::are_enough(&self.outbox) {
             let (map, setup, bands) = (&self.map, &self.setup, &self.space.bands);
             let has_suspects = self.scrub.has_suspects(self.migrate.has_suspects(bands), now_ns);
             let is_mending = || has_suspects || self.outbox.is_mending();
-            // The root that an opening would begin with names index pages that a checkpoint in progress has written anew elsewhere: nobody looks at these any more.
+            // Not during a checkpoint: the root with which an opening would begin still names index pages that the checkpoint has
+            // written elsewhere, and nobody looks at the old ones any more.
             let end_unix_s = Some(unix_s).filter(|_| !self.checkpoint.is_active());
             let next = self.scrub.begin_step(now_ns, end_unix_s, is_mending, |disk, block| {
                 let from = if disk.0 == PARITY { block } else { 0 };
@@ -119,12 +120,12 @@ impl Engine {
             }
             self.scrub_blocks(disk, range.start, range.end - range.start);
         }
-        // Where nothing may be written it is not kept for the next start.
+        // Where nothing may be written, the progress is not saved for the next start.
         self.keep_scrub();
     }
 
-    /// A copy of a page of the map was read. One that no reading gives is written elsewhere where it is in memory: the next opening, or whoever reads it when it
-    /// has left memory, would miss it.
+    /// A copy of a page of the map was read. Where no reading gives the page but it is in memory, it is written elsewhere: the next opening, or the next read
+    /// after it has left memory, would miss it.
     pub(crate) fn scrub_page_read(
         &mut self,
         copies: Box<PageCopies>,
@@ -136,7 +137,7 @@ impl Engine {
             self.map.disk_mut(page.disk).into_iter().for_each(|disk| disk.write_page_anew(page.number as usize));
         } else {
             let held = self.map.in_memory(page.disk, page.number);
-            // What is dirty or being written goes elsewhere in any case.
+            // A page that is dirty or being written goes elsewhere in any case.
             let is_at_rest = held.is_some_and(|held| !held.dirty && !held.writing && page.is_in(&held.page));
             let Some(frame) = self.map.disk(page.disk).map(|disk| disk.frame(page.number)) else { return };
             if !is_at_rest || !self.may_dirty(frame) {
@@ -161,7 +162,7 @@ impl Engine {
             session: 0,
             tag: None,
             hints: None,
-            // One for this function itself.
+            // One is for this function.
             remaining: 1,
             error: None,
             started_ns: self.clock.now_ns(),
@@ -175,7 +176,7 @@ impl Engine {
         self.piece_of_client_done(client, None);
     }
 
-    /// Reads blocks of a band with their parity.
+    /// Reads blocks of a band together with their parity.
     fn compare(&mut self, range: Range<u64>) {
         let blocks = u64::from(self.space.bands.shape().blocks());
         let (band, block) = ((range.start / blocks) as u32, (range.start % blocks) as u32);
@@ -187,15 +188,15 @@ impl Engine {
         self.outbox.send(device, offset_bytes, 0, op, Pending::Compare { band, generation });
     }
 
-    /// Blocks of a band were compared with their parity. Where that is of something else what lives in the band was read by this pass and is right, or is
-    /// known to be damaged: it is moved to where it has parity of its own.
+    /// Blocks of a band were compared with their parity. Where the parity does not fit, the valid data of the band was read by this pass and is right, or is
+    /// known to be damaged: it is moved to a place where it has parity of its own.
     pub(crate) fn compared(&mut self, band: u32, generation: u32, result: Result<(), IoError>) {
         let BandRoot { generation: now, valid, .. } = self.space.bands.get(band);
-        // What lived there may have been moved, or overwritten, while it was read. What is moved in any case is compared for nothing.
+        // The data may have been moved, or overwritten, while it was read. A band that is to be emptied in any case needs no comparison.
         let lives = now == generation && valid > 0 && !self.migrate.is_suspect(band, generation);
         let compared = match result.err().filter(|_| lives).map(|error| error.kind) {
             None => Compared::Well,
-            // Where a block cannot be read that parity may need, parity cannot be compared either: what lives there has none for all that is known.
+            // Where a block that parity needs cannot be read, parity cannot be compared: for all that is known, the data has none.
             Some(IoErrorKind::Mismatch) => Compared::Unfit { is_read: true },
             Some(IoErrorKind::Medium) => Compared::Unfit { is_read: false },
             Some(IoErrorKind::Unsupported) => Compared::WithNothing,
@@ -203,7 +204,7 @@ impl Engine {
         };
         if self.scrub.compared(compared, self.clock.now_ns()) && self.migrate.suspect(band, generation) {
             self.stats.counters.unfit_bands += 1;
-            // It might be open for long.
+            // An open band might stay open for long.
             self.space.bands.end_early(band);
             self.space.free_emptied(self.journal.last_recorded());
             self.summaries.granted(&self.space.bands);

@@ -1,4 +1,4 @@
-//! Sequences of requests, each to one disk: a request belongs to one where it begins near its end, for requests of a sequence
+//! Sequences of requests, each on one disk. A request belongs to a sequence if it begins near the end of it, not only at its end: requests of a sequence
 //! overtake one another.
 
 /// Sequences followed on all disks together.
@@ -8,14 +8,14 @@ const SEQUENCES_MAX: usize = 16;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sequence<T> {
     disk: u16,
-    /// Block behind its furthest request.
+    /// Block after its furthest request.
     pub end: u64,
-    /// When its last request came, in requests.
+    /// When its last request came, counted in requests.
     used: u64,
     pub known: T,
 }
 
-/// The sequences whose requests came last.
+/// The sequences that had a request most recently.
 #[derive(Debug)]
 pub(super) struct Sequences<T> {
     list: Vec<Sequence<T>>,
@@ -29,7 +29,7 @@ impl<T> Default for Sequences<T> {
 }
 
 impl<T> Sequences<T> {
-    /// A request from a block on comes: the sequence that ends within `slack` blocks of there.
+    /// A request arrives that begins at `block`. Returns the sequence that ends within `slack` blocks of it.
     pub fn continued(&mut self, disk: u16, block: u64, slack: u64) -> Option<&mut Sequence<T>> {
         self.clock += 1;
         let near = |sequence: &&mut Sequence<T>| sequence.disk == disk && sequence.end.abs_diff(block) <= slack;
@@ -38,7 +38,8 @@ impl<T> Sequences<T> {
         Some(sequence)
     }
 
-    /// The request that came last begins a sequence, in place of the one not continued for longest.
+    /// Begins a sequence with the latest request. Where the list is full it replaces the sequence not continued for
+    /// longest.
     pub fn begin(&mut self, disk: u16, end: u64, known: T) {
         let new = Sequence { disk, end, used: self.clock, known };
         if self.list.len() < SEQUENCES_MAX {
@@ -48,7 +49,7 @@ impl<T> Sequences<T> {
         }
     }
 
-    /// What is known of each.
+    /// What is known of each sequence.
     pub fn known_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.list.iter_mut().map(|sequence| &mut sequence.known)
     }

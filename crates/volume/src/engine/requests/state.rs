@@ -1,4 +1,4 @@
-//! The requests of hosts that are not answered yet.
+//! Host requests that are not answered yet.
 
 use super::ahead::Ahead;
 use super::client::Client;
@@ -20,10 +20,10 @@ pub(crate) struct Requests {
     pub ranges: Ranges,
     pub waiting: Waiting,
     pub(super) streams: Streams,
-    /// Who reads in sequence, and what was read ahead of them.
+    /// The sequential readers, and what was read ahead of them.
     pub(super) readers: Readers,
     pub(super) ahead: Ahead,
-    /// Pieces that hold a leaf which they will change.
+    /// Pieces that have pinned a leaf which they will change.
     pub executing: usize,
     pub completions: VecDeque<Completion>,
     /// Reused scratch space: no allocation per request.
@@ -32,17 +32,17 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// None yet; so much may be read ahead of them.
+    /// No requests yet; `ahead` bounds what may be read ahead of them.
     pub fn new(ahead: Ahead) -> Self {
         Self { ahead, ..Self::default() }
     }
 
-    /// Changes in flight, those that wait among them, with the one that asks.
+    /// Changes in flight, waiting ones included, and the one that asks.
     pub fn changes_with_one_more(&self) -> usize {
         self.executing + self.waiting.len() + 1
     }
 
-    /// Blocks of the first who waits for space, rather than for a turn or a checkpoint.
+    /// Blocks of the first piece in the queue for space. Pieces that wait for a turn or a checkpoint do not count.
     pub fn space_wanted(&self) -> u64 {
         let first = self.waiting.first(Wants::Space).and_then(|id| self.pieces.get(id as usize));
         first.map_or(0, |piece| u64::from(piece.blocks))

@@ -19,7 +19,7 @@ impl Engine {
             return;
         };
         let disk = *disk;
-        // What is not mapped at all is one long hole.
+        // A range in which no leaf exists is one long hole, or lies in the base.
         let leaf = *next_block / LEAF_ENTRIES as u64;
         let next = self.map.disks.get(&disk.0).and_then(|d| d.next_leaf(leaf));
         let mapped_from = next.map_or(*end_block, |next| (next * LEAF_ENTRIES as u64).min(*end_block));
@@ -37,8 +37,8 @@ impl Engine {
         }
     }
 
-    /// Goes on with the next leaves when all pieces so far are done, until one has to wait: a loop, because a range of
-    /// one state may have any number of leaves.
+    /// Goes on with the next leaves when all earlier pieces are done, until a piece has to wait. A loop, because a
+    /// range of one state may have any number of leaves.
     pub(crate) fn next_status_pieces(&mut self, id: u32) {
         loop {
             let Some(client) = self.requests.clients.get_mut(id as usize) else { return };
@@ -46,7 +46,7 @@ impl Engine {
             if client.error.is_some() || next_block >= end_block || extents.len() > *max_extents {
                 return self.end_client(id);
             }
-            // One for this loop: a piece that ends at once must not come back here.
+            // One is for this loop: a piece that ends at once must not call this function again.
             client.remaining = 1;
             self.next_status_piece(id);
             let Some(client) = self.requests.clients.get_mut(id as usize) else { return };

@@ -1,8 +1,8 @@
-//! Sequential streams of writes: long ones go past the fast tier, which they would only pass through.
+//! Sequential streams of writes: long ones bypass the fast tier, through which they would only pass.
 
 use super::sequences::Sequences;
 
-/// How far a request may come from the end of its stream, in blocks: requests of one stream overtake one another.
+/// How far from the end of its stream a request may begin, in blocks: requests of one stream overtake one another.
 const SLACK_BLOCKS: u64 = 256;
 /// Shorter requests make no stream: random writes in a small region would look like one.
 const REQUEST_MIN_BLOCKS: u64 = 8;
@@ -12,8 +12,8 @@ const REQUEST_MIN_BLOCKS: u64 = 8;
 pub(super) struct Streams(Sequences<u64>);
 
 impl Streams {
-    /// A write comes; returns how many blocks its stream has gone through by now, itself included. What goes round in one place, as a
-    /// log in files that are used again does, gets no further.
+    /// A write arrives. Returns how many blocks its stream has advanced by now, this write included. Writes that go round in one place, such as a log in files
+    /// that are used again, do not advance.
     pub fn write(&mut self, disk: u16, block: u64, blocks: u64) -> u64 {
         if blocks < REQUEST_MIN_BLOCKS {
             return 0;

@@ -1,4 +1,4 @@
-//! Taking host requests: what cannot be done is refused, the rest is cut into pieces.
+//! Accepts host requests: refuses what cannot be done, and cuts the rest into pieces.
 
 use super::client::{Client, ClientKind, Sweep};
 use super::piece::{Piece, PieceKind, within_leaf};
@@ -12,11 +12,12 @@ const BLOCK: u64 = 4096;
 pub const TRANSFER_MAX_BYTES: u64 = 64 << 20;
 
 impl Engine {
-    /// Takes a host request. The completion comes out of `next_completion`, possibly before this returns.
+    /// Accepts a host request. Its completion comes from `next_completion`, and may be there before this returns.
     pub fn submit(&mut self, request: Request) {
         let Request { token, disk, offset_bytes, len_bytes, op, fua, export, session, tag, hints } = request;
         let answer = |engine: &mut Self, result| engine.requests.completions.push_back(Completion { token, result });
-        // A disk that no durable root knows of yet is not there: what is written to it could be lost with it.
+        // A disk that no durable root names yet is not served: a crash would lose the disk with all that was written to
+        // it.
         let known = self.map.disk(disk).map(|disk| (disk.served_bytes(), disk.base_blocks() * BLOCK));
         let Some((size_bytes, base_bytes)) = known.filter(|&(size_bytes, _)| size_bytes > 0) else {
             return answer(self, Err(RequestError::NoDisk));
@@ -59,9 +60,9 @@ impl Engine {
             }
             Op::Write(_) => ClientKind::Write,
             Op::Flush => ClientKind::Flush,
-            // Nothing is cached on reads yet: the hint is taken and nothing is promised.
+            // NBD's CACHE is a hint that promises nothing: it is answered, and nothing is done.
             Op::Cache => return answer(self, Ok(Outcome::Done)),
-            // A hole above a base would show that.
+            // Over a base, an unmapped block would show the base's data again: it gets zeros instead.
             Op::Discard | Op::WriteZeroes { may_unmap: true } if offset_bytes < base_bytes => sweep(Sweep::Zero),
             Op::Discard | Op::WriteZeroes { may_unmap: true } => sweep(Sweep::Unmap),
             Op::WriteZeroes { may_unmap: false } => sweep(Sweep::Zero),
@@ -84,7 +85,7 @@ impl Engine {
             session,
             tag,
             hints,
-            // One for this function itself, so that pieces that finish at once do not end the request early.
+            // One is for this function itself: pieces that finish at once must not end the request early.
             remaining: 1,
             error: None,
             started_ns,
@@ -142,7 +143,7 @@ impl Engine {
                 let blocks = within_leaf(block, (left as u64) / BLOCK);
                 let len = (blocks * BLOCK) as usize;
                 let mut slice = data.slice(done, len);
-                // A host may write from an odd sector on: O_DIRECT needs the memory aligned as the device is.
+                // After a partial first block the slice is not aligned in memory, as O_DIRECT needs it.
                 if !(slice.as_ptr() as usize).is_multiple_of(BLOCK as usize) {
                     slice = Buf::copy_of(&slice).freeze();
                 }

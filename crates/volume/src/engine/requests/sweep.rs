@@ -1,4 +1,5 @@
-//! Discard, write-zeroes and changes of class: leaf by leaf, so that terabytes cost what is mapped in them.
+//! Discard, write-zeroes and changes of class, leaf by leaf: the cost depends on what is mapped, not on the size of the
+//! range.
 
 use super::CLIENT;
 use super::client::{ClientKind, Sweep};
@@ -15,8 +16,8 @@ const BLOCK: u64 = 4096;
 const SWEEP_PIECES_MAX: usize = 64;
 
 impl Engine {
-    /// Takes the whole range of a sweep, so that what comes later takes effect later, and starts
-    /// when it is free.
+    /// Locks the whole range of a sweep, so that later requests take effect after it, and starts once the range is
+    /// locked.
     pub(crate) fn start_sweep(&mut self, id: u32) {
         let Some(client) = self.requests.clients.get_mut(id as usize) else { return };
         let (first, end) = (client.offset_bytes / BLOCK, (client.offset_bytes + client.len_bytes).div_ceil(BLOCK));
@@ -56,12 +57,12 @@ impl Engine {
         }
     }
 
-    /// Goes on with the next leaves of a sweep: some at once, so that their records share a batch. Called when all pieces
-    /// so far are done.
+    /// Starts the next leaves of a sweep, several at once so that their records share a batch. Called when all earlier
+    /// pieces are done.
     pub(crate) fn next_sweep_pieces(&mut self, id: u32) {
         let at_once = (self.map.frames.limit() / 8).clamp(1, SWEEP_PIECES_MAX);
         loop {
-            // One for this loop: pieces that end at once must not come back here.
+            // One is for this loop: pieces that end at once must not call this function again.
             match self.requests.clients.get_mut(id as usize) {
                 Some(client) => client.remaining = 1,
                 None => return,
@@ -108,9 +109,9 @@ impl Engine {
         true
     }
 
-    /// The leaf of a piece cannot be read. Where that is so for a while, and the piece clears all of it, nothing that it named is needed any
-    /// more: true, and it was done without, or waits. What it named of space is not known, and not given back. A write is not helped so: its data
-    /// may fail, and then the leaf would be needed again.
+    /// Called where the leaf of a piece cannot be read. If that has been so for a while, and the piece clears all of the leaf, nothing that the leaf named is
+    /// needed any more: the piece goes on without the leaf, or waits, and the result is true. The space that the leaf named is unknown, and is not given back.
+    /// Writes do not get this help: their data may fail, and then the leaf would be needed again.
     pub(crate) fn sweeps_without_leaf(&mut self, id: u32, disk: DiskId, leaf: u64) -> bool {
         let first = leaf * LEAF_ENTRIES as u64;
         let Some(blocks) = self.map.disk(disk).map(|disk| disk.blocks().saturating_sub(first)) else { return false };
@@ -126,7 +127,8 @@ impl Engine {
         self.stats.counters.damaged_pages += 1;
         self.leaves().arrived(disk, leaf, frame);
         self.resume(id);
-        // Where it has to wait the leaf is read again when it goes on: nobody else is to see it so, who would make it so for good.
+        // Where the piece has to wait, the leaf is read again when it goes on. No other request may see the empty leaf: changing it would make the loss
+        // permanent.
         let entry = self.map.frames.get(frame);
         let is_there = self.map.disk(disk).is_some_and(|disk| disk.frame(leaf) == frame);
         if is_there && entry.pins == 0 && !entry.dirty {
@@ -137,7 +139,7 @@ impl Engine {
         true
     }
 
-    /// Does it to the blocks of one leaf; only runs that change get a record.
+    /// Applies a sweep to the blocks of one leaf. Only runs that change get a record.
     pub(crate) fn execute_sweep(&mut self, id: u32, frame: u32) {
         let piece = &self.requests.pieces[id as usize];
         let PieceKind::Sweep(what) = piece.kind else {
@@ -145,7 +147,8 @@ impl Engine {
         };
         let (first, blocks) = (usize::from(piece.first), usize::from(piece.blocks));
         let (disk, block) = (piece.disk, piece.block());
-        // At most every second block starts a run; or each, where neighbours may get different classes.
+        // At most every second block starts a run. Every block may start one where neighbours may get different
+        // classes.
         let runs = if what == Sweep::Reclass { blocks } else { blocks.div_ceil(2) };
         if !self.journal.accepts(write_bytes(0) * runs, false) || self.space.freed.is_full() {
             return self.stall(id, Wants::Journal);

@@ -1,4 +1,4 @@
-//! Compressed blocks that were read.
+//! Unpacks compressed blocks that were read.
 
 use crate::engine::Engine;
 use crate::layout::packed::is_stored;

@@ -6,14 +6,15 @@ use crate::engine::Engine;
 use crate::layout::page::LEAF_ENTRIES;
 use crate::request::RequestError;
 
-/// How long a write waits for space at least while migration achieves nothing.
+/// Least time for which a write waits for space while migration gains none.
 const SPACE_TIMEOUT_NS: u64 = 10_000_000_000;
-/// A device that takes longer for what may free space does not answer: who waits meanwhile does not wait in vain.
+/// A device that takes longer than this for a request that may free space does not answer. Such time does not count as
+/// waiting in vain.
 const UNANSWERED_NS: u64 = 1_000_000_000;
 
 impl Engine {
-    /// Parks a piece until what it waits for comes. One that copies from a base does not wait for space: its range is locked, and a discard
-    /// of that may be what makes some.
+    /// Parks a piece until what it waits for comes. A piece that copies from a base does not wait for space, but fails: its range is locked, and a discard of
+    /// that range may be what would make space.
     pub(crate) fn stall(&mut self, id: u32, wants: Wants) {
         if wants == Wants::Space && self.copies_from_base(id) {
             self.seek_room(wants);
@@ -24,10 +25,11 @@ impl Engine {
         self.requests.waiting.queue(wants).push_back(id);
     }
 
-    /// Tries parked pieces again: those of each reason in order, as long as they get on.
+    /// Resumes parked pieces: those of each reason in order, as long as they make progress.
     pub(crate) fn retry_waiting(&mut self) {
         for reason in Waiting::REASONS {
-            // Nobody whose turn has come waits for it again; one that ends at once lets the next have its turn.
+            // A piece that has got its turn does not wait for it again; one that ends at once lets the next have its
+            // turn.
             let mut tries = if reason == Wants::Turn { usize::MAX } else { self.requests.waiting.queue(reason).len() };
             while tries > 0 {
                 tries -= 1;
@@ -36,7 +38,7 @@ impl Engine {
                 self.resume(id);
                 let queue = self.requests.waiting.queue(reason);
                 if queue.len() > before && queue.back() == Some(&id) {
-                    // Still no room: it keeps its place, and the others of its reason wait behind it.
+                    // Still no room: the piece keeps its place, and the others of its reason wait behind it.
                     queue.pop_back();
                     queue.push_front(id);
                     self.make_room(reason, id);
@@ -52,10 +54,10 @@ impl Engine {
         client.is_some_and(|client| matches!(client.kind, ClientKind::Adopt { .. }))
     }
 
-    /// Starts what frees what writes wait for.
+    /// Starts what frees the resource that writes wait for.
     fn seek_room(&mut self, wants: Wants) {
         self.space.changed = true;
-        // Who is held to the pace of collection needs no flush, unless a band waits for it.
+        // A write that is held to the pace of collection needs no flush, unless a freed band waits for one.
         let is_paced = wants == Wants::Space && self.space.pace.is_closed() && self.space.freed.bands() == 0;
         if self.setup.volatile != 0 && !is_paced && (!self.space.freed.is_empty() || self.journal.unflushed_bytes() > 0)
         {
@@ -63,15 +65,15 @@ impl Engine {
         }
     }
 
-    /// Writes wait: start what frees what they wait for, or tell the first of them that nothing will.
+    /// Writes wait: starts what frees the resource, or fails the first of them where nothing will free it.
     fn make_room(&mut self, wants: Wants, id: u32) {
         self.seek_room(wants);
         if self.holds_changes() {
-            // The flush that makes the failed one good frees what it waits for.
+            // The flush that makes up for the failed one frees the resource.
             return;
         }
         if wants == Wants::Space && self.lacks_index_room_for(id) {
-            // Nothing but a checkpoint behind a discard makes that, whatever else goes on; and all who want space wait behind this one.
+            // Only a checkpoint after a discard makes such room, whatever else goes on; and all pieces that want space wait behind this one.
             let may_gain = self.checkpoint.index_room.may_gain() || self.checkpoint.is_pending();
             if !may_gain || self.waited_too_long(id) {
                 self.requests.waiting.queue(wants).pop_front();
@@ -109,14 +111,14 @@ impl Engine {
         self.fail_piece(id, error);
     }
 
-    /// Whether a piece would make a leaf for whose index page the root has no room.
+    /// Whether a piece would create a leaf for whose index page the root has no room.
     fn lacks_index_room_for(&self, id: u32) -> bool {
         let Some(piece) = self.requests.pieces.get(id as usize) else { return false };
         self.checkpoint.index_room.lacks(&self.map, piece.disk, piece.block() / LEAF_ENTRIES as u64)
     }
 
-    /// Whether a piece has waited for so long that what is in progress cannot be for it: other writes and their flushes keep
-    /// something in progress for as long as hosts send them.
+    /// Whether a piece has waited for so long that what is in progress cannot help it: other writes and their flushes keep something in progress for as long as
+    /// hosts send them.
     fn waited_too_long(&self, id: u32) -> bool {
         let client =
             self.requests.pieces.get(id as usize).and_then(|piece| self.requests.clients.get(piece.client as usize));
@@ -128,11 +130,11 @@ impl Engine {
         self.clock.now_ns()
     }
 
-    /// Lets time pass; not for what waits for space while a device does not answer.
+    /// Lets time pass. For pieces that wait for space it does not pass while a device does not answer.
     pub(crate) fn time_passes(&mut self, now_ns: u64) {
         self.clock.tick(now_ns);
         self.outbox.tick(self.clock.waiting_ns());
-        // Who waits for a checkpoint now may wait for space then.
+        // Every waiting piece counts: one that waits for a checkpoint now may wait for space next.
         if !self.requests.waiting.is_empty() && self.outbox.is_unanswered(UNANSWERED_NS) {
             self.clock.note_unanswered();
         }

@@ -1,4 +1,4 @@
-//! What pieces wait for that cannot go on.
+//! What pieces that cannot go on wait for.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ pub(crate) enum Wants {
     /// Its turn in its range.
     #[default]
     Turn,
-    /// A flush that makes one good which failed.
+    /// A flush that makes up for one that failed.
     Flush,
     /// Room in the journal.
     Journal,
@@ -18,14 +18,14 @@ pub(crate) enum Wants {
     Space,
 }
 
-/// Pieces that cannot go on, a queue for each reason: who waits for space must not hold up the discard that would free it.
+/// Pieces that cannot go on, in a queue per reason: a piece that waits for space must not hold up the discard that would free it.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     queues: [VecDeque<u32>; 5],
 }
 
 impl Waiting {
-    /// In the order in which they are tried again: those who only waited for their turn first.
+    /// In the order in which they are tried again: pieces that waited only for their turn come first.
     pub const REASONS: [Wants; 5] = [Wants::Turn, Wants::Flush, Wants::Journal, Wants::Checkpoint, Wants::Space];
 
     /// The queue of a reason.
@@ -33,12 +33,12 @@ impl Waiting {
         &mut self.queues[wants as usize]
     }
 
-    /// The first who waits for a reason.
+    /// The first piece that waits for a reason.
     pub fn first(&self, wants: Wants) -> Option<u32> {
         self.queues[wants as usize].front().copied()
     }
 
-    /// How many wait.
+    /// How many pieces wait.
     pub fn len(&self) -> usize {
         self.queues.iter().map(VecDeque::len).sum()
     }

@@ -32,7 +32,7 @@ fn is_zero(block: &[u8]) -> bool {
 }
 
 impl Engine {
-    /// Goes on with a piece that changes the map. Its range is locked.
+    /// Resumes a piece that changes the map. Its range is locked.
     pub(crate) fn change_piece(&mut self, id: u32) {
         let Some(piece) = self.requests.pieces.get(id as usize) else {
             return;
@@ -47,12 +47,12 @@ impl Engine {
         }
         let create = !matches!(piece.kind, PieceKind::Sweep(Sweep::Unmap | Sweep::Reclass));
         if self.is_full_of_changes() && self.map.is_absent(disk, leaf) {
-            // Its leaf would be read to find that it may not be changed yet, and by then another's may be needed: while
-            // a checkpoint takes its time, waiting pieces would read leaves in turns for ever.
+            // The piece would read its leaf only to find that it may not change it yet, and by then the frame may be
+            // needed for another leaf: during a long checkpoint waiting pieces would read leaves in turn for ever.
             return self.stall(id, Wants::Checkpoint);
         }
         if piece.wants == Wants::Space && self.map.is_absent(disk, leaf) && self.is_too_large_now(id) {
-            // The same for those that wait for space.
+            // The same holds for pieces that wait for space.
             return self.stall(id, Wants::Space);
         }
         let frame = match self.require_leaf(disk, leaf, id, create) {
@@ -76,18 +76,18 @@ impl Engine {
         }
     }
 
-    /// Whether a leaf may be changed now. A clean one only while few are dirty: what recovery has to read is bounded
-    /// by the leaves dirtied before and during one checkpoint.
+    /// Whether a leaf may be changed now. A clean leaf may be changed only while few are dirty: recovery has to read
+    /// the leaves that were dirtied before and during one checkpoint, and their number is bounded.
     pub(crate) fn may_dirty(&self, frame: u32) -> bool {
         self.checkpoint.may_dirty(self.map.frames.get(frame), self.requests.executing)
     }
 
-    /// Whether as many leaves are dirty, or about to be, as may be.
+    /// Whether the number of leaves that are dirty, or about to be, has reached its limit.
     fn is_full_of_changes(&self) -> bool {
         self.checkpoint.is_full_for_hosts(self.requests.executing)
     }
 
-    /// Whether there is no space for a write now, whatever its leaf says.
+    /// Whether a write is too large for the space that there is now, whatever its leaf names.
     fn is_too_large_now(&self, id: u32) -> bool {
         let Some(PieceKind::Write { data }) = self.requests.pieces.get(id as usize).map(|piece| &piece.kind) else {
             return false;
@@ -97,7 +97,7 @@ impl Engine {
         room < (data.len() / BLOCK) as u64 && room < blocks_to_store(data)
     }
 
-    /// Keeps the leaf of a piece that will change it.
+    /// Pins the leaf that a piece is going to change.
     pub(crate) fn pin(&mut self, id: u32, frame: u32) {
         self.requests.executing += 1;
         let &Frame { dirty, disk, leaf, .. } = self.map.frames.get(frame);
@@ -145,8 +145,8 @@ impl Engine {
         self.issue_segments(id, Some(&data));
     }
 
-    /// What becomes of the blocks of a class that a piece writes, `at` being the first of them: one decision for each kind of
-    /// data in it, however they are mixed and however often space has to be asked for.
+    /// Decides how long the blocks of one class in a write stay on the fast tier; `at` is the first of them. There is one decision for each kind of data in the
+    /// piece, however the kinds are mixed and however often the piece waits for space.
     fn stay(&mut self, id: u32, class: ClassId, at: usize) -> Decision {
         if !is_staged(&self.prism, class) {
             return Decision::NONE;
@@ -163,7 +163,7 @@ impl Engine {
         stay
     }
 
-    /// The group and the age of what a write of a block replaces, where that lies in a band.
+    /// The group and the age of the block that a write replaces, where that block lies in a band.
     fn replaced(&self, frame: u32, block: u64) -> Option<(u8, u64)> {
         let at = (block % LEAF_ENTRIES as u64) as usize;
         match page::leaf_entry(&self.map.frames.get(frame).page, at).0 {
@@ -172,7 +172,7 @@ impl Engine {
         }
     }
 
-    /// What a write says of how long data lives: of what it replaces, and of what it stores.
+    /// Notes what a write says of lifetimes: of the data that it replaces, and of the data that it stores.
     fn note_lives(&mut self, disk: DiskId, first_block: u64, segments: &[Segment]) {
         let now = self.stats.written_blocks();
         for segment in segments {
@@ -190,7 +190,8 @@ impl Engine {
         }
     }
 
-    /// Cuts a write into runs of zeros and runs of one class with space for each. `None`: no space now.
+    /// Cuts a write into runs of zeros and runs of one class, and allocates space for the latter. `None`: there is no
+    /// space now.
     fn cut_segments(
         &mut self,
         id: u32,
@@ -201,15 +202,15 @@ impl Engine {
         let piece = &self.requests.pieces[id as usize];
         let (disk, first_block, streams) = (piece.disk, piece.block(), piece.streams);
         let is_large = data.len() / BLOCK >= LARGE_BLOCKS as usize;
-        // All of it or nothing, also where it is of several classes. Zeros need no space; they are only counted where that
-        // matters.
+        // There must be room for the whole write, also where it has several classes. Zeros need no space; they are counted only where that makes a difference.
         let stays = |run: &forebay_prism::Run| !may_destage(&self.prism, &self.space, run.class);
         let may_leave = runs.iter().any(stays).then(|| self.blocks_that_may_leave());
         let blocks = ((data.len() / BLOCK) as u64, || blocks_to_store(data));
         if !self.space.has_room(blocks, may_leave, &mut self.copies) {
             return None;
         }
-        // Asked once for the whole write, or one that takes more than was gained would give back what it has.
+        // Asked once for the whole write: otherwise a write larger than what collection has gained would be refused
+        // midway and would give back what it has.
         let may_use_bands = !self.space.pace.is_closed();
         let (now, valid_blocks) = (self.stats.written_blocks(), self.stats.capacity_blocks());
         let mut segments: SmallVec<[Segment; 2]> = SmallVec::new();
