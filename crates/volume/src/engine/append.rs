@@ -1,4 +1,4 @@
-//! Data on its way to a device, with the summaries between and behind it.
+//! Data on its way to a device, with the summaries between and behind its parts.
 
 use super::outbox::Groups;
 use forebay_block::{Op, SharedBuf, Vectored};
@@ -11,9 +11,9 @@ pub(crate) struct Append {
     pub offset_bytes: u64,
     /// Stream hint for the device.
     pub hint: u8,
-    /// Past the device's cache.
+    /// Whether it is written past the device's cache.
     fua: bool,
-    /// Mostly one: then nothing is allocated.
+    /// Mostly one buffer, for which nothing is allocated.
     bufs: SmallVec<[SharedBuf; 1]>,
     pub len_bytes: u64,
     pub groups: Groups,
@@ -24,7 +24,7 @@ impl Append {
         Self { device, offset_bytes, hint, fua, bufs: SmallVec::new(), len_bytes: 0, groups: Groups::new() }
     }
 
-    /// Whether a request at this place could be one with it.
+    /// Whether a write at this place could be part of the same request.
     pub fn meets(&self, device: usize, offset_bytes: u64, hint: u8) -> bool {
         (self.device, self.hint) == (device, hint) && self.offset_bytes + self.len_bytes == offset_bytes
     }

@@ -1,19 +1,19 @@
-//! Bases: devices with older data that disks lie over while they are adopted. Nothing is written to them.
+//! Bases: devices with older data, over which disks lie while that data is adopted. Nothing is written to them.
 
 use crate::layout::page::{BLOCK_GRAINS, Span};
 use forebay_block::DiskId;
 use std::collections::BTreeMap;
 
 const BLOCK: u64 = 4096;
-/// In the place of a location: what follows lies in the base of the block's own disk. No pool is that long.
+/// Bit of a location: the rest is a place in the base of the block's own disk. No pool is long enough to have it.
 const IN_BASE: u64 = 1 << 61;
 
-/// Where a block of a base is.
+/// The span of a block of a base.
 pub(crate) fn span_of(block: u64) -> Span {
     Span::whole(IN_BASE + block * BLOCK_GRAINS)
 }
 
-/// Whether it is in a base.
+/// Whether a location is in a base.
 pub(crate) fn is_in_base(location: u64) -> bool {
     location >> 61 == 1
 }
@@ -24,18 +24,18 @@ struct Attached {
     name: String,
 }
 
-/// Those that are there.
+/// The bases that are attached.
 #[derive(Debug, Default)]
 pub(crate) struct Bases {
     attached: BTreeMap<u16, Attached>,
-    /// Disks are served without theirs: what is there alone cannot be read.
+    /// Disks are served without their bases: what only a base has cannot be read.
     pub may_be_missing: bool,
     /// Devices that are not needed any more.
     given_up: Vec<usize>,
 }
 
 impl Bases {
-    /// The base of a disk is this device.
+    /// Attaches a device as the base of a disk.
     pub fn attach(&mut self, disk: DiskId, device: usize, name: String) {
         self.attached.insert(disk.0, Attached { device, name });
     }
@@ -45,7 +45,7 @@ impl Bases {
         self.may_be_missing || self.attached.contains_key(&disk.0)
     }
 
-    /// The device and the offset of what lies in the base of a disk; `None` where that is not there.
+    /// Device and offset of a location in the base of a disk; `None` where the base is not attached.
     pub fn place(&self, disk: DiskId, location: u64) -> Option<(usize, u64)> {
         let attached = self.attached.get(&disk.0)?;
         Some((attached.device, (location & !IN_BASE) / BLOCK_GRAINS * BLOCK))
@@ -66,7 +66,7 @@ impl Bases {
         });
     }
 
-    /// One that was given up.
+    /// Takes a device that was given up.
     pub fn take_given_up(&mut self) -> Option<usize> {
         self.given_up.pop()
     }

@@ -11,12 +11,12 @@ use smallvec::SmallVec;
 
 /// Further attempts at writing a journal batch that failed.
 pub(crate) const BATCH_ATTEMPTS_MAX: u8 = 3;
-/// Journal batches in flight at once: more than an application in the foreground has requests, or they would wait for each
-/// other; fewer than a flood has.
+/// Journal batches in flight at once. There are more than an application in the foreground has requests, or these would wait for each other; and fewer than a
+/// flood of requests has.
 const IN_FLIGHT_MAX: u32 = 8;
 
-/// Whether the open batch is to be sealed, unless many are in flight: then what comes until one of them arrives shares it.
-/// Batches follow each other in the same media block, which a device writes one after the other.
+/// Whether the open batch may be sealed: not while many are in flight. Then what comes until one of them arrives shares the open batch. Batches that follow
+/// each other share a media block, so a device writes them one after the other.
 pub(super) fn may_seal(outbox: &Outbox) -> bool {
     outbox.batches_in_flight() < IN_FLIGHT_MAX
 }
@@ -35,7 +35,7 @@ fn send(sealed: Sealed, attempts: u8, outbox: &mut Outbox) {
     outbox.send(0, offset_bytes, 0, op, Pending::Batch { sealed, attempts });
 }
 
-/// The write of a batch ended: who waits for it, and why it cannot be written. `None`: it is written once more.
+/// The write of a batch ended. Returns who waits for it, and why it cannot be written. `None`: it is written once more.
 pub(super) fn written(
     sealed: Sealed,
     attempts: u8,
@@ -45,7 +45,7 @@ pub(super) fn written(
     let error = match result {
         Ok(()) => None,
         Err(_) if attempts < BATCH_ATTEMPTS_MAX => {
-            // The same bytes to the same place: whatever of the first attempt arrived, the end is the same.
+            // The same bytes go to the same place: the result is the same, whatever part of the first attempt arrived.
             send(sealed, attempts + 1, outbox);
             return None;
         }

@@ -1,17 +1,17 @@
-//! Leaves that work in the background reads and nobody else wants: they go again, so that it pushes none out that hosts use.
+//! Leaves that background work reads and nobody else wants: they are dropped again, so that they push out none that hosts use.
 
 use super::map::Map;
 use crate::map::index::NO_FRAME;
 use forebay_block::DiskId;
 
-/// The leaf that is in memory for one such work alone, if any.
+/// The leaf that is in memory for one kind of background work alone, if any.
 #[derive(Debug, Default)]
 pub(crate) struct Brought {
     leaf: Option<(DiskId, u64)>,
 }
 
 impl Brought {
-    /// The next step is in this leaf: another that was brought goes, unless hosts use it by now.
+    /// The next step is in this leaf: the leaf that was brought in before is dropped, unless hosts use it by now.
     pub fn go_on(&mut self, disk: DiskId, leaf: u64, map: &mut Map) {
         let is_resident = map.disk(disk).is_some_and(|disk| disk.frame(leaf) != NO_FRAME);
         if let Some((disk, leaf)) = self.replace((disk, leaf), !is_resident) {
@@ -19,7 +19,7 @@ impl Brought {
         }
     }
 
-    /// Returns one that is not needed any more. `is_new`: it is not in memory yet.
+    /// Returns a leaf that was brought in and is not needed any more. `is_new`: `leaf` is not in memory yet.
     fn replace(&mut self, leaf: (DiskId, u64), is_new: bool) -> Option<(DiskId, u64)> {
         if self.leaf == Some(leaf) {
             return None;
@@ -27,7 +27,7 @@ impl Brought {
         std::mem::replace(&mut self.leaf, is_new.then_some(leaf))
     }
 
-    /// A step has ended: that it looked into the leaf is no use of it.
+    /// A step has ended: its own look at the leaf does not count as a use.
     pub fn was_looked_at(&self, map: &mut Map) {
         if let Some(frame) = self.leaf.and_then(|(disk, leaf)| Some(map.disk(disk)?.frame(leaf)))
             && frame != NO_FRAME
@@ -46,7 +46,7 @@ mod tests {
         let mut brought = Brought::default();
         let leaf = |number| (DiskId(1), number);
         assert_eq!(brought.replace(leaf(0), true), None);
-        // Later steps find it in memory; it is still there for nothing else.
+        // Later steps find it in memory, where it is for their sake alone.
         assert_eq!(brought.replace(leaf(0), false), None);
         assert_eq!(brought.replace(leaf(1), false), Some(leaf(0)));
         assert_eq!(brought.replace(leaf(2), true), None);

@@ -1,5 +1,5 @@
-//! What follows from a flush, and from a batch that was written: who is answered, what may be used again, and what a
-//! failed one means for the pool; and how far checkpoints are.
+//! What follows when a flush or the write of a batch ends: who is answered, what may be used again, and what a failure
+//! means for the pool; and how far checkpoints are.
 
 use super::checkpoint::Checkpoint;
 use super::flush::{Asked, Ended};
@@ -13,10 +13,10 @@ use forebay_block::{DiskId, IoError};
 use std::collections::BTreeSet;
 
 impl Engine {
-    /// Asks for a checkpoint as soon as possible; `clean`: nothing will follow in the journal.
+    /// Asks for a checkpoint as soon as possible. `clean`: nothing will follow it in the journal.
     pub fn request_checkpoint(&mut self, clean: bool) {
         if clean {
-            // A pass that came to its end now would ask for another checkpoint, after the clean one.
+            // A pass of these that ended now would ask for another checkpoint, after the clean one.
             self.scrub.leisure.hold();
             self.adoption.leisure.hold();
         }
@@ -35,7 +35,7 @@ impl Engine {
         self.checkpoint.roots.number()
     }
 
-    /// Whether the last checkpoint came to nothing because the root has no room for the map.
+    /// Whether the last checkpoint failed because the root has no room for the map.
     pub(crate) fn is_root_full(&self) -> bool {
         self.checkpoint.roots.is_too_small()
     }
@@ -46,25 +46,25 @@ impl Engine {
         self.checkpoint.is_pending()
     }
 
-    /// Whether a flush failed, and what it covered is not made good yet, but will be: not where the pool takes no more writes
-    /// for another reason.
+    /// Whether a flush failed, and what it covered is not made good yet, but will be. False where the pool takes no more writes for another reason.
     #[must_use]
     pub fn has_flush_failed(&self) -> bool {
         self.flushes.has_failed() && self.read_only.is_none()
     }
 
-    /// After a failed flush: what it covered is written again as soon as possible, where nobody sets the clock.
+    /// After a failed flush: what it covered is written again as soon as possible, for callers that do not set the
+    /// clock.
     pub(crate) fn hurry_to_make_good(&mut self) {
         self.rewriter.hurry();
     }
 
-    /// A client begins that may write to this disk, or to none: the number that its requests bear. Each that may have lost blocks hears of it by a flush
-    /// of its own.
+    /// A client begins that may write to this disk, or to none. Returns the number that its requests bear. Each session that may have lost blocks learns of it
+    /// by a failed flush of its own.
     pub fn begin_session(&mut self, disk: Option<DiskId>) -> u64 {
         self.flushes.losses.begin_session(disk, self.clock.now_ns())
     }
 
-    /// A client has ended: what it is answered from now on reaches nobody.
+    /// A client has ended: answers to its requests reach nobody from now on.
     pub fn end_session(&mut self, session: u64) {
         self.flushes.losses.end_session(session, self.clock.now_ns());
     }
@@ -76,36 +76,38 @@ impl Engine {
         self.flushes.losses.record_before(disks);
     }
 
-    /// Whether the last attempt at a checkpoint was given up.
+    /// Whether the last attempt at a checkpoint was given up, or a flush has failed.
     #[must_use]
     pub fn checkpoint_failed(&self) -> bool {
         self.flushes.has_failed() || self.checkpoint.is_put_off(self.clock.now_ns())
     }
 
-    /// Why what the capacity tier needs to be opened alone cannot be written, and what that means, where that is so.
+    /// Why the data that the capacity tier needs to be opened alone cannot be written, and what that means; `None`
+    /// where it can.
     #[must_use]
     pub fn capacity_side_error(&self) -> Option<String> {
         self.checkpoint.capacity.describe_error()
     }
 
-    /// Whether the last attempt at a checkpoint was given up because of what is written to the capacity tier.
-    /// One of the next does without.
+    /// Whether the last attempt at a checkpoint was given up because of what it writes to the capacity tier. One of the
+    /// next attempts does without that.
     #[must_use]
     pub fn capacity_side_failed(&self) -> bool {
         self.checkpoint_failed() && self.checkpoint.is_given_up_by_capacity()
     }
 
-    /// Whether the last attempt at a checkpoint failed, and the next leaves out what that may have been for.
+    /// Whether the last attempt at a checkpoint failed, and the next leaves out the policy's state, which may have been
+    /// the cause.
     pub(crate) fn checkpoint_may_do_without_policy(&self) -> bool {
         self.checkpoint_failed() && self.checkpoint.roots.may_do_without_policy()
     }
 
-    /// Whether the capacity tier has not the last checkpoint, and could have the next.
+    /// Whether the capacity tier lacks the last checkpoint, and could have the next.
     pub(crate) fn capacity_side_is_behind(&self) -> bool {
         self.checkpoint.capacity.is_behind(self.checkpoint_number())
     }
 
-    /// A host asks for a flush (or a change of it is to be durable).
+    /// A host asks for a flush, or for one of its changes to be durable.
     pub(crate) fn client_flush(&mut self, id: u32) {
         match self.flushes.ask(id, self.holds_changes(), &mut self.journal) {
             Asked::Waits => {}
@@ -117,10 +119,11 @@ impl Engine {
         }
     }
 
-    /// Answers one who asked for a flush. One good flush of a disk that lost blocks fails for each client: whoever wrote them is to learn of it.
+    /// Answers a client that asked for a flush. Where its disk has lost blocks, one good flush of each client is answered as failed: whoever wrote the blocks
+    /// has to learn of it.
     fn answer_flush(&mut self, id: u32, is_good: bool) {
         let Some(client) = self.requests.clients.get_mut(id as usize) else { return };
-        // A write that was to be durable says nothing of others.
+        // A FUA write says nothing of other writes.
         let is_flush = matches!(client.kind, ClientKind::Flush);
         if !is_good || is_flush && self.flushes.losses.take(client.disk, client.session, self.clock.now_ns()) {
             client.error = Some(RequestError::FlushFailed);
@@ -128,8 +131,8 @@ impl Engine {
         self.answer(id);
     }
 
-    /// Starts the next flush where one is wanted and none is in flight; after one that failed, what it covered is written
-    /// again first.
+    /// Starts the next flush where one is wanted and none is in flight. After a failed flush, what it covered is
+    /// written again first.
     pub(crate) fn flush_step(&mut self) {
         if self.flushes.has_failed() {
             self.rewrite_step();
@@ -145,8 +148,8 @@ impl Engine {
         }
     }
 
-    /// Where a flush failed: writes again what it covered, once nothing else is in progress. Where the pool takes no more
-    /// writes for another reason, only recovery can tell what its devices hold.
+    /// After a failed flush: writes again what it covered, once nothing else is in progress. Where the pool takes no
+    /// more writes for another reason, only recovery can find out what its devices hold.
     fn rewrite_step(&mut self) {
         let now_ns = self.clock.now_ns();
         if self.read_only.is_none() && self.rewriter.is_due(now_ns) && self.is_quiet() {
@@ -165,8 +168,8 @@ impl Engine {
         }
     }
 
-    /// Whether nothing changes the map or what devices hold of it, and nothing will while no writes are taken and jobs stand
-    /// still. One may wait for a checkpoint, or for journal room, that only the end of this brings.
+    /// Whether nothing changes the map, or what devices hold of it, and nothing will while no writes are taken and jobs stand still. A job may wait for a
+    /// checkpoint, or for journal room, that only the end of the rewrite brings.
     fn is_quiet(&self) -> bool {
         !self.checkpoint.is_active() && !self.journal.has_open() && self.outbox.is_quiet()
     }
@@ -191,7 +194,8 @@ impl Engine {
         self.end_flush();
     }
 
-    /// Lets jobs go on whose data is durable, or is not known to be: this flush, or one beside it, heard of a lost write.
+    /// Lets jobs go on whose data is durable, or is not known to be: their flush, or one beside it, has reported a lost
+    /// write.
     fn decide_job_flushes(&mut self) {
         if self.awaits_durable_writes() {
             return;
@@ -204,8 +208,8 @@ impl Engine {
         }
     }
 
-    /// A write of a root header that was to be durable when it ended has ended. Where the system flushes the device's cache
-    /// behind it, an error may be the one report of what else was lost there. Flushes that ended meanwhile waited for that.
+    /// A durable write of a root header has ended. Where the system flushes the device's cache behind such a write, an error may be the only report of what
+    /// else was lost there. Flushes that ended meanwhile have waited for it.
     pub(super) fn durable_write_ended(&mut self, device: usize, result: &Result<(), IoError>) {
         if self.setup.has_durable_writes() {
             return;
@@ -219,17 +223,19 @@ impl Engine {
         self.end_flush();
     }
 
-    /// Whether flushes that have ended do not count yet: a durable write is in flight that may hear of what they covered.
+    /// Whether flushes that have ended do not count yet: a durable write in flight may report the loss of what they
+    /// covered.
     fn awaits_durable_writes(&self) -> bool {
         !self.setup.has_durable_writes() && self.outbox.durable_writes_in_flight() > 0
     }
 
-    /// Whether changes and flushes wait now: a flush failed a moment ago, and what it covered is being written again.
+    /// Whether changes and flushes wait now: a flush failed a short time ago, and what it covered is being written
+    /// again.
     pub(crate) fn holds_changes(&self) -> bool {
         self.read_only.is_none() && self.flushes.has_failed() && self.rewriter.has_failed_lately(self.clock.now_ns())
     }
 
-    /// A device flush failed: no more writes are taken that would only be refused their flush.
+    /// A device flush failed: no more writes are taken, as their flushes would only be refused.
     fn flush_failed(&mut self, device: usize, error: &IoError) {
         self.stats.counters.flush_errors += 1;
         let what = format!("{}: {error}", self.setup.names[device]);
@@ -241,7 +247,7 @@ impl Engine {
         self.rewriter.flush_failed(self.clock.now_ns());
     }
 
-    /// A flush that was not the engine's has failed on a device, beside no flush of its own: what lay in its cache may be lost.
+    /// A flush that the engine did not send has failed on a device, with no flush of the engine beside it: what lay in the device's cache may be lost.
     pub fn flush_beside_failed(&mut self, device: usize, error: &IoError) {
         self.flush_failed(device, error);
     }
@@ -284,12 +290,12 @@ impl Engine {
         self.release_durable();
     }
 
-    /// Fails all who wait for a flush of these disks, and the next flush of each other client. Returns the others of `clients`.
+    /// Fails all that wait for a flush of these disks, and the next flush of each other client of theirs. Returns the clients of other disks in `clients`.
     fn report_losses(&mut self, lost: BTreeSet<DiskId>, clients: Vec<u32>) -> Vec<u32> {
         if lost.is_empty() {
             return clients;
         }
-        // Some of it may be what only the base has: copies, and blocks of which hosts wrote a part.
+        // The base may have some of the lost blocks: copies of it, and blocks of which hosts wrote a part.
         lost.iter().for_each(|&disk| self.needs_base(disk));
         let all = &self.requests.clients;
         let concerns = |id: u32| all.get(id as usize).is_some_and(|client| lost.contains(&client.disk));
@@ -304,14 +310,14 @@ impl Engine {
         others
     }
 
-    /// Frees what became durable.
+    /// Frees space whose records became durable.
     pub(crate) fn release_durable(&mut self) {
         let now_ns = self.clock.now_ns();
         let Self { setup, journal, space, migrate, checkpoint, summaries, outbox, .. } = self;
         release::release(journal.durable(), setup, space, migrate, checkpoint, (summaries, outbox, now_ns));
     }
 
-    /// The write of a journal batch ended: those whose records it holds go on.
+    /// The write of a journal batch ended: pieces and jobs whose records it holds go on.
     pub(super) fn batch_written(&mut self, sealed: Sealed, attempts: u8, result: Result<(), IoError>) {
         let rooms = (&*self.setup, &mut self.journal, &mut self.flushes, &mut self.outbox);
         let Some((waiters, error)) = batches::written(sealed, attempts, result, rooms) else { return };

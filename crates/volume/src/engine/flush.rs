@@ -1,5 +1,5 @@
-//! Flushes: waiting ones share one that was not yet submitted, and it goes to those devices only that hold
-//! acknowledged data which is not yet durable.
+//! Flushes. Clients that wait share the next flush, which goes only to devices that hold acknowledged data which is not
+//! yet durable.
 
 use super::losses::Losses;
 use super::outbox::{Outbox, Pending};
@@ -12,13 +12,13 @@ use std::sync::Arc;
 /// State of flushing.
 pub(crate) struct Flushes {
     setup: Arc<Setup>,
-    /// Devices holding completed writes that no submitted flush covers, one bit each.
+    /// Devices with completed writes that no submitted flush covers, one bit each.
     dirty: u32,
     /// Clients waiting for a flush not yet submitted.
     waiting: Vec<u32>,
-    /// The engine itself wants a flush, to make space or window free.
+    /// The engine itself wants a flush, to free space or room in the journal's window.
     is_wanted: bool,
-    /// The checkpoint wants one of all devices.
+    /// The checkpoint wants a flush of all devices.
     checkpoint_wants: bool,
     /// The flush in flight.
     active: Option<Active>,
@@ -26,13 +26,14 @@ pub(crate) struct Flushes {
     job_flushes: BTreeMap<u64, JobFlush>,
     next_job_flush: u64,
     submitted: u64,
-    /// Data written since the last flush was submitted.
+    /// Bytes written since the last flush was submitted.
     unflushed_bytes: u64,
-    /// A device flush failed, and why: until what it covered was written again, no later one may claim success for it.
+    /// Why a device flush failed, if one did: until what it covered was written again, no later flush may report
+    /// success for it.
     failure: Option<String>,
     /// Flushes that have failed since the start.
     failures: u64,
-    /// All that it covered was written again: the next flush is of everything.
+    /// All that the failed flush covered was written again: the next flush is of all devices.
     is_retry_due: bool,
     /// Acknowledged blocks that were not there any more when they were to be written again.
     pub losses: Losses,
@@ -43,20 +44,20 @@ struct Active {
     number: u64,
     /// Devices that it goes to, one bit each.
     covers: u32,
-    /// Of those, the ones whose flush has not ended.
+    /// Those of `covers` whose flush has not ended.
     devices: u32,
-    /// Flushes of jobs that were in flight beside it on the same devices.
+    /// Flushes of jobs on the same devices that are in flight beside it.
     beside: Vec<u64>,
     failed: bool,
-    /// After a failed flush, of all that was written again.
+    /// It follows a failed flush, and is of all that was written again.
     is_retry: bool,
-    /// Summaries that had arrived when it began.
+    /// How many summaries had arrived when it began.
     summaries: u64,
     clients: Vec<u32>,
     checkpoint: bool,
 }
 
-/// A flush of a job: in flight, or over and waiting for others.
+/// A flush of a job: in flight, or over and waiting for the outcome of others.
 #[derive(Debug)]
 struct JobFlush {
     job: u32,
@@ -65,7 +66,7 @@ struct JobFlush {
     is_over: bool,
     /// Flushes of other jobs on its device that were in flight when it was over.
     beside: Vec<u64>,
-    /// The same for that of hosts, by its number.
+    /// The same for the flush of hosts, by its number.
     beside_active: Option<u64>,
 }
 
@@ -76,30 +77,30 @@ pub(crate) enum Asked {
     Waits,
     /// All that was acknowledged is durable.
     IsDurable,
-    /// One has failed, and what it covered was not written again yet.
+    /// A flush has failed, and what it covered is not written again yet.
     Failed,
 }
 
-/// A flush ended, or cannot be begun.
+/// A flush that has ended, or cannot begin.
 #[must_use]
 pub(crate) struct Ended {
     pub failed: bool,
-    /// Who waits for it.
+    /// Clients that wait for it.
     pub clients: Vec<u32>,
-    /// Whether the checkpoint does.
+    /// Whether the checkpoint waits for it.
     pub checkpoint: bool,
-    /// It was the one after a failed flush.
+    /// It was the flush after a failed one.
     pub is_retry: bool,
     /// What it made durable.
     pub covered: Option<Covered>,
 }
 
-/// What a flush made durable of the summaries that went to bands.
+/// The summaries in bands that a flush made durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Covered {
     /// Devices, one bit each.
     pub devices: u32,
-    /// How many had arrived when it began.
+    /// How many summaries had arrived when the flush began.
     pub summaries: u64,
 }
 
@@ -139,13 +140,13 @@ impl Flushes {
         self.submitted
     }
 
-    /// Whether a device flush failed: what it covered may be lost, and a device says so once. No later flush may claim
-    /// success for it before it was written again.
+    /// Whether a device flush failed: what it covered may be lost, and a device reports that only once. No later flush
+    /// may report success for it before it was written again.
     pub fn has_failed(&self) -> bool {
         self.failure.is_some()
     }
 
-    /// Why, for who asks for a change.
+    /// Why it failed, for clients whose changes are refused.
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
@@ -155,7 +156,7 @@ impl Flushes {
         self.failures
     }
 
-    /// A device flush failed. The one in flight may cover the same.
+    /// A device flush failed. The flush in flight may cover the same data, so it fails too.
     pub fn fail(&mut self, why: String) {
         self.failure = Some(why);
         self.failures += 1;
@@ -169,7 +170,7 @@ impl Flushes {
         self.is_retry_due = true;
     }
 
-    /// Takes out those of the clients who wait for a flush that is yet to begin.
+    /// Takes out the clients that `is_taken` selects of those that wait for a flush which has not begun.
     pub fn take_waiting(&mut self, is_taken: impl Fn(u32) -> bool) -> Vec<u32> {
         self.waiting.extract_if(.., |client| is_taken(*client)).collect()
     }
@@ -180,7 +181,7 @@ impl Flushes {
             || self.job_flushes.values().any(|flush| flush.device == device && !flush.is_over)
     }
 
-    /// The engine needs durability itself.
+    /// The engine itself needs a flush.
     pub fn want(&mut self) {
         self.is_wanted = true;
     }
@@ -190,8 +191,8 @@ impl Flushes {
         self.checkpoint_wants = true;
     }
 
-    /// A host asks for a flush (or a change of it is to be durable). `clients_wait`: where one has failed, for the one that makes
-    /// that good.
+    /// A host asks for a flush, or for one of its changes to be durable. `clients_wait`: after a failed flush the client waits for the flush that makes up for
+    /// it, and is not refused.
     pub fn ask(&mut self, client: u32, clients_wait: bool, journal: &mut Journal) -> Asked {
         if self.failure.is_some() {
             if !clients_wait {
@@ -216,17 +217,16 @@ impl Flushes {
         Asked::IsDurable
     }
 
-    /// What was complete before flush `number` was submitted is durable. Where no volatile cache holds anything, so is all
-    /// that is complete: data that went past any cache may end after the flush that covered its record, and no other
-    /// flush would ever be needed to say so.
+    /// Notes as durable what was complete before flush `number` was submitted. Where no volatile cache holds anything, all that is complete is durable: data
+    /// written past the caches may complete after the flush that covered its record, and no other flush would ever be needed to note it.
     fn know_durable(&self, number: u64, journal: &mut Journal) {
         let is_clean = self.dirty & self.setup.volatile == 0;
         journal.flushed(if is_clean { self.submitted } else { number });
     }
 
-    /// There are more summaries on these devices that no flush covers than are to be remembered.
+    /// These devices have more summaries that no flush covers than are to be kept in memory.
     pub fn want_devices(&mut self, devices: u32) {
-        // The one in flight covers most of them.
+        // A flush in flight covers most of them.
         if self.active.is_none() {
             self.dirty |= devices;
             self.is_wanted = true;
@@ -277,8 +277,8 @@ impl Flushes {
         true
     }
 
-    /// A flush that cannot begin is refused to the checkpoint, which would keep what the failed one covered from
-    /// being written again, and to clients, unless they are to wait.
+    /// Refuses a flush that cannot begin: to the checkpoint, which would keep what the failed flush covered from being
+    /// written again, and to clients, unless they are to wait.
     pub fn refuse(&mut self, clients_wait: bool) -> Option<Ended> {
         if !self.is_due() || self.failure.is_none() {
             return None;
@@ -292,7 +292,7 @@ impl Flushes {
         Some(Ended { failed: true, clients, checkpoint, is_retry: false, covered: None })
     }
 
-    /// One device's part of the flush in flight ended; one that failed is to be noted by [`Flushes::fail`], too.
+    /// One device's part of the flush in flight ended. For one that failed, [`Flushes::fail`] is to be called, too.
     pub fn device_flushed(&mut self, device: usize) {
         let Some(active) = &mut self.active else { return };
         active.devices &= !(1 << device);
@@ -301,8 +301,8 @@ impl Flushes {
         }
     }
 
-    /// Ends the flush in flight where all its parts are done. A device tells of a lost write once: a flush of a job
-    /// beside this one may be the one that hears of it, so its end is waited for. `looks_again`: not all that a failed one covered was written again before it.
+    /// Ends the flush in flight where all its parts are done. A device reports a lost write only once, and a flush of a job beside this one may be the one that
+    /// gets the report, so its end is waited for. `looks_again`: not all that a failed flush covered was written again before this one.
     pub fn end(&mut self, looks_again: bool, journal: &mut Journal) -> Option<Ended> {
         let Active { number, covers, failed, is_retry, summaries, clients, checkpoint, .. } =
             self.active.take_if(|active| active.devices == 0 && active.beside.is_empty())?;
@@ -328,8 +328,9 @@ impl Flushes {
         number
     }
 
-    /// A job's flush is over, one that failed after [`Flushes::fail`]. Others of its device that are in flight may be the
-    /// ones that hear of a write that it covered too: [`Flushes::decided`] tells of it when they are over.
+    /// A job's flush is over; for one that failed, [`Flushes::fail`] was called before. Other flushes of its device in
+    /// flight may get the report of a lost write that this one covered too: [`Flushes::decided`] returns it when they
+    /// are over.
     pub fn job_flush_ended(&mut self, number: u64) {
         let Some(device) = self.job_flushes.get(&number).map(|flush| flush.device) else { return };
         let others = self
@@ -348,7 +349,7 @@ impl Flushes {
         }
     }
 
-    /// A job's flush whose outcome is known: its job, and what it made durable, where no flush has failed.
+    /// A job's flush whose outcome is known: its job, and what it made durable (`None` where a flush has failed).
     pub fn decided(&mut self) -> Option<(u32, Option<Covered>)> {
         let is_decided = |flush: &JobFlush| flush.is_over && flush.beside.is_empty() && flush.beside_active.is_none();
         let number = self.job_flushes.iter().find(|(_, flush)| is_decided(flush)).map(|(&number, _)| number)?;

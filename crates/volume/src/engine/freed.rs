@@ -1,8 +1,8 @@
-//! Space that the map no longer names and that is free once the record which says so is durable.
+//! Space that the map no longer names. It is free once the record that says so is durable.
 
 use std::collections::VecDeque;
 
-/// Runs of freed space that wait at most, but for those of changes in progress: 2 MiB.
+/// Most runs of freed space that wait, apart from those of changes in progress: 2 MiB.
 const ENTRIES_MAX: usize = 65_536;
 
 /// Space that is free once a batch is durable.
@@ -14,7 +14,7 @@ pub(crate) enum Freed {
     Band(u32),
 }
 
-/// Freed space in the order of batches, with its totals: they are asked for at every turn.
+/// Freed space in the order of batches, with its totals, which are read at every iteration.
 #[derive(Debug, Default)]
 pub(crate) struct FreedQueue {
     queue: VecDeque<(u64, Freed)>,
@@ -34,7 +34,7 @@ impl FreedQueue {
     }
 
     /// Whether changes have to wait until some of it is free: discards of single blocks free one slot each, and would
-    /// grow the queue beyond the memory limit.
+    /// make the queue outgrow the memory limit.
     pub fn is_full(&self) -> bool {
         self.queue.len() >= ENTRIES_MAX
     }
@@ -75,13 +75,13 @@ impl FreedQueue {
         self.queue.push_back((batch, freed));
     }
 
-    /// Space whose record is durable already: it comes first.
+    /// Space whose record is durable already: it goes to the front.
     pub fn push_durable(&mut self, freed: Freed) {
         self.count(freed);
         self.queue.push_front((0, freed));
     }
 
-    /// The next that is free with all batches up to `durable`.
+    /// The next space that is free when all batches up to `durable` are durable.
     pub fn pop(&mut self, durable: u64) -> Option<Freed> {
         let (_, freed) = self.queue.pop_front_if(|(batch, _)| *batch <= durable)?;
         match freed {

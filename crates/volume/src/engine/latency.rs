@@ -32,7 +32,7 @@ impl LatencyHistogram {
         self.sum_ns = self.sum_ns.saturating_add(value_ns);
     }
 
-    /// Counts what another has counted, too.
+    /// Adds the counts of another histogram.
     pub fn add(&mut self, other: &Self) {
         self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
         self.total += other.total;
@@ -58,7 +58,7 @@ impl LatencyHistogram {
 
     /// The largest value that a bucket counts.
     fn upper_bound(bucket: usize) -> u64 {
-        // Behind the last one all that has 64 bits is over.
+        // Behind the last bucket there are no 64-bit values.
         if bucket >= Self::bucket(u64::MAX) { u64::MAX } else { Self::lower_bound(bucket + 1) - 1 }
     }
 
@@ -74,8 +74,8 @@ impl LatencyHistogram {
         self.sum_ns
     }
 
-    /// How many values lie below each power of two of nanoseconds in `powers` and not below the one before it: the first
-    /// counts all that is smaller, too. Each power with its count. Powers of two are bounds of buckets, so this is exact.
+    /// For each power of two in `powers`, in nanoseconds: the power, and how many values lie below it and not below the
+    /// one before it. The first counts all smaller values, too. Powers of two are bounds of buckets, so this is exact.
     pub fn octaves(&self, powers: std::ops::RangeInclusive<u32>) -> impl Iterator<Item = (u64, u64)> + '_ {
         let mut from = 0;
         powers.map(move |power| {
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!((twice.count(), twice.sum_ns(), twice.quantile_ns(0.5)), (16, 2 * histogram.sum_ns(), Some(1087)));
     }
 
-    /// They were the lower ends of buckets: a p99 of 1024 ns where 1087 had been measured.
+    /// Quantiles were the lower ends of buckets: a p99 of 1024 ns where 1087 had been measured.
     #[test]
     fn regression_quantiles_are_not_below_what_was_measured() {
         let mut histogram = LatencyHistogram::default();

@@ -1,5 +1,5 @@
-//! Leaves in memory: what follows when one has arrived, is dirtied or changed. Records of hosts and of jobs change them here
-//! in service, and recovery does when it replays those records.
+//! Leaves in memory: what follows when one has arrived, is dirtied or changed. Records of hosts and of jobs change leaves here in service; recovery does so,
+//! too, when it replays those records.
 
 use super::checkpoint::Checkpoint;
 use super::copies::Copies;
@@ -17,11 +17,10 @@ use forebay_block::{ClassId, DiskId};
 use forebay_prism::{Place, Prism};
 use std::ops::Range;
 
-/// How long data stays on the fast tier that was written since the last checkpoint before a crash, in epochs: half a tier's worth
-/// of writes.
+/// How long data that was written since the last checkpoint before a crash stays on the fast tier, in epochs: half a tier's worth of writes.
 const REPLAYED_STAY_EPOCHS: u32 = 16;
 
-/// Whether blocks of a class leave the fast tier in time.
+/// Whether blocks of a class may leave the fast tier.
 pub(crate) fn may_destage(prism: &Prism, space: &Space, class: ClassId) -> bool {
     !space.pins || prism.table().get(class).is_none_or(|spec| spec.place != Place::Fast)
 }
@@ -31,8 +30,9 @@ pub(crate) fn is_staged(prism: &Prism, class: ClassId) -> bool {
     prism.table().get(class).is_none_or(|spec| spec.place == Place::Stage)
 }
 
-/// When so many blocks are due that were written, together with others that share their clock. A block that is written again stays as long as it should, whatever
-/// lies beside it. Where nothing was before (`is_new`), the data is of another file than the others, mostly, and the larger part decides.
+/// When blocks that share a clock are due: `written` blocks were written now and are due at `due`; `others` were there and are due at `before`. A block that is
+/// written again stays as long as it should, whatever lies beside it. Where nothing was before (`is_new`), the data mostly belongs to another file than the
+/// others, and the larger part decides.
 fn due_together((written, due): (usize, u32), (others, before): (usize, u32), is_new: bool) -> u32 {
     match others {
         0 => due,
@@ -59,7 +59,8 @@ pub(crate) struct Leaves<'a> {
 }
 
 impl Leaves<'_> {
-    /// A leaf was read into a frame: what its index says of it may be from before a class changed its place.
+    /// A leaf was read into a frame. What its index says of it may be from before a class changed its place, so it is
+    /// counted anew.
     pub fn arrived(&mut self, disk: DiskId, leaf: u64, frame: u32) {
         self.count_anew(disk, leaf, frame);
         self.enqueue(disk, leaf);
@@ -76,7 +77,7 @@ impl Leaves<'_> {
         self.ages.enqueue_unknown(epoch_of(self.stats, self.space), disk, leaf, self.map);
     }
 
-    /// Prepares a frame for a change: a leaf that the checkpoint in progress has yet to write is written first, as it
+    /// Prepares a frame for a change. A leaf that the checkpoint in progress has yet to write is written first, as it
     /// was when the checkpoint began.
     pub fn dirty(&mut self, frame: u32) {
         if self.map.frames.get(frame).frozen {
@@ -97,7 +98,7 @@ impl Leaves<'_> {
         let now = epoch_of(self.stats, self.space);
         let (mut stageable, mut first_due) = (0i32, None::<u32>);
         for segment in &piece.segments {
-            // Of another file than what lies beside it, mostly.
+            // Such data mostly belongs to another file than what lies beside it.
             let is_new = self.is_unmapped(frame, first + usize::from(segment.first), usize::from(segment.blocks));
             let (mut behind, stageable_before) = (0, stageable);
             for (i, Stored { grains, checksum }) in piece.stored(segment).enumerate() {
@@ -122,13 +123,13 @@ impl Leaves<'_> {
                 if is_fast && may_destage(self.prism, self.space, class) {
                     let begin = first + usize::from(segment.first);
                     let blocks = begin..begin + usize::from(segment.blocks);
-                    // What only waits decides nothing for its neighbours.
+                    // Data that only waits for other data decides nothing for its neighbours.
                     let due = if waits(self.prism, class) { now } else { self.set_due(frame, (blocks, is_new), due) };
                     first_due = Some(first_due.map_or(due, |first| first.min(due)));
                 }
                 self.count_written(class, is_fast, (u64::from(segment.blocks), grains));
                 if is_fast && waits(self.prism, class) {
-                    // What it replaces there waited already, or was staged.
+                    // Blocks that it replaces there do not count: they waited already, or were staged.
                     let more = u32::try_from(stageable - stageable_before).unwrap_or(0);
                     self.together.add((disk, piece.leaf), more);
                 }
@@ -138,7 +139,7 @@ impl Leaves<'_> {
         self.adjust_stageable(disk, piece.leaf, stageable, first_due);
     }
 
-    /// Counts blocks that hosts wrote to a tier, where they take so many grains.
+    /// Counts blocks that hosts wrote to a tier, and the grains that they take.
     pub fn count_written(&mut self, class: ClassId, is_fast: bool, (blocks, grains): (u64, u64)) {
         self.stats.count_written(class, is_fast, (blocks, grains));
         if is_fast && !waits(self.prism, class) {
@@ -146,13 +147,13 @@ impl Leaves<'_> {
         }
     }
 
-    /// Whether so many blocks of a leaf hold nothing.
+    /// Whether these blocks of a leaf hold no data.
     fn is_unmapped(&self, frame: u32, first: usize, blocks: usize) -> bool {
         let page = &self.map.frames.get(frame).page;
         (first..first + blocks).all(|at| matches!(page::leaf_entry(page, at).0, Entry::Unmapped | Entry::Zero))
     }
 
-    /// So many blocks more of a leaf may be destaged, or less. `first_due`: when the first of those that were written is due.
+    /// The number of a leaf's blocks that may be destaged changes by `change`. `first_due`: when the first of those that were written is due.
     pub fn adjust_stageable(&mut self, disk: DiskId, leaf: u64, change: i32, first_due: Option<u32>) {
         if change != 0
             && let Some(entry) = self.map.disk_mut(disk)
@@ -167,8 +168,8 @@ impl Leaves<'_> {
         }
     }
 
-    /// A change of an entry was replayed: data that was written since the last checkpoint stays for a time, for records do not
-    /// tell how long it was to stay.
+    /// A change of an entry was replayed. Data that was written since the last checkpoint stays for a fixed time, for records do not say how long it was to
+    /// stay.
     pub fn stays(&mut self, frame: u32, at: usize, change: Change) {
         if let Change::Set { entry: Entry::Data { span, .. }, .. } = change
             && self.setup.extents.is_fast(span.location)
@@ -178,8 +179,8 @@ impl Leaves<'_> {
         }
     }
 
-    /// Blocks of a leaf that were written to the fast tier are due to leave it in this epoch, where others that are there and share a
-    /// clock with them do not decide. Returns when the first is due.
+    /// Makes blocks of a leaf that were written to the fast tier due in this epoch, unless others there that share a clock with them decide. Returns when the
+    /// first is due.
     pub fn set_due(&mut self, frame: u32, (blocks, is_new): (Range<usize>, bool), due: u32) -> u32 {
         let (extents, now) = (&self.setup.extents, epoch_of(self.stats, self.space));
         let end_epoch = now.saturating_add(END_EPOCHS);
@@ -204,9 +205,9 @@ impl Leaves<'_> {
         first_due
     }
 
-    /// Does to one entry what a record says, in service and in replay alike; the old block's space is free once `batch`
-    /// is durable. Returns the change in blocks that may be destaged; `None` where the record does not concern what is
-    /// there now. `who` is (disk, block address).
+    /// Applies what a record says to one entry, in service and in replay alike. The old block's space is free once
+    /// `batch` is durable. Returns the change in the number of blocks that may be destaged; `None` where the record
+    /// does not concern what is there now. `who` is (disk, block address).
     pub fn change_entry(
         &mut self,
         frame: u32,
@@ -267,7 +268,7 @@ impl Leaves<'_> {
         Some(change_of_stageable)
     }
 
-    /// 1 for a block that may be destaged.
+    /// 1 for a block that may be destaged, else 0.
     fn stageable(&self, entry: Entry) -> i32 {
         match entry {
             Entry::Data { span, class } => {
@@ -277,7 +278,7 @@ impl Leaves<'_> {
         }
     }
 
-    /// Gives back what was taken for a write that failed.
+    /// Gives back the space that was allocated for a write that failed.
     pub fn cancel(&mut self, piece: &Piece) {
         let batch = piece.cancels.last().copied().unwrap_or(0);
         let (block, blocks) = (piece.block(), u64::from(piece.blocks));
@@ -294,8 +295,8 @@ impl Leaves<'_> {
 mod tests {
     use super::due_together;
 
-    /// Files shared a clock where one begins behind the other within eight blocks, and that was the one of the longer stay: part of what was not worth it stayed
-    /// with what was.
+    /// Where one file begins within the same eight blocks as another ends, they share a clock, and the longer stay decided: part of what was not worth keeping
+    /// stayed with what was.
     #[test]
     fn regression_a_clock_is_of_the_file_that_has_most_of_its_blocks() {
         assert_eq!(due_together((3, 20), (5, 7), true), 7, "a few of a file that is due later");

@@ -1,30 +1,30 @@
-//! When there is time for work that no host asked for: at a bounded rate, and slower while hosts ask for something.
+//! When there is time for work that no host asked for: at a bounded rate, and slower while hosts have requests.
 
-/// How long after the last request of a host there is time, in nanoseconds.
+/// How long after the last request of a host the full rate is used, in nanoseconds.
 const QUIET_NS: u64 = 200_000_000;
-/// How much slower it is until then: slow enough not to be noticed, fast enough to come to an end.
+/// How much slower the work is until then: slow enough not to be noticed, fast enough to come to an end.
 const BUSY_FACTOR: u64 = 8;
-/// How far ahead of its rate it may be, in nanoseconds: clocks tick some twenty times a second.
+/// How far ahead of its rate the work may be, in nanoseconds: clocks tick some twenty times a second.
 const AHEAD_NS: u64 = 50_000_000;
 /// Lowest rate in bytes a second.
 const RATE_MIN: u64 = 4096;
 
-/// The time of one such work, which is done step by step.
+/// The schedule of one kind of such work, which is done step by step.
 #[derive(Debug)]
 pub(crate) struct Leisure {
     rate_bytes_per_s: u64,
-    /// When all that was done would have been done at its rate.
+    /// When all that was done would have been done at the full rate.
     spent_ns: u64,
-    /// How long the last step takes at its rate.
+    /// How long the last step takes at the full rate.
     step_ns: u64,
-    /// When a host asked for something last.
+    /// When the last request of a host came.
     asked_ns: Option<u64>,
-    /// The engine begins, or comes to a stop: nothing begins before time passes.
+    /// The engine begins, or comes to a stop: no step begins before time passes.
     is_held: bool,
 }
 
 impl Leisure {
-    /// So many bytes a second at most, while hosts ask for nothing.
+    /// At most so many bytes a second, while hosts have no requests.
     pub fn new(rate_bytes_per_s: u64) -> Self {
         Self {
             rate_bytes_per_s: rate_bytes_per_s.max(RATE_MIN),
@@ -35,7 +35,7 @@ impl Leisure {
         }
     }
 
-    /// Most bytes a second from now on.
+    /// Sets the most bytes a second.
     pub fn set_rate(&mut self, bytes_per_s: u64) {
         self.rate_bytes_per_s = bytes_per_s.max(RATE_MIN);
     }
@@ -44,12 +44,12 @@ impl Leisure {
         self.rate_bytes_per_s
     }
 
-    /// Nothing begins until [`Leisure::go_on`].
+    /// No step begins until [`Leisure::go_on`].
     pub fn hold(&mut self) {
         self.is_held = true;
     }
 
-    /// Time passes.
+    /// Time passes: steps may begin.
     pub fn go_on(&mut self) {
         self.is_held = false;
     }
@@ -58,7 +58,7 @@ impl Leisure {
         self.is_held
     }
 
-    /// A host asks for something.
+    /// A request of a host came.
     pub fn asked(&mut self, now_ns: u64) {
         self.asked_ns = Some(now_ns);
     }
@@ -79,16 +79,16 @@ impl Leisure {
     /// A step of so many bytes begins.
     pub fn take(&mut self, now_ns: u64, bytes: u64) {
         self.step_ns = (u128::from(bytes) * 1_000_000_000 / u128::from(self.rate_bytes_per_s)) as u64;
-        // What was not used of the rate is lost.
+        // A rate that was not used is not saved up.
         self.spent_ns = self.spent_ns.max(now_ns).saturating_add(self.step_ns);
     }
 
-    /// The step that was begun last did nothing.
+    /// The step that was begun last did nothing, and does not count.
     pub fn take_back(&mut self) {
         self.spent_ns = self.spent_ns.saturating_sub(std::mem::take(&mut self.step_ns));
     }
 
-    /// Nothing more until this time.
+    /// No step begins before this time.
     pub fn rest_until(&mut self, ns: u64) {
         (self.spent_ns, self.step_ns) = (self.spent_ns.max(ns.saturating_add(AHEAD_NS)), 0);
     }

@@ -1,4 +1,5 @@
-//! Disks, and their leaves between the map's frames and the fast tier. A miss is asynchronous, always.
+//! Disks, and their leaves, which are on the fast tier and, where there is a frame for them, in memory. A miss is
+//! asynchronous, always.
 
 use super::outbox::{LeafRead, Outbox, Pending};
 use super::setup::Setup;
@@ -10,16 +11,16 @@ use forebay_block::{Buf, ClassId, DiskId, IoError, IoErrorKind, Op, Vectored};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// For how long a leaf cannot be read before what covers it whole does without it, in nanoseconds.
+/// How long a leaf cannot be read before a change that covers all of it does without it, in nanoseconds.
 const UNREADABLE_NS: u64 = 10_000_000_000;
-/// Leaves that this is remembered of.
+/// Most leaves of which this is remembered.
 const UNREADABLE_MAX: usize = 1024;
 
-/// What asking for a leaf gave.
+/// The result of asking for a leaf.
 pub(crate) enum Leaf {
     /// It is resident in this frame.
     Ready(u32),
-    /// Nothing is mapped through it.
+    /// There is no leaf: nothing is mapped here.
     Hole,
     /// The asker will be resumed.
     Wait,
@@ -29,9 +30,9 @@ pub(crate) enum Leaf {
 pub(crate) struct Loaded {
     pub disk: DiskId,
     pub leaf: u64,
-    /// The frame it is in; or why it cannot be read.
+    /// The frame that it is in, or why it cannot be read.
     pub frame: Result<u32, IoError>,
-    /// Who asked for it.
+    /// Pieces and jobs that asked for it.
     pub askers: Vec<u32>,
 }
 
@@ -41,16 +42,16 @@ pub(crate) struct Map {
     pub disks: BTreeMap<u16, Disk>,
     pub next_disk: u16,
     pub frames: Frames,
-    /// Leaves that the medium could not be read for, and since when, in nanoseconds.
+    /// Leaves that could not be read from the medium, and since when, in nanoseconds.
     unreadable: BTreeMap<(DiskId, u64), u64>,
-    /// Disks of which damage was found since somebody looked: their bases may have what was lost.
+    /// Disks on which damage was found that nobody has looked at yet: their bases may have what was lost.
     pub damaged: BTreeSet<DiskId>,
     /// Pieces and jobs that wait for a frame.
     pub frame_waiters: VecDeque<u32>,
 }
 
 impl Map {
-    /// Of these disks, with so many frames.
+    /// A map of these disks, with so many frames.
     pub fn new(setup: Arc<Setup>, disks: BTreeMap<u16, Disk>, next_disk: u16, frames: usize) -> Self {
         let (frames, unreadable, frame_waiters) = (Frames::new(frames), BTreeMap::new(), VecDeque::new());
         Self { setup, disks, next_disk, frames, unreadable, damaged: BTreeSet::new(), frame_waiters }
@@ -118,8 +119,7 @@ impl Map {
         Leaf::Wait
     }
 
-    /// A frame holds a leaf that maps nothing yet. Its index may say otherwise: it was written with the count of a leaf whose
-    /// own page never was.
+    /// Makes a frame hold a leaf that maps nothing yet. The count in the index may say otherwise: it may have been written for a leaf whose own page never was.
     pub fn begin_leaf(&mut self, frame: u32) {
         let entry = self.frames.get_mut(frame);
         entry.page.fill(0);
@@ -129,7 +129,7 @@ impl Map {
         }
     }
 
-    /// A frame for a leaf, with another's evicted for it where need be.
+    /// A frame for a leaf. Another leaf is evicted for it where need be.
     pub fn take_frame(&mut self, disk: DiskId, leaf: u64) -> Option<u32> {
         let (frame, evicted) = self.frames.take(disk, leaf)?;
         if let Some((old_disk, old_leaf)) = evicted
@@ -143,8 +143,8 @@ impl Map {
         Some(frame)
     }
 
-    /// Whether the one asked again last, where `before` others waited, found no frame again. It keeps its place then: there
-    /// is still no frame, and the others would only do the same.
+    /// Whether the waiter that was resumed last, while `before` others waited, found no frame again. It keeps its place at the front then: there is still no
+    /// frame, and the others would not find one either.
     pub fn waits_again(&mut self, before: usize) -> bool {
         let waits = self.frame_waiters.len() > before;
         if waits && let Some(again) = self.frame_waiters.pop_back() {
@@ -153,7 +153,7 @@ impl Map {
         waits
     }
 
-    /// Gives up a leaf that nobody has used since its frame was last marked as unused.
+    /// Drops a leaf that nobody has used since its frame was last marked as unused.
     pub fn give_up(&mut self, disk: DiskId, leaf: u64) {
         let Some(frame) = self.disk(disk).map(|disk| disk.frame(leaf)).filter(|&frame| frame != NO_FRAME) else {
             return;
@@ -195,8 +195,8 @@ impl Map {
                 None
             }
             (result, _) if attempt + 1 < self.setup.read_attempts(0) => {
-                // What follows fails all who wait, or gives the mapping up: only where the medium, and not one transfer,
-                // is bad.
+                // What follows the last attempt fails all askers, or gives the mapping up: only where the medium, and
+                // not one transfer, is bad.
                 let bufs = Vectored::One(Buf::new(PAGE_BYTES));
                 let (device, offset_bytes) = self.setup.extents.place(reference.location).unwrap_or_default();
                 let failed = result.err().map(Box::new).or(failed);
@@ -206,10 +206,11 @@ impl Map {
                 return None;
             }
             (Err(source), _) => Some(source),
-            // A copy that cannot be read now may be right another time.
+            // Another copy could not be read, and may be right another time.
             (Ok(()), _) if failed.is_some() && self.setup.copies > 1 => failed.map(|source| *source),
             (Ok(()), _) => {
-                // All it mapped is damaged: reads fail, and what is overwritten or discarded is whole again.
+                // All that it mapped is damaged: reads fail, and blocks that are overwritten or discarded are whole
+                // again.
                 counters.damaged_pages += 1;
                 self.fill_with_damage(frame);
                 None
@@ -247,12 +248,13 @@ impl Map {
         (0..LEAF_ENTRIES).for_each(|i| page::set_leaf_entry(page, i, Entry::Damaged, 0));
     }
 
-    /// Whether the medium could not be read for a leaf, now and a while ago: what comes back comes back within that.
+    /// Whether a leaf could not be read from the medium, now and a while ago. A device that comes back does so within
+    /// that time.
     pub fn is_unreadable_for_long(&self, disk: DiskId, leaf: u64, now_ns: u64) -> bool {
         self.unreadable.get(&(disk, leaf)).is_some_and(|since_ns| now_ns.saturating_sub(*since_ns) >= UNREADABLE_NS)
     }
 
-    /// Takes a leaf that cannot be read for one of which all is damaged, where there is a frame for it.
+    /// Replaces a leaf that cannot be read by one in which all blocks are damaged, where there is a frame for it.
     pub fn do_without(&mut self, disk: DiskId, leaf: u64) -> Option<u32> {
         if !self.is_absent(disk, leaf) {
             return None;
@@ -262,19 +264,19 @@ impl Map {
         Some(frame)
     }
 
-    /// A leaf was done without, and is written anew: should that be read one day, an outage of then says nothing of this one.
+    /// A leaf was replaced so, and is written anew. Should the new one be unreadable one day, this outage says nothing of that one.
     pub fn was_done_without(&mut self, disk: DiskId, leaf: u64) {
         self.unreadable.remove(&(disk, leaf));
     }
 
-    /// Forgets what is remembered of leaves that nobody has to read any more: they were written anew, or are of disks that were removed.
+    /// Forgets leaves that nobody has to read any more: they were written anew, or belong to disks that were removed.
     fn forget_readable(&mut self) {
         let mut unreadable = std::mem::take(&mut self.unreadable);
         unreadable.retain(|&(disk, leaf), _| self.is_absent(disk, leaf));
         self.unreadable = unreadable;
     }
 
-    /// Blocks of a leaf on the fast tier whose class may leave it.
+    /// Number of a leaf's blocks on the fast tier whose class may leave it.
     pub fn count_stageable(&self, frame: u32, may_destage: impl Fn(ClassId) -> bool) -> u16 {
         let page = &self.frames.get(frame).page;
         let stageable = |i: &usize| match page::leaf_entry(page, *i).0 {
@@ -284,7 +286,7 @@ impl Map {
         (0..LEAF_ENTRIES).filter(stageable).count() as u16
     }
 
-    /// Notes in the index how many blocks of a leaf may leave the fast tier, counted anew.
+    /// Counts anew how many blocks of a leaf may leave the fast tier, and notes that in the index.
     pub fn count_anew(&mut self, disk: DiskId, leaf: u64, frame: u32, may_destage: impl Fn(ClassId) -> bool) {
         let stageable = self.count_stageable(frame, may_destage);
         if let Some(entry) = self.disk_mut(disk) {
@@ -298,20 +300,21 @@ impl Map {
         self.disk(entry.disk).is_some_and(|disk| disk.leaf(entry.leaf).0.location == 0)
     }
 
-    /// A leaf that is in memory, and not still on its way there: until then its frame has what another leaf left in it.
+    /// The frame of a leaf in memory. `None` while it is being read, too: until then the frame has what another leaf
+    /// left in it.
     pub fn in_memory(&self, disk: DiskId, leaf: u64) -> Option<&Frame> {
         let frame = self.disk(disk)?.frame(leaf);
         (frame != NO_FRAME).then(|| self.frames.get(frame)).filter(|frame| !frame.loading)
     }
 
-    /// Whether nobody needs any more what was written to a place for a block: the map is known to name another place, or none. Where that is not known, and
-    /// where the block is damaged, which may be what became of that place, somebody may.
+    /// Whether nobody needs any more what was written to a location for a block: the map is known to name another place, or none. False where that is not
+    /// known, and where the block is damaged, which may be what became of that location.
     pub fn has_left(&self, disk: DiskId, block: u64, location: u64) -> bool {
         let (leaf, at) = (block / LEAF_ENTRIES as u64, (block % LEAF_ENTRIES as u64) as usize);
         let Some(entry) = self.disk(disk).filter(|disk| block < disk.blocks()) else { return false };
         let frame = entry.frame(leaf);
         if frame == NO_FRAME {
-            // A leaf that was discarded as a whole.
+            // True for a leaf that was discarded as a whole.
             return entry.leaf(leaf).0.location == 0;
         }
         let frame = self.frames.get(frame);

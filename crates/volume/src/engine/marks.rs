@@ -1,27 +1,27 @@
-//! When something was: the pool's clock, kept at some counts of another clock.
+//! When something was: the pool's clock, recorded at some counts of another clock.
 
-/// Marks kept; beyond these every second one is dropped.
+/// Most marks kept; at this number every second one is dropped.
 const MARKS_MAX: usize = 512;
 
-/// Marks of the pool's clock, blocks that hosts have written, at counts of another: origins (docs/format.md, "Origins"), or bands
-/// closed. Between two marks it is taken to have gone evenly; before the start, from the pool's beginning on.
+/// Marks of the pool's clock (blocks that hosts have written) at counts of something else: origins (docs/format.md, "Origins"), or bands closed. Between two
+/// marks the clock is taken to have gone evenly; before the start, from the pool's beginning on.
 #[derive(Clone, Debug)]
 pub(crate) struct Marks {
-    /// Marks with the clock then, both ascending.
+    /// Counts, each with the clock then; both ascend.
     marks: Vec<(u64, u64)>,
-    /// What the clock moves at least from one mark to the next.
+    /// Least advance of the clock from one mark to the next.
     spacing: u64,
 }
 
 impl Marks {
-    /// Of a pool in which the count and the clock stand here.
+    /// For a pool in which the count and the clock stand here.
     pub fn new(count: u64, now: u64) -> Self {
         let mut marks = Vec::with_capacity(MARKS_MAX);
         marks.extend([(0, 0), (count, now)]);
         Self { marks, spacing: 1 }
     }
 
-    /// The clock says `now` at this count.
+    /// Notes that the clock says `now` at this count.
     pub fn mark(&mut self, count: u64, now: u64) {
         let is_due = self.marks.last().is_none_or(|&(last, then)| count > last && now >= then + self.spacing);
         if !is_due {

@@ -122,7 +122,7 @@ pub struct Engine {
     bases: Bases,
     adoption: Adoption,
     packing: Packing,
-    /// Why no writes are taken any more.
+    /// Why no writes are taken any more, where that is so.
     pub(crate) read_only: Option<String>,
 }
 
@@ -137,8 +137,8 @@ impl Engine {
         self.requests.completions.pop_front()
     }
 
-    /// Advances the engine's clock (nanoseconds of any origin) and lets lazy work start. Where the clock that is
-    /// given here steps back no time passes, and from there on it counts again: nothing waits for it to catch up.
+    /// Advances the engine's clock (nanoseconds of any origin) and lets lazy work start. Where the given clock steps
+    /// back no time passes, and time goes on from there: nothing waits for it to catch up.
     pub fn tick(&mut self, now_ns: u64) {
         self.time_passes(now_ns);
         if self.refusal().is_none() {
@@ -154,13 +154,13 @@ impl Engine {
         self.adopt_step();
     }
 
-    /// Lets everything that became possible happen: to be called after a round of `submit` and `complete`.
+    /// Does all that has become possible: to be called after a batch of `submit` and `complete`.
     pub fn pump(&mut self) {
         self.release_durable();
         self.retry_frame_waiters();
         self.look_at_pace();
         self.retry_waiting();
-        // Where a checkpoint begins, and where it has ended or comes to nothing, what the map may need of the slots is another, and the next may be due.
+        // Where a checkpoint begins, ends or is given up, the map may need other slots, and the next checkpoint may be due.
         let mut was_active = self.checkpoint.is_active();
         loop {
             self.checkpointing().step();
@@ -175,11 +175,11 @@ impl Engine {
             self.seal_batch(false);
         }
         self.flush_step();
-        // After what others wait for.
+        // Last, as others wait for all of the above.
         self.staying.plan_on();
     }
 
-    /// The time of day, in seconds since 1970, which is kept with what people are shown; nothing is decided by it.
+    /// Sets the time of day, in seconds since 1970. It is kept with what people are shown; nothing is decided by it.
     pub fn set_unix_time(&mut self, unix_s: u64) {
         self.clock.set_unix(unix_s);
     }
@@ -196,30 +196,30 @@ impl Engine {
         !self.outbox.is_empty() || !self.requests.clients.is_empty() || self.checkpoint.is_active()
     }
 
-    /// Whether something is being computed that no device ends: it goes on with the next [`Engine::pump`].
+    /// Whether a computation is in progress that no device request ends: it goes on with the next [`Engine::pump`].
     #[must_use]
     pub fn computes(&self) -> bool {
         self.migrate.computes() && !self.rewriter.is_active()
     }
 
-    /// Why no writes are taken any more, where that is so.
+    /// Why no writes are taken now, for good or until a failed flush is made good; `None` where they are taken.
     #[must_use]
     pub fn read_only_reason(&self) -> Option<&str> {
         self.refusal()
     }
 
-    /// Why no change is taken any more.
+    /// Why no writes are taken for good; `None` where they are taken, or a failed flush is being made good.
     #[must_use]
     pub fn lasting_read_only_reason(&self) -> Option<&str> {
         self.read_only.as_deref()
     }
 
-    /// Why no change is taken now: none is any more, or a failed flush is being made good.
+    /// Why no change is taken now: writes are refused for good, or a failed flush is being made good.
     fn refusal(&self) -> Option<&str> {
         self.read_only.as_deref().or_else(|| self.flushes.failure())
     }
 
-    /// Takes no more writes, for `reason`.
+    /// Takes no more writes, for `reason`; an earlier reason stays.
     pub fn set_read_only(&mut self, reason: &str) {
         self.read_only.get_or_insert_with(|| reason.to_owned());
     }
@@ -241,7 +241,7 @@ impl Engine {
         &self.prism
     }
 
-    /// Takes the end of a device request.
+    /// Handles the end of a device request.
     pub fn complete(&mut self, device: usize, completion: DeviceCompletion) {
         let Some(InFlight { pending, is_durable, .. }) = self.outbox.ended(device, completion.tag) else {
             return;
@@ -317,7 +317,7 @@ impl Engine {
         self.leaves_and_requests().0
     }
 
-    /// The same, beside the requests whose changes they are.
+    /// The same, together with the requests whose changes they are.
     fn leaves_and_requests(&mut self) -> (Leaves<'_>, &mut Requests) {
         let Self { setup, map, space, stats, prism, copies, checkpoint, migrate, outbox, journal, requests, .. } = self;
         let (ages, together, last_recorded) = (&mut migrate.ages, &mut migrate.together, journal.last_recorded());
@@ -331,7 +331,7 @@ impl Engine {
         self.map.require((disk, leaf), asker, create, (&mut self.outbox, &mut self.stats.counters))
     }
 
-    /// The read of a leaf ended: those who asked for it go on.
+    /// The read of a leaf ended: pieces and jobs that asked for it go on.
     fn page_in_done(&mut self, frame: u32, which: LeafRead, read: (Result<(), IoError>, Option<Buf>)) {
         let rooms = (&mut self.outbox, &mut self.stats.counters);
         let Some(Loaded { disk, leaf, frame, askers }) =
@@ -354,7 +354,7 @@ impl Engine {
         }
     }
 
-    /// Asks again for those who found no frame.
+    /// Resumes pieces and jobs that found no frame.
     fn retry_frame_waiters(&mut self) {
         for _ in 0..self.map.frame_waiters.len() {
             let Some(waiter) = self.map.frame_waiters.pop_front() else { return };
@@ -369,7 +369,7 @@ impl Engine {
         }
     }
 
-    /// The checkpoint among the rooms that it fixes.
+    /// The checkpoint, with the rooms whose state it fixes.
     fn checkpointing(&mut self) -> Checkpointing<'_> {
         Checkpointing {
             setup: &self.setup,

@@ -7,37 +7,36 @@ use forebay_placement::grouping::Kind;
 pub struct EngineOptions {
     /// Limit for map, checksums, buffers and tables together, in bytes.
     pub memory_limit_bytes: u64,
-    /// Frames for map leaves; `None`: what the memory limit leaves.
+    /// Frames for map leaves; `None`: as many as the memory limit leaves.
     pub frames: Option<usize>,
-    /// Unflushed data after which the engine flushes by itself, in bytes: bounds what recovery verifies.
+    /// Unflushed data after which the engine flushes by itself, in bytes. It bounds what recovery verifies.
     pub unflushed_limit_bytes: u64,
     /// Blocks that the jobs of destage and garbage collection may move at once, all together.
     pub job_blocks: u32,
-    /// Share of slots in use above which staged data is destaged in any case, in percent; 100: only where too few are free
-    /// for what hosts write while jobs run.
+    /// Share of slots in use above which staged data is destaged in any case, in percent. 100: only where too few are free for what hosts write while jobs run.
     pub destage_above_percent: u64,
     /// Share of free slots below which a growing part of staged writes goes to the capacity tier directly, in percent; at
     /// most half of what should be free for hosts.
     pub bypass_below_percent: u64,
-    /// What the fast tier and the capacity tier may be written over their lives, in bytes, where that is known: where the fast
-    /// tier would be worn first, less is staged.
+    /// Bytes that may be written to the fast tier and to the capacity tier over their lives, where that is known: where the fast tier would be worn first, less
+    /// is staged.
     pub endurance_bytes: Option<[u64; 2]>,
-    /// Which data of the capacity tier is put together.
+    /// By which policy data of the capacity tier is grouped.
     pub grouping: Kind,
-    /// Most bytes a second that a scrub reads, while hosts ask for nothing.
+    /// Most bytes a second that a scrub reads, while hosts have no requests.
     pub scrub_bytes_per_s: u64,
-    /// Most bytes a second that are copied of bases, while hosts ask for nothing.
+    /// Most bytes a second that are copied from bases, while hosts have no requests.
     pub adoption_bytes_per_s: u64,
-    /// Most bytes a second that copies of what was read are written with.
+    /// Most bytes a second that are written to the fast tier as copies of what was read.
     pub fill_bytes_per_s: u64,
-    /// Memory for what was read of classes with copies, in bytes, before these; `None`: a sixteenth of what is shared out, or a sixty-fourth where no class
-    /// has any when the pool is opened.
+    /// Memory for what was read of classes with copies, in bytes, in front of these copies; `None`: a sixteenth of what is shared out, or a sixty-fourth where
+    /// no class has copies when the pool is opened.
     pub recent_reads_bytes: Option<u64>,
-    /// Time between two lists of these copies at least, in nanoseconds.
+    /// Least time between two lists of these copies, in nanoseconds.
     pub warm_list_interval_ns: u64,
-    /// A pool is opened although pages of its map, a part of its journal, or what was written last cannot be read, now or of those members that are there.
+    /// Opens a pool although pages of its map, a part of its journal, or what was written last cannot be read, now or from the members that are there.
     pub accepts_loss: bool,
-    /// A number that no other opening of this pool or of a copy of it has, by chance; 0: none.
+    /// A random number, which no other opening of this pool or of a copy of it should have; 0: none.
     pub opening: u64,
     /// Faults planted by tests.
     pub faults: Faults,
@@ -75,7 +74,7 @@ pub struct Faults {
     /// Checksums are not compared.
     #[cfg(feature = "planted-faults")]
     pub checksums_ignored: bool,
-    /// Space is reused before what supersedes it is durable.
+    /// Space is reused before the record that supersedes it is durable.
     #[cfg(feature = "planted-faults")]
     pub reuse_at_once: bool,
     /// Recovery serves without making its decisions durable in a new epoch.

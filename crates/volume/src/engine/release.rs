@@ -1,4 +1,4 @@
-//! Space whose last record became durable is free.
+//! Frees space whose last record became durable.
 
 use super::Freed;
 use super::checkpoint::Checkpoint;
@@ -25,7 +25,7 @@ pub(crate) fn release(
         }
         match freed {
             Freed::Slots { first, count } => space.slots.clear_run(first, count),
-            // What the last checkpoint on the capacity tier names waits for the next one.
+            // A band that the last checkpoint on the capacity tier names waits for the next one.
             Freed::Band(band) if checkpoint.capacity.pins(band, now_ns) => {}
             Freed::Band(band) => summaries.trim(band, &mut space.bands, outbox),
         }

@@ -1,4 +1,4 @@
-//! What became of hosts' requests: how long they took by kind, and how many there were by disk.
+//! How long hosts' requests took, by kind, and how many there were, by disk.
 
 use super::latency::LatencyHistogram;
 use super::requests::{ClientKind, Sweep};
@@ -15,7 +15,7 @@ pub enum RequestKind {
     Flush,
     /// Discards, and writes of zeroes.
     Discard,
-    /// Questions for the state of blocks, and corrections of classes.
+    /// Queries of block status, cache hints, and corrections of classes.
     Other,
 }
 
@@ -23,7 +23,7 @@ impl RequestKind {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Flush, Self::Discard, Self::Other];
 
-    /// As it is shown.
+    /// The name in output.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -35,7 +35,7 @@ impl RequestKind {
         }
     }
 
-    /// That of a request.
+    /// The kind of a request.
     #[must_use]
     pub fn of_op(op: &Op) -> Self {
         match op {
@@ -68,7 +68,7 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// Those of one kind.
+    /// Latencies of one kind.
     #[must_use]
     pub fn of(&self, kind: RequestKind) -> &LatencyHistogram {
         &self.kinds[kind as usize]
@@ -78,7 +78,7 @@ impl Latencies {
         self.kinds[kind as usize].record(value_ns);
     }
 
-    /// Those of all kinds together.
+    /// Latencies of all kinds together.
     #[must_use]
     pub fn all(&self) -> LatencyHistogram {
         let mut all = LatencyHistogram::default();
@@ -101,9 +101,9 @@ impl RequestCounts {
         (self.requests[kind as usize], self.bytes[kind as usize])
     }
 
-    /// Counts one.
+    /// Counts one request.
     pub fn count(&mut self, kind: RequestKind, len_bytes: u64) {
-        // A host may discard a whole disk as often as it likes.
+        // Saturating: a host may discard a whole disk as often as it likes.
         self.requests[kind as usize] = self.requests[kind as usize].saturating_add(1);
         self.bytes[kind as usize] = self.bytes[kind as usize].saturating_add(len_bytes);
     }

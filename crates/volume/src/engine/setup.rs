@@ -18,13 +18,13 @@ pub(crate) struct Setup {
     pub names: Vec<String>,
     /// One bit per device with a volatile cache.
     pub volatile: u32,
-    /// Copies that the fast device has of everything.
+    /// Copies that the fast device has of everything: the members of its mirror.
     pub copies: u8,
-    /// How often what the capacity device has can be read in another way: it is several with parity.
+    /// In how many other ways the data of the capacity device can be read: several with parity.
     pub variants: u8,
     /// Most copies of blocks of the capacity tier.
     pub cache: CacheLimits,
-    /// Memory for all else than tables and leaves of the map, in bytes.
+    /// Memory for all but tables and leaves of the map, in bytes.
     pub beside_bytes: u64,
     /// One bit per device with a volatile cache that the system flushes behind a durable write.
     pub flushed_behind: u32,
@@ -35,46 +35,46 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// Whether durable writes go past the caches, and no flush follows. Where a device has none of its own those of hosts are
-    /// ended by a flush, of which the engine knows what it covers.
+    /// Whether durable writes go past the caches, and no flush follows. Where a device has no such writes, durable writes of hosts are ended by a flush, of
+    /// which the engine knows what it covers.
     pub fn has_durable_writes(&self) -> bool {
         self.flushed_behind == 0
     }
 
-    /// How often the same is read of a device before it is believed to be damaged. Where there are several copies: all of it of one, then block by block of
-    /// each, for blocks of one read may lie in places of which different ones are read first.
+    /// How often the same data is read from a device before it is believed to be damaged. Where there are several copies: all of it from one, then block by
+    /// block from each, as blocks of one read may lie in places of which different copies are read first.
     pub fn read_attempts(&self, device: usize) -> u8 {
         match device {
             0 if self.copies > 1 => self.copies + 1,
-            // A tier with parity is one device: all of it at its place, by each other way, and once more at its place.
+            // A tier with parity is one device: all of it is read at its place, in each other way, and once more at its
+            // place.
             1 if self.variants > 0 => self.variants + 2,
             _ => 2,
         }
     }
 
-    /// The attempt of a repeated read of the fast device that decides what is lost: of several copies each is read by itself, so that one that cannot be read
-    /// now is not answered for by another that is wrong.
+    /// The attempt of a repeated read of the fast device that decides what is lost. Of several copies each is read by itself, so that for one that cannot be
+    /// read now no other answers that is wrong.
     pub fn of_each_copy(&self, attempt: u8) -> u8 {
         if self.copies > 1 && attempt > 0 { attempt | Op::ALONE } else { attempt }
     }
 
-    /// The same of what lies at a location.
+    /// The same for a location.
     pub fn read_attempts_at(&self, location: u64) -> u8 {
         self.read_attempts(usize::from(!self.extents.is_fast(location)))
     }
 
-    /// Whether what cannot be read at one place may be read otherwise, and is written there again.
+    /// Whether data that cannot be read at one place may be read in another way, and is then written there again.
     pub fn mends(&self) -> bool {
         self.copies > 1 || self.variants > 0
     }
 
-    /// The same of a device.
+    /// The same for a device.
     pub fn mends_on(&self, device: usize) -> bool {
         if device == 0 { self.copies > 1 } else { self.variants > 0 }
     }
 
-    /// Whether what recovery finds in a device's latest writes is written again: what can be read there may lie in a cache alone, or on one of
-    /// several copies.
+    /// Whether what recovery finds among a device's latest writes is written again: it may be in a cache only, or on one of several copies only.
     pub fn is_written_again(&self, device: usize) -> bool {
         self.volatile & 1 << device != 0 || self.mends_on(device)
     }

@@ -1,5 +1,5 @@
-//! The summaries that say who lies in a band: behind the data of their group, in the same request where that ends it, or
-//! by themselves; and the trims that wait for them.
+//! The summaries that say whose blocks lie in a band. A summary goes behind the data of its group, in the same request
+//! where the data ends the group, or by itself. And the trims that wait for summaries.
 
 use super::append::Append;
 use super::flush::Covered;
@@ -15,34 +15,34 @@ use std::sync::Arc;
 
 /// Summaries sent at once where they go by themselves.
 const ALONE_AT_ONCE: usize = 64;
-/// Wait after a summary that could not be written.
+/// Wait after a summary could not be written.
 const RETRY_NS: u64 = 1_000_000_000;
-/// Places of summaries that are remembered as those that took no writes.
+/// Most places of summaries that are remembered because they took no write.
 const ALONE_MAX: usize = 256;
-/// Time between attempts at one whose entries the root has.
+/// Time between attempts at a summary whose entries the root has.
 const KEPT_RETRY_NS: u64 = 60_000_000_000;
 
-/// State of writing them.
+/// State of writing summaries.
 pub(crate) struct Summaries {
     setup: Arc<Setup>,
     /// Epoch of the journal, in every summary.
     epoch: u64,
-    /// Groups are complete and their summaries not written.
+    /// Some groups are complete and their summaries not written.
     is_due: bool,
     /// Time before which no summary is written by itself, after one failed.
     not_before_ns: u64,
-    /// The same of those whose entries the root has.
+    /// The same for summaries whose entries the root has.
     kept_not_before_ns: u64,
-    /// Bands to be trimmed once no summary is on its way there.
+    /// Bands to be trimmed once no summary of theirs is in flight.
     trims_waiting: Vec<u32>,
     /// Bands whose trim has begun and not ended, the waiting ones among them.
     trimming: BTreeSet<u32>,
-    /// Groups whose place for a summary took no write the last time, whatever the band holds: data does not go with those.
+    /// Groups whose place for a summary took no write the last time, whatever the band held then: data is not sent together with such summaries.
     alone: BTreeSet<GroupKey>,
 }
 
 impl Summaries {
-    /// Those that recovery found complete are due.
+    /// Summaries of groups that recovery found complete are due.
     pub fn new(setup: Arc<Setup>, epoch: u64) -> Self {
         Self {
             setup,
@@ -56,19 +56,19 @@ impl Summaries {
         }
     }
 
-    /// A flush made durable what it covered.
+    /// A flush made durable the summaries that it covered.
     pub fn flushed(&self, covered: Covered, bands: &mut Bands) {
         let is_flushed = |band| self.device(band).is_none_or(|device| covered.devices & 1 << device != 0);
         bands.groups_mut().flushed(covered.summaries, is_flushed);
     }
 
-    /// A flush failed: what no good one covered is written again, from memory.
+    /// A flush failed: summaries that no good flush covered are written again, from memory.
     pub fn doubt_unflushed(&mut self, bands: &mut Bands) {
         bands.groups_mut().doubt_unflushed();
         self.is_due |= bands.groups().due_count() > 0;
     }
 
-    /// Devices that are to be flushed, because there are too many summaries in their caches.
+    /// Devices that are to be flushed because there are too many summaries in their caches.
     pub fn crowded_devices(&self, bands: &Bands) -> Option<u32> {
         let crowded = bands.groups().crowded()?;
         Some(crowded.filter_map(|band| self.device(band)).fold(0, |all, device| all | 1 << device))
@@ -83,16 +83,16 @@ impl Summaries {
         self.is_due
     }
 
-    /// Space in bands was granted: that may have completed groups.
+    /// Space in bands was allocated: that may have completed groups.
     pub fn granted(&mut self, bands: &Bands) {
         self.is_due |= bands.groups().due_count() > 0;
     }
 
-    /// Puts the summary behind what was appended, where that completes a group: `blocks` from `location` on, all noted.
+    /// Puts the summary behind appended data that completes its group: `blocks` from `location` on, all noted.
     pub fn append(&self, append: &mut Append, bands: &mut Bands, location: u64, blocks: u32) {
         let Some((band, block)) = self.setup.extents.band(location) else { return };
         let group = bands.shape().group_of(block);
-        // Before the last of it is noted its summary would say too little.
+        // Before the last block is noted the summary would say too little.
         if Some(block + blocks) == bands.groups().granted_to((band, group))
             && block + blocks == self.first_block(bands, (band, group))
             && !self.alone.contains(&(band, group))
@@ -103,8 +103,8 @@ impl Summaries {
         }
     }
 
-    /// Where what is written of a group's summary begins: with its pages, or behind the data where that protects rows of blocks together: one that is left
-    /// out would have no parity.
+    /// The first block that is written of a group's summary: the first of its pages; or, where the device protects rows of blocks together, the block behind
+    /// the data, as a block that is left out would have no parity.
     fn first_block(&self, bands: &Bands, key: GroupKey) -> u32 {
         let (shape, entries) = (bands.shape(), bands.groups().entries(key).unwrap_or_default());
         let pages = shape.data_end(key.1, entries.len());
@@ -116,7 +116,7 @@ impl Summaries {
         pages.min(end)
     }
 
-    /// The summary of a group that is due, from there on.
+    /// Begins the summary of a group that is due. Returns its bytes, from `first_block` on.
     fn begin(&self, bands: &mut Bands, key: GroupKey) -> Option<SharedBuf> {
         let first = self.first_block(bands, key);
         let end = bands.shape().summary_block(key.1) + 1;
@@ -128,12 +128,12 @@ impl Summaries {
         Some(bytes.freeze())
     }
 
-    /// Whether one that failed is not tried again for a while.
+    /// Lets a summary that failed be tried again at once.
     pub fn may_retry(&mut self) {
         self.not_before_ns = 0;
     }
 
-    /// Writes summaries of complete groups that went with no data, or did not arrive with it.
+    /// Writes summaries of complete groups that were not sent with data, or did not arrive with it.
     pub fn write(&mut self, bands: &mut Bands, outbox: &mut Outbox, now_ns: u64) {
         if now_ns < self.not_before_ns {
             return;
@@ -142,7 +142,7 @@ impl Summaries {
         self.send(bands.groups().due(ALONE_AT_ONCE), bands, outbox);
     }
 
-    /// Tries again to write summaries whose entries the root has, from time to time: the device may take them by now.
+    /// Tries again, from time to time, to write summaries whose entries the root has: the device may take them by now.
     pub fn retry_kept(&mut self, bands: &mut Bands, outbox: &mut Outbox, now_ns: u64) {
         if now_ns >= self.kept_not_before_ns {
             self.kept_not_before_ns = now_ns.saturating_add(KEPT_RETRY_NS);
@@ -161,12 +161,12 @@ impl Summaries {
         }
     }
 
-    /// One that went by itself could not be written: it stays in memory and is written again.
+    /// A summary sent by itself could not be written: it stays in memory and is written again.
     pub fn failed(&mut self, now_ns: u64) {
         self.not_before_ns = now_ns.saturating_add(RETRY_NS);
     }
 
-    /// A request that held summaries ended. Those that did not arrive with their data go by themselves.
+    /// A request with summaries ended. Those that did not arrive with their data are sent by themselves.
     pub fn written(&mut self, groups: &[GroupKey], is_good: bool, bands: &mut Bands, outbox: &mut Outbox) {
         if groups.is_empty() {
             return;
@@ -186,7 +186,8 @@ impl Summaries {
         }
     }
 
-    /// Trims a freed band; when that has ended it may be opened again. One that is not empty is in use again, and one that is being trimmed is freed once.
+    /// Trims a freed band; when that has ended the band may be opened again. A band that is not empty is in use again, and one that is being trimmed is not
+    /// trimmed twice.
     pub fn trim(&mut self, band: u32, bands: &mut Bands, outbox: &mut Outbox) {
         if bands.is_empty_closed(band) && self.trimming.insert(band) {
             self.begin_trim(band, bands, outbox);
@@ -195,7 +196,7 @@ impl Summaries {
 
     fn begin_trim(&mut self, band: u32, bands: &mut Bands, outbox: &mut Outbox) {
         let location = self.setup.extents.band_location(band, 0);
-        // A summary would be written into a band that is somebody else's by then.
+        // A summary that was written later would go into a band that belongs to others by then.
         bands.groups_mut().forget(band);
         if bands.groups().is_in_flight(band) {
             self.trims_waiting.push(band);
@@ -216,7 +217,7 @@ impl Summaries {
         bands.release(band);
     }
 
-    /// Bands whose trim has begun and not ended: nothing of them is needed, and they cannot be opened yet.
+    /// Bands whose trim has begun and not ended: nothing in them is needed, and they cannot be opened yet.
     pub fn trimming(&self) -> &BTreeSet<u32> {
         &self.trimming
     }

@@ -1,4 +1,4 @@
-//! The watermark block: up to where the journal is known to be durable, written lazily.
+//! The watermark block: up to where the journal is known to be durable. It is written lazily.
 
 use super::outbox::{Outbox, Pending};
 use super::setup::Setup;
@@ -10,10 +10,10 @@ use std::sync::Arc;
 /// How long a changed watermark may stay unwritten, in nanoseconds.
 const WRITE_EVERY_NS: u64 = 1_000_000_000;
 
-/// State of writing it.
+/// State of writing the watermark.
 pub(crate) struct WatermarkWriter {
     setup: Arc<Setup>,
-    /// How often batches had become durable when it was last written, and whether both blocks have that.
+    /// The journal's count of durable changes when a watermark was last written, and whether both blocks have that.
     written: Option<u64>,
     is_in_both: bool,
     written_at_ns: u64,
@@ -27,14 +27,14 @@ impl WatermarkWriter {
         Self { setup, written: None, is_in_both: false, written_at_ns: 0, serial: 0, is_busy: false }
     }
 
-    /// Recovery starts counting where the last watermark block ended.
+    /// Serials go on from that of the last watermark block that recovery found.
     pub fn resume(&mut self, serial: u64) {
         self.serial = serial;
     }
 
-    /// Writes the block when it changed and enough time has passed, and the other one where nothing changes after that: one of them alone would be the only
-    /// witness of what the last flush covered. Durably, where the device does
-    /// that itself: no flush may follow that would make it so.
+    /// Writes a block when the watermark has changed and enough time has passed, and the other block too where nothing changes after that: one of them alone
+    /// would be the only witness of what the last flush covered. The write is durable by itself where the device supports that: no flush may follow that would
+    /// make it so.
     pub fn write(&mut self, journal: &Journal, outbox: &mut Outbox, now_ns: u64) {
         let changes = journal.durable_changes();
         let is_due = now_ns.saturating_sub(self.written_at_ns) >= WRITE_EVERY_NS;
@@ -55,13 +55,14 @@ impl WatermarkWriter {
         outbox.send(0, offset_bytes, 0, op, Pending::Watermark);
     }
 
-    /// The write ended; the first of a state that failed is tried again when the next is due.
+    /// The write ended. If the first write of a state failed, it is tried again when the next is due.
     pub fn ended(&mut self, is_good: bool) {
         self.is_busy = false;
         match (is_good, self.is_in_both) {
             (true, _) => {}
             (false, false) => self.written = None,
-            // The second of the two is not tried again before anything changes. That goes to the same place, as the other is the only witness.
+            // The second write of a state is not tried again before something changes. The next write goes to the same place, as the other block is the only
+            // witness.
             (false, true) => self.serial -= 1,
         }
     }

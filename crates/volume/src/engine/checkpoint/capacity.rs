@@ -1,6 +1,6 @@
-//! What a checkpoint writes to the capacity tier, so that it can be opened alone: the pages that say on which tier each
-//! block lives, and a root that names them. All of it is durable before the root on the fast tier is: so where that says
-//! checkpoint N, this side has N, too.
+//! What a checkpoint writes to the capacity tier, so that it can be opened alone: the tier pages, which say on which
+//! tier each block lives, and a root that names them. All of it is durable before the root on the fast tier is: where
+//! that root is of checkpoint N, this side has N, too.
 
 use super::pages::PageWriter;
 use crate::engine::map::Map;
@@ -21,20 +21,19 @@ const IN_FLIGHT_MAX: usize = 64;
 const CHUNK_BYTES: usize = 1 << 20;
 const BLOCK: usize = 4096;
 
-/// After so many attempts in a row that failed on this side checkpoints go on without it.
+/// After this many failed attempts in a row on this side checkpoints go on without it.
 const FAILURES_MAX: u32 = 3;
-/// Checkpoints from the last attempt that failed to the next, from then on.
+/// From then on, checkpoints from one failed attempt to the next.
 const AGAIN_AFTER: u64 = 16;
-/// A band that waits for a checkpoint for so long is reason enough for one.
+/// A band that has waited for a checkpoint for this long, in nanoseconds, is reason enough for one.
 const PINNED_NS: u64 = 600_000_000_000;
 
 /// State of writing it.
 ///
-/// **Where it cannot be written** checkpoints are made without it: the pool must not stop serving because of a sector that is
-/// needed only should the fast tier be lost. The newest whole root there, M, stays as it is: its area, its pages, and the leaves
-/// that have changed since wait for the next attempt, which goes to the other area. The bands that it names are *not* kept, as
-/// that would take all space in the end: they are freed with the checkpoints of the fast tier. M needs no mark for that, and
-/// none could be relied upon on a device that refuses writes: who opens it alone sees at the generation of a band that it was
+/// **Where it cannot be written** checkpoints are made without it: the pool must not stop serving because of a sector that is needed only if the fast tier is
+/// lost. The newest whole root there, M, stays as it is: its area, its pages, and the leaves that have changed since wait for the next attempt, which goes to
+/// the other area. The bands that M names are *not* kept, as that would take all space in the end: they are freed with the checkpoints of the fast tier. M gets
+/// no mark that says so, and none could be relied upon on a device that refuses writes: whoever opens it alone sees by the generation of a band that it was
 /// used again, takes what is there for later than M, and knows by the sum of each leaf whether what M named is still there.
 pub(crate) struct CapacityWriter {
     setup: Arc<Setup>,
@@ -42,19 +41,19 @@ pub(crate) struct CapacityWriter {
     tiers: Tiers,
     /// Header of the root that was written there.
     header: Option<CapacityHeader>,
-    /// Number of the newest whole root there: its area is not written.
+    /// Number of the newest whole root there. Its area is not written.
     newest: Option<u64>,
-    /// The checkpoint in progress does without.
+    /// The checkpoint in progress does without this side.
     is_left_out: bool,
     /// Why the attempt in progress fails on this side.
     error: Option<String>,
-    /// Why the last one did, where none was good since.
+    /// Why the last attempt failed, where none has succeeded since.
     last_error: Option<String>,
-    /// Attempts in a row that did.
+    /// Attempts in a row that failed on this side.
     failures: u32,
-    /// Number of the first checkpoint that is to be tried after too many of them.
+    /// Number of the first checkpoint that tries again after too many failures.
     again_at: u64,
-    /// Since when bands wait for a checkpoint, at the latest.
+    /// Bands have waited for a checkpoint since this time, or for longer.
     pinned_since_ns: Option<u64>,
     written_bytes: u64,
 }
@@ -78,12 +77,12 @@ impl CapacityWriter {
         }
     }
 
-    /// Number of the newest whole root on the capacity tier, as an opening finds it.
+    /// Sets the number of the newest whole root on the capacity tier, as an opening finds it.
     pub fn found(&mut self, newest: Option<u64>) {
         self.newest = newest;
     }
 
-    /// Whether the last checkpoint is not on the capacity tier, and the next could be.
+    /// Whether the capacity tier lacks checkpoint `number`, the last one, and could have the next.
     pub fn is_behind(&self, number: u64) -> bool {
         self.tiers.area.exists() && self.newest != Some(number) && self.failures == 0
     }
@@ -93,7 +92,7 @@ impl CapacityWriter {
         self.newest.filter(|_| self.tiers.area.exists())
     }
 
-    /// Why it cannot be written, in words, where the last attempt failed.
+    /// Why this side cannot be written, in words, where the last attempt failed.
     pub fn describe_error(&self) -> Option<String> {
         let error = self.last_error.as_ref()?;
         let left = match self.newest {
@@ -144,8 +143,8 @@ impl CapacityWriter {
         self.tiers.pinned()
     }
 
-    /// A band holds nothing any more, and the journal says so durably. True where it waits for the next checkpoint: the
-    /// last one on the capacity tier may still name what was there.
+    /// A band holds nothing any more, and the journal says so durably. True where the band waits for the next
+    /// checkpoint, as the last one on the capacity tier may still name what was there.
     pub fn pins(&mut self, band: u32, now_ns: u64) -> bool {
         let waits = self.tiers.area.exists();
         if waits {
@@ -155,7 +154,7 @@ impl CapacityWriter {
         waits
     }
 
-    /// Whether a band waits for a checkpoint for long.
+    /// Whether a band has waited for a checkpoint for long.
     pub fn has_pinned_for_long(&self, now_ns: u64) -> bool {
         self.pinned_since_ns.is_some_and(|since_ns| now_ns.saturating_sub(since_ns) >= PINNED_NS)
     }
@@ -184,8 +183,8 @@ impl CapacityWriter {
         outbox.send(DEVICE, self.tiers.area.page_offset_bytes(slot), 0, op, pending);
     }
 
-    /// A page was read to be changed. Where it cannot be, its other leaves are unknown from here on: they are only needed
-    /// where the fast tier is lost, too, and that is no reason to give up a checkpoint.
+    /// A page was read to be changed. Where it cannot be read, its other leaves are unknown from here on: they are
+    /// needed only if the fast tier is lost, too, which is no reason to give up a checkpoint.
     pub fn page_read(
         &mut self,
         (key, slot, attempt): (PageKey, u64, u8),
@@ -197,7 +196,7 @@ impl CapacityWriter {
         let page = bytes.and_then(|bytes| self.tiers.decode(key, &bytes));
         match page {
             Some(page) => self.write_page(key, page, pages, outbox),
-            // Again: one transfer may go wrong, and one of several members may have it otherwise.
+            // Read again: one transfer may go wrong, and another member may have it right.
             None if attempt + 1 < self.setup.read_attempts(DEVICE) => {
                 self.read_page(key, slot, attempt + 1, pages, outbox);
             }
@@ -224,7 +223,8 @@ impl CapacityWriter {
         self.ended(result, pages);
     }
 
-    /// Writes the root of the capacity tier, of the same moment as `frozen`; its header follows when all is durable.
+    /// Writes the root of the capacity tier, of the same moment as `frozen`. Its header follows when all of it is
+    /// durable.
     pub fn write_root(
         &mut self,
         frozen: &Root,
@@ -240,7 +240,7 @@ impl CapacityWriter {
         }
         let unapplied = &frozen.unapplied[frozen.unapplied.len().saturating_sub(UNAPPLIED_MAX)..];
         let mut bands: Vec<CapacityBand> = frozen.bands.iter().map(|band| CapacityBand::of(band, shape)).collect();
-        // They are trimmed, or will be when this checkpoint is durable: it must not name them.
+        // These are trimmed, or will be when this checkpoint is durable: the root must not name them.
         for band in self.tiers.not_named() {
             if let Some(band) = bands.get_mut(band as usize) {
                 (band.groups, band.is_free) = (0, true);
@@ -250,7 +250,7 @@ impl CapacityWriter {
             bands.get(band as usize).is_some_and(|band| !band.is_free && band.groups == group)
         };
         let open_groups: Vec<_> = frozen.open_groups.iter().filter(is_open).cloned().collect();
-        // What they lay over when the checkpoint began, as the root on the fast tier says.
+        // The bases of disks when the checkpoint began, as the root on the fast tier has them.
         let base_of = |id: u16| frozen.disks.iter().find(|disk| disk.id == id).and_then(|disk| disk.base);
         let disks = map
             .disks
@@ -266,7 +266,8 @@ impl CapacityWriter {
         };
         let blob = root.encode(&area);
         if blob.len() as u64 > area.blob_bytes_max() {
-            // It was made for what the superblock says: this cannot be, and must not cost the pool its checkpoints.
+            // The area was made for what the superblock says, so this cannot be; it must not cost the pool its
+            // checkpoints.
             self.is_left_out = true;
             return;
         }
@@ -282,7 +283,7 @@ impl CapacityWriter {
         self.write_beside(frozen, (number, epoch), blob.len() as u64, shape, (pages, outbox));
     }
 
-    /// Writes the summaries that cannot be written to their places behind the blob, where there is room.
+    /// Writes summaries that their own places do not take behind the blob, where there is room.
     fn write_beside(
         &mut self,
         frozen: &Root,
@@ -299,7 +300,7 @@ impl CapacityWriter {
             let bytes = band_summary::encode(&self.setup.superblock.pool, name, epoch, &group.entries);
             let end = at + (bytes.len() / BLOCK) as u64;
             if end > room {
-                // One behind it may have fewer pages.
+                // A later one may have fewer pages.
                 continue;
             }
             let offset_bytes = area.header_offset_bytes(number) + begin + at * BLOCK as u64;
@@ -308,8 +309,8 @@ impl CapacityWriter {
         }
     }
 
-    /// Writes the header of the capacity tier's root, past any cache: it is durable before the root on the fast tier is
-    /// begun. False where there is none.
+    /// Writes the header of the capacity tier's root, past any cache: it is durable before the headers on the fast tier
+    /// are written. False where there is none.
     pub fn write_header(&mut self, pages: &mut PageWriter, outbox: &mut Outbox) -> bool {
         let Some(header) = self.header.take() else { return false };
         let bytes = Buf::copy_of(&header.encode(&self.setup.superblock.pool)).freeze();
@@ -318,8 +319,8 @@ impl CapacityWriter {
         true
     }
 
-    /// Pages of checkpoints that came to nothing, for writing them again: the next root names them where they are. None where
-    /// this side cannot be written: what is written again for the fast tier does not wait for that.
+    /// Pages of checkpoints that were given up, to be written again: the next root names them where they are. None where this side cannot be written: the
+    /// rewrite for the fast tier does not wait for that.
     pub fn to_rewrite(&self) -> impl Iterator<Item = Item> {
         let pages = self.tiers.undurable().filter(|_| self.failures < FAILURES_MAX);
         pages.map(|((disk, number), slot, crc)| {
@@ -328,8 +329,8 @@ impl CapacityWriter {
         })
     }
 
-    /// Checkpoint `number` is durable: bands that wait for it no more. Where it is not known here, of leaves that wait for their
-    /// page at most so many are kept.
+    /// Checkpoint `number` is durable: returns the bands that wait for it no more. Where this side was left out, at most `leaves_max` leaves are remembered
+    /// that wait for their page.
     pub fn durable(&mut self, number: u64, now_ns: u64, leaves_max: usize) -> Vec<u32> {
         let freed = if self.is_left_out {
             self.tiers.durable_without(leaves_max)
@@ -341,7 +342,7 @@ impl CapacityWriter {
         freed
     }
 
-    /// Checkpoint `number` comes to nothing: why, where that was this side.
+    /// Checkpoint `number` is given up. Returns why, where this side was the cause.
     pub fn abort(&mut self, number: u64) -> Option<String> {
         self.header = None;
         let error = self.error.take()?;

@@ -1,5 +1,5 @@
-//! Room of the root for the index. It lists each index page that has a leaf, and its area is as long as `create` made it: a page more than that has room, and
-//! no checkpoint could be written any more. So a leaf that needs one more has no space.
+//! Room of the root for the index. A root lists each index page that has a leaf, and its area is as long as `create` made it: with more pages than have room,
+//! no checkpoint could be written any more. So a leaf that would need one more page has no space.
 
 use crate::engine::map::Map;
 use crate::layout::root::{DiskRoot, INDEX_PAGE_BYTES, Root};
@@ -11,13 +11,13 @@ use forebay_block::DiskId;
 /// How many index pages there may be.
 #[derive(Debug, Default)]
 pub(crate) struct IndexRoom {
-    /// Bytes of a root for disks and their index pages.
+    /// Bytes that a root has for disks and their index pages.
     bytes: u64,
     /// Index pages for which there is room beside the disks.
     pages_max: u64,
-    /// Index pages that a root to come may list.
+    /// Index pages that a future root may list.
     pages: u64,
-    /// Something was discarded since a checkpoint began: after the next there may be fewer.
+    /// Something was discarded since a checkpoint began: after the next one there may be fewer pages.
     may_gain: bool,
 }
 
@@ -27,7 +27,7 @@ fn is_changed(frame: &Frame) -> bool {
 }
 
 impl IndexRoom {
-    /// Of a pool whose roots have so many bytes of newer programs.
+    /// For a pool whose roots have so many bytes of newer programs.
     pub fn new(superblock: &Superblock, kept_bytes: u64) -> Self {
         Self { bytes: Root::bytes_for_disks(superblock).saturating_sub(kept_bytes), ..Self::default() }
     }
@@ -42,12 +42,12 @@ impl IndexRoom {
         self.pages_max
     }
 
-    /// Index pages that a root to come may list.
+    /// Index pages that a future root may list.
     pub fn pages(&self) -> u64 {
         self.pages
     }
 
-    /// A root is durable, or disks have changed: pages are counted anew. Until a root is durable those that it gives up count, as a recovery before that would
+    /// Counts pages anew when a root is durable, or disks have changed. Pages that a root gives up count until it is durable, as a recovery before that would
     /// begin with them.
     pub fn count(&mut self, map: &mut Map) {
         self.pages_max = self.pages_beside(map.disks.values().map(|disk| disk.name.as_str()));
@@ -56,17 +56,17 @@ impl IndexRoom {
         self.pages = map.disks.values_mut().map(of_disk).sum();
     }
 
-    /// Whether there is none for the index page of a leaf.
+    /// Whether there is no room for the index page of a leaf.
     pub fn lacks(&self, map: &Map, disk: DiskId, leaf: u64) -> bool {
         self.is_full() && map.disk(disk).is_some_and(|disk| !disk.has_room_in_root(leaf))
     }
 
-    /// Whether there is room for no more index pages than there are.
+    /// Whether there is no room for another index page.
     pub fn is_full(&self) -> bool {
         self.pages >= self.pages_max
     }
 
-    /// A leaf is about to be changed: its index page has room from now on.
+    /// A leaf is about to be changed: room for its index page is taken from now on.
     pub fn take(&mut self, map: &mut Map, disk: DiskId, leaf: u64) {
         if let Some(disk) = map.disk_mut(disk) {
             self.pages += u64::from(disk.take_room_in_root(leaf));

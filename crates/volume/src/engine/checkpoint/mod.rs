@@ -1,5 +1,5 @@
-//! Checkpoints: freeze the map at one sequence, write what changed to new places, then the root, and only then let
-//! go of the journal and of old pages. The foreground goes on meanwhile: a frozen leaf that is to change is written
+//! Checkpoints: freeze the map at one sequence, write what has changed to new places, then the root, and only then
+//! release the journal and the old pages. The foreground goes on meanwhile: a frozen leaf that is to change is written
 //! first.
 
 mod capacity;
@@ -35,7 +35,7 @@ use forebay_prism::Prism;
 use pages::PageRooms;
 use state::Phase;
 
-/// A checkpoint among the rooms that it fixes.
+/// A checkpoint, with the rooms whose state it fixes.
 pub(super) struct Checkpointing<'a> {
     pub setup: &'a Setup,
     pub checkpoint: &'a mut Checkpoint,
@@ -70,17 +70,17 @@ impl Checkpointing<'_> {
         self.checkpoint.requested
             || self.checkpoint.is_nearly_full()
             || self.journal.used_bytes() > self.journal.len_bytes() / 2
-                // One that could not move the journal's start would only write the same root again, and again.
+                // A checkpoint that could not move the journal's start would only write the same root again, and again.
                 && self.journal_needed_from().0 > self.journal.start()
             || self.pinned_bands_due()
     }
 
-    /// Whether bands wait for a checkpoint and are needed: few others are free, a write waits for space, or many wait, or one
-    /// for long, and the drive below could use what they hold as spare area.
+    /// Whether bands that wait for a checkpoint are needed: few others are free, a write waits for space, or many bands wait, or one for long, and the drive
+    /// below could use what they hold as spare area.
     fn pinned_bands_due(&self) -> bool {
         let few = (self.space.low_bands() / 2).max(1);
-        // A part of all bands, not of the few that are kept free: as long as others are free, what waits costs the drive
-        // spare area only, and a checkpoint costs writes.
+        // A part of all bands, not of the few that are kept free: as long as others are free, bands that wait only cost
+        // the drive spare area, and a checkpoint costs writes.
         let many = (self.space.bands.count() / 32).max(1);
         let free = self.space.bands.free_count() + self.summaries.trimming().len();
         let pinned = self.checkpoint.capacity.pinned();
@@ -91,13 +91,13 @@ impl Checkpointing<'_> {
                 || self.checkpoint.capacity.has_pinned_for_long(self.now_ns))
     }
 
-    /// From where recovery would need the journal if the map were frozen now: position and batch.
+    /// From where recovery would need the journal, as position and batch, if the map were frozen now.
     fn journal_needed_from(&self) -> (u64, u64) {
         let pieces = self.requests.pieces.iter().filter_map(|(_, piece)| piece.journal_at);
         pieces.chain(self.migrate.journal_at()).fold(self.journal.head(), Ord::min)
     }
 
-    /// Moves the checkpoint on as far as it goes without waiting, or until it has begun, or ended: then it is to be moved on again.
+    /// Moves the checkpoint on as far as it goes without waiting, or until it has begun or ended: then this is to be called again.
     pub fn step(&mut self) {
         if self.summaries.is_due() {
             self.write_summaries();
@@ -138,7 +138,7 @@ impl Checkpointing<'_> {
             Phase::CapacityHeader if has_failed || self.may_have_lost_headers() => self.abort(),
             Phase::CapacityHeader => self.write_headers(),
             Phase::Header if has_failed => self.retry_headers(),
-            // A flush that was in flight beside them may be the one to hear that the cache has lost them.
+            // A flush in flight beside the headers may be the one that reports that the cache has lost them.
             Phase::Header if !self.setup.has_durable_writes() && self.flushes.is_in_flight(0) => {}
             Phase::Header if self.may_have_lost_headers() => self.write_headers(),
             Phase::Blob => {
@@ -152,13 +152,13 @@ impl Checkpointing<'_> {
         }
     }
 
-    /// Whether a flush has failed since the headers were sent, of a device that does not make them durable itself: they may
-    /// have lain in the cache that it lost.
+    /// Whether a flush has failed since the headers were sent, where the device has no durable writes of its own: the headers may have been in the cache that
+    /// was lost.
     fn may_have_lost_headers(&self) -> bool {
         !self.setup.has_durable_writes() && self.checkpoint.flush_failures_before != self.flushes.failures()
     }
 
-    /// Whether summaries that the root in progress relies on are still to be written.
+    /// Whether summaries on which the root in progress relies are still to be written.
     fn awaits_summaries(&self) -> bool {
         self.checkpoint.summaries_awaited.iter().any(|&key| self.space.bands.groups().is_unwritten(key))
     }
@@ -176,20 +176,20 @@ impl Checkpointing<'_> {
         self.summaries.write(&mut self.space.bands, self.outbox, self.now_ns);
     }
 
-    /// A summary that went by itself arrived, or not: then no root is written meanwhile.
+    /// A summary sent by itself arrived, or not: then a checkpoint that needs it is given up.
     pub fn summary_written(&mut self, device: usize, key: GroupKey, result: &Result<(), IoError>) {
         self.summaries.written(&[key], result.is_ok(), &mut self.space.bands, self.outbox);
         if let Err(error) = result {
             self.stats.counters.summary_errors += 1;
             self.summaries.failed(self.now_ns);
             let text = format!("summary of band {}: {}: {error}", key.0, self.setup.names[device]);
-            // What is gone comes back, or ends everything: that says nothing of the place.
+            // A device that is gone comes back, or everything ends: its error says nothing of this place.
             let is_kept = error.kind != IoErrorKind::Gone && self.space.bands.groups_mut().place_failed(key);
             self.checkpoint.summary_failed(key, text, is_kept);
         }
     }
 
-    /// Fixes the sequence: what is applied now is in the checkpoint, the rest will be replayed.
+    /// Fixes the sequence: what is applied by now is in the checkpoint, the rest will be replayed.
     fn freeze(&mut self) {
         batches::seal(false, self.journal, &mut self.stats.counters, self.outbox);
         let start = self.journal_needed_from();
@@ -333,7 +333,8 @@ impl Checkpointing<'_> {
         let state = &mut *self.checkpoint;
         let capacity_error = state.capacity.abort(state.roots.number() + 1).or(state.summary_error.take());
         let error = state.pages.take_error();
-        // What fails there ends with a checkpoint that does without: nobody is to learn that there will be none.
+        // A failure on the capacity tier ends with a checkpoint that does without it, so it does not count towards
+        // giving checkpoints up.
         state.is_given_up_by_capacity = error.is_none() && capacity_error.is_some();
         if !state.is_given_up_by_capacity {
             state.failures = state.failures.saturating_add(1);
@@ -351,7 +352,7 @@ impl Checkpointing<'_> {
     }
 }
 
-/// Complete groups whose summary cannot be written, for the root.
+/// Complete groups whose summaries cannot be written: the root carries their entries.
 fn unwritten_groups(bands: &Bands) -> Vec<UnwrittenGroup> {
     let kept = bands.groups().kept().map(|((band, group), entries)| UnwrittenGroup {
         band,

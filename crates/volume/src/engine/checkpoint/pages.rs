@@ -1,5 +1,5 @@
-//! Writing the map's pages to new places: each page of a checkpoint has a slot of its own, and the place it had before is
-//! free only when the root that names the new one is durable.
+//! Writes the map's pages to new places: each page of a checkpoint has a slot of its own, and the slot that it had
+//! before is free only when the root that names the new one is durable.
 
 use crate::engine::map::Map;
 use crate::engine::outbox::{Outbox, Pending};
@@ -30,21 +30,21 @@ pub(crate) struct PageRooms<'a> {
 /// State of writing pages.
 pub(crate) struct PageWriter {
     setup: Arc<Setup>,
-    /// Generation written into pages.
+    /// Generation of the pages written last.
     generation: u32,
-    /// Generation of the last durable root's.
+    /// Generation of the pages of the last durable root.
     durable_generation: u32,
     in_flight: usize,
     /// Why the checkpoint in progress cannot become a root.
     error: Option<String>,
-    /// Leaves as the freeze found them dirty, and how many of them were looked at.
+    /// Leaves that the freeze found dirty, and how many of them were looked at.
     frozen: Vec<u32>,
     next_frozen: usize,
     next_index: (u16, usize),
-    /// Slots reserved at the freeze for the pages of this checkpoint. A slot taken later might be one that records
-    /// after the freeze used and gave up: replaying them would give up the page.
+    /// Slots reserved at the freeze for the pages of this checkpoint. A slot allocated later might be one that records
+    /// after the freeze used and gave up: their replay would give up the page.
     slots: VecDeque<u64>,
-    /// The slots as the root will say.
+    /// The slots as the root will have them.
     shadow: Option<Slots>,
     /// Page slots to be freed when the next root is durable.
     superseded: Vec<u64>,
@@ -75,7 +75,8 @@ impl PageWriter {
         self.generation
     }
 
-    /// Slots that the checkpoint in progress holds twice: new pages reserved, or old ones not yet given up.
+    /// Slots that the checkpoint in progress holds beside the pages in use: reserved for new pages, or of old ones that
+    /// are not given up yet.
     pub fn slots_held(&self) -> u64 {
         (self.slots.len() + self.superseded.len()) as u64
     }
@@ -85,7 +86,7 @@ impl PageWriter {
         &self.superseded
     }
 
-    /// Requests in flight, those of the root among them.
+    /// Requests in flight, including those of the root.
     pub fn in_flight(&self) -> usize {
         self.in_flight
     }
@@ -95,23 +96,23 @@ impl PageWriter {
         self.written_bytes
     }
 
-    /// Why the checkpoint in progress cannot become a root.
+    /// Whether the checkpoint in progress cannot become a root.
     pub fn has_failed(&self) -> bool {
         self.error.is_some()
     }
 
-    /// The same, and from here on it has not failed.
+    /// Takes the reason why it cannot: from here on it has not failed.
     pub fn take_error(&mut self) -> Option<String> {
         self.error.take()
     }
 
-    /// The checkpoint in progress cannot become a root.
+    /// The checkpoint in progress cannot become a root; the first reason stays.
     pub fn fail(&mut self, error: String) {
         self.error.get_or_insert(error);
     }
 
     /// A checkpoint begins: all leaves that are dirty now are written as they are now. `shadow`: the slots as the root
-    /// will say.
+    /// will have them.
     pub fn begin(&mut self, shadow: Slots, map: &mut Map) {
         self.generation += 1;
         self.error = None;
@@ -125,7 +126,7 @@ impl PageWriter {
         self.shadow = Some(shadow);
     }
 
-    /// Takes the slots that the pages of this checkpoint will need.
+    /// Reserves the slots that the pages of this checkpoint will need.
     pub fn reserve_slots(&mut self, map: &Map, slots: &mut Slots) {
         let mut pages: BTreeSet<(u16, usize)> = BTreeSet::new();
         for disk in map.disks.values() {
@@ -139,7 +140,7 @@ impl PageWriter {
         let mut wanted = (self.frozen.len() + pages.len()) as u64;
         while wanted > 0 {
             let Some((slot, got)) = slots.allocate(wanted) else {
-                // What is missing shows when a page finds none.
+                // A lack of slots shows when a page finds none.
                 return;
             };
             self.slots.extend(slot..slot + got);
@@ -147,7 +148,7 @@ impl PageWriter {
         }
     }
 
-    /// The root is durable: what it does not name any more is free, and so are reserved slots that no page took.
+    /// The root is durable: slots that it does not name any more are free, and so are reserved slots that no page took.
     pub fn root_durable(&mut self, slots: &mut Slots) {
         self.durable_generation = self.generation;
         for slot in std::mem::take(&mut self.superseded) {
@@ -162,22 +163,22 @@ impl PageWriter {
         }
     }
 
-    /// The checkpoint comes to nothing: all of it will be written again.
+    /// The checkpoint is given up: all of it will be written again.
     pub fn abort(&mut self, map: &mut Map, slots: &mut Slots) {
         self.release_slots(slots);
         self.shadow = None;
         for &frame in &self.frozen {
             map.frames.get_mut(frame).frozen = false;
         }
-        // Which index page it was that failed is not known: all of this attempt are written again.
+        // It is unknown which index page failed: all of this attempt are written again.
         let generation = self.generation;
         for page in map.disks.values_mut().flat_map(|disk| disk.pages.iter_mut()).flatten() {
             page.dirty |= page.reference.generation == generation;
         }
     }
 
-    /// Leaves written by checkpoints that came to nothing, for writing them again: the next root names them where they are.
-    /// Index pages of those are written to new places in any case.
+    /// Leaves of checkpoints that were given up, to be written again: the next root names them where they are. Index pages of such checkpoints are written to
+    /// new places in any case.
     pub fn to_rewrite<'a>(&'a self, map: &'a Map) -> impl Iterator<Item = Item> + 'a {
         let pages = map.disks.values().flat_map(|disk| {
             let pages = disk.pages.iter().enumerate();
@@ -188,7 +189,7 @@ impl PageWriter {
             (first..).zip(references).map(move |(leaf, reference)| (disk, leaf, reference))
         });
         leaves.filter_map(|(disk, number, &PageRef { location, crc, generation, .. })| {
-            // One that is dirty is written to another place in any case.
+            // A dirty leaf is written to another place in any case.
             let is_dirty = |frame: u32| frame != NO_FRAME && map.frames.get(frame).dirty;
             if location == 0 || generation <= self.durable_generation || is_dirty(map.disk(disk)?.leaf(number).1) {
                 return None;
@@ -198,15 +199,14 @@ impl PageWriter {
         })
     }
 
-    /// The slots as the root says.
+    /// Takes the slots as the root will have them.
     pub fn take_shadow(&mut self) -> Option<Slots> {
         self.shadow.take()
     }
 
-    /// A page was replaced: its slot is not part of this checkpoint, and free once the new root is durable. One of an
-    /// attempt that came to nothing is free at once, or a row of them would use up the slots: no root names it, for where headers
-    /// were sent and failed there is no further attempt ([`RootWriter::is_stuck`](super::roots::RootWriter::is_stuck)). It is
-    /// taken last: it may be what could not be written.
+    /// A page was replaced: its slot is not part of this checkpoint, and is free once the new root is durable. A slot of an attempt that was given up is free
+    /// at once, or a series of these would use up the slots. No root names it: where headers were sent and failed there is no further attempt
+    /// ([`RootWriter::is_stuck`](super::roots::RootWriter::is_stuck)). It is taken last, as it may be what could not be written.
     pub fn supersede(&mut self, old: PageRef) {
         if old.location == 0 {
             return;
@@ -257,14 +257,14 @@ impl PageWriter {
         };
         let is_new = old.location == 0;
         space.new_leaves = space.new_leaves.saturating_sub(u64::from(is_new));
-        // What a disk has lost by becoming smaller, or damage of the whole leaf, is nothing.
+        // Entries behind the end of the disk, which a smaller size or damage of the whole leaf has left, are cleared.
         let disk_blocks = map.disk(disk).map_or(0, |disk| disk.blocks()).saturating_sub(leaf * LEAF_ENTRIES as u64);
         let page = &mut map.frames.get_mut(frame).page;
         for at in disk_blocks.min(LEAF_ENTRIES as u64) as usize..LEAF_ENTRIES {
             page::set_leaf_entry(page, at, Entry::Unmapped, 0);
         }
         let page = &map.frames.get(frame).page;
-        // Where its blocks live goes to the capacity tier with the same checkpoint.
+        // On which tier its blocks live goes to the capacity tier with the same checkpoint.
         tiers.leaf_written(disk.0, leaf, LeafTiers::of(page, |location| self.setup.extents.is_fast(location)));
         if (0..LEAF_ENTRIES).all(|i| page::leaf_entry(page, i).0 == Entry::Unmapped) {
             self.supersede(old);
@@ -296,19 +296,19 @@ impl PageWriter {
         self.setup.extents.place(location).map_or(0, |(_, offset_bytes)| offset_bytes)
     }
 
-    /// Sends a part of the checkpoint to the fast device; with `fua` past its cache.
+    /// Sends a part of the checkpoint to the fast device; with `fua`, past its cache.
     pub fn send(&mut self, offset_bytes: u64, bytes: SharedBuf, fua: bool, pending: Pending, outbox: &mut Outbox) {
         self.begins(bytes.len() as u64);
         outbox.send(0, offset_bytes, 0, Op::Write { bufs: Vectored::One(bytes), fua }, pending);
     }
 
-    /// A request of the checkpoint is sent, with so many bytes to be written.
+    /// A request of the checkpoint is sent that writes so many bytes.
     pub fn begins(&mut self, bytes: u64) {
         self.in_flight += 1;
         self.written_bytes += bytes;
     }
 
-    /// One of those ended.
+    /// A request of the checkpoint ended.
     pub fn ended(&mut self, device: usize, result: Result<(), IoError>) {
         self.in_flight -= 1;
         if let Err(error) = result {
@@ -320,7 +320,7 @@ impl PageWriter {
     pub fn leaf_written(&mut self, frame: u32, location: u64, result: Result<(), IoError>, map: &mut Map) {
         map.frames.get_mut(frame).writing = false;
         if result.is_err() {
-            // The page exists only in memory: it stays dirty, and this checkpoint will not become a root.
+            // The page exists only in memory: it stays dirty, and this checkpoint cannot become a root.
             let (disk, leaf) = (map.frames.get(frame).disk, map.frames.get(frame).leaf);
             if map.disk(disk).is_some_and(|d| d.leaf(leaf).0.location == location) {
                 map.frames.set_dirty(frame, true);
@@ -358,7 +358,7 @@ impl PageWriter {
         let Some(mut index) = taken else { return };
         let old = index.reference;
         if index.is_bare() {
-            // The root need not list it. Leaves that are in memory alone are found through it all the same.
+            // The root need not list it. Leaves that are only in memory are still found through it.
             self.supersede(old);
             (index.reference, index.dirty) = (PageRef::default(), false);
             if let Some(disk) = map.disks.get_mut(&disk_id).filter(|_| !index.is_empty()) {

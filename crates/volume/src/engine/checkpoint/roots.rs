@@ -1,5 +1,5 @@
-//! Writing the root: its blob into the area that the older root leaves free, then its headers, then word into the older
-//! one that it is superseded.
+//! Writes the root: its blob into the area that the older root leaves free, then its headers, then headers of the older
+//! root that say that it is superseded.
 
 use super::pages::PageWriter;
 use crate::engine::map::Map;
@@ -29,21 +29,22 @@ pub(crate) struct RootWriter {
     kept: Vec<KeptSection>,
     /// Attempts at writing the headers of this checkpoint.
     header_attempts: u32,
-    /// The headers of the last attempt may be on the device or not: its area must not be touched again.
+    /// It is unknown whether headers of the last attempt are on the device: its area must not be touched again.
     is_stuck: bool,
-    /// The last attempt had more to say than the area has room for.
+    /// The root of the last attempt did not fit into its area.
     is_too_small: bool,
     root: Root,
-    /// What policies have learned, to be written beside it.
+    /// What policies have learned, to be written beside the root.
     policy: Option<Vec<u8>>,
-    /// An attempt came to nothing since the last durable root: it must not be because of what nothing depends on.
+    /// An attempt failed since the last durable root: the next must not fail because of something on which nothing
+    /// depends.
     has_failed: bool,
-    /// The attempt has them beside it.
+    /// The attempt has the policies' state beside it.
     has_policy: bool,
     header: Option<RootHeader>,
-    /// What disks lay over when the checkpoint began. A detach since then is for the next: what it waited for is not in this one's map.
+    /// The bases of disks when the checkpoint began. A detach since then is for the next checkpoint: what the detach waited for is not in this one's map.
     bases: BTreeMap<u16, Option<Base>>,
-    /// What its root tells of the disks: size in bytes, and whether it lies over something.
+    /// What the root says of each disk: its number, its size in bytes, and whether it has a base.
     disks: Vec<(u16, u64, bool)>,
 }
 
@@ -72,40 +73,40 @@ impl RootWriter {
         self.number
     }
 
-    /// Whether no root can be written any more: the headers of one may be on the device or not.
+    /// Whether no root can be written any more: it is unknown whether headers of one are on the device.
     pub fn is_stuck(&self) -> bool {
         self.is_stuck
     }
 
-    /// Whether the last attempt had more to say than the area has room for.
+    /// Whether the root of the last attempt did not fit into its area.
     pub fn is_too_small(&self) -> bool {
         self.is_too_small
     }
 
-    /// What newer programs have in the root, in bytes.
+    /// Bytes of the sections that newer programs have in the root.
     pub fn kept_bytes(&self) -> u64 {
         self.kept.iter().map(KeptSection::len_bytes).sum()
     }
 
-    /// A checkpoint begins, with what its root says of the moment.
+    /// A checkpoint begins; `root` says what is fixed at this moment.
     pub fn begin(&mut self, root: Root, map: &Map) {
         self.header_attempts = 0;
         self.bases = map.disks.values().map(|disk| (disk.id.0, disk.base_for_root())).collect();
         self.root = Root { kept: self.kept.clone(), ..root };
     }
 
-    /// What policies have learned goes beside the root of the checkpoint that has begun.
+    /// What policies have learned goes beside the root of the checkpoint that has begun, unless an attempt has failed.
     pub fn add_policy_state(&mut self, state: Option<Vec<u8>>) {
         self.policy = state.filter(|_| !self.has_failed);
         self.has_policy = self.policy.is_some();
     }
 
-    /// Whether the last attempt came to nothing, and may have for what policies have learned: the next does without.
+    /// Whether the last attempt failed, perhaps because of what policies have learned: the next does without that.
     pub fn may_do_without_policy(&self) -> bool {
         self.has_failed && self.has_policy
     }
 
-    /// Writes the blob, and gives what it says. An error where the root area is too small for it.
+    /// Writes the blob, and returns the root. An error where the root area is too small for it.
     pub fn write_blob(
         &mut self,
         (map, pages, outbox): (&Map, &mut PageWriter, &mut Outbox),
@@ -154,9 +155,8 @@ impl RootWriter {
         true
     }
 
-    /// Writing the headers failed. A copy may be on the device: from here on there is no way back, because another attempt
-    /// would write its blob under this header. The same bytes are written again; if that fails, too, nothing more is, and
-    /// this says so with false.
+    /// Writing the headers failed. A copy may be on the device, and then there is no way back: another attempt would write its blob under this header. So the
+    /// same bytes are written again; if that fails, too, nothing more is written, and the result is false.
     pub fn retry_headers(&mut self, pages: &mut PageWriter, outbox: &mut Outbox) -> bool {
         self.header_attempts += 1;
         if self.header_attempts <= HEADER_ATTEMPTS_MAX {
@@ -173,8 +173,8 @@ impl RootWriter {
         }
     }
 
-    /// The headers are durable, and with them the root: its number. The older root must never be taken for the newest,
-    /// should the new one be lost, so its headers name the new one.
+    /// The headers are durable, and with them the root: returns its number. Should the new root be lost, the older one
+    /// must never be taken for the newest, so its headers name the new one.
     pub fn durable(&mut self, map: &mut Map, pages: &mut PageWriter, outbox: &mut Outbox) -> Option<u64> {
         let header = self.header.take()?;
         self.number = header.checkpoint;
@@ -189,7 +189,7 @@ impl RootWriter {
         Some(header.checkpoint)
     }
 
-    /// The checkpoint comes to nothing.
+    /// The checkpoint is given up.
     pub fn abort(&mut self) {
         self.header = None;
         self.has_failed = true;

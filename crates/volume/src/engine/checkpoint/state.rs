@@ -1,4 +1,4 @@
-//! How far a checkpoint has come, and what was changed since the last.
+//! How far a checkpoint has come, and what has changed since the last.
 
 use super::capacity::CapacityWriter;
 use super::index_room::IndexRoom;
@@ -18,11 +18,11 @@ use forebay_block::{Buf, IoError};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// After so many failed attempts in a row, a second apart, writes are refused instead of kept waiting.
+/// After this many failed attempts in a row, a second apart, writes are refused instead of kept waiting.
 const FAILURES_MAX: u32 = 3;
 
-/// Blocks that hosts write for each leaf of a checkpoint: with more of them than the first, half as many leaves may be dirty at
-/// once; with fewer than the second, twice as many.
+/// Bounds of what hosts write for each leaf of a checkpoint, in blocks: above the first, half as many leaves may be dirty at once; below the second, twice as
+/// many.
 const BLOCKS_PER_LEAF: [u64; 2] = [24, 12];
 
 /// How far a checkpoint has come.
@@ -45,13 +45,13 @@ pub(crate) struct Checkpoint {
     setup: Arc<Setup>,
     /// Leaves that fit into memory when the pool is opened next.
     frames: usize,
-    /// Which part of the slots may be dirty leaves, of [`DIRTY_PARTS`].
+    /// Which part of the slots dirty leaves may take: an index of [`DIRTY_PARTS`].
     part: usize,
-    /// How many leaves the journal may name: what fits there, and finds slots for its pages.
+    /// How many leaves the journal may name: as many as fit into memory and find slots for their pages.
     limits: LeafLimits,
     /// Blocks that hosts had written at the freeze of the checkpoint in progress.
     pub(super) written_blocks: u64,
-    /// The same of the last durable root; `None`: there was none since the start.
+    /// The same at the last durable root; `None`: there was none since the start.
     written_blocks_before: Option<u64>,
     pub pages: PageWriter,
     pub roots: RootWriter,
@@ -62,23 +62,23 @@ pub(crate) struct Checkpoint {
     pub(super) clean: bool,
     /// Leaves dirtied since the last freeze.
     pub(super) dirtied: usize,
-    /// Leaves dirtied from the last durable root to that freeze: where the checkpoint comes to nothing, recovery still
-    /// needs them.
+    /// Leaves dirtied from the last durable root to that freeze: where the checkpoint fails, recovery still needs them.
     pub(super) dirtied_before: usize,
-    /// Leaves that jobs of migration have named in the journal and not come to yet.
+    /// Leaves that migration jobs have named in the journal and not reached yet.
     named: usize,
-    /// Leaves that jobs had come to at the freeze of the last durable root, while other leaves of the same records were still
-    /// to be changed: such a record is replayed whole. And those of the checkpoint in progress.
+    /// Leaves that jobs had reached at the freeze of the last durable root, while other leaves of the same records were still to be changed: such a record is
+    /// replayed whole. `replayed_next`: the same for the checkpoint in progress.
     replayed: usize,
     pub(super) replayed_next: usize,
     /// See [`RootHeader::counts_due`](crate::layout::root::RootHeader::counts_due), as this checkpoint began.
     pub(super) counts_due: bool,
-    /// Groups that were complete at the freeze, whose summary has not reached the device since: the root does not carry
-    /// their entries, so they come first.
+    /// Groups that were complete at the freeze, and whose summaries have not reached the device since: the root does
+    /// not carry their entries, so these summaries must be written before it.
     pub(super) summaries_awaited: BTreeSet<GroupKey>,
-    /// Flushes that had failed when headers were sent: one that fails beside them may have lost them with a cache.
+    /// How many flushes had failed when the headers were sent: one that fails since then may have lost them with a
+    /// cache.
     pub(super) flush_failures_before: u64,
-    /// A summary of these could not be written: the attempt is given up, and the next may have its entries.
+    /// Why a summary of these could not be written: the attempt is given up, and the next root may have its entries.
     pub(super) summary_error: Option<String>,
     /// Time before which no new attempt is made after a failure.
     pub(super) not_before_ns: u64,
@@ -91,7 +91,7 @@ pub(crate) struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Goes on after a root: its number, the generation of its pages, and what it carries that this program does not know.
+    /// Goes on after a root: `number` is its number; `root` has the generation of its pages, and sections that this program does not know.
     pub fn new(setup: &Arc<Setup>, frames: usize, number: u64, root: &Root) -> Self {
         let roots = RootWriter::new(setup.clone(), number, root.kept.clone());
         Self {
@@ -142,12 +142,12 @@ impl Checkpoint {
         )
     }
 
-    /// Whether the last one that was asked for is clean: nothing follows.
+    /// Whether the checkpoint that was last asked for is clean: nothing follows it.
     pub fn is_clean(&self) -> bool {
         self.clean
     }
 
-    /// Asks for a checkpoint as soon as possible; `clean`: nothing will follow in the journal.
+    /// Asks for a checkpoint as soon as possible; `clean`: nothing will follow it in the journal.
     pub fn request(&mut self, clean: bool) {
         self.requested = true;
         self.clean = clean;
@@ -164,7 +164,7 @@ impl Checkpoint {
         !self.is_active() && self.not_before_ns > now_ns
     }
 
-    /// Why writes need not wait for a checkpoint any more: several attempts in a row were given up.
+    /// Why waiting for a checkpoint is in vain, where several attempts in a row were given up.
     pub fn hopeless(&self, counters: &Counters) -> Option<String> {
         (self.failures >= FAILURES_MAX && !self.is_active()).then(|| {
             let why = counters.last_checkpoint_error.as_deref().unwrap_or("a device flush failed");
@@ -172,7 +172,7 @@ impl Checkpoint {
         })
     }
 
-    /// Asks for another checkpoint, without haste.
+    /// Asks for another checkpoint; the wait after a failed one stays.
     pub fn want_another(&mut self) {
         self.requested = true;
     }
@@ -187,7 +187,7 @@ impl Checkpoint {
         self.phase != Phase::Idle
     }
 
-    /// A leaf was dirtied, or recovery will make it so.
+    /// A leaf was dirtied, or recovery will dirty it.
     pub fn count_dirtied(&mut self) {
         self.dirtied += 1;
     }
@@ -200,9 +200,9 @@ impl Checkpoint {
         LeafLimits::within(frames, DIRTY_PARTS[part], &self.setup.options, &self.setup.superblock)
     }
 
-    /// Disks are to be added or to grow: of what memory holds less is left for leaves when the pool is opened next. False, and
-    /// nothing changes, where recovery may need more now, what requests are about to change included: after a checkpoint, which is
-    /// asked for, it needs less.
+    /// Disks are to be added or to grow, which leaves less memory for leaves when the pool is opened next. False, and nothing changes, where recovery may now
+    /// need more leaves than would fit then, those that requests are about to change included. A checkpoint is asked for in this case: after it recovery needs
+    /// fewer.
     pub fn limit_by_memory(&mut self, frames: usize, about_to_be: usize) -> bool {
         if frames >= self.frames {
             return true;
@@ -212,13 +212,13 @@ impl Checkpoint {
             return false;
         }
         self.frames = frames;
-        // Never more: for more leaves slots have to be kept first.
+        // Never more: slots have to be kept first for more leaves.
         self.limits = self.limits.at_most(&self.limits_within(frames));
         true
     }
 
-    /// There are only so many slots for leaves; `None`: enough for all. They are fewer than should be kept where the pool was
-    /// filled while memory was less, or failed checkpoints hold some.
+    /// Limits leaves by the slots that there are for them; `None`: enough for all. There are fewer than should be kept where the pool was filled while it had
+    /// less memory, or where failed checkpoints hold some.
     pub fn limit_by_slots(&mut self, slots: Option<u64>) {
         let slots = slots.filter(|&slots| slots < self.leaves_wanted());
         self.limits = self.limits_within(self.frames.min(slots.map_or(usize::MAX, |slots| slots.max(1) as usize)));
@@ -229,8 +229,8 @@ impl Checkpoint {
         self.limits_within(self.frames).needed as u64
     }
 
-    /// Leaves for which slots may come to be kept with the next checkpoint: data that cannot leave the fast tier must not take them. Later
-    /// ones get more as far as such data leaves room.
+    /// Leaves for which slots may have to be kept from the next checkpoint on: data that cannot leave the fast tier must not take these. Later checkpoints get
+    /// more as far as such data leaves room.
     pub fn leaves_wanted_next(&self) -> u64 {
         self.limits_of_part(self.frames, self.part.saturating_sub(1)).needed as u64
     }
@@ -240,19 +240,19 @@ impl Checkpoint {
         self.limits_of_part(self.frames, 0).needed as u64
     }
 
-    /// A pool is opened whose fast tier has so many slots free: data may be where slots would have to be kept again, and is not to be moved for
-    /// that.
+    /// A pool is opened with so many slots of its fast tier free. Data may lie where slots would have to be kept, and is not to be moved for that: so only what
+    /// fits is kept.
     pub fn begin_with_slots(&mut self, free: u64, total: u64) {
-        // Hosts find so many free at most.
+        // At most so many are to be free for hosts.
         let for_hosts = total / 16;
         let fits = |&part: &usize| self.limits_of_part(self.frames, part).needed as u64 + for_hosts <= free;
         self.part = (0..DIRTY_PARTS.len()).find(fits).unwrap_or(DIRTY_PARTS.len() - 1);
         self.limits = self.limits_within(self.frames);
     }
 
-    /// A checkpoint is durable: by what it cost, fewer leaves may be dirty at once from now on, or more. More have no effect before slots
-    /// are kept for them ([`Checkpoint::limit_by_slots`]), and there are no more where destage has no room to free any, or data stays there. `about_to_be`: leaves that
-    /// requests in progress are to dirty.
+    /// A checkpoint is durable: by what it cost, fewer or more leaves may be dirty at once from now on. More have no effect before slots are kept for them
+    /// ([`Checkpoint::limit_by_slots`]), and there are no more where destage has no room to free slots, or where data stays on the fast tier. `about_to_be`:
+    /// leaves that requests in progress are going to dirty.
     fn choose_part(&mut self, dirtied: usize, (about_to_be, has_room): (usize, bool)) {
         let Some(before) = self.written_blocks_before.replace(self.written_blocks) else { return };
         let (leaves, blocks) = (dirtied as u64, self.written_blocks.saturating_sub(before));
@@ -261,7 +261,7 @@ impl Checkpoint {
             self.part = self.part.saturating_sub(usize::from(has_room));
         } else if blocks > leaves * many && self.part + 1 < DIRTY_PARTS.len() {
             let smaller = self.limits_of_part(self.frames, self.part + 1);
-            // Slots are kept for what is dirty, and about to be.
+            // Slots are kept for leaves that are dirty, or about to be.
             if self.needed_leaves() + about_to_be <= smaller.needed / 2 {
                 self.part += 1;
                 self.limits = self.limits.at_most(&smaller);
@@ -274,23 +274,23 @@ impl Checkpoint {
         self.limits_of_part(self.frames, 0).dirty
     }
 
-    /// Leaves that one job of migration may name.
+    /// Leaves that one migration job may name.
     pub fn leaves_per_job(&self) -> usize {
         self.limits.per_job(self.setup.limits.jobs)
     }
 
-    /// Leaves that jobs have named and not come to.
+    /// Leaves that jobs have named and not reached yet.
     pub fn named(&self) -> usize {
         self.named
     }
 
-    /// Leaves that recovery would need in memory at once, without those that are about to be dirty: no more than these.
+    /// The most leaves that recovery would need in memory at once, without those that are about to be dirty.
     fn needed_leaves(&self) -> usize {
         self.dirtied + self.dirtied_before + self.named + self.replayed
     }
 
-    /// Whether as many leaves are dirty, or about to be, as may be: since the last freeze, and since the last durable
-    /// root, which is longer ago where checkpoints fail.
+    /// Whether as many leaves are dirty, or about to be, as may be. One limit counts since the last freeze, the other
+    /// since the last durable root, which is longer ago where checkpoints fail.
     pub fn is_full(&self, about_to_be: usize) -> bool {
         let (since_freeze, limit) = (self.dirtied + about_to_be, self.limits.dirty);
         since_freeze >= limit || since_freeze + self.dirtied_before >= 2 * limit
@@ -301,15 +301,15 @@ impl Checkpoint {
         self.is_full(about_to_be) || self.needed_leaves() + about_to_be >= self.limits.needed
     }
 
-    /// Whether a checkpoint is due: soon no leaf may be dirtied for hosts.
+    /// Whether a checkpoint is due because soon no leaf may be dirtied for hosts.
     pub(super) fn is_nearly_full(&self) -> bool {
         let LeafLimits { needed, dirty, .. } = self.limits;
         self.dirtied >= dirty || self.dirtied > 0 && self.needed_leaves() + dirty >= needed
     }
 
-    /// A job names leaves in the journal. False where recovery could not hold them beside all others; a checkpoint is asked for
-    /// where it could after one, which leaves those that other jobs have named, and `replayed`, to which jobs in progress have
-    /// come. What requests are about to change is theirs to end.
+    /// A job names leaves in the journal. False where recovery could not hold them beside all others. Then a checkpoint is asked for if recovery could hold
+    /// them after it: what remains then are the leaves that other jobs have named, and `replayed`, those that jobs in progress have reached. Leaves that
+    /// requests are about to change remain until the requests end.
     pub fn try_name(&mut self, leaves: usize, about_to_be: usize, replayed: usize) -> bool {
         let fits = self.needed_leaves() + about_to_be + leaves <= self.limits.needed;
         let left = self.named + replayed;
@@ -319,7 +319,7 @@ impl Checkpoint {
         fits
     }
 
-    /// A job has come to leaves that it had named, or will not.
+    /// A job has reached leaves that it had named, or will not reach them.
     pub fn named_done(&mut self, leaves: usize) {
         self.named -= leaves;
     }
@@ -333,12 +333,12 @@ impl Checkpoint {
         self.choose_part(dirtied, situation);
     }
 
-    /// A page that says where blocks live was read to be changed.
+    /// A tier page was read to be changed.
     pub fn tier_page_read(&mut self, of: (PageKey, u64, u8), bytes: Option<Buf>, outbox: &mut Outbox) {
         self.capacity.page_read(of, bytes, &mut self.pages, outbox);
     }
 
-    /// The write of such a page ended.
+    /// The write of a tier page ended.
     pub fn tier_page_written(&mut self, of: (PageKey, u64, u32), result: Result<(), IoError>) {
         self.capacity.page_written(of, result, &mut self.pages);
     }
@@ -349,19 +349,19 @@ impl Checkpoint {
         self.pages.write_leaf(frame, &mut PageRooms { map, space, outbox, tiers });
     }
 
-    /// Whether hosts may change the leaf in a frame now, with so many others about to be. A clean one only while few are
-    /// dirty: what recovery has to read is bounded by the leaves dirtied before and during one checkpoint.
+    /// Whether hosts may change the leaf in a frame now, while `about_to_be` others are about to be changed. A clean
+    /// leaf may be changed only while few are dirty: the leaves dirtied before and during one checkpoint bound what
+    /// recovery has to read.
     pub fn may_dirty(&self, frame: &Frame, about_to_be: usize) -> bool {
         frame.dirty && !frame.frozen || !self.is_full_for_hosts(about_to_be)
     }
 
-    /// The same of a job, which has named the leaf in the journal.
+    /// The same for a job, which has named the leaf in the journal.
     pub fn may_dirty_named(&self, frame: &Frame, about_to_be: usize) -> bool {
         frame.dirty && !frame.frozen || !self.is_full(about_to_be)
     }
 
-    /// The summary of a group could not be written: where the checkpoint in progress needs it, it is given up. `is_kept`: sooner or later the
-    /// root has its entries.
+    /// The summary of a group could not be written: a checkpoint in progress that needs it is given up. `is_kept`: sooner or later the root has its entries.
     pub(super) fn summary_failed(&mut self, key: GroupKey, error: String, is_kept: bool) {
         if !self.summaries_awaited.contains(&key) {
             return;
