@@ -1,4 +1,4 @@
-//! What is admitted to the tiers: space for a write of a class, and what is kept back for the map.
+//! Admission to the tiers: space for a write of a class, and what is kept for the map.
 
 use super::Engine;
 use super::admin_error::AdminError;
@@ -17,16 +17,17 @@ use forebay_prism::{ClassStats, Place};
 
 /// Shortest sequential stream that goes past the fast tier, in blocks: 64 MiB.
 const STREAM_MIN_BLOCKS: u64 = 16_384;
-/// Times as many writes as the fast device takes at once may wait there where their data dies there: on the capacity tier it would cost wear.
+/// Where data mostly dies on the fast tier, this many times as many writes may wait there as the device takes at once: on the capacity tier the data would cost
+/// wear.
 const KEPT_QUEUES: u32 = 4;
-/// The same where it shrinks when it leaves. A client that copies a file with holes sends hundreds of such writes at once, each of a block or two, which
-/// would be stored as they are for ever.
+/// The same for data that shrinks when it leaves the tier. A client that copies a file with holes sends hundreds of such writes at once, each of a block or
+/// two, which on the capacity tier would stay uncompressed for ever.
 const SHRINKING_QUEUES: u32 = 32;
-/// As long as no more bytes wait there: a journal batch waits behind them.
+/// Only while no more bytes than this wait there: a journal batch waits behind them.
 const SHRINKING_BYTES: u64 = 4 << 20;
-/// A block of a disk.
+/// Bytes of a block of a disk.
 const BLOCK_BYTES: u64 = 4096;
-/// Slots kept for pages of the map beside those that are counted.
+/// Slots kept for pages of the map in addition to those that are counted.
 const SLOTS_SPARE: u64 = 16;
 
 impl Engine {
@@ -35,23 +36,23 @@ impl Engine {
         self.map.disks.values().map(|disk| disk.blocks().div_ceil(LEAF_ENTRIES as u64)).sum()
     }
 
-    /// Pages of the index of all disks.
+    /// Index pages of all disks.
     fn index_pages_of_disks(&self) -> u64 {
         self.map.disks.values().map(|disk| disk.size_bytes.div_ceil(INDEX_SPAN_BYTES)).sum()
     }
 
-    /// Slots kept for map pages: a checkpoint writes every dirty page to a new place before the old one is free; most are in
-    /// that of recovery, for all that the journal names.
+    /// Slots kept for map pages: a checkpoint writes every dirty page to a new place before the old one is free. The checkpoint of a recovery writes the most,
+    /// as it has all pages that the journal names.
     fn meta_reserve(&self, leaves_wanted: u64) -> u64 {
         self.meta_reserve_for(leaves_wanted, (self.leaves_of_disks(), self.index_pages_of_disks()))
     }
 
-    /// The same of disks with so many leaves and pages of the index.
+    /// The same for disks with so many leaves and index pages.
     fn meta_reserve_for(&self, leaves_wanted: u64, (leaves, index_pages): (u64, u64)) -> u64 {
         (leaves_wanted.min(leaves) + index_pages + SLOTS_SPARE).min(self.space.slots.total() / 2)
     }
 
-    /// What may be kept for them from the next checkpoint on: data that stays leaves it alone.
+    /// Slots that may have to be kept for them from the next checkpoint on: data that stays must not take these.
     fn meta_reserve_next(&self) -> u64 {
         self.meta_reserve(self.checkpoint.leaves_wanted_next())
     }
@@ -64,27 +65,27 @@ impl Engine {
         missing.min((self.space.slots.total() / 2).saturating_sub(self.meta_reserve_next() + stored))
     }
 
-    /// Slots that the map of the disks as they are now may need and cannot get, because data is there that stays.
+    /// Slots that the map of the disks as they are now may need and cannot get because data that stays has them.
     pub(crate) fn slots_missing_for_map(&self) -> u64 {
         self.slots_missing_beside(self.meta_reserve(self.checkpoint.leaves_wanted()))
     }
 
-    /// The same where so many are kept for pages.
+    /// The same where so many slots are kept for pages.
     fn slots_missing_beside(&self, reserve: u64) -> u64 {
         let stays = |(class, number): (&ClassStats, u8)| match self.prism.table().get(ClassId(number)) {
             Some(spec) if spec.place == Place::Fast => class.fast_blocks,
             _ => 0,
         };
         let staying: u64 = self.stats.classes.iter().zip(0..).map(stays).sum();
-        // What is only passing through: copies that can be dropped, and slots that are about to be free.
+        // What only passes through: copies that can be dropped, and slots that are about to be free.
         let passing = self.copies.slots_held() + self.space.freed.slots() + self.checkpoint.pages.slots_held();
         let pages = self.space.slots_used().saturating_sub(self.stats.fast_blocks() + passing);
         let wanted = pages + staying + reserve + self.map_growth();
         wanted.saturating_sub(self.space.slots.total())
     }
 
-    /// Where fewer slots are free than are to be kept for pages, the journal may name fewer leaves, until they are. Not while a
-    /// checkpoint has taken its slots.
+    /// While fewer slots are free than are to be kept for pages, the journal may name fewer leaves. Not changed during a checkpoint, which holds slots of its
+    /// own.
     pub(crate) fn limit_by_slots(&mut self) {
         if !self.checkpoint.is_active() {
             let pages = self.map.disks.values().map(|disk| disk.pages.iter().flatten().count() as u64).sum::<u64>();
@@ -93,27 +94,27 @@ impl Engine {
         }
     }
 
-    /// Keeps slots back for the map as the disks are now. Where data that stays has come to be in its way, as classes have changed, that may leave
-    /// until there is room.
+    /// Keeps slots for the map as the disks are now. Where data that stays is in its way, because classes have changed, that data may leave until there is
+    /// room.
     pub(crate) fn reserve_for_map(&mut self) {
         self.limit_by_slots();
         let (reserve, growth) = (self.meta_reserve(self.checkpoint.leaves_wanted()), self.map_growth());
         let reserve_next = self.meta_reserve_next();
         self.space.keep_for_map([reserve, reserve_next], growth);
         self.space.may_keep_more = self.slots_missing_beside(reserve_next) == 0;
-        // Somewhat less is no matter where so much is free for it.
+        // Somewhat less does not matter where so much is free for growth.
         let growth_kept = self.space.growth_kept();
         let has_kept = self.space.page_slots_free() >= growth_kept.min(growth);
         let missing_max = if self.space.pins && has_kept { growth_kept } else { 0 };
         let pins = self.slots_missing_for_map() <= missing_max;
-        // A checkpoint in progress has slots of its own for a while.
+        // Not during a checkpoint, which holds slots of its own for a while.
         if self.space.pins != pins && !self.checkpoint.is_active() {
             self.space.pins = pins;
             self.migrate.policy_changed();
         }
     }
 
-    /// Blocks on the fast tier that leave it in time.
+    /// Blocks on the fast tier that may leave it.
     pub(super) fn blocks_that_may_leave(&self) -> u64 {
         let staged = |(class, number): (&ClassStats, u8)| {
             if may_destage(&self.prism, &self.space, ClassId(number)) { class.fast_blocks } else { 0 }
@@ -121,7 +122,7 @@ impl Engine {
         self.stats.classes.iter().zip(0..).map(staged).sum()
     }
 
-    /// What the map takes of the fast tier when all blocks of all disks have been written, in bytes, with what is kept for checkpoints.
+    /// Bytes that the map takes of the fast tier when all blocks of all disks have been written, with what is kept for checkpoints.
     #[must_use]
     pub fn full_map_bytes(&self) -> u64 {
         self.full_map_bytes_of((self.leaves_of_disks(), self.index_pages_of_disks()))
@@ -132,10 +133,10 @@ impl Engine {
         (leaves + index_pages + kept) * PAGE_BYTES as u64
     }
 
-    /// Whether the fast tier has room for the map of all disks when all of their blocks have been written, and a disk of `old_bytes` has `size_bytes`.
+    /// Checks that the fast tier has room for the map when all blocks of all disks have been written, where a disk of `old_bytes` gets `size_bytes`.
     ///
     /// # Errors
-    /// What it would take, and the largest size of that disk for which there is room.
+    /// [`AdminError::MapTooLarge`]: what the map would take, and the largest size of that disk for which there is room.
     pub(super) fn check_map_of(&self, old_bytes: u64, size_bytes: u64) -> Result<(), AdminError> {
         let leaves_of = |size_bytes: u64| (size_bytes / BLOCK_BYTES).div_ceil(LEAF_ENTRIES as u64);
         let pages_of = |size_bytes: u64| size_bytes.div_ceil(INDEX_SPAN_BYTES);
@@ -148,7 +149,7 @@ impl Engine {
         if map_bytes <= fast_bytes {
             return Ok(());
         }
-        // In whole leaves: between two sizes with as many the map is the same.
+        // In whole leaves: for two sizes with as many leaves the map is the same.
         let of_leaves = |leaves: u64| leaves * LEAF_ENTRIES as u64 * BLOCK_BYTES;
         let (mut fits, mut too_many) = (0, leaves_of(size_bytes));
         while too_many - fits > 1 {
@@ -158,7 +159,7 @@ impl Engine {
         Err(AdminError::MapTooLarge { wanted_bytes: size_bytes, map_bytes, fast_bytes, largest_bytes: of_leaves(fits) })
     }
 
-    /// Whether the fast tier has hardly a slot for another page of the map, as it is full of these, and disks have parts that would need one.
+    /// Whether the fast tier is so full of map pages that there is hardly a slot for another, and disks have parts that would need one.
     #[must_use]
     pub fn lacks_map_slots(&self) -> bool {
         let is_missing = self.map.disks.values().any(|disk| disk.leaves_missing() > 0);
@@ -166,31 +167,32 @@ impl Engine {
         is_missing && self.map_growth() == 0 && self.space.page_slots_free() < self.space.growth_kept()
     }
 
-    /// Pages of the index for which the root has room.
+    /// Most index pages for which the root has room.
     #[must_use]
     pub fn index_pages_max(&self) -> u64 {
         self.checkpoint.index_room.pages_max()
     }
 
-    /// Whether the root has no room for more of the index than there is, and disks have parts that would need that.
+    /// Whether the root has no room for another index page, and disks have parts that would need one.
     #[must_use]
     pub fn lacks_index_room(&self) -> bool {
         let pages_of_disks = self.index_pages_of_disks();
         self.checkpoint.index_room.is_full() && self.checkpoint.index_room.pages() < pages_of_disks
     }
 
-    /// Whether the root has room for the disks: with the index that there is, and a page of it for the last one, or where they are `whole` with all of it.
+    /// Checks that the root has room for the disks: with the present index and one page more for the last disk or, where they are `whole`, with all of their
+    /// index pages.
     ///
     /// # Errors
-    /// For how many pages there is room.
+    /// [`AdminError::NoRoomInRoot`]: how many pages are needed, and for how many there is room.
     pub(super) fn check_index(&self, whole: bool) -> Result<(), AdminError> {
         let needed = if whole { self.index_pages_of_disks() } else { self.checkpoint.index_room.pages() + 1 };
         let fits = self.checkpoint.index_room.pages_beside(self.map.disks.values().map(|disk| disk.name.as_str()));
         if needed <= fits { Ok(()) } else { Err(AdminError::NoRoomInRoot { needed, fits }) }
     }
 
-    /// Whether the leaf in a frame would need a page of its own and there is no slot for it, also not in place of copies; or an index page for which the root
-    /// has no room.
+    /// Whether the leaf in a frame would need a page of its own for which there is no slot, even in place of copies; or an index page for which the root has no
+    /// room.
     pub(crate) fn lacks_page_slot(&mut self, frame: u32) -> bool {
         let &Frame { dirty, disk, leaf, .. } = self.map.frames.get(frame);
         if dirty || !self.map.is_new_leaf(frame) {
@@ -205,9 +207,9 @@ impl Engine {
         !self.space.has_page_slot(self.requests.executing as u64, &mut self.copies)
     }
 
-    /// Takes space for what arrives, of a class; with its lifetime, where it goes to bands. `None`: there is none now. Where bands are to be left to collection, what goes
-    /// past the fast tier waits: it must not fill that meanwhile. It is `data`, of a piece, from block `at` on. `past`: it is a stream, or its data would not stay; `keeps`: it dies
-    /// there.
+    /// Allocates space for data that arrives, of a class. Returns it with the lifetime of what goes to bands. `None`: there is none now. The data is that of a
+    /// piece, from block `at` on. `past`: it is a stream, or would not stay; `keeps`: it mostly dies on the fast tier. Where bands are left to collection (not
+    /// `may_use_bands`), what goes past the fast tier waits: it must not fill that tier meanwhile.
     pub(crate) fn allocate(
         &mut self,
         (piece, at, data): (u32, usize, &[u8]),
@@ -225,7 +227,7 @@ impl Engine {
             return None;
         }
         let last_recorded = self.journal.last_recorded();
-        // A sum over the classes, of which there are 120 at most: of data that stays only.
+        // A sum over all classes, at most 120; made only for data that stays.
         let may_leave = (!may_destage(&self.prism, &self.space, class)).then(|| self.blocks_that_may_leave());
         let compress = Packing::of_class(&self.prism, class);
         let Self { space, copies, packing, requests, .. } = self;
@@ -239,14 +241,14 @@ impl Engine {
         runs
     }
 
-    /// Whether so many blocks more of a class are within its share of the fast tier.
+    /// Whether a class is within its share of the fast tier with so many blocks more.
     pub(crate) fn has_share(&self, class: ClassId, blocks: u64) -> bool {
         let share = self.prism.table().get(class).map_or(1.0, |spec| spec.share);
         let held = self.stats.classes.get(usize::from(class.0)).map_or(0, |s| s.fast_blocks) + blocks;
         share >= 1.0 || held as f64 <= share * self.space.slots.total().max(1) as f64
     }
 
-    /// A sequential stream of so many blocks goes past the fast tier: it is nobody's log or table any more.
+    /// Blocks from which on a sequential stream goes past the fast tier: it is too long to be a log or a table.
     pub(crate) fn stream_min_blocks(&self) -> u64 {
         (self.space.slots.total() / 8).max(STREAM_MIN_BLOCKS)
     }

@@ -326,7 +326,7 @@ impl Map {
         }
     }
 
-    /// Whether a leaf lies on the device and nowhere else.
+    /// Whether a leaf is on the device, and not in memory.
     pub fn is_absent(&self, disk: DiskId, leaf: u64) -> bool {
         self.disk(disk).is_some_and(|disk| disk.frame(leaf) == NO_FRAME && disk.leaf(leaf).0.location != 0)
     }

@@ -1,19 +1,18 @@
-//! Hosts at the pace of collection: where few bands are free they get blocks of bands as collection gains them, evenly over
-//! time, and so slow down instead of stopping dead when none is left.
+//! Holds hosts to the pace of collection. While few bands are free hosts get blocks of bands as collection gains them, evenly over time: so they slow down
+//! instead of stopping dead when none is left.
 
-/// Parts of a block that gains are counted in.
+/// Parts of a block in which gains are counted.
 const PARTS: u64 = 1 << 16;
-/// Most blocks that hosts find at once.
+/// Most blocks that hosts may take at once.
 const CREDIT_MAX_BLOCKS: u64 = 64;
-/// Most blocks that are saved up: what nobody takes must not use up the bands later.
+/// Most blocks that are saved up: gains that nobody takes must not use up the bands later.
 const SAVED_MAX_BLOCKS: u64 = 4 << 10;
-/// Time over which gains are spread: longer than the steps of a job in which it gains nothing. 10 to 40 ms are as good for a
-/// flood over a flash drive that is three quarters full.
+/// Time over which gains are spread: longer than the steps of a job in which it gains nothing. For a flood over a flash drive that is three quarters full, 10
+/// to 40 ms are equally good.
 const SPREAD_NS: u64 = 20_000_000;
-/// Where nothing was gained for so long nobody is held back: jobs wait for something else.
+/// Where nothing was gained for this long nobody is held back: jobs wait for something else then.
 const GAINS_END_NS: u64 = 1_000_000_000;
-/// Hosts get so many times what is gained where as much is free as should be, and less in proportion: at a third of it, they
-/// take what is gained.
+/// Hosts get this many times what is gained where as much is free as should be, and less in proportion: at a third of it, they get what is gained.
 const SHARE_MAX: u64 = 3;
 
 /// Blocks of bands that hosts may take.
@@ -22,7 +21,7 @@ pub(crate) struct Pace {
     is_on: bool,
     now_ns: u64,
     gained_at_ns: Option<u64>,
-    /// Blocks that hosts could be granted or soon can, and those from which on they are not held back.
+    /// Blocks that hosts could be granted now or soon, and the number from which on hosts are not held back.
     room_blocks: u64,
     enough_blocks: u64,
     /// What was gained and hosts may not take yet, in [`PARTS`] of a block.
@@ -32,8 +31,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Time has passed, or there is more or less room. `is_collecting`: a collection is in progress; without one nothing would be
-    /// gained.
+    /// Updates time and room. `is_collecting`: a collection is in progress; without one nothing would be gained.
     pub fn look(&mut self, room_blocks: u64, enough_blocks: u64, is_collecting: bool, now_ns: u64) {
         let passed_ns = now_ns.saturating_sub(self.now_ns).min(SPREAD_NS);
         (self.room_blocks, self.enough_blocks, self.now_ns) = (room_blocks, enough_blocks, now_ns);
@@ -57,12 +55,12 @@ impl Pace {
         }
     }
 
-    /// So many blocks were read to be moved out of a band in which `dead` blocks were dead and `alive` were not when its collection
-    /// began: each is to make room for those that died beside it.
+    /// So many blocks were read to be moved out of a band that had `dead` and `alive` blocks when its collection began: each block moved is to make room for
+    /// its share of the dead ones.
     pub fn gain(&mut self, moved: u64, dead: u64, alive: u64) {
         self.gained_at_ns = Some(self.now_ns);
         let gained = moved * PARTS * dead / alive.max(1);
-        // Always something, or hosts would stand still while there is room for nobody but collection.
+        // Always something, or hosts would stand still while only collection has room.
         let room_blocks = self.room_blocks.clamp(self.enough_blocks / 16, self.enough_blocks);
         let share = u128::from(gained * SHARE_MAX) * u128::from(room_blocks) / u128::from(self.enough_blocks.max(1));
         self.saved = (self.saved + share as u64).min(SAVED_MAX_BLOCKS * PARTS);

@@ -9,9 +9,9 @@ pub(crate) struct Situation {
     pub place: Place,
     /// Part of a long sequential stream, or large and not worth its stay.
     pub past: bool,
-    /// It is known to die on the fast tier, mostly.
+    /// Data of its kind mostly dies on the fast tier.
     pub keeps: bool,
-    /// It is too short to shrink where it lies alone, and what goes to bands later shrinks together with others.
+    /// It is too short to shrink by itself, and would shrink together with other data if it went to bands later.
     pub shrinks_later: bool,
     /// More writes wait for the fast device than it takes at once, and more than for the capacity tier.
     pub fast_is_behind: bool,
@@ -19,7 +19,7 @@ pub(crate) struct Situation {
     pub capacity_refuses: bool,
     /// Data in flight on the fast device and on the capacity tier, in bytes.
     pub in_flight_bytes: [u64; 2],
-    /// Changes of hosts in flight, this one and those that wait for space among them: a queue this deep hides where they go.
+    /// Changes of hosts in flight, including this one and those that wait for space: a queue this deep hides to which tier they go.
     pub changes: usize,
     /// The host may yet say that what it writes is to stay on the fast tier.
     pub may_stay: bool,
@@ -29,32 +29,30 @@ pub(crate) struct Situation {
     pub threshold: u64,
 }
 
-/// Changes in flight from which on data that the fast tier does not keep from being destaged goes past it: where fewer are,
-/// each waits for the capacity tier's latency. A host that keeps sixteen in flight has eight and more here whenever one comes, for
-/// it sends several once several have ended.
+/// Changes in flight from which on data that would be destaged all the same goes past the fast tier: where fewer are in flight, each would wait for the
+/// capacity tier's latency. A host that keeps sixteen in flight has eight and more here whenever one comes, for it sends several once several have ended.
 const CHANGES_MANY: usize = 8;
 
-/// Eighths of what was staged in a stretch that had to be destaged from which on staging is in vain, and those from which on it
-/// still is: what is staged meanwhile is little, and a stretch of it takes in the end of one before, so that a flood over a disk
-/// of ten times the tier, of which .9 has to be destaged, would be judged one way and the other in turns.
+/// Eighths of what was staged in a stretch. Staging is in vain where at least so many had to be destaged, and still is where at least the second number had to
+/// be. With one bound a flood over a disk of ten times the tier, of which .9 has to be destaged, would be judged one way and the other in turn: little is
+/// staged while staging is in vain, and a stretch of that includes the end of the one before.
 const IN_VAIN_EIGHTHS: u64 = 7;
 const STILL_IN_VAIN_EIGHTHS: u64 = 6;
 
-/// For how long after a capacity device had no room for a write others go to the fast tier first, as far as that has room: they would fail, and take blocks of
-/// bands with them.
+/// How long, in nanoseconds, writes go to the fast tier first after a capacity device had no room for one, as far as that tier has room: they would fail, and
+/// take blocks of bands with them.
 const REFUSES_NS: u64 = 10_000_000_000;
 
-/// Data in flight on the fast device, with that of the run to be placed, from which on a large run goes to the capacity tier
-/// where less is in flight: what an Optane-class drive moves in 300 us. The bandwidth of a flash drive is as high, so that
-/// what is large arrives there sooner.
+/// Bytes in flight on the fast device, with those of the run to be placed, from which on a large run goes to the capacity tier where less is in flight: what an
+/// Optane-class drive moves in 300 us. The bandwidth of a flash drive is as high, so that large runs arrive there sooner.
 const WAITING_BYTES: u64 = 740 << 10;
-/// Blocks of a large run, neighbours of one class within one write: what is smaller waits for a latency rather than for
-/// bandwidth, and is likelier to be overwritten soon.
+/// Blocks of a large run, which are neighbours of one class within one write. A smaller run waits for a latency rather
+/// than for bandwidth, and is likelier to be overwritten soon.
 pub(crate) const LARGE_BLOCKS: u32 = 16;
-/// Blocks of a run from which on it is compressed where it lies, as part of a stream: what is shorter lies between zeros, mostly.
+/// Blocks of a run from which on it is compressed by itself, as part of a stream. A shorter run mostly lies between zeros.
 const STREAM_SHRINKS_BLOCKS: u32 = 4;
 
-/// Blocks of a run of a class from which on it is compressed where it lies. What is shorter leaves too much of its last block of the device.
+/// Blocks of a run of a class from which on it is compressed by itself. A shorter run would leave too much of its last device block unused.
 pub(crate) fn shrinks_alone_blocks(place: Place) -> u32 {
     if place == Place::Capacity { LARGE_BLOCKS } else { STREAM_SHRINKS_BLOCKS }
 }
@@ -63,31 +61,30 @@ pub(crate) fn shrinks_alone_blocks(place: Place) -> u32 {
 #[derive(Debug, Default)]
 pub(crate) struct Bypass {
     debt: u64,
-    /// Blocks staged and blocks destaged, since the start, where the stretch that is looked at began.
+    /// Blocks staged and blocks destaged since the start, when the present stretch began.
     staged_before: u64,
     destaged_before: u64,
     /// In the last stretch nearly all that was staged had to be destaged: hardly any of it died on the fast tier.
     is_in_vain: bool,
-    /// What goes past the tier is durable when it is answered.
+    /// Whether what goes past the tier is durable when it is answered.
     pub is_written_through: bool,
-    /// When a capacity device had no room for a write.
+    /// When a capacity device last had no room for a write.
     refused_ns: Option<u64>,
 }
 
 impl Bypass {
-    /// A capacity device has no room for a write.
+    /// A capacity device had no room for a write.
     pub fn is_refused(&mut self, now_ns: u64) {
         self.refused_ns = Some(now_ns);
     }
 
-    /// Whether it had none a short while ago.
+    /// Whether a capacity device had no room a short while ago.
     pub fn capacity_refuses(&self, now_ns: u64) -> bool {
         self.refused_ns.is_some_and(|refused_ns| now_ns.saturating_sub(refused_ns) < REFUSES_NS)
     }
 
-    /// `staged` and `destaged`: blocks since the start; `slots`: of the tier. Each stretch of a quarter of the tier is judged: where
-    /// as good as all is destaged, staging costs both tiers a write and the fast one a read, and saves nothing. That is so until a
-    /// quarter dies there.
+    /// Judges each stretch of a quarter of the tier. `staged` and `destaged`: blocks since the start; `slots`: those of the tier. Where nearly all is destaged,
+    /// staging costs both tiers a write and the fast one a read, and saves nothing. That verdict stands until a quarter dies there.
     pub fn learn(&mut self, staged: u64, destaged: u64, slots: u64) {
         let stretch = staged.saturating_sub(self.staged_before);
         if stretch > slots / 4 {
@@ -97,10 +94,9 @@ impl Bypass {
         }
     }
 
-    /// Whether a run of so many blocks goes to the fast tier first. Long sequential streams do not, nor does what would wait
-    /// there for longer, nor a write of many at once while staging saves nothing. While slots are free, no large run waits
-    /// there behind others, unless it may turn out to be one that stays. Below a threshold of free slots a growing share of
-    /// staged writes goes past the tier, so that the pool slows down in proportion and never stops.
+    /// Whether a run of so many blocks goes to the fast tier first. Not a long sequential stream, nor what would wait there for longer, nor one of many writes
+    /// at once while staging saves nothing. While slots are free, no large run waits there behind others, unless it may turn out to be one that stays. Below a
+    /// threshold of free slots a growing share of staged writes goes past the tier, so that the pool slows down in proportion and never stops.
     pub fn goes_to_fast_first(&mut self, situation: &Situation, blocks: u32) -> bool {
         let Situation {
             place, past, keeps, shrinks_later, in_flight_bytes, changes, may_stay, free, threshold, ..

@@ -1,4 +1,4 @@
-//! Space on both tiers: what may be taken, what is given back, and when it is free again.
+//! Space on both tiers: what may be allocated, what is given back, and when it is free again.
 
 use super::copies::{Copies, GIVEN_UP_AT_ONCE};
 use super::lifetimes::{Arrival, Lifetimes};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// Part of the slots that is kept free for a map that grows. More comes from data that may be destaged.
 const GROWTH_PART: u64 = 64;
 
-/// Blocks that have a place together.
+/// Blocks that lie together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     /// First grain.
@@ -49,27 +49,28 @@ pub(crate) struct Space {
     pub pace: Pace,
     /// Space to be freed, by batch.
     pub freed: FreedQueue,
-    /// Slots of writes whose records may be on the device or not: a batch could not be written.
+    /// Slots of writes whose records may or may not be on the device: a batch could not be written.
     pub lost: Vec<Freed>,
-    /// Space was taken or freed since migration last looked whether a job is due.
+    /// Space was allocated or freed since migration last looked whether a job is due.
     pub changed: bool,
     /// Dirty leaves that have no page on the device yet: each will take a slot for good.
     pub new_leaves: u64,
-    /// Slots kept for pages, and those that may be from the next checkpoint on.
+    /// Slots kept for pages, and those that may have to be kept from the next checkpoint on.
     reserve: u64,
     reserve_next: u64,
     /// Slots that the map may still grow into.
     growth: u64,
-    /// Data of classes that are kept on the fast tier stays there. Not while it leaves the map no slots to grow into.
+    /// Data of classes that are kept on the fast tier stays there. False while such data leaves the map no slots to
+    /// grow into.
     pub pins: bool,
-    /// Beside data that stays there is room for what may be kept for pages from the next checkpoint on.
+    /// Data that stays leaves room for the slots that may have to be kept for pages from the next checkpoint on.
     pub may_keep_more: bool,
     /// Slots that writes have taken since the start.
     slots_taken: u64,
 }
 
 impl Space {
-    /// Over these tables.
+    /// Space as these tables have it.
     pub fn new(setup: Arc<Setup>, slots: Slots, bands: Bands, lifetimes: Lifetimes) -> Self {
         Self {
             setup,
@@ -90,7 +91,7 @@ impl Space {
         }
     }
 
-    /// Keeps slots back for the map: to write it at all, now and from the next checkpoint on, and to grow.
+    /// Keeps slots for the map: to write it at all, now and from the next checkpoint on, and to grow.
     pub fn keep_for_map(&mut self, [reserve, reserve_next]: [u64; 2], growth: u64) {
         (self.reserve, self.reserve_next, self.growth) = (reserve, reserve_next, growth);
     }
@@ -119,7 +120,7 @@ impl Space {
         self.reserve + self.new_leaves
     }
 
-    /// Slots that data may still take: less those that the map is about to grow into, too.
+    /// Slots that data may still take: those into which the map is about to grow are kept, too.
     pub fn data_slots_free(&self) -> u64 {
         self.slots.free().saturating_sub(self.kept_for_map())
     }
@@ -128,7 +129,7 @@ impl Space {
         self.kept_for_pages() + self.growth_left().min(self.growth_kept())
     }
 
-    /// Slots that are kept free for a map that grows, at most.
+    /// Most slots that are kept free for a map that grows.
     pub fn growth_kept(&self) -> u64 {
         self.slots.total() / GROWTH_PART
     }
@@ -137,20 +138,20 @@ impl Space {
         self.growth.saturating_sub(self.new_leaves)
     }
 
-    /// Slots that data may take which does not leave them, where `may_leave` others can be had by destage: all that the map may
-    /// grow into has to be free or to be had.
+    /// Slots that data may take which does not leave them, where destage can free `may_leave` others: all that the map may grow into has to be free, or to be
+    /// freed by destage.
     fn slots_to_stay_in(&self, may_leave: u64) -> u64 {
         let kept = self.reserve_next + self.new_leaves + self.growth_left();
         (self.slots.free() + self.freed.slots() + may_leave).saturating_sub(kept)
     }
 
-    /// What has to be given back before data finds a slot, at most as much as is given up at once: a disk that was added may want a large part
-    /// of the tier.
+    /// Slots that have to be given up before data finds one, at most as many as are given up at once: a disk that was added may want a large part of the tier.
     fn missing_for_map(&self) -> u64 {
         self.kept_for_map().saturating_sub(self.slots.free()).min(GIVEN_UP_AT_ONCE)
     }
 
-    /// Gives up copies in whose place the map may grow, as many as at once; false where there was nothing to give up.
+    /// Gives up copies in whose place the map may grow, at most as many as are given up at once; false where there was
+    /// nothing to give up.
     pub fn give_up_for_map(&mut self, copies: &mut Copies) -> bool {
         let missing = self.missing_for_map();
         missing > 0 && copies.evict(missing, &mut self.slots) > 0
@@ -161,18 +162,17 @@ impl Space {
         low(self.bands.count(), self.bands.data_blocks(), self.setup.limits.blocks_in_jobs())
     }
 
-    /// Blocks of data that there is space for, on both tiers, if so many copies were given up; in bands none where they are left to collection.
-    /// `may_leave`: some of it stays where it comes to be, and so many slots hold data or copies that do not.
+    /// Blocks of data for which there is space on both tiers, if so many copies were given up. Bands count as full while they are left to collection.
+    /// `may_leave`: some of the data does not leave its slots again, and so many slots hold data or copies that do.
     pub fn room(&self, given_up: u64, may_leave: Option<u64>) -> u64 {
         let slots = (self.slots.free() + given_up).saturating_sub(self.kept_for_map());
         let most = may_leave.map_or(u64::MAX, |may_leave| self.slots_to_stay_in(may_leave));
         slots.min(most) + if self.pace.is_closed() { 0 } else { self.bands.room(false) }
     }
 
-    /// Whether there is space now for so many blocks, `most` or those that are counted where these do not fit; copies are given up for them where that suffices.
-    /// `may_leave` as in [`Self::take`]. A write
-    /// that cannot have all it needs must not take a part: what it gives back of a band is lost until that is collected, and so it
-    /// would eat what collection frees for it, again and again.
+    /// Whether there is space now for so many blocks: `most` or, where these do not fit, those that `count` returns. Copies are given up for them where that
+    /// suffices. `may_leave` as in [`Self::take`]. A write that cannot have all that it needs must not take a part: what it gives back of a band is lost until
+    /// the band is collected, and so it would use up what collection frees for it, again and again.
     pub fn has_room(
         &mut self,
         (most, count): (u64, impl FnOnce() -> u64),
@@ -194,7 +194,8 @@ impl Space {
         self.room(0, may_leave) >= blocks
     }
 
-    /// Whether there is a slot for the page of one more leaf beside `executing` others, in place of copies if need be.
+    /// Whether there is a slot for the page of one more leaf beside `executing` others. Copies are given up for it if
+    /// need be.
     pub fn has_page_slot(&mut self, executing: u64, copies: &mut Copies) -> bool {
         let needed = executing + 1;
         let missing = (self.kept_for_pages() + needed).saturating_sub(self.slots.free());
@@ -204,10 +205,9 @@ impl Space {
         self.page_slots_free() >= needed
     }
 
-    /// Takes space for what arrives, of a class, on the preferred tier as far as that goes; with the lifetime of what goes to bands.
-    /// `sizes` tells of the blocks from one on how many grains each takes in a band; empty: all are stored as they are. `may_leave`: it stays
-    /// where it comes to be, and so many slots hold data that does not.
-    /// `None`: there is none now; what was taken is given back.
+    /// Allocates space for data that arrives, of a class, on the preferred tier as far as that goes. Returns it with the lifetime of what goes to bands.
+    /// `sizes` returns how many grains each block takes in a band, from a given block on; empty: all are stored uncompressed. `may_leave`: the data does not
+    /// leave its slots again, and so many slots hold data that does. `None`: there is no space now; what was allocated is given back.
     pub fn take(
         &mut self,
         class: ClassId,
@@ -252,7 +252,7 @@ impl Space {
         if wanted == 0 {
             return None;
         }
-        // Not where even all of them were too few.
+        // Not where giving up all of them would still be too little.
         if self.data_slots_free() == 0 && self.slots.free() + copies.slots_held() > self.kept_for_map() {
             copies.evict(wanted + self.missing_for_map(), &mut self.slots);
         }
@@ -262,7 +262,7 @@ impl Space {
         Some(Run::whole(self.setup.extents.slot_location(slot), got as u32))
     }
 
-    /// Takes space in a band for the first of some blocks, of which all that are compressed have their sizes in `sizes`, or none.
+    /// Allocates space in a band for the first of some blocks. `sizes` has the grains of each, or is empty where all are uncompressed.
     fn take_band(&mut self, stream: Stream, blocks: u32, sizes: &[u8]) -> Option<Run> {
         let is_packed = |size: &u8| u64::from(*size) < BLOCK_GRAINS;
         let packs = sizes.first().is_some_and(is_packed);
@@ -275,11 +275,12 @@ impl Space {
         let Grant { band, first, blocks: device_blocks, count } = self.bands.grant(stream, wanted)?;
         self.pace.take(device_blocks);
         self.lifetimes.arrived(stream, device_blocks);
-        // The end of a group may have no more room for compressed ones than for whole ones, which they are stored as then.
+        // At the end of a group compressed blocks may find no more room than whole ones: they are stored uncompressed then.
         Some(Run { location: self.setup.extents.band_location(band, first), blocks: count, device_blocks })
     }
 
-    /// Gives back what was never written. Band space is appended only, so it is lost until the band is collected.
+    /// Gives back space that was never written. Bands are only appended to, so their space is lost until they are
+    /// collected.
     pub fn give_back(&mut self, runs: &[Run], last_recorded: u64) {
         for &Run { location, blocks, .. } in runs {
             if self.setup.extents.is_fast(location) {
@@ -290,15 +291,15 @@ impl Space {
         }
     }
 
-    /// Bands that were closed as nothing fitted into them are free, as far as nothing lives there, once all that was recorded so far is durable.
+    /// Bands that were closed because nothing fitted into them are free, where nothing in them is valid, once all that was recorded so far is durable.
     pub fn free_emptied(&mut self, last_recorded: u64) {
         for band in self.bands.take_emptied() {
             self.freed.push(last_recorded, Freed::Band(band));
         }
     }
 
-    /// The fate of blocks granted in a band is known; where that leaves it empty, it is free once all that was recorded
-    /// so far is durable.
+    /// The fate of blocks granted in a band is known. Where that leaves the band empty, it is free once all that was
+    /// recorded so far is durable.
     pub fn settle(&mut self, location: u64, blocks: u32, last_recorded: u64) {
         if let Some((band, _)) = self.setup.extents.band(location)
             && self.bands.settle(band, blocks)
@@ -307,7 +308,7 @@ impl Space {
         }
     }
 
-    /// Space of a write whose records were cancelled in `batch`.
+    /// Frees the space of a write whose records were cancelled in `batch`.
     pub fn cancel(&mut self, location: u64, blocks: u32, batch: u64, last_recorded: u64) {
         if self.setup.extents.is_fast(location) {
             let first = self.setup.extents.slot(location);
@@ -317,15 +318,15 @@ impl Space {
         }
     }
 
-    /// An entry of the map came to name a place.
+    /// An entry of the map names this place now.
     pub fn gain(&mut self, span: Span) {
         if let Some((band, _)) = self.setup.extents.band(span.location) {
             self.bands.gain(band, span.grains);
         }
     }
 
-    /// An entry does not name a place any more, by a record in `batch`; `stays`: its new one is the same, which only a
-    /// journal that nobody wrote can make so.
+    /// An entry does not name this place any more, by a record in `batch`. `stays`: the new entry names the same place,
+    /// which only a forged journal can cause.
     pub fn lose(&mut self, Span { location, grains }: Span, batch: u64, last_recorded: u64, stays: bool) {
         if self.setup.extents.is_fast(location) {
             if !stays {
@@ -335,8 +336,8 @@ impl Space {
         } else if let Some((band, _)) = self.setup.extents.band(location)
             && self.bands.lose(band, grains)
         {
-            // Batches end in any order: one after `batch` may have taken blocks from this band before it did, and is
-            // not durable when `batch` is.
+            // Batches are applied in any order: one after `batch` may have removed blocks of this band before, and need
+            // not be durable when `batch` is.
             self.freed.push(last_recorded, Freed::Band(band));
         }
     }
@@ -357,7 +358,7 @@ impl Space {
         self.setup.extents.band(location).map_or(0, |(band, _)| self.bands.record_generation(band))
     }
 
-    /// Notes who is written to a place in a band.
+    /// Notes for the summary which block is written to a place in a band.
     pub fn note(&mut self, location: u64, entry: SummaryEntry) {
         if let Some((band, grain)) = self.setup.extents.band_grain(location) {
             self.bands.note(band, grain, entry);

@@ -49,7 +49,7 @@ pub(crate) struct RootWriter {
 }
 
 impl RootWriter {
-    /// Goes on after a root.
+    /// Goes on after root `number`.
     pub fn new(setup: Arc<Setup>, number: u64, kept: Vec<KeptSection>) -> Self {
         Self {
             setup,
@@ -147,8 +147,8 @@ impl RootWriter {
         Ok(root)
     }
 
-    /// Writes the headers, past any cache: what they name is durable, and a flush after them could fail and leave open
-    /// whether they are. False where there are none to be written.
+    /// Writes the headers, past any cache. What they name is durable already; a flush after them could fail, and would leave
+    /// open whether they are. False where there are none to be written.
     pub fn write_headers(&mut self, pages: &mut PageWriter, outbox: &mut Outbox) -> bool {
         let Some(header) = self.header else { return false };
         self.write_header_copies(&header, pages, outbox);

@@ -43,7 +43,7 @@ pub(super) enum Phase {
 /// State of checkpointing.
 pub(crate) struct Checkpoint {
     setup: Arc<Setup>,
-    /// Leaves that fit into memory when the pool is opened next.
+    /// Leaves that will fit into memory when the pool is opened next.
     frames: usize,
     /// Which part of the slots dirty leaves may take: an index of [`DIRTY_PARTS`].
     part: usize,

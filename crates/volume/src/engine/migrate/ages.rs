@@ -1,7 +1,7 @@
-//! Leaves that hold blocks to be destaged, by when the first of these is due: what is due first leaves the fast tier first.
+//! Leaves that hold blocks to be destaged, by when the first of these is due: blocks that are due first leave the fast tier first.
 //!
-//! Time is counted in epochs: [`EPOCHS`] of them to as many blocks written as the fast tier has slots. A leaf takes one
-//! byte: its epoch, counted from that of the index page it belongs to. The pages are sorted, leaves within one are not.
+//! Time is counted in epochs: [`EPOCHS`] of them to as many written blocks as the fast tier has slots. A leaf takes one byte: its epoch, counted from that of
+//! the index page to which it belongs. The pages are sorted, leaves within one are not.
 
 use crate::engine::map::Map;
 use crate::engine::space::Space;
@@ -12,19 +12,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Epochs in a fast tier's worth of writes.
 const EPOCHS: u64 = 32;
-/// A leaf that is not in the queue.
+/// Stands for a leaf that is not in the queue.
 const ABSENT: u8 = u8::MAX;
-/// Most that a leaf may be newer than its page's base, in epochs.
+/// Most by which a leaf may be newer than its page's base, in epochs.
 const NEWER_MAX: u32 = ABSENT as u32 - 1;
-/// Memory for the leaves of one index page, in bytes, with what leads to them.
+/// Memory for the leaves of one index page and for the tables that lead to them, in bytes.
 pub(crate) const BYTES_PER_PAGE: u64 = size_of::<PageAges>() as u64 + 112;
 
-/// The pool's time: it goes by what hosts write, and survives restarts because the statistics do.
+/// The pool's time, in epochs: it goes by what hosts write, and survives restarts because the statistics do.
 pub(crate) fn epoch_of(stats: &Statistics, space: &Space) -> u32 {
     epoch_at(stats.written_blocks(), epoch_blocks(space))
 }
 
-/// Epochs in so many blocks. Only a root that nobody wrote says more than half of what the type holds, and then what is due later has room in it as well.
+/// Epochs in so many blocks. Only a forged root has more than half of what the type holds; with this limit, what is due later has room in it as well.
 fn epoch_at(written_blocks: u64, epoch_blocks: u64) -> u32 {
     (written_blocks / epoch_blocks).min(u64::from(u32::MAX / 2)) as u32
 }
@@ -34,7 +34,8 @@ pub(crate) fn epoch_blocks(space: &Space) -> u64 {
     (space.slots.total() / EPOCHS).max(1)
 }
 
-/// Most epochs that a block stays: a clock tells no more than 255 apart, and what was due long ago lies beside it.
+/// Most epochs that a block stays: a clock cannot tell more than 255 of them apart, and blocks that were due long ago
+/// lie beside new ones.
 pub(crate) const STAY_MAX_EPOCHS: u64 = 6 * EPOCHS;
 /// Epochs from now on to the end of the queue: nothing is due later.
 pub(crate) const END_EPOCHS: u32 = STAY_MAX_EPOCHS as u32 + 1;
@@ -54,7 +55,7 @@ impl PageAges {
         (newer != ABSENT).then_some((self.base + u32::from(newer), at))
     }
 
-    /// Moves the base; what is older than it counts as old as it.
+    /// Moves the base; leaves older than it count as old as it.
     fn set_base(&mut self, base: u32) {
         for newer in self.newer.iter_mut().filter(|newer| **newer != ABSENT) {
             *newer = (self.base + u32::from(*newer)).saturating_sub(base).min(NEWER_MAX) as u8;
@@ -66,8 +67,8 @@ impl PageAges {
         self.newer[at] = ABSENT;
         let newest = self.newer.iter().filter(|&&newer| newer != ABSENT).max();
         let newest = newest.map_or(epoch, |&newer| epoch.max(self.base + u32::from(newer)));
-        // Where a page's leaves are further apart than a byte tells, the oldest look newer than they are, never the
-        // reverse: a leaf that comes first has blocks of that epoch or older ones.
+        // Where a page's leaves are further apart than a byte can tell, the oldest look newer than they are, never the
+        // reverse: a leaf that comes first has blocks of its epoch or older ones.
         let base = self.base.min(epoch).max(newest.saturating_sub(NEWER_MAX));
         if base != self.base {
             self.set_base(base);
@@ -79,19 +80,19 @@ impl PageAges {
 /// The queue. A leaf is in it once at most.
 #[derive(Debug, Default)]
 pub(crate) struct AgeQueue {
-    /// By disk and number: looked up with every write that is staged.
+    /// By disk and page: looked up with every write that is staged.
     pages: BTreeMap<u16, Vec<Option<Box<PageAges>>>>,
-    /// Every page with leaves in the queue, by the epoch of its oldest.
+    /// Every page with leaves in the queue, by the epoch of its oldest leaf.
     by_epoch: BTreeSet<(u32, u16, usize)>,
 }
 
-/// Index page of a leaf, and its place there.
+/// Index page of a leaf, and the leaf's place there.
 fn split(leaf: u64) -> (usize, usize) {
     ((leaf / INDEX_ENTRIES as u64) as usize, (leaf % INDEX_ENTRIES as u64) as usize)
 }
 
 impl AgeQueue {
-    /// Puts a leaf under the epoch in which its first block is due, if it is not in the queue under an earlier one.
+    /// Queues a leaf under the epoch in which its first block is due, unless it is queued under an earlier one.
     pub fn push(&mut self, epoch: u32, disk: DiskId, leaf: u64) {
         let (number, at) = split(leaf);
         let pages = self.pages.entry(disk.0).or_default();
@@ -112,14 +113,14 @@ impl AgeQueue {
         }
     }
 
-    /// A leaf of the oldest epoch, which stays where it is.
+    /// A leaf of the oldest epoch; it stays in the queue.
     pub fn first(&self) -> Option<(u32, DiskId, u64)> {
         let &(epoch, disk, number) = self.by_epoch.first()?;
         let (_, at) = self.pages.get(&disk)?.get(number)?.as_ref()?.oldest()?;
         Some((epoch, DiskId(disk), (number * INDEX_ENTRIES + at) as u64))
     }
 
-    /// Takes away what [`AgeQueue::first`] gives.
+    /// Takes the leaf that [`AgeQueue::first`] returns out of the queue.
     pub fn pop_first(&mut self) -> Option<(u32, DiskId, u64)> {
         let first = self.first()?;
         let (epoch, disk, number) = self.by_epoch.pop_first()?;
@@ -136,28 +137,28 @@ impl AgeQueue {
         Some(first)
     }
 
-    /// Puts a leaf with blocks to be destaged into the queue, under an epoch in which one is due.
+    /// Queues a leaf under an epoch in which a block of it is due, if it has blocks to be destaged.
     pub fn enqueue(&mut self, epoch: u32, disk: DiskId, leaf: u64, map: &Map) {
         if map.disk(disk).is_some_and(|entry| entry.leaf(leaf).0.stageable > 0) {
             self.push(epoch, disk, leaf);
         }
     }
 
-    /// The same where it is not known when a block of it is due, unless it is in the queue.
+    /// The same for a leaf of which it is not known when a block is due, unless it is in the queue.
     pub fn enqueue_unknown(&mut self, epoch: u32, disk: DiskId, leaf: u64, map: &Map) {
         if !self.contains(disk, leaf) {
             self.enqueue(epoch, disk, leaf, map);
         }
     }
 
-    /// Whether a leaf is in it.
+    /// Whether a leaf is in the queue.
     pub fn contains(&self, disk: DiskId, leaf: u64) -> bool {
         let (number, at) = split(leaf);
         let page = self.pages.get(&disk.0).and_then(|pages| pages.get(number)).and_then(Option::as_ref);
         page.is_some_and(|page| page.newer[at] != ABSENT)
     }
 
-    /// All leaves that hold something to destage, as the index says: how old that is shows when they are read.
+    /// Queues all leaves that hold something to destage, as the index says. When that is due shows when they are read.
     pub fn enqueue_all(&mut self, map: &Map) {
         for disk in map.disks.values() {
             let mut next = disk.next_stageable(0);
@@ -168,7 +169,7 @@ impl AgeQueue {
         }
     }
 
-    /// Whether no leaf is in it.
+    /// Whether no leaf is in the queue.
     pub fn is_empty(&self) -> bool {
         self.by_epoch.is_empty()
     }
@@ -179,7 +180,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A forged root said that hosts had written more than there is time for: the queue of what is due overflowed.
+    /// By a forged root hosts had written more than there is time for: the epoch of what is due later overflowed.
     #[test]
     fn regression_what_is_due_behind_the_end_of_time_has_a_place() {
         let mut queue = AgeQueue::default();
@@ -215,7 +216,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a sorted list, with epochs as near as a byte tells them.
+        /// Against a sorted list, with epochs no further apart than a byte can tell.
         #[test]
         fn it_is_a_queue_by_age(steps in prop::collection::vec((0_u32..250, 0_u64..600, any::<bool>()), 1..300)) {
             let (mut queue, mut model) = (AgeQueue::default(), BTreeMap::new());

@@ -1,4 +1,4 @@
-//! Choosing what still lives in the band that is collected.
+//! Chooses the valid blocks of the band that is collected.
 
 use super::job::{Job, JobKind, Phase};
 use super::rooms::{After, Moving};
@@ -16,14 +16,14 @@ use crate::layout::stream::{Lifetime, Stream};
 use crate::readings::good;
 use forebay_block::{Buf, IoError, Op, Vectored};
 
-/// Summary entries looked up in one step, so that hosts are served in between.
+/// Most summary entries looked up in one step, so that hosts are served in between.
 const LOOKUPS_PER_STEP: usize = 4096;
-/// Groups of which a job reads the summaries beyond those that should fill it.
+/// Groups whose summaries a job reads beyond those that should fill it.
 const GROUPS_SPARE: u64 = 2;
-/// Summaries of a band read at once.
+/// Most summaries of a band read at once.
 const SUMMARIES_AT_ONCE: usize = 256;
 
-/// The round that the next job on a band belongs to; `None` where others look at all that is left of it.
+/// The round to which the next job on a band belongs; `None` where other jobs look at all that is left of the band.
 fn round(rooms: &Moving<'_>, band: u32, others_collect: bool) -> Option<Round> {
     let entry = rooms.space.bands.get(band);
     let generation = entry.generation;
@@ -35,13 +35,14 @@ fn round(rooms: &Moving<'_>, band: u32, others_collect: bool) -> Option<Round> {
             is_known: false,
         }),
         Some(round) if round.next_group < rooms.space.bands.shape().groups() => Some(*round),
-        // From the start, for what the last round has left; not before its last job has ended.
+        // From the start, for what the last round has left; not before the last job of that round has ended.
         Some(_) if others_collect => None,
         Some(round) => Some(Round { next_group: 0, ..*round }),
     }
 }
 
-/// A band whose groups are not all looked at yet: one that is nearly free is worth more than several that are half so.
+/// A band whose groups were not all looked at yet. It comes first: one that is nearly free is worth more than several
+/// that are half free.
 pub(super) fn begun_band(rooms: &Moving<'_>) -> Option<u32> {
     let begun = |band: &u32| rooms.migrate.collects(*band) && !rooms.migrate.excluded_until_ns.contains_key(band);
     let jobs = rooms.migrate.jobs.iter().filter_map(|(_, job)| match job.kind {
@@ -51,7 +52,7 @@ pub(super) fn begun_band(rooms: &Moving<'_>) -> Option<u32> {
     jobs.filter(begun).find(|&band| round(rooms, band, true).is_some())
 }
 
-/// Whether another job is at work on the band of this one.
+/// Whether another job collects the same band.
 pub(super) fn others_collect(rooms: &Moving<'_>, id: u32, band: u32) -> bool {
     rooms.migrate.jobs.iter().any(|(other, job)| other != id as usize && job.kind == JobKind::Collect { band })
 }
@@ -67,7 +68,7 @@ pub(super) fn collect_begins(rooms: &mut Moving<'_>, id: u32, band: u32) -> Afte
 fn look_at_groups(rooms: &mut Moving<'_>, id: u32, band: u32, round: Round) -> After {
     let groups = rooms.space.bands.shape().groups();
     let first = round.next_group;
-    // As if what lives were spread evenly: what is missed or too much is left for the next job.
+    // As if valid blocks were spread evenly: what is missed or too much is left for the next job.
     let alive = u64::from(rooms.space.bands.get(band).blocks.max(1));
     let wanted = rooms.setup.limits.blocks_per_job as u64 * u64::from(groups) / alive + GROUPS_SPARE;
     let end = u64::from(groups).min(u64::from(first) + wanted) as u32;
@@ -81,7 +82,7 @@ fn look_at_groups(rooms: &mut Moving<'_>, id: u32, band: u32, round: Round) -> A
     read_summaries(rooms, id, band)
 }
 
-/// Nothing that a job looked at lives any more: it looks at the next groups of its band, where there are any.
+/// Nothing that a job looked at is valid any more: it looks at the next groups of its band, where there are any.
 pub(super) fn looks_further(rooms: &mut Moving<'_>, id: u32, band: u32) -> Option<After> {
     let groups = rooms.space.bands.shape().groups();
     if rooms.migrate.job(id).is_none_or(|job| job.groups_seen >= 2 * groups) {
@@ -91,10 +92,10 @@ pub(super) fn looks_further(rooms: &mut Moving<'_>, id: u32, band: u32) -> Optio
     Some(look_at_groups(rooms, id, band, next))
 }
 
-/// Reads the summaries of a job's groups, many at a time. What one says that cannot be written is in memory.
+/// Reads the summaries of a job's groups, many at a time. The entries of one that cannot be written are in memory.
 pub(super) fn read_summaries(rooms: &mut Moving<'_>, id: u32, band: u32) -> After {
     let shape = rooms.space.bands.shape();
-    // Recovery closes bands that are not full.
+    // Recovery closes bands that are not full, so groups may be missing.
     let written = rooms.space.bands.get(band).written / page::BLOCK_GRAINS as u32;
     while let Some(job) = rooms.migrate.job_mut(id) {
         let group = job.next_group;
@@ -127,8 +128,8 @@ fn read_summary(rooms: &mut Moving<'_>, id: u32, band: u32, which: SummaryRead) 
     rooms.outbox.send(device, offset_bytes, 0, op, Pending::MoveSummary { job: id, which });
 }
 
-/// One that cannot be read in any way costs its group: what lives there stays, and keeps the band from being freed. One that was not what it
-/// should be at first is written again.
+/// The read of a summary ended. One that cannot be read in any way costs its group: valid blocks there stay, and keep the band from being freed. One that was
+/// wrong at first and right later is mended.
 pub(super) fn summary_read(
     rooms: &mut Moving<'_>,
     id: u32,
@@ -148,7 +149,7 @@ pub(super) fn summary_read(
     let Some(job) = rooms.migrate.job_mut(id) else { return After::Wait };
     job.outstanding -= 1;
     let entries = match found {
-        // Most have one page.
+        // Most summaries have one page.
         Some(Summary::Longer { pages: more, .. }) if more > pages => {
             read_summary(rooms, id, band, SummaryRead { pages: more, ..which });
             return After::Wait;
@@ -159,7 +160,7 @@ pub(super) fn summary_read(
         read_summary(rooms, id, band, SummaryRead { attempt: attempt + 1, ..which });
         return After::Wait;
     }
-    // Not where the band is to be freed: it may be another's by then.
+    // Not where the band is to be freed: it may hold other data by then.
     if attempt > 0 && entries.is_some() && table.state == BandState::Closed {
         mend_groups::begin(start, mend_groups::AT_ONCE, (rooms.setup, &rooms.space.bands), rooms.outbox);
     }
@@ -172,7 +173,7 @@ pub(super) fn summary_read(
     read_summaries(rooms, id, band)
 }
 
-/// Whether what was written into a group, which begins there, lives is to be looked up.
+/// The blocks that were written into a group, which begins at `start`, are to be looked up in the map.
 fn look_up(job: &mut Job, start: u64, entries: &[SummaryEntry]) {
     job.lookups.extend(band_summary::placed(entries).map(|(at, e)| {
         let SummaryEntry { disk, block, origin, checksum, class, note, .. } = *e;
@@ -188,7 +189,7 @@ fn tell_lifetimes(rooms: &mut Moving<'_>, id: u32) {
     let JobKind::Collect { band } = job.kind else { return };
     let Some(round) = rooms.migrate.rounds.get_mut(&band).filter(|round| !round.is_known) else { return };
     round.is_known = true;
-    // Its first blocks came when it was opened.
+    // The first blocks came when the band was opened.
     let now = rooms.stats.written_blocks();
     let opened = job.lookups.iter().map(|moved| moved.origin).min();
     let age = opened.map_or(0, |origin| rooms.space.lifetimes.age(origin, now));
@@ -199,7 +200,7 @@ fn tell_lifetimes(rooms: &mut Moving<'_>, id: u32) {
 fn summaries_read(rooms: &mut Moving<'_>, id: u32) -> After {
     tell_lifetimes(rooms, id);
     if let Some(job) = rooms.migrate.job_mut(id) {
-        // Taken from the end, so in descending order; they are sorted again before they are applied.
+        // Taken from the end, so in descending order; candidates are sorted again before they are applied.
         job.lookups.sort_by_key(|moved| (moved.disk, moved.block));
         job.phase = Phase::Gather;
     }
@@ -239,9 +240,9 @@ pub(super) fn gather_collect(rooms: &mut Moving<'_>, id: u32) -> After {
             let of_band = rooms.space.bands.get(band).stream;
             let age = rooms.space.lifetimes.age(moved.origin, rooms.stats.written_blocks());
             let Lifetime { group, note } = rooms.space.lifetimes.moves(of_band.group, age, moved.note);
-            // A band gets one class: what was mixed stays so rather than opening a band for each.
+            // A band gets one class: mixed classes stay together, rather than opening a band for each.
             let stream = Stream { is_collected: true, group, class: of_band.class };
-            // Its class may have changed since the summary was written.
+            // The block's class may have changed since the summary was written.
             job.take(Moved { class: now, note, ..moved }, stream);
         }
     }

@@ -1,4 +1,4 @@
-//! Choosing what leaves the fast tier: the blocks that are due first.
+//! Chooses what leaves the fast tier: the blocks that are due first.
 
 use super::ages::epoch_of;
 use super::due::destage_blocks;
@@ -13,11 +13,11 @@ use crate::layout::stored::Stored;
 use crate::layout::stream::{Lifetime, Stream};
 use forebay_block::{ClassId, DiskId};
 
-/// Leaves looked at in one job, so that a job ends even where there is little to move.
+/// Most leaves looked at in one job, so that a job ends even where there is little to move.
 pub(super) const LEAVES_PER_JOB: usize = 4096;
-/// Leaves looked at in one step, so that hosts are served in between.
+/// Most leaves looked at in one step, so that hosts are served in between.
 const LEAVES_PER_STEP: usize = 64;
-/// A job takes blocks of so many epochs more than the oldest.
+/// Epochs beyond the oldest of which a job takes blocks.
 const EPOCHS_PER_JOB: u32 = 1;
 
 pub(super) fn gather_destage(rooms: &mut Moving<'_>, id: u32) -> After {
@@ -36,7 +36,7 @@ pub(super) fn gather_destage(rooms: &mut Moving<'_>, id: u32) -> After {
             return After::Gathered;
         };
         if rooms.map.disk(disk).is_none_or(|entry| entry.leaf(leaf).0.stageable == 0) {
-            // All that it had has left otherwise: it is not read for nothing.
+            // All that it had has left in other ways: it is not read in vain.
             rooms.migrate.ages.pop_first();
             continue;
         }
@@ -57,8 +57,8 @@ pub(super) fn gather_destage(rooms: &mut Moving<'_>, id: u32) -> After {
     After::Wait
 }
 
-/// A leaf cannot be read: it goes to the end of the queue, or the survey goes on behind it. Where another job waited
-/// for the same one, that is done already.
+/// A leaf cannot be read: it goes to the end of the queue, or the survey goes on behind it. Another job that waited for
+/// the same leaf may have done that already.
 pub(super) fn pass_over_leaf(rooms: &mut Moving<'_>, disk: DiskId, leaf: u64) {
     if rooms.migrate.surveys_left > 0 && rooms.migrate.cursor == (disk.0, leaf) {
         rooms.migrate.cursor.1 += 1;
@@ -77,7 +77,7 @@ pub(super) fn is_changing(rooms: &Moving<'_>, frame: u32, at: usize) -> bool {
     rooms.map.frames.get(frame).pins > 0 && rooms.requests.pieces.iter().any(|(_, piece)| covers(piece))
 }
 
-/// Takes a block that lies on the fast tier, and of which no change is in progress.
+/// Takes a block that lies on the fast tier and of which no change is in progress.
 pub(super) fn take_block(
     rooms: &mut Moving<'_>,
     id: u32,
@@ -85,7 +85,7 @@ pub(super) fn take_block(
     (source, checksum, class): (Span, u32, ClassId),
 ) {
     let Some(job) = rooms.migrate.jobs.get_mut(id as usize) else { return };
-    // All changes of it up to here are in the map, and later ones have higher sequences.
+    // All changes of the block up to here are in the map, and later ones have higher sequences.
     let origin = rooms.journal.next_sequence().saturating_sub(1);
     let stored = Stored { grains: source.grains, checksum };
     let (replaced, valid_blocks) = (rooms.staying.replaced(disk, block), rooms.stats.capacity_blocks());
@@ -95,7 +95,7 @@ pub(super) fn take_block(
     rooms.migrate.held.insert(source.location);
 }
 
-/// Takes the blocks of the first leaf of the queue that are due; the leaf goes back under the epoch in which the next one is.
+/// Takes those blocks of the first leaf of the queue that are due. The leaf goes back under the epoch in which its next block is due.
 fn take_candidates(rooms: &mut Moving<'_>, id: u32, frame: u32, limit: usize) {
     let Some((_, disk, leaf)) = rooms.migrate.ages.pop_first() else { return };
     let cutoff = rooms.migrate.job(id).and_then(|job| job.cutoff_epoch).unwrap_or(0);
@@ -115,7 +115,7 @@ fn take_candidates(rooms: &mut Moving<'_>, id: u32, frame: u32, limit: usize) {
             continue;
         }
         let epoch = page::due_epoch(page, i);
-        // Another time: it is about to be written anew, and its origin would not be clear.
+        // Not this time: the block is about to be written anew, and its origin would not be clear.
         let epoch = if is_changing(rooms, frame, i) { epoch.max(cutoff.saturating_add(1)) } else { epoch };
         let Some(job) = rooms.migrate.job_mut(id) else { return };
         if epoch <= cutoff && job.candidates.len() < limit {
@@ -136,8 +136,8 @@ fn take_candidates(rooms: &mut Moving<'_>, id: u32, frame: u32, limit: usize) {
     }
 }
 
-/// Looks at the next leaf since a policy changed: its count is made anew, and it is queued where it has blocks to
-/// destage now.
+/// Looks at the next leaf in a survey after a change of policy: counts its blocks anew, and queues it where it has
+/// blocks to destage now.
 fn survey_leaf(rooms: &mut Moving<'_>, id: u32) -> Leaf {
     let (disk, leaf) = rooms.migrate.cursor;
     let found = rooms.map.disks.range(disk..).find_map(|(&number, entry)| {

@@ -1,4 +1,4 @@
-//! Writing what moves to where it goes, and making it durable.
+//! Writes what moves to where it goes, and makes it durable.
 
 use super::due::keep_for_collection;
 use super::job::{Candidate, JobKind, Phase};
@@ -13,12 +13,12 @@ use crate::space::fitting::Wanted;
 use forebay_block::{Buf, Op, SharedBuf};
 
 const BLOCK: usize = 4096;
-/// Blocks of one write, 256 KiB.
+/// Most blocks of one write, 256 KiB.
 const IO_BLOCKS: usize = 64;
-/// Most blocks that are looked at for one write of compressed ones.
+/// Most candidates that are considered for one write of compressed blocks.
 const PACKED_MAX: usize = IO_BLOCKS * PACKED_TIMES_MAX as usize;
 
-/// One device request of the read, write or flush phase ended.
+/// A device request of the read, write or flush phase ended.
 pub(super) fn part_done(rooms: &mut Moving<'_>, id: u32) -> After {
     let Some(job) = rooms.migrate.job_mut(id) else { return After::Wait };
     job.outstanding -= 1;
@@ -49,7 +49,7 @@ pub(super) fn write_destinations(rooms: &mut Moving<'_>, id: u32) -> After {
     job.outstanding = 1;
     let (kind, is_wrong) = (job.kind, job.is_wrong);
     let candidates = std::mem::take(&mut job.candidates);
-    // What hosts have overwritten or discarded since it was chosen is not written in vain.
+    // Blocks that hosts have overwritten or discarded since they were chosen are not written in vain.
     let has_left = |c: &Candidate| rooms.map.has_left(c.moved.disk, c.moved.block, c.moved.source.location);
     let (left, candidates): (Vec<_>, Vec<_>) = candidates.into_iter().partition(has_left);
     if kind == JobKind::Destage {
@@ -63,7 +63,7 @@ pub(super) fn write_destinations(rooms: &mut Moving<'_>, id: u32) -> After {
         job.candidates = moving;
     }
     if let (JobKind::Collect { band }, false) = (kind, staying.is_empty()) {
-        // Blocks that cannot be read keep it from being freed: not at once again.
+        // Blocks that cannot be read keep the band from being freed: it is not tried again at once.
         rooms.migrate.exclude(band, rooms.now_ns);
     }
     if let (JobKind::Collect { band }, true) = (kind, is_wrong) {
@@ -73,7 +73,7 @@ pub(super) fn write_destinations(rooms: &mut Moving<'_>, id: u32) -> After {
         staying.iter().for_each(|candidate| rooms.let_go(&candidate.moved));
     }
     if is_empty {
-        // Not at once again, as it would find the same, where nothing has changed.
+        // Not at once again where nothing has changed, as it would find the same.
         return After::End { pause: left.is_empty() };
     }
     write_runs(rooms, id);
@@ -81,7 +81,7 @@ pub(super) fn write_destinations(rooms: &mut Moving<'_>, id: u32) -> After {
     part_done(rooms, id)
 }
 
-/// Writes what has data, stream by stream, each to a band of its own: what is stored as it is, and then what is compressed.
+/// Writes the candidates with data, stream by stream, each stream to a band of its own: uncompressed blocks first, and then compressed ones.
 fn write_runs(rooms: &mut Moving<'_>, id: u32) {
     let Some(job) = rooms.migrate.job(id) else { return };
     let healthy: Vec<(usize, Stream, bool)> = job
@@ -98,7 +98,7 @@ fn write_runs(rooms: &mut Moving<'_>, id: u32) {
         let sizes = if is_packed { sizes(rooms, id, &run) } else { Vec::new() };
         let wanted = if is_packed { Wanted::Packed(&sizes) } else { Wanted::Whole(run.len() as u32) };
         let grant = rooms.space.bands.grant(stream, wanted);
-        // One that comes to nothing may have completed groups, too.
+        // A grant that comes to nothing may have completed groups, too.
         rooms.summaries.granted(&rooms.space.bands);
         rooms.space.free_emptied(rooms.journal.last_recorded());
         let place = grant.and_then(|grant| {
@@ -106,7 +106,7 @@ fn write_runs(rooms: &mut Moving<'_>, id: u32) {
             rooms.setup.extents.place(location).map(|place| (grant, location, place))
         });
         let Some((grant, location, place)) = place else {
-            // Hosts took the space meanwhile: what has none stays where it is.
+            // Hosts took the space meanwhile: candidates without space stay where they are.
             return leave_the_rest(rooms, id, rest.len() == healthy.len());
         };
         if !stream.is_collected {
@@ -132,7 +132,7 @@ fn write_runs(rooms: &mut Moving<'_>, id: u32) {
     }
 }
 
-/// Gives blocks that are stored as they are their places; their data is written from where it was read into.
+/// Gives uncompressed blocks their places; their data is written from the buffers into which it was read.
 fn lay_run(rooms: &mut Moving<'_>, id: u32, run: &[usize], location: u64) -> Vec<SharedBuf> {
     let mut bufs = Vec::with_capacity(run.len());
     for (at, destination) in run.iter().zip((location..).step_by(BLOCK_GRAINS as usize)) {
@@ -141,13 +141,13 @@ fn lay_run(rooms: &mut Moving<'_>, id: u32, run: &[usize], location: u64) -> Vec
     bufs
 }
 
-/// Grains that candidates take where they go.
+/// Grains that candidates take at their destinations.
 fn sizes(rooms: &Moving<'_>, id: u32, run: &[usize]) -> Vec<u8> {
     let Some(job) = rooms.migrate.job(id) else { return Vec::new() };
     run.iter().filter_map(|&at| job.candidates.get(at)).map(|candidate| candidate.moved.stored.grains).collect()
 }
 
-/// Lays compressed blocks of these sizes one behind the other into what was granted for them, with zeros behind them.
+/// Lays compressed blocks of these sizes one behind the other into the granted blocks, with zeros behind them.
 fn pack_run(
     rooms: &mut Moving<'_>,
     id: u32,
@@ -158,7 +158,8 @@ fn pack_run(
     let mut bytes = Buf::zeroed(grant.blocks as usize * BLOCK);
     let mut destination = location;
     for (&at, &size) in run.iter().zip(sizes) {
-        // Its data is copied: blocks of the device are written whole, and these do not begin where those do.
+        // The data is copied: blocks of the device are written whole, and compressed blocks do not begin at their
+        // boundaries.
         if let Some(data) = place_candidate(rooms, id, at, destination) {
             let from = (destination - location) as usize * GRAIN_BYTES;
             bytes[from..from + data.len()].copy_from_slice(&data);
@@ -168,7 +169,7 @@ fn pack_run(
     vec![bytes.freeze()]
 }
 
-/// A block gets its place: it is noted for the summary there. Returns its data.
+/// Gives a block its place, and notes it for the summary there. Returns its data.
 fn place_candidate(rooms: &mut Moving<'_>, id: u32, at: usize, destination: u64) -> Option<SharedBuf> {
     let candidate = rooms.migrate.job_mut(id)?.candidates.get_mut(at)?;
     candidate.destination = destination;
@@ -196,7 +197,7 @@ pub(super) fn destination_written(rooms: &mut Moving<'_>, id: u32, is_good: bool
     part_done(rooms, id)
 }
 
-/// The data must be durable before the journal names it: then a record never outlives its data.
+/// The data must be durable before the journal names it, so that no record outlives its data.
 fn flush_destinations(rooms: &mut Moving<'_>, id: u32) -> After {
     let volatile = rooms.setup.volatile;
     let Some(job) = rooms.migrate.job_mut(id) else { return After::Wait };

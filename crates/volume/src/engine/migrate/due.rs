@@ -15,16 +15,16 @@ use std::collections::BTreeSet;
 
 /// Wait after a job that failed or found nothing, in nanoseconds.
 const PAUSE_NS: u64 = 100_000_000;
-/// How often that doubles at most once nobody waits for space any more.
+/// How often that wait doubles at most, once more jobs have failed than [`FAILURES_MAX`].
 const PAUSE_DOUBLINGS_MAX: u32 = 6;
-/// After so many jobs in a row that failed or found nothing, requests that wait for space learn that there is none.
-/// More than a few: a job that runs out of bands fails, and what it had been granted is empty and freed by that.
+/// After this many jobs in a row that failed or found nothing, requests that wait for space are refused. More than a
+/// few: a job that runs out of bands fails, and by that what it had been granted becomes empty and is freed.
 const FAILURES_MAX: u32 = 30;
-/// Bands' worth of room below which hosts get what collection gains: with fewer free, collection has no room for several
-/// bands at once.
+/// Bands' worth of room below which hosts are held to what collection gains: with fewer free, collection has no room
+/// for several bands at once.
 const PACED_BANDS: usize = 4;
 
-/// Whether a job is in progress or could free something now or after its pause.
+/// Whether a job is in progress, or one could free something now or after the pause.
 pub(super) fn may_free(rooms: &Moving<'_>) -> bool {
     if rooms.is_read_only || rooms.flushes.has_failed() {
         return false;
@@ -35,12 +35,13 @@ pub(super) fn may_free(rooms: &Moving<'_>) -> bool {
     if rooms.migrate.failures >= FAILURES_MAX {
         return false;
     }
-    // A job that waits for a checkpoint, of which none can be written any more, frees nothing, and keeps others from beginning.
+    // Where no checkpoint can be written any more, jobs that wait for one free nothing, and keep others from beginning.
     let jobs = &rooms.migrate.jobs;
     if rooms.checkpoint.hopeless(&rooms.stats.counters).is_some() && jobs.len() >= rooms.setup.limits.jobs {
         return jobs.iter().any(|(_, job)| !matches!(job.phase, Phase::Record | Phase::Apply));
     }
-    // What could be collected and is not due will not be: with bands free that cannot be opened, for one.
+    // A band that could be collected does not count where collection is not due: it will not be, for example while free
+    // bands cannot be opened.
     !jobs.is_empty() || destage_due(rooms) || collect_due(rooms) && victim(rooms).is_some()
 }
 
@@ -49,8 +50,9 @@ fn may_unpin(rooms: &Moving<'_>) -> bool {
     rooms.checkpoint.capacity.pinned() > 0 && rooms.checkpoint.hopeless(&rooms.stats.counters).is_none()
 }
 
-/// There is no room to move anything to. What was freed and is not yet durable would help: nobody else may ever
-/// flush. Where nothing is in progress that could, this counts as a job that found nothing.
+/// There is no room to move anything to. What was freed and is not yet durable would help, so a flush of it is asked
+/// for: nobody else may ever flush. Where nothing is in progress that could help, this counts as a job that found
+/// nothing.
 pub(super) fn want_freed(rooms: &mut Moving<'_>) {
     if !rooms.space.freed.is_empty() {
         rooms.flushes.want();
@@ -62,7 +64,7 @@ pub(super) fn want_freed(rooms: &mut Moving<'_>) {
     }
 }
 
-/// Waits before the next job: the longer, the more jobs have come to nothing.
+/// Waits before the next job: the longer, the more jobs in a row have found nothing.
 pub(super) fn pause(rooms: &mut Moving<'_>) {
     let longer = rooms.migrate.failures.saturating_sub(FAILURES_MAX).min(PAUSE_DOUBLINGS_MAX);
     rooms.migrate.not_before_ns = rooms.now_ns.saturating_add(PAUSE_NS << longer);
@@ -76,7 +78,7 @@ pub(super) fn collect_due(rooms: &Moving<'_>) -> bool {
         || rooms.requests.space_wanted() > free.saturating_sub(low) as u64 * u64::from(rooms.space.bands.data_blocks())
 }
 
-/// Tells the pace of hosts how much room there is.
+/// Updates the pace of hosts with the room that there is.
 pub(super) fn look_at_pace(rooms: &mut Moving<'_>) {
     let band_blocks = u64::from(rooms.space.bands.data_blocks());
     let room_blocks = rooms.space.bands.room(false) + bands_to_be_free(rooms) as u64 * band_blocks;
@@ -85,7 +87,7 @@ pub(super) fn look_at_pace(rooms: &mut Moving<'_>) {
     rooms.space.pace.look(room_blocks, enough_blocks, is_collecting, rooms.now_ns);
 }
 
-/// Bands in which nothing lives and that wait to be free: for a flush, a checkpoint, or the end of their trim.
+/// Empty bands that wait to be free: for a flush, a checkpoint, or the end of their trim.
 fn bands_to_be_free(rooms: &Moving<'_>) -> usize {
     rooms.space.freed.bands() + rooms.checkpoint.capacity.pinned() + rooms.summaries.trimming().len()
 }
@@ -95,14 +97,14 @@ pub(super) fn victim(rooms: &Moving<'_>) -> Option<u32> {
     begun_band(rooms).or_else(|| rooms.space.bands.victim(|band| rooms.migrate.leaves_alone(band)))
 }
 
-/// A band with parity of something else, where there is room for what lives there.
+/// A band whose parity is of something else, where there is room for its valid blocks.
 pub(super) fn suspect(rooms: &mut Moving<'_>) -> Option<u32> {
     let band = rooms.migrate.next_suspect(&rooms.space.bands)?;
     (rooms.space.bands.room(true) >= blocks_to_write(rooms, band)).then_some(band)
 }
 
-/// Blocks for which jobs have yet to ask for space, where this band is collected, too: all that lives in each band, and
-/// what destages have taken.
+/// Blocks for which jobs have yet to allocate space, where this band is collected, too: all valid blocks of each band
+/// that is collected, and what destages have taken.
 pub(super) fn blocks_to_write(rooms: &Moving<'_>, band: u32) -> u64 {
     let destaging = rooms.migrate.jobs.iter().filter(|(_, job)| {
         job.kind == JobKind::Destage && matches!(job.phase, Phase::Gather | Phase::Read | Phase::Pack)
@@ -111,7 +113,7 @@ pub(super) fn blocks_to_write(rooms: &Moving<'_>, band: u32) -> u64 {
     destaging + blocks_in_collection(rooms, Some(band))
 }
 
-/// Blocks that live in the bands which jobs collect, and in one more, as far as they have no space yet where they move.
+/// Valid blocks of the bands that jobs collect, and of one more, as far as they have no space yet at their destination.
 fn blocks_in_collection(rooms: &Moving<'_>, one_more: Option<u32>) -> u64 {
     let mut bands: BTreeSet<u32> = one_more.into_iter().collect();
     let mut granted_grains = 0;
@@ -130,19 +132,19 @@ fn blocks_in_collection(rooms: &Moving<'_>, one_more: Option<u32>) -> u64 {
     blocks + spare(rooms).map_or(0, |spare| bands.iter().map(|band| spare.of(band)).sum())
 }
 
-/// What moving compressed blocks may take more; `None`: there are none.
+/// Space that moving compressed blocks may take in addition; `None`: no blocks are compressed.
 fn spare(rooms: &Moving<'_>) -> Option<Spare> {
     let blocks_per_job = rooms.setup.limits.blocks_per_job as u64;
     rooms.stats.are_some_packed().then_some(Spare { blocks_per_job })
 }
 
-/// Looks whether blocks are compressed.
+/// Looks whether blocks are compressed, and keeps space accordingly.
 pub(super) fn look_at_packed(rooms: &mut Moving<'_>) {
     let spare = spare(rooms);
     rooms.space.bands.kept.packed = spare;
 }
 
-/// Space that collections in progress need is kept for them.
+/// Keeps the space that collections in progress need.
 pub(super) fn keep_for_collection(rooms: &mut Moving<'_>) {
     let blocks = blocks_in_collection(rooms, None);
     rooms.space.bands.kept.in_collection_blocks = blocks;
@@ -152,10 +154,10 @@ pub(super) fn destage_due(rooms: &Moving<'_>) -> bool {
     if rooms.migrate.ages.is_empty() && rooms.migrate.surveys_left == 0 {
         return false;
     }
-    // Copies count with what they are entitled to, whatever they have: more of them makes room for whoever wants it.
+    // Copies count with what they are entitled to, whatever they have: more of them make room for whoever wants it.
     let kept = rooms.space.slots_kept().saturating_sub(rooms.copies.slots_held()) + rooms.copies.entitled();
     let is_full = kept * 100 > rooms.space.slots.total() * rooms.setup.options.destage_above_percent;
-    // What jobs are moving is as good as free.
+    // Slots that jobs are about to free are as good as free.
     let soon_free = rooms.space.data_slots_free()
         + rooms.space.freed.slots()
         + rooms.migrate.held.len() as u64
@@ -164,14 +166,14 @@ pub(super) fn destage_due(rooms: &Moving<'_>) -> bool {
     is_full || soon_free < wanted
 }
 
-/// Slots that should be free for hosts: what they take while jobs make room.
+/// Slots that should be free for hosts: what hosts allocate while jobs make room.
 pub(crate) fn free_slots_wanted(setup: &Setup, space: &Space, migrate: &Migrate) -> u64 {
     let total = space.slots.total();
     let wanted = 2 * migrate.slots_taken_per_job + setup.limits.blocks_per_job as u64 / 2;
     wanted.min(migrate.free_slots_max.unwrap_or(u64::MAX)).clamp(total / 64 + 1, total / 16 + 1)
 }
 
-/// Blocks that a destage takes: so many that several of them make what should be free.
+/// Blocks that a destage takes: so many that several destages make what should be free.
 pub(super) fn destage_blocks(rooms: &Moving<'_>) -> usize {
     let wanted = free_slots_wanted(rooms.setup, rooms.space, rooms.migrate) as usize;
     rooms.setup.limits.blocks_per_job.min((wanted / JOBS_MAX).max(GROUP_BLOCKS as usize))

@@ -1,4 +1,4 @@
-//! Choosing what leaves the fast tier to be compressed together.
+//! Chooses what leaves the fast tier to be compressed together.
 
 use super::destage::{is_changing, take_block};
 use super::due::destage_blocks;
@@ -11,10 +11,11 @@ use forebay_block::DiskId;
 /// Leaves looked at in one step, so that hosts are served in between.
 const LEAVES_PER_STEP: usize = 64;
 
-/// Takes the leaves of a job, where one is due: one at a time, so that the next has what came meanwhile.
+/// Takes the leaves of a job, where one is due. There is one such job at a time, so that the next has what came
+/// meanwhile.
 pub(super) fn take_due(rooms: &mut Moving<'_>) -> Option<Vec<Waiting>> {
     let (blocks, most) = (destage_blocks(rooms) as u64, rooms.setup.limits.blocks_per_job as u64);
-    // Nothing begins when a clean stop has.
+    // No job begins once a clean stop has begun.
     let may_go = !rooms.checkpoint.is_clean() && rooms.space.bands.room(false) > 0 && !rooms.space.pace.is_closed();
     let has_job = || rooms.migrate.jobs.iter().any(|(_, job)| job.together.is_some());
     if !may_go || !rooms.migrate.together.is_due(blocks, rooms.now_ns) || has_job() {
@@ -23,7 +24,7 @@ pub(super) fn take_due(rooms: &mut Moving<'_>) -> Option<Vec<Waiting>> {
     Some(rooms.migrate.together.take(most))
 }
 
-/// Gathers what waits in the leaves of a job.
+/// Gathers the blocks that wait in the leaves of a job.
 pub(super) fn gather_together(rooms: &mut Moving<'_>, id: u32) -> After {
     for _ in 0..LEAVES_PER_STEP {
         let Some((disk, leaf)) = next_leaf(rooms, id) else { return After::Gathered };
@@ -37,7 +38,7 @@ pub(super) fn gather_together(rooms: &mut Moving<'_>, id: u32) -> After {
     After::Wait
 }
 
-/// The next leaf of a job; where it has as much as it may take the others wait on.
+/// The next leaf of a job. Where the job has as much as it may take, the blocks of its other leaves go on waiting.
 fn next_leaf(rooms: &mut Moving<'_>, id: u32) -> Option<(DiskId, u64)> {
     let (leaves_max, most) = (rooms.checkpoint.leaves_per_job(), rooms.setup.limits.blocks_per_job);
     let job = rooms.migrate.jobs.get_mut(id as usize)?;
@@ -49,7 +50,7 @@ fn next_leaf(rooms: &mut Moving<'_>, id: u32) -> Option<(DiskId, u64)> {
     leaves.last().map(|(leaf, _)| *leaf)
 }
 
-/// A leaf was looked at, or cannot be read: what waits there leaves with what is staged.
+/// A leaf was looked at, or cannot be read: what waits there still leaves with what is staged.
 pub(super) fn pass_over_leaf(rooms: &mut Moving<'_>, id: u32) {
     if let Some(leaves) = rooms.migrate.job_mut(id).and_then(|job| job.together.as_mut()) {
         leaves.pop();
@@ -63,7 +64,7 @@ fn take_candidates(rooms: &mut Moving<'_>, id: u32, frame: u32, (disk, leaf): (D
         let Entry::Data { span, class } = entry else { continue };
         let is_held = rooms.migrate.held.contains(&span.location);
         let is_here = rooms.setup.extents.is_fast(span.location) && waits(rooms.prism, class);
-        // What is being written anew comes again.
+        // A block that is being written anew comes again.
         if is_here && !is_held && !is_changing(rooms, frame, at) {
             if rooms.migrate.job(id).is_none_or(|job| job.candidates.len() >= most) {
                 return rooms.migrate.together.add((disk, leaf), 1);

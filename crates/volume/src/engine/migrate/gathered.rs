@@ -1,4 +1,4 @@
-//! From what a job has chosen to its transfer; or its end, where nothing was found.
+//! Leads from what a job has chosen to its transfer; or ends the job, where nothing was found.
 
 use super::collect::{looks_further, others_collect};
 use super::destage::LEAVES_PER_JOB;
@@ -6,7 +6,7 @@ use super::job::{JobKind, Phase};
 use super::rooms::{After, Moving};
 use super::sources::read_sources;
 
-/// All that a job will move is known.
+/// All that a job is going to move is known.
 pub(super) fn gathered(rooms: &mut Moving<'_>, id: u32) -> After {
     let Some(job) = rooms.migrate.job_mut(id) else { return After::Wait };
     if job.candidates.is_empty() {
@@ -18,13 +18,15 @@ pub(super) fn gathered(rooms: &mut Moving<'_>, id: u32) -> After {
                 return after;
             }
             if others_collect(rooms, id, band) {
-                // They have what lives here.
+                // The other jobs have the valid blocks.
                 return After::End { pause: false };
             }
-            // The counts say that something lives here, the summary does not know what: leave it alone.
+            // By the counts the band has valid blocks, but the summaries do not name them: it is left alone for a
+            // while.
             rooms.migrate.exclude(band, rooms.now_ns);
         }
-        // After a start all leaves come now, and where most of what a job looked at is due later it has got on.
+        // After a start all leaves come at once. Where most of those that a job looked at are due later, it has made
+        // progress.
         let got_on = job_put_off >= LEAVES_PER_JOB / 2;
         return After::End { pause: !got_on };
     }

@@ -9,7 +9,7 @@ use crate::layout::stream::Stream;
 use forebay_block::{DiskId, SharedBuf};
 use smallvec::SmallVec;
 
-/// Who waits for a leaf or for a batch: a job, or (below) a piece.
+/// Numbers under which jobs wait for leaves and batches; pieces wait under lower ones.
 const FIRST_JOB: u32 = u32::MAX - JOBS_MAX as u32 + 1;
 
 /// The number under which a job waits.
@@ -27,7 +27,7 @@ pub(crate) fn job_of_waiter(waiter: u32) -> Option<u32> {
 pub(crate) enum JobKind {
     /// From the fast tier to bands.
     Destage,
-    /// What still lives in a band, to another band.
+    /// Valid blocks of a band, to another band.
     Collect { band: u32 },
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Candidate {
     pub data: Option<SharedBuf>,
     /// Its source does not match its checksum.
     pub damaged: bool,
-    /// Its copy on the fast tier could not be read of one of several members.
+    /// Its copy on the fast tier could not be read from one of several members.
     pub is_unread: bool,
     pub destination: u64,
     pub sequence: u64,
@@ -64,35 +64,35 @@ pub(crate) struct Job {
     pub kind: JobKind,
     pub phase: Phase,
     pub candidates: Vec<Candidate>,
-    /// Summary entries still to be looked up, the last first.
+    /// Summary entries still to be looked up, in reverse order.
     pub lookups: Vec<Moved>,
     /// Groups of the band whose summaries it reads: the next one, and the one behind the last.
     pub next_group: u32,
     pub end_group: u32,
-    /// Groups that it has read by then.
+    /// How many groups it will have looked at by then.
     pub groups_seen: u32,
-    /// Leaves to be looked at by a destage that takes what waits there to be compressed together; others take what is due first.
+    /// Leaves to be looked at by a destage of data that waits there to be compressed together; `None` for a destage of what is due first.
     pub together: Option<Vec<Waiting>>,
     /// Newest epoch whose blocks a destage takes.
     pub cutoff_epoch: Option<u32>,
-    /// Runs of candidates that are still to be read, the last first.
+    /// Runs of candidates still to be read, in reverse order.
     pub reads: Vec<Vec<u32>>,
     /// Blocks that are being read.
     pub reading_blocks: usize,
-    /// Device requests (those to be sent among them) or batches in progress.
+    /// Device requests (including those still to be sent) or batches in progress.
     pub outstanding: usize,
     pub failed: bool,
-    /// Some of what it read is not what was written, and may be put right.
+    /// Some of what it read was wrong and is being mended.
     pub is_wrong: bool,
-    /// Waits for a leaf.
+    /// It waits for a leaf.
     pub waiting: bool,
     pub leaves_seen: usize,
-    /// Of these, leaves of which all is due later than the job takes blocks.
+    /// Of these, leaves of which all blocks are due later than the blocks that the job takes.
     pub leaves_put_off: usize,
-    /// Leaves that its candidates lie in, and the newest of them.
+    /// How many leaves its candidates lie in, and the newest of these.
     pub leaves: usize,
     pub newest_leaf: Option<(DiskId, u64)>,
-    /// Those of them that it has changed, or passed over, once all are recorded.
+    /// How many of them it has changed or passed over, once all are recorded.
     pub leaves_done: usize,
     /// Next candidate to record or to apply.
     pub next: usize,
@@ -106,7 +106,7 @@ pub(crate) struct Job {
 }
 
 impl Candidate {
-    /// Whether it is compressed where it goes.
+    /// Whether it is compressed at its destination.
     pub fn is_packed(&self) -> bool {
         u64::from(self.moved.stored.grains) < BLOCK_GRAINS
     }
@@ -145,7 +145,7 @@ impl Job {
         }
     }
 
-    /// Grains of the blocks that have space in their new band, and that the map still names in the old one.
+    /// Grains of the blocks that have space in their new band while the map still names the old one.
     pub fn granted_grains(&self) -> u64 {
         let from = match self.phase {
             Phase::Summary | Phase::Gather | Phase::Read | Phase::Pack => self.candidates.len(),
@@ -156,7 +156,7 @@ impl Job {
         granted.iter().map(|candidate| u64::from(candidate.moved.source.grains)).sum()
     }
 
-    /// It has changed a leaf that it had named, or passes over it.
+    /// The job has changed a leaf that it had named, or passes over it.
     pub fn come_to_leaf(&mut self, checkpoint: &mut Checkpoint) {
         self.leaves_done += 1;
         checkpoint.named_done(1);

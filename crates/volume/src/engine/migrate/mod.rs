@@ -1,6 +1,6 @@
-//! Migration: destages from the fast tier and collects bands (garbage collection), some jobs at once. Data goes to its
-//! new place and is made durable there, then the journal says so, then the map changes where it still names the old
-//! place.
+//! Migration: destages from the fast tier and collects bands (garbage collection), in some jobs at once. Data is
+//! written to its new place and made durable there, then the journal says so, then the map changes where it still names
+//! the old place.
 
 mod ages;
 mod collect;
@@ -42,7 +42,7 @@ impl Engine {
         }
     }
 
-    /// Holds hosts to what collection gains, while few bands are free.
+    /// While few bands are free, holds hosts to what collection gains.
     pub(crate) fn look_at_pace(&mut self) {
         due::look_at_pace(&mut self.moving());
     }
@@ -86,8 +86,8 @@ impl Engine {
         let kind = if due::collect_due(rooms)
             && let Some(band) = due::victim(rooms)
         {
-            // A band's worth must fit before the band is given up, or collecting would only use up space; other jobs take
-            // of the same.
+            // All valid blocks of the band must fit elsewhere before collection begins, or it would only use up space;
+            // other jobs take from the same room.
             if rooms.space.bands.room(true) < due::blocks_to_write(rooms, band) {
                 if rooms.migrate.jobs.is_empty() {
                     due::want_freed(rooms);
@@ -122,7 +122,7 @@ impl Engine {
         true
     }
 
-    /// A leaf that a job waited for is there, or a frame is.
+    /// A leaf that a job waited for is in memory, or there is a frame for it.
     pub(crate) fn resume_job(&mut self, id: u32) {
         if let Some(job) = self.migrate.job_mut(id) {
             job.waiting = false;
@@ -136,15 +136,15 @@ impl Engine {
         job.waiting = false;
         match (job.phase, job.kind) {
             (Phase::Apply, _) => {
-                // The record is in the journal, and recovery may be able to read the leaf: it would map the blocks to
-                // their destinations then. So these are not given to anybody else; they are settled by the next start.
+                // The record is in the journal, and recovery may be able to read the leaf: it would then map the blocks
+                // to their destinations. So nobody else gets these; the next start decides what becomes of them.
                 let leaf = job.candidates.get(job.next).map(|candidate| candidate.moved.leaf());
                 while let Some(candidate) = job.candidates.get_mut(job.next).filter(|c| Some(c.moved.leaf()) == leaf) {
                     candidate.destination = 0;
                     job.next += 1;
                 }
                 job.come_to_leaf(&mut self.checkpoint);
-                // Recovery reads what the journal names, changed or not.
+                // Recovery reads the leaves that the journal names, changed or not.
                 self.checkpoint.count_dirtied();
             }
             (_, JobKind::Collect { band }) => {
@@ -157,38 +157,39 @@ impl Engine {
             }
             (_, JobKind::Destage) => {
                 destage::pass_over_leaf(&mut self.moving(), disk, leaf);
-                // With what it has, or not at once again: there may be no other leaf.
+                // It goes on with what it has, or ends with a pause: there may be no other leaf.
                 return self.moves_on(id, gathered::gathered);
             }
         }
         self.step_job(id);
     }
 
-    /// Ends a job; what it kept back is freed.
+    /// Ends a job; space that was kept back for it is freed.
     fn end_job(&mut self, id: u32, pause: bool) {
         let Some(job) = self.migrate.jobs.try_remove(id as usize) else { return };
         due::keep_for_collection(&mut self.moving());
         self.space.changed = true;
-        // Where the journal was lost its records may be there all the same.
+        // In an earlier phase this means that the journal was lost: the records may be there all the same, and the
+        // leaves stay named.
         if job.journal_at.is_some() && job.phase == Phase::Apply {
             self.checkpoint.named_done(job.leaves - job.leaves_done);
         }
         for candidate in &job.candidates {
             if candidate.destination != 0 {
-                // Granted and never applied.
+                // Allocated and never applied.
                 self.space.settle(candidate.destination, 1, self.journal.last_recorded());
             }
         }
         if job.failed {
             self.stats.counters.migration_errors += 1;
         }
-        // What cannot be moved of a band that has parity of something else keeps nobody waiting.
+        // A band whose parity is of something else, and of which nothing can be moved, delays no other job.
         let is_vain = match job.kind {
             JobKind::Collect { band } if pause && !job.failed => {
                 let generation = self.space.bands.get(band).generation;
                 self.migrate.is_vain_suspect(band, generation, self.clock.now_ns())
             }
-            // Nor what did not wait any more.
+            // Neither does data that did not wait any more.
             JobKind::Destage => job.together.is_some() && pause && !job.failed,
             _ => false,
         };
@@ -208,7 +209,7 @@ impl Engine {
             job.candidates.iter().for_each(|candidate| rooms.let_go(&candidate.moved));
         }
         for freed in std::mem::take(&mut self.migrate.deferred) {
-            // These were durable already: they come first.
+            // Their records were durable already: they come first.
             self.space.freed.push_durable(freed);
         }
     }
@@ -236,7 +237,7 @@ impl Engine {
         }
     }
 
-    /// Does a step of a job, and all that follows without waiting.
+    /// Does a step of a job, and all steps that follow without waiting.
     fn moves_on(&mut self, id: u32, step: impl FnOnce(&mut Moving<'_>, u32) -> After) {
         let mut after = step(&mut self.moving(), id);
         loop {
@@ -255,7 +256,7 @@ impl Engine {
         self.moves_on(id, |rooms, id| record::batch_written(rooms, id, good));
     }
 
-    /// Whether a job is in progress or could free something now or after its pause.
+    /// Whether a job is in progress, or one could free something now or after the pause.
     pub(crate) fn migrate_may_free(&mut self) -> bool {
         due::may_free(&self.moving())
     }
@@ -299,7 +300,7 @@ impl Engine {
         self.moves_on(id, |rooms, id| destinations::destination_written(rooms, id, result.is_ok()));
     }
 
-    /// What a job wrote to a device is durable, or not known to be.
+    /// What a job wrote to a device is durable, or is not known to be.
     pub(crate) fn job_flushed(&mut self, id: u32, is_good: bool) {
         if let Some(job) = self.migrate.job_mut(id) {
             job.failed |= !is_good;
@@ -308,7 +309,7 @@ impl Engine {
     }
 }
 
-/// Goes on with choosing what leaves the fast tier.
+/// Goes on choosing what leaves the fast tier.
 fn gather_from_fast(rooms: &mut Moving<'_>, id: u32) -> After {
     match rooms.migrate.job(id) {
         Some(Job { together: Some(_), .. }) => gather_together::gather_together(rooms, id),

@@ -1,4 +1,4 @@
-//! Compressing what leaves the fast tier, some blocks at a time, so that hosts are served in between.
+//! Compresses what leaves the fast tier, some blocks at a time, so that hosts are served in between.
 
 use super::destinations::write_destinations;
 use super::job::{Candidate, JobKind, Phase};
@@ -10,9 +10,9 @@ use crate::layout::stored::Stored;
 use forebay_block::SharedBuf;
 use forebay_prism::Compress;
 
-/// How long a step may take, in units of what LZ4 takes for a block: some 2 us.
+/// What a step may cost, in units of what LZ4 takes for a block: some 2 us.
 const STEP_COST: u32 = 64;
-/// What levels of Zstandard take, in the same unit.
+/// What levels of Zstandard cost, in the same unit.
 const ZSTD_COSTS: [(u8, u32); 4] = [(4, 12), (8, 32), (12, 80), (19, 400)];
 
 fn cost_of(compress: Compress) -> u32 {
@@ -23,8 +23,8 @@ fn cost_of(compress: Compress) -> u32 {
     }
 }
 
-/// All sources were read: what is destaged is compressed. What collection moves stays as it is stored, so that all copies of a
-/// block that have one origin are alike.
+/// All sources were read: what is destaged is compressed. Collection moves blocks as they are stored, so that all copies of a block that have one origin are
+/// alike.
 pub(super) fn pack_sources(rooms: &mut Moving<'_>, id: u32) -> After {
     let Some(job) = rooms.migrate.job_mut(id) else { return After::Wait };
     job.phase = Phase::Pack;
@@ -53,7 +53,7 @@ pub(super) fn pack_on(rooms: &mut Moving<'_>, id: u32) -> After {
         }
     }
     job.next = 0;
-    // What is packed lies together, behind what is not: that begins where blocks of the device do.
+    // Compressed blocks lie together, behind the uncompressed ones, which begin where blocks of the device do.
     job.candidates.sort_by_key(|c| (c.stream, c.is_packed(), c.moved.disk, c.moved.block));
     write_destinations(rooms, id)
 }

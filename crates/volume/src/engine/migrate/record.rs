@@ -1,4 +1,4 @@
-//! Telling the journal what moved, and then the map.
+//! Records moves in the journal, and then changes the map.
 
 use super::job::{Candidate, JobKind, Phase, waiter};
 use super::rooms::{After, Moving};
@@ -10,10 +10,10 @@ use crate::layout::record::{Record, move_bytes};
 use crate::map::change::Change;
 use forebay_block::DiskId;
 
-/// Blocks of one move record.
+/// Most blocks of one move record.
 const RECORD_BLOCKS: usize = MOVED_MAX;
 
-/// Appends the move records, as far as the journal takes them.
+/// Appends the move records, as far as the journal accepts them.
 pub(super) fn record_moves(rooms: &mut Moving<'_>, id: u32) -> After {
     loop {
         let Some(job) = rooms.migrate.job(id) else { return After::Wait };
@@ -40,9 +40,9 @@ pub(super) fn record_moves(rooms: &mut Moving<'_>, id: u32) -> After {
             rooms.flushes.want();
             return After::Wait;
         }
-        // Once it has begun it must be able to end: its records keep the journal from being freed.
+        // A job that has begun to record must be able to end: its records keep the journal from being freed.
         if job.journal_at.is_none() {
-            // It was gathered before disks grew, or nothing is to be recorded any more.
+            // The job was gathered before disks grew, or nothing is recorded any more.
             if job.leaves > rooms.checkpoint.leaves_per_job() || rooms.is_read_only {
                 return After::End { pause: true };
             }
@@ -103,7 +103,7 @@ fn moves_recorded(rooms: &mut Moving<'_>, id: u32) -> After {
     }
     job.phase = Phase::Apply;
     job.next = 0;
-    // In the order of leaves, so that each is fetched once.
+    // In the order of leaves, so that each is read once.
     job.candidates.sort_by_key(|c| (c.moved.disk, c.moved.block));
     apply_moves(rooms, id)
 }
@@ -117,7 +117,7 @@ pub(super) fn apply_moves(rooms: &mut Moving<'_>, id: u32) -> After {
         };
         let (disk, leaf) = candidate.moved.leaf();
         if rooms.map.is_absent(disk, leaf) && rooms.checkpoint.is_full(rooms.requests.executing) {
-            // It would be read to find that it may not be changed yet, and by then its frame may be wanted by others: in turns, while a checkpoint takes
+            // The leaf would be read to find that it may not be changed yet, and by then its frame may be needed for another: in turn, while a checkpoint takes
             // its time.
             return After::Wait;
         }

@@ -1,4 +1,4 @@
-//! The rooms between which jobs move data, and what a step of a job is followed by.
+//! The rooms between which jobs move data, and what follows a step of a job.
 
 use super::ages::{END_EPOCHS, epoch_of};
 use super::job::waiter;
@@ -76,29 +76,29 @@ impl Moving<'_> {
         self.checkpoint.may_dirty_named(self.map.frames.get(frame), self.requests.executing)
     }
 
-    /// A block that a destage took is not its any more.
+    /// A destage gives up a block that it has taken.
     pub(super) fn let_go(&mut self, moved: &Moved) {
         self.migrate.held.remove(&moved.source.location);
-        // What was not moved after all must be found again.
+        // A block that was not moved after all must be found again.
         let (disk, leaf) = moved.leaf();
         self.enqueue(disk, leaf);
     }
 
-    /// Puts a leaf with blocks to be destaged that a job had, or that could not be read, at the end of the queue, if it is not there:
-    /// others are not to wait for what fails again and again.
+    /// Puts a leaf that a job had, or that could not be read, at the end of the queue, if it has blocks to be destaged and is not queued: others must not wait
+    /// for one that fails again and again.
     pub(super) fn enqueue(&mut self, disk: DiskId, leaf: u64) {
         let end = epoch_of(self.stats, self.space).saturating_add(END_EPOCHS);
         self.migrate.ages.enqueue_unknown(end, disk, leaf, self.map);
     }
 }
 
-/// What a step of a job is followed by.
+/// What follows a step of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum After {
-    /// Something that it waits for.
+    /// The job waits for something.
     Wait,
-    /// All that it will move is known.
+    /// All that the job is going to move is known.
     Gathered,
     /// Its data was read.
     Pack,

@@ -1,4 +1,4 @@
-//! Reading what moves from where it was.
+//! Reads what moves from where it was.
 
 use super::destinations::part_done;
 use super::due;
@@ -12,22 +12,19 @@ use crate::readings::good;
 use forebay_block::{Buf, IoError, Op, SharedBuf, Vectored};
 
 const BLOCK: usize = 4096;
-/// Blocks of one read of a destage, and blocks of one job being read from which on it sends no more: a host's request on the
-/// fast device waits behind few of them, 20 to 50 us of an Optane-class drive with four jobs. It is blocks that count and not
-/// reads, or a job whose sources lie apart would move 8 KiB a latency. Where slots run short, and a share of the writes goes
-/// past the fast tier, more are read at once.
+/// Blocks of one read of a destage, and blocks of one job in flight from which on it sends no more reads: a host's request on the fast device waits behind few
+/// of them, 20 to 50 us of an Optane-class drive with four jobs. Blocks count, and not reads, or a job whose sources lie apart would move 8 KiB in each
+/// latency. Where slots run short, and a share of the writes goes past the fast tier, more are read at once.
 const READ_BLOCKS: u64 = 4;
 const READING_BLOCKS_MAX: usize = 4;
 const READING_IN_HASTE_BLOCKS_MAX: usize = 32;
-/// The same of a collection: a flash drive reads from all of its dies at once, and hosts' reads pass each by itself. Where
-/// hosts are held back to what collection gains, it reads more at once; sooner would cost them more than it gains, because
-/// their writes wait for the same dies.
+/// The same for a collection: a flash drive reads from all of its dies at once, and a host's read passes each die by itself. Where hosts are held back to what
+/// collection gains, it reads more at once; doing so sooner would cost hosts more than it gains, because their writes wait for the same dies.
 const COLLECTED_READ_BLOCKS: u64 = 64;
 const COLLECTING_BLOCKS_MAX: usize = 64;
 const COLLECTING_IN_HASTE_BLOCKS_MAX: usize = 256;
-/// Blocks from one source to the next that are read together within a band: a page of flash is read whole for any block of it,
-/// and again for each read that ends within it. What lies between is in memory, too, so at least half of what is read must be
-/// sources.
+/// Largest step from one source to the next, in blocks, across which both are read together within a band: a page of flash is read whole for any block of it,
+/// and again for each read that ends within it. The blocks between take memory, too, so at least half of what is read must be sources.
 const STEP_BLOCKS_MAX: u64 = 4;
 
 pub(super) fn read_sources(rooms: &mut Moving<'_>, id: u32) -> After {
@@ -37,7 +34,7 @@ pub(super) fn read_sources(rooms: &mut Moving<'_>, id: u32) -> After {
         job.candidates.iter().zip(0u32..).map(|(candidate, at)| (candidate.moved.source, at)).collect();
     sources.sort_unstable();
     let mut runs: Vec<Vec<u32>> = Vec::new();
-    // Of the first block of the device in a run, and of the last.
+    // The first device block of the run, and its last.
     let (mut start, mut last) = (u64::MAX, u64::MAX);
     for (source, at) in sources {
         let Window { first, len_bytes } = Window::of(source, BLOCK_GRAINS);
@@ -54,17 +51,17 @@ pub(super) fn read_sources(rooms: &mut Moving<'_>, id: u32) -> After {
     }
     runs.reverse();
     let Some(job) = rooms.migrate.job_mut(id) else { return After::Wait };
-    // One for this function, so that devices that complete at once do not end the phase early.
+    // One is for this function: devices that complete at once must not end the phase early.
     job.outstanding = 1 + runs.len();
     job.reads = runs;
     send_reads(rooms, id);
     part_done(rooms, id)
 }
 
-/// Whether a source is read together with so many from `start` to `last`: on the fast tier where it follows the last, within a
-/// band also with some between, because a flash drive reads pages of several blocks whole.
+/// Whether a source is read together with the run of so many from `start` to `last`: on the fast tier where it follows the last one, within a band also with
+/// some blocks between, because a flash drive reads pages of several blocks whole.
 fn reads_together(rooms: &Moving<'_>, (start, last, sources): (u64, u64, u64), source: u64) -> bool {
-    // What only damage can name may overlap.
+    // Places that only damage can name may overlap.
     let (span, step) = ((source - start) / BLOCK_GRAINS, source.saturating_sub(last) / BLOCK_GRAINS);
     let is_fast = rooms.setup.extents.is_fast(start);
     let most = if is_fast { READ_BLOCKS } else { COLLECTED_READ_BLOCKS };
@@ -75,7 +72,7 @@ fn reads_together(rooms: &Moving<'_>, (start, last, sources): (u64, u64, u64), s
     step <= 1 || is_dense(span, step, sources) && band(source).is_some() && band(source) == band(start)
 }
 
-/// Whether another source, so many blocks behind the first and the last of those before it, leaves at least half of what is read sources.
+/// Whether at least half of what is read is sources with another one, so many blocks behind the first (`span`) and the last (`step`) of those before it.
 fn is_dense(span: u64, step: u64, sources_before: u64) -> bool {
     step <= STEP_BLOCKS_MAX && 2 * (sources_before + 1) > span
 }
@@ -93,7 +90,7 @@ fn source_of(rooms: &Moving<'_>, id: u32, at: u32) -> Option<Span> {
     rooms.migrate.job(id)?.candidates.get(at as usize).map(|candidate| candidate.moved.source)
 }
 
-/// Sends reads of a job: some blocks at a time, because hosts' requests wait behind them.
+/// Sends reads of a job, some blocks at a time, because hosts' requests wait behind them.
 fn send_reads(rooms: &mut Moving<'_>, id: u32) {
     let lacks_bands = rooms.space.pace.is_closed();
     let wanted = due::free_slots_wanted(rooms.setup, rooms.space, rooms.migrate);
@@ -123,7 +120,7 @@ fn send_reads(rooms: &mut Moving<'_>, id: u32) {
             // A place outside the pool: its blocks are found to have no data.
             read_ended(rooms, id, blocks);
             if let Some(job) = rooms.migrate.job_mut(id) {
-                // Not the last: who sends reads counts as one.
+                // Not the last one: the sender of reads counts as one.
                 job.outstanding -= 1;
             }
         }
@@ -136,7 +133,7 @@ fn read_ended(rooms: &mut Moving<'_>, id: u32, blocks: usize) {
     }
 }
 
-/// Sources of a job were read: where it collects, hosts get the room that moving them is to make.
+/// Sources of a job were read: where it collects, hosts are given the room that moving the sources will make.
 fn gains(rooms: &mut Moving<'_>, id: u32, candidates: &[u32]) {
     let Some(JobKind::Collect { band }) = rooms.migrate.job(id).map(|job| job.kind) else { return };
     let Some(alive_blocks) = rooms.migrate.rounds.get(&band).map(|round| round.alive_blocks) else { return };
@@ -157,14 +154,14 @@ pub(super) fn sources_read(
     read_ended(rooms, id, around.len_bytes.div_ceil(BLOCK));
     gains(rooms, id, candidates);
     send_reads(rooms, id);
-    // One sector that cannot be read must not cost its neighbours: each block is asked for by itself.
+    // A sector that cannot be read must not cost its neighbours: each block is read again by itself.
     let data = good(result, bufs).map(Buf::freeze);
     for &at in candidates {
         let source = source_of(rooms, id, at);
         let block = data.as_ref().zip(source).and_then(|(data, source)| stored(data, around, source));
         match block.filter(|block| is_good_source(rooms, id, at, block)) {
             Some(block) => source_read(rooms, id, at, block),
-            // Of several copies any may be the one that was read with its neighbours.
+            // Where there are several copies, any of them may be the one that was read.
             None => read_source_again(rooms, id, at, u8::from(rooms.setup.copies == 1)),
         }
     }
@@ -191,7 +188,7 @@ fn source_read(rooms: &mut Moving<'_>, id: u32, at: u32, block: SharedBuf) {
     }
 }
 
-/// Reads one block once more, of another copy where there are several: what is found damaged is given up for good, so one bad transfer is not enough.
+/// Reads one block again, from another copy where there are several: damaged blocks are given up for good, so one bad transfer is not enough.
 fn read_source_again(rooms: &mut Moving<'_>, id: u32, at: u32, attempt: u8) {
     let Window { first, len_bytes } = around(rooms, id, &[at]);
     let Some((device, offset_bytes)) = rooms.setup.extents.place(first) else { return };
@@ -203,23 +200,23 @@ fn read_source_again(rooms: &mut Moving<'_>, id: u32, at: u32, attempt: u8) {
     rooms.outbox.send(device, offset_bytes, 0, Op::Read { bufs, attempt }, pending);
 }
 
-/// Attempts from this one on are at the block's copy.
+/// Attempts from this number on are at the block's copy.
 const OF_COPY: u8 = 128;
-/// The device that copies lie on.
+/// The device with the copies.
 const FAST: usize = 0;
 
-/// A band in which compressed blocks are wrong is tried as often as it has groups, and some times more: each time some groups are put right.
+/// A band with wrong compressed blocks is tried once for each of its groups, and this many times more: each time some groups are mended.
 const HOPELESS_TRIES: u32 = 16;
 
-/// Whether what lies in a band could not be put right so often that each of its groups had its turn.
+/// Whether a band was tried so often that each of its groups has had its turn at being mended.
 fn is_hopeless(rooms: &Moving<'_>, location: u64) -> bool {
     let bands = &rooms.space.bands;
     let Some((band, _)) = rooms.setup.extents.band(location) else { return true };
     rooms.migrate.tries(band, bands.get(band).generation) > bands.shape().groups() + HOPELESS_TRIES
 }
 
-/// A block was read once more. What cannot be read stays where it is: the device may be able to read it
-/// another day. What can be read and is not what was written is damaged.
+/// A block was read again. A block that cannot be read stays where it is: the device may be able to read it another
+/// day. One that can be read and is not what was written is damaged.
 pub(super) fn source_read_again(
     rooms: &mut Moving<'_>,
     id: u32,
@@ -230,7 +227,7 @@ pub(super) fn source_read_again(
     let of_copy = attempt.checked_sub(OF_COPY);
     let has_failed = result.is_err();
     if let (Some(of_copy), true) = (of_copy, has_failed) {
-        // Another member may have it; until this one can be read nobody knows that it is lost.
+        // Another member may have it; while this one cannot be read, nobody knows that the block is lost.
         if let Some(candidate) = rooms.migrate.job_mut(id).and_then(|job| job.candidates.get_mut(at as usize)) {
             candidate.is_unread = true;
         }
@@ -243,7 +240,7 @@ pub(super) fn source_read_again(
         } else if of_copy.is_none() && attempt + 1 < rooms.setup.read_attempts_at(source.location) {
             read_source_again(rooms, id, at, attempt + 1);
         } else if rooms.setup.variants > 0 && !source.is_whole() && !is_hopeless(rooms, source.location) {
-            // Blocks of the device that it lies in may each be right in another way: they are put right, and it is moved another time.
+            // Each device block in which it lies may be right in another way of reading: they are mended, and it is moved another time.
             let (setup, bands) = (rooms.setup, &rooms.space.bands);
             mend_groups::begin(source.location, mend_groups::AT_ONCE, (setup, bands), rooms.outbox);
             if let Some(job) = rooms.migrate.job_mut(id) {
@@ -258,8 +255,8 @@ pub(super) fn source_read_again(
     part_done(rooms, id)
 }
 
-/// Reads the copy on the fast tier of a block that is not in its band any more what it was, as often as anything there: it may be the last
-/// that is good. False where there is none, and after the last attempt; a compressed block has none that could be moved in its place.
+/// Reads the copy on the fast tier of a block that is wrong in its band, as often as anything on that tier: it may be the last good one. False where there is
+/// none, and after the last attempt. A compressed block has no copy that could be moved in its place.
 fn read_copy(rooms: &mut Moving<'_>, id: u32, at: u32, attempt: u8) -> bool {
     let job = rooms.migrate.job(id);
     let Some(moved) = job.and_then(|job| job.candidates.get(at as usize)).map(|candidate| candidate.moved) else {

@@ -9,9 +9,9 @@ use crate::space::extents::Extents;
 use slab::Slab;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A band whose collection failed is left alone for so long, in nanoseconds: the fault may have passed.
+/// How long a band whose collection failed is left alone, in nanoseconds: the fault may pass.
 const AVOID_NS: u64 = 10_000_000_000;
-/// How often it is tried to empty a band with parity of something else.
+/// How often it is tried to empty a band whose parity is of something else.
 const SUSPECT_TRIES_MAX: u32 = 3;
 
 /// How far jobs have come with a band, group by group.
@@ -20,9 +20,9 @@ pub(super) struct Round {
     pub generation: u32,
     /// Where the next job begins.
     pub next_group: u32,
-    /// Blocks that lived in the band when its collection began.
+    /// Blocks that were valid in the band when its collection began.
     pub alive_blocks: u64,
-    /// The policy of lifetime groups knows of it.
+    /// The policy of lifetime groups knows that the collection has begun.
     pub is_known: bool,
 }
 
@@ -30,41 +30,42 @@ pub(super) struct Round {
 #[derive(Debug, Default)]
 pub(crate) struct Migrate {
     pub(super) jobs: Slab<Job>,
-    /// No new jobs, while a pool is being opened.
+    /// No new jobs begin, while a pool is being opened.
     pub(super) paused: bool,
     /// Leaves with blocks to be destaged.
     pub ages: AgeQueue,
-    /// Blocks that leave without being due, once there are enough of them.
+    /// Blocks that leave together without being due, once there are enough of them.
     pub together: Together,
-    /// Where the survey of all leaves has come to.
+    /// Where the survey of all leaves is.
     pub(super) cursor: (u16, u64),
-    /// The counts of what may be destaged may be too low since a policy changed: surveys, the one in progress among them,
-    /// that look at every leaf.
+    /// Surveys of all leaves that are left, the one in progress among them: since a policy changed, the counts of what
+    /// may be destaged may be too low.
     pub(super) surveys_left: u8,
     pub(super) not_before_ns: u64,
     /// Jobs in a row that failed or found nothing.
     pub(super) failures: u32,
-    /// Sources of destages, from when they are taken: not to be reused while a job may still compare with them.
+    /// Sources of destages, from when a job takes them: not to be reused while a job may still compare the map with
+    /// them.
     pub(super) held: BTreeSet<u64>,
-    /// Freed space that jobs still compare with.
+    /// Freed space with which jobs still compare the map.
     pub(super) deferred: Vec<Freed>,
     /// Bands that are collected in part.
     pub(super) rounds: BTreeMap<u32, Round>,
     /// Bands whose collection failed, and until when they are left alone.
     pub(super) excluded_until_ns: BTreeMap<u32, u64>,
-    /// Bands of which collections found something wrong that may be put right, in which generation of them, and how often.
+    /// Bands in which collections found something wrong that may be mended: the generation of the band, and how often.
     tried: BTreeMap<u32, (u32, u32)>,
-    /// Bands with parity of something else, in which generation of them: what lives there is moved away. And how often that was tried in vain.
+    /// Bands whose parity is of something else, so that their data is moved away: the generation of the band, and how often that was tried in vain.
     suspects: BTreeMap<u32, (u32, u32)>,
     /// Blocks that destages took before they were due, since the fast tier was last shared out.
     pub early_blocks: u64,
-    /// Slots that may be kept free for hosts, by what data in them would save; `None` as long as that is not known, or where it would save nothing.
+    /// Most slots to be kept free for hosts, by what data in them would save; `None` while that is not known, or where it would save nothing.
     pub free_slots_max: Option<u64>,
-    /// Slots that hosts take while a destage runs, a decaying maximum: so many must be free for them.
+    /// Slots that hosts allocate while a destage runs, a decaying maximum: so many must be free for them.
     pub(super) slots_taken_per_job: u64,
 }
 
-/// Whether a band with parity of something else was emptied, or is given up.
+/// Whether a band whose parity is of something else was emptied, or is given up.
 fn is_over(band: u32, (generation, tries): (u32, u32), bands: &Bands) -> bool {
     let now = bands.get(band);
     now.generation != generation || now.valid == 0 || tries >= SUSPECT_TRIES_MAX
@@ -87,12 +88,12 @@ impl Migrate {
         (has(|kind| kind == JobKind::Destage), has(|kind| matches!(kind, JobKind::Collect { .. })))
     }
 
-    /// Whether a job is compressing, and waits for nothing but its turn.
+    /// Whether a job is compressing, and waits only for its next step.
     pub fn computes(&self) -> bool {
         self.jobs.iter().any(|(_, job)| job.phase == Phase::Pack)
     }
 
-    /// No new jobs begin, or they may again.
+    /// Keeps new jobs from beginning, or lets them begin again.
     pub fn pause_all(&mut self, paused: bool) {
         self.paused = paused;
     }
@@ -102,19 +103,19 @@ impl Migrate {
         self.excluded_until_ns.insert(band, now_ns.saturating_add(AVOID_NS));
     }
 
-    /// Blocks of a band could not be moved away, of this generation of it.
+    /// Notes that blocks of a band, in this generation, could not be moved away.
     pub(super) fn tried(&mut self, band: u32, generation: u32) {
         let entry = self.tried.entry(band).or_default();
         let before = if entry.0 == generation { entry.1 } else { 0 };
         *entry = (generation, before + 1);
     }
 
-    /// How often.
+    /// How often that was noted.
     pub(super) fn tries(&self, band: u32, generation: u32) -> u32 {
         self.tried.get(&band).filter(|(of, _)| *of == generation).map_or(0, |&(_, tries)| tries)
     }
 
-    /// A band has parity of something else, in this generation of it. Whether that was not known.
+    /// Notes that the parity of a band, in this generation, is of something else. Returns whether that is new.
     pub fn suspect(&mut self, band: u32, generation: u32) -> bool {
         let is_new = !self.is_suspect(band, generation);
         if is_new {
@@ -123,13 +124,13 @@ impl Migrate {
         is_new
     }
 
-    /// Whether a band has parity of something else, in this generation of it.
+    /// Whether the parity of a band, in this generation, is known to be of something else.
     pub fn is_suspect(&self, band: u32, generation: u32) -> bool {
         self.suspects.get(&band).is_some_and(|(of, _)| *of == generation)
     }
 
-    /// A collection of a band ended that has moved nothing. Whether the band has parity of something else: then that was one try of some, it is left alone for a
-    /// while, and other jobs go on.
+    /// A collection of a band ended without having moved anything. Returns whether the band's parity is of something else: then this was one of some attempts,
+    /// the band is left alone for a while, and other jobs go on.
     pub(super) fn is_vain_suspect(&mut self, band: u32, generation: u32, now_ns: u64) -> bool {
         let is_suspect = self.is_suspect(band, generation);
         if is_suspect {
@@ -141,7 +142,7 @@ impl Migrate {
         is_suspect
     }
 
-    /// The first of these that can be collected now; what is over is forgotten.
+    /// The first such band that can be collected now. Bands that were emptied or given up are forgotten.
     pub(super) fn next_suspect(&mut self, bands: &Bands) -> Option<u32> {
         let is_over = |&(&band, &suspect): &(&u32, &(u32, u32))| is_over(band, suspect, bands);
         let over: Vec<u32> = self.suspects.iter().filter(is_over).map(|(&band, _)| band).collect();
@@ -149,7 +150,7 @@ impl Migrate {
         self.suspects.keys().copied().find(|&band| bands.may_collect(band) && !self.leaves_alone(band))
     }
 
-    /// Whether there are any that are still to be emptied.
+    /// Whether there are such bands that are still to be emptied.
     pub fn has_suspects(&self, bands: &Bands) -> bool {
         self.suspects.iter().any(|(&band, &suspect)| !is_over(band, suspect, bands))
     }
@@ -178,12 +179,12 @@ impl Migrate {
         self.excluded_until_ns.contains_key(&band) || self.collects(band)
     }
 
-    /// Space kept back by jobs.
+    /// Freed space that is kept back for jobs.
     pub fn deferred(&self) -> impl Iterator<Item = Freed> + '_ {
         self.deferred.iter().copied()
     }
 
-    /// Where recovery would find what jobs have recorded and not yet applied.
+    /// Where in the journal recovery would find what jobs have recorded and not yet applied.
     pub fn journal_at(&self) -> Option<(u64, u64)> {
         self.jobs.iter().filter_map(|(_, job)| job.journal_at).min()
     }
@@ -192,7 +193,8 @@ impl Migrate {
     pub fn unapplied(&self) -> Vec<u64> {
         let mut sequences = Vec::new();
         for (_, job) in self.jobs.iter().filter(|(_, job)| job.journal_at.is_some()) {
-            // What is applied already must not be replayed: the band it went to may have its summary written by now.
+            // Moves that are applied must not be replayed: the band of their destination may have its summary written
+            // by now.
             let applied = if job.phase == Phase::Apply { job.next } else { 0 };
             sequences.extend(job.candidates[applied..].iter().map(|candidate| candidate.sequence).filter(|&s| s != 0));
         }
@@ -201,26 +203,25 @@ impl Migrate {
         sequences
     }
 
-    /// Leaves that jobs in progress have come to, of records that are to be replayed where others of theirs are still to be
-    /// changed.
+    /// Leaves that jobs in progress have reached: their records are replayed whole while other leaves of theirs are still to be changed.
     pub fn leaves_replayed(&self) -> usize {
         self.jobs.iter().map(|(_, job)| job.leaves_done).sum()
     }
 
-    /// Leaves that jobs in progress have recorded and not come to.
+    /// Leaves that jobs in progress have recorded and not reached yet.
     pub fn leaves_named(&self) -> usize {
         let recorded = self.jobs.iter().filter(|(_, job)| job.journal_at.is_some());
         recorded.map(|(_, job)| job.leaves - job.leaves_done).sum()
     }
 
-    /// Whether the counts of what may be destaged are right: none is left from before a policy changed.
+    /// Whether the counts of what may be destaged are right: no survey is left since a policy changed.
     pub fn has_surveyed(&self) -> bool {
         self.surveys_left == 0
     }
 
-    /// The counts of what may be destaged may be wrong since a policy changed.
+    /// A policy has changed: the counts of what may be destaged may be wrong, and all leaves are surveyed.
     pub fn policy_changed(&mut self) {
-        // A survey in progress may have begun anywhere: only the next one sees all.
+        // A survey in progress may have begun anywhere: only the next one sees all leaves.
         let is_in_progress = !self.jobs.is_empty() || self.cursor != (0, 0);
         self.surveys_left = if is_in_progress { 2 } else { 1 };
         self.not_before_ns = 0;

@@ -1,14 +1,14 @@
-//! Data of classes on the capacity tier that lies on the fast one, mostly short writes: each by itself would shrink nowhere. It leaves once there is
-//! enough of it to be compressed together, or once it has waited for long.
+//! Data of classes on the capacity tier that waits on the fast one. These are mostly short writes, each of which would not shrink by itself. They leave once
+//! there are enough of them to be compressed together, or once they have waited for long.
 
 use crate::layout::page::LEAF_ENTRIES;
 use forebay_block::{ClassId, DiskId};
 use forebay_prism::{Place, Prism};
 use std::collections::BTreeMap;
 
-/// So long it waits at most, in nanoseconds, where the capacity tier has room.
+/// How long such data waits at most, in nanoseconds, where the capacity tier has room.
 const WAITS_MAX_NS: u64 = 30_000_000_000;
-/// Leaves of which it is known that they have some. Where more have, it leaves with what is staged, as that does.
+/// Most leaves that are known to have such data. In other leaves it leaves with what is staged, as that does.
 const LEAVES_MAX: usize = 4096;
 
 /// Whether data of a class only waits on the fast tier.
@@ -22,12 +22,12 @@ pub(super) type Waiting = ((DiskId, u64), u32);
 /// What waits.
 #[derive(Debug)]
 pub(crate) struct Together {
-    /// Blocks of each leaf that were written since it was looked at.
+    /// Blocks of each leaf that wait and were written since it was looked at.
     leaves: BTreeMap<(DiskId, u64), u32>,
     blocks: u64,
-    /// The first leaf of the next job: the last ones wait no longer than others.
+    /// The first leaf of the next job: no leaf waits longer than others because of its place.
     next: (DiskId, u64),
-    /// Since when there has been some, as far as ticks tell.
+    /// Since when blocks have waited, as far as ticks show.
     since_ns: Option<u64>,
 }
 
@@ -38,7 +38,7 @@ impl Default for Together {
 }
 
 impl Together {
-    /// So many blocks of a leaf have come.
+    /// So many blocks of a leaf begin to wait.
     pub fn add(&mut self, leaf: (DiskId, u64), blocks: u32) {
         if self.leaves.len() < LEAVES_MAX || self.leaves.contains_key(&leaf) {
             let known = self.leaves.entry(leaf).or_default();
@@ -53,13 +53,13 @@ impl Together {
         self.since_ns = (self.blocks > 0).then(|| self.since_ns.unwrap_or(now_ns));
     }
 
-    /// Whether there are so many blocks, or some for long.
+    /// Whether at least so many blocks wait, or some have waited for long.
     pub fn is_due(&self, blocks: u64, now_ns: u64) -> bool {
         let is_old = self.since_ns.is_some_and(|since_ns| now_ns.saturating_sub(since_ns) >= WAITS_MAX_NS);
         self.blocks >= blocks || is_old && self.blocks > 0
     }
 
-    /// Takes leaves with so many blocks, the first of them last.
+    /// Takes leaves with so many waiting blocks, in reverse order.
     pub fn take(&mut self, blocks: u64) -> Vec<Waiting> {
         let (mut leaves, mut taken) = (Vec::new(), 0);
         while taken < blocks
