@@ -49,9 +49,9 @@ pub enum AdminError {
     MapTooLarge {
         /// Asked for.
         wanted_bytes: u64,
-        /// What the map would take.
+        /// Bytes that the map would take.
         map_bytes: u64,
-        /// What the fast tier has.
+        /// Bytes that the fast tier has.
         fast_bytes: u64,
         /// The largest size for which there is room.
         largest_bytes: u64,
@@ -59,9 +59,9 @@ pub enum AdminError {
     /// The index of the map would not fit into memory.
     #[error("the map of these disks needs {needed_bytes} bytes of memory, and the engine may have {limit_bytes}")]
     Memory {
-        /// Needed.
+        /// Bytes that are needed.
         needed_bytes: u64,
-        /// The engine's.
+        /// Bytes that the engine may have.
         limit_bytes: u64,
     },
     /// Data that stays on the fast tier leaves no room there for the map.
@@ -102,7 +102,7 @@ pub enum AdminError {
     /// The disk lies over nothing.
     #[error("disk {0:?} has no base: there is nothing to detach")]
     NoBase(String),
-    /// The base is needed yet.
+    /// The base is still needed.
     #[error(
         "the base of disk {name:?} is needed yet: the pool was seen to have {done_blocks} of its {blocks} blocks of 4 KiB{why}"
     )]
@@ -133,7 +133,7 @@ pub enum AdminError {
     /// Too many disks.
     #[error("a pool has at most {DISKS_MAX} disks")]
     TooMany,
-    /// Recovery could not hold beside it what the journal names now.
+    /// Recovery could not hold what the journal names now beside the map of such a disk.
     #[error(
         "the journal names more of the map than fits into memory beside a disk of that size: try again in a few seconds, with fewer requests in progress"
     )]
@@ -143,7 +143,7 @@ pub enum AdminError {
     ReadOnly(String),
 }
 
-/// What else there is to be said of space that is not free.
+/// The end of the message where some space is promised to other disks.
 fn promised(free_bytes: u64, usable_bytes: u64) -> String {
     if free_bytes == usable_bytes {
         return String::new();

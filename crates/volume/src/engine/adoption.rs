@@ -1,5 +1,5 @@
-//! Adoption: what disks still have in their bases is copied into the pool, step by step and where hosts leave time, until a base is not
-//! needed any more. Here is what is copied next and what came of it; `requests/adopt.rs` does it.
+//! Adoption: what disks have only in their bases is copied into the pool, step by step and where hosts leave time, until a base is not needed any more. This
+//! file decides what is copied next and keeps what came of it; `requests/adopt.rs` copies.
 
 use super::brought::Brought;
 use super::leisure::Leisure;
@@ -11,17 +11,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::iter::once;
 use std::ops::Range;
 
-/// Blocks copied at once, at most.
+/// Most blocks copied at once.
 pub(crate) const STEP_BLOCKS: u64 = 128;
-/// A look at what has not to be copied takes the time of so many blocks: its leaf may have to be read.
+/// A look at blocks that need not be copied takes the time of so many blocks: their leaf may have to be read.
 const LOOK_BLOCKS: u64 = 1;
-/// Looks in one turn, at most.
+/// Most looks in one step.
 const LOOKS_MAX: usize = 64;
-/// Ranges kept of what could not be copied.
+/// Most ranges kept of what could not be copied.
 const FAILED_MAX: usize = 64;
 /// How long nothing is copied of a disk whose base could not be read, in nanoseconds.
 const REST_NS: u64 = 5_000_000_000;
-/// How long nothing is copied when the pool cannot take it for the first time; the next time twice as long, and [`REST_NS`] at most.
+/// How long nothing is copied after the pool could not take it for the first time, in nanoseconds; the next time twice as long, and [`REST_NS`] at most.
 const FIRST_REST_NS: u64 = 20_000_000;
 const BLOCK: u64 = 4096;
 
@@ -34,11 +34,12 @@ pub struct AdoptionStatus {
     pub blocks: u64,
     /// The base is not needed any more.
     pub is_complete: bool,
-    /// A root that does without the base is being written: it is needed until that is durable.
+    /// A root without the base is being written: the base is needed until that is durable.
     pub is_leaving: bool,
-    /// Blocks that could not be copied, and are tried again; where there are many, with what lies between some of them.
+    /// Blocks that could not be copied, and are tried again; where there are many, some blocks between them count as
+    /// well.
     pub failed_blocks: u64,
-    /// Why the last that could not be copied could not.
+    /// Why the last block that failed could not be copied.
     pub why: Option<RequestError>,
 }
 
@@ -53,16 +54,16 @@ struct Progress {
     blocks: u64,
     /// What was not looked at yet in this pass; the next range is last.
     left: Vec<Range<u64>>,
-    /// What the pool has is read in this pass, and not passed over.
+    /// In this pass blocks that the pool has are read, and not passed over.
     reads: bool,
-    /// A pass that reads has to follow: what the pool has is of another life, or some of it was lost or damaged since this pass began.
+    /// A pass that reads has to follow: what the pool has is from an earlier run, or some of it was lost or damaged since this pass began.
     is_doubted: bool,
-    /// What could not be copied in this pass, from the first block on.
+    /// What could not be copied in this pass, in ascending order.
     failed: Vec<Range<u64>>,
     /// What is left could not be copied in the pass before.
     is_again: bool,
     why: Option<RequestError>,
-    /// Nothing of it before this time.
+    /// Nothing of this disk is copied before this time.
     rests_until_ns: u64,
 }
 
@@ -71,7 +72,7 @@ impl Progress {
         self.left.is_empty() && self.failed.is_empty() && !self.is_doubted
     }
 
-    /// Where all was looked at, and that is in doubt, all is read.
+    /// Where all was looked at and is in doubt, a pass begins that reads all.
     fn look_again(&mut self) {
         if self.is_doubted && self.left.is_empty() && self.failed.is_empty() {
             let left = once(0..self.blocks).filter(|range| !range.is_empty()).collect();
@@ -83,7 +84,7 @@ impl Progress {
         blocks_of(&self.failed) + if self.is_again { blocks_of(&self.left) } else { 0 }
     }
 
-    /// The next range begins here from now on.
+    /// The next range begins at `until` from now on.
     fn cut(&mut self, until: u64) {
         if let Some(next) = self.left.last_mut() {
             next.start = until.max(next.start);
@@ -93,7 +94,7 @@ impl Progress {
         }
     }
 
-    /// The next range was looked at up to here. Where it was the last, what failed is tried again, later.
+    /// The next range was looked at up to `until`. Where it was the last, what failed is tried again, later.
     fn looked_at(&mut self, until: u64, now_ns: u64) {
         self.cut(until);
         if !self.left.is_empty() || self.failed.is_empty() {
@@ -111,7 +112,8 @@ impl Progress {
         self.left.extend([middle..end, start..middle]);
     }
 
-    /// A block cannot be copied. There may be more of them than are kept: the last range takes in what lies between.
+    /// A block cannot be copied. Where there are more of them than ranges are kept, the last range takes in what lies
+    /// between.
     fn failed(&mut self, block: u64) {
         let is_full = self.failed.len() >= FAILED_MAX;
         match self.failed.last_mut() {
@@ -128,14 +130,14 @@ pub(crate) struct Adoption {
     pub brought: Brought,
     disks: BTreeMap<u16, Progress>,
     in_flight: Option<Blocks>,
-    /// Disks whose base is kept in this life: a cache may be all that has what a crash left and could not be written again.
+    /// Disks whose base is kept for this run: what a crash left and could not be written again may be in a cache only.
     kept: BTreeSet<u16>,
-    /// How long nothing is copied when the pool cannot take it the next time, in nanoseconds.
+    /// How long nothing is copied the next time that the pool cannot take it, in nanoseconds.
     next_rest_ns: u64,
 }
 
 impl Adoption {
-    /// So many bytes a second at most, while hosts ask for nothing.
+    /// At most so many bytes a second, while hosts have no requests.
     pub fn new(rate_bytes_per_s: u64) -> Self {
         Self {
             leisure: Leisure::new(rate_bytes_per_s),
@@ -147,8 +149,8 @@ impl Adoption {
         }
     }
 
-    /// What a disk has in its base, which has so many blocks, is copied from now on. `has_some`: the pool has some of it, of another life; a flush that
-    /// failed may have taken it, or it may be damaged, so all is read before the base is let go.
+    /// Begins to copy what a disk has in its base, which has so many blocks. `has_some`: the pool has some of it from an earlier run. A flush that failed may
+    /// have lost that, or it may be damaged, so all of it is read before the base is given up.
     pub fn begin(&mut self, disk: DiskId, blocks: u64, has_some: bool) {
         let left = once(0..blocks).collect();
         let begun = Progress { blocks, left, is_doubted: has_some, ..Progress::default() };
@@ -163,22 +165,22 @@ impl Adoption {
         }
     }
 
-    /// The bases of these disks are kept in this life.
+    /// The bases of these disks are kept for this run.
     pub fn keep(&mut self, disks: impl Iterator<Item = DiskId>) {
         self.kept.extend(disks.map(|disk| disk.0));
     }
 
-    /// Whether a disk's base is kept in this life, whatever was copied.
+    /// Whether a disk's base is kept for this run, whatever was copied.
     pub fn is_kept(&self, disk: DiskId) -> bool {
         self.kept.contains(&disk.0)
     }
 
-    /// Whether what the pool has of a disk is read, and not passed over.
+    /// Whether blocks that the pool has of a disk are read, and not passed over.
     pub fn reads(&self, disk: DiskId) -> bool {
         self.disks.get(&disk.0).is_none_or(|progress| progress.reads)
     }
 
-    /// Only those go on.
+    /// Only disks that need their base go on.
     pub fn retain(&mut self, needs: impl Fn(u16) -> bool) {
         self.disks.retain(|&disk, _| needs(disk));
     }
@@ -188,8 +190,9 @@ impl Adoption {
         self.disks.is_empty()
     }
 
-    /// What is copied next, where there is time for it. `is_served` tells whether a durable root knows a disk. `to_copy` gives the first of
-    /// some blocks of a leaf that have to be looked at one by one; none, at their end, where the pool has them all. It is not asked where what the pool has is read.
+    /// What is copied next, where there is time for it. `is_served` returns whether a durable root names a disk. `to_copy` returns the first of some blocks of
+    /// a leaf that have to be looked at one by one, or an empty range at their end where the pool has them all. It is not called where blocks that the pool has
+    /// are read.
     pub fn begin_step(
         &mut self,
         now_ns: u64,
@@ -238,7 +241,7 @@ impl Adoption {
                 }
                 self.next_rest_ns = FIRST_REST_NS;
             }
-            // It is in the base, or in the pool, that it cannot be read.
+            // The block cannot be read, in the base or in the pool.
             Some(why @ (RequestError::Device { .. } | RequestError::Damaged { .. })) => {
                 progress.why = Some(why);
                 if range.end - range.start > 1 {
@@ -247,10 +250,10 @@ impl Adoption {
                 progress.failed(range.start);
                 progress.looked_at(range.end, now_ns);
             }
-            // It is the pool that cannot take it now.
+            // The pool cannot take the block now.
             Some(why) => {
                 if self.next_rest_ns == REST_NS {
-                    // By now it is no matter of a moment.
+                    // By now it is more than a passing matter.
                     progress.why = Some(why);
                 }
                 self.leisure.rest_until(now_ns.saturating_add(self.next_rest_ns));
@@ -259,7 +262,7 @@ impl Adoption {
         }
     }
 
-    /// How far a disk is; `blocks`: of its base.
+    /// How far the copying of a disk is; `blocks`: those of its base.
     pub fn status(&self, disk: DiskId, blocks: u64) -> AdoptionStatus {
         let Some(progress) = self.disks.get(&disk.0) else { return AdoptionStatus { blocks, ..Default::default() } };
         AdoptionStatus {

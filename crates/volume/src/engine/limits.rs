@@ -1,4 +1,4 @@
-//! How much may go on at once, from what the pool and its memory are: pure arithmetic, done once.
+//! How much may go on at once, derived from the pool and its memory: pure arithmetic, done once.
 
 use super::EngineOptions;
 use crate::layout::band_summary::GROUP_BLOCKS;
@@ -7,28 +7,28 @@ use crate::layout::superblock::Superblock;
 /// Most leaves dirtied between two checkpoints: with those dirtied while one is written, this bounds what recovery
 /// reads (2 x 65536 leaves of 4 KiB are 512 MiB).
 const DIRTY_MAX: usize = 65_536;
-/// Jobs of migration at once, at most.
+/// Most migration jobs at once.
 pub(crate) const JOBS_MAX: usize = 4;
-/// Leaves dirtied between two checkpoints at most, as a part of the slots: each keeps a slot free for its new page. The part is
-/// large where few blocks are written for each leaf, and small where checkpoints cost little as it is: then slots are worth more
-/// with data in them.
+/// Most leaves dirtied between two checkpoints, as a part of the slots: each keeps a slot free for its new page. The part is large where few blocks are written
+/// for each leaf, and small where checkpoints cost little anyway: then slots are worth more with data in them.
 pub(crate) const DIRTY_PARTS: [usize; 4] = [16, 32, 64, 128];
-/// So many may be dirty on the smallest fast tiers, whatever the part.
+/// At least so many may be dirty on the smallest fast tiers, whatever the part.
 const DIRTY_MIN: usize = 8;
-/// Leaves that jobs may name together at most, as a part of the slots: for each a slot is kept free. The first part of few slots, the second of many.
+/// Most leaves that jobs may name together, as a part of the slots: for each a slot is kept free. The first part counts where there are few slots, the second
+/// where there are many.
 const IN_JOBS_PARTS: [usize; 2] = [32, 128];
-/// From so many on the second part counts: jobs of whole groups need no more.
+/// From this many leaves on the second part counts: jobs of whole groups need no more.
 const IN_JOBS_ENOUGH: usize = 256;
 /// Leaves that a job should be able to name; where fewer can be named together there are fewer jobs.
 const LEAVES_PER_JOB_MIN: usize = 4;
 
-/// Memory for what is read ahead of sequential readers: this part of the limit, and no more than so many bytes.
+/// Memory for what is read ahead of sequential readers: this part of the limit, and at most so many bytes.
 const AHEAD_PART: u64 = 64;
 const AHEAD_MAX_BYTES: u64 = 16 << 20;
 /// Bytes of a group of a band.
 pub(crate) const GROUP_BYTES: u64 = 4096 * GROUP_BLOCKS as u64;
 
-/// Groups of bands that may be read ahead, all together, of the memory that is shared out.
+/// Groups of bands that may be read ahead, all together, with so much memory to be shared out.
 pub(crate) fn ahead_groups(shared_bytes: u64) -> usize {
     ((shared_bytes / AHEAD_PART).min(AHEAD_MAX_BYTES) / GROUP_BYTES) as usize
 }
@@ -39,7 +39,7 @@ fn blocks_in_jobs(options: &EngineOptions, journal_len_bytes: u64) -> usize {
     (options.job_blocks as usize).min(by_journal)
 }
 
-/// Blocks that jobs may hold together, of the memory that is shared out.
+/// Blocks that all jobs together may hold, with so much memory to be shared out.
 pub(crate) fn job_blocks_max(shared_bytes: u64) -> u32 {
     (shared_bytes / 16 / 4096).clamp(16, u64::from(u32::MAX)) as u32
 }
@@ -52,13 +52,13 @@ pub(crate) struct LeafLimits {
     pub needed: usize,
     /// Leaves that may be dirtied between two checkpoints.
     pub dirty: usize,
-    /// Leaves for which jobs are made: what two rounds of dirty ones leave of those that recovery may need. What jobs may
-    /// name at a time is decided by what is needed then (`Checkpoint::try_name`).
+    /// Leaves for which jobs are made: what two rounds of dirty leaves leave of those that recovery may need. How many
+    /// jobs may name at a given time is decided by what is needed then (`Checkpoint::try_name`).
     in_jobs: usize,
 }
 
 impl LeafLimits {
-    /// Of a pool, where recovery has so many frames, and at most this part of the slots may be dirty leaves ([`DIRTY_PARTS`]).
+    /// For a pool where recovery has so many frames, and at most this part of the slots may be dirty leaves ([`DIRTY_PARTS`]).
     pub fn within(frames: usize, part: usize, options: &EngineOptions, superblock: &Superblock) -> Self {
         Self::new(options, (frames, part), superblock.slots, superblock.journal_len_bytes)
     }
@@ -68,7 +68,7 @@ impl LeafLimits {
         // Each dirty leaf needs a slot of its own before its old one is free.
         let by_slots = (slots / part).max((slots / DIRTY_PARTS[0]).min(DIRTY_MIN));
         let dirty = (frames * 2 / 5).min(by_slots).clamp(1, DIRTY_MAX);
-        // Those that jobs have named, and as many of jobs before them whose records are replayed whole.
+        // Leaves that jobs have named, and as many of earlier jobs whose records are replayed whole.
         let by_jobs = 2 * blocks_in_jobs(options, journal_len_bytes);
         let [of_few, of_many] = IN_JOBS_PARTS.map(|part| slots / part);
         let by_slots = of_few.min(of_many.max(IN_JOBS_ENOUGH));
@@ -76,7 +76,7 @@ impl LeafLimits {
         Self { needed: frames.min(2 * dirty + in_jobs), dirty, in_jobs }
     }
 
-    /// No more than these.
+    /// The smaller of both, limit by limit.
     pub fn at_most(&self, other: &Self) -> Self {
         let Self { needed, dirty, in_jobs } = *self;
         Self { needed: needed.min(other.needed), dirty: dirty.min(other.dirty), in_jobs: in_jobs.min(other.in_jobs) }
@@ -93,8 +93,8 @@ impl LeafLimits {
 pub(crate) struct Limits {
     /// Jobs at once.
     pub jobs: usize,
-    /// Blocks that one job may move: few against the fast tier, because what is being moved is not overwritten there any
-    /// more without having been written to the capacity tier.
+    /// Blocks that one job may move: few compared with the fast tier, because a block that is overwritten while it is
+    /// moved was written to the capacity tier in vain.
     pub blocks_per_job: usize,
 }
 
@@ -104,7 +104,7 @@ impl Limits {
         (self.jobs * self.blocks_per_job) as u64
     }
 
-    /// Of an engine whose jobs may name so many leaves, and with a journal of this length.
+    /// For an engine whose jobs may name so many leaves, with a journal of this length.
     pub fn new(options: &EngineOptions, leaves: &LeafLimits, journal_len_bytes: u64) -> Self {
         let jobs = (leaves.in_jobs / LEAVES_PER_JOB_MIN).clamp(1, JOBS_MAX);
         let together = blocks_in_jobs(options, journal_len_bytes);

@@ -1,9 +1,9 @@
-//! Acknowledged blocks that are not there any more, and who has learned of it. A client hears of them by a flush that fails, once for each loss, as Linux
-//! reports errors of writing back once for each open file (errseq, Documentation/core-api/errseq.rst): one of several clients of a disk that had
-//! heard of all would leave the others believing that what they flush next is all there.
+//! Acknowledged blocks that are gone, and who has learned of it. A client learns of a loss by a flush that fails, once for each loss, as Linux reports
+//! write-back errors once for each open file (errseq, Documentation/core-api/errseq.rst). If only one of several clients of a disk learned of it, the others
+//! would believe that what they flush next is all there.
 //!
-//! Connections of one client are not known as such, and whether an answer has reached it is not known either: each connection that begins within some minutes hears as
-//! well. The minutes begin with the loss, and anew where one that was there at the loss hears of it, or ends before it does.
+//! It is unknown which connections belong to one client, and whether an answer has reached it: so each connection that begins within some minutes learns of the
+//! loss as well. The minutes begin with the loss, and anew where a connection that was there at the loss learns of it, or ends before it does.
 
 use forebay_block::DiskId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,12 +11,12 @@ use std::collections::{BTreeMap, BTreeSet};
 /// How long clients take to come back, in nanoseconds: after a connection has broken, or to a server that was restarted.
 const RETURN_NS: u64 = 600_000_000_000;
 
-/// What was lost of disks, and who knows.
+/// What was lost of disks, and who knows of it.
 #[derive(Debug, Default)]
 pub(crate) struct Losses {
-    /// Clients that have begun.
+    /// How many clients have begun.
     sessions: u64,
-    /// Those of them that have not ended, and the disk that each may write.
+    /// The clients that have not ended, and the disk that each may write.
     live: BTreeMap<u64, DiskId>,
     by_disk: BTreeMap<DiskId, Loss>,
 }
@@ -25,16 +25,16 @@ pub(crate) struct Losses {
 struct Loss {
     /// Clients that are there and have not learned of it.
     unheard: BTreeSet<u64>,
-    /// Somebody has learned of it.
+    /// Some client has learned of it.
     is_heard: bool,
-    /// Of the clients that were there when the blocks were lost none has a greater number.
+    /// The highest number among the clients that were there when the blocks were lost.
     last_session: u64,
-    /// Until when those that begin may have been there before, in nanoseconds. None: it was before this start, and none has begun since.
+    /// Until when a client that begins may have been there before, in nanoseconds. None: the loss was before this start, and no client has begun since.
     returns_until_ns: Option<u64>,
 }
 
 impl Losses {
-    /// A client begins that may write to this disk, or to none; its number, from 1.
+    /// A client begins that may write to this disk, or to none. Returns its number, from 1.
     pub fn begin_session(&mut self, disk: Option<DiskId>, now_ns: u64) -> u64 {
         self.sessions += 1;
         let Some(disk) = disk else { return self.sessions };
@@ -47,7 +47,7 @@ impl Losses {
         self.sessions
     }
 
-    /// A client has ended: what it is answered from now on reaches nobody.
+    /// A client has ended: answers to it reach nobody from now on.
     pub fn end_session(&mut self, session: u64, now_ns: u64) {
         let disk = self.live.remove(&session);
         let Some(loss) = disk.and_then(|disk| self.by_disk.get_mut(&disk)) else { return };
@@ -70,12 +70,13 @@ impl Losses {
         }
     }
 
-    /// The same, before this start.
+    /// The same, for blocks lost before this start.
     pub fn record_before(&mut self, disks: impl IntoIterator<Item = DiskId>) {
         self.by_disk.extend(disks.into_iter().map(|disk| (disk, Loss::default())));
     }
 
-    /// A flush that a client waits for fails for blocks that were lost just now. One that has ended does not hear of it.
+    /// A flush for which a client waits fails because of blocks that were lost just now. A client that has ended does
+    /// not learn of it.
     pub fn fails(&mut self, disk: DiskId, session: u64, now_ns: u64) {
         let is_there = self.is_there(session);
         if let Some(loss) = self.by_disk.get_mut(&disk).filter(|_| is_there) {
@@ -83,7 +84,7 @@ impl Losses {
         }
     }
 
-    /// Whether a client is to hear now, by a flush that is good, of blocks that were lost. Session 0 is the server itself, for whoever has not heard yet.
+    /// Whether a client is to learn now of lost blocks, although its flush is good. Session 0 is the server itself, which learns only where nobody has yet.
     pub fn take(&mut self, disk: DiskId, session: u64, now_ns: u64) -> bool {
         let is_there = self.is_there(session);
         let Some(loss) = self.by_disk.get_mut(&disk).filter(|_| is_there) else { return false };
@@ -94,7 +95,7 @@ impl Losses {
         hears
     }
 
-    /// Whether an answer may reach who asks: a client that may write and has not ended, or the server itself.
+    /// Whether an answer may reach the client: one that may write and has not ended, or the server itself.
     fn is_there(&self, session: u64) -> bool {
         session == 0 || self.live.contains_key(&session)
     }
@@ -107,7 +108,7 @@ impl Loss {
         self.may_return(session, now_ns);
     }
 
-    /// One that was there at the loss may come back from now on, and not know of it.
+    /// A client that was there at the loss may come back from now on, and not know of it.
     fn may_return(&mut self, session: u64, now_ns: u64) {
         if (1..=self.last_session).contains(&session) {
             self.returns_until_ns = self.returns_until_ns.max(Some(now_ns.saturating_add(RETURN_NS)));
@@ -130,7 +131,7 @@ mod tests {
         losses.begin_session(Some(DISK), now_ns)
     }
 
-    /// One flush alone failed after a loss: of several clients the others were answered that all they had written was durable.
+    /// Only one flush failed after a loss: the other clients were answered that all they had written was durable.
     #[test]
     fn regression_every_client_that_may_have_lost_blocks_hears_of_them_once() {
         let mut losses = Losses::default();
@@ -158,7 +159,8 @@ mod tests {
         }
     }
 
-    /// Its connection was lost before the answer, or with the answer in it, or before the loss was known: it comes back as another client, and must hear.
+    /// The connection was lost before the answer, or with the answer in it, or before the loss was known: the client comes back as another one, and must learn
+    /// of it.
     #[test]
     fn regression_a_client_that_comes_back_hears_whatever_became_of_its_answers() {
         let mut losses = Losses::default();
@@ -188,7 +190,7 @@ mod tests {
         losses.end_session(other, 10 * LATER_NS);
         let again = begin(&mut losses, 10 * LATER_NS + 5);
         assert!(take(&mut losses, DISK, again));
-        // Nor does one that comes and goes without a flush keep the time from running out.
+        // A client that comes and goes without a flush does not keep the time from running out.
         for minute in 1..20 {
             let idle = begin(&mut losses, 10 * LATER_NS + minute * RETURN_NS / 10);
             losses.end_session(idle, 10 * LATER_NS + minute * RETURN_NS / 10 + 1);
@@ -197,7 +199,7 @@ mod tests {
         assert!(!take(&mut losses, DISK, late));
     }
 
-    /// Its answer may have gone with its connection, however long it had not asked.
+    /// The answer may have been lost with the connection, however long the client had not asked.
     #[test]
     fn regression_one_that_hears_late_may_come_back() {
         let mut losses = Losses::default();
@@ -209,7 +211,8 @@ mod tests {
         assert!(take(&mut losses, DISK, again));
     }
 
-    /// Clients of other disks, and those that only read, took places among those that had not heard: for each of them a client of the disk heard anew, weeks later.
+    /// Clients of other disks, and those that only read, counted among those that had not learned: for each of them a client of the disk learned anew, weeks
+    /// later.
     #[test]
     fn regression_clients_of_other_disks_owe_this_one_no_failed_flush() {
         let mut losses = Losses::default();
@@ -223,7 +226,7 @@ mod tests {
         assert!(!take(&mut losses, DISK, next));
     }
 
-    /// Of what a start could not write again one client alone heard.
+    /// Only one client learned of what a start could not write again.
     #[test]
     fn regression_clients_that_come_back_to_a_restarted_server_all_hear() {
         let mut losses = Losses::default();

@@ -1,6 +1,6 @@
-//! Groups of bands in which compressed blocks were not what they should be where they lie. They share blocks of the device, so none can be
-//! written again by itself: all of the group is read, in each way that the device has, and what is wrong in its place is written again, a block
-//! of the device at a time, of a reading in which all that the group's summary names there is right.
+//! Mends groups of bands in which compressed blocks are wrong where they lie. These share blocks of the device, so none can be written again by itself: the
+//! whole group is read in each way that the device has, and what is wrong in its place is written again, one block of the device at a time, from a reading in
+//! which all that the group's summary names in that block is right.
 
 use super::outbox::{GroupMend, Outbox, Pending};
 use super::setup::Setup;
@@ -14,20 +14,20 @@ use crate::space::groups::GroupKey;
 use forebay_block::{Buf, Op, Vectored};
 
 const BLOCK: usize = 4096;
-/// Groups that are looked at at once for hosts. What is not, is when it is read the next time.
+/// Groups that are mended at once for hosts. Others are mended when they are read the next time.
 pub(crate) const AT_ONCE: usize = 4;
 
-/// The groups that are looked at.
+/// The groups that are being mended.
 fn in_progress(outbox: &Outbox) -> impl Iterator<Item = GroupKey> + '_ {
     outbox.in_flight().filter_map(|pending| if let Pending::MendGroup(mend) = pending { Some(mend.key) } else { None })
 }
 
-/// Whether there are so many that a scrub finds no more of them for now.
+/// Whether so many are being mended that a scrub is not to find more of them for now.
 pub(crate) fn are_enough(outbox: &Outbox) -> bool {
     in_progress(outbox).nth(AT_ONCE).is_some()
 }
 
-/// Begins with the group of a location, where its summary is on the device, and no more than `most` are looked at.
+/// Begins to mend the group of a location, where its summary is on the device and fewer than `most` are being mended.
 pub(crate) fn begin(location: u64, most: usize, (setup, bands): (&Setup, &Bands), outbox: &mut Outbox) {
     let device = setup.extents.place(location).map(|(device, _)| device);
     let Some((band, block)) = setup.extents.band(location).filter(|_| device.is_some_and(|on| setup.mends_on(on)))
@@ -43,7 +43,7 @@ pub(crate) fn begin(location: u64, most: usize, (setup, bands): (&Setup, &Bands)
     }
 }
 
-/// Whether nothing of it can have changed: it is complete, its summary was written, and its band is not freed.
+/// Whether nothing in the group can have changed: it is complete, its summary was written, and its band is not freed.
 fn lies_still(mend: &GroupMend, bands: &Bands) -> bool {
     let band = bands.get(mend.key.0);
     let is_same = band.generation == mend.generation && band.state != BandState::Free && band.valid > 0;
@@ -60,7 +60,7 @@ fn send(mend: Box<GroupMend>, setup: &Setup, bands: &Bands, outbox: &mut Outbox)
     }
 }
 
-/// How many entries that lie in a block of a group, or in any, are not what they should be.
+/// How many entries that lie in a block of a group, or in all of it, are wrong.
 fn wrong_in(entries: &[SummaryEntry], bytes: &[u8], block: Option<usize>) -> usize {
     let is_wrong = |(at, entry): &(u32, &SummaryEntry)| {
         let (begin, len) = (*at as usize * GRAIN_BYTES, usize::from(entry.grains) * GRAIN_BYTES);
@@ -71,7 +71,8 @@ fn wrong_in(entries: &[SummaryEntry], bytes: &[u8], block: Option<usize>) -> usi
     band_summary::placed(entries).filter(is_wrong).count()
 }
 
-/// Replaces blocks in which something is wrong by others, where less is wrong then; returns which are right now.
+/// Replaces blocks in which something is wrong by others, where less is wrong then. Returns which of these are right
+/// now.
 fn put_right(entries: &[SummaryEntry], bytes: &mut Buf, others: &[u8]) -> Vec<usize> {
     let mut replaced = Vec::new();
     for block in 0..bytes.len() / BLOCK {
@@ -90,7 +91,7 @@ fn put_right(entries: &[SummaryEntry], bytes: &mut Buf, others: &[u8]) -> Vec<us
     replaced
 }
 
-/// A reading of a group has come.
+/// A reading of a group has ended.
 pub(crate) fn read(mut mend: Box<GroupMend>, bytes: Option<Buf>, setup: &Setup, bands: &Bands, outbox: &mut Outbox) {
     if !lies_still(&mend, bands) {
         return;
@@ -115,14 +116,15 @@ pub(crate) fn read(mut mend: Box<GroupMend>, bytes: Option<Buf>, setup: &Setup, 
             };
             if mend.attempt > 0 {
                 if let Some(wrong) = mend.wrong.take() {
-                    // No page that is right: of what lies beside it in its row parity may be all that is left.
+                    // Pages that are right are not written: of what lies beside them in their row, parity may be all
+                    // that is left.
                     let at = |block: u32| (block - first) as usize * BLOCK;
                     let differs =
                         |block: &u32| wrong.get(at(*block)..at(block + 1)) != read.get(at(*block)..at(block + 1));
                     let pages = shape.data_end(group, entries.len())..=summary;
                     pages.filter(differs).for_each(|block| write_again(block, &read));
                 }
-                // From the start, now that it is known what lies there.
+                // From the start, now that it is known what lies in the group.
                 (mend.attempt, mend.entries) = (0, Some(entries));
                 return send(mend, setup, bands, outbox);
             }

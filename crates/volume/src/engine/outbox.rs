@@ -1,4 +1,4 @@
-//! Requests to devices, and what each of those in progress is for.
+//! Requests to devices, and what each of those in flight is for.
 
 use super::rewrite::item::Item;
 use super::setup::Setup;
@@ -24,11 +24,11 @@ pub(crate) type Groups = SmallVec<[GroupKey; 1]>;
 pub(crate) enum Pending {
     /// Data of a read piece.
     Read { piece: u32, part: u16 },
-    /// A group of a band, ahead of who reads in sequence.
+    /// A group of a band, read ahead of a sequential reader.
     Ahead { key: GroupKey },
     /// Fast copies of blocks, in slots that lie together.
     Copy { disk: DiskId, block: u64, slots: std::ops::Range<u64> },
-    /// Part of the list of these.
+    /// A part of the list of these copies.
     WarmList,
     /// Old content of a block that is partly overwritten.
     Merge { piece: u32 },
@@ -36,7 +36,7 @@ pub(crate) enum Pending {
     Write { piece: u32, device: usize, groups: Groups },
     /// A journal batch, for another attempt.
     Batch { sealed: Sealed, attempts: u8 },
-    /// A leaf being read into a frame: what its parent names, and how often it was read and was not that.
+    /// A leaf being read into a frame: what its parent names, and which attempt it is.
     PageIn { frame: u32, which: LeafRead },
     /// A leaf being written.
     PageOut { frame: u32, location: u64 },
@@ -44,13 +44,13 @@ pub(crate) enum Pending {
     IndexOut,
     /// The root blob or a root header.
     RootOut,
-    /// A page that says where blocks live, being read to be changed; how often it was read and was not that.
+    /// A tier page, being read to be changed, and which attempt it is.
     TierPageIn { key: PageKey, slot: u64, attempt: u8 },
-    /// Such a page, being written.
+    /// A tier page, being written.
     TierPageOut { key: PageKey, slot: u64, crc: u32 },
     /// The root of the capacity tier.
     CapacityOut,
-    /// A summary beside it, which it can do without.
+    /// A summary beside that root, which it can do without.
     CapacityBeside,
     /// A device flush of the flush in flight.
     Flush { device: usize },
@@ -58,11 +58,11 @@ pub(crate) enum Pending {
     MoveFlush { number: u64 },
     /// Source blocks of a job, by their number in its list.
     MoveRead { job: u32, candidates: Vec<u32> },
-    /// One source block that was not what it should be, and how often it was read.
+    /// A source block that was wrong: its number in the list, and which attempt it is.
     MoveReadAgain { job: u32, which: (u32, u8) },
     /// Destination blocks of a job.
     MoveWrite { job: u32, groups: Groups },
-    /// The summary of a group of the band being collected, and how often it was read and was not that.
+    /// The summary of a group of the band being collected, and which attempt it is.
     MoveSummary { job: u32, which: SummaryRead },
     /// The summary of a complete group.
     Summary { device: usize, key: GroupKey },
@@ -74,13 +74,13 @@ pub(crate) enum Pending {
     RewriteRead { item: Item },
     /// The same, being written: so many blocks.
     Rewrite { blocks: usize },
-    /// What one copy lacked, being written to all.
+    /// A block of which one copy was wrong, being written to all.
     Mend,
-    /// A page of the map, being read of each copy for a scrub.
+    /// A page of the map, being read from each copy for a scrub.
     ScrubPage(Box<PageCopies>),
-    /// Blocks of a band, in this generation of it, being compared with their parity for a scrub.
+    /// Blocks of a band, in this generation, being compared with their parity for a scrub.
     Compare { band: u32, generation: u32 },
-    /// A group of a band with compressed blocks that were not what they should be in their place.
+    /// A group of a band with compressed blocks that are wrong in their place.
     MendGroup(Box<GroupMend>),
 }
 
@@ -89,7 +89,7 @@ pub(crate) enum Pending {
 pub(crate) struct LeafRead {
     pub reference: PageRef,
     pub attempt: u8,
-    /// Why an attempt before it failed.
+    /// Why an earlier attempt failed.
     pub failed: Option<Box<IoError>>,
 }
 
@@ -104,11 +104,11 @@ pub(crate) struct PageCopies {
     pub attempt: u8,
     pub good: Option<Buf>,
     pub has_bad: bool,
-    /// One was not there to be read: what it has is not known.
+    /// A copy was not there to be read: what it has is unknown.
     pub is_away: bool,
 }
 
-/// Which summary of a band is read, how often it was before, and how many pages of it.
+/// Which summary of a band is read, in which attempt, and how many pages of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SummaryRead {
     pub group: u32,
@@ -123,28 +123,28 @@ impl SummaryRead {
     }
 }
 
-/// A group of a band that is looked at for what is wrong in its place.
+/// A group of a band that is being mended.
 #[derive(Debug)]
 pub(crate) struct GroupMend {
     pub key: GroupKey,
-    /// Generation of its band: in another one something else lies there.
+    /// Generation of its band: in another one other data lies there.
     pub generation: u32,
     pub attempt: u8,
-    /// What lies in its place where its summary is not what it should be there.
+    /// What lies in its place, where its summary is wrong there.
     pub wrong: Option<Buf>,
-    /// By its summary, once that was read.
+    /// The entries of its summary, once that was read.
     pub entries: Option<Vec<SummaryEntry>>,
-    /// What lies there, of which what is wrong is replaced by what was read otherwise.
+    /// What lies in its place, with wrong blocks replaced from other readings.
     pub bytes: Option<Buf>,
 }
 
 impl Pending {
-    /// Whether space for hosts may wait for it: for the end of a move, of a checkpoint or of a flush, or of a write after which another finds room.
+    /// Whether space for hosts may depend on it: on the end of a move, of a checkpoint or of a flush, or of a write after which another finds room.
     fn may_free_space(&self) -> bool {
         !self.changes_nothing() || matches!(self, Self::PageIn { .. })
     }
 
-    /// Whether it belongs to nothing that changes what is on the devices, but for what nobody relies on.
+    /// Whether it changes nothing on the devices, except for what nobody relies on.
     fn changes_nothing(&self) -> bool {
         matches!(
             self,
@@ -170,9 +170,10 @@ pub(crate) struct InFlight {
     pub pending: Pending,
     /// A write that is to be durable when it ends.
     pub is_durable: bool,
-    /// Data that it reads or writes, in bytes.
+    /// Bytes that it reads or writes.
     len_bytes: u64,
-    /// The last tick before it was queued; `None` for what frees no space for hosts, and takes the time that it takes.
+    /// The last tick before it was queued; `None` for a request that frees no space for hosts, which may take as long
+    /// as it takes.
     queued_ns: Option<u64>,
 }
 
@@ -183,15 +184,15 @@ pub(crate) struct Outbox {
     commands: VecDeque<(usize, DeviceRequest)>,
     /// Writes of hosts' data in flight on the fast device, and on all others.
     host_writes: [u32; 2],
-    /// Data in flight, of hosts and of all else, on the fast device and on all others, in bytes.
+    /// Bytes in flight, of hosts and of all else, on the fast device and on all others.
     in_flight_bytes: [u64; 2],
-    /// Reads of hosts in flight on the capacity tier, but for what is read ahead.
+    /// Reads of hosts in flight on the capacity tier, without read-ahead.
     capacity_reads: u32,
     /// Journal batches in flight.
     batches: u32,
     /// Writes in flight that are to be durable when they end.
     durable_writes: u32,
-    /// The time by which requests time out, at the last tick.
+    /// The clock by which requests time out, at the last tick.
     ticked_ns: u64,
 }
 
@@ -207,7 +208,8 @@ impl Outbox {
         if matches!(pending, Pending::Read { .. }) && device > 0 {
             self.capacity_reads += 1;
         }
-        // What a flush waits for: of hosts' writes there are none where the system flushes a device behind them.
+        // Flushes wait for these. Writes of hosts are not among them: they are not sent as durable where the system
+        // flushes a device behind them.
         let is_durable = matches!(op, Op::Write { fua: true, .. }) && !matches!(pending, Pending::Write { .. });
         self.durable_writes += u32::from(is_durable);
         let len_bytes = match &op {
@@ -220,7 +222,8 @@ impl Outbox {
         self.commands.push_back((device, DeviceRequest { tag, offset_bytes, stream, op }));
     }
 
-    /// Writes again what one copy of it lacks, where the device has several, or can make it from others.
+    /// Writes a block again of which one copy is wrong, where the device has several copies, or can restore it from
+    /// other devices.
     pub fn mend(&mut self, setup: &Setup, location: u64, bytes: Buf) {
         if let Some((device, offset_bytes)) = setup.extents.place(location)
             && setup.mends_on(device)
@@ -242,7 +245,7 @@ impl Outbox {
         self.commands.pop_front()
     }
 
-    /// A request to a device ended. `None` for a tag that nobody knows.
+    /// A request to a device ended. `None` for an unknown tag.
     pub fn ended(&mut self, device: usize, tag: u64) -> Option<InFlight> {
         let ended = self.pending.try_remove(tag as usize)?;
         let InFlight { pending, is_durable, len_bytes, .. } = &ended;
@@ -265,23 +268,23 @@ impl Outbox {
         self.pending.is_empty()
     }
 
-    /// Time goes on.
+    /// Time passes.
     pub fn tick(&mut self, now_ns: u64) {
         self.ticked_ns = now_ns;
     }
 
-    /// Whether a device has not answered for so long what may free space. Looks at all that is in flight.
+    /// Whether a device has not answered a request that may free space for so long. Looks at all that is in flight.
     pub fn is_unanswered(&self, for_ns: u64) -> bool {
         let queued_ns = self.pending.iter().filter_map(|(_, request)| request.queued_ns).min();
         queued_ns.is_some_and(|queued_ns| self.ticked_ns.saturating_sub(queued_ns) > for_ns)
     }
 
-    /// What is in progress.
+    /// The requests in flight.
     pub fn in_flight(&self) -> impl Iterator<Item = &Pending> {
         self.pending.iter().map(|(_, request)| &request.pending)
     }
 
-    /// Whether nothing is in flight that changes what devices hold of hosts' data and the map.
+    /// Whether no request in flight changes what devices hold of hosts' data and the map.
     pub fn is_quiet(&self) -> bool {
         self.in_flight().all(Pending::changes_nothing)
     }
@@ -296,18 +299,18 @@ impl Outbox {
         self.durable_writes
     }
 
-    /// Reads of hosts in flight on the capacity tier, but for what is read ahead.
+    /// Reads of hosts in flight on the capacity tier, without read-ahead.
     pub fn capacity_reads(&self) -> u32 {
         self.capacity_reads
     }
 
-    /// Data in flight on the fast device and on all others, in bytes.
+    /// Bytes in flight on the fast device and on all others.
     pub fn in_flight_bytes(&self) -> [u64; 2] {
         self.in_flight_bytes
     }
 
-    /// Whether the fast device is the slower one now: more of the hosts' writes wait there than it takes at once, so many times,
-    /// and more than on the capacity tier.
+    /// Whether the fast device is the slower one now: at least `queues` times as many of the hosts' writes wait there as it takes at once, and more than on the
+    /// capacity tier.
     pub fn fast_is_behind(&self, queues: u32) -> bool {
         let [fast, capacity] = self.host_writes;
         fast >= FAST_QUEUE * queues && capacity < fast

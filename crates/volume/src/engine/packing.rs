@@ -5,11 +5,12 @@ use forebay_block::{Buf, ClassId, DiskId, SharedBuf};
 use forebay_prism::{Compress, Place, Prism};
 use std::collections::BTreeMap;
 
-/// After so many blocks of a class in a row that were not made smaller only some are tried.
+/// After this many blocks of a class in a row that did not shrink, only some are tried.
 const FAILURES_MAX: u32 = 16;
-/// Then one in so many of those since the last that was: what follows a stretch of data that does not shrink is noticed within a sixteenth of its length,
+/// Then this part of the blocks since the last that shrank is passed over between two tries: what follows a stretch of data that does not shrink is noticed
+/// within a sixteenth of its length.
 const PASSED_SHARE: u32 = 16;
-/// and within so many blocks.
+/// Most blocks that are passed over between two tries.
 const PASSED_MAX: u32 = 255;
 
 /// What is known of a class's data.
@@ -17,7 +18,7 @@ const PASSED_MAX: u32 = 255;
 struct Luck {
     /// Blocks in a row that were not made smaller, tried or not.
     failures: u32,
-    /// Blocks to be passed over before the next is tried.
+    /// Blocks to be passed over before the next try.
     pass_over: u32,
 }
 
@@ -32,7 +33,8 @@ impl Packing {
     /// How blocks of a class are compressed.
     pub fn of_class(prism: &Prism, class: ClassId) -> Compress {
         let spec = prism.table().get(class);
-        // A class on both tiers has copies on the fast one, which are known by the checksum of what is stored.
+        // A class on both tiers is not compressed: its copies on the fast tier are known by the checksum of what is
+        // stored.
         spec.filter(|spec| spec.place != Place::Both).map_or(Compress::Off, |spec| spec.compress)
     }
 
@@ -42,7 +44,8 @@ impl Packing {
         Self::of_class(prism, class) != Compress::Off && failures < FAILURES_MAX
     }
 
-    /// The stored form of a block; `None` where it is not smaller, or was not tried, because those before it were not.
+    /// The compressed form of a block; `None` where it is not smaller, or where it was not tried because blocks before
+    /// it did not shrink.
     pub fn pack(
         &mut self,
         (class, compress): (ClassId, Compress),
@@ -57,7 +60,7 @@ impl Packing {
         packed
     }
 
-    /// Fills a block from its stored form; false where that is none.
+    /// Fills a block from its compressed form; false where the bytes are none.
     pub fn unpack(&mut self, stored: &[u8], block: &mut [u8]) -> bool {
         self.packer.unpack(stored, block)
     }

@@ -1,5 +1,4 @@
-//! A read cache: what hosts read of the capacity tier gets copies on the fast one, where its class says so and it is likely to be read
-//! again.
+//! The read cache: blocks that hosts read from the capacity tier get copies on the fast one, where their class says so and they are likely to be read again.
 
 use super::Engine;
 use super::copies::{Copies, Look, Named, Originals};
@@ -14,7 +13,7 @@ use forebay_prism::Place;
 
 const BLOCK: usize = 4096;
 
-/// The generation of the band in which something was written to a place; none where nothing was.
+/// The generation of the band in which a location was written; none where nothing was written.
 fn written_in(setup: &Setup, bands: &Bands, location: u64) -> Option<u32> {
     let (number, block) = setup.extents.band(location)?;
     let band = bands.get(number);
@@ -23,17 +22,17 @@ fn written_in(setup: &Setup, bands: &Bands, location: u64) -> Option<u32> {
 }
 
 impl Engine {
-    /// Whether what is read of a class gets copies.
+    /// Whether blocks of a class get copies when they are read.
     pub(super) fn caches_reads(&self, class: ClassId) -> bool {
         self.prism.table().get(class).is_some_and(|spec| spec.read_cache || spec.place == Place::Both)
     }
 
-    /// Most bytes a second that copies of what was read are written with from now on.
+    /// Sets the most bytes a second that are written as copies of what was read.
     pub fn set_fill_rate(&mut self, bytes_per_s: u64) {
         self.copies.set_fill_rate(bytes_per_s);
     }
 
-    /// The classes are others than before.
+    /// The classes may have changed.
     pub(super) fn prepare_copies(&mut self) {
         self.copies.prepare(self.prism.table(), &self.setup, &mut self.space.slots);
     }
@@ -43,7 +42,7 @@ impl Engine {
         self.space.data_slots_free().saturating_sub(self.free_slots_wanted())
     }
 
-    /// Time passes.
+    /// Called as time passes.
     pub(super) fn look_at_copies(&mut self) {
         if !self.copies.is_on() {
             return;
@@ -69,7 +68,7 @@ impl Engine {
         copies.go_on_with_list(spare, of, (setup, &mut space.slots, outbox));
     }
 
-    /// Part of the list of copies was written.
+    /// The write of a part of the list of copies ended.
     pub(super) fn list_written(&mut self, is_good: bool) {
         self.copies.warm.written(is_good, &mut self.space.slots);
         if self.copies.warm.hurries() {
@@ -77,7 +76,7 @@ impl Engine {
         }
     }
 
-    /// The pool comes to its end: the list of copies is written at once, where it is old.
+    /// The pool is being stopped: where the list of copies is old, it is written at once.
     pub fn hurry_list(&mut self) {
         if self.copies.is_on() && self.refusal().is_none() {
             self.copies.hurry_list();
@@ -85,7 +84,7 @@ impl Engine {
         }
     }
 
-    /// Whether that is in progress.
+    /// Whether such a list is being written.
     #[must_use]
     pub fn hurries_list(&self) -> bool {
         self.copies.warm.hurries()
@@ -97,8 +96,7 @@ impl Engine {
         self.copies.is_on()
     }
 
-    /// Where slots are that a list of copies may take up: the device and the offset. `None` where they are in use or wanted, or there are none
-    /// such.
+    /// Device and offset of slots that a list of copies may take up. `None` where they are in use or wanted, or do not exist.
     pub(crate) fn place_of_list(&self, run: &SlotRun) -> Option<(usize, u64)> {
         if self.slots_for_copies() < run.slots {
             return None;
@@ -107,21 +105,21 @@ impl Engine {
         is_free.then(|| self.setup.extents.place(self.setup.extents.slot_location(run.first))).flatten()
     }
 
-    /// A part of a list is there: its slots are taken, and so are those of the copies that it names, as far as nobody else wants them.
+    /// A part of a list was found: its slots are taken, and so are those of the copies that it names, as far as nobody else wants them.
     pub(crate) fn restore_copies(&mut self, run: &SlotRun, entries: &[WarmEntry]) {
         (run.first..run.first + run.slots).for_each(|slot| {
             self.space.slots.set(slot);
         });
         let room = self.slots_for_copies() as usize;
         let Self { copies, space, setup, .. } = self;
-        // What is somewhere else by now, and another thing there, is in a band that was free meanwhile, or beyond what is known to be written
-        // there: what a power cut has taken was not, and others may be.
+        // Where a block has moved away and something else lies in its place, the band was free meanwhile, or the place is beyond what is known to be written:
+        // what a power cut has taken was not written, and other data may be there.
         let is_there = |entry: &&WarmEntry| written_in(setup, &space.bands, entry.location) == Some(entry.generation);
         let known: Vec<_> = entries.iter().take(room).filter(is_there).collect();
         known.into_iter().for_each(|entry| copies.restore(entry, &mut space.slots));
     }
 
-    /// All of a list is there that can be read.
+    /// All parts of a list that can be read were taken over.
     pub(crate) fn restored_list(&mut self, head: &WarmHead, runs: Vec<SlotRun>) {
         self.copies.relearn(head.learned);
         self.copies.warm.found(head.number, runs, self.copies.len() as u64);
@@ -133,7 +131,7 @@ impl Engine {
         self.copies.slots()
     }
 
-    /// A piece looks its blocks up, for the first time or again.
+    /// A piece looks its blocks up, for the first time or again: what an earlier look found is dropped.
     pub(super) fn forget_sources(&mut self, id: u32) {
         let piece = &mut self.requests.pieces[id as usize];
         piece.unproven.clear();
@@ -141,7 +139,7 @@ impl Engine {
         piece.keeps.clear();
     }
 
-    /// Where a host reads a block from that the map names: memory, a copy, or the place itself; and the checksum of what is there.
+    /// From where a host reads a block that the map names: memory, a copy, or the place itself; with the checksum of what is there.
     pub(super) fn source_of(&mut self, id: u32, at: u16, class: ClassId, named: Named) -> Named {
         let piece = &self.requests.pieces[id as usize];
         let (disk, block, is_first) = (piece.disk, piece.block() + u64::from(at), piece.attempts == 0);
@@ -190,7 +188,7 @@ impl Engine {
         !self.setup.extents.is_fast(span.location) && !is_elsewhere()
     }
 
-    /// A part of a read that is in memory.
+    /// Fills a part of a read that is in memory.
     pub(super) fn recall(&mut self, id: u32, first: u16, mut buf: Buf) {
         let piece = &mut self.requests.pieces[id as usize];
         let from = piece.remembered.partition_point(|&(at, _)| at < first);
@@ -200,7 +198,7 @@ impl Engine {
         piece.parts.push((first, Some(buf)));
     }
 
-    /// A piece was read: what is cached is kept in memory. Copied: the host gets its buffer at once.
+    /// A piece was read: its cached blocks are kept in memory. They are copied, as the host gets its buffer at once.
     pub(super) fn keep_what_was_read(&mut self, id: u32) {
         let Some(piece) = self.requests.pieces.get_mut(id as usize) else { return };
         let Some(leaf) = self.map.in_memory(piece.disk, piece.leaf).filter(|_| !piece.keeps.is_empty()) else { return };
@@ -217,8 +215,8 @@ impl Engine {
         }
     }
 
-    /// A piece was read: those of its blocks that are to have copies get them, as far as the rate, the memory and the slots go. Copied
-    /// in memory: the host gets its buffer at once.
+    /// A piece was read: those of its blocks that are to have copies get them, as far as rate, memory and slots allow. The data is copied in memory, as the
+    /// host gets its buffer at once.
     pub(super) fn copy_what_was_read(&mut self, id: u32) {
         let wanted = self.free_slots_wanted();
         let is_refused = self.refusal().is_some();

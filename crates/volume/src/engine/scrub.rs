@@ -1,6 +1,5 @@
-//! A scrub: everything that hosts have stored is read, at a bounded rate and where they leave time, so that damage is found
-//! while what it could be restored from still exists. Here is what is read next and what came of it; `requests/scrub.rs`
-//! reads it.
+//! A scrub: everything that hosts have stored is read, at a bounded rate and where hosts leave time, so that damage is found while what it could be restored
+//! from still exists. This file decides what is read next and keeps what was found; `requests/scrub.rs` reads.
 
 use super::brought::Brought;
 use super::leisure::Leisure;
@@ -9,15 +8,15 @@ use crate::request::RequestError;
 use forebay_block::DiskId;
 use std::ops::Range;
 
-/// Blocks read at once, at most.
+/// Most blocks read at once.
 const STEP_BLOCKS: u64 = 32;
-/// Ranges of damaged blocks that are kept to be shown.
+/// Most ranges of damaged blocks that are kept to be shown.
 const FOUND_MAX: usize = 64;
-/// After how long what could not be compared is compared again, and how often where members do not answer: in a row, and since the pass began, or the server.
+/// After how long a comparison that failed is repeated; and how often, where members do not answer: in a row, and since the pass or the server began.
 const AGAIN_NS: u64 = 1_000_000_000;
 const AWAY_TRIES_MAX: u8 = 60;
 const WAITS_MAX: u32 = 600;
-/// How long a pass waits at most for bands with parity of something else to be emptied: until then the next start finds them again.
+/// How long a pass waits at most for bands with parity of something else to be emptied. While it waits, the next start finds them again.
 const SUSPECTS_NS: u64 = 600_000_000_000;
 /// Bytes of a block.
 const BLOCK: u64 = 4096;
@@ -42,30 +41,30 @@ pub struct Found {
     pub why: RequestError,
 }
 
-/// What came of comparing blocks of a band with their parity.
+/// The result of comparing blocks of a band with their parity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compared {
     Well,
-    /// Parity is of something else, or something of it cannot be read.
+    /// The parity is of something else, or a part of it cannot be read.
     Unfit {
         is_read: bool,
     },
     /// Members did not answer.
     NotAtAll,
-    /// So many of them are missing that there is nothing to compare it with.
+    /// So many members are missing that there is nothing to compare with.
     WithNothing,
 }
 
-/// What is shown of it.
+/// The state to be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScrubStatus {
-    /// How far it is.
+    /// How far the scrub is.
     pub record: ScrubRecord,
-    /// What the pass that goes on, or the last one, has found since the start of the server; the first of it.
+    /// What the present pass, or the last one, has found since the server started: the first ranges of it.
     pub found: Vec<Found>,
-    /// Blocks of bands that it could not compare with their parity, as members did not answer, or so many are missing that nothing is to spare.
+    /// Blocks of bands that could not be compared with their parity, as members did not answer, or so many are missing that there is no redundancy left.
     pub uncompared_blocks: u64,
-    /// Most bytes a second, while hosts ask for nothing.
+    /// Most bytes a second, while hosts have no requests.
     pub rate_bytes_per_s: u64,
 }
 
@@ -74,33 +73,33 @@ pub struct ScrubStatus {
 pub(crate) struct Scrub {
     record: ScrubRecord,
     pub leisure: Leisure,
-    /// What is to be read before it goes on from where it is: parts of what could not be read as a whole. The next is last.
+    /// What is to be read before it goes on from where it is: parts of what could not be read as a whole. The next part is last.
     parts: Vec<Range<u64>>,
     in_flight: Option<Blocks>,
     /// Disk and block before which nothing is written again any more: a crash would lose that.
     mended_to: (u16, u64),
-    /// A block that could not be read, and is read once more when what was found on the way is written again: of several copies, and of compressed blocks that
-    /// share a block of the device, no one reading may have had all.
+    /// A block that could not be read, and is read once more when what was found on the way is mended: with several copies, and with compressed blocks that
+    /// share a block of the device, no single reading may have had all of it.
     again: Option<u64>,
-    /// What is in flight is such a block.
+    /// The block in flight is read for the second time in this way.
     is_second: bool,
     pub brought: Brought,
     found: Vec<Found>,
-    /// How often in a row what is compared was not what it should be, and members did not answer.
+    /// How often in a row a comparison failed, and how often in a row members did not answer.
     unfit_tries: u8,
     away_tries: u8,
     /// How often in this pass it waited for members that did not answer.
     waits: u32,
-    /// Since when there are bands with parity of something else that are to be emptied.
+    /// Since when bands with parity of something else wait to be emptied.
     suspects_since_ns: Option<u64>,
-    /// Nothing more is read before: what cannot be read now may be in a second.
+    /// Nothing more is read before this time: what cannot be read now may be readable in a second.
     not_before_ns: u64,
-    /// A pass has come to its end, or has begun or paused: it is to be kept.
+    /// A pass has ended, begun or paused, which a checkpoint is to keep.
     has_changed: bool,
 }
 
 impl Scrub {
-    /// Goes on from where it was.
+    /// Goes on from a record.
     pub fn new(record: ScrubRecord, rate_bytes_per_s: u64) -> Self {
         Self {
             record,
@@ -121,13 +120,13 @@ impl Scrub {
         }
     }
 
-    /// How far it is, for the root. What is in flight, or being written again, is read again after a crash.
+    /// How far it is, for the root. What is in flight, or being mended, is read again after a crash.
     pub fn record(&self) -> ScrubRecord {
         let (disk, block) = self.mended_to;
         ScrubRecord { disk, block, ..self.record }
     }
 
-    /// Disk and block before which all was read.
+    /// Disk and block before which everything was read.
     fn position(&self) -> (u16, u64) {
         let again = self.in_flight.iter().map(|blocks| blocks.range.start);
         let first = again.chain(self.parts.iter().map(|part| part.start)).chain(self.again).min();
@@ -146,7 +145,7 @@ impl Scrub {
         }
     }
 
-    /// Whether something about it changed that a checkpoint should keep; asked once.
+    /// Whether something changed that a checkpoint should keep; true once for each change.
     pub fn take_changed(&mut self) -> bool {
         !self.leisure.is_held() && std::mem::take(&mut self.has_changed)
     }
@@ -164,7 +163,7 @@ impl Scrub {
         self.has_changed = true;
     }
 
-    /// Reads nothing more until it is started again. Whether there was a pass.
+    /// Reads nothing more until it is started again. Returns whether a pass was running.
     pub fn pause(&mut self) -> bool {
         let is_running = self.record.state == ScrubState::Running;
         if is_running {
@@ -185,7 +184,8 @@ impl Scrub {
         self.record.state == ScrubState::Running && may_begin && self.leisure.has_come(now_ns)
     }
 
-    /// Whether bands that it has found wait to be emptied: they are known in memory alone. `are_there`: there are such.
+    /// Whether bands that it has found wait to be emptied: they are known in memory only. `are_there`: there are such
+    /// bands.
     pub fn has_suspects(&mut self, are_there: bool, now_ns: u64) -> bool {
         let compares = self.record.disk == PARITY;
         let since_ns = self.suspects_since_ns.take().filter(|_| are_there && compares);
@@ -193,9 +193,9 @@ impl Scrub {
         self.suspects_since_ns.is_some_and(|since_ns| now_ns.saturating_sub(since_ns) < SUSPECTS_NS)
     }
 
-    /// What is read next. `next_stored` gives the first blocks, from a block of a disk on, that lie in a leaf with something in
-    /// it. `None` where the pass has come to its end, which waits while something that it found `is_mending`: only what has been written again can be made durable
-    /// by the checkpoint that keeps the end. `end_unix_s`: the time, where it may end now.
+    /// What is read next. `next_stored` returns the first blocks, from a block of a disk on, that lie in a leaf with something in it. `None` where the pass has
+    /// come to its end. The end waits while something that was found is being mended (`is_mending`): the checkpoint that keeps the end can only make durable
+    /// what has been written. `end_unix_s`: the time, where the pass may end now.
     pub fn begin_step(
         &mut self,
         now_ns: u64,
@@ -232,13 +232,13 @@ impl Scrub {
         Some(blocks)
     }
 
-    /// Of what was to be read nothing is.
+    /// Nothing has to be read for this step.
     pub fn passed_over(&mut self) {
         self.in_flight = None;
     }
 
-    /// A step that compared parity has ended. Whether what lives there has none: it was compared twice, as one transfer may go wrong, and paths come and go.
-    /// Where members do not answer it is compared again each second for a while, and counted then.
+    /// A step that compared parity has ended. Returns whether the data there has no parity. Two comparisons must fail for that, as one transfer may go wrong,
+    /// and paths come and go. Where members do not answer the comparison is repeated each second for a while; then the blocks count as not compared.
     pub fn compared(&mut self, compared: Compared, now_ns: u64) -> bool {
         let Some(Blocks { range, .. }) = self.in_flight.take() else { return false };
         match compared {
@@ -252,7 +252,7 @@ impl Scrub {
                 self.parts.push(range);
                 self.not_before_ns = if is_read { now_ns } else { now_ns.saturating_add(AGAIN_NS) };
             }
-            // What comes next is not waited for as well: they are gone, or come and go without end.
+            // What comes next is not waited for as well: the members are gone, or come and go without end.
             Compared::NotAtAll if self.away_tries < AWAY_TRIES_MAX && self.waits < WAITS_MAX => {
                 (self.away_tries, self.waits) = (self.away_tries + 1, self.waits + 1);
                 self.parts.push(range);
@@ -274,8 +274,8 @@ impl Scrub {
         self.has_changed = true;
     }
 
-    /// A step has ended: so many of its blocks held data. What could not be read as a whole is read in parts, so that one bad
-    /// block hides no other. Whether damage was found.
+    /// A step has ended; so many of its blocks held data. What could not be read as a whole is read in parts, so that one bad block hides no other. Returns
+    /// whether damage was found.
     pub fn ended(&mut self, stored_blocks: u64, error: Option<RequestError>) -> bool {
         let Some(Blocks { disk, range }) = self.in_flight.take() else { return false };
         let Some(why) = error else {
@@ -288,7 +288,7 @@ impl Scrub {
         };
         let bad = match named {
             Some(bad) => bad,
-            // Which one it is is not known: one that is alone it is itself.
+            // It is unknown which block is bad, unless there is only one.
             None if range.end - range.start == 1 => range.start,
             None => {
                 let middle = range.start + (range.end - range.start) / 2;
@@ -306,7 +306,7 @@ impl Scrub {
         true
     }
 
-    /// Adds to what is shown; what lies behind or before damage that is shown already becomes part of it.
+    /// Adds to what is shown; damage next to damage that is shown already extends that.
     fn keep(&mut self, found: Found) {
         let (begin, end) = (found.offset_bytes, found.offset_bytes + found.len_bytes);
         let is_near = |known: &Found| {

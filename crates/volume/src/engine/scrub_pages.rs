@@ -1,5 +1,5 @@
-//! A scrub reads the pages of the map of each copy that the fast device has: those that it holds in memory would never be missed
-//! otherwise, until the other copies are lost, or the pool is opened again.
+//! A scrub reads the pages of the map from each copy that the fast device has. Pages that are held in memory would otherwise not be missed until the other
+//! copies are lost, or the pool is opened again.
 
 use super::map::Map;
 use super::outbox::{Outbox, PageCopies, Pending};
@@ -33,8 +33,8 @@ impl Unreadable {
     }
 }
 
-/// Begins with a leaf, and with the index page in front of it where it is the first below one, or would be where that has none. A leaf of which there is one copy
-/// alone, and which is not in memory, is read with what it maps.
+/// Begins with a leaf, and in front of it with its index page, where the leaf is the first of that page, or would be if the page had any. A leaf that is not in
+/// memory and has only one copy is left out: it is read with what it maps.
 pub(crate) fn begin(disk: DiskId, leaf: u64, map: &Map, outbox: &mut Outbox) {
     let is_compared = map.setup.copies > 1 || map.in_memory(disk, leaf).is_some();
     let entries = INDEX_ENTRIES as u64;
@@ -60,13 +60,13 @@ pub(crate) fn begin(disk: DiskId, leaf: u64, map: &Map, outbox: &mut Outbox) {
 
 fn send(copies: Box<PageCopies>, map: &Map, outbox: &mut Outbox) {
     if let Some((device, offset_bytes)) = map.setup.extents.place(copies.reference.location) {
-        // A copy that cannot be read is wrong: another one must not answer for it.
+        // A copy that cannot be read is bad: another one must not answer for it.
         let op = Op::Read { bufs: Vectored::One(Buf::new(PAGE_BYTES)), attempt: copies.attempt | Op::ALONE };
         outbox.send(device, offset_bytes, 0, op, Pending::ScrubPage(copies));
     }
 }
 
-/// A copy was read. When all were, those that are not what they should be are written again, where the map names the page still. Gives it where no copy is.
+/// A copy was read. When all were, bad ones are written again, where the map still names the page. Returns the page where no copy is good.
 pub(crate) fn read(
     mut copies: Box<PageCopies>,
     read: (Result<(), IoError>, Option<Vectored<Buf>>),
@@ -85,7 +85,7 @@ pub(crate) fn read(
         None => copies.has_bad = true,
     }
     copies.attempt += 1;
-    // One transfer may go wrong.
+    // One transfer may go wrong, so a page without a good copy is read again.
     let is_read_again = copies.good.is_none() && copies.attempt < map.setup.read_attempts(0);
     if copies.attempt < map.setup.copies || is_read_again {
         send(copies, map, outbox);

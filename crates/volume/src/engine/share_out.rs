@@ -1,4 +1,4 @@
-//! The room of the fast tier that is shared out among what may stay there, and what the tiers are written.
+//! Shares the fast tier out among what may stay there, and counts what the tiers are written.
 
 mod cost_below;
 
@@ -10,11 +10,11 @@ use super::staying::{TierBytes, TierWear};
 use forebay_placement::grouping::Kind;
 use forebay_placement::stay::{Costs, GroupLook};
 
-/// Share of hosts' writes that the slots which are kept free for them may cost, as no data is in them.
+/// Share of hosts' writes that the slots kept free for them may cost, as no data is in them.
 const FREE_COSTS_MAX: f64 = 0.003;
 
 impl Engine {
-    /// Begins to share the fast tier out anew, where it is time to; rounds go on with it.
+    /// Begins to share the fast tier out anew, where it is time to; each call of `pump` goes on with it.
     pub(super) fn share_out_fast_tier(&mut self) {
         let now = self.stats.written_blocks();
         self.space.lifetimes.mark((self.journal.next_sequence(), self.space.bands.clock()), now);
@@ -30,7 +30,8 @@ impl Engine {
         }
     }
 
-    /// Bytes written to the tiers over the pool's life, as they were stored, as far as the engine knows: data; journal and map since the start.
+    /// Bytes written to the tiers over the pool's life, as they were stored, as far as the engine knows: data of all that time, journal and map since the
+    /// start.
     pub(super) fn tier_bytes(&self) -> TierBytes {
         let copied = self.copies.written_blocks() * 4096;
         let (mut fast, mut capacity) =
@@ -43,25 +44,25 @@ impl Engine {
         [fast, capacity]
     }
 
-    /// Bytes that the tiers cost their drives: parity of parts of rows is more than that of whole ones, which is left out.
+    /// Bytes that the tiers cost their drives. Parity of partial rows costs more than that of whole ones, which is left out.
     fn cost_bytes(&self) -> TierBytes {
         let [fast, capacity] = self.tier_bytes();
         [fast, self.staying.cost_below.of(capacity)]
     }
 
-    /// Members with parity below the capacity tier were written as much since they were put together as so many bytes of data would have cost in whole rows.
+    /// Since they were put together, members with parity below the capacity tier were written as much as so many bytes of data in whole rows would have cost.
     pub(crate) fn note_written_below(&mut self, bytes: u64) {
         let mut below = std::mem::take(&mut self.staying.cost_below);
         below.note(bytes, || self.tier_bytes()[1]);
         self.staying.cost_below = below;
     }
 
-    /// What is written to the tiers from now on is of this run.
+    /// What is written to the tiers from now on counts for this run.
     pub(crate) fn begin_wear(&mut self) {
         self.staying.begin(self.tier_bytes());
     }
 
-    /// Slots for data that may be destaged: what it has, and what it may take of those that are free.
+    /// Slots for data that may be destaged: those that it has, and those that it may take of the free ones.
     fn room_to_stay(&self) -> u64 {
         let held = self.blocks_that_may_leave();
         let passing = self.copies.slots_held() + self.space.freed.slots();
@@ -84,12 +85,12 @@ impl Engine {
         })
     }
 
-    /// Goes on with what the policies had learned before a restart; false where that cannot be.
+    /// Takes over what the policies had learned before a restart; false where that cannot be.
     pub(crate) fn restore_policies(&mut self, state: &[u8]) -> bool {
         self.staying.stays.restore(state, self.stats.written_blocks())
     }
 
-    /// What staging a block costs, as a share of a write to the capacity tier saved: above 0 where the fast tier would be worn first.
+    /// What staging a block costs, as a share of a saved write to the capacity tier: above 0 where the fast tier would be worn first.
     #[must_use]
     pub fn price_of_staging(&self) -> f64 {
         self.staying.stays.price()
@@ -101,13 +102,13 @@ impl Engine {
         (self.space.lifetimes.kind, self.space.lifetimes.look(&self.space.bands))
     }
 
-    /// What is known of how long data lives and stays, by groups of writes, those first that are written and collected most.
+    /// What is known of how long data lives and stays, by groups of writes; groups that are written and collected most come first.
     #[must_use]
     pub fn stays(&self) -> Vec<GroupLook> {
         self.staying.stays.look()
     }
 
-    /// What blocks that are of no group of writes cost the bands since the start.
+    /// What blocks that belong to no group of writes cost the bands since the start.
     #[must_use]
     pub fn costs_of_others(&self) -> Costs {
         self.staying.stays.costs_of_others()

@@ -1,4 +1,4 @@
-//! Which blocks have copies, where, and of what: tables whose memory is taken when they are made.
+//! Which blocks have copies, where, and of what: tables whose memory is allocated when they are made.
 
 use crate::layout::warm_list::WarmEntry;
 use crate::space::slots::Slots;
@@ -6,7 +6,7 @@ use forebay_placement::cache::{Key, S3Fifo, Warm};
 use std::collections::BTreeSet;
 
 const _: () = assert!(size_of::<Held>() == 16 && size_of::<State>() == 1);
-/// Places that are looked at in one turn for a list, however few of them are taken.
+/// Most places looked at in one step for a list, however few of them are taken.
 const LOOKED_AT: usize = 1 << 16;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,29 +16,29 @@ pub(super) enum State {
     /// Its data is on its way.
     Arriving,
     Ready,
-    /// It was there before a restart, and nobody has read it since: what the map named when the pool was opened it may be of, or not.
+    /// It was there before a restart, and was not read since: it may or may not be of what the map named when the pool was opened.
     Restored,
 }
 
 /// A copy.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Held {
-    /// Where the block is that it is one of, in grains: each change of the map is followed.
+    /// Where the block is of which it is a copy, in grains: each change of the map is followed.
     pub location: u64,
     pub slot: u32,
-    /// Its checksum; another one than the map's where the block is stored compressed.
+    /// The copy's checksum; not the map's where the block is stored compressed.
     pub own: u32,
 }
 
-/// The tables. All memory is taken when they are made.
+/// The tables. All memory is allocated when they are made.
 #[derive(Debug)]
 pub(super) struct Cache {
     pub policy: S3Fifo,
     /// By the policy's places.
     pub held: Vec<Held>,
     pub states: Vec<State>,
-    /// Of those that were there before a restart: the generation in which the band held what they are copies of. Their place may have been
-    /// written anew since, which no change of theirs tells.
+    /// Of copies from before a restart: the generation in which the band held what they are copies of. Their place may have been written anew since, which
+    /// changes nothing in the copies.
     generations: Vec<u32>,
 }
 
@@ -47,12 +47,12 @@ pub(super) struct Cache {
 pub(crate) struct Found {
     pub slot: u64,
     pub own: u32,
-    /// It was there before a restart, and nobody has read it since.
+    /// It was there before a restart, and was not read since.
     pub is_restored: bool,
 }
 
 impl Cache {
-    /// Room for so many copies. `seed`: of the policy's hashes.
+    /// Room for so many copies. `seed` is for the policy's hashes.
     pub fn new(places: u32, seed: u64) -> Self {
         let count = places as usize;
         let (held, states) = (vec![Held::default(); count], vec![State::Free; count]);
@@ -65,7 +65,7 @@ impl Cache {
         all.filter(|(_, state)| **state != State::Free).map(|(held, _)| held.slot.into())
     }
 
-    /// The copy of what is in this place, where it has arrived.
+    /// The copy of what is at this location, where it has arrived.
     pub fn find(&self, key: Key, location: u64) -> Option<Found> {
         if self.policy.held() == 0 {
             return None;
@@ -81,13 +81,13 @@ impl Cache {
     pub fn moved(&mut self, key: Key, from: u64, to: u64) -> bool {
         let Some(place) = self.policy.place_of(key) else { return true };
         let held = &mut self.held[place as usize];
-        // One of before a restart goes: which generation of a band it is of is not known any more.
+        // A copy from before a restart is dropped: of which generation of a band it is is not known any more.
         let is_of_it = held.location == from && self.states[place as usize] != State::Restored;
         held.location = if is_of_it { to } else { held.location };
         is_of_it
     }
 
-    /// Takes over a copy of a list, where its slot is free and there is room.
+    /// Takes over a copy from a list, where its slot is free and there is room.
     pub fn restore(&mut self, entry: &WarmEntry, slots: &mut Slots) {
         let place = self.policy.held();
         let &WarmEntry { key, slot, location, generation, own, is_main, reads } = entry;
@@ -100,8 +100,8 @@ impl Cache {
         }
     }
 
-    /// Copies from a place on, as a list has them, at most so many; and where to go on, `None` at the end. `generation`: that of the band
-    /// that a location lies in; none where nothing was written there in it.
+    /// At most so many copies from a place on, as a list has them; and the place at which to go on, `None` at the end. `generation` returns that of the band in
+    /// which a location lies; none where nothing was written there in it.
     pub fn list(
         &self,
         from: u32,
@@ -129,13 +129,13 @@ impl Cache {
     }
 }
 
-/// The tables, where any class has copies, and what is left of copies that were given up.
+/// The tables, where any class has copies, and slots of copies that were given up.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    /// None as long as no class has any.
+    /// None while no class has copies.
     pub cache: Option<Box<Cache>>,
-    /// Slots of copies given up while their write was in flight: they are free when it ends, not before, or it could
-    /// fall upon somebody else's data.
+    /// Slots of copies that were given up while their write was in flight: they are free when it ends, not before, or
+    /// it could overwrite somebody else's data.
     pub orphans: BTreeSet<u64>,
 }
 
@@ -145,14 +145,14 @@ impl Table {
         self.cache.as_ref().map_or(0, |cache| cache.policy.held() as usize)
     }
 
-    /// Gives the copy of a block up, and forgets that it was read.
+    /// Gives up the copy of a block, and forgets that the block was read.
     pub fn give_up(&mut self, key: Key, slots: &mut Slots) {
         if let Some(place) = self.cache.as_mut().and_then(|cache| cache.policy.remove(key)) {
             self.release(place, slots);
         }
     }
 
-    /// The policy has given up a place.
+    /// The policy has given up a place: its slot is freed.
     pub fn release(&mut self, place: u32, slots: &mut Slots) {
         let Some(cache) = &mut self.cache else { return };
         let slot = u64::from(cache.held[place as usize].slot);
@@ -161,14 +161,15 @@ impl Table {
             State::Arriving => {
                 self.orphans.insert(slot);
             }
-            // No record names the slot: it is free at once. A read in flight finds another checksum and looks again.
+            // No record names the slot: it is free at once. A read in flight finds another checksum and looks the block
+            // up again.
             State::Ready | State::Restored => {
                 slots.clear(slot);
             }
         }
     }
 
-    /// Gives up so many copies, those of least use; returns how many slots are free by that.
+    /// Gives up so many copies, those of least use; returns how many slots this freed.
     pub fn evict(&mut self, wanted: u64, slots: &mut Slots) -> u64 {
         let before = slots.free();
         for _ in 0..wanted {
@@ -193,7 +194,8 @@ mod tests {
         WarmEntry { key, location: 800, generation: 5, slot, own: 7, is_main: false, reads: 0 }
     }
 
-    /// A copy of what had been written over before its list was made was listed again as one of what its place came to hold, and read for that
+    /// A copy of a block that had been overwritten before its list was made was listed again as a copy of what its place came to hold, and was read as that
+    /// after the next restart.
     /// after the next restart.
     #[test]
     fn regression_what_was_restored_is_never_listed_as_of_a_later_generation() {

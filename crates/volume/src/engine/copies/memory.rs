@@ -4,13 +4,14 @@ use super::recent;
 use crate::engine::EngineOptions;
 use forebay_prism::{ClassTable, Place};
 
-/// One copy for so many bytes of the memory that is shared out: 1 GiB allows 8 GiB of copies for 128 MiB of tables, or 1 GiB for 16 where no class had any
-/// when the pool was opened.
+/// One copy for so many bytes of the memory that is shared out: 1 GiB allows 8 GiB of copies with 128 MiB of tables, or 1 GiB with 16 MiB where no class had
+/// copies when the pool was opened.
 const MEMORY_BYTES_PER_COPY: u64 = 512;
 const MEMORY_BYTES_PER_COPY_LATER: u64 = 4096;
 /// Bytes of the tables per copy, for the sharing out of memory: 44 of the policy, a [`Held`], a [`State`] and a generation.
 const INDEX_BYTES_PER_COPY: u64 = 65;
-/// Blocks in memory take this part of it, or that one where no class had copies when the pool was opened.
+/// Blocks in memory take this part of that memory; the second part counts where no class had copies when the pool was
+/// opened.
 const RECENT_PART: u64 = 16;
 const RECENT_PART_LATER: u64 = 64;
 
@@ -24,7 +25,7 @@ pub(crate) struct CacheLimits {
 }
 
 impl CacheLimits {
-    /// On a tier of so many slots, where these are the classes when the pool is opened.
+    /// For a tier of so many slots, with the classes as they are when the pool is opened.
     pub fn new(options: &EngineOptions, shared_bytes: u64, slots: u64, table: &ClassTable) -> Self {
         let (each, part) = match are_wanted(table) {
             true => (MEMORY_BYTES_PER_COPY, RECENT_PART),
@@ -37,12 +38,12 @@ impl CacheLimits {
         }
     }
 
-    /// The memory that this takes.
+    /// The memory that all of this takes.
     pub fn memory_bytes(&self) -> u64 {
         self.recent * recent::BYTES_PER_BLOCK + self.copies * INDEX_BYTES_PER_COPY
     }
 
-    /// So much memory is needed for something else: what is in memory goes first.
+    /// The limits less so much memory, which is needed for something else: blocks in memory go first.
     #[must_use]
     pub fn without(self, bytes: u64) -> Self {
         let recent = self.recent.saturating_sub(bytes.div_ceil(recent::BYTES_PER_BLOCK) + 1);

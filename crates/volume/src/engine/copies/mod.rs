@@ -1,6 +1,6 @@
-//! Copies of blocks of the capacity tier on the fast tier: of classes that are placed on both, written with the data, and of
-//! classes whose reads are cached, written when they were read. Reads prefer them. No record names a copy: nothing is lost with
-//! one, and what its slot holds is verified like everything that is read.
+//! Copies on the fast tier of blocks of the capacity tier. Classes that are placed on both tiers get them when data is written, classes whose reads are cached
+//! get them when data was read. Reads prefer copies. No record names a copy: nothing is lost with one, and what its slot holds is verified like everything that
+//! is read.
 
 mod cache;
 mod memory;
@@ -32,20 +32,20 @@ use share::Share;
 use warm::WarmWriter;
 
 const BLOCK: usize = 4096;
-/// Memory of copies on their way: this part of the limit, at most and at least so many blocks.
+/// Memory for copies in flight: this part of the limit, and at most and at least so many blocks.
 const ARRIVING_PART: u64 = 64;
 const ARRIVING_MAX_BLOCKS: u64 = 2048;
 const ARRIVING_MIN_BLOCKS: u64 = 16;
-/// Copies given up in one turn, however many have to go.
+/// Most copies given up in one step, however many have to go.
 pub(crate) const GIVEN_UP_AT_ONCE: u64 = 4096;
 
-/// Seeds the policy's hashes: nobody who chooses addresses knows the pool's id.
+/// Seeds the policy's hashes: whoever chooses addresses does not know the pool's id.
 fn seed(pool: &Id) -> u64 {
     let (low, high) = (u128::from_le_bytes(*pool) as u64, (u128::from_le_bytes(*pool) >> 64) as u64);
     low ^ high.rotate_left(32)
 }
 
-/// Blocks that get copies: neighbours, of one class.
+/// Neighbouring blocks of one class that get copies.
 pub(crate) struct Originals<'a> {
     pub disk: DiskId,
     pub first: u64,
@@ -53,7 +53,7 @@ pub(crate) struct Originals<'a> {
     pub data: &'a SharedBuf,
     /// The checksums that the map names for them.
     pub named: &'a [u32],
-    /// These are of compressed forms.
+    /// Whether these are checksums of compressed forms.
     pub is_packed: bool,
 }
 
@@ -65,14 +65,14 @@ pub(crate) struct Copies {
     rate: FillRate,
     pub warm: WarmWriter,
     pub recent: Recent,
-    /// Blocks written since the start, and on their way.
+    /// Blocks written since the start, blocks in flight, and the most that may be.
     written_blocks: u64,
     arriving_blocks: u64,
     arriving_max_blocks: u64,
 }
 
 impl Copies {
-    /// Takes memory where classes have copies, of at most so many slots, and gives copies up where none has any more.
+    /// Allocates memory where classes have copies, and gives copies up where no class has any more.
     pub fn prepare(&mut self, table: &ClassTable, setup: &Setup, slots: &mut Slots) {
         if !are_wanted(table) {
             self.recent.end();
@@ -94,18 +94,18 @@ impl Copies {
         self.recent.begin(setup.cache.recent as u32, seed);
     }
 
-    /// Whether there may be any.
+    /// Whether there may be copies.
     pub fn is_on(&self) -> bool {
         self.table.cache.is_some()
     }
 
-    /// Slots that copies hold, and the list of them.
+    /// Slots that copies and their list hold.
     pub fn slots(&self) -> impl Iterator<Item = u64> + '_ {
         let held = self.table.cache.iter().flat_map(|cache| cache.slots());
         held.chain(self.table.orphans.iter().copied()).chain(self.warm.slots())
     }
 
-    /// How many these are: all of them make room for what has no other place.
+    /// How many slots these are: all of them make room for what has no other place.
     pub fn slots_held(&self) -> u64 {
         (self.len() + self.table.orphans.len()) as u64 + self.warm.slots_held()
     }
@@ -120,29 +120,29 @@ impl Copies {
         if self.is_on() { self.share.entitled() } else { 0 }
     }
 
-    /// Slots that copies are entitled to and have not.
+    /// Slots to which copies are entitled and that they do not have.
     pub fn lacking(&self) -> u64 {
         self.entitled().saturating_sub(self.len() as u64)
     }
 
-    /// Copies beyond that: they have slots that nobody else wants yet.
+    /// Copies beyond that share: they have slots that nobody else wants yet.
     pub fn excess(&self) -> u64 {
         (self.len() as u64).saturating_sub(self.entitled())
     }
 
-    /// Blocks of copies written since the start, and of lists of them.
+    /// Blocks of copies, and of lists of them, written since the start.
     pub fn written_blocks(&self) -> u64 {
         self.written_blocks + self.warm.written_slots
     }
 
-    /// None yet; so many bytes a second may be written of what was read.
+    /// No copies yet; so many bytes a second may be written as copies of what was read.
     pub fn new(fill_bytes_per_s: u64) -> Self {
         let mut copies = Self::default();
         copies.set_fill_rate(fill_bytes_per_s);
         copies
     }
 
-    /// Most bytes a second that are written of what was read.
+    /// Sets the most bytes a second that are written as copies of what was read.
     pub fn set_fill_rate(&mut self, bytes_per_s: u64) {
         self.rate.bytes_per_s = bytes_per_s;
     }
@@ -152,10 +152,10 @@ impl Copies {
         self.rate.tick(now_ns);
     }
 
-    /// Whether so many bytes that were read may be copied now; they count as copied then.
+    /// Whether so many bytes that were read may be copied now; if so they count as copied.
     pub fn may_fill(&mut self, bytes: u64) -> bool {
         let is_bounded = self.arriving_blocks + bytes / BLOCK as u64 <= self.arriving_max_blocks;
-        // A read larger than that is one alone.
+        // A read larger than the bound is copied while no other copy is in flight.
         (is_bounded || self.arriving_blocks == 0) && self.rate.take(bytes)
     }
 
@@ -163,7 +163,7 @@ impl Copies {
         self.table.cache.as_ref().map(|cache| cache.policy.counts()).unwrap_or_default()
     }
 
-    /// The copy that a read of a block is best sent to, where there is one of what the map names there.
+    /// The copy to which a read of a block is best sent, where there is one of what the map names at `location`.
     pub fn find(&self, disk: DiskId, block: u64, location: u64) -> Option<Found> {
         self.table.cache.as_ref()?.find(Key::new(disk.0, block)?, location)
     }
@@ -174,35 +174,36 @@ impl Copies {
         found.is_some_and(|(cache, key)| cache.policy.place_of(key).is_some())
     }
 
-    /// A host reads a block of the capacity tier; in the order in which reads come. Whether it is to have a copy and has none.
+    /// A host reads a block of the capacity tier; called in the order in which reads come. Returns whether the block is to have a copy and has none.
     pub fn seen(&mut self, (disk, block, location): (DiskId, u64, u64), slots: &mut Slots) -> bool {
         let Some(key) = Key::new(disk.0, block) else { return false };
         let is_other = |cache: &Cache| {
             cache.policy.place_of(key).is_some_and(|place| cache.held[place as usize].location != location)
         };
-        // Of a list that was older than the map.
+        // This copy is from a list that was older than the map.
         if self.table.cache.as_ref().is_some_and(|cache| is_other(cache)) {
             self.table.give_up(key, slots);
         }
         self.table.cache.as_mut().is_some_and(|cache| cache.policy.seen(key) == Seen::Miss)
     }
 
-    /// A host wrote a block, or discarded it, or it is damaged: a copy is of no use any more, unless it is of what is there now.
+    /// A host wrote or discarded a block, or it is damaged: its copy is of no use any more, unless it is of what is there now.
     pub fn superseded(&mut self, disk: DiskId, block: u64, now_at: Option<u64>, slots: &mut Slots) {
         self.recent.remove(disk, block);
         let (Some(cache), Some(key)) = (&self.table.cache, Key::new(disk.0, block)) else { return };
-        // One that was there before a restart is of no write of now, wherever that goes.
+        // A copy from before a restart is not of a later write, wherever that goes.
         let is_of_it = |place: u32| {
             let (held, state) = (cache.held[place as usize], cache.states[place as usize]);
             Some(held.location) == now_at && state != State::Restored
         };
-        // What is not there may be remembered: whether it would come back is not known any more.
+        // The policy may remember a block without a copy: it is unknown now whether that would be read again, so it is
+        // forgotten.
         if !cache.policy.place_of(key).is_some_and(is_of_it) {
             self.table.give_up(key, slots);
         }
     }
 
-    /// A block was moved, and is what it was.
+    /// A block was moved; its content is the same.
     pub fn moved(&mut self, (disk, block): (DiskId, u64), (from, to): (u64, u64), slots: &mut Slots) {
         if let Some((cache, key)) = self.table.cache.as_mut().zip(Key::new(disk.0, block))
             && !cache.moved(key, from, to)
@@ -211,7 +212,7 @@ impl Copies {
         }
     }
 
-    /// A copy that was there before a restart was read, and holds what it should.
+    /// A copy from before a restart was read, and holds what it should.
     pub fn proved(&mut self, disk: DiskId, block: u64) {
         if let Some((cache, key)) = self.table.cache.as_mut().zip(Key::new(disk.0, block))
             && let Some(place) = cache.policy.place_of(key).map(|place| place as usize)
@@ -221,15 +222,14 @@ impl Copies {
         }
     }
 
-    /// Forgets the copies of blocks: their slots do not hold what they should.
+    /// Forgets copies whose slots do not hold what they should.
     pub fn forget(&mut self, disk: DiskId, blocks: std::ops::Range<u64>, slots: &mut Slots) {
         if self.is_on() {
             blocks.filter_map(|block| Key::new(disk.0, block)).for_each(|key| self.table.give_up(key, slots));
         }
     }
 
-    /// Gives up copies for data that has no other place, those of least use, and then the list of them; returns how many slots are free by
-    /// that.
+    /// Gives up copies for data that has no other place, those of least use first, and then their list. Returns how many slots this freed.
     pub fn evict(&mut self, wanted: u64, slots: &mut Slots) -> u64 {
         let before = slots.free();
         let is_last = wanted > self.len() as u64;
@@ -240,7 +240,7 @@ impl Copies {
         slots.free() - before
     }
 
-    /// Sends copies of blocks to the fast tier, in slots that are to spare or in place of others. `location`: where each of them is.
+    /// Writes copies of blocks to the fast tier, in spare slots or in place of other copies. `location` returns where each block is.
     pub fn write(
         &mut self,
         of: &Originals<'_>,
@@ -295,7 +295,7 @@ impl Copies {
                     (cache.held[place], cache.states[place]) = (held, State::Arriving);
                 }
             }
-            // Its data is on its way all the same.
+            // There is no place for it, but its data is on its way.
             None => {
                 self.table.orphans.insert(held.slot.into());
             }
@@ -328,21 +328,21 @@ impl Copies {
         }
     }
 
-    /// What the policy had learned before a restart.
+    /// Takes over what the policy had learned before a restart.
     pub fn relearn(&mut self, learned: u64) {
         if let Some(cache) = &mut self.table.cache {
             cache.policy.relearn(learned);
         }
     }
 
-    /// A copy that was there before a restart, of a list.
+    /// Takes over a copy from before a restart, which a list names.
     pub fn restore(&mut self, entry: &WarmEntry, slots: &mut Slots) {
         if let Some(cache) = &mut self.table.cache {
             cache.restore(entry, slots);
         }
     }
 
-    /// Adapts what copies are entitled to, and what the policy may take of the slots. `unused`: slots that nobody wants.
+    /// Adapts the share of copies, and how many slots the policy may take. `unused`: slots that nobody wants.
     pub fn share_out(&mut self, look: &Look, unused: u64) {
         let len = self.len() as u64;
         let Some(cache) = &mut self.table.cache else { return };
@@ -355,7 +355,7 @@ impl Copies {
         }
     }
 
-    /// Begins a list where it is time to. `interval_ns`: from the beginning of one to that of the next, at least.
+    /// Begins a list where it is time to. `interval_ns`: least time from the beginning of one list to that of the next.
     pub fn begin_list(&mut self, now_ns: u64, interval_ns: u64) {
         self.warm.begin((self.len() as u64, self.written_blocks), now_ns, interval_ns);
     }
@@ -370,12 +370,12 @@ impl Copies {
         self.warm.go_on(&mut self.table, spare, of, rooms);
     }
 
-    /// The pool comes to its end: where the list is old it is written anew, without waiting for time to pass.
+    /// The pool is being stopped: an old list is written anew, without waiting for time to pass.
     pub fn hurry_list(&mut self) {
         self.warm.hurry(self.written_blocks);
     }
 
-    /// What there is to be shown.
+    /// The state to be shown.
     pub fn status(&self) -> ReadCacheStatus {
         let (counts, (in_memory, beside)) = (self.counts(), self.recent.hits());
         ReadCacheStatus {

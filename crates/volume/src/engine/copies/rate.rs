@@ -1,6 +1,6 @@
 //! How fast copies of what was read are written.
 
-/// What may be written at once of what was left of the rate before, in nanoseconds.
+/// How much of a rate that was not used may be used at once later, in nanoseconds.
 const SAVED_MAX_NS: u64 = 100_000_000;
 const NS_PER_S: i128 = 1_000_000_000;
 
@@ -9,8 +9,8 @@ const NS_PER_S: i128 = 1_000_000_000;
 pub(super) struct FillRate {
     /// Most bytes a second.
     pub bytes_per_s: u64,
-    /// What is left of it, in bytes times nanoseconds a second: ticks may come so often that none gains a whole byte. Below 0 where more
-    /// was copied at once than was left.
+    /// What is left of the rate, in bytes times nanoseconds a second: ticks may come so often that none gains a whole byte. Below 0 where more was copied at
+    /// once than was left.
     left: i128,
     at_ns: u64,
 }
@@ -24,7 +24,7 @@ impl FillRate {
         self.left = (self.left + gained(passed_ns)).min(gained(SAVED_MAX_NS));
     }
 
-    /// Takes so many bytes, where there are any: what is more than that the next have to wait for.
+    /// Takes so many bytes, where anything is left; the next have to wait for what is taken beyond that.
     pub fn take(&mut self, bytes: u64) -> bool {
         let fits = self.left > 0;
         self.left -= if fits { i128::from(bytes) * NS_PER_S } else { 0 };

@@ -1,50 +1,50 @@
-//! What copies are entitled to of the fast tier: by what one more slot would save, as a read of the capacity tier if it had a copy, or
-//! as a write to it if it had data that dies there.
+//! The share of the fast tier to which copies are entitled: by what one more slot would save, as a read of the capacity tier if it had a copy, or as a write to
+//! it if it had data that dies there.
 
 use forebay_placement::cache::Counts;
 
-/// The share is looked at whenever hosts have read and written so many tiers' worth, and moves by so much of the tier.
+/// The share is looked at whenever hosts have read and written the tier's size divided by this, and moves by as much.
 const STEPS_PER_TIER: u64 = 64;
-/// Blocks read and written between two looks, at least.
+/// Least number of blocks read and written between two looks.
 const ROUND_MIN_BLOCKS: u64 = 256;
 /// Most of the tier that copies are entitled to, in percent.
 const PERCENT_MAX: u64 = 75;
-/// By how much one gain must be above the other.
+/// The factor by which one gain must exceed the other.
 const MARGIN: f64 = 1.1;
-/// Copies fill what they have where so many in a hundred of their places are taken.
+/// Copies fill what they have where so many percent of their places are taken.
 const FULL_PERCENT: u64 = 90;
 
 /// What the share depends on.
 pub(crate) struct Look {
     /// Blocks that hosts have written.
     pub written_blocks: u64,
-    /// Writes that one more slot for data would save for each block written; `None`: too little is known, and each slot is
-    /// taken to save one while as much as the tier holds is written.
+    /// Writes that one more slot for data would save for each block written; `None`: too little is known, and a slot is taken to save one write while as much
+    /// as the tier holds is written.
     pub gain_of_staging: Option<f64>,
 }
 
-/// The copies, for who looks at them.
+/// The state of copies, to be shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadCacheStatus {
     /// Blocks that have a copy.
     pub held_blocks: u64,
     /// Slots that are kept for copies; more are used as long as nobody else wants them.
     pub entitled_blocks: u64,
-    /// Blocks of the capacity tier read, with a copy, since the start.
+    /// Blocks of the capacity tier that were read and had a copy, since the start.
     pub hit_blocks: u64,
-    /// Read without.
+    /// Those that were read and had none.
     pub missed_blocks: u64,
-    /// Of these, those that are not worth a copy: they are part of a run.
+    /// Of these, blocks that are not worth a copy: they were part of a run.
     pub passed_blocks: u64,
-    /// Of these, those that had a copy not long ago.
+    /// Of these, blocks that had a copy not long ago.
     pub returned_blocks: u64,
     /// Copies written since the start.
     pub written_blocks: u64,
-    /// Copies that were there from before the start.
+    /// Copies from before the start.
     pub restored_blocks: u64,
-    /// Blocks that are in memory.
+    /// Blocks that are kept in memory.
     pub in_memory_blocks: u64,
-    /// Read there since the start: these count nowhere else.
+    /// Blocks read from memory since the start; these count nowhere else.
     pub memory_hit_blocks: u64,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// On a tier of so many slots, with memory for so many copies.
+    /// For a tier of so many slots, with memory for so many copies.
     pub fn new(slots: u64, places: u64) -> Self {
         let mut share = Self { slots, places, ..Self::default() };
         share.entitled = share.step();
@@ -79,7 +79,7 @@ impl Share {
         (self.slots * PERCENT_MAX / 100).min(self.places)
     }
 
-    /// Looks, where it is time to. `copies`: what happened to them, blocks that are remembered, how many there are and how many there may be.
+    /// Looks at the share, where it is time to. `copies`: the policy's counts, blocks that it remembers, how many copies there are, and how many there may be.
     pub fn look(&mut self, look: &Look, copies: (Counts, u32, u64, u64)) {
         let (counts, ghosts, len, places) = copies;
         let reads = (counts.hits + counts.misses).saturating_sub(self.last.hits + self.last.misses);
@@ -95,7 +95,7 @@ impl Share {
         if is_full && gain_of_copies > gain_of_staging * MARGIN {
             self.entitled = (self.entitled + self.step()).min(self.most());
         } else if gain_of_staging > gain_of_copies * MARGIN {
-            // A step is left, of which what comes back tells whether more is worth it.
+            // One step is always left: what comes back in it shows whether more is worth it.
             self.entitled = self.entitled.saturating_sub(self.step()).max(self.step());
         }
     }

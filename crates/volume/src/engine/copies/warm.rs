@@ -1,4 +1,4 @@
-//! Writing the list of copies, now and then, and where hosts leave it time: chunk after chunk, then the head that names the last.
+//! Writes the list of copies, now and then, and where hosts leave time: chunk after chunk, then the head that names the last chunk.
 
 use super::cache::Table;
 use crate::engine::outbox::{Outbox, Pending};
@@ -9,18 +9,18 @@ use crate::layout::warm_list::{
 use crate::space::slots::Slots;
 use forebay_block::{Buf, Op, Vectored};
 
-/// Fewest copies that a list is written of.
+/// Fewest copies for which a list is written.
 const COPIES_MIN: u64 = 32;
-/// A list is written when one in so many copies is another than in the last one.
+/// A list is written when one in so many copies is not the one of the last list.
 const CHANGED_PART: u64 = 32;
-/// A list takes at most one in so many slots of the tier, with the one before it one in half as many.
+/// A list takes at most one in so many slots of the tier; with the list before it, one in half as many.
 const TIER_PART: u64 = 64;
-/// Lists take so many bytes a second at most, on average: the longer they are the rarer.
+/// Most bytes a second that lists take, on average: longer lists are written less often.
 const BYTES_PER_S: u64 = 1 << 20;
-/// Wait after one that could not be written, in intervals.
+/// Wait after a list could not be written, in intervals.
 const FAILED_INTERVALS: u64 = 8;
 
-/// A list on its way.
+/// A list that is being written.
 #[derive(Debug)]
 struct Writing {
     number: u64,
@@ -33,7 +33,7 @@ struct Writing {
     is_given_up: bool,
 }
 
-/// The list that is on the device, and the one that is on its way.
+/// The list on the device, and the one that is being written.
 #[derive(Debug, Default)]
 pub(crate) struct WarmWriter {
     number: u64,
@@ -41,15 +41,15 @@ pub(crate) struct WarmWriter {
     writing: Option<Writing>,
     not_before_ns: u64,
     interval_ns: u64,
-    /// It is to be written at once, as the pool comes to its end.
+    /// The list is to be written at once, as the pool is being stopped.
     hurries: bool,
-    /// The one on the device is of the epoch before.
+    /// The list on the device is of the epoch before.
     is_old: bool,
-    /// Copies written when the last list was begun.
+    /// Copies that had been written when the last list was begun.
     written_then: u64,
-    /// Copies that were there from before the start.
+    /// Copies from before the start.
     pub restored_blocks: u64,
-    /// Slots written of lists since the start.
+    /// Slots of lists written since the start.
     pub written_slots: u64,
 }
 
@@ -58,25 +58,25 @@ fn clear(runs: Vec<SlotRun>, slots: &mut Slots) {
 }
 
 impl WarmWriter {
-    /// A list is on the device, in these slots, which are taken.
+    /// A list was found on the device, in these slots, which are taken.
     pub fn found(&mut self, number: u64, kept: Vec<SlotRun>, restored_blocks: u64) {
         (self.number, self.kept, self.restored_blocks) = (number, kept, restored_blocks);
-        // It counts for one opening: soon there is to be one of this epoch.
+        // A list counts for one opening: soon there is to be one of this epoch.
         self.is_old = true;
     }
 
-    /// Slots that it takes.
+    /// Slots that lists take.
     pub fn slots(&self) -> impl Iterator<Item = u64> + '_ {
         let runs = self.kept.iter().chain(self.writing.iter().flat_map(|writing| &writing.runs));
         runs.flat_map(|run| run.first..run.first + run.slots)
     }
 
-    /// How many these are.
+    /// How many slots these are.
     pub fn slots_held(&self) -> u64 {
         self.kept.iter().chain(self.writing.iter().flat_map(|writing| &writing.runs)).map(|run| run.slots).sum()
     }
 
-    /// Gives all of them back; those that are being written, when that has ended.
+    /// Gives all of them back; those of a write in flight when that has ended.
     pub fn give_up(&mut self, slots: &mut Slots) {
         clear(std::mem::take(&mut self.kept), slots);
         match &mut self.writing {
@@ -85,17 +85,18 @@ impl WarmWriter {
         }
     }
 
-    /// The list is not written to its end; nothing of it is in flight.
+    /// The list is not written to its end. Nothing of it is in flight.
     fn give_up_writing(&mut self, slots: &mut Slots) {
         let Some(writing) = self.writing.take() else { return };
-        // The next has another number: of this one the head may be on the device.
+        // The next list has another number: the head of this one may be on the device.
         self.number = writing.number;
         clear(writing.runs, slots);
         let pause_ns = self.interval_ns.saturating_mul(FAILED_INTERVALS);
         self.not_before_ns = self.not_before_ns.saturating_add(pause_ns);
     }
 
-    /// Begins a list where it is time to: of so many copies, so many written since the start. `interval_ns`: from the beginning of one to that of the next, at least.
+    /// Begins a list where it is time to; there are `len` copies, and `written_blocks` were written since the start. `interval_ns`: least time from the
+    /// beginning of one list to that of the next.
     pub fn begin(&mut self, (len, written_blocks): (u64, u64), now_ns: u64, interval_ns: u64) {
         let changed = written_blocks - self.written_then;
         let is_due =
@@ -115,7 +116,7 @@ impl WarmWriter {
         self.writing = Some(Writing { number, from: Some(0), runs, is_in_flight, is_head, is_given_up });
     }
 
-    /// The pool comes to its end: where the list is old it is written anew, without waiting for time to pass.
+    /// The pool is being stopped: an old list is written anew, without waiting for time to pass.
     pub fn hurry(&mut self, written_blocks: u64) {
         self.hurries = true;
         if self.writing.is_none() && (self.is_old || written_blocks > self.written_then) {
@@ -123,13 +124,13 @@ impl WarmWriter {
         }
     }
 
-    /// Whether it is written at once, and is not complete yet.
+    /// Whether such a list is not complete yet.
     pub fn hurries(&self) -> bool {
         self.hurries && self.writing.is_some()
     }
 
-    /// Goes on with it: one chunk at a time. `spare`: slots that nobody wants; copies make room where there are too few. `generation`: that of
-    /// the band that a location lies in.
+    /// Goes on writing the list, one chunk at a time. `spare`: slots that nobody wants; copies make room where there are too few. `generation` returns that of
+    /// the band in which a location lies.
     pub(super) fn go_on(
         &mut self,
         table: &mut Table,
@@ -157,7 +158,7 @@ impl WarmWriter {
                 if let Some(writing) = &mut self.writing {
                     writing.from = next;
                 }
-                // Places without copies: as many as are looked at in one turn, or all of them.
+                // Only places without copies: as many as are looked at in one step, or all of them.
                 if self.hurries || next.is_none() {
                     continue;
                 }
@@ -170,7 +171,7 @@ impl WarmWriter {
             let Some((first, got)) = slots.allocate(wanted.min(spare)) else {
                 return self.give_up_writing(slots);
             };
-            // Also where one of these has just made room.
+            // Listed anew, as one of these copies may just have made room.
             (entries, next) = list(table, from, entries_max(got));
             let run = SlotRun { first, slots: got };
             let Some(writing) = &mut self.writing else { return };
@@ -193,7 +194,7 @@ impl WarmWriter {
         }
     }
 
-    /// A part of it was written.
+    /// The write of a part of the list ended.
     pub fn written(&mut self, is_good: bool, slots: &mut Slots) {
         let Some(writing) = &mut self.writing else { return };
         writing.is_in_flight = false;

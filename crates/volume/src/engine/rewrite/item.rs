@@ -1,4 +1,4 @@
-//! What lies on a device and is to be written again.
+//! Something on a device that is to be written again.
 
 use crate::layout::packed::is_stored;
 use crate::layout::page::{GRAIN_BYTES, PAGE_BYTES, PageName, Span, Window, is_leaf};
@@ -7,12 +7,12 @@ use crate::layout::tier_page::TierPage;
 use forebay_block::DiskId;
 use forebay_block::checksum::block_checksum;
 
-/// What lies on a device should be.
+/// What should be on the device.
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
     /// A host's block.
     Block { disk: DiskId, block: u64, location: u64, checksum: u32 },
-    /// Blocks of one write of which some are compressed, and nothing else: so many 4 KiB from a location on.
+    /// Blocks of one write of which some are compressed, one behind the other from a location on, and nothing else.
     Packed { disk: DiskId, block: u64, location: u64, stored: Vec<Stored> },
     /// A leaf of the map.
     Leaf { name: PageName, crc: u32 },
@@ -26,7 +26,7 @@ pub(crate) struct Item {
     pub device: usize,
     pub offset_bytes: u64,
     pub content: Content,
-    /// How often it was read and was not what it should be: one transfer may go wrong, or one copy.
+    /// How often it was read and was wrong: one transfer may go wrong, or one copy.
     pub attempt: u8,
     /// One of several copies could not be read.
     pub is_unread: bool,
@@ -39,7 +39,7 @@ impl Item {
 }
 
 impl Content {
-    /// How much of it these bytes are, and how much there is: blocks, or 1 for what is one thing.
+    /// How many parts of it these bytes hold, and how many there are: blocks, or 1 for what is one thing.
     pub fn good_in(&self, bytes: &[u8]) -> (usize, usize) {
         let is_good = match self {
             Self::Block { disk, block, checksum, .. } => block_checksum(*disk, *block, bytes) == *checksum,
@@ -50,7 +50,7 @@ impl Content {
         (usize::from(is_good), 1)
     }
 
-    /// The host's blocks of it that these bytes do not hold: number, and location. No bytes hold none.
+    /// The host's blocks of it that these bytes do not hold: number and location. Empty bytes hold none.
     pub fn blocks_not_in(&self, bytes: &[u8]) -> Vec<(u64, u64)> {
         match self {
             Self::Block { block, location, .. } if self.good_in(bytes).0 == 0 => vec![(*block, *location)],
@@ -71,7 +71,7 @@ impl Content {
         self.len_bytes() / PAGE_BYTES
     }
 
-    /// How much of the device it takes, in bytes.
+    /// Bytes of the device that it takes.
     pub fn len_bytes(&self) -> usize {
         let Self::Packed { stored, .. } = self else { return PAGE_BYTES };
         let grains: usize = stored.iter().map(|stored| usize::from(stored.grains)).sum();

@@ -1,11 +1,11 @@
 //! After a failed flush: what it covered is written once more, and flushed again.
 //!
-//! A device tells of a lost write once. What lay in its cache then may be gone with the next power cut although reads
-//! still see it, and no later flush would say so (Linux does this to dirty pages, LWN 752063). So nothing that the failed
-//! flush covered is trusted before it was read back, found to be what it should be, and written again. That is: batches
-//! not known durable (the journal keeps their bytes), the data that they name, and the pages of checkpoints that came to
-//! nothing. All of it is settled before: nobody changes the map meanwhile. Summaries of bands are in memory until a flush
-//! has covered them, and are due again (`summaries.rs`).
+//! A device reports a lost write only once. What lay in its cache then may be gone with the next power cut although
+//! reads still see it, and no later flush would report that (Linux does this to dirty pages, LWN 752063). So nothing
+//! that the failed flush covered is trusted before it was read back, found to be right, and written again. That is:
+//! batches not known durable (the journal keeps their bytes), the data that they name, and the pages of checkpoints
+//! that were given up. All requests are settled before, and nobody changes the map meanwhile. Summaries of bands are in
+//! memory until a flush has covered them, and are due again (`summaries.rs`).
 
 pub(crate) mod item;
 
@@ -22,15 +22,16 @@ use item::{Content, Item};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// Blocks of the devices that are read or written at once, but for one longer item.
+/// Blocks of the devices that are read or written at once, apart from one longer item.
 const IN_FLIGHT_MAX: usize = 64;
-/// Wait before the first attempt; it doubles with each that fails.
+/// Wait before the first attempt; it doubles with each attempt that fails.
 const WAIT_NS: u64 = 100_000_000;
 /// Longest wait.
 const WAIT_MAX_NS: u64 = 30_000_000_000;
-/// Changes and flushes wait for so long after the first failure, three attempts, and are refused then.
+/// Changes and flushes wait for this long after the first failure, which is three attempts; after that they are
+/// refused.
 const HOLD_NS: u64 = 1_000_000_000;
-/// Attempts that what cannot be read makes fail: after that the rest is flushed, and what cannot be read when that has succeeded either is lost.
+/// Attempts that fail because something cannot be read. After these the rest is flushed; what cannot be read when that flush has succeeded is lost.
 const READ_ATTEMPTS: u32 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,32 +70,32 @@ pub(crate) struct Rewriter {
     items: VecDeque<Item>,
     /// Batches from here on are still to be written again.
     next_batch: u64,
-    /// Sequences that never took effect: their data is nobody's.
+    /// Sequences of records that never took effect: their data is nobody's.
     cancelled: BTreeSet<u64>,
     in_flight: usize,
-    /// When the first flush failed of what is not made good.
+    /// When the first of the flushes failed that are not made good yet.
     failed_since_ns: Option<u64>,
     /// Attempts since the flush failed.
     attempts: u32,
     has_failed: bool,
-    /// Something could not be read in this attempt, and is not lost yet: the device may be away.
+    /// Something could not be read in this attempt. It is not lost yet: the device may be away.
     has_unread: bool,
-    /// The flush of the attempt before succeeded: the device is there.
+    /// The flush of the attempt before succeeded, so the device is there.
     is_last_look: bool,
-    /// What was not there any more, in this attempt.
+    /// What was gone in this attempt.
     lost: Lost,
-    /// A leaf of the map is among them.
+    /// A leaf of the map was gone.
     has_lost_leaf: bool,
 }
 
-/// How an attempt stands.
+/// How far an attempt is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Devices are at it, or it is not time yet.
+    /// Requests are in flight, or it is not time yet.
     Waits,
     /// All is written again: a flush is to make it durable.
     Flush,
-    /// A leaf of the map is not there any more. The next root must not name it; the last one does not.
+    /// A leaf of the map is gone. The next root must not name it; the last one does not.
     LostPage,
 }
 
@@ -119,13 +120,13 @@ impl Rewriter {
         }
     }
 
-    /// A flush failed, also one of an attempt: the next attempt is after a while.
+    /// A flush failed, perhaps that of an attempt: the next attempt comes after a while.
     pub fn flush_failed(&mut self, now_ns: u64) {
         self.failed_since_ns.get_or_insert(now_ns);
         self.is_last_look = false;
         match self.phase {
             Phase::Writing => self.has_failed = true,
-            // Of another device, or of a job beside it: the wait has begun.
+            // A flush of another device, or of a job, failed beside it: the wait has begun.
             Phase::Waiting if now_ns < self.not_before_ns => {}
             Phase::Waiting | Phase::Flushing => self.wait(now_ns),
         }
@@ -137,7 +138,7 @@ impl Rewriter {
         self.wait_ns = (2 * self.wait_ns).min(WAIT_MAX_NS);
     }
 
-    /// Whether a flush failed so shortly ago that it is worth waiting for the attempts.
+    /// Whether a flush failed so recently that it is worth waiting for the attempts.
     pub fn has_failed_lately(&self, now_ns: u64) -> bool {
         self.failed_since_ns.is_some_and(|since_ns| now_ns.saturating_sub(since_ns) < HOLD_NS)
     }
@@ -157,7 +158,7 @@ impl Rewriter {
         self.phase == Phase::Waiting && now_ns >= self.not_before_ns
     }
 
-    /// Begins an attempt: with all that is not known durable in the journal, and these others.
+    /// Begins an attempt with all that is not known durable in the journal, and `others`.
     pub fn begin(&mut self, journal: &Journal, others: VecDeque<Item>) {
         self.phase = Phase::Writing;
         self.items = others;
@@ -166,7 +167,7 @@ impl Rewriter {
         (self.has_failed, self.has_unread, self.lost, self.has_lost_leaf) = (false, false, Lost::default(), false);
         self.cancelled.clear();
         let mut from = 0;
-        // Also in batches that are durable: those that cancel go past caches.
+        // Also in batches that are durable, as cancel records go past caches.
         while let Some(batch) = journal.kept(from) {
             let (_, records) = decode_batch(batch.bytes, &self.setup.superblock.pool).unzip();
             self.cancelled.extend(records.into_iter().flatten().filter_map(|record| match record {
@@ -205,27 +206,27 @@ impl Rewriter {
         Step::Flush
     }
 
-    /// Whether something could not be read that may be when the flush of the attempt has succeeded: that counts for nothing then, as what could not be read
-    /// was not written again.
+    /// Whether something could not be read that may be read when the flush of the attempt has succeeded. That flush counts for nothing then, as what could not
+    /// be read was not written again.
     pub fn looks_again(&self) -> bool {
         self.has_unread
     }
 
-    /// The flush of an attempt ended, and counts for nothing. Where it succeeded all the same the next attempt does not wait.
+    /// The flush of an attempt ended, and counts for nothing. Where it succeeded all the same, the next attempt does not wait.
     pub fn flush_ended(&mut self) {
         if self.phase == Phase::Flushing {
             (self.phase, self.not_before_ns, self.is_last_look) = (Phase::Waiting, 0, true);
         }
     }
 
-    /// The flush of an attempt succeeded: what was lost.
+    /// The flush of an attempt succeeded. Returns what was lost.
     pub fn flushed(&mut self) -> Lost {
         self.is_last_look = false;
         (self.phase, self.wait_ns, self.attempts, self.failed_since_ns) = (Phase::Waiting, WAIT_NS, 0, None);
         std::mem::take(&mut self.lost)
     }
 
-    /// Writes the next batch again, and lists the data that it names; false where there is none.
+    /// Writes the next batch again, and lists the data that it names; false where there is no other batch.
     fn next_of_journal(&mut self, journal: &Journal, outbox: &mut Outbox) -> bool {
         let Some(batch) = journal.kept(self.next_batch) else { return false };
         self.next_batch = batch.number + 1;
@@ -266,11 +267,11 @@ impl Rewriter {
         outbox.send(item.device, item.offset_bytes, 0, op, Pending::RewriteRead { item });
     }
 
-    /// Something was read to be written again. Where it is not what it should be it is lost: whoever reads it learns of
-    /// that, and the rest is saved all the same. What cannot be read may be, the next time.
+    /// Something was read that is to be written again. Where it is wrong it is lost: whoever reads it finds that out, and the rest is saved all the same. What
+    /// cannot be read may be readable the next time.
     ///
-    /// A block that was overwritten, discarded or moved since is no loss: all changes up to the failed flush are in the map, nobody changes it
-    /// meanwhile, and what took the block's place is durable with the flush that ends this, or is counted itself.
+    /// A block that was overwritten, discarded or moved since is no loss: all changes up to the failed flush are in the map, nobody changes the map meanwhile,
+    /// and what took the block's place is durable with the flush that ends this, or is counted itself.
     pub fn read_done(&mut self, item: Item, result: Result<Option<Buf>, IoError>, map: &Map, outbox: &mut Outbox) {
         let blocks = item.content.device_blocks();
         self.in_flight -= blocks;
@@ -285,7 +286,7 @@ impl Rewriter {
             false => item.content.blocks_not_in(bytes.as_deref().unwrap_or_default()),
         };
         match bytes {
-            // What of it is not as it should be is written again as it lies, with its neighbours, and is lost.
+            // The part that is wrong is written again as it is, with its neighbours, and is lost.
             Some(bytes) if good == all || good > 0 && is_last && counts => {
                 self.in_flight += blocks;
                 let op = Op::Write { bufs: Vectored::One(bytes.freeze()), fua: false };

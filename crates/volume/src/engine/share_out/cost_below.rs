@@ -1,22 +1,23 @@
-//! What the capacity tier costs the drives below it, where these have parity: writing a part of a row writes parity and its log besides.
+//! What writes to the capacity tier cost the drives below it, where these have parity: writing a part of a row also writes parity and its log.
 
-/// Known since the first time that it was said.
+/// The cost, which is known since the first time that it was reported.
 #[derive(Debug, Default)]
 pub(crate) struct CostBelow {
-    /// What the members and the tier had been written then, in bytes.
+    /// Bytes that had been written to the members and to the tier at that time.
     then: Option<[u64; 2]>,
-    /// What the members have been now, as bytes of data in whole rows, of which the parity is left out.
+    /// Bytes written to the members by now, as data in whole rows, of which the parity is left out.
     now: u64,
 }
 
 impl CostBelow {
-    /// The members were written as much as so many bytes of data in whole rows would have cost them, and the tier was written `tier_bytes`, which is asked for once.
+    /// The members were written as much as so many bytes of data in whole rows would have cost them. `tier_bytes` returns what was written to the tier; it is
+    /// called once.
     pub fn note(&mut self, members_bytes: u64, tier_bytes: impl FnOnce() -> u64) {
         self.then.get_or_insert_with(|| [members_bytes, tier_bytes()]);
         self.now = members_bytes;
     }
 
-    /// What a tier that was written so much cost its drives, never less than that.
+    /// What a tier to which so much was written cost its drives, never less than that.
     pub fn of(&self, tier_bytes: u64) -> u64 {
         let cost = |[members, tier]: [u64; 2]| tier + self.now.saturating_sub(members);
         tier_bytes.max(self.then.map_or(0, cost))
