@@ -1,5 +1,5 @@
-//! Changing disks and classes while the pool is served. A change is durable with the next checkpoint, which each of
-//! these asks for.
+//! Changes of disks and classes while the pool is served. A change is durable with the next checkpoint, for which each
+//! of these functions asks.
 
 use super::AdoptionStatus;
 use super::Engine;
@@ -16,7 +16,8 @@ use forebay_block::DiskId;
 
 const BLOCK: u64 = 4096;
 
-/// The frames of a disk's leaves from one on, where none of these is on a device, or being changed: they hold nothing.
+/// The frames of a disk's leaves from one on, which hold nothing; `None` where one of these leaves is on a device, or
+/// being changed.
 fn idle_frames_from(map: &Map, disk: &Disk, from: u64) -> Option<Vec<u32>> {
     let leaves = std::iter::successors(disk.next_leaf(from), |leaf| disk.next_leaf(leaf + 1));
     leaves
@@ -98,8 +99,8 @@ impl Engine {
     /// Changes the size of a disk.
     ///
     /// # Errors
-    /// See [`AdminError`]; shrinking is refused where data lies beyond the new end. It may be that what was discarded there is let go of by the next
-    /// checkpoint only, or that the leaf in which the disk is to end must be read first: `MappedBeyond` means no more than that after both.
+    /// See [`AdminError`]; shrinking is refused where data lies beyond the new end. What was discarded there may be released by the next checkpoint only, and
+    /// the leaf in which the disk is to end may have to be read first: `MappedBeyond` is final only after both.
     pub fn resize_disk(&mut self, name: &str, size_bytes: u64, overcommit: bool) -> Result<(), AdminError> {
         let disk = self.disk_named(name).ok_or_else(|| AdminError::NoDisk(name.to_owned()))?;
         let (id, old_bytes, has_base) = (disk.id, disk.size_bytes, disk.base.is_some());
@@ -135,8 +136,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Lays a disk, to which nothing was written yet, over a base. It is served when [`crate::Pool::attach_base`] was called, and a durable root
-    /// knows of it.
+    /// Lays a disk, to which nothing was written yet, over a base. It is served when [`crate::Pool::attach_base`] was called, and a durable root names it.
     ///
     /// # Errors
     /// See [`AdminError`].
@@ -152,7 +152,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Ends the adoption of a disk: everything of its base was copied.
+    /// Ends the adoption of a disk: everything in its base was copied.
     ///
     /// # Errors
     /// See [`AdminError`].
@@ -168,7 +168,7 @@ impl Engine {
             return Err(AdminError::NoBase(name.to_owned()));
         };
         if is_leaving {
-            // Asked again: the root is due that says so.
+            // Asked again: a root that says so is due.
             self.abandon_base(id);
             return Ok(());
         }
@@ -198,7 +198,8 @@ impl Engine {
         Ok(())
     }
 
-    /// A disk does without its base, whatever is missing of it then: it is about to be removed.
+    /// A disk does without its base from now on, whatever it lacks then: for a disk that is about to be removed, or
+    /// whose base was copied.
     pub fn abandon_base(&mut self, id: DiskId) {
         if let Some(disk) = self.map.disk_mut(id).filter(|disk| disk.base.is_some()) {
             disk.leaves_base = true;
@@ -206,14 +207,14 @@ impl Engine {
         }
     }
 
-    /// Whether requests such as this are in progress on a disk.
+    /// Whether requests of this kind, other than a scrub's, are in progress on a disk.
     fn is_used(&self, id: DiskId, such: impl Fn(&Client) -> bool) -> bool {
-        // A scrub finds a disk gone as it finds a hole.
+        // A scrub treats a disk that is gone like a hole.
         let by_host = |client: &Client| !matches!(client.kind, ClientKind::Scrub { .. });
         self.requests.clients.iter().any(|(_, client)| client.disk == id && by_host(client) && such(client))
     }
 
-    /// Leaves behind a new end of a disk that are in memory and empty; `None` where data may be mapped from that block on, as far as memory tells.
+    /// Frames of the leaves behind a new end of a disk, which are empty; `None` where data may be mapped from that block on, as far as memory shows.
     fn idle_frames_beyond(&self, id: DiskId, block: u64) -> Option<Vec<u32>> {
         let disk = self.map.disk(id)?;
         let (leaf, at) = (block / LEAF_ENTRIES as u64, (block % LEAF_ENTRIES as u64) as usize);
@@ -221,7 +222,7 @@ impl Engine {
         if at == 0 || disk.next_leaf(leaf) != Some(leaf) {
             return Some(frames);
         }
-        // The disk is to end within this one.
+        // The disk is to end within this leaf.
         let frame = disk.frame(leaf);
         if frame == NO_FRAME || self.map.frames.get(frame).loading {
             return None;
@@ -231,15 +232,16 @@ impl Engine {
         (at..LEAF_ENTRIES).all(is_nothing).then_some(frames)
     }
 
-    /// The disk that is to be removed by a name: one that has it, or else one that had it when its removal was begun.
+    /// The disk that a removal by this name means: one that has the name, or else one that had it when its removal was
+    /// begun.
     #[must_use]
     pub fn disk_to_remove(&self, name: &str) -> Option<&Disk> {
         let had_it = |disk: &&Disk| disk.name == disk.name_of_removed(name);
         self.disk_named(name).or_else(|| self.map.disks.values().find(had_it))
     }
 
-    /// The removal of a disk begins: it goes by another name from now on, and for good with the next checkpoint, as what is left of it while its data is
-    /// discarded must be nobody's, also after a crash.
+    /// The removal of a disk begins: it has another name from now on, and for good with the next checkpoint. What is left of it while its data is discarded
+    /// must be nobody's, also after a crash.
     pub fn begin_removal(&mut self, id: DiskId) {
         if let Some(disk) = self.map.disk_mut(id).filter(|disk| !disk.is_being_removed()) {
             disk.name = disk.name_of_removed(&disk.name);
@@ -261,7 +263,7 @@ impl Engine {
             return Err(AdminError::NotEmpty(name.to_owned()));
         }
         frames.into_iter().for_each(|frame| self.map.drop_frame(frame));
-        // Its index pages may still lie on the device, with nothing in them.
+        // Its index pages may still be on the device, with nothing in them.
         let pages = self.map.disks.remove(&id.0).map(|disk| disk.pages).unwrap_or_default();
         pages.into_iter().flatten().for_each(|page| self.checkpoint.pages.supersede(page.reference));
         self.stats.disks.remove(&id.0);
@@ -269,8 +271,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Sees that the map of the disks as they are to be has slots, and recovery the memory for what the journal names beside it;
-    /// from then on the journal names no more.
+    /// Checks that the map of the disks as they are to be has slots, and that recovery has memory for what the journal names beside it; from then on the
+    /// journal names no more.
     fn make_room_for_map(&mut self) -> Result<(), AdminError> {
         if let needed @ 1.. = self.slots_missing_for_map() {
             return Err(AdminError::NoRoomForMap { needed });
@@ -282,7 +284,8 @@ impl Engine {
         if fits { Ok(()) } else { Err(AdminError::Busy) }
     }
 
-    /// The same of a disk that was made larger: what it holds is in the root as before.
+    /// The same for a disk that was made larger. With `overcommit` the root's room is not checked: what the disk holds
+    /// is in the root as before.
     fn check_grown(&mut self, overcommit: bool) -> Result<(), AdminError> {
         if overcommit { Ok(()) } else { self.check_index(true) }.and_then(|()| self.make_room_for_map())
     }

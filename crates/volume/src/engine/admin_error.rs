@@ -32,11 +32,11 @@ pub enum AdminError {
         format_size(*free_bytes), promised(*free_bytes, *usable_bytes)
     )]
     TooLarge {
-        /// Asked for.
+        /// The size that was asked for.
         wanted_bytes: u64,
-        /// Not promised.
+        /// Bytes that are not promised to disks.
         free_bytes: u64,
-        /// Usable in all.
+        /// Bytes usable in all.
         usable_bytes: u64,
     },
     /// The map of the disks would not fit on the fast tier.

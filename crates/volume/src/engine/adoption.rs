@@ -28,7 +28,7 @@ const BLOCK: u64 = 4096;
 /// How far the copying of one disk is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdoptionStatus {
-    /// Blocks of the base that the pool has looked at in this pass, and has where it could.
+    /// Blocks of the base that were looked at in this pass; the pool has them as far as they could be copied.
     pub done_blocks: u64,
     /// Blocks of the base.
     pub blocks: u64,

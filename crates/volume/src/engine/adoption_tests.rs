@@ -1,4 +1,4 @@
-//! Tests of what is copied next, and of what came of it.
+//! Tests of what is copied next, and of what comes of it.
 
 use super::*;
 use forebay_block::{IoError, IoErrorKind};
@@ -38,7 +38,7 @@ fn one_bad_block_of_a_base_keeps_no_other_from_being_copied() {
     let status = adoption.status(DiskId(1), 1000);
     assert_eq!((status.is_complete, status.failed_blocks, status.done_blocks), (false, 1, 999));
     assert!(status.why.is_some() && adoption.begin_step(REST_NS / 2, |_| true, all).is_none());
-    // Nor does it keep other disks from having their time.
+    // Nor does it keep other disks from being copied.
     adoption.begin(DiskId(2), 100, false);
     assert_eq!(adoption.begin_step(REST_NS / 2, |_| true, all).unwrap().disk, DiskId(2));
     adoption.ended(REST_NS / 2, 100, None);
@@ -76,14 +76,14 @@ fn regression_what_has_not_to_be_copied_is_passed_over_at_a_bounded_rate() {
     assert!((12..=14).contains(&first.div_ceil(LEAF_ENTRIES as u64)), "{first}");
     assert!(adoption.begin_step(0, |_| true, nothing).is_none());
     assert_eq!(adoption.status(DiskId(1), 1 << 20).done_blocks, first);
-    // So is a step that found nothing to copy when its leaf had come.
+    // The rate also bounds a step that finds nothing to copy when its leaf has come.
     adoption.begin_step(1 << 30, |_| true, all).unwrap();
     assert!(!adoption.leisure.has_come(1 << 30), "a step takes the time of what may have to be copied");
     adoption.ended(1 << 30, 0, None);
     assert!(adoption.leisure.has_come(1 << 30), "and has it back but for a look");
 }
 
-/// Takes all steps that are to be taken, and says which blocks were looked at; behind the first that has `damage_at` something was found damaged.
+/// Takes all steps, and returns the blocks that were looked at. After the first step that has `damage_at`, something is found damaged.
 fn pass(adoption: &mut Adoption, damage_at: u64) -> Vec<u64> {
     let (mut seen, mut is_found) = (Vec::new(), false);
     while let Some(blocks) = adoption.begin_step(0, |_| true, |blocks| blocks.range.end..blocks.range.end) {
@@ -116,10 +116,10 @@ fn what_is_lost_or_damaged_begins_a_pass_that_reads_all() {
     pass(&mut adoption, u64::MAX);
     adoption.doubt(DiskId(1));
     assert!(!adoption.status(DiskId(1), 1000).is_complete && adoption.reads(DiskId(1)));
-    // Damage that is found in the middle of it may lie where it has been.
+    // Damage that is found in the middle of a pass may lie where the pass has been.
     assert_eq!(pass(&mut adoption, 500), [all.clone(), all].concat());
     assert!(adoption.status(DiskId(1), 1000).is_complete);
-    // What is damaged of another disk is no matter of this one.
+    // Damage of another disk does not matter to this one.
     adoption.doubt(DiskId(2));
     assert!(adoption.status(DiskId(1), 1000).is_complete);
 }

@@ -1,4 +1,4 @@
-//! Building an engine from a root, and sharing out its memory.
+//! Builds an engine from a root, and shares out its memory.
 
 use super::adoption::Adoption;
 use super::checkpoint::Checkpoint;
@@ -36,11 +36,11 @@ use forebay_prism::Prism;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Program, stacks, connections and buffers in flight: what a server needs beside the map.
+/// What a server needs beside the map, in bytes: program, stacks, connections and buffers in flight.
 const BASE_MEMORY_BYTES: u64 = 28 << 20;
-/// A frame with its bookkeeping; two of five may be dirty and have their tiers noted.
+/// A frame with its bookkeeping. Two frames of five may be dirty and have their tiers noted.
 const FRAME_BYTES: u64 = 4096 + 160 + tiers::BYTES_PER_LEAF * 2 / 5;
-/// Fewest frames that let every kind of work go on.
+/// Fewest frames with which every kind of work can go on.
 const FRAMES_MIN: u64 = 64;
 
 /// What an engine is built from.
@@ -51,9 +51,9 @@ pub struct Parts {
     pub names: Vec<String>,
     /// Devices with a volatile cache, one bit each.
     pub volatile: u32,
-    /// Copies that the fast device has of everything.
+    /// Copies that the fast device has of everything: the members of its mirror.
     pub copies: u8,
-    /// How often what the capacity device has can be read in another way.
+    /// In how many other ways the data of the capacity device can be read: several with parity.
     pub variants: u8,
     /// Devices with a volatile cache that the system flushes behind a durable write, one bit each.
     pub flushed_behind: u32,
@@ -79,7 +79,7 @@ pub struct Parts {
     pub journal_head: (u64, u64, u64),
 }
 
-/// Memory in bytes that a pool needs at least with these disks.
+/// Least memory that a pool needs with these disks, in bytes.
 #[must_use]
 pub fn memory_needed_bytes(superblock: &Superblock, extents: &Extents, disk_sizes: impl Iterator<Item = u64>) -> u64 {
     memory_fixed_bytes(superblock, extents, disk_sizes) + FRAMES_MIN * FRAME_BYTES
@@ -101,7 +101,7 @@ fn memory_fixed_bytes(superblock: &Superblock, extents: &Extents, disk_sizes: im
     BASE_MEMORY_BYTES + index + tables + ENTRIES_MEMORY_BYTES + queue + tier_pages
 }
 
-/// Memory in bytes that tables as large as the pool leave.
+/// Memory that the tables leave, whose size depends on the pool's, in bytes.
 fn memory_left_bytes(
     options: &EngineOptions,
     superblock: &Superblock,
@@ -111,8 +111,8 @@ fn memory_left_bytes(
     options.memory_limit_bytes.saturating_sub(memory_fixed_bytes(superblock, extents, disk_sizes))
 }
 
-/// What the shares of memory for all else than the map are parts of, in bytes: the limit, or where tables leave little of it twice that.
-/// The map needs it more then: with a few frames a checkpoint would follow every few writes.
+/// The memory of which all but the map get their shares, in bytes: the limit or, where tables leave little of it, twice what they leave. The map needs more of
+/// it then: with few frames a checkpoint would follow every few writes.
 fn shared_bytes(options: &EngineOptions, left_bytes: u64) -> u64 {
     match options.frames {
         Some(_) => options.memory_limit_bytes,
@@ -120,15 +120,15 @@ fn shared_bytes(options: &EngineOptions, left_bytes: u64) -> u64 {
     }
 }
 
-/// Memory for all else than tables and map, of what is shared out, in bytes.
+/// Memory for all but tables and map, with so much to be shared out, in bytes.
 fn beside_bytes(options: &EngineOptions, shared_bytes: u64, cache: &CacheLimits) -> u64 {
-    // Jobs hold their blocks, and what was read between them.
+    // Jobs hold their blocks, and what was read between these.
     let jobs = (u64::from(options.job_blocks) * 4096 * 2).min(shared_bytes / 16);
     let ahead = ahead_groups(shared_bytes) as u64 * GROUP_BYTES;
     jobs + ahead + staying::memory_bytes(shared_bytes) + cache.memory_bytes()
 }
 
-/// Leaves of the map that fit into memory beside all else, which takes so many bytes.
+/// Leaves of the map that fit into memory beside all else, which takes `beside_bytes`.
 pub(super) fn frames(
     options: &EngineOptions,
     superblock: &Superblock,
@@ -140,14 +140,14 @@ pub(super) fn frames(
     options.frames.unwrap_or((left_bytes / FRAME_BYTES).max(FRAMES_MIN) as usize)
 }
 
-/// Share of the capacity tier that disks of these sizes leave to garbage, within what policies of lifetime groups are made for.
+/// Share of the capacity tier that disks of these sizes leave to garbage, within the range for which policies of lifetime groups are made.
 fn spare_share(disk_sizes: impl Iterator<Item = u64>, capacity_bytes: u64) -> f64 {
     let disks: u64 = disk_sizes.sum();
     (1.0 - disks as f64 / capacity_bytes.max(1) as f64).clamp(0.05, 0.5)
 }
 
 impl Parts {
-    /// An engine that serves from these.
+    /// Builds an engine that serves from these parts.
     #[must_use]
     pub fn build(self) -> Engine {
         let Self {
@@ -180,7 +180,8 @@ impl Parts {
             None => (beside + FRAMES_MIN.max(leaves as u64) * FRAME_BYTES).saturating_sub(left_bytes),
         };
         if lacking_bytes > 0 {
-            // The journal was written while there were fewer, as classes got copies since: until the next start it is so again. Or memory is little.
+            // The journal may have been written while the read cache was smaller, as classes got copies since: until the next start it is so again. Or there is
+            // little memory.
             cache = cache.without(lacking_bytes);
         }
         let beside_bytes = beside_bytes(&options, shared_bytes, &cache);

@@ -1,4 +1,4 @@
-//! Lifetime groups: which group the data of a band belongs to, by the policy that the operator chose, in the engine's terms.
+//! Lifetime groups: to which group the data of a band belongs, by the policy that the operator chose, in the engine's terms.
 
 use super::marks::Marks;
 use crate::layout::page::BLOCK_GRAINS;
@@ -12,9 +12,9 @@ use forebay_placement::grouping::{Collected, GROUPS_MAX, Grouping, Kind, Move, V
 pub(crate) struct Arrival {
     /// The group and the age of what it replaced, where that is known.
     pub replaced: Option<(u8, u64)>,
-    /// Blocks that live in bands.
+    /// Valid blocks in bands.
     pub valid_blocks: u64,
-    /// Blocks that come.
+    /// Blocks that arrive.
     pub blocks: u32,
 }
 
@@ -36,7 +36,7 @@ pub struct LifetimeGroup {
     pub bands: usize,
     /// Of these, open ones.
     pub open_bands: usize,
-    /// Blocks that live there.
+    /// Valid blocks in these bands.
     pub valid_blocks: u64,
     /// What came to it since the start.
     pub counts: GroupCounts,
@@ -52,21 +52,21 @@ pub(crate) struct Lifetimes {
 }
 
 impl Lifetimes {
-    /// The policy, for bands of so many blocks, of which such a share is spare. `origin`, `closed` and
-    /// `now`: where the pool's sequences, the count of bands closed and its clock stand.
+    /// The policy, for bands of so many blocks, of which the share `spare` is spare. `origin`, `closed` and `now`:
+    /// where the pool's sequences, its count of closed bands and its clock stand.
     pub fn new(kind: Kind, (band_blocks, spare): (u64, f64), (origin, closed): (u64, u64), now: u64) -> Self {
         let grouping = kind.build(band_blocks, spare);
         let (origins, bands_closed) = (Marks::new(origin, now), Marks::new(closed, now));
         Self { grouping, kind, origins, bands_closed, counts: Default::default() }
     }
 
-    /// The pool's clock says `now` at this origin, when so many bands were closed.
+    /// Notes that the pool's clock says `now` at this origin, when so many bands were closed.
     pub fn mark(&mut self, (origin, closed): (u64, u64), now: u64) {
         self.origins.mark(origin, now);
         self.bands_closed.mark(closed, now);
     }
 
-    /// The group of the data in a band, and how old it is: since the band was closed, or as old as any where it was moved there.
+    /// The group of the data in a band, and its age: since the band was closed, or that of the pool where collection moved the data there.
     pub fn of_band(&self, band: BandRoot, now: u64) -> (u8, u64) {
         let came = match band.state {
             _ if band.stream.is_collected => 0,
@@ -76,24 +76,24 @@ impl Lifetimes {
         (band.stream.group, now.saturating_sub(came))
     }
 
-    /// How old a block is.
+    /// The age of a block.
     pub fn age(&self, origin: u64, now: u64) -> u64 {
         now.saturating_sub(self.origins.time(origin))
     }
 
-    /// Where data goes that comes to the bands, should it get space there.
+    /// The lifetime of data that comes to the bands, if it gets space there.
     pub fn arrives(&mut self, arrival: Arrival) -> Lifetime {
         let Arrival { replaced, valid_blocks, blocks } = arrival;
         let over = replaced.map(|(group, age)| Version { group, age, note: None });
         self.grouping.of_write(&Write { over, below: None, dies_after: None, valid_blocks, blocks }).into()
     }
 
-    /// So many blocks got space in a band of a stream that is not collection's.
+    /// So many blocks got space in a band of a stream that is not one of collection.
     pub fn arrived(&mut self, stream: Stream, blocks: u32) {
         self.counts[usize::from(stream.group)].arrived_blocks += u64::from(blocks);
     }
 
-    /// A block of this age is moved out of a band of this group; `note`: what its summary says.
+    /// A block of this age is moved out of a band of this group; `note`: what the band's summary says of it.
     pub fn moves(&mut self, group: u8, age: u64, note: u8) -> Lifetime {
         let version = Version { group, age, note: note.checked_sub(1) };
         let lifetime = Lifetime::from(self.grouping.of_move(&Move { version, dies_after: None }));
@@ -107,7 +107,7 @@ impl Lifetimes {
         self.grouping.died(&Version { group, age: 0, note: None });
     }
 
-    /// The collection of a band begins, in which so many blocks live. `age`: since it was opened.
+    /// The collection of a band with so many valid blocks begins. `age`: since the band was opened.
     pub fn collected(&mut self, stream: Stream, age: u64, valid_blocks: u32) {
         self.grouping.collected(&Collected { group: stream.group, age, valid: valid_blocks });
     }
@@ -116,7 +116,7 @@ impl Lifetimes {
     pub fn look(&self, bands: &Bands) -> Vec<LifetimeGroup> {
         let mut groups = vec![LifetimeGroup::default(); usize::from(self.grouping.groups().clamp(1, GROUPS_MAX))];
         for band in bands.table().iter().filter(|band| band.state != BandState::Free) {
-            // What another policy left there counts with the last.
+            // Bands that another policy left in higher groups count with the last group.
             let last = groups.len() - 1;
             let group = &mut groups[usize::from(band.stream.group).min(last)];
             group.bands += 1;

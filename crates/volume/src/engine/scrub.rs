@@ -76,7 +76,7 @@ pub(crate) struct Scrub {
     /// What is to be read before it goes on from where it is: parts of what could not be read as a whole. The next part is last.
     parts: Vec<Range<u64>>,
     in_flight: Option<Blocks>,
-    /// Disk and block before which nothing is written again any more: a crash would lose that.
+    /// Disk and block before which nothing is being mended any more: a crash would lose a mend.
     mended_to: (u16, u64),
     /// A block that could not be read, and is read once more when what was found on the way is mended: with several copies, and with compressed blocks that
     /// share a block of the device, no single reading may have had all of it.

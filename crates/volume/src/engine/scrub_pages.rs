@@ -26,7 +26,8 @@ pub(crate) struct Unreadable {
 }
 
 impl Unreadable {
-    /// Whether memory has a leaf as it was written. Not where it was read before as something else: it counts as damaged then until somebody can read it.
+    /// Whether memory has the leaf as it was written. It has not where the leaf was read as something else before: it counts as damaged then until somebody can
+    /// read it.
     pub fn is_in(&self, page: &[u8]) -> bool {
         let name = PageName { disk: self.disk, number: self.number, generation: self.reference.generation };
         is_leaf(page, name, self.reference.crc)

@@ -1,6 +1,6 @@
 use super::*;
 
-/// What is put right by one reading was reported as damaged: blocks of several copies, and compressed ones that share blocks of the device.
+/// Blocks that a second reading had right were reported as damaged: those with several copies, and compressed ones that share blocks of the device.
 #[test]
 fn regression_a_block_is_damaged_that_cannot_be_read_twice() {
     let mut scrub = Scrub::new(ScrubRecord::default(), 1 << 20);
@@ -23,7 +23,7 @@ fn regression_a_block_is_damaged_that_cannot_be_read_twice() {
     assert_eq!(scrub.record.pass.bad_blocks, 1);
 }
 
-/// A checkpoint kept how far a pass had read while what it had found was being written again: the power failed, and the pass went on behind that.
+/// A checkpoint kept how far a pass had read while what it had found was being mended: after a power cut the pass went on behind that.
 #[test]
 fn regression_a_pass_goes_on_where_what_it_found_may_be_lost() {
     let mut scrub = Scrub::new(ScrubRecord::default(), 1 << 20);
@@ -40,7 +40,7 @@ fn regression_a_pass_goes_on_where_what_it_found_may_be_lost() {
     assert_eq!((scrub.record().state, scrub.record().block), (ScrubState::Idle, 0));
 }
 
-/// Members that are gone for good hold a pass up for a minute, and it says what it has not compared.
+/// Members that are gone for good delay a pass by a minute, and it reports what was not compared.
 #[test]
 fn what_members_never_answer_for_is_counted() {
     let mut scrub = Scrub::new(ScrubRecord::default(), 1 << 30);
@@ -61,7 +61,7 @@ fn what_members_never_answer_for_is_counted() {
     assert_eq!(scrub.status().uncompared_blocks, 0);
 }
 
-/// Members that answered now and then held a pass up for a minute each time that they did not, however often that was.
+/// Members that answered now and then delayed a pass by a minute each time that they did not, however often that was.
 #[test]
 fn regression_a_pass_ends_where_members_come_and_go() {
     let mut scrub = Scrub::new(ScrubRecord::default(), 1 << 30);
@@ -80,11 +80,11 @@ fn regression_a_pass_ends_where_members_come_and_go() {
     assert!(now_ns / AGAIN_NS < u64::from(WAITS_MAX) + 60, "{now_ns}");
     let uncompared = scrub.status().uncompared_blocks;
     assert!(uncompared > end / 2 && uncompared.is_multiple_of(32), "{uncompared}");
-    // The next start says so as well.
+    // The next start reports that as well.
     assert_eq!(Scrub::new(scrub.record(), 1).status().uncompared_blocks, uncompared);
 }
 
-/// Bands with parity of something else are known in memory alone until they are emptied: a start forgot those that a pass had found before.
+/// Bands with parity of something else are known in memory only until they are emptied: a start forgot those that a pass had found before.
 #[test]
 fn regression_a_pass_stays_before_bands_that_are_to_be_emptied() {
     let stored = |_, from| (from < 96).then_some(Blocks { disk: DiskId(PARITY), range: from..96 });
@@ -110,7 +110,7 @@ fn regression_a_pass_stays_before_bands_that_are_to_be_emptied() {
     };
     let mut scrub = found();
     assert_eq!((step(&mut scrub, false, 3), scrub.record().state), (None, ScrubState::Idle));
-    // What cannot be emptied holds no pass up for ever.
+    // Bands that cannot be emptied do not delay a pass for ever.
     let mut scrub = found();
     assert_eq!((step(&mut scrub, true, SUSPECTS_NS), scrub.record().state), (None, ScrubState::Running));
     assert_eq!((step(&mut scrub, true, SUSPECTS_NS + 1), scrub.record().state), (None, ScrubState::Idle));

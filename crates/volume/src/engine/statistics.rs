@@ -12,23 +12,23 @@ const GRAIN: u64 = GRAIN_BYTES as u64;
 /// Counts since the start.
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
-    /// Leaves read because they were not resident.
+    /// Leaves read because they were not in memory.
     pub map_misses: u64,
     /// Leaves that did not match their parent's checksum.
     pub damaged_pages: u64,
-    /// Host reads that met damaged data.
+    /// Host reads that found damaged data.
     pub damaged_reads: u64,
-    /// Bytes read from the capacity tier ahead of who reads in sequence.
+    /// Bytes read from the capacity tier ahead of sequential readers.
     pub ahead_read_bytes: u64,
-    /// Of these, bytes that were asked for and served.
+    /// Of these, bytes that were served to hosts.
     pub ahead_used_bytes: u64,
     /// Blocks found damaged when they were to be moved.
     pub damaged_moves: u64,
     /// Blocks that a scrub could not read, or found damaged.
     pub scrub_damaged_blocks: u64,
-    /// Bands of which a scrub found that their parity is of something else, and that are moved away for it.
+    /// Bands whose parity a scrub found to be of something else, and whose data is moved away for that.
     pub unfit_bands: u64,
-    /// Blocks of 4 KiB that were not what they should be on one device of several, and were written again.
+    /// Blocks of 4 KiB that were wrong on one device of several, and were written again.
     pub mended_blocks: u64,
     /// Of these, blocks of the capacity tier.
     pub capacity_mended_blocks: u64,
@@ -50,18 +50,17 @@ pub struct Counters {
     pub flushes: u64,
     /// Failed flushes.
     pub flush_errors: u64,
-    /// The last of them.
+    /// The last of these failures.
     pub last_flush_error: Option<String>,
     /// Failed flushes after which all that they covered was written again, and flushed.
     pub flushes_made_good: u64,
-    /// Blocks and pages that were not there any more when that was done: reads of them fail. And blocks that recovery could not write
-    /// again.
+    /// Blocks and pages that were gone when that was done: reads of them fail. Also blocks that recovery could not write again.
     pub flush_lost_blocks: u64,
     /// Checkpoints made durable.
     pub checkpoints: u64,
     /// Checkpoints given up.
     pub checkpoint_errors: u64,
-    /// Why, the last time.
+    /// Why the last of them was given up.
     pub last_checkpoint_error: Option<String>,
     /// Summaries that could not be written or read.
     pub summary_errors: u64,
@@ -74,7 +73,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// A block of a device was written again, or could not be.
+    /// A block of a device was mended, or could not be.
     pub(crate) fn mended(&mut self, device: usize, is_good: bool) {
         let blocks = u64::from(is_good);
         self.mended_blocks += blocks;
@@ -82,7 +81,7 @@ impl Counters {
     }
 }
 
-/// All of it.
+/// All statistics.
 #[derive(Debug, Default)]
 pub(crate) struct Statistics {
     pub classes: Vec<ClassStats>,
@@ -91,17 +90,17 @@ pub(crate) struct Statistics {
     pub disks: BTreeMap<u16, RequestCounts>,
     /// Blocks of data that hosts have written, over the pool's life: its clock.
     written_blocks: u64,
-    /// Bytes that live in bands, of all classes.
+    /// Valid bytes in bands, of all classes.
     stored_bytes: u64,
-    /// Bytes that were not written to bands, because blocks were compressed, over the pool's life.
+    /// Bytes that compression saved in writes to bands, over the pool's life.
     pub saved_bytes: u64,
-    /// Of the blocks written, blocks that went to the fast tier since the start, and blocks that were destaged from there.
+    /// Blocks that hosts wrote to the fast tier since the start, and blocks that were destaged from there.
     staged_blocks: u64,
     destaged_blocks: u64,
 }
 
 impl Statistics {
-    /// Goes on from what a root says.
+    /// Goes on from what a root has.
     pub fn new(mut classes: Vec<ClassStats>, saved_bytes: u64, count: usize) -> Self {
         classes.resize(count.max(classes.len()), ClassStats::default());
         let written_blocks = classes.iter().map(|class| class.host_written_bytes / BLOCK).sum();
@@ -109,7 +108,7 @@ impl Statistics {
         Self { classes, written_blocks, stored_bytes, saved_bytes, ..Self::default() }
     }
 
-    /// There are so many classes now.
+    /// Makes room for so many classes.
     pub fn resize(&mut self, count: usize) {
         if self.classes.len() < count {
             self.classes.resize(count, ClassStats::default());
@@ -142,12 +141,12 @@ impl Statistics {
         self.classes.iter().any(|class| class.stored_bytes < class.capacity_blocks * BLOCK)
     }
 
-    /// Blocks of the device that live in bands, of all classes.
+    /// Device blocks of valid data in bands, of all classes.
     pub fn capacity_blocks(&self) -> u64 {
         self.stored_bytes.div_ceil(BLOCK)
     }
 
-    /// Blocks that hosts wrote to a tier, where they take so many grains.
+    /// Counts blocks that hosts wrote to a tier, and the grains that they take.
     pub fn count_written(&mut self, class: ClassId, is_fast: bool, (blocks, grains): (u64, u64)) {
         let bytes = blocks * BLOCK;
         self.saved_bytes += bytes.saturating_sub(grains * GRAIN);
@@ -157,17 +156,17 @@ impl Statistics {
         statistics.bypassed_bytes += if is_fast { 0 } else { bytes };
     }
 
-    /// So many of the blocks that hosts wrote are on the fast tier to stay for a time.
+    /// Counts blocks that hosts wrote to the fast tier, to stay there for a time.
     pub fn count_staged(&mut self, blocks: u64) {
         self.staged_blocks += blocks;
     }
 
-    /// One of them had to leave it.
+    /// Counts one of them that had to leave it.
     pub fn count_destaged(&mut self) {
         self.destaged_blocks += 1;
     }
 
-    /// A block of so many grains came to lie on a tier, or left it.
+    /// A block of so many grains came to a tier, or left it.
     pub fn count_block(&mut self, class: ClassId, grains: u8, is_fast: bool, comes: bool) {
         let counted = |blocks: u64| if comes { blocks + 1 } else { blocks.saturating_sub(1) };
         if is_fast {

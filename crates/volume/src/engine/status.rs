@@ -1,4 +1,4 @@
-//! What the engine tells of itself.
+//! What the engine reports of itself.
 
 use super::Engine;
 use super::checkpoint::Checkpoint;
@@ -42,7 +42,7 @@ pub struct Status {
     pub read_cache: ReadCacheStatus,
     /// Host requests in flight.
     pub in_flight: usize,
-    /// Leaves resident, and most that may be.
+    /// Leaves in memory, and the most that there may be.
     pub leaves_resident: usize,
     /// See `leaves_resident`.
     pub leaves_limit: usize,
@@ -64,11 +64,11 @@ pub struct Status {
     pub epoch: u64,
     /// Why no writes are taken, where that is so.
     pub read_only: Option<String>,
-    /// Whether a flush failed: every other fails until what it covered was written again.
+    /// Whether a flush failed: later ones fail until what it covered is written again.
     pub flush_failed: bool,
 }
 
-/// What an engine does at the moment: where a power cut would meet it.
+/// What an engine does at the moment: where a power cut would hit it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
     /// Staged data goes to bands.
@@ -87,7 +87,7 @@ pub struct Activity {
     pub trim: bool,
     /// Requests wait for space or for the journal.
     pub stalled: bool,
-    /// Every leaf is yet to be looked at since a class changed its place.
+    /// Leaves are still to be surveyed since a class changed its place.
     pub sweep: bool,
     /// What a failed flush covered is written again.
     pub rewrite: bool,
@@ -95,7 +95,7 @@ pub struct Activity {
     pub scrub: bool,
 }
 
-/// The rooms, to be looked at.
+/// The rooms, for reading.
 pub(super) struct Look<'a> {
     pub map: &'a Map,
     pub space: &'a Space,
@@ -138,10 +138,10 @@ impl Look<'_> {
         found
     }
 
-    /// What must be true at any time, as far as it can be seen at once.
+    /// Checks what must be true at any time, as far as it can be seen at once.
     ///
     /// # Errors
-    /// What is not.
+    /// What is not true.
     pub fn audit(&self) -> Result<(), String> {
         let fast = self.stats.fast_blocks();
         let capacity = self.stats.capacity_blocks();
@@ -181,11 +181,11 @@ impl Look<'_> {
         }
     }
 
-    /// What the index says of one leaf in memory, another at another time: all of them would take too long.
+    /// Checks what the index says of one leaf in memory, each time another one: all of them would take too long.
     fn audit_leaf(&self) -> Result<(), String> {
         let made = self.map.frames.made().max(1) as u64;
         let at = (self.now_ns / 1000 % made) as u32;
-        // Where classes have changed their places, counts are made anew when migration comes by.
+        // Where classes have changed their places, counts are corrected when migration comes by.
         if self.map.frames.made() == 0 || !self.migrate.has_surveyed() {
             return Ok(());
         }
@@ -201,7 +201,7 @@ impl Look<'_> {
                 counted, frame.leaf, frame.disk.0, reference.stageable
             ));
         }
-        // What a job has taken all of comes back to the queue when it ends.
+        // A leaf of which a job has taken all blocks comes back to the queue when the job ends.
         let is_lost =
             counted > 0 && !self.migrate.in_progress().0 && !self.migrate.ages.contains(frame.disk, frame.leaf);
         if resident == at && is_lost {
@@ -287,7 +287,7 @@ impl Look<'_> {
 }
 
 impl Engine {
-    /// What the rooms look like now.
+    /// The rooms as they are now.
     fn look(&self) -> Look<'_> {
         let Self { map, space, journal, stats, prism, checkpoint, migrate, requests, outbox, scrub, .. } = self;
         let (flush_failed, now_ns) = (self.flushes.has_failed(), self.clock.now_ns());
@@ -315,10 +315,10 @@ impl Engine {
         self.look().activity()
     }
 
-    /// What must be true at any time, as far as it can be seen at once.
+    /// Checks what must be true at any time, as far as it can be seen at once.
     ///
     /// # Errors
-    /// What is not.
+    /// What is not true.
     pub fn audit(&self) -> Result<(), String> {
         self.look().audit()
     }

@@ -74,7 +74,7 @@ impl Recent {
         if policy.place_of(key).is_some_and(|place| self.named[place as usize] != named) {
             policy.remove(key);
         }
-        // What is said of a run that passes by is not said here.
+        // In memory it does not matter whether the block is worth a copy.
         policy.seen(key);
         let place = policy.place_of(key);
         self.hit_blocks += u64::from(place.is_some());
