@@ -315,7 +315,7 @@ impl Engine {
         self.checkpoint.request(false);
     }
 
-    /// What was answered to hosts of a disk since the start.
+    /// Requests for a disk that were answered since the start.
     #[must_use]
     pub fn requests_of(&self, disk: DiskId) -> RequestCounts {
         self.stats.disks.get(&disk.0).copied().unwrap_or_default()

@@ -163,7 +163,7 @@ impl Engine {
     #[must_use]
     pub fn lacks_map_slots(&self) -> bool {
         let is_missing = self.map.disks.values().any(|disk| disk.leaves_missing() > 0);
-        // Of staged data more would be destaged than this.
+        // If staged data filled the tier, destage would keep more slots free than this.
         is_missing && self.map_growth() == 0 && self.space.page_slots_free() < self.space.growth_kept()
     }
 

@@ -11,8 +11,8 @@ use smallvec::SmallVec;
 
 /// Further attempts at writing a journal batch that failed.
 pub(crate) const BATCH_ATTEMPTS_MAX: u8 = 3;
-/// Journal batches in flight at once. There are more than an application in the foreground has requests, or these would wait for each other; and fewer than a
-/// flood of requests has.
+/// Most journal batches in flight at once: more than a foreground application has requests, which would wait for each other otherwise; and fewer than a flood
+/// of requests has, which then share batches.
 const IN_FLIGHT_MAX: u32 = 8;
 
 /// Whether the open batch may be sealed: not while many are in flight. Then what comes until one of them arrives shares the open batch. Batches that follow

@@ -49,7 +49,7 @@ struct Active {
     /// Flushes of jobs on the same devices that are in flight beside it.
     beside: Vec<u64>,
     failed: bool,
-    /// It follows a failed flush, and is of all that was written again.
+    /// It follows a failed flush, and covers all that was written again.
     is_retry: bool,
     /// How many summaries had arrived when it began.
     summaries: u64,
@@ -89,7 +89,7 @@ pub(crate) struct Ended {
     pub clients: Vec<u32>,
     /// Whether the checkpoint waits for it.
     pub checkpoint: bool,
-    /// It was the flush after a failed one.
+    /// Whether it was the flush after a failed one.
     pub is_retry: bool,
     /// What it made durable.
     pub covered: Option<Covered>,

@@ -179,7 +179,7 @@ impl Leaves<'_> {
         }
     }
 
-    /// Makes blocks of a leaf that were written to the fast tier due in this epoch, unless others there that share a clock with them decide. Returns when the
+    /// Makes blocks of a leaf that were written to the fast tier due in epoch `due`, unless others there that share a clock with them decide. Returns when the
     /// first is due.
     pub fn set_due(&mut self, frame: u32, (blocks, is_new): (Range<usize>, bool), due: u32) -> u32 {
         let (extents, now) = (&self.setup.extents, epoch_of(self.stats, self.space));

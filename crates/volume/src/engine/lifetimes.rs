@@ -1,4 +1,4 @@
-//! Lifetime groups: to which group the data of a band belongs, by the policy that the operator chose, in the engine's terms.
+//! Lifetime groups: the group to which the data of a band belongs, by the policy that the operator chose, in the engine's terms.
 
 use super::marks::Marks;
 use crate::layout::page::BLOCK_GRAINS;

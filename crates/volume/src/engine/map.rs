@@ -18,7 +18,7 @@ const UNREADABLE_MAX: usize = 1024;
 
 /// The result of asking for a leaf.
 pub(crate) enum Leaf {
-    /// It is resident in this frame.
+    /// The leaf is in memory, in this frame.
     Ready(u32),
     /// There is no leaf: nothing is mapped here.
     Hole,

@@ -190,7 +190,7 @@ impl Engine {
         self.requests.clients.len()
     }
 
-    /// Whether device requests or background jobs are in progress.
+    /// Whether device requests, host requests or a checkpoint are in progress.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         !self.outbox.is_empty() || !self.requests.clients.is_empty() || self.checkpoint.is_active()

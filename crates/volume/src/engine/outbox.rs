@@ -72,7 +72,7 @@ pub(crate) enum Pending {
     Watermark,
     /// Something that a failed flush covered, being read to be written again.
     RewriteRead { item: Item },
-    /// The same, being written: so many blocks.
+    /// Something that a failed flush covered, being written again; its length in blocks.
     Rewrite { blocks: usize },
     /// A block of which one copy was wrong, being written to all.
     Mend,

@@ -33,9 +33,9 @@ pub(crate) struct Situation {
 /// capacity tier's latency. A host that keeps sixteen in flight has eight and more here whenever one comes, for it sends several once several have ended.
 const CHANGES_MANY: usize = 8;
 
-/// Eighths of what was staged in a stretch. Staging is in vain where at least so many had to be destaged, and still is where at least the second number had to
-/// be. With one bound a flood over a disk of ten times the tier, of which .9 has to be destaged, would be judged one way and the other in turn: little is
-/// staged while staging is in vain, and a stretch of that includes the end of the one before.
+/// Eighths of what was staged in a stretch. Staging is in vain from the first number on, of blocks that had to be destaged, and stays so down to the second.
+/// With one bound a flood over a disk of ten times the tier, of which .9 has to be destaged, would be judged one way and the other in turn: little is staged
+/// while staging is in vain, and a stretch of that includes the end of the one before.
 const IN_VAIN_EIGHTHS: u64 = 7;
 const STILL_IN_VAIN_EIGHTHS: u64 = 6;
 

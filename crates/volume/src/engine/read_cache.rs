@@ -112,8 +112,8 @@ impl Engine {
         });
         let room = self.slots_for_copies() as usize;
         let Self { copies, space, setup, .. } = self;
-        // Where a block has moved away and something else lies in its place, the band was free meanwhile, or the place is beyond what is known to be written:
-        // what a power cut has taken was not written, and other data may be there.
+        // An entry is stale where its block has moved away and other data may lie in its place. Then the band was free meanwhile, which changes its generation,
+        // or the place is beyond what is known to be written, as after a power cut.
         let is_there = |entry: &&WarmEntry| written_in(setup, &space.bands, entry.location) == Some(entry.generation);
         let known: Vec<_> = entries.iter().take(room).filter(is_there).collect();
         known.into_iter().for_each(|entry| copies.restore(entry, &mut space.slots));

@@ -16,7 +16,7 @@ const FOUND_MAX: usize = 64;
 const AGAIN_NS: u64 = 1_000_000_000;
 const AWAY_TRIES_MAX: u8 = 60;
 const WAITS_MAX: u32 = 600;
-/// How long a pass waits at most for bands with parity of something else to be emptied. While it waits, the next start finds them again.
+/// How long a pass waits at most for suspects (bands whose parity does not match their data) to be emptied. While it waits, the next start finds them again.
 const SUSPECTS_NS: u64 = 600_000_000_000;
 /// Bytes of a block.
 const BLOCK: u64 = 4096;
@@ -45,7 +45,7 @@ pub struct Found {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compared {
     Well,
-    /// The parity is of something else, or a part of it cannot be read.
+    /// The parity does not match the data, or a part of either cannot be read.
     Unfit {
         is_read: bool,
     },
@@ -90,7 +90,7 @@ pub(crate) struct Scrub {
     away_tries: u8,
     /// How often in this pass it waited for members that did not answer.
     waits: u32,
-    /// Since when bands with parity of something else wait to be emptied.
+    /// Since when suspects wait to be emptied.
     suspects_since_ns: Option<u64>,
     /// Nothing more is read before this time: what cannot be read now may be readable in a second.
     not_before_ns: u64,
@@ -184,8 +184,8 @@ impl Scrub {
         self.record.state == ScrubState::Running && may_begin && self.leisure.has_come(now_ns)
     }
 
-    /// Whether bands that it has found wait to be emptied: they are known in memory only. `are_there`: there are such
-    /// bands.
+    /// Whether suspects that it has found wait to be emptied: they are known in memory only. `are_there`: there are
+    /// such bands. False once they have waited for too long.
     pub fn has_suspects(&mut self, are_there: bool, now_ns: u64) -> bool {
         let compares = self.record.disk == PARITY;
         let since_ns = self.suspects_since_ns.take().filter(|_| are_there && compares);

@@ -84,7 +84,7 @@ fn regression_a_pass_ends_where_members_come_and_go() {
     assert_eq!(Scrub::new(scrub.record(), 1).status().uncompared_blocks, uncompared);
 }
 
-/// Bands with parity of something else are known in memory only until they are emptied: a start forgot those that a pass had found before.
+/// Bands whose parity does not match are known in memory only until they are emptied: a start forgot those that a pass had found before.
 #[test]
 fn regression_a_pass_stays_before_bands_that_are_to_be_emptied() {
     let stored = |_, from| (from < 96).then_some(Blocks { disk: DiskId(PARITY), range: from..96 });

@@ -53,8 +53,8 @@ impl Setup {
         }
     }
 
-    /// The attempt of a repeated read of the fast device that decides what is lost. Of several copies each is read by itself, so that for one that cannot be
-    /// read now no other answers that is wrong.
+    /// The attempt of a repeated read of the fast device that decides what is lost. Of several copies each is read by itself, so that a wrong one does not
+    /// answer for one that cannot be read now.
     pub fn of_each_copy(&self, attempt: u8) -> u8 {
         if self.copies > 1 && attempt > 0 { attempt | Op::ALONE } else { attempt }
     }

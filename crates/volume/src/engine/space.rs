@@ -163,7 +163,7 @@ impl Space {
     }
 
     /// Blocks of data for which there is space on both tiers, if so many copies were given up. Bands count as full while they are left to collection.
-    /// `may_leave`: some of the data does not leave its slots again, and so many slots hold data or copies that do.
+    /// `may_leave`: `Some` where some of the data does not leave its slots again, with the number of slots whose data or copies do.
     pub fn room(&self, given_up: u64, may_leave: Option<u64>) -> u64 {
         let slots = (self.slots.free() + given_up).saturating_sub(self.kept_for_map());
         let most = may_leave.map_or(u64::MAX, |may_leave| self.slots_to_stay_in(may_leave));
@@ -206,8 +206,9 @@ impl Space {
     }
 
     /// Allocates space for data that arrives, of a class, on the preferred tier as far as that goes. Returns it with the lifetime of what goes to bands.
-    /// `sizes` returns how many grains each block takes in a band, from a given block on; empty: all are stored uncompressed. `may_leave`: the data does not
-    /// leave its slots again, and so many slots hold data that does. `None`: there is no space now; what was allocated is given back.
+    /// `sizes` returns how many grains each block takes in a band, from a given block on; empty: all are stored uncompressed. `may_leave`: `Some` for data that
+    /// does not leave its slots again, with the number of slots whose data does. `None` is returned where there is no space now; what was allocated is given
+    /// back.
     pub fn take(
         &mut self,
         class: ClassId,
@@ -252,7 +253,7 @@ impl Space {
         if wanted == 0 {
             return None;
         }
-        // Not where giving up all of them would still be too little.
+        // Copies stay where giving up all of them would still be too little.
         if self.data_slots_free() == 0 && self.slots.free() + copies.slots_held() > self.kept_for_map() {
             copies.evict(wanted + self.missing_for_map(), &mut self.slots);
         }

@@ -26,7 +26,7 @@ pub struct Counters {
     pub damaged_moves: u64,
     /// Blocks that a scrub could not read, or found damaged.
     pub scrub_damaged_blocks: u64,
-    /// Bands whose parity a scrub found to be of something else, and whose data is moved away for that.
+    /// Bands whose parity, as a scrub found, does not match their data, which is moved away for that.
     pub unfit_bands: u64,
     /// Blocks of 4 KiB that were wrong on one device of several, and were written again.
     pub mended_blocks: u64,

@@ -39,7 +39,7 @@ pub(crate) struct CapacityWriter {
     setup: Arc<Setup>,
     /// What the capacity tier knows of the map.
     tiers: Tiers,
-    /// Header of the root that was written there.
+    /// Header of the root that the checkpoint in progress has written there.
     header: Option<CapacityHeader>,
     /// Number of the newest whole root there. Its area is not written.
     newest: Option<u64>,

@@ -1,5 +1,5 @@
-//! Room of the root for the index. A root lists each index page that has a leaf, and its area is as long as `create` made it: with more pages than have room,
-//! no checkpoint could be written any more. So a leaf that would need one more page has no space.
+//! Room of the root for the index. A root lists each index page that has a leaf, and its area is as long as `create` made it: with more pages than fit, no
+//! checkpoint could be written any more. So a leaf that would need one more page has no space.
 
 use crate::engine::map::Map;
 use crate::layout::root::{DiskRoot, INDEX_PAGE_BYTES, Root};

@@ -313,7 +313,7 @@ impl Checkpointing<'_> {
     fn root_durable(&mut self) {
         let Checkpoint { pages, roots, .. } = &mut *self.checkpoint;
         let Some(number) = roots.durable(self.map, pages, self.outbox) else { return };
-        // Data that stays does not leave for the sake of fewer checkpoints.
+        // Data that stays on the fast tier is not moved away only to have fewer checkpoints.
         let has_room = self.space.bands.room(false) > 0 && self.space.may_keep_more;
         self.checkpoint.root_durable((self.requests.executing, has_room));
         self.journal.truncate(self.checkpoint.start, number);
@@ -333,8 +333,8 @@ impl Checkpointing<'_> {
         let state = &mut *self.checkpoint;
         let capacity_error = state.capacity.abort(state.roots.number() + 1).or(state.summary_error.take());
         let error = state.pages.take_error();
-        // A failure on the capacity tier ends with a checkpoint that does without it, so it does not count towards
-        // giving checkpoints up.
+        // A failure on the capacity tier ends with a checkpoint that does without it, so it does not count among those
+        // after which writes are refused.
         state.is_given_up_by_capacity = error.is_none() && capacity_error.is_some();
         if !state.is_given_up_by_capacity {
             state.failures = state.failures.saturating_add(1);

@@ -170,7 +170,7 @@ impl PageWriter {
         for &frame in &self.frozen {
             map.frames.get_mut(frame).frozen = false;
         }
-        // It is unknown which index page failed: all of this attempt are written again.
+        // It is unknown which index page failed, so all of this attempt are written again.
         let generation = self.generation;
         for page in map.disks.values_mut().flat_map(|disk| disk.pages.iter_mut()).flatten() {
             page.dirty |= page.reference.generation == generation;

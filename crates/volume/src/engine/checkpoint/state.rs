@@ -240,8 +240,8 @@ impl Checkpoint {
         self.limits_of_part(self.frames, 0).needed as u64
     }
 
-    /// A pool is opened with so many slots of its fast tier free. Data may lie where slots would have to be kept, and is not to be moved for that: so only what
-    /// fits is kept.
+    /// A pool is opened with so many slots of its fast tier free. Data may lie where slots would have to be kept, and is not to be moved for that: the limits
+    /// are chosen so that the slots kept are free already.
     pub fn begin_with_slots(&mut self, free: u64, total: u64) {
         // At most so many are to be free for hosts.
         let for_hosts = total / 16;

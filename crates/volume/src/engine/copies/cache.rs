@@ -37,7 +37,7 @@ pub(super) struct Cache {
     /// By the policy's places.
     pub held: Vec<Held>,
     pub states: Vec<State>,
-    /// Of copies from before a restart: the generation in which the band held what they are copies of. Their place may have been written anew since, which
+    /// For copies from before a restart: the generation in which the band held what they are copies of. Their place may have been written anew since, which
     /// changes nothing in the copies.
     generations: Vec<u32>,
 }
@@ -195,7 +195,6 @@ mod tests {
     }
 
     /// A copy of a block that had been overwritten before its list was made was listed again as a copy of what its place came to hold, and was read as that
-    /// after the next restart.
     /// after the next restart.
     #[test]
     fn regression_what_was_restored_is_never_listed_as_of_a_later_generation() {

@@ -32,7 +32,7 @@ pub struct ReadCacheStatus {
     pub entitled_blocks: u64,
     /// Blocks of the capacity tier that were read and had a copy, since the start.
     pub hit_blocks: u64,
-    /// Those that were read and had none.
+    /// Blocks that were read and had no copy.
     pub missed_blocks: u64,
     /// Of these, blocks that are not worth a copy: they were part of a run.
     pub passed_blocks: u64,

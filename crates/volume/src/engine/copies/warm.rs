@@ -29,7 +29,7 @@ struct Writing {
     runs: Vec<SlotRun>,
     is_in_flight: bool,
     is_head: bool,
-    /// It is not to be finished.
+    /// The list is not to be finished.
     is_given_up: bool,
 }
 

@@ -68,7 +68,7 @@ pub(super) fn collect_begins(rooms: &mut Moving<'_>, id: u32, band: u32) -> Afte
 fn look_at_groups(rooms: &mut Moving<'_>, id: u32, band: u32, round: Round) -> After {
     let groups = rooms.space.bands.shape().groups();
     let first = round.next_group;
-    // As if valid blocks were spread evenly: what is missed or too much is left for the next job.
+    // Assumes that valid blocks are spread evenly: what is missed or too much is left for the next job.
     let alive = u64::from(rooms.space.bands.get(band).blocks.max(1));
     let wanted = rooms.setup.limits.blocks_per_job as u64 * u64::from(groups) / alive + GROUPS_SPARE;
     let end = u64::from(groups).min(u64::from(first) + wanted) as u32;

@@ -40,8 +40,8 @@ pub(super) fn may_free(rooms: &Moving<'_>) -> bool {
     if rooms.checkpoint.hopeless(&rooms.stats.counters).is_some() && jobs.len() >= rooms.setup.limits.jobs {
         return jobs.iter().any(|(_, job)| !matches!(job.phase, Phase::Record | Phase::Apply));
     }
-    // A band that could be collected does not count where collection is not due: it will not be, for example while free
-    // bands cannot be opened.
+    // A collection that is possible but not due does not count: it will not come, for example while there are free
+    // bands that cannot be opened.
     !jobs.is_empty() || destage_due(rooms) || collect_due(rooms) && victim(rooms).is_some()
 }
 
@@ -97,7 +97,7 @@ pub(super) fn victim(rooms: &Moving<'_>) -> Option<u32> {
     begun_band(rooms).or_else(|| rooms.space.bands.victim(|band| rooms.migrate.leaves_alone(band)))
 }
 
-/// A band whose parity is of something else, where there is room for its valid blocks.
+/// A band whose parity does not match its data, where there is room for its valid blocks.
 pub(super) fn suspect(rooms: &mut Moving<'_>) -> Option<u32> {
     let band = rooms.migrate.next_suspect(&rooms.space.bands)?;
     (rooms.space.bands.room(true) >= blocks_to_write(rooms, band)).then_some(band)

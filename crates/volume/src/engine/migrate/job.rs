@@ -87,7 +87,7 @@ pub(crate) struct Job {
     /// It waits for a leaf.
     pub waiting: bool,
     pub leaves_seen: usize,
-    /// Of these, leaves of which all blocks are due later than the blocks that the job takes.
+    /// Of the leaves seen, those of which all blocks are due later than the blocks that the job takes.
     pub leaves_put_off: usize,
     /// How many leaves its candidates lie in, and the newest of these.
     pub leaves: usize,

@@ -183,7 +183,7 @@ impl Engine {
         if job.failed {
             self.stats.counters.migration_errors += 1;
         }
-        // A band whose parity is of something else, and of which nothing can be moved, delays no other job.
+        // A suspect band (its parity does not match its data) of which nothing can be moved delays no other job.
         let is_vain = match job.kind {
             JobKind::Collect { band } if pause && !job.failed => {
                 let generation = self.space.bands.get(band).generation;

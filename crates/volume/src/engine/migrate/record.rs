@@ -138,7 +138,7 @@ fn skip_leaf(rooms: &mut Moving<'_>, id: u32, disk: DiskId, leaf: u64) {
         job.next += 1;
     }
     job.come_to_leaf(rooms.checkpoint);
-    // Recovery makes a leaf for what the journal names.
+    // Recovery would make a leaf for what the journal names, so it counts as dirtied.
     rooms.checkpoint.count_dirtied();
 }
 

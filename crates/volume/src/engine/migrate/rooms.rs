@@ -104,6 +104,6 @@ pub(super) enum After {
     Pack,
     /// Its data is durable in its new place.
     Record,
-    /// It ends; `pause`: the next is not to begin at once.
+    /// The job ends; `pause`: the next is not to begin at once.
     End { pause: bool },
 }

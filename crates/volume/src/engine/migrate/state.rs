@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// How long a band whose collection failed is left alone, in nanoseconds: the fault may pass.
 const AVOID_NS: u64 = 10_000_000_000;
-/// How often it is tried to empty a band whose parity is of something else.
+/// How often it is tried to empty a band whose parity does not match its data.
 const SUSPECT_TRIES_MAX: u32 = 3;
 
 /// How far jobs have come with a band, group by group.
@@ -55,7 +55,8 @@ pub(crate) struct Migrate {
     pub(super) excluded_until_ns: BTreeMap<u32, u64>,
     /// Bands in which collections found something wrong that may be mended: the generation of the band, and how often.
     tried: BTreeMap<u32, (u32, u32)>,
-    /// Bands whose parity is of something else, so that their data is moved away: the generation of the band, and how often that was tried in vain.
+    /// Suspects: bands whose parity does not match their data, so that the data is moved away. With the generation of the band, and how often that was tried in
+    /// vain.
     suspects: BTreeMap<u32, (u32, u32)>,
     /// Blocks that destages took before they were due, since the fast tier was last shared out.
     pub early_blocks: u64,
@@ -65,7 +66,7 @@ pub(crate) struct Migrate {
     pub(super) slots_taken_per_job: u64,
 }
 
-/// Whether a band whose parity is of something else was emptied, or is given up.
+/// Whether a suspect band was emptied, or is given up.
 fn is_over(band: u32, (generation, tries): (u32, u32), bands: &Bands) -> bool {
     let now = bands.get(band);
     now.generation != generation || now.valid == 0 || tries >= SUSPECT_TRIES_MAX
@@ -115,7 +116,7 @@ impl Migrate {
         self.tried.get(&band).filter(|(of, _)| *of == generation).map_or(0, |&(_, tries)| tries)
     }
 
-    /// Notes that the parity of a band, in this generation, is of something else. Returns whether that is new.
+    /// Notes that the parity of a band, in this generation, does not match its data. Returns whether that is new.
     pub fn suspect(&mut self, band: u32, generation: u32) -> bool {
         let is_new = !self.is_suspect(band, generation);
         if is_new {
@@ -124,13 +125,13 @@ impl Migrate {
         is_new
     }
 
-    /// Whether the parity of a band, in this generation, is known to be of something else.
+    /// Whether the parity of a band, in this generation, is known not to match its data.
     pub fn is_suspect(&self, band: u32, generation: u32) -> bool {
         self.suspects.get(&band).is_some_and(|(of, _)| *of == generation)
     }
 
-    /// A collection of a band ended without having moved anything. Returns whether the band's parity is of something else: then this was one of some attempts,
-    /// the band is left alone for a while, and other jobs go on.
+    /// A collection of a band ended without having moved anything. Returns whether the band is a suspect: then this was one of some attempts, the band is left
+    /// alone for a while, and other jobs go on.
     pub(super) fn is_vain_suspect(&mut self, band: u32, generation: u32, now_ns: u64) -> bool {
         let is_suspect = self.is_suspect(band, generation);
         if is_suspect {
@@ -142,7 +143,7 @@ impl Migrate {
         is_suspect
     }
 
-    /// The first such band that can be collected now. Bands that were emptied or given up are forgotten.
+    /// The first suspect that can be collected now. Those that were emptied or given up are forgotten.
     pub(super) fn next_suspect(&mut self, bands: &Bands) -> Option<u32> {
         let is_over = |&(&band, &suspect): &(&u32, &(u32, u32))| is_over(band, suspect, bands);
         let over: Vec<u32> = self.suspects.iter().filter(is_over).map(|(&band, _)| band).collect();
@@ -150,7 +151,7 @@ impl Migrate {
         self.suspects.keys().copied().find(|&band| bands.may_collect(band) && !self.leaves_alone(band))
     }
 
-    /// Whether there are such bands that are still to be emptied.
+    /// Whether there are suspects that are still to be emptied.
     pub fn has_suspects(&self, bands: &Bands) -> bool {
         self.suspects.iter().any(|(&band, &suspect)| !is_over(band, suspect, bands))
     }

@@ -43,7 +43,7 @@ struct Group {
     state: State,
     /// The reader for which it was read.
     reader: u32,
-    /// Blocks of it that the reader is expected to ask for, and those asked for so far, one bit each.
+    /// Blocks that the reader is expected to ask for; `used`: those asked for so far, one bit each.
     wanted: u32,
     used: u64,
     /// When it was last used.

@@ -4,7 +4,7 @@ use crate::request::{Extent, HintParts, RequestError};
 use forebay_block::{Buf, ClassId, DiskId};
 use smallvec::SmallVec;
 
-/// What a client has asked for, with the state of that.
+/// What a client has asked for, and how far that is.
 #[derive(Debug)]
 pub(crate) enum ClientKind {
     /// A read: its parts in order.

@@ -26,7 +26,7 @@ pub(super) fn mend(piece: &Piece, map: &Map, setup: &Setup, bands: &Bands, outbo
         if is_there && span.is_whole() && piece.wrong.contains(&number) {
             outbox.mend(setup, span.location, Buf::copy_of(block));
         } else if is_there && !span.is_whole() && piece.wrong_groups.contains(&number) {
-            // Compressed blocks share blocks of the device.
+            // Compressed blocks share blocks of the device, so their group is mended as a whole.
             mend_groups::begin(span.location, most_groups(piece), (setup, bands), outbox);
         }
     }

@@ -161,7 +161,8 @@ impl Engine {
         // Not after a failure, as the summary may have been what could not be read. A scrub never includes summaries.
         let is_scrub = matches!(piece.kind, PieceKind::Scrub);
         let joins = piece.attempts == 0 && !is_scrub;
-        // What cannot be read of one copy must not hide what is wrong beside it there.
+        // One copy alone: where a block of it cannot be read, another copy would answer for the whole read, and hide
+        // what is wrong beside that block.
         let of_one = if is_scrub && failures == 0 && self.setup.copies > 1 { Op::ALONE } else { 0 };
         let mut take = |blocks: usize| {
             let tail = if blocks * BLOCK < rest.len() { rest.split_off(blocks * BLOCK) } else { Buf::empty() };

@@ -28,7 +28,7 @@ struct Reader {
     /// What it has read in a row.
     requests: u32,
     blocks: u64,
-    /// It is decided up to this block what to read.
+    /// Up to this block it is decided what to read for the reader.
     planned: u64,
 }
 

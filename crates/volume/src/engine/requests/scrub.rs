@@ -188,8 +188,8 @@ impl Engine {
         self.outbox.send(device, offset_bytes, 0, op, Pending::Compare { band, generation });
     }
 
-    /// Blocks of a band were compared with their parity. Where the parity does not fit, the valid data of the band was read by this pass and is right, or is
-    /// known to be damaged: it is moved to a place where it has parity of its own.
+    /// Blocks of a band were compared with their parity. Where the parity does not match, the valid data of the band was read by this pass and is right, or is
+    /// known to be damaged: the data is moved to a place where it has parity of its own.
     pub(crate) fn compared(&mut self, band: u32, generation: u32, result: Result<(), IoError>) {
         let BandRoot { generation: now, valid, .. } = self.space.bands.get(band);
         // The data may have been moved, or overwritten, while it was read. A band that is to be emptied in any case needs no comparison.

@@ -11,7 +11,7 @@ use crate::request::{Extent, ExtentState};
 const BLOCK: u64 = 4096;
 
 impl Engine {
-    /// First (or next) piece of a block-status request, counted as part of the running call.
+    /// Starts the first or next piece of a block-status request. The caller keeps the request from ending meanwhile.
     pub(crate) fn next_status_piece(&mut self, id: u32) {
         let Some(Client { kind: ClientKind::Status { next_block, end_block, extents, .. }, disk, .. }) =
             self.requests.clients.get_mut(id as usize)

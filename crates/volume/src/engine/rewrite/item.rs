@@ -28,7 +28,7 @@ pub(crate) struct Item {
     pub content: Content,
     /// How often it was read and was wrong: one transfer may go wrong, or one copy.
     pub attempt: u8,
-    /// One of several copies could not be read.
+    /// A member of the mirror could not be read.
     pub is_unread: bool,
 }
 

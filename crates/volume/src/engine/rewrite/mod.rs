@@ -52,7 +52,7 @@ pub(crate) struct Lost {
 }
 
 impl Lost {
-    /// So many blocks of a disk.
+    /// Adds so many lost blocks of a disk.
     pub fn add(&mut self, disk: DiskId, blocks: u64) {
         if blocks > 0 {
             self.count += blocks;
