@@ -12,12 +12,7 @@ use forebay_block::DiskId;
 
 fn bounds() -> RootBounds {
     // Two groups, the second with one block of data fewer.
-    RootBounds {
-        shape: BandShape::new(127 * 4096),
-        bands: 3,
-        slots: 70,
-        journal_sector_bytes: 512,
-    }
+    RootBounds { shape: BandShape::new(127 * 4096), bands: 3, slots: 70, journal_sector_bytes: 512 }
 }
 
 fn root() -> Root {
