@@ -31,7 +31,7 @@ pub mod watched;
 pub use bucket::{BucketDevice, BucketError, BucketUri};
 pub use emulated::EmulatedDevice;
 pub use faulty::FaultyDevice;
-pub use file::{FileDevice, FileOptions, OpenMode, rewrites_larger_sectors};
+pub use file::{FileDevice, FileOptions, Holder, OpenMode, rewrites_larger_sectors};
 pub use image::{Image, ImageDevice};
 pub use modelled::{ModelError, ModelUri};
 pub use null::NullDevice;

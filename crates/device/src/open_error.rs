@@ -1,5 +1,6 @@
 //! Why a target could not be opened.
 
+use crate::file::Holder;
 use std::io;
 use std::path::PathBuf;
 
@@ -15,10 +16,12 @@ pub enum OpenError {
         source: io::Error,
     },
     /// Somebody else has it.
-    #[error("{} is in use: another process, a mount or another pool holds it; stop that first", path.display())]
+    #[error("{} {holder}", path.display())]
     InUse {
         /// The path.
         path: PathBuf,
+        /// Who that is, as far as it is known.
+        holder: Holder,
     },
     /// Neither a regular file nor a block device.
     #[error("{} is neither a regular file nor a block device", path.display())]

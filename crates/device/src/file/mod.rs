@@ -4,6 +4,7 @@
 #![allow(unsafe_code)]
 
 mod discards;
+mod holder;
 pub(crate) mod kernel;
 pub(crate) mod open;
 mod rewritten;
@@ -12,6 +13,7 @@ mod sync;
 pub(crate) mod transfer;
 mod write_cache;
 
+pub use holder::Holder;
 pub use open::{FileOptions, OpenMode};
 pub use rewritten::rewrites_larger_sectors;
 

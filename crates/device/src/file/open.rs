@@ -1,5 +1,6 @@
 //! Opening a file or block device: exclusively, directly where possible, and with what can be known about it.
 
+use super::holder::Holder;
 use super::kernel;
 use super::write_cache::is_volatile;
 use crate::open_error::OpenError;
@@ -11,6 +12,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
+use tracing::{info, warn};
 
 /// Whether a target may be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +34,9 @@ pub struct FileOptions {
     pub ring: bool,
     /// Bypass the page cache where the file system allows it.
     pub direct: bool,
-    /// How long to try again while it is in use: the kernel closes the files of a killed process's rings some
-    /// milliseconds after the process is gone.
+    /// How long to try again while a process that runs has it, which may be just ending. Where that has ended, or nobody knows who has it, it is
+    /// waited for longer, unless this is zero: the kernel closes the files of a killed process's rings after the process is gone, on a busy machine
+    /// seconds later.
     pub timeout: Duration,
 }
 
@@ -111,25 +114,47 @@ pub(crate) fn open_holder(path: &Path, mode: OpenMode) -> Result<File, OpenError
     Ok(file)
 }
 
-/// Tries again for a while where somebody else has it.
+/// A wait that is longer than this is logged.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// Tries again for a while where somebody else has it: for `timeout` where that is a process that runs.
 pub(crate) fn retry_while_in_use<T>(
     timeout: Duration,
     mut attempt: impl FnMut() -> Result<T, OpenError>,
 ) -> Result<T, OpenError> {
     let started = Instant::now();
+    let mut has_said = false;
     loop {
-        match attempt() {
-            Err(OpenError::InUse { .. }) if started.elapsed() < timeout => {
-                std::thread::sleep(Duration::from_millis(10));
+        let result = attempt();
+        let Err(OpenError::InUse { path, holder }) = result else {
+            if has_said && result.is_ok() {
+                info!("what was in use is free after {:.1} s", started.elapsed().as_secs_f64());
             }
-            result => return result,
+            return result;
+        };
+        let (waited, limit) = (started.elapsed(), holder.timeout(timeout));
+        if waited >= limit {
+            return Err(OpenError::InUse { path, holder });
         }
+        if waited >= QUIET && !std::mem::replace(&mut has_said, true) {
+            let who = match holder {
+                Holder::Ended { pid } => format!("what process {pid}, which has ended, had open"),
+                _ => "somebody of whom the system does not tell".to_owned(),
+            };
+            warn!(
+                cause = "in use",
+                "{} is still held by {who}: it is waited for up to {} s",
+                path.display(),
+                limit.as_secs()
+            );
+        }
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
 fn open_error(path: &Path, source: io::Error) -> OpenError {
     match source.raw_os_error() {
-        Some(libc::EBUSY) => OpenError::InUse { path: path.to_owned() },
+        Some(libc::EBUSY) => OpenError::InUse { path: path.to_owned(), holder: Holder::of_path(path) },
         _ => OpenError::Open { path: path.to_owned(), source },
     }
 }
@@ -256,7 +281,7 @@ pub(crate) fn lock(file: &File, path: &Path, exclusive: bool) -> Result<(), Open
     };
     match locked {
         Ok(true) => Ok(()),
-        Ok(false) => Err(OpenError::InUse { path: path.to_owned() }),
+        Ok(false) => Err(OpenError::InUse { path: path.to_owned(), holder: Holder::of_file(file.as_fd()) }),
         Err(source) => Err(OpenError::Probe { path: path.to_owned(), what: "lock", source }),
     }
 }

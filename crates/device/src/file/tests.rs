@@ -5,6 +5,8 @@ use crate::blocking;
 use forebay_block::{Buf, Op, Vectored};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use std::io::Read;
+use std::process::Stdio;
 use tempfile::TempDir;
 
 const SIZE_BYTES: usize = 1 << 20;
@@ -198,6 +200,42 @@ fn a_file_has_one_writer_or_many_readers() {
     let refused = blocking::write(&mut second, 0, &[0; 4096]).unwrap_err();
     assert_eq!((refused.kind, refused.os_error), (IoErrorKind::Unsupported, libc::EROFS));
     blocking::flush(&mut second).unwrap();
+}
+
+/// A start after a server was killed failed where the kernel had not closed the files of its rings within a second, as on a busy machine: "in use", of nobody.
+#[test]
+fn regression_what_a_killed_process_had_is_waited_for() {
+    let directory = directory();
+    let path = file(&directory, 1 << 20);
+    // A lock stays as long as anybody has the description open; who took it has ended.
+    let left = std::fs::File::open(&path).unwrap();
+    let mut flock = std::process::Command::new("flock");
+    let taken = flock.args(["-x", "0"]).stdin(left.try_clone().unwrap()).status().unwrap();
+    assert!(taken.success());
+    let refusal = FileDevice::open(&path, &options(true, true)).err().unwrap();
+    assert!(matches!(refusal, OpenError::InUse { holder: Holder::Ended { .. }, .. }), "{refusal}");
+    let opened = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(std::time::Duration::from_millis(2500));
+            drop((flock, left));
+        });
+        FileDevice::open(&path, &FileOptions::new(OpenMode::ReadWrite)).map(drop)
+    });
+    assert!(opened.is_ok(), "{opened:?}");
+}
+
+#[test]
+fn who_has_a_file_is_named() {
+    let directory = directory();
+    let path = file(&directory, 1 << 20);
+    let mut command = std::process::Command::new("flock");
+    let mut other =
+        command.arg(&path).args(["-c", "echo; read x"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    other.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    let refusal = FileDevice::open(&path, &options(true, true)).err().unwrap().to_string();
+    assert!(refusal.contains(&format!("is in use by process {} (flock)", other.id())), "{refusal}");
+    drop(other.stdin.take());
+    other.wait().unwrap();
 }
 
 #[test]

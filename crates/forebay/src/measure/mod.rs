@@ -8,7 +8,6 @@ mod experiments;
 mod generated;
 mod generated_plan;
 mod hint_book;
-mod holder;
 mod host;
 mod hosts;
 mod interval;

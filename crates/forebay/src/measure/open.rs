@@ -1,7 +1,6 @@
 //! Opening the target of a measurement.
 
 use super::hint_book::HintBook;
-use super::holder::holder;
 use super::pool_queue::{self, PoolTarget};
 use super::{safety, scratch};
 use anyhow::{Context, Result, bail};
@@ -87,7 +86,7 @@ impl MeasureTarget {
                     dsync: job.access.dsync,
                     wait: job.wait,
                 };
-                let opened = source.open(&options, job.threads as usize).map_err(named_holder)?;
+                let opened = source.open(&options, job.threads as usize).map_err(named_bucket)?;
                 let OpenedQueues { queues, size_bytes, logical_block_bytes, description, mut notes, .. } = opened;
                 // Holes matter to those who read them, and are no news to those who made them.
                 let reads = job.mix.kinds().any(|kind| kind == OpKind::Read);
@@ -143,7 +142,7 @@ impl MeasureTarget {
                     buffered: job.access.buffered,
                     ..QueueOptions::default()
                 };
-                let opened = source.open(&options, 1).map_err(named_holder);
+                let opened = source.open(&options, 1).map_err(named_bucket);
                 let mut opened = opened.with_context(|| format!("job {:?} cannot begin", job.name))?;
                 // What it reported is kept, not the target.
                 opened.queues.clear();
@@ -239,7 +238,7 @@ impl MeasureTarget {
         let options = QueueOptions { buffer_bytes: PROBE_BYTES, read_only: true, ..QueueOptions::default() };
         let (mut queues, facts) = match &self.kind {
             Kind::Device(source) => {
-                let opened = source.open(&options, 1).map_err(named_holder)?;
+                let opened = source.open(&options, 1).map_err(named_bucket)?;
                 let facts = OpenedFacts {
                     name: source.name().to_owned(),
                     size_bytes: opened.size_bytes,
@@ -291,12 +290,9 @@ fn is_read_only(sysfs: &Path, path: &Path) -> bool {
     metadata.file_type().is_block_device() && std::fs::read_to_string(file).is_ok_and(|text| text.trim() == "1")
 }
 
-/// Says who holds a target that is in use, where the system tells, and of a bucket which it is.
-fn named_holder(error: queue::OpenError) -> anyhow::Error {
+/// Says of a bucket which it is.
+fn named_bucket(error: queue::OpenError) -> anyhow::Error {
     let who = match &error {
-        queue::OpenError::Target(forebay_device::OpenError::InUse { path }) => {
-            holder(path).map(|who| format!("{who} holds {}", path.display()))
-        }
         queue::OpenError::Target(forebay_device::OpenError::Bucket { target, .. }) => Some(format!("target {target}")),
         _ => None,
     };
