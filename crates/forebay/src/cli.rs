@@ -205,7 +205,7 @@ every start, write `ublk = \"auto\"` into the [[export]].")]
     #[command(after_help = "Example:
   forebay inspect /dev/nvme0n1")]
     Inspect {
-        /// Path or URI of a device; it must not be in use
+        /// Path or URI of a device; where a server has it what is shown may be of several moments
         path: String,
     },
     /// Checks every structure and checksum of a pool that is not being served

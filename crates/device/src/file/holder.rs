@@ -47,6 +47,16 @@ impl Holder {
         }
     }
 
+    /// The process, where one is known that runs.
+    #[must_use]
+    pub fn process(&self) -> Option<String> {
+        match self {
+            Self::Process { pid, name } if name.is_empty() => Some(format!("process {pid}")),
+            Self::Process { pid, name } => Some(format!("process {pid} ({name})")),
+            _ => None,
+        }
+    }
+
     /// Of a file that is open.
     pub(crate) fn of_file(file: BorrowedFd<'_>) -> Self {
         holder(file).unwrap_or(Self::Unknown)
@@ -61,17 +71,16 @@ impl Holder {
 
 impl std::fmt::Display for Holder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(process) = self.process() {
+            return write!(f, "is in use by {process}; stop that first");
+        }
         match self {
-            Self::Process { pid, name } if name.is_empty() => write!(f, "is in use by process {pid}; stop that first"),
-            Self::Process { pid, name } => write!(f, "is in use by process {pid} ({name}); stop that first"),
             Self::Ended { pid } => write!(
                 f,
                 "is in use: process {pid}, which has ended, had it, and either the kernel has not closed it yet, or a process that it began has it; \
                  look at `lsof` or `fuser`, or try again later"
             ),
-            Self::NoLock | Self::Unknown => {
-                f.write_str("is in use: another process, a mount or another pool holds it; stop that first")
-            }
+            _ => f.write_str("is in use: another process, a mount or another pool holds it; stop that first"),
         }
     }
 }

@@ -74,7 +74,7 @@ pub struct FileDevice {
 }
 
 impl FileDevice {
-    /// Opens a file or block device that exists, exclusively for writing or shared for reading.
+    /// Opens a file or block device that exists, exclusively for writing, shared for reading, or beside others.
     ///
     /// # Errors
     /// [`OpenError`], naming the path.
@@ -111,7 +111,7 @@ impl FileDevice {
             geometry: Geometry { durable_writes, ..opened.geometry },
             medium: Medium { writes_through: cache.as_ref().map(CacheWatch::writes_through), ..opened.medium },
             mode,
-            read_only: options.mode == OpenMode::ReadOnly,
+            read_only: matches!(options.mode, OpenMode::ReadOnly | OpenMode::ReadBeside),
             engine,
             _cache: cache,
             _behind: opened.behind,

@@ -19,6 +19,8 @@ use tracing::{info, warn};
 pub enum OpenMode {
     /// Reads only; others may read too.
     ReadOnly,
+    /// Reads only, beside whoever has it and may change it meanwhile: what is read may be of several moments.
+    ReadBeside,
     /// Reads only; nobody may change it meanwhile: a block device cannot be mounted, or whatever else holds one.
     ReadAlone,
     /// Reads and writes; nobody else may have it.
@@ -94,7 +96,7 @@ pub(crate) struct Opened {
 const LOGICAL_BLOCK_MAX_BYTES: u32 = 4096;
 
 pub(crate) fn open(path: &Path, options: &FileOptions) -> Result<Opened, OpenError> {
-    retry_while_in_use(options.timeout, || open_once(path, options, true))
+    retry_while_in_use(options.timeout, || open_once(path, options, options.mode != OpenMode::ReadBeside))
 }
 
 /// As [`open`], and keeps nobody away: the caller has what [`open_holder`] gave and has locked it.
@@ -187,9 +189,9 @@ fn open_once(path: &Path, options: &FileOptions, guarded: bool) -> Result<Opened
     let open_error = |source: io::Error| open_error(path, source);
     let block_device = is_block_device(path)?;
     let write = options.mode == OpenMode::ReadWrite;
-    let exclusive = claim_flags(guarded && block_device && options.mode != OpenMode::ReadOnly);
+    let is_alone = !matches!(options.mode, OpenMode::ReadOnly | OpenMode::ReadBeside);
+    let exclusive = claim_flags(guarded && block_device && is_alone);
     let with_flags = |flags: i32| OpenOptions::new().read(true).write(write).custom_flags(flags | exclusive).open(path);
-    let is_alone = options.mode != OpenMode::ReadOnly;
     let guard = |file: &File| if guarded { lock(file, path, is_alone) } else { Ok(()) };
     let (mut file, mut direct) = match options.direct.then(|| with_flags(libc::O_DIRECT)) {
         Some(Ok(file)) => (file, true),

@@ -2,10 +2,11 @@
 
 use crate::output::{self, Format};
 use anyhow::{Result, anyhow};
+use forebay_block::Device;
 use forebay_daemon::contents::OWN_SIGNATURE;
 use forebay_daemon::finding::finding;
 use forebay_daemon::pool;
-use forebay_device::{OpenError, OpenMode, Signature, Target, detect};
+use forebay_device::{Holder, OpenError, OpenMode, Signature, Target, detect};
 use forebay_volume::Devices;
 use forebay_volume::layout::array_label::ArrayLabel;
 use forebay_volume::layout::member_label::MemberLabel;
@@ -18,6 +19,7 @@ use forebay_volume::recovery::capacity::{Found, read_capacity_roots};
 use forebay_volume::recovery::read_superblock;
 use serde_json::{Value, json};
 use std::io::ErrorKind;
+use std::time::Duration;
 
 /// What was found on a device.
 struct Looked {
@@ -32,7 +34,37 @@ struct Looked {
 /// A finding where it is damaged.
 pub fn run(path: &str, format: Format) -> Result<()> {
     let target: Target = path.parse()?;
-    let device = pool::open_target(&target, OpenMode::ReadOnly).map_err(|error| match error.downcast_ref() {
+    let (device, holder) = opened(&target)?;
+    let mut devices = Devices::new(vec![device]);
+    let mut looked = look_again(&mut devices, if holder.is_some() { LOOKS_BESIDE } else { 1 })?;
+    if let Some(holder) = &holder {
+        looked.say_in_use(holder);
+    }
+    match format {
+        Format::Json => output::json(looked.value)?,
+        Format::Table => output::text(&looked.text.join("\n"))?,
+    }
+    if looked.damage.is_empty() {
+        Ok(())
+    } else {
+        Err(finding(format!("{path} is damaged: {}", looked.damage.join("; "))))
+    }
+}
+
+/// Opens what is to be looked at, also beside a server that has it, which is given then.
+fn opened(target: &Target) -> Result<(Box<dyn Device>, Option<Holder>)> {
+    let refused = match pool::open_target(target, OpenMode::ReadOnly) {
+        Ok(device) => return Ok((device, None)),
+        Err(refused) => refused,
+    };
+    let in_use = refused.chain().find_map(|cause| match cause.downcast_ref() {
+        Some(OpenError::InUse { holder, .. }) => Some(holder.clone()),
+        _ => None,
+    });
+    if in_use.is_some() {
+        return Ok((pool::open_target(target, OpenMode::ReadBeside)?, in_use));
+    }
+    Err(match refused.downcast_ref() {
         // What it advises is for those who make a pool.
         Some(OpenError::TooSmall { size_bytes, .. }) => anyhow!(
             "target {target} has {}, and nothing of a pool finds room in that: look whether it is the file that is meant; one that held a device was cut \
@@ -42,19 +74,37 @@ pub fn run(path: &str, format: Format) -> Result<()> {
         Some(OpenError::Open { source, .. }) if source.kind() == ErrorKind::NotFound => {
             anyhow!("there is no {target}: name a device or file of a pool, as `target` of its configuration does")
         }
-        _ => error,
-    })?;
-    let mut devices = Devices::new(vec![device]);
-    let signatures = detect(devices.list[0].as_mut())?;
-    let looked = look(&mut devices, &signatures);
-    match format {
-        Format::Json => output::json(looked.value)?,
-        Format::Table => output::text(&looked.text.join("\n"))?,
+        _ => refused,
+    })
+}
+
+/// What a server is just writing may look damaged: that is looked at so often, and so long apart.
+const LOOKS_BESIDE: u32 = 5;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
+
+/// Looks until nothing is damaged, `looks` times at most.
+fn look_again(devices: &mut Devices, looks: u32) -> Result<Looked> {
+    let mut left = looks;
+    loop {
+        let signatures = detect(devices.list[0].as_mut())?;
+        let looked = look(devices, &signatures);
+        left = left.saturating_sub(1);
+        if looked.damage.is_empty() || left == 0 {
+            return Ok(looked);
+        }
+        std::thread::sleep(BETWEEN_LOOKS);
     }
-    if looked.damage.is_empty() {
-        Ok(())
-    } else {
-        Err(finding(format!("{path} is damaged: {}", looked.damage.join("; "))))
+}
+
+impl Looked {
+    /// Notes that somebody else has the device, and may have changed it between two reads.
+    fn say_in_use(&mut self, holder: &Holder) {
+        let who = holder.process().unwrap_or_else(|| "somebody else".to_owned());
+        self.text.insert(
+            1,
+            format!("{who} has it open and may write to it: what follows was read beside that, and may be of several moments"),
+        );
+        self.value["in_use_by"] = who.into();
     }
 }
 
@@ -115,6 +165,7 @@ fn look(devices: &mut Devices, signatures: &[Signature]) -> Looked {
             .map(|found| json!({ "name": found.name, "offset_bytes": found.offset_bytes }))
             .collect::<Vec<_>>(),
         "superblock_copies": copies,
+        "in_use_by": null,
     });
     text.extend(foreign.iter().map(|found| format!("signature: {found}")));
     let touched = best.is_some() || !damage.is_empty();

@@ -176,6 +176,28 @@ fn regression_a_start_waits_for_what_a_killed_server_had_open() {
     assert_eq!(server.stop(), 0);
 }
 
+/// It only reads, and was refused: "in use".
+#[test]
+fn regression_a_device_is_inspected_while_it_is_served() {
+    let scene = Scene::new().created();
+    let server = scene.serve();
+    let mut client = connect_to(&server.uri);
+    for name in ["fast.img", "capacity.img"] {
+        write(&mut client, 0, &[7; 1 << 20]);
+        let path = scene.path(name);
+        let shown = good(&forebay(&["inspect", path.to_str().unwrap()]));
+        assert!(shown.contains("(forebay) has it open") && shown.contains("of several moments"), "{shown}");
+        assert!(shown.contains("pool \"test\""), "{shown}");
+        let shown = json(&["inspect", path.to_str().unwrap()]);
+        assert!(shown["in_use_by"].as_str().unwrap().contains("(forebay)"), "{shown}");
+    }
+    flush(&mut client);
+    assert_eq!(server.stop(), 0);
+    let shown = json(&["inspect", scene.path("fast.img").to_str().unwrap()]);
+    assert!(shown["in_use_by"].is_null(), "{shown}");
+    good(&forebay(&["verify", scene.config()]));
+}
+
 #[test]
 fn a_pool_of_memory_is_formatted_at_the_start() {
     let scene = Scene::new();
