@@ -19,6 +19,18 @@ pub enum SizeError {
         /// K, M, G, T or P.
         letter: char,
     },
+    /// A unit of bits.
+    #[error(
+        "{text:?} would be {letter}bit, and a size is in bytes: write {number}{letter}iB (powers of 1024) or {number}{letter}B (powers of 1000)"
+    )]
+    Bits {
+        /// What was written.
+        text: String,
+        /// The number in it.
+        number: String,
+        /// K, M, G, T or P, as written.
+        letter: char,
+    },
     /// A fraction of a unit.
     #[error("{text:?} comes to no whole number of bytes: write it in a smaller unit")]
     Fraction {
@@ -58,6 +70,9 @@ const FACTORS: [(&str, u64); 12] = [
 /// # Errors
 /// [`SizeError`], naming the text.
 pub fn parse_size_bytes(text: &str) -> Result<u64, SizeError> {
+    if let Some((number, letter)) = bits(text) {
+        return Err(SizeError::Bits { text: text.trim().chars().take(SHOWN_CHARS).collect(), number, letter });
+    }
     with_units(text, &FACTORS).map_err(|error| {
         let ambiguous = ambiguous(text);
         let text: String = text.chars().take(SHOWN_CHARS).collect();
@@ -79,6 +94,17 @@ fn ambiguous(text: &str) -> Option<(String, char)> {
     let number = trimmed.get(..trimmed.len() - 1)?.trim_end();
     let is_number = !number.is_empty() && number.len() <= 20 && number.chars().all(|c| c.is_ascii_digit() || c == '.');
     ("KMGTP".contains(letter) && is_number).then(|| (number.to_owned(), letter))
+}
+
+/// Number and unit of `64Mb` and `64Mib`, whose `b` is a bit where case counts. All in small letters is how sizes are written in haste.
+fn bits(text: &str) -> Option<(String, char)> {
+    let trimmed = text.trim();
+    let stem = trimmed.strip_suffix('b')?;
+    let stem = stem.strip_suffix('i').unwrap_or(stem);
+    let letter = stem.chars().last().filter(|letter| "KMGTP".contains(*letter))?;
+    let number = stem.get(..stem.len() - 1)?.trim_end();
+    let is_number = !number.is_empty() && number.len() <= 20 && number.chars().all(|c| c.is_ascii_digit() || c == '.');
+    is_number.then(|| (number.to_owned(), letter))
 }
 
 /// Why a number with a unit was not understood.
@@ -188,6 +214,18 @@ mod tests {
         let error = parse_size_bytes("4k").unwrap_err().to_string();
         assert!(error.contains("4KiB") && error.contains("4KB"), "{error}");
         assert!(matches!(parse_size_bytes("k"), Err(SizeError::Form { .. })));
+    }
+
+    /// It was taken for 64 MB.
+    #[test]
+    fn regression_megabits_are_no_size() {
+        for text in ["64Mb", "64 Gb", "1.5Tb", "64Mib"] {
+            let error = parse_size_bytes(text).unwrap_err();
+            assert!(matches!(error, SizeError::Bits { .. }), "{text}: {error}");
+        }
+        let error = parse_size_bytes("64Mb").unwrap_err().to_string();
+        assert!(error.contains("would be Mbit") && error.contains("64MiB") && error.contains("64MB"), "{error}");
+        assert_eq!((parse_size_bytes("64mb"), parse_size_bytes("64mib")), (Ok(64_000_000), Ok(64 << 20)));
     }
 
     #[test]

@@ -338,15 +338,20 @@ fn parse_bucket(text: &str, rest: &str) -> Result<BucketUri, TargetError> {
     })
 }
 
-/// The last parameter is ours where it is `seed=`; everything before it belongs to the target within.
+/// The last parameter is ours where it is `seed=`; everything before it belongs to the target within. A path has no parameters: what
+/// looks like one there is refused, as a slip would make it a part of the path, and `file://` writes such a path.
 fn parse_volatile(text: &str, rest: &str) -> Result<Target, TargetError> {
     let (inner, seed) = match rest.rfind(['?', '&']) {
         Some(at) if rest[at + 1..].starts_with("seed=") => {
-            let seed = rest[at + 6..].parse().map_err(|_| form(text, "has a seed that is no number"))?;
+            let seed = rest[at + 6..].parse().map_err(|_| form(text, "has a seed= that is no whole number"))?;
             (&rest[..at], seed)
         }
         _ => (rest, DEFAULT_SEED),
     };
+    if let (None, Some((_, query))) = (scheme_of(inner), inner.split_once('?')) {
+        let name = query.split(['=', '&']).next().unwrap_or(query).to_owned();
+        return Err(TargetError::UnknownParameter { text: text.to_owned(), name, known: "seed" });
+    }
     // Checked before descending, so that nesting cannot exhaust the stack.
     if inner.starts_with("volatile:") {
         return Err(form(text, "is volatile twice"));
@@ -515,7 +520,16 @@ mod tests {
             ("nbd+unix:///x", "names no socket"),
             ("volatile:", "missing"),
             ("volatile:volatile:/x", "twice"),
-            ("volatile:/x?seed=y", "no number"),
+            ("volatile:/x?seed=y", "no whole number"),
+            // These were parts of the path.
+            ("volatile:/x?sed=1", "the parameter \"sed\"; known here: seed"),
+            ("volatile:/x?sed=1&seed=2", "the parameter \"sed\"; known here: seed"),
+            ("volatile:./x?seed", "the parameter \"seed\""),
+            ("volatile:ram:?size=1GiB&sed=1", "known here: size"),
+            ("volatile:file:///x?sed=1", "known here: none"),
+            ("nbd+unix:///x?socket=/s&sokcet=/t", "parameter other than socket="),
+            ("nbd+unix:///x?socket=/s&socket=/t", "two sockets"),
+            ("nbd://127.0.0.1/x?socket=/s", "parameter"),
             ("/x\0", "zero byte"),
             ("s3:cold", "s3://bucket/prefix"),
             ("s3://", "names no bucket"),

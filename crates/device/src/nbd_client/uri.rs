@@ -36,9 +36,16 @@ impl FromStr for NbdUri {
         if let Some(rest) = text.strip_prefix("nbd+unix://") {
             let (path, query) = rest.split_once('?').ok_or_else(|| fail("names no socket"))?;
             let export = path.strip_prefix('/').ok_or_else(|| fail("names a host with a Unix socket"))?;
-            let mut parameters = query.split('&').filter_map(|parameter| parameter.strip_prefix("socket="));
-            let socket =
-                parameters.next().filter(|socket| !socket.is_empty()).ok_or_else(|| fail("names no socket"))?;
+            let mut sockets = Vec::new();
+            for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
+                let socket = parameter.strip_prefix("socket=");
+                sockets.push(socket.ok_or_else(|| fail("has a parameter other than socket="))?);
+            }
+            let socket = match sockets[..] {
+                [] | [""] => return Err(fail("names no socket")),
+                [socket] => socket,
+                _ => return Err(fail("names two sockets")),
+            };
             let decode = |part| decode(part).ok_or_else(|| fail("has a % that two hex digits do not follow"));
             let endpoint = Endpoint::Unix(PathBuf::from(decode(socket)?));
             return Ok(Self { endpoint, export: decode(export)? });
@@ -49,6 +56,9 @@ impl FromStr for NbdUri {
             Some(address) => Endpoint::Tcp(address),
             None => host(authority).ok_or_else(|| fail("names no host"))?,
         };
+        if export.contains('?') {
+            return Err(fail("has a parameter, and nbd:// takes none (a ? in a name is written %3F)"));
+        }
         let export = decode(export).ok_or_else(|| fail("has a % that two hex digits do not follow"))?;
         Ok(Self { endpoint, export })
     }

@@ -48,6 +48,21 @@ fn wrong_usage_is_2_and_help_is_0() {
     refused(&forebay(&["status", "x.toml", "--output", "yaml"]), 2, &["json"]);
 }
 
+/// What is not known was a part of a path, megabits were megabytes, and a redundancy had zeros before it.
+#[test]
+fn regression_slips_in_values_are_refused_by_what_is_right() {
+    for (from, to, parts) in [
+        ("fast.img\"", "fast.img?sed=1\"", &["fast.img?sed=1", "the parameter \"sed\"", "known here: seed"][..]),
+        ("64MiB", "64Mb", &["pool.toml:13:8", "would be Mbit", "64MiB"]),
+        ("name = \"test\"", "name = \"test\"\nredundancy = \"02+1\"", &["pool.toml:3:14", "\"02+1\"", "\"2+1\""]),
+    ] {
+        let scene = Scene::new();
+        scene.edit("target = \"", "target = \"volatile:");
+        scene.edit(from, to);
+        refused(&forebay(&["config", "check", scene.config()]), 1, parts);
+    }
+}
+
 #[test]
 fn a_configuration_error_says_where_and_what_instead() {
     let scene = Scene::new();

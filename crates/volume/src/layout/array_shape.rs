@@ -43,7 +43,9 @@ impl std::str::FromStr for Redundancy {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let parts = text.split_once('+').and_then(|(data, parity)| {
-            let number = |text: &str| text.trim().parse::<usize>().ok();
+            // As it is written back: no sign, no zeros before it.
+            let number =
+                |text: &str| text.trim().parse::<usize>().ok().filter(|number| number.to_string() == text.trim());
             Some(Self { data: number(data)?, parity: number(parity)? })
         });
         parts.filter(|it| is_possible(it.data, it.parity)).ok_or_else(|| RedundancyError(text.to_owned()))
@@ -272,7 +274,7 @@ mod tests {
         for good in ["2+1", "16+3", "4+2", " 3 + 1 "] {
             assert!(good.parse::<Redundancy>().is_ok(), "{good}");
         }
-        for bad in ["1+1", "2+2", "17+1", "4+0", "4+4", "4", "", "+", "4+2+1", "-2+1", "3+3"] {
+        for bad in ["1+1", "2+2", "17+1", "4+0", "4+4", "4", "", "+", "4+2+1", "-2+1", "3+3", "02+1", "2+01", "2++1"] {
             assert!(bad.parse::<Redundancy>().is_err(), "{bad}");
         }
         assert_eq!("4+2".parse::<Redundancy>().unwrap().to_string(), "4+2");
