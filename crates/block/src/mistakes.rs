@@ -1,6 +1,7 @@
 //! What a text of a user has wrong, in words of who writes it: where it stands, the nearest known word to a misspelt one, and the
 //! types that serde calls by the program's names.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
@@ -69,6 +70,18 @@ pub fn cut(word: &str) -> String {
     word.chars().take(WORD_CHARS_MAX).collect()
 }
 
+/// Longest text of a user that an error repeats as it is, in characters: no name, path or rule that can be right is much longer.
+const WHOLE_CHARS_MAX: usize = 1024;
+
+/// What somebody wrote, for an error that repeats it: of what is longer than anything that can be right the beginning, and how long it is.
+#[must_use]
+pub fn shown(text: &str) -> Cow<'_, str> {
+    match text.chars().count() {
+        chars if chars > WHOLE_CHARS_MAX => Cow::Owned(format!("{}... ({chars} characters)", cut(text))),
+        _ => Cow::Borrowed(text),
+    }
+}
+
 /// The known word with the smallest edit distance, where it is near enough to be a likely slip; of several one that begins with what was
 /// written, else the first.
 #[must_use]
@@ -134,6 +147,14 @@ mod tests {
         assert_eq!(Mistake::of("unknown variant `y`, expected `a` or `b`\n"), unknown("value", "y"));
         assert_eq!(Mistake::of("unknown field"), Mistake::Other("unknown field".to_owned()));
         assert_eq!(Mistake::of("missing field `a`"), Mistake::Other("missing field `a`".to_owned()));
+    }
+
+    /// A rule of 200 kB was repeated as a whole.
+    #[test]
+    fn regression_what_an_error_repeats_is_bounded() {
+        assert_eq!((shown("a"), shown(&"b".repeat(1024)).len()), (Cow::Borrowed("a"), 1024));
+        let long = shown(&"\u{e4}".repeat(200_000)).into_owned();
+        assert_eq!(long, format!("{}... (200000 characters)", "\u{e4}".repeat(80)));
     }
 
     #[test]

@@ -72,7 +72,22 @@ pub fn chain(error: &anyhow::Error) -> String {
             text = format!("{text}: {cause}");
         }
     }
-    harmless(&text).into_owned()
+    bounded(harmless(&text).into_owned())
+}
+
+/// Longest error, in characters.
+const ERROR_CHARS_MAX: usize = 4096;
+
+/// An error that repeats what is too long to be read, without its middle: what it is about stands at the beginning, and why at the end.
+fn bounded(text: String) -> String {
+    let chars = text.chars().count();
+    if chars <= ERROR_CHARS_MAX {
+        return text;
+    }
+    let part = ERROR_CHARS_MAX / 2;
+    let begin: String = text.chars().take(part).collect();
+    let end: String = text.chars().skip(chars - part).collect();
+    format!("{begin}[... {} characters are left out ...]{end}", chars - 2 * part)
 }
 
 /// A text file of at most so many bytes, also where it is none that has a size.
@@ -114,6 +129,19 @@ mod tests {
         assert!(error.contains("/dev/zero has more than 1000 bytes"), "{error}");
         assert!(read_text(Path::new("/proc/self/status"), 1 << 20).unwrap().contains("Name:"));
         assert!(read_text(Path::new("/proc/self/absent"), 1).is_err());
+    }
+
+    /// What somebody had written was repeated as a whole, whatever its length.
+    #[test]
+    fn regression_an_error_has_a_bounded_length() {
+        let error = anyhow::anyhow!("it is too long").context(format!("rule {}", "\u{e4}".repeat(200_000)));
+        let text = chain(&error);
+        assert!(text.starts_with("rule \u{e4}") && text.ends_with(": it is too long"), "{text}");
+        assert!(
+            text.chars().count() < 4200 && text.contains("195925 characters are left out"),
+            "{}",
+            text.chars().count()
+        );
     }
 
     #[test]

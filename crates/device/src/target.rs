@@ -7,6 +7,7 @@ use crate::modelled::{ModelForm, ModelUri, Store};
 use crate::nbd_client::{NbdUri, NbdUriError};
 use crate::open_error::OpenError;
 use crate::{EmulatedDevice, NullDevice, RamDevice, VolatileDevice};
+use forebay_block::mistakes::shown;
 use forebay_block::size::{SizeError, format_size, parse_size_bytes};
 use forebay_block::{Completion, Device, Geometry, Request};
 use std::fmt;
@@ -73,7 +74,9 @@ pub enum TargetError {
     Empty,
     /// A scheme that nobody knows.
     #[error(
-        "unknown kind of target {scheme:?} in {text:?}; known are: {KNOWN}. For a file of that name write ./{text}"
+        "unknown kind of target {scheme:?} in {text:?}; known are: {KNOWN}. For a file of that name write ./{text}",
+        scheme = shown(scheme),
+        text = shown(text)
     )]
     UnknownScheme {
         /// The scheme.
@@ -82,7 +85,7 @@ pub enum TargetError {
         text: String,
     },
     /// A parameter that this kind does not have.
-    #[error("{text:?} has the parameter {name:?}; known here: {known}")]
+    #[error("{:?} has the parameter {:?}; known here: {known}", shown(text), shown(name))]
     UnknownParameter {
         /// The whole text.
         text: String,
@@ -92,7 +95,7 @@ pub enum TargetError {
         known: &'static str,
     },
     /// A parameter that is needed.
-    #[error("{text:?} lacks {name}=: write e.g. {example}")]
+    #[error("{:?} lacks {name}=: write e.g. {example}", shown(text))]
     MissingParameter {
         /// The whole text.
         text: String,
@@ -102,7 +105,7 @@ pub enum TargetError {
         example: &'static str,
     },
     /// A size that is none.
-    #[error("in {text:?}: {source}")]
+    #[error("in {:?}: {source}", shown(text))]
     Size {
         /// The whole text.
         text: String,
@@ -113,7 +116,7 @@ pub enum TargetError {
     #[error(transparent)]
     Nbd(#[from] NbdUriError),
     /// Anything else.
-    #[error("{text:?} {what}")]
+    #[error("{:?} {what}", shown(text))]
     Form {
         /// The whole text.
         text: String,
@@ -128,11 +131,15 @@ impl TargetError {
     pub fn in_pool(&self) -> String {
         match self {
             Self::Empty => format!("a device is missing; write one of: {KNOWN_OF_POOLS}"),
-            Self::UnknownScheme { scheme, text } => format!(
-                "unknown kind of device {scheme:?} in {text:?}; known are: {KNOWN_OF_POOLS}. For a file of that name write ./{text}"
-            ),
+            Self::UnknownScheme { scheme, text } => {
+                let (scheme, text) = (shown(scheme), shown(text));
+                format!(
+                    "unknown kind of device {scheme:?} in {text:?}; known are: {KNOWN_OF_POOLS}. For a file of that name write ./{text}"
+                )
+            }
             Self::Nbd(NbdUriError { text, .. }) => format!(
-                "no pool can be made over {text:?}, nor can a disk be laid over it: attach the export as a block device (nbd-client), and name that"
+                "no pool can be made over {:?}, nor can a disk be laid over it: attach the export as a block device (nbd-client), and name that",
+                shown(text)
             ),
             other => other.to_string(),
         }

@@ -5,6 +5,7 @@ mod codec;
 use crate::compress::Compress;
 use crate::rules::{Need, Rule, RuleError};
 use forebay_block::ClassId;
+use forebay_block::mistakes::shown;
 use thiserror::Error;
 
 /// Longest class name in bytes.
@@ -66,7 +67,7 @@ pub enum ClassError {
         name: String,
     },
     /// A name that is empty, too long or has other characters.
-    #[error("class name `{name}` must be 1 to {NAME_LIMIT_BYTES} ASCII letters, digits, `_`, `-` or `.`")]
+    #[error("class name `{}` must be 1 to {NAME_LIMIT_BYTES} ASCII letters, digits, `_`, `-` or `.`", shown(name))]
     BadName {
         /// The name.
         name: String,
@@ -97,7 +98,7 @@ pub enum ClassError {
         name: String,
     },
     /// A rule does not parse.
-    #[error("class `{name}`, rule `{rule}`")]
+    #[error("class `{name}`, rule `{}`", shown(rule))]
     BadRule {
         /// The class.
         name: String,
@@ -108,7 +109,7 @@ pub enum ClassError {
         source: RuleError,
     },
     /// No class of that name.
-    #[error("no class named `{name}`; the classes are {known}")]
+    #[error("no class named `{}`; the classes are {known}", shown(name))]
     Unknown {
         /// The name asked for.
         name: String,

@@ -1,5 +1,6 @@
 //! How the data of a class is compressed on the capacity tier: `off`, `lz4`, or `zstd:LEVEL`.
 
+use forebay_block::mistakes::shown;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -24,7 +25,7 @@ pub enum Compress {
 
 /// What was given is no compression.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{text:?} is no compression: `off`, `lz4`, or `zstd:LEVEL` with a level from {} to {}", ZSTD_LEVELS.start(), ZSTD_LEVELS.end())]
+#[error("{:?} is no compression: `off`, `lz4`, or `zstd:LEVEL` with a level from {} to {}", shown(text), ZSTD_LEVELS.start(), ZSTD_LEVELS.end())]
 pub struct CompressError {
     /// As given.
     pub text: String,

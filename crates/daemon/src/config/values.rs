@@ -1,6 +1,7 @@
 //! Values with a form of their own: sizes, durations, targets, places.
 
 use crate::text::chain;
+use forebay_block::mistakes::shown;
 use forebay_block::size::parse_size_bytes;
 use forebay_device::{Target, TargetError};
 use forebay_export::Listen;
@@ -68,7 +69,7 @@ pub(super) enum ShareForms {
 /// # Errors
 /// What a share looks like.
 pub fn parse_share(text: &str) -> Result<f64, String> {
-    let wrong = || format!("{text:?} is not a share: write a number from 0.0 to 1.0, or such as \"25%\"");
+    let wrong = || format!("{:?} is not a share: write a number from 0.0 to 1.0, or such as \"25%\"", shown(text));
     let trimmed = text.trim();
     let (number, whole) = trimmed.strip_suffix('%').map_or((trimmed, 1.0), |number| (number.trim_end(), 100.0));
     let value = number.parse::<f64>().map_err(|_| wrong())? / whole;
@@ -254,7 +255,7 @@ impl<'de> Deserialize<'de> for Grouping {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let known = GroupingKind::ALL.map(|kind| kind.name().to_lowercase()).join(", ");
-        let wrong = || serde::de::Error::custom(format!("{text:?} is no grouping; there are {known}"));
+        let wrong = || serde::de::Error::custom(format!("{:?} is no grouping; there are {known}", shown(&text)));
         GroupingKind::of_name(&text).map(Self).ok_or_else(wrong)
     }
 }

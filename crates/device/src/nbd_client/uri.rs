@@ -1,6 +1,7 @@
 //! NBD URIs (NetworkBlockDevice/nbd, doc/uri.md): `nbd://host[:port]/export`, `nbd+unix:///export?socket=/path`.
 
 use super::stream::Endpoint;
+use forebay_block::mistakes::shown;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -20,7 +21,7 @@ pub struct NbdUri {
 
 /// Why a URI was not understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} {what}; write nbd+unix:///EXPORT?socket=/PATH or nbd://127.0.0.1:10809/EXPORT")]
+#[error("{:?} {what}; write nbd+unix:///EXPORT?socket=/PATH or nbd://127.0.0.1:10809/EXPORT", shown(text))]
 pub struct NbdUriError {
     /// The text.
     pub text: String,

@@ -2,6 +2,7 @@
 
 use crate::access::{Admission, Client, Security};
 use crate::exports::Export;
+use forebay_block::mistakes::shown;
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -21,13 +22,13 @@ pub enum Listen {
 #[derive(Debug, Error)]
 pub enum AddressError {
     /// Neither `unix:` nor `tcp:`.
-    #[error("{0:?} is not an address to listen on: write unix:/path/to/socket or tcp:127.0.0.1:10809")]
+    #[error("{:?} is not an address to listen on: write unix:/path/to/socket or tcp:127.0.0.1:10809", shown(.0))]
     Scheme(String),
     /// No path, or no address.
-    #[error("{0:?} names no socket")]
+    #[error("{:?} names no socket", shown(.0))]
     Empty(String),
     /// The host or port cannot be resolved.
-    #[error("{address:?} is not a host and port")]
+    #[error("{:?} is not a host and port", shown(address))]
     Resolve {
         /// What was given.
         address: String,

@@ -24,7 +24,7 @@ pub fn run(action: &ConfigAction, format: Format) -> Result<()> {
             let config = match checked {
                 Ok(config) => config,
                 Err(error) => {
-                    let found = format!("{error:#}");
+                    let found = output::chain(&error);
                     if format == Format::Json {
                         output::json(json!({ "config": file, "good": false, "finding": found }))?;
                     }

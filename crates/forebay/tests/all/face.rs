@@ -63,6 +63,20 @@ fn regression_slips_in_values_are_refused_by_what_is_right() {
     }
 }
 
+/// A rule of 200 kB was repeated as a whole.
+#[test]
+fn regression_an_error_repeats_no_page_of_what_was_written() {
+    let class = |rule: &str| format!("\n[[class]]\nname = \"x\"\nplace = \"stage\"\nmatch = [\"{rule}\"]\n");
+    let scene = Scene::with(&class(&"a".repeat(200_000)));
+    for more in [&[][..], &["--output", "json"]] {
+        let output = forebay(&[&["config", "check", scene.config()][..], more].concat());
+        let said = err(&output) + &out(&output);
+        assert_eq!(code(&output), 1);
+        assert!(said.contains("class `x`") && said.contains("longer than 1024 bytes"), "{said:.2000}");
+        assert!(said.contains("(200000 characters)") && said.len() < 3000, "{} bytes", said.len());
+    }
+}
+
 #[test]
 fn a_configuration_error_says_where_and_what_instead() {
     let scene = Scene::new();

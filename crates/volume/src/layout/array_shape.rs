@@ -1,6 +1,7 @@
 //! Where the blocks of a capacity tier with parity lie on its members.
 
 use forebay_block::Op;
+use forebay_block::mistakes::shown;
 use thiserror::Error;
 
 /// A block in bytes.
@@ -33,8 +34,9 @@ pub struct Redundancy {
 /// A text that is no redundancy.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "redundancy {0:?} is not one: use data+parity, from \"2+1\" to \"16+3\", 1 to 3 of parity and more of data than of parity; \
-     so many devices may be lost as there is parity"
+    "redundancy {:?} is not one: use data+parity, from \"2+1\" to \"16+3\", 1 to 3 of parity and more of data than of parity; \
+     so many devices may be lost as there is parity",
+    shown(.0)
 )]
 pub struct RedundancyError(String);
 
