@@ -1,6 +1,6 @@
 //! Texts that all who talk to people share, and the version of what is said to programs.
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, ensure};
 pub use forebay_block::figures::size;
 use forebay_trace::reading::open_file;
 use serde_json::Value;
@@ -96,14 +96,20 @@ fn bounded(text: String) -> String {
 /// Where it cannot be read, is longer, or is no text.
 pub fn read_text(path: &Path, bytes_max: u64) -> anyhow::Result<String> {
     let cannot = || format!("cannot read {}", path.display());
-    let mut text = String::new();
-    open_file(path).and_then(|file| file.take(bytes_max + 1).read_to_string(&mut text)).with_context(cannot)?;
+    let mut bytes = Vec::new();
+    open_file(path).and_then(|file| file.take(bytes_max + 1).read_to_end(&mut bytes)).with_context(cannot)?;
     ensure!(
-        text.len() as u64 <= bytes_max,
+        bytes.len() as u64 <= bytes_max,
         "{} has more than {bytes_max} bytes, the most that are read",
         path.display()
     );
-    Ok(text)
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let before = &error.as_bytes()[..at];
+        let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
+        let wrong = error.as_bytes().get(at).copied().unwrap_or_default();
+        anyhow!("{}:{line}: byte {at} of the file ({wrong:#04x}) is no UTF-8: save it as text in UTF-8", path.display())
+    })
 }
 
 /// Says something on stderr beside the results, and goes on where nobody can hear it.
@@ -142,6 +148,15 @@ mod tests {
             "{}",
             text.chars().count()
         );
+    }
+
+    /// "stream did not contain valid UTF-8", and nothing of where.
+    #[test]
+    fn regression_what_is_no_utf_8_is_said_with_its_place() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), b"one\ntw\xe4\n").unwrap();
+        let error = read_text(file.path(), 100).unwrap_err().to_string();
+        assert!(error.contains(":2: byte 6 of the file (0xe4) is no UTF-8"), "{error}");
     }
 
     #[test]

@@ -102,6 +102,11 @@ fn a_configuration_error_says_where_and_what_instead() {
         }
     }
     refused(&forebay(&["config", "check", "/nonexistent.toml"]), 2, &["/nonexistent.toml"]);
+    let text = std::fs::read(scene.config()).unwrap();
+    std::fs::write(scene.config(), [&text[..], b"# caf\xe9\n"].concat()).unwrap();
+    let place =
+        format!("pool.toml:{}: byte {} ", text.iter().filter(|&&byte| byte == b'\n').count() + 1, text.len() + 5);
+    refused(&forebay(&["config", "check", scene.config()]), 2, &[&place, "no UTF-8"]);
 }
 
 /// It said "good", and `create` or `serve` refused the same file without looking at a device.
