@@ -85,7 +85,7 @@ fn join(config: &Config, access: Access, watched: &mut Watched) -> Result<Capaci
             "the capacity devices are one tier with parity, and the configuration has no redundancy = \"{data}+{parity}\""
         );
     }
-    view.members().set_left_out(&left_out);
+    view.members().set_left_out(&fast::in_order(&left_out, config.capacity.iter().map(|device| &device.target.0)));
     for (name, why) in left_out {
         warn!(
             cause = "parity member left out",

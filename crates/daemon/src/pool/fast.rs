@@ -136,7 +136,7 @@ pub fn join(
             format_id(&id)
         );
     }
-    view.set_left_out(&left_out);
+    view.set_left_out(&in_order(&left_out, config.fast.iter().map(|fast| &fast.target.0)));
     for (name, why) in left_out {
         warn!(
             cause = "mirror member left out",
@@ -145,6 +145,17 @@ pub fn join(
         );
     }
     Ok(with_array(Devices::mirrored(in_front(Box::new(mirror), capacity.list), view), array))
+}
+
+/// Devices that are no members, in the order of the configuration, which is that of the members where nobody has changed it.
+pub(super) fn in_order<'a>(
+    left_out: &[(String, String)],
+    targets: impl Iterator<Item = &'a Target>,
+) -> Vec<(String, String)> {
+    let names: Vec<String> = targets.map(ToString::to_string).collect();
+    let mut devices = left_out.to_vec();
+    devices.sort_by_key(|(name, _)| names.iter().position(|other| other == name));
+    devices
 }
 
 /// Looks at devices that are configured, and are no members of the mirror that work. It may take as long as these take to answer.
@@ -255,7 +266,7 @@ pub fn json(view: &MirrorView) -> Value {
     let status = view.status();
     let members = status.members.iter().map(|member| {
         json!({
-            "name": member.name,
+            "name": member.configured.as_ref().filter(|_| member.name.is_empty()).unwrap_or(&member.name),
             "id": format_id(&member.id),
             "state": member.state.name(),
             "why": member.why_out(),

@@ -35,7 +35,12 @@ fn lines_of(mirror: &Value, what: &str) -> Option<String> {
     let members = mirror["members"].as_array()?;
     let of = |member: &Value| {
         let (name, id) = (member["name"].as_str().unwrap_or(""), member["id"].as_str().unwrap_or("-"));
-        if name.is_empty() { id.to_owned() } else { name.to_owned() }
+        match (name, member["state"].as_str()) {
+            ("", _) => id.to_owned(),
+            // What shows the others (`forebay inspect`) knows it by its id.
+            (name, Some("out")) => format!("{name} ({id})"),
+            _ => name.to_owned(),
+        }
     };
     let count = |state: &str| members.iter().filter(|member| member["state"] == state).count();
     let mended = mirror["mended_blocks"].as_u64().unwrap_or(0);
@@ -97,12 +102,12 @@ mod tests {
         let member =
             |name: &str, state: &str, why: Option<&str>| json!({ "name": name, "id": "1", "state": state, "why": why });
         let mirror = json!({
-            "members": [member("/dev/a", "in sync", None), member("/dev/b", "rebuilding", None), member("", "out", Some("it is not there"))],
+            "members": [member("/dev/a", "in sync", None), member("/dev/b", "rebuilding", None), member("", "out", Some("it is not there")), member("/dev/d", "out", Some("it is not there"))],
             "rebuilt_bytes": 1 << 20, "size_bytes": 4 << 20, "mended_blocks": 2,
         });
         assert_eq!(
             lines(&mirror).unwrap(),
-            "fast tier mirrored: 1 of 3 members hold everything; 8 KiB mended\n  /dev/b is REBUILDING: 1 MiB of 4 MiB copied\n  1 is OUT: it is not there"
+            "fast tier mirrored: 1 of 4 members hold everything; 8 KiB mended\n  /dev/b is REBUILDING: 1 MiB of 4 MiB copied\n  1 is OUT: it is not there\n  /dev/d (1) is OUT: it is not there"
         );
     }
 }

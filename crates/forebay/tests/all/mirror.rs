@@ -85,7 +85,9 @@ fn regression_a_former_member_that_holds_something_else_is_left_alone() {
     let server = scene.serve();
     assert_eq!(states(&scene, "mirror"), ["in sync", "out"]);
     // That it is not there was all that was said of it, beside a device that was refused.
-    let why = status(&scene)["mirror"]["members"][1]["why"].as_str().unwrap().to_owned();
+    let member = status(&scene)["mirror"]["members"][1].clone();
+    assert!(member["name"].as_str().unwrap().ends_with("/other.img"), "{member}");
+    let why = member["why"].as_str().unwrap().to_owned();
     assert!(why.contains("other.img was not taken for it: it holds SQLite"), "{why}");
     server.reload();
     holds(&server, 0, 1);

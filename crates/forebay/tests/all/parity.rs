@@ -144,6 +144,8 @@ fn regression_a_good_member_is_inspected_without_findings_and_shows_who_the_othe
     let server = scene.serve();
     let status = status(&scene);
     let missing = status["parity"]["members"][0]["id"].as_str().unwrap().to_owned();
+    // Its name was empty.
+    assert!(status["parity"]["members"][0]["name"].as_str().unwrap().ends_with("/second.img"), "{status}");
     let why = status["parity"]["members"][0]["why"].as_str().unwrap();
     assert!(why.contains("second.img was not taken for it") && why.matches("No such file").count() == 1, "{why}");
     assert_eq!(server.stop(), 0);

@@ -294,6 +294,7 @@ fn mirror_of(
                 state: member.state,
                 why: member.device.is_none().then(|| "it is not there".to_owned()),
                 failed_reads: 0,
+                configured: None,
             })
             .collect(),
         generation: label.generation,

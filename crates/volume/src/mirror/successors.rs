@@ -104,7 +104,7 @@ impl Successors {
         }
         let (number, Offer { name, id, device, former, .. }) = taken?;
         self.replace(list, number, (&names[number], device));
-        let status = MemberStatus { name, id, state: MemberState::Out, why: None, failed_reads: 0 };
+        let status = MemberStatus { name, id, state: MemberState::Out, why: None, failed_reads: 0, configured: None };
         self.view.set_status(|all| all.members[number] = status);
         if !self.to_rebuild.contains(&number) {
             self.to_rebuild.push_back(number);

@@ -47,6 +47,8 @@ pub struct MemberStatus {
     pub why: Option<String>,
     /// Reads that failed.
     pub failed_reads: u64,
+    /// Where no device is there, the one that is configured in its place.
+    pub configured: Option<String>,
 }
 
 impl MemberStatus {
@@ -171,12 +173,14 @@ impl MirrorView {
     /// Adds devices that were to be members and are none, with why: a missing member may be among them.
     pub fn set_left_out(&self, devices: &[(String, String)]) {
         let mut status = lock(&self.0.status);
-        for member in status.members.iter_mut().filter(|member| member.state == MemberState::Out) {
-            // A member with a name has a device.
-            if let Some(why) = member.why.as_mut().filter(|_| member.name.is_empty()) {
-                let left_out = devices.iter().map(|(name, why)| format!("; {name} was not taken for it: {why}"));
-                why.extend(left_out);
-            }
+        // A member with a name has a device.
+        let absent = |member: &&mut MemberStatus| member.state == MemberState::Out && member.name.is_empty();
+        let mut absent: Vec<_> = status.members.iter_mut().filter(absent).collect();
+        let is_each_known = absent.len() == devices.len();
+        for (number, member) in absent.iter_mut().enumerate() {
+            member.configured = devices.get(number).filter(|_| is_each_known).map(|(name, _)| name.clone());
+            let left_out = devices.iter().map(|(name, why)| format!("; {name} was not taken for it: {why}"));
+            member.why.iter_mut().for_each(|why| why.extend(left_out.clone()));
         }
     }
 

@@ -297,6 +297,7 @@ fn array_of(
         state: member.state,
         why: member.device.is_none().then(|| "it is not there".to_owned()),
         failed_reads: 0,
+        configured: None,
     });
     let status = MirrorStatus {
         members: shown.collect(),

@@ -238,6 +238,7 @@ mod tests {
             state,
             why: (state == MemberState::Out).then(|| "it fails writes".to_owned()),
             failed_reads: 0,
+            configured: None,
         };
         MirrorStatus {
             members: members.iter().map(member).collect(),
