@@ -100,7 +100,11 @@ const POOL: &[Metric] = &[
     counter("stalls", "/counters/stalls", "Times that a write waited for space or for the journal"),
     counter("map_misses", "/counters/map_misses", "Leaves of the map read because they were not in memory"),
     counter("damaged_pages", "/counters/damaged_pages", "Pages of the map that did not match their checksums"),
-    counter("damaged_reads", "/counters/damaged_reads", "Host reads that met data that did not match its checksum"),
+    counter(
+        "damaged_reads",
+        "/counters/damaged_reads",
+        "Host reads that met data that did not match its checksum, or is lost",
+    ),
     counter("damaged_moves", "/counters/damaged_moves", "Blocks found damaged when they were to be moved"),
     gauge("mirror_members_out", "/mirror/members_out", "Members of the fast tier's mirror that do not hold everything"),
     gauge(

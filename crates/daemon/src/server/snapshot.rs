@@ -240,6 +240,7 @@ fn counters_json(counters: &Counters) -> Value {
         "map_misses": counters.map_misses,
         "damaged_pages": counters.damaged_pages,
         "damaged_reads": counters.damaged_reads,
+        "lost_reads": counters.lost_reads,
         "ahead_read_bytes": counters.ahead_read_bytes,
         "ahead_used_bytes": counters.ahead_used_bytes,
         "damaged_moves": counters.damaged_moves,

@@ -420,8 +420,8 @@ impl Watch {
         let (now, before) = (&status.counters, &self.counters);
         let kinds = [
             (
-                now.damaged_reads,
-                before.damaged_reads,
+                now.damaged_reads.saturating_sub(now.lost_reads),
+                before.damaged_reads.saturating_sub(before.lost_reads),
                 "reads met blocks that do not match their checksums",
                 "damaged data",
             ),
@@ -439,6 +439,7 @@ impl Watch {
             .map(|(now, _, what, cause)| (now, what, cause))
             .collect();
         let is_unfit = now.unfit_bands > before.unfit_bands;
+        let lost = (now.lost_reads > before.lost_reads).then_some(now.lost_reads);
         if now.scrub_damaged_blocks > before.scrub_damaged_blocks {
             let blocks = now.scrub_damaged_blocks;
             let message =
@@ -463,6 +464,11 @@ impl Watch {
                 message,
                 "Look at what members report; one that returns wrong data should be replaced",
             );
+        }
+        if let Some(lost) = lost {
+            let message = format!("{lost} reads met blocks that are lost since the start: they fail");
+            let advice = "They went with a device that is not there, or were given up: `forebay status CONFIG` of a pool that was opened in part lists them. Restore these from a backup";
+            self.error(now_ns, "lost data", "", message, advice);
         }
         for (count, what, cause) in found {
             let message = format!("{count} {what} since the start: reads of them fail");

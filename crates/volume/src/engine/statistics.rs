@@ -18,6 +18,8 @@ pub struct Counters {
     pub damaged_pages: u64,
     /// Host reads that found damaged data.
     pub damaged_reads: u64,
+    /// Of these, reads of blocks that the map knows to be lost: their data was compared with nothing.
+    pub lost_reads: u64,
     /// Bytes read from the capacity tier ahead of sequential readers.
     pub ahead_read_bytes: u64,
     /// Of these, bytes that were served to hosts.

@@ -61,6 +61,7 @@ impl Engine {
                     let offset_bytes = address * BLOCK as u64;
                     self.requests.pieces[id as usize].error = Some(RequestError::Damaged { disk, offset_bytes });
                     self.stats.counters.damaged_reads += u64::from(is_host);
+                    self.stats.counters.lost_reads += u64::from(is_host);
                     return self.finish_piece(id);
                 }
             }
