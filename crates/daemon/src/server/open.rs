@@ -135,7 +135,8 @@ impl Server {
         }
         let mut lines: Vec<String> = uris.iter().map(|uri| format!("ready {uri}")).collect();
         if uris.is_empty() && !becomes_a_device(&config, reactor.exports()) {
-            lines.push(format!("ready without exports, control socket {}", control.display()));
+            let full = std::path::absolute(&control).unwrap_or_else(|_| control.clone());
+            lines.push(format!("ready without exports, control socket {}", full.display()));
             warn!(
                 cause = "no exports",
                 advice = "Add an [[export]] with `nbd = \"unix:/path/to/socket\"` to the configuration and send SIGHUP",

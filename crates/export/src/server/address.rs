@@ -3,9 +3,10 @@
 use crate::access::{Admission, Client, Security};
 use crate::exports::Export;
 use forebay_block::mistakes::shown;
+use std::borrow::Cow;
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use thiserror::Error;
 
@@ -99,11 +100,22 @@ impl Listen {
         let export = percent_encoded(export.as_bytes(), b"/");
         match self {
             Self::Unix(path) => {
-                let path = percent_encoded(path.as_os_str().as_encoded_bytes(), b"/");
+                let path = percent_encoded(reachable(path).as_os_str().as_encoded_bytes(), b"/");
                 format!("{scheme}+unix:///{export}?socket={path}")
             }
             Self::Tcp(address) => format!("{scheme}://{address}/{export}"),
         }
+    }
+}
+
+/// Longest path of a Unix socket (unix(7): 108 bytes with the final zero).
+const SOCKET_PATH_MAX: usize = 107;
+
+/// The path of a socket for clients that are elsewhere: in full, unless no socket may be reached by one so long.
+fn reachable(path: &Path) -> Cow<'_, Path> {
+    match std::path::absolute(path) {
+        Ok(full) if full.as_os_str().len() <= SOCKET_PATH_MAX => Cow::Owned(full),
+        _ => Cow::Borrowed(path),
     }
 }
 
@@ -131,6 +143,12 @@ mod tests {
         assert_eq!(unix.uri("db?1"), "nbd+unix:///db%3F1?socket=/run/a%20b.sock");
         let tcp: Listen = "tcp:127.0.0.1:10809".parse().unwrap();
         assert_eq!(tcp.uri("db"), "nbd://127.0.0.1:10809/db");
+        // Elsewhere nobody found it.
+        let relative: Listen = "unix:run/s".parse().unwrap();
+        let full = std::path::absolute("run/s").unwrap();
+        assert_eq!(relative.uri("db"), format!("nbd+unix:///db?socket={}", full.display()));
+        let long: Listen = format!("unix:{}", "d/".repeat(50)).parse().unwrap();
+        assert!(long.uri("db").ends_with(&format!("socket={}", "d/".repeat(50))));
         for bad in ["", "/run/x", "unix:", "tcp:", "tcp:127.0.0.1", "tcp:127.0.0.1:70000"] {
             assert!(bad.parse::<Listen>().is_err(), "{bad}");
         }

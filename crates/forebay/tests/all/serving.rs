@@ -4,7 +4,8 @@ use crate::support::client::connect_to;
 use crate::support::*;
 use forebay_device::nbd_client::{ClientOptions, NbdClient, NbdUri};
 use serde_json::Value;
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 fn write(client: &mut NbdClient, offset_bytes: u64, bytes: &[u8]) {
@@ -196,6 +197,26 @@ fn regression_a_device_is_inspected_while_it_is_served() {
     let shown = json(&["inspect", scene.path("fast.img").to_str().unwrap()]);
     assert!(shown["in_use_by"].is_null(), "{shown}");
     good(&forebay(&["verify", scene.config()]));
+}
+
+/// The URI of the line `ready` had the path as it is configured: whoever read it in another folder found nothing there.
+#[test]
+fn regression_what_is_ready_is_named_in_full() {
+    let scene = Scene::new().created();
+    let socket = scene.path("s");
+    scene.edit(&format!("unix:{}", socket.display()), "unix:s");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_forebay"))
+        .args(["serve", scene.config()])
+        .current_dir(scene.directory.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let line = BufReader::new(child.stdout.take().unwrap()).lines().next().unwrap().unwrap();
+    assert_eq!(line, format!("ready nbd+unix:///db?socket={}", socket.display()));
+    drop(connect_to(line.strip_prefix("ready ").unwrap()));
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM).unwrap();
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]
