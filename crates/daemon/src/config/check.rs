@@ -153,6 +153,7 @@ impl Config {
             if matches!(bare, Target::Nbd(_)) || is_volatile_model {
                 return Err(target.only_measured().into());
             }
+            check_model(bare).with_context(|| format!("target {target}"))?;
             let place = |target: &Target| target.bucket().map(|uri| (uri.bucket.clone(), uri.prefix.clone()));
             let again = seen.iter().any(|other| {
                 (target.path().is_some() && other.path().map(plain) == target.path().map(plain))
@@ -249,6 +250,9 @@ impl Config {
             );
             if let Some(why) = disk.base.as_ref().and_then(|base| base.0.not_a_base()) {
                 return Err(why).with_context(|| format!("the base of disk {name:?}"));
+            }
+            if let Some(base) = &disk.base {
+                check_model(without_cache(&base.0)).with_context(|| format!("the base of disk {name:?}"))?;
             }
             if let Some(base) = disk.base.as_ref().and_then(|base| memory_geometry(&base.0)) {
                 ensure!(
@@ -431,6 +435,14 @@ impl Config {
     }
 }
 
+/// Whether there are the drive and the host of a model, and the drive in that size.
+fn check_model(target: &Target) -> Result<()> {
+    let (Target::Model(uri) | Target::Emulated(uri)) = target else { return Ok(()) };
+    uri.drive()?;
+    uri.profile()?;
+    Ok(())
+}
+
 /// The target itself, without a volatile cache before it.
 fn without_cache(target: &Target) -> &Target {
     match target {
@@ -479,6 +491,16 @@ mod tests {
             ("volatile:nbd+unix:///x?socket=/s".to_owned(), "/c".to_owned(), "64MiB", "nbd+unix:///x"),
             ("qd/f".to_owned(), "volatile:./qd/f".to_owned(), "64MiB", "is configured twice"),
             (ram(1), ram(256), "64MiB", "are needed"),
+            (
+                "model:p4800y".to_owned(),
+                "model:p4510".to_owned(),
+                "64MiB",
+                "there is no model \"p4800y\"; did you mean \"p4800x\"",
+            ),
+            ("model:p4800x".to_owned(), "model:floppy".to_owned(), "64MiB", "p4510"),
+            ("model:p4800x?host=linx".to_owned(), "model:p4510".to_owned(), "64MiB", "linx"),
+            (ram(64), "emulated:floppy?size=1GiB".to_owned(), "64MiB", "target emulated:floppy"),
+            (ram(64), "volatile:emulated:floppy?size=1GiB".to_owned(), "64MiB", "p4510"),
             (ram(64), "volatile:".to_owned() + &ram(128), "64GiB", "the disks have 68719476736 bytes"),
         ] {
             let why = of(&fast, &capacity, size, "");

@@ -90,6 +90,11 @@ fn a_configuration_error_says_where_and_what_instead() {
         ("disk = \"db\"", "disk = \"bd\"", &["\"bd\"", "`db`"]),
         ("unix:", "unx:", &["unix:/path/to/socket"]),
         ("limit = \"64MiB\"", "limit = \"1MiB\"", &["memory.limit", "48MiB"]),
+        (
+            "[[fast]]\ntarget = \"",
+            "[[fast]]\ntarget = \"emulated:p4800y?size=64MiB&store=",
+            &["no model \"p4800y\"", "p4800x", "p4510"],
+        ),
     ] {
         let scene = Scene::new();
         scene.edit(from, to);
