@@ -41,6 +41,17 @@ pub fn size(bytes: u64) -> String {
     if whole { format!("{value:.0} {}", UNITS[unit]) } else { format!("{} {}", digits(value), UNITS[unit]) }
 }
 
+/// So many things of this name: `1 disk`, `2 disks`, `2 recoveries`, `2 lives`, `2 leaves`, `2 batches`.
+#[must_use]
+pub fn count(number: u64, name: &str) -> String {
+    if number == 1 {
+        return format!("1 {name}");
+    }
+    let ends = [("y", "ies"), ("fe", "ves"), ("f", "ves"), ("ch", "ches")];
+    let plural = ends.into_iter().find_map(|(one, more)| Some(format!("{}{more}", name.strip_suffix(one)?)));
+    format!("{number} {}", plural.unwrap_or_else(|| format!("{name}s")))
+}
+
 /// A share in percent.
 #[must_use]
 pub fn percent(share: f64) -> String {
@@ -60,6 +71,13 @@ pub fn digits(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn things_are_counted_in_words() {
+        let words: Vec<String> = ["disk", "recovery", "life", "map leaf", "batch"].map(|name| count(2, name)).into();
+        assert_eq!(words, ["2 disks", "2 recoveries", "2 lives", "2 map leaves", "2 batches"]);
+        assert_eq!((count(0, "finding"), count(1, "band summary")), ("0 findings".into(), "1 band summary".into()));
+    }
 
     #[test]
     fn figures_have_three_digits_and_a_unit() {

@@ -1,7 +1,7 @@
 //! Texts that all who talk to people share, and the version of what is said to programs.
 
 use anyhow::{Context, anyhow, ensure};
-pub use forebay_block::figures::size;
+pub use forebay_block::figures::{count, size};
 use forebay_trace::reading::open_file;
 use serde_json::Value;
 use std::borrow::Cow;

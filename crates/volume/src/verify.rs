@@ -13,6 +13,7 @@ use crate::readings::Reading;
 use crate::recovery::{OpenError, RecoveryReport, open};
 use crate::space::slots::Slots;
 use crate::spare_copies;
+use forebay_block::figures::count;
 use forebay_block::{Buf, DiskId, IoError, IoErrorKind, Op};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -206,7 +207,7 @@ impl Check<'_> {
             .filter(|&slot| self.engine.space.slots.is_used(slot) && !self.named.is_used(slot))
             .collect();
         if let (Some(first), Some(last)) = (leaked.first(), leaked.last()) {
-            let what = format!("{} slots between {first} and {last} are in use by nothing", leaked.len());
+            let what = format!("{} between {first} and {last} in use by nothing", count(leaked.len() as u64, "slot"));
             self.finding("fast tier".to_owned(), what);
         }
     }

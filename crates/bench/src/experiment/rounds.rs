@@ -32,7 +32,11 @@ impl Rounds {
             let failed = failures(result);
             self.failures += failed;
             if failed > 0 {
-                self.note(format!("{step}: job {:?}: {failed} I/Os failed or never came back", result.job.name));
+                self.note(format!(
+                    "{step}: job {:?}: {} failed or never came back",
+                    result.job.name,
+                    forebay_block::figures::count(failed, "I/O")
+                ));
             }
             if let Some(partial) = result.partial {
                 self.partial = true;

@@ -219,7 +219,10 @@ impl<'a> Session<'a> {
                     failure.what
                 )
             });
-            self.note(format!("{step}: {failed} I/Os failed or never came back{first}"));
+            self.note(format!(
+                "{step}: {} failed or never came back{first}",
+                forebay_block::figures::count(failed, "I/O")
+            ));
         }
         if let Some(partial) = result.partial {
             self.partial = true;

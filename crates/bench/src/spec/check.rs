@@ -380,7 +380,7 @@ impl Conditions {
             let why = match (failed, result.partial) {
                 (0, None) => None,
                 (0, Some(partial)) => Some(partial.name().to_owned()),
-                (failed, _) => Some(format!("{failed} I/Os failed")),
+                (failed, _) => Some(format!("{} failed", forebay_block::figures::count(failed, "I/O"))),
             };
             made.push(ConditionReport {
                 name: condition.name,

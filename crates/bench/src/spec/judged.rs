@@ -64,7 +64,7 @@ pub(super) fn judged(promise: &Promise, result: &JobResult, run: usize, confiden
         let first = result.failures.first.first().map_or_else(String::new, |failure| {
             format!(": {} at byte {}: {}", failure.kind.name(), failure.offset_bytes, failure.what)
         });
-        format!("{failed} I/Os failed or never came back{first}")
+        format!("{} failed or never came back{first}", forebay_block::figures::count(failed, "I/O"))
     } else {
         words::why(&judgement, promise, &measured, result)
     };

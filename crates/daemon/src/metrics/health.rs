@@ -1,7 +1,7 @@
 //! Whether a pool serves as it should, in one line.
 
 use crate::pool::UNANSWERED;
-use crate::text::size;
+use crate::text::{count, size};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -23,14 +23,14 @@ pub fn trouble(status: &Value) -> Option<String> {
     }
     if status["mirror"]["degraded"] == true {
         let out = status["mirror"]["members_out"].as_u64().unwrap_or(0);
-        return Some(format!("degraded: {out} members of the fast tier's mirror do not hold everything"));
+        return Some(format!("degraded: {} of the fast tier's mirror without everything", count(out, "member")));
     }
     if let Some(why) = text(&status["parity"]["broken"]) {
         return Some(format!("read-only: {why}"));
     }
     if status["parity"]["degraded"] == true {
         let out = status["parity"]["members_out"].as_u64().unwrap_or(0);
-        return Some(format!("degraded: {out} members of the capacity tier with parity do not hold everything"));
+        return Some(format!("degraded: {} of the capacity tier with parity without everything", count(out, "member")));
     }
     let overwritten = |device: &Value| Some((text(&device["name"])?, text(&device["overwritten"])?));
     if let Some((name, why)) = status["devices"].as_array().into_iter().flatten().find_map(overwritten) {

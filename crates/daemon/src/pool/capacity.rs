@@ -112,8 +112,9 @@ fn explain(config: &Config, error: JoinError) -> anyhow::Error {
         JoinError::TooFew { lacking: Some((name, blocks)), .. } => {
             return anyhow!(
                 "{error}; attach the missing devices or correct their targets; nothing was changed. Where they are lost for ever, \
-                 `forebay serve --accept-loss CONFIG` goes on with {name}, which was being rebuilt and lacks {blocks} blocks of 4 KiB, \
-                 which are lost then: a scrub lists what hosts had there ({DOCUMENT})"
+                 `forebay serve --accept-loss CONFIG` goes on with {name}, which was being rebuilt and lacks {} of 4 KiB, \
+                 which are lost then: a scrub lists what hosts had there ({DOCUMENT})",
+                crate::text::count(u64::from(*blocks), "block")
             );
         }
         JoinError::TooFew { .. } => "attach the missing devices or correct their targets; nothing was changed",

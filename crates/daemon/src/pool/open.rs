@@ -202,7 +202,8 @@ pub fn open_as(config: &Config, mut devices: Devices, opening: Opening) -> Resul
             let (engine, devices, report) = alone(config, devices)?;
             report.warnings.iter().for_each(|warning| warn!("{warning}"));
             if report.disks_missing > 0 {
-                warn!("{} disks are not shown: the checkpoint had no room for them", report.disks_missing);
+                let missing = text::count(report.disks_missing as u64, "disk");
+                warn!("{missing} not shown: the checkpoint had no room for more");
             }
             let recovery =
                 RecoveryReport { epoch: report.epoch, read_bytes: report.read_bytes, ..RecoveryReport::default() };
@@ -296,7 +297,7 @@ fn ranges_text(ranges: &BlockRanges) -> String {
         shown.map(|(first, blocks)| format!("bytes {} to {}", first * 4096, (first + blocks) * 4096 - 1)).collect();
     let more = ranges.ranges.saturating_sub(parts.len() as u64);
     if more > 0 {
-        parts.push(format!("and {more} ranges more"));
+        parts.push(format!("and {} more", text::count(more, "range")));
     }
     parts.join(", ")
 }

@@ -274,16 +274,16 @@ fn log_opening(
         );
     } else {
         info!(
-            "pool {name:?} recovered in {seconds:.3} s: {}, epoch {}, {read} read, {} records, {} blocks dropped that were never \
-             durable",
+            "pool {name:?} recovered in {seconds:.3} s: {}, epoch {}, {read} read, {}, {} dropped that were never durable",
             if report.clean { "it had been stopped cleanly" } else { "it had not been stopped cleanly" },
             report.epoch,
-            report.records,
-            report.dropped_blocks,
+            text::count(report.records, "record"),
+            text::count(report.dropped_blocks, "block"),
         );
     }
     if opening == Opening::Salvage {
-        warn!("salvage: {} journal batches are gone; what they changed may show an OLDER state", report.holes);
+        let gone = text::count(report.holes, "journal batch");
+        warn!("salvage: {gone} gone; what they changed may show an OLDER state");
     }
     for (disk, page) in &report.lost_pages {
         let len = (LEAF_ENTRIES * INDEX_ENTRIES * 4096) as u64;
@@ -321,13 +321,13 @@ fn log_opening(
     }
     if report.unread_blocks > 0 {
         warn!(
-            "of what was written last {} blocks cannot be read, and what was there before was given up for them, as --accept-loss says: reads of them \
+            "of what was written last {} cannot be read, and what was there before was given up for them, as --accept-loss says: reads of them \
              fail until they are written again. Start without that from now on",
-            report.unread_blocks
+            text::count(report.unread_blocks, "block")
         );
     }
     if report.damaged_leaves > 0 {
-        warn!("{} map leaves are damaged: reads of what they mapped fail", report.damaged_leaves);
+        warn!("{} damaged: reads of what they mapped fail", text::count(report.damaged_leaves, "map leaf"));
     }
 }
 

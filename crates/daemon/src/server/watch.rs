@@ -405,10 +405,9 @@ impl Watch {
 
     fn look_at_damage(&mut self, now_ns: u64, status: &Status) {
         if status.counters.mended_blocks > self.counters.mended_blocks {
-            let blocks = status.counters.mended_blocks;
-            let message = format!(
-                "{blocks} blocks that did not match their checksums on one member of several were written again from others"
-            );
+            let blocks = text::count(status.counters.mended_blocks, "block");
+            let message =
+                format!("{blocks} that did not match the checksum on one member of several: written again from others");
             self.warn(
                 now_ns,
                 "mirror mended",
@@ -422,18 +421,18 @@ impl Watch {
             (
                 now.damaged_reads.saturating_sub(now.lost_reads),
                 before.damaged_reads.saturating_sub(before.lost_reads),
-                "reads met blocks that do not match their checksums",
+                ("read", "met what does not match its checksum"),
                 "damaged data",
             ),
-            (now.damaged_pages, before.damaged_pages, "map pages do not match their checksums", "damaged map"),
+            (now.damaged_pages, before.damaged_pages, ("map page", "found not to match the checksum"), "damaged map"),
             (
                 now.damaged_moves,
                 before.damaged_moves,
-                "blocks were damaged when they were to be moved",
+                ("block", "found damaged on the way to another place"),
                 "damaged blocks",
             ),
         ];
-        let found: Vec<(u64, &str, &'static str)> = kinds
+        let found: Vec<(u64, (&str, &str), &'static str)> = kinds
             .into_iter()
             .filter(|(now, before, ..)| now > before)
             .map(|(now, _, what, cause)| (now, what, cause))
@@ -441,9 +440,8 @@ impl Watch {
         let is_unfit = now.unfit_bands > before.unfit_bands;
         let lost = (now.lost_reads > before.lost_reads).then_some(now.lost_reads);
         if now.scrub_damaged_blocks > before.scrub_damaged_blocks {
-            let blocks = now.scrub_damaged_blocks;
-            let message =
-                format!("a scrub has found {blocks} blocks since the start that are damaged or cannot be read");
+            let blocks = text::count(now.scrub_damaged_blocks, "block");
+            let message = format!("a scrub has found {blocks} since the start, damaged or not to be read");
             self.error(
                 now_ns,
                 "scrub found damage",
@@ -454,8 +452,8 @@ impl Watch {
         }
         if is_unfit {
             let message = format!(
-                "a scrub has found {} bands since the start with parity of something else, or that cannot be read: what lives in them is written anew",
-                now.unfit_bands
+                "a scrub has found {} since the start with parity of something else, or that cannot be read: what lives there is written anew",
+                text::count(now.unfit_bands, "band")
             );
             self.warn(
                 now_ns,
@@ -466,12 +464,12 @@ impl Watch {
             );
         }
         if let Some(lost) = lost {
-            let message = format!("{lost} reads met blocks that are lost since the start: they fail");
+            let message = format!("{} met blocks that are lost since the start, and failed", text::count(lost, "read"));
             let advice = "They went with a device that is not there, or were given up: `forebay status CONFIG` of a pool that was opened in part lists them. Restore these from a backup";
             self.error(now_ns, "lost data", "", message, advice);
         }
-        for (count, what, cause) in found {
-            let message = format!("{count} {what} since the start: reads of them fail");
+        for (count, (one, what), cause) in found {
+            let message = format!("{} {what} since the start: reads of that fail", text::count(count, one));
             self.error(
                 now_ns,
                 cause,
@@ -511,8 +509,11 @@ impl Watch {
         let more = server.refused.saturating_sub(self.refused);
         if more > 0 {
             self.refused = server.refused;
-            let message =
-                format!("{more} connections were refused: there were {} clients already", server.clients_at_refusal);
+            let message = format!(
+                "{} refused: {} there already",
+                text::count(more, "connection"),
+                text::count(server.clients_at_refusal as u64, "client")
+            );
             self.warn(now_ns, "connection refused", "", message, "Raise server.max_connections, or end clients");
         }
     }

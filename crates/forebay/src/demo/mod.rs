@@ -9,7 +9,7 @@ mod server;
 mod setting;
 
 use crate::cli::DemoOptions;
-use crate::output::Format;
+use crate::output::{self, Format};
 use anyhow::{Context, Result, bail};
 use forebay_block::Random;
 use forebay_daemon::control::{Question, ask};
@@ -63,9 +63,9 @@ pub fn run(options: &DemoOptions, format: Format) -> Result<()> {
     let mut wrong = Vec::new();
     let after_cut = work.check(&server, &mut wrong)?;
     progress.keep(&format!(
-        "back after {:.2} s; {} blocks checked: {} wrong",
+        "back after {:.2} s; {} checked: {} wrong",
         restart.as_secs_f64(),
-        after_cut.blocks(),
+        output::count(after_cut.blocks(), "block"),
         after_cut.wrong
     ));
 
@@ -97,8 +97,8 @@ pub fn run(options: &DemoOptions, format: Format) -> Result<()> {
         Ok(())
     } else {
         Err(finding(format!(
-            "{} blocks do not hold what was flushed; the server's log and the pool are kept in {}",
-            after_cut.wrong + at_end.wrong,
+            "{} without what was flushed; the server's log and the pool are kept in {}",
+            output::count(after_cut.wrong + at_end.wrong, "block"),
             setting.keep().display()
         )))
     }

@@ -89,23 +89,23 @@ impl Report<'_> {
         let (host, capacity) = self.sums();
         let after = &self.after_cut;
         let mut text = format!(
-            "Power cut: {} flushed blocks checked, {} wrong. Of {} blocks with unflushed writes {} kept the flushed state and {} a \
-             whole newer one.\nRecovery: {:.2} s from start to ready, {} read, {} blocks dropped that were never durable.\n",
-            after.certain,
+            "Power cut: {} checked, {} wrong. Of {} with unflushed writes {} kept the flushed state and {} a \
+             whole newer one.\nRecovery: {:.2} s from start to ready, {} read, {} dropped that were never durable.\n",
+            output::count(after.certain, "flushed block"),
             after.wrong,
-            after.old + after.new + after.between,
+            output::count(after.old + after.new + after.between, "block"),
             after.old,
             after.new + after.between,
             self.restart.as_secs_f64(),
             output::size(number(self.recovery, "read_bytes")),
-            number(self.recovery, "dropped_blocks"),
+            output::count(number(self.recovery, "dropped_blocks"), "block"),
         );
         for complaint in self.wrong {
             text.push_str(&format!("WRONG: {complaint}\n"));
         }
         text.push_str(&format!(
-            "At the end: {} blocks checked, {} wrong.\n\n",
-            self.at_end.blocks(),
+            "At the end: {} checked, {} wrong.\n\n",
+            output::count(self.at_end.blocks(), "block"),
             self.at_end.wrong
         ));
         text.push_str(&crate::status::classes_table(&self.status["classes"]));

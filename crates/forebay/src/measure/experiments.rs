@@ -4,7 +4,7 @@ use super::named::{APPLICATIONS, Named};
 use super::options::BenchOptions;
 use super::session::Session;
 use super::time_ns;
-use crate::output::{self, Format};
+use crate::output::{self, Format, count};
 use anyhow::{Result, bail};
 use forebay_bench::application::{self, PHOTO_BYTES, PHOTOS};
 use forebay_bench::experiment::{
@@ -142,7 +142,7 @@ pub fn report_table(report: &Report) -> String {
         lines.push("PARTIAL: it was ended early; what follows is what is known".to_owned());
     }
     if report.failures > 0 {
-        lines.push(format!("FAILURES: {} I/Os failed or never came back", report.failures));
+        lines.push(format!("FAILURES: {} failed or never came back", count(report.failures, "I/O")));
     }
     lines.extend(report.conditions.iter().map(|condition| format!("  {condition}")));
     for table in &report.tables {
@@ -184,5 +184,5 @@ pub fn failed(report: &Report) -> Result<()> {
     if report.failures == 0 {
         return Ok(());
     }
-    Err(finding(format!("{} I/Os failed or never came back", report.failures)))
+    Err(finding(format!("{} failed or never came back", count(report.failures, "I/O"))))
 }

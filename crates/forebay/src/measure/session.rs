@@ -296,7 +296,10 @@ impl Session {
         }
         if let Some(report) = spill.map(|spill| spill.finish(SPILL_TIMEOUT)) {
             if let Some(failure) = &report.failure {
-                output::complain(format!("{} records are missing in the file of records: {failure}", report.missing()));
+                output::complain(format!(
+                    "{} missing in the file of records: {failure}",
+                    output::count(report.missing(), "record")
+                ));
             }
             // Nobody knows of which job they were: the last one's result has them.
             if let Some(last) = results.last_mut() {

@@ -1,7 +1,7 @@
 //! Results for people.
 
 use super::host;
-use crate::output::{self, size, time};
+use crate::output::{self, count, size, time};
 use forebay_bench::job::model::Job;
 use forebay_bench::job::steady::{Figure, Limit, Rule, Steady};
 use forebay_bench::output::steady;
@@ -24,9 +24,9 @@ pub fn job(target: &str, result: &JobResult, own_cost_ns: Option<f64>, reporting
         lines.push(format!("  PARTIAL ({}): what follows is what is known", partial.name()));
     }
     lines.push(format!(
-        "  {:.2} s, {} I/Os, {} IOPS{}, {}/s",
+        "  {:.2} s, {}, {} IOPS{}, {}/s",
         result.duration_ns as f64 / 1e9,
-        result.ios(),
+        count(result.ios(), "I/O"),
         rate(result.iops()),
         rates(summary::iops_interval(result, reporting)),
         size(result.bytes_per_second() as u64)
@@ -221,9 +221,9 @@ fn rates(interval: Option<Interval>) -> String {
 fn of_kind(result: &JobResult, kind: &KindResult, reporting: &Reporting) -> String {
     let errors = if kind.errors > 0 { format!(", {} FAILED", kind.errors) } else { String::new() };
     let head = format!(
-        "  {}: {} I/Os, {} IOPS{}, {}/s{errors}",
+        "  {}: {}, {} IOPS{}, {}/s{errors}",
         kind.kind.name(),
-        kind.ios,
+        count(kind.ios, "I/O"),
         rate(per_second(kind.rated_ios(), result.rated_ns)),
         rates(summary::kind_iops_interval(result, kind, reporting)),
         size(per_second(kind.rated_bytes(), result.rated_ns) as u64)
@@ -344,8 +344,10 @@ fn failures(result: &JobResult) -> Vec<String> {
         return Vec::new();
     }
     let mut lines = vec![format!(
-        "\n  FAILURES: {} I/Os failed, of which {} read what had not been written; {} never came back",
-        failures.count, failures.mismatches, result.hung
+        "\n  FAILURES: {} failed, of which {} read what had not been written; {} never came back",
+        count(failures.count, "I/O"),
+        failures.mismatches,
+        result.hung
     )];
     lines.extend(failures.first.iter().take(FAILURES_SHOWN).map(|failure| {
         format!(

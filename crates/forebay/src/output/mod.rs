@@ -12,7 +12,7 @@ mod columns;
 mod width;
 
 pub use columns::{Section, sections, table};
-pub use forebay_daemon::text::{chain, colours, complain, size, time};
+pub use forebay_daemon::text::{chain, colours, complain, count, size, time};
 use width::height;
 pub use width::width;
 
@@ -115,17 +115,6 @@ pub fn titled(table: &Table) -> String {
 /// Writes what is for people: lines that are wider than the terminal go on below, parted at spaces.
 pub fn text(text: &str) -> Result<()> {
     line(&wrapped(text, width()))
-}
-
-/// So many things of this name: `1 disk`, `2 disks`, `2 recoveries`, `2 lives`.
-pub fn count(number: u64, name: &str) -> String {
-    let (stem, plural) = match (number, name.strip_suffix('y'), name.strip_suffix("fe")) {
-        (1, ..) => (name, ""),
-        (_, Some(stem), _) => (stem, "ies"),
-        (_, _, Some(stem)) => (stem, "ves"),
-        _ => (name, "s"),
-    };
-    format!("{number} {stem}{plural}")
 }
 
 /// As [`text`], but on a terminal no more than it has room for: what follows is counted.

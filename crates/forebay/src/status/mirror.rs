@@ -21,7 +21,8 @@ pub fn parity_lines(array: &Value) -> Option<String> {
         lines.push_str(&format!("\n  {unreadable} UNREADABLE: neither a member nor parity gives it"));
     }
     if count("rows_in_doubt") > 0 {
-        lines.push_str(&format!("\n  {} rows IN DOUBT: parity says otherwise of them", count("rows_in_doubt")));
+        lines
+            .push_str(&format!("\n  {} IN DOUBT: parity says otherwise", output::count(count("rows_in_doubt"), "row")));
     }
     Some(lines)
 }
@@ -91,7 +92,7 @@ mod tests {
                 "its rebuild WAITS for /dev/a: nothing is read there",
                 "its log is being made good: writes to it wait",
                 "8 KiB UNREADABLE: neither a member nor parity gives it",
-                "3 rows IN DOUBT: parity says otherwise of them"
+                "3 rows IN DOUBT: parity says otherwise"
             ]
         );
     }

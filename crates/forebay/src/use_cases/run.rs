@@ -3,6 +3,7 @@
 
 use super::published::{Class, UseCase};
 use crate::measure::{Session, SessionOptions, prepare_generated};
+use crate::output;
 use crate::traces;
 use anyhow::{Context, Result, bail};
 use forebay_bench::job::toml_file;
@@ -232,7 +233,7 @@ fn measure(
         bail!("it was ended before its time");
     };
     if result.failures.count > 0 {
-        bail!("{} I/Os failed", result.failures.count);
+        bail!("{} failed", output::count(result.failures.count, "I/O"));
     }
     Ok((figures(result, &wear), wear["pool"]["classes"].clone()))
 }

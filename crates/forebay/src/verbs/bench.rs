@@ -237,10 +237,10 @@ fn convert(records: &Path, to: &Path, format: Format) -> Result<()> {
             "has_footer": summary.footer.is_some(),
         })),
         Format::Table => output::text(&format!(
-            "{} records of {} segments written to {}; {} were dropped by the run, {} bytes at the end and {} in the middle \
+            "{} of {} written to {}; {} dropped by the run, {} bytes at the end and {} in the middle \
              could not be used",
-            summary.records,
-            summary.segments,
+            output::count(summary.records, "record"),
+            output::count(summary.segments, "segment"),
             to.display(),
             summary.dropped,
             summary.torn_tail_bytes,

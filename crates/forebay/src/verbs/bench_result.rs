@@ -48,7 +48,10 @@ pub(super) fn verdict(results: &[JobResult]) -> Result<()> {
     let failed: u64 = results.iter().map(|result| result.failures.count).sum();
     let hung: u32 = results.iter().map(|result| result.hung).sum();
     if failed + u64::from(hung) > 0 {
-        return Err(finding(format!("{failed} I/Os failed and {hung} never came back; the result says where")));
+        return Err(finding(format!(
+            "{} failed and {hung} never came back; the result says where",
+            output::count(failed, "I/O")
+        )));
     }
     // Whom the user has ended has no duty left.
     let whole = || results.iter().filter(|result| result.partial != Some(Partial::Interrupted));

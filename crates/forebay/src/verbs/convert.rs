@@ -190,8 +190,8 @@ pub fn run(options: &ConvertOptions, format: Format) -> Result<()> {
             super::analyze::faults(&read.faults).iter().chain(&read.notes).try_for_each(|line| output::text(line))?;
             if refused.count > 0 {
                 output::text(&format!(
-                    "{} requests have values that the format cannot hold, and were left out; the first:",
-                    refused.count
+                    "{} with values that the format cannot hold left out; the first:",
+                    output::count(refused.count, "request")
                 ))?;
                 for fault in &refused.first {
                     output::text(&format!("  request {}: {}", fault.place, fault.what))?;

@@ -63,9 +63,9 @@ pub fn run(file: &Path, destroy_data: bool, format: Format) -> Result<()> {
             "disks": config.disk.iter().map(|disk| json!({ "name": disk.name, "size_bytes": disk.size.0 })).collect::<Vec<_>>(),
         })),
         Format::Table => output::text(&format!(
-            "created pool {:?} ({id}): {} devices, bands of {}, {}; serve it with `forebay serve {}`",
+            "created pool {:?} ({id}): {}, bands of {}, {}; serve it with `forebay serve {}`",
             superblock.name,
-            config.fast.len() + config.capacity.len(),
+            output::count((config.fast.len() + config.capacity.len()) as u64, "device"),
             output::size(superblock.band_bytes),
             output::count(config.disk.len() as u64, "disk"),
             file.display()

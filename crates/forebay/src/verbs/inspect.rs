@@ -297,7 +297,7 @@ fn describe(
         format_id(&member.id)
     ));
     text.push(format!(
-        "epoch {} ({}, opening {:016x}), generation {}, bands of {}, journal {} in units of {} bytes, {} slots",
+        "epoch {} ({}, opening {:016x}), generation {}, bands of {}, journal {} in units of {} bytes, {}",
         superblock.epoch,
         state(superblock),
         superblock.opening,
@@ -305,7 +305,7 @@ fn describe(
         output::size(superblock.band_bytes),
         output::size(superblock.journal_len_bytes),
         superblock.journal_sector_bytes,
-        superblock.slots
+        output::count(superblock.slots.into(), "slot")
     ));
     for (index, member) in superblock.members.iter().enumerate() {
         text.push(format!(
@@ -387,14 +387,14 @@ fn capacity_roots(
         return;
     };
     let used = root.bands.iter().filter(|band| !band.is_free).count();
-    text.push(format!("at checkpoint {number}: {used} of {} bands in use", root.bands.len()));
+    text.push(format!("at checkpoint {number}: {used} of {} in use", output::count(root.bands.len() as u64, "band")));
     for disk in &root.disks {
         text.push(format!(
-            "disk {} ({}): {}, {} pages of tiers{}",
+            "disk {} ({}): {}, {} of tiers{}",
             disk.name,
             disk.id,
             output::size(disk.size_bytes),
-            disk.pages.len(),
+            output::count(disk.pages.len() as u64, "page"),
             if disk.unlisted_from == capacity_root::ALL_LISTED { "" } else { ", not all of them listed" }
         ));
     }

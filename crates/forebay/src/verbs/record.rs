@@ -160,8 +160,8 @@ pub fn run(options: &RecordOptions, format: Format) -> Result<()> {
     }
     if summary.dropped_requests > 0 {
         return Err(finding(format!(
-            "{} requests are missing: they came faster than they could be stored",
-            summary.dropped_requests
+            "{} missing: more came than could be stored",
+            output::count(summary.dropped_requests, "request")
         )));
     }
     match ended {
@@ -183,15 +183,16 @@ fn check_parquet(file: &Path, parquet: &Path) -> Result<()> {
 /// Converts what was captured. All of it must be there.
 fn to_parquet(file: &Path, parquet: &Path, recorded: u64) -> Result<()> {
     let Converted { requests, faults, refused } = capture_to_parquet(file, parquet)?;
-    output::complain(format!("written: {}, {requests} requests", parquet.display()));
+    output::complain(format!("written: {}, {}", parquet.display(), output::count(requests, "request")));
     faults.missing_note().iter().for_each(|note| output::complain(format!("note: {note}")));
     if requests == recorded {
         return Ok(());
     }
     let why = faults.first.iter().chain(&refused.first).map(|fault| format!("; {}", fault.what));
     Err(finding(format!(
-        "{} has {requests} of the {recorded} requests that were recorded{}",
+        "{} has {requests} of {} recorded{}",
         parquet.display(),
+        output::count(recorded, "request"),
         why.collect::<String>()
     )))
 }

@@ -4,7 +4,7 @@ use super::bench_result::{counters_json, counters_table, verdict};
 use super::schema;
 use crate::measure::TelemetryOptions;
 use crate::measure::{self, HintWriter, Session, TraceReader, Wear, from_settings, job_table, time_ns};
-use crate::output::{self, Format, size, time};
+use crate::output::{self, Format, count, size, time};
 use crate::traces::no_such_volume;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -307,7 +307,12 @@ fn why_none(options: &ReplayOptions, known: &Known, volumes: &[String]) -> Strin
     let Known { counts, other_volumes, faults, .. } = known;
     let damage = match faults.first.first() {
         Some(first) => {
-            format!("; {} parts could not be read, the first {}: {}", faults.count, place(faults, first), first.what)
+            format!(
+                "; {} could not be read, the first {}: {}",
+                count(faults.count, "part"),
+                place(faults, first),
+                first.what
+            )
         }
         None => String::new(),
     };
@@ -357,7 +362,7 @@ fn intention(options: &ReplayOptions, counts: &Counts) -> String {
     } else {
         format!("in {}", time((counts.span_ns() as f64 / options.scale) as u64))
     };
-    format!("replaying {} requests, recorded over {}, {how}", counts.requests, time(counts.span_ns()))
+    format!("replaying {}, recorded over {}, {how}", count(counts.requests, "request"), time(counts.span_ns()))
 }
 
 /// Where a part of a trace could not be read.
@@ -410,9 +415,9 @@ fn replay_json(options: &ReplayOptions, known: &Known, drift: Option<&Drift>, re
 fn replay_table(known: &Known, drift: Option<&Drift>) -> String {
     let Known { counts, other_volumes, faults, .. } = known;
     let mut lines = vec![format!(
-        "\n  replay: {} requests as {} I/Os, recorded over {}, bytes {} to {}",
-        counts.requests,
-        counts.all_ios(),
+        "\n  replay: {} as {}, recorded over {}, bytes {} to {}",
+        count(counts.requests, "request"),
+        count(counts.all_ios(), "I/O"),
         time(counts.span_ns()),
         counts.lowest_bytes,
         counts.reach_bytes
@@ -440,7 +445,7 @@ fn replay_table(known: &Known, drift: Option<&Drift>) -> String {
         lines.push(format!("    distances of I/Os off the recorded ones by {}", quantiles(&drift.gap)));
     }
     if faults.count > 0 {
-        lines.push(format!("    {} parts of the trace could not be read:", faults.count));
+        lines.push(format!("    {} of the trace could not be read:", count(faults.count, "part")));
         lines.extend(faults.first.iter().map(|fault| format!("      {}: {}", place(faults, fault), fault.what)));
     }
     lines.extend(faults.missing_note().map(|note| format!("    {note}")));

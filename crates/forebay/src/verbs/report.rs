@@ -100,7 +100,7 @@ fn records(path: &Path) -> Result<Option<Records>> {
         summary = *reader.summary();
     }
     if summary.dropped > 0 {
-        records.note(format!("{} records were dropped by the run", summary.dropped));
+        records.note(format!("{} dropped by the run", output::count(summary.dropped, "record")));
     }
     if !summary.is_whole() {
         records.note("The file is not whole: the run was killed, or a part of it is damaged".to_owned());

@@ -73,11 +73,11 @@ pub fn run(file: &Path, format: Format) -> Result<()> {
                 output::text(&format!("{}: {}", found.place, found.what))?;
             }
             output::text(&format!(
-                "{} map leaves, {} data blocks, {} band summaries and {} journal records checked in {seconds:.1} s: {}",
-                summary.leaves,
-                summary.blocks,
-                summary.summaries,
-                summary.recovery.records,
+                "{}, {}, {} and {} checked in {seconds:.1} s: {}",
+                output::count(summary.leaves, "map leaf"),
+                output::count(summary.blocks, "data block"),
+                output::count(summary.summaries, "band summary"),
+                output::count(summary.recovery.records, "journal record"),
                 match summary.findings {
                     0 => "no findings".to_owned(),
                     count => output::count(count, "finding"),

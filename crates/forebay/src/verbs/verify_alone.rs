@@ -57,10 +57,11 @@ pub fn run(file: &Path, format: Format) -> Result<()> {
                 output::text(&line)?;
             }
             output::text(&format!(
-                "checkpoint {} of epoch {}: {} band summaries and {blocks} data blocks checked in {seconds:.1} s: {}",
+                "checkpoint {} of epoch {}: {} and {} checked in {seconds:.1} s: {}",
                 report.checkpoint,
                 report.epoch,
-                report.summaries,
+                output::count(report.summaries, "band summary"),
+                output::count(blocks, "data block"),
                 match findings {
                     0 => "no findings".to_owned(),
                     count => output::count(count, "finding"),

@@ -33,7 +33,9 @@ pub(super) fn framed(found: &Found, title: String) -> Section {
         section.warnings.push("PARTIAL: it ended before its time; this is of what was done".to_owned());
     }
     if let Some(failures) = fields::number(value, "failures").filter(|failures| *failures > 0.0) {
-        section.warnings.push(format!("{failures} I/Os failed or never came back"));
+        section
+            .warnings
+            .push(format!("{} failed or never came back", forebay_block::figures::count(failures as u64, "I/O")));
     }
     section
 }

@@ -89,7 +89,9 @@ fn warn(section: &mut Section, job: &Value) {
     }
     let failed = number(job, "failures/count").unwrap_or(0.0) + number(job, "failures/hung").unwrap_or(0.0);
     if failed > 0.0 {
-        section.warnings.push(format!("{name}: {failed} I/Os failed or never came back"));
+        section
+            .warnings
+            .push(format!("{name}: {} failed or never came back", forebay_block::figures::count(failed as u64, "I/O")));
     }
     if let Some(verdict) = text(job, "littles_law/verdict").filter(|verdict| verdict.starts_with("broken")) {
         section.warnings.push(format!("{name}: Little's law is {verdict}"));

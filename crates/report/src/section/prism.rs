@@ -25,10 +25,15 @@ fn one(found: &Found) -> Section {
     section.notes.extend(texts(value, "notes").map(str::to_owned));
     section.warnings.extend(text(value, "cut").map(|why| format!("CUT: it could not be read to its end: {why}")));
     if let Some(missing) = number(value, "faults/missing").filter(|missing| *missing > 0.0) {
-        section.warnings.push(format!("{missing} requests are missing from the recording"));
+        section
+            .warnings
+            .push(format!("{} missing from the recording", forebay_block::figures::count(missing as u64, "request")));
     }
     if let Some(faults) = number(value, "faults/count").filter(|faults| *faults > 0.0) {
-        section.warnings.push(format!("{faults} parts of the trace could not be read and were left out"));
+        section.warnings.push(format!(
+            "{} of the trace could not be read, and left out",
+            forebay_block::figures::count(faults as u64, "part")
+        ));
     }
     if let Some(one_in) = number(report, "one_block_in").filter(|one_in| *one_in > 1.0) {
         section.warnings.push(format!(

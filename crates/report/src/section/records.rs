@@ -20,7 +20,7 @@ pub(super) fn of(records: &Records) -> Section {
     let count = |count: u64| Cell::of(Some(&json!(count)), Unit::Count);
     section.facts.push(("I/Os".to_owned(), count(records.count)));
     if records.failed > 0 {
-        section.warnings.push(format!("{} I/Os failed", records.failed));
+        section.warnings.push(format!("{} failed", forebay_block::figures::count(records.failed, "I/O")));
     }
     let extremes = records.extremes();
     let about = "The fastest and the slowest I/O of each two-hundredth of the run.";

@@ -14,6 +14,7 @@ use crate::layout::superblock::{Role, Superblock};
 use crate::overlay::Overlay;
 use crate::recovery::members::MemberError;
 use forebay_block::DiskId;
+use forebay_block::figures::count;
 use forebay_prism::ClassSpec;
 
 /// What is there and what is not.
@@ -32,7 +33,11 @@ impl DegradedReport {
     #[must_use]
     pub fn label(&self) -> String {
         let gone: u64 = self.disks.iter().map(|disk| disk.gone.blocks).sum();
-        format!("opened degraded, without {}: {gone} blocks of data cannot be read", self.missing.join(" and without "))
+        format!(
+            "opened degraded, without {}: {} of data cannot be read",
+            self.missing.join(" and without "),
+            count(gone, "block")
+        )
     }
 }
 

@@ -51,7 +51,8 @@ impl Known {
         let of = device.member_of.map_or_else(String::new, |tier| format!(" of the {tier} tier"));
         if counts.errors > self.errors {
             let last = counts.last_error.as_ref().map(ToString::to_string).unwrap_or_default();
-            let message = format!("device {name}{of}: {last}; {} requests have failed since the start", counts.errors);
+            let message =
+                format!("device {name}{of}: {last}; {} failed since the start", text::count(counts.errors, "request"));
             let (severity, cause) = (Severity::Error, "device error");
             let advice = advice_for(counts.last_error.as_ref());
             causes.happened(now_ns, &Report { severity, cause, about: name, message, advice });

@@ -1,6 +1,7 @@
 //! Devices that are several, a mirrored fast tier and a capacity tier with parity: who of them holds everything, for the log.
 
 use crate::log::{Causes, Report, Severity};
+use crate::text::count;
 use forebay_volume::layout::format_id;
 use forebay_volume::mirror::{MemberState, MemberStatus, MirrorStatus};
 
@@ -201,7 +202,8 @@ impl MemberWatch {
         }
         if unreadable > std::mem::replace(&mut self.unreadable_blocks, unreadable) {
             let message = format!(
-                "{unreadable} places of {} could not be read of as many members as they need, to mend or rebuild them",
+                "{} of {} could not be read of as many members as they need, to mend or rebuild them",
+                count(unreadable, "place"),
                 of.what
             );
             let advice = "What hosts have there fails when it is read: `forebay scrub CONFIG start` finds it. Restore it, and replace the drives that cannot be read";
@@ -215,12 +217,12 @@ impl MemberWatch {
 fn mended_message(what: &str, status: &MirrorStatus) -> String {
     let failed = status.members.iter().filter(|member| member.failed_reads > 0);
     let failed: Vec<String> =
-        failed.map(|member| format!("{} ({} reads)", name_of(member), member.failed_reads)).collect();
+        failed.map(|member| format!("{} ({})", name_of(member), count(member.failed_reads, "read"))).collect();
     let failed =
         if failed.is_empty() { String::new() } else { format!("; reads have failed of {}", failed.join(", ")) };
     format!(
-        "{} blocks that one member of {what} could not read were written again from the others{failed}",
-        status.mended_blocks
+        "{} that one member of {what} could not read: written again from the others{failed}",
+        count(status.mended_blocks, "block")
     )
 }
 

@@ -29,7 +29,7 @@ pub fn faults(faults: &Faults) -> Vec<String> {
     }
     let unit = if faults.by_line { "line" } else { "byte" };
     let mut lines =
-        vec![format!("{} parts of the trace could not be read and were left out; the first:", faults.count)];
+        vec![format!("{} of the trace could not be read, and left out; the first:", count(faults.count, "part"))];
     lines.extend(faults.first.iter().map(|fault| format!("  {unit} {}: {}", fault.place, fault.what)));
     lines.extend(missing);
     lines
@@ -84,8 +84,8 @@ pub fn whole(name: &str, read: &Read, report: &Report) -> String {
     }
     if report.back_in_time > 0 {
         lines.push(format!(
-            "{} requests came before the one before them; they count as if at its time",
-            report.back_in_time
+            "{} came before the one before; it counts as if at its time",
+            count(report.back_in_time, "request")
         ));
     }
     if report.one_block_in > 1 {
@@ -277,9 +277,9 @@ fn depths(report: &Report) -> String {
     ];
     for process in report.depths.iter().skip(1).take(DEPTHS_SHOWN) {
         lines.push(format!(
-            "  {}: {} requests{}, depth: mean {}, median {}, p99 {}",
+            "  {}: {}{}, depth: mean {}, median {}, p99 {}",
             process.process,
-            process.requests,
+            count(process.requests, "request"),
             process.requests_per_s.map_or_else(String::new, |per_s| format!(" ({} IOPS)", rate(per_s))),
             ratio(process.mean),
             process.p50.unwrap_or(0),

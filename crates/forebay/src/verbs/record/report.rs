@@ -95,9 +95,9 @@ fn table(summary: &Summary) -> Result<()> {
     }
     let counts = &summary.counts;
     output::text(&format!(
-        "dropped: {} requests, {} completions; missed by busy probes: {}; completions lost: {}; requeues: {}",
-        summary.dropped_requests,
-        summary.dropped_completions,
+        "dropped: {}, {}; missed by busy probes: {}; completions lost: {}; requeues: {}",
+        output::count(summary.dropped_requests, "request"),
+        output::count(summary.dropped_completions, "completion"),
         summary.cost.missed,
         counts.lost_completions,
         counts.requeues
@@ -178,10 +178,10 @@ fn unnamed(state: &WatchState) -> Option<String> {
         why.push("the first walk was not complete".to_owned());
     }
     if state.lost > 0 {
-        why.push(format!("the kernel's queue of events ran over {} times", state.lost));
+        why.push(format!("the kernel's queue of events ran over {}", output::count(state.lost, "time")));
     }
     if state.left_out_files > 0 {
-        why.push(format!("{} files were too many, or too deep", state.left_out_files));
+        why.push(format!("{} too many, or too deep", output::count(state.left_out_files, "file")));
     }
     why.extend(state.last_error.iter().map(|error| format!("last error: {error}")));
     (!why.is_empty()).then(|| why.join("; "))

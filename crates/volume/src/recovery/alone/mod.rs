@@ -25,6 +25,7 @@ use crate::map::index::{Disk, INDEX_SPAN_BYTES, IndexPage};
 use crate::recovery::members::MemberError;
 use crate::space::extents::Extents;
 use forebay_block::DiskId;
+use forebay_block::figures::count;
 use forebay_prism::{ClassSpec, ClassTable, Prism};
 use leaves::{Leaf, Leaves, Shown};
 use memory_device::{LeafPage, MemoryDevice, ReadOnly, damaged_leaf};
@@ -66,9 +67,9 @@ impl AloneReport {
         let sum = |count: fn(&DiskReport) -> u64| self.disks.iter().map(count).sum::<u64>();
         format!(
             "opened without the fast tier: checkpoint {} and of later writes what reached the capacity tier; blocks may be older \
-             than they were; {} blocks of data are gone with the fast tier, {} may be older than the checkpoint",
+             than they were; {} of data gone with the fast tier, {} may be older than the checkpoint",
             self.checkpoint,
-            sum(|disk| disk.gone.blocks),
+            count(sum(|disk| disk.gone.blocks), "block"),
             sum(|disk| disk.maybe_older.blocks)
         )
     }
@@ -120,15 +121,16 @@ pub fn open_alone(
     let (header, root) = chosen;
     if counts.bands_reused > 0 {
         warnings.push(format!(
-            "{} bands that checkpoint {} names were used again since: it is older than what was served last, for it could not be \
+            "{} that checkpoint {} names used again since: it is older than what was served last, for it could not be \
              written any more",
-            counts.bands_reused, header.checkpoint
+            count(counts.bands_reused as u64, "band"),
+            header.checkpoint
         ));
     }
     if counts.later_unreadable > 0 {
         warnings.push(format!(
-            "{} summaries, or places for them, cannot be read: what they name, of after the checkpoint too, is not shown",
-            counts.later_unreadable
+            "{}, or the place for it, cannot be read: what is named there, of after the checkpoint too, is not shown",
+            count(counts.later_unreadable as u64, "summary")
         ));
     }
     let mut report = AloneReport {

@@ -8,6 +8,7 @@ use crate::layout::page::{Entry, LEAF_ENTRIES, Span, Window, leaf_entry};
 use crate::readings::{Place, Reading};
 use crate::recovery::leaves::{next_leaves, read_leaves};
 use crate::verify::{Finding, fault};
+use forebay_block::figures::count;
 use forebay_block::{DiskId, IoError};
 
 /// Blocks read at once.
@@ -24,15 +25,16 @@ pub fn verify_alone(
     let mut finding = |place: &str, what: String| report(Finding { place: place.to_owned(), what });
     opened.warnings.iter().for_each(|warning| finding("capacity tier", warning.clone()));
     if opened.pages_damaged > 0 {
-        let what = format!("{} pages that say on which tier blocks lived are damaged", opened.pages_damaged);
+        let what =
+            format!("{} damaged that say on which tier blocks lived", count(opened.pages_damaged as u64, "page"));
         finding("capacity-side checkpoint", what);
     }
     if opened.disks_missing > 0 {
-        let what = format!("{} disks are not in it: there was no room for them", opened.disks_missing);
+        let what = format!("{} not in it: there was no room for more", count(opened.disks_missing as u64, "disk"));
         finding("capacity-side checkpoint", what);
     }
     for disk in opened.disks.iter().filter(|disk| disk.maybe_older.blocks > 0) {
-        let what = format!("{} blocks may be older than at the checkpoint", disk.maybe_older.blocks);
+        let what = format!("{} may be older than at the checkpoint", count(disk.maybe_older.blocks, "block"));
         finding(&format!("disk {}", disk.name), what);
     }
     let mut blocks = 0;
