@@ -11,13 +11,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A server whose log goes to a file.
-struct Logging<'a> {
+pub struct Logging<'a> {
     child: Child,
     scene: &'a Scene,
 }
 
 impl<'a> Logging<'a> {
-    fn start(scene: &'a Scene, format: &str) -> Self {
+    pub fn start(scene: &'a Scene, format: &str) -> Self {
         Self::start_as(scene, format, Command::new(env!("CARGO_BIN_EXE_forebay")).args(["serve", scene.config()]))
     }
 
@@ -57,7 +57,7 @@ impl<'a> Logging<'a> {
 
     /// The first event of a cause, which must come.
     #[track_caller]
-    fn awaited(&self, cause: &str) -> Value {
+    pub fn awaited(&self, cause: &str) -> Value {
         self.awaited_where(cause, |_| true)
     }
 
@@ -96,7 +96,7 @@ impl<'a> Logging<'a> {
         }
     }
 
-    fn stop(mut self) -> i32 {
+    pub fn stop(mut self) -> i32 {
         self.signal(Signal::TERM);
         self.child.wait().unwrap().code().unwrap()
     }

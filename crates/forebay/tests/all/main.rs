@@ -13,6 +13,7 @@ mod convert;
 mod doctor;
 mod doctor_change;
 mod face;
+mod full_map;
 mod guards;
 mod habits;
 mod log;

@@ -3,6 +3,7 @@
 use crate::support::client::*;
 use crate::support::members::*;
 use crate::support::*;
+use serde_json::Value;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 
@@ -124,6 +125,23 @@ fn regression_reads_that_one_member_fails_are_shown_under_its_name() {
     let server = scene.serve();
     write(&server, 0, 1);
     failed_reads_are_shown(&scene, &server, "second.img", "capacity");
+}
+
+/// With as many members missing as there is parity nothing can be compared with it, which is no success.
+#[test]
+fn a_verification_says_what_it_could_not_compare_with_parity() {
+    let scene = with_parity();
+    let server = scene.serve();
+    write(&server, 0, 1);
+    assert_eq!(server.stop(), 0);
+    let verified =
+        || -> Value { serde_json::from_str(&good(&forebay(&["verify", scene.config(), "--output", "json"]))).unwrap() };
+    assert_eq!(verified()["not_compared_blocks"], 0);
+    std::fs::remove_file(scene.path("second.img")).unwrap();
+    let blocks = verified()["not_compared_blocks"].as_u64().unwrap();
+    assert!(blocks >= DATA_BYTES as u64 / 4096, "{blocks}");
+    let text = good(&forebay(&["verify", scene.config()]));
+    assert!(text.contains(&format!("NOT COMPARED with parity: {blocks} blocks")), "{text}");
 }
 
 /// The size of the tier was taken for that of the member: each good member was called damaged.
