@@ -305,7 +305,7 @@ fn describe(
         output::size(superblock.band_bytes),
         output::size(superblock.journal_len_bytes),
         superblock.journal_sector_bytes,
-        output::count(superblock.slots.into(), "slot")
+        output::count(superblock.slots, "slot")
     ));
     for (index, member) in superblock.members.iter().enumerate() {
         text.push(format!(

@@ -123,14 +123,14 @@ pub fn open_alone(
         warnings.push(format!(
             "{} that checkpoint {} names used again since: it is older than what was served last, for it could not be \
              written any more",
-            count(counts.bands_reused as u64, "band"),
+            count(counts.bands_reused, "band"),
             header.checkpoint
         ));
     }
     if counts.later_unreadable > 0 {
         warnings.push(format!(
             "{}, or the place for it, cannot be read: what is named there, of after the checkpoint too, is not shown",
-            count(counts.later_unreadable as u64, "summary")
+            count(counts.later_unreadable, "summary")
         ));
     }
     let mut report = AloneReport {

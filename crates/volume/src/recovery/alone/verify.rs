@@ -25,8 +25,7 @@ pub fn verify_alone(
     let mut finding = |place: &str, what: String| report(Finding { place: place.to_owned(), what });
     opened.warnings.iter().for_each(|warning| finding("capacity tier", warning.clone()));
     if opened.pages_damaged > 0 {
-        let what =
-            format!("{} damaged that say on which tier blocks lived", count(opened.pages_damaged as u64, "page"));
+        let what = format!("{} damaged that say on which tier blocks lived", count(opened.pages_damaged, "page"));
         finding("capacity-side checkpoint", what);
     }
     if opened.disks_missing > 0 {
