@@ -99,7 +99,7 @@ fn what_is_behind_data_that_cannot_be_read_may_be_older() {
     let summary = unreadable[1] + band * 4096;
     devices[CAPACITY].rule(move |seen| failed(seen.kind == Kind::Read && seen.offset_bytes == summary));
     let alone = Alone::open(&setup, &devices);
-    assert!(alone.report.warnings.iter().any(|w| w.contains("1 summaries")), "{:?}", alone.report.warnings);
+    assert!(alone.report.warnings.iter().any(|w| w.contains("1 summary")), "{:?}", alone.report.warnings);
 }
 
 /// All that is left is the fast device.
