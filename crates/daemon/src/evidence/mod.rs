@@ -68,7 +68,7 @@ fn class_of(prism: &Prism, disk: DiskId, hints: &Arc<FileHints>) -> ClassId {
 /// predicate.
 pub fn unknown(table: &ClassTable, hints: bool, files: bool) -> Vec<(String, String)> {
     let is_known = |need: Need| match need {
-        Need::Export | Need::Sequence | Need::Contents => true,
+        Need::Export | Need::Sequence | Need::Contents | Need::Metadata => true,
         Need::Meta | Need::Swap | Need::Direct | Need::Process | Need::Pid | Need::Cgroup => hints,
         Need::Lifetime => hints || files,
         Need::Path | Need::FileSize | Need::FileOffset | Need::SstLevel => files,

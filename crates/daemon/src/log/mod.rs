@@ -16,7 +16,18 @@ use tracing_subscriber::EnvFilter;
 /// Begins to log to stderr. `FOREBAY_LOG` sets what is logged (`info` by default), as `RUST_LOG` does elsewhere;
 /// `FOREBAY_LOG_FORMAT` how: `text`, `json`, or `journal`, which is the default where stderr is the journal.
 pub fn start() {
-    let filter = EnvFilter::try_from_env("FOREBAY_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let wanted = std::env::var("FOREBAY_LOG").ok().filter(|wanted| !wanted.is_empty());
+    let filter = wanted.map_or_else(
+        || EnvFilter::new("info"),
+        |wanted| {
+            EnvFilter::try_new(&wanted).unwrap_or_else(|error| {
+                let known =
+                    "known are error, warn, info, debug and trace, also for a part alone (forebay_daemon=debug)";
+                text::complain(format!("FOREBAY_LOG={wanted}: {error}; {known}; going on with info"));
+                EnvFilter::new("info")
+            })
+        },
+    );
     let named = std::env::var("FOREBAY_LOG_FORMAT").ok().filter(|name| !name.is_empty());
     let default = || if is_stderr_the_journal() { Form::Journal } else { Form::Text };
     let form = match named.as_deref() {

@@ -401,8 +401,9 @@ pub fn explain(error: OpenError) -> anyhow::Error {
              holds; restore from a backup"
         )),
         OpenError::Checkpoint(_) => anyhow!(
-            "{text}. A device does not take writes: replace it or repair its path. Until then `forebay serve --salvage CONFIG` reads \
-             what is there, without writing"
+            "{text}. A device does not take writes. Where no space is left, make room where its space comes from (the file system below it, or the \
+             thin pool), and start again; otherwise replace it or repair its path. Until then `forebay serve --salvage CONFIG` reads what is \
+             there, without writing"
         ),
         OpenError::RootFull => anyhow!(
             "{text}: more was written here and there to an overcommitted disk than this version lets in. `forebay serve --salvage CONFIG` reads \

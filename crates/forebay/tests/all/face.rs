@@ -557,3 +557,15 @@ fn asking_a_server_that_is_not_there_says_how_to_start_it() {
         refused(&forebay(arguments), 2, &["forebay serve", "s.control"]);
     }
 }
+
+/// A filter of the log that cannot be read was ignored without a word.
+#[test]
+fn regression_a_log_filter_that_cannot_be_read_is_named() {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_forebay"))
+        .args(["bench", "--target", "null:?size=1GiB", "--set", "ios=1000", "--set", "warmup=0s"])
+        .env("FOREBAY_LOG", "bogus===")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("FOREBAY_LOG=bogus===") && said.contains("info"), "{said}");
+}

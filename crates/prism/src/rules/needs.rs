@@ -16,6 +16,8 @@ pub enum Need {
     Lifetime,
     /// Whether the kernel marked it as metadata.
     Meta,
+    /// Whether it is metadata or a journal, by contents or by the kernel's mark.
+    Metadata,
     /// Whether the kernel marked it as swap.
     Swap,
     /// Whether it went past the page cache.
@@ -55,8 +57,7 @@ pub(super) fn need(predicate: &Predicate) -> Option<Need> {
         },
         Predicate::Disk(_) | Predicate::Direction(_) | Predicate::Done => return None,
         Predicate::ExportIndex(_) | Predicate::ExportName(_) => Need::Export,
-        // Either of the mark and contents can make it true.
-        Predicate::Evidence(EvidenceTest::Any) => Need::Meta,
+        Predicate::Evidence(EvidenceTest::Any) => Need::Metadata,
         Predicate::Evidence(_) => Need::Contents,
         Predicate::HostBit(HostBit::Meta) => Need::Meta,
         Predicate::HostBit(HostBit::Swap) => Need::Swap,
@@ -82,6 +83,7 @@ impl Facts<'_> {
             Need::Contents => self.contents_known,
             Need::Lifetime => host.lifetime.is_some(),
             Need::Meta => host.meta.is_some(),
+            Need::Metadata => host.meta.is_some() || self.contents_known,
             Need::Swap => host.swap.is_some(),
             Need::Direct => host.direct.is_some(),
             Need::Path => host.path.is_some(),

@@ -237,7 +237,7 @@ fn what_a_source_does_not_tell_is_unknown_and_named() {
         ("sequential:ge:1", Need::Sequence),
         ("fs.journal", Need::Contents),
         ("fs.xfs", Need::Contents),
-        ("metadata", Need::Meta),
+        ("metadata", Need::Metadata),
         ("export:2", Need::Export),
         ("export:main", Need::Export),
         ("hint.lifetime:short", Need::Lifetime),
@@ -272,7 +272,11 @@ fn what_a_source_does_not_tell_is_unknown_and_named() {
     let seen = Facts { contents_known: true, ..bare };
     assert!(Rule::parse("!fs.journal & !metadata").unwrap().matches(&seen) && seen.tell(Need::Contents));
     let marked = Facts { host: HostFacts { meta: Some(true), ..HostFacts::default() }, ..bare };
-    assert!(Rule::parse("metadata").unwrap().matches(&marked) && marked.tell(Need::Meta));
+    assert!(
+        Rule::parse("metadata").unwrap().matches(&marked) && marked.tell(Need::Meta) && marked.tell(Need::Metadata)
+    );
+    // `metadata` was listed as a predicate that matches nothing where the kernel gives no marks, and matched by contents.
+    assert!(seen.tell(Need::Metadata) && !seen.tell(Need::Meta));
 }
 
 /// Requests of one file, process and hint get one answer from these, and may get several from those.
