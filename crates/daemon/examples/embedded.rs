@@ -1,4 +1,5 @@
-//! A program that serves a pool of its own: the tiers are memory, a second thread asks for the status and then ends it.
+//! An example program that serves a pool from its own process. Both tiers are memory. A second thread asks for the
+//! status and then stops the server.
 //!
 //! ```text
 //! cargo run --release -p forebay-daemon --example embedded

@@ -1,16 +1,16 @@
-//! What lies on a device, for people who are about to lose it.
+//! Says what a device holds before a command overwrites it.
 
 use forebay_block::{Device, IoError};
 use forebay_device::{FileContent, Signature, detect, detect_where_readable, file_content, first_content};
 use std::path::Path;
 
-/// Name under which a pool's own magic is recognised.
+/// Name of the signature of a Forebay pool.
 pub const OWN_SIGNATURE: &str = "Forebay pool";
 
-/// What is recognised on a device that is no pool's, each with its place.
+/// Signatures of anything but a Forebay pool on a device, each with its place.
 ///
 /// # Errors
-/// The device's.
+/// A read of the device failed.
 pub fn foreign(device: &mut dyn Device) -> Result<Vec<String>, IoError> {
     Ok(foreign_of(&detect(device)?))
 }
@@ -19,28 +19,28 @@ fn foreign_of(found: &[Signature]) -> Vec<String> {
     found.iter().filter(|found| found.name != OWN_SIGNATURE).map(ToString::to_string).collect()
 }
 
-/// The same where some blocks may be unreadable, with why.
+/// As [`foreign`], but goes on past unreadable blocks; the first read error is returned beside what was found.
 ///
 /// # Errors
-/// The device's, where it fails more than some blocks.
+/// A read failed in a way that makes the rest of the device unreadable, too.
 pub fn foreign_where_readable(device: &mut dyn Device) -> Result<(Vec<String>, Option<IoError>), IoError> {
     let (found, unread) = detect_where_readable(device)?;
     Ok((foreign_of(&found), unread))
 }
 
-/// What is recognised on a device, each with its place.
+/// All signatures on a device, each with its place.
 ///
 /// # Errors
-/// The device's.
+/// A read of the device failed.
 pub fn recognised(device: &mut dyn Device) -> Result<Vec<String>, IoError> {
     Ok(detect(device)?.iter().map(ToString::to_string).collect())
 }
 
-/// What is recognised on a device, or else that there is content which nothing explains; empty where all that was looked at
-/// is zero. Of an ordinary file at `path` all data is looked at, of anything else samples.
+/// All signatures on a device, or else a note that it has content without a known signature. Empty where everything
+/// examined is zero: all data of an ordinary file at `path`, samples of anything else.
 ///
 /// # Errors
-/// The device's.
+/// A read of the device failed.
 pub fn anything(device: &mut dyn Device, path: Option<&Path>) -> Result<Vec<String>, IoError> {
     let known = recognised(device)?;
     if !known.is_empty() {

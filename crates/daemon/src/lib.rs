@@ -1,5 +1,5 @@
-//! A served pool as a library: its configuration, its devices, its server with the control socket, live evidence, metrics, the log.
-//! `forebay serve` is little more than this:
+//! A served pool as a library: its configuration, devices, server with control socket, live evidence, metrics and
+//! log. `forebay serve` is little more than this:
 //!
 //! ```no_run
 //! use forebay_daemon::{config, pool::Opening, server::{Handle, Server}};

@@ -1,4 +1,4 @@
-//! Texts that all who talk to people share, and the version of what is said to programs.
+//! Text helpers for messages, and the version of JSON output.
 
 use anyhow::{Context, anyhow, ensure};
 pub use forebay_block::figures::{count, size};
@@ -9,10 +9,11 @@ use std::fmt::Display;
 use std::io::{IsTerminal, Read, Write};
 use std::path::Path;
 
-/// Version of the shape of all JSON output.
+/// Version of the structure of all JSON output.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// Names from traces and devices must not talk to the terminal: control characters other than line ends are written out.
+/// Escapes control characters other than newlines: names from traces and devices must not send control sequences to
+/// the terminal.
 #[must_use]
 pub fn harmless(text: &str) -> Cow<'_, str> {
     let is_bad = |c: char| c.is_control() && c != '\n';
@@ -36,7 +37,7 @@ pub fn versioned(value: Value) -> Value {
     Value::Object(object)
 }
 
-/// The same, with the command that made it behind the version: a result that lies in a file says how it came about.
+/// As [`versioned`], with the command behind the version, so that a stored result shows how it was made.
 #[must_use]
 pub fn documented(value: Value) -> Value {
     let mut value = versioned(value);
@@ -46,7 +47,7 @@ pub fn documented(value: Value) -> Value {
     value
 }
 
-/// The words of the command; the program by its name alone.
+/// The command line, with the program's path reduced to its name.
 #[must_use]
 pub fn command() -> Vec<String> {
     let mut words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
@@ -56,13 +57,13 @@ pub fn command() -> Vec<String> {
     words
 }
 
-/// A time in nanoseconds, for people.
+/// Formats a time in nanoseconds for people.
 #[must_use]
 pub fn time(ns: u64) -> String {
     forebay_block::figures::time(ns as f64)
 }
 
-/// An error with its causes, each said once: many messages already name their cause.
+/// An error with its causes. A cause that a message already contains is not repeated.
 #[must_use]
 pub fn chain(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
@@ -90,10 +91,11 @@ fn bounded(text: String) -> String {
     format!("{begin}[... {} characters are left out ...]{end}", chars - 2 * part)
 }
 
-/// A text file of at most so many bytes, also where it is none that has a size.
+/// Reads a text file of at most `bytes_max` bytes. Also works for files without a known size, such as devices and
+/// those in /proc.
 ///
 /// # Errors
-/// Where it cannot be read, is longer, or is no text.
+/// The file cannot be read, is longer, or is not UTF-8.
 pub fn read_text(path: &Path, bytes_max: u64) -> anyhow::Result<String> {
     let cannot = || format!("cannot read {}", path.display());
     let mut bytes = Vec::new();
@@ -112,12 +114,12 @@ pub fn read_text(path: &Path, bytes_max: u64) -> anyhow::Result<String> {
     })
 }
 
-/// Says something on stderr beside the results, and goes on where nobody can hear it.
+/// Writes a message to stderr, and ignores that nobody may read it.
 pub fn complain(text: impl Display) {
     let _ = writeln!(std::io::stderr(), "forebay: {text}");
 }
 
-/// Whether stderr may carry colours: a terminal, and nobody set NO_COLOR (<https://no-color.org>).
+/// Whether stderr may carry colours: it is a terminal, and NO_COLOR is not set (<https://no-color.org>).
 #[must_use]
 pub fn colours() -> bool {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -128,7 +130,7 @@ pub fn colours() -> bool {
 mod tests {
     use super::*;
 
-    /// `class import /dev/zero` took all memory.
+    /// Regression: `class import /dev/zero` used up all memory.
     #[test]
     fn endless_files_are_not_read_to_their_end() {
         let error = read_text(Path::new("/dev/zero"), 1000).unwrap_err().to_string();

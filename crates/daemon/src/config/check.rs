@@ -1,4 +1,4 @@
-//! What must be true of a configuration beyond its form.
+//! Checks of a parsed configuration that its types do not express.
 
 use super::model::Config;
 use super::rules::explain_rule;
@@ -23,17 +23,17 @@ const MEMORY_MIN_BYTES: u64 = 48 << 20;
 /// Longest pool name, in bytes.
 const POOL_NAME_MAX: usize = 64;
 
-/// Rates of a scrub, in bytes a second.
+/// Allowed rates of a scrub, in bytes per second.
 const SCRUB_RATES: RangeInclusive<u64> = 64 << 10..=16 << 30;
 
-/// Rates of copying what was read, in bytes a second.
+/// Allowed rates at which read data is copied to the fast tier, in bytes per second.
 const FILL_RATES: RangeInclusive<u64> = SCRUB_RATES;
 
 impl Config {
     /// Checks everything that can be known without touching a device.
     ///
     /// # Errors
-    /// The first thing that is wrong, with the key that holds it.
+    /// The first mistake found, with its key.
     pub fn check(&self) -> Result<()> {
         let name = &self.pool.name;
         ensure!(
@@ -201,13 +201,13 @@ impl Config {
         Ok(())
     }
 
-    /// What is memory has its size in the file: whether the pool can be laid out on it is known.
+    /// A `ram:` target states its size in the file, so the layout of the pool is checked without opening a device.
     fn check_memory(&self) -> Result<()> {
         let tiers = |devices: Vec<&Target>| devices.into_iter().map(memory_geometry).collect::<Option<Vec<_>>>();
         let fast = tiers(self.fast.iter().map(|device| &device.target.0).collect());
         let capacity = tiers(self.capacity.iter().map(|device| &device.target.0).collect());
         let (Some(fast), Some(capacity)) = (fast, capacity) else { return Ok(()) };
-        // A mirror and an array with parity take something for themselves, and are laid out when they are made.
+        // A mirror and a parity array reserve space for themselves; their layout is known only when they are made.
         let ([fast], None) = (fast.as_slice(), &self.pool.redundancy) else { return Ok(()) };
         let options = PoolOptions {
             name: self.pool.name.clone(),
@@ -302,7 +302,8 @@ impl Config {
                 let near = Hint(nearest(class, table.classes().iter().map(|c| c.name.as_str())));
                 bail!("export.class {class:?} at {} is no class{near}", export.door());
             }
-            // The same export at a second address is welcome; a second meaning of one name is not.
+            // The same export may be served at a second address. Two exports of different disks under one name are
+            // refused.
             let name = export.name.as_deref().unwrap_or(disk);
             if let Some(door) = export.listen() {
                 ensure!(
@@ -325,7 +326,7 @@ impl Config {
         self.check_machine_devices()
     }
 
-    /// Paths that no socket can have, and one for both control and exports.
+    /// Refuses socket paths that are too long, and one path used both for control and for an export.
     fn check_sockets(&self) -> Result<()> {
         let control = self.server.control.as_deref().map(Path::new);
         let is_short = |path: &Path| path.as_os_str().len() <= SOCKET_PATH_MAX;
@@ -351,7 +352,7 @@ impl Config {
         Ok(())
     }
 
-    /// A socket of a virtual machine's device is for one export, and each export has one at most.
+    /// Each vhost socket serves one export, and each export has at most one vhost socket.
     fn check_machine_devices(&self) -> Result<()> {
         let mut seen = Vec::new();
         for export in &self.export {
@@ -417,18 +418,20 @@ impl Config {
         Ok(())
     }
 
-    /// The disk that a source of evidence is about.
+    /// Name of the disk that this evidence belongs to. Without `evidence.disk` this is the first disk; empty where
+    /// there are no disks.
     pub fn evidence_disk<'a>(&'a self, evidence: &'a super::Evidence) -> &'a str {
         let only = || self.disk.first().map_or("", |disk| disk.name.as_str());
         evidence.disk.as_deref().unwrap_or_else(only)
     }
 
-    /// The name of an export.
+    /// Name of an export; without `export.name` the name of its disk.
     pub fn export_name<'a>(&'a self, export: &'a super::Export) -> &'a str {
         export.name.as_deref().unwrap_or_else(|| self.export_disk(export))
     }
 
-    /// The disk that an export serves.
+    /// Name of the disk that an export serves. Without `export.disk` this is the first disk; empty where there are no
+    /// disks.
     pub fn export_disk<'a>(&'a self, export: &'a super::Export) -> &'a str {
         let only = || self.disk.first().map_or("", |disk| disk.name.as_str());
         export.disk.as_deref().unwrap_or_else(only)
@@ -451,12 +454,12 @@ fn without_cache(target: &Target) -> &Target {
     }
 }
 
-/// A path as others may write it, without `.` in it.
+/// The path without its `.` components, so that two spellings of one path compare equal.
 fn plain(path: &Path) -> PathBuf {
     path.components().filter(|part| *part != Component::CurDir).collect()
 }
 
-/// What a target of memory is; `None` of others, which have to be looked at.
+/// Geometry of a `ram:` target; `None` for every other target, whose geometry is known only once it is opened.
 fn memory_geometry(target: &Target) -> Option<Geometry> {
     let Target::Ram { size_bytes } = *without_cache(target) else { return None };
     Some(Geometry {
@@ -473,7 +476,8 @@ fn memory_geometry(target: &Target) -> Option<Geometry> {
 mod tests {
     use super::Config;
 
-    /// All of it was good to `config check`, and `serve` refused it without a look at a device.
+    /// Regression: `config check` accepted all of these configurations, and `serve` refused them before it opened a
+    /// device.
     #[test]
     fn regression_what_serve_refuses_without_a_look_at_a_device_is_found() {
         let of = |fast: &str, capacity: &str, size: &str, more: &str| {
@@ -513,14 +517,14 @@ mod tests {
             assert_eq!(why.is_empty(), is_good, "{why}");
             assert!(is_good || why.contains("from 8KiB to 64GiB"), "{why}");
         }
-        // A pool that nothing may be written to was worn from the beginning.
+        // A device with an endurance of 0 counted as worn out from the start.
         let worn = of("/f\"\nendurance = \"0PB", "/c", "64MiB", "");
         assert!(worn.contains("fast.endurance is 0"), "{worn}");
         let base = of(&ram(64), &ram(256), "64MiB", "base = \"ram:?size=128MiB\"");
         assert!(base.contains("the base of disk \"db\" has 134217728 bytes"), "{base}");
     }
 
-    /// A base that is an NBD export was refused as one over which no pool can be made.
+    /// Regression: a base that is an NBD export was refused with a message about tiers of a pool, not about bases.
     #[test]
     fn regression_what_cannot_be_a_base_is_refused_with_what_can() {
         let checked = |base: &str| {
@@ -548,7 +552,7 @@ mod tests {
         config.check().map_or_else(|why| format!("{why:#}"), |()| String::new())
     }
 
-    /// It was served, and announced twice.
+    /// Regression: two identical exports were accepted, served and announced twice.
     #[test]
     fn regression_an_export_that_is_there_twice_is_refused() {
         let export = |name: &str, at: &str| format!("[[export]]\nname = \"{name}\"\nnbd = \"unix:/run/{at}\"\n");

@@ -1,4 +1,4 @@
-//! Reading the file: every mistake with its line, and the nearest known key to a misspelt one.
+//! Reads the configuration file. An error names the line, and for an unknown key the nearest known one.
 
 use super::model::Config;
 use crate::text::read_text;
@@ -6,13 +6,13 @@ use anyhow::{Context, Result, anyhow, bail};
 use forebay_block::mistakes::{Hint, Mistake, nearest, place};
 use std::path::Path;
 
-/// Longest file that is read.
+/// Longest configuration file that is accepted, in bytes.
 const FILE_MAX_BYTES: u64 = 1 << 20;
 
 /// Reads and checks a configuration.
 ///
 /// # Errors
-/// What is wrong, with path and line.
+/// The first mistake, with path and line.
 pub fn load(path: &Path) -> Result<Config> {
     of_text(&read(path)?, path)
 }
@@ -20,7 +20,7 @@ pub fn load(path: &Path) -> Result<Config> {
 /// Reads the text of a configuration.
 ///
 /// # Errors
-/// Why it cannot be read.
+/// The file cannot be read, or is longer than 1 MiB.
 pub fn read(path: &Path) -> Result<String> {
     std::fs::metadata(path).with_context(|| {
         format!("cannot read the configuration {}; the guide docs/configuration.md shows one", path.display())
@@ -28,20 +28,20 @@ pub fn read(path: &Path) -> Result<String> {
     read_text(path, FILE_MAX_BYTES)
 }
 
-/// Checks the text of a configuration that was read of `path`.
+/// Parses and checks configuration text that was read from `path`.
 ///
 /// # Errors
-/// What is wrong, with path and line.
+/// The first mistake, with path and line.
 pub fn of_text(text: &str, path: &Path) -> Result<Config> {
     let config = parse(text, path)?;
     config.check().with_context(|| format!("in {}", path.display()))?;
     Ok(config)
 }
 
-/// Reads and checks the configuration of a pool that lives in real time, for everything but measurement.
+/// Reads and checks the configuration of a pool in real time: everything but measurement needs one.
 ///
 /// # Errors
-/// What is wrong, with path and line; that a tier is a model.
+/// The first mistake, with path and line; or a tier is a model in virtual time.
 pub fn load_real(path: &Path) -> Result<Config> {
     let config = load(path)?;
     if let Some(target) = config.modelled() {

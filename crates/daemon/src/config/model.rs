@@ -12,16 +12,16 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::PathBuf;
 
-/// Connections at a time where the configuration does not say.
+/// Connections at a time where the configuration sets no limit.
 const CONNECTIONS_DEFAULT: u16 = 64;
 
-/// A pool: its devices, its disks, where they are exported, and the classes that decide what lies where.
+/// A pool: its devices, its disks, the exports that serve them, and the classes that decide where data is placed.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// The pool itself.
     pub pool: Pool,
-    /// The fast device; two or three of them are a mirror, and hold the same.
+    /// The fast device. Two or three fast devices form a mirror and hold the same data.
     #[serde(default)]
     pub fast: Vec<Fast>,
     /// Capacity devices.
@@ -30,31 +30,31 @@ pub struct Config {
     /// Thin disks, made by `forebay create`.
     #[serde(default)]
     pub disk: Vec<Disk>,
-    /// Memory.
+    /// Memory limits of the server.
     #[serde(default)]
     pub memory: Memory,
-    /// Reading everything to find damage.
+    /// The scrub, which reads all data to find damage.
     #[serde(default)]
     pub scrub: Scrub,
-    /// Copying what disks have in their bases.
+    /// Adoption: copying the data of disks' bases into the pool.
     #[serde(default)]
     pub adopt: Adopt,
-    /// Copies of what is read of the capacity tier, of classes with `read_cache`.
+    /// Copies on the fast tier of data read from the capacity tier, for classes with `read_cache`.
     #[serde(default)]
     pub read_cache: ReadCache,
     /// Where disks are served.
     #[serde(default)]
     pub export: Vec<Export>,
-    /// What the hosts of disks say of their data.
+    /// Evidence: what the hosts of disks report of their data.
     #[serde(default)]
     pub evidence: Vec<Evidence>,
-    /// Classes of data; those not named keep their built-in policy.
+    /// Classes of data. A built-in class that is not listed here keeps its built-in policy.
     #[serde(default)]
     pub class: Vec<Class>,
     /// The server process.
     #[serde(default)]
     pub server: Server,
-    /// What the server logs, and from when on.
+    /// Thresholds from which on the server logs.
     #[serde(default)]
     pub log: Log,
     /// Metrics over HTTP.
@@ -70,14 +70,15 @@ pub struct Config {
 pub struct Pool {
     /// Name of the pool, at most 64 bytes.
     pub name: String,
-    /// Lets the disks' sizes exceed the pool: writes may then fail when it is full.
+    /// Allows the disks' sizes to exceed the pool. Writes fail once the pool is full.
     #[serde(default)]
     pub overcommit: bool,
-    /// How data of the capacity tier is grouped by its lifetime, so that what shares a band dies together.
+    /// How data on the capacity tier is grouped by lifetime, so that the blocks of a band become free together.
     #[schemars(with = "String")]
     #[serde(default)]
     pub grouping: Grouping,
-    /// Parity over the capacity devices, `data+parity` of them: as many may be lost as there are of parity. Cannot be changed after `create`.
+    /// Parity over the capacity devices, as `data+parity`. Up to `parity` devices may be lost. Cannot be changed
+    /// after `create`.
     #[schemars(with = "Option<String>")]
     pub redundancy: Option<Redundancy>,
 }
@@ -89,7 +90,7 @@ pub struct Fast {
     /// Path or URI of the device.
     #[schemars(with = "String")]
     pub target: TargetText,
-    /// What may be written to it over its life, as its data sheet rates it; known of models.
+    /// Bytes that may be written to the device over its life, as its data sheet rates it. Models know theirs.
     #[schemars(with = "Option<SizeForms>")]
     pub endurance: Option<Size>,
 }
@@ -101,10 +102,12 @@ pub struct Capacity {
     /// Path or URI of the device.
     #[schemars(with = "String")]
     pub target: TargetText,
-    /// Unit in which the device is written and freed; from the device where it tells, else from its size.
+    /// Unit in which the device is written and freed. By default the device's own unit where it reports one, else
+    /// derived from its size.
     #[schemars(with = "Option<SizeForms>")]
     pub band: Option<Size>,
-    /// What may be written to it over its life in sequence, as its data sheet rates it; known of models.
+    /// Bytes that may be written to the device sequentially over its life, as its data sheet rates it. Models know
+    /// theirs.
     #[schemars(with = "Option<SizeForms>")]
     pub endurance: Option<Size>,
 }
@@ -118,8 +121,8 @@ pub struct Disk {
     /// Size; a multiple of 4 KiB.
     #[schemars(with = "SizeForms")]
     pub size: Size,
-    /// Path or URI of a device with data that the disk is laid over when it is made: nothing is written there, and all of it is copied into the
-    /// pool while the disk is served, until `forebay disk CONFIG detach-base`.
+    /// Path or URI of a device whose data becomes the disk's first contents (its base). The base is never written.
+    /// All of it is copied into the pool while the disk is served, until `forebay disk CONFIG detach-base`.
     #[schemars(with = "Option<String>")]
     pub base: Option<TargetText>,
 }
@@ -128,7 +131,7 @@ pub struct Disk {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Memory {
-    /// Limit for everything the server holds in memory, contents of `ram:` targets excepted.
+    /// Limit for all memory of the server, except the contents of `ram:` targets.
     #[schemars(with = "SizeForms")]
     #[serde(default = "Memory::default_limit")]
     pub limit: Size,
@@ -150,7 +153,8 @@ impl Default for Memory {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Adopt {
-    /// Most bytes a second that are copied of bases while hosts ask for nothing; an eighth of it while they do.
+    /// Highest rate of copying from bases, in bytes per second, while hosts are idle; an eighth of it while they are
+    /// not.
     #[schemars(with = "SizeForms")]
     #[serde(default = "Adopt::default_rate")]
     pub rate: Size,
@@ -172,7 +176,7 @@ impl Default for Adopt {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Scrub {
-    /// Most bytes a second, while hosts ask for nothing; an eighth of that while they do.
+    /// Highest rate of a scrub, in bytes per second, while hosts are idle; an eighth of it while they are not.
     #[schemars(with = "SizeForms")]
     #[serde(default = "Scrub::default_rate")]
     pub rate: Size,
@@ -194,12 +198,12 @@ impl Default for Scrub {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReadCache {
-    /// Most bytes a second that are copied to the fast tier.
+    /// Highest rate of copying to the fast tier, in bytes per second.
     #[schemars(with = "SizeForms")]
     #[serde(default = "ReadCache::default_rate")]
     pub rate: Size,
-    /// Memory for what was read, before the fast tier, of `memory.limit`: a sixteenth of it where any class has a read cache, a sixty-fourth
-    /// otherwise.
+    /// Part of `memory.limit` that holds data read from the capacity tier before it is copied to the fast tier. By
+    /// default a sixteenth where any class has a read cache, else a sixty-fourth.
     #[schemars(with = "Option<SizeForms>")]
     pub memory: Option<Size>,
 }
@@ -225,30 +229,30 @@ pub struct Export {
     /// Where to listen for NBD: `unix:/path` or `tcp:127.0.0.1:10809`.
     #[schemars(with = "Option<String>")]
     pub nbd: Option<Address>,
-    /// As a block device of this machine's kernel: "auto", or N for /dev/ublkbN.
+    /// Serves the disk as a block device of this machine's kernel: "auto", or N for /dev/ublkbN.
     #[schemars(with = "Option<UblkForms>")]
     pub ublk: Option<Ublk>,
-    /// As a block device of virtual machines (vhost-user-blk), which find it at `unix:/path`.
+    /// Serves the disk as a block device of virtual machines (vhost-user-blk) at the socket `unix:/path`.
     pub vhost: Option<String>,
     /// Name of the export; the disk's by default.
     pub name: Option<String>,
     /// Refuses writes.
     #[serde(default)]
     pub read_only: bool,
-    /// Class of everything written through this export, whatever the rules say.
+    /// Class of every write through this export; overrides the rules.
     pub class: Option<String>,
     /// Turns on polling for the whole server; see `server.poll`.
     #[schemars(with = "Option<PollForms>")]
     pub poll: Option<Poll>,
-    /// Which connections must be in TLS: "required" (all), "network" (those by TCP), "optional". By default, with `[tls]`,
-    /// "network"; "required" where there is `allow`.
+    /// Which connections must use TLS: "required" (all), "network" (TCP only), "optional" (none). With `[tls]` the
+    /// default is "network", and "required" where `allow` is set.
     pub tls: Option<TlsWord>,
-    /// Clients that see the export, by a name of their certificate or the identity of their pre-shared key; by default all
-    /// that `[tls]` lets in.
+    /// Clients that may see the export, each by a name in its certificate or by the identity of its pre-shared key.
+    /// By default every client that `[tls]` admits.
     pub allow: Option<Vec<String>>,
 }
 
-/// `[[evidence]]`: what the host that uses a disk says of its data, where that host is this machine.
+/// `[[evidence]]`: what the host that uses a disk reports of its data, where that host is this machine.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Evidence {
@@ -258,10 +262,10 @@ pub struct Evidence {
     pub device: Option<PathBuf>,
     /// Where the disk's file system is mounted.
     pub mount: Option<PathBuf>,
-    /// Whether the kernel is asked about writes to the device.
+    /// Whether kernel probes report the writes to the device.
     #[serde(default = "Evidence::yes")]
     pub hints: bool,
-    /// Whether files of its file system are mapped.
+    /// Whether the files of its file system are mapped to blocks.
     #[serde(default = "Evidence::yes")]
     pub files: bool,
 }
@@ -278,23 +282,23 @@ impl Evidence {
 pub struct Class {
     /// Name; `cold` (the default class), `metadata`, `log`, `temp` and `hot` are built in.
     pub name: String,
-    /// Where its writes go.
+    /// Where writes of this class go.
     pub place: Place,
-    /// Whether what is read of it on the capacity tier gets copies on the fast one.
+    /// Whether data of this class that is read from the capacity tier is copied to the fast tier.
     #[serde(default)]
     pub read_cache: bool,
     /// How its data is compressed on the capacity tier: "off", "lz4", or "zstd:LEVEL" with a level from 1 to 19.
     #[schemars(with = "String")]
     #[serde(default)]
     pub compress: Compression,
-    /// Share of the fast tier that it may hold, 0.0 to 1.0, or such as "25%".
+    /// Largest share of the fast tier that this class may occupy: 0.0 to 1.0, or such as "25%".
     #[schemars(with = "ShareForms")]
     #[serde(default = "Class::default_share")]
     pub share: Share,
-    /// Rules with smaller numbers are tried first.
+    /// Order in which classes' rules are tried: smaller numbers first.
     #[serde(default = "Class::default_priority")]
     pub priority: u16,
-    /// Rules; one that holds suffices.
+    /// Rules; a write belongs to the class if any of them holds.
     #[serde(default, rename = "match")]
     pub rules: Vec<String>,
 }
@@ -308,7 +312,7 @@ impl Class {
         100
     }
 
-    /// As the classifier takes it.
+    /// The class in the form that the classifier reads.
     pub fn spec(&self) -> ClassSpec {
         ClassSpec {
             name: self.name.clone(),
@@ -326,36 +330,37 @@ impl Class {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Server {
-    /// How long to look for new requests before sleeping: `false`, `true` (100us) or a duration. Saves wake-ups at
-    /// low queue depth for up to a whole core while clients are busy.
+    /// How long the event loop polls for new requests before it sleeps: `false`, `true` (100us) or a duration.
+    /// Polling saves wake-ups at low queue depth and costs up to a whole core while clients are busy.
     #[schemars(with = "Option<PollForms>")]
     pub poll: Option<Poll>,
     /// Connections at a time, 1 to 16384; 64 by default.
     pub max_connections: Option<u16>,
-    /// Lets TCP exports listen beyond loopback, where `[tls]` protects them.
+    /// Allows TCP exports to listen beyond loopback where `[tls]` protects them.
     #[serde(default)]
     pub allow_remote: bool,
-    /// Lets them listen there without TLS too: anybody who can reach the port can read and write, and so can who is on the way.
+    /// Allows them to listen there without TLS too. Anybody who can reach the port, or is on the network path, can
+    /// then read and write.
     #[serde(default)]
     pub allow_remote_without_tls: bool,
-    /// Path of the control socket; by default derived, see the guide.
+    /// Path of the control socket. By default derived from CONFIG; docs/configuration.md says how.
     pub control: Option<String>,
-    /// Mode of all Unix sockets, such as "0660". By default exports are as the umask says, and the control socket is this
-    /// user's alone.
+    /// Mode of all Unix sockets, such as "0660". By default the umask decides for exports, and the control socket is
+    /// open to this user alone.
     #[schemars(with = "Option<String>")]
     pub socket_mode: Option<SocketMode>,
     /// Group of all Unix sockets, by name or number.
     pub socket_group: Option<String>,
 }
 
-/// `[metrics]`: metrics for Prometheus, a live page and a health check over HTTP, to read only.
+/// `[metrics]`: metrics for Prometheus, a live page and a health check over HTTP, all read-only.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Metrics {
-    /// Where to listen, such as `127.0.0.1:9650`; nowhere by default.
+    /// Address and port to listen at, such as `127.0.0.1:9650`. Without it there are no metrics.
     #[schemars(with = "Option<String>")]
     pub listen: Option<HttpAddress>,
-    /// Lets it listen beyond loopback. It has neither authentication nor encryption.
+    /// Allows metrics beyond loopback. There is neither authentication nor encryption.
     #[serde(default)]
     pub allow_remote: bool,
 }
@@ -364,13 +369,13 @@ pub struct Metrics {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Log {
-    /// Share of the pool's usable space from which on it counts as nearly full; 85% by default.
+    /// Share of the pool's usable space from which on the pool is logged as nearly full; 85% by default.
     #[schemars(with = "Option<ShareForms>")]
     pub nearly_full: Option<Share>,
-    /// The same for full; 95% by default.
+    /// Share from which on the pool is logged as full; 95% by default.
     #[schemars(with = "Option<ShareForms>")]
     pub full: Option<Share>,
-    /// Time of one request, such as 500ms or 2s, from which on a device is called slow; 1s by default.
+    /// Latency of one request, such as 500ms or 2s, from which on its device is logged as slow; 1s by default.
     #[schemars(with = "Option<String>")]
     pub slow_device: Option<LogTime>,
 }
@@ -378,16 +383,16 @@ pub struct Log {
 /// Thresholds of the log.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogLimits {
-    /// Share of the usable space, 0.0 to 1.0.
+    /// Share of the usable space, 0.0 to 1.0, from which on the pool counts as nearly full.
     pub nearly_full: f64,
-    /// The same.
+    /// Share of the usable space, 0.0 to 1.0, from which on the pool counts as full.
     pub full: f64,
-    /// Nanoseconds.
+    /// Latency of one request from which on its device counts as slow, in nanoseconds.
     pub slow_device_ns: u64,
 }
 
 impl Log {
-    /// With the defaults of what is not there.
+    /// The configured thresholds, with defaults for those that are absent.
     pub fn limits(&self) -> LogLimits {
         LogLimits {
             nearly_full: self.nearly_full.map_or(0.85, |share| share.0),
@@ -398,12 +403,12 @@ impl Log {
 }
 
 impl Export {
-    /// Where it listens for NBD, where it does.
+    /// Address at which the export listens for NBD; `None` where it has no NBD address.
     pub fn listen(&self) -> Option<Listen> {
         self.nbd.as_ref().map(|address| address.at.clone())
     }
 
-    /// Where virtual machines find it, where they do.
+    /// Path of the vhost-user socket; `None` where the export has none.
     pub fn vhost_path(&self) -> Option<PathBuf> {
         match self.vhost.as_deref()?.parse().ok()? {
             Listen::Unix(path) => Some(path),
@@ -411,7 +416,7 @@ impl Export {
         }
     }
 
-    /// Where its clients find it, for messages.
+    /// Address of the export as messages name it.
     pub fn door(&self) -> &str {
         let other = if self.ublk.is_some() { "ublk" } else { "no address" };
         let nbd = self.nbd.as_ref().map(|address| address.text.as_str());
@@ -426,27 +431,27 @@ impl Config {
         fast.chain(self.capacity.iter().map(|device| &device.target.0))
     }
 
-    /// The first tier that is a model in virtual time: then all are.
+    /// The first tier that is a model in virtual time. Either all tiers are models or none is.
     pub fn modelled(&self) -> Option<&forebay_device::Target> {
         self.targets().find(|target| matches!(target, forebay_device::Target::Model(_)))
     }
 
-    /// The band size asked for.
+    /// The configured band size in bytes; `None` where the file sets none.
     pub fn band_bytes(&self) -> Option<u64> {
         self.capacity.iter().find_map(|device| device.band).map(|size| size.0)
     }
 
-    /// Classes as the classifier takes them.
+    /// All configured classes in the form that the classifier reads.
     pub fn class_specs(&self) -> Vec<ClassSpec> {
         self.class.iter().map(Class::spec).collect()
     }
 
-    /// Connections at a time.
+    /// Limit of connections at a time.
     pub fn connections_max(&self) -> u16 {
         self.server.max_connections.unwrap_or(CONNECTIONS_DEFAULT)
     }
 
-    /// How long the server polls, in nanoseconds.
+    /// Longest polling time of any export or of the server, in nanoseconds; 0 where nothing polls.
     pub fn poll_ns(&self) -> u64 {
         let exports = self.export.iter().filter_map(|export| export.poll);
         exports.chain(self.server.poll).map(|poll| poll.ns).max().unwrap_or(0)

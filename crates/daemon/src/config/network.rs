@@ -5,16 +5,17 @@ use super::values::TlsWord;
 use anyhow::{Result, anyhow, ensure};
 use forebay_export::{Access, Listen, TlsNeed};
 
-/// Names in one `allow`.
+/// Most names in one `allow`.
 const NAMES_MAX: usize = 1024;
 
 impl Config {
-    /// Whether Unix sockets are to be made for this user alone, until they have their group and mode.
+    /// Whether Unix sockets are first made for this user alone. They are where a mode or group is configured, until
+    /// it is applied.
     pub fn has_private_sockets(&self) -> bool {
         self.server.socket_mode.is_some() || self.server.socket_group.is_some()
     }
 
-    /// Who may see an export.
+    /// Which clients may see an export, over all addresses that serve it.
     pub fn access(&self, export: &Export) -> Access {
         let name = self.export_name(export);
         let mut doors = self.export.iter().filter(|other| self.export_name(other) == name).filter_map(Export::listen);
@@ -26,7 +27,7 @@ impl Config {
         }
     }
 
-    /// Who may see a disk that is exported with nothing said of it.
+    /// Which clients may see a disk that is exported without a section of its own.
     pub fn access_by_default(&self) -> Access {
         Access { tls: if self.tls.is_some() { TlsNeed::Network } else { TlsNeed::Never }, ..Access::default() }
     }
@@ -41,7 +42,7 @@ impl Config {
         }
     }
 
-    /// Checks what the configuration says of TLS and of other machines.
+    /// Checks `[tls]` and what the configuration allows to other machines.
     pub(super) fn check_network(&self) -> Result<()> {
         if let Some(tls) = &self.tls {
             tls.check()?;
@@ -81,10 +82,10 @@ impl Config {
         remote.map_or(Ok(()), |at| self.check_reached_at(at))
     }
 
-    /// Checks that exports may be reached at this address, which others can reach.
+    /// Checks that exports may be served at `remote`, an address that other machines can reach.
     ///
     /// # Errors
-    /// Where one could be used without TLS.
+    /// An export could be used there without TLS.
     pub fn check_reached_at(&self, remote: &str) -> Result<()> {
         if self.server.allow_remote_without_tls {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What is wrong with rules of classes, and what is meant otherwise than it says.
+//! Explains mistakes in the rules of classes, and settings that have no effect.
 
 use super::model::{Class, Config};
 use super::values::{Compression, Place};
@@ -7,7 +7,8 @@ use anyhow::{Error, anyhow};
 use forebay_prism::RuleError;
 use forebay_prism::rules::{PREDICATES, RuleErrorKind};
 
-/// Why a rule, or a class with it, is refused. Of a predicate that is none, and like none, all that there are follow.
+/// Explains why a rule, or a class with it, is refused. For an unknown predicate that resembles no known one, the
+/// message lists all predicates.
 pub fn explain_rule(error: impl Into<Error>) -> Error {
     let error = error.into();
     let kind = error.chain().find_map(|cause| cause.downcast_ref()).map(|RuleError { kind, .. }| kind);
@@ -20,7 +21,7 @@ pub fn explain_rule(error: impl Into<Error>) -> Error {
 }
 
 impl Config {
-    /// What is configured of classes and has no effect.
+    /// Notes on settings of classes that have no effect.
     #[must_use]
     pub fn notes_of_classes(&self) -> Vec<String> {
         let in_vain = |class: &&Class| class.place == Place::Both && class.compress != Compression::default();
@@ -49,7 +50,7 @@ mod tests {
         crate::config::of_text(&text, Path::new("pool.toml"))
     }
 
-    /// Of a predicate that is like none it was said that it is unknown, and no more.
+    /// Regression: for an unknown predicate that resembles no known one, the message did not list the known ones.
     #[test]
     fn regression_an_unknown_predicate_is_answered_with_those_that_there_are() {
         let said = |rule: &str| chain(&config(&format!("place = \"stage\"\nmatch = [\"{rule}\"]\n")).unwrap_err());
@@ -63,7 +64,7 @@ mod tests {
         assert!(other.to_string().contains("no class named `x`"), "{other}");
     }
 
-    /// `compress` was taken for a class whose data is never compressed, and nothing said so.
+    /// Regression: `compress` was accepted without a note for a class whose data is never compressed.
     #[test]
     fn regression_compression_that_has_no_effect_is_noted() {
         let notes = |class: &str| config(class).unwrap().notes_of_classes();

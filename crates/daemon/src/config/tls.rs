@@ -10,18 +10,19 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
-    /// The server's certificate, with those that lead to its authority; PEM.
+    /// The server's certificate, with the chain up to its authority; PEM.
     pub certificate: Option<PathBuf>,
     /// The private key of `certificate`; PEM.
     pub key: Option<PathBuf>,
-    /// Authorities (PEM) whose certificates clients must show; needed beside `certificate`.
+    /// Certificate authorities (PEM), one of which must have issued a client's certificate; needed beside
+    /// `certificate`.
     pub client_ca: Option<PathBuf>,
-    /// Pre-shared keys of clients: lines of identity:key, as psktool writes them.
+    /// Pre-shared keys of clients: one `identity:key` a line, as psktool writes them.
     pub psk_file: Option<PathBuf>,
 }
 
 impl Tls {
-    /// The files, as the server takes them.
+    /// The files in the form that the server reads.
     pub fn files(&self) -> TlsFiles {
         TlsFiles {
             certificate: self.certificate.clone(),
@@ -37,10 +38,10 @@ impl Tls {
         key.chain(self.psk_file.iter().map(|path| ("tls.psk_file", path)))
     }
 
-    /// Checks that the files make sense together.
+    /// Checks that the files form a complete set.
     ///
     /// # Errors
-    /// What is missing.
+    /// The file that is missing, or a path that is not absolute.
     pub fn check(&self) -> Result<()> {
         let files = self.files();
         files.check()?;

@@ -3,19 +3,19 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
-/// Numbers that the driver takes at most (`UBLK_MAX_UBLKS` of drivers/block/ublk_drv.c).
+/// Count of device numbers that the driver accepts (`UBLK_MAX_UBLKS` of drivers/block/ublk_drv.c).
 const NUMBERS: u32 = 1 << 20;
 
-/// Which block device of this machine's kernel.
+/// Which block device of this machine's kernel serves an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ublk {
-    /// The one that waits for this export, else any free number.
+    /// The device that an earlier server left for this export, else any free number.
     Auto,
     /// `/dev/ublkbN`.
     Number(u32),
 }
 
-/// The forms, for the schema and for reading.
+/// The forms in which `ublk` may be written, for the schema and for reading.
 #[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(super) enum UblkForms {
@@ -34,7 +34,7 @@ impl<'de> Deserialize<'de> for Ublk {
 }
 
 impl Ublk {
-    /// The number asked for.
+    /// The configured device number; `None` with `"auto"`.
     pub fn number(self) -> Option<u32> {
         match self {
             Self::Auto => None,

@@ -1,4 +1,4 @@
-//! Values with a form of their own: sizes, durations, targets, places.
+//! Types of values with their own notation: sizes, durations, targets, places.
 
 use crate::text::chain;
 use forebay_block::mistakes::shown;
@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size(pub u64);
 
-/// The forms of a size, for the schema and for reading.
+/// The forms in which a size may be written, for the schema and for reading.
 #[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(super) enum SizeForms {
@@ -35,12 +35,12 @@ impl<'de> Deserialize<'de> for Size {
     }
 }
 
-/// An address to listen at, as it is written and as it was found when the file was read: once, as a name server may be asked for it.
+/// An address to listen at. A host name is resolved once, when the file is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// As it is written.
+    /// The address as the file writes it.
     pub text: String,
-    /// Where that is.
+    /// The resolved address.
     pub at: Listen,
 }
 
@@ -56,7 +56,7 @@ impl<'de> Deserialize<'de> for Address {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share(pub f64);
 
-/// The forms of a share, for the schema and for reading.
+/// The forms in which a share may be written, for the schema and for reading.
 #[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(super) enum ShareForms {
@@ -64,10 +64,10 @@ pub(super) enum ShareForms {
     Text(String),
 }
 
-/// Reads `0.25` and `25%`.
+/// Parses `0.25` or `25%`.
 ///
 /// # Errors
-/// What a share looks like.
+/// The text is not a share from 0.0 to 1.0; the message shows the notation.
 pub fn parse_share(text: &str) -> Result<f64, String> {
     let wrong = || format!("{:?} is not a share: write a number from 0.0 to 1.0, or such as \"25%\"", shown(text));
     let trimmed = text.trim();
@@ -81,7 +81,7 @@ impl<'de> Deserialize<'de> for Share {
         let value = ShareForms::deserialize(deserializer)
             .map_err(|_| serde::de::Error::custom("a share is a number from 0.0 to 1.0, or a text such as \"25%\""))?;
         match value {
-            // What is out of range is refused where the class is named.
+            // A number out of range is refused later, where the message can name the class.
             ShareForms::Number(share) => Ok(Self(share)),
             ShareForms::Text(text) => parse_share(&text).map(Self).map_err(serde::de::Error::custom),
         }
@@ -117,7 +117,7 @@ impl<'de> Deserialize<'de> for SocketMode {
     }
 }
 
-/// An address and port to answer HTTP at.
+/// Address and port at which HTTP is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HttpAddress(pub SocketAddr);
 
@@ -129,7 +129,7 @@ impl<'de> Deserialize<'de> for HttpAddress {
     }
 }
 
-/// A time of one request, in nanoseconds.
+/// Latency threshold of one request, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogTime(pub u64);
 
@@ -144,19 +144,19 @@ impl<'de> Deserialize<'de> for LogTime {
     }
 }
 
-/// How long the server looks for new requests before it sleeps.
+/// How long the event loop polls for new requests before it sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Poll {
-    /// Nanoseconds; 0: not at all.
+    /// Nanoseconds; 0 turns polling off.
     pub ns: u64,
 }
 
-/// What `poll = true` means, in nanoseconds.
+/// Polling time of `poll = true`, in nanoseconds.
 const POLL_DEFAULT_NS: u64 = 100_000;
-/// Longest polling, in nanoseconds.
+/// Longest polling time accepted, in nanoseconds.
 const POLL_MAX_NS: u64 = 1_000_000_000;
 
-/// The forms of polling, for the schema and for reading.
+/// The forms in which polling may be written, for the schema and for reading.
 #[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(super) enum PollForms {
@@ -211,7 +211,7 @@ pub enum Place {
     Fast,
     /// Acknowledged from the fast tier, later moved to the capacity tier in whole bands.
     Stage,
-    /// Straight to the capacity tier; short writes that are to be compressed by way of the fast one.
+    /// Straight to the capacity tier. Short writes that are to be compressed pass through the fast tier first.
     Capacity,
     /// To both tiers at once.
     Both,
@@ -220,7 +220,7 @@ pub enum Place {
 /// Longest path of a Unix socket (unix(7): 108 bytes with the final zero).
 pub const SOCKET_PATH_MAX: usize = 107;
 
-/// All places by their names.
+/// All places with their names in the configuration.
 pub const PLACES: [(&str, Place); 4] =
     [("fast", Place::Fast), ("stage", Place::Stage), ("capacity", Place::Capacity), ("both", Place::Both)];
 
@@ -235,19 +235,19 @@ impl From<Place> for forebay_prism::Place {
     }
 }
 
-/// Which connections to an export must be in TLS.
+/// Which connections to an export must use TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TlsWord {
-    /// All.
+    /// All of them.
     Required,
-    /// Those by TCP, not those by Unix sockets.
+    /// Those by TCP; connections by Unix sockets need none.
     Network,
-    /// None.
+    /// None of them.
     Optional,
 }
 
-/// How data of the capacity tier is grouped, by the name of the policy.
+/// Lifetime grouping on the capacity tier, written as the name of its policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Grouping(pub GroupingKind);
 
@@ -260,7 +260,8 @@ impl<'de> Deserialize<'de> for Grouping {
     }
 }
 
-/// How many capacity devices may be lost: blocks of data and of parity, as `4+2`.
+/// Blocks of data and of parity in a row, written as `4+2`. As many capacity devices may be lost as there are blocks
+/// of parity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Redundancy(pub forebay_volume::parity::Redundancy);
 

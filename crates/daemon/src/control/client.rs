@@ -1,4 +1,4 @@
-//! Asking the daemon.
+//! The client of the control socket.
 
 use super::{Question, TOO_MANY_CHANGES, control_path};
 use crate::config::Config;
@@ -9,18 +9,18 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long an answer may take: removing a disk discards all of it.
+/// Timeout of one answer. It is long because removing a disk discards all of it first.
 const TIMEOUT: Duration = Duration::from_secs(120);
-/// How long a server that has too much to do is asked again, and how often.
+/// For how long, and at which interval, a request is repeated to a server that is too busy.
 const BUSY_FOR: Duration = Duration::from_secs(10);
 const BUSY_EVERY: Duration = Duration::from_millis(50);
-/// Longest answer in bytes.
+/// Longest answer that is read, in bytes.
 const ANSWER_MAX_BYTES: u64 = 64 << 20;
 
-/// Asks the server of this configuration.
+/// Sends a request to the server of this configuration and returns its answer.
 ///
 /// # Errors
-/// Where none answers, or it refuses.
+/// No server answers, or the server refuses.
 pub fn ask(config: &Config, file: &Path, question: &Question) -> Result<Value> {
     let path = control_path(config, file)?;
     let until = Instant::now() + BUSY_FOR;
@@ -33,12 +33,13 @@ pub fn ask(config: &Config, file: &Path, question: &Question) -> Result<Value> {
     bail!("the server at {} has too much to do: nothing was changed; try again", path.display())
 }
 
-/// Whether the server has closed the connection before it read anything of it: others came at the same time.
+/// Whether the server closed the connection before it read the request, as it does when too many clients connect at
+/// once.
 fn was_unread(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
 }
 
-/// Nothing where the server has too much to do, and has done nothing.
+/// `None` where the server was too busy and did nothing.
 fn ask_once(path: &Path, file: &Path, question: &Question) -> Result<Option<Value>> {
     let mut stream = UnixStream::connect(path).map_err(|error| match error.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => {

@@ -1,4 +1,5 @@
-//! Where the control socket is: the same answer for the daemon and for everyone who asks it, from CONFIG alone.
+//! The path of the control socket. The server and its clients derive it from CONFIG alone, and so arrive at the same
+//! path.
 
 use crate::config::{Config, SOCKET_PATH_MAX};
 use anyhow::{Result, ensure};
@@ -36,14 +37,14 @@ pub fn control_path(config: &Config, file: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Where sockets of this user are, in the same place for each of its processes.
+/// Folder for this user's sockets, the same for each of the user's processes.
 fn runtime_folder() -> PathBuf {
     let named = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty()).map(PathBuf::from);
     let user = rustix::process::geteuid();
     match named {
         Some(folder) => folder.join("forebay"),
         None if user.is_root() => PathBuf::from("/run/forebay"),
-        // systemd makes this one at login; without a login there is none.
+        // systemd makes this folder at login; without a login it does not exist.
         None => {
             let of_login = PathBuf::from(format!("/run/user/{}", user.as_raw()));
             if of_login.is_dir() {
@@ -55,7 +56,7 @@ fn runtime_folder() -> PathBuf {
     }
 }
 
-/// Whether a folder is one that the server makes for its own sockets.
+/// Whether a folder is the one that the server creates for its own sockets.
 pub fn is_own_folder(folder: &Path) -> bool {
     folder == runtime_folder()
 }

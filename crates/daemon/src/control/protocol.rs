@@ -1,10 +1,10 @@
-//! What is asked, as it goes over the socket. The answer is `{"ok": VALUE}` or `{"error": TEXT}`.
+//! Requests on the control socket. The answer is `{"ok": VALUE}` or `{"error": TEXT}`.
 
 use crate::config::{Compression, Place};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// The error of a server that has done nothing of what was asked, as other changes go on.
+/// The error of a server that is busy with other changes and has done nothing of this request.
 pub const TOO_MANY_CHANGES: &str = "too many changes at once: try again";
 
 /// Longest request line in bytes: an Open CAS file may be 256 KiB, quoted.
@@ -14,126 +14,126 @@ pub const REQUEST_MAX_BYTES: usize = 1 << 20;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Question {
-    /// Everything the daemon tells.
+    /// The whole status.
     Status,
     /// Classes, policies and rules.
     ClassList,
     /// Changes a class.
     ClassSet {
-        /// Its name.
+        /// Name of the class.
         name: String,
-        /// What changes.
+        /// The settings to change.
         change: ClassUpdate,
     },
     /// Adds a class.
     ClassAdd {
-        /// Its name.
+        /// Name of the class.
         name: String,
         /// Where its writes go.
         place: Place,
-        /// All else; what is absent has its default.
+        /// All other settings; an absent one has its default.
         rest: ClassUpdate,
     },
     /// Merges an Open CAS io-class file.
     ClassImport {
-        /// The file.
+        /// Text of the file.
         text: String,
     },
-    /// Sources of evidence.
+    /// Lists the sources of evidence.
     EvidenceList,
-    /// Looks for a source of evidence.
+    /// Begins to look for a source of evidence.
     EvidenceAttach {
-        /// The disk; the only one where left out.
+        /// Name of the disk; may be absent where there is only one.
         disk: Option<String>,
-        /// Block device above its export.
+        /// Block device above the disk's export.
         device: Option<PathBuf>,
-        /// Where its file system is mounted.
+        /// Mount point of its file system.
         mount: Option<PathBuf>,
-        /// Whether the kernel is asked about writes.
+        /// Whether kernel probes report writes.
         hints: bool,
-        /// Whether files are mapped.
+        /// Whether files are mapped to blocks.
         files: bool,
     },
-    /// Ends the sources of a disk.
+    /// Ends all sources of evidence of a disk.
     EvidenceDetach {
-        /// The disk; the only one where left out.
+        /// Name of the disk; may be absent where there is only one.
         disk: Option<String>,
     },
-    /// Makes a disk a block device of the kernel, if it is none; how far that has come.
+    /// Makes a disk a block device of the kernel unless it already is one. The answer says how far this has come.
     DeviceAttach {
-        /// The disk; the only one where left out.
+        /// Name of the disk; may be absent where there is only one.
         disk: Option<String>,
     },
-    /// The block device of a disk.
+    /// Asks for the block device of a disk.
     Device {
-        /// The disk; the only one where left out.
+        /// Name of the disk; may be absent where there is only one.
         disk: Option<String>,
     },
-    /// What a scrub does, after what is asked of it.
+    /// Controls the scrub. The answer is its state afterwards.
     Scrub {
-        /// What is asked.
+        /// The action.
         action: ScrubAction,
     },
-    /// Disks.
+    /// Lists the disks.
     DiskList,
     /// Adds a disk.
     DiskAdd {
-        /// Its name.
+        /// Name of the disk.
         name: String,
-        /// Its size.
+        /// Size in bytes, a multiple of 4 KiB.
         size_bytes: u64,
-        /// Whether to export it under its name.
+        /// Whether to export the disk under its name.
         export: bool,
-        /// What it is laid over.
+        /// Path or URI of the device that the disk is laid over; `None` for an empty disk.
         #[serde(default)]
         base: Option<String>,
     },
-    /// Ends the adoption of a disk.
+    /// Ends the adoption of a disk from its base.
     DiskDetachBase {
-        /// Its name.
+        /// Name of the disk.
         name: String,
     },
-    /// Discards and removes a disk.
+    /// Discards all data of a disk and removes it.
     DiskRemove {
-        /// Its name.
+        /// Name of the disk.
         name: String,
     },
     /// Changes the size of a disk.
     DiskResize {
-        /// Its name.
+        /// Name of the disk.
         name: String,
-        /// New size.
+        /// New size in bytes, a multiple of 4 KiB.
         size_bytes: u64,
     },
 }
 
-/// What may be asked of a scrub.
+/// Actions on the scrub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScrubAction {
-    /// To begin, or to go on.
+    /// Begins a scrub, or continues a paused one.
     Start,
-    /// To wait until it is started again.
+    /// Pauses the scrub until the next start.
     Pause,
-    /// How far it is.
+    /// Changes nothing; only reports progress.
     Status,
 }
 
-/// Changes to a class; what is absent stays.
+/// Changes to a class. An absent setting stays as it is.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClassUpdate {
     /// Where its writes go.
     pub place: Option<Place>,
-    /// Share of the fast tier.
+    /// Share of the fast tier, 0.0 to 1.0.
     pub share: Option<f64>,
-    /// Order of its rules.
+    /// Order in which its rules are tried: smaller numbers first.
     pub priority: Option<u16>,
-    /// Read cache.
+    /// Whether data read from the capacity tier is copied to the fast tier.
     pub read_cache: Option<bool>,
-    /// Compression of what is written to the capacity tier from now on.
+    /// Compression of data written to the capacity tier from now on.
     pub compress: Option<Compression>,
-    /// Rules.
+    /// Rules; they replace all earlier ones.
     pub rules: Option<Vec<String>>,
 }
 

@@ -1,4 +1,5 @@
-//! Paths of control groups, by the numbers that requests carry: found by a thread, outside the requests' way.
+//! Resolves the numbers of control groups in requests to paths. A thread reads the directories, so that no request
+//! waits for them.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -9,14 +10,14 @@ use std::sync::mpsc::{Receiver, channel};
 
 /// Where control groups are (version 2).
 const ROOT: &str = "/sys/fs/cgroup";
-/// Most groups looked at, and remembered.
+/// Most control groups that are read and remembered.
 const GROUPS_MAX: usize = 65_536;
 
-/// Control groups known.
+/// Cache of known control groups.
 #[derive(Default)]
 pub struct Cgroups {
     known: HashMap<u64, Arc<str>>,
-    /// Looked for in vain, or not yet.
+    /// Groups that were asked for and are not known yet.
     wanted: HashSet<u64>,
     is_new: bool,
     looking: Option<Receiver<HashMap<u64, Arc<str>>>>,
@@ -35,7 +36,7 @@ impl Cgroups {
         found
     }
 
-    /// Looks for groups that were asked for since.
+    /// Starts a search for groups that were asked for since the last one, and adopts the result of a finished search.
     pub fn tick(&mut self) {
         if let Some(looking) = &self.looking {
             match looking.try_recv() {
@@ -50,7 +51,7 @@ impl Cgroups {
         if std::mem::take(&mut self.is_new) {
             let (tell, looking) = channel();
             let look = move || {
-                // Nobody listens where the pool has ended meanwhile.
+                // The receiver is gone where the pool has ended meanwhile.
                 let _ = tell.send(groups(Path::new(ROOT)));
             };
             self.looking = std::thread::Builder::new().name("cgroups".to_owned()).spawn(look).ok().map(|_| looking);
@@ -58,7 +59,7 @@ impl Cgroups {
     }
 }
 
-/// All groups by the inode numbers of their directories, which are their numbers (kernfs, `kernfs_ino`).
+/// All control groups by number: a group's number is the inode number of its directory (kernfs, `kernfs_ino`).
 fn groups(root: &Path) -> HashMap<u64, Arc<str>> {
     let mut found = HashMap::new();
     let mut folders: Vec<PathBuf> = vec![root.to_owned()];

@@ -1,8 +1,8 @@
-//! Which blocks of a disk belong to which file, and which of them have a class that was given without knowing that.
+//! Maps the blocks of a disk to files, and finds blocks that were classified before their file was known.
 //!
-//! Two sources, either of which may be wrong for a moment: a look at a file says where all of it lies, some time ago; a hint of
-//! the kernel says whose a few blocks are, as they are written. What is newer holds. So a table that was deleted while its look
-//! was on its way does not take the blocks back from the log that has them now.
+//! There are two sources, and each may be wrong for a moment. A look at a file shows where all of it lay, some time
+//! ago. A hint of the kernel names the file of a few blocks as they are written. The newer source wins, so a look at
+//! a deleted table that arrives late does not take blocks away from the log that has them now.
 
 use forebay_block::ClassId;
 use forebay_prism::FileHints;
@@ -11,71 +11,73 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 const BLOCK_BYTES: u64 = 4096;
-/// Most blocks of one correction: a few leaves of the map, so that hosts are served in between.
+/// Most blocks in one correction: a few leaves of the map, so that hosts' requests are served between corrections.
 const CORRECTION_BLOCKS: u64 = 1600;
 
-/// A file: inode and generation.
+/// Identity of a file: inode and generation.
 pub type Key = (u64, u32);
-/// What is known of the file that a block belongs to, and where in it the block lies.
+/// Facts known of the file that a block belongs to, and the block's offset in the file in bytes, where known.
 pub type InFile<'a> = (&'a Arc<FileHints>, Option<u64>);
 
-/// A run of blocks that belongs to a file.
+/// A run of consecutive blocks that belong to one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     end: u64,
     key: Key,
-    /// Where in the file it begins, where that is known.
+    /// Offset of the run in the file; `None` where it is not known.
     file_offset_bytes: Option<u64>,
-    /// Since when at least it is the file's, by the monotonic clock.
+    /// The run has belonged to the file since this time or longer (monotonic clock).
     since_ns: u64,
-    /// The blocks had their class from what is known of the file.
+    /// The class of these blocks already takes the facts of the file into account.
     is_checked: bool,
-    /// What lies there is not the file's yet: the place is reserved, and holds what was there before.
+    /// The blocks are allocated to the file but not written yet: they still hold their former contents.
     is_reserved: bool,
 }
 
 #[derive(Default)]
 struct File {
-    /// What is known of it; `None` where only its number is.
+    /// Facts of the file; `None` where only inode and generation are known.
     hints: Option<Arc<FileHints>>,
-    /// First blocks of its runs.
+    /// First block of each of its runs.
     runs: BTreeSet<u64>,
-    /// Class that the file's blocks would get if nothing else claimed them: where that stays, so do theirs.
+    /// Class that the file's blocks get where nothing else claims them. While it is unchanged, its blocks need no new
+    /// check.
     class: Option<ClassId>,
-    /// Where to go on looking for runs to check; `None` where it waits for none.
+    /// First block from which the search for unchecked runs continues; `None` where the file is not in the queue.
     next: Option<u64>,
 }
 
-/// A run of blocks that is to get the class of its file.
+/// A run of blocks that must be reclassified by the facts of its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Correction {
-    /// First block.
+    /// First block of the run.
     pub first: u64,
-    /// How many.
+    /// Count of blocks, at most `CORRECTION_BLOCKS`.
     pub blocks: u64,
-    /// What is known of the file.
+    /// Facts of the file.
     pub file: Arc<FileHints>,
-    /// Where in the file the first block lies.
+    /// Offset of the first block in the file, in bytes; `None` where it is not known.
     pub file_offset_bytes: Option<u64>,
 }
 
-/// The files of one disk.
+/// The map of files of one disk.
 pub struct Files {
     files: HashMap<Key, File>,
     runs: BTreeMap<u64, Run>,
-    /// Files with runs to check.
+    /// Files with unchecked runs.
     queue: VecDeque<Key>,
-    /// Most runs by hints beside those that looks tell.
+    /// Limit of all runs, above which hints add no more of them.
     runs_max: usize,
 }
 
 impl Files {
-    /// Without files; by hints it remembers at most so many runs.
+    /// An empty map. Hints add runs only while there are fewer than `runs_max`.
     pub fn new(runs_max: usize) -> Self {
         Self { files: HashMap::new(), runs: BTreeMap::new(), queue: VecDeque::new(), runs_max }
     }
 
-    /// A file is there, has changed, or has gone. `class` gives the class of a block that nothing else claims.
+    /// Applies a change: a file appeared, changed or was deleted. `class` returns the class of a block that nothing
+    /// else claims.
     pub fn take(&mut self, change: Change, class: impl Fn(&Arc<FileHints>) -> ClassId) {
         let (facts, extents, seen_ns) = match change {
             Change::Gone { inode, generation } => return self.forget((inode, generation)),
@@ -105,12 +107,12 @@ impl Files {
         self.enqueue(key);
     }
 
-    /// The kernel has issued a write of blocks of a file; it has not arrived yet.
+    /// The kernel has issued a write to blocks of a file; the server has not received it yet.
     pub fn issued(&mut self, first: u64, end: u64, key: Key, time_ns: u64) {
         let mut at = first;
         while at < end {
             let (until, owner) = self.run_at(at, end);
-            // What is the file's already stays as it is: mostly files are written where they lie.
+            // Blocks that already belong to the file stay as they are: most writes overwrite a file in place.
             if owner.is_none_or(|run| run.key != key && run.since_ns <= time_ns) {
                 self.cut(at, until);
                 if self.runs.len() < self.runs_max {
@@ -123,7 +125,8 @@ impl Files {
         }
     }
 
-    /// A write of blocks has arrived, of this file where that is known; `is_known`: and is classified by the file's facts.
+    /// The server has received a write to these blocks, of file `key` where that is known. `is_known`: the write was
+    /// classified by the facts of its file.
     pub fn arrived(&mut self, first: u64, end: u64, key: Option<Key>, is_known: bool) {
         let mut at = first;
         while at < end {
@@ -142,16 +145,16 @@ impl Files {
         }
     }
 
-    /// Blocks that belong to no file are written: metadata, or what the kernel does not tell.
+    /// A write to blocks that belong to no file: metadata, or a write whose file the kernel does not report.
     pub fn taken(&mut self, first: u64, end: u64) {
         if self.runs.range(..end).next_back().is_some_and(|(_, run)| run.end > first) {
             self.cut(first, end);
         }
     }
 
-    /// A look has shown where all of a file lies.
+    /// A look at a file has shown all its extents.
     fn looked(&mut self, key: Key, extents: &[Extent], seen_ns: u64) {
-        // What it had, and has no longer; runs by newer hints stay.
+        // Removes the file's former runs; runs added by newer hints stay.
         let before: Vec<(u64, Run)> = self.own(key).filter(|(_, run)| run.since_ns <= seen_ns).collect();
         for &(first, run) in &before {
             self.cut(first, run.end);
@@ -161,7 +164,7 @@ impl Files {
             (run.end > at).then_some(*run)
         };
         for extent in extents {
-            // Whole blocks only: part of a block may be another file's.
+            // Only whole blocks: the rest of a partial block may belong to another file.
             let first = extent.disk_offset_bytes.div_ceil(BLOCK_BYTES);
             let end = extent.disk_offset_bytes.saturating_add(extent.len_bytes) / BLOCK_BYTES;
             let begin_bytes = extent.file_offset_bytes.saturating_add(first * BLOCK_BYTES - extent.disk_offset_bytes);
@@ -171,7 +174,8 @@ impl Files {
                 if owner.is_none_or(|run| run.since_ns <= seen_ns) {
                     let next_before = before.get(before.partition_point(|(first, _)| *first <= at));
                     let (to, is_checked, is_reserved) = match had(at) {
-                        // What was issued and has not arrived yet is no less written.
+                        // A run that is not reserved was issued for writing; a look that still shows it unwritten is
+                        // older.
                         Some(run) => (run.end, run.is_checked, run.is_reserved && !extent.is_written),
                         None => (next_before.map_or(end, |(first, _)| *first), !extent.is_written, !extent.is_written),
                     };
@@ -186,7 +190,7 @@ impl Files {
         }
     }
 
-    /// The run that block `at` lies in, as if it began there, and how far it goes, at most to `end`.
+    /// The run that contains block `at`, cut so that it begins there, and its end, at most `end`.
     fn run_at(&self, at: u64, end: u64) -> (u64, Option<Run>) {
         match self.runs.range(..=at).next_back() {
             Some((first, run)) if run.end > at => {
@@ -202,7 +206,7 @@ impl Files {
         runs.filter_map(|first| Some((*first, *self.runs.get(first)?)))
     }
 
-    /// Adds a run where none is; joins it to those before and behind where they are one.
+    /// Adds a run to a free range, and merges it with the neighbours that continue it.
     fn put(&mut self, first: u64, mut run: Run) {
         let end_of =
             |before: &Run, from: u64| before.file_offset_bytes.map(|at| at + (before.end - from) * BLOCK_BYTES);
@@ -228,7 +232,7 @@ impl Files {
         self.insert(first, run);
     }
 
-    /// Takes a range out of the runs, whosever they are.
+    /// Removes a range from all runs, whichever files own them.
     fn cut(&mut self, first: u64, end: u64) {
         let from = self.runs.range(..first).next_back().filter(|(_, run)| run.end > first).map_or(first, |(&at, _)| at);
         let found: Vec<(u64, Run)> = self.runs.range(from..end).map(|(&at, &run)| (at, run)).collect();
@@ -253,7 +257,7 @@ impl Files {
         self.files.entry(run.key).or_default().runs.insert(first);
     }
 
-    /// A file of which nothing is known but blocks that it had.
+    /// Forgets a file without facts that has no runs left.
     fn drop_if_unknown(&mut self, key: Key) {
         if self.files.get(&key).is_some_and(|file| file.hints.is_none() && file.runs.is_empty()) {
             self.files.remove(&key);
@@ -288,18 +292,19 @@ impl Files {
         }
     }
 
-    /// The file of block `at`, where in it the block lies, and how far that goes, at most to `end`.
+    /// The file that block `at` belongs to, the block's offset in it, and up to which block (at most `end`) this
+    /// holds.
     pub fn at(&self, at: u64, end: u64) -> (u64, Option<InFile<'_>>) {
         let (until, run) = self.run_at(at, end);
         (until, run.and_then(|run| Some((self.file(run.key)?, run.file_offset_bytes))))
     }
 
-    /// What is known of a file.
+    /// Facts of a file; `None` where they are not known.
     pub fn file(&self, key: Key) -> Option<&Arc<FileHints>> {
         self.files.get(&key)?.hints.as_ref()
     }
 
-    /// The next blocks to be corrected.
+    /// The next run to reclassify; `None` where all runs are checked.
     pub fn next_correction(&mut self) -> Option<Correction> {
         while let Some(&key) = self.queue.front() {
             if let Some(found) = self.next_of(key) {
@@ -329,7 +334,7 @@ impl Files {
         Some(Correction { first, blocks: end - first, file: hints, file_offset_bytes: run.file_offset_bytes })
     }
 
-    /// Rules have changed: every block is looked at again.
+    /// The rules have changed: every run whose class may differ is checked again.
     pub fn reconsider(&mut self, class: impl Fn(&Arc<FileHints>) -> ClassId) {
         let keys: Vec<Key> = self.files.keys().copied().collect();
         for key in keys {
@@ -343,7 +348,7 @@ impl Files {
         }
     }
 
-    /// Files known, runs of blocks known, files that wait for a correction.
+    /// Counts of known files, of runs of blocks, and of files that wait for a correction.
     pub fn counts(&self) -> (usize, usize, usize) {
         (self.files.len(), self.runs.len(), self.queue.len())
     }

@@ -1,4 +1,4 @@
-//! Finding the block device above an export and the file system on it.
+//! Finds the block device above an export and the file system mounted on it.
 
 use crate::text::chain;
 use forebay_trace::capture::Target;
@@ -6,14 +6,14 @@ use forebay_trace::files::{Mount, Place as MountPlace, mounts};
 use std::fs;
 use std::path::PathBuf;
 
-/// What is looked for.
+/// What to look for.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// The block device.
+    /// The block device, where the configuration names it.
     pub device: Option<PathBuf>,
-    /// Where its file system is mounted.
+    /// The mount point of its file system, where the configuration names it.
     pub mount: Option<PathBuf>,
-    /// Size of the disk that it must have, in bytes.
+    /// Size that the device must have, in bytes: that of the disk.
     pub size_bytes: u64,
 }
 
@@ -26,12 +26,12 @@ fn sys(target: &Target, what: &str) -> String {
     format!("/sys/dev/block/{major}:{minor}/{what}")
 }
 
-/// Whether the device is still there, with the size of the disk.
+/// Whether the device still exists and has the size of the disk.
 pub fn is_there(target: &Target, size_bytes: u64) -> bool {
     number_in(&sys(target, "size")).is_some_and(|sectors| sectors.saturating_mul(512) == size_bytes)
 }
 
-/// Whether a file system lies on the disk, or on a partition of it.
+/// Whether the mounted file system lies on the disk or on one of its partitions.
 fn is_on(target: &Target, mount: &Mount) -> bool {
     Target::of_number(&mount.source.display().to_string(), mount.number).is_ok_and(|on| on.disk == target.disk)
 }
@@ -42,7 +42,7 @@ impl Place {
         mount.map_err(|error| chain(&error.into()))
     }
 
-    /// The block device, or why there is none yet.
+    /// The block device, or the reason why it is not found yet.
     pub fn device(&self) -> Result<Target, String> {
         let target = match (&self.device, self.named_mount()?) {
             (Some(device), _) => Target::of_device(device),
@@ -65,8 +65,8 @@ impl Place {
         Ok(target)
     }
 
-    /// Where its file system is mounted and that file system's device number as the kernel has it, or why that is not known
-    /// yet.
+    /// The mount point of the file system and its device number as the kernel has it, or the reason why they are not
+    /// known yet.
     pub fn mount(&self) -> Result<(PathBuf, u32), String> {
         let target = self.device()?;
         let found = match self.named_mount()? {

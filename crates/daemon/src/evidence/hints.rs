@@ -1,29 +1,30 @@
-//! Hints of writes that the kernel has issued to a disk and the server has not seen yet.
+//! Hints of writes that the kernel has issued and the server has not received yet.
 
 use forebay_trace::{Flags, Lifetime};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Most hints that wait for their writes. Queues hold some hundreds of requests; what is older never comes.
+/// Most hints that wait for their writes. Queues hold some hundreds of requests, so the write of an older hint never
+/// comes.
 const WAITING_MAX: usize = 8192;
 
-/// What the kernel says of a write.
+/// What the kernel reports of one write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hint {
     /// How long the data will live.
     pub lifetime: Lifetime,
-    /// Its marks.
+    /// Flags of the request: metadata, swap and others.
     pub flags: Flags,
     /// Device number of the file system, as the kernel has it.
     pub file_system: u32,
-    /// Inode; 0 where it is not known.
+    /// Inode of the file; 0 where it is not known.
     pub inode: u64,
     /// Generation of the inode.
     pub generation: u32,
-    /// Process.
+    /// Process ID of the writer.
     pub pid: u32,
-    /// Its name, filled with zeros.
+    /// Name of the process, padded with zeros.
     pub comm: [u8; 16],
-    /// Control group; 0 where it is not known.
+    /// Number of the control group; 0 where it is not known.
     pub cgroup: u64,
 }
 
@@ -33,20 +34,21 @@ struct Waiting {
     hint: Hint,
 }
 
-/// Hints by the blocks they are about; ranges do not overlap, the newer replaces the older.
+/// Waiting hints by block. Ranges do not overlap: a newer hint replaces an older one.
 #[derive(Default)]
 pub struct Hints {
-    // A node is allocated now and then; there are few entries, and the alternative is a search of all of them.
+    // A B-tree allocates a node now and then. The entries are few, and a plain list would have to be searched as a
+    // whole.
     waiting: BTreeMap<u64, Waiting>,
-    /// First blocks in the order in which they came, with the serial numbers they had.
+    /// First blocks in the order of arrival, with the serial numbers of their hints.
     order: VecDeque<(u64, u64)>,
     next_serial: u64,
-    /// Hints whose writes never came.
+    /// Hints that were dropped because their writes never came.
     pub expired: u64,
 }
 
 impl Hints {
-    /// The kernel has issued a write of the blocks from `first` up to `end`.
+    /// The kernel has issued a write to the blocks from `first` up to `end`, which is not included.
     pub fn add(&mut self, first: u64, end: u64, hint: Hint) {
         if first >= end {
             return;
@@ -69,7 +71,7 @@ impl Hints {
         self.order.push_back((first, serial));
     }
 
-    /// The hint of block `at`, and how far it goes, at most to `end`.
+    /// The hint of block `at`, and up to which block (at most `end`) it holds.
     pub fn at(&self, at: u64, end: u64) -> (u64, Option<Hint>) {
         if let Some((_, found)) = self.waiting.range(..=at).next_back()
             && found.end > at
@@ -79,7 +81,7 @@ impl Hints {
         (self.waiting.range(at..end).next().map_or(end, |(&first, _)| first), None)
     }
 
-    /// The write of these blocks has come: their next write has hints of its own.
+    /// The server has received the write to these blocks; the next write to them brings its own hints.
     pub fn remove(&mut self, first: u64, end: u64) {
         if let Some((_, before)) = self.waiting.range_mut(..first).next_back()
             && before.end > first
@@ -99,7 +101,7 @@ impl Hints {
         }
     }
 
-    /// Nothing that was issued is waited for any more.
+    /// Drops all waiting hints.
     pub fn clear(&mut self) {
         self.waiting.clear();
         self.order.clear();
@@ -152,7 +154,7 @@ mod tests {
         }
         assert_eq!((hints.waiting.len(), hints.order.len()), (WAITING_MAX, WAITING_MAX));
         assert_eq!(hints.expired, 2 * WAITING_MAX as u64);
-        // What is used leaves no trace behind either.
+        // Nor do hints that were used leave anything behind in the order.
         for at in 0..3 * WAITING_MAX as u64 {
             hints.add(5, 9, hint(at as u32));
             assert_eq!(take(&mut hints, 5, 9).1, Some(hint(at as u32)));

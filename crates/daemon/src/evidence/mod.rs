@@ -1,9 +1,10 @@
-//! Live evidence: what the host that uses a disk says of its data, for the classifier of a served pool.
+//! Live evidence: what the host that uses a disk reports of its data, for the classifier of a served pool.
 //!
-//! Two sources for each disk, as far as its host is this machine: the *hint plane*, probes on the block device above the
-//! export that tell of each write before it arrives (`hints`), and the *file map*, which blocks belong to which file
-//! (`files`). Both are looked for, used and lost while the pool is served (`source`); without them contents and behaviour
-//! decide. What the map learns only after blocks were written is corrected: [`Evidence::next_correction`].
+//! Where a disk's host is this machine, there are two sources. The *hint plane* is a set of kernel probes on the
+//! block device above the export; they report each write before the server receives it (`hints`). The *file map*
+//! knows which blocks belong to which file (`files`). Both are found, used and lost while the pool is served
+//! (`source`); without them contents and behaviour alone decide. Where the map learns of a file only after its blocks
+//! were written, their class is corrected: [`Evidence::next_correction`].
 
 mod cgroups;
 mod files;
@@ -25,27 +26,28 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 const BLOCK_BYTES: u64 = 4096;
-/// Most sources.
+/// Most sources of a pool.
 const SOURCES_MAX: usize = 16;
-/// Names of processes that are remembered.
+/// Most process names that are remembered.
 const PROCESSES_MAX: usize = 4096;
-/// Bytes of memory that a file, and a run of blocks, take here and in the watch of the file system, by a generous count.
+/// Memory in bytes that a file, and a run of blocks, takes here and in the watch of the file system; rather too much
+/// than too little.
 const FILE_BYTES: u64 = 768;
 const EXTENT_BYTES: u64 = 192;
 
-/// All sources of a pool.
+/// All sources of evidence of a pool.
 pub struct Evidence {
     sources: Vec<Source>,
     processes: HashMap<[u8; 16], Arc<str>>,
     cgroups: Cgroups,
-    /// Memory for files and extents of all sources, in bytes.
+    /// Memory for the files and extents of all sources, in bytes.
     memory_bytes: u64,
-    /// Blocks whose class was looked at again, and requests for that which failed.
+    /// Blocks that were reclassified, and reclassifications that failed.
     checked_blocks: u64,
     failed: u64,
 }
 
-/// The class that a block of this file gets where nothing else claims it.
+/// The class of a block of this file where nothing else claims the block.
 fn class_of(prism: &Prism, disk: DiskId, hints: &Arc<FileHints>) -> ClassId {
     let hints = HostHints { file: Some(hints.clone()), is_by_map: true, ..HostHints::default() };
     let intent = Intent {
@@ -64,8 +66,8 @@ fn class_of(prism: &Prism, disk: DiskId, hints: &Arc<FileHints>) -> ClassId {
     prism.reclass(&intent, prism.table().default_class())
 }
 
-/// Predicates of the rules that nothing tells where there are hints of the kernel, or a map of files, or neither: class and
-/// predicate.
+/// Predicates in rules that no source can answer, as pairs of class and predicate. `hints` and `files` say whether
+/// kernel hints and the map of files are available.
 pub fn unknown(table: &ClassTable, hints: bool, files: bool) -> Vec<(String, String)> {
     let is_known = |need: Need| match need {
         Need::Export | Need::Sequence | Need::Contents | Need::Metadata => true,
@@ -78,7 +80,7 @@ pub fn unknown(table: &ClassTable, hints: bool, files: bool) -> Vec<(String, Str
 }
 
 impl Evidence {
-    /// Without sources; what is remembered of files takes at most so many bytes.
+    /// Without sources. The facts of files may take at most `memory_bytes`.
     pub fn new(memory_bytes: u64) -> Self {
         Self {
             sources: Vec::new(),
@@ -90,10 +92,10 @@ impl Evidence {
         }
     }
 
-    /// Begins to look for a source of a disk.
+    /// Begins to look for a source of evidence of a disk.
     ///
     /// # Errors
-    /// Too many of them, or this one is there already.
+    /// There are too many sources, or this one is attached already.
     pub fn attach(&mut self, wanted: Wanted, disk: DiskId, disk_size_bytes: u64) -> Result<(), String> {
         if self.sources.iter().any(|source| source.wanted == wanted) {
             return Err(format!("this evidence for disk {:?} is attached already", wanted.disk));
@@ -101,7 +103,7 @@ impl Evidence {
         if self.sources.len() >= SOURCES_MAX {
             return Err(format!("there are {SOURCES_MAX} sources of evidence already: detach one"));
         }
-        // Half of what is left: mostly there is one source, and never is it too much.
+        // Half of the remaining memory: most pools have one source, and further ones still get a part.
         let used: u64 = self.sources.iter().map(|source| source.memory_bytes).sum();
         let memory_bytes = if wanted.files { self.memory_bytes.saturating_sub(used) / 2 } else { 0 };
         let limits = ((memory_bytes / 2 / FILE_BYTES) as usize, (memory_bytes / 2 / EXTENT_BYTES) as usize);
@@ -109,7 +111,7 @@ impl Evidence {
         Ok(())
     }
 
-    /// Ends all sources of a disk; how many there were.
+    /// Ends all sources of a disk and returns how many there were.
     pub fn detach(&mut self, disk: DiskId) -> usize {
         let (gone, kept) =
             std::mem::take(&mut self.sources).into_iter().partition(|source: &Source| source.disk == disk);
@@ -117,47 +119,47 @@ impl Evidence {
         gone.into_iter().map(Source::end).count()
     }
 
-    /// The sources of a disk.
+    /// What the sources of a disk look for.
     pub fn wanted(&self, disk: DiskId) -> Vec<&Wanted> {
         self.sources.iter().filter(|source| source.disk == disk).map(|source| &source.wanted).collect()
     }
 
-    /// Ends one source of a disk; whether it was there.
+    /// Ends one source of a disk. Returns whether it existed.
     pub fn detach_one(&mut self, wanted: &Wanted) -> bool {
         let at = self.sources.iter().position(|source| source.wanted == *wanted);
         at.map(|at| self.sources.swap_remove(at).end()).is_some()
     }
 
-    /// What was lost since this was last called: what it was, and a sentence on it.
+    /// What was lost since the last call, as pairs of kind and explanation.
     pub fn take_losses(&mut self) -> Vec<(String, String)> {
         self.sources.iter_mut().flat_map(|source| std::mem::take(&mut source.losses)).collect()
     }
 
-    /// A disk has another size now.
+    /// Passes on the new size of a disk.
     pub fn resized(&mut self, disk: DiskId, disk_size_bytes: u64) {
         let sources = self.sources.iter_mut().filter(|source| source.disk == disk);
         sources.for_each(|source| source.resized(disk_size_bytes));
     }
 
-    /// Whether there is nothing to ask.
+    /// Whether there are no sources.
     pub fn is_empty(&self) -> bool {
         self.sources.is_empty()
     }
 
-    /// Whether the kernel tells of writes now, and whether files are known, of any disk.
+    /// Whether kernel hints, and a map of files, are available now for any disk.
     fn tells(&self) -> (bool, bool) {
         let all = self.sources.iter().map(Source::tells);
         all.fold((false, false), |(hints, files), (more_hints, more_files)| (hints || more_hints, files || more_files))
     }
 
-    /// Predicates of the rules that nothing tells now: class and predicate.
+    /// Predicates in rules that no source can answer now, as pairs of class and predicate.
     pub fn unknown(&self, table: &ClassTable) -> Vec<(String, String)> {
         let (hints, files) = self.tells();
         unknown(table, hints, files)
     }
 
-    /// What is known of a write that has come, part by part. The ring of the kernel is drained first: what was issued before
-    /// the write was sent is in it.
+    /// The evidence of a received write, by part of its range; `None` where the disk has no source. The kernel's ring
+    /// is drained first: it already holds the hints of all writes that were issued before this one was sent.
     pub fn hints(&mut self, disk: DiskId, offset_bytes: u64, len_bytes: u64) -> Option<Box<HintParts>> {
         if !self.sources.iter().any(|source| source.disk == disk) {
             return None;
@@ -165,7 +167,7 @@ impl Evidence {
         self.sources.iter_mut().filter(|source| source.disk == disk).for_each(Source::drain);
         let begin = offset_bytes / BLOCK_BYTES;
         let end = (offset_bytes + len_bytes).div_ceil(BLOCK_BYTES);
-        // One allocation a write: the facts travel with the request to where it is classified.
+        // One allocation per write: the parts travel with the request to the classifier.
         let mut parts = Box::new(HintParts::new());
         let mut at = begin;
         while at < end {
@@ -188,14 +190,14 @@ impl Evidence {
             }
         }
         let mut hints = found.map_or_else(HostHints::default, |hint| self.by_hint(disk, &hint));
-        // Of data whose file the kernel does not tell, the map may.
+        // Where the kernel does not report the file of the data, the map may know it.
         let may_map =
             found.is_none_or(|hint| hint.inode == 0 && !hint.flags.has(Flags::META) && !hint.flags.has(Flags::SWAP));
         let mut mapped = false;
         for source in self.sources.iter().filter(|source| source.disk == disk) {
             let (to, file) = source.files.at(at, until);
             match (file, &hints.file) {
-                // The map tells where in the file it is, if it is the file that the kernel names.
+                // The map adds the offset in the file, if it holds the same file that the kernel names.
                 (Some((file, offset)), Some(known)) if Arc::ptr_eq(file, known) => {
                     (hints.file_offset_bytes, until) = (offset, to);
                 }
@@ -256,7 +258,8 @@ impl Evidence {
         name
     }
 
-    /// Goes on looking for sources, takes what files have changed, and keeps the rings from filling while nobody writes.
+    /// Continues the search for sources, applies changes of files, and drains the rings so that they do not fill
+    /// while no writes come.
     pub fn tick(&mut self, prism: &Prism) {
         self.cgroups.tick();
         for source in &mut self.sources {
@@ -266,18 +269,18 @@ impl Evidence {
         }
     }
 
-    /// Blocks that are to get the class of their file, and whose that is.
+    /// The next run to reclassify by the facts of its file, with its disk.
     pub fn next_correction(&mut self) -> Option<(DiskId, Correction)> {
         self.sources.iter_mut().find_map(|source| Some((source.disk, source.files.next_correction()?)))
     }
 
-    /// A correction has been made, or refused.
+    /// Counts a finished correction; `is_done` is false where it failed.
     pub fn corrected(&mut self, blocks: u64, is_done: bool) {
         self.checked_blocks += if is_done { blocks } else { 0 };
         self.failed += u64::from(!is_done);
     }
 
-    /// Rules have changed: all that is known of files is held against them again.
+    /// The rules have changed: the known files are checked against them again.
     pub fn reconsider(&mut self, prism: &Prism) {
         for source in &mut self.sources {
             let disk = source.disk;
@@ -285,7 +288,7 @@ impl Evidence {
         }
     }
 
-    /// What the sources do and know.
+    /// State of the sources and their counters, as JSON for the status.
     pub fn describe(&self) -> Value {
         serde_json::json!({
             "sources": self.sources.iter().map(Source::describe).collect::<Vec<_>>(),

@@ -1,5 +1,5 @@
-//! One source of evidence: a block device above an export whose writes the kernel is asked about, and the file system that
-//! is mounted on it. Either is looked for until it is there, used while it is, and looked for again when it has gone.
+//! One source of evidence: kernel probes on the block device above an export, and a watch of the file system mounted
+//! on it. The source looks for either until it is there, uses it, and looks again when it has gone.
 
 use super::files::Files;
 use super::find::{Place, is_there};
@@ -17,72 +17,72 @@ use std::sync::mpsc::{Receiver, TryRecvError, TrySendError, sync_channel};
 use std::time::Duration;
 use tracing::{info, warn};
 
-/// Between two looks for what is not there.
+/// Interval between two attempts to find a missing part.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Events taken from the ring at once.
+/// Most events taken from the ring in one pass.
 const EVENTS_MAX: usize = 4096;
-/// Changes of files, and extents, taken at once.
+/// Most changes of files, and most extents, applied in one tick.
 const CHANGES_MAX: usize = 256;
 const EXTENTS_MAX: usize = 8192;
 const BLOCK_BYTES: u64 = 4096;
 
-/// What to look for.
+/// What to look for, as configured or requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// Name of the disk.
+    /// Name of the disk that the evidence belongs to.
     pub disk: String,
-    /// Block device above its export.
+    /// Block device above the disk's export; `None` where the mount point names it.
     pub device: Option<PathBuf>,
-    /// Where its file system is mounted.
+    /// Mount point of its file system; `None` where it is to be found.
     pub mount: Option<PathBuf>,
-    /// Whether the kernel is asked about writes.
+    /// Whether kernel probes report writes.
     pub hints: bool,
-    /// Whether files are mapped.
+    /// Whether files are mapped to blocks.
     pub files: bool,
 }
 
-/// A part of a source: there, or looked for by a thread, because looking may take its time.
+/// A part of a source: either in use, or looked for by a thread, because the search may block.
 enum Part<T> {
     Off,
     Looking { found: Receiver<Result<T, String>>, why: String },
     On(T),
 }
 
-/// The probes on a device.
+/// The kernel probes on a device.
 struct Plane {
     target: Target,
     probes: Probes,
 }
 
-/// The watch of a file system.
+/// The watch of a mounted file system.
 struct Mounted {
     mount: PathBuf,
     file_system: u32,
     watch: FileWatch,
 }
 
-/// A source.
+/// One source of evidence of one disk.
 pub struct Source {
-    /// What it was made for.
+    /// What it looks for.
     pub wanted: Wanted,
-    /// The disk that it is about.
+    /// The disk that it belongs to.
     pub disk: DiskId,
     disk_size_bytes: u64,
-    /// Memory that it may take.
+    /// Limit of its memory, in bytes.
     pub memory_bytes: u64,
     limits: (usize, usize),
     plane: Part<Plane>,
     mounted: Part<Mounted>,
     /// The mounted file system's device number, as the kernel has it.
     pub file_system: Option<u32>,
-    /// Hints that wait for their writes.
+    /// Hints whose writes have not arrived yet.
     pub hints: Hints,
-    /// Files by blocks.
+    /// The map of blocks to files.
     pub files: Files,
-    /// Written blocks about which the kernel said something, those only the map of files knew, and others.
+    /// Written blocks: those that the kernel reported, those that only the map of files knew, and all others.
     pub written: [u64; 3],
     events: u64,
-    /// What was lost, and how; at most one of each kind between two ticks.
+    /// What was lost, as pairs of kind and explanation; at most one of each kind between two ticks.
     pub losses: Vec<(String, String)>,
 }
 
@@ -93,11 +93,11 @@ fn look<T: Send + 'static>(name: &str, mut find: impl FnMut() -> Result<T, Strin
             let result = find();
             let is_there = result.is_ok();
             match tell.try_send(result) {
-                // The source was taken away.
+                // The source has ended.
                 Err(TrySendError::Disconnected(_)) => return,
-                // What was said before was not heard yet.
+                // The earlier result has not been read yet.
                 Err(TrySendError::Full(result)) if is_there => {
-                    // Where nobody listens any more, what was found is dropped.
+                    // Waits until the result is read. Where the source ends meanwhile, the result is dropped.
                     let _ = tell.send(result);
                     return;
                 }
@@ -116,7 +116,7 @@ fn look<T: Send + 'static>(name: &str, mut find: impl FnMut() -> Result<T, Strin
 }
 
 impl<T> Part<T> {
-    /// Takes what the thread has found; true where the part has just come.
+    /// Takes the result of the search. Returns true where the part was just found.
     fn advance(&mut self) -> bool {
         loop {
             let Self::Looking { found, why } = self else { return false };
@@ -145,7 +145,7 @@ impl<T> Part<T> {
 }
 
 impl Source {
-    /// A source that begins to look. `limits`: files, and runs of blocks, that are remembered at most.
+    /// A source that begins to look. `limits` holds the most files and the most runs of blocks that it remembers.
     pub fn new(
         wanted: Wanted,
         (disk, disk_size_bytes): (DiskId, u64),
@@ -202,7 +202,8 @@ impl Source {
         let (place, (files_max, extents_max)) = (self.place(), self.limits);
         let mut is_apart = false;
         self.mounted = look("files", move || {
-            // Threads that may wait for this very server's disk must not hold its sockets open when it is killed.
+            // These threads may block on a disk of this very server. They must not keep its sockets open when the
+            // server is killed.
             if !std::mem::replace(&mut is_apart, true)
                 && let Err(error) = own_descriptors()
             {
@@ -215,7 +216,8 @@ impl Source {
         });
     }
 
-    /// Takes what the kernel has reported since the last time. No system call: the ring lies in memory that both share.
+    /// Takes the events that the kernel has reported since the last call. This needs no system call: the ring lies in
+    /// shared memory.
     pub fn drain(&mut self) {
         let Part::On(plane) = &mut self.plane else { return };
         let file_system = self.file_system;
@@ -245,12 +247,12 @@ impl Source {
         });
     }
 
-    /// Whether the kernel tells of writes now, and whether files are known.
+    /// Whether kernel hints, and a map of files, are available now.
     pub fn tells(&self) -> (bool, bool) {
         (matches!(self.plane, Part::On(_)), matches!(self.mounted, Part::On(_)))
     }
 
-    /// Goes on looking, notices what has gone, and takes changes of files.
+    /// Continues the search, notices lost parts, and applies changes of files.
     pub fn tick(&mut self, class: impl Fn(&Arc<FileHints>) -> ClassId) {
         if self.plane.advance()
             && let Part::On(plane) = &self.plane
@@ -278,7 +280,7 @@ impl Source {
         let mut ended = None;
         if let Part::On(mounted) = &mut self.mounted {
             let mut extents = 0;
-            // A tick must not take long: so many changes, or extents.
+            // Changes and extents are limited so that a tick stays short.
             while changes.len() < CHANGES_MAX && extents < EXTENTS_MAX {
                 let before = changes.len();
                 mounted.watch.changes(1, &mut changes);
@@ -309,7 +311,7 @@ impl Source {
     }
 
     fn lose_mount(&mut self) {
-        // Blocks keep the classes they have; whose they are is not known any more.
+        // Blocks keep their classes, but the files that they belong to are not known any more.
         self.files = Files::new(self.limits.1);
         self.file_system = None;
         if let Part::On(mounted) = std::mem::replace(&mut self.mounted, Part::Off) {
@@ -317,7 +319,7 @@ impl Source {
         }
     }
 
-    /// The disk has another size now.
+    /// The disk has a new size.
     pub fn resized(&mut self, disk_size_bytes: u64) {
         self.disk_size_bytes = disk_size_bytes;
         if matches!(self.plane, Part::Looking { .. }) {
@@ -328,13 +330,13 @@ impl Source {
         }
     }
 
-    /// Ends it.
+    /// Ends the source, its probes and its watch.
     pub fn end(mut self) {
         self.lose_plane();
         self.lose_mount();
     }
 
-    /// What it does and knows.
+    /// State of the source and its counters, as JSON for the status.
     pub fn describe(&self) -> Value {
         let (plane_state, plane_why) = self.plane.state();
         let (files_state, files_why) = self.mounted.state();
@@ -385,9 +387,9 @@ impl Source {
     }
 }
 
-/// Taking probes out of the kernel waits until nobody runs them, and a watch's thread may be in the middle of something: the
-/// server does not wait for that.
+/// Drops a value on a thread of its own. Removing probes from the kernel waits until none of them runs, and a watch's
+/// thread may be busy: the server must not wait for either.
 fn drop_aside<T: Send + 'static>(what: T) {
-    // Without a thread it takes its time here.
+    // Where no thread can be started, the value is dropped here, and the server waits.
     let _ = std::thread::Builder::new().name("evidence-end".to_owned()).spawn(move || drop(what));
 }

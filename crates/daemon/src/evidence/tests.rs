@@ -6,7 +6,7 @@ use forebay_trace::files::{Change, Extent, FileFacts};
 
 const DISK: DiskId = DiskId(1);
 
-/// Evidence with one source that looks for nothing: what it knows is put in by the tests.
+/// Evidence with one source that looks for nothing. The tests fill in what it knows.
 fn evidence() -> Evidence {
     let mut evidence = Evidence::new(1 << 20);
     let wanted = Wanted { disk: "db".to_owned(), device: None, mount: None, hints: false, files: false };

@@ -1,10 +1,10 @@
-//! What has been logged, by cause: the first event of a cause at once, others of it at most once an interval, with their
-//! number; and the end of what lasted.
+//! Log events by cause. The first event of a cause is logged at once; later ones at most once per interval, with
+//! their number. The end of a lasting state is logged too.
 
 use forebay_device::throttle::{Throttle, with_number};
 use tracing::{error, info, warn};
 
-/// How bad it is.
+/// Severity of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// Data or service is lost.
@@ -15,43 +15,44 @@ pub enum Severity {
     Notice,
 }
 
-/// What is logged of a cause.
+/// One event to log.
 pub struct Report<'a> {
-    /// How bad it is.
+    /// How bad the event is.
     pub severity: Severity,
-    /// Its kind, for programs.
+    /// Name of the cause, for programs that read the log.
     pub cause: &'static str,
-    /// What it is about: a device, an export, a disk; empty where it is the pool.
+    /// The device, export or disk concerned; empty where it is the pool.
     pub about: &'a str,
     /// What happened.
     pub message: String,
-    /// What to do.
+    /// What the operator should do.
     pub advice: &'a str,
 }
 
-/// The causes known.
+/// All causes that were logged, with their times.
 #[derive(Default)]
 pub struct Causes {
     throttle: Throttle,
 }
 
 impl Causes {
-    /// Logs an event, unless one of its cause was logged a moment ago. Returns whether it was.
+    /// Logs an event, unless one of its cause was logged within the interval. Returns whether a line was written.
     pub fn happened(&mut self, now_ns: u64, report: &Report<'_>) -> bool {
         self.throttle.happened(now_ns, report.cause, report.about).is_some_and(|more| write(report, more))
     }
 
-    /// As [`Causes::happened`] for a state, which is logged once and then not again until [`Causes::ended`]; where it begins a few times within an interval, each time.
+    /// As [`Causes::happened`] for a lasting state: logged once, and not again until [`Causes::ended`]. A state that
+    /// begins a few times within an interval is logged each time.
     pub fn lasts(&mut self, now_ns: u64, report: &Report<'_>) -> bool {
         self.throttle.lasts(now_ns, report.cause, report.about).is_some_and(|more| write(report, more))
     }
 
-    /// As [`Causes::ended`], with nothing to log. Whether its beginning was.
+    /// Forgets a state without logging its end. Returns whether its beginning was logged.
     pub fn forget(&mut self, cause: &'static str, about: &str) -> bool {
         self.throttle.ended(cause, about)
     }
 
-    /// Logs that a state is over, where its beginning was logged.
+    /// Logs the end of a state, where its beginning was logged.
     pub fn ended(&mut self, cause: &'static str, about: &str, message: &str) {
         if self.throttle.ended(cause, about) {
             info!(cause, about, ended = true, "{message}");

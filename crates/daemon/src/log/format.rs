@@ -1,5 +1,5 @@
-//! A line of the log in each of its forms. What an event carries beside its message: `cause`, the same for all events of one
-//! cause; `advice`, what to do; and what it is about (`device`, `export`, ...).
+//! The forms of a log line. Beside its message an event carries `cause`, the same for all events of one cause;
+//! `advice`, what to do; and what it concerns (`device`, `export`, ...).
 
 use serde_json::{Map, Value};
 use std::fmt;
@@ -10,7 +10,7 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// How lines look.
+/// Form of the lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Time, level, message and advice.
@@ -68,7 +68,7 @@ impl Fields {
         }
     }
 
-    /// Message and advice as one sentence after the other.
+    /// The message, followed by the advice as a sentence of its own.
     fn text(&self) -> String {
         match self.others.get("advice").and_then(Value::as_str) {
             Some(advice) if !advice.is_empty() => format!("{}. {advice}", self.message),
@@ -77,7 +77,7 @@ impl Fields {
     }
 }
 
-/// sd-daemon(3), after syslog(3).
+/// Priority of a level by sd-daemon(3), whose numbers are those of syslog(3).
 fn priority(level: Level) -> u8 {
     match level {
         Level::ERROR => 3,
@@ -96,7 +96,8 @@ fn colour(level: Level) -> &'static str {
     }
 }
 
-/// Names from configurations and clients may hold anything; a line of the log is one line.
+/// Replaces newlines and control characters, which names from configurations and clients may contain: an event must
+/// stay on one line.
 fn one_line(text: &str) -> String {
     text.chars().map(|c| if c == '\n' { ' ' } else { c }).flat_map(harmless).collect()
 }

@@ -1,4 +1,5 @@
-//! The log: to stderr, for people, for programs, or for the journal; each cause once, and then at intervals.
+//! The log on stderr, in a form for people, for programs or for the journal. Each cause is logged once, and then at
+//! intervals.
 
 mod causes;
 mod format;
@@ -13,8 +14,9 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use tracing_subscriber::EnvFilter;
 
-/// Begins to log to stderr. `FOREBAY_LOG` sets what is logged (`info` by default), as `RUST_LOG` does elsewhere;
-/// `FOREBAY_LOG_FORMAT` how: `text`, `json`, or `journal`, which is the default where stderr is the journal.
+/// Starts logging to stderr. `FOREBAY_LOG` filters what is logged (default `info`), in the syntax of `RUST_LOG`.
+/// `FOREBAY_LOG_FORMAT` selects the form: `text`, `json` or `journal`; the default is `journal` where stderr is
+/// connected to it, else `text`.
 pub fn start() {
     let wanted = std::env::var("FOREBAY_LOG").ok().filter(|wanted| !wanted.is_empty());
     let filter = wanted.map_or_else(
@@ -47,15 +49,16 @@ pub fn start() {
         .init();
 }
 
-/// Writes what can be written. A log that nobody takes (a pipe whose reader has gone, a full file system) costs its lines, not the
-/// server: the library would print the error, and panic where that fails, too.
+/// A writer that ignores errors. Where the log cannot be written (a pipe without a reader, a full file system), lines
+/// are lost and the server runs on. The logging library would print the error instead, and panic where printing
+/// fails.
 struct Lossy<W>(W);
 
 impl<W: Write> Write for Lossy<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self.0.write(bytes) {
             Err(error) if error.kind() != ErrorKind::Interrupted => Ok(bytes.len()),
-            // A writer that takes nothing is one that fails, to who writes all.
+            // `write_all` takes 0 bytes written for an error, so report everything as written.
             Ok(0) => Ok(bytes.len()),
             done => done,
         }
@@ -67,7 +70,8 @@ impl<W: Write> Write for Lossy<W> {
     }
 }
 
-/// systemd.exec(5): `$JOURNAL_STREAM` names device and inode of the stream that is connected to the journal.
+/// Whether stderr is the journal. systemd.exec(5): `$JOURNAL_STREAM` holds device and inode of the stream that is
+/// connected to it.
 fn is_stderr_the_journal() -> bool {
     let Ok(named) = std::env::var("JOURNAL_STREAM") else { return false };
     let stderr = std::fs::metadata("/proc/self/fd/2").ok();

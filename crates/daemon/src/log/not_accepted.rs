@@ -1,5 +1,5 @@
-//! Connections that wait because the system lets none be accepted, most often for want of descriptors: one text, whichever door
-//! they wait at.
+//! The log line for connections that the system does not let the server accept, most often for lack of file
+//! descriptors. All listeners share its text.
 
 use super::{Report, Severity};
 use rustix::io::Errno;
@@ -8,7 +8,7 @@ use rustix::process::{Resource, getrlimit};
 /// The cause of these lines, for programs.
 pub const NOT_ACCEPTED: &str = "not accepted";
 
-/// What is logged where connections wait at `door`. It is a state: all doors are tried again by themselves.
+/// The report for connections that wait at listener `door`. It is a lasting state: the listeners retry by themselves.
 pub fn not_accepted(door: &str, why: Errno) -> Report<'_> {
     let (why, advice) = match why {
         Errno::MFILE => {

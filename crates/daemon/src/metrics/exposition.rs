@@ -1,4 +1,4 @@
-//! A status in Prometheus's text format, by the client library.
+//! Writes a status in Prometheus's text format, by the client library.
 
 use super::table::{Kind, Metric, SECTIONS, Scale};
 use forebay_block::BLOCK_BYTES;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
 
-/// What the text is, for the header of that name.
+/// Value of the `Content-Type` header for this text.
 pub const CONTENT_TYPE: &str = prometheus_text::CONTENT_TYPE;
 
 const YEAR_SECONDS: f64 = 365.0 * 86_400.0;
@@ -21,10 +21,10 @@ const YEAR_SECONDS: f64 = 365.0 * 86_400.0;
 #[derive(Debug)]
 struct Metrics(Arc<Value>);
 
-/// All metrics of a status.
+/// All metrics of a status, as text.
 ///
 /// # Errors
-/// Where the library cannot write them.
+/// The client library cannot write the text.
 pub fn text(status: &Arc<Value>) -> Result<String, fmt::Error> {
     let pool = status["pool"]["name"].as_str().unwrap_or_default().to_owned();
     let labels = std::iter::once(("pool".into(), pool.into()));
@@ -49,7 +49,7 @@ impl Collector for Metrics {
                         .filter_map(|(name, entry)| Some((vec![(label, name)], number(metric, entry)?)))
                         .collect(),
                 };
-                // A metric that nobody has a figure for is absent: zero would be a figure.
+                // A metric without any figure is left out: zero would be a figure.
                 if entries.is_empty() {
                     continue;
                 }
@@ -67,12 +67,12 @@ impl Collector for Metrics {
     }
 }
 
-/// Named entries of a list.
+/// Entries of a list that have a name.
 fn entries<'a>(status: &'a Value, list: &str) -> impl Iterator<Item = (&'a str, &'a Value)> {
     status[list].as_array().into_iter().flatten().filter_map(|entry| Some((entry["name"].as_str()?, entry)))
 }
 
-/// Whole numbers stay whole, whatever their size.
+/// A figure for the encoder. Whole numbers stay integers, so that large ones lose no digits.
 enum Number {
     Whole(u64),
     Real(f64),
@@ -101,7 +101,8 @@ fn number(metric: &Metric, entry: &Value) -> Option<Number> {
     })
 }
 
-/// Histograms by kind of request. Bounds are powers of two of nanoseconds, as the engine counts: exact, and cheap to make.
+/// Histograms by kind of request. The bounds are powers of two in nanoseconds, as the engine counts them: exact, and
+/// cheap to produce.
 fn latencies(status: &Value, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
     let help = "Time from a host's request to its answer";
     let mut family = encoder.encode_descriptor("request_duration_seconds", help, None, MetricType::Histogram)?;

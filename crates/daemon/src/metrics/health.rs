@@ -1,14 +1,14 @@
-//! Whether a pool serves as it should, in one line.
+//! Judges whether a pool serves as it should.
 
 use crate::pool::UNANSWERED;
 use crate::text::{count, size};
 use serde_json::Value;
 use std::time::Duration;
 
-/// A device fails writes for so long after one has failed.
+/// For how many seconds after a failed write a device counts as failing.
 const FAILING_SECONDS: u64 = 60;
 
-/// Why it does not.
+/// What is wrong with the pool, in one line; `None` where it is healthy.
 pub fn trouble(status: &Value) -> Option<String> {
     let pool = &status["pool"];
     let text = |value: &Value| value.as_str().map(str::to_owned);
@@ -51,12 +51,13 @@ pub fn trouble(status: &Value) -> Option<String> {
     (pool["flush_failed"] == true).then(|| rewriting.to_owned())
 }
 
-/// Whether a write to a device has failed a moment ago; of one that is full others may succeed meanwhile.
+/// Whether a write to the device failed within the last `FAILING_SECONDS`. On a full device other writes may have
+/// succeeded since.
 fn fails_writes(device: &Value) -> bool {
     device["write_failed_seconds_ago"].as_u64().is_some_and(|seconds| seconds < FAILING_SECONDS)
 }
 
-/// A device that does not answer, and for how many seconds it has not.
+/// Name of a device that has stopped answering, and for how many seconds.
 fn silent(device: &Value) -> Option<(&str, u64)> {
     let age = device["unanswered_ns"].as_u64().map(Duration::from_nanos).filter(|&age| age >= UNANSWERED)?;
     Some((device["name"].as_str().unwrap_or_default(), age.as_secs()))
@@ -67,7 +68,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// With a full file system below the capacity device each write past the fast tier failed, and the pool was said to be well.
+    /// Regression: with a full file system below the capacity device, each write past the fast tier failed, and the
+    /// pool was reported healthy.
     #[test]
     fn regression_a_device_that_fails_writes_is_trouble() {
         let status = |ago: Option<u64>| {
@@ -78,7 +80,7 @@ mod tests {
         assert_eq!((trouble(&status(Some(3600))), trouble(&status(None))), (None, None));
     }
 
-    /// A device that answers nothing fails nothing: hosts waited, and the pool was said to be well.
+    /// Regression: a device that answers nothing fails no request. Hosts waited, and the pool was reported healthy.
     #[test]
     fn regression_a_device_that_does_not_answer_is_trouble() {
         let status = |age_ns: Option<u64>| {
@@ -92,7 +94,8 @@ mod tests {
         assert_eq!((trouble(&status(Some(3_000_000_000))), trouble(&status(None))), (None, None));
     }
 
-    /// A device that was wiped under the server answers as before, and the pool was said to be well until the next start.
+    /// Regression: a device that is overwritten while it is served still answers, and the pool was reported healthy
+    /// until the next start.
     #[test]
     fn regression_a_device_that_was_overwritten_is_trouble() {
         let status = |overwritten: Option<&str>| {

@@ -1,7 +1,7 @@
-//! What a served pool tells over HTTP, to read only: metrics for Prometheus, its health, and a live page.
+//! Read-only HTTP of a served pool: metrics for Prometheus, its health, and a live page.
 //!
-//! The reactor never waits for any of it: where somebody has asked lately, it makes a status at a tick, at most twice a second
-//! (`publish.rs`). A thread of its own answers from the newest one (`server.rs`), so all forms of it agree with
+//! The reactor never waits for HTTP. Where somebody has asked lately, it makes a status at a tick, at most twice a
+//! second (`publish.rs`). A separate thread answers from the newest status (`server.rs`), so all forms agree with
 //! `forebay status`.
 
 mod exposition;

@@ -1,4 +1,4 @@
-//! The way of a status from the reactor to whoever asks for it on another thread.
+//! Passes a status from the reactor to the threads that ask for it.
 
 use serde_json::Value;
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// A status is made no more often, and one that is no older is good enough for who asks.
+/// A status younger than this is served again instead of making a new one.
 const FRESH_FOR: Duration = Duration::from_millis(500);
-/// Most that anybody waits for one: the reactor looks every 50 ms.
+/// Longest wait for a fresh status. The reactor looks for requests every 50 ms.
 const WAIT_MAX: Duration = Duration::from_secs(3);
 
-/// A status, as `forebay status --output json` shows it, and when it was made.
+/// A status as `forebay status --output json` shows it, with the time at which it was made.
 struct Published {
     status: Arc<Value>,
     made: Instant,
@@ -29,20 +29,20 @@ struct Wishes {
     stopping: AtomicBool,
 }
 
-/// The reactor's end.
+/// The reactor's end of the channel.
 pub struct Publisher {
     wishes: Arc<Wishes>,
     latest: watch::Sender<Option<Published>>,
 }
 
-/// The other end.
+/// The end of the channel that asks for a status.
 #[derive(Clone)]
 pub struct Source {
     wishes: Arc<Wishes>,
     latest: watch::Receiver<Option<Published>>,
 }
 
-/// Both ends.
+/// A new channel.
 pub fn channel() -> (Publisher, Source) {
     let wishes = Arc::new(Wishes::default());
     let (sender, receiver) = watch::channel(None);
@@ -50,7 +50,7 @@ pub fn channel() -> (Publisher, Source) {
 }
 
 impl Publisher {
-    /// Publishes a status, where somebody has asked for one and the last one is not fresh.
+    /// Makes and publishes a status, where somebody has asked for one and the last one is not fresh.
     pub fn tick(&self, make: impl FnOnce() -> Value) {
         if self.latest.borrow().as_ref().is_some_and(Published::is_fresh)
             || !self.wishes.asked.swap(false, Ordering::Relaxed)
@@ -58,23 +58,23 @@ impl Publisher {
             return;
         }
         let made = Instant::now();
-        // What was there goes only when nobody reads it any more: the lock behind this is held for moving a pointer.
+        // Readers keep the former status alive by its `Arc`; the lock is held only while the pointer is replaced.
         self.latest.send_replace(Some(Published { status: Arc::new(make()), made }));
     }
 
-    /// The server stops.
+    /// Marks the server as stopping.
     pub fn stopping(&self) {
         self.wishes.stopping.store(true, Ordering::Relaxed);
     }
 }
 
 impl Source {
-    /// Whether the server stops.
+    /// Whether the server is stopping.
     pub fn is_stopping(&self) -> bool {
         self.wishes.stopping.load(Ordering::Relaxed)
     }
 
-    /// A fresh status; none where the reactor does not answer.
+    /// A fresh status; `None` where the reactor has ended, or does not answer in time.
     pub async fn status(&self) -> Option<Arc<Value>> {
         let mut latest = self.latest.clone();
         let fresh = |published: &Option<Published>| {
@@ -85,7 +85,7 @@ impl Source {
             return Some(status);
         }
         self.wishes.asked.store(true, Ordering::Relaxed);
-        // An error is a reactor that has ended.
+        // `changed` fails where the reactor has ended.
         tokio::time::timeout(WAIT_MAX, latest.changed()).await.ok()?.ok()?;
         latest.borrow().as_ref().map(|published| Arc::clone(&published.status))
     }
@@ -117,7 +117,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(1));
         }
         assert_eq!(*asking.join().unwrap().unwrap(), json!({ "made": 1 }));
-        // Fresh: nothing is asked of the reactor.
+        // The status is fresh, so the reactor is not asked.
         assert_eq!(*block_on(source.status()).unwrap(), json!({ "made": 1 }));
         publisher.tick(|| panic!("the last one is fresh"));
         assert!(!source.is_stopping());

@@ -1,4 +1,4 @@
-//! The HTTP server: one thread, which never holds up the pool, and bounds on all that a client may take.
+//! The HTTP server. It runs on one thread, never blocks the pool, and limits what each client may use.
 
 use super::exposition;
 use super::health;
@@ -23,25 +23,26 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 use tracing::warn;
 
-/// Connections at a time; others wait until one of these ends.
+/// Connections at a time. Further ones wait until one of these ends.
 const CONNECTIONS_MAX: usize = 64;
-/// A client has so long for a request's header, and between two requests.
+/// Time limit for the header of a request, and for the pause between two requests.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(3);
-/// A connection ends after this, whatever its client does: it may read slowly, or not at all.
+/// Lifetime of a connection, whatever its client does: it may read slowly, or not at all.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest header of a request, all lines together, and number of these lines.
 const HEADER_MAX_BYTES: usize = 16 << 10;
 const HEADER_LINES_MAX: usize = 64;
-/// Between two tries where the system refuses to accept.
+/// Pause before the next attempt, where the system refuses to accept connections.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(200);
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
-/// The page, its style and its script come from here, and so does what the script asks for; nothing else may be loaded.
+/// Content security policy of the page: style, script and the script's requests come from this server, and nothing
+/// else may be loaded.
 const PAGE_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; \
                            base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// A running server; it ends when this is dropped.
+/// A running HTTP server. Dropping it stops the server.
 pub struct Server {
     address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
@@ -49,10 +50,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens and serves from now on.
+    /// Listens at `address` and serves on a thread of its own.
     ///
     /// # Errors
-    /// Where the address is taken, or is none of this machine.
+    /// The address is in use, or does not belong to this machine.
     pub fn start(address: SocketAddr, source: Source) -> Result<Self> {
         let listener = listen(address)?;
         listener.set_nonblocking(true)?;
@@ -62,14 +63,14 @@ impl Server {
         let serve = move || {
             let visitor = Visitor { source, is_local: address.ip().is_loopback() };
             runtime.spawn(accept(listener, visitor));
-            // Its only message is that the other end is dropped. What is in progress then ends with the runtime.
+            // The only event is that the sender is dropped. Connections in progress end with the runtime.
             let _ = runtime.block_on(stopped);
         };
         let thread = std::thread::Builder::new().name("metrics".to_owned()).spawn(serve)?;
         Ok(Self { address, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Finds out whether it could start, and leaves the address as it was.
+    /// Checks that a server could listen at `address`, and frees the address again.
     ///
     /// # Errors
     /// As for [`Self::start`].
@@ -77,7 +78,7 @@ impl Server {
         listen(address).map(drop)
     }
 
-    /// Where it listens, with the port chosen where 0 was asked for.
+    /// The address at which it listens, with the actual port where 0 was configured.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -87,7 +88,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic there was printed by the thread; the pool is not concerned.
+            // The thread has printed its panic already, and the pool is not affected.
             let _ = thread.join();
         }
     }
@@ -106,12 +107,12 @@ async fn accept(listener: TcpListener, visitor: Visitor) {
     let mut causes = Causes::default();
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
-        // Fails only for a semaphore that was closed.
+        // Fails only where the semaphore is closed, which never happens.
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(why) => {
-                // For want of descriptors: these come back.
+                // Most often a lack of file descriptors, which become free again.
                 let why = Errno::from_io_error(&why).unwrap_or(Errno::IO);
                 causes.happened(now_ns(), &not_accepted("metrics", why));
                 tokio::time::sleep(ACCEPT_AGAIN).await;
@@ -128,22 +129,22 @@ async fn accept(listener: TcpListener, visitor: Visitor) {
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEADER_TIMEOUT)
                 .max_buf_size(HEADER_MAX_BYTES)
-                // A client that has sent all it wants to say still reads.
+                // A client that has closed its sending side may still read the answer.
                 .half_close(true)
                 .max_headers(HEADER_LINES_MAX)
                 .serve_connection(TokioIo::new(stream), service);
-            // Whatever a client did wrong is answered or ends its connection; it is not worth a line of the log.
+            // Errors of a client are answered or end its connection; they are not logged.
             let _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection).await;
             drop(place);
         });
     }
 }
 
-/// What answers one client.
+/// The service for one connection.
 #[derive(Clone)]
 struct Visitor {
     source: Source,
-    /// Only this machine can connect.
+    /// The server listens on loopback, so only this machine can connect.
     is_local: bool,
 }
 
@@ -157,7 +158,8 @@ impl Visitor {
         }
         let host = request.headers().get(header::HOST).map(|host| host.to_str().unwrap_or("?"));
         if self.is_local && !host.is_none_or(is_this_machine) {
-            // A web page elsewhere could otherwise read this through a name of its own that points here (DNS rebinding).
+            // Otherwise a web page from elsewhere could read this through a host name of its own that resolves to
+            // this machine (DNS rebinding).
             return response(StatusCode::FORBIDDEN, TEXT, "ask by an address or as localhost, not by another name\n");
         }
         match request.uri().path() {

@@ -1,19 +1,20 @@
-//! Which figures of a status are metrics, and how they are called. Names follow Prometheus's conventions
-//! (prometheus.io/docs/practices/naming): base units, units last, `_total` for counters, which the client library adds.
+//! Which figures of a status become metrics, and their names. Names follow Prometheus's conventions
+//! (prometheus.io/docs/practices/naming): base units, units last, `_total` for counters, which the client library
+//! adds.
 
-/// What a metric is.
+/// Type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Only grows, until a restart.
+    /// Only grows, and begins at zero after a restart.
     Counter,
-    /// Any number.
+    /// May rise and fall.
     Gauge,
 }
 
-/// What a figure is multiplied by to be in base units.
+/// Conversion of a figure to base units.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scale {
-    /// It is already.
+    /// The figure is in base units already.
     One,
     /// Blocks of 4 KiB to bytes.
     Blocks,
@@ -23,19 +24,19 @@ pub enum Scale {
     Years,
 }
 
-/// A metric: where its figure lies in an entry of its section.
+/// A metric, and where its figure lies in an entry of its section.
 pub struct Metric {
     pub kind: Kind,
     pub name: &'static str,
     pub help: &'static str,
-    /// A JSON pointer (RFC 6901).
+    /// Place of the figure in the entry, as a JSON pointer (RFC 6901).
     pub pointer: &'static str,
     pub scale: Scale,
 }
 
-/// Metrics of one part of a status: of the whole, or of each entry of a list, distinguished by a label.
+/// Metrics of one part of a status: of the whole status, or of each entry of a list, distinguished by a label.
 pub struct Section {
-    /// The list, and the label that has the names of its entries.
+    /// The list, and the label that carries the name of each entry; `None` for the whole status.
     pub each: Option<(&'static str, &'static str)>,
     pub metrics: &'static [Metric],
 }
@@ -52,7 +53,7 @@ const fn scaled(metric: Metric, scale: Scale) -> Metric {
     Metric { scale, ..metric }
 }
 
-/// All sections. Labels have as many values as the pool has tiers, devices, classes, disks and exports.
+/// All sections. A label has as many values as the pool has tiers, devices, classes, disks or exports.
 pub const SECTIONS: [Section; 7] = [
     Section { each: None, metrics: POOL },
     Section { each: Some(("tiers", "tier")), metrics: TIERS },
@@ -202,7 +203,7 @@ const POOL: &[Metric] = &[
     ),
     counter("checkpoints", "/counters/checkpoints", "Checkpoints made durable"),
     counter("checkpoint_errors", "/counters/checkpoint_errors", "Checkpoints given up"),
-    // promtool's linter takes the word "summary" for a type.
+    // promtool's linter would take the word "summary" for a metric type.
     counter("band_index_errors", "/counters/summary_errors", "Band summaries that could not be written or read"),
     counter("trim_errors", "/counters/trim_errors", "Trims that failed"),
     counter("migration_errors", "/counters/mover_errors", "Destage and garbage collection jobs that failed"),
@@ -254,7 +255,7 @@ const DEVICES: &[Metric] = &[
     ),
 ];
 
-/// Over the pool's life: they go on after a restart.
+/// Counted over the life of the pool: these go on after a restart.
 const CLASSES: &[Metric] = &[
     counter(
         "class_host_written_bytes",
@@ -299,7 +300,7 @@ const EXPORTS: &[Metric] = &[
 mod tests {
     use super::*;
 
-    /// What was mended was counted in blocks under a name of bytes.
+    /// Regression: a count of mended blocks was shown under a name in bytes.
     #[test]
     fn regression_what_is_counted_in_blocks_is_not_shown_as_bytes() {
         for Metric { name, pointer, scale, .. } in SECTIONS.iter().flat_map(|section| section.metrics) {

@@ -2,18 +2,18 @@
 
 use forebay_device::OpenMode;
 
-/// How the devices of a pool are opened.
+/// Mode and permissions with which a pool's devices are opened.
 #[derive(Clone, Copy)]
 pub struct Access {
-    /// For what.
+    /// Whether the devices are opened to read, to write or to serve.
     pub mode: OpenMode,
-    /// What may be gone is given up, where the user has said so.
+    /// The user has agreed to give up data that may be lost.
     pub accepts_loss: bool,
-    /// Members of the mirror that are not there are dropped for good, where the user has said so.
+    /// The user has agreed to drop missing members of the mirror for good.
     pub drops_members: bool,
 }
 
 impl Access {
-    /// Nothing is changed.
+    /// Opens for reading and changes nothing.
     pub const READ_ONLY: Self = Self { mode: OpenMode::ReadOnly, accepts_loss: false, drops_members: false };
 }

@@ -1,4 +1,4 @@
-//! The pool as the server's backend, with a way in for requests of the daemon itself.
+//! The pool as the backend of the server, and the entry for the daemon's own requests.
 
 use crate::evidence::Evidence;
 use forebay_block::DiskId;
@@ -9,34 +9,35 @@ use forebay_volume::engine::{RequestCounts, RequestKind};
 use forebay_volume::{Completion, HintPart, HintParts, Op, Pool, Request};
 use std::collections::BTreeSet;
 
-/// Tokens from here on belong to the daemon; the server's end far below.
+/// First token of the daemon's own requests. The server's tokens stay far below.
 const OWN_TOKENS: u64 = 1 << 63;
 
-/// Corrections of classes in progress at once, and blocks of them: hosts come first.
+/// Limits of class corrections in progress: how many, and at how many blocks in total no more are added. They leave
+/// room for hosts' requests.
 const CORRECTIONS_MAX: usize = 32;
 const CORRECTION_BLOCKS_MAX: u64 = 6400;
 
-/// A pool that is served.
+/// A served pool.
 pub struct PoolBackend {
     /// The pool.
     pub pool: Pool,
-    /// What its hosts say of their data.
+    /// What the pool's hosts report of their data.
     pub evidence: Evidence,
-    /// Tokens and blocks of corrections in progress.
+    /// Token and count of blocks of each correction in progress.
     corrections: Vec<(u64, u64)>,
     own_in_flight: usize,
-    /// Own requests were submitted, and the engine has not been polled since.
+    /// The daemon has submitted requests since the engine was polled last.
     own_unpolled: bool,
     next_own: u64,
     own_done: Vec<Completion>,
-    /// Own requests whose end nobody waits for any more.
+    /// Tokens of the daemon's requests whose completions nobody waits for any more.
     forgotten: BTreeSet<u64>,
-    /// What came through each export, by its index.
+    /// Counts of requests by export, indexed by the export's number.
     asked: Vec<RequestCounts>,
 }
 
 impl PoolBackend {
-    /// Serves `pool`.
+    /// A backend that serves `pool`.
     pub fn new(pool: Pool, evidence: Evidence) -> Self {
         let (corrections, own_done, asked) = (Vec::new(), Vec::new(), Vec::new());
         Self {
@@ -52,12 +53,12 @@ impl PoolBackend {
         }
     }
 
-    /// What came through the export at an index, answered or not.
+    /// Requests that came through an export, completed or not.
     pub fn asked(&self, export: u16) -> RequestCounts {
         self.asked.get(usize::from(export)).copied().unwrap_or_default()
     }
 
-    /// Gives blocks the class of the file that they are known to belong to now.
+    /// Submits reclassifications of blocks whose file is known now, and counts finished ones.
     fn correct(&mut self) {
         let mut at = 0;
         while at < self.corrections.len() {
@@ -89,7 +90,7 @@ impl PoolBackend {
         }
     }
 
-    /// Submits a request of the daemon; its token is chosen here and returned.
+    /// Submits a request of the daemon under a new token, and returns the token.
     pub fn submit_own(&mut self, mut request: Request) -> u64 {
         let token = self.next_own;
         self.next_own += 1;
@@ -100,13 +101,13 @@ impl PoolBackend {
         token
     }
 
-    /// The end of a request of the daemon, where it has come.
+    /// The completion of a request of the daemon; `None` where it has not come yet.
     pub fn take_own(&mut self, token: u64) -> Option<Completion> {
         let at = self.own_done.iter().position(|completion| completion.token == token)?;
         Some(self.own_done.swap_remove(at))
     }
 
-    /// Nobody waits any more for the end of a request of the daemon.
+    /// Drops the completion of a request of the daemon, now or when it comes.
     pub fn forget_own(&mut self, token: u64) {
         if self.take_own(token).is_none() {
             self.forgotten.insert(token);
@@ -126,16 +127,16 @@ impl Backend for PoolBackend {
     }
 
     fn submit(&mut self, mut request: Request) {
-        // The engine measures latencies by its clock, which stands still between ticks.
+        // The engine measures latencies by its own clock, which stands still between ticks.
         self.pool.tick(now_ns());
         let export = usize::from(request.export);
         if export >= self.asked.len() {
-            // Once for each export: indices are not used again.
+            // The vector grows once per export: indices are not used again.
             self.asked.resize(export + 1, RequestCounts::default());
         }
         self.asked[export].count(RequestKind::of_op(&request.op), request.len_bytes);
         if matches!(request.op, Op::Write(_)) && !self.evidence.is_empty() {
-            // It knows more than what came through the door, where it knows something.
+            // Live evidence knows more than the hints that came with the request; where it knows nothing, those stay.
             let hints = self.evidence.hints(request.disk, request.offset_bytes, request.len_bytes);
             request.hints = hints.or(request.hints);
         }
@@ -179,7 +180,7 @@ impl Backend for PoolBackend {
     }
 
     fn in_flight(&self) -> bool {
-        // Devices with a descriptor announce their completions; the others must be asked.
+        // Devices with a descriptor signal their completions; the others must be polled.
         let mut devices = self.pool.devices.list.iter();
         let computes = self.own_unpolled || self.pool.engine.computes();
         computes || devices.any(|device| device.completes_unseen())
@@ -187,7 +188,7 @@ impl Backend for PoolBackend {
 }
 
 #[cfg(test)]
-// Here a panic is the finding.
+// In tests a panic is the failure.
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
@@ -228,7 +229,7 @@ mod tests {
         assert!(!backend.in_flight());
     }
 
-    /// The end of a request whose job had timed out was kept for ever.
+    /// Regression: the completion of a request whose job had timed out was kept for ever.
     #[test]
     fn regression_the_end_of_a_request_that_nobody_waits_for_is_not_kept() {
         let (mut backend, disk) = served();

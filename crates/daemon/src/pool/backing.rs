@@ -1,4 +1,4 @@
-//! Files as members of a pool: whether they have their space, or may find the file system below them full one day.
+//! Files as members of a pool: whether all their space is allocated, or their file system could run full under them.
 
 use crate::config::Config;
 use crate::text;
@@ -10,23 +10,24 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-/// Unit of `st_blocks` in bytes (stat(2)).
+/// Unit of `st_blocks`, in bytes (stat(2)).
 const STAT_BLOCK_BYTES: u64 = 512;
 
-/// Files of one file system that are not fully allocated.
+/// Sparse member files of one file system.
 struct Shortage {
     paths: Vec<PathBuf>,
     missing_bytes: u64,
     free_bytes: u64,
 }
 
-/// A sentence for each file system that members lie on without having their space.
+/// One note for each file system that holds member files whose space is not fully allocated.
 pub fn notes(config: &Config) -> Vec<String> {
     let mut by_file_system: BTreeMap<u64, Shortage> = BTreeMap::new();
     for path in config.targets().filter_map(|target| target.path()) {
         let Some(metadata) = path.metadata().ok().filter(|metadata| metadata.is_file()) else { continue };
         let missing_bytes = metadata.len().saturating_sub(metadata.blocks() * STAT_BLOCK_BYTES);
-        // The last part of a block, and what a file system keeps of a file elsewhere, is no hole.
+        // Less than a block may be missing although nothing is sparse: the file's last partial block, and parts that
+        // the file system stores elsewhere.
         if missing_bytes < metadata.blksize() {
             continue;
         }
@@ -42,12 +43,13 @@ pub fn notes(config: &Config) -> Vec<String> {
     by_file_system.values().map(Shortage::note).collect()
 }
 
-/// Gives files of the fast tier their space up to the first slot: where the file system below them is full later, data fails and is taken again once there is room,
-/// but not the journal, without which a pool takes no writes until it is started again. On file systems that copy on write (btrfs) that holds for the first write
+/// Allocates the start of each fast-tier file: superblock, roots and journal, up to the first slot. Where the file
+/// system runs full later, a failed data write can be retried once there is room; after a failed journal write the
+/// pool takes no writes until it is started again. On copy-on-write file systems (btrfs) the allocation protects the
+/// first write only.
 /// alone.
-///
 /// # Errors
-/// There is no space for it now.
+/// The file system has no space for it.
 pub(super) fn allocate_journal(config: &Config, len_bytes: u64) -> Result<()> {
     for path in config.fast.iter().filter_map(|member| member.target.0.path()) {
         if !path.metadata().is_ok_and(|metadata| metadata.is_file()) {
@@ -56,7 +58,7 @@ pub(super) fn allocate_journal(config: &Config, len_bytes: u64) -> Result<()> {
         let what = || format!("{}: no space for the journal and roots ({})", path.display(), text::size(len_bytes));
         let file = File::options().write(true).open(path).with_context(|| format!("cannot open {}", path.display()))?;
         match fallocate(&file, FallocateFlags::KEEP_SIZE, 0, len_bytes) {
-            // A file system that cannot.
+            // The file system does not support preallocation.
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
             Err(error) => return Err(error).with_context(what),
         }

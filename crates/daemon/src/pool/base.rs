@@ -1,4 +1,5 @@
-//! Bases of disks: devices with data of the user's, opened for reading and held, that disks are laid over while they are adopted.
+//! Bases of disks: devices with the user's data over which disks are laid. A base is opened for reading and held open
+//! until its disk is adopted.
 
 use super::Opening;
 use super::devices::open_target;
@@ -16,16 +17,16 @@ use std::fs::Metadata;
 use tracing::{info, warn};
 
 const BLOCK: u64 = 4096;
-/// Parts of a base by which another device, or this one with other data, is recognised: so many, spread over it, of so many bytes. Where a
-/// file system, a partition table or a database was changed its beginning tells.
+/// Samples of a base whose checksums identify it: `PARTS` of `PART_BYTES` each, spread evenly, and the first
+/// `HEAD_BYTES`, in which file systems, partition tables and databases leave a trace of each change.
 const PARTS: u64 = 64;
 const PART_BYTES: u64 = 16 << 10;
 const HEAD_BYTES: u64 = 1 << 20;
 
-/// Opens what a disk is to be laid over, and says what it is.
+/// Opens the device that a disk is to be laid over, and returns it with its size and identity.
 ///
 /// # Errors
-/// Why it cannot be a base, and what to do.
+/// The device cannot be a base; the message says why, and what to do.
 pub fn open(name: &str, size_bytes: u64, target: &Target) -> Result<(Box<dyn Device>, Base)> {
     let what = || format!("base {target} of disk {name:?}");
     if let Some(why) = target.not_a_base() {
@@ -33,7 +34,8 @@ pub fn open(name: &str, size_bytes: u64, target: &Target) -> Result<(Box<dyn Dev
     }
     let device = open_target(target, OpenMode::ReadAlone).with_context(what)?;
     let base_bytes = device.geometry().size_bytes;
-    // A device ends with its last whole logical block; what a file has behind that would be lost.
+    // A device ends with its last whole logical block. A file may be longer, and its last bytes would be left out
+    // silently.
     let file_bytes =
         target.path().and_then(|path| path.metadata().ok()).filter(Metadata::is_file).map(|file| file.len());
     let whole_bytes = file_bytes.unwrap_or(base_bytes);
@@ -54,7 +56,7 @@ pub fn open(name: &str, size_bytes: u64, target: &Target) -> Result<(Box<dyn Dev
     Ok((device, Base { blocks: base_bytes / BLOCK, identity }))
 }
 
-/// A number that another device has not, nor this one with other data.
+/// A number over size and samples of the device. Another device, or this one with other data, has a different one.
 fn identity(devices: &mut Devices, base_bytes: u64) -> Result<u64> {
     let mut read = |at: u64, len: u64| {
         devices.read(0, at, len.min(base_bytes - at) as usize).map_err(|error| {
@@ -75,12 +77,12 @@ fn identity(devices: &mut Devices, base_bytes: u64) -> Result<u64> {
     Ok(u64::from(head) << 32 | u64::from(crc32c(&parts)))
 }
 
-/// Attaches the bases of all disks that lie over one. Where the pool is opened for reading only disks are served without those that cannot be had,
-/// and what is in these alone cannot be read; without the fast tier none is attached: the capacity tier does not tell what was discarded from what was
-/// never written.
+/// Attaches the bases of all disks that have one. A pool opened for reading serves its disks without bases that are
+/// missing; blocks that only such a base holds cannot be read. Without the fast tier no base is attached, because the
+/// capacity tier does not distinguish discarded blocks from blocks that were never written.
 ///
 /// # Errors
-/// Which is missing, or is not what the disk was laid over, and what to do.
+/// A base is missing, or is not the device that the disk was laid over; the message says what to do.
 pub fn attach_all(config: &Config, pool: &mut Pool, opening: Opening) -> Result<()> {
     for disk in config.disk.iter().filter(|disk| disk.base.is_some()) {
         if pool.engine.disk_named(&disk.name).is_some_and(|real| real.base.is_none()) {
@@ -102,7 +104,7 @@ pub fn attach_all(config: &Config, pool: &mut Pool, opening: Opening) -> Result<
     }
     for (id, name, size_bytes, base) in over {
         if pool.engine.disks().any(|disk| disk.id == id && disk.is_being_removed()) {
-            // Nobody reads it any more.
+            // The disk is being removed, so nobody reads its base any more.
             if opening.is_for_service() {
                 pool.engine.abandon_base(id);
             }
@@ -155,10 +157,10 @@ fn found(name: &str, size_bytes: u64, base: Base, configured: Option<&Disk>) -> 
     Ok(device)
 }
 
-/// Lays a new disk over a base, which was opened.
+/// Creates a disk over a base that was opened.
 ///
 /// # Errors
-/// Why it cannot be; there is no such disk then.
+/// The pool refuses the disk. No disk is left behind.
 pub fn add_disk(
     pool: &mut Pool,
     (name, size_bytes, overcommit): (&str, u64, bool),
@@ -170,7 +172,7 @@ pub fn add_disk(
     Ok(id)
 }
 
-/// How far the copying of a disk's base is, for programs; null where it has none.
+/// Progress of copying a disk's base, as JSON for the status; null where the disk has no base.
 pub fn json(engine: &Engine, disk: DiskId) -> Value {
     let Some(status) = engine.adoption(disk) else { return Value::Null };
     json!({
@@ -190,7 +192,7 @@ mod tests {
     use forebay_device::image::ImageDevice;
     use forebay_device::{FaultyDevice, Image};
 
-    /// It said which block, and not what to do.
+    /// Regression: the message named the unreadable block, but not what to do.
     #[test]
     fn regression_a_base_that_cannot_be_read_where_it_is_recognised_is_refused_with_advice() {
         const BYTES: u64 = 32 << 20;

@@ -1,4 +1,4 @@
-//! The capacity tier of a configuration: devices each by itself, or several with parity as one.
+//! Opens the capacity tier of a configuration: independent devices, or a parity array of several.
 
 use super::access::Access;
 use super::devices::{CapacityTier, open_target};
@@ -16,7 +16,7 @@ use forebay_volume::parity::{self, ArrayView, JoinError, Joined, Shape, plan_sha
 use serde_json::{Value, json};
 use tracing::warn;
 
-/// Whether a device that was opened is a member of a tier with parity.
+/// Whether any of the opened devices carries the label of a parity array. The list is put back as it was.
 fn is_member(list: &mut Vec<Box<dyn Device>>) -> bool {
     let mut devices = Devices::new(std::mem::take(list));
     let found = (0..devices.list.len()).any(|number| parity::read_label(&mut devices, number).is_some());
@@ -24,10 +24,10 @@ fn is_member(list: &mut Vec<Box<dyn Device>>) -> bool {
     found
 }
 
-/// Opens the tier. Of one with parity as many devices may be missing as there is parity for.
+/// Opens the capacity tier. In a parity array as many devices may be missing as there is parity.
 ///
 /// # Errors
-/// Why it cannot be used, and what to do.
+/// The tier cannot be used; the message says why, and what to do.
 pub fn open(config: &Config, access: Access, watched: &mut Watched) -> Result<CapacityTier> {
     if config.pool.redundancy.is_some() {
         return join(config, access, watched);
@@ -37,10 +37,10 @@ pub fn open(config: &Config, access: Access, watched: &mut Watched) -> Result<Ca
     alone_or_joined(config, list?, access, watched)
 }
 
-/// The same for reading what is left: devices that cannot be opened are left out.
+/// As [`open`], to read what is left: independent devices that cannot be opened are left out.
 ///
 /// # Errors
-/// Too few are there of a tier with parity.
+/// Too few members of a parity array are there.
 pub fn open_what_is_there(
     config: &Config,
     watched: &mut Watched,
@@ -53,7 +53,7 @@ pub fn open_what_is_there(
     alone_or_joined(config, list, Access::READ_ONLY, watched)
 }
 
-/// Devices each by itself, unless their labels say that they are one with parity.
+/// Opens the devices independently, unless their labels say that they form a parity array.
 fn alone_or_joined(
     config: &Config,
     mut list: Vec<Box<dyn Device>>,
@@ -61,7 +61,7 @@ fn alone_or_joined(
     watched: &mut Watched,
 ) -> Result<CapacityTier> {
     if is_member(&mut list) {
-        // They are opened again.
+        // `join` opens the devices again, and each can be opened only once.
         drop(list);
         return join(config, access, watched);
     }
@@ -123,17 +123,17 @@ fn explain(config: &Config, error: JoinError) -> anyhow::Error {
     anyhow!("{error}; {advice} ({DOCUMENT})")
 }
 
-/// The shape of a new tier with parity, and what it is like as one device; none where none is configured.
+/// Shape of a new parity array, and its geometry as one device; `None` where no parity is configured.
 ///
 /// # Errors
-/// Why devices like these cannot be one.
+/// Devices of these sizes cannot form the array.
 pub fn plan(config: &Config, members: &[Geometry], fast_bytes: u64) -> Result<Option<(Shape, Geometry)>> {
     let Some(redundancy) = config.pool.redundancy else { return Ok(None) };
     let planned = plan_shape(members, redundancy.0, config.band_bytes(), fast_bytes);
     Ok(Some(planned.context("the capacity tier cannot be laid out on these devices, and nothing of it was written")?))
 }
 
-/// Makes one device with parity of those behind the first.
+/// Replaces the devices behind the first `fast` ones by a new parity array of them.
 pub fn make(devices: Devices, fast: usize, (shape, pool): (Shape, Id), ids: &[Id]) -> Devices {
     let mut devices = devices;
     let members = devices.list.split_off(fast);
@@ -142,14 +142,14 @@ pub fn make(devices: Devices, fast: usize, (shape, pool): (Shape, Id), ids: &[Id
     devices.with_array(view)
 }
 
-/// Looks at devices that are configured, and are no members of the tier that work, as [`fast::look`] does.
+/// Examines configured devices that are not working members of the array, as [`fast::look`] does.
 pub fn look(config: &Config, view: &ArrayView) -> Offers {
     let targets = config.capacity.iter().map(|device| &device.target.0);
     let pool = view.members().pool();
     fast::look_at(config, targets, (view.members(), "the capacity tier"), |devices| parity::former(devices, pool))
 }
 
-/// The tier, for programs.
+/// State of the array, as JSON for the status.
 pub fn json(view: &ArrayView) -> Value {
     let mut value = fast::json(view.members());
     let shape = view.shape();

@@ -1,16 +1,16 @@
-//! What the classes of a pool are, hold and wrote, for programs.
+//! The classes of a pool with their policies and statistics, as JSON for the status.
 
 use crate::config::place_name;
 use forebay_prism::{ClassSpec, ClassStats};
 use forebay_volume::Engine;
 use serde_json::{Value, json};
 
-/// Policies and statistics of all classes.
+/// Policies and statistics of all classes of a running engine.
 pub fn json(engine: &Engine) -> Value {
     list(engine.prism().table().classes(), &engine.status().classes)
 }
 
-/// Classes by their ids, with their figures.
+/// Classes in the order of their ids, with their statistics.
 pub fn list(specs: &[ClassSpec], statistics: &[ClassStats]) -> Value {
     let each = specs.iter().enumerate().map(|(id, spec)| {
         let stats = statistics.get(id).copied().unwrap_or_default();

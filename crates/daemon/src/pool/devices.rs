@@ -1,4 +1,4 @@
-//! Opening the devices of a pool.
+//! Opens the devices of a pool.
 
 use crate::config::Config;
 use anyhow::{Result, anyhow, bail};
@@ -10,10 +10,10 @@ use forebay_volume::parity::ArrayView;
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
-/// Opens all targets, fast ones first.
+/// Opens all targets: fast devices first, then capacity devices.
 ///
 /// # Errors
-/// Which target, why, and what to do.
+/// A target cannot be opened; the message names it and says why, and what to do.
 pub fn open_devices(config: &Config, mode: OpenMode) -> Result<Devices> {
     refuse_one_file_twice(config)?;
     let mut list = Vec::new();
@@ -23,10 +23,10 @@ pub fn open_devices(config: &Config, mode: OpenMode) -> Result<Devices> {
     Ok(Devices::new(list))
 }
 
-/// Makes devices in buckets that hold none yet, for a new pool.
+/// Creates the devices of a new pool in those targets that are buckets. The buckets must be empty.
 ///
 /// # Errors
-/// What lies there instead, or why it cannot be made.
+/// Something lies in the bucket already, or the device cannot be created.
 pub fn make_in_buckets(config: &Config) -> Result<()> {
     for uri in config.targets().filter_map(Target::bucket) {
         bucket::create(uri).map_err(|error| anyhow!("target {uri}: {error}"))?;
@@ -34,10 +34,10 @@ pub fn make_in_buckets(config: &Config) -> Result<()> {
     Ok(())
 }
 
-/// Deletes what devices in buckets hold, which a new pool would write over only in time.
+/// Deletes the former contents of devices in buckets. A new pool would overwrite them only little by little.
 ///
 /// # Errors
-/// Why it cannot be deleted.
+/// An object cannot be deleted.
 pub fn clear_buckets(config: &Config) -> Result<()> {
     for uri in config.targets().filter_map(Target::bucket) {
         bucket::clear(uri).map_err(|error| anyhow!("target {uri}: {error}"))?;
@@ -45,10 +45,11 @@ pub fn clear_buckets(config: &Config) -> Result<()> {
     Ok(())
 }
 
-/// Opening a bucket takes it from whoever serves it; a pool that is being served is known by its fast devices, which are for one to hold.
+/// Refuses to open a bucket while its pool is served, because opening it to write would fence the running server off.
+/// A served pool is recognised by its fast devices, which only one process can hold.
 ///
 /// # Errors
-/// Which device is in use.
+/// A device is in use; the message names it.
 pub fn refuse_while_served(config: &Config) -> Result<()> {
     if config.targets().all(|target| target.bucket().is_none()) {
         return Ok(());
@@ -67,15 +68,16 @@ fn is_in_use(error: &anyhow::Error) -> bool {
     matches!(open_error, Some(OpenError::InUse { .. }))
 }
 
-/// Two names may lead to one file: links, or two nodes of one device. A pool over it twice would overwrite itself.
+/// Refuses a configuration in which two targets or bases are the same file, by links or by two nodes of one device. A
+/// pool would overwrite itself.
 ///
 /// # Errors
-/// Which two.
+/// The two names.
 pub fn refuse_one_file_twice(config: &Config) -> Result<()> {
     let mut seen: Vec<(&Target, (bool, u64, u64))> = Vec::new();
     let bases = config.disk.iter().filter_map(|disk| Some(&disk.base.as_ref()?.0));
     for target in config.targets().chain(bases) {
-        // What cannot be looked at is reported when it is opened.
+        // A target without metadata is reported when it is opened.
         let Some(metadata) = target.path().and_then(|path| path.metadata().ok()) else { continue };
         let identity = match metadata.file_type().is_block_device() {
             true => (true, metadata.rdev(), 0),
@@ -94,7 +96,7 @@ pub fn refuse_one_file_twice(config: &Config) -> Result<()> {
 /// Opens one target.
 ///
 /// # Errors
-/// Why, and what to do.
+/// The reason, and what to do.
 pub fn open_target(target: &Target, mode: OpenMode) -> Result<Box<dyn forebay_block::Device>> {
     forebay_device::open(target, mode).map_err(|error| {
         let advice = match &error {
@@ -109,22 +111,23 @@ pub fn open_target(target: &Target, mode: OpenMode) -> Result<Box<dyn forebay_bl
     })
 }
 
-/// Whether there is no device where one is configured.
+/// Whether the configured path of a device does not lead to a device.
 #[must_use]
 pub fn is_missing(target: &Target) -> bool {
     target.path().is_some() && open_target(target, OpenMode::ReadOnly).is_err_and(|error| is_lost(&error))
 }
 
-/// Whether opening failed because there is nothing of that name.
+/// Whether opening failed because the path does not exist.
 pub fn is_absent(error: &anyhow::Error) -> bool {
     let open_error = error.chain().find_map(|cause| cause.downcast_ref::<OpenError>());
     matches!(open_error, Some(OpenError::Open { source, .. }) if source.kind() == ErrorKind::NotFound)
 }
 
-/// Whether opening failed because the device that was there once is not there any more.
+/// Whether opening failed because a device that existed once is gone.
 pub fn is_lost(error: &anyhow::Error) -> bool {
     let open_error = error.chain().find_map(|cause| cause.downcast_ref::<OpenError>());
-    // ENXIO, ENODEV: the node of a device that went; a file of no length is what `truncate` or a typing error leaves.
+    // ENXIO and ENODEV come from the node of a device that was removed. An empty file is what `truncate` or a
+    // mistyped path leaves.
     let is_gone = |source: &std::io::Error| {
         let errno = rustix::io::Errno::from_io_error(source);
         source.kind() == ErrorKind::NotFound
@@ -141,10 +144,10 @@ pub fn is_lost(error: &anyhow::Error) -> bool {
     }
 }
 
-/// The devices of a capacity tier, and a handle where they are one with parity.
+/// The devices of a capacity tier, with a handle of the parity array where they form one.
 pub type CapacityTier = (Vec<Box<dyn Device>>, Option<ArrayView>);
 
-/// Devices, of which the capacity device is one with parity where there is a handle of it.
+/// Attaches the handle of the parity array, where there is one, to the pool's devices.
 pub fn with_array(devices: Devices, array: Option<ArrayView>) -> Devices {
     match array {
         Some(array) => devices.with_array(array),

@@ -1,4 +1,4 @@
-//! The fast tier of a configuration: one device, or a mirror of several.
+//! Opens the fast tier of a configuration: one device, or a mirror of several.
 
 use super::access::Access;
 use super::devices::{CapacityTier, open_target, refuse_one_file_twice, with_array};
@@ -20,21 +20,22 @@ use forebay_volume::parity;
 use serde_json::{Value, json};
 use tracing::warn;
 
-/// How a device comes to be blank. What wipes signatures leaves the rest, which is looked at as well.
+/// Advice on clearing a device. Tools that wipe only signatures leave the remaining contents, which are examined as
+/// well.
 const HOW_TO_CLEAR: &str =
     "zeros over all of it, by `blkdiscard -z`, or of a file by `truncate -s 0` and its size again";
 
-/// A device that is looked at and answers nothing in so many waits, of a second each, is taken for dead.
+/// Count of one-second waits without an answer after which an examined device counts as dead.
 const SILENT_WAITS_MAX: u32 = 120;
 
-/// Opens a device to look whether it can be a member. One that holds what others know is none, whatever labels are left on it: it may
-/// have been a member before it was used for that.
+/// Opens a device to find out whether it can become a member. A device with the signature of something else is
+/// refused, whatever labels it carries: it may have been a member before it was used for that.
 fn open_unused(target: &Target, mode: OpenMode) -> Result<(Box<dyn Device>, Vec<String>), String> {
     let device = open_target(target, mode).map_err(|error| chain(&error))?;
     look_for_others(device, target)
 }
 
-/// Whether a device carries the label of a member, of a mirror or of a tier with parity.
+/// Whether a device carries the label of a member, of a mirror or of a parity array.
 fn is_member(device: Box<dyn Device>) -> (Option<Box<dyn Device>>, bool) {
     let mut devices = Devices::new(vec![device]).with_limit(SILENT_WAITS_MAX);
     let is_member = carries_label(&mut devices) || parity::read_label(&mut devices, 0).is_some();
@@ -52,7 +53,7 @@ fn look_for_others(device: Box<dyn Device>, target: &Target) -> Result<(Box<dyn 
     let error = match contents::foreign(device.as_mut()) {
         Ok(foreign) => {
             refuse(&foreign)?;
-            // What is not known what it is will not be written over.
+            // Contents without a known signature must not be overwritten either.
             match contents::anything(device.as_mut(), target.path()) {
                 Ok(found) => return Ok((device, found)),
                 Err(error) => error,
@@ -60,11 +61,12 @@ fn look_for_others(device: Box<dyn Device>, target: &Target) -> Result<(Box<dyn 
         }
         Err(error) => error,
     };
-    // What it owes an answer for would be taken for the answer to something else.
+    // The outstanding completion would be mistaken for that of the next request.
     if device.in_flight() > 0 {
         return Err(error.to_string());
     }
-    // A member that cannot read some blocks is one all the same: what lies there can be computed, or another member has it.
+    // A member that cannot read some blocks stays a member: their contents are computed from parity or read from
+    // another member.
     let (Some(mut device), true) = is_member(device) else { return Err(error.to_string()) };
     let (foreign, unread) = contents::foreign_where_readable(device.as_mut()).map_err(|error| error.to_string())?;
     refuse(&foreign)?;
@@ -78,7 +80,7 @@ fn look_for_others(device: Box<dyn Device>, target: &Target) -> Result<(Box<dyn 
     Ok((device, vec![format!("what cannot be read ({unread})")]))
 }
 
-/// A device as a candidate for the mirror.
+/// Opens a device as a candidate for the mirror.
 pub(super) fn candidate(target: &Target, mode: OpenMode) -> Candidate {
     let name = target.to_string();
     let (device, contents) = match open_unused(target, mode) {
@@ -88,12 +90,13 @@ pub(super) fn candidate(target: &Target, mode: OpenMode) -> Candidate {
     Candidate { name, device, contents }
 }
 
-/// Whether the only fast device is a member of a mirror.
+/// Whether the only fast device carries the label of a mirror's member.
 pub fn carries_label(devices: &mut Devices) -> bool {
     mirror::read_label(devices, 0).is_some_and(|label| label.member.is_some())
 }
 
-/// New ids. A system that gives no random numbers gave none to whoever made the pool.
+/// A generator of new ids. Where the system gives no random numbers, ids stay zero; creating the pool would have
+/// failed on such a system.
 pub(super) fn new_ids() -> impl FnMut() -> Id {
     || {
         let mut id = Id::default();
@@ -104,10 +107,11 @@ pub(super) fn new_ids() -> impl FnMut() -> Id {
     }
 }
 
-/// Opens the fast tier as a mirror, beside these capacity devices. Opened for reading only nothing is changed.
+/// Opens the fast tier as a mirror, with these capacity devices behind it. Nothing is written where `access` is
+/// read-only.
 ///
 /// # Errors
-/// Why it cannot be used, and what to do.
+/// The mirror cannot be used; the message says why, and what to do.
 pub fn join(
     config: &Config,
     (capacity, array): CapacityTier,
@@ -122,7 +126,7 @@ pub fn join(
     let joined = match mirror::join(candidates, &mut capacity, is_writable.then_some(&mut new_id), consent) {
         Ok(joined) => joined,
         Err(error) => {
-            // Who explains it looks at all devices again, and each is for one to hold.
+            // `explain` opens all devices again, and each can be opened only once.
             drop(capacity);
             return Err(explain(config, error));
         }
@@ -165,7 +169,8 @@ pub fn look(config: &Config, view: &MirrorView) -> Offers {
     look_at(config, targets, (view, "the fast tier's mirror"), |devices| mirror::former(devices, pool))
 }
 
-/// Looks at devices that are no members that work of whatever has the members. `former`: what member of this pool a device is, or was.
+/// Examines configured devices that are not working members of the tier `what`. `former` returns which member of this
+/// pool a device is or was.
 pub(super) fn look_at<'a>(
     config: &Config,
     targets: impl Iterator<Item = &'a Target> + Clone,
@@ -210,12 +215,12 @@ fn made_fit(
     if view.status().members.iter().any(works) {
         return Err("it is another name, or a copy, of a member that works".to_owned());
     }
-    // It was a member before, and what it holds counts no more.
+    // A former member may hold anything: its contents are out of date.
     if former.is_none() && !contents.is_empty() {
         return Err(format!("it holds {}; clear it first: {HOW_TO_CLEAR}", contents.join(", ")));
     }
     view.may_take(devices.list[0].geometry())?;
-    // Where it has labels a start knows it by them, until that of its new place is durable.
+    // A former member keeps its labels until its new label is durable: a start before that must still recognise it.
     if former.is_none() {
         mirror::clear_labels(&mut devices).map_err(|(_, error)| error.to_string())?;
     }
@@ -225,7 +230,7 @@ fn made_fit(
     Ok(Fit { name, id, device, former })
 }
 
-/// Makes a new mirror of the first devices.
+/// Replaces the first `members` devices by a new mirror of them.
 pub fn make(devices: &mut Devices, members: usize, pool: Id, ids: &[Id]) {
     let capacity = devices.list.split_off(members);
     let (mirror, view) = mirror::new_mirror(std::mem::take(&mut devices.list), pool, ids);
@@ -239,7 +244,7 @@ fn in_front(fast: Box<dyn Device>, capacity: Vec<Box<dyn Device>>) -> Vec<Box<dy
 
 fn explain(config: &Config, error: JoinError) -> anyhow::Error {
     let advice = match &error {
-        // What the other devices say decides: nothing may lead to formatting over what is left.
+        // The other devices decide what is said: no advice may lead to formatting over what is left.
         JoinError::NoLabel { .. } => return explain_unopened(config, anyhow!("{error} ({DOCUMENT})")),
         JoinError::Foreign { .. } => {
             "correct the targets in the configuration (`forebay inspect PATH` shows what a device is)"
@@ -261,7 +266,7 @@ fn explain(config: &Config, error: JoinError) -> anyhow::Error {
     anyhow!("{error}; {advice} ({DOCUMENT})")
 }
 
-/// The mirror, for programs.
+/// State of the mirror, as JSON for the status.
 pub fn json(view: &MirrorView) -> Value {
     let status = view.status();
     let members = status.members.iter().map(|member| {
@@ -301,7 +306,8 @@ mod tests {
 
     const SIZE_BYTES: u64 = 8 << 20;
 
-    /// A device of which one block cannot be read; with the label of a member, and what lies at 1 KiB.
+    /// Examines a device with one unreadable block at `at`, with or without the label of a member, and with `holds`
+    /// at 1 KiB.
     fn unreadable(at: u64, is_member: bool, holds: &[u8]) -> Result<Vec<String>, String> {
         let mut image = ImageDevice::new(Image::zeroed(SIZE_BYTES));
         let label = ArrayLabel {
@@ -336,8 +342,8 @@ mod tests {
         look_for_others(Box::new(device), &target).map(|(_, contents)| contents)
     }
 
-    /// One unreadable block where signatures of others are looked for left a good member out; with as many of them as there is parity for,
-    /// and one more, the pool was refused.
+    /// Regression: one unreadable block where foreign signatures are looked for excluded a good member. With one such
+    /// member more than there is parity, the pool was refused.
     #[test]
     fn regression_a_member_that_cannot_read_one_block_is_a_member_all_the_same() {
         for at in [8192, 64 << 10, SIZE_BYTES - 4096] {
@@ -349,7 +355,7 @@ mod tests {
 
     #[test]
     fn what_others_know_is_found_beside_a_block_that_cannot_be_read() {
-        // An ext2 superblock: blocks, and its magic.
+        // An ext2 superblock: its count of blocks and its magic.
         let mut superblock = [0; 0x40];
         superblock[4] = 9;
         superblock[0x38..0x3a].copy_from_slice(&[0x53, 0xef]);
@@ -357,8 +363,8 @@ mod tests {
         assert!(why.contains("ext2"), "{why}");
     }
 
-    /// A device that had been a member lost its labels when it was looked at, long before it had a new one: a start in between refused it as one that holds a
-    /// pool.
+    /// Regression: a former member lost its labels when it was examined, long before its new label was written. A
+    /// start in between refused it as a device that holds a pool.
     #[test]
     fn regression_a_former_member_keeps_its_labels_when_it_is_looked_at() {
         const POOL: Id = [7; 16];

@@ -14,7 +14,7 @@ use forebay_volume::layout::superblock::Superblock;
 use forebay_volume::mirror::{clear_labels, new_geometry};
 use forebay_volume::recovery::{self, FormatError, format::NewDisk};
 
-/// Said where nothing was written yet.
+/// Context of errors before anything was written.
 const NOT_LAID_OUT: &str = "the pool cannot be laid out on these devices, and nothing of it was written";
 
 fn new_disk(disk: &Disk) -> Result<NewDisk> {
@@ -23,10 +23,10 @@ fn new_disk(disk: &Disk) -> Result<NewDisk> {
     Ok(NewDisk { name, size_bytes, base: base.map(|(_, base)| base) })
 }
 
-/// Lays the pool out and writes it. Whatever was on the devices is lost.
+/// Lays out the pool and writes it. All former contents of the devices are lost.
 ///
 /// # Errors
-/// What does not fit, or which device failed.
+/// The layout does not fit, or a device failed.
 pub fn format(config: &Config, devices: &mut Devices, ids: &mut Ids<'_>) -> Result<Superblock> {
     let (members, is_mirrored) = (config.fast.len(), config.fast.len() > 1);
     let pool_id = ids.draw()?;
@@ -44,7 +44,8 @@ pub fn format(config: &Config, devices: &mut Devices, ids: &mut Ids<'_>) -> Resu
         [fast] => fast.clone(),
         several => new_geometry(several),
     };
-    // Where a drive rewrites 4 KiB in place for a part of them no two batches of the journal lie there.
+    // A drive that rewrites 4 KiB for a smaller write could tear a neighbouring batch of the journal. With 4 KiB
+    // blocks no two batches share such a sector.
     let mut paths = config.fast.iter().filter_map(|member| member.target.0.path());
     let least_bytes = if paths.any(rewrites_larger_sectors) { 4096 } else { 512 };
     let fast = Geometry { logical_block_bytes: fast.logical_block_bytes.max(least_bytes), ..fast };
@@ -58,14 +59,14 @@ pub fn format(config: &Config, devices: &mut Devices, ids: &mut Ids<'_>) -> Resu
         }
         None => (options, capacity),
     };
-    // What is made of several has the id of its first member.
+    // A mirror or an array has the id of its first member.
     let ids: Vec<Id> = member_ids.iter().take(1).chain(&capacity_ids[..capacity.len()]).copied().collect();
     let superblock = plan(&options, &fast, capacity, pool_id, &ids).context(NOT_LAID_OUT)?;
     backing::allocate_journal(config, superblock.members[0].data_offset_bytes).context(NOT_LAID_OUT)?;
     let classes = ClassTable::from_configured(&config.class_specs())?;
     let disks: Vec<NewDisk> = config.disk.iter().map(new_disk).collect::<Result<_>>()?;
     let engine = Budget::of(config.memory.limit.0).engine();
-    // Labels of another pool would count more than ours.
+    // Labels of a former pool could have a higher generation than the new ones.
     clear_labels(devices).map_err(|(at, error)| anyhow!("{}: {error}", devices.list[at].name()))?;
     if let Some((shape, _)) = array {
         let all = std::mem::replace(devices, Devices::new(Vec::new()));

@@ -1,19 +1,19 @@
-//! Ids and numbers that no others have.
+//! Draws ids and numbers that are unique.
 
 use anyhow::{Context, Result};
 use forebay_block::Random;
 use forebay_volume::layout::Id;
 
-/// Where the ids of a new pool and its devices come from.
+/// Source of the ids of a new pool and its devices.
 pub enum Ids<'a> {
-    /// From the system: no two pools have the same.
+    /// Random numbers of the system: no two pools share an id.
     Random,
-    /// From a seed, for pools that nothing outlives.
+    /// A seed, for pools of tests and measurements that do not outlive the process.
     Seeded(&'a mut Random),
 }
 
 impl Ids<'_> {
-    /// An id.
+    /// Draws an id.
     pub fn draw(&mut self) -> Result<Id> {
         let mut id = Id::default();
         match self {
@@ -25,7 +25,7 @@ impl Ids<'_> {
         Ok(id)
     }
 
-    /// A number.
+    /// Draws a 64-bit number.
     pub fn number(&mut self) -> Result<u64> {
         let [a, b, c, d, e, f, g, h, ..] = self.draw()?;
         Ok(u64::from_le_bytes([a, b, c, d, e, f, g, h]))

@@ -1,9 +1,9 @@
-//! How data of the capacity tier is grouped by its lifetime, and what that comes to, for programs.
+//! Lifetime grouping of the capacity tier and its write amplification, as JSON for the status.
 
 use forebay_volume::Engine;
 use serde_json::{Value, json};
 
-/// The policy, and its groups.
+/// The grouping policy and its groups.
 pub fn json(engine: &Engine) -> Value {
     let (kind, groups) = engine.lifetime_groups();
     let groups = groups.into_iter().enumerate().map(|(number, group)| {
@@ -17,7 +17,8 @@ pub fn json(engine: &Engine) -> Value {
             "arrived_bytes": group.counts.arrived_blocks * 4096,
             "moved_in_bytes": group.counts.moved_in_blocks * 4096,
             "moved_out_bytes": group.counts.moved_out_blocks * 4096,
-            // What a write into the group costs the bands: itself, and where it is moved again.
+            // Blocks written to bands per block that enters the group: the block itself, and each time that it is
+            // moved.
             "write_amplification": moved_again.map(|part| 1.0 + part),
         })
     });

@@ -1,4 +1,4 @@
-//! How the one memory limit is shared out between the engine and the connections.
+//! Shares the one memory limit out between engine, connections and evidence.
 
 use crate::config::Config;
 use forebay_export::{ServerConfig, SessionLimits};
@@ -7,34 +7,35 @@ use forebay_volume::{AdminError, EngineOptions};
 /// The shares.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
-    /// For the engine, in bytes.
+    /// Memory of the engine, in bytes.
     pub engine_bytes: u64,
-    /// For the payload of connections, in bytes.
+    /// Payload of all connections, in bytes.
     pub connections_bytes: u64,
-    /// For what hosts tell of their files, in bytes.
+    /// Facts of hosts' files, in bytes.
     pub evidence_bytes: u64,
 }
 
 impl Budget {
-    /// An eighth for connections and what hosts tell of their files, a quarter of that for the latter; the rest for the engine.
+    /// Splits a limit: an eighth for connections and evidence together, of which evidence gets a quarter; the rest
+    /// for the engine.
     pub fn of(limit_bytes: u64) -> Self {
         let evidence_bytes = limit_bytes / 32;
         let connections_bytes = limit_bytes / 8 - evidence_bytes;
         Self { engine_bytes: limit_bytes - limit_bytes / 8, connections_bytes, evidence_bytes }
     }
 
-    /// The limit of which so many bytes are for the engine.
+    /// The limit at which the engine's share has this size; the inverse of [`Self::of`].
     fn of_engine(engine_bytes: u64) -> u64 {
         engine_bytes.saturating_add(engine_bytes.div_ceil(7))
     }
 
-    /// What to do where the engine's share is too small for so many bytes.
+    /// Advice where the engine needs a share of this size.
     pub fn advice(engine_bytes: u64) -> String {
         let limit_bytes = Self::of_engine(engine_bytes).next_multiple_of(1 << 20);
         format!("raise memory.limit to {} MiB or more, and start the server again", limit_bytes >> 20)
     }
 
-    /// Why a disk cannot be as is wanted, and what to do where that is known.
+    /// Explains why a change of a disk is refused, with advice where the memory limit is the reason.
     pub fn explain(error: &AdminError) -> String {
         match error {
             AdminError::Memory { needed_bytes, .. } => format!("{error}: {}", Self::advice(*needed_bytes)),
@@ -42,12 +43,13 @@ impl Budget {
         }
     }
 
-    /// The limit of which so many bytes are for the map of a capacity tier that is opened alone: three quarters of the engine's.
+    /// The limit at which a capacity tier that is opened alone has this much memory for its map, which may take three
+    /// quarters of the engine's share.
     pub fn of_alone(map_bytes: u64) -> u64 {
         map_bytes.div_ceil(21).saturating_mul(32)
     }
 
-    /// Settings of the engine.
+    /// Options of the engine.
     pub fn engine(&self) -> EngineOptions {
         EngineOptions {
             memory_limit_bytes: self.engine_bytes,
@@ -57,7 +59,7 @@ impl Budget {
         }
     }
 
-    /// Settings of the server.
+    /// Options of the export server.
     pub fn server(&self, config: &Config) -> ServerConfig {
         ServerConfig {
             session: self.session(),
@@ -69,8 +71,8 @@ impl Budget {
         }
     }
 
-    /// Twenty-four busy connections fit the share with what they may have in progress, or three with the longest request at
-    /// once; beyond that clients wait rather than memory grows only per connection.
+    /// Sized so that the connections' share holds the requests in flight of 24 busy connections, or 3 of the longest
+    /// requests. Beyond that, clients wait; memory grows only by a small amount per connection.
     fn session(&self) -> SessionLimits {
         SessionLimits {
             in_flight_bytes_max: (self.connections_bytes / 24).clamp(1 << 20, 64 << 20) as usize,
@@ -80,7 +82,7 @@ impl Budget {
     }
 }
 
-/// The faults that the variable FOREBAY_PLANT names, separated by commas.
+/// The faults named in the variable FOREBAY_PLANT, separated by commas.
 #[cfg(feature = "planted-faults")]
 fn planted() -> forebay_volume::engine::Faults {
     let text = std::env::var("FOREBAY_PLANT").unwrap_or_default();
@@ -100,7 +102,7 @@ mod tests {
     #[test]
     fn regression_evidence_takes_nothing_from_the_longest_request() {
         let session = |limit_bytes| Budget::of(limit_bytes).session();
-        // What libnbd reads at most at once.
+        // The longest single read of libnbd.
         assert_eq!((session(1 << 30).payload_bytes_max, session(1 << 30).in_flight_bytes_max), (32 << 20, 4 << 20));
         assert_eq!(session(64 << 20).payload_bytes_max, 8 << 20);
     }

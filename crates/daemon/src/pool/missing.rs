@@ -1,4 +1,4 @@
-//! A pool that cannot be opened because a device of it is not there, or is blank: what is said must lead to the device or to
+//! Explains why a pool cannot be opened where a device is missing or blank. The advice must lead to the device or to
 //! what is left, and never to formatting over the rest.
 
 use super::devices::open_target;
@@ -12,13 +12,13 @@ use forebay_volume::layout::format_id;
 use forebay_volume::layout::superblock::{Role, Superblock};
 use forebay_volume::recovery::{MemberError, OpenError, read_superblock};
 
-/// What a device of the configuration turned out to be.
+/// What was found on a configured device.
 enum State {
     /// It cannot be opened or read.
     Unopened(String),
-    /// No pool's; what is on it instead, nothing where it is blank.
+    /// Not a member of a pool: the signatures found on it, empty where it is blank.
     NoPools(Vec<String>),
-    /// A pool's.
+    /// A member of a pool.
     Pools(Box<Superblock>),
 }
 
@@ -28,14 +28,14 @@ struct Member {
     state: State,
 }
 
-/// In place of an error of opening a device: what is known of the pool by its other devices.
+/// Replaces the error of opening a device by an explanation from what the pool's other devices hold.
 pub fn explain_unopened(config: &Config, error: anyhow::Error) -> anyhow::Error {
     let targets: Vec<_> = config.targets().collect();
     let members = targets.iter().enumerate().map(|(at, target)| {
         let state = match open_target(target, OpenMode::ReadOnly) {
             Ok(device) => state_of(&mut Devices::new(vec![device]), 0),
             Err(error) => State::Unopened(match error.downcast_ref::<OpenedError>() {
-                // Its advice is for those who make a pool.
+                // The error's own advice is meant for creating a pool.
                 Some(OpenedError::TooSmall { path, size_bytes }) => {
                     format!("{} has only {size_bytes} bytes", path.display())
                 }
@@ -47,11 +47,12 @@ pub fn explain_unopened(config: &Config, error: anyhow::Error) -> anyhow::Error 
     advice(&members.collect::<Vec<_>>()).map_or(error, |text| anyhow!(text))
 }
 
-/// In place of an error of recovery where a device carries no pool: what is known by the others. `None`: another error.
+/// Replaces recovery's error of a device without a pool by an explanation from the other devices. `None` for any
+/// other error.
 pub fn explain_blank(devices: &mut Devices, error: &OpenError) -> Option<anyhow::Error> {
     use forebay_volume::layout::superblock::SuperblockError::Absent;
     let OpenError::Member(MemberError::Superblock { source: Absent, .. }) = error else { return None };
-    // Recovery leaves the order alone where it finds no pool.
+    // Recovery does not reorder devices where it finds no pool.
     let members = (0..devices.list.len()).map(|at| Member {
         target: devices.list[at].name().to_owned(),
         role: if at == 0 { Role::Fast } else { Role::Capacity },
@@ -76,7 +77,7 @@ fn state_of(devices: &mut Devices, at: usize) -> State {
 }
 
 impl Member {
-    /// What is wrong with it; nothing where it is a pool's.
+    /// What is wrong with the device; `None` where it is a member of a pool.
     fn complaint(&self) -> Option<String> {
         match &self.state {
             State::Unopened(why) => Some(why.clone()),

@@ -1,4 +1,4 @@
-//! A pool from its configuration: opening devices, formatting, recovery.
+//! Opens, formats and recovers the pool of a configuration.
 
 mod access;
 mod backend;

@@ -1,4 +1,4 @@
-//! Opening the pool of a configuration for service.
+//! Opens the pool of a configuration.
 
 use super::Budget;
 use super::access::Access;
@@ -22,61 +22,61 @@ use forebay_volume::recovery::{self, AloneError, AloneReport, MemberError, OpenE
 use forebay_volume::{Devices, Engine, EngineOptions};
 use tracing::{info, warn};
 
-/// Ranges of a disk that a line names.
+/// Most ranges of a disk that one line lists.
 const SHOWN_RANGES: usize = 8;
 
-/// How a pool is opened.
+/// How a pool is opened, and what the user has agreed to lose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
     /// For service.
     Recover,
-    /// For service, although a member of the mirror is missing that may have what the others have lost.
+    /// For service, although a missing member of the mirror may hold data that the others have lost.
     AcceptLoss,
-    /// For service, without the members of the mirror that are not there, for good.
+    /// For service; missing members of the mirror are dropped for good.
     DropMembers,
-    /// For reading what a damaged journal left.
+    /// For reading what can be recovered from a damaged journal.
     Salvage,
-    /// For reading what the capacity tier holds alone.
+    /// For reading what the capacity tier holds without the fast tier.
     WithoutFast,
-    /// For reading, without capacity devices that are missing.
+    /// For reading what is left without the missing capacity devices.
     Degraded,
 }
 
 impl Opening {
-    /// Whether the pool is to be served as a whole.
+    /// Whether the pool is opened for service, complete and writable.
     #[must_use]
     pub fn is_for_service(self) -> bool {
         matches!(self, Self::Recover | Self::AcceptLoss | Self::DropMembers)
     }
 }
 
-/// What is left of a pool that is not whole.
+/// What is left of an incomplete pool.
 #[derive(Clone, Debug)]
 pub struct Left {
-    /// In one line.
+    /// Summary in one line.
     pub label: String,
-    /// By disk.
+    /// What is left of each disk.
     pub disks: Vec<DiskReport>,
 }
 
 /// An opened pool.
 pub struct Opened {
-    /// Its engine.
+    /// The engine.
     pub engine: Engine,
-    /// Its devices, in the order of its table.
+    /// The devices, in the order of the pool's member table.
     pub devices: Devices,
-    /// What recovery did.
+    /// What recovery found and did.
     pub recovery: RecoveryReport,
-    /// Its identity.
+    /// The superblock, which identifies the pool.
     pub superblock: Superblock,
-    /// Where it is not whole.
+    /// What is left, where the pool is not complete.
     pub left: Option<Left>,
 }
 
 /// Recovers the pool.
 ///
 /// # Errors
-/// Why it cannot be opened: a [`crate::finding::Finding`] where it is damaged.
+/// The pool cannot be opened. The error is a [`crate::finding::Finding`] where the pool is damaged.
 pub fn open(config: &Config, devices: &mut Devices, opening: Opening) -> Result<(Engine, RecoveryReport)> {
     let endurance_bytes = super::endurance::of_tiers(config);
     let grouping = config.pool.grouping.0;
@@ -100,7 +100,7 @@ pub fn open(config: &Config, devices: &mut Devices, opening: Opening) -> Result<
         Opening::Salvage => recovery::salvage,
         _ => recovery::open,
     };
-    // A mirror is one.
+    // The mirror counts as one fast device.
     open(devices, 1, &config.class_specs(), options).map_err(|error| {
         let missing = devices.views().map(MirrorView::missing).filter(|missing| !missing.is_empty());
         let missing = missing.collect::<Vec<_>>().join(", ");
@@ -108,11 +108,11 @@ pub fn open(config: &Config, devices: &mut Devices, opening: Opening) -> Result<
     })
 }
 
-/// Opens the devices for this way of opening the pool: those that may be missing are left out where they cannot be opened. `watched` counts
-/// those that are several to be one.
+/// Opens the devices as `opening` asks. Devices that `opening` can do without are left out where they cannot be
+/// opened. `watched` collects statistics of the members of mirror and array.
 ///
 /// # Errors
-/// Which device, why, and what to do.
+/// A device cannot be opened; the message names it and says why, and what to do.
 pub fn open_all(config: &Config, opening: Opening, watched: &mut Watched) -> Result<Devices> {
     let (list, array) = match opening {
         Opening::Recover | Opening::AcceptLoss | Opening::DropMembers | Opening::Salvage => {
@@ -143,22 +143,23 @@ pub fn open_all(config: &Config, opening: Opening, watched: &mut Watched) -> Res
     Ok(with_array(Devices::new(list), array))
 }
 
-/// Opens all devices, for reading only.
+/// Opens all devices for reading only.
 ///
 /// # Errors
-/// Which device, why, and what to do.
+/// A device cannot be opened; the message names it and says why, and what to do.
 pub fn open_read_only(config: &Config) -> Result<Devices> {
     open_whole(config, Access::READ_ONLY, &mut Watched::default())
 }
 
-/// Opens all devices, but for members of a mirror that can be done without.
+/// Opens all devices, except members of a mirror or an array that the pool can do without.
 fn open_whole(config: &Config, access: Access, watched: &mut Watched) -> Result<Devices> {
     refuse_one_file_twice(config)?;
     if access.mode == OpenMode::ReadWrite {
         refuse_while_served(config)?;
         refuse_buckets_of_others(config).map_err(|error| error.downcast().map_or_else(|error| error, explain))?;
     }
-    // Whoever explains what is missing looks at all devices, and each is for one to hold: none is open then.
+    // On failure `explain_unopened` opens all devices again, and each can be opened only once: the closure has closed
+    // them by then.
     let mut open = || match &config.fast[..] {
         [fast] => {
             let fast = open_target(&fast.target.0, access.mode)?;
@@ -173,7 +174,8 @@ fn open_whole(config: &Config, access: Access, watched: &mut Watched) -> Result<
     open().map_err(|error| if is_lost(&error) { explain_unopened(config, error) } else { error })
 }
 
-/// Puts the only fast device in front of the capacity devices, or the mirror that it is a member of.
+/// Puts the only fast device in front of the capacity devices. Where it is a member of a mirror, the mirror takes its
+/// place.
 fn with_fast(
     config: &Config,
     fast: Box<dyn Device>,
@@ -183,7 +185,7 @@ fn with_fast(
 ) -> Result<Devices> {
     let mut devices = Devices::new(vec![fast]);
     if fast::carries_label(&mut devices) {
-        // It is opened again.
+        // `join` opens the device again.
         drop(devices);
         return fast::join(config, capacity, access, watched);
     }
@@ -192,7 +194,7 @@ fn with_fast(
     Ok(with_array(devices, array))
 }
 
-/// Opens the pool in whatever way.
+/// Opens the pool as `opening` asks.
 ///
 /// # Errors
 /// As for [`open`].
@@ -219,10 +221,10 @@ pub fn open_as(config: &Config, mut devices: Devices, opening: Opening) -> Resul
     }
 }
 
-/// Opens the capacity tier alone; also for verification.
+/// Opens the capacity tier without the fast one; verification uses it, too.
 ///
 /// # Errors
-/// Why it cannot be opened.
+/// The capacity tier cannot be opened.
 pub fn alone(config: &Config, mut devices: Devices) -> Result<(Engine, Devices, AloneReport)> {
     let options = Budget::of(config.memory.limit.0).engine();
     let mut next_percent = 10;
@@ -254,7 +256,7 @@ fn open_degraded(config: &Config, mut devices: Devices) -> Result<Opened> {
     Ok(Opened { engine, devices, recovery, superblock, left: Some(left) })
 }
 
-/// Opens a device for reading; one that cannot be opened counts as missing.
+/// Opens a device for reading. Logs a failure and returns `None`: the device counts as missing.
 fn open_or_warn(target: &forebay_device::Target) -> Option<Box<dyn forebay_block::Device>> {
     match open_target(target, OpenMode::ReadOnly) {
         Ok(device) => Some(device),
@@ -266,13 +268,13 @@ fn open_or_warn(target: &forebay_device::Target) -> Option<Box<dyn forebay_block
 }
 
 impl Left {
-    /// A line for each disk.
+    /// Lines of all disks.
     pub fn lines(&self) -> Vec<String> {
         self.disks.iter().flat_map(disk_lines).collect()
     }
 }
 
-/// What is known of a disk that is not whole.
+/// Lines on what is left of one disk.
 pub fn disk_lines(disk: &DiskReport) -> Vec<String> {
     let bytes = |blocks: u64| text::size(blocks * 4096);
     let mut lines = vec![format!(
@@ -318,7 +320,7 @@ fn explain_alone(error: AloneError) -> anyhow::Error {
     }
 }
 
-/// The same where members are missing that held everything: what cannot be read of the others they may have.
+/// As [`explain`], where members that held everything are missing: they may have what the others cannot read.
 fn explain_without(error: OpenError, missing: &str) -> anyhow::Error {
     let may_be_there = matches!(
         error,
@@ -339,7 +341,7 @@ fn explain_without(error: OpenError, missing: &str) -> anyhow::Error {
     )
 }
 
-/// Says what to do next, and whether this is damage.
+/// Adds what to do next, and makes damage a finding.
 pub fn explain(error: OpenError) -> anyhow::Error {
     let text = error.to_string();
     match error {
@@ -421,7 +423,8 @@ mod tests {
     use super::*;
     use forebay_block::{IoError, IoErrorKind};
 
-    /// What is damaged on the members that are there led to a backup, where a member that was away had it.
+    /// Regression: damage on the present members led to the advice to restore a backup, although a missing member had
+    /// the data.
     #[test]
     fn regression_advice_asks_for_a_member_that_may_have_what_is_damaged() {
         let error = || OpenError::Root { checkpoint: 7, what: "no copy is whole".into() };

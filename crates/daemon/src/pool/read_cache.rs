@@ -1,4 +1,4 @@
-//! The read cache, for programs.
+//! State of the read cache, as JSON for the status.
 
 use forebay_volume::Engine;
 use forebay_volume::engine::ReadCacheStatus;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 const BLOCK: u64 = 4096;
 
-/// What it holds and did since the start; null where no class has copies.
+/// Contents of the read cache, and its counters since the start; null where no class has a read cache.
 pub fn json(engine: &Engine) -> Value {
     if !engine.has_copies() {
         return Value::Null;

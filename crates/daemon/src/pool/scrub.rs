@@ -1,4 +1,4 @@
-//! A scrub, for programs.
+//! State of the scrub, as JSON for the status.
 
 use forebay_volume::Engine;
 use forebay_volume::layout::scrub_record::{PARITY, Pass, ScrubState};
@@ -20,7 +20,7 @@ fn pass(pass: &Pass) -> Value {
     })
 }
 
-/// How far it is, and what it has found.
+/// Progress of the scrub, and the damage found.
 pub fn json(engine: &Engine) -> Value {
     let scrub = engine.scrub();
     let record = &scrub.record;
@@ -55,7 +55,7 @@ pub fn json(engine: &Engine) -> Value {
     shown
 }
 
-/// Bytes that were found damaged: what the last pass has found counts until the next has come to its end.
+/// Damaged bytes found. The result of the last pass counts until the next pass has ended.
 fn damaged_bytes(scrub: &Value) -> u64 {
     let of = |key: &str| scrub[key]["damaged_bytes"].as_u64().unwrap_or(0);
     of("pass").max(of("last_pass"))

@@ -1,4 +1,4 @@
-//! What decides how long data stays on the fast tier, and which tier will be worn first, for programs.
+//! How long data stays on the fast tier, and which tier wears out first, as JSON for the status.
 
 use forebay_prism::Lifetime;
 use forebay_volume::Engine;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 const DAY_SECONDS: f64 = 86_400.0;
 
-/// Groups of writes: what they are known by, how long their data lives, and what was decided of them.
+/// Groups of writes: their traits, the lifetimes of their data, and the planned stay.
 pub fn json(engine: &Engine) -> Value {
     let classes = engine.prism().table().classes();
     let groups = engine.stays().into_iter().map(|group| {
@@ -15,7 +15,7 @@ pub fn json(engine: &Engine) -> Value {
         let class = classes.get(usize::from(group.traits.class)).map(|spec| spec.name.as_str());
         let blocks = |blocks: u64| blocks * 4096;
         json!({
-            // None: the classes that behaviour decides between.
+            // Null: the classes that only behaviour distinguishes, which share one group.
             "class": class,
             "hint": Lifetime::from_number(u64::from(group.traits.hint)).name(),
             "discarded_at_octave": discarded,
@@ -42,7 +42,7 @@ pub fn json(engine: &Engine) -> Value {
     json!({ "price": engine.price_of_staging(), "groups": groups, "others": others })
 }
 
-/// What the tiers were written since `seconds` ago, and how long they last at that rate.
+/// Bytes written to each tier within the last `seconds`, and how long the tier lasts at that rate.
 pub fn wear(engine: &Engine, seconds: f64) -> Value {
     let days = seconds / DAY_SECONDS;
     let tier = |name: &str, wear: TierWear| {

@@ -1,5 +1,5 @@
-//! Opening a bucket to write takes it from whoever serves it. A start that cannot succeed must not: the bucket is looked at before, and has
-//! to be of a pool that one of the fast devices is of.
+//! Opening a bucket to write fences off the server that uses it. A start that cannot succeed must not do that. So the
+//! bucket is read first, and must belong to the same pool as one of the fast devices.
 
 use super::devices::{is_lost, open_target};
 use super::missing::explain_unopened;
@@ -11,10 +11,10 @@ use forebay_volume::layout::format_id;
 use forebay_volume::layout::superblock::{Superblock, SuperblockError};
 use forebay_volume::recovery::{MemberError, OpenError, read_superblock};
 
-/// Looks at buckets and fast devices without writing to them. The lock of those that can be opened is free again afterwards.
+/// Reads the superblocks of buckets and fast devices, writes nothing, and releases all locks again.
 ///
 /// # Errors
-/// Which bucket is not of this pool, and what to do; an [`OpenError`] where a device is damaged.
+/// A bucket belongs to another pool; the message says what to do. An [`OpenError`] where a device is damaged.
 pub fn refuse_buckets_of_others(config: &Config) -> Result<()> {
     let buckets: Vec<&Target> = config.targets().filter(|target| target.bucket().is_some()).collect();
     if buckets.is_empty() {
@@ -30,7 +30,7 @@ pub fn refuse_buckets_of_others(config: &Config) -> Result<()> {
         if found.iter().flatten().any(|fast| fast.pool == superblock.pool) {
             continue;
         }
-        // One that is damaged may be of that pool.
+        // A damaged fast device may belong to the bucket's pool, so its error comes first.
         let damaged =
             found.into_iter().filter_map(Result::err).find(|error| error.is::<OpenError>() && !is_absent(error));
         return Err(damaged.unwrap_or_else(|| {
@@ -51,7 +51,7 @@ fn superblock_of(target: &Target) -> Result<Superblock> {
     found.map(|(superblock, _)| superblock).map_err(|error| Error::new(OpenError::Member(error)))
 }
 
-/// Whether there is no pool on a device.
+/// Whether the error says that the device holds no pool.
 fn is_absent(error: &Error) -> bool {
     let found = error.downcast_ref::<OpenError>();
     matches!(found, Some(OpenError::Member(MemberError::Superblock { source: SuperblockError::Absent, .. })))

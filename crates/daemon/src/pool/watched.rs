@@ -1,4 +1,5 @@
-//! The devices of a pool, each counted by itself: also those that are one device to the engine, as members of a mirror or of a tier with parity.
+//! Counts and checks each device of a pool by itself, including the members of a mirror or a parity array, which the
+//! engine sees as one device.
 
 use forebay_block::Device;
 use forebay_device::{WatchedCounts, WatchedDevice};
@@ -8,10 +9,10 @@ use forebay_volume::mirror::{Candidate, MemberState, MirrorView};
 use forebay_volume::standing::{Expected, Standing, StandingDevice};
 use std::time::Duration;
 
-/// A device that has not answered a request for so long is said not to answer: most drivers have ended it by then.
+/// Age of a request from which on its device counts as not answering. Most drivers have failed the request by then.
 pub const UNANSWERED: Duration = Duration::from_secs(30);
 
-/// Who is counted, by name, what is counted of it, and whether it still is what it was.
+/// A watched device: its name, its statistics, and whether its superblock and label are still in place.
 struct Counted {
     name: String,
     counts: WatchedCounts,
@@ -26,21 +27,22 @@ impl Counted {
     }
 }
 
-/// A device that is counted.
+/// A watched device as the status shows it.
 pub struct WatchedOne<'a> {
-    /// Its name.
+    /// Name of the device.
     pub name: &'a str,
-    /// What it was asked.
+    /// Counts and latencies of its requests.
     pub counts: &'a WatchedCounts,
-    /// The tier that it is one of several devices of.
+    /// The mirrored or parity tier this device belongs to; `None` where the device is a tier's only one or stands
+    /// alone.
     pub member_of: Option<&'static str>,
-    /// Why it is not what it was when the pool was opened.
+    /// Why the device is not the one that was opened any more; `None` while it is.
     pub overwritten: Option<String>,
-    /// What is damaged on it, although it still is what it was.
+    /// What is damaged on the device; `None` where nothing is.
     pub damaged: Option<String>,
 }
 
-/// All that are counted.
+/// All watched devices of a pool.
 #[derive(Default)]
 pub struct Watched {
     devices: Vec<Counted>,
@@ -54,7 +56,7 @@ fn watch(name: &str, device: Box<dyn Device>) -> (Box<dyn Device>, Counted) {
 }
 
 impl Watched {
-    /// Counts what the engine asks of its devices.
+    /// Wraps all devices of the engine so that their requests are counted.
     #[must_use]
     pub fn devices(&mut self, devices: Devices) -> Devices {
         devices.map(|device| {
@@ -65,7 +67,7 @@ impl Watched {
         })
     }
 
-    /// Counts what is asked of a device that is to be a member. A device that was known by this name before is forgotten.
+    /// Wraps a device that becomes a member. An earlier device of this name is forgotten.
     pub(super) fn member(&mut self, name: &str, device: Box<dyn Device>) -> Box<dyn Device> {
         let (device, counted) = watch(name, device);
         self.members.retain(|known| known.name != name);
@@ -73,14 +75,14 @@ impl Watched {
         device
     }
 
-    /// The same of one that may come to be none.
+    /// Wraps a candidate, which may still be refused as a member.
     pub(super) fn candidate(&mut self, candidate: Candidate) -> Candidate {
         let Candidate { name, device, contents } = candidate;
         let device = device.map(|device| self.member(&name, device));
         Candidate { name, device, contents }
     }
 
-    /// Those of the pool, and the members of those that are several.
+    /// The devices of the pool, then the members of its mirror and array.
     #[must_use]
     pub fn all(&self, devices: &Devices) -> Vec<WatchedOne<'_>> {
         let mut all: Vec<WatchedOne<'_>> = self.devices.iter().map(|counted| counted.shown(None, true)).collect();
@@ -88,7 +90,7 @@ impl Watched {
             let members = view.status().members;
             let in_sync = members.iter().filter(|member| member.state == MemberState::InSync).count();
             for member in members {
-                // One that can be done without is left behind, and its tier says why.
+                // A member that can be spared is left behind when it is overwritten, and its tier reports the reason.
                 let is_judged = member.state == MemberState::InSync && in_sync <= needed;
                 let known = self.members.iter().find(|known| known.name == member.name);
                 all.extend(known.map(|counted| counted.shown(Some(name), is_judged)));
@@ -97,14 +99,16 @@ impl Watched {
         all
     }
 
-    /// Has superblock and label of each device read again now and then, and of members that carry others leaves behind those that can be done without.
+    /// Has superblock and label of each device read again at intervals. A member whose label is not its own any more
+    /// is left behind, unless the tier needs it.
     pub fn look(&self, now_ns: u64, devices: &Devices, superblock: &Superblock) {
         let expected = |index: u16, size_bytes: u64, member| {
             move || Expected { superblock: superblock.clone(), index, size_bytes, member }
         };
         for (index, counted) in self.devices.iter().enumerate() {
             let is_several = index == 0 && devices.mirror().is_some() || index == 1 && devices.array().is_some();
-            // Bases of disks are behind those of the pool. Nobody writes over a bucket by an accident, and each look would be asked of a store.
+            // Bases of disks come behind the members in the list. Buckets are skipped: nobody overwrites one by
+            // accident, and each check would be a request to the store.
             let Some(member) = superblock.members.get(index).filter(|_| !is_several && !is_bucket(&counted.name))
             else {
                 continue;
@@ -125,14 +129,14 @@ impl Watched {
     }
 }
 
-/// A tier that is several devices.
+/// A tier of several devices.
 struct Tier<'a> {
     index: u16,
     name: &'static str,
     view: &'a MirrorView,
-    /// So many members must hold everything.
+    /// Count of members that must hold everything.
     needed: usize,
-    /// Bytes of each that are used, where that is not what the pool has of the tier.
+    /// Bytes used of each member, where this differs from the size of the tier.
     member_bytes: Option<u64>,
 }
 
@@ -148,7 +152,7 @@ fn tiers(devices: &Devices) -> impl Iterator<Item = Tier<'_>> {
     mirror.into_iter().chain(array)
 }
 
-/// Whether a device is a bucket, by its name.
+/// Whether a device is a bucket, judged by its name.
 fn is_bucket(name: &str) -> bool {
     name.starts_with("s3:")
 }

@@ -1,11 +1,11 @@
-//! Who may connect to the server's Unix sockets: `server.socket_mode` and `server.socket_group`.
+//! Permissions of the server's Unix sockets: `server.socket_mode` and `server.socket_group`.
 
 use crate::config::Server;
 use anyhow::{Context, Result, bail};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Mode and group of sockets; what is not configured stays as the system made it.
+/// Mode and group of sockets. A value that is not configured stays as the system set it.
 #[derive(Default)]
 pub struct SocketAccess {
     mode: Option<u32>,
@@ -13,19 +13,20 @@ pub struct SocketAccess {
 }
 
 impl SocketAccess {
-    /// As configured.
+    /// The configured permissions.
     ///
     /// # Errors
-    /// A group that does not exist.
+    /// The group does not exist.
     pub fn of(server: &Server) -> Result<Self> {
         let group = server.socket_group.as_deref().map(group_id).transpose()?;
         Ok(Self { mode: server.socket_mode.map(|mode| mode.0), group })
     }
 
-    /// Gives an export's socket its group and mode. It was made for this user alone where there is one of these.
+    /// Sets group and mode of an export's socket. Where either is configured, the socket was made for this user
+    /// alone.
     ///
     /// # Errors
-    /// What the system refuses.
+    /// The system refuses the change.
     pub fn apply_to_export(&self, path: &Path) -> Result<()> {
         self.apply(path)?;
         match (self.mode, self.group) {
@@ -34,10 +35,10 @@ impl SocketAccess {
         }
     }
 
-    /// Gives a socket its group, then its mode.
+    /// Sets the group of a socket, then its mode.
     ///
     /// # Errors
-    /// What the system refuses.
+    /// The system refuses the change.
     pub fn apply(&self, path: &Path) -> Result<()> {
         if self.group.is_some() {
             std::os::unix::fs::chown(path, None, self.group).with_context(|| {
@@ -56,14 +57,14 @@ fn set_mode(path: &Path, mode: u32) -> Result<()> {
         .with_context(|| format!("cannot give {} the mode of server.socket_mode", path.display()))
 }
 
-/// The process's mask of modes (proc(5)); to ask the system would change it.
+/// The umask of this process, from proc(5): the system call that reads it would also change it.
 fn umask() -> u32 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let umask = text.lines().find_map(|line| line.strip_prefix("Umask:"));
     umask.and_then(|text| u32::from_str_radix(text.trim(), 8).ok()).unwrap_or(0o022)
 }
 
-/// The number of a group, which may be a number already (group(5)).
+/// The id of a group, given by name or by number (group(5)).
 fn group_id(name: &str) -> Result<u32> {
     if let Ok(id) = name.parse() {
         return Ok(id);

@@ -1,4 +1,4 @@
-//! Answers to control requests.
+//! Answers requests on the control socket.
 
 use super::disk_names::{names, no_disk};
 use super::jobs::{Answer, Checkpoint, Job, NewDisk, Publish};
@@ -18,22 +18,22 @@ use forebay_volume::layout::scrub_record::ScrubState;
 use serde_json::{Value, json};
 use tracing::info;
 
-/// Jobs at a time.
+/// Most jobs in progress.
 const JOBS_MAX: usize = 16;
 
-/// Answers, at once or when a job has ended.
+/// Answers requests, at once or when their job has ended.
 pub struct Answerer {
-    /// What does not change.
+    /// Facts about the server that do not change while it runs.
     pub fixed: Fixed,
-    /// Whether disks may exceed the pool.
+    /// Whether the disks' sizes may exceed the pool.
     pub overcommit: bool,
-    /// Finished answers: client and text.
+    /// Finished answers, each with the number of its client.
     pub answers: Vec<(u64, Value)>,
-    /// What is in progress.
+    /// Jobs in progress.
     pub jobs: Vec<Job>,
 }
 
-/// Names of disks that are being removed.
+/// Names of disks whose removal is in progress.
 pub fn leaving(jobs: &[Job]) -> Vec<String> {
     jobs.iter().filter_map(Job::leaving).map(str::to_owned).collect()
 }
@@ -43,12 +43,12 @@ fn refusal(text: impl ToString) -> Value {
 }
 
 impl Answerer {
-    /// Without jobs.
+    /// An answerer without jobs.
     pub fn new(fixed: Fixed, overcommit: bool) -> Self {
         Self { fixed, overcommit, answers: Vec::new(), jobs: Vec::new() }
     }
 
-    /// Takes a request line.
+    /// Answers one request line, or begins a job for it.
     pub fn request(
         &mut self,
         client: u64,
@@ -113,7 +113,7 @@ impl Answerer {
                 let answer = scrub::json(engine);
                 let is_kept = engine.read_only_reason().is_none() && engine.checkpoint_pending();
                 if action != ScrubAction::Status && is_kept && self.jobs.len() < JOBS_MAX {
-                    // Who hears that it has begun may rely on it after a power cut.
+                    // The answer waits for a checkpoint, so that the begun scrub survives a power cut.
                     self.jobs.push(Job::durable(client, checkpoint, Answer::Known(answer), now_ns(), None));
                 } else {
                     self.answers.push((client, json!({ "ok": answer })));
@@ -159,7 +159,7 @@ impl Answerer {
         }
     }
 
-    /// Begins to make a disk a block device, if it is none.
+    /// Makes a disk a block device of the kernel, unless it is one already.
     fn attach_device(
         &self,
         disk: &str,
@@ -189,7 +189,7 @@ impl Answerer {
         }
     }
 
-    /// The block device of a disk, as it is answered.
+    /// The block device of a disk, in the form of the answer.
     fn device_state(&self, disk: &str, exports: &[Export], block_devices: &BlockDevices) -> Value {
         let device = exports.iter().find_map(|export| block_devices.of(&export.name));
         let (device, state) = device.map_or((None, None), |(device, state)| (device, Some(state)));
@@ -209,7 +209,7 @@ impl Answerer {
         let mut publish = None;
         let now_ns = now_ns();
         let engine = &mut backend.pool.engine;
-        // A change would wait for a checkpoint that never comes.
+        // On a read-only pool the change would wait for a checkpoint that never comes.
         if let Some(reason) = engine.read_only_reason() {
             return Err(format!("the pool is read-only: {reason}"));
         }
@@ -332,7 +332,7 @@ impl Answerer {
         Ok(Job::durable(client, checkpoint, answer, now_ns, publish))
     }
 
-    /// Lets jobs go on.
+    /// Advances all jobs, and collects the answers of those that have ended.
     pub fn tick(&mut self, now_ns: u64, backend: &mut PoolBackend, server: &mut ServerControl<'_>) {
         let mut at = 0;
         while at < self.jobs.len() {
@@ -340,7 +340,7 @@ impl Answerer {
                 at += 1;
                 continue;
             };
-            // In their order: of two changes of one disk the later is published last.
+            // `remove` keeps the order of jobs: of two changes to one disk the later is published last.
             let job = self.jobs.remove(at);
             let answer = match ended {
                 Ok(value) => json!({ "ok": value }),
@@ -351,7 +351,7 @@ impl Answerer {
     }
 }
 
-/// The exports of a disk, the one that is called like it first.
+/// The exports of a disk; an export with the disk's own name comes first.
 fn exports_of(disk: &str, backend: &PoolBackend, exports: &Exports) -> Vec<Export> {
     let id = backend.pool.engine.disk_named(disk).map(|disk| disk.id);
     let of_disk = exports.iter().map(|(_, export)| export).filter(|export| Some(export.disk) == id);
@@ -360,7 +360,7 @@ fn exports_of(disk: &str, backend: &PoolBackend, exports: &Exports) -> Vec<Expor
     all
 }
 
-/// The disk that is meant: the named one, or the only one.
+/// Name of the disk that a request concerns: the named one, or the only one.
 fn disk_meant(name: Option<&str>, backend: &PoolBackend) -> Result<String, String> {
     let names = names(&backend.pool.engine);
     match (name, names.as_slice()) {
@@ -387,7 +387,7 @@ pub fn attach_evidence(wanted: Wanted, backend: &mut PoolBackend, exports: &Expo
     backend.evidence.attach(wanted, id, size_bytes)
 }
 
-/// Predicates that cannot be known now.
+/// Predicates in rules that no source of evidence can answer now.
 fn pending(backend: &PoolBackend) -> Vec<Value> {
     let pending = backend.evidence.unknown(backend.pool.engine.prism().table()).into_iter();
     pending.map(|(class, predicate)| json!({ "class": class, "predicate": predicate })).collect()

@@ -1,4 +1,5 @@
-//! Work that comes before the server is ready: on a thread of its own, so that a stop does not wait for a device, a store or a long recovery.
+//! Runs work before the server is ready on a thread of its own, so that a stop does not wait for a device, an object
+//! store or a long recovery.
 
 use super::beside::Beside;
 use super::handle::Asked;
@@ -10,25 +11,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tracing::info;
 
-/// So long a stop waits for what is being opened: what ends within it is stopped as any other server, with a clean checkpoint.
+/// How long a stop waits for the opening of the pool. A pool that is open by then is closed like any other, with a
+/// clean checkpoint.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Whether the server is to stop: what only waits need not go on.
+/// Whether the server is to stop. Work that only waits should give up then.
 #[derive(Clone, Debug, Default)]
 pub struct Stopping(Arc<AtomicBool>);
 
 impl Stopping {
-    /// Whether it is by now.
+    /// Whether a stop was requested.
     pub fn is_asked(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Does the work, which has a name for a thread, and gives its result; `None` where the server was asked to stop meanwhile, and the work did not end soon
-/// after, or failed. What it has in hand is then dropped when it ends, or with the process.
+/// Runs `work` on a thread named `name` and returns its result. `None` where the server was asked to stop meanwhile,
+/// and the work failed or did not end within a second. The value of such work is dropped when it ends, or with the
+/// process.
 ///
 /// # Errors
-/// What the work failed with, or where the system has no thread left.
+/// The error of the work, or no thread could be started.
 pub fn unless_stopped<T: Send + 'static>(
     asked: &Asked,
     name: &str,
@@ -38,7 +41,7 @@ pub fn unless_stopped<T: Send + 'static>(
     let (ended, end) = UnixStream::pair()?;
     let for_work = stopping.clone();
     let working = Beside::begin(name, move || {
-        // Closed once the work has ended, also where it panics.
+        // Dropped once the work has ended, also by a panic, which wakes the waiting thread.
         let _end = end;
         work(&for_work)
     })?;
@@ -62,7 +65,8 @@ mod tests {
     use crate::server::Handle;
     use std::sync::mpsc::channel;
 
-    /// A signal during the opening was looked at when that had ended: after 43 s where a bucket did not answer, and then as an error.
+    /// Regression: a signal during the opening was handled only when the opening had ended, and then as an error:
+    /// after 43 s where a bucket did not answer.
     #[test]
     fn regression_a_stop_does_not_wait_for_what_is_being_opened() {
         let (handle, asked) = Handle::new().unwrap();
@@ -80,10 +84,11 @@ mod tests {
         assert_eq!(unless_stopped(&asked, "work", work).unwrap(), None);
         go_on.send(()).unwrap();
         assert!(noticed.recv().unwrap(), "the work does not know that the server is to stop");
-        // What ends at once is there all the same, for a clean stop; what fails is no error of a server that was to stop.
+        // Work that ends at once returns its value all the same, for a clean stop. Its failure is no error of a
+        // server that was to stop.
         assert_eq!(unless_stopped(&asked, "work", |_| Ok(7)).unwrap(), Some(7));
         assert_eq!(unless_stopped::<()>(&asked, "work", |_| anyhow::bail!("no device")).unwrap(), None);
-        // Where nobody is left to ask there is no stop.
+        // Where the handle was dropped, nobody can ask for a stop.
         let (handle, asked) = Handle::new().unwrap();
         drop(handle);
         let work = |_: &Stopping| {

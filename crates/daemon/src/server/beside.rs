@@ -1,18 +1,19 @@
-//! Work that may take long, on a thread of its own: beside the server's loop, in which nothing may wait, for all clients would, and before it.
+//! Runs work that may take long on a thread of its own. The event loop must not wait for it, because all clients
+//! would wait, too.
 
 use anyhow::{Context, Result, anyhow};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
 use std::thread::Builder;
 use std::time::Duration;
 
-/// Work in progress.
+/// Work in progress on a thread.
 pub struct Beside<T>(Receiver<T>);
 
 impl<T: Send + 'static> Beside<T> {
-    /// Begins it. Where nobody asks for its result any more, that is dropped on the thread.
+    /// Starts the work. Where `Self` is dropped before it ends, the result is dropped on the thread.
     ///
     /// # Errors
-    /// Where the system has no thread left.
+    /// No thread could be started.
     pub fn begin(name: &str, work: impl FnOnce() -> T + Send + 'static) -> Result<Self> {
         let (send, result) = sync_channel(1);
         let run = move || drop(send.send(work()));
@@ -20,7 +21,7 @@ impl<T: Send + 'static> Beside<T> {
         Ok(Self(result))
     }
 
-    /// Its result, once; `None`: not yet.
+    /// The result, once; `None` while the work runs.
     pub fn ended(&self) -> Option<Result<T>> {
         match self.0.try_recv() {
             Ok(result) => Some(Ok(result)),
@@ -29,12 +30,12 @@ impl<T: Send + 'static> Beside<T> {
         }
     }
 
-    /// Waits for its result: not within the server's loop.
+    /// Waits for the result. Must not be called in the event loop.
     pub fn wait(&self) -> Result<T> {
         self.0.recv().map_err(|_| without_result())
     }
 
-    /// The same, for so long at most.
+    /// Waits for the result for at most `limit`; `None` where the work still runs.
     pub fn wait_for(&self, limit: Duration) -> Option<Result<T>> {
         match self.0.recv_timeout(limit) {
             Ok(result) => Some(Ok(result)),

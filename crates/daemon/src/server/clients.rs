@@ -1,4 +1,4 @@
-//! Connections of the control socket: bounded, never waited for.
+//! Connections of the control socket. Their number is limited, and the event loop never waits for them.
 
 use super::access::SocketAccess;
 use super::listen::ControlSocket;
@@ -12,10 +12,10 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-/// Connections at a time; for further ones the one that has been silent longest gives way, where it has asked nothing and
-/// is owed no answer.
+/// Connections at a time. A further one replaces the connection that has been silent longest, where that has no
+/// request waiting and no answer to receive.
 const CLIENTS_MAX: usize = 16;
-/// Time without a request after which a connection is closed, in nanoseconds.
+/// Silence after which a connection without a waiting request is closed, in nanoseconds.
 const IDLE_MAX_NS: u64 = 60_000_000_000;
 const READ_BYTES: usize = 64 << 10;
 
@@ -24,35 +24,37 @@ struct Client {
     stream: UnixStream,
     input: Vec<u8>,
     output: Vec<u8>,
-    /// A request was handed out and not answered yet.
+    /// A request of this client was passed on and is not answered yet.
     waiting: bool,
     heard_ns: u64,
-    /// It has closed its writing side.
+    /// The client has closed its writing side.
     asks_no_more: bool,
     over: bool,
 }
 
-/// The control sockets and who is connected to them.
+/// The control sockets and their connections.
 pub struct Clients {
-    /// The one of the start, and another one where the configuration has it elsewhere by now.
+    /// The socket of the start, and a second one where the configuration has moved it since.
     sockets: Vec<ControlSocket>,
     clients: Vec<Client>,
     next_id: u64,
-    /// Why nobody could be accepted since the last tick. No socket is watched until then: it would be ready without end.
+    /// The error of accepting since the last tick. Until the next tick no listener is watched: it would stay
+    /// readable, and the event loop would spin.
     not_accepted: Option<Errno>,
 }
 
 impl Clients {
-    /// Over the control socket of the start.
+    /// Serves the control socket of the start.
     pub fn new(socket: ControlSocket) -> Self {
         Self { sockets: vec![socket], clients: Vec::new(), next_id: 1, not_accepted: None }
     }
 
-    /// Listens at `path` as well, where the configuration has the control socket by now: whoever asks looks for it there. The one of the start stays, for
-    /// those who read the configuration before. Returns whether it is a new place.
+    /// Listens at `path`, too, after the configuration has moved the control socket: clients derive the path from the
+    /// configuration. The socket of the start stays for clients that read the configuration before. Returns whether
+    /// `path` is new.
     ///
     /// # Errors
-    /// Why it cannot be listened there; then nothing has changed.
+    /// The server cannot listen there. Nothing has changed then.
     pub fn follow(&mut self, path: &Path, access: &SocketAccess) -> Result<bool> {
         if self.sockets.iter().any(|socket| socket.is_at(path)) {
             return Ok(false);
@@ -63,12 +65,12 @@ impl Clients {
         Ok(true)
     }
 
-    /// Where the control socket of the start is.
+    /// Path of the control socket of the start.
     pub fn first_path(&self) -> Option<&Path> {
         self.sockets.first().map(ControlSocket::path)
     }
 
-    /// What to watch.
+    /// Adds the descriptors to watch.
     pub fn watch(&self, fds: &mut Vec<Interest>) {
         if self.has_room() && self.not_accepted.is_none() {
             let listeners = self.sockets.iter().map(|socket| socket.listener().as_raw_fd());
@@ -81,7 +83,7 @@ impl Clients {
         }));
     }
 
-    /// A descriptor is ready; request lines that are complete are appended with the client's number.
+    /// Serves a ready descriptor. Complete request lines are appended to `requests` with the number of their client.
     pub fn ready(&mut self, fd: i32, now_ns: u64, requests: &mut Vec<(u64, Vec<u8>)>) {
         if let Some(at) = self.sockets.iter().position(|socket| socket.listener().as_raw_fd() == fd) {
             self.accept(at, now_ns, requests);
@@ -97,12 +99,13 @@ impl Clients {
     }
 
     fn has_room(&self) -> bool {
-        // One too many is taken, and no more: the newcomers themselves give way.
+        // One connection above the limit is accepted where a silent one can give way to it; the newcomer itself may
+        // be that one.
         let count = self.clients.len();
         count < CLIENTS_MAX || count == CLIENTS_MAX && self.clients.iter().any(Client::gives_way)
     }
 
-    /// Accepts who waits at one of the sockets.
+    /// Accepts all connections that wait at one of the sockets.
     fn accept(&mut self, at: usize, now_ns: u64, requests: &mut Vec<(u64, Vec<u8>)>) {
         while self.has_room() {
             let stream = match self.sockets[at].listener().accept() {
@@ -131,8 +134,9 @@ impl Clients {
         }
     }
 
-    /// Closes the connection that has been silent longest, where there is no room for one more. Those that came a moment
-    /// ago may have asked meanwhile: each is heard before it goes. Where all turn out to have asked there is one too many.
+    /// Closes the connection that has been silent longest until there is room for one more. A connection that came a
+    /// moment ago may have sent a request meanwhile, so each is read before it is closed. Where all of them have a
+    /// request, there is one connection above the limit.
     fn make_room(&mut self, requests: &mut Vec<(u64, Vec<u8>)>) {
         while self.clients.len() >= CLIENTS_MAX {
             let silent = self.clients.iter_mut().filter(|client| client.gives_way());
@@ -146,7 +150,8 @@ impl Clients {
         }
     }
 
-    /// Sends an answer; nothing happens where the client has gone. What it asked for meanwhile goes to `requests`.
+    /// Sends an answer; does nothing where the client has gone. The client's next request, where it has arrived, is
+    /// appended to `requests`.
     pub fn answer(&mut self, id: u64, answer: &serde_json::Value, requests: &mut Vec<(u64, Vec<u8>)>) {
         if let Some(client) = self.clients.iter_mut().find(|client| client.id == id) {
             client.waiting = false;
@@ -158,15 +163,15 @@ impl Clients {
         self.clients.retain(|client| !client.is_over());
     }
 
-    /// Closes connections that have been silent for too long. Returns why nobody could be accepted since the last tick, where that
-    /// is so; it is tried again from now on.
+    /// Closes connections that have been silent too long. Returns the error of accepting since the last tick, and
+    /// allows accepting again.
     pub fn tick(&mut self, now_ns: u64) -> Option<Errno> {
         self.clients.retain(|client| client.waiting || now_ns.saturating_sub(client.heard_ns) < IDLE_MAX_NS);
         self.not_accepted.take()
     }
 }
 
-/// Whether the other end is closed, and not its writing side alone.
+/// Whether the other end has closed the connection as a whole, not just its writing side.
 fn has_gone(stream: &UnixStream) -> bool {
     let mut polled = [PollFd::new(stream, PollFlags::empty())];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -174,12 +179,12 @@ fn has_gone(stream: &UnixStream) -> bool {
 }
 
 impl Client {
-    /// Silent, and owed nothing: it has asked nothing, or was answered.
+    /// Whether the connection may be closed for another one: it has no request waiting and no answer to receive.
     fn gives_way(&self) -> bool {
         !self.waiting && self.output.is_empty()
     }
 
-    /// Nothing is left to be done for it.
+    /// Whether the connection can be dropped.
     fn is_over(&self) -> bool {
         self.over || self.asks_no_more && !self.waiting && self.output.is_empty()
     }
@@ -188,7 +193,7 @@ impl Client {
         let mut bytes = vec![0; READ_BYTES];
         loop {
             match self.stream.read(&mut bytes) {
-                // It may still read.
+                // Only its writing side may be closed: it may still read the answer.
                 Ok(0) => {
                     self.asks_no_more = true;
                     self.over = has_gone(&self.stream);
@@ -209,7 +214,7 @@ impl Client {
     }
 
     fn next_request(&mut self, requests: &mut Vec<(u64, Vec<u8>)>) {
-        // The next is looked at when the answer has gone.
+        // The next request is taken only when the answer to the last one has been sent.
         if self.waiting || self.over || !self.output.is_empty() {
             return;
         }
@@ -245,12 +250,13 @@ mod tests {
         Clients::new(ControlSocket::open(path, &SocketAccess::default()).unwrap())
     }
 
-    /// The descriptor of the newest socket.
+    /// Descriptor of the newest listener.
     fn door(clients: &Clients) -> i32 {
         clients.sockets.last().unwrap().listener().as_raw_fd()
     }
 
-    /// Where a reload changed the first address of an export, and no `server.control` was set, verbs looked beside the new address, and found no server.
+    /// Regression: without `server.control`, a reload that changed the first address of an export moved the derived
+    /// path, and verbs found no server there.
     #[test]
     fn regression_the_control_socket_follows_the_configuration() {
         let folder = tempfile::tempdir().unwrap();
@@ -272,7 +278,7 @@ mod tests {
             clients.ready(fd, 0, &mut asked);
         }
         assert_eq!(asked.len(), 2);
-        // The one of the start stays, the one between goes; where it cannot follow all stays as it is.
+        // The socket of the start stays, an intermediate one goes. Where a new one cannot be opened, nothing changes.
         assert!(clients.follow(&third, &access).unwrap());
         assert!(first.exists() && !second.exists() && third.exists());
         std::fs::write(&second, "a file").unwrap();
@@ -283,7 +289,7 @@ mod tests {
         assert!(!first.exists() && !third.exists());
     }
 
-    /// Sixteen connections that asked nothing kept everybody else out for a minute.
+    /// Sixteen silent connections once kept everybody else out for a minute.
     #[test]
     fn silent_connections_give_way_and_those_that_wait_for_answers_do_not() {
         let folder = tempfile::tempdir().unwrap();
@@ -296,12 +302,12 @@ mod tests {
             streams.push(UnixStream::connect(&path).unwrap());
             clients.ready(fd, now_ns, &mut asked);
         }
-        // The first has asked and waits.
+        // The first client has sent a request and waits.
         streams[0].write_all(b"{}\n").unwrap();
         let first = clients.clients[0].stream.as_raw_fd();
         clients.ready(first, 100, &mut asked);
         assert_eq!(asked, [(1, b"{}".to_vec())]);
-        // The second has asked, too, and nobody has looked at it yet.
+        // The second client has sent a request, too, which was not read yet.
         streams[1].write_all(b"2\n").unwrap();
         let mut last = UnixStream::connect(&path).unwrap();
         clients.ready(fd, 101, &mut asked);
@@ -314,7 +320,8 @@ mod tests {
         assert_eq!(asked.last().unwrap(), &(17, b"1".to_vec()));
     }
 
-    /// Sixteen of them gave way each second, so that the one that asked waited for its turn: behind a hundred six seconds.
+    /// Regression: sixteen connections gave way per second, so that a request behind a hundred silent ones waited six
+    /// seconds.
     #[test]
     fn regression_a_hundred_silent_connections_keep_nobody_waiting() {
         let folder = tempfile::tempdir().unwrap();
@@ -331,7 +338,8 @@ mod tests {
         assert_eq!(asked, [(101, b"1".to_vec())]);
     }
 
-    /// Each newcomer gives way to the next until it is heard: as many were kept as had asked, without a limit.
+    /// Regression: a newcomer gives way to the next until its request is read, so that all connections with a request
+    /// were kept without a limit.
     #[test]
     fn regression_newcomers_that_have_all_asked_are_bounded() {
         let folder = tempfile::tempdir().unwrap();
@@ -348,8 +356,8 @@ mod tests {
         assert_eq!(clients.clients.len(), CLIENTS_MAX + 1);
     }
 
-    /// A request whose sender closed his writing side, as `nc -N` does, was dropped with the connection, and of two that came at once the second was
-    /// not looked at.
+    /// Regression: a request was dropped with its connection where the client closed its writing side after it, as
+    /// `nc -N` does. Of two requests that came at once the second was ignored.
     #[test]
     fn regression_requests_before_an_end_and_at_once_are_answered() {
         let folder = tempfile::tempdir().unwrap();
@@ -370,7 +378,7 @@ mod tests {
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
         assert_eq!(text, "\"one\"\n\"two\"\n");
-        // Who has gone is owed nothing.
+        // A client that has gone gets no answer.
         let mut stream = UnixStream::connect(&path).unwrap();
         clients.ready(door(&clients), 2, &mut asked);
         stream.write_all(b"3\n").unwrap();

@@ -1,4 +1,4 @@
-//! What the configuration says, in the server's terms: exports, sources of evidence, and disks beside the pool's own.
+//! Translates the configuration for the server: exports, sources of evidence, and disks that differ from the pool's.
 
 use crate::config::{self, Config};
 use crate::evidence::Wanted;
@@ -7,7 +7,7 @@ use forebay_export::{Export, Exports};
 use forebay_volume::Engine;
 use tracing::warn;
 
-/// A source of evidence as it is configured.
+/// A configured source of evidence.
 pub fn wanted(config: &Config, part: &config::Evidence) -> Wanted {
     Wanted {
         disk: config.evidence_disk(part).to_owned(),
@@ -18,10 +18,10 @@ pub fn wanted(config: &Config, part: &config::Evidence) -> Wanted {
     }
 }
 
-/// An export as it is configured.
+/// A configured export.
 ///
 /// # Errors
-/// Where its disk is not there.
+/// The pool has no such disk.
 pub fn new_export(config: &Config, export: &config::Export, engine: &Engine) -> Result<Export> {
     let disk_name = config.export_disk(export);
     let Some(disk) = engine.disk_named(disk_name) else {
@@ -37,7 +37,7 @@ pub fn new_export(config: &Config, export: &config::Export, engine: &Engine) -> 
         name: config.export_name(export).to_owned(),
         disk: disk.id,
         size_bytes: disk.size_bytes,
-        // Not while a failed flush is being made good, as that passes.
+        // A pool that is read-only only while it recovers from a failed flush does not count: that passes.
         read_only: export.read_only || engine.lasting_read_only_reason().is_some(),
         tag: export.class.as_deref().and_then(|class| engine.prism().table().id_of(class)),
         description: format!("disk {disk_name} of pool {}", config.pool.name),
@@ -45,13 +45,13 @@ pub fn new_export(config: &Config, export: &config::Export, engine: &Engine) -> 
     })
 }
 
-/// Rules may ask for exports by their names.
+/// Makes the names of exports known to the rules, which may refer to them.
 pub fn name_exports(table: &Exports, engine: &mut Engine) {
     let names: Vec<(u16, String)> = table.iter().map(|(index, export)| (index, export.name.clone())).collect();
     engine.prism_mut().set_exports(&names);
 }
 
-/// A word of each disk that a crash kept from being removed.
+/// Logs each disk whose removal was begun and interrupted by a crash.
 pub fn name_unfinished_removals(engine: &Engine) {
     for name in engine.disks().filter(|disk| disk.is_being_removed()).map(|disk| &disk.name) {
         warn!(
@@ -61,7 +61,7 @@ pub fn name_unfinished_removals(engine: &Engine) {
     }
 }
 
-/// The pool's own disks count; a configuration that says otherwise is worth a word.
+/// Logs where the configured disks differ from those of the pool, which are the ones that count.
 pub fn compare_disks(config: &Config, engine: &Engine) {
     for disk in &config.disk {
         match engine.disk_named(&disk.name) {

@@ -1,17 +1,18 @@
-//! Disks by the names that operators give them.
+//! Disks by name, for messages.
 
 use forebay_block::mistakes::{Hint, nearest};
 use forebay_volume::Engine;
 
-/// Disks that are named where one is not there; the rest are counted.
+/// Most disks that an error message lists; the rest are counted.
 const NAMED_MAX: usize = 16;
 
-/// Names of the disks, without those whose removal was begun.
+/// Names of all disks whose removal has not begun.
 pub fn names(engine: &Engine) -> Vec<&str> {
     engine.disks().filter(|disk| !disk.is_being_removed()).map(|disk| disk.name.as_str()).collect()
 }
 
-/// That a disk is not there, with those that are, and the one that was meant where that can be guessed.
+/// The message that a disk does not exist. It lists the known disks, and names the nearest one where the name looks
+/// mistyped.
 pub fn no_disk(name: &str, known: &[&str]) -> String {
     let mut named = known.iter().take(NAMED_MAX).copied().collect::<Vec<_>>().join(", ");
     match known.len() {
@@ -26,7 +27,7 @@ pub fn no_disk(name: &str, known: &[&str]) -> String {
 mod tests {
     use super::*;
 
-    /// A slip in a name was answered with nothing but that there is no such disk.
+    /// Regression: a mistyped name was answered only with the message that there is no such disk.
     #[test]
     fn regression_what_is_there_is_said_beside_what_is_not() {
         assert_eq!(no_disk("accounts", &["db", "logs"]), "there is no disk \"accounts\"; the pool has db, logs");

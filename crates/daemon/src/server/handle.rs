@@ -1,4 +1,4 @@
-//! What others ask of a running server: to stop, and to read its configuration again.
+//! Asks a running server from outside to stop, or to read its configuration again.
 
 use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -9,24 +9,24 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
-/// Takes a line such as `ready nbd+unix:///db?socket=/run/forebay/db.sock`, once that export can be used.
+/// Receives a line such as `ready nbd+unix:///db?socket=/run/forebay/db.sock` as soon as that export can be used.
 pub type Announce = Box<dyn FnMut(&str) -> anyhow::Result<()> + Send>;
 
-/// Asks a server that was given the other end, from any thread, or from a signal's handler.
+/// Controls a server, from any thread or from a signal handler.
 #[derive(Debug)]
 pub struct Handle {
     stop: UnixStream,
     reload: UnixStream,
 }
 
-/// The server's end of a [`Handle`]; an end goes where nobody is left to ask by it.
+/// The server's end of a [`Handle`]. Each of its sockets is dropped once the handle is gone.
 #[derive(Debug)]
 pub struct Asked {
     stop: Option<UnixStream>,
     reload: Option<UnixStream>,
 }
 
-/// What a server is asked for.
+/// What the server is asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
     Stop,
@@ -38,41 +38,43 @@ impl Asked {
         [(Wish::Stop, &mut self.stop), (Wish::Reload, &mut self.reload)]
     }
 
-    /// Descriptors that are readable once something is asked.
+    /// Descriptors that become readable with a request.
     pub(super) fn fds(&self) -> impl Iterator<Item = i32> {
         [&self.stop, &self.reload].into_iter().flatten().map(AsRawFd::as_raw_fd)
     }
 
-    /// Waits until the other end of `other` is closed, or a stop is asked; whether it is. It stays asked.
+    /// Waits until the other end of `other` is closed or a stop is requested. Returns whether it is a stop; the
+    /// request stays pending.
     pub(super) fn wait_for_stop(&self, other: &UnixStream) -> bool {
         let mut stop = self.stop.as_ref();
         loop {
             let mut polled = vec![PollFd::new(other, PollFlags::IN)];
             polled.extend(stop.map(|stop| PollFd::new(stop, PollFlags::IN)));
             match poll(&mut polled, None) {
-                // What was waited for counts, where both are ready.
+                // Where both are ready, the end of the awaited work wins.
                 Ok(_) if !polled[0].revents().is_empty() => return false,
                 Ok(1..) if stop.is_some_and(is_something_said) => return true,
-                // Nobody is left to ask.
+                // The handle is gone, so nobody can ask for a stop any more.
                 Ok(1..) => stop = None,
-                // A signal cuts it short.
+                // A signal has interrupted the call.
                 Ok(0) | Err(Errno::INTR) => {}
-                // The system has no memory for it: nobody can be heard.
+                // The system has no memory for the call; a stop cannot be noticed.
                 Err(_) => return false,
             }
         }
     }
 
-    /// What is asked by a readable descriptor; `None` where it is none of these or the asking is over.
+    /// The request that a readable descriptor carries; `None` where `fd` is not one of the handle's, or the handle is
+    /// gone.
     pub(super) fn read(&mut self, fd: i32) -> Option<Wish> {
         let is_it = |end: &Option<UnixStream>| end.as_ref().is_some_and(|end| end.as_raw_fd() == fd);
         let (wish, end) = self.ends().into_iter().find(|(_, end)| is_it(end))?;
         let mut bytes = [0; 16];
         match end.as_ref()?.read(&mut bytes) {
-            // The bytes say nothing, and several at once are one wish.
+            // The bytes carry no information, and several of them are one request.
             Ok(1..) => Some(wish),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => None,
-            // Readable for ever otherwise.
+            // A closed socket would stay readable for ever.
             Ok(0) | Err(_) => {
                 *end = None;
                 None
@@ -81,12 +83,12 @@ impl Asked {
     }
 }
 
-/// Whether there is anything to be read, and not the end alone.
+/// Whether there are bytes to read, not just the end of the stream.
 fn is_something_said(end: &UnixStream) -> bool {
     recv(end, &mut [0; 1], RecvFlags::PEEK).is_ok_and(|(count, _)| count > 0)
 }
 
-/// Two ends; neither waits for the other.
+/// A pair of sockets that never block.
 fn pair() -> io::Result<(UnixStream, UnixStream)> {
     let (ours, theirs) = UnixStream::pair()?;
     ours.set_nonblocking(true)?;
@@ -95,31 +97,32 @@ fn pair() -> io::Result<(UnixStream, UnixStream)> {
 }
 
 impl Handle {
-    /// Both ends. What is asked before the server looks is not lost.
+    /// Both ends. A request made before the server listens is not lost.
     ///
     /// # Errors
-    /// Where the system has no sockets left.
+    /// The system has no sockets left.
     pub fn new() -> io::Result<(Self, Asked)> {
         let (asked_stop, stop) = pair()?;
         let (asked_reload, reload) = pair()?;
         Ok((Self { stop, reload }, Asked { stop: Some(asked_stop), reload: Some(asked_reload) }))
     }
 
-    /// Stops cleanly; asked again, without waiting for block devices in use.
+    /// Asks for a clean stop. A second call stops without waiting for block devices that are in use.
     pub fn stop(&self) {
-        // A full socket has been noticed already, and a server that has gone needs no wish.
+        // A full socket already holds a request. Where the server has gone, there is nothing to stop.
         let _ = (&self.stop).write(&[1]);
     }
 
-    /// Reads the configuration again.
+    /// Asks the server to read its configuration again.
     pub fn reload(&self) {
         let _ = (&self.reload).write(&[1]);
     }
 
-    /// Has SIGINT and SIGTERM stop the server, and SIGHUP reload: for a process that is nothing but a server.
+    /// Makes SIGINT and SIGTERM stop the server, and SIGHUP reload it. For a process whose only purpose is the
+    /// server.
     ///
     /// # Errors
-    /// Where the system does not let us.
+    /// A signal handler cannot be installed.
     pub fn watch_signals(&self) -> Result<()> {
         for (signal, end) in [(SIGINT, &self.stop), (SIGTERM, &self.stop), (SIGHUP, &self.reload)] {
             let end = end.try_clone().context("cannot watch for signals")?;

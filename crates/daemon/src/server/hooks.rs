@@ -1,4 +1,4 @@
-//! What the daemon does in the server's loop: signals, control requests, jobs that wait for checkpoints.
+//! The daemon's part of the event loop: signals, control requests, and jobs that wait for checkpoints.
 
 use super::answer::{Answerer, leaving};
 use super::clients::Clients;
@@ -17,34 +17,35 @@ use forebay_export::{Export, Hooks, Identity, ServerControl};
 use std::time::SystemTime;
 use tracing::info;
 
-/// The daemon's part of the loop.
+/// The daemon's state in the event loop.
 pub struct Daemon {
-    /// What others ask of the server.
+    /// Requests to stop and to reload.
     pub asked: Asked,
-    /// Who is to know what can be used.
+    /// Receives a line for each export that can be used.
     pub announce: Announce,
-    /// The control socket.
+    /// Connections of the control socket.
     pub clients: Clients,
-    /// What answers.
+    /// Answers control requests.
     pub answerer: Answerer,
-    /// The configuration as it is in force.
+    /// The configuration in force.
     pub reloader: Reloader,
-    /// Block devices of this server.
+    /// Block devices of this machine's kernel.
     pub block_devices: BlockDevices,
     /// Block devices of virtual machines.
     pub machine_devices: MachineDevices,
-    /// The capacity tier has what is not flushed in this process's memory.
+    /// Whether the capacity tier is a bucket, which keeps unflushed writes in this process's memory.
     pub is_over_bucket: bool,
-    /// The service manager knows that all exports can be used.
+    /// Whether the service manager was notified that all exports can be used.
     pub is_ready: bool,
-    /// What notices things for the log.
+    /// Watches for events worth logging.
     pub watch: Watch,
-    /// What takes a status to the metrics, where these are served.
+    /// Passes statuses to the metrics; `None` where metrics are off.
     pub publisher: Option<Publisher>,
 }
 
 impl Daemon {
-    /// Block devices outlive the server, and go on with the next one: what it has answered must not be gone with it.
+    /// Turns write-through on while a block device could outlive the server. Such a device continues with the next
+    /// server, and must not lose writes that this one completed in its own memory.
     pub fn write_through(&self, backend: &mut PoolBackend) {
         let is_outlived = !self.block_devices.are_none() || !self.machine_devices.are_none();
         backend.pool.engine.write_through(self.is_over_bucket && is_outlived);
@@ -60,7 +61,7 @@ impl Hooks<PoolBackend> for Daemon {
     fn ready(&mut self, fd: i32, backend: &mut PoolBackend, server: &mut ServerControl<'_>) {
         match self.asked.read(fd) {
             Some(Wish::Stop) => return self.stop(server),
-            // Who connected after a stop was begun would not hear of it.
+            // A client that connects while the server stops would not be notified of its end.
             Some(Wish::Reload) if server.is_stopping() => {
                 return info!("the server stops, and reads no configuration any more");
             }
@@ -90,7 +91,7 @@ impl Hooks<PoolBackend> for Daemon {
         }
         self.block_devices.serve_opened(server);
         self.write_through(backend);
-        // Also of those that were attached since.
+        // Devices that were attached after the start are reported, too.
         let are_reported = self.block_devices.are_reported(&mut self.announce);
         if !self.is_ready && are_reported {
             self.is_ready = true;
@@ -123,7 +124,7 @@ impl Hooks<PoolBackend> for Daemon {
 impl Daemon {
     fn stop(&mut self, server: &mut ServerControl<'_>) {
         if self.block_devices.are_leaving() {
-            // Asked again: without waiting for block devices.
+            // A second request to stop does not wait for block devices.
             return server.stop();
         }
         match self.answerer.fixed.is_for_service {
@@ -138,7 +139,8 @@ impl Daemon {
         }
     }
 
-    /// Sends answers, and takes up what came behind those requests; what is answered to that leaves with the next turn, so that nobody keeps the loop.
+    /// Sends answers, and starts the requests that arrived behind them. Their answers leave with the next iteration
+    /// of the event loop, so that no client can occupy it.
     fn deliver(&mut self, backend: &mut PoolBackend, server: &mut ServerControl<'_>) {
         let mut requests = Vec::new();
         for (client, answer) in self.answerer.answers.drain(..) {

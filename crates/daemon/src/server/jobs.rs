@@ -1,4 +1,4 @@
-//! Changes that are answered only when they are durable, step by step in the server's loop.
+//! Changes that are answered only when they are durable. Each advances step by step in the event loop.
 
 use super::beside::Beside;
 use super::disk_names::{names, no_disk};
@@ -14,50 +14,51 @@ use forebay_volume::{AdminError, Engine, Op, Request};
 use serde_json::{Value, json};
 use tracing::info;
 
-/// How often it is looked whether a disk can be made smaller.
+/// How often shrinking a disk is tried again while blocks beyond its new end seem to be mapped.
 const SHRINK_TRIES: u32 = 3;
-/// How long a job may take, in nanoseconds.
+/// Time limit of a job, in nanoseconds.
 const TIMEOUT_NS: u64 = 90_000_000_000;
 
 type OpenedBase = anyhow::Result<(Box<dyn Device>, Base)>;
 
-/// Where a job stands.
+/// The current step of a job.
 enum Step {
-    /// A device is opened, and read to know it again, before a disk is laid over it: on a thread, as it may be slow.
+    /// A thread opens a base and reads samples to identify it. This may be slow.
     OpenBase { new: NewDisk, opened: Beside<OpenedBase> },
-    /// The change is in memory; the checkpoint that holds it is awaited.
+    /// The change is made in memory; the job waits for the checkpoint that holds it.
     Durable(Checkpoint),
-    /// A disk is to be removed; the checkpoint that says so, and that it needs no base, is awaited.
+    /// The disk is marked for removal and needs no base any more; the job waits for the checkpoint that says so.
     Leaves { disk: DiskId, checkpoint: Checkpoint },
     /// The disk's data is being discarded.
     Discard { disk: DiskId, token: u64 },
-    /// The disk is empty as soon as a checkpoint has let go of its map.
+    /// The disk is removed as soon as a checkpoint has dropped its map.
     Remove { disk: DiskId },
-    /// The leaf of the map in which a disk is to end is read, and a checkpoint lets go of what was discarded behind it.
+    /// The leaf of the map at the disk's new end is being read, and a checkpoint drops discarded leaves behind it.
     Shrink { to: Shrink, token: u64, tries: u32 },
 }
 
-/// Which checkpoint is awaited.
+/// The checkpoint that a job waits for.
 #[derive(Clone, Copy)]
 pub struct Checkpoint {
-    /// One with at least this number holds the change.
+    /// Number of the first checkpoint that holds the change.
     number: u64,
 }
 
 impl Checkpoint {
-    /// To be called before the change: one that is in progress already will not hold it.
+    /// The first checkpoint that will hold a change made after this call. A checkpoint in progress will not hold it,
+    /// so the one after that counts.
     pub fn after_change(engine: &Engine) -> Self {
         let ahead = if engine.checkpoint_pending() { 2 } else { 1 };
         Self { number: engine.checkpoint_number() + ahead }
     }
 
-    /// `None`: not yet.
+    /// Whether the checkpoint is complete, or has failed; `None` while it is neither.
     fn reached(self, engine: &Engine) -> Option<Result<(), String>> {
         if engine.checkpoint_number() >= self.number || !engine.checkpoint_pending() {
             return Some(Ok(()));
         }
         if engine.has_flush_failed() {
-            // It may be made good any moment, and the checkpoint comes after that.
+            // The failed flush may be repaired at any moment; the checkpoint follows then.
             return None;
         }
         if engine.checkpoint_failed() && !engine.capacity_side_failed() {
@@ -69,11 +70,11 @@ impl Checkpoint {
     }
 }
 
-/// A disk that is to be made smaller.
+/// A disk that is to shrink.
 #[derive(Clone)]
 struct Shrink {
     name: String,
-    /// Which it was, and how large, when that was asked for.
+    /// Id and size of the disk at the time of the request.
     was: (DiskId, u64),
     size_bytes: u64,
     overcommit: bool,
@@ -85,7 +86,7 @@ impl Shrink {
         Ok(Self { name: name.to_owned(), was: (disk.id, disk.size_bytes), size_bytes, overcommit })
     }
 
-    /// Nobody has changed the disk since it was asked for.
+    /// Refuses where the disk was changed since the request.
     fn check(&self, engine: &Engine) -> Result<(), String> {
         let now = engine.disk_named(&self.name).map(|disk| (disk.id, disk.size_bytes));
         if now == Some(self.was) {
@@ -94,7 +95,8 @@ impl Shrink {
         Err(format!("disk {:?} was changed meanwhile: look at `forebay disk list`, and try again", self.name))
     }
 
-    /// Asks for what must be known before; the first times a checkpoint is to let go of what was discarded.
+    /// Reads the leaf at the new end. Where `lets_go` is set, a checkpoint is requested, too, which drops the leaves
+    /// of discarded data.
     fn prepare(self, backend: &mut PoolBackend, (tries, lets_go): (u32, bool)) -> Result<Step, String> {
         let (disk, end_bytes) = self.was;
         let (offset_bytes, len_bytes) =
@@ -109,44 +111,45 @@ impl Shrink {
     }
 }
 
-/// A disk that is to be added.
+/// A disk to be added.
 pub struct NewDisk {
     pub name: String,
     pub size_bytes: u64,
-    /// Whether it may exceed the pool.
+    /// Whether the disks' sizes may exceed the pool.
     pub overcommit: bool,
     pub is_exported: bool,
 }
 
-/// What is answered in the end.
+/// The answer of a job.
 pub enum Answer {
-    /// What was known when the job began.
+    /// A value fixed when the job began.
     Known(Value),
-    /// The disks as they are then.
+    /// The list of disks when the job ends.
     Disks,
 }
 
-/// A job.
+/// A change in progress.
 pub struct Job {
-    /// Who asked.
+    /// Number of the client that waits for the answer.
     pub client: u64,
     step: Step,
     answer: Answer,
     deadline_ns: u64,
-    /// What is shown to clients of exports once the change is durable.
+    /// Change of the exports, made once the change of the disk is durable.
     publish: Option<Publish>,
-    /// The disk that it removes, by the name that was given.
+    /// The disk that the job removes, with the name in the request.
     removes: Option<(DiskId, String)>,
 }
 
-/// A change of the exports that follows a change of the disks: a client must not write to a disk, or to a part of it,
-/// that a power cut would take back.
+/// A change of the exports that follows a change of the disks. It waits until that is durable: a client must not
+/// write to a disk, or to a part of it, that a power cut would undo.
 pub enum Publish {
-    /// A new disk is exported, to whom the configuration lets in at that moment: it may have changed since the disk was added.
+    /// Exports a new disk. Who may see it is taken from the configuration at that moment, which may have changed
+    /// since the disk was added.
     Add { name: String, disk: DiskId, size_bytes: u64 },
-    /// A disk has another size.
+    /// Changes the size of the disk's exports.
     Resize { disk: DiskId, size_bytes: u64 },
-    /// A disk does without its base.
+    /// Reports that a disk needs its base no longer.
     Detached { name: String },
 }
 
@@ -175,7 +178,8 @@ impl Publish {
             }
             Self::Detached { name } => {
                 if backend.pool.engine.disk_named(&name).is_some_and(|disk| disk.base.is_some()) {
-                    // As where a flush has lost blocks meanwhile: whoever asks again hears why.
+                    // For example where a failed flush has lost copied blocks meanwhile. Asking again gives the
+                    // reason.
                     let why = backend.pool.engine.detach_base(&name).err().map(|error| format!(": {error}"));
                     return Err(format!("disk {name:?} has its base yet{}", why.unwrap_or_default()));
                 }
@@ -192,19 +196,19 @@ impl Publish {
     }
 }
 
-/// Discards all of a disk.
+/// Discards all data of a disk.
 fn discard(backend: &mut PoolBackend, disk: DiskId, len_bytes: u64) -> Step {
     let token = backend.submit_own(Request::new(0, disk, 0, len_bytes, Op::Discard));
     Step::Discard { disk, token }
 }
 
 impl Job {
-    /// Waits for a checkpoint, then publishes and answers.
+    /// A job that waits for a checkpoint, then publishes and answers.
     pub fn durable(client: u64, checkpoint: Checkpoint, answer: Answer, now_ns: u64, publish: Option<Publish>) -> Self {
         Self { publish, ..Self::beginning(client, Step::Durable(checkpoint), answer, now_ns) }
     }
 
-    /// Adds a disk over a base, waits for a checkpoint, then publishes and answers.
+    /// A job that opens a base, adds a disk over it, waits for a checkpoint, then publishes and answers.
     pub fn add_over_base(client: u64, new: NewDisk, target: Target, now_ns: u64) -> Result<Self, String> {
         let (name, size_bytes) = (new.name.clone(), new.size_bytes);
         let opened = Beside::begin("base", move || base::open(&name, size_bytes, &target));
@@ -213,7 +217,7 @@ impl Job {
         Ok(Self::beginning(client, step, Answer::Disks, now_ns))
     }
 
-    /// The base of a new disk was opened.
+    /// Adds the disk over its base, once that is open.
     fn add_over(&mut self, opened: OpenedBase, backend: &mut PoolBackend) -> Result<(), String> {
         let Step::OpenBase { new, .. } = &self.step else { return Ok(()) };
         let checkpoint = Checkpoint::after_change(&backend.pool.engine);
@@ -227,7 +231,7 @@ impl Job {
         Ok(())
     }
 
-    /// Makes a disk smaller, where nothing but what was discarded lies beyond its new end.
+    /// A job that shrinks a disk, where everything beyond the new end was discarded.
     pub fn shrink(
         client: u64,
         (name, size_bytes): (&str, u64),
@@ -240,8 +244,9 @@ impl Job {
         Ok(Self::beginning(client, step, answer, now_ns))
     }
 
-    /// Ends a disk's exports, has it go by another name, durably, so that no later start serves what is left of it; then discards its data and removes it. One
-    /// of which that was not finished is known by its old name, too, as long as no other has it.
+    /// A job that removes a disk. It ends the disk's exports and durably renames the disk, so that no later start
+    /// serves what is left of it. Then it discards the data and removes the disk. A disk whose removal was
+    /// interrupted can also be named by its old name, unless another disk has it.
     pub fn remove_disk(
         client: u64,
         name: &str,
@@ -252,7 +257,7 @@ impl Job {
     ) -> Result<Self, String> {
         let engine = &backend.pool.engine;
         let disk = engine.disk_to_remove(name).ok_or_else(|| {
-            // Also those whose removal was begun: what is left of them is removed by these names.
+            // The list includes disks whose removal was begun: these names remove the rest of them.
             no_disk(name, &engine.disks().map(|disk| disk.name.as_str()).collect::<Vec<_>>())
         })?;
         if let Some(reason) = backend.pool.engine.read_only_reason() {
@@ -270,12 +275,13 @@ impl Job {
             return Err(format!("disk {name:?} is in use, and nothing was removed: {}", users.join("; ")));
         }
         for (_, export) in exports {
-            // Found a moment ago.
+            // The export was found above, so this cannot fail.
             let _ = server.exports().remove(&export);
         }
         let checkpoint = Checkpoint::after_change(&backend.pool.engine);
         backend.pool.engine.begin_removal(id);
-        // What is discarded of a disk over a base becomes zeros, which are not nothing.
+        // Discarding a disk over a base would write records of zeros, which occupy the map; without its base the disk
+        // becomes empty.
         backend.pool.engine.abandon_base(id);
         let step = Step::Leaves { disk: id, checkpoint };
         Ok(Self { removes: Some((id, name.to_owned())), ..Self::beginning(client, step, answer, now_ns) })
@@ -285,19 +291,20 @@ impl Job {
         Self { client, step, answer, deadline_ns: now_ns + TIMEOUT_NS, publish: None, removes: None }
     }
 
-    /// The disk that it removes, by the name that was given.
+    /// Name, as requested, of the disk that the job removes.
     pub fn leaving(&self) -> Option<&str> {
         self.removes.as_ref().map(|(_, name)| name.as_str())
     }
 
-    /// Whether it removes the disk that is meant by a name: that disk, or one that had the name and has gone already, which is not
-    /// durable yet.
+    /// Whether this job removes the disk that `name` means: that disk itself, or one that had the name and whose
+    /// removal is not durable yet.
     pub fn is_removing(&self, name: &str, engine: &Engine) -> bool {
         let meant = engine.disk_to_remove(name).map(|disk| disk.id);
         self.removes.as_ref().is_some_and(|(id, given)| meant.map_or(given == name, |meant| meant == *id))
     }
 
-    /// Goes on as far as possible; `by_default` says who sees what is exported with nothing said of it. `Some`: the job has ended.
+    /// Advances the job as far as possible. `by_default` says who may see a disk that is exported without a section
+    /// of its own. Returns the result once the job has ended.
     pub fn advance(
         &mut self,
         now_ns: u64,
@@ -332,13 +339,14 @@ impl Job {
                 Step::Leaves { disk, checkpoint } => {
                     match checkpoint.reached(&backend.pool.engine) {
                         Some(Ok(())) if backend.pool.engine.adoption(*disk).is_some() && now_ns <= self.deadline_ns => {
-                            // Blocks were lost meanwhile, which keeps it. Of this disk none is needed.
+                            // Lost blocks have kept the base attached. This disk's blocks are not needed, so the base
+                            // is given up again.
                             let checkpoint = Checkpoint::after_change(&backend.pool.engine);
                             backend.pool.engine.abandon_base(*disk);
                             self.step = Step::Leaves { disk: *disk, checkpoint };
                         }
                         Some(Ok(())) => {
-                            // Of a disk that was added a moment ago it is known only now.
+                            // The size of a disk that was added a moment ago is known only now.
                             let len_bytes = backend
                                 .pool
                                 .engine
@@ -382,7 +390,7 @@ impl Job {
                                 self.publish = disk.map(|disk| Publish::Resize { disk, size_bytes: to.size_bytes });
                                 self.step = Step::Durable(checkpoint);
                             }
-                            // The leaf may have gone from memory again.
+                            // The leaf may have been evicted from memory again.
                             Err(AdminError::MappedBeyond(_)) if tries < SHRINK_TRIES => {
                                 match to.prepare(backend, (tries + 1, true)) {
                                     Ok(step) => self.step = step,
@@ -404,7 +412,7 @@ impl Job {
                     let engine = &mut backend.pool.engine;
                     if !engine.checkpoint_pending() {
                         let checkpoint = Checkpoint::after_change(engine);
-                        // Another one may have its name by now.
+                        // The disk is looked up by its id: another disk may have its name by now.
                         let Some(now) = engine.disks().find(|found| found.id == *disk).map(|disk| disk.name.clone())
                         else {
                             return Some(Err(format!(

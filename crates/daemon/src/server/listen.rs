@@ -1,4 +1,4 @@
-//! The control socket, as long as a server has it.
+//! The listening control socket.
 
 use super::access::SocketAccess;
 use crate::control::is_own_folder;
@@ -12,20 +12,20 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-/// Connections that may wait to be accepted.
+/// Most connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// A control socket that is listened at; its file goes with it.
+/// A listening control socket. Dropping it removes its file.
 pub struct ControlSocket {
     listener: UnixListener,
     path: PathBuf,
-    /// Device and number of the file.
+    /// Device and inode of the socket's file.
     file: Option<(u64, u64)>,
 }
 
 impl Drop for ControlSocket {
     fn drop(&mut self) {
-        // It may have been removed by hand, and be another server's by now.
+        // The file may have been removed by hand, and a new one may belong to another server.
         if self.is_at(&self.path) {
             let _ = std::fs::remove_file(&self.path);
         }
@@ -33,10 +33,11 @@ impl Drop for ControlSocket {
 }
 
 impl ControlSocket {
-    /// Listens where nobody else does, without ever blocking; who may connect is [`SocketAccess`]'s, by default this user only.
+    /// Listens at `path` unless another process does, and never blocks. [`SocketAccess`] says who may connect; by
+    /// default only this user.
     ///
     /// # Errors
-    /// Who is there, or what the system refuses.
+    /// Another server listens there, or the system refuses.
     pub fn open(path: &Path, access: &SocketAccess) -> Result<Self> {
         if let Ok(kind) = std::fs::symlink_metadata(path).map(|metadata| metadata.file_type()) {
             if !kind.is_socket() {
@@ -48,7 +49,7 @@ impl ControlSocket {
             if is_listened_at(path) {
                 bail!("another server has the control socket {}: stop it first, or set server.control", path.display());
             }
-            // Left behind by a server that was killed.
+            // The socket of a server that was killed.
             std::fs::remove_file(path).with_context(|| format!("cannot remove the stale {}", path.display()))?;
         }
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -68,17 +69,17 @@ impl ControlSocket {
         Ok(socket)
     }
 
-    /// What connections are accepted from.
+    /// The listener, to accept connections from.
     pub fn listener(&self) -> &UnixListener {
         &self.listener
     }
 
-    /// Where it was made.
+    /// Path of the socket's file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether who connects to this path comes here.
+    /// Whether a connection to `path` reaches this socket.
     pub fn is_at(&self, path: &Path) -> bool {
         self.file.is_some() && identity(path) == self.file
     }
@@ -95,28 +96,29 @@ fn new_socket() -> rustix::io::Result<OwnedFd> {
 
 fn bind(path: &Path) -> io::Result<OwnedFd> {
     let (socket, address) = (new_socket()?, SocketAddrUnix::new(path)?);
-    // What Linux makes the file with (unix_bind), without the umask, which is the whole process's.
+    // Linux creates the file with the socket's own mode (unix_bind). The umask would not do: it applies to the whole
+    // process.
     fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     net::bind(&socket, &address)?;
     net::listen(&socket, BACKLOG)?;
     Ok(socket)
 }
 
-/// Whether somebody listens there, as far as can be known without waiting.
+/// Whether another process listens there, as far as can be found out without waiting.
 fn is_listened_at(path: &Path) -> bool {
     let asked = SocketAddrUnix::new(path).and_then(|address| net::connect(new_socket()?, &address));
-    // Or as many wait as may.
+    // EAGAIN: a listener exists, and its backlog is full.
     matches!(asked, Ok(()) | Err(Errno::AGAIN))
 }
 
-/// A folder for sockets that belongs to this user alone.
+/// Creates the folder for this user's sockets, and checks that it belongs to this user.
 fn make_own_folder(path: &Path) -> Result<()> {
     if let Err(error) = std::fs::DirBuilder::new().mode(0o755).recursive(true).create(path) {
         bail!("{error}");
     }
     let metadata = std::fs::symlink_metadata(path)?;
     let own = rustix::process::geteuid().as_raw();
-    // In a folder where all may write, another user could have made it first.
+    // In a folder that all may write to, another user could have created it first.
     ensure!(metadata.is_dir() && metadata.uid() == own, "{} belongs to another user", path.display());
     Ok(())
 }
@@ -131,7 +133,7 @@ mod tests {
     fn it_is_this_users_alone_from_the_beginning_and_goes_with_its_server() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("control");
-        // Left behind by a server that was killed.
+        // The socket of a server that was killed.
         drop(UnixListener::bind(&path).unwrap());
         let access = SocketAccess::default();
         let socket = ControlSocket::open(&path, &access).unwrap();

@@ -1,4 +1,4 @@
-//! A served pool: its exports and the control socket on one thread, from its configuration to its clean end.
+//! A served pool from its configuration to its clean end: exports and control socket on one thread.
 
 mod access;
 mod answer;

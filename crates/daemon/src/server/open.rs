@@ -1,4 +1,4 @@
-//! From a configuration to a served pool, and to its clean end.
+//! Makes a served pool from a configuration, and closes it cleanly.
 
 use super::access::SocketAccess;
 use super::answer::{Answerer, attach_evidence};
@@ -31,31 +31,32 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
-/// At the end: how long devices may keep silent before the last checkpoint is given up. With the time that a stop takes at most before, less than after which
-/// the service manager kills.
+/// At a stop, how long devices may be silent before the last checkpoint is given up. Together with the longest time
+/// that stopping the reactor takes, it must end before the service manager kills the process.
 const CLOSE_SILENCE: Duration = Duration::from_secs(45);
 
-/// How often it is looked for devices that are not there.
+/// Interval at which missing devices are looked for.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// A pool that was opened and whose exports clients can reach; [`Self::run`] answers them.
+/// An open pool whose exports clients can reach. [`Self::run`] answers them.
 pub struct Server {
     config: Config,
     reactor: Reactor,
     backend: PoolBackend,
     daemon: Daemon,
     lines: Vec<String>,
-    /// Ends with it.
+    /// Metrics are served until this is dropped.
     _metrics: Option<metrics::Server>,
 }
 
 impl Server {
-    /// Opens the pool of a configuration that was read from `file`, and begins to listen for its clients; devices that are not there are waited for so long.
-    /// `announce` gets a line when an export can be used, as `forebay serve` writes them; what `asked` belongs to ends the server, and what is `None` was asked
-    /// to end before it was ready. A device or a store that does not answer then may keep what was begun until the process ends.
+    /// Opens the pool of a configuration that was read from `file`, and listens for clients. Waits at most `wait` for
+    /// missing devices. `announce` receives a line for each export that can be used, in the form of `forebay serve`.
+    /// The [`super::Handle`] of `asked` stops the server. Returns `None` where a stop was requested before the server
+    /// was ready; a device or store that does not answer may then keep its thread until the process ends.
     ///
     /// # Errors
-    /// What could not be done; a [`crate::finding::Finding`] where the pool is damaged.
+    /// The step that failed. A [`crate::finding::Finding`] where the pool is damaged.
     pub fn open(
         config: Config,
         file: &Path,
@@ -64,14 +65,15 @@ impl Server {
         asked: Asked,
         announce: Announce,
     ) -> Result<Option<Self>> {
-        // What needs no device is refused before one is touched.
+        // Everything that needs no device is checked before a device is opened.
         let control = control_path(&config, file)?;
         let access = SocketAccess::of(&config.server)?;
         let tls = tls::load(&config)?;
         let for_devices = config.clone();
         let work = move |stopping: &Stopping| devices_of(&for_devices, opening, wait, stopping);
         let Some((devices, watched)) = unless_stopped(&asked, "devices", work)? else { return Ok(None) };
-        // A server that is just ending keeps its devices until last: what it listens at is free once they are.
+        // A server that is just ending releases its devices last. Once the devices are open here, its sockets are
+        // free.
         let socket = ControlSocket::open(&control, &access)?;
         refuse_where_nobody_could_listen(&config, opening)?;
         let for_pool = config.clone();
@@ -190,11 +192,11 @@ impl Server {
         Ok(Some(Self { config, reactor, backend, daemon, lines, _metrics: metrics_server }))
     }
 
-    /// Serves until it is asked to stop, on this thread.
+    /// Serves on this thread until a stop is requested.
     ///
     /// # Errors
-    /// Where nobody takes the lines that say what can be used, where the system fails the server, and where the pool was not
-    /// stopped cleanly. Devices that had to be left while they do not answer stay open until the process ends.
+    /// `announce` refuses the first line, the system fails the event loop, or the pool could not be closed cleanly.
+    /// Devices that do not answer stay open until the process ends.
     pub fn run(self) -> Result<()> {
         let Self { config, mut reactor, mut backend, mut daemon, lines, _metrics } = self;
         let ended = say(&lines, &mut daemon.announce)
@@ -203,9 +205,10 @@ impl Server {
                 daemon.write_through(&mut backend);
                 Ok(reactor.run(&mut backend, &mut daemon)?)
             });
-        // Devices that are still there wait for the next server from here on.
+        // From here on the block devices that are left wait for the next server.
         drop(reactor);
-        // A device that has not answered for so long would keep a checkpoint as well: the next start recovers.
+        // A device that kept the reactor from stopping would keep the last checkpoint from ending, too. The next
+        // start recovers from the journal.
         let hangs = |error: &anyhow::Error| matches!(error.downcast_ref(), Some(ServerError::StopTimedOut { .. }));
         let mut is_silent = ended.as_ref().is_err_and(hangs);
         let mut heard = Instant::now();
@@ -225,8 +228,8 @@ impl Server {
         daemon.machine_devices.release();
         let counters = backend.pool.engine.status().counters;
         if is_silent {
-            // A device that does not answer is not waited for, and may still write to the memory that what is in flight there names. That
-            // memory, and the device, are given back by the end of the process.
+            // A silent device is not waited for, and may still write to the buffers of its requests in flight. These
+            // buffers and the device must stay until the process ends.
             std::mem::forget(backend);
         }
         ended?;
@@ -242,8 +245,8 @@ impl Server {
     }
 }
 
-/// Says what can be used. Who waits for the first line must not take silence for success: where that cannot be said the server
-/// ends. Who has read it and gone (`grep -m 1 ready`) ends nothing.
+/// Announces the exports that can be used. Where the first line cannot be written, the server ends, so that nobody
+/// takes silence for success. A reader that goes after the first line (`grep -m 1 ready`) does not end the server.
 fn say(lines: &[String], announce: &mut Announce) -> Result<()> {
     for (at, line) in lines.iter().enumerate() {
         match announce(line) {
@@ -258,7 +261,7 @@ fn say(lines: &[String], announce: &mut Announce) -> Result<()> {
     Ok(())
 }
 
-/// What was found when the pool was opened, and what of it is not as it should be.
+/// Logs what the opening found, and warns of what is not as it should be.
 fn log_opening(
     opening: Opening,
     superblock: &Superblock,
@@ -331,11 +334,11 @@ fn log_opening(
     }
 }
 
-/// Waits for devices that are not there yet, as while a machine boots, at most for so long. A mirror is not to be opened without a member that only comes
-/// late.
+/// Waits at most `limit` for devices that are missing, as while a machine boots: a mirror should not be opened
+/// without a member that appears late.
 ///
 /// # Errors
-/// Which is not there when the server is to stop.
+/// A stop was requested while a device was missing; the message names it.
 fn wait_for_devices(config: &Config, limit: Duration, stopping: &Stopping) -> Result<()> {
     let begin = Instant::now();
     let mut has_said = false;
@@ -353,7 +356,7 @@ fn wait_for_devices(config: &Config, limit: Duration, stopping: &Stopping) -> Re
     Ok(())
 }
 
-/// Opens the devices of a pool, and makes a pool of those that are memory.
+/// Opens the devices of a pool. Where all of them are memory, formats a new pool on them.
 fn devices_of(config: &Config, opening: Opening, wait: Duration, stopping: &Stopping) -> Result<(Devices, Watched)> {
     wait_for_devices(config, wait, stopping)?;
     let mut watched = Watched::default();
@@ -367,7 +370,7 @@ fn devices_of(config: &Config, opening: Opening, wait: Duration, stopping: &Stop
     Ok((devices, watched))
 }
 
-/// A pool that was opened, and how that went.
+/// An open pool and the report of its recovery.
 struct OfPool {
     pool: Pool,
     watched: Watched,
@@ -377,7 +380,7 @@ struct OfPool {
     left: Option<Left>,
 }
 
-/// Opens the pool on its devices, with the bases that its disks lie over.
+/// Opens the pool on its devices, and attaches the bases of its disks.
 fn pool_of(config: &Config, opening: Opening, devices: Devices, mut watched: Watched) -> Result<OfPool> {
     let started = Instant::now();
     let Opened { engine, devices, recovery, superblock, left } = pool::open_as(config, devices, opening)?;
@@ -391,8 +394,8 @@ fn pool_of(config: &Config, opening: Opening, devices: Devices, mut watched: Wat
     Ok(OfPool { pool, watched, recovery, recovery_time, superblock, left })
 }
 
-/// Finds out whether there is anything that clients could not reach, before the pool is opened, which changes it. Nobody is listened to yet: a client would
-/// wait for all of a recovery.
+/// Checks that every address could be listened at, before the pool is opened and thereby changed. Nothing listens
+/// yet, because a client would then wait for the whole recovery.
 fn refuse_where_nobody_could_listen(config: &Config, opening: Opening) -> Result<()> {
     let machines = config.export.iter().filter(|_| opening.is_for_service());
     let machines = machines.filter_map(|export| Some((export, Listen::Unix(export.vhost_path()?))));
@@ -410,7 +413,7 @@ fn refuse_where_nobody_could_listen(config: &Config, opening: Opening) -> Result
     config.metrics.listen.iter().try_for_each(|listen| metrics::Server::can_start(listen.0))
 }
 
-/// Begins to serve metrics, where that is configured.
+/// Starts the metrics server, where one is configured.
 fn serve_metrics(config: &Config) -> Result<Option<(metrics::Publisher, metrics::Server)>> {
     let Some(listen) = config.metrics.listen else { return Ok(None) };
     let (publisher, source) = metrics::channel();
@@ -419,25 +422,26 @@ fn serve_metrics(config: &Config) -> Result<Option<(metrics::Publisher, metrics:
     Ok(Some((publisher, server)))
 }
 
-/// Whether all that there is of a disk is what a crash left of one that was being removed.
+/// Whether the only disk of this name is the rest of one whose removal was interrupted by a crash.
 fn removal_was_begun(engine: &Engine, disk: &str) -> bool {
     engine.disk_named(disk).is_none() && engine.disk_to_remove(disk).is_some()
 }
 
-/// Whether an export that is served becomes a block device of this machine, which is said once it is there.
+/// Whether any served export becomes a block device of this machine. Such an export is announced only once its device
+/// exists.
 fn becomes_a_device(config: &Config, exports: &Exports) -> bool {
     let mut as_devices = config.export.iter().filter(|export| export.ublk.is_some());
     as_devices.any(|export| exports.find(config.export_name(export)).is_some())
 }
 
-/// Puts the exports into the table; gives the name and address of each.
+/// Adds the exports to the table. Returns name and address of each that listens.
 fn exports(config: &Config, engine: &mut Engine, table: &mut Exports) -> Result<Vec<(String, Listen)>> {
     let mut listed = Vec::new();
     for export in &config.export {
         let name = config.export_name(export).to_owned();
         let disk = config.export_disk(export);
         if removal_was_begun(engine, disk) {
-            // A crash ended the removal: the others are served.
+            // A crash interrupted the removal of this disk. The other exports are served.
             warn!(
                 "export {name:?} is not served: the removal of its disk {disk:?} was begun; take it out of the configuration"
             );
@@ -464,7 +468,8 @@ mod tests {
     use super::*;
     use std::sync::mpsc::channel;
 
-    /// Where the only export was a block device, and its disk was being removed when the server crashed, nothing was ever said to be ready.
+    /// Regression: where the only export was a block device whose disk was being removed when the server crashed, the
+    /// server never announced that it was ready.
     #[test]
     fn regression_an_export_that_was_left_out_becomes_no_device() {
         let text = "[pool]\nname = \"p\"\n[[fast]]\ntarget = \"ram:?size=64MiB\"\n[[capacity]]\ntarget = \"ram:?size=256MiB\"\n\
@@ -488,7 +493,8 @@ mod tests {
         assert!(becomes_a_device(&config, &exports));
     }
 
-    /// A server with two exports ended, and not cleanly, where the reader of its lines had gone after the first.
+    /// Regression: a server with two exports ended uncleanly where the reader of its lines had gone after the first
+    /// one.
     #[test]
     fn regression_a_reader_that_goes_after_the_first_line_ends_no_server() {
         let (send, said) = channel();

@@ -1,5 +1,5 @@
-//! SIGHUP: the configuration is read again, and what can change while clients are connected changes: classes, limits,
-//! exports, evidence, thresholds of the log. What needs a restart is said, and nobody's connection ends.
+//! SIGHUP reads the configuration again and applies what can change while clients are connected: classes, limits,
+//! exports, evidence, thresholds of the log. Changes that need a restart are logged. No connection is ended.
 
 use super::access::SocketAccess;
 use super::answer::attach_evidence;
@@ -20,18 +20,19 @@ use forebay_export::{Access, Listen, ServerControl, TlsContext, TlsNeed};
 use std::path::{Path, PathBuf};
 use tracing::{error, info, warn};
 
-/// The configuration as it is in force, and where it came from.
+/// The configuration in force, and where it was read from.
 pub struct Reloader {
-    /// The file.
+    /// Path of the configuration file.
     pub file: PathBuf,
-    /// What is in force.
+    /// The configuration in force.
     pub config: Config,
-    /// Addresses as they are configured, and as they were bound.
+    /// Addresses as configured, each with the one that was actually bound.
     pub addresses: Vec<(Listen, Listen)>,
     reading: Option<Beside<Result<Read>>>,
-    /// It was asked for once more since.
+    /// Another reload was requested while this one reads.
     read_again: bool,
-    /// Devices that are looked at: on a thread of their own, so that one which does not answer keeps no certificate from being read.
+    /// Examination of configured devices. It has a thread of its own, so that a silent device does not hold up the
+    /// reading of certificates.
     looking: Option<Beside<Vec<Offers>>>,
     look_again: bool,
 }
@@ -41,27 +42,27 @@ pub struct Reloader {
 struct Outcome {
     done: Vec<String>,
     refused: Vec<String>,
-    /// Exports that stay as they were, as somebody uses them.
+    /// Exports that stay as they were because clients use them.
     kept: Vec<String>,
 }
 
-/// What a reload reads: on a thread, as the file system, a name server or a device may let wait.
+/// What a reload reads. It has a thread of its own, because the file system or a name server may block.
 struct Read {
     config: Config,
     tls: Option<TlsContext>,
     access: SocketAccess,
-    /// Where whoever asks the server looks for it by this configuration.
+    /// Path of the control socket by this configuration.
     control: PathBuf,
 }
 
 impl Reloader {
-    /// For a configuration that is in force, with its addresses as they were bound.
+    /// For the configuration in force, with its addresses as configured and as bound.
     pub fn new(file: PathBuf, config: Config, addresses: Vec<(Listen, Listen)>) -> Self {
         Self { file, config, addresses, reading: None, read_again: false, looking: None, look_again: false }
     }
 
-    /// Begins to read the file again; [`Self::advance`] changes what can be changed. Before the service manager knows that the server `is_ready` it hears
-    /// nothing of this: it would take the end of a reload for that, and let what comes after the server begin.
+    /// Begins to read the file again; [`Self::advance`] applies it. The service manager is notified only where the
+    /// server `is_ready`: it would take the end of a reload for readiness, and start the units that depend on it.
     pub fn begin(&mut self, is_ready: bool) {
         if self.reading.is_some() {
             self.read_again = true;
@@ -70,7 +71,7 @@ impl Reloader {
         if is_ready {
             service_manager::reloads();
         }
-        // Sockets have the mode and the group of the start until the next one.
+        // Sockets keep the mode and group of the start until the next start.
         let (file, addresses, server) = (self.file.clone(), self.addresses.clone(), self.config.server.clone());
         match Beside::begin("reload", move || read(&file, &addresses, &server)) {
             Ok(reading) => self.reading = Some(reading),
@@ -83,7 +84,7 @@ impl Reloader {
         }
     }
 
-    /// Goes on with what was read, and with devices that were looked at.
+    /// Applies a configuration that was read, and adopts devices that were examined.
     pub fn advance(
         &mut self,
         backend: &mut PoolBackend,
@@ -113,7 +114,7 @@ impl Reloader {
         if let Some(ended) = self.looking.as_ref().and_then(Beside::ended) {
             self.looking = None;
             match ended {
-                // They were looked at for a configuration that is not in force any more, and may name others by now.
+                // The devices were examined for a configuration that is not in force any more.
                 Ok(_) if self.look_again => {}
                 Ok(offers) => give(offers, fixed),
                 Err(why) => warn!(cause = "reload", "devices could not be looked at: {}", chain(&why)),
@@ -124,7 +125,7 @@ impl Reloader {
         }
     }
 
-    /// Has the server found by those who read the new configuration.
+    /// Listens at the control path of the new configuration, too.
     fn follow_control(&self, clients: &mut Clients, path: &Path, access: &SocketAccess) {
         let first = clients.first_path().unwrap_or(path).to_owned();
         match clients.follow(path, access) {
@@ -147,7 +148,7 @@ impl Reloader {
         }
     }
 
-    /// Looks for devices that can take the places of members that are out.
+    /// Examines configured devices that could replace members that are out.
     fn look(&mut self, backend: &PoolBackend) {
         let devices = &backend.pool.devices;
         let (mirror, array) = (devices.mirror().cloned(), devices.array().cloned());
@@ -196,7 +197,7 @@ impl Reloader {
             backend.pool.engine.set_fill_rate(new.read_cache.rate.0);
             outcome.done.push("the rate at which the read cache is filled was changed".to_owned());
         }
-        // These are looked at when the rest is done.
+        // These devices are examined when everything else is done.
         if backend.pool.devices.mirror().is_some() {
             self.config.fast = new.fast.clone();
         }
@@ -225,7 +226,7 @@ impl Reloader {
         }
         let done = if outcome.done.is_empty() { "nothing has changed".to_owned() } else { outcome.done.join("; ") };
         info!(cause = "reload", "reloaded {}: {done}", self.file.display());
-        // What needs a restart is said again at the next reload.
+        // Keys that need a restart keep their old value here, so that the next reload reports them again.
         let read_cache = ReadCache { memory: self.config.read_cache.memory, ..new.read_cache.clone() };
         let (pool, fast, capacity, memory, metrics) = (
             self.config.pool.clone(),
@@ -290,7 +291,7 @@ impl Reloader {
         }
     }
 
-    /// Who may see which export; counts for clients that connect from now on, as TLS does.
+    /// Applies who may see which export. Like TLS, this affects clients that connect from now on.
     fn tls(&self, new: &Config, server: &mut ServerControl<'_>, fixed: &mut Fixed, outcome: &mut Outcome) {
         match (&self.config.tls, &new.tls) {
             (None, None) => {}
@@ -305,7 +306,7 @@ impl Reloader {
                 outcome.done.push(format!("who may see export {name} was changed"));
             }
         }
-        // Those that `disk add` made are in no file: for them counts what does without one.
+        // Exports made by `disk add` are not in the file; the default access applies to them.
         let is_named = |name: &str| new.export.iter().any(|export| new.export_name(export) == name);
         let is_by_default = |known: &forebay_export::Export| known.access == before && known.access != fixed.access;
         let others = server.exports().iter().filter(|(_, known)| is_by_default(known) && !is_named(&known.name));
@@ -317,7 +318,7 @@ impl Reloader {
         }
     }
 
-    /// Takes exports away that are not configured any more, or not so; those with clients stay.
+    /// Removes exports that are not configured any more, or differently. Exports with clients stay.
     fn end_exports(&self, new: &Config, server: &mut ServerControl<'_>, outcome: &mut Outcome) {
         let meaning = |config: &Config, export: &Export| {
             (
@@ -346,7 +347,7 @@ impl Reloader {
             }
             let users = users::of_disk(&[(index, name.clone())], &[], server);
             if users.is_empty() {
-                // Found a moment ago.
+                // The export was found above, so this cannot fail.
                 let _ = server.exports().remove(name);
                 outcome.done.push(format!("export {name} was removed"));
             } else {
@@ -358,8 +359,8 @@ impl Reloader {
         }
     }
 
-    /// What stays although the file does not have it any more is not what the file's addresses were checked for: where others can reach the server, they
-    /// see it in TLS only.
+    /// An export that stays although the file does not name it was not considered when the file's addresses were
+    /// checked. Where other machines can reach the server, such an export requires TLS over TCP.
     fn keep_from_others(&self, new: &Config, server: &mut ServerControl<'_>, outcome: &mut Outcome) {
         let is_remote = |at: &Listen| matches!(at, Listen::Tcp(at) if !at.ip().is_loopback());
         let is_reached = self.addresses.iter().any(|(_, bound)| is_remote(bound))
@@ -382,7 +383,8 @@ impl Reloader {
         }
     }
 
-    /// Adds exports that are configured and not there; listens at new addresses. `leaving`: disks that are being removed.
+    /// Adds configured exports that are missing, and listens at new addresses. `leaving` holds the names of disks
+    /// that are being removed.
     fn begin_exports(
         &mut self,
         (new, access): (&Config, &SocketAccess),
@@ -423,7 +425,7 @@ impl Reloader {
                 continue;
             }
             let disk = new.export_disk(export);
-            // A new disk may have the name of one that is.
+            // A new disk may have the name of one that is being removed.
             let is_there = backend.pool.engine.disk_named(disk).is_some();
             if !is_there && leaving.iter().any(|leaving| leaving == disk) {
                 outcome.refused.push(format!("export {name:?} was not added: its disk {disk:?} is being removed"));
@@ -458,7 +460,7 @@ impl Reloader {
         }
     }
 
-    /// Keys that have changed and are read at the start only.
+    /// Names of changed keys that are read only at the start.
     fn needs_restart(&self, new: &Config) -> Vec<&'static str> {
         let old = &self.config;
         let changed = [
@@ -479,7 +481,7 @@ impl Reloader {
     }
 }
 
-/// What became of classes, where there are any.
+/// The message on changed classes; `None` where there are none.
 fn classes_done(names: &[&str], what: &str) -> Option<String> {
     match names {
         [] => None,
@@ -497,10 +499,10 @@ fn say_not_reloaded(why: &anyhow::Error) {
     );
 }
 
-/// Reads the file, and those of TLS, which may have changed although their names have not.
+/// Reads the configuration file, and the files of TLS, whose contents may have changed under the same names.
 fn read(file: &Path, addresses: &[(Listen, Listen)], in_force: &Server) -> Result<Read> {
     let config = config::load_real(file)?;
-    // An address is listened at until the next start, whatever the new file says.
+    // The server listens at its addresses until the next start, whatever the new file says.
     let remote = |(_, bound): &&(Listen, Listen)| matches!(bound, Listen::Tcp(at) if !at.ip().is_loopback());
     if let Some((_, bound)) = addresses.iter().find(remote) {
         config.check_reached_at(&bound.to_string()).context("for that a restart is needed")?;
@@ -510,7 +512,7 @@ fn read(file: &Path, addresses: &[(Listen, Listen)], in_force: &Server) -> Resul
     Ok(Read { config, tls, access, control })
 }
 
-/// Gives devices that were looked at to the tiers that miss some.
+/// Passes examined devices to tiers that miss members.
 fn give(offers: Vec<Offers>, fixed: &mut Fixed) {
     for offers in offers {
         let (done, refused) = offers.give(&mut fixed.watched);
@@ -523,13 +525,13 @@ fn give(offers: Vec<Offers>, fixed: &mut Fixed) {
     }
 }
 
-/// Exports as they are in force once `new` was read: those that are in use (`kept`) and those of virtual machines stay as they were,
-/// the latter until the next start, and no other one becomes such a one before that.
+/// The exports in force after `new` was read. Exports in use (`kept`) stay as they were. Exports of virtual machines
+/// stay as they were until the next start, and no other export becomes one before that.
 fn exports_in_force(old: &Config, new: &Config, kept: &[String]) -> Vec<Export> {
     let machines = machine_devices(old);
     let is_one =
         |name: &str| machines.iter().any(|(machine, _)| *machine == name) || kept.iter().any(|kept| kept == name);
-    // A disk that is not named is the only one of its own configuration.
+    // Without a name the disk is the only one of the old configuration, so its name is written out.
     let kept = old.export.iter().filter(|export| is_one(old.export_name(export))).map(|export| Export {
         disk: Some(old.export_disk(export).to_owned()),
         name: Some(old.export_name(export).to_owned()),
@@ -539,12 +541,12 @@ fn exports_in_force(old: &Config, new: &Config, kept: &[String]) -> Vec<Export> 
     kept.chain(others.map(|export| Export { vhost: None, ..export.clone() })).collect()
 }
 
-/// Exports that are block devices of virtual machines, and where.
+/// Exports that are block devices of virtual machines, with their sockets.
 fn machine_devices(config: &Config) -> Vec<(&str, &str)> {
     config.export.iter().filter_map(|export| Some((config.export_name(export), export.vhost.as_deref()?))).collect()
 }
 
-/// Exports that are block devices, and which.
+/// Exports that are block devices of the kernel, with their numbers.
 fn block_devices(config: &Config) -> Vec<(&str, config::Ublk)> {
     config.export.iter().filter_map(|export| Some((config.export_name(export), export.ublk?))).collect()
 }
@@ -553,7 +555,7 @@ fn block_devices(config: &Config) -> Vec<(&str, config::Ublk)> {
 mod tests {
     use super::*;
 
-    /// A class that was added was said to have been changed.
+    /// Regression: the log said of an added class that it was changed.
     #[test]
     fn regression_classes_that_are_added_are_not_called_changed() {
         assert_eq!(classes_done(&[], "changed"), None);

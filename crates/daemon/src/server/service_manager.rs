@@ -1,29 +1,31 @@
-//! What the service manager hears (sd_notify(3)), where there is one.
+//! Notifications to the service manager (sd_notify(3)), where there is one.
 
 use sd_notify::{NotifyState, notify};
 use tracing::warn;
 
-/// All exports can be used.
+/// Notifies that all exports can be used.
 pub fn is_ready() {
-    // Fails only where the socket that the service manager named is not there: it would wait for this.
+    // Fails only where the socket that the service manager named does not exist. The service manager would wait for
+    // this notification.
     if let Err(error) = notify(&[NotifyState::Ready]) {
         warn!("the service manager could not be notified that the server is ready: {error}");
     }
 }
 
-/// The configuration is being read again; [`has_reloaded`] follows. With `Type=notify-reload` it is believed by the time that goes with it.
+/// Notifies that the configuration is being read again; [`has_reloaded`] follows. `Type=notify-reload` requires the
+/// time with it.
 pub fn reloads() {
     let now = NotifyState::monotonic_usec_now().ok();
     let states: Vec<NotifyState<'_>> = std::iter::once(NotifyState::Reloading).chain(now).collect();
     drop(notify(&states));
 }
 
-/// It was read, or could not be.
+/// Notifies that the reload has ended, successfully or not.
 pub fn has_reloaded() {
     drop(notify(&[NotifyState::Ready]));
 }
 
-/// The server is on its way out.
+/// Notifies that the server is stopping.
 pub fn stops() {
     drop(notify(&[NotifyState::Stopping]));
 }

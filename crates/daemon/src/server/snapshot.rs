@@ -1,4 +1,4 @@
-//! What `status` tells, as JSON.
+//! The status as JSON.
 
 use super::ublk::BlockDevices;
 use crate::config::LogLimits;
@@ -18,45 +18,45 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// Bytes of a disk that one leaf of the map maps (docs/format.md).
+/// Bytes of a disk that one leaf of the map covers (docs/format.md).
 const LEAF_BYTES: u64 = 400 * 4096;
-/// Latencies are counted by powers of two of nanoseconds, from 4 us to 17 s.
+/// Range of the latency histogram: powers of two of nanoseconds, from 4 us to 17 s.
 const LATENCY_POWERS: RangeInclusive<u32> = 12..=34;
 
-/// What does not change while the server runs.
+/// Facts for the status that change only by SIGHUP, or not at all, while the server runs.
 pub struct Fixed {
-    /// The pool's identity.
+    /// The superblock, which identifies the pool.
     pub superblock: Superblock,
-    /// What recovery did.
+    /// What recovery found and did.
     pub recovery: RecoveryReport,
-    /// How long it took.
+    /// Duration of the recovery.
     pub recovery_time: Duration,
-    /// Where the server listens.
+    /// All addresses at which the server listens for NBD.
     pub addresses: Vec<Listen>,
-    /// Which of these an export was given itself, by its name.
+    /// Addresses configured for a particular export, with the export's name.
     pub own_addresses: Vec<(String, Listen)>,
-    /// Where virtual machines find exports, by their names.
+    /// Vhost sockets of exports, with the export's name.
     pub machine_uris: Vec<(String, String)>,
-    /// The operator's memory limit.
+    /// The configured memory limit, in bytes.
     pub memory_limit_bytes: u64,
-    /// When the server began, monotonic, in nanoseconds.
+    /// Start of the server on the monotonic clock, in nanoseconds.
     pub started_ns: u64,
-    /// Where the pool is not whole.
+    /// What is left of the pool, where it is not complete.
     pub left: Option<Left>,
-    /// It was not opened to be read alone.
+    /// Whether the pool was opened for service, not just for reading.
     pub is_for_service: bool,
-    /// When the pool counts as full; SIGHUP changes it.
+    /// Thresholds from which on the pool counts as nearly full and full; SIGHUP changes them.
     pub limits: LogLimits,
-    /// What the devices were asked.
+    /// Statistics of each device.
     pub watched: Watched,
-    /// Where metrics are served.
+    /// Address at which metrics are served; `None` where they are off.
     pub metrics: Option<SocketAddr>,
-    /// Who may see disks that are exported with nothing said of them; SIGHUP changes it.
+    /// Who may see disks that are exported without a section of their own; SIGHUP changes it.
     pub access: Access,
 }
 
 impl Fixed {
-    /// How full the pool counts as.
+    /// Mark of a pool whose usable space is filled to this share; `None` below the thresholds.
     fn fill_mark(&self, fill: f64) -> Option<&'static str> {
         match fill {
             _ if fill >= self.limits.full => Some("FULL"),
@@ -66,7 +66,7 @@ impl Fixed {
     }
 }
 
-/// What a device was asked since the start, and what it failed.
+/// Requests and errors of a device since the start.
 fn device(device: &WatchedOne<'_>) -> Value {
     let counts = device.counts.now();
     let kind = |kind: KindCounts| json!({ "requests": kind.requests, "bytes": kind.bytes, "busy_ns": kind.busy_ns });
@@ -86,7 +86,7 @@ fn device(device: &WatchedOne<'_>) -> Value {
     })
 }
 
-/// What the pool does by itself at this moment.
+/// Background work that is in progress at this moment.
 fn activity(engine: &Engine) -> Value {
     let activity = engine.activity();
     json!({
@@ -97,7 +97,7 @@ fn activity(engine: &Engine) -> Value {
     })
 }
 
-/// What is left of a pool that is not whole.
+/// What is left of an incomplete pool.
 fn left(left: &Left) -> Value {
     let ranges = |ranges: &BlockRanges| {
         let listed = ranges
@@ -118,7 +118,7 @@ fn left(left: &Left) -> Value {
     json!({ "label": left.label, "disks": left.disks.iter().map(disk).collect::<Vec<_>>() })
 }
 
-/// Everything at this moment.
+/// The whole status at this moment.
 pub fn snapshot(
     fixed: &Fixed,
     backend: &PoolBackend,
@@ -205,7 +205,7 @@ pub fn snapshot(
     })
 }
 
-/// A distribution of latencies, in nanoseconds.
+/// Count and quantiles of latencies, in nanoseconds.
 fn latency(histogram: &LatencyHistogram) -> Value {
     json!({
         "count": histogram.count(),
@@ -216,7 +216,8 @@ fn latency(histogram: &LatencyHistogram) -> Value {
     })
 }
 
-/// The same with all that a histogram of it needs: how many are below each bound and not below the one before.
+/// As [`latency`], with sum and buckets for a histogram. Each bucket counts the latencies from the previous bound up
+/// to its own.
 fn latency_of_kind(kind: RequestKind, histogram: &LatencyHistogram) -> Value {
     let mut value = latency(histogram);
     value["kind"] = kind.name().into();
@@ -226,7 +227,8 @@ fn latency_of_kind(kind: RequestKind, histogram: &LatencyHistogram) -> Value {
     value
 }
 
-/// What a tier of several devices has mended, with so many blocks that were not what they should be.
+/// Adds the blocks repaired after wrong checksums (`wrong_blocks`) to those that the tier has repaired after failed
+/// reads.
 fn with_mended(mut tier: Value, wrong_blocks: u64) -> Value {
     let reread_blocks = tier["mended_blocks"].as_u64().unwrap_or(0);
     tier["reread_blocks"] = reread_blocks.into();
@@ -234,7 +236,7 @@ fn with_mended(mut tier: Value, wrong_blocks: u64) -> Value {
     tier
 }
 
-/// What was counted since the start.
+/// Counters of the engine since the start.
 fn counters_json(counters: &Counters) -> Value {
     json!({
         "map_misses": counters.map_misses,
@@ -276,7 +278,7 @@ fn tier(name: &str, tier: &TierStatus) -> Value {
     })
 }
 
-/// Names and sizes of all disks, and what they hold.
+/// Names, sizes, base and requests of all disks.
 pub fn disks(backend: &PoolBackend) -> Value {
     let each = backend.pool.engine.disks().map(|disk| {
         let counts = backend.pool.engine.requests_of(disk.id);
@@ -285,7 +287,8 @@ pub fn disks(backend: &PoolBackend) -> Value {
             "id": disk.id.0,
             "name": disk.name,
             "size_bytes": disk.size_bytes,
-            // Leaves of the map that exist: what they map is known only to those in memory.
+            // Counts whole leaves of the map that exist: how much each of them maps is known only for leaves in
+            // memory.
             "mapped_bytes_max": (disk.leaves() * LEAF_BYTES).min(disk.size_bytes),
             "base": base::json(&backend.pool.engine, disk.id),
             "reads": kind(RequestKind::Read),
@@ -297,7 +300,7 @@ pub fn disks(backend: &PoolBackend) -> Value {
     Value::Array(each.collect())
 }
 
-/// Those of one kind.
+/// Requests of one kind.
 fn requests(counts: &RequestCounts, kind: RequestKind) -> Value {
     let (requests, bytes) = counts.of(kind);
     json!({ "requests": requests, "bytes": bytes })
@@ -314,7 +317,7 @@ fn exports(
     let each = server.exports().iter().zip(clients).map(|((index, export), connections)| {
         let counts = backend.asked(index);
         let kind = |kind| requests(&counts, kind);
-        // Where it is configured to be comes before where it can be reached as well.
+        // Addresses configured for this export come before the others at which it can be reached, too.
         let is_own = |at: &&Listen| fixed.own_addresses.iter().any(|(name, own)| *name == export.name && own == *at);
         let (own, other): (Vec<&Listen>, Vec<&Listen>) = fixed.addresses.iter().partition(is_own);
         let machines = fixed.machine_uris.iter().filter(|(name, _)| *name == export.name).map(|(_, uri)| uri.clone());
@@ -340,7 +343,8 @@ fn exports(
     Value::Array(each.collect())
 }
 
-/// Resident memory of this process, where /proc tells (proc(5), statm: the second number, in pages).
+/// Resident memory of this process; `None` where /proc does not show it (proc(5), statm: the second number, in
+/// pages).
 fn resident_bytes() -> Option<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = statm.split(' ').nth(1)?.parse().ok()?;

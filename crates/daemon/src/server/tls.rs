@@ -1,4 +1,4 @@
-//! TLS as it is configured: its files read, and those with secrets looked at.
+//! Loads the configured TLS files, and checks the permissions of those with secrets.
 
 use crate::config::Config;
 use anyhow::{Context, Result};
@@ -6,17 +6,17 @@ use forebay_export::TlsContext;
 use std::os::unix::fs::MetadataExt;
 use tracing::warn;
 
-/// What TLS is begun with; `None` where it is not configured.
+/// The TLS context; `None` where TLS is not configured.
 ///
 /// # Errors
-/// Where a file is missing or does not hold what it should.
+/// A file is missing, or does not hold what it should.
 pub fn load(config: &Config) -> Result<Option<TlsContext>> {
     let Some(tls) = &config.tls else {
         return Ok(None);
     };
     let context = TlsContext::load(&tls.files()).context("[tls]")?;
     for (key, path) in tls.secrets() {
-        // It was read a moment ago.
+        // The file was just read, so its metadata can be read, too.
         let mode = std::fs::metadata(path).map_or(0, |metadata| metadata.mode());
         if mode & 0o077 != 0 {
             warn!(

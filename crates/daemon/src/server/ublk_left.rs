@@ -1,4 +1,4 @@
-//! Block devices of this pool that no export claims any more: their exports went while no server ran.
+//! Block devices of this pool whose exports disappeared while no server ran.
 
 use crate::text;
 use anyhow::Result;
@@ -7,23 +7,24 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread::Builder;
 use tracing::{info, warn};
 
-/// What became of one; not gone where it is in use.
+/// Result of removing one device; `is_gone` is false where it is in use.
 struct Ended {
     left: Left,
     is_gone: Result<bool, UblkError>,
 }
 
-/// Those that are being looked at, on a thread of their own: who has one open may have to be waited for.
+/// Devices without an export that are being removed on a thread of their own, which may have to wait for a process
+/// that has the device open.
 #[derive(Default)]
 pub struct LeftDevices {
     ended: Option<Receiver<Ended>>,
-    /// Names that may have been those of their exports, by their marks.
+    /// Possible names of their exports, by mark.
     names: Vec<(u64, String)>,
 }
 
 impl LeftDevices {
-    /// Begins to take away those that nobody uses. `is_ours` knows the marks of this pool which no export has now; `names` those of
-    /// what may have been exported.
+    /// Begins to remove the unused devices. `is_ours` recognises marks of this pool that belong to no export now.
+    /// `names` maps marks to the names of possible former exports.
     pub fn begin(is_ours: impl Fn(u64) -> bool, names: Vec<(u64, String)>) -> Self {
         let all = waiting(is_ours);
         if all.is_empty() {
@@ -32,18 +33,18 @@ impl LeftDevices {
         let (sender, ended) = channel();
         let work = move || {
             for left in all {
-                // Where nobody waits for it any more the server has stopped.
+                // The receiver is gone where the server has stopped.
                 if sender.send(Ended { left, is_gone: release_left(left) }).is_err() {
                     return;
                 }
             }
         };
-        // Without a thread they stay, and the next server looks at them again.
+        // Where no thread can be started, the devices stay, and the next server tries again.
         let has_begun = Builder::new().name("ublk".to_owned()).spawn(work).is_ok();
         Self { ended: has_begun.then_some(ended), names }
     }
 
-    /// Says what became of them.
+    /// Logs the results that have come since the last call.
     pub fn report(&mut self) {
         while let Some(ended) = &self.ended {
             let Ended { left: Left { number, marker }, is_gone } = match ended.try_recv() {

@@ -1,13 +1,13 @@
-//! Who uses a disk: connected clients and sources of evidence, named so that an operator can end them.
+//! Lists who uses a disk: connected clients and sources of evidence, named so that an operator can end them.
 
 use crate::evidence::Wanted;
 use forebay_export::ServerControl;
 use forebay_export::server::Peer;
 
-/// Clients of an export that are named; the rest are counted.
+/// Most clients of an export that are named; the rest are counted.
 const NAMED_MAX: usize = 8;
 
-/// A sentence for each export with clients, and for each source of evidence, with what ends it.
+/// One sentence for each export with clients, and for each source of evidence with how to end it.
 pub fn of_disk(exports: &[(u16, String)], evidence: &[&Wanted], server: &ServerControl<'_>) -> Vec<String> {
     let clients = exports.iter().filter_map(|(index, name)| {
         let peers: Vec<Peer> = server.clients(*index).collect();
@@ -35,7 +35,7 @@ pub fn of_disk(exports: &[(u16, String)], evidence: &[&Wanted], server: &ServerC
     clients.chain(evidence).collect()
 }
 
-/// A client as an operator knows it.
+/// Name of a client for the operator.
 pub fn peer_name(peer: &Peer) -> String {
     match peer {
         Peer::Process(pid) => {

@@ -13,11 +13,11 @@ use std::path::PathBuf;
 use std::time::Instant;
 use tracing::warn;
 
-/// The devices of this server.
+/// The vhost devices of this server.
 #[derive(Default)]
 pub struct MachineDevices {
     devices: Vec<Device>,
-    /// Machines come and go as often as they like: each kind of line at most once a minute for each export.
+    /// Virtual machines come and go as they like, so each kind of line is logged at most once a minute per export.
     causes: Causes,
 }
 
@@ -27,7 +27,7 @@ struct Device {
     vhost: Vhost,
 }
 
-/// Exports that are to be found by virtual machines, and where: those of the configuration that are served.
+/// Served exports that are configured for virtual machines, with their sockets.
 fn doors(config: &Config, exports: &Exports) -> Vec<(u16, Export, PathBuf)> {
     let door = |export: &config::Export| {
         let (index, served) = exports.find(config.export_name(export))?;
@@ -36,17 +36,17 @@ fn doors(config: &Config, exports: &Exports) -> Vec<(u16, Export, PathBuf)> {
     config.export.iter().filter_map(door).collect()
 }
 
-/// Names of those that are not offered, as only a part of the pool is served.
+/// Names of exports that are not offered to virtual machines because only part of the pool is served.
 pub fn not_offered(config: &Config, exports: &Exports) -> Vec<String> {
     doors(config, exports).into_iter().map(|(_, export, _)| export.name).collect()
 }
 
 impl MachineDevices {
-    /// Listens for those that are configured, but not where only a part of the pool is served: a machine that waits for a server has seen
-    /// newer data.
+    /// Listens for virtual machines at all configured sockets. Must not be called where only part of the pool is
+    /// served: a machine that waits for a server has seen newer data.
     ///
     /// # Errors
-    /// Where a socket is in use, or the system refuses.
+    /// A socket is in use, or the system refuses it.
     pub fn open(config: &Config, access: &SocketAccess, reactor: &mut Reactor) -> Result<Self> {
         let mut devices = Vec::new();
         for (index, Export { name, size_bytes, read_only, .. }, path) in doors(config, reactor.exports()) {
@@ -61,17 +61,17 @@ impl MachineDevices {
         Ok(Self { devices, causes: Causes::default() })
     }
 
-    /// Whether there are none.
+    /// Whether there are no devices.
     pub fn are_none(&self) -> bool {
         self.devices.is_empty()
     }
 
-    /// Where machines find exports, by their names.
+    /// The exports' names, each with the URI at which virtual machines find it.
     pub fn uris(&self) -> Vec<(String, String)> {
         self.devices.iter().map(|device| (device.export.clone(), device.uri.clone())).collect()
     }
 
-    /// Says which machines have come and gone.
+    /// Logs which virtual machines have come and gone since the last call.
     pub fn report(&mut self) {
         for Device { export, vhost, .. } in &self.devices {
             for event in vhost.take_events() {
@@ -107,7 +107,7 @@ impl MachineDevices {
         }
     }
 
-    /// The server has stopped: waits until each machine has what was answered.
+    /// Waits, after the server has stopped, until each virtual machine has received its completions.
     pub fn release(&mut self) {
         let since = Instant::now();
         for Device { export, vhost, .. } in &self.devices {
@@ -124,7 +124,8 @@ mod tests {
     use super::*;
     use forebay_export::ServerConfig;
 
-    /// The status named where machines would have found an export that was left out at the start and added later, and nobody listened there.
+    /// Regression: the status named a socket for an export that was left out at the start and added later, although
+    /// nothing listened there.
     #[test]
     fn regression_exports_that_were_left_out_are_nowhere_for_machines() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! What the server notices of its pool, devices and clients, for the log: each state when it begins and when it ends, each
-//! kind of failure once and then at most once a minute with its number.
+//! Logs what happens to the pool, its devices and its clients: the beginning and the end of each state, and each kind
+//! of failure once, then at most once a minute with its number.
 
 mod devices;
 mod members;
@@ -22,19 +22,20 @@ use rustix::io::Errno;
 use std::collections::BTreeMap;
 use tracing::debug;
 
-/// Between two looks, in nanoseconds.
+/// Interval of the checks, in nanoseconds.
 const LOOK_EVERY_NS: u64 = 1_000_000_000;
-/// Writes wait for so many looks in succession before that is back-pressure, and for so many none does before it is over.
+/// Writes count as waiting (back-pressure) after `WAITING_LOOKS` checks in succession with waiting writes, and as
+/// flowing again after `FLOWING_LOOKS` checks without.
 const WAITING_LOOKS: u32 = 5;
 const FLOWING_LOOKS: u32 = 30;
-/// A job that a device has failed has ended so long after that, in nanoseconds.
+/// A job that failed because of a device has ended within this time after the device's error, in nanoseconds.
 const JOB_ENDS_NS: u64 = 60_000_000_000;
-/// Names of a client that are logged.
+/// Most names of a client that are logged.
 const NAMES_MAX: usize = 4;
-/// A pool that was full is not full any more this far below the threshold.
+/// A full pool counts as full until its fill is this far below the threshold.
 const HYSTERESIS: f64 = 0.02;
 
-/// Looks at counters, and logs what has changed.
+/// Compares counters with those of the last check, and logs what has changed.
 pub struct Watch {
     causes: Causes,
     limits: LogLimits,
@@ -42,24 +43,24 @@ pub struct Watch {
     mirror: MemberWatch,
     parity: MemberWatch,
     counters: Counters,
-    /// What a scrub could not compare with its parity.
+    /// Blocks that the scrub could not compare with their parity.
     uncompared_blocks: u64,
-    /// Errors of all devices since the start, and when the last of them was seen.
+    /// Errors of all devices since the start, and when the last increase was seen.
     device_errors: (u64, Option<u64>),
     refused: u64,
-    /// Why the pool takes no writes, as it was logged last.
+    /// The reason for refusing writes that was logged last.
     refusal: Option<String>,
     waiting_looks: u32,
-    /// Looks in a row at which the map found no slot.
+    /// Checks in succession in which the map found no slot.
     map_looks: u32,
     flowing_looks: u32,
-    /// When connections last waited for want of descriptors, by where they wait.
+    /// When connections last waited for lack of file descriptors, by listener.
     kept_waiting_ns: BTreeMap<&'static str, u64>,
     looked_ns: u64,
 }
 
 impl Watch {
-    /// Begins to watch.
+    /// A watch that has not logged anything yet.
     pub fn new(limits: LogLimits) -> Self {
         Self {
             causes: Causes::default(),
@@ -80,12 +81,12 @@ impl Watch {
         }
     }
 
-    /// Other thresholds from now on.
+    /// Replaces the thresholds.
     pub fn set_limits(&mut self, limits: LogLimits) {
         self.limits = limits;
     }
 
-    /// Looks, where a second has passed.
+    /// Checks everything, at most once a second.
     pub fn tick(&mut self, now_ns: u64, backend: &mut PoolBackend, fixed: &Fixed, server: ServerStats) {
         for (about, why) in backend.evidence.take_losses() {
             self.warn(
@@ -96,7 +97,7 @@ impl Watch {
                 "Writes are classified by contents and behaviour until it is there again",
             );
         }
-        // A pool that was opened to be read has said so, and what is not whole of it.
+        // A pool opened for reading has logged at the opening that it takes no writes, and what is missing.
         if fixed.is_for_service {
             self.look_at_refusal(now_ns, &backend.pool.engine);
         }
@@ -106,7 +107,7 @@ impl Watch {
         self.looked_ns = now_ns;
         let status = backend.pool.engine.status();
         let devices = &backend.pool.devices;
-        // Of a pool that is only read superblocks are as they were left.
+        // Nobody writes the superblocks of an incomplete pool, so they may differ from the one in memory.
         if fixed.left.is_none() {
             fixed.watched.look(now_ns, devices, &fixed.superblock);
         }
@@ -120,7 +121,7 @@ impl Watch {
             self.parity.look_at_rebuild(now_ns, &mut self.causes, array.rebuild_waits_for());
             self.parity.not_taken(now_ns, &mut self.causes, array.members().take_not_taken());
         }
-        // What writes would meet is of no pool that takes none, whose fast tier may not even be there.
+        // A pool that takes no writes needs no warning about space. Its fast tier may not even be there.
         if fixed.is_for_service {
             self.look_at_fill(now_ns, &backend.pool.engine, &status);
             self.look_at_map(now_ns, &backend.pool.engine, &status);
@@ -136,7 +137,7 @@ impl Watch {
         self.counters = status.counters;
     }
 
-    /// Looks whether connections to `door` wait because none could be accepted since the last tick.
+    /// Logs whether connections to `door` wait because none could be accepted since the last tick.
     pub fn look_at_door(&mut self, now_ns: u64, door: &'static str, why: Option<Errno>) {
         if let Some(why) = why {
             self.kept_waiting_ns.insert(door, now_ns);
@@ -148,7 +149,7 @@ impl Watch {
         }
     }
 
-    /// A client in TLS uses an export.
+    /// Logs that a client with TLS uses an export.
     pub fn opened(&mut self, now_ns: u64, identity: &Identity, peer: Peer, export: &Export) {
         let by = if identity.by_key { "pre-shared key" } else { "certificate" };
         let names: Vec<String> = identity.names.iter().take(NAMES_MAX).map(|name| format!("{name:?}")).collect();
@@ -159,7 +160,7 @@ impl Watch {
         self.causes.happened(now_ns, &Report { severity: Severity::Notice, cause, about: &about, message, advice: "" });
     }
 
-    /// A connection has ended.
+    /// Logs the end of a connection where its reason matters to the operator.
     pub fn closed(&mut self, now_ns: u64, reason: &CloseReason, peer: Peer) {
         let advice = match reason {
             CloseReason::Protocol(ProtocolError::PayloadLength { .. }) => {
@@ -175,7 +176,7 @@ impl Watch {
                 "Look at the client: it hangs, or the way to it is broken. What it was not told of it has to ask the next server"
             }
             CloseReason::HandshakeTimeout => "Look at the client: it connects and asks for nothing",
-            // Counted as refused, which is logged.
+            // Counted as a refused connection, which is logged elsewhere.
             CloseReason::Full => return,
             CloseReason::Frontend(_) => "Look at the process that used this export",
             CloseReason::Evicted => {
@@ -199,7 +200,7 @@ impl Watch {
         self.causes.happened(now_ns, &Report { severity: Severity::Error, cause, about, message, advice });
     }
 
-    /// Logs for each reason once that the pool takes no writes, and when it takes them again.
+    /// Logs once per reason that the pool takes no writes, and when it takes them again.
     fn look_at_refusal(&mut self, now_ns: u64, engine: &Engine) {
         const CAUSE: &str = "read-only";
         let reason = engine.read_only_reason();
@@ -211,7 +212,7 @@ impl Watch {
             let text = "the pool takes writes again: what the failed flush covered was written again, and flushed";
             match reason {
                 None => self.causes.ended(CAUSE, &before, text),
-                // Another reason takes the place of this one.
+                // The new reason replaces this one; writes are still refused.
                 Some(_) => _ = self.causes.forget(CAUSE, &before),
             }
             self.refusal = reason.map(str::to_owned);
@@ -259,7 +260,7 @@ impl Watch {
                               writes will fail";
                 let message = format!("{message}: it is {text}");
                 self.causes.lasts(now_ns, &Report { severity, cause, about: "", message, advice });
-                // Nearly full goes without saying.
+                // A full pool is nearly full as well; that needs no line of its own.
                 return;
             }
             if fill < threshold - HYSTERESIS {
@@ -268,7 +269,8 @@ impl Watch {
         }
     }
 
-    /// The map lies on the fast tier: one that is small beside the disks has no room for all of it.
+    /// The map lies on the fast tier. A fast tier that is small compared with the disks has no room for the whole
+    /// map.
     fn look_at_map(&mut self, now_ns: u64, engine: &Engine, status: &Status) {
         let state = |severity, cause, message| {
             let advice =
@@ -480,7 +482,7 @@ impl Watch {
         }
     }
 
-    /// What the pool does by itself, and could not do. `device_errors`: of all devices, since the start.
+    /// Logs failures of background work. `device_errors` counts the errors of all devices since the start.
     fn look_at_upkeep(&mut self, now_ns: u64, device_errors: u64, status: &Status) {
         let (now, before) = (&status.counters, &self.counters);
         let failed = [
@@ -496,7 +498,7 @@ impl Watch {
         let (known, seen_ns) = self.device_errors;
         let seen_ns = if device_errors > known { Some(now_ns) } else { seen_ns };
         self.device_errors = (device_errors, seen_ns);
-        // A job ends when all that it has in flight has.
+        // A job that failed ends only when its last request in flight has ended.
         let have_devices_failed = seen_ns.is_some_and(|seen_ns| now_ns.saturating_sub(seen_ns) < JOB_ENDS_NS);
         for (count, more, what, cause) in found {
             let bands = (status.free_bands, status.bands);
@@ -519,10 +521,11 @@ impl Watch {
     }
 }
 
-/// What to do about jobs that find no room.
+/// Advice where jobs find no space.
 const NO_ROOM: &str = "They are tried again. Discard what is not needed (fstrim on the file systems above) or remove a disk; where disks are larger than the pool, writes will fail";
 
-/// Cause, message and advice of upkeep that failed: so often since the start, and since the last look. Of all bands so many are free.
+/// Cause, message and advice for failed background work. `count` failures since the start, `more` of them since the
+/// last check; `free` of `all` bands are free.
 fn failed_upkeep(
     cause: &'static str,
     (what, count, more): (&str, u64, u64),
@@ -530,7 +533,7 @@ fn failed_upkeep(
     (free, all): (usize, usize),
 ) -> (&'static str, String, &'static str) {
     match cause {
-        // A job also ends so where it finds no space, with devices that failed nothing.
+        // The counter also includes jobs that found no space, without any error of a device.
         "migration failing" if !have_devices_failed => {
             let message = format!(
                 "destage or garbage collection found no room on the capacity tier to write to (jobs: {more}; free bands: {free} of {all})"
@@ -544,12 +547,12 @@ fn failed_upkeep(
     }
 }
 
-/// Which way of ending it was, for telling causes apart.
+/// Name of the way in which a connection ended, to separate the causes of log lines.
 fn cause_of(reason: &CloseReason) -> &str {
     match reason {
         CloseReason::Protocol(_) => "protocol",
         CloseReason::Socket(_) => "socket",
-        // Reasons are few; what a client claims beside them is not.
+        // `why` is one of few texts. What a client claims beside it could be anything and must not become a cause.
         CloseReason::Tls(TlsFailure::Handshake { why, .. } | TlsFailure::Broken(why)) => why,
         CloseReason::Frontend(_) => "front end",
         CloseReason::HandshakeTimeout => "handshake timeout",
@@ -563,7 +566,8 @@ fn cause_of(reason: &CloseReason) -> &str {
 mod tests {
     use super::*;
 
-    /// Of a pool that was full the log said that jobs had failed, and to look at the errors of devices, which had failed nothing.
+    /// Regression: in a full pool the log blamed device errors for failed jobs, although no device had failed a
+    /// request.
     #[test]
     fn regression_jobs_that_find_no_room_are_not_put_down_to_devices() {
         let jobs = ("destage or garbage collection jobs", 7, 2);

@@ -81,13 +81,13 @@ fn parts_of_blocks_are_nobodys() {
 #[test]
 fn a_look_that_is_late_does_not_take_back_what_was_given_up() {
     let mut files = Files::new(100);
-    // The log, whose blocks were the table's, is written before the look at the table arrives.
+    // The log reuses the table's blocks. It is written before the late look at the table arrives.
     files.issued(10, 20, (2, 0), 50);
     files.arrived(10, 20, Some((2, 0)), false);
     files.take(change(1, "/table", &[(0, 30)], 40), class);
     assert_eq!(corrections(&mut files), [(0, 10, "/table".to_owned()), (20, 10, "/table".to_owned())]);
     assert_eq!(files.at(12, 30), (20, None), "its owner has no name yet");
-    // It gets one without a look at its blocks.
+    // Facts of the log arrive without a look at its blocks.
     files.take(Change::File { facts: facts(2, "/log"), extents: None, seen_ns: 60 }, class);
     assert_eq!(corrections(&mut files), [(10, 10, "/log".to_owned())]);
     files.issued(10, 15, (2, 0), 70);
@@ -180,7 +180,8 @@ proptest! {
         let mut known = std::collections::BTreeSet::new();
         for (kind, inode, spans, late) in steps {
             now += 1;
-            // Runs that are joined count from the newest on: which of them a late look still takes, the model does not know.
+            // Merged runs carry the newest time of their parts. The model does not know which of them a late look may
+            // still claim.
             let seen_ns = now - if are_late { late * 2 } else { 0 };
             let cover = |spans: &[(u64, u64)]| {
                 let blocks = spans.iter().flat_map(|&(first, blocks)| first..first + blocks);
@@ -241,7 +242,7 @@ proptest! {
             let listed: usize = files.files.values().map(|file| file.runs.len()).sum();
             prop_assert_eq!(listed, files.runs.len());
         }
-        // Every block of a known file that was not checked is corrected, as that file's.
+        // Every unchecked block of a known file is corrected with the facts of that file.
         let mut corrected = [false; 80];
         if are_late {
             return Ok(());

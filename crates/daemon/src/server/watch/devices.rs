@@ -1,4 +1,4 @@
-//! Devices that fail requests or are slow, for the log.
+//! Logs devices that fail requests or are slow.
 
 use crate::config::LogLimits;
 use crate::log::{Causes, Report, Severity};
@@ -7,30 +7,30 @@ use crate::text;
 use forebay_block::IoError;
 use std::time::Duration;
 
-/// A device is well again after so many looks without a slow request.
+/// Checks in succession without a slow request after which a device is not slow any more.
 const QUICK_LOOKS: u32 = 30;
 
-/// What to do about a device that somebody else has written to, and that cannot be done without.
+/// Advice on a device that another program has overwritten and that the pool needs.
 const OVERWRITTEN: &str = "Find out who writes to it, and end that. Copy what can still be read of the pool's disks before anything else: what lay there is gone, and the next start may refuse this device (docs/when-a-device-fails.md)";
 
-/// What to do about one of which a superblock has lost a part.
+/// Advice on a device of which one copy of the superblock is damaged.
 const DAMAGED: &str = "Find out who writes to it (a tool that wiped the first sectors, say), and let a scrub read the rest of it (`forebay scrub`). Without a start it stays in use as it is, as long as the other copies are whole";
 
-/// What is known of a device.
+/// State of a device at the last check.
 struct Known {
     name: String,
     errors: u64,
     quick_looks: u32,
 }
 
-/// What is known of the devices that were seen.
+/// States of all devices at the last check.
 #[derive(Default)]
 pub struct DeviceWatch {
     known: Vec<Known>,
 }
 
 impl DeviceWatch {
-    /// Looks at all devices.
+    /// Checks all devices.
     pub fn look(&mut self, now_ns: u64, causes: &mut Causes, limits: &LogLimits, devices: &[WatchedOne<'_>]) {
         self.known.retain(|known| devices.iter().any(|device| device.name == known.name));
         for device in devices {
@@ -57,7 +57,7 @@ impl Known {
             let advice = advice_for(counts.last_error.as_ref());
             causes.happened(now_ns, &Report { severity, cause, about: name, message, advice });
         }
-        // Fewer than before are those of another device in its place.
+        // A count below the former one belongs to another device that took its place.
         self.errors = counts.errors;
         if let Some(message) = silence(name, counts.unanswered) {
             let (severity, cause) = (Severity::Error, "device does not answer");
@@ -94,15 +94,15 @@ impl Known {
     }
 }
 
-/// What is said of a device whose oldest request in flight has this age, where it does not answer.
+/// The message on a device that does not answer; `None` where its oldest request in flight is younger than the limit.
 fn silence(name: &str, unanswered: Option<Duration>) -> Option<String> {
     let age = unanswered.filter(|&age| age >= UNANSWERED)?;
     Some(format!("device {name} has not answered a request for {} s: what needs it waits", age.as_secs()))
 }
 
-/// What to do about an error of a device.
+/// Advice on an error of a device.
 fn advice_for(error: Option<&IoError>) -> &'static str {
-    // ENOSPC of errno(3): a sparse file on a file system that is full, or thin provisioning without space.
+    // ENOSPC (errno(3)): a sparse file on a full file system, or a thin-provisioned device without space.
     if error.is_some_and(|error| error.os_error == rustix::io::Errno::NOSPC.raw_os_error()) {
         "Make room where its space comes from (the file system below it, or the thin pool): what fails meanwhile is an error to hosts, and works again then, without a restart unless the pool takes no writes for its journal; a member that was left behind is rebuilt after SIGHUP. `fallocate` gives a file all its space beforehand"
     } else {
@@ -118,7 +118,8 @@ mod tests {
     use forebay_device::image::ImageDevice;
     use forebay_device::{FaultyDevice, Image, WatchedCounts, WatchedDevice, blocking};
 
-    /// Who had a full file system below a member was sent to replace the drive, and then to restart the server, which nothing waits for.
+    /// Regression: where the file system below a member was full, the advice was to replace the drive and then to
+    /// restart the server, although neither was needed.
     #[test]
     fn a_device_without_space_is_not_called_broken() {
         let error = |os_error| IoError { kind: IoErrorKind::Medium, operation: "write", offset_bytes: 0, os_error };
@@ -128,7 +129,8 @@ mod tests {
         assert!(advice_for(None).contains("replace the device"));
     }
 
-    /// A device without an error that answers nothing was called slow, once, with the second that it had taken by then.
+    /// Regression: a device that answers nothing and reports no error was logged once as slow, with the one second
+    /// that its request had taken by then.
     #[test]
     fn regression_a_device_that_does_not_answer_is_named() {
         let said = "device b.img has not answered a request for 31 s: what needs it waits";
@@ -136,7 +138,7 @@ mod tests {
         assert_eq!((silence("b.img", Some(Duration::from_secs(3))), silence("b.img", None)), (None, None));
     }
 
-    /// A device that has failed so many reads.
+    /// Statistics of a device with this many failed reads.
     fn failed(reads: usize) -> WatchedCounts {
         let mut faulty = FaultyDevice::new(ImageDevice::new(Image::zeroed(1 << 20)));
         faulty.plan(Fault::range(Target::Reads, 0..1 << 20));
@@ -145,7 +147,7 @@ mod tests {
         counts
     }
 
-    /// Another device under the name of one that had failed more requests was not reported until it had failed as many.
+    /// Regression: a device that took the place of one with more errors was not reported until it had as many.
     #[test]
     fn errors_of_a_device_in_the_place_of_another_are_reported() {
         let limits = LogLimits { slow_device_ns: u64::MAX, nearly_full: 1.0, full: 1.0 };

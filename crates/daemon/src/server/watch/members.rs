@@ -1,11 +1,11 @@
-//! Devices that are several, a mirrored fast tier and a capacity tier with parity: who of them holds everything, for the log.
+//! Logs the members of a mirrored fast tier and of a capacity tier with parity, and which of them hold everything.
 
 use crate::log::{Causes, Report, Severity};
 use crate::text::count;
 use forebay_volume::layout::format_id;
 use forebay_volume::mirror::{MemberState, MemberStatus, MirrorStatus};
 
-/// What devices are several for, in words.
+/// Names and texts of one kind of tier with several devices.
 struct Several {
     what: &'static str,
     out: &'static str,
@@ -41,10 +41,10 @@ const PARITY: Several = Several {
     replace: "Replace the device, name the new one in [[capacity]], and send SIGHUP: it is rebuilt while the pool is served (docs/parity.md)",
 };
 
-/// Of a rebuild with parity.
+/// Cause of a parity rebuild that waits.
 const REBUILD_WAITS: &str = "parity rebuild waits";
 
-/// What is known of a member, as far as the log tells states apart.
+/// State of a member, as far as the log distinguishes states.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Seen {
     HoldsAll,
@@ -64,29 +64,29 @@ impl Seen {
     }
 }
 
-/// Looks at the members of one tier.
+/// Watches the members of one tier.
 pub struct MemberWatch {
     of: &'static Several,
-    /// What each was called and what it was when it was looked at last, in their order.
+    /// Name and state of each member at the last check, in the order of the members.
     members: Vec<(String, Seen)>,
     mended_blocks: u64,
     unreadable_blocks: u64,
-    /// What a rebuild waited for when it was looked at last.
+    /// Names of members that a rebuild waited for at the last check.
     waited_for: Vec<String>,
 }
 
-/// A member in words: the device, or the id of one that is not there.
+/// Name of a member in messages: its device, or its id where the device is missing.
 fn name_of(member: &MemberStatus) -> String {
     if member.name.is_empty() { format_id(&member.id) } else { member.name.clone() }
 }
 
 impl MemberWatch {
-    /// Of a mirrored fast tier.
+    /// Watches a mirrored fast tier.
     pub fn of_mirror() -> Self {
         Self::new(&MIRROR)
     }
 
-    /// Of a capacity tier with parity.
+    /// Watches a capacity tier with parity.
     pub fn of_parity() -> Self {
         Self::new(&PARITY)
     }
@@ -95,7 +95,7 @@ impl MemberWatch {
         Self { of, members: Vec::new(), mended_blocks: 0, unreadable_blocks: 0, waited_for: Vec::new() }
     }
 
-    /// Looks.
+    /// Compares the members with the last check, and logs what has changed.
     pub fn look(&mut self, now_ns: u64, causes: &mut Causes, status: &MirrorStatus) {
         let of = self.of;
         let before = std::mem::take(&mut self.members);
@@ -104,7 +104,7 @@ impl MemberWatch {
             if let Some((name, was)) = before.get(number).filter(|known| **known != (about.clone(), seen)) {
                 self.left(causes, (name, *was), (&about, seen));
                 if matches!(was, Seen::Out | Seen::Waits) && seen == Seen::HoldsAll {
-                    // Its rebuild has begun and ended since.
+                    // The rebuild has begun and ended between two checks.
                     self.rebuilding(now_ns, causes, &about);
                 }
             }
@@ -125,7 +125,7 @@ impl MemberWatch {
         self.look_at_blocks(now_ns, causes, status);
     }
 
-    /// Members that a rebuild waits for.
+    /// Logs which members a rebuild waits for.
     pub fn look_at_rebuild(&mut self, now_ns: u64, causes: &mut Causes, waits_for: Vec<String>) {
         for name in &waits_for {
             let message = format!(
@@ -143,7 +143,7 @@ impl MemberWatch {
         }
     }
 
-    /// Devices that were to become members, and in whose place others were taken while they waited.
+    /// Logs devices that were offered as members, but found their place taken meanwhile.
     pub fn not_taken(&self, now_ns: u64, causes: &mut Causes, names: Vec<String>) {
         let of = self.of;
         for name in names {
@@ -176,7 +176,8 @@ impl MemberWatch {
         causes.lasts(now_ns, &Report { severity, cause, about, message, advice: "" });
     }
 
-    /// What a member was it is no more, or another is in its place: what was missing is known by its id, and what is in its place by its name.
+    /// Ends the logged state of a member that has another state now, or that was replaced. A missing member is known
+    /// by its id, its replacement by the name of the device.
     fn left(&self, causes: &mut Causes, (name, was): (&str, Seen), (about, seen): (&str, Seen)) {
         let of = self.of;
         match was {
@@ -185,7 +186,8 @@ impl MemberWatch {
             }
             Seen::Out => causes.ended(of.out, name, &format!("{name} is replaced by {about} in {}", of.what)),
             Seen::Waits => causes.ended(of.waiting, name, &format!("{name} does not wait to be rebuilt any more")),
-            // Its rebuild is not over because it holds everything, and what it is now is logged.
+            // Only a member that holds everything has completed its rebuild, which is logged elsewhere. Otherwise the
+            // new state is logged instead.
             Seen::Rebuilding if name != about || seen != Seen::HoldsAll => _ = causes.forget(of.rebuilding, name),
             Seen::Rebuilding | Seen::HoldsAll => {}
         }
@@ -213,7 +215,7 @@ impl MemberWatch {
     }
 }
 
-/// How many blocks were mended, and which members could not be read.
+/// The message on repaired blocks, with the members that could not be read.
 fn mended_message(what: &str, status: &MirrorStatus) -> String {
     let failed = status.members.iter().filter(|member| member.failed_reads > 0);
     let failed: Vec<String> =
@@ -232,7 +234,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// Those that are out have failed, or are not there.
+    /// The status of a tier with these members. A member that is out has the reason that it fails writes.
     fn status(members: &[(&str, u8, MemberState)]) -> MirrorStatus {
         let member = |&(name, id, state): &(&str, u8, MemberState)| MemberStatus {
             name: name.to_owned(),
@@ -259,8 +261,8 @@ mod tests {
         !causes.happened(now_ns, &report)
     }
 
-    /// A device that was missing is known by its id, and one in its place by its name: that it holds everything was not logged, nor was the end of
-    /// what had been missing, where it was rebuilt within a second.
+    /// Regression: where a replacement was rebuilt between two checks, the log neither said that it holds everything,
+    /// nor that the missing member is replaced.
     #[test]
     fn regression_a_rebuild_that_ends_between_two_looks_is_logged() {
         let (mut causes, mut watch) = (Causes::default(), MemberWatch::of_parity());
@@ -269,12 +271,13 @@ mod tests {
         watch.look(100 * SECOND, &mut causes, &rebuilt);
         assert!(is_logged(&mut causes, 100 * SECOND, PARITY.rebuilding, "c.img"));
         assert!(!is_logged(&mut causes, 100 * SECOND, PARITY.rebuilding, "a.img"), "it was there all the time");
-        // It is over: were it missing again that is a new line.
+        // That state has ended: the same member missing once more is a new line.
         watch.look(300 * SECOND, &mut causes, &status(&[("", 2, MemberState::Out)]));
         assert!(is_logged(&mut causes, 300 * SECOND, PARITY.out, &format_id(&[2; 16])));
     }
 
-    /// A blank member that waited for another to be rebuilt was an error without a reason, with the advice to replace it.
+    /// Regression: a blank member that waited to be rebuilt was logged as an error without a reason, with the advice
+    /// to replace it.
     #[test]
     fn regression_a_member_that_waits_to_be_rebuilt_is_not_called_broken() {
         let (mut causes, mut watch) = (Causes::default(), MemberWatch::of_parity());
@@ -288,7 +291,7 @@ mod tests {
         watch.look(0, &mut causes, &waits);
         assert!(is_logged(&mut causes, 0, PARITY.waiting, "c.img"));
         assert!(!is_logged(&mut causes, 0, PARITY.out, "c.img"));
-        // It fails while it waits: that is an error.
+        // A member that fails while it waits is an error.
         waits.members[2].why = Some("it fails writes".to_owned());
         watch.look(100 * SECOND, &mut causes, &waits);
         assert!(causes.forget(PARITY.out, "c.img"));
@@ -304,7 +307,8 @@ mod tests {
         assert!(!causes.forget(REBUILD_WAITS, "b.img"), "it is over");
     }
 
-    /// One that went out again soon after it had been rebuilt was logged a minute later, and its rebuild not at all.
+    /// Regression: a member that went out again soon after its rebuild was logged a minute late, and its rebuild not
+    /// at all.
     #[test]
     fn regression_a_member_that_goes_out_twice_is_logged_twice() {
         let (mut causes, mut watch) = (Causes::default(), MemberWatch::of_mirror());
