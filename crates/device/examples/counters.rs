@@ -1,5 +1,5 @@
-//! A drive's own counters before and after something: `counters PATH [COMMAND...]` reads them, runs the command (or
-//! waits for Enter), reads them again and prints both with the difference.
+//! Shows how a drive's own counters change: `counters PATH [COMMAND...]` reads them, runs the command (or waits for
+//! Enter), reads them again and prints both with the difference.
 
 use forebay_device::counters::{Counters, Difference};
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! What a queue itself costs: `queue_cost [TARGET...]` prints nanoseconds per I/O of the null queue, and for each target
-//! IOPS and CPU of 4 KiB random reads at several depths and ways of waiting, best of three runs.
+//! The cost of a queue itself. `queue_cost [TARGET...]` prints nanoseconds per I/O of the null queue. For each target
+//! it prints IOPS and CPU time of 4 KiB random reads at several queue depths and ways of waiting, best of three runs.
 //!
 //! Compare a file with `fio --ioengine=io_uring --direct=1 --fixedbufs=1 --registerfiles=1 --rw=randread --bs=4k`.
 
@@ -49,7 +49,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Nanoseconds per I/O, one at a time as at depth 1.
+/// Nanoseconds per I/O at queue depth 1.
 fn null<Q: Queue>(queue: &mut Q) -> f64 {
     const COUNT: u64 = 50_000_000;
     let mut done: Vec<Done> = Vec::with_capacity(32);
@@ -64,7 +64,7 @@ fn null<Q: Queue>(queue: &mut Q) -> f64 {
     started.elapsed().as_nanos() as f64 / COUNT as f64
 }
 
-/// IOPS, and microseconds of CPU per I/O.
+/// IOPS, and microseconds of CPU time per I/O.
 fn load(queue: &mut Box<dyn Queue>, size_bytes: u64, spin: bool, seed: u64) -> Result<(f64, f64), Failure> {
     let mut random = Random::new(seed);
     let mut done: Vec<Done> = Vec::new();
@@ -92,7 +92,8 @@ fn load(queue: &mut Box<dyn Queue>, size_bytes: u64, spin: bool, seed: u64) -> R
     Ok((count as f64 / seconds, used * 1e6 / count.max(1) as f64))
 }
 
-/// User and system time of this process (proc_pid_stat(5), fields 14 and 15, in hundredths of a second on Linux).
+/// CPU seconds, user and system, of this process (proc_pid_stat(5), fields 14 and 15, in hundredths of a second on
+/// Linux).
 fn cpu_seconds() -> Result<f64, Failure> {
     let text = std::fs::read_to_string("/proc/self/stat")?;
     let after = text.rsplit_once(')').map_or("", |(_, rest)| rest);

@@ -1,52 +1,53 @@
-//! A descriptor that becomes readable at a time, for event loops that wait for a device of real time.
+//! A descriptor that becomes readable at a given time, for event loops that wait for a device in real time.
 //!
-//! The system wakes whoever sleeps late, by 5 us on bare hardware and by 20 to 100 us in a guest. So the descriptor becomes
-//! readable some time before: by as much as nearly all wakes were late so far. The rest is for the loop to look again and again,
-//! since the descriptor stays readable. Setting a timer takes 6 us in a guest, so it is not set for times that are near,
-//! and one that rang goes on ringing for a moment after the last request: the next may come at once.
+//! The system wakes sleepers late: by 5 us on bare hardware, by 20 to 100 us in a guest. So the descriptor becomes
+//! readable early, by as much as nearly all wake-ups were late so far (the lead). It stays readable, and the event
+//! loop polls for the rest of the time. Setting a timer takes 6 us in a guest. So it is not set for a time that is
+//! near, and an alarm that rang keeps ringing for a moment after the last request, because the next one may come at
+//! once.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// How long before its time the alarm rings: at most, at first, at least.
+/// How long before its time the alarm rings: the upper limit, the initial value, the lower limit.
 const LEAD_MAX_NS: u64 = 100_000;
 const LEAD_FIRST_NS: u64 = 60_000;
 const LEAD_MIN_NS: u64 = 5_000;
-/// A later wake than expected moves the lead by this part of the difference.
+/// A wake-up that was later than the lead raises the lead by the difference divided by this.
 const LEAD_UP: u64 = 4;
-/// One in time takes this part of it back, so that a few in a hundred are late.
+/// A wake-up in time lowers the lead by its value divided by this, so that a few wake-ups in a hundred are late.
 const LEAD_DOWN: u64 = 512;
-/// A time that is nearer than this after the lead is not worth a timer.
+/// No timer is set where the alarm would ring within this time.
 const NEAR_NS: u64 = 15_000;
-/// How long it goes on ringing when nothing is waited for any more.
+/// How long the alarm keeps ringing after nothing is waited for any more.
 const LINGER_NS: u64 = 50_000;
 
-/// When to look next.
+/// When the event loop has to look next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
-    /// Something ends at this time, at the earliest.
+    /// The earliest completion is expected at this time, in nanoseconds.
     At(u64),
-    /// It has to be looked at all the time.
+    /// The device must be polled all the time.
     Always,
-    /// Nothing ends, or another descriptor tells.
+    /// Nothing is in flight, or another descriptor signals the completion.
     Never,
 }
 
-/// The descriptor. Times are the caller's, in nanoseconds, and go on as those of the system do.
+/// The alarm. Times are those of the caller's clock in nanoseconds, which runs at the speed of the system's.
 pub(crate) struct Alarm {
     timer: OwnedFd,
-    /// Waits for the timer, and for another descriptor.
+    /// An epoll descriptor over the timer and another descriptor; `None` where there is no other.
     both: Option<OwnedFd>,
-    /// From when on the timer is readable.
+    /// Time from which on the timer is readable; `None` where it is not set.
     rings_ns: Option<u64>,
-    /// A sleep may end with it; how late that was is not known yet.
+    /// A sleep may end with this timer; its lateness has not been measured yet.
     is_set: bool,
     /// When something was waited for last.
     wanted_ns: u64,
     lead: Lead,
 }
 
-/// How late nearly all wakes are.
+/// Estimate of the lateness that nearly all wake-ups stay below.
 struct Lead {
     lead_ns: u64,
 }
@@ -80,10 +81,11 @@ fn watch(epoll: &OwnedFd, fd: i32) -> io::Result<()> {
 }
 
 impl Alarm {
-    /// Rings never. It is also readable where `other` is, which must stay open for as long.
+    /// An alarm that is not set. Its descriptor is also readable whenever `other` is; `other` must stay open as long
+    /// as the alarm.
     ///
     /// # Errors
-    /// The operating system's, where it gives no descriptor.
+    /// The operating system gives no descriptor.
     pub(crate) fn new(other: Option<i32>) -> io::Result<Self> {
         // SAFETY: takes no pointers.
         let timer =
@@ -100,12 +102,12 @@ impl Alarm {
         Ok(Self { timer, both, rings_ns: None, is_set: false, wanted_ns: 0, lead })
     }
 
-    /// What to wait for.
+    /// The descriptor to wait for.
     pub(crate) fn fd(&self) -> i32 {
         self.both.as_ref().unwrap_or(&self.timer).as_raw_fd()
     }
 
-    /// Sets it to what is waited for now.
+    /// Sets the alarm for what is waited for now.
     pub(crate) fn set(&mut self, now_ns: u64, due: Due) {
         if self.is_set
             && let Some(late_ns) = self.rings_ns.and_then(|at_ns| now_ns.checked_sub(at_ns))
@@ -132,7 +134,7 @@ impl Alarm {
         self.set_timer(if is_near { 1 } else { at_ns - now_ns });
     }
 
-    /// Sets the timer, and makes it unreadable until then; 0: for ever (timerfd_settime(2)).
+    /// Sets the timer and makes it unreadable until it expires. A delay of 0 disarms it (timerfd_settime(2)).
     fn set_timer(&self, delay_ns: u64) {
         let delay = libc::timespec {
             tv_sec: (delay_ns / 1_000_000_000) as libc::time_t,
@@ -180,7 +182,8 @@ mod tests {
     #[test]
     fn it_is_readable_where_the_other_descriptor_is() {
         let other = std::fs::File::open("/dev/null");
-        // A regular file cannot be watched (epoll_ctl(2)): that is an error, and not taken for silence.
+        // epoll cannot watch a regular file (epoll_ctl(2)). That must be an error: taken for a descriptor that is
+        // never ready, it would hang.
         assert!(Alarm::new(other.ok().as_ref().map(AsRawFd::as_raw_fd)).is_err());
         let mut inner = Alarm::new(None).unwrap();
         let outer = Alarm::new(Some(inner.fd())).unwrap();
@@ -195,7 +198,7 @@ mod tests {
         let mut random = forebay_block::Random::new(1);
         let mut late = 0;
         for i in 0..20_000u32 {
-            // Between 10 and 50 us, once in fifty 90.
+            // Lateness of 10 to 50 us, and of 90 us once in fifty.
             let late_ns = if random.chance(1, 50) { 90_000 } else { 10_000 + random.below(40_000) };
             late += u32::from(i >= 10_000 && late_ns > lead.lead_ns);
             lead.woken(late_ns);

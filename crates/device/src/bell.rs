@@ -5,15 +5,16 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// An eventfd. Ringing and clearing cannot fail in a way that matters: a full counter is set, an empty one is clear (eventfd(2)).
+/// An eventfd. Errors of ringing and clearing do not matter: a full counter is readable, an empty one is not
+/// (eventfd(2)).
 #[derive(Debug)]
 pub(crate) struct Bell(OwnedFd);
 
 impl Bell {
-    /// Not rung.
+    /// A bell that is not rung.
     ///
     /// # Errors
-    /// The operating system's, where it gives no descriptor.
+    /// The operating system gives no descriptor.
     pub(crate) fn new() -> io::Result<Self> {
         // SAFETY: eventfd takes no pointers.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
@@ -24,21 +25,21 @@ impl Bell {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Makes it readable.
+    /// Makes the descriptor readable.
     pub(crate) fn ring(&self) {
         let one = 1u64;
         // SAFETY: eight valid bytes.
         unsafe { libc::write(self.fd(), (&raw const one).cast(), 8) };
     }
 
-    /// Makes it unreadable.
+    /// Makes the descriptor unreadable.
     pub(crate) fn clear(&self) {
         let mut count = 0u64;
         // SAFETY: room for eight bytes.
         unsafe { libc::read(self.fd(), (&raw mut count).cast(), 8) };
     }
 
-    /// What to wait for.
+    /// The descriptor to wait for.
     pub(crate) fn fd(&self) -> i32 {
         self.0.as_raw_fd()
     }

@@ -1,17 +1,17 @@
-//! One request at a time, waiting for it: for formatting, inspection and tests, never for serving.
+//! Runs one request at a time and waits for it: for formatting, inspection and tests, never for serving.
 
 use forebay_block::{Buf, Device, IoError, IoErrorKind, Op, Request, SharedBuf, Vectored};
 use std::time::{Duration, Instant};
 
-/// A device that answers nothing for this long is taken for dead.
+/// Time without an answer after which a device counts as dead.
 const TIMEOUT: Duration = Duration::from_secs(120);
 const WAIT_NS: u64 = 100_000_000;
 
-/// Runs one operation to its end. The device must be idle: completions of other requests would have no taker.
+/// Runs one operation to its end. The device must be idle, because completions of other requests would be lost here.
 ///
 /// # Errors
-/// The device's own; [`IoErrorKind::Invalid`] where the device is not idle; [`IoErrorKind::Medium`] with ETIMEDOUT
-/// where it does not answer for two minutes.
+/// The device's own error; [`IoErrorKind::Invalid`] where the device is not idle; [`IoErrorKind::Medium`] with
+/// ETIMEDOUT where it does not answer for two minutes.
 pub fn run(device: &mut dyn Device, offset_bytes: u64, op: Op) -> Result<Option<Vectored<Buf>>, IoError> {
     let operation = op.name();
     if device.in_flight() > 0 {
@@ -40,7 +40,8 @@ pub fn read(device: &mut dyn Device, offset_bytes: u64, len_bytes: usize) -> Res
     let bufs = run(device, offset_bytes, Op::read(Vectored::One(Buf::new(len_bytes))))?;
     match bufs {
         Some(Vectored::One(buf)) => Ok(buf),
-        // A device that loses the buffers of a read has broken the trait's promise; nothing it says can be trusted.
+        // The device has broken the contract of the trait by not returning the buffers, so its success is not trusted
+        // either.
         _ => Err(IoError { kind: IoErrorKind::Medium, operation: "read", offset_bytes, os_error: 0 }),
     }
 }
@@ -66,7 +67,7 @@ pub fn write(device: &mut dyn Device, offset_bytes: u64, bytes: &[u8]) -> Result
     run(device, offset_bytes, Op::Write { bufs, fua: false }).map(|_| ())
 }
 
-/// Flushes.
+/// Flushes the device.
 ///
 /// # Errors
 /// As [`run`].

@@ -15,47 +15,48 @@ use std::thread::Builder;
 use std::time::{Duration, Instant};
 use tracing::{error, info, warn};
 
-/// How long a stop waits for devices to be taken away.
+/// How long a stop waits for the removal of block devices.
 const RELEASE_LIMIT: Duration = Duration::from_secs(10);
-/// Ids of disks by which the name is looked for of a device that nobody claims: those that pools of less have had.
+/// A device without an export is marked by a checksum over export and disk id. Its export is named in messages by
+/// trying disk ids below this number, those of pools that have not had more disks.
 const DISKS_NAMED: u16 = 64;
 
-/// The devices of this server.
+/// The ublk devices of this server.
 pub struct BlockDevices {
-    /// The pool's name on its devices.
+    /// The pool's name as it enters the marks of its devices.
     pool: Vec<u8>,
     devices: Vec<Device>,
     opening: Vec<Opening>,
     release: Option<Release>,
-    /// Whether the whole pool is served, so that devices may be taken over that have seen its newest data.
+    /// Whether the whole pool is served. Only then may a device be taken over that has seen the pool's newest data.
     is_whole: bool,
-    /// Exports whose devices wait for a server, found when the others were made.
+    /// Exports whose devices wait for a server. They were found while the other devices were made.
     waiting: Vec<(u16, Export)>,
-    /// Devices of exports that are gone.
+    /// Devices whose exports are gone.
     left: LeftDevices,
 }
 
-/// Devices that nobody uses are on their way out, before the server stops: it has to serve them until they are gone.
+/// Removal of unused devices before the server stops. The server must serve each device until it is removed.
 struct Release {
     begun: Instant,
-    /// What became of each; `None` as long as some are being made.
+    /// Result of each removal; `None` while some devices are still being made.
     ended: Option<Receiver<Ended>>,
 }
 
-/// What became of a device that nobody was to need any more.
+/// Result of removing one device.
 struct Ended {
     export: String,
     number: u32,
-    /// Whether it is gone; not where it is in use.
+    /// Whether the device was removed; false where it is in use.
     is_gone: Result<bool, UblkError>,
 }
 
-/// A device that is being made on a thread of its own: the kernel makes and removes one after another, and may wait for what this
-/// server has yet to write to one that is removed.
+/// A device that is being made on a thread of its own. The kernel makes and removes devices one after another, and
+/// may wait for writes of this server to a device that it removes.
 struct Opening {
     export: Export,
     opened: Receiver<Result<Ublk>>,
-    /// Why there is none, until that is asked for.
+    /// The error, until a request collects it.
     failed: Option<anyhow::Error>,
 }
 
@@ -65,8 +66,9 @@ struct Device {
     reported: bool,
 }
 
-/// Tells an export of a pool from all others on this machine, and from one of this name that was of another disk: the kernel keeps it with the device. What is
-/// mounted there knows the blocks of that disk.
+/// The mark of an export, which the kernel keeps with the device. It distinguishes the export from all others on this
+/// machine, and from an earlier export of the same name on another disk: a file system mounted there has cached
+/// blocks of that disk.
 fn marker(pool: &[u8], export: &str, disk: DiskId) -> u64 {
     let all = [pool, export.as_bytes(), &disk.0.to_le_bytes()].concat();
     u64::from(crc32c(pool)) << 32 | u64::from(crc32c(&all))
@@ -76,7 +78,7 @@ fn marker_of(pool: &[u8], export: &Export) -> u64 {
     marker(pool, &export.name, export.disk)
 }
 
-/// Whether a mark is that of an export of this pool, whichever.
+/// Whether a mark belongs to any export of this pool.
 fn is_of_pool(pool: &[u8], marker: u64) -> bool {
     marker >> 32 == u64::from(crc32c(pool))
 }
@@ -88,23 +90,23 @@ fn make(pool: &[u8], export: &Export, number: Option<u32>) -> Result<Ublk> {
     Ublk::open(wanted).map_err(|why| explained(why, name))
 }
 
-/// What is configured for the block device of an export, which may have a section for NBD, too.
+/// The configured block device of an export, whose NBD address may be in a section of its own.
 fn asked(config: &Config, name: &str) -> Option<crate::config::Ublk> {
     let mut sections = config.export.iter().filter(|export| config.export_name(export) == name);
     sections.find_map(|export| export.ublk)
 }
 
 impl BlockDevices {
-    /// None yet, for a pool of this name on its devices.
+    /// Without devices yet; `pool` is the pool's name in their marks.
     pub fn new(pool: &[u8], is_whole: bool) -> Self {
         let (devices, opening, waiting) = (Vec::new(), Vec::new(), Vec::new());
         Self { pool: pool.to_vec(), devices, opening, release: None, is_whole, waiting, left: LeftDevices::default() }
     }
 
-    /// Makes those that are configured and not there.
+    /// Makes the configured devices that do not exist yet.
     ///
     /// # Errors
-    /// Where the kernel has no ublk, or refuses.
+    /// The kernel has no ublk, or refuses a device.
     pub fn make(&mut self, config: &Config, reactor: &mut Reactor) -> Result<()> {
         let exports: Vec<(u16, Export)> =
             reactor.exports().iter().map(|(index, export)| (index, export.clone())).collect();
@@ -133,16 +135,16 @@ impl BlockDevices {
         Ok(())
     }
 
-    /// Takes those over that wait for a server, also such that `forebay attach` made, and begins to take those away that no export
-    /// has any more. After all else that may fail, for the kernel
-    /// lets nobody begin twice to take one over. One that cannot be taken over does not keep the others from being served.
+    /// Takes over the devices that wait for a server, including those that `forebay attach` made, and begins to
+    /// remove devices without an export. This comes after everything else that may fail, because the kernel lets
+    /// nobody begin a takeover twice. A device that cannot be taken over does not keep the others from being served.
     ///
     /// # Errors
-    /// Where there are too many.
+    /// There are too many devices.
     pub fn take_over(&mut self, config: &Config, reactor: &mut Reactor) -> Result<()> {
         for (index, export) in std::mem::take(&mut self.waiting) {
             if !self.is_whole {
-                // What is mounted there has seen newer data than what can be served now.
+                // What is mounted on this device has seen newer data than the part of the pool that is served now.
                 error!(
                     cause = "ublk",
                     advice = "Unmount what is on that device once the whole pool is served again",
@@ -198,10 +200,10 @@ impl BlockDevices {
         Ok(())
     }
 
-    /// Begins to make one for an export of the running server.
+    /// Begins to make a device for an export of the running server.
     ///
     /// # Errors
-    /// Where the last attempt failed, once; that the kernel has no ublk is [`UblkError::NoDriver`].
+    /// The error of the last attempt, once. [`UblkError::NoDriver`] where the kernel has no ublk.
     pub fn attach(&mut self, export: &Export) -> Result<()> {
         ensure!(self.release.is_none(), "the server stops");
         if let Some(at) = self.opening.iter().position(|opening| opening.export.name == export.name) {
@@ -221,7 +223,7 @@ impl BlockDevices {
         let (sender, opened) = channel();
         let (pool, of) = (self.pool.clone(), export.clone());
         let thread = Builder::new().name("ublk".to_owned()).spawn(move || {
-            // Who waited for it may have gone; then the device waits for a server.
+            // Where the receiver is gone, the device waits for the next server.
             let _ = sender.send(make(&pool, &of, None));
         });
         thread.context("cannot begin a thread")?;
@@ -229,7 +231,7 @@ impl BlockDevices {
         Ok(())
     }
 
-    /// Serves those that have been made since.
+    /// Serves devices that have been made since the last call.
     pub fn serve_opened(&mut self, server: &mut ServerControl<'_>) {
         self.left.report();
         let mut at = 0;
@@ -263,7 +265,8 @@ impl BlockDevices {
         }
     }
 
-    /// The device of an export: `/dev/ublkbN` where that is known, and how far it has come.
+    /// The device of an export: `/dev/ublkbN` where its number is known, and its state. `None` where the export has
+    /// no device.
     pub fn of(&self, export: &str) -> Option<(Option<String>, &'static str)> {
         if let Some(device) = self.devices.iter().find(|device| device.export == export) {
             let state = match device.state.is_live() {
@@ -277,12 +280,12 @@ impl BlockDevices {
         self.opening.iter().any(is_opening).then_some((None, "starting"))
     }
 
-    /// A device was taken away.
+    /// Forgets a device that was removed.
     pub fn forget(&mut self, number: u32) {
         self.devices.retain(|device| device.state.number != number);
     }
 
-    /// Says of each device once when it can be used; whether that is said of all.
+    /// Announces each device once when it can be used. Returns whether all devices have been announced.
     pub fn are_reported(&mut self, announce: &mut Announce) -> bool {
         for device in self.devices.iter_mut().filter(|device| !device.reported) {
             let UblkState { number, is_recovered, .. } = device.state;
@@ -291,7 +294,7 @@ impl BlockDevices {
                 Some(true) => {
                     let how = if is_recovered { "goes on where the server before was" } else { "is new" };
                     info!("export {:?} is /dev/ublkb{number}, which {how}", device.export);
-                    // Who would read that has gone; the server has not.
+                    // The reader of the announcements may have gone; the server runs on.
                     let _ = announce(&format!("ready /dev/ublkb{number}"));
                 }
                 Some(false) => error!(
@@ -306,29 +309,29 @@ impl BlockDevices {
         self.devices.iter().all(|device| device.reported)
     }
 
-    /// The server is about to stop: devices that nobody uses go first, the others wait for the next server.
+    /// Prepares the stop of the server: unused devices are removed, the others wait for the next server.
     pub fn begin_release(&mut self) {
         self.release = Some(Release { begun: Instant::now(), ended: None });
     }
 
-    /// Whether the server is about to stop.
+    /// Whether a stop was begun.
     pub fn are_leaving(&self) -> bool {
         self.release.is_some()
     }
 
-    /// Whether there are none, and none are being made.
+    /// Whether there are no devices, made or being made.
     pub fn are_none(&self) -> bool {
         self.devices.is_empty() && self.opening.is_empty()
     }
 
-    /// Whether the server may stop, where it is about to.
+    /// Whether the block devices allow the server to stop. Always false before a stop was begun.
     pub fn may_stop(&mut self) -> bool {
         let is_starting = !self.opening.iter().all(|opening| opening.failed.is_some())
             || self.devices.iter().any(|device| device.state.is_live().is_none());
         let Some(release) = &mut self.release else { return false };
         let is_late = release.begun.elapsed() >= RELEASE_LIMIT;
         let Some(ended) = &release.ended else {
-            // One that is being made has to be served until it has been.
+            // A device that is being made needs the server until it is ready.
             if is_starting && !is_late {
                 return false;
             }
@@ -337,14 +340,14 @@ impl BlockDevices {
             let (sender, ended) = channel();
             let work = move || {
                 for (export, number) in devices {
-                    // Where nobody waits for it any more the server has stopped.
+                    // The receiver is gone where the server has stopped.
                     if sender.send(Ended { export, number, is_gone: take_away(number) }).is_err() {
                         return;
                     }
                 }
             };
             release.ended = Some(ended);
-            // Without a thread they stay, as if they were in use.
+            // Where no thread can be started, the devices stay, as if they were in use.
             return Builder::new().name("ublk".to_owned()).spawn(work).is_err();
         };
         loop {
@@ -399,7 +402,8 @@ mod tests {
         assert!(is_of_pool(b"one", all[0]) && is_of_pool(b"one", all[1]) && !is_of_pool(b"one", all[2]));
     }
 
-    /// A device that was mounted was given the disk that its export had in the configuration by then: what was cached of one disk was written over another.
+    /// Regression: a mounted device was taken over for the disk that its export had in the configuration by then, and
+    /// cached data of one disk was written over another.
     #[test]
     fn regression_a_device_of_another_disk_is_not_taken_over() {
         assert_ne!(marker(b"one", "a", DiskId(1)), marker(b"one", "a", DiskId(2)));

@@ -1,5 +1,5 @@
-//! A client of the store: where it is and who we are, from the target, a file and the environment. Keys are handed on and kept nowhere
-//! else.
+//! Makes the client of the object store. Endpoint and keys come from the target, a file and the environment. Keys are
+//! passed on to the client and stored nowhere else.
 
 use super::crypto::OpenSsl;
 use super::error::BucketError;
@@ -12,19 +12,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// Where the endpoint may stand in the environment, the first that is set counting.
+/// Variables that may hold the endpoint; the first one that is set counts.
 const ENDPOINTS: [&str; 3] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
-/// Where containers get their keys without encryption: Amazon's own agents on the same machine.
+/// Addresses from which containers fetch keys over plain HTTP: Amazon's agents on the same machine.
 const AGENTS: [&str; 3] = ["http://169.254.170.2/", "http://169.254.170.23/", "http://[fd00:ec2::23]/"];
 
-/// Keys as a file or the environment has them. Not to be shown.
+/// Keys read from a file or the environment. They must not be logged.
 struct Keys {
     id: String,
     secret: String,
     token: Option<String>,
 }
 
-/// Makes the client. Nothing is sent yet.
+/// Makes the client without sending anything.
 pub(crate) fn client(uri: &BucketUri) -> Result<Arc<dyn ObjectStore>, BucketError> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let mut builder = AmazonS3Builder::from_env().with_bucket_name(&uri.bucket);
@@ -33,7 +33,7 @@ pub(crate) fn client(uri: &BucketUri) -> Result<Arc<dyn ObjectStore>, BucketErro
         None => environment_keys(&variable)?,
     };
     if let Some(Keys { id, secret, token }) = keys {
-        // These and nothing else: a token of the environment's belongs to other keys.
+        // A token in the environment belongs to other keys, so exactly these keys are used.
         let credential = AwsCredential { key_id: id, secret_key: secret, token };
         builder = builder.with_credentials(Arc::new(StaticCredentialProvider::new(credential)));
     }
@@ -53,26 +53,27 @@ pub(crate) fn client(uri: &BucketUri) -> Result<Arc<dyn ObjectStore>, BucketErro
         if is_plain && !is_loopback(&endpoint) && !uri.allow_http {
             return Err(BucketError::PlainHttp { endpoint });
         }
-        // That of the service counts more than the general one.
+        // The variable for S3 takes precedence over the general one.
         let key = object_store::aws::AmazonS3ConfigKey::S3Endpoint;
         builder = builder.with_config(key, endpoint);
     }
     let options = ClientOptions::new()
         .with_allow_http(is_plain)
-        // How long a try may take depends on what it carries, and is seen to where requests are repeated.
+        // The time limit of one try depends on the bytes that it carries; `Store::persist` enforces it.
         .with_timeout_disabled()
         .with_connect_timeout(CONNECT_MAX.min(uri.timeout));
-    // Repeating is done here, with an end that is ours.
+    // `Store::persist` repeats requests, within its own deadline.
     let retry = RetryConfig { max_retries: 0, ..RetryConfig::default() };
-    // Its answer names objects, and the client ends where one was not asked for.
+    // The answer to a bulk deletion names objects, and the client panics on a name that it did not ask for.
     let builder = builder.with_disable_bulk_delete(true);
     let builder = builder.with_client_options(options).with_retry(retry).with_crypto_provider(Arc::new(OpenSsl));
     let client = builder.build().map_err(|error| BucketError::Client(error.to_string()))?;
     Ok(Arc::new(client))
 }
 
-/// The keys of the environment; nothing where it names a service that has them. Half of what that takes is an error: the client would
-/// go on to the next source, and at last ask the metadata service of a cloud that we may not be in.
+/// Keys from the environment; `None` where the environment names a service that provides them. An incomplete set of
+/// variables is an error: the client would silently try further sources, and at last the metadata service of a cloud
+/// in which this machine may not be.
 fn environment_keys(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<Keys>, BucketError> {
     let pair = |one: &'static str, other: &'static str| match (variable(one), variable(other)) {
         (Some(first), Some(second)) => Ok(Some((first, second))),
@@ -86,7 +87,7 @@ fn environment_keys(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<
         refuse_control("AWS_SESSION_TOKEN", token.as_deref())?;
         return Ok(Some(Keys { id, secret, token }));
     }
-    // The role may stand there for other programs.
+    // The variable of the role may be set for other programs.
     let has_file = variable("AWS_WEB_IDENTITY_TOKEN_FILE").is_some();
     if has_file && pair("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN")?.is_some() {
         return Ok(None);
@@ -111,7 +112,7 @@ fn environment_keys(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<
     }
 }
 
-/// What goes into the head of a request has to be text: the client ends where it is not.
+/// Refuses values that are not printable ASCII: they go into request headers, where the client would panic.
 fn refuse_control(variable: &'static str, value: Option<&str>) -> Result<(), BucketError> {
     match value {
         Some(value) if !value.bytes().all(|byte| byte.is_ascii_graphic()) => Err(BucketError::Environment {
@@ -122,7 +123,8 @@ fn refuse_control(variable: &'static str, value: Option<&str>) -> Result<(), Buc
     }
 }
 
-/// What stands before an `@` would be shown, and what stands behind it be the host.
+/// Refuses an `@` in an endpoint: the part before it would be logged, and the part after it would be taken for the
+/// host.
 fn refuse_endpoint(variable: &'static str, endpoint: &str) -> Result<(), BucketError> {
     let is_url = endpoint.starts_with("http://") || endpoint.starts_with("https://");
     if !is_url || endpoint.contains('@') {
@@ -132,7 +134,7 @@ fn refuse_endpoint(variable: &'static str, endpoint: &str) -> Result<(), BucketE
     refuse_control(variable, Some(endpoint))
 }
 
-/// Whether a URL of the form `http://host...` names this machine.
+/// Whether a URL `http://host...` names this machine.
 fn is_loopback(endpoint: &str) -> bool {
     let rest = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -143,7 +145,7 @@ fn is_loopback(endpoint: &str) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Reads a file of the form that AWS's tools use; the section `default` where it has sections.
+/// Reads a credentials file in the format of AWS's tools; where it has sections, the section `default`.
 fn read_keys(path: &Path) -> Result<Keys, BucketError> {
     let fail = |what: &str| BucketError::Credentials { path: path.to_owned(), what: what.to_owned() };
     let system = |error: std::io::Error| fail(&error.to_string());

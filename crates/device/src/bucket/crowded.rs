@@ -1,14 +1,15 @@
-//! Units in which so many objects show that they are to be made one.
+//! Tracks units in which so many objects are visible that they should be merged into one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Which they are.
+/// The crowded units.
 #[derive(Debug)]
 pub(crate) struct Crowded {
-    /// So many objects may show.
+    /// Most objects that may be visible in a unit before it is merged.
     objects_max: usize,
     due: BTreeSet<u64>,
-    /// Where it failed, and how many may show until it is tried again: each try reads all of a unit.
+    /// Units whose merge failed, each with the count of visible objects above which it is tried again. Each try reads
+    /// the whole unit.
     failed: BTreeMap<u64, usize>,
 }
 
@@ -17,31 +18,31 @@ impl Crowded {
         Self { objects_max, due: BTreeSet::new(), failed: BTreeMap::new() }
     }
 
-    /// Whether so many are too many in a unit.
+    /// Whether `showing` visible objects are too many for the unit.
     pub(crate) fn is_crowded(&self, unit: u64, showing: usize) -> bool {
         showing > self.failed.get(&unit).copied().unwrap_or(self.objects_max)
     }
 
-    /// So many show in a unit.
+    /// Notes that `showing` objects are visible in the unit.
     pub(crate) fn showing(&mut self, unit: u64, showing: usize) {
         if self.is_crowded(unit, showing) {
             self.due.insert(unit);
         }
     }
 
-    /// Takes one that is none of these.
+    /// Removes and returns a due unit that is not in `busy`.
     pub(crate) fn take(&mut self, busy: &BTreeSet<u64>) -> Option<u64> {
         let unit = self.due.iter().find(|unit| !busy.contains(unit)).copied()?;
         self.due.remove(&unit);
         Some(unit)
     }
 
-    /// The objects of a unit could not be made one: it is tried again when twice as many show.
+    /// The merge of a unit failed. It is tried again when twice as many objects are visible.
     pub(crate) fn failed(&mut self, unit: u64, showing: usize) {
         self.failed.insert(unit, showing.saturating_mul(2).max(self.objects_max));
     }
 
-    /// They were made one.
+    /// The merge of a unit succeeded.
     pub(crate) fn made_one(&mut self, unit: u64) {
         self.failed.remove(&unit);
     }

@@ -1,4 +1,4 @@
-//! What signs the requests: OpenSSL, as for the TLS of exports.
+//! Signs requests to the store by OpenSSL, which also does the TLS of exports.
 
 use object_store::client::{CryptoProvider, DigestAlgorithm, DigestContext, HmacContext, Signer, SigningAlgorithm};
 use object_store::{Error, Result};
@@ -6,7 +6,7 @@ use openssl::error::ErrorStack;
 use openssl::hash::{DigestBytes, Hasher, MessageDigest};
 use openssl::pkey::PKey;
 
-/// OpenSSL as the client of the store takes it.
+/// Adapter of OpenSSL for the store's client.
 #[derive(Debug)]
 pub(crate) struct OpenSsl;
 
@@ -64,7 +64,7 @@ impl DigestContext for Digest {
     }
 }
 
-/// What is signed is a few hundred bytes, so it is collected.
+/// Collects its input, because a request to be signed has only a few hundred bytes.
 struct Hmac {
     secret: Vec<u8>,
     message: Vec<u8>,
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn matches_the_published_vectors() {
-        // FIPS 180-2, appendix B.1; RFC 4231, test case 2.
+        // Test vectors: FIPS 180-2, appendix B.1; RFC 4231, test case 2.
         let mut digest = OpenSsl.digest(DigestAlgorithm::Sha256).unwrap();
         digest.update(b"a");
         digest.update(b"bc");

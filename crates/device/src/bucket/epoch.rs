@@ -1,5 +1,6 @@
-//! Who may write: `epoch/N` belongs to whoever opened the device last to write. It is made by a conditional write, so that of two only
-//! one has it. The highest one counts: a request that was held up may make an older one again. Predecessors are deleted.
+//! Decides which server may write. The object `epoch/N` belongs to the server that opened the device last for
+//! writing. A conditional write creates it, so only one of two servers gets it. The highest epoch counts, because a
+//! delayed request may create an older one again. Earlier epochs are deleted.
 
 use super::error::BucketError;
 use super::listing::numbers;
@@ -9,12 +10,12 @@ use futures_util::future::join;
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// Where an epoch's object is.
+/// Name of an epoch's object.
 pub(crate) fn epoch_name(epoch: u32) -> String {
     format!("epoch/{epoch:08x}")
 }
 
-/// Epochs that are there, and the highest number that one or a roll has.
+/// Epochs that exist, and the highest number of any epoch or roll.
 async fn taken(store: &Store) -> Result<(BTreeSet<u32>, u32), BucketError> {
     let of_folder = async |folder: &str| {
         numbers(store, folder).await.map_err(|refused| refused.while_doing(format!("list {folder}/")))
@@ -24,14 +25,14 @@ async fn taken(store: &Store) -> Result<(BTreeSet<u32>, u32), BucketError> {
     Ok((epochs, newest))
 }
 
-/// Becomes the one who writes: number and content of the epoch's object.
+/// Makes this server the one that writes. Returns number and content of its epoch's object.
 pub(crate) async fn take_epoch(store: &Store) -> Result<(u32, String), BucketError> {
     let (before, last) = taken(store).await?;
     let Some(epoch) = last.checked_add(1) else {
         return Err(BucketError::Description { object: epoch_name(last), what: "no epoch can follow it".to_owned() });
     };
     let name = epoch_name(epoch);
-    // Different for each program that opens it, so that one knows its own when an answer was lost.
+    // A different text for each server, so that a server whose request got no answer recognises its own object.
     let owner = format!("{:016x}{:016x}", RandomState::new().build_hasher().finish(), std::process::id());
     match make(store, &name, owner.as_bytes()).await {
         Ok(()) => {}
@@ -46,13 +47,13 @@ pub(crate) async fn take_epoch(store: &Store) -> Result<(u32, String), BucketErr
         }
         Err(refused) => return Err(refused.while_doing(format!("write {name}"))),
     }
-    // A store that does not know the condition writes it again.
+    // A second conditional write must fail. A store that ignores the condition lets it succeed.
     let is_written_again = match make(store, &name, owner.to_uppercase().as_bytes()).await {
         Err(refused) if refused.exists => false,
         Ok(()) => true,
         Err(refused) => return Err(refused.while_doing(format!("write {name}"))),
     };
-    // Others may have taken this one and later ones, and deleted this one, since the list was made.
+    // Since the list was made, other servers may have taken this epoch and later ones, and deleted this one.
     let (after, newest) = taken(store).await?;
     if newest > epoch {
         delete(store, &name).await?;
@@ -62,7 +63,7 @@ pub(crate) async fn take_epoch(store: &Store) -> Result<(u32, String), BucketErr
         return Err(BucketError::Unlisted { missing: name });
     }
     if is_written_again {
-        // Nobody is to be thrown out by what is of no use.
+        // Do not leave an epoch behind that fences off another server without use.
         delete(store, &name).await?;
         return Err(BucketError::NoConditions);
     }
@@ -72,18 +73,19 @@ pub(crate) async fn take_epoch(store: &Store) -> Result<(u32, String), BucketErr
     Ok((epoch, owner))
 }
 
-/// Whose an epoch is.
+/// Ownership of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It is the highest, and its object is the one that its owner made.
+    /// It is the highest epoch, and its object has the owner's content.
     Owned,
-    /// There is a higher one, or its object is another's.
+    /// There is a higher epoch, or its object belongs to another server.
     Replaced,
-    /// What the store says is neither: a list without it, or an object that is none, for which it takes one wrong answer.
+    /// The answers of the store fit neither case: the list lacks the epoch, or its object has other content. One
+    /// wrong answer suffices for that.
     Unclear,
 }
 
-/// Whose an epoch is, by the epochs that there are and what its object holds.
+/// Judges the ownership of an epoch by the epochs that exist and the content of its object.
 pub(crate) fn standing_of(epochs: &BTreeSet<u32>, epoch: u32, content: Option<&[u8]>, owner: &str) -> Standing {
     let is_owners = content == Some(owner.as_bytes());
     let is_anothers = content
@@ -96,10 +98,10 @@ pub(crate) fn standing_of(epochs: &BTreeSet<u32>, epoch: u32, content: Option<&[
     }
 }
 
-/// Looks whose an epoch is.
+/// Asks the store for the ownership of an epoch (the epoch check).
 pub(crate) async fn look(store: &Store, epoch: u32, owner: &str) -> Result<Standing, Refused> {
     let name = epoch_name(epoch);
-    // A successor lists the objects after its own epoch is there, so this may be asked in any order.
+    // A successor lists the data objects only after its epoch exists, so these two requests may run in any order.
     let (listed, content) = join(numbers(store, "epoch"), read(store, &name, NOTE_MAX_BYTES)).await;
     let content = match content {
         Err(refused) if refused.is_absent => None,

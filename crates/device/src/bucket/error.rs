@@ -1,137 +1,137 @@
-//! Why a bucket cannot be used: what, where, and what to do. None of it shows a key.
+//! Errors of using a bucket. Each says what failed, where, and what to do. None of them shows a key.
 
 use std::path::PathBuf;
 
-/// Why a bucket cannot be used.
+/// The reason why a bucket cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum BucketError {
-    /// Nobody says who we are.
+    /// There are no keys.
     #[error(
         "no keys: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a file with aws_access_key_id and aws_secret_access_key by \
          credentials=/path"
     )]
     NoCredentials,
-    /// The file with the keys cannot be used.
+    /// The credentials file cannot be used.
     #[error("the keys cannot be read from {}: {what}", path.display())]
     Credentials {
-        /// The file.
+        /// Path of the credentials file.
         path: PathBuf,
-        /// Why.
+        /// What is wrong with the file.
         what: String,
     },
     /// A setting cannot be used.
     #[error("{variable} {what}")]
     Environment {
-        /// Its name.
+        /// Name of the variable or parameter.
         variable: &'static str,
-        /// What is wrong, without its value.
+        /// What is wrong. The value is not shown.
         what: String,
     },
-    /// Everybody on the way could read it.
+    /// The endpoint is on another machine and not encrypted, so anybody on the network path could read the data.
     #[error(
         "the endpoint {endpoint} is on another machine and not encrypted: use https://, or add http=allow to the target if that is meant"
     )]
     PlainHttp {
-        /// The endpoint.
+        /// The configured endpoint.
         endpoint: String,
     },
-    /// The settings make no client.
+    /// The client refuses the settings.
     #[error("no client can be made of these settings: {0}")]
     Client(String),
-    /// There is no device.
+    /// The bucket holds no device.
     #[error("there is no device in it; `forebay create CONFIG` makes one, and the target says size=")]
     Absent,
-    /// A new device has no size.
+    /// The target gives no size for a new device.
     #[error(
         "there is no device in it yet, and the target does not say how large it is to be: add size=, e.g. size=64GiB"
     )]
     NoSize,
-    /// Something else lies there.
+    /// The bucket holds objects of something else.
     #[error(
         "it holds objects that are no device's, such as {found:?}: choose another prefix, or delete them with a client of the store"
     )]
     Foreign {
-        /// The name of one.
+        /// Name of one such object.
         found: String,
     },
-    /// What describes the device cannot be understood.
+    /// An object that describes the device cannot be parsed.
     #[error("{object} cannot be understood: {what}")]
     Description {
-        /// The object.
+        /// Name of the object.
         object: String,
-        /// Why.
+        /// What is wrong with the object.
         what: String,
     },
-    /// The device was made with other properties.
+    /// The device was made with other properties than the target asks for.
     #[error("the device was made with {name}={made}, and the target says {asked}: correct the target")]
     Differs {
-        /// The parameter.
+        /// Name of the parameter.
         name: &'static str,
-        /// As it was made.
+        /// Value with which the device was made.
         made: String,
-        /// As it is asked for.
+        /// Value in the target.
         asked: String,
     },
-    /// Servers could not be kept apart.
+    /// The store ignores conditional writes, so that two servers could write at once.
     #[error(
         "the server does not know conditional writes (If-None-Match), without which two servers that open one device could not be kept \
          apart: use one that does, such as Amazon S3, MinIO, or versitygw from 1.1.0 on"
     )]
     NoConditions,
-    /// Another server is opening it.
+    /// Another server is opening the device.
     #[error("another server is opening it at this moment (epoch {epoch}): stop one of them")]
     Busy {
-        /// The epoch that both wanted.
+        /// The epoch of the other server.
         epoch: u32,
     },
-    /// A list is not whole.
+    /// The store's list is incomplete.
     #[error(
         "the store does not list {missing}, which is there: its list ended too early, and objects that it left out would be lost. None \
          was touched; try again, and look after the store where that stays so"
     )]
     Unlisted {
-        /// The object.
+        /// Name of an object that exists and is not listed.
         missing: String,
     },
-    /// Objects of a later epoch than any known.
+    /// There are objects of a later epoch than the newest one known.
     #[error(
         "it holds {found:?}, which is newer than epoch {epoch}, the newest that is known: objects below epoch/ were deleted; restore them"
     )]
     Newer {
-        /// The epoch.
+        /// The newest epoch known.
         epoch: u32,
-        /// The object.
+        /// Name of one such object.
         found: String,
     },
-    /// Which objects count is not known.
+    /// The roll is missing, so it is not known which objects count.
     #[error(
         "it holds {found:?}, and the object below roll/ that says which objects count is missing: restore it (docs/bucket.md), or format \
          the device anew"
     )]
     NoRoll {
-        /// An object that it would name, or come before.
+        /// Name of an object that the roll would have to know.
         found: String,
     },
-    /// The roll could not be read again.
+    /// The new roll would be too long to be read again.
     #[error(
         "{name} would have {len_bytes} bytes, and {most_bytes} can be read: there are too many objects whose numbers do not follow each \
          other. Nothing was changed but the epoch; read what is there (`forebay serve --salvage CONFIG`) and move it to a device with \
          larger objects"
     )]
     LongRoll {
-        /// Its name.
+        /// Name of the roll's object.
         name: String,
-        /// As it would be.
+        /// Length that it would have.
         len_bytes: usize,
-        /// The most that is read.
+        /// Most bytes that are read.
         most_bytes: usize,
     },
-    /// The store said no, or nothing.
+    /// The store refused a request or did not answer.
     #[error("cannot {doing}: {text}")]
     Store {
-        /// What was tried.
+        /// The request.
         doing: String,
-        /// Why it failed.
+        /// The reason for the failure.
         text: String,
     },
     /// The system gives no thread or descriptor.

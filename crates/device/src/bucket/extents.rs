@@ -1,4 +1,5 @@
-//! Which object shows at which bytes of the device: the newest of those that cover them, whatever order they come in.
+//! Maps ranges of the device to objects. Where several objects cover a byte, the newest one is visible there, in
+//! whatever order they were inserted.
 
 use super::name::Sequence;
 use std::collections::BTreeMap;
@@ -10,30 +11,30 @@ struct Extent {
     sequence: Sequence,
 }
 
-/// Ranges without overlap, by where they begin.
+/// Extents that do not overlap, by their start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extents {
     map: BTreeMap<u64, Extent>,
 }
 
-/// What a change has taken from others, and what it got.
+/// The effect of an insertion.
 #[derive(Debug, Default)]
 pub(crate) struct Change {
-    /// Bytes that others do not show any more.
+    /// Bytes that other objects have lost, by object.
     pub(crate) lost: Vec<(Sequence, u64)>,
-    /// Bytes that the new one shows.
+    /// Bytes at which the new object is visible.
     pub(crate) shown_bytes: u64,
 }
 
 impl Extents {
-    /// Where all extents that overlap a range begin.
+    /// Starts of all extents that overlap a range.
     fn overlapping(&self, range: &Range<u64>) -> Vec<u64> {
         let before = self.map.range(..range.start).next_back().filter(|(_, extent)| extent.end > range.start);
         let within = self.map.range(range.start..range.end.max(range.start));
         before.into_iter().chain(within).map(|(start, _)| *start).collect()
     }
 
-    /// Takes an extent out of a range; what lies beside the range stays.
+    /// Removes the part of the extent at `start` that lies within a range. Returns its object and the bytes removed.
     fn cut(&mut self, start: u64, range: &Range<u64>) -> Option<(Sequence, u64)> {
         let Extent { end, sequence } = self.map.remove(&start)?;
         if start < range.start {
@@ -45,7 +46,7 @@ impl Extents {
         Some((sequence, end.min(range.end) - start.max(range.start)))
     }
 
-    /// A range is held by `sequence` too: it shows where what shows there is older.
+    /// Adds an object for a range. It becomes visible where only older objects, or none, are visible.
     pub(crate) fn insert(&mut self, range: Range<u64>, sequence: Sequence) -> Change {
         let mut change = Change::default();
         let mut at = range.start;
@@ -71,12 +72,12 @@ impl Extents {
         change
     }
 
-    /// Nothing shows in a range any more.
+    /// Makes nothing visible in a range any more. Returns the bytes lost, by object.
     pub(crate) fn remove(&mut self, range: Range<u64>) -> Vec<(Sequence, u64)> {
         self.overlapping(&range).into_iter().filter_map(|start| self.cut(start, &range)).collect()
     }
 
-    /// As [`Extents::remove`] where `sequence` shows.
+    /// As [`Extents::remove`], but only where `sequence` is visible.
     pub(crate) fn remove_of(&mut self, range: &Range<u64>, sequence: Sequence) {
         for start in self.overlapping(range) {
             if self.map.get(&start).is_some_and(|extent| extent.sequence == sequence) {
@@ -85,7 +86,7 @@ impl Extents {
         }
     }
 
-    /// A range from its beginning to its end: parts, and what shows there.
+    /// Splits a range into parts, each with the object visible there; `None` where none is.
     pub(crate) fn look(&self, range: Range<u64>) -> Vec<(Range<u64>, Option<Sequence>)> {
         let (mut parts, mut at) = (Vec::new(), range.start);
         for start in self.overlapping(&range) {
@@ -114,7 +115,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a table with an entry for each byte.
+        /// Compares with a table that has an entry per byte.
         #[test]
         fn the_newest_shows(steps in prop::collection::vec((0..40u64, 1..20u64, 1..30u64, prop::bool::weighted(0.1)), 1..60)) {
             let (mut extents, mut table) = (Extents::default(), vec![None; 64]);
@@ -159,7 +160,7 @@ mod tests {
                 for (number, (start, len)) in list {
                     extents.insert(*start..start + len, sequence(*number as u64));
                 }
-                // The same bytes may be cut differently.
+                // The same bytes may be split into different parts, so they are compared byte by byte.
                 let mut bytes = Vec::new();
                 for (part, shows) in extents.look(0..64) {
                     bytes.extend(part.map(|_| shows));

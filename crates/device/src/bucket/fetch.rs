@@ -1,5 +1,5 @@
-//! Reading an object as it comes: what a server sends may be longer than it was asked for, and what it says of the length may be
-//! anything, so nothing is allocated for that.
+//! Reads an object as it arrives. A server may send more than was asked for, and may claim any length, so nothing is
+//! allocated by that claim.
 
 use bytes::Bytes;
 use futures_util::TryStreamExt;
@@ -7,14 +7,15 @@ use object_store::path::Path;
 use object_store::{Error, GetOptions, GetRange, ObjectStore, Result};
 use std::ops::Range;
 
-/// Reads a range of an object. More than that is an error; less is for whoever asked.
+/// Reads a range of an object. More bytes than the range are an error; fewer are returned as they are, and the caller
+/// checks.
 pub(crate) async fn fetch_range(client: &dyn ObjectStore, path: &Path, range: Range<u64>) -> Result<Bytes> {
     let len_bytes = (range.end - range.start) as usize;
     let options = GetOptions { range: Some(GetRange::Bounded(range)), ..GetOptions::default() };
     take(client, path, options, Vec::with_capacity(len_bytes), len_bytes).await
 }
 
-/// Reads an object of so many bytes at most. A longer one is an error.
+/// Reads an object of at most `most_bytes`; a longer one is an error.
 pub(crate) async fn fetch(client: &dyn ObjectStore, path: &Path, most_bytes: usize) -> Result<Bytes> {
     take(client, path, GetOptions::default(), Vec::new(), most_bytes).await
 }

@@ -1,4 +1,4 @@
-//! A store in memory that fails where a test says so, and devices over it.
+//! A store in memory that fails where a test asks for it, and devices over it.
 
 use super::*;
 use crate::blocking;
@@ -17,7 +17,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// When something happens: while a request is on its way, or when it was carried out and the answer is.
+/// When an event happens: before a request is carried out, or after it, before its answer arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Moment {
     BeforePut,
@@ -27,7 +27,7 @@ pub(super) enum Moment {
 
 type Event = Box<dyn FnOnce() + Send>;
 
-/// What happens once, at the first request for an object whose name has such a part.
+/// Events that happen once, at the first request for an object whose name contains the given part.
 #[derive(Default)]
 struct Events(Mutex<Vec<(Moment, &'static str, Event)>>);
 
@@ -37,32 +37,32 @@ impl fmt::Debug for Events {
     }
 }
 
-/// A store that fails where the test says so.
+/// A store that fails where the test asks for it.
 #[derive(Debug, Default)]
 pub(super) struct Unsteady {
     pub(super) inner: InMemory,
     pub(super) is_down: AtomicBool,
     pub(super) forbids: AtomicBool,
     events: Events,
-    /// The first list that comes to a name with this part ends there, as if it were whole.
+    /// The next list ends at the first name that contains this part, and looks complete.
     overlooked: Mutex<Option<&'static str>>,
-    /// The next read that is answered ends in a panic of the client's.
+    /// The next answered read makes the client panic.
     pub(super) panics: AtomicBool,
-    /// A write takes so long.
+    /// Duration of a write, in milliseconds.
     pub(super) write_ms: AtomicU64,
-    /// A list fails after so many names of it; 0: none does.
+    /// A list fails after this many names; 0: no list fails.
     pub(super) listed_names: AtomicU64,
-    /// What is read comes in parts and is said to be longer than memory.
+    /// Reads arrive in parts, and claim a length beyond any memory.
     pub(super) swells: AtomicBool,
-    /// Of 100 requests so many are lost, half of them after they were carried out.
+    /// Of 200 requests, this many are lost before they are carried out, and as many after.
     pub(super) lost: AtomicU64,
-    /// It takes no notice of conditions.
+    /// The store ignores conditions of writes.
     pub(super) is_old: AtomicBool,
     random: Mutex<Option<Random>>,
     pub(super) puts: AtomicU64,
-    /// What the next writes are answered with: a conflict with another request for the object, which is not carried out.
+    /// Answers to the next writes: conflicts with another request for the object. Such a write is not carried out.
     pub(super) conflicts: Mutex<Vec<&'static str>>,
-    /// Names of objects that somebody tried to put.
+    /// Names of objects for which a put was tried.
     pub(super) tried: Mutex<BTreeSet<String>>,
 }
 
@@ -76,7 +76,7 @@ impl Unsteady {
         random.get_or_insert_with(|| Random::new(1)).below(200)
     }
 
-    /// Whether a request arrives, and whether its answer does.
+    /// Whether the answer of a request that is carried out arrives; an error where the request is not carried out.
     fn fate(&self) -> Result<bool> {
         if self.forbids.load(Ordering::SeqCst) {
             let source = "<Code>AccessDenied</Code><Message>no</Message><StringToSign>SECRET</StringToSign>".into();
@@ -89,7 +89,7 @@ impl Unsteady {
         Ok(dice >= 2 * lost)
     }
 
-    /// Something happens once.
+    /// Registers an event that happens once.
     pub(super) fn once(&self, moment: Moment, part: &'static str, event: impl FnOnce() + Send + 'static) {
         self.events.0.lock().unwrap().push((moment, part, Box::new(event)));
     }
@@ -104,7 +104,7 @@ impl Unsteady {
         }
     }
 
-    /// One list ends too early.
+    /// Makes the next list end at a name that contains `part`.
     pub(super) fn overlook(&self, part: &'static str) {
         *self.overlooked.lock().unwrap() = Some(part);
     }
@@ -114,7 +114,7 @@ impl Unsteady {
     }
 }
 
-/// The store as the device has it.
+/// The store as the device sees it.
 #[derive(Clone, Debug)]
 pub(super) struct Door(pub(super) Arc<Unsteady>);
 
@@ -246,7 +246,7 @@ pub(super) fn names(store: &Arc<Unsteady>, folder: &str) -> Vec<String> {
     runtime().unwrap().block_on(list.collect())
 }
 
-/// All that is stored.
+/// Names of all stored objects.
 pub(super) fn all_names(store: &Arc<Unsteady>) -> Vec<String> {
     let list = store.inner.list(None).map(|meta| meta.unwrap().location.to_string());
     let mut names: Vec<String> = runtime().unwrap().block_on(list.collect());
@@ -254,7 +254,7 @@ pub(super) fn all_names(store: &Arc<Unsteady>) -> Vec<String> {
     names
 }
 
-/// Until the device has nothing more to do for itself.
+/// Polls the device until `is_so` holds.
 pub(super) fn until(device: &mut BucketDevice, is_so: impl Fn(&BucketDevice) -> bool) {
     let (begin, mut done) = (std::time::Instant::now(), Vec::new());
     while !is_so(device) {
@@ -283,7 +283,7 @@ pub(super) fn refused(store: &Arc<Unsteady>, mode: OpenMode, part: &str) {
     assert!(text.contains(part), "{text:?}");
 }
 
-/// A device with one object.
+/// A store with a device that has written one object, and the object's name.
 pub(super) fn with_one_object() -> (Arc<Unsteady>, String) {
     let store = made();
     let mut device = opened(&store);

@@ -1,51 +1,51 @@
-//! Flushes and durable writes on their way. Each is answered when the objects of all that it covers are there and a look at the epoch,
-//! which began after that, has found it unchanged.
+//! Flushes and durable (FUA) writes in progress. Each completes when all objects that it covers are stored, and an
+//! epoch check that began after that has found the epoch unchanged.
 
 use super::job::Failure;
 use forebay_block::{Completion, IoError};
 use std::collections::BTreeSet;
 
-/// A flush, or a durable write: what it waits for.
+/// A flush or a durable write, with what it waits for.
 pub(crate) struct Barrier {
     pub(crate) tag: u64,
     pub(crate) operation: &'static str,
     pub(crate) offset_bytes: u64,
-    /// Counters of objects on their way.
+    /// Counters of the objects in flight that it covers.
     pub(crate) waits: BTreeSet<u64>,
 }
 
 struct Waiting {
     barrier: Barrier,
-    /// It is answered by the look at the epoch that is in flight.
+    /// The epoch check in flight will complete it.
     is_looked: bool,
     failed: Option<Failure>,
 }
 
-/// Those that wait.
+/// All flushes and durable writes that wait.
 #[derive(Default)]
 pub(crate) struct Flushes {
     waiting: Vec<Waiting>,
     is_looking: bool,
-    /// Objects have come since the last good look at the epoch began.
+    /// Objects were stored since the last successful epoch check began.
     has_news: bool,
 }
 
 impl Flushes {
-    /// Whether a look at the epoch is in flight.
+    /// Whether an epoch check is in flight.
     pub(crate) fn is_looking(&self) -> bool {
         self.is_looking
     }
 
-    /// One begins.
+    /// Adds a flush or durable write.
     pub(crate) fn begin(&mut self, barrier: Barrier, done: &mut Vec<Completion>) {
-        // Nothing is in flight, and a look has covered all that is there.
+        // Nothing is in flight, and a check has covered all stored objects.
         if barrier.waits.is_empty() && !self.has_news && !self.is_looking {
             return done.push(Completion { tag: barrier.tag, result: Ok(()), bufs: None });
         }
         self.waiting.push(Waiting { barrier, is_looked: false, failed: None });
     }
 
-    /// An object has come, or not.
+    /// A put has ended.
     pub(crate) fn sent(&mut self, counter: u64, result: Result<(), Failure>) {
         self.has_news |= result.is_ok();
         for waiting in &mut self.waiting {
@@ -57,13 +57,13 @@ impl Flushes {
         }
     }
 
-    /// Ends those that have failed and wait for nothing more. Whether the others want a look at the epoch.
+    /// Completes those that have failed and wait for nothing more. Returns whether the others need an epoch check.
     pub(crate) fn go_on(&mut self, done: &mut Vec<Completion>) -> bool {
         self.end(|waiting| waiting.barrier.waits.is_empty() && waiting.failed.is_some(), Ok(()), done);
         !self.is_looking && self.waiting.iter().any(|waiting| waiting.barrier.waits.is_empty())
     }
 
-    /// A look begins: it answers all that wait for nothing else.
+    /// An epoch check begins. It will complete everything that waits for nothing else.
     pub(crate) fn look_begins(&mut self) {
         self.is_looking = true;
         self.has_news = false;
@@ -72,7 +72,7 @@ impl Flushes {
         }
     }
 
-    /// It has ended. Where another server has the device, nothing more is promised.
+    /// The epoch check has ended. Where another server has the device, everything that waits fails.
     pub(crate) fn look_ended(&mut self, result: Result<(), Failure>, done: &mut Vec<Completion>) {
         self.is_looking = false;
         self.has_news |= result.is_err();

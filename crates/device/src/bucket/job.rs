@@ -1,40 +1,40 @@
-//! What the log of objects asks of the store, and what it hears.
+//! Requests of the log to the store, and their answers.
 
 use super::name::{ObjectName, Sequence};
 use bytes::Bytes;
 use forebay_block::IoErrorKind;
 use std::ops::Range;
 
-/// A request to the store. Each is answered once.
+/// A request to the store. Each is answered exactly once.
 #[derive(Debug)]
 pub(crate) enum Job {
-    /// Make an object. Repeated, it makes the same.
+    /// Makes an object. A repetition makes the same object.
     Put {
-        /// Its name.
+        /// Name of the object.
         name: ObjectName,
-        /// What it holds, in order.
+        /// Content, in order.
         payload: Vec<Bytes>,
     },
-    /// Read a part of an object.
+    /// Reads part of an object.
     Get {
-        /// Returned with the answer.
+        /// Number that the answer carries.
         number: u64,
-        /// The object.
+        /// Name of the object.
         name: ObjectName,
-        /// Within the object.
+        /// Range within the object.
         range: Range<u64>,
     },
-    /// Look whether the epoch is still ours.
+    /// Checks that the epoch is still this server's.
     Look,
-    /// Delete an object.
+    /// Deletes an object.
     Delete {
-        /// Its name.
+        /// Name of the object.
         name: ObjectName,
     },
 }
 
 impl Job {
-    /// The answer where it ends without one.
+    /// The answer to a job that ended without one.
     pub(crate) fn unanswered(&self) -> Answer {
         match self {
             Self::Put { name, .. } => {
@@ -47,53 +47,53 @@ impl Job {
     }
 }
 
-/// Why something could not be done, for whoever asked the device.
+/// Why a job failed, in the terms of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// Kind.
+    /// Kind of the error.
     pub(crate) kind: IoErrorKind,
-    /// The number of the operating system's that says it best.
+    /// The errno that describes it best.
     pub(crate) os_error: i32,
 }
 
 impl Failure {
     /// Another server has opened the device since.
     pub(crate) const FENCED: Self = Self { kind: IoErrorKind::Gone, os_error: libc::ESTALE };
-    /// What should have answered has come to an end without.
+    /// The thread that should have answered has ended.
     pub(crate) const UNANSWERED: Self = Self { kind: IoErrorKind::Medium, os_error: libc::EIO };
-    /// What came is not what was stored.
+    /// The bytes read are not those that were stored.
     pub(crate) const CORRUPT: Self = Self { kind: IoErrorKind::Medium, os_error: libc::EBADMSG };
 }
 
-/// What has become of a job.
+/// The result of a job.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// Of [`Job::Put`].
+    /// Answer to [`Job::Put`].
     Put {
         /// The object.
         sequence: Sequence,
-        /// Failed: it may be there all the same, now or later.
+        /// After a failure the object may exist all the same, now or later.
         result: Result<(), Failure>,
-        /// It was asked for more than once, and an earlier request may still arrive.
+        /// The request was sent more than once, so an earlier copy may still arrive.
         is_repeated: bool,
     },
-    /// Of [`Job::Get`].
+    /// Answer to [`Job::Get`].
     Get {
-        /// The number given.
+        /// Number of the job.
         number: u64,
-        /// The bytes.
+        /// The bytes read.
         result: Result<Bytes, Failure>,
     },
-    /// Of [`Job::Look`]: whether it is still ours.
+    /// Answer to [`Job::Look`].
     Look {
-        /// [`Failure::FENCED`] where it is not.
+        /// [`Failure::FENCED`] where the epoch belongs to another server.
         result: Result<(), Failure>,
     },
-    /// Of [`Job::Delete`].
+    /// Answer to [`Job::Delete`].
     Delete {
         /// The object.
         sequence: Sequence,
-        /// Whether it is gone.
+        /// Whether the object is gone.
         is_gone: bool,
     },
 }

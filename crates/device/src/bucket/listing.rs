@@ -1,4 +1,4 @@
-//! The names of objects, as the store lists them.
+//! Lists the objects in the store.
 
 use super::error::BucketError;
 use super::store::{Refused, Store};
@@ -7,21 +7,22 @@ use object_store::ObjectMeta;
 use object_store::path::Path;
 use std::collections::BTreeSet;
 
-/// Names that a server lists at once.
+/// Names in one page of a list.
 const PAGE_NAMES: usize = 1000;
 
-/// What there is of a device, by one list. Names below `data/` come first in it, and those that are known to be there last.
+/// The contents of a device by one list. Names below `data/` come first in the list, and names that must exist come
+/// last.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
-    /// Names below `data/`, each with its size.
+    /// Names below `data/`, each with the size of its object.
     pub(crate) data: Vec<(String, u64)>,
     pub(crate) epochs: BTreeSet<u32>,
     pub(crate) rolls: BTreeSet<u32>,
-    /// Names that stand in no folder.
+    /// Names without a folder.
     pub(crate) notes: BTreeSet<String>,
 }
 
-/// Lists a device.
+/// Lists the whole device.
 pub(crate) async fn contents(store: &Store) -> Result<Contents, BucketError> {
     let root = store.root();
     let names = names_below(store, root.as_ref()).await.map_err(|refused| refused.while_doing("list it"))?;
@@ -38,13 +39,14 @@ pub(crate) async fn contents(store: &Store) -> Result<Contents, BucketError> {
     Ok(contents)
 }
 
-/// The names below a folder.
+/// Names below a folder.
 pub(crate) async fn list(store: &Store, folder: &str) -> Result<Vec<String>, Refused> {
     let path = store.path(folder);
     Ok(names_below(store, Some(&path)).await?.into_iter().map(|(name, _)| name).collect())
 }
 
-/// Names, each with its size. Each page has the time that a request has, and follows the last name of the one before it.
+/// Names below a folder with their sizes. Each page is a request with a time limit of its own, and starts behind the
+/// last name of the page before.
 async fn names_below(store: &Store, folder: Option<&Path>) -> Result<Vec<(String, u64)>, Refused> {
     let mut names = Vec::new();
     let mut last: Option<Path> = None;
@@ -58,7 +60,7 @@ async fn names_below(store: &Store, folder: Option<&Path>) -> Result<Vec<(String
             while page.len() < PAGE_NAMES
                 && let Some(meta) = list.try_next().await?
             {
-                // Else names would be left out, or come for ever.
+                // Names that are out of order would make the next page skip some, or the list never end.
                 if page.last().map(|meta| &meta.location).or(last.as_ref()).is_some_and(|last| meta.location <= *last) {
                     return Err(object_store::Error::NotSupported { source: "names are not listed in order".into() });
                 }
@@ -81,17 +83,17 @@ async fn names_below(store: &Store, folder: Option<&Path>) -> Result<Vec<(String
     }
 }
 
-/// Numbers below a folder that holds one object for each.
+/// Numbers of the objects below a folder whose names are numbers.
 pub(crate) async fn numbers(store: &Store, folder: &str) -> Result<BTreeSet<u32>, Refused> {
     Ok(list(store, folder).await?.iter().filter_map(|name| number(name)).collect())
 }
 
-/// Names that are written otherwise are none of ours.
+/// Only a name in exactly our notation is a number.
 fn number(name: &str) -> Option<u32> {
     u32::from_str_radix(name, 16).ok().filter(|number| format!("{number:08x}") == name)
 }
 
-/// Any object at all.
+/// Any object below the prefix; `None` where there is none.
 pub(crate) async fn anything(store: &Store) -> Result<Option<Path>, BucketError> {
     let root = store.root();
     let once = || async { Ok(store.client.list(root.as_ref()).try_next().await?.map(|meta| meta.location)) };

@@ -1,9 +1,10 @@
-//! The device as a log of objects that never change, free of I/O: requests and answers of the store go in, completions and jobs come
-//! out.
+//! The device as a log of immutable objects, free of I/O. Requests of the engine and answers of the store go in;
+//! completions and jobs for the store come out.
 //!
-//! What is written is held in memory, for a bounded number of bytes, and goes to the store as objects when a flush or a durable write
-//! asks for it, when a unit is complete, and when memory runs short. An object is durable once the store has answered; whoever opens the
-//! device after a look at the epoch that has found it unchanged lists it.
+//! Written data is held in memory, up to a limit. It goes to the store as objects when a flush or a durable write
+//! asks for it, when a unit is complete, and when memory runs short. An object is durable once the store has
+//! answered. A server that opens the device after an epoch check found the epoch unchanged lists all objects stored
+//! before that check.
 
 use super::crowded::Crowded;
 use super::flushes::{Barrier, Flushes};
@@ -22,27 +23,27 @@ use forebay_block::{Buf, Completion, IoError, Op, Request, Vectored};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
-/// Objects on their way to the store at once that were sent because memory runs short.
+/// Most puts in flight at which further ones are sent just to free memory.
 const PUTS_MAX: usize = 8;
-/// Deletions at once: hosts come first.
+/// Most deletions in flight; they leave room for hosts' requests.
 const DELETES_MAX: usize = 4;
 
-/// What bounds the device.
+/// Limits of the device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// The most an object holds; none crosses the border of such a unit.
+    /// Size of a unit, in bytes. An object lies within one unit.
     pub(crate) unit_bytes: u64,
-    /// The most that is held in memory before it is in objects.
+    /// Limit of written data in memory that no object holds yet, in bytes.
     pub(crate) memory_bytes: u64,
-    /// Objects that may show in a unit: where there are more, they are made one.
+    /// Most objects visible in a unit before they are merged into one.
     pub(crate) objects_max: usize,
 }
 
-/// What an object, or a part of it, is read for.
+/// The reason for reading an object.
 enum Purpose {
-    /// A read, and where in it.
+    /// A host's read, and the place of the bytes in it.
     Read { number: u64, at: usize },
-    /// Making a unit one object.
+    /// The merge of a unit.
     Merge,
 }
 
@@ -52,7 +53,7 @@ struct Get {
     purpose: Purpose,
 }
 
-/// The log.
+/// The log, without I/O.
 pub(crate) struct Log {
     limits: Limits,
     epoch: u32,
@@ -65,25 +66,25 @@ pub(crate) struct Log {
     gets: BTreeMap<u64, Get>,
     /// Writes that wait for room in memory.
     waiting: VecDeque<Request>,
-    /// The first of them is zeros, of which so much was taken.
+    /// Bytes of the first waiting request, a write of zeros, that were taken already.
     zeroed_bytes: u64,
     flushes: Flushes,
     deletes: usize,
     merge: Option<Merge>,
     crowded: Crowded,
-    /// The store may hold, or come to hold, what is not in the table.
+    /// The store may hold objects that the table does not list, or delayed requests may still create them.
     is_doubtful: bool,
     is_fenced: bool,
-    /// Objects that are not as long as their name says.
+    /// Objects whose length differs from the one in their name.
     damaged: BTreeSet<Sequence>,
-    /// It is read only: garbage is another's.
+    /// The device is open for reading only; another server deletes the garbage.
     is_passive: bool,
     jobs: Vec<Job>,
     done: Vec<Completion>,
 }
 
 impl Log {
-    /// A device of these objects, as `epoch`. Those in the second list must not be there.
+    /// A log over these `objects`, which writes as `epoch`. The `invalid` objects are to be deleted.
     pub(crate) fn new(limits: Limits, epoch: u32, objects: &[ObjectName], invalid: &[ObjectName]) -> Self {
         let mut table = Objects::new(limits.unit_bytes);
         objects.iter().for_each(|name| table.add(*name));
@@ -104,7 +105,7 @@ impl Log {
             deletes: 0,
             merge: None,
             crowded: Crowded::new(limits.objects_max),
-            // A request of an earlier opening may have been lost, or be on its way.
+            // A request of an earlier server may have been lost, or may still be in flight.
             is_doubtful: !objects.is_empty(),
             is_fenced: false,
             damaged: BTreeSet::new(),
@@ -114,50 +115,50 @@ impl Log {
         }
     }
 
-    /// The same, where these objects are damaged: reads of them fail.
+    /// Marks objects as damaged: reads of them fail.
     pub(crate) fn with_damaged(self, damaged: BTreeSet<Sequence>) -> Self {
         Self { damaged, ..self }
     }
 
-    /// The same, for reading only: nothing is written or deleted.
+    /// Makes the log read-only: it writes and deletes nothing.
     pub(crate) fn for_reading(self) -> Self {
         Self { is_passive: true, ..self }
     }
 
-    /// Takes what is to be asked of the store.
+    /// Takes the jobs for the store.
     pub(crate) fn take_jobs(&mut self) -> Vec<Job> {
         std::mem::take(&mut self.jobs)
     }
 
-    /// Requests that have ended.
+    /// Completions that have not been collected yet.
     pub(crate) fn done(&mut self) -> &mut Vec<Completion> {
         &mut self.done
     }
 
-    /// Another server has the device.
+    /// Whether another server has taken over the device.
     #[cfg(test)]
     pub(crate) fn is_fenced(&self) -> bool {
         self.is_fenced
     }
 
-    /// How many objects there are, garbage included, and how many of them are garbage.
+    /// Count of all objects, and of garbage among them.
     pub(crate) fn objects(&self) -> (usize, usize) {
         self.objects.count()
     }
 
-    /// How many discarded ranges are remembered.
+    /// Count of discarded ranges that are remembered.
     #[cfg(test)]
     pub(crate) fn holes(&self) -> usize {
         self.objects.holes()
     }
 
-    /// Whether all that was written is in objects.
+    /// Whether everything written is stored in objects.
     #[cfg(test)]
     pub(crate) fn is_at_rest(&self) -> bool {
         self.memory.is_empty() && self.puts.is_empty() && self.merge.is_none()
     }
 
-    /// A request that was found valid.
+    /// Submits a request whose validity was checked.
     pub(crate) fn submit(&mut self, request: Request) {
         let range = request.offset_bytes..request.offset_bytes + request.op.len_bytes();
         if self.is_fenced && !matches!(request.op, Op::Read { .. }) {
@@ -176,7 +177,7 @@ impl Log {
                 let waits = self.puts.written(&(0..u64::MAX));
                 let barrier = Barrier { tag: request.tag, operation: "flush", offset_bytes: 0, waits };
                 self.flushes.begin(barrier, &mut self.done);
-                // Garbage that a failure of the store has left is tried again.
+                // Deletions that failed while the store was down are tried again.
                 self.tidy();
             }
         }
@@ -204,12 +205,13 @@ impl Log {
 
     // --- writes ---------------------------------------------------------------------------------------------------
 
-    /// Bytes that are held in memory, those on their way included.
+    /// Bytes held in memory, including those in flight.
     pub(crate) fn held_bytes(&self) -> u64 {
         self.memory.dirty_bytes() + self.puts.bytes()
     }
 
-    /// Takes what waits for room, in order, as far as there is some. One that is larger than the limit is taken alone.
+    /// Takes waiting writes in order, as far as there is room. A write larger than the limit is taken when memory is
+    /// empty.
     fn take_waiting(&mut self) {
         while let Some(request) = self.waiting.front() {
             let (start, len) = (request.offset_bytes, request.op.len_bytes());
@@ -248,7 +250,7 @@ impl Log {
         }
         if is_durable {
             self.send(&range);
-            // Parts of it may have gone with a unit that became complete.
+            // Parts of the write may have been sent with a unit that became complete.
             let waits = self.puts.written(&range);
             let barrier = Barrier { tag: request.tag, operation: "write", offset_bytes: range.start, waits };
             self.flushes.begin(barrier, &mut self.done);
@@ -257,8 +259,8 @@ impl Log {
         }
     }
 
-    /// Zeros need no object where nothing was ever, nor can come from a request that was lost. Elsewhere at most so many units are taken
-    /// at once. Where it has come to.
+    /// Writes zeros. A unit that no object occupies, and that no lost request could still occupy, needs none. Takes
+    /// at most `units_max` other units. Returns the offset up to which zeros were taken.
     fn zero(&mut self, range: Range<u64>, units_max: u64) -> u64 {
         let (mut at, mut units) = (range.start, 0);
         while at < range.end && units < units_max {
@@ -277,7 +279,7 @@ impl Log {
         at
     }
 
-    /// The first unit from this one on that an object is in, or may come to be in.
+    /// The first unit, from this one on, that holds an object or will hold one that is in flight.
     fn occupied_unit(&self, from: u64) -> Option<u64> {
         let in_flight = self.puts.names().map(|name| self.unit_of(name)).filter(|unit| *unit >= from);
         in_flight.chain(self.objects.next_unit(from)).min()
@@ -298,7 +300,7 @@ impl Log {
         name.start_bytes / self.limits.unit_bytes
     }
 
-    /// Makes objects of what waits in a range.
+    /// Sends the dirty data of a range as objects.
     fn send(&mut self, range: &Range<u64>) {
         for run in self.memory.runs(range) {
             self.send_run(run);
@@ -329,7 +331,7 @@ impl Log {
         self.jobs.push(Job::Put { name, payload });
     }
 
-    /// Sends what waits where half of the memory is used, fullest units first.
+    /// Sends dirty data while more than half of the memory is used or writes wait, fullest unit first.
     fn make_room(&mut self) {
         while !self.is_fenced
             && self.puts.len() < PUTS_MAX
@@ -357,7 +359,7 @@ impl Log {
             Err(failure) => {
                 self.memory.failed(&range, sequence.counter);
                 if is_written {
-                    // They waited for what was sent, which took as long as a request may take.
+                    // The waiting writes needed the room of this put, and have waited as long as a request may take.
                     self.refuse_waiting(failure);
                 } else {
                     let unit = self.unit_of(&name);
@@ -453,15 +455,15 @@ impl Log {
 
     // --- units of many objects --------------------------------------------------------------------------------------
 
-    /// Begins to make one object of a unit's many. Its number is older than that of all that is written from now on, and newer than
-    /// that of all it is made of: none of the unit's may be in flight.
+    /// Begins to merge the objects of a crowded unit. The merged object must be newer than the objects that it
+    /// replaces, and older than everything written from now on. So no put to the unit may be in flight.
     fn begin_merge(&mut self) {
         if self.merge.is_some() || self.is_fenced {
             return;
         }
         let busy = self.puts.names().map(|name| self.unit_of(name)).collect();
         while let Some(unit) = self.crowded.take(&busy) {
-            // It may have been written over since.
+            // The unit may have been overwritten since.
             let showing = self.objects.showing(unit);
             if !self.crowded.is_crowded(unit, showing) {
                 continue;
@@ -472,7 +474,7 @@ impl Log {
                 continue;
             }
             let merge = Merge::new(self.next_sequence(), &shown, self.limits.unit_bytes);
-            // They stay until they are read, also where something else is written over them.
+            // The objects must not be deleted before they are read, even where newer writes cover them.
             merge.unread().iter().for_each(|name| self.objects.pin(name.sequence));
             self.merge = Some(merge);
             return self.go_on_merging();
@@ -485,7 +487,7 @@ impl Log {
         }
         let Some(merge) = self.merge.take_if(|merge| merge.is_complete()) else { return };
         let unit = merge.start_bytes() / self.limits.unit_bytes;
-        // What could not be read is not written over.
+        // A unit that could not be read completely is not replaced.
         match merge.into_object().filter(|_| !self.is_fenced) {
             Some((name, payload)) => self.put(name, payload, false),
             None => {
@@ -497,7 +499,7 @@ impl Log {
 
     // --- what goes on by itself ------------------------------------------------------------------------------------
 
-    /// An answer of the store.
+    /// Takes an answer of the store.
     pub(crate) fn answer(&mut self, answer: Answer) {
         let is_good = match answer {
             Answer::Put { sequence, result, is_repeated } => {
@@ -520,12 +522,12 @@ impl Log {
             }
         };
         self.go_on();
-        // Where the store fails, only what hosts ask for is tried again.
+        // While the store fails, only hosts' requests are tried again.
         if is_good {
             self.make_room();
             self.tidy();
         } else if self.puts.is_empty() && !self.waiting.is_empty() {
-            // Some of what waited has been taken, and nothing is in flight whose end would take the rest.
+            // Part of the waiting writes was taken, and no put is in flight whose end would take the rest.
             self.make_room();
         }
     }
@@ -537,7 +539,7 @@ impl Log {
         }
     }
 
-    /// Garbage, and units of many objects.
+    /// Deletes garbage and merges crowded units.
     pub(crate) fn tidy(&mut self) {
         if self.is_fenced || self.is_passive {
             return;
@@ -555,7 +557,7 @@ impl Log {
     }
 }
 
-/// What was read, if it is what was stored as far as can be known: of a part only its length is.
+/// Checks what was read. A whole object is checked by its checksum, a part only by its length.
 fn verified(name: &ObjectName, range: &Range<u64>, bytes: Bytes) -> Result<Bytes, Failure> {
     let is_whole = *range == (0..name.len_bytes);
     let is_good = match name.content {

@@ -1,5 +1,6 @@
-//! A bucket in memory that answers late, wrongly or never, and an oracle that knows for each sector what it may hold: through crashes
-//! between any two requests, requests that arrive after the next opening, and servers that do not know yet that they were replaced.
+//! A simulated bucket that answers late, wrongly or never, and an oracle of what each sector may hold. It covers
+//! crashes between any two requests, requests that arrive after the next opening, and servers that do not know yet
+//! that they were replaced.
 
 use super::epoch::{Standing, standing_of};
 use super::job::{Answer, Failure, Job};
@@ -16,15 +17,15 @@ pub(super) const LIMITS: Limits = Limits { unit_bytes: 4096, memory_bytes: 3 * 4
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
     Tag(u32),
-    /// After a discard: whatever was there before, or zeros.
+    /// After a discard: any earlier content, or zeros.
     Any,
 }
 
-/// What a sector may hold.
+/// The versions that a sector may hold.
 #[derive(Clone, Debug)]
 struct Sector {
     versions: Vec<Version>,
-    /// The newest that was acknowledged, and the oldest that a crash may leave.
+    /// Indices of the newest acknowledged version, and of the oldest one that a crash may leave.
     acknowledged: usize,
     durable: usize,
 }
@@ -38,12 +39,12 @@ impl Sector {
 
 #[derive(Clone, Debug)]
 enum Asked {
-    /// Sectors and their versions.
+    /// A write or discard: sectors, each with the index of its version.
     Change {
         made: Vec<(usize, usize)>,
         fua: bool,
     },
-    /// The newest acknowledged version of each sector.
+    /// A flush: the newest acknowledged version of each sector when it was submitted.
     Flush(Vec<usize>),
     Read {
         at: usize,
@@ -51,7 +52,7 @@ enum Asked {
     },
 }
 
-/// An object as it is stored.
+/// Stored objects by name.
 pub(super) type Stored = BTreeMap<String, Vec<u8>>;
 
 struct Server {
@@ -64,16 +65,16 @@ struct Server {
 
 pub(super) struct World {
     server: Server,
-    /// They do not know that they were replaced.
+    /// Replaced servers that do not know it yet.
     replaced: Vec<Server>,
     stored: Stored,
-    /// Requests that are still on their way from somebody who is gone, or were repeated.
+    /// Delayed requests of servers that are gone, and earlier copies of repeated requests.
     late_puts: Vec<(String, Vec<u8>)>,
     late_deletes: Vec<String>,
     roll: Roll,
     /// Objects of epochs, each with its owner.
     epochs: BTreeMap<u32, String>,
-    /// Requests for such objects that may come again.
+    /// Requests for epochs that may arrive once more.
     late_epochs: Vec<(u32, String)>,
     sectors: Vec<Sector>,
     next_tag: u32,
@@ -90,7 +91,7 @@ fn open(stored: &Stored, roll: &mut Roll, epoch: u32) -> Server {
     Server { log, epoch, jobs: Vec::new(), asked: BTreeMap::new(), is_replaced: false }
 }
 
-/// A server of its own for each epoch.
+/// Owner of an epoch; each epoch has a server of its own.
 fn owner(epoch: u32) -> String {
     format!("{epoch:032x}")
 }
@@ -223,7 +224,7 @@ impl World {
         }
     }
 
-    /// What comes of a request that is carried out.
+    /// Carries out a request and returns its answer.
     pub(super) fn carry_out(stored: &mut Stored, job: &Job, epoch: u32, epochs: &BTreeMap<u32, String>) -> Answer {
         match job {
             Job::Put { name, payload } => {
@@ -266,7 +267,7 @@ impl World {
         }
     }
 
-    /// It may arrive later.
+    /// Keeps a request that may arrive later.
     fn float(&mut self, job: &Job) {
         match job {
             Job::Put { name, payload } => {
@@ -277,7 +278,7 @@ impl World {
         }
     }
 
-    /// One request to the store ends, in one of the ways in which it can.
+    /// Ends one request to the store in one of the possible ways.
     pub(super) fn answer(&mut self, may_fail: bool) {
         self.hear();
         if self.server.jobs.is_empty() {
@@ -287,7 +288,7 @@ impl World {
         let fate = if may_fail { self.random.below(10) } else { 9 };
         let epoch = self.server.epoch;
         let answer = match fate {
-            // Lost, or carried out and the answer lost, or still on its way.
+            // The request is lost, or carried out without an answer, or delayed.
             0 => Self::refused(&job),
             1 => {
                 Self::carry_out(&mut self.stored, &job, epoch, &self.epochs);
@@ -297,7 +298,8 @@ impl World {
                 self.float(&job);
                 Self::refused(&job)
             }
-            // Repeated; the first request is still on its way. A deletion of what is gone does nothing, whenever it comes.
+            // The request is repeated, and its first copy is delayed. A repeated deletion does nothing, whenever it
+            // arrives.
             3 => {
                 if matches!(job, Job::Put { .. }) {
                     self.float(&job);
@@ -313,7 +315,7 @@ impl World {
         if is_lost && let Job::Get { name, .. } = &job {
             let range = name.start_bytes / 512..name.end_bytes() / 512;
             let mut sectors = range.map(|sector| &self.sectors[sector as usize]);
-            // A deletion that came after the crash of who asked for it: only of what was discarded.
+            // A delayed deletion of a crashed server may only hit objects whose range was discarded.
             assert!(sectors.any(|sector| sector.versions.contains(&Version::Any)), "{name} was deleted and is needed");
         }
         self.server.log.answer(answer);
@@ -321,7 +323,7 @@ impl World {
     }
 
     pub(super) fn late(&mut self) {
-        // A request for an epoch comes a second time: it is conditional.
+        // A request for an epoch arrives once more. It is conditional, so it changes nothing where the epoch exists.
         let (epoch, owner) = self.late_epochs[self.random.index(self.late_epochs.len())].clone();
         self.epochs.entry(epoch).or_insert(owner);
         if !self.late_puts.is_empty() {
@@ -333,7 +335,7 @@ impl World {
         }
     }
 
-    /// The next server opens the device. The one before was killed, or goes on.
+    /// The next server opens the device. The former one was killed, or runs on.
     pub(super) fn replace(&mut self, was_killed: bool) {
         self.hear();
         let epoch = self.server.epoch + 1;
@@ -357,7 +359,7 @@ impl World {
         self.survey();
     }
 
-    /// What is there now is what was durable, and stays.
+    /// Reads all sectors. What a sector holds now must have been durable, and is its only version from now on.
     fn survey(&mut self) {
         for at in 0..SECTORS {
             let mut buf = Buf::new(512);
@@ -391,7 +393,7 @@ impl World {
         }
     }
 
-    /// One that was replaced goes on: writes, flushes, and what it asked of the store.
+    /// A replaced server runs on: it writes, flushes, and sends requests to the store.
     pub(super) fn go_on_replaced(&mut self) {
         let Some(at) = (!self.replaced.is_empty()).then(|| self.random.index(self.replaced.len())) else { return };
         let tag = u64::MAX - self.next_request;
@@ -420,7 +422,7 @@ impl World {
             server.log.answer(answer);
         }
         for completion in std::mem::take(server.log.done()) {
-            // One that asked for nothing may be answered: with what was durable before.
+            // A flush that covers nothing may succeed: everything before it was durable.
             let is_empty = completion.tag > u64::MAX / 2 && server.asked.is_empty();
             assert!(
                 completion.tag <= u64::MAX / 2 || completion.result.is_err() || is_empty || !server.log.is_fenced()
@@ -428,7 +430,7 @@ impl World {
         }
     }
 
-    /// Everything that was asked ends, without faults, and memory and garbage are gone.
+    /// Lets all requests end without faults. Memory and garbage must be empty then.
     pub(super) fn settle(&mut self) {
         self.replaced.clear();
         self.late_puts.clear();

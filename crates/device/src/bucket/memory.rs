@@ -1,18 +1,18 @@
-//! What was written and is in no object yet, in the form in which reads find it and objects are made of it.
+//! Written data that no object holds yet, in a form that serves reads and makes objects.
 
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What a piece counts for, at least: zeros take no room, but entries do.
+/// Least weight of a piece: zeros take no memory, but their entries do.
 pub(crate) const WEIGHT_MIN_BYTES: u64 = 512;
 
-/// What lies at a range.
+/// The content of a piece.
 #[derive(Clone, Debug)]
 pub(crate) enum Held {
-    /// Bytes.
+    /// Data.
     Data(Bytes),
-    /// So many zeros.
+    /// This many zero bytes.
     Zeros(u64),
 }
 
@@ -42,14 +42,15 @@ impl Held {
 #[derive(Clone, Debug)]
 struct Piece {
     held: Held,
-    /// Length of the memory that it keeps.
+    /// Length of the allocation that the piece keeps alive.
     whole_bytes: u64,
-    /// The object that it is being sent in.
+    /// Counter of the object in which it is being sent; `None`: it is dirty.
     sent: Option<u64>,
 }
 
 impl Piece {
-    /// A part of it. Less than half is copied: it would keep all of the memory that it was a part of, for which nothing counts.
+    /// Part of a piece. Less than half of the allocation is copied: a slice would keep all of it alive without being
+    /// counted.
     fn part(&self, range: Range<u64>) -> Self {
         match self.held.slice(range) {
             Held::Data(bytes) if (bytes.len() as u64) < self.whole_bytes / 2 => Self {
@@ -62,17 +63,17 @@ impl Piece {
     }
 }
 
-/// Neighbouring pieces that make an object.
+/// Neighbouring pieces that become one object.
 #[derive(Debug)]
 pub(crate) struct Run {
-    /// Where it begins.
+    /// Offset on the device, in bytes.
     pub(crate) start: u64,
-    /// Data, in order; or zeros.
+    /// Either data in order, or zeros.
     pub(crate) held: Vec<Held>,
 }
 
 impl Run {
-    /// Its length.
+    /// Length in bytes.
     pub(crate) fn len(&self) -> u64 {
         self.held.iter().map(Held::len).sum()
     }
@@ -82,12 +83,12 @@ impl Run {
     }
 }
 
-/// The pieces: without overlap, none across the border of a unit.
+/// The pieces. They do not overlap, and none crosses the border of a unit.
 #[derive(Debug)]
 pub(crate) struct Memory {
     pieces: BTreeMap<u64, Piece>,
     unit_bytes: u64,
-    /// Weight of what is not being sent, in all and by unit.
+    /// Weight of dirty pieces, in total and by unit.
     dirty_bytes: u64,
     dirty_of_unit: BTreeMap<u64, u64>,
 }
@@ -97,7 +98,7 @@ impl Memory {
         Self { pieces: BTreeMap::new(), unit_bytes, dirty_bytes: 0, dirty_of_unit: BTreeMap::new() }
     }
 
-    /// Weight of what is not being sent.
+    /// Weight of all dirty pieces, in bytes.
     pub(crate) fn dirty_bytes(&self) -> u64 {
         self.dirty_bytes
     }
@@ -133,7 +134,7 @@ impl Memory {
         before.into_iter().chain(self.pieces.range(range.clone())).map(|(start, _)| *start).collect()
     }
 
-    /// What lay at a range is forgotten.
+    /// Drops the content of a range.
     pub(crate) fn remove(&mut self, range: Range<u64>) {
         for start in self.overlapping(&range) {
             let Some(piece) = self.take(start) else { continue };
@@ -147,7 +148,7 @@ impl Memory {
         }
     }
 
-    /// A range is written.
+    /// Replaces the content of a range.
     pub(crate) fn write(&mut self, start: u64, held: &Held) {
         let end = start + held.len();
         self.remove(start..end);
@@ -160,17 +161,17 @@ impl Memory {
         }
     }
 
-    /// The unit that most waits in.
+    /// The unit with the most dirty data.
     pub(crate) fn fullest_unit(&self) -> Option<u64> {
         self.dirty_of_unit.iter().max_by_key(|(_, bytes)| **bytes).map(|(unit, _)| *unit)
     }
 
-    /// Whether everything of a unit waits.
+    /// Whether data for the whole unit is dirty.
     pub(crate) fn is_full(&self, unit: u64) -> bool {
         self.dirty_of_unit.get(&unit).is_some_and(|bytes| *bytes >= self.unit_bytes)
     }
 
-    /// What waits in a range, as one run for each object to be.
+    /// The dirty pieces of a range, as one run per future object.
     pub(crate) fn runs(&self, range: &Range<u64>) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
         let mut end = None;
@@ -190,7 +191,7 @@ impl Memory {
         runs
     }
 
-    /// A run is being sent as the object with this number.
+    /// Marks a run as being sent as object `number`.
     pub(crate) fn sent(&mut self, range: &Range<u64>, number: u64) {
         self.change(range, |piece| {
             if piece.sent.is_none() {
@@ -200,12 +201,12 @@ impl Memory {
         });
     }
 
-    /// The object is there: what of it was not written over meanwhile is found in it.
+    /// The object is stored. Drops the pieces that it holds; pieces overwritten meanwhile stay.
     pub(crate) fn arrived(&mut self, range: &Range<u64>, number: u64) {
         self.change(range, |piece| piece.sent != Some(number));
     }
 
-    /// The object could not be sent: what of it was not written over meanwhile waits again.
+    /// The object could not be stored. Its pieces that were not overwritten meanwhile are dirty again.
     pub(crate) fn failed(&mut self, range: &Range<u64>, number: u64) {
         self.change(range, |piece| {
             if piece.sent == Some(number) {
@@ -224,7 +225,7 @@ impl Memory {
         }
     }
 
-    /// A range from its beginning to its end: parts, and what lies there where something does.
+    /// Splits a range into parts, each with its content; `None` where memory holds nothing.
     pub(crate) fn look(&self, range: Range<u64>) -> Vec<(Range<u64>, Option<Held>)> {
         let (mut parts, mut at) = (Vec::new(), range.start);
         for start in self.overlapping(&range) {

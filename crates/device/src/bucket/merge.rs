@@ -1,5 +1,5 @@
-//! A unit that lies in many objects, on its way to be one. Each of them is read as a whole, for its checksum is that of all its bytes, and
-//! it will be deleted.
+//! The merge of a unit that lies in many objects. Each object is read as a whole: its checksum covers all its bytes,
+//! and it is deleted afterwards.
 
 use super::name::{Content, ObjectName, Sequence};
 use bytes::Bytes;
@@ -7,26 +7,26 @@ use forebay_block::checksum::crc32c;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Objects that are being read.
+/// A merge in progress.
 pub(crate) struct Merge {
     sequence: Sequence,
-    /// From the first to the last byte that shows.
+    /// Range from the first to the last visible byte.
     range: Range<u64>,
-    /// Zeros where nothing shows.
+    /// The merged content; zeros where nothing is visible.
     bytes: Vec<u8>,
-    /// Those with data, and where each of them shows.
+    /// Objects with data, and the ranges where each is visible.
     parts: BTreeMap<Sequence, (ObjectName, Vec<Range<u64>>)>,
-    /// Those that are not asked for yet, and bytes of those that are.
+    /// Objects that are not requested yet; count and bytes of those being read.
     unread: Vec<ObjectName>,
     reading: usize,
     reading_bytes: u64,
-    /// So many are asked for at once.
+    /// Limit of the bytes being read at once.
     reading_max_bytes: u64,
     has_failed: bool,
 }
 
 impl Merge {
-    /// Of these parts of a unit, and as this object.
+    /// Merges these visible parts of a unit into an object with this sequence.
     pub(crate) fn new(sequence: Sequence, shown: &[(Range<u64>, ObjectName)], reading_max_bytes: u64) -> Self {
         let start = shown.first().map_or(0, |(part, _)| part.start);
         let range = start..shown.last().map_or(start, |(part, _)| part.end);
@@ -41,22 +41,22 @@ impl Merge {
         Self { sequence, range, bytes, parts, unread, reading, reading_bytes, reading_max_bytes, has_failed }
     }
 
-    /// Number of the object that is to be.
+    /// Sequence of the merged object.
     pub(crate) fn sequence(&self) -> Sequence {
         self.sequence
     }
 
-    /// Where it begins.
+    /// Offset of the merged object on the device.
     pub(crate) fn start_bytes(&self) -> u64 {
         self.range.start
     }
 
-    /// Those that are not asked for yet.
+    /// Objects that are not requested yet.
     pub(crate) fn unread(&self) -> &[ObjectName] {
         &self.unread
     }
 
-    /// The next one to ask for, if there is room for it.
+    /// The next object to read, if the limit allows it.
     pub(crate) fn next(&mut self) -> Option<ObjectName> {
         let name = *self.unread.last()?;
         if self.reading > 0 && self.reading_bytes + name.len_bytes > self.reading_max_bytes {
@@ -68,7 +68,7 @@ impl Merge {
         Some(name)
     }
 
-    /// One has come, as a whole.
+    /// Takes the whole content of an object.
     pub(crate) fn got(&mut self, name: &ObjectName, content: &[u8]) {
         self.ended(name);
         let Some((_, parts)) = self.parts.get(&name.sequence) else { return };
@@ -82,7 +82,7 @@ impl Merge {
         }
     }
 
-    /// One could not be read: the others need not be. Those that are not asked for.
+    /// An object could not be read, so the merge fails. Returns the objects that need not be read any more.
     pub(crate) fn failed(&mut self, name: &ObjectName) -> Vec<ObjectName> {
         self.ended(name);
         self.has_failed = true;
@@ -94,12 +94,12 @@ impl Merge {
         self.reading_bytes -= name.len_bytes;
     }
 
-    /// Whether nothing more is to come.
+    /// Whether no more objects are to be read.
     pub(crate) fn is_complete(&self) -> bool {
         self.reading == 0 && self.unread.is_empty()
     }
 
-    /// The object and what it holds; nothing where one could not be read.
+    /// The merged object and its content; `None` where an object could not be read.
     pub(crate) fn into_object(self) -> Option<(ObjectName, Vec<Bytes>)> {
         if self.has_failed {
             return None;

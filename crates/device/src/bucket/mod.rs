@@ -1,7 +1,8 @@
-//! A bucket of an S3-compatible store as a block device: a log of objects that never change.
+//! A bucket of an S3-compatible store as a block device: a log of immutable objects.
 //!
-//! `log.rs` decides what is written, read and deleted, free of I/O; `worker.rs` does it, on a thread of its own; `open.rs` makes and opens
-//! the device, and `epoch.rs` sees to it that one server writes. docs/bucket.md has the layout and what is promised.
+//! `log.rs` decides, free of I/O, what is written, read and deleted. `worker.rs` carries it out on a thread of its
+//! own. `open.rs` makes and opens the device, and `epoch.rs` ensures that only one server writes. docs/bucket.md
+//! describes the layout and the guarantees.
 
 mod access;
 mod crowded;
@@ -58,12 +59,12 @@ use store::Store;
 use tokio::runtime::{Builder, Runtime};
 use worker::Worker;
 
-/// Objects that may show in as much of the device as one object can hold.
+/// Most objects visible in a unit before they are merged.
 const OBJECTS_MAX: usize = 64;
-/// Requests in flight.
+/// Most requests in flight.
 const QUEUE_LIMIT: usize = 256;
 
-/// The device.
+/// A block device in a bucket.
 pub struct BucketDevice {
     name: String,
     geometry: Geometry,
@@ -81,10 +82,10 @@ fn store(client: Arc<dyn ObjectStore>, uri: &BucketUri) -> Store {
     Store::new(client, &uri.prefix, uri.to_string(), uri.timeout, u64::from(std::process::id()))
 }
 
-/// Makes a device where a bucket, or the part of it that the prefix names, holds nothing. One that is there is left as it is.
+/// Makes a device where the bucket, or its part below the prefix, is empty. An existing device stays as it is.
 ///
 /// # Errors
-/// What lies there instead, or why it cannot be made.
+/// Something else lies there, or the device cannot be made.
 pub fn create(uri: &BucketUri) -> Result<(), BucketError> {
     create_in(access::client(uri)?, uri)
 }
@@ -93,19 +94,20 @@ fn create_in(client: Arc<dyn ObjectStore>, uri: &BucketUri) -> Result<(), Bucket
     runtime()?.block_on(open::create(&store(client, uri), uri))
 }
 
-/// Deletes everything that is on a device, and takes it from whoever serves it.
+/// Deletes all data of a device, and fences off the server that uses it.
 ///
 /// # Errors
-/// Why that cannot be done.
+/// The store refuses a request or does not answer.
 pub fn clear(uri: &BucketUri) -> Result<(), BucketError> {
     runtime()?.block_on(open::clear(&store(access::client(uri)?, uri)))
 }
 
 impl BucketDevice {
-    /// Opens the device. To write, it is taken from whoever had it open, who finds out before anything is promised again.
+    /// Opens the device. Opening it to write fences off the server that had it open: that server finds out before it
+    /// completes another flush.
     ///
     /// # Errors
-    /// Why it cannot be opened.
+    /// The device cannot be opened.
     pub fn open(uri: &BucketUri, mode: OpenMode) -> Result<Self, BucketError> {
         Self::open_in(access::client(uri)?, uri, mode)
     }
@@ -134,7 +136,7 @@ impl BucketDevice {
         Ok(device)
     }
 
-    /// How many objects there are, garbage included, and how many of them are garbage.
+    /// Count of all objects, and of garbage among them.
     #[must_use]
     pub fn objects(&self) -> (usize, usize) {
         self.log.objects()
@@ -145,7 +147,7 @@ impl BucketDevice {
             self.worker.send(job);
         }
         if !self.log.done().is_empty() {
-            // What has ended at once wakes whoever waits for the descriptor, too.
+            // A request that completed at once must wake the event loop, too.
             self.worker.answers.bell.ring();
         }
     }
@@ -185,7 +187,7 @@ impl Device for BucketDevice {
         self.hear();
         self.in_flight -= self.log.done().len();
         done.append(self.log.done());
-        // They are handed out: the descriptor need not tell of them.
+        // The completions were collected, so the descriptor need not stay readable.
         self.worker.answers.bell.clear();
         if !self.worker.answers.is_empty() {
             self.worker.answers.bell.ring();

@@ -1,55 +1,55 @@
-//! Names of the objects: each tells which bytes of the device it holds, when it was written, and the checksum of its content,
-//! so that a list of names is all that opening takes, and a repeated request puts the same bytes in the same place.
+//! Names of the objects. A name holds the range of the device, the time of writing and the checksum of the content.
+//! So opening needs only the list of names, and a repeated request stores the same bytes under the same name.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// When an object was made: by which opening of the device, and the how-manieth thing it did. A later one counts more.
+/// When an object was made: the opening, and a counter within it. The greater sequence is the newer one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Sequence {
-    /// The opening.
+    /// Number of the opening.
     pub(crate) epoch: u32,
-    /// Within it, from 1 on.
+    /// Counter within the epoch, from 1 on.
     pub(crate) counter: u64,
 }
 
-/// What an object holds.
+/// The content of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// Bytes with this CRC32C.
+    /// Data with this CRC32C.
     Data {
         /// The checksum.
         crc: u32,
     },
-    /// Zeros, which are not stored: the object is empty.
+    /// Zeros. They are not stored: the object is empty.
     Zeros,
 }
 
-/// An object that holds a range of the device.
+/// The name of an object, which holds a range of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ObjectName {
-    /// When it was made.
+    /// When the object was made.
     pub(crate) sequence: Sequence,
-    /// Where its range begins.
+    /// Offset of its range on the device, in bytes.
     pub(crate) start_bytes: u64,
-    /// How long its range is.
+    /// Length of its range, in bytes.
     pub(crate) len_bytes: u64,
-    /// What it holds.
+    /// Kind of content.
     pub(crate) content: Content,
 }
 
 impl ObjectName {
-    /// Where its range ends.
+    /// End of its range on the device, in bytes.
     pub(crate) fn end_bytes(&self) -> u64 {
         self.start_bytes + self.len_bytes
     }
 
-    /// Where the object is.
+    /// Path of the object below the prefix.
     pub(crate) fn path(&self) -> String {
         format!("data/{self}")
     }
 
-    /// How many bytes are stored.
+    /// Bytes stored in the object; 0 for zeros.
     pub(crate) fn stored_bytes(&self) -> u64 {
         match self.content {
             Content::Data { .. } => self.len_bytes,
@@ -69,7 +69,7 @@ impl fmt::Display for ObjectName {
     }
 }
 
-/// The text is none of our names.
+/// The text is not the name of a data object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoName;
 
@@ -88,7 +88,8 @@ impl FromStr for ObjectName {
         };
         let epoch = u32::try_from(epoch).map_err(|_| NoName)?;
         let name = Self { sequence: Sequence { epoch, counter }, start_bytes, len_bytes, content };
-        // What reads back otherwise was not written by us: signs, capitals, fewer digits.
+        // Only the exact notation is accepted: signs, capitals or missing digits show that another program wrote the
+        // name.
         let is_range = len_bytes > 0 && start_bytes.checked_add(len_bytes).is_some();
         if is_range && name.to_string() == text { Ok(name) } else { Err(NoName) }
     }

@@ -1,8 +1,8 @@
-//! The objects that are in the bucket: which of them show where, and which are garbage.
+//! The objects in the bucket: which of them is visible where, and which are garbage.
 //!
-//! An object is garbage once newer ones cover it, or its range was discarded. It may be deleted only after a look at the epoch that
-//! began later than that: then whoever opens the device next lists what covers it, and a server that was replaced deletes nothing
-//! that its successor reads.
+//! An object becomes garbage when newer objects cover it or its range is discarded. It may be deleted only after an
+//! epoch check that began later than that. Then the next server to open the device lists the newer objects, too, and
+//! a server that was replaced deletes nothing that its successor reads.
 
 use super::extents::Extents;
 use super::name::{Content, ObjectName, Sequence};
@@ -13,30 +13,30 @@ use std::ops::Range;
 struct Object {
     name: ObjectName,
     shown_bytes: u64,
-    /// Reads of it in flight: it is not deleted under them.
+    /// Reads of the object in flight; it is not deleted before they end.
     readers: u32,
 }
 
-/// The table.
+/// All objects of the device.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
     extents: Extents,
     table: BTreeMap<Sequence, Object>,
-    /// How many there are in each unit, garbage included.
+    /// Count of objects in each unit, including garbage.
     of_unit: BTreeMap<u64, u32>,
     unit_bytes: u64,
-    /// All that show nowhere.
+    /// Objects that are visible nowhere.
     garbage: BTreeSet<Sequence>,
-    /// Garbage since the last look at the epoch began; since before that; and what may be deleted.
+    /// Garbage in three stages: made since the last epoch check began; made before it; safe to delete.
     unsure: Vec<Sequence>,
     looked_at: Vec<Sequence>,
     deletable: VecDeque<Sequence>,
-    /// Discarded ranges that objects in flight must not show in, and when that was.
+    /// Discarded ranges in which objects in flight must not become visible, each with the sequence of the discard.
     holes: Vec<(Range<u64>, Sequence)>,
 }
 
 impl Objects {
-    /// None. No object crosses the border of a unit.
+    /// An empty table. No object crosses the border of a unit.
     pub(crate) fn new(unit_bytes: u64) -> Self {
         Self { unit_bytes, ..Self::default() }
     }
@@ -50,21 +50,21 @@ impl Objects {
         }
     }
 
-    /// An object is there.
+    /// Adds an object.
     pub(crate) fn add(&mut self, name: ObjectName) {
         let change = self.extents.insert(name.start_bytes..name.end_bytes(), name.sequence);
         self.enter(name, change.shown_bytes);
         self.lose(change.lost);
     }
 
-    /// An object is there that must not be.
+    /// Adds an object that must not become visible.
     pub(crate) fn add_garbage(&mut self, name: ObjectName) {
         self.enter(name, 0);
     }
 
     fn lose(&mut self, lost: Vec<(Sequence, u64)>) {
         for (sequence, bytes) in lost {
-            // A hole is no object.
+            // A discarded range has a sequence, too, but no object.
             let Some(object) = self.table.get_mut(&sequence) else { continue };
             object.shown_bytes -= bytes;
             if object.shown_bytes == 0 {
@@ -74,7 +74,8 @@ impl Objects {
         }
     }
 
-    /// Nothing shows in a range any more; nor will objects that are in flight, where `since` is given, which is newer than these.
+    /// Makes nothing visible in a range. Where `since` is given, which is newer than all objects in flight, those do
+    /// not become visible there either.
     pub(crate) fn discard(&mut self, range: Range<u64>, since: Option<Sequence>) {
         let lost = self.extents.remove(range.clone());
         self.lose(lost);
@@ -84,7 +85,8 @@ impl Objects {
         }
     }
 
-    /// No object is in flight but this one and newer ones, which show in what was discarded before them.
+    /// Forgets discards that are older than `oldest`, the oldest object in flight: only objects written after them
+    /// can still arrive. `None`: nothing is in flight.
     pub(crate) fn fill_holes(&mut self, oldest: Option<Sequence>) {
         let ends = oldest.map_or(self.holes.len(), |oldest| self.holes.partition_point(|(_, since)| *since < oldest));
         for (range, sequence) in self.holes.drain(..ends) {
@@ -92,7 +94,8 @@ impl Objects {
         }
     }
 
-    /// A range from its beginning to its end, and the object with data that shows there.
+    /// Splits a range into parts, each with the object whose data is visible there; `None` where there are zeros or
+    /// nothing.
     pub(crate) fn look(&self, range: Range<u64>) -> Vec<(Range<u64>, Option<ObjectName>)> {
         let name = |sequence: Sequence| {
             let name = self.table.get(&sequence)?.name;
@@ -101,20 +104,20 @@ impl Objects {
         self.extents.look(range).into_iter().map(|(part, shows)| (part, shows.and_then(name))).collect()
     }
 
-    /// Parts of a range in which objects show, those without data too.
+    /// The parts of a range in which objects are visible, including objects of zeros.
     pub(crate) fn shown(&self, range: Range<u64>) -> Vec<(Range<u64>, ObjectName)> {
         let parts = self.extents.look(range).into_iter();
         parts.filter_map(|(part, shows)| Some((part, self.table.get(&shows?)?.name))).collect()
     }
 
-    /// The first unit from this one on that there is anything in: be it garbage, or a part that was discarded, which shows again after the
-    /// next opening.
+    /// The first unit, from this one on, that holds any object. Garbage counts, and so do objects of discarded
+    /// ranges, which become visible again at the next opening.
     pub(crate) fn next_unit(&self, from: u64) -> Option<u64> {
         self.of_unit.range(from..).next().map(|(unit, _)| *unit)
     }
 
-    /// How many objects show in a unit. One that shows in several places counts once: a page that is written again and again cuts those
-    /// around it, and is no reason to write all of it again.
+    /// Count of objects visible in a unit. An object that is visible in several places counts once: a page that is
+    /// rewritten often splits the objects around it, which is no reason to rewrite the whole unit.
     pub(crate) fn showing(&self, unit: u64) -> usize {
         let range = unit * self.unit_bytes..(unit + 1) * self.unit_bytes;
         let sequences: BTreeSet<Sequence> =
@@ -122,31 +125,31 @@ impl Objects {
         sequences.iter().filter(|sequence| self.table.contains_key(sequence)).count()
     }
 
-    /// A read of an object begins.
+    /// Keeps an object from being deleted while it is read.
     pub(crate) fn pin(&mut self, sequence: Sequence) {
         if let Some(object) = self.table.get_mut(&sequence) {
             object.readers += 1;
         }
     }
 
-    /// It has ended.
+    /// A read of the object has ended.
     pub(crate) fn unpin(&mut self, sequence: Sequence) {
         if let Some(object) = self.table.get_mut(&sequence) {
             object.readers -= 1;
         }
     }
 
-    /// Whether something became garbage since the last look at the epoch began.
+    /// Whether any object became garbage since the last epoch check began.
     pub(crate) fn wants_look(&self) -> bool {
         !self.unsure.is_empty()
     }
 
-    /// A look at the epoch begins.
+    /// An epoch check begins.
     pub(crate) fn look_begins(&mut self) {
         self.looked_at.append(&mut self.unsure);
     }
 
-    /// It has ended, with what it should have.
+    /// The epoch check has ended. `is_ours`: the epoch is still this server's.
     pub(crate) fn look_ended(&mut self, is_ours: bool) {
         match is_ours {
             true => self.deletable.extend(self.looked_at.drain(..)),
@@ -154,7 +157,7 @@ impl Objects {
         }
     }
 
-    /// The next object to delete. It is in the table until it is gone.
+    /// The next object to delete. It stays in the table until the deletion has ended.
     pub(crate) fn next_to_delete(&mut self) -> Option<ObjectName> {
         for _ in 0..self.deletable.len() {
             let sequence = self.deletable.pop_front()?;
@@ -184,13 +187,13 @@ impl Objects {
         }
     }
 
-    /// How many discarded ranges are remembered.
+    /// Count of discarded ranges that are remembered.
     #[cfg(test)]
     pub(crate) fn holes(&self) -> usize {
         self.holes.len()
     }
 
-    /// How many there are, garbage included, and how many of them are garbage.
+    /// Count of all objects, and of garbage among them.
     pub(crate) fn count(&self) -> (usize, usize) {
         (self.table.len(), self.garbage.len())
     }

@@ -1,7 +1,8 @@
-//! Making a device in a bucket, and opening it.
+//! Makes and opens a device in a bucket.
 //!
-//! `geometry.json` says how large it is. Whoever opens it to write takes an epoch first, and only then lists the objects. `roll/N` says
-//! which were there: requests that were on their way then may arrive later, and must not count.
+//! `geometry.json` holds its size. A server that opens the device to write first takes an epoch, and lists the
+//! objects only then. `roll/N` records which objects existed then: requests in flight at that time may arrive later,
+//! and their objects must not count.
 
 use super::epoch::{Standing, epoch_name, look, take_epoch};
 use super::error::BucketError;
@@ -19,29 +20,29 @@ use tracing::warn;
 
 const GEOMETRY: &str = "geometry.json";
 const FORMAT: u32 = 1;
-/// What a roll holds at most: some millions of runs.
+/// Longest roll, in bytes: some millions of runs.
 const ROLL_MAX_BYTES: usize = 256 << 20;
-/// What a device is.
+/// Properties of a device, stored in `geometry.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Description {
-    /// What this is, for people.
+    /// A note for people on what this object is.
     forebay: String,
     format: u32,
     pub(crate) size_bytes: u64,
-    /// The most that an object holds.
+    /// Most bytes in an object.
     pub(crate) object_bytes: u64,
 }
 
-/// What opening has found.
+/// What the opening found.
 pub(crate) struct Found {
     pub(crate) description: Description,
     pub(crate) epoch: u32,
-    /// What the epoch's object holds.
+    /// Content of the epoch's object; empty where the device is read only.
     pub(crate) owner: String,
     pub(crate) objects: Vec<ObjectName>,
-    /// Objects that came after somebody else had opened the device.
+    /// Objects that arrived after another server had opened the device.
     pub(crate) invalid: Vec<ObjectName>,
-    /// Those that count and are not as long as their name says.
+    /// Objects that count, but whose length differs from the one in their name.
     pub(crate) damaged: BTreeSet<Sequence>,
 }
 
@@ -82,7 +83,7 @@ fn check(uri: &BucketUri, description: &Description) -> Result<()> {
     differs("object", description.object_bytes, uri.object_bytes)
 }
 
-/// Makes a device where there is nothing; one that is there is left as it is.
+/// Makes a device where there is none; an existing one stays as it is.
 pub(crate) async fn create(store: &Store, uri: &BucketUri) -> Result<()> {
     match description(store).await {
         Err(BucketError::Absent) => {}
@@ -101,10 +102,11 @@ pub(crate) async fn create(store: &Store, uri: &BucketUri) -> Result<()> {
         Err(refused) if refused.failure.kind == forebay_block::IoErrorKind::Unsupported => {
             return Err(BucketError::NoConditions);
         }
-        // A repeated request, or another one at the same time: what is there decides.
+        // A repeated request, or another server at the same time, has made it. What exists is checked below.
         Err(refused) if !refused.exists => return Err(refused.while_doing(format!("write {GEOMETRY}"))),
         Err(_) => {}
-        // A store that does not know the condition writes it again, and is left as it was.
+        // A second conditional write must fail. Where it succeeds, the store ignores the condition; the object is
+        // deleted again.
         Ok(()) => match make(store, GEOMETRY, &text).await {
             Ok(()) => {
                 delete(store, GEOMETRY).await?;
@@ -117,14 +119,15 @@ pub(crate) async fn create(store: &Store, uri: &BucketUri) -> Result<()> {
     check(uri, &description(store).await?)
 }
 
-/// Deletes all data of a device, which stays as large as it is. Servers that have it open find out.
+/// Deletes all data of a device and keeps its properties. Servers that have it open are fenced off.
 pub(crate) async fn clear(store: &Store) -> Result<()> {
     description(store).await?;
     let (epoch, owner) = take_epoch(store).await?;
-    // What is still on its way from others does not count either.
+    // An empty roll: objects whose requests are still in flight from other servers do not count either.
     write_roll(store, &Roll::call(epoch, [])).await?;
     let listed = list(store, "data").await.map_err(|refused| refused.while_doing("list data/"))?;
-    // Whoever opens the device after this look has that roll, by which none of what was listed before it counts.
+    // A server that opens the device after this epoch check reads that roll, by which none of the objects listed
+    // before count.
     match look(store, epoch, &owner).await.map_err(|refused| refused.while_doing("look at the epoch"))? {
         Standing::Owned => {}
         Standing::Replaced => return Err(BucketError::Busy { epoch }),
@@ -136,7 +139,7 @@ pub(crate) async fn clear(store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// Opens a device: to write, which takes it from whoever has it, or to read only.
+/// Opens a device, either to write, which fences off the server that had it open, or only to read.
 pub(crate) async fn open(store: &Store, uri: &BucketUri, is_writable: bool) -> Result<Found> {
     let description = description(store).await?;
     check(uri, &description)?;
@@ -145,7 +148,7 @@ pub(crate) async fn open(store: &Store, uri: &BucketUri, is_writable: bool) -> R
     let (newest, owner) = own.unwrap_or_else(|| (epochs.last().copied().unwrap_or_default(), String::new()));
     let parsed = data.iter().filter_map(|(name, _)| name.parse::<ObjectName>().ok());
     let latest = parsed.max_by_key(|name| name.sequence);
-    // Whoever reads only has the epoch of the one who writes.
+    // A reader has no epoch of its own; the newest one belongs to the server that writes.
     let is_known = |epoch| if is_writable { epoch < newest } else { epoch <= newest };
     if let Some(name) = latest.filter(|name| !is_known(name.sequence.epoch)) {
         return Err(BucketError::Newer { epoch: newest, found: name.path() });
@@ -160,7 +163,7 @@ pub(crate) async fn open(store: &Store, uri: &BucketUri, is_writable: bool) -> R
     Ok(Found { description, epoch: newest, owner, objects, invalid, damaged })
 }
 
-/// A roll as it is stored, if it can be read again: else the older one has to stay.
+/// The text of a roll. Refuses one that is too long to be read again; the older roll stays then.
 pub(crate) fn roll_text(roll: &Roll, most_bytes: usize) -> Result<Vec<u8>> {
     let text = serde_json::to_vec(roll).map_err(|error| BucketError::Client(error.to_string()))?;
     match text.len() > most_bytes {
@@ -169,7 +172,7 @@ pub(crate) fn roll_text(roll: &Roll, most_bytes: usize) -> Result<Vec<u8>> {
     }
 }
 
-/// Makes a roll the newest one.
+/// Stores a roll as the newest one, and deletes the older ones.
 async fn write_roll(store: &Store, roll: &Roll) -> Result<()> {
     let name = roll_name(roll.author());
     let text = roll_text(roll, ROLL_MAX_BYTES)?;
@@ -182,9 +185,9 @@ async fn write_roll(store: &Store, roll: &Roll) -> Result<()> {
     Ok(())
 }
 
-/// Lists the device, which is taken as `epoch` where one is given. A list that ends too early, for which it takes one wrong answer, would
-/// have objects forgotten that are there, and deleted by the next one who opens the device. So what is known to be there and comes after
-/// them in the order of names has to be in it.
+/// Lists the device, as the owner of `epoch` where one is given. One wrong answer of the store could end the list too
+/// early. Objects left out of it would be forgotten, and deleted by the next server. So the list must contain objects
+/// that are known to exist and that come last in the order of names.
 async fn whole_contents(store: &Store, epoch: Option<u32>) -> Result<Contents> {
     let contents = contents(store).await?;
     if let Some(epoch) = epoch {
@@ -212,8 +215,8 @@ async fn read_roll(store: &Store, epoch: u32) -> Result<std::result::Result<Roll
     }
 }
 
-/// What the last one who opened the device to write found, of these rolls. It was listed after the latest object, so it knows of that:
-/// whoever opens the device to write makes a roll before the first object.
+/// The roll of the last server that opened the device to write. It must know the epoch of the latest object, because
+/// a server writes its roll before its first object.
 async fn newest_roll(store: &Store, listed: BTreeSet<u32>, latest: Option<&ObjectName>) -> Result<Roll> {
     let newest = async |listed: &BTreeSet<u32>| match listed.last() {
         Some(epoch) => read_roll(store, *epoch).await,
@@ -225,25 +228,25 @@ async fn newest_roll(store: &Store, listed: BTreeSet<u32>, latest: Option<&Objec
     {
         return Ok(roll);
     }
-    // The list may have ended before its end, or the next one who opened the device have replaced it.
+    // The list may have been incomplete, or a newer server may have replaced the roll meanwhile.
     let listed = numbers(store, "roll").await.map_err(|refused| refused.while_doing("list roll/"))?;
     let roll = newest(&listed).await?.map_err(|refused| refused.while_doing("read the newest object of roll/"))?;
     match latest.filter(|_| !is_enough(&roll)) {
-        // Without it nobody knows what counts.
+        // Without the roll it is not known which objects count.
         Some(name) => Err(BucketError::NoRoll { found: name.path() }),
         None => Ok(roll),
     }
 }
 
-/// What the names say.
+/// The listed names, sorted by what they mean.
 #[derive(Default)]
 struct Sorted {
-    /// All that are names.
+    /// All names of data objects.
     names: Vec<ObjectName>,
     /// Objects that count, and those that do not.
     objects: Vec<ObjectName>,
     invalid: Vec<ObjectName>,
-    /// Objects that count and are not as long as their name says.
+    /// Objects that count, but whose length differs from the one in their name.
     damaged: BTreeSet<Sequence>,
 }
 

@@ -1,4 +1,4 @@
-//! Reads that wait for parts of objects.
+//! Hosts' reads that wait for parts of objects.
 
 use super::job::Failure;
 use super::scatter::scatter;
@@ -6,28 +6,28 @@ use bytes::Bytes;
 use forebay_block::{Buf, Completion, IoError, Vectored};
 use std::collections::BTreeMap;
 
-/// A read.
+/// A read in progress.
 pub(crate) struct Read {
     pub(crate) tag: u64,
     pub(crate) offset_bytes: u64,
     pub(crate) bufs: Vectored<Buf>,
-    /// Parts that have not come.
+    /// Parts that have not arrived yet.
     pub(crate) waits: usize,
 }
 
-/// Those that wait, by their numbers.
+/// Reads in progress, by number.
 #[derive(Default)]
 pub(crate) struct Reads {
     waiting: BTreeMap<u64, (Read, Option<Failure>)>,
 }
 
 impl Reads {
-    /// One begins.
+    /// Begins a read.
     pub(crate) fn begin(&mut self, number: u64, read: Read) {
         self.waiting.insert(number, (read, None));
     }
 
-    /// A part has come, which stands there in the read, or not. The last one ends it.
+    /// Takes the part at `at`, or its failure. Returns the completion where this was the last part.
     pub(crate) fn got(&mut self, number: u64, at: usize, part: Result<Bytes, Failure>) -> Option<Completion> {
         let (read, failed) = self.waiting.get_mut(&number)?;
         match part {

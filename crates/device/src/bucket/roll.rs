@@ -1,22 +1,22 @@
-//! Which objects of earlier epochs count. Requests of a server that is gone may arrive after its successor has listed the objects; what
-//! comes then must not show after the next opening, and it may well be older than what had arrived. So whoever opens the device to write
-//! notes what was there.
+//! Records which objects of earlier epochs count. Requests of a server that is gone may arrive after its successor
+//! has listed the objects. Such an object must not become visible at the next opening, because it may be older than
+//! objects that arrived before. So each server that opens the device to write records the objects that it found.
 
 use super::name::{ObjectName, Sequence};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What was there when an epoch began.
+/// The objects that existed when an epoch began.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Roll {
-    /// The epoch of who called it: from there on all count.
+    /// The epoch whose server wrote the roll. All objects from this epoch on count.
     author: u32,
-    /// For each epoch before, counters of the objects that were there: first and last of each run, in order.
+    /// For each earlier epoch the counters of its objects: first and last of each run, in order.
     epochs: BTreeMap<u32, Vec<(u64, u64)>>,
 }
 
 impl Roll {
-    /// What `author` has found.
+    /// The roll of the server of epoch `author`, which found the objects with these names.
     pub(crate) fn call<'a>(author: u32, names: impl IntoIterator<Item = &'a ObjectName>) -> Self {
         let mut sequences: Vec<Sequence> = names.into_iter().map(|name| name.sequence).collect();
         sequences.sort_unstable();
@@ -31,17 +31,18 @@ impl Roll {
         Self { author, epochs }
     }
 
-    /// The epoch of who called it; 0 of none.
+    /// The epoch of the server that wrote the roll; 0 where there is no roll.
     pub(crate) fn author(&self) -> u32 {
         self.author
     }
 
-    /// Whether there may be objects of an epoch: its server called the roll before it made any, and nobody has called it since.
+    /// Whether this roll is recent enough for objects of `epoch`. A server writes its roll before its first object,
+    /// so objects of later epochs than the author's show that a newer roll is missing.
     pub(crate) fn knows(&self, epoch: u32) -> bool {
         self.author > 0 && epoch <= self.author
     }
 
-    /// Whether an object counts that is there now.
+    /// Whether an object that exists now counts.
     pub(crate) fn counts(&self, Sequence { epoch, counter }: Sequence) -> bool {
         let Some(runs) = self.epochs.get(&epoch).filter(|_| epoch < self.author) else { return epoch >= self.author };
         let at = runs.partition_point(|(first, _)| *first <= counter);

@@ -1,9 +1,9 @@
-//! Between the buffers of requests and the bytes of objects.
+//! Copies between the buffers of requests and the bytes of objects.
 
 use bytes::Bytes;
 use forebay_block::{Buf, SharedBuf, Vectored};
 
-/// The bytes of a write, copied: how much memory its buffers keep is not known.
+/// Copies the bytes of a write. A reference to its buffers could keep an unknown amount of memory alive.
 pub(crate) fn gather(bufs: &Vectored<SharedBuf>) -> Bytes {
     let bufs = bufs.as_slice();
     let mut bytes = Vec::with_capacity(bufs.iter().map(|buf| buf.len()).sum());
@@ -11,7 +11,7 @@ pub(crate) fn gather(bufs: &Vectored<SharedBuf>) -> Bytes {
     Bytes::from(bytes)
 }
 
-/// Calls `each` with the parts of buffers that lie in a range, and where in the range they begin.
+/// Calls `each` with the part of every buffer that lies in a range, and the part's offset in the range.
 fn parts(bufs: &mut Vectored<Buf>, at: usize, len: usize, mut each: impl FnMut(&mut [u8], usize)) {
     let mut before = 0;
     for buf in bufs.as_mut_slice() {
@@ -23,12 +23,12 @@ fn parts(bufs: &mut Vectored<Buf>, at: usize, len: usize, mut each: impl FnMut(&
     }
 }
 
-/// Copies bytes to a place in the buffers of a read.
+/// Copies `bytes` to the offset `at` in the buffers of a read.
 pub(crate) fn scatter(bufs: &mut Vectored<Buf>, at: usize, bytes: &[u8]) {
     parts(bufs, at, bytes.len(), |part, from| part.copy_from_slice(&bytes[from..from + part.len()]));
 }
 
-/// Fills a place in the buffers of a read with zeros.
+/// Fills `len` bytes at the offset `at` in the buffers of a read with zeros.
 pub(crate) fn fill(bufs: &mut Vectored<Buf>, at: usize, len: usize) {
     parts(bufs, at, len, |part, _| part.fill(0));
 }

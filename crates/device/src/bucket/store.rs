@@ -1,4 +1,4 @@
-//! Requests to the store that are repeated until they succeed, cannot, or have taken too long.
+//! Repeats requests to the store until they succeed, fail for good, or have taken too long.
 
 use super::error::BucketError;
 use super::job::Failure;
@@ -13,64 +13,64 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::{error, info, warn};
 
-/// Between a request and its repetition: at first and at most, halved to doubled by chance.
+/// Pause before a repetition: the first one and the longest. Chance varies it from half to twice.
 const DELAY_FIRST: Duration = Duration::from_millis(50);
 const DELAY_MAX: Duration = Duration::from_secs(2);
-/// One try of a request, but for what it carries.
+/// Time limit of one try, without the time for its payload.
 const TRY_MAX: Duration = Duration::from_secs(30);
-/// What a link carries at least, for each of the requests that share it.
+/// Least transfer rate that is assumed of a link, for each of the requests that share it.
 const RATE_MIN_BYTES_PER_S: u64 = 1 << 20;
-/// Of somebody else's text that a message repeats.
+/// Most characters of a foreign text that a message quotes.
 const SHOWN_CHARS: usize = 200;
 
-/// A request that did not succeed.
+/// A request that failed.
 #[derive(Clone, Debug)]
 pub(crate) struct Refused {
-    /// For whoever asked the device.
+    /// The failure in the terms of a device.
     pub(crate) failure: Failure,
-    /// There is no such object.
+    /// The object does not exist.
     pub(crate) is_absent: bool,
-    /// There is one already.
+    /// An object of this name exists already.
     pub(crate) exists: bool,
-    /// In words.
+    /// The failure in words.
     pub(crate) text: String,
 }
 
 impl Refused {
-    /// As an error of opening.
+    /// The failure as an error of opening.
     pub(crate) fn while_doing(self, doing: impl Into<String>) -> BucketError {
         BucketError::Store { doing: doing.into(), text: self.text }
     }
 }
 
-/// Whether the store answers.
+/// Whether the store answers at present.
 #[derive(Debug, Default)]
 struct Outage {
-    /// When it last failed to answer, while it does.
+    /// When the store began to fail; `None` while it answers.
     since: Option<Instant>,
-    /// When it last did what it was asked for.
+    /// When a request last succeeded.
     answered: Option<Instant>,
-    /// A request was given up, and nothing was answered since that began.
+    /// A request was given up, and none has succeeded since that request began.
     is_given_up: bool,
 }
 
-/// The part of a store that one device has.
+/// The part of a store that holds one device.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) client: Arc<dyn ObjectStore>,
     prefix: String,
-    /// As messages name it.
+    /// Name of the store in messages.
     pub(crate) name: String,
     timeout: Duration,
     outage: Mutex<Outage>,
-    /// What was logged of requests that were given up, and since when.
+    /// Limits the log lines on requests that were given up.
     given_up: Mutex<Throttle>,
     begun: Instant,
     random: Mutex<Random>,
 }
 
 impl Store {
-    /// `seed` is that of the delays between repetitions.
+    /// `seed` varies the pauses between repetitions.
     pub(crate) fn new(client: Arc<dyn ObjectStore>, prefix: &str, name: String, timeout: Duration, seed: u64) -> Self {
         let random = Mutex::new(Random::new(seed));
         Self {
@@ -85,7 +85,7 @@ impl Store {
         }
     }
 
-    /// Where an object is.
+    /// Path of an object in the bucket.
     pub(crate) fn path(&self, name: &str) -> Path {
         match self.prefix.is_empty() {
             true => Path::from(name),
@@ -93,13 +93,14 @@ impl Store {
         }
     }
 
-    /// Where all objects are; `None`: everywhere.
+    /// The prefix of all objects; `None` where it is the whole bucket.
     pub(crate) fn root(&self) -> Option<Path> {
         (!self.prefix.is_empty()).then(|| Path::from(self.prefix.as_str()))
     }
 
-    /// Waits until another request may be sent, for as long as it takes: those before it end, one way or the other. Where they were given
-    /// up, so is what has waited for them. Who need not wait tries it.
+    /// Waits for a free slot, however long that takes, since the requests in the slots end in any case. Where they
+    /// were given up meanwhile, the waiting request is given up, too. A request that need not wait is tried even
+    /// then.
     pub(crate) async fn slot<'a>(&self, slots: &'a Semaphore) -> Result<SemaphorePermit<'a>, Refused> {
         if let Ok(slot) = slots.try_acquire() {
             return Ok(slot);
@@ -114,7 +115,8 @@ impl Store {
         self.outage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Repeats a request that carries so many bytes, this way or that. With its result comes whether it was sent more than once.
+    /// Repeats a request that transfers `carried_bytes` in either direction. Also returns whether it was sent more
+    /// than once.
     pub(crate) async fn persist<T, F>(
         &self,
         carried_bytes: u64,
@@ -153,11 +155,12 @@ impl Store {
         }
     }
 
-    /// Makes an object, whatever is there.
+    /// Stores an object, and overwrites an existing one.
     pub(crate) async fn put(&self, path: &Path, payload: PutPayload) -> (Result<(), Refused>, bool) {
         let put = || async {
             match self.client.put(path, payload.clone()).await {
-                // It was not asked whether there is one: another request for it is on its way (409).
+                // The request has no condition, so this answer (409) means that another request for the object is in
+                // flight.
                 Err(Error::AlreadyExists { source, .. }) => Err(Error::Generic { store: "bucket", source }),
                 result => result.map(|_| ()),
             }
@@ -165,7 +168,7 @@ impl Store {
         self.persist(payload.content_length() as u64, put).await
     }
 
-    /// From half to twice as long, so that requests which failed together do not come together again.
+    /// Varies a pause from half to twice, so that requests that failed together are not repeated together.
     fn pause(&self, delay: Duration) -> Duration {
         let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
         delay / 2 + Duration::from_millis(random.below(delay.as_millis() as u64 * 3 / 2))
@@ -202,7 +205,7 @@ impl Store {
         }
     }
 
-    /// Somebody else has opened the device to write.
+    /// Logs that another server has opened the device to write.
     pub(crate) fn replaced(&self) {
         error!(
             cause = "store taken over",
@@ -214,7 +217,8 @@ impl Store {
         );
     }
 
-    /// A request is given up. In an outage that is one for each object: how many there were goes with the next line. Whether it was logged.
+    /// Logs a request that was given up. In an outage there is one for each object, so lines are limited and carry
+    /// the number of those left out. Returns whether a line was logged.
     pub(crate) fn given_up(&self, doing: &str, why: &str) -> bool {
         const CAUSE: &str = "request to a store failed";
         let now_ns = self.begun.elapsed().as_nanos() as u64;
@@ -242,7 +246,7 @@ fn late() -> Refused {
     Refused { failure, is_absent: false, exists: false, text: "no answer in time".to_owned() }
 }
 
-/// What an error means, and whether the same request may succeed later.
+/// Judges an error: what it means, and whether the same request may succeed later.
 fn judge(error: &Error) -> (Refused, Verdict) {
     let text = words(error);
     let refused = |kind, os_error| Refused {
@@ -253,16 +257,17 @@ fn judge(error: &Error) -> (Refused, Verdict) {
     };
     match error {
         Error::NotFound { .. } => {
-            // The bucket may be what is gone, or who asks be unknown (versitygw): where there is a code it has to be that of the object. An
-            // answer to HEAD has none.
+            // A 404 may also mean that the bucket is gone, or that the client is unknown (versitygw). Where the
+            // answer has a code, it must be the code of a missing object. An answer to HEAD has none.
             let answer = error.to_string();
             let code = code_of(&answer);
             let is_absent = code.is_none_or(|code| code == "NoSuchKey");
-            // For good only where the store says so itself, and nobody before it.
+            // Only the store's own code proves the object missing for good; a proxy in front of it may answer 404,
+            // too.
             let kind = if is_absent && code.is_some() { IoErrorKind::Missing } else { IoErrorKind::Medium };
             (Refused { is_absent, ..refused(kind, libc::ENOENT) }, Verdict::Final)
         }
-        // Whether there is one is not known: another request for it is on its way.
+        // Another request for the object is in flight, so it is not known whether the object exists.
         Error::AlreadyExists { .. } if is_conflict(&text) => {
             (refused(IoErrorKind::Medium, libc::EAGAIN), Verdict::Repeat)
         }
@@ -283,14 +288,14 @@ fn judge(error: &Error) -> (Refused, Verdict) {
     }
 }
 
-/// Codes of a store that cannot tell yet which of several requests for an object comes first (409).
+/// Codes (HTTP 409) of a store that has not decided yet which of several requests for an object comes first.
 fn is_conflict(text: &str) -> bool {
     ["ConditionalRequestConflict", "OperationAborted"].iter().any(|code| text.contains(code))
 }
 
-/// Codes of a store that has no room.
+/// Codes of a store that has no space.
 fn is_full(text: &str) -> bool {
-    // MinIO's and Ceph's, and what versitygw says of a file system that is full (HTTP 507).
+    // MinIO's and Ceph's codes, and versitygw's for a full file system (HTTP 507).
     ["QuotaExceeded", "XMinioStorageFull", "InsufficientCapacity", "InsufficientStorage"]
         .iter()
         .any(|code| text.contains(code))
@@ -300,12 +305,13 @@ fn between<'a>(whole: &'a str, open: &str, close: &str) -> Option<&'a str> {
     Some(whole.split_once(open)?.1.split_once(close)?.0)
 }
 
-/// The store's own code of an error.
+/// The store's error code in an answer.
 fn code_of(whole: &str) -> Option<&str> {
     between(whole, "<Code>", "</Code>")
 }
 
-/// An error in words. A store's own has code and message, and beside them what it was sent, which is nobody's business.
+/// An error in words. Of a store's answer only code and message are used: the rest repeats the request, which holds
+/// secrets.
 fn words(error: &Error) -> String {
     let whole = error.to_string();
     let text = match code_of(&whole) {
@@ -329,7 +335,7 @@ mod tests {
     use super::*;
     use object_store::memory::InMemory;
 
-    /// Somebody between the store and here may answer 404 as well, and be wrong.
+    /// A proxy between the store and this client may wrongly answer 404.
     #[test]
     fn only_the_store_says_that_an_object_is_missing() {
         let kind_of = |body: &str| {
@@ -342,7 +348,8 @@ mod tests {
         }
     }
 
-    /// versitygw over a file system that is full was asked again and again, and then taken for one that does not answer.
+    /// Regression: a full file system below versitygw was taken for a store that does not answer, and the request was
+    /// repeated.
     #[test]
     fn regression_a_store_without_room_says_so_at_once() {
         for code in ["QuotaExceeded", "XMinioStorageFull", "InsufficientCapacity", "InsufficientStorage"] {
@@ -354,7 +361,7 @@ mod tests {
         assert!(matches!(judge(&Error::Generic { store: "S3", source }).1, Verdict::Repeat));
     }
 
-    /// In an outage each object that could not be written was a line of the log.
+    /// Regression: in an outage each object that could not be written was a line of the log.
     #[test]
     fn regression_an_outage_is_one_line_and_not_one_for_each_object() {
         let client = Arc::new(InMemory::new());
@@ -363,7 +370,8 @@ mod tests {
         assert_eq!(logged, 1);
     }
 
-    /// An unknown access key was answered with 404 by a store, and a pool that was whole "had no device in it; `create` makes one".
+    /// Regression: a store answers an unknown access key with 404, and a complete pool was reported to have no
+    /// device, with the advice to create one.
     #[test]
     fn regression_a_404_that_is_not_of_an_object_is_no_absent_device() {
         let judged = |body: &str| judge(&Error::NotFound { path: "geometry.json".into(), source: body.into() }).0;
