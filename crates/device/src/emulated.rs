@@ -1,18 +1,19 @@
-//! A modelled SSD in real time: data goes to memory or to a file at once, and its completion is held back until the model
-//! would have ended the command. Where the store below is slower than the model, the store decides.
+//! A modelled SSD in real time. Data goes to memory or to a file at once, and the completion is delayed until the
+//! model ends the command. Where the store is slower than the model, the store decides.
 //!
-//! Event loops sleep until the drive may end a command ([`Ssd::earliest_end_ns`]), and look all the time for the last part of
-//! it (`Alarm`). Who is only asked for one thing waits in [`Device::wait`], which does the same without a descriptor.
+//! Event loops sleep until the drive may end a command ([`Ssd::earliest_end_ns`]), and poll for the last part of the
+//! time (`Alarm`). A caller that waits for a single request uses [`Device::wait`], which does the same without a
+//! descriptor.
 
 use crate::alarm::{Alarm, Due};
 use forebay_block::{Completion, Device, Geometry, Op, Request};
 use forebay_model::ssd::{Command, Done, Op as Asked, Ssd};
 use std::time::{Duration, Instant};
 
-/// Below this a wait spins: the system wakes a sleeping thread some 50 us late.
+/// A wait shorter than this spins, because the system wakes a sleeping thread some 50 us late.
 const SPIN_BELOW_NS: u64 = 120_000;
 
-/// The wrapper. Tags of the requests must differ from each other while they are in flight, as those of every device.
+/// The wrapper. Tags must be unique among the requests in flight, as for every device.
 pub struct EmulatedDevice<D> {
     store: D,
     ssd: Box<dyn Ssd>,
@@ -22,12 +23,12 @@ pub struct EmulatedDevice<D> {
     ended: Vec<Done>,
     stored: Vec<Completion>,
     next: u64,
-    /// `None` where the system gives no descriptor for it: then whoever waits has to look.
+    /// `None` where the system gives no descriptor for it; callers must poll then.
     alarm: Option<Alarm>,
     earliest: Earliest,
 }
 
-/// When the drive ends a command at the earliest, as it was when its next event and the commands were these.
+/// Cached time of the drive's earliest completion. Valid while next event and count of commands are unchanged.
 #[derive(Clone, Copy, Default)]
 struct Earliest {
     next_event_ns: u64,
@@ -35,12 +36,12 @@ struct Earliest {
     end_ns: u64,
 }
 
-/// A request between the store and the model.
+/// A request that the store or the model has not completed yet.
 struct Flight {
     /// The model's tag.
     number: u64,
     tag: u64,
-    /// When the model has ended it.
+    /// Time at which the model ended the command; `None` while it has not.
     due_ns: Option<u64>,
     completion: Option<Completion>,
 }
@@ -52,13 +53,13 @@ fn command(number: u64, request: &Request) -> Command {
         Op::Flush => Asked::Flush,
         Op::Discard { .. } | Op::WriteZeroes { .. } => Asked::Trim,
     };
-    // Longer than a command can say, which only a discard is: the drive's work is the same for the rest.
+    // Only a discard can be longer than the length field of a command. The rest costs the drive no more work.
     let len_bytes = u32::try_from(request.op.len_bytes()).unwrap_or(1 << 31);
     Command { tag: number, op, offset_bytes: request.offset_bytes, len_bytes, stream: request.stream }
 }
 
 impl<D: Device> EmulatedDevice<D> {
-    /// Data in `store`, times of `ssd`, which is at least as large.
+    /// A device whose data is in `store` and whose timing comes from `ssd`, which must be at least as large.
     pub fn new(store: D, ssd: Box<dyn Ssd>, name: &str) -> Self {
         let alarm = Alarm::new(store.wake_fd()).ok();
         Self {
@@ -79,7 +80,7 @@ impl<D: Device> EmulatedDevice<D> {
         u64::try_from(self.begin.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// When a command ends at the earliest. Kept while nothing happens: who looks all the time asks often.
+    /// When the earliest command ends. Cached while nothing happens, because a polling caller asks often.
     fn earliest_end_ns(&mut self) -> u64 {
         let (next_event_ns, commands) = (self.ssd.next_event_ns(), self.next);
         if (self.earliest.next_event_ns, self.earliest.commands) != (next_event_ns, commands) {
@@ -93,7 +94,7 @@ impl<D: Device> EmulatedDevice<D> {
         let due = if self.flights.iter().any(|flight| flight.due_ns.is_none()) {
             Due::At(self.earliest_end_ns())
         } else if !self.flights.is_empty() && self.store.wake_fd().is_none() {
-            // The store is behind, and tells nobody when it is done.
+            // The store is late and has no descriptor that signals its completions.
             Due::Always
         } else {
             Due::Never
@@ -103,7 +104,7 @@ impl<D: Device> EmulatedDevice<D> {
         }
     }
 
-    /// Everything up to now; returns the time.
+    /// Advances the model to the present; returns the present time.
     fn advance(&mut self) -> u64 {
         let now = self.now_ns();
         self.ssd.advance(now, &mut self.ended);
@@ -136,7 +137,7 @@ impl<D: Device> Device for EmulatedDevice<D> {
         self.next += 1;
         let geometry = self.store.geometry();
         let command = command(number, &request);
-        // What the store refuses is refused at once: the model must not see what lies beyond its end.
+        // A request that the store refuses fails at once: the model must not see addresses beyond its end.
         let inside = command.offset_bytes.checked_add(u64::from(command.len_bytes));
         let is_valid = inside.is_some_and(|end| end <= geometry.size_bytes.min(self.ssd.capacity_bytes()));
         let due_ns = (!is_valid).then_some(0);
@@ -219,13 +220,13 @@ mod tests {
             assert_eq!(blocking::read(&mut device, 4096, 4096).unwrap()[..], [7; 4096]);
         }
         let each = begin.elapsed() / 50;
-        // The drive alone takes some 6 us; a busy machine may take longer, never less.
+        // The modelled drive takes some 6 us. A busy machine may take longer, but never less.
         assert!(each >= Duration::from_micros(5), "{each:?}");
         blocking::flush(&mut device).unwrap();
     }
 
-    /// Polls and waits for the descriptor until so many requests have ended; returns when each did, since `begin`: a time
-    /// before the first was submitted, as others may use the machine right after that.
+    /// Polls, and waits for the descriptor, until `count` requests have ended. Returns when each ended, measured from
+    /// `begin`, which must lie before the first submission, since the machine may be busy right after it.
     fn ended(device: &mut EmulatedDevice<RamDevice>, begin: Instant, count: usize) -> Vec<Duration> {
         let (mut ends, mut done) = (Vec::new(), Vec::new());
         while ends.len() < count {
@@ -248,7 +249,7 @@ mod tests {
 
     #[test]
     fn the_descriptor_tells_when_and_who_waits_for_it_sleeps() {
-        // No capacitors: a flush waits for the flash, that is for a millisecond and more.
+        // A drive without capacitors: a flush waits for the flash, which takes a millisecond or more.
         let uri = ModelUri::parse("960evo?size=256MiB", true).unwrap();
         let mut device = EmulatedDevice::new(RamDevice::new(256 << 20).unwrap(), uri.build(1).unwrap(), "emulated");
         let (began, before) = (Instant::now(), cpu_time());
@@ -281,7 +282,8 @@ mod tests {
                 *least = (*least).min(*ended(&mut device, begin, depth as usize).last().unwrap());
             }
         }
-        // The best of many, as others use the machine: one after the other eight would take eight times as long.
+        // The best of many runs, because the machine may be busy. Eight requests one after the other would take eight
+        // times as long.
         assert!(least[0] >= Duration::from_micros(5) && least[1] < least[0] * 4, "{least:?}");
     }
 

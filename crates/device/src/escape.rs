@@ -19,7 +19,7 @@ pub(crate) fn unescape(path: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// A path as a URI carries it: what would end it or read as an escape is escaped, and bytes that are no UTF-8.
+/// Escapes a path for a URI: characters that would end it or read as an escape, and bytes that are not UTF-8.
 pub(crate) fn escape(path: &[u8]) -> String {
     let mut text = String::with_capacity(path.len());
     for chunk in path.utf8_chunks() {

@@ -1,4 +1,4 @@
-//! Faults on demand: the nth operation of a kind fails, a range is damaged, the device vanishes.
+//! Planned faults: the nth operation of a kind fails, a range is damaged, the device vanishes.
 
 use crate::request::{error, finish};
 use forebay_block::{Completion, Device, Geometry, IoErrorKind, Op, Request};
@@ -15,7 +15,7 @@ pub enum Target {
     Flushes,
     /// Discards and write-zeroes.
     Zeroes,
-    /// All of these.
+    /// All operations.
     Everything,
 }
 
@@ -34,18 +34,18 @@ impl Target {
 /// A planned fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The operations concerned.
+    /// The kind of operations.
     pub target: Target,
-    /// Only those that touch this byte range; `None`: all, and flushes, which have no range.
+    /// Only operations that touch this byte range. `None`: all operations, and flushes, which have no range.
     pub range_bytes: Option<Range<u64>>,
-    /// How many of them succeed first.
+    /// How many matching operations succeed first.
     pub skip: u64,
-    /// How many fail then; `u64::MAX` for ever.
+    /// How many fail after that; `u64::MAX` for ever.
     pub count: u64,
-    /// What they fail with.
+    /// The error.
     pub kind: IoErrorKind,
-    /// Whether the operation is carried out although it is reported as failed: a failed write says nothing about what
-    /// is on the medium.
+    /// Whether the operation is carried out although it is reported as failed. A failed write leaves the content of
+    /// the medium open.
     pub carried_out: bool,
 }
 
@@ -62,7 +62,7 @@ impl Fault {
         Self { range_bytes: Some(range_bytes), count: u64::MAX, ..Self::nth(target, 0) }
     }
 
-    /// The device is gone after `operations` more.
+    /// The device is gone after `operations` more operations.
     #[must_use]
     pub fn gone_after(operations: u64) -> Self {
         Self { skip: operations, count: u64::MAX, kind: IoErrorKind::Gone, ..Self::nth(Target::Everything, 0) }
@@ -80,7 +80,7 @@ impl Fault {
         touches && self.target.matches(&request.op)
     }
 
-    /// Counts an operation of its kind and tells whether it fails.
+    /// Counts a matching operation and returns whether it fails.
     fn strikes(&mut self) -> bool {
         if self.skip > 0 {
             self.skip -= 1;
@@ -94,49 +94,49 @@ impl Fault {
     }
 }
 
-/// The wrapper. Faults count independently; the first planned that strikes decides.
+/// The wrapper. Each fault counts for itself; the first planned fault that strikes decides.
 #[derive(Debug)]
 pub struct FaultyDevice<D> {
     inner: D,
     faults: Vec<Fault>,
     ready: Vec<Completion>,
-    /// Tags of requests that are carried out and reported as failed.
+    /// Tags and errors of requests that are carried out and then reported as failed.
     doomed: Vec<(u64, forebay_block::IoError)>,
     struck: u64,
 }
 
 impl<D: Device> FaultyDevice<D> {
-    /// Wraps `inner`, without faults yet.
+    /// Wraps `inner`, without faults.
     pub fn new(inner: D) -> Self {
         Self { inner, faults: Vec::new(), ready: Vec::new(), doomed: Vec::new(), struck: 0 }
     }
 
-    /// Plans a fault, counted from now.
+    /// Plans a fault, which counts operations from now on.
     pub fn plan(&mut self, fault: Fault) {
         self.faults.push(fault);
     }
 
-    /// Drops all plans: the device is healthy again.
+    /// Drops all planned faults.
     pub fn heal(&mut self) {
         self.faults.clear();
     }
 
-    /// Operations that failed by plan so far: a test whose fault never struck has tested nothing.
+    /// Count of operations that failed as planned. A test whose fault never struck has tested nothing.
     pub fn struck(&self) -> u64 {
         self.struck
     }
 
-    /// The device within.
+    /// The wrapped device.
     pub fn inner(&self) -> &D {
         &self.inner
     }
 
-    /// The device within, to change.
+    /// The wrapped device, mutable.
     pub fn inner_mut(&mut self) -> &mut D {
         &mut self.inner
     }
 
-    /// Gives up the wrapper.
+    /// Unwraps the device.
     pub fn into_inner(self) -> D {
         self.inner
     }

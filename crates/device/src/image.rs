@@ -1,4 +1,4 @@
-//! Durable bytes that are cheap to copy: chunks shared by count and copied on write, so that a crash test can take an
+//! Durable bytes that are cheap to copy: chunks with a reference count, copied on write. A crash test can take an
 //! image at every device write of thousands of runs.
 
 use crate::instant::{InstantDevice, Store};
@@ -8,14 +8,14 @@ const CHUNK_BYTES: usize = 16 << 10;
 
 type Chunk = [u8; CHUNK_BYTES];
 
-/// A snapshot of a device's bytes. Cloning costs one pointer per 16 KiB.
+/// A snapshot of a device's bytes. Cloning copies one pointer per 16 KiB.
 #[derive(Clone, Debug, Default)]
 pub struct Image {
     chunks: Vec<Option<Arc<Chunk>>>,
     size_bytes: u64,
 }
 
-/// A device over an [`Image`]; for tests. Take a copy with `device.store().clone()`.
+/// A device over an [`Image`], for tests. `device.store().clone()` takes a copy.
 pub type ImageDevice = InstantDevice<Image>;
 
 impl ImageDevice {
@@ -57,7 +57,8 @@ impl Image {
         bytes
     }
 
-    /// Calls `each` with chunk index, place in the chunk and the part of the range that falls into it.
+    /// Calls `each` with the index of every chunk, the offset in the chunk, and the part of the range that lies
+    /// there.
     fn parts(offset_bytes: u64, len: usize, mut each: impl FnMut(usize, usize, std::ops::Range<usize>)) {
         let mut done = 0;
         while done < len {

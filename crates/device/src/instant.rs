@@ -3,10 +3,10 @@
 use crate::request::{finish, validate};
 use forebay_block::{Completion, Device, Geometry, Op, Request};
 
-/// Requests that may wait to be handed out.
+/// Most completions that wait to be collected.
 const QUEUE_LIMIT: usize = 4096;
 
-/// Bytes that can be read and written at once. Ranges are checked by the device before a store sees them.
+/// A byte store that is read and written at once. The device checks ranges before the store sees them.
 pub trait Store: Send {
     /// Copies bytes out.
     fn read(&self, offset_bytes: u64, into: &mut [u8]);
@@ -15,7 +15,7 @@ pub trait Store: Send {
     /// Makes a range read as zeros, and gives its memory back where `free` is set.
     fn zero(&mut self, offset_bytes: u64, len_bytes: u64, free: bool);
 
-    /// Moves the bytes of a request that was found valid.
+    /// Carries out a request that was found valid.
     fn carry_out(&mut self, request: &mut Request) {
         let mut at = request.offset_bytes;
         match &mut request.op {
@@ -38,7 +38,7 @@ pub trait Store: Send {
     }
 }
 
-/// A device over a [`Store`], without a volatile cache: what completed is durable as far as memory can be.
+/// A device over a [`Store`], without a volatile cache: a completed write is as durable as memory can be.
 #[derive(Debug)]
 pub struct InstantDevice<S> {
     name: String,
@@ -48,7 +48,7 @@ pub struct InstantDevice<S> {
 }
 
 impl<S: Store> InstantDevice<S> {
-    /// A device of `size_bytes` with 512-byte logical blocks; the size is rounded down to whole blocks.
+    /// A device of `size_bytes`, rounded down to whole logical blocks of 512 bytes.
     pub(crate) fn over(name: String, size_bytes: u64, store: S) -> Self {
         let geometry = Geometry {
             size_bytes: size_bytes / 512 * 512,
@@ -61,7 +61,7 @@ impl<S: Store> InstantDevice<S> {
         Self { name, geometry, store, ready: Vec::new() }
     }
 
-    /// Sets the logical block in bytes (a power of two from 512 to 65536; others are left as they are).
+    /// Sets the logical block in bytes: a power of two from 512 to 65536. Other values are ignored.
     #[must_use]
     pub fn with_logical_block_bytes(mut self, bytes: u32) -> Self {
         if bytes.is_power_of_two() && (512..=65536).contains(&bytes) {
@@ -71,24 +71,24 @@ impl<S: Store> InstantDevice<S> {
         self
     }
 
-    /// Sets the band that the device tells, in bytes.
+    /// Sets the band that the device reports, in bytes; `None`: it reports none.
     #[must_use]
     pub fn with_optimal_band_bytes(mut self, bytes: Option<u64>) -> Self {
         self.geometry.optimal_band_bytes = bytes;
         self
     }
 
-    /// The bytes behind the device.
+    /// The store.
     pub fn store(&self) -> &S {
         &self.store
     }
 
-    /// The bytes behind the device, to damage or to exchange.
+    /// The store, to damage or exchange it.
     pub fn store_mut(&mut self) -> &mut S {
         &mut self.store
     }
 
-    /// Gives up the device and keeps the bytes.
+    /// Drops the device and returns its store.
     #[must_use]
     pub fn into_store(self) -> S {
         self.store

@@ -1,5 +1,5 @@
-//! Real targets behind the one device trait: files and block devices, RAM, nothing; and the wrappers that make them
-//! lose, tear, reorder and fail for the tests of durability.
+//! Real targets behind the one device trait: files and block devices, RAM, a null device; and wrappers that lose,
+//! tear, reorder and fail requests for tests of durability.
 
 mod alarm;
 mod bell;

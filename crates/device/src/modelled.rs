@@ -7,28 +7,29 @@ use forebay_model::ssd::{Past, Ssd};
 use std::fmt;
 use std::path::PathBuf;
 
-/// Profile of a host that the user does not name: what a modelled drive is published with most often.
+/// The host profile where the user names none: the one with which most published figures of modelled drives were
+/// measured.
 pub const DEFAULT_HOST: &str = "linux-anandtech";
-/// A size that is refused although it is as large as this, in MiB, is refused for something else.
+/// A size of this many MiB or more that is refused is not refused for being too small.
 const SMALL_MAX_MIB: u64 = 16 << 10;
-/// Largest flash drive that is made without being asked for a size: its map takes 8 bytes for 4 KiB.
+/// Largest default size of a flash drive: its map takes 8 bytes of memory per 4 KiB.
 const FLASH_DEFAULT_BYTES: u64 = 32 << 30;
-/// How often what is filled is overwritten at random before a model is used: enough for a steady state.
+/// How often the filled part is overwritten at random before a model is used: enough to reach a steady state.
 const RANDOM_PASSES: f64 = 2.0;
 
-/// A modelled SSD as the user names it.
+/// A modelled SSD as the user wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelUri {
     /// Name of the preset.
     pub name: String,
-    /// Size in bytes, where it is not the drive's own.
+    /// Size in bytes; `None`: the drive's own, for flash at most 32 GiB.
     pub size_bytes: Option<u64>,
-    /// Percent that were written before, sequentially and then over again at random; 0: as from the factory; `None`: of
-    /// flash all was written once, sequentially.
+    /// Percentage that was written before, sequentially and then again at random. 0: as new. `None`: flash was
+    /// written once completely, in sequence.
     pub fill_percent: Option<u32>,
-    /// Profile of the host's cost. Real time has a host of its own.
+    /// Profile of the host's cost; `None` for the default. In real time the host is the real one.
     pub host: Option<String>,
-    /// Where an emulated SSD keeps its data.
+    /// Where an emulated SSD keeps its data; `None` for a model in virtual time.
     pub store: Option<Store>,
 }
 
@@ -41,45 +42,45 @@ pub enum Store {
     Path(PathBuf),
 }
 
-/// Why a model cannot be used.
+/// The reason why a model cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
-    /// There is no such drive, or not in this size.
+    /// No such drive exists, or not in this size.
     #[error("{0}")]
     Preset(#[from] PresetError),
-    /// The drive has parts that do not fit into so little.
+    /// The size is too small for the parts of the drive.
     #[error("size={} is too small for the parts of {name}: give it at least size={}", format_size(*size_bytes), format_size(*least_bytes))]
     TooSmall {
-        /// The drive.
+        /// Name of the drive.
         name: String,
-        /// What was asked for.
+        /// The size asked for, in bytes.
         size_bytes: u64,
-        /// What is enough.
+        /// The smallest size that works, in bytes.
         least_bytes: u64,
     },
-    /// There is no such host.
+    /// No such host profile exists.
     #[error("{0}")]
     Host(#[from] ProfileError),
 }
 
-/// What is wrong with a model's name.
+/// What is wrong with the notation of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModelForm {
-    /// A parameter that is not known.
+    /// An unknown parameter.
     Unknown(String),
-    /// A size that is none.
+    /// A size that cannot be parsed.
     Size(SizeError),
-    /// Anything else.
+    /// Another mistake, in words.
     Form(&'static str),
 }
 
 impl ModelUri {
-    /// Parameters of `model:`.
+    /// Parameters of `model:`, for messages.
     pub const MODEL_PARAMETERS: &str = "size, fill, host";
-    /// Parameters of `emulated:`.
+    /// Parameters of `emulated:`, for messages.
     pub const EMULATED_PARAMETERS: &str = "size, fill, store";
 
-    /// What stands behind the colon.
+    /// Parses the part behind the colon.
     ///
     /// # Errors
     /// [`ModelForm`].
@@ -151,7 +152,7 @@ impl ModelUri {
         drive.scaled(size_bytes).map_err(|error| self.too_small(error))
     }
 
-    /// Why a drive of that size cannot be, in terms of what was asked for where a larger one can.
+    /// The error of a drive of that size, in terms of the size asked for where a larger one works.
     fn too_small(&self, error: PresetError) -> ModelError {
         let least = self.size_bytes.and_then(|size_bytes| Some((size_bytes, self.least_bytes(size_bytes)?)));
         match least {
@@ -162,7 +163,8 @@ impl ModelUri {
         }
     }
 
-    /// The least whole MiB beyond `size_bytes` of which there can be such a drive; none where that is not for want of size.
+    /// The least size in whole MiB beyond `size_bytes` in which the drive works; `None` where its failure has another
+    /// cause.
     fn least_bytes(&self, size_bytes: u64) -> Option<u64> {
         let can_be = |mib: u64| {
             let drive = Drive::named(&self.name).and_then(|drive| drive.scaled(mib << 20));
@@ -171,7 +173,7 @@ impl ModelUri {
         let mut low = size_bytes >> 20;
         let mut high = low.max(1);
         while !can_be(high) {
-            // A drive that needs more than that does not fail for its size.
+            // A drive that fails even with that does not fail because of its size.
             high = high.checked_mul(2).filter(|mib| *mib <= SMALL_MAX_MIB)?;
         }
         while high - low > 1 {
@@ -181,7 +183,7 @@ impl ModelUri {
         Some(high << 20)
     }
 
-    /// The drive with its past behind it.
+    /// Builds the drive, and fills it as configured.
     ///
     /// # Errors
     /// [`ModelError::Preset`], [`ModelError::TooSmall`].
@@ -192,14 +194,14 @@ impl ModelUri {
         match self.fill_percent {
             Some(0) => {}
             Some(percent) => ssd.age(Past { filled: f64::from(percent) / 100.0, random_passes: RANDOM_PASSES }),
-            // Reads of flash that nothing was written to touch no flash: they say nothing of the drive.
+            // Reads of unwritten flash touch no flash and would say nothing about the drive.
             None if is_flash => ssd.age(Past { filled: 1.0, random_passes: 0.0 }),
             None => {}
         }
         Ok(ssd)
     }
 
-    /// The host's cost.
+    /// The profile of the host's cost.
     ///
     /// # Errors
     /// [`ModelError::Host`].
@@ -207,7 +209,7 @@ impl ModelUri {
         Ok(Profile::named(self.host.as_deref().unwrap_or(DEFAULT_HOST))?)
     }
 
-    /// In words, for results.
+    /// A description for results: size and previous writes.
     #[must_use]
     pub fn description(&self, size_bytes: u64) -> String {
         let past = match self.fill_percent {
@@ -277,7 +279,7 @@ mod tests {
         assert!(matches!(fails("", false), ModelForm::Form(_)));
         assert_eq!(fails("p4800x?store=ram", false), ModelForm::Unknown("store".into()));
         assert_eq!(fails("p4800x?size=1GiB&host=none", true), ModelForm::Unknown("host".into()));
-        // The last of two counted.
+        // Regression: the last one of two equal parameters counted, without an error.
         for text in ["p4800x?size=1GiB&size=2GiB", "p4800x?fill=1&fill=1", "p4800x?host=none&host=none"] {
             assert_eq!(fails(text, false), ModelForm::Form("has one parameter twice"), "{text}");
         }
@@ -287,7 +289,7 @@ mod tests {
         }
         assert!(matches!(fails("p4800x", true), ModelForm::Form(_)), "an emulated drive needs a size");
         assert!(matches!(fails("p4800x?size=1GiB&store=here", true), ModelForm::Form(_)));
-        // It was "model: geometry.blocks_per_plane is 7: 8 to 1048576".
+        // Regression: the message was "model: geometry.blocks_per_plane is 7: 8 to 1048576".
         for name in ["p4610", "p4510", "p3700", "tlc", "qlc", "slc", "960evo"] {
             let refused = ModelUri::parse(&format!("{name}?size=1MiB"), false).unwrap().build(1).err();
             let Some(ModelError::TooSmall { least_bytes, .. }) = refused else { panic!("{name}: {refused:?}") };

@@ -1,12 +1,12 @@
-//! The null device: completes at once, keeps nothing, reads zeros. It measures what everything around it costs.
+//! The null device completes at once, stores nothing and reads zeros. It shows the cost of everything around it.
 
 use crate::instant::{InstantDevice, Store};
 
-/// Nothing at all.
+/// A store that keeps nothing.
 #[derive(Debug)]
 pub struct Nothing;
 
-/// A device that keeps nothing.
+/// A device that stores nothing.
 pub type NullDevice = InstantDevice<Nothing>;
 
 impl NullDevice {

@@ -1,10 +1,10 @@
-//! Why a target could not be opened.
+//! Errors of opening a target.
 
 use crate::file::Holder;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a target could not be opened: what, where, and what to do where that is known.
+/// The reason why a target could not be opened: what failed, where, and what to do where that is known.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The operating system refused.
@@ -23,13 +23,13 @@ pub enum OpenError {
         /// Who that is, as far as it is known.
         holder: Holder,
     },
-    /// Neither a regular file nor a block device.
+    /// The path is neither a regular file nor a block device.
     #[error("{} is neither a regular file nor a block device", path.display())]
     NotStorage {
         /// The path.
         path: PathBuf,
     },
-    /// There is no room in it.
+    /// The file or device is too small.
     #[error("{} is too small ({size_bytes} bytes): give it a size first, e.g. truncate -s 1G", path.display())]
     TooSmall {
         /// The path.
@@ -43,17 +43,17 @@ pub enum OpenError {
         /// The path.
         path: PathBuf,
     },
-    /// A property that is needed could not be found out.
+    /// A property that is needed could not be read.
     #[error("cannot find out the {what} of {}: {source}", path.display())]
     Probe {
         /// The path.
         path: PathBuf,
-        /// The property.
+        /// Name of the property.
         what: &'static str,
         /// The operating system's reason.
         source: io::Error,
     },
-    /// A target that only a load generator can use.
+    /// The target is only for load generation.
     #[error("{target} can only be measured, no pool can be made over it; {advice}")]
     NotADevice {
         /// The target.
@@ -61,7 +61,7 @@ pub enum OpenError {
         /// What to do instead.
         advice: &'static str,
     },
-    /// A target that a disk cannot be laid over.
+    /// The target cannot be the base of a disk.
     #[error("{target} cannot be the base of a disk, which is a file or a block device; {advice}")]
     NotABase {
         /// The target.
@@ -69,45 +69,45 @@ pub enum OpenError {
         /// What to do instead.
         advice: &'static str,
     },
-    /// There is no such model.
+    /// The model does not exist or cannot be built.
     #[error("{target}: {source}")]
     Model {
         /// The target.
         target: String,
-        /// Why.
+        /// The reason.
         source: crate::modelled::ModelError,
     },
-    /// The store of an emulated drive is not there.
+    /// The store of an emulated drive does not exist.
     #[error("{target}: its store {} is not there: make it (truncate -s {size_bytes} {}), or correct store=", path.display(), path.display())]
     NoStore {
         /// The target.
         target: String,
-        /// Where the store would be.
+        /// Path of the store.
         path: PathBuf,
-        /// Bytes of the drive.
+        /// Size of the drive, in bytes.
         size_bytes: u64,
     },
-    /// The store of an emulated drive is larger or smaller than the drive.
+    /// The store of an emulated drive has another size than the drive.
     #[error("{target}: the store has {store_bytes} bytes, the drive {size_bytes}: {advice}")]
     StoreSize {
         /// The target.
         target: String,
-        /// Bytes of the store.
+        /// Size of the store, in bytes.
         store_bytes: u64,
-        /// Bytes of the drive.
+        /// Size of the drive, in bytes.
         size_bytes: u64,
         /// What to do.
         advice: &'static str,
     },
-    /// A bucket cannot be used. Who opens it says which.
+    /// A bucket cannot be used. The caller adds the name of the target.
     #[error("{source}")]
     Bucket {
         /// The target.
         target: String,
-        /// Why.
+        /// The reason.
         source: crate::bucket::BucketError,
     },
-    /// Memory for a RAM device could not be had.
+    /// Memory for a RAM device could not be reserved.
     #[error("cannot reserve {size_bytes} bytes of memory: {source}")]
     Memory {
         /// The size in bytes.

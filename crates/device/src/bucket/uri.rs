@@ -1,4 +1,4 @@
-//! How a bucket is written as a target: `s3://bucket/prefix?size=64GiB`.
+//! The notation of a bucket as a target: `s3://bucket/prefix?size=64GiB`.
 
 use crate::escape::{escape, unescape};
 use forebay_block::size::{SizeError, format_size, parse_size_bytes};
@@ -6,60 +6,60 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The most that one object holds, and the band of a pool that asks for none.
+/// Default length of the longest object, which is also the band of a pool that sets none.
 pub(crate) const OBJECT_DEFAULT_BYTES: u64 = 16 << 20;
 pub(crate) const OBJECT_MIN_BYTES: u64 = 64 << 10;
 pub(crate) const OBJECT_MAX_BYTES: u64 = 256 << 20;
-/// What is held in memory before it is in objects.
+/// Default limit of written data in memory that no object holds yet.
 const MEMORY_DEFAULT_BYTES: u64 = 64 << 20;
-/// How long a request is repeated before it fails.
+/// Default time for which a request is repeated before it fails.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(45);
 const TIMEOUT_MAX: Duration = Duration::from_secs(600);
 const SIZE_MIN_BYTES: u64 = 1 << 20;
 pub(crate) const SIZE_MAX_BYTES: u64 = 1 << 60;
 
-/// A bucket as a target. Secrets are no part of it.
+/// A bucket as a target. It contains no secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketUri {
-    /// The bucket.
+    /// Name of the bucket.
     pub bucket: String,
-    /// What the names of all objects begin with, without slashes at its ends; empty: the whole bucket.
+    /// Prefix of the names of all objects, without slashes at its ends; empty for the whole bucket.
     pub prefix: String,
-    /// Size of the device in bytes: when it is made.
+    /// Size of a new device in bytes; `None` where the target gives none.
     pub size_bytes: Option<u64>,
-    /// The most that one object holds, in bytes: when it is made.
+    /// Most bytes in an object of a new device; `None` for the default.
     pub object_bytes: Option<u64>,
-    /// The most that is held in memory before it is in objects, in bytes.
+    /// Limit of written data in memory that no object holds yet, in bytes.
     pub memory_bytes: u64,
-    /// How long a request is repeated before it fails.
+    /// Time for which a request is repeated before it fails.
     pub timeout: Duration,
-    /// The server, where it is not the environment that names it.
+    /// URL of the server; `None` where the environment names it.
     pub endpoint: Option<String>,
-    /// Its region.
+    /// Region of the bucket; `None` where the environment names it.
     pub region: Option<String>,
-    /// The file with the keys, where they are not in the environment.
+    /// Path of the credentials file; `None` where the environment holds the keys.
     pub credentials: Option<PathBuf>,
-    /// Whether what is sent may be read on the way to another machine.
+    /// Whether plain HTTP to another machine is allowed, although anybody on the network path can read the data.
     pub allow_http: bool,
 }
 
-/// Why a URI of a bucket was not understood.
+/// What is wrong with the URI of a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BucketForm {
-    /// A parameter that there is not.
+    /// An unknown parameter.
     Unknown(String),
-    /// A size that is none.
+    /// A size that cannot be parsed.
     Size(SizeError),
-    /// Anything else.
+    /// Another mistake, in words.
     Form(&'static str),
 }
 
 impl BucketUri {
-    /// The parameters that there are.
+    /// All parameters, for messages.
     pub(crate) const PARAMETERS: &'static str =
         "size, object, memory, timeout, endpoint, region, credentials, http (=allow)";
 
-    /// Reads what follows `s3:`.
+    /// Parses the part behind `s3:`.
     pub(crate) fn parse(rest: &str) -> Result<Self, BucketForm> {
         let rest = rest.strip_prefix("//").ok_or(BucketForm::Form("is not of the form s3://bucket/prefix"))?;
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -164,7 +164,7 @@ fn seconds(text: &str) -> Result<Duration, BucketForm> {
     in_range.ok_or(BucketForm::Form("has a timeout= that is not of the form 45s, from 1s to 600s"))
 }
 
-/// As [`escape`], and what would begin the next parameter.
+/// As [`escape`]; also escapes `&`, which would begin the next parameter.
 fn value(text: &str) -> String {
     escape(text.as_bytes()).replace('&', "%26")
 }

@@ -1,4 +1,4 @@
-//! The thread that talks with the store: it takes jobs, several at once, and answers them.
+//! The thread that talks to the store. It carries out several jobs at once and answers each.
 
 use super::epoch::{Standing, epoch_name, look};
 use super::fetch::fetch_range;
@@ -16,11 +16,11 @@ use std::thread::JoinHandle;
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, mpsc};
 
-/// Objects written, and read, at once.
+/// Most objects being written, and being read, at once.
 const PUTS_MAX: usize = 8;
 const GETS_MAX: usize = 32;
 
-/// Answers, and the bell that rings when there are some.
+/// Answers, and a bell that rings while there are some.
 #[derive(Debug)]
 pub(crate) struct Answers {
     list: Mutex<Vec<Answer>>,
@@ -37,15 +37,15 @@ impl Answers {
         self.list.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// Takes those that have come.
+    /// Takes all answers.
     pub(crate) fn take(&self) -> Vec<Answer> {
-        // In this order: what comes after is rung for again.
+        // The bell is cleared first: an answer that arrives afterwards rings it again.
         self.bell.clear();
         std::mem::take(&mut *self.list.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// The thread.
+/// The handle of the worker thread.
 pub(crate) struct Worker {
     jobs: Option<mpsc::UnboundedSender<Job>>,
     thread: Option<JoinHandle<()>>,
@@ -53,7 +53,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Serves `store` as `epoch`, whose object holds `owner`.
+    /// Starts the thread, which serves `store` as `epoch`, whose object holds `owner`.
     pub(crate) fn start(runtime: Runtime, store: Store, epoch: u32, owner: String) -> io::Result<Self> {
         let answers = Arc::new(Answers { list: Mutex::default(), bell: Bell::new()? });
         let (sender, jobs) = mpsc::unbounded_channel();
@@ -68,13 +68,13 @@ impl Worker {
         });
         let thread = std::thread::Builder::new().name("forebay-bucket".to_owned()).spawn(move || {
             runtime.block_on(take(session, jobs));
-            // What is still on its way was asked for by nobody who waits.
+            // Nobody waits any more for requests that are still in flight.
             runtime.shutdown_background();
         })?;
         Ok(Self { jobs: Some(sender), thread: Some(thread), answers })
     }
 
-    /// Submits a job. A thread that is gone answers nothing, which is what a dead store does.
+    /// Submits a job. A thread that has ended never answers, as a dead store would not.
     pub(crate) fn send(&self, job: Job) {
         if let Some(jobs) = &self.jobs {
             let _ = jobs.send(job);
@@ -98,11 +98,11 @@ struct Session {
     answers: Arc<Answers>,
     puts: Semaphore,
     gets: Semaphore,
-    /// The last deletion failed: that is logged once, for it is tried again and again.
+    /// The last deletion failed. This is logged once, because deletions are tried again and again.
     fails_to_delete: AtomicBool,
 }
 
-/// Gives the answer of a job when it ends, be it by a panic: a request that is never answered stands still for ever.
+/// Ensures that a job is answered when it ends, even by a panic: a request without an answer would hang for ever.
 struct Ticket {
     answers: Arc<Answers>,
     answer: Option<Answer>,
@@ -170,7 +170,7 @@ impl Session {
                 self.store.replaced();
                 Err(Failure::FENCED)
             }
-            // It is looked at again when somebody asks.
+            // The epoch check is repeated with the next flush.
             Ok(Standing::Unclear) => {
                 fail(Failure::CORRUPT, "it is not listed, or not what was written, and no later one is")
             }
@@ -181,7 +181,7 @@ impl Session {
     async fn delete(&self, name: &ObjectName) -> bool {
         let path = self.store.path(&name.path());
         let refused = self.store.persist(0, || self.store.client.delete(&path)).await.0.err();
-        // One that an earlier request has deleted is gone, too.
+        // An object that an earlier copy of this request has deleted is gone, too.
         let refused = refused.filter(|refused| !refused.is_absent);
         let failed_before = self.fails_to_delete.swap(refused.is_some(), Ordering::Relaxed);
         if let Some(refused) = refused.as_ref().filter(|_| !failed_before) {

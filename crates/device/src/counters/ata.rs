@@ -1,4 +1,4 @@
-//! What an ATA drive says of how it saves power and of its wear, through the kernel's SCSI pass-through.
+//! Asks an ATA drive for its power management and its wear, through the kernel's SCSI pass-through.
 //!
 //! ABI: Linux include/scsi/sg.h (`struct sg_io_hdr`, `SG_IO`). The commands are carried by ATA PASS-THROUGH (16) of the
 //! SCSI / ATA Translation (SAT-4, 12.2.3) and only read: IDENTIFY DEVICE (ACS-4, 7.13) wakes no disk that stands still.
@@ -15,7 +15,7 @@ const SECTOR_BYTES: usize = 512;
 const SENSE_BYTES: usize = 32;
 const SG_IO: libc::c_ulong = 0x2285;
 const FROM_DEVICE: libc::c_int = -3;
-/// As long as libata itself waits for such commands.
+/// The time limit that libata itself uses for such commands.
 const TIMEOUT_MS: u32 = 30_000;
 
 const ATA_PASS_THROUGH_16: u8 = 0x85;
@@ -54,7 +54,7 @@ struct Header {
 
 type Sector = [u8; SECTOR_BYTES];
 
-/// Why an answer is not to be had.
+/// The reason why a command has no answer.
 #[derive(Debug, Error)]
 pub(super) enum AtaError {
     #[error("cannot open {}: {source}{}", path.display(), remedy(source))]
@@ -67,14 +67,14 @@ pub(super) enum AtaError {
     Garbage { command: u8, path: PathBuf },
 }
 
-/// What an ATA drive says of itself.
+/// Power management and wear of an ATA drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ata {
-    /// Level of Advanced Power Management, where that is on: below 128 the disk may stop itself when idle.
+    /// Level of Advanced Power Management; `None` where it is off. Below 128 the drive may spin down when idle.
     pub power_management: Option<u8>,
-    /// Extended power conditions are on: timers of its own, which are not read here.
+    /// Whether extended power conditions are on. Their timers are not read.
     pub has_power_conditions: bool,
-    /// The vendor's estimate of the life used, in percent, of drives without moving parts that have such.
+    /// The vendor's estimate of the life used, in percent; `None` for drives that do not report it.
     pub percentage_used_percent: Option<u8>,
 }
 
@@ -83,12 +83,12 @@ fn word(data: &Sector, number: usize) -> u16 {
     u16::from_le_bytes([data[2 * number], data[2 * number + 1]])
 }
 
-/// Words of support say that they are filled in by 01b in their highest bits.
+/// Whether a word of supported features is valid: its two highest bits are 01b.
 fn is_filled(word: u16) -> bool {
     word >> 14 == 1
 }
 
-/// The data of IDENTIFY DEVICE have a checksum in word 255, where its lower byte says so.
+/// Whether the data of IDENTIFY DEVICE match their checksum in word 255. Data without one (see its lower byte) pass.
 fn is_sound(data: &Sector) -> bool {
     data[510] != 0xA5 || data.iter().fold(0_u8, |sum, &byte| sum.wrapping_add(byte)) == 0
 }
@@ -102,12 +102,13 @@ fn power(data: &Sector) -> Ata {
     }
 }
 
-/// Its nominal rate of rotation is 1: nothing turns. General purpose logging is there.
+/// Whether the drive has no moving parts (nominal rotation rate 1) and supports general purpose logging.
 fn has_no_moving_parts(data: &Sector) -> bool {
     word(data, 217) == 1 && is_filled(word(data, 84)) && word(data, 84) & 0x20 != 0
 }
 
-/// The percentage of life used, from the page of drives without moving parts, where that is what it is and says so.
+/// The percentage of life used, from the statistics page of drives without moving parts; `None` where the page is
+/// another one, or the value is not supported or not valid.
 fn wear(page: &Sector) -> Option<u8> {
     // Bits 63 and 62 of a statistic: it is supported, and valid.
     (page[2] == PAGE_SOLID_STATE && page[15] & 0xC0 == 0xC0).then_some(page[8])
@@ -164,7 +165,7 @@ fn ask(file: &File, path: &Path, bytes: [u8; 16]) -> Result<Box<Sector>, AtaErro
     Ok(data)
 }
 
-/// Asks a disk behind the kernel's libata.
+/// Sends IDENTIFY DEVICE to a disk behind the kernel's libata, and reads its wear where it has no moving parts.
 pub(super) fn identify(path: &Path) -> Result<Ata, AtaError> {
     let file = File::open(path).map_err(|source| AtaError::Open { path: path.to_owned(), source })?;
     let data = ask(&file, path, command(IDENTIFY_DEVICE, 0, 0))?;
@@ -173,7 +174,7 @@ pub(super) fn identify(path: &Path) -> Result<Ata, AtaError> {
     }
     let mut ata = power(&data);
     if has_no_moving_parts(&data) {
-        // A drive may have no such page, and says so by an error.
+        // A drive without this page answers with an error.
         let page = ask(&file, path, command(READ_LOG_EXT, LOG_STATISTICS, PAGE_SOLID_STATE));
         ata.percentage_used_percent = page.ok().and_then(|page| wear(&page));
     }

@@ -1,21 +1,21 @@
-//! Two readings of the same drive side by side.
+//! The difference between two readings of a drive's counters.
 
 use super::{Counters, Health, KernelOps, KernelStat, Layer, LeftOut, Media};
 
 /// How a value changes between two readings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// Only grows; a smaller number after than before, or the largest one, has no difference.
+    /// A counter. There is no difference where it went down or reached its largest value.
     Grows,
-    /// Only grows, and starts again at 2^32.
+    /// A counter that wraps at 2^32.
     Grows32,
-    /// Grows in data units, where 0 may also mean that the drive does not report it.
+    /// A counter of data units, where 0 may also mean that the drive does not report it.
     Units,
-    /// A state of the moment.
+    /// A momentary state.
     State,
     /// A temperature in kelvin, printed in degrees Celsius.
     Kelvin,
-    /// Bits, printed as such, without a difference.
+    /// A bit mask, printed as such, without a difference.
     Bits,
 }
 
@@ -32,7 +32,7 @@ impl Entry {
     fn change(&self) -> Option<i128> {
         let (before, after) = (self.before?, self.after?);
         if before == u64::MAX || after == u64::MAX {
-            // Saturated: by how much it grew is lost.
+            // The counter is saturated, so its growth is unknown.
             return None;
         }
         let plain = i128::from(after) - i128::from(before);
@@ -64,7 +64,7 @@ impl Entry {
     }
 }
 
-/// What changed between two readings.
+/// The differences between two readings.
 #[derive(Clone, Debug)]
 pub struct Difference {
     entries: Vec<Entry>,
@@ -72,8 +72,8 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Sets two readings side by side. Where they are of different devices (a drive was exchanged, a file moved), there
-    /// are no values, and [`Difference::left_out`] says so.
+    /// Compares two readings. Readings of different devices (a drive was exchanged, a file moved) give no values, and
+    /// [`Difference::left_out`] says so.
     #[must_use]
     pub fn between(before: &Counters, after: &Counters) -> Self {
         if let Some(reason) = other_device(before, after) {
@@ -85,7 +85,8 @@ impl Difference {
             layer.and_then(|layer| layer.stat)
         };
         kernel(&mut entries, DEVICE, stat(before, false), stat(after, false));
-        // Beside the device itself, the drive at the bottom where it is another one: its counts hold everybody's I/O.
+        // The drive at the bottom is shown beside the device where it is another one: its counters include the I/O of
+        // everybody.
         if before.layers.len() > 1 {
             kernel(&mut entries, DRIVE, stat(before, true), stat(after, true));
         }
@@ -94,8 +95,8 @@ impl Difference {
         Self { entries, left_out: reasons(before, after) }
     }
 
-    /// Name with unit, before, after, difference, for a table; what neither reading has is left out, and `-` stands for
-    /// what is not known. A time counter that started again between the readings is accounted for.
+    /// Rows of a table: name with unit, before, after, difference. A value that neither reading has is left out; `-`
+    /// stands for an unknown one. A time counter that wrapped between the readings is corrected.
     #[must_use]
     pub fn rows(&self) -> Vec<(String, String, String, String)> {
         let known = self.entries.iter().filter(|entry| entry.before.is_some() || entry.after.is_some());
@@ -107,24 +108,23 @@ impl Difference {
             .collect()
     }
 
-    /// Name with its unit last, before, after. The names do not depend on the drive, except that those of the drive
-    /// below (`drive_...`) are missing where the device is the drive itself. Values that do not fit are u64::MAX;
-    /// temperature is in kelvin.
+    /// Names with the unit at their end, and the values before and after. The names do not depend on the drive,
+    /// except that those of the drive below (`drive_...`) are missing where the device is the drive itself. A value
+    /// too large is u64::MAX; temperatures are in kelvin.
     #[must_use]
     pub fn values(&self) -> Vec<(&'static str, Option<u64>, Option<u64>)> {
         self.entries.iter().map(|entry| (entry.name, entry.before, entry.after)).collect()
     }
 
-    /// Difference of a value by its name; `None` where one of the readings lacks it, where a counter that only grows
-    /// went back, or where the number did not fit. Of host data in bytes it is true to
-    /// [`DATA_UNIT_BYTES`](super::DATA_UNIT_BYTES) only.
+    /// Difference of the value with this name. `None` where a reading lacks it, where a counter went down, or where
+    /// the number did not fit. Hosts' data in bytes are exact only to [`DATA_UNIT_BYTES`](super::DATA_UNIT_BYTES).
     #[must_use]
     pub fn change(&self, name: &str) -> Option<i64> {
         let entry = self.entries.iter().find(|entry| entry.name == name)?;
         entry.change().and_then(|change| i64::try_from(change).ok())
     }
 
-    /// What is not among the values, and why, a sentence each.
+    /// The sources without values, with the reason, a sentence each.
     #[must_use]
     pub fn left_out(&self) -> &[String] {
         &self.left_out
@@ -162,7 +162,7 @@ fn reasons(before: &Counters, after: &Counters) -> Vec<String> {
     reasons
 }
 
-/// A value of the kernel's, for the device itself and for the drive below.
+/// A field of the kernel's counters, with names and titles for the device itself and for the drive below.
 type KernelField = ([&'static str; 2], [&'static str; 2], Kind, fn(&KernelStat) -> Option<u64>);
 const DEVICE: usize = 0;
 const DRIVE: usize = 1;
@@ -177,7 +177,7 @@ macro_rules! names {
     };
 }
 
-/// One line of the table of the kernel's fields.
+/// One row of the table of kernel fields.
 macro_rules! field {
     ($name:literal, $title:literal, $kind:ident, $of:expr) => {{
         let (names, titles) = names!($name, $title);
@@ -262,7 +262,8 @@ const HEALTH_FIELDS: [HealthField; 21] = [
 fn health(entries: &mut Vec<Entry>, before: Option<Health>, after: Option<Health>) {
     entries.extend(HEALTH_FIELDS.iter().map(|&(name, title, kind, of)| {
         let [before, after] = [before, after].map(|reading| reading.as_ref().and_then(of));
-        // Data units of 0 mean "nothing yet" or "not reported" (Figure 207); 0 after all is taken as the latter.
+        // 0 data units mean "nothing yet" or "not reported" (Figure 207). Where the second reading is 0, too, it is
+        // taken for the latter.
         let reported = kind != Kind::Units || [before, after] != [Some(0), Some(0)];
         Entry { name, title, kind, before: before.filter(|_| reported), after: after.filter(|_| reported) }
     }));

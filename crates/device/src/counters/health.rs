@@ -5,11 +5,11 @@
 
 use super::page::{Page, number};
 
-/// One data unit is a thousand blocks of 512 bytes whatever the format of the namespace, rounded up (Figure 207): a
-/// difference in bytes is known to one unit only.
+/// A data unit: a thousand blocks of 512 bytes, whatever the format of the namespace, rounded up (Figure 207). So a
+/// difference in bytes is exact to one unit only.
 pub const DATA_UNIT_BYTES: u64 = 512_000;
 
-/// What the controller says of itself. Numbers of 128 bits that do not fit are u64::MAX.
+/// The controller's health data. Numbers of 128 bits that do not fit are u64::MAX.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Health {
     /// Bits: 0 spare low, 1 temperature, 2 unreliable, 3 read-only, 4 volatile memory backup failed, 5 persistent
@@ -17,15 +17,15 @@ pub struct Health {
     pub critical_warning_bits: u8,
     /// Composite temperature in kelvin; 0: not reported.
     pub temperature_kelvin: u16,
-    /// Spare capacity left, 0 to 100 % (hostile drives: to 255).
+    /// Spare capacity left, 0 to 100 % (a faulty drive may report up to 255).
     pub available_spare_percent: u8,
-    /// Below this the spare counts as low, in percent.
+    /// Threshold below which the spare capacity counts as low, in percent.
     pub spare_threshold_percent: u8,
     /// The vendor's estimate of the life used; 255 stands for anything above 254 %.
     pub percentage_used_percent: u8,
-    /// Read by hosts, in thousands of 512 bytes; 0: nothing, or not reported.
+    /// Data read by hosts, in units of 1000 * 512 bytes; 0: nothing, or not reported.
     pub data_units_read: u64,
-    /// Written by hosts, in thousands of 512 bytes; 0: nothing, or not reported.
+    /// Data written by hosts, in units of 1000 * 512 bytes; 0: nothing, or not reported.
     pub data_units_written: u64,
     /// Read commands completed.
     pub host_reads: u64,
@@ -33,23 +33,23 @@ pub struct Health {
     pub host_writes: u64,
     /// Time with I/O commands outstanding, in minutes.
     pub busy_minutes: u64,
-    /// Times it was switched on.
+    /// Count of power-ons.
     pub power_cycles: u64,
-    /// Time switched on, in hours; some drives leave low-power states out.
+    /// Time powered on, in hours; some drives leave out low-power states.
     pub power_on_hours: u64,
-    /// Times it lost power without notice.
+    /// Count of power losses without notice.
     pub unsafe_shutdowns: u64,
-    /// Errors of the medium or of data integrity that the drive could not mend.
+    /// Unrecovered errors of the medium or of data integrity.
     pub media_errors: u64,
-    /// Entries ever made in the error log; refused commands count too.
+    /// Entries ever made in the error log, including those for refused commands.
     pub error_log_entries: u64,
     /// Time above the warning temperature, in minutes.
     pub warning_temperature_minutes: u64,
     /// Time above the critical temperature, in minutes.
     pub critical_temperature_minutes: u64,
-    /// Times the drive throttled lightly for its temperature.
+    /// Count of light throttling because of temperature.
     pub light_throttles: u64,
-    /// Times the drive throttled heavily for its temperature.
+    /// Count of heavy throttling because of temperature.
     pub heavy_throttles: u64,
     /// Time of light throttling, in seconds.
     pub light_throttle_seconds: u64,
@@ -58,7 +58,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// Reads the page; every pattern of bytes has a reading.
+    /// Parses the page. Any bytes give a value.
     #[must_use]
     pub fn parse(page: &Page) -> Self {
         let byte = |at: usize| page.get(at).copied().unwrap_or(0);
@@ -93,13 +93,13 @@ impl Health {
         (self.temperature_kelvin != 0).then(|| i32::from(self.temperature_kelvin) - 273)
     }
 
-    /// Read by hosts in bytes, to [`DATA_UNIT_BYTES`]; u64::MAX where it does not fit.
+    /// Data read by hosts in bytes, exact to [`DATA_UNIT_BYTES`]; u64::MAX where it does not fit.
     #[must_use]
     pub fn read_bytes(&self) -> u64 {
         self.data_units_read.saturating_mul(DATA_UNIT_BYTES)
     }
 
-    /// Written by hosts in bytes, to [`DATA_UNIT_BYTES`]; u64::MAX where it does not fit.
+    /// Data written by hosts in bytes, exact to [`DATA_UNIT_BYTES`]; u64::MAX where it does not fit.
     #[must_use]
     pub fn written_bytes(&self) -> u64 {
         self.data_units_written.saturating_mul(DATA_UNIT_BYTES)
@@ -112,7 +112,7 @@ pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A page written field by field at the offsets of Figure 207, each value its own.
+    /// A page with a distinct value in each field at the offsets of Figure 207.
     pub(crate) fn known_page() -> Page {
         let mut page = [0; PAGE_BYTES];
         page[0] = 0b10_1010;

@@ -1,4 +1,4 @@
-//! What a drive says only when it is asked by a command, beside its counters: its wear, how it saves power.
+//! Facts that a drive reports only in answer to a command, beside its counters: its wear and its power management.
 
 use super::ata::{self, Ata};
 use super::health::Health;
@@ -7,10 +7,10 @@ use super::passthru::{FEATURE_POWER, FEATURE_SLEEP, LOG_HEALTH, Query, QueryErro
 use super::power::{PowerStates, Transition, current, transitions};
 use std::path::Path;
 
-/// An answer, or why there is none, with what to do where something can be done.
+/// An answer, or the reason why there is none, with advice where there is any.
 pub type Said<T> = Result<T, String>;
 
-/// What a drive said. Nothing of it tells who it is.
+/// The answers of a drive. None of them identifies the individual drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Inquiry {
     /// An NVMe drive.
@@ -19,19 +19,18 @@ pub enum Inquiry {
         health: Said<Box<Health>>,
         /// Its power states.
         power: Said<PowerStates>,
-        /// Number of the state that it was in when it was asked.
+        /// Number of the power state in which it answered.
         state: Said<u8>,
-        /// When it changes its state by itself; none where it does not.
+        /// Transitions between power states that it makes by itself; empty where it makes none.
         sleep: Said<Vec<Transition>>,
     },
     /// An ATA drive.
     Ata(Said<Ata>),
-    /// No command is known for it, and why.
+    /// A drive for which no command is known, with the reason.
     None(String),
 }
 
-/// Asks the drive that a block device is, or is a partition of. It takes as long as the drive takes for four
-/// administrative commands, which only read.
+/// Asks the drive of a block device or partition. Blocks for up to four administrative commands, which only read.
 #[must_use]
 pub fn inquire(path: &Path) -> Inquiry {
     inquire_at(&Places::default(), path)
@@ -56,7 +55,7 @@ fn nvme(node: &Path) -> Inquiry {
     let power = ask(node, Query::Identify)
         .map_err(said)
         .and_then(|answer| PowerStates::parse(&answer.data).ok_or_else(|| "a short answer".to_owned()));
-    // Feature 0Ch is refused by a drive that has none of it, and a refusal is counted as an error by some.
+    // Feature 0Ch is requested only where the drive supports it: some drives count a refusal as an error.
     let sleep = match &power {
         Ok(power) if power.can_sleep => {
             ask(node, Query::Feature(FEATURE_SLEEP)).map(|answer| transitions(&answer)).map_err(said)
@@ -72,10 +71,10 @@ fn nvme(node: &Path) -> Inquiry {
     }
 }
 
-/// Name of the drive at the bottom of a file, a directory or a block device, as the kernel has it.
+/// Kernel name of the drive at the bottom of a file, a directory or a block device.
 ///
 /// # Errors
-/// Where it lies on none, or on several.
+/// The path lies on no drive, or on several.
 pub fn drive_below(path: &Path) -> Said<String> {
     let places = Places::default();
     let number = places.number_of(path).map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! From a path down to the drive: the block devices on the way, as sysfs shows them.
+//! Follows the block devices from a path down to the drive, as sysfs shows them.
 
 use super::mounts::mount_of;
 use super::stat::KernelStat;
@@ -8,13 +8,13 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// The most devices on top of each other that are followed.
+/// Most stacked devices that are followed.
 const LAYERS_MAX: usize = 16;
-/// The most that is read of a file of sysfs or procfs, in bytes: one line of `stat` is under 400, but the table of
-/// mounts on a machine full of containers may have thousands of lines.
+/// Most bytes read of a file in sysfs or procfs. A `stat` file has under 400, but the mount table of a machine full
+/// of containers may have thousands of lines.
 const TEXT_BYTES_MAX: u64 = 4 << 20;
 
-/// Where the kernel shows its devices; another place in tests.
+/// Where the kernel shows its devices; tests use other paths.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
     pub(super) sys: PathBuf,
@@ -31,7 +31,7 @@ impl Default for Places {
 /// Major and minor number of a block device.
 pub(super) type Number = (u32, u32);
 
-/// One block device on the way down.
+/// A block device on the path to the drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layer {
     /// The kernel's name, such as `nvme0n1p3`.
@@ -40,23 +40,23 @@ pub struct Layer {
     pub major: u32,
     /// Minor number.
     pub minor: u32,
-    /// The disk's sequence number, which tells a drive from the next one under the same name; `None` before Linux 5.15
-    /// and for partitions.
+    /// The disk's sequence number, which distinguishes a drive from a later one under the same name. `None` before
+    /// Linux 5.15 and for partitions.
     pub sequence: Option<u64>,
     /// The kernel's counters; `None` where they cannot be read.
     pub stat: Option<KernelStat>,
 }
 
-/// What a drive is, as far as reading its own counters goes.
+/// The kind of a drive, which decides how its own counters are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Bus {
-    /// NVMe, with the device file to ask.
+    /// NVMe, with the device file to send commands to.
     Nvme(PathBuf),
-    /// ATA behind the kernel's libata, with the device file to ask.
+    /// ATA behind the kernel's libata, with the device file to send commands to.
     Ata(PathBuf),
-    /// Other SCSI, with the name.
+    /// Other SCSI, with the kernel's name.
     Scsi(String),
-    /// Any other, with its name and what the kernel says it is.
+    /// Anything else, with the kernel's name and its subsystem.
     Other(String, String),
 }
 
@@ -120,8 +120,8 @@ impl Places {
         Ok(number)
     }
 
-    /// All devices of the btrfs file system that this one belongs to; none where it belongs to none. A mount names one
-    /// of them only.
+    /// All devices of the btrfs file system that this device belongs to; empty where it belongs to none. A mount
+    /// names only one of them.
     pub(super) fn btrfs_parts(&self, device: &str) -> Vec<String> {
         let Ok(systems) = fs::read_dir(self.sys.join("fs/btrfs")) else { return Vec::new() };
         for system in systems.flatten() {
@@ -140,8 +140,9 @@ impl Places {
         link.canonicalize().map_err(|source| LayerError::Read { path: link, source })
     }
 
-    /// All devices from this one down to the drive: a partition's disk, a loop device's file's device, the one device
-    /// below a mapped one. Where the way ends early, the reason stands beside what was found.
+    /// All devices from this one down to the drive: the disk of a partition, the device below the file of a loop
+    /// device, the only device below a mapped one. Where the path cannot be followed to its end, the reason is
+    /// returned with the devices found.
     pub(super) fn descend(&self, start: Number) -> (Vec<Layer>, Option<LayerError>) {
         let mut layers = Vec::new();
         let mut next = Some(start);
@@ -163,7 +164,7 @@ impl Places {
 
     fn below(&self, directory: &Path) -> Result<Option<Number>, LayerError> {
         if directory.join("partition").exists() {
-            // A partition's directory lies in its disk's.
+            // A partition's directory lies in the directory of its disk.
             return number_in(directory.parent().unwrap_or(directory)).map(Some);
         }
         if let Ok(file) = read_text(&directory.join("loop/backing_file")) {
@@ -182,7 +183,7 @@ impl Places {
         }
     }
 
-    /// A device itself, or the disk that it is a partition of.
+    /// The device itself, or the disk of a partition.
     pub(super) fn drive(&self, number: Number) -> Result<Layer, LayerError> {
         let directory = self.directory(number)?;
         if !directory.join("partition").exists() {
@@ -192,8 +193,8 @@ impl Places {
         Ok(layer(disk, number_in(disk)?))
     }
 
-    /// Whether counting is switched off for a device (`queue/iostats`; of a partition, its disk's): drivers that leave
-    /// counting to the block layer then stand still.
+    /// Whether statistics are switched off for a device (`queue/iostats`, for a partition that of its disk). Counters
+    /// of drivers that leave counting to the block layer then stand still.
     pub(super) fn counts_not(&self, layer: &Layer) -> bool {
         let Ok(directory) = self.directory((layer.major, layer.minor)) else { return false };
         let disk = if directory.join("partition").exists() { directory.parent() } else { Some(directory.as_path()) };
@@ -201,13 +202,14 @@ impl Places {
         switch.is_some_and(|text| text.trim() == "0")
     }
 
-    /// What the drive at the bottom is.
+    /// Kind of the drive at the bottom.
     pub(super) fn bus(&self, drive: &Layer) -> Result<Bus, LayerError> {
         let directory = self.directory((drive.major, drive.minor))?;
         let bus = fs::canonicalize(directory.join("device/subsystem")).map(|path| name_of(&path));
         Ok(match bus.as_deref() {
             Ok("nvme" | "nvme-subsystem") => Bus::Nvme(self.node(drive)?),
-            // The vendor that libata gives to each disk of its own; those behind others' translation may not take it.
+            // libata reports this vendor for its own disks. Disks behind another ATA translation may refuse the
+            // commands.
             Ok("scsi") if read_text(&directory.join("device/vendor")).is_ok_and(|vendor| vendor.trim() == "ATA") => {
                 Bus::Ata(self.node(drive)?)
             }
@@ -217,7 +219,7 @@ impl Places {
         })
     }
 
-    /// The device file, made sure to be of this device: a wrong one would be asked for another drive's counters.
+    /// The device file, checked to be of this device: a wrong one would return the counters of another drive.
     fn node(&self, drive: &Layer) -> Result<PathBuf, LayerError> {
         let path = self.dev.join(&drive.name);
         let about = fs::metadata(&path).map_err(|source| LayerError::Read { path: path.clone(), source })?;

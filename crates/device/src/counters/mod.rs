@@ -1,13 +1,14 @@
-//! A drive's own counters, to be read before and after a measurement: what the kernel, the controller and the medium
-//! count, beside what the measurement itself believes to have done.
+//! A drive's own counters, read before and after a measurement: what kernel, controller and medium count, to compare
+//! with the measurement's own figures.
 //!
 //! Sources: the kernel's `stat` of every block device between the path and the drive; NVMe's SMART / Health page; the
-//! extended SMART page of drives that follow the OCP specification, which tells what reached the medium. Each that is
-//! not there is left out with its reason; nothing here fails as a whole, for a measurement is worth having without.
+//! extended SMART page of drives that follow the OCP specification, which counts what reached the medium. A missing
+//! source is left out with its reason. Nothing here fails as a whole, because a measurement is worth having without
+//! counters.
 //!
-//! Reading leaves a trace of its own: a drive without the OCP page may enter the refusal into its error log, which
-//! counts. Thus the page is asked for before the health page is read, and [`Counters::read_again`] does not repeat what
-//! the drive has refused, so that the difference of two readings shows none of it.
+//! Reading changes counters, too: a drive without the OCP page may enter the refusal into its error log, which is
+//! counted. So this page is requested before the health page is read, and [`Counters::read_again`] does not repeat a
+//! refused request. The difference of two readings thus shows none of it.
 
 mod ata;
 mod difference;
@@ -36,7 +37,7 @@ use passthru::{LOG_HEALTH, LOG_OCP, read_log};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Where counters come from.
+/// A source of counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The kernel's block layer.
@@ -57,12 +58,12 @@ impl fmt::Display for Source {
     }
 }
 
-/// A source without counters, or with counters not to be trusted, and why.
+/// A source whose counters are missing or cannot be trusted, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Which.
+    /// The source.
     pub source: Source,
-    /// In words, with what to do where something can be done.
+    /// The reason, with advice where there is any.
     pub reason: String,
 }
 
@@ -72,7 +73,7 @@ impl fmt::Display for LeftOut {
     }
 }
 
-/// Everything that could be read at one moment.
+/// All counters that could be read at one moment.
 #[derive(Clone, Debug)]
 pub struct Counters {
     path: PathBuf,
@@ -80,26 +81,26 @@ pub struct Counters {
     health: Option<Health>,
     media: Option<Media>,
     left_out: Vec<LeftOut>,
-    /// The drive said that it has no such page.
+    /// The drive has refused the OCP page.
     media_refused: bool,
 }
 
 impl Counters {
-    /// Reads the counters of a block device, or of the device under a file or directory. It takes well under a
-    /// millisecond for the kernel's and as long as the drive takes for two administrative commands; do it while the
-    /// measurement is not running.
+    /// Reads the counters of a block device, or of the device under a file or directory. This takes well under a
+    /// millisecond for the kernel's counters, and up to two administrative commands for the drive's. Do not call it
+    /// during a measurement.
     #[must_use]
     pub fn read(path: &Path) -> Self {
         Self::read_at(&Places::default(), path, None)
     }
 
-    /// Reads the same device's counters once more, without asking again for what the drive has refused.
+    /// Reads the counters of the same device again. Requests that the drive has refused are not repeated.
     #[must_use]
     pub fn read_again(&self) -> Self {
         Self::read_at(&Places::default(), &self.path, Some(self))
     }
 
-    /// The path that was given.
+    /// The path whose counters were read.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -111,13 +112,14 @@ impl Counters {
         &self.layers
     }
 
-    /// What the controller says of itself; hours and cycles of power matter where a drive has to warm up.
+    /// The controller's health data; `None` where there is none. Power-on hours and cycles matter where a drive has
+    /// to warm up.
     #[must_use]
     pub fn health(&self) -> Option<&Health> {
         self.health.as_ref()
     }
 
-    /// What reached the medium.
+    /// Data moved to and from the medium; `None` where the drive does not report it.
     #[must_use]
     pub fn media(&self) -> Option<&Media> {
         self.media.as_ref()

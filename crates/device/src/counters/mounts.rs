@@ -1,4 +1,4 @@
-//! Which device a file system without a device number of its own lies on.
+//! Finds the device of a file system that has no device number of its own.
 //!
 //! btrfs and some others give their files an anonymous device number (major 0); /proc/self/mountinfo still names the
 //! device that was mounted. Format: proc_pid_mountinfo(5).
@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 /// One file system as mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mount {
-    /// What was mounted: a path for those that lie on a device, else a word.
+    /// The mounted source: a path where it is a device, else a name.
     pub(super) source: PathBuf,
     /// Type of the file system, such as `btrfs`.
     pub(super) kind: String,
 }
 
-/// The mount that an absolute path without links lies in: the one with the longest mount point, and of those mounted
-/// over each other the last. `None` where no line fits.
+/// The mount that contains an absolute path without links: the one with the longest mount point, and the last one of
+/// several mounted on top of each other. `None` where no line fits.
 pub(super) fn mount_of(mountinfo: &str, path: &Path) -> Option<Mount> {
     let mut best: Option<(usize, Mount)> = None;
     for line in mountinfo.lines() {
@@ -31,7 +31,8 @@ pub(super) fn mount_of(mountinfo: &str, path: &Path) -> Option<Mount> {
 }
 
 fn parse_line(line: &str) -> Option<(PathBuf, Mount)> {
-    // A number of optional fields ends with a dash; the mount point before cannot hold " - ", its spaces are escaped.
+    // The list of optional fields ends with a dash. The mount point before it cannot contain " - ", because its
+    // spaces are escaped.
     let (before, after) = line.split_once(" - ")?;
     let point = unescape(before.split(' ').nth(4)?);
     let mut after = after.split(' ');

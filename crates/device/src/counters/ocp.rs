@@ -11,20 +11,20 @@ use super::page::{Page, number};
 const GUID: [u8; 16] = [0xC5, 0xAF, 0x10, 0x28, 0xEA, 0xBF, 0xF2, 0xA4, 0x9C, 0x4F, 0x6F, 0x7C, 0xC9, 0x14, 0xD5, 0xAF];
 const GUID_AT: usize = 496;
 
-/// What the drive moved to and from its medium, for hosts and for itself. Numbers of 128 bits that do not fit are
-/// u64::MAX.
+/// Data that the drive moved to and from its medium, for hosts and for itself. Numbers of 128 bits that do not fit
+/// are u64::MAX.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Media {
-    /// Physical media units written, in bytes: hosts' data, metadata and the drive's own moving about.
+    /// Bytes written to the medium: hosts' data, metadata and the drive's own garbage collection.
     pub written_bytes: u64,
-    /// Physical media units read, in bytes.
+    /// Bytes read from the medium.
     pub read_bytes: u64,
-    /// Version of the page's layout; the fields read here have been the same in all of them.
+    /// Version of the page's layout. The fields read here are the same in all versions.
     pub page_version: u16,
 }
 
 impl Media {
-    /// Reads the page; `None` where its GUID is not the one of this log, whatever else it holds.
+    /// Parses the page; `None` where its GUID is not that of this log.
     #[must_use]
     pub fn parse(page: &Page) -> Option<Self> {
         (page.get(GUID_AT..) == Some(&GUID[..])).then(|| Self {
@@ -64,7 +64,7 @@ pub(super) mod tests {
         }
         assert_eq!(Media::parse(&[0; PAGE_BYTES]), None);
         assert_eq!(Media::parse(&[0xFF; PAGE_BYTES]), None);
-        // The bytes the other way round are not the GUID either.
+        // The GUID in reverse byte order must not match.
         let mut page = known_page();
         page[GUID_AT..].reverse();
         assert_eq!(Media::parse(&page), None);

@@ -1,4 +1,4 @@
-//! Little-endian fields of a log page of 512 bytes: any bytes have a reading, none a panic.
+//! Reads little-endian fields of a log page of 512 bytes. Any bytes give a value; none cause a panic.
 
 /// Length of both log pages read here, in bytes.
 pub const PAGE_BYTES: usize = 512;
@@ -6,13 +6,13 @@ pub const PAGE_BYTES: usize = 512;
 /// A log page as the drive sent it.
 pub type Page = [u8; PAGE_BYTES];
 
-/// The little-endian number in `len` (at most 16) bytes from `at`, u64::MAX where it is larger.
+/// The little-endian number in `len` bytes (at most 16) from `at`; u64::MAX where it is larger.
 pub(super) fn number(page: &Page, at: usize, len: usize) -> u64 {
     let wide = page.iter().skip(at).take(len.min(16)).rev().fold(0_u128, |sum, &byte| (sum << 8) | u128::from(byte));
     u64::try_from(wide).unwrap_or(u64::MAX)
 }
 
-/// Whether all bytes are the same: an emulator that fills nothing in (zeros), or a drive that fell off the bus (ones).
+/// Whether all bytes are equal: an emulator that fills in nothing (zeros), or a drive that fell off the bus (ones).
 pub(super) fn says_nothing(page: &Page) -> bool {
     page.iter().all(|&byte| byte == page[0])
 }
@@ -44,7 +44,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_place_reads(byte in 1_u8.., at in 0_usize..600, len in 0_usize..20) {
-            // Beyond the page there is nothing, which adds nothing.
+            // Bytes beyond the page count as zero.
             let inside = PAGE_BYTES.saturating_sub(at).min(len).min(16);
             prop_assert_eq!(number(&[byte; PAGE_BYTES], at, len) == 0, inside == 0);
         }

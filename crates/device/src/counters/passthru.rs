@@ -1,4 +1,4 @@
-//! Commands that only read, through the kernel's NVMe pass-through.
+//! Sends read-only commands through the kernel's NVMe pass-through.
 //!
 //! ABI: Linux include/uapi/linux/nvme_ioctl.h (`struct nvme_passthru_cmd`, `NVME_IOCTL_ADMIN_CMD`). The commands: NVM
 //! Express Base Specification 2.0, 5.15 (Get Features), 5.16 (Get Log Page), 5.17 (Identify).
@@ -13,24 +13,24 @@ use thiserror::Error;
 
 /// SMART / Health Information.
 pub(super) const LOG_HEALTH: u8 = 0x02;
-/// The vendor's own; on drives that follow the OCP specification its extended SMART log.
+/// A vendor-specific number; on drives that follow the OCP specification, the extended SMART log.
 pub(super) const LOG_OCP: u8 = 0xC0;
 
-/// Power Management (5.27.1.2): the power state it is in.
+/// Power Management (5.27.1.2): the current power state.
 pub(super) const FEATURE_POWER: u8 = 0x02;
 /// Autonomous Power State Transition (5.27.1.9).
 pub(super) const FEATURE_SLEEP: u8 = 0x0C;
-/// Of the table of that feature: 32 entries of 8 bytes.
+/// Length of the table of that feature: 32 entries of 8 bytes.
 const SLEEP_TABLE_BYTES: usize = 256;
-/// Of the data structure that Identify returns.
+/// Length of the data structure that Identify returns.
 pub(super) const IDENTIFY_BYTES: usize = 4096;
 
 const OPCODE_GET_LOG_PAGE: u8 = 0x02;
 const OPCODE_IDENTIFY: u8 = 0x06;
 const OPCODE_GET_FEATURES: u8 = 0x0A;
-/// Controller or Namespace Structure of Identify: the controller.
+/// Value of CNS (Controller or Namespace Structure) that selects the controller.
 const CNS_CONTROLLER: u32 = 0x01;
-/// The whole controller rather than one namespace.
+/// Namespace number of the whole controller.
 const ALL_NAMESPACES: u32 = 0xFFFF_FFFF;
 
 /// `struct nvme_passthru_cmd`, field by field.
@@ -63,19 +63,19 @@ const _: () = assert!(COMMAND_BYTES == 72, "struct nvme_passthru_cmd has 72 byte
 /// `_IOWR('N', 0x41, struct nvme_admin_cmd)`, with the encoding of asm-generic/ioctl.h (x86, ARM, RISC-V).
 const ADMIN_COMMAND: libc::c_ulong = 0xC000_4E41 | ((COMMAND_BYTES as libc::c_ulong) << 16);
 
-/// What is asked for.
+/// A query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Query {
     /// A log page of 512 bytes.
     Log(u8),
-    /// What the controller is.
+    /// The controller's data structure.
     Identify,
-    /// How a feature is set now.
+    /// The current value of a feature.
     Feature(u8),
 }
 
 impl Query {
-    /// Bytes that the drive sends.
+    /// Count of bytes that the drive sends.
     fn bytes(self) -> usize {
         match self {
             Self::Log(_) => PAGE_BYTES,
@@ -96,21 +96,21 @@ impl fmt::Display for Query {
     }
 }
 
-/// The largest that is asked for, aligned to itself: drivers take any address on a boundary of 4 bytes, and one that
-/// crosses no page needs one entry only.
+/// A buffer for the longest answer, aligned to its own size: drivers accept any address on a boundary of 4 bytes, and
+/// a buffer within one page needs only one entry.
 #[repr(C, align(4096))]
 struct Buffer([u8; IDENTIFY_BYTES]);
 
-/// What a drive answered.
+/// The answer of a drive.
 #[derive(Debug)]
 pub(super) struct Answer {
-    /// The data, of the length that belongs to what was asked for.
+    /// The data, in the length of the query.
     pub(super) data: Vec<u8>,
     /// Dword 0 of the completion.
     pub(super) result: u32,
 }
 
-/// Why an answer is not to be had.
+/// The reason why a query has no answer.
 #[derive(Debug, Error)]
 pub(super) enum QueryError {
     #[error("cannot open {}: {source}{}", path.display(), remedy(source))]
@@ -124,13 +124,13 @@ pub(super) enum QueryError {
 }
 
 impl QueryError {
-    /// Whether the drive itself said no, which it will say again.
+    /// Whether the drive itself refused, which it will do again.
     pub(super) fn is_refusal(&self) -> bool {
         matches!(self, Self::Refused { .. })
     }
 }
 
-/// What to do about an error of the kernel's.
+/// Advice on an error of the kernel.
 pub(super) fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => "; run as root (the kernel asks for CAP_SYS_ADMIN)",
@@ -138,7 +138,7 @@ pub(super) fn remedy(error: &io::Error) -> &'static str {
     }
 }
 
-/// Status code type and code in words, those that what was refused here has.
+/// The meaning of a status code; empty where it is none of those that refusals of these queries have.
 fn meaning(status: u16) -> &'static str {
     match status & 0x7FF {
         0x001 => " (invalid opcode)",
@@ -152,11 +152,11 @@ fn meaning(status: u16) -> &'static str {
 fn command(query: Query, buffer: &mut Buffer) -> PassthruCommand {
     let bytes = query.bytes() as u32;
     let (opcode, namespace, dword10) = match query {
-        // Number of dwords, less one, in the upper half. Retain Asynchronous Event stays 0 as with nvme-cli: bit 15 is
-        // reserved before NVMe 1.3, and drives of 1.0 are measured too.
+        // The upper half holds the number of dwords less one. Retain Asynchronous Event stays 0, as in nvme-cli: bit
+        // 15 is reserved before NVMe 1.3, and drives of version 1.0 are measured, too.
         Query::Log(log) => (OPCODE_GET_LOG_PAGE, ALL_NAMESPACES, ((bytes / 4 - 1) << 16) | u32::from(log)),
         Query::Identify => (OPCODE_IDENTIFY, 0, CNS_CONTROLLER),
-        // Select 0: as it is set now.
+        // Select 0: the current value.
         Query::Feature(feature) => (OPCODE_GET_FEATURES, 0, u32::from(feature)),
     };
     PassthruCommand {
@@ -165,13 +165,13 @@ fn command(query: Query, buffer: &mut Buffer) -> PassthruCommand {
         data_address: if bytes == 0 { 0 } else { (&raw mut buffer.0) as u64 },
         data_bytes: bytes,
         dword10,
-        // 0 is the kernel's own time limit for admin commands (60 s): a shorter one would reset a drive that is slow.
+        // 0 is the kernel's own limit for admin commands (60 s). A shorter one would reset a slow drive.
         timeout_ms: 0,
         ..PassthruCommand::default()
     }
 }
 
-/// Asks the drive behind the block device of a namespace, or behind a controller's character device.
+/// Sends a query to the drive behind a namespace's block device or a controller's character device.
 pub(super) fn ask(path: &Path, query: Query) -> Result<Answer, QueryError> {
     let file = File::open(path).map_err(|source| QueryError::Open { path: path.to_owned(), source })?;
     let mut buffer = Box::new(Buffer([0; IDENTIFY_BYTES]));

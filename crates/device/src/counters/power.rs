@@ -1,69 +1,69 @@
-//! How an NVMe drive saves power: its power states, the one it is in, and when it changes them by itself.
+//! Power management of an NVMe drive: its power states, the current one, and the transitions that it makes by itself.
 //!
 //! Layout: NVM Express Base Specification 2.0, 5.17.2.1, Figure 275 (Identify Controller) and Figure 276 (Power State
 //! Descriptor); 5.27.1.2 (Power Management), 5.27.1.9 (Autonomous Power State Transition), 8.15 (what states are).
 
 use super::passthru::{Answer, IDENTIFY_BYTES};
 
-/// Number of the last power state, in Identify Controller.
+/// Offset of the number of the last power state in Identify Controller.
 const LAST_STATE_AT: usize = 263;
-/// Attributes of the drive's own changes of state; bit 0: it makes such.
+/// Offset of the attributes of autonomous transitions; bit 0: supported.
 const SLEEP_SUPPORT_AT: usize = 265;
-/// The temperature from which the drive warns, and the one beyond which it may come to harm, in kelvin.
+/// Offsets of the warning temperature and of the critical one, in kelvin.
 const WARNING_KELVIN_AT: usize = 266;
 const CRITICAL_KELVIN_AT: usize = 268;
 const STATES_AT: usize = 2048;
 const STATE_BYTES: usize = 32;
-/// The field has 5 bits.
+/// Count of power states that a field of 5 bits can number.
 const STATES_MAX: usize = 32;
-/// Of a state's flags: power in tenths of a milliwatt rather than in hundredths of a watt; no I/O is done in it.
+/// Flags of a power state: its power is in units of 0.1 mW instead of 10 mW; it does no I/O.
 const FLAG_FINE_SCALE: u8 = 1;
 const FLAG_NON_OPERATIONAL: u8 = 2;
 
 /// A power state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PowerState {
-    /// Power that it takes at most, in milliwatts; 0: not reported.
+    /// Highest power, in milliwatts; 0: not reported.
     pub max_power_mw: u32,
-    /// I/O is done in it; otherwise it is left first.
+    /// Whether I/O is processed in this state; otherwise the drive leaves it first.
     pub is_operational: bool,
-    /// Time to enter it, at most, in microseconds; 0: not reported.
+    /// Longest time to enter it, in microseconds; 0: not reported.
     pub entry_us: u32,
-    /// Time to leave it, at most, in microseconds; 0: not reported.
+    /// Longest time to leave it, in microseconds; 0: not reported.
     pub exit_us: u32,
 }
 
-/// A change of state that the drive makes by itself.
+/// A transition between power states that the drive makes by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transition {
-    /// The state that it leaves.
+    /// Number of the state that it leaves.
     pub from: u8,
-    /// The state that it enters.
+    /// Number of the state that it enters.
     pub to: u8,
-    /// After so long without I/O, in milliseconds.
+    /// Time without I/O after which it happens, in milliseconds.
     pub idle_ms: u32,
 }
 
-/// What Identify Controller says of power and of heat.
+/// Power and temperature data of Identify Controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PowerStates {
-    /// All, from number 0 on, which takes the most power.
+    /// All power states from number 0 on, which takes the most power.
     pub states: Vec<PowerState>,
-    /// It can change its state by itself.
+    /// Whether the drive can make transitions by itself.
     pub can_sleep: bool,
-    /// Temperature from which it warns, in whole degrees Celsius; `None`: not reported.
+    /// Temperature from which the drive warns, in whole degrees Celsius; `None`: not reported.
     pub warning_celsius: Option<i32>,
-    /// Temperature beyond which it may come to harm, likewise.
+    /// Temperature beyond which the drive may be damaged, in whole degrees Celsius; `None`: not reported.
     pub critical_celsius: Option<i32>,
 }
 
-/// The little-endian number in `N` bytes from `at`, as far as there are any.
+/// The little-endian number in `N` bytes from `at`; missing bytes count as zero.
 fn field<const N: usize>(data: &[u8], at: usize) -> u32 {
     data.iter().skip(at).take(N).rev().fold(0, |sum, &byte| (sum << 8) | u32::from(byte))
 }
 
 impl PowerStates {
-    /// Reads the data of Identify Controller; `None` where they are too short. Any others have a reading.
+    /// Parses the data of Identify Controller; `None` where they are too short.
     pub(super) fn parse(data: &[u8]) -> Option<Self> {
         if data.len() < IDENTIFY_BYTES {
             return None;
@@ -81,7 +81,7 @@ impl PowerStates {
         };
         let celsius = |at| match field::<2>(data, at) {
             0 => None,
-            // As other tools do, and as the health page is read.
+            // Kelvin less 273, as other tools do, and as for the health page.
             kelvin => Some(kelvin as i32 - 273),
         };
         Some(Self {
@@ -93,13 +93,13 @@ impl PowerStates {
     }
 }
 
-/// The state that the drive is in, from the answer to Get Features (Power Management).
+/// The current power state, from the answer to Get Features (Power Management).
 pub(super) fn current(answer: &Answer) -> u8 {
     (answer.result & 0x1F) as u8
 }
 
-/// When the drive changes its state by itself, from the answer to Get Features (Autonomous Power State Transition): none
-/// where that is off. An idle time of 0 stands for never.
+/// The transitions that the drive makes by itself, from the answer to Get Features (Autonomous Power State
+/// Transition). Empty where they are off. An idle time of 0 means never.
 pub(super) fn transitions(answer: &Answer) -> Vec<Transition> {
     if answer.result & 1 == 0 {
         return Vec::new();
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A drive with three states, of which the last is sleep.
+    /// A drive with three power states, of which the last is non-operational.
     fn identified() -> Vec<u8> {
         let mut data = vec![0; IDENTIFY_BYTES];
         data[LAST_STATE_AT] = 2;
@@ -157,7 +157,7 @@ mod tests {
         let mut data = vec![0; 256];
         data[..8].copy_from_slice(&((3_u64 << 3) | (100_u64 << 8)).to_le_bytes());
         data[24..32].copy_from_slice(&((4_u64 << 3) | (2000_u64 << 8)).to_le_bytes());
-        // A state without a time is none.
+        // An entry without an idle time is no transition.
         data[8..16].copy_from_slice(&(3_u64 << 3).to_le_bytes());
         let expected = [Transition { from: 0, to: 3, idle_ms: 100 }, Transition { from: 3, to: 4, idle_ms: 2000 }];
         assert_eq!(transitions(&Answer { data: data.clone(), result: 1 }), expected);

@@ -1,26 +1,26 @@
-//! The kernel's own counters of a block device.
+//! The kernel's counters of a block device.
 //!
 //! Fields: Linux Documentation/block/stat.rst and admin-guide/iostats.rst; 11 of them at first, discards since Linux
 //! 4.18, flushes since 5.5. Times are printed as 32-bit numbers (block/genhd.c, `part_stat_show`), so they start again
 //! at 0 after 49.7 days of waiting time.
 
-/// A sector of this file is 512 bytes, whatever the device's own are.
+/// The unit of this file is 512 bytes, whatever the sectors of the device are.
 const SECTOR_BYTES: u64 = 512;
 
-/// One kind of operation: how many, and how long they took.
+/// Counters of one kind of operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelOps {
-    /// Requests completed.
+    /// Completed requests.
     pub requests: u64,
-    /// I/Os that were merged into a request already waiting.
+    /// I/Os that were merged into a waiting request.
     pub merges: u64,
-    /// Amount of data in bytes; u64::MAX where it does not fit.
+    /// Bytes transferred; u64::MAX where it does not fit.
     pub bytes: u64,
-    /// Sum of the waiting times of all requests, in milliseconds; starts again at 2^32.
+    /// Sum of the waiting times of all requests, in milliseconds; wraps at 2^32.
     pub wait_ms: u64,
 }
 
-/// `/sys/dev/block/MAJOR:MINOR/stat`.
+/// The content of `/sys/dev/block/MAJOR:MINOR/stat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelStat {
     /// Reads.
@@ -29,20 +29,21 @@ pub struct KernelStat {
     pub writes: KernelOps,
     /// Discards; `None` on kernels that do not count them.
     pub discards: Option<KernelOps>,
-    /// Flushes and the milliseconds they waited; `None` on kernels that do not count them, 0 for partitions.
+    /// Count of flushes, and their waiting time in milliseconds. `None` on kernels that do not count them; 0 for
+    /// partitions.
     pub flushes: Option<(u64, u64)>,
-    /// Requests in flight at this moment: not 0 before a measurement means that somebody else is at work.
+    /// Requests in flight at this moment. Any before a measurement mean that somebody else uses the device.
     pub in_flight: u64,
-    /// Time with at least one request in flight, in milliseconds; starts again at 2^32. Since Linux 5.0 it is sampled
-    /// at the kernel's ticks when requests start and end, so it falls short on fast drives (iostats.rst, field 10).
+    /// Time with at least one request in flight, in milliseconds; wraps at 2^32. Since Linux 5.0 it is sampled at the
+    /// kernel's ticks when requests start and end, so it is too low on fast drives (iostats.rst, field 10).
     pub busy_ms: u64,
-    /// Sum of the waiting times of all requests of all kinds, in milliseconds; starts again at 2^32.
+    /// Sum of the waiting times of all requests of all kinds, in milliseconds; wraps at 2^32.
     pub wait_ms: u64,
 }
 
 impl KernelStat {
-    /// Reads the line; `None` where it does not hold at least the 11 numbers that all kernels print. What later
-    /// kernels add behind is skipped.
+    /// Parses the line; `None` where it has fewer than the 11 numbers that all kernels print. Fields that later
+    /// kernels add at the end are ignored.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let fields: Vec<u64> = text.split_ascii_whitespace().take(17).map(str::parse).collect::<Result<_, _>>().ok()?;

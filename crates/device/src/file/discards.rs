@@ -1,4 +1,5 @@
-//! Discards on kernels whose rings do not know them (before Linux 6.12): calls that wait for the device, on a thread, as whoever polls a device may not wait.
+//! Discards on kernels whose rings do not support them (before Linux 6.12). The blocking calls run on a thread,
+//! because a caller that polls the device must not block.
 
 use super::kernel;
 use crate::bell::Bell;
@@ -9,31 +10,31 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-/// A range of the device, and what it is known by.
+/// A range to discard, with the slot of its request.
 struct Asked {
     slot: usize,
     offset_bytes: u64,
     len_bytes: u64,
 }
 
-/// The thread. It ends with this value, and with what it is at then.
+/// The thread. It ends when this is dropped, after the call that it is in.
 pub(super) struct Discards {
     asked: Option<Sender<Asked>>,
     thread: Option<JoinHandle<()>>,
     ended: Receiver<(usize, i32)>,
     bell: Arc<Bell>,
     is_given_up: Arc<AtomicBool>,
-    /// Asked, and not taken back.
+    /// Discards passed to the thread whose results were not taken.
     pub in_flight: usize,
-    /// The ring waits for the bell.
+    /// Whether the ring polls the bell's descriptor.
     pub is_awaited: bool,
 }
 
 impl Discards {
-    /// Without anything to do.
+    /// Starts the thread.
     ///
     /// # Errors
-    /// Where the system gives no descriptor, or no thread.
+    /// The system gives no descriptor, or no thread.
     pub fn begin(fd: &OwnedFd) -> io::Result<Self> {
         Self::begin_with(fd.try_clone()?, |fd, offset_bytes, len_bytes| {
             kernel::discard(fd.as_fd(), offset_bytes, len_bytes)
@@ -62,7 +63,7 @@ impl Discards {
         Ok(Self { asked: Some(asked), thread, ended, bell, is_given_up, in_flight: 0, is_awaited: false })
     }
 
-    /// Asks for one; false where the thread has gone.
+    /// Passes a discard to the thread; false where the thread has ended.
     pub fn ask(&mut self, slot: usize, offset_bytes: u64, len_bytes: u64) -> bool {
         let asked = Asked { slot, offset_bytes, len_bytes };
         let is_asked = self.asked.as_ref().is_some_and(|to| to.send(asked).is_ok());
@@ -70,20 +71,20 @@ impl Discards {
         is_asked
     }
 
-    /// One that has ended: what it is known by, and its result.
+    /// Slot and result of a discard that has ended.
     pub fn take(&mut self) -> Option<(usize, i32)> {
         let ended = self.ended.try_recv().ok()?;
         self.in_flight -= 1;
         Some(ended)
     }
 
-    /// The bell was heard.
+    /// Clears the bell after the ring has reported it.
     pub fn heard(&mut self) {
         self.bell.clear();
         self.is_awaited = false;
     }
 
-    /// Readable once one has ended.
+    /// A descriptor that becomes readable when a discard has ended.
     pub fn fd(&self) -> i32 {
         self.bell.fd()
     }
@@ -93,7 +94,8 @@ impl Drop for Discards {
     fn drop(&mut self) {
         self.is_given_up.store(true, Ordering::Relaxed);
         self.asked = None;
-        // Its descriptor keeps others from a block device. One that the device keeps is not waited for.
+        // The thread's descriptor keeps others from opening a block device exclusively, so its end is awaited, unless
+        // the device holds it up.
         if self.in_flight == 0
             && let Some(thread) = self.thread.take()
         {

@@ -1,4 +1,4 @@
-//! The system calls that the standard library lacks, each behind a safe function.
+//! System calls that the standard library lacks, each behind a safe function.
 
 use std::ffi::CStr;
 use std::io;
@@ -8,15 +8,15 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 const BLKDISCARD: libc::c_ulong = 0x1277;
 const BLKGETSIZE64: libc::c_ulong = 0x8008_1272;
 
-/// The most vectors that one call takes (UIO_MAXIOV, linux/uio.h).
+/// Most vectors in one call (UIO_MAXIOV, linux/uio.h).
 pub(crate) const IOVEC_MAX: usize = 1024;
 
-/// What statx(2) says of direct I/O.
+/// Alignment of direct I/O as statx(2) reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DirectAlignment {
-    /// Of buffers in memory, in bytes.
+    /// Alignment of buffers in memory, in bytes.
     pub(crate) memory_bytes: u32,
-    /// Of offsets and lengths, in bytes; 0: direct I/O is impossible.
+    /// Alignment of offsets and lengths, in bytes; 0: direct I/O is impossible.
     pub(crate) offset_bytes: u32,
 }
 
@@ -24,7 +24,7 @@ fn checked(result: libc::c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// A result in the manner of io_uring: a count, or a negative error number.
+/// A result in the convention of io_uring: a count, or a negative errno.
 fn as_ring_result(result: isize) -> i32 {
     if result < 0 {
         -io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
@@ -34,13 +34,13 @@ fn as_ring_result(result: isize) -> i32 {
     }
 }
 
-/// Where the next data of a file begins, at `from` or behind; `None` where there is none (lseek(2), SEEK_DATA). A file system
-/// that keeps no holes answers `from`.
+/// Where the next data of a file begins, at or after `from`; `None` where there is none (lseek(2), SEEK_DATA). File
+/// systems without holes return `from`.
 pub(crate) fn next_data(fd: BorrowedFd<'_>, from: u64) -> io::Result<Option<u64>> {
     seek(fd, from, libc::SEEK_DATA)
 }
 
-/// Where the next hole of a file begins, its end being one.
+/// Where the next hole of a file begins; the end of the file counts as one.
 pub(crate) fn next_hole(fd: BorrowedFd<'_>, from: u64) -> io::Result<Option<u64>> {
     seek(fd, from, libc::SEEK_HOLE)
 }
@@ -58,7 +58,7 @@ fn seek(fd: BorrowedFd<'_>, from: u64, whence: libc::c_int) -> io::Result<Option
     }
 }
 
-/// Takes an advisory lock without waiting; `Ok(false)` where another holder stands in the way.
+/// Takes an advisory lock without waiting; `Ok(false)` where another holder conflicts.
 pub(crate) fn try_lock(fd: BorrowedFd<'_>, exclusive: bool) -> io::Result<bool> {
     let kind = if exclusive { libc::LOCK_EX } else { libc::LOCK_SH };
     // SAFETY: flock takes no pointers; the descriptor is open.
@@ -69,7 +69,7 @@ pub(crate) fn try_lock(fd: BorrowedFd<'_>, exclusive: bool) -> io::Result<bool> 
     }
 }
 
-/// Gives an advisory lock up, for every descriptor of the open file.
+/// Releases an advisory lock, for every descriptor of the open file description.
 pub(crate) fn unlock(fd: BorrowedFd<'_>) {
     // SAFETY: flock takes no pointers; the descriptor is open. It cannot fail for a lock of our own.
     unsafe { libc::flock(fd.as_raw_fd(), libc::LOCK_UN) };
@@ -91,14 +91,14 @@ pub(crate) fn block_device_sector(fd: BorrowedFd<'_>) -> io::Result<u32> {
     u32::try_from(size).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
 }
 
-/// `BLKDISCARD`, in the manner of io_uring.
+/// `BLKDISCARD`; the result is in the convention of io_uring.
 pub(crate) fn discard(fd: BorrowedFd<'_>, offset_bytes: u64, len_bytes: u64) -> i32 {
     let range = [offset_bytes, len_bytes];
     // SAFETY: BLKDISCARD reads two u64 through the pointer, which is valid for that.
     as_ring_result(unsafe { libc::ioctl(fd.as_raw_fd(), BLKDISCARD, range.as_ptr()) } as isize)
 }
 
-/// Alignment of direct I/O where the kernel tells (Linux 6.1 and later; statx(2), STATX_DIOALIGN).
+/// Alignment of direct I/O; `None` where the kernel does not report it (before Linux 6.1; statx(2), STATX_DIOALIGN).
 pub(crate) fn direct_alignment(fd: BorrowedFd<'_>) -> Option<DirectAlignment> {
     const EMPTY: &CStr = c"";
     // SAFETY: all-zero bytes are a valid value of this plain C structure.
@@ -111,7 +111,7 @@ pub(crate) fn direct_alignment(fd: BorrowedFd<'_>) -> Option<DirectAlignment> {
         .then_some(DirectAlignment { memory_bytes: found.stx_dio_mem_align, offset_bytes: found.stx_dio_offset_align })
 }
 
-/// preadv(2) of raw vectors, in the manner of io_uring.
+/// preadv(2) of raw vectors; the result is in the convention of io_uring.
 ///
 /// # Safety
 /// Each vector describes memory that is valid for writing and that nobody else uses meanwhile.
@@ -121,7 +121,8 @@ pub(crate) unsafe fn read_raw(fd: BorrowedFd<'_>, vectors: &[libc::iovec], offse
     as_ring_result(unsafe { libc::preadv(fd.as_raw_fd(), vectors.as_ptr(), count, offset_bytes as libc::off_t) })
 }
 
-/// pwritev2(2) of raw vectors, in the manner of io_uring. `dsync`: durable when it returns, where need be by fdatasync.
+/// pwritev2(2) of raw vectors; the result is in the convention of io_uring. `dsync`: the data is durable on return,
+/// by an extra fdatasync where necessary.
 ///
 /// # Safety
 /// Each vector describes memory that is valid for reading and that nobody writes meanwhile.
@@ -134,7 +135,7 @@ pub(crate) unsafe fn write_raw(fd: BorrowedFd<'_>, vectors: &[libc::iovec], offs
         if ![-libc::ENOSYS, -libc::EOPNOTSUPP].contains(&result) {
             return result;
         }
-        // User-space kernels (gVisor) lack the flag; a write and a sync promise the same.
+        // User-space kernels (gVisor) lack the flag. A write and an fdatasync have the same effect.
     }
     // SAFETY: the caller's promise.
     let written = as_ring_result(unsafe { libc::pwritev(raw, pointer, count, offset) });
@@ -147,19 +148,19 @@ pub(crate) unsafe fn write_raw(fd: BorrowedFd<'_>, vectors: &[libc::iovec], offs
     written
 }
 
-/// fdatasync(2) in the manner of io_uring.
+/// fdatasync(2); the result is in the convention of io_uring.
 pub(crate) fn sync_data(fd: BorrowedFd<'_>) -> i32 {
     // SAFETY: fdatasync takes no pointers; the descriptor is open.
     as_ring_result(unsafe { libc::fdatasync(fd.as_raw_fd()) } as isize)
 }
 
-/// fsync(2) in the manner of io_uring.
+/// fsync(2); the result is in the convention of io_uring.
 pub(crate) fn sync_all(fd: BorrowedFd<'_>) -> i32 {
     // SAFETY: fsync takes no pointers; the descriptor is open.
     as_ring_result(unsafe { libc::fsync(fd.as_raw_fd()) } as isize)
 }
 
-/// pread(2), or preadv2(2) where `flags` are given, of one buffer, in the manner of io_uring.
+/// pread(2) of one buffer, or preadv2(2) where `flags` are given; the result is in the convention of io_uring.
 ///
 /// # Safety
 /// `into` is valid for writing `len` bytes, and nobody else uses them meanwhile.
@@ -174,8 +175,8 @@ pub(crate) unsafe fn read_one(fd: BorrowedFd<'_>, into: *mut u8, len: usize, off
     as_ring_result(unsafe { libc::preadv2(raw, &raw const vector, 1, offset, flags) })
 }
 
-/// pwrite(2), or pwritev2(2) where `flags` are given, of one buffer, in the manner of io_uring. `RWF_DSYNC` becomes
-/// a write and an fdatasync where the kernel does not know it.
+/// pwrite(2) of one buffer, or pwritev2(2) where `flags` are given; the result is in the convention of io_uring.
+/// Where the kernel does not know `RWF_DSYNC`, it becomes a write and an fdatasync.
 ///
 /// # Safety
 /// `from` is valid for reading `len` bytes, and nobody writes them meanwhile.
@@ -195,14 +196,15 @@ pub(crate) unsafe fn write_one(fd: BorrowedFd<'_>, from: *const u8, len: usize, 
     unsafe { write_raw(fd, &[vector], offset_bytes, true) }
 }
 
-/// fallocate(2) in the manner of io_uring.
+/// fallocate(2); the result is in the convention of io_uring.
 pub(crate) fn allocate(fd: BorrowedFd<'_>, mode: i32, offset_bytes: u64, len_bytes: u64) -> i32 {
     let (offset, len) = (offset_bytes as libc::off_t, len_bytes as libc::off_t);
     // SAFETY: fallocate takes no pointers; the descriptor is open.
     as_ring_result(unsafe { libc::fallocate(fd.as_raw_fd(), mode, offset, len) } as isize)
 }
 
-/// Waits until `fd` is readable or the time is over. Interruptions count as over: the caller looks again anyway.
+/// Waits until `fd` is readable or the time is over. An interruption ends the wait, too, because the caller checks
+/// again anyway.
 pub(crate) fn wait_readable(fd: BorrowedFd<'_>, timeout_ns: u64) {
     let mut wanted = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let timeout_ms = i32::try_from(timeout_ns.div_ceil(1_000_000)).unwrap_or(i32::MAX);
@@ -210,7 +212,7 @@ pub(crate) fn wait_readable(fd: BorrowedFd<'_>, timeout_ns: u64) {
     unsafe { libc::poll(&raw mut wanted, 1, timeout_ms) };
 }
 
-/// Waits in ppoll(2) until one of `wanted` is ready or the time is over; interruptions count as over.
+/// Waits in ppoll(2) until one of `wanted` is ready or the time is over. An interruption ends the wait, too.
 pub(crate) fn poll_until(wanted: &mut [libc::pollfd], timeout_ns: u64) {
     let timeout = libc::timespec {
         tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,

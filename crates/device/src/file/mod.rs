@@ -1,5 +1,5 @@
 //! Files and block devices: io_uring with direct I/O, or plain system calls and the page cache where the system
-//! forbids or lacks these, which [`FileDevice::mode`] tells.
+//! forbids or lacks these. [`FileDevice::mode`] says which.
 
 #![allow(unsafe_code)]
 
@@ -32,13 +32,13 @@ use write_cache::CacheWatch;
 /// How a device does its I/O, for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileMode {
-    /// Through io_uring; otherwise the reason why not is in `ring_refusal` or it was not wanted.
+    /// Whether io_uring is used. Otherwise `ring_refusal` has the reason, or it was not wanted.
     pub ring: bool,
-    /// Why there is no ring.
+    /// The reason why io_uring could not be used; `None` where it is used or was not wanted.
     pub ring_refusal: Option<String>,
-    /// Bypassing the page cache.
+    /// Whether I/O bypasses the page cache.
     pub direct: bool,
-    /// A block device rather than a file.
+    /// Whether it is a block device rather than a file.
     pub block_device: bool,
 }
 
@@ -67,9 +67,9 @@ pub struct FileDevice {
     mode: FileMode,
     read_only: bool,
     engine: Engine,
-    /// Of a block device that had no volatile cache when it was opened.
+    /// Watches a block device that had no volatile cache when it was opened.
     _cache: Option<CacheWatch>,
-    /// Keeps others from the file behind a loop device.
+    /// Holds the file behind a loop device, so that nobody else uses it.
     _behind: Option<File>,
 }
 
@@ -94,8 +94,8 @@ impl FileDevice {
                     mode.ring = true;
                     Engine::Ring(Box::new(ring))
                 }
-                // EPERM: forbidden by sysctl or seccomp; ENOSYS: not there; ENOMEM: RLIMIT_MEMLOCK on old kernels.
-                // Whatever it is, plain calls do the same work more slowly.
+                // EPERM: forbidden by sysctl or seccomp; ENOSYS: not supported; ENOMEM: RLIMIT_MEMLOCK on old
+                // kernels. In any case plain calls do the same work, more slowly.
                 Err((refusal, fd)) => {
                     mode.ring_refusal = Some(refusal.to_string());
                     Engine::Calls { fd, ready: Vec::new() }
@@ -104,7 +104,8 @@ impl FileDevice {
         } else {
             Engine::Calls { fd, ready: Vec::new() }
         };
-        // Elsewhere a durable write ends with a flush of the system's making (Linux, generic_write_sync).
+        // Without io_uring or direct I/O the system completes a durable write by flushing the device (Linux,
+        // generic_write_sync).
         let durable_writes = opened.geometry.durable_writes && mode.ring && mode.direct;
         Ok(Self {
             name: path.display().to_string(),
@@ -154,7 +155,8 @@ impl Device for FileDevice {
 
     fn submit(&mut self, mut request: Request) {
         let checked = self.check(&request);
-        // A stream that the device does not know would fail the write (Linux 6.16 and later); it is only a hint.
+        // A write with a stream that the device does not know would fail (Linux 6.16 and later), so this hint is
+        // dropped.
         if request.stream > self.medium.streams {
             request.stream = 0;
         }

@@ -1,4 +1,4 @@
-//! Opening a file or block device: exclusively, directly where possible, and with what can be known about it.
+//! Opens a file or block device: exclusively, for direct I/O where possible, and with all that is known about it.
 
 use super::holder::Holder;
 use super::kernel;
@@ -14,27 +14,27 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
-/// Whether a target may be changed.
+/// Access to a target, and what others may do meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
-    /// Reads only; others may read too.
+    /// Only reads. Others may read, too.
     ReadOnly,
     /// Reads only, beside whoever has it and may change it meanwhile: what is read may be of several moments.
     ReadBeside,
     /// Reads only; nobody may change it meanwhile: a block device cannot be mounted, or whatever else holds one.
     ReadAlone,
-    /// Reads and writes; nobody else may have it.
+    /// Reads and writes. Nobody else may have the target open.
     ReadWrite,
 }
 
 /// How to open a file or block device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileOptions {
-    /// Whether it may be changed.
+    /// Access to the target.
     pub mode: OpenMode,
-    /// Use io_uring where the system allows it.
+    /// Whether to use io_uring where the system allows it.
     pub ring: bool,
-    /// Bypass the page cache where the file system allows it.
+    /// Whether to bypass the page cache where the file system allows it.
     pub direct: bool,
     /// How long to try again while a process that runs has it, which may be just ending. Where that has ended, or nobody knows who has it, it is
     /// waited for longer, unless this is zero: the kernel closes the files of a killed process's rings after the process is gone, on a busy machine
@@ -52,7 +52,7 @@ impl FileOptions {
     }
 }
 
-/// What the transfers must know of the medium.
+/// Properties of the medium that transfers need.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Medium {
     pub(crate) block_device: bool,
@@ -60,9 +60,10 @@ pub(crate) struct Medium {
     /// Alignment of buffers in memory, in bytes.
     pub(crate) memory_align_bytes: usize,
     pub(crate) logical_block_bytes: u32,
-    /// Highest write stream that the device knows; 0: none.
+    /// Highest write stream of the device; 0: none.
     pub(crate) streams: u8,
-    /// Whether each change is made durable by itself, when it ends: nobody will flush the volatile cache that the device has by then.
+    /// Whether each write must be made durable before it completes, because the device has gained a volatile cache
+    /// that nobody flushes. `None` where the cache is not watched.
     pub(crate) writes_through: Option<&'static AtomicBool>,
 }
 
@@ -71,7 +72,8 @@ impl Medium {
         u64::from(self.logical_block_bytes)
     }
 
-    /// Whether buffers cannot go to the medium as they lie in memory. Each segment must be aligned, not just the sum.
+    /// Whether a bounce buffer is needed because the buffers are not aligned for the medium. Each segment must be
+    /// aligned, not just their sum.
     pub(crate) fn needs_bounce<'a>(&self, mut slices: impl Iterator<Item = &'a [u8]>) -> bool {
         let block = self.logical_block_bytes as usize;
         self.direct
@@ -81,31 +83,31 @@ impl Medium {
     }
 }
 
-/// An opened file with everything known about it.
+/// An opened file with all that is known about it.
 pub(crate) struct Opened {
     pub(crate) file: File,
-    /// The file behind a loop device, held as well.
+    /// The file behind a loop device, which is held, too.
     pub(crate) behind: Option<File>,
     pub(crate) geometry: Geometry,
     pub(crate) medium: Medium,
-    /// Where sysfs says that the device has no volatile cache; it may have one later.
+    /// The file in sysfs that says that the device has no volatile cache; this may change later.
     pub(crate) cache_says: Option<PathBuf>,
 }
 
-/// Largest logical block that the rest of the house can serve, in bytes.
+/// Largest logical block that the pool supports, in bytes.
 const LOGICAL_BLOCK_MAX_BYTES: u32 = 4096;
 
 pub(crate) fn open(path: &Path, options: &FileOptions) -> Result<Opened, OpenError> {
     retry_while_in_use(options.timeout, || open_once(path, options, options.mode != OpenMode::ReadBeside))
 }
 
-/// As [`open`], and keeps nobody away: the caller has what [`open_holder`] gave and has locked it.
+/// As [`open`], without a lock: the caller has locked the file from [`open_holder`].
 pub(crate) fn open_unlocked(path: &Path, options: &FileOptions) -> Result<Opened, OpenError> {
     open_once(path, options, false)
 }
 
-/// Opens a file or block device only to keep others away by it, with [`lock`]. A block device is claimed by this
-/// already, where it may be changed.
+/// Opens a file or block device only to keep others away from it, with [`lock`]. For a block device that may be
+/// changed, opening it already claims it.
 pub(crate) fn open_holder(path: &Path, mode: OpenMode) -> Result<File, OpenError> {
     let block_device = is_block_device(path)?;
     let write = mode == OpenMode::ReadWrite;
@@ -161,8 +163,8 @@ fn open_error(path: &Path, source: io::Error) -> OpenError {
     }
 }
 
-/// Whether it is a block device; an error for all that is no file either. Asked before opening: opening a FIFO would
-/// wait for its other end, and opening a terminal has effects.
+/// Whether the path is a block device; an error where it is no regular file either. This is checked before opening:
+/// opening a FIFO would block, and opening a terminal has side effects.
 fn is_block_device(path: &Path) -> Result<bool, OpenError> {
     let kind = std::fs::metadata(path).map_err(|source| open_error(path, source))?.file_type();
     if !kind.is_file() && !kind.is_block_device() {
@@ -171,7 +173,7 @@ fn is_block_device(path: &Path) -> Result<bool, OpenError> {
     Ok(kind.is_block_device())
 }
 
-/// Whatever was at the path a moment ago, this is what was opened.
+/// Checks the opened file: what the path led to may have changed since it was examined.
 fn metadata_of(file: &File, path: &Path, block_device: bool) -> Result<Metadata, OpenError> {
     let metadata = file.metadata().map_err(|source| open_error(path, source))?;
     if metadata.file_type().is_block_device() != block_device || !(block_device || metadata.is_file()) {
@@ -180,7 +182,7 @@ fn metadata_of(file: &File, path: &Path, block_device: bool) -> Result<Metadata,
     Ok(metadata)
 }
 
-/// O_EXCL on a block device without O_CREAT: fails with EBUSY while it is mounted or otherwise held (open(2)).
+/// O_EXCL on a block device without O_CREAT: fails with EBUSY while it is mounted or otherwise claimed (open(2)).
 fn claim_flags(claim: bool) -> i32 {
     if claim { libc::O_EXCL } else { 0 }
 }
@@ -195,7 +197,7 @@ fn open_once(path: &Path, options: &FileOptions, guarded: bool) -> Result<Opened
     let guard = |file: &File| if guarded { lock(file, path, is_alone) } else { Ok(()) };
     let (mut file, mut direct) = match options.direct.then(|| with_flags(libc::O_DIRECT)) {
         Some(Ok(file)) => (file, true),
-        // EINVAL: the file system does not do direct I/O (open(2)).
+        // EINVAL: the file system does not support direct I/O (open(2)).
         Some(Err(error)) if error.raw_os_error() == Some(libc::EINVAL) => (with_flags(0).map_err(open_error)?, false),
         Some(Err(error)) => return Err(open_error(error)),
         None => (with_flags(0).map_err(open_error)?, false),
@@ -205,8 +207,8 @@ fn open_once(path: &Path, options: &FileOptions, guarded: bool) -> Result<Opened
 
     let mut alignment = if direct { probe_alignment(&file, block_device) } else { None };
     if direct && alignment.is_none() {
-        // The flag was taken but no aligned read works: fall back to the page cache. The lock moves to the new file
-        // description, so the old one must go first.
+        // The flag was accepted, but no aligned read works, so the page cache is used. The lock belongs to the old
+        // file description, which must be closed first.
         drop(file);
         file = with_flags(0).map_err(open_error)?;
         guard(&file)?;
@@ -256,15 +258,17 @@ fn open_once(path: &Path, options: &FileOptions, guarded: bool) -> Result<Opened
     Ok(Opened { file, behind, geometry, medium, cache_says: queue.cache_says.filter(|_| write) })
 }
 
-/// Locks the file behind a loop device (sysfs: `loop/backing_file`), by which others could have it. A part of a file is locked as
-/// readers lock it, so that other parts can be used beside it. A file that cannot be opened or locked here is left alone: it may be of
-/// another mount namespace, removed, or on a file system that has no locks.
+/// Locks the file behind a loop device (sysfs: `loop/backing_file`), so that nobody uses it directly. Where the loop
+/// device covers only part of the file, the lock is shared, so that other parts can be used. A file that cannot be
+/// opened or locked here is ignored: it may be in another mount namespace, deleted, or on a file system without
+/// locks.
 fn hold_behind(device: u64, path: &Path, exclusive: bool) -> Result<Option<File>, OpenError> {
     let (major, minor) = (libc::major(device), libc::minor(device));
     let said = |what| std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/loop/{what}"));
     let Ok(name) = said("backing_file") else { return Ok(None) };
     let is_whole = ["offset", "sizelimit"].into_iter().all(|what| said(what).is_ok_and(|text| text.trim() == "0"));
-    // NFS takes an exclusive lock only on a file that is open for writing (flock(2)). What has the name by now may be a FIFO.
+    // NFS takes an exclusive lock only on a file that is open for writing (flock(2)). The name may lead to a FIFO by
+    // now, hence O_NONBLOCK.
     let options = OpenOptions::new().read(true).write(exclusive).custom_flags(libc::O_NONBLOCK).clone();
     let Ok(file) = options.open(name.trim_end_matches('\n')) else { return Ok(None) };
     match lock(&file, path, exclusive && is_whole) {
@@ -300,20 +304,20 @@ impl Default for Alignment {
     }
 }
 
-/// Alignment for direct I/O; `None` where it does not work.
+/// Alignment for direct I/O; `None` where direct I/O does not work.
 fn probe_alignment(file: &File, block_device: bool) -> Option<Alignment> {
     if let Some(direct) = kernel::direct_alignment(file.as_fd()) {
         let block_bytes = direct.offset_bytes.max(512);
         let memory_bytes = direct.memory_bytes.max(1);
         return (direct.offset_bytes > 0).then_some(Alignment { memory_bytes, block_bytes });
     }
-    // Older kernels do not tell: the smallest read that works is the answer, for the block and, as the strictest rule
-    // that was ever in force, for memory too.
+    // Older kernels do not report it. The smallest read that works gives the alignment of the block; the same is used
+    // for memory, as the strictest rule that was ever in force.
     let mut buf = Buf::new(4096);
     [512usize, 4096].into_iter().find_map(|size| {
         let works = match file.read_at(&mut buf[..size], 0) {
             Ok(_) => true,
-            // A damaged first sector says nothing about alignment.
+            // An error other than EINVAL, such as a damaged first sector, says nothing about the alignment.
             Err(error) => error.raw_os_error() != Some(libc::EINVAL),
         };
         let bytes = size as u32;
@@ -324,10 +328,10 @@ fn probe_alignment(file: &File, block_device: bool) -> Option<Alignment> {
     })
 }
 
-/// What sysfs says of a block device's queue (Documentation/ABI/stable/sysfs-block).
+/// Properties of a block device's queue in sysfs (Documentation/ABI/stable/sysfs-block).
 struct Queue {
     volatile_cache: bool,
-    /// Which file says that there is none.
+    /// The file in sysfs that says that there is no volatile cache.
     cache_says: Option<PathBuf>,
     durable_writes: bool,
     discards: bool,
@@ -337,7 +341,8 @@ struct Queue {
 }
 
 impl Queue {
-    /// A file: the page cache or the disk below it may lose what was not synced, and holes can be punched in most.
+    /// A file: the page cache or the disk below may lose data that was not synced, and most file systems can punch
+    /// holes.
     fn file() -> Self {
         Self {
             volatile_cache: true,
@@ -352,7 +357,7 @@ impl Queue {
 
     fn of(rdev: u64) -> Self {
         let device = PathBuf::from(format!("/sys/dev/block/{}:{}", libc::major(rdev), libc::minor(rdev)));
-        // A partition has no queue of its own; its parent directory is the disk.
+        // A partition has no queue of its own; its parent directory is that of the disk.
         let queues = [device.join("queue"), device.join("../queue")];
         let file = |name: &str| {
             let read = |path: PathBuf| std::fs::read_to_string(&path).ok().map(|text| (path, text.trim().to_owned()));
@@ -361,7 +366,7 @@ impl Queue {
         let text = |name: &str| file(name).map(|(_, text)| text);
         let number = |name: &str| text(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
         let zoned = text("zoned").unwrap_or_else(|| "none".to_owned());
-        // chunk_sectors is the zone size on zoned devices and a stripe on others, which is no unit of erasure.
+        // chunk_sectors is the zone size on zoned devices. On others it is a stripe, not a unit of erasure.
         let band_bytes = (zoned != "none").then(|| number("chunk_sectors") * 512).filter(|&bytes| bytes > 0);
         let cache = file("write_cache");
         let volatile_cache = is_volatile(cache.as_ref().map(|(_, text)| text.as_str()));

@@ -1,12 +1,13 @@
-//! Sectors that a drive writes as a whole, in place, below the smaller ones that it shows.
+//! Drives that rewrite a larger physical sector in place for a smaller write.
 
 use std::fs::read_to_string;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Whether the drive that a block device is on, or a file, reads, changes and writes all of a larger sector in its place for a part of it: where the power is
-/// cut meanwhile what lies beside that part may be gone, too. So drives do that rotate and show sectors of 512 bytes over larger ones (Linux,
-/// Documentation/ABI/stable/sysfs-block: `physical_block_size`, `rotational`). Flash puts what it writes elsewhere.
+/// Whether the drive below a block device or file updates a larger sector in place (read, modify, write) for a
+/// smaller write. A power cut during the update may destroy data beside the written part. Rotating drives do so that
+/// show sectors of 512 bytes over larger ones (Linux, Documentation/ABI/stable/sysfs-block: `physical_block_size`,
+/// `rotational`). Flash writes to another place.
 #[must_use]
 pub fn rewrites_larger_sectors(path: &Path) -> bool {
     let Ok(metadata) = path.metadata() else { return false };

@@ -1,11 +1,11 @@
 //! The io_uring engine: one ring a device, requests batched by `poll`.
 //!
-//! The file is registered; buffers are not. Registered ones would need one arena for the whole house, and measured on
-//! Linux 6.18 (4 KiB random reads at queue depth 16, direct, alternating in one process) they gained nothing beyond
-//! the noise: 2.8 against 2.9 microseconds of CPU a read on a file in ext4, 0.72 against 0.69 on a loop device.
+//! The file is registered; buffers are not. Registered buffers would need one arena for the whole pool, and gained
+//! nothing measurable on Linux 6.18 (4 KiB random reads at queue depth 16, direct, alternating in one process): 2.8
+//! against 2.9 microseconds of CPU a read on a file in ext4, 0.72 against 0.69 on a loop device.
 //!
-//! The ring's own descriptor serves as wake-up: it is readable (poll(2), epoll) just while completions wait, so that
-//! no eventfd has to be written by the kernel for each completion and drained here.
+//! The ring's own descriptor serves as wake-up: it is readable (poll(2), epoll) exactly while completions wait. So
+//! the kernel writes no eventfd for each completion, and none has to be drained here.
 
 use super::discards::Discards;
 use super::kernel;
@@ -18,34 +18,34 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// Requests that may be in flight. The completion queue is twice as long, so that it cannot overflow.
+/// Most requests in flight. The completion queue is twice as long, so that it cannot overflow.
 pub(super) const QUEUE_LIMIT: usize = 256;
-/// What the bell of discards is known by in the ring, where others have their slots.
+/// User data of the entry that polls the bell of discards; other entries carry their slots.
 const BELL: u64 = u64::MAX;
-/// How often one poll submits where discards go to their thread.
+/// Most submissions in one poll while discards go through their thread.
 const ROUNDS_MAX: u32 = 4;
-/// How long dropping a device waits for the kernel to let go of its buffers.
+/// How long dropping a device waits for the kernel to release its buffers.
 const DROP_TIMEOUT: Duration = Duration::from_secs(30);
 /// `BLOCK_URING_CMD_DISCARD`, `_IO(0x12, 0)`: Linux 6.12, include/uapi/linux/blkdev.h. Offset in `addr`, length in
 /// `addr3`, which is the first word of the command area (block/ioctl.c, blkdev_uring_cmd).
 const BLOCK_URING_CMD_DISCARD: u32 = 0x1200;
 
-/// A ring and the requests in it.
+/// A ring and its requests.
 pub(super) struct Ring {
     ring: IoUring,
-    /// Whether the file is registered as number 0, which spares a reference count per request.
+    /// Whether the file is registered as number 0, which saves a reference count per request.
     registered: bool,
     fd: OwnedFd,
     slots: Vec<Option<Transfer>>,
     free: Vec<usize>,
-    /// Slots to be put into the submission queue, in order.
+    /// Slots that wait for the submission queue, in order.
     pending: VecDeque<usize>,
-    /// Slots that the kernel holds, or that wait in the submission queue.
+    /// Slots that are in the submission queue or in the kernel, or whose discard is on its thread.
     in_ring: usize,
     finished: Vec<Completion>,
-    /// From the first discard on that the ring does not know.
+    /// The thread for discards; started with the first discard that the ring does not support.
     discards: Option<Discards>,
-    /// Set where the ring itself failed: nothing can be asked of it any more.
+    /// The error with which the ring itself failed; it cannot be used any more then.
     broken: Option<i32>,
 }
 
@@ -53,7 +53,7 @@ impl Ring {
     /// A ring for `fd`.
     ///
     /// # Errors
-    /// The operating system's, with the descriptor given back, where io_uring is forbidden or unknown.
+    /// io_uring is forbidden or not supported; the descriptor is returned with the error.
     pub(super) fn new(fd: OwnedFd) -> Result<Self, (io::Error, OwnedFd)> {
         let built =
             IoUring::builder().dontfork().setup_clamp().setup_cqsize(2 * QUEUE_LIMIT as u32).build(QUEUE_LIMIT as u32);
@@ -80,12 +80,12 @@ impl Ring {
         self.ring.as_raw_fd()
     }
 
-    /// Requests accepted and not handed out.
+    /// Requests that were accepted and whose completions were not collected.
     pub(super) fn in_flight(&self) -> usize {
         self.pending.len() + self.in_ring + self.finished.len()
     }
 
-    /// Takes a transfer. The caller has checked that fewer than [`QUEUE_LIMIT`] are in flight.
+    /// Accepts a transfer. The caller has checked that fewer than [`QUEUE_LIMIT`] are in flight.
     pub(super) fn accept(&mut self, transfer: Transfer) {
         if let Some(os_error) = self.broken {
             let error = transfer.ring_error(os_error);
@@ -101,16 +101,16 @@ impl Ring {
         self.pending.push_back(slot);
     }
 
-    /// Ends a request at once, with the rest in `poll`.
+    /// Completes a request without I/O; `poll` returns it with the others.
     pub(super) fn refuse(&mut self, completion: Completion) {
         self.finished.push(completion);
     }
 
-    /// Submits what is pending in one call and collects what has finished.
+    /// Submits pending requests in one call, and collects completions.
     pub(super) fn poll(&mut self, done: &mut Vec<Completion>) {
         self.reap();
-        // With discards on their thread once more: those that the ring refuses at once go there, and the bell that was heard is awaited
-        // again, before anybody sleeps.
+        // While discards use their thread, this repeats: discards that the ring refuses at once must reach the
+        // thread, and the bell must be polled again after it was reported, before the caller sleeps.
         for round in 0..ROUNDS_MAX {
             if round > 0 && self.discards.is_none() || self.fill_queue() == 0 {
                 break;
@@ -143,7 +143,7 @@ impl Ring {
         self.reap();
     }
 
-    /// Moves pending requests into the submission queue; tells how many entries wait there.
+    /// Moves pending requests into the submission queue; returns how many entries wait there.
     fn fill_queue(&mut self) -> usize {
         while let Some(&slot) = self.pending.front() {
             if self.ring.submission().is_full() {
@@ -160,7 +160,7 @@ impl Ring {
                 }
                 let is_asked = self.discards.as_mut().is_some_and(|all| all.ask(slot, offset_bytes, len_bytes));
                 if !is_asked && let Some(transfer) = &self.slots[slot] {
-                    // Where there is no thread it is waited for.
+                    // Without the thread, the call blocks here.
                     let result = sync::call(std::os::fd::AsFd::as_fd(&self.fd), transfer, step);
                     self.answered(slot, result);
                 }
@@ -180,7 +180,7 @@ impl Ring {
         self.ring.submission().len()
     }
 
-    /// Has the ring report the bell of discards, where some are in flight.
+    /// Has the ring report the bell while discards are in flight.
     fn await_bell(&mut self) {
         let Some(discards) = self.discards.as_mut().filter(|all| all.in_flight > 0 && !all.is_awaited) else { return };
         let entry = opcode::PollAdd::new(types::Fd(discards.fd()), libc::POLLIN as u32).build().user_data(BELL);
@@ -191,16 +191,16 @@ impl Ring {
     fn enter(&mut self, call: impl FnOnce(&IoUring) -> io::Result<usize>) {
         let Err(error) = call(&self.ring) else { return };
         match error.raw_os_error().unwrap_or(libc::EIO) {
-            // Nothing is lost: the entries are still queued and the next poll tries again. EBUSY means that
+            // Nothing is lost: the entries are still queued, and the next poll tries again. EBUSY means that
             // completions must be collected first; ETIME is a wait that ended.
             libc::EINTR | libc::EAGAIN | libc::EBUSY | libc::ETIME | libc::ENOMEM => {}
             os_error => self.fail(os_error),
         }
     }
 
-    /// Takes all answers out of the completion queue.
+    /// Takes all entries out of the completion queue.
     fn reap(&mut self) {
-        // At most as many as the queue holds; more would be a kernel that never stops.
+        // At most as many as the queue holds, so that a kernel that never stops cannot hold this loop.
         for _ in 0..2 * QUEUE_LIMIT {
             let Some(entry) = self.ring.completion().next() else { break };
             if entry.user_data() == BELL {
@@ -230,7 +230,7 @@ impl Ring {
         }
     }
 
-    /// The ring is unusable. Everything in flight fails; buffers that the kernel may still write to are leaked.
+    /// Marks the ring as unusable. Everything in flight fails; buffers that the kernel may still write to are leaked.
     fn fail(&mut self, os_error: i32) {
         self.broken = Some(os_error);
         while let Some(slot) = self.pending.pop_front() {
@@ -251,7 +251,7 @@ impl Drop for Ring {
     fn drop(&mut self) {
         let started = Instant::now();
         while self.in_ring > 0 && started.elapsed() < DROP_TIMEOUT {
-            // Continuations and what was never submitted are given up; the kernel's own must come back.
+            // Continuations and requests that were never submitted are dropped; requests in the kernel must complete.
             self.pending.clear();
             self.wait(100_000_000);
         }
@@ -260,19 +260,19 @@ impl Drop for Ring {
                 std::mem::forget(transfer);
             }
         }
-        // The kernel tears a ring down later, on a thread of its own, and until then the registered file stays open:
-        // its lock, and the hold on a block device, would outlive this value.
+        // The kernel tears a ring down later, on a thread of its own. Until then the registered file would stay open,
+        // and with it the lock and the claim on a block device.
         if self.registered {
             let _ = self.ring.submitter().unregister_files();
         }
-        // What is still in the kernel may yet be written: the lock goes with the last of it.
+        // Requests still in the kernel may yet write, so the lock is released only where none is left.
         if self.in_ring == 0 && self.broken.is_none() {
             kernel::unlock(std::os::fd::AsFd::as_fd(&self.fd));
         }
     }
 }
 
-/// Builds an entry for either kind of descriptor; the crate's trait for both is sealed.
+/// Builds an entry for either kind of descriptor; the crate's trait over both is sealed.
 fn entry(transfer: &Transfer, step: Step, registered: bool, fd: &OwnedFd) -> squeue::Entry {
     macro_rules! on {
         ($fd:expr) => {
@@ -317,7 +317,8 @@ mod tests {
     use crate::file::open::Medium;
     use forebay_block::{Buf, Op, Request, Vectored};
 
-    /// On kernels whose rings know no discard whoever polled a device waited for that: on a slow one seconds, and all clients with it.
+    /// Regression: on kernels whose rings do not support discards, polling the device blocked for the whole discard:
+    /// on a slow device for seconds, and all clients with it.
     #[test]
     fn regression_a_discard_that_the_ring_does_not_know_keeps_nobody_waiting() {
         let file = tempfile::tempfile().unwrap();
@@ -329,7 +330,7 @@ mod tests {
             0
         };
         ring.discards = Some(Discards::begin_with(fd(), slow).unwrap());
-        // A file knows the command as little as an old block device.
+        // A file does not know the command either, as an old block device does not.
         let medium = Medium {
             block_device: true,
             direct: false,

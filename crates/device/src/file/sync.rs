@@ -5,7 +5,7 @@ use super::transfer::{Next, Step, Transfer};
 use forebay_block::IoError;
 use std::os::fd::BorrowedFd;
 
-/// Runs a transfer to its end. Bounded: each round either moves bytes, uses up a retry or moves to a fallback.
+/// Runs a transfer to its end. The loop is bounded: each round moves bytes, uses up a retry or moves to a fallback.
 pub(super) fn run(fd: BorrowedFd<'_>, transfer: &mut Transfer) -> Result<(), IoError> {
     loop {
         let step = transfer.step();
@@ -15,10 +15,10 @@ pub(super) fn run(fd: BorrowedFd<'_>, transfer: &mut Transfer) -> Result<(), IoE
     }
 }
 
-/// One system call.
+/// Carries out one step by a system call.
 pub(super) fn call(fd: BorrowedFd<'_>, transfer: &Transfer, step: Step) -> i32 {
     match step {
-        // SAFETY: the vectors lead into buffers that the transfer owns and hands to nobody else before it ends.
+        // SAFETY: the vectors lead into buffers that the transfer owns and passes to nobody else before it ends.
         Step::Read { offset_bytes } => unsafe { kernel::read_raw(fd, transfer.vectors(), offset_bytes) },
         // SAFETY: as above; written memory is shared and therefore immutable.
         Step::Write { offset_bytes, dsync, .. } => unsafe {

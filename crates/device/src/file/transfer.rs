@@ -1,5 +1,5 @@
-//! A request on its way through the kernel: what to ask next, and what an answer means. The same for io_uring and
-//! for plain system calls, so that short transfers, retries and fallbacks are decided in one place.
+//! A request on its way through the kernel: the next step to submit, and what an answer means. It serves io_uring and
+//! plain system calls, so that short transfers, retries and fallbacks are decided in one place.
 
 use super::kernel::IOVEC_MAX;
 use super::open::Medium;
@@ -7,11 +7,11 @@ use forebay_block::{Buf, Completion, IoError, IoErrorKind, Op, Request, SharedBu
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
-/// Interrupted or refused for lack of resources this often, a request fails.
+/// A request fails after this many interruptions or refusals for lack of resources.
 const RETRIES_MAX: u32 = 10_000;
-/// Longest piece written where zeros have to be written, in bytes.
+/// Longest write of zeros in one step, where zeros must be written, in bytes.
 const ZERO_PIECE_BYTES: usize = 1 << 20;
-/// Longest single buffer handed to the kernel at once; the rest continues. The length field has 32 bits.
+/// Longest part of a buffer passed to the kernel in one step; the rest follows. The length field has 32 bits.
 const PIECE_MAX_BYTES: usize = 1 << 30;
 
 const KEEP_SIZE: i32 = libc::FALLOC_FL_KEEP_SIZE;
@@ -20,7 +20,7 @@ const PUNCH_HOLE: i32 = libc::FALLOC_FL_PUNCH_HOLE | KEEP_SIZE;
 /// block/ioctl.c), and this one has a ring operation.
 const ZERO_RANGE: i32 = libc::FALLOC_FL_ZERO_RANGE | KEEP_SIZE;
 
-/// What to ask of the kernel next.
+/// The next step to submit to the kernel.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     /// Read into [`Transfer::vectors`].
@@ -33,11 +33,11 @@ pub(super) enum Step {
     Allocate { mode: i32, offset_bytes: u64, len_bytes: u64 },
     /// Discard on a block device through the ring (Linux 6.12 and later).
     DiscardCommand { offset_bytes: u64, len_bytes: u64 },
-    /// `BLKDISCARD`, a call that waits.
+    /// `BLKDISCARD`, a call that blocks.
     DiscardCall { offset_bytes: u64, len_bytes: u64 },
 }
 
-/// How a range is zeroed or discarded; later ones are fallbacks.
+/// Ways to zero or discard a range. Each is the fallback of the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Method {
     ZeroRange,
@@ -65,7 +65,7 @@ pub(super) struct Transfer {
     stream: u8,
     retries: u32,
     work: Work,
-    /// All of it is done but for the flush that makes it durable.
+    /// Only the flush that makes the change durable is left.
     is_syncing: bool,
     vectors: Vec<libc::iovec>,
     /// Index of the first vector with bytes left.
@@ -77,17 +77,17 @@ pub(super) struct Transfer {
 // between threads together.
 unsafe impl Send for Transfer {}
 
-/// What follows an answer.
+/// What follows an answer of the kernel.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// Ask again: [`Transfer::step`].
+    /// Submit the next step: [`Transfer::step`].
     Again,
     /// The request has ended.
     Done(Result<(), IoError>),
 }
 
 impl Transfer {
-    /// Takes a validated request of `len_bytes`.
+    /// A transfer for a validated request of `len_bytes`.
     pub(super) fn new(request: Request, len_bytes: u64, medium: Medium) -> Self {
         let work = match request.op {
             Op::Read { bufs, .. } => {
@@ -142,13 +142,13 @@ impl Transfer {
         }
     }
 
-    /// The memory of the next read or write.
+    /// The memory of the next read or write, as vectors.
     pub(super) fn vectors(&self) -> &[libc::iovec] {
         let rest = &self.vectors[self.next_vector..];
         &rest[..rest.len().min(IOVEC_MAX)]
     }
 
-    /// What to ask of the kernel now.
+    /// The next step.
     pub(super) fn step(&mut self) -> Step {
         let offset_bytes = self.offset_bytes + self.done_bytes;
         let len_bytes = self.len_bytes - self.done_bytes;
@@ -177,7 +177,7 @@ impl Transfer {
         }
     }
 
-    /// Takes the kernel's answer: a count of bytes, or a negative error number.
+    /// Takes the kernel's answer: a count of bytes, or a negative errno.
     pub(super) fn answer(&mut self, result: i32) -> Next {
         if result < 0 {
             return self.refused(-result);
@@ -190,8 +190,8 @@ impl Transfer {
         }
         let count = result as u64;
         let left_bytes = self.len_bytes - self.done_bytes;
-        // Zero bytes: the file was truncated under us, or the device has lost its end. A part that is not aligned
-        // cannot be continued without the page cache.
+        // Zero bytes: the file was truncated meanwhile, or the device has lost its end. With direct I/O a count that
+        // is not aligned cannot be continued.
         if count == 0 || (count < left_bytes && self.medium.direct && !count.is_multiple_of(self.medium.block_bytes()))
         {
             return Next::Done(Err(self.error(IoErrorKind::Short, 0)));
@@ -212,7 +212,8 @@ impl Transfer {
         self.changed()
     }
 
-    /// All was done; what was changed is flushed where nobody else will. A durable write is so already.
+    /// The whole range is done. Adds a flush where the device has gained a volatile cache, unless the write was
+    /// durable by itself.
     fn changed(&mut self) -> Next {
         self.is_syncing = self.medium.writes_through.is_some_and(|is_on| is_on.load(Ordering::Acquire))
             && matches!(self.work, Work::Write { fua: false, .. } | Work::Range { discard: false, .. });
@@ -241,15 +242,15 @@ impl Transfer {
         if let Work::Range { method, discard } = &mut self.work
             && !self.is_syncing
         {
-            // EINVAL: the ring does not know the command, or a file system not the flag; EPERM: a write seal aside,
-            // block devices that forbid it. What truly fails will fail again below.
+            // EINVAL: the ring does not know the command, or the file system not the flag; EPERM: a write seal, or a
+            // block device that forbids it. A real error occurs again with the fallback.
             let unsupported = [libc::EOPNOTSUPP, libc::ENOSYS, libc::EINVAL, libc::ENOTTY, libc::ENODEV];
             let next = match (*method, unsupported.contains(&os_error)) {
                 (_, false) | (Method::WriteZeros, _) => None,
                 (Method::DiscardCommand, true) => Some(Method::DiscardCall),
                 (Method::ZeroRange, true) if !self.medium.block_device => Some(Method::PunchHole),
                 (Method::ZeroRange, true) => Some(Method::WriteZeros),
-                // A discard that cannot be had is no failure: the range's content was not needed anyway.
+                // An unsupported discard is no failure: the content of the range was not needed.
                 (Method::PunchHole | Method::DiscardCall, true) if *discard && os_error != libc::ENODEV => {
                     return Next::Done(Ok(()));
                 }
@@ -275,7 +276,7 @@ impl Transfer {
         IoError { kind, operation, offset_bytes: self.offset_bytes + self.done_bytes, os_error }
     }
 
-    /// The error of a transfer that the ring itself failed.
+    /// The error of a transfer whose ring failed.
     pub(super) fn ring_error(&self, os_error: i32) -> IoError {
         self.error(IoErrorKind::Medium, os_error)
     }
@@ -285,7 +286,7 @@ impl Transfer {
         self.tag
     }
 
-    /// Ends the request.
+    /// Completes the request.
     pub(super) fn finish(self, result: Result<(), IoError>) -> Completion {
         let bufs = match self.work {
             Work::Read { bufs, .. } => Some(bufs),
@@ -295,12 +296,12 @@ impl Transfer {
     }
 }
 
-/// Length for a single-buffer operation.
+/// Length of a single-buffer operation.
 pub(super) fn piece_len(vector: &libc::iovec) -> u32 {
     vector.iov_len.min(PIECE_MAX_BYTES) as u32
 }
 
-/// What an error number means.
+/// The kind of an error number.
 pub(crate) fn kind_of(os_error: i32) -> IoErrorKind {
     match os_error {
         libc::ENODEV | libc::ENXIO | libc::ENOMEDIUM | libc::ESHUTDOWN | libc::EBADFD => IoErrorKind::Gone,

@@ -1,5 +1,6 @@
-//! Whether a block device that had no volatile write cache when it was opened has one now: somebody may switch it on (`hdparm -W1`, sysfs),
-//! and a drive that was replaced below md or dm may have one. Who opened the device takes it for one that needs no flush, and sends none.
+//! Watches a block device that had no volatile write cache when it was opened. Somebody may switch the cache on
+//! (`hdparm -W1`, sysfs), or a replaced drive below md or dm may have one. The user of the device believes that no
+//! flush is needed, and sends none.
 
 use super::kernel;
 use std::fs::File;
@@ -10,24 +11,26 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::Duration;
 use tracing::{error, info, warn};
 
-/// How often it is looked at.
+/// Interval of the checks.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Whether what sysfs says of a cache means that flushes are needed. Without an answer the worse one is the safe one.
+/// Whether the content of sysfs's `write_cache` means that flushes are needed. Without an answer they are: that is
+/// the safe assumption.
 pub(super) fn is_volatile(says: Option<&str>) -> bool {
     says.is_none_or(|text| text.trim() != "write through")
 }
 
-/// A look at the cache each second, as long as this lives.
+/// A thread that checks the cache each second, until this is dropped.
 pub(super) struct CacheWatch {
     writes_through: &'static AtomicBool,
-    /// The thread ends when this is dropped.
+    /// Dropping this sender ends the thread.
     _ends: Sender<()>,
 }
 
 impl CacheWatch {
-    /// Looks at what `says` names from now on. What `file`, the device, was given before the cache was found to be on is flushed then.
-    /// `None`: the system refuses what that takes, and the log says so.
+    /// Starts to watch the sysfs file `says`. When the cache is found to be on, the device `file` is flushed, so that
+    /// writes which completed before are durable. `None` where the system gives no thread or descriptor; this is
+    /// logged.
     pub(super) fn begin(name: &Path, says: PathBuf, file: &File) -> Option<Self> {
         Self::try_begin(name, says, file)
             .inspect_err(|error| {
@@ -37,9 +40,11 @@ impl CacheWatch {
     }
 
     fn try_begin(name: &Path, says: PathBuf, file: &File) -> std::io::Result<Self> {
-        // Opened anew, for reading: a copy of the descriptor would keep others from the device as long as the thread has it.
+        // Opened again, for reading: a duplicate of the descriptor would keep the exclusive claim on the device as
+        // long as the thread lives.
         let file = File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
-        // A byte for each opening, for ever: requests in flight have it, which are as small as without.
+        // Leaks one byte per opening. Requests in flight can then hold a plain reference, which takes no more space
+        // than none.
         let writes_through: &AtomicBool = Box::leak(Box::default());
         let (ends, ended) = mpsc::channel();
         let mut watched =
@@ -52,7 +57,7 @@ impl CacheWatch {
         Ok(Self { writes_through, _ends: ends })
     }
 
-    /// Whether each change is to be made durable by itself, as nobody will flush it.
+    /// Whether each write must be made durable before it completes, because nobody flushes the device.
     pub(super) fn writes_through(&self) -> &'static AtomicBool {
         self.writes_through
     }
@@ -63,15 +68,15 @@ struct Watched {
     says: PathBuf,
     file: File,
     writes_through: &'static AtomicBool,
-    /// What came into the cache before it was seen is to be flushed.
+    /// Writes that completed before the cache was noticed still need a flush.
     is_unflushed: bool,
-    /// That failed, and was said.
+    /// That flush failed, and this was logged.
     has_failed: bool,
 }
 
 impl Watched {
     fn look(&mut self) {
-        // Where nothing can be read the device is gone, and its requests tell that.
+        // Where the file cannot be read, the device is gone, and its requests report that.
         let Ok(says) = std::fs::read_to_string(&self.says) else { return };
         let is_on = is_volatile(Some(&says));
         let was_on = self.writes_through.swap(is_on, Ordering::AcqRel);
@@ -92,7 +97,8 @@ impl Watched {
         }
     }
 
-    /// What ends from now on is flushed by itself; what had ended before is flushed here, and again where that fails.
+    /// Writes that complete from now on are flushed by themselves. Those that completed before are flushed here; a
+    /// failed flush is repeated.
     fn flush(&mut self) {
         let result = kernel::sync_data(self.file.as_fd());
         self.is_unflushed = result < 0;
@@ -116,7 +122,7 @@ mod tests {
         assert!(is_volatile(Some("write back")) && is_volatile(Some("write around")) && is_volatile(None));
     }
 
-    /// Also where there are no block devices to switch.
+    /// Uses ordinary files, so that it runs without a block device to switch.
     #[test]
     fn what_is_said_of_the_cache_is_followed() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,12 +1,12 @@
 //! A buffered, non-blocking byte channel. It reads while it writes: a server that stops reading until its replies are
-//! taken would otherwise wait for us while we wait for it.
+//! taken would otherwise deadlock with this client.
 
 use super::error::NbdError;
 use super::stream::Stream;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Bytes queued to be sent beyond which a submission waits.
+/// A submission waits while more than this many bytes are queued for sending.
 const OUTGOING_LIMIT_BYTES: usize = 8 << 20;
 const READ_BYTES: usize = 256 << 10;
 
@@ -27,12 +27,12 @@ impl Channel {
         Self { stream, timeout, outgoing, sent: 0, incoming, taken: 0, scratch }
     }
 
-    /// The socket alone. Bytes received and not consumed are lost.
+    /// Returns the socket. Received bytes that were not consumed are lost.
     pub(super) fn into_stream(self) -> Stream {
         self.stream
     }
 
-    /// Received bytes not yet consumed.
+    /// Received bytes that were not consumed.
     pub(super) fn received(&self) -> &[u8] {
         &self.incoming[self.taken..]
     }
@@ -45,7 +45,7 @@ impl Channel {
         }
     }
 
-    /// Queues bytes and sends what the socket takes.
+    /// Queues bytes, and sends as much as the socket takes.
     pub(super) fn send(&mut self, parts: &[&[u8]], during: &'static str) -> Result<(), NbdError> {
         for part in parts {
             self.outgoing.extend_from_slice(part);
@@ -72,7 +72,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Reads what is there; true where anything was.
+    /// Reads what has arrived; returns whether there was anything.
     pub(super) fn read_some(&mut self, during: &'static str) -> Result<bool, NbdError> {
         if self.taken > READ_BYTES {
             self.incoming.drain(..self.taken);
@@ -95,7 +95,7 @@ impl Channel {
         }
     }
 
-    /// Waits until something came in or went out.
+    /// Waits until bytes can be read or, where some are queued, written.
     pub(super) fn exchange(&mut self, during: &'static str) -> Result<(), NbdError> {
         let writing = self.sent < self.outgoing.len();
         let ready = self.stream.wait(writing, self.timeout).map_err(|source| NbdError::Io { during, source })?;
@@ -106,11 +106,12 @@ impl Channel {
         self.write_some(during)
     }
 
-    /// Waits for `count` bytes and takes them.
+    /// Waits for `count` bytes and consumes them.
     pub(super) fn take(&mut self, count: usize, during: &'static str) -> Result<Vec<u8>, NbdError> {
         let started = Instant::now();
         while self.received().len() < count {
-            // A server that sends a byte now and then would defeat a limit on single waits.
+            // The limit is for all bytes together: a server that sends one now and then would defeat a limit per
+            // wait.
             if started.elapsed() > self.timeout {
                 return Err(NbdError::Timeout { seconds: self.timeout.as_secs() });
             }

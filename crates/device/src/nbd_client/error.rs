@@ -1,18 +1,18 @@
-//! What can go wrong between a client and a server.
+//! Errors of a connection to a server.
 
 use super::wire;
 use std::io;
 
-/// Why a connection cannot go on. What a server says of a single command is in its [`super::Reply`] instead.
+/// The reason why a connection cannot continue. The server's error for a single command is in its [`super::Reply`].
 #[derive(Debug, thiserror::Error)]
 pub enum NbdError {
-    /// No connection.
+    /// The connection could not be made.
     #[error(
         "cannot connect to {endpoint}: {source}; start the server, or name the address that it is ready at (`forebay serve` prints \
          it as `ready URI`)"
     )]
     Connect {
-        /// Where.
+        /// Address of the server.
         endpoint: String,
         /// The operating system's reason.
         source: io::Error,
@@ -20,7 +20,7 @@ pub enum NbdError {
     /// The connection broke.
     #[error("the connection failed while {during}: {source}")]
     Io {
-        /// What was being done.
+        /// What the client was doing.
         during: &'static str,
         /// The operating system's reason.
         source: io::Error,
@@ -28,40 +28,40 @@ pub enum NbdError {
     /// The server closed the connection.
     #[error("the server closed the connection while {during}")]
     Closed {
-        /// What was being done.
+        /// What the client was doing.
         during: &'static str,
     },
     /// The server breaks the protocol.
     #[error("the server breaks the protocol: {what}")]
     Protocol {
-        /// How.
+        /// The rule that the server broke.
         what: &'static str,
     },
     /// The server refuses an option.
     #[error("the server refuses {option} (reply 0x{reply:08x}): {message}{}", advice(*reply))]
     Refused {
-        /// The option.
+        /// Name of the option.
         option: &'static str,
         /// The reply type.
         reply: u32,
-        /// What the server says, escaped.
+        /// The server's message, escaped.
         message: String,
     },
-    /// Nothing came for too long.
+    /// The server was silent for too long.
     #[error("the server did not answer within {seconds} s")]
     Timeout {
-        /// How long.
+        /// The time limit, in seconds.
         seconds: u64,
     },
-    /// A use that the protocol or this client forbids.
+    /// The caller asked for something that the protocol or this client forbids.
     #[error("{what}")]
     Usage {
-        /// What.
+        /// What is forbidden.
         what: &'static str,
     },
 }
 
-/// What to do about a refusal.
+/// Advice on a refusal; empty where there is none.
 fn advice(reply: u32) -> &'static str {
     match reply {
         wire::REP_ERR_UNKNOWN => "; name an export that it has at the end of the URI (nbdinfo --list shows them)",

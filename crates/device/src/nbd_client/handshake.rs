@@ -6,17 +6,17 @@ use super::wire::{self, Cursor};
 
 /// Longest option reply that is accepted, in bytes.
 const REPLY_MAX_BYTES: usize = 64 << 10;
-/// Replies to one option beyond which the server is taken for mad.
+/// A server that sends more replies to one option is treated as broken.
 const REPLIES_MAX: usize = 1024;
 
-/// What a server says of an export.
+/// Properties of an export that the server reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExportInfo {
     /// Size in bytes.
     pub size_bytes: u64,
     /// Transmission flags, as sent (doc/proto.md, "Transmission flags").
     pub flags: u16,
-    /// Minimum, preferred and maximum block size in bytes, where the server names them.
+    /// Minimum, preferred and maximum block size in bytes; `None` where the server reports none.
     pub block_sizes_bytes: Option<(u32, u32, u32)>,
     /// Whether replies are structured.
     pub structured: bool,
@@ -25,7 +25,7 @@ pub struct ExportInfo {
 }
 
 impl ExportInfo {
-    /// Whether the server takes writes.
+    /// Whether the server refuses writes.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.flags & 1 << 1 != 0
@@ -145,7 +145,7 @@ fn go(channel: &mut Channel, export: &str, info: &mut ExportInfo) -> Result<(), 
         Ok(())
     });
     if let Err(refusal) = answer {
-        // Tell the server that this is no accident; whether it still listens does not matter.
+        // Tells the server that the end is deliberate; an error here does not matter.
         let _ = send_option(channel, wire::OPT_ABORT, &[]);
         return Err(refusal);
     }
@@ -161,7 +161,7 @@ fn send_option(channel: &mut Channel, option: u32, data: &[u8]) -> Result<(), Nb
     channel.send(&[&wire::OPTION_MAGIC.to_be_bytes(), &option.to_be_bytes(), &len, data], DURING)
 }
 
-/// Sends an option and hands each reply before the final one to `each`.
+/// Sends an option, and passes each reply before the final one to `each`.
 fn option(
     channel: &mut Channel,
     option: u32,
@@ -193,7 +193,7 @@ fn option(
     Err(protocol("an option reply without end"))
 }
 
-/// True where the option was accepted; a refusal of what one can do without is an answer, not a failure.
+/// Whether the option was accepted. Refusing an option that the client can do without is an answer, not a failure.
 fn accepted(answer: Result<(), NbdError>) -> Result<bool, NbdError> {
     match answer {
         Ok(()) => Ok(true),

@@ -1,7 +1,7 @@
 //! A small NBD client for demonstrations and tests: pipelined, blocking, over a Unix socket or loopback TCP.
 //!
 //! `submit_*` queues a command and returns its cookie; [`NbdClient::wait`] returns the next reply, in the server's
-//! order. Everything the server sends is checked; what breaks the protocol ends the connection with an error.
+//! order. All messages of the server are checked; a violation of the protocol ends the connection with an error.
 
 mod channel;
 mod error;
@@ -24,21 +24,21 @@ use std::time::Duration;
 use stream::Stream;
 use wire::Cursor;
 
-/// Commands that may be in flight.
+/// Most commands in flight.
 pub const IN_FLIGHT_MAX: usize = 1024;
-/// Longest read or write, in bytes: what every server must take (doc/proto.md, "Block size constraints").
+/// Longest read or write, in bytes: every server must accept it (doc/proto.md, "Block size constraints").
 pub const PAYLOAD_MAX_BYTES: u32 = 32 << 20;
 
-/// How to connect.
+/// Options of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientOptions {
-    /// Ask for structured replies.
+    /// Whether to ask for structured replies.
     pub structured: bool,
     /// Metadata contexts to select; they need structured replies.
     pub contexts: Vec<String>,
-    /// How long the server may be silent while something is awaited.
+    /// How long the server may be silent while a reply is awaited.
     pub timeout: Duration,
-    /// Connect to other machines too; otherwise only to this one.
+    /// Whether connections to other machines are allowed.
     pub remote: bool,
 }
 
@@ -51,11 +51,11 @@ impl Default for ClientOptions {
 /// Flags of a write-zeroes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ZeroFlags {
-    /// Durable when complete.
+    /// Complete only when durable.
     pub fua: bool,
     /// Keep the space allocated.
     pub no_hole: bool,
-    /// Fail rather than be as slow as a write.
+    /// Fail rather than take as long as a write.
     pub fast: bool,
 }
 
@@ -81,14 +81,14 @@ impl NbdClient {
         Ok(Self { channel, info, pending: BTreeMap::new(), ready: VecDeque::new(), next_cookie: 1 })
     }
 
-    /// The socket after the handshake, and what the server said, for callers that speak the rest themselves. `None`
-    /// where commands were submitted or the server has spoken unasked.
+    /// The socket after the handshake and the server's facts, for callers that speak the protocol themselves. `None`
+    /// where commands were submitted, or the server has sent anything unasked.
     pub(crate) fn into_parts(self) -> Option<(stream::Stream, ExportInfo)> {
         let idle = self.in_flight() == 0 && self.channel.received().is_empty();
         idle.then(|| (self.channel.into_stream(), self.info))
     }
 
-    /// What the server says of the export.
+    /// Properties of the export that the server reported.
     pub fn info(&self) -> &ExportInfo {
         &self.info
     }
@@ -126,11 +126,10 @@ impl NbdClient {
         Ok(cookie)
     }
 
-    /// Reads up to 32 MiB.
+    /// Submits a read of up to 32 MiB.
     ///
     /// # Errors
-    /// [`NbdError`], as for every submission: the connection is of no use afterwards, except after
-    /// [`NbdError::Usage`].
+    /// [`NbdError`]. After any submission has failed, the connection is of no use, except after [`NbdError::Usage`].
     pub fn submit_read(&mut self, offset_bytes: u64, len_bytes: u32) -> Result<u64, NbdError> {
         self.submit(Command::Read, 0, offset_bytes, len_bytes, &[])
     }
@@ -143,7 +142,7 @@ impl NbdClient {
         self.submit(Command::Read, wire::CMD_FLAG_DF, offset_bytes, len_bytes, &[])
     }
 
-    /// Writes up to 32 MiB; with `fua` durable when complete.
+    /// Submits a write of up to 32 MiB; with `fua` it is durable when complete.
     ///
     /// # Errors
     /// As [`Self::submit_read`].
@@ -153,7 +152,7 @@ impl NbdClient {
         self.submit(Command::Write, flags, offset_bytes, len, bytes)
     }
 
-    /// Makes all writes whose reply has come durable.
+    /// Submits a flush, which makes all writes durable whose replies have arrived.
     ///
     /// # Errors
     /// As [`Self::submit_read`].
@@ -161,7 +160,7 @@ impl NbdClient {
         self.submit(Command::Flush, 0, 0, 0, &[])
     }
 
-    /// Discards a range.
+    /// Submits a discard of a range.
     ///
     /// # Errors
     /// As [`Self::submit_read`].
@@ -170,7 +169,7 @@ impl NbdClient {
         self.submit(Command::Trim, flags, offset_bytes, len_bytes, &[])
     }
 
-    /// Zeroes a range.
+    /// Submits a write of zeros.
     ///
     /// # Errors
     /// As [`Self::submit_read`].
@@ -189,7 +188,7 @@ impl NbdClient {
         self.submit(Command::WriteZeroes, flags, offset_bytes, len_bytes, &[])
     }
 
-    /// Asks for the status of a range in the selected contexts; `one`: of one extent at most.
+    /// Submits a query of a range's status in the selected contexts; with `one`, of at most one extent per context.
     ///
     /// # Errors
     /// As [`Self::submit_read`]; [`NbdError::Usage`] where no context was selected.
@@ -201,7 +200,7 @@ impl NbdClient {
         self.submit(Command::BlockStatus, flags, offset_bytes, len_bytes, &[])
     }
 
-    /// Asks for a range to be prefetched.
+    /// Submits a prefetch of a range.
     ///
     /// # Errors
     /// As [`Self::submit_read`].
@@ -209,7 +208,7 @@ impl NbdClient {
         self.submit(Command::Cache, 0, offset_bytes, len_bytes, &[])
     }
 
-    /// The next reply, waiting for it.
+    /// Waits for the next reply.
     ///
     /// # Errors
     /// [`NbdError`]; [`NbdError::Usage`] where nothing is in flight.
@@ -227,7 +226,7 @@ impl NbdClient {
         }
     }
 
-    /// The next reply where it is already here.
+    /// The next reply, where it has arrived completely; does not wait.
     ///
     /// # Errors
     /// [`NbdError`].
@@ -240,7 +239,7 @@ impl NbdClient {
         Ok(self.ready.pop_front())
     }
 
-    /// The reply to one command, waiting for it; others that come meanwhile are kept for [`Self::wait`].
+    /// Waits for the reply to one command. Replies to others stay for [`Self::wait`].
     ///
     /// # Errors
     /// [`NbdError`]; [`NbdError::Usage`] where the command is not in flight.
@@ -260,7 +259,7 @@ impl NbdClient {
         }
     }
 
-    /// Tells the server that no more commands come, and closes. Commands in flight may or may not be carried out.
+    /// Announces the end to the server and closes the connection. Commands in flight may or may not be carried out.
     ///
     /// # Errors
     /// [`NbdError`] where the server is gone already.
@@ -271,7 +270,7 @@ impl NbdClient {
         self.channel.send(&[&header], "disconnecting")
     }
 
-    /// Takes one message off the received bytes. False where it is not complete yet.
+    /// Consumes one message of the received bytes; false where it is incomplete.
     fn parse_one(&mut self) -> Result<bool, NbdError> {
         let protocol = |what| NbdError::Protocol { what };
         let received = self.channel.received();

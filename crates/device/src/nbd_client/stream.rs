@@ -11,16 +11,16 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where a server listens.
+/// Address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// A Unix socket.
     Unix(PathBuf),
-    /// A TCP socket; other machines than this one only where [`super::ClientOptions::remote`] allows it.
+    /// A TCP address. Other machines than this one are allowed only with [`super::ClientOptions::remote`].
     Tcp(SocketAddr),
-    /// The same by the name of the host: of its addresses the first that answers.
+    /// A TCP address by host name: the first of its addresses that answers.
     Host {
-        /// Its name.
+        /// Name of the host.
         name: String,
         /// The port.
         port: u16,
@@ -117,7 +117,7 @@ impl Stream {
         }
     }
 
-    /// Waits until there is something to read, or room to write where `writing`. False where the time is over.
+    /// Waits until there is something to read or, with `writing`, room to write. False where the time is over.
     pub(crate) fn wait(&self, writing: bool, timeout: Duration) -> io::Result<bool> {
         let events = libc::POLLIN | if writing { libc::POLLOUT } else { 0 };
         let mut wanted = libc::pollfd { fd: self.fd(), events, revents: 0 };

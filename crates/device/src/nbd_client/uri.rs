@@ -7,23 +7,23 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The port that IANA assigned.
+/// The port assigned by IANA.
 const DEFAULT_PORT: u16 = 10809;
 
-/// Where an export is.
+/// An export and its server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NbdUri {
-    /// The server.
+    /// Address of the server.
     pub endpoint: Endpoint,
-    /// The export's name; empty for the default one.
+    /// Name of the export; empty for the server's default.
     pub export: String,
 }
 
-/// Why a URI was not understood.
+/// An error in a URI.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{:?} {what}; write nbd+unix:///EXPORT?socket=/PATH or nbd://127.0.0.1:10809/EXPORT", shown(text))]
 pub struct NbdUriError {
-    /// The text.
+    /// The URI.
     pub text: String,
     /// What is wrong with it.
     pub what: &'static str,
@@ -83,7 +83,7 @@ fn encode(text: &str) -> String {
     text.bytes().map(one).collect()
 }
 
-/// A host by its name (RFC 1123, section 2.1), which is looked up when it is connected to.
+/// A host name (RFC 1123, section 2.1), which is resolved when the client connects.
 fn host(authority: &str) -> Option<Endpoint> {
     let (name, port) = authority.split_once(':').map_or((authority, None), |(name, port)| (name, Some(port)));
     let port = port.map_or(Some(DEFAULT_PORT), |port| port.parse().ok())?;
@@ -94,7 +94,7 @@ fn host(authority: &str) -> Option<Endpoint> {
             && !label.ends_with('-')
             && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
     };
-    // The last label of a name is never all digits: that is an address with a slip in it.
+    // The last label of a host name is never all digits: such a text is a mistyped address.
     let is_name = name.len() <= 253
         && name.split('.').all(is_label)
         && name.rsplit('.').next().is_some_and(|last| !last.bytes().all(|byte| byte.is_ascii_digit()));

@@ -7,7 +7,7 @@ pub(crate) const REQUEST_MAGIC: u32 = 0x2560_9513;
 pub(crate) const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
 pub(crate) const STRUCTURED_REPLY_MAGIC: u32 = 0x668e_33ef;
 
-/// Handshake flags, the same bits in both directions.
+/// Handshake flags; the bits are the same in both directions.
 pub(crate) const FLAG_FIXED_NEWSTYLE: u16 = 1 << 0;
 pub(crate) const FLAG_NO_ZEROES: u16 = 1 << 1;
 
@@ -19,7 +19,7 @@ pub(crate) const OPT_SET_META_CONTEXT: u32 = 10;
 pub(crate) const REP_ACK: u32 = 1;
 pub(crate) const REP_INFO: u32 = 3;
 pub(crate) const REP_META_CONTEXT: u32 = 4;
-/// Set in every reply type that is an error.
+/// Bit of all reply types that are errors.
 pub(crate) const REP_ERROR_BIT: u32 = 1 << 31;
 pub(crate) const REP_ERR_POLICY: u32 = REP_ERROR_BIT | 2;
 pub(crate) const REP_ERR_TLS_REQD: u32 = REP_ERROR_BIT | 5;
@@ -48,7 +48,7 @@ pub(crate) const REPLY_TYPE_NONE: u16 = 0;
 pub(crate) const REPLY_TYPE_OFFSET_DATA: u16 = 1;
 pub(crate) const REPLY_TYPE_OFFSET_HOLE: u16 = 2;
 pub(crate) const REPLY_TYPE_BLOCK_STATUS: u16 = 5;
-/// Set in every chunk type that is an error.
+/// Bit of all chunk types that are errors.
 pub(crate) const REPLY_TYPE_ERROR_BIT: u16 = 1 << 15;
 
 /// Longest string of the protocol, in bytes.

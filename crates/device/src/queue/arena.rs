@@ -1,13 +1,13 @@
-//! The buffers of a queue: one page-aligned mapping, a part for each slot.
+//! The buffers of a queue: one page-aligned mapping with a part for each slot.
 
 use super::error::OpenError;
 use std::io;
 use std::ptr::NonNull;
 
-/// Parts begin at multiples of this, so that direct I/O works on every logical block size.
+/// Parts begin at multiples of this, so that direct I/O works with every logical block size.
 const ALIGN_BYTES: usize = 4096;
 
-/// Anonymous memory in equal parts, zeroed.
+/// Anonymous memory in equal parts, initially zero.
 #[derive(Debug)]
 pub(super) struct Arena {
     pointer: NonNull<u8>,
@@ -20,7 +20,8 @@ pub(super) struct Arena {
 unsafe impl Send for Arena {}
 
 impl Arena {
-    /// Memory for `slots` buffers. `touched`: allocated now, so that no page fault falls into a measurement.
+    /// Memory for `slots` buffers. `touched`: its pages are allocated now, so that no page fault falls into a
+    /// measurement.
     pub(super) fn new(slots: u32, buffer_bytes: usize, touched: bool) -> Result<Self, OpenError> {
         let stride_bytes = buffer_bytes.max(1).next_multiple_of(ALIGN_BYTES);
         let size_bytes = slots as u64 * stride_bytes as u64;
@@ -44,10 +45,10 @@ impl Arena {
         self.buffer_bytes
     }
 
-    /// Where the buffer of a slot begins, for the kernel.
+    /// Address of a slot's buffer, for the kernel.
     ///
     /// # Panics
-    /// Where there is no such slot: the pointer would lead elsewhere.
+    /// There is no such slot: the pointer would lead outside the mapping.
     #[inline]
     pub(super) fn pointer(&self, slot: u32) -> *mut u8 {
         assert!(slot < self.slots, "slot {slot} of {}", self.slots);
@@ -62,14 +63,14 @@ impl Arena {
         unsafe { std::slice::from_raw_parts(self.pointer(slot), self.buffer_bytes) }
     }
 
-    /// The buffer of a slot, to change. The kernel must not be using it.
+    /// The buffer of a slot, mutable. The kernel must not be using it.
     #[inline]
     pub(super) fn slice_mut(&mut self, slot: u32) -> &mut [u8] {
         // SAFETY: as in `slice`; `&mut self` proves that nobody else in this process looks.
         unsafe { std::slice::from_raw_parts_mut(self.pointer(slot), self.buffer_bytes) }
     }
 
-    /// One vector for each slot, to be registered.
+    /// One vector for each slot, to be registered with a ring.
     pub(super) fn vectors(&self) -> Vec<libc::iovec> {
         let one = |slot| libc::iovec { iov_base: self.pointer(slot).cast(), iov_len: self.buffer_bytes };
         (0..self.slots).map(one).collect()

@@ -1,13 +1,13 @@
-//! Why queues could not be opened.
+//! Errors of opening queues.
 
 use crate::nbd_client::NbdError;
 use std::io;
 use std::path::PathBuf;
 
-/// Why the queues of a target could not be opened: what, where, and what to do.
+/// The reason why the queues of a target could not be opened: what failed, where, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// There is no such file.
+    /// The file does not exist.
     #[error(
         "{path} does not exist; to measure on a file make it first, with content, for holes are never read from the \
          disk: dd if=/dev/urandom of={path} bs=1M count=8192", path = path.display()
@@ -19,7 +19,7 @@ pub enum OpenError {
     /// The target could not be opened.
     #[error(transparent)]
     Target(#[from] crate::OpenError),
-    /// Another file has come in the place of the one that is held.
+    /// The path leads to another file than the one that is held.
     #[error(
         "{} is another file than the one that this session has opened before: leave it in its place while it is \
          measured, and begin again", path.display()
@@ -28,7 +28,7 @@ pub enum OpenError {
         /// The path.
         path: PathBuf,
     },
-    /// Polled completions were asked for where there are none.
+    /// Polled completions were asked for, but the device does not support them.
     #[error(
         "{} cannot be polled: {what}. Give the driver poll queues (nvme.poll_queues=N on the kernel's command line, or \
          as option of the module nvme; then {queue}/io_poll reads 1), use direct I/O, or do not ask for polling",
@@ -37,7 +37,7 @@ pub enum OpenError {
     NoPolling {
         /// The path.
         path: PathBuf,
-        /// What stands in the way.
+        /// The obstacle.
         what: String,
         /// Directory of the queue in sysfs.
         queue: String,
@@ -47,33 +47,33 @@ pub enum OpenError {
     Nbd {
         /// The URI.
         uri: String,
-        /// Why.
+        /// The reason.
         source: NbdError,
     },
-    /// The export takes no writes.
+    /// The export refuses writes.
     #[error("{uri} is read-only: the server takes no writes; plan reads only, or have it exported for writing")]
     ReadOnly {
         /// The URI.
         uri: String,
     },
-    /// An option out of its range.
+    /// An option is out of its range.
     #[error("{what} is {value}: it must be 1 to {most}")]
     Option {
-        /// The option.
+        /// Name of the option.
         what: &'static str,
         /// Its value.
         value: u64,
-        /// The highest that is allowed.
+        /// The highest value allowed.
         most: u64,
     },
-    /// The buffers could not be had.
+    /// Memory for the buffers could not be allocated.
     #[error(
         "cannot have {size_bytes} bytes for the buffers of {slots} slots: {source}; ask for less depth or smaller I/O"
     )]
     Buffers {
         /// Size in bytes.
         size_bytes: u64,
-        /// Slots.
+        /// Count of slots.
         slots: u32,
         /// The operating system's reason.
         source: io::Error,

@@ -1,5 +1,5 @@
-//! An I/O on a file on its way through the kernel: what an answer means, and the plain call that carries it out. The
-//! same for io_uring and for plain calls, so that short transfers and retries are decided in one place.
+//! An I/O on a file on its way through the kernel: what an answer means, and the plain call that carries it out. It
+//! serves io_uring and plain calls, so that short transfers and retries are decided in one place.
 
 use super::failure;
 use super::medium::{Facts, Medium};
@@ -7,25 +7,25 @@ use crate::file::kernel;
 use crate::file::transfer::kind_of;
 use forebay_block::{Io, IoError, IoErrorKind, OpKind};
 
-/// Interrupted or refused for lack of resources this often, an I/O fails.
+/// An I/O fails after this many interruptions or refusals for lack of resources.
 const RETRIES_MAX: u32 = 10_000;
-/// How a range of a file is discarded.
+/// Mode of fallocate(2) that discards a range of a file.
 pub(super) const PUNCH_HOLE: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
 
-/// One I/O, and how far it has come.
+/// One I/O and its progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flight {
     pub(super) io: Io,
-    /// Submitted and not answered for good.
+    /// Submitted, and not completed yet.
     pub(super) busy: bool,
     pub(super) done_bytes: u32,
     retries: u32,
 }
 
-/// What follows an answer.
+/// What follows an answer of the kernel.
 #[derive(Debug)]
 pub(super) enum Answer {
-    /// Ask again, for the rest.
+    /// Submit the rest of the I/O.
     Again,
     /// The I/O has ended.
     Done(Option<Box<IoError>>),
@@ -43,19 +43,19 @@ impl Flight {
         Self { io: *io, busy: true, done_bytes: 0, retries: 0 }
     }
 
-    /// Offset of what is left, in bytes.
+    /// Offset of the rest, in bytes.
     #[inline]
     pub(super) fn offset_bytes(&self) -> u64 {
         self.io.offset_bytes.wrapping_add(u64::from(self.done_bytes))
     }
 
-    /// Length of what is left, in bytes.
+    /// Length of the rest, in bytes.
     #[inline]
     pub(super) fn left_bytes(&self) -> u32 {
         self.io.len_bytes - self.done_bytes
     }
 
-    /// Takes the kernel's answer: a count of bytes, or a negative error number.
+    /// Takes the kernel's answer: a count of bytes, or a negative errno.
     #[inline]
     pub(super) fn answer(&mut self, result: i32, facts: &Facts) -> Answer {
         let whole = if self.io.kind.has_data() { self.left_bytes() as i32 } else { 0 };
@@ -79,7 +79,7 @@ impl Flight {
             return Answer::Done(None);
         }
         let count = (result as u32).min(self.left_bytes());
-        // Zero bytes: the end of the file. A part that is not aligned cannot be continued directly.
+        // Zero bytes: the end of the file. With direct I/O a count that is not aligned cannot be continued.
         if count == 0 || (facts.direct && !count.is_multiple_of(facts.block_bytes)) {
             return Answer::Done(Some(self.failure(IoErrorKind::Short, 0)));
         }
@@ -87,7 +87,7 @@ impl Flight {
         if self.left_bytes() == 0 { Answer::Done(None) } else { Answer::Again }
     }
 
-    /// The error of this I/O, at the place that it has come to.
+    /// The error of this I/O, at the offset that it has reached.
     pub(super) fn failure(&self, kind: IoErrorKind, os_error: i32) -> Box<IoError> {
         failure(kind, self.io.kind, self.offset_bytes(), os_error)
     }
@@ -103,7 +103,7 @@ pub(super) fn rw_flags(kind: OpKind, dsync: bool) -> i32 {
     }
 }
 
-/// Carries the rest of an I/O out in one call that waits, in the manner of io_uring.
+/// Carries out the rest of an I/O in one blocking call; the result is in the convention of io_uring.
 ///
 /// # Safety
 /// `buffer` is valid for the I/O's length, and nobody else uses it meanwhile.

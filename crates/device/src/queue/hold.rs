@@ -1,7 +1,8 @@
-//! What keeps others away from a file or block device for as long as a session uses it.
+//! Keeps others away from a file or block device as long as a session uses it.
 //!
-//! A lock of flock(2), and the claim that O_EXCL makes on a block device, belong to one open file description: if the
-//! queues' own took them, a second opening of the same session would meet them as another's.
+//! A lock of flock(2) and the claim of O_EXCL on a block device belong to one open file description. If the queues'
+//! own descriptions took them, a second opening in the same session would conflict with the first. So one description
+//! of its own holds them.
 
 use crate::file::{OpenMode, kernel, open};
 use crate::open_error::OpenError;
@@ -11,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The lock of a session on a path: none at first, shared while there are only readers, exclusive from the first writer
-/// on, and given up when the last owner of this value is gone.
+/// The lock of a session on a path: none at first, shared while there are only readers, exclusive from the first
+/// writer on. It is released when the last owner of this value is gone.
 #[derive(Debug)]
 pub(super) struct Hold {
     path: PathBuf,
@@ -27,14 +28,14 @@ struct Holder {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lock {
-    /// Lost while it was to be made exclusive: others were faster.
+    /// Lost while it was being made exclusive, because another process was faster.
     Lost,
     Shared,
     Exclusive,
 }
 
 impl Hold {
-    /// A hold that holds nothing yet.
+    /// A hold that does not lock yet.
     pub(super) fn new(path: PathBuf) -> Self {
         Self { path, holder: Mutex::new(None) }
     }
@@ -43,12 +44,12 @@ impl Hold {
         &self.path
     }
 
-    /// Holds it for `mode` at least, and gives the file by which it is held. Asks again for as long as `timeout`.
+    /// Locks for at least `mode`, and returns the file that carries the lock. Retries for up to `timeout`.
     ///
     /// # Errors
-    /// [`OpenError::InUse`] where others have it; or what opening it failed with.
+    /// [`OpenError::InUse`] where others hold the path; or the error of opening it.
     pub(super) fn take(&self, mode: OpenMode, timeout: Duration) -> Result<Arc<File>, OpenError> {
-        // A thread that panicked has left a holder that says what it has.
+        // The holder is consistent even after a thread has panicked.
         let mut holder = self.holder.lock().unwrap_or_else(PoisonError::into_inner);
         open::retry_while_in_use(timeout, || self.take_once(&mut holder, mode))
     }
@@ -64,16 +65,16 @@ impl Hold {
                 return Ok(Arc::clone(&held.file));
             }
         }
-        // A description of its own for writing: a block device is claimed by open(2), and NFS takes an exclusive lock
-        // only on a file that is open for writing (flock(2), "NFS details").
+        // A new description for writing: open(2) claims a block device, and NFS takes an exclusive lock only on a
+        // file that is open for writing (flock(2), "NFS details").
         let file = open::open_holder(&self.path, mode)?;
         if let Some(held) = holder.as_mut() {
-            // No less atomic than a conversion by flock(2), which gives the old lock up first, too.
+            // Not atomic, but neither is a conversion by flock(2), which releases the old lock first, too.
             kernel::unlock(held.file.as_fd());
             held.lock = Lock::Lost;
         }
         if let Err(refusal) = open::lock(&file, &self.path, lock == Lock::Exclusive) {
-            // The readers that there are want theirs back.
+            // The existing readers need their shared lock back.
             if let Some(held) = holder.as_mut().filter(|held| open::lock(&held.file, &self.path, false).is_ok()) {
                 held.lock = Lock::Shared;
             }
@@ -87,7 +88,8 @@ impl Hold {
 
 impl Drop for Holder {
     fn drop(&mut self) {
-        // A ring that was torn down keeps what it knows open for a while, and the lock with it.
+        // A ring that was torn down keeps its files open for a while, and the lock with them, so the lock is released
+        // explicitly.
         kernel::unlock(self.file.as_fd());
     }
 }

@@ -1,4 +1,4 @@
-//! The file below the queues of one opening, shared by all of them.
+//! The file below the queues of one opening, which all of them share.
 
 use super::hold::Hold;
 use super::{Calls, OpenError, QueueOptions};
@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// An opened file or block device, and what keeps others away from it meanwhile.
+/// An opened file or block device, and the hold that keeps others away from it.
 #[derive(Debug)]
 pub(super) struct Medium {
     file: File,
@@ -20,26 +20,26 @@ pub(super) struct Medium {
 /// The hold on a file, kept as long as its queues live.
 #[derive(Debug)]
 struct Held {
-    /// What the hold stood on when this was opened.
+    /// The file that carried the lock when the queues were opened.
     file: Arc<File>,
     _hold: Arc<Hold>,
 }
 
-/// What the way of an I/O depends on.
+/// Properties that decide how an I/O is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) block_device: bool,
-    /// Bypassing the page cache.
+    /// Whether I/O bypasses the page cache.
     pub(super) direct: bool,
-    /// Alignment of direct I/O on the medium, in bytes.
+    /// Alignment of direct I/O, in bytes.
     pub(super) block_bytes: u32,
 }
 
-/// A medium and what else is known since it was opened.
+/// A medium with the further facts from its opening.
 pub(super) struct Opened {
     pub(super) medium: Medium,
     pub(super) size_bytes: u64,
-    /// io_uring may be used.
+    /// Whether io_uring may be used.
     pub(super) ring_allowed: bool,
     pub(super) notes: Vec<String>,
 }
@@ -58,16 +58,16 @@ impl Medium {
         self.file.as_raw_fd()
     }
 
-    /// What a ring keeps open until it has ended: the file, as number 0, and what holds it. The I/O of a process that
-    /// was killed may go on for a while, and until then nobody else shall have the target.
+    /// Descriptors that a ring keeps open until it has ended: the file as number 0, and the one that carries the
+    /// lock. The I/O of a killed process may continue for a while, and until then nobody else must get the target.
     pub(super) fn raw_fds(&self) -> Vec<RawFd> {
         let hold = self.hold.iter().map(|held| held.file.as_raw_fd());
         std::iter::once(self.raw_fd()).chain(hold).collect()
     }
 }
 
-/// Opens a file or block device under a hold, which becomes what the options need: exclusive for writing, shared for
-/// reading.
+/// Opens a file or block device under a hold, which is raised to what the options need: exclusive for writing, shared
+/// for reading.
 pub(super) fn open_medium(hold: &Arc<Hold>, options: &QueueOptions) -> Result<Opened, OpenError> {
     let path = hold.path();
     let mode = if options.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
@@ -106,14 +106,14 @@ pub(super) fn open_medium(hold: &Arc<Hold>, options: &QueueOptions) -> Result<Op
     Ok(Opened { medium: Medium { file: opened.file, hold, facts }, size_bytes, ring_allowed, notes })
 }
 
-/// Whether two descriptors lead to one file, and to one device where it is a device's.
+/// Whether two descriptors lead to the same file, or to the same device.
 fn is_same_file(one: &File, other: &File) -> bool {
     let identity = |file: &File| file.metadata().ok().map(|known| (known.dev(), known.ino(), known.rdev()));
     identity(one).is_some_and(|one| identity(other) == Some(one))
 }
 
 fn note_holes(path: &Path, size_bytes: u64, allocated_bytes: u64, notes: &mut Vec<String>) {
-    // Metadata of the file system may count as allocated, so that a few blocks more or less say nothing.
+    // Metadata of the file system may count as allocated, so a few blocks more or less prove nothing.
     if allocated_bytes < size_bytes - size_bytes / 64 {
         let percent = (size_bytes - allocated_bytes) as f64 * 100.0 / size_bytes as f64;
         notes.push(format!(

@@ -1,6 +1,6 @@
-//! Queues for load generation ([`forebay_block::Queue`]): io_uring, plain calls, NBD, any device, nothing. Each has
-//! fixed buffers, so that an I/O costs no allocation, and sends each I/O as it was submitted: no bounce buffers, no
-//! rounding, so that what a target refuses is seen as refused.
+//! Queues for load generation ([`forebay_block::Queue`]): io_uring, plain calls, NBD, any device, null. Each has
+//! fixed buffers, so that an I/O allocates nothing. Each sends an I/O exactly as submitted, without bounce buffers or
+//! rounding, so that refusals of the target become visible.
 
 #![allow(unsafe_code)]
 
@@ -31,26 +31,27 @@ pub use sync::SyncQueue;
 
 use forebay_block::{Io, IoError, IoErrorKind, OpKind, Queue, WaitMethod};
 
-/// Most slots of a queue: what can be registered with a ring (IORING_MAX_REG_BUFFERS, Linux io_uring/rsrc.h).
+/// Most slots of a queue, limited by what can be registered with a ring (IORING_MAX_REG_BUFFERS, Linux
+/// io_uring/rsrc.h).
 pub const SLOTS_MAX: u32 = 16384;
-/// Largest buffer of a slot, in bytes: the longest that can be registered (Linux io_uring/rsrc.c).
+/// Largest buffer of a slot, in bytes, limited by what can be registered (Linux io_uring/rsrc.c).
 pub const BUFFER_MAX_BYTES: usize = 1 << 30;
-/// Most memory that the buffers of the queues of one target may take, in bytes.
+/// Most memory of the buffers of all queues of one target, in bytes.
 pub const BUFFERS_MAX_BYTES: u64 = 64 << 30;
 /// Most queues of one target.
 pub const QUEUES_MAX: usize = 1024;
 
-/// How I/O reaches a file or block device.
+/// Kinds of system calls for I/O on a file or block device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Calls {
     /// io_uring.
     Ring {
-        /// Completions are polled for in the driver instead of interrupting (IORING_SETUP_IOPOLL).
+        /// The driver is polled for completions instead of interrupting (IORING_SETUP_IOPOLL).
         polled: bool,
     },
     /// preadv2(2) and pwritev2(2), one I/O at a time.
     Sync {
-        /// With RWF_HIPRI, as old recipes have it. Linux 5.19 and later ignore it (commit 9650b453a3d4).
+        /// With RWF_HIPRI, as old recipes ask for it. Linux 5.19 and later ignore it (commit 9650b453a3d4).
         hipri: bool,
     },
 }
@@ -62,20 +63,21 @@ pub struct QueueOptions {
     pub slots: u32,
     /// Longest I/O in bytes, 1 to [`BUFFER_MAX_BYTES`].
     pub buffer_bytes: usize,
-    /// Nothing will be written: others may read the target too, as long as its [`Source`] was opened for nothing else.
+    /// Nothing will be written. Others may read the target, too, as long as its [`Source`] was opened for reading
+    /// only.
     pub read_only: bool,
-    /// How I/O reaches a file or block device; without effect on other targets.
+    /// System calls for files and block devices; other targets ignore it.
     pub calls: Calls,
-    /// Through the page cache instead of directly. Files and block devices only.
+    /// Through the page cache instead of direct I/O. Files and block devices only.
     pub buffered: bool,
-    /// Every write durable when complete, as [`OpKind::WriteFua`] is.
+    /// Every write is durable when complete, as with [`OpKind::WriteFua`].
     pub dsync: bool,
-    /// How completions will be waited for; some queues prepare for it.
+    /// How completions will be waited for; some queues are set up for it.
     pub wait: WaitMethod,
 }
 
 impl Default for QueueOptions {
-    /// One slot of 4 KiB, read and written through io_uring, directly, sleeping.
+    /// One slot of 4 KiB for reads and writes through io_uring with direct I/O; waiting sleeps.
     fn default() -> Self {
         Self {
             slots: 1,
@@ -89,19 +91,19 @@ impl Default for QueueOptions {
     }
 }
 
-/// The queues of a target and what is known of it.
+/// The queues of a target and the facts known of it.
 pub struct OpenedQueues {
-    /// One for each that was asked for.
+    /// The queues, as many as were asked for.
     pub queues: Vec<Box<dyn Queue>>,
-    /// Size in bytes.
+    /// Size of the target, in bytes.
     pub size_bytes: u64,
-    /// Smallest unit of an I/O that the target tells, in bytes.
+    /// Smallest unit of an I/O that the target reports, in bytes.
     pub logical_block_bytes: u32,
-    /// What is really used, e.g. `file, io_uring, registered buffers, direct`.
+    /// The means actually used, e.g. `file, io_uring, registered buffers, direct`.
     pub description: String,
-    /// What the user should know: one sentence each.
+    /// Notes for the user, one sentence each.
     pub notes: Vec<String>,
-    /// Whether it is a block device.
+    /// Whether the target is a block device.
     pub block_device: bool,
 }
 
@@ -111,13 +113,13 @@ impl std::fmt::Debug for OpenedQueues {
     }
 }
 
-/// The error of an I/O. Boxed as [`forebay_block::Done`] wants it.
+/// The error of an I/O, boxed because [`forebay_block::Done`] holds it so.
 #[cold]
 fn failure(kind: IoErrorKind, op: OpKind, offset_bytes: u64, os_error: i32) -> Box<IoError> {
     Box::new(IoError { kind, operation: op.name(), offset_bytes, os_error })
 }
 
-/// Why an I/O cannot be sent at all.
+/// The error of an I/O that cannot be sent at all; `None` where it can.
 #[inline]
 fn refusal(io: &Io, buffer_bytes: usize) -> Option<Box<IoError>> {
     let too_long = io.kind.has_data() && io.len_bytes as usize > buffer_bytes;

@@ -1,5 +1,5 @@
-//! Queues of a modelled SSD in virtual time. A queue is a thread of the modelled host: its processor work is added to
-//! the clock, and what the drive ends it sees when the host's profile says so.
+//! Queues of a modelled SSD in virtual time. A queue is a thread of the modelled host: its CPU time advances the
+//! clock, and it sees completions of the drive when the host's profile says so.
 
 use super::arena::Arena;
 use super::error::OpenError;
@@ -11,15 +11,15 @@ use forebay_model::ssd::{Command, Counters, Done as Ended, Op, Ssd};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A modelled drive and those who use it.
+/// A modelled drive and its users.
 struct Shared {
     ssd: Box<dyn Ssd>,
     ended: Vec<Ended>,
-    /// Of each line of a queue: time and slot of what the drive has ended, in the order of time.
+    /// For each queue, time and slot of the drive's completions, in order of time.
     lines: Vec<VecDeque<(u64, u32)>>,
 }
 
-/// A modelled SSD for the length of a session: its state and its time go on from job to job.
+/// A modelled SSD for a session: its state and its time continue from job to job.
 pub struct ModelSource {
     uri: ModelUri,
     profile: Profile,
@@ -36,15 +36,15 @@ impl std::fmt::Debug for ModelSource {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Plain data, whole also where its last user died.
+    // The data is consistent even where a thread panicked.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl ModelSource {
-    /// Makes the drive in the world of a clock. The same name and seed give the same nanoseconds.
+    /// Builds the drive with this clock. The same name and seed give the same times to the nanosecond.
     ///
     /// # Errors
-    /// [`ModelError`]: no such drive, not in this size, or no such host.
+    /// [`ModelError`]: there is no such drive, not in this size, or no such host.
     pub fn new(uri: &ModelUri, seed: u64, clock: &VirtualClock) -> Result<Self, ModelError> {
         let profile = uri.profile()?;
         let ssd = uri.build(seed)?;
@@ -54,7 +54,7 @@ impl ModelSource {
         Ok(Self { uri: uri.clone(), profile, clock, shared, size_bytes, random })
     }
 
-    /// The clock of its world.
+    /// The virtual clock of the drive.
     #[must_use]
     pub fn clock(&self) -> &VirtualClock {
         &self.clock
@@ -66,31 +66,32 @@ impl ModelSource {
         self.size_bytes
     }
 
-    /// The drive as the user wrote it.
+    /// The target as the user wrote it.
     #[must_use]
     pub fn name(&self) -> String {
         self.uri.to_string()
     }
 
-    /// What its media takes, where its preset rates that.
+    /// Rated endurance of the drive; `None` where its preset has none.
     #[must_use]
     pub fn life(&self) -> Option<Life> {
         self.uri.drive().ok()?.life()
     }
 
-    /// What the drive has counted.
+    /// The drive's counters.
     #[must_use]
     pub fn counters(&self) -> Counters {
         lock(&self.shared).ssd.counters()
     }
 
-    /// In words, for results.
+    /// A description for results.
     #[must_use]
     pub fn description(&self) -> String {
         self.uri.description(self.size_bytes)
     }
 
-    /// Queues for as many threads, each with `slots` buffers of `buffer_bytes`. Data is neither kept nor returned.
+    /// Queues for `threads` threads, each with `slots` buffers of `buffer_bytes`. Data is neither stored nor
+    /// returned.
     ///
     /// # Errors
     /// [`OpenError::Buffers`].
@@ -113,7 +114,7 @@ impl ModelSource {
     }
 }
 
-/// A thread's queue.
+/// The queue of one thread.
 pub struct ModelQueue {
     line: u32,
     arena: Arena,
@@ -153,7 +154,7 @@ impl Queue for ModelQueue {
 
     fn kick(&mut self) {}
 
-    /// One at a time: the thread sees them one after the other, and each at a time of its own.
+    /// Returns one completion at a time: the thread sees each at a time of its own.
     fn reap(&mut self, done: &mut Vec<Done>) {
         let now = self.clock.now_ns();
         let mut shared = lock(&self.shared);

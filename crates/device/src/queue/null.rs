@@ -1,10 +1,10 @@
-//! Nothing, at once: what a load generator costs by itself.
+//! Completes everything at once: the cost of the load generator itself.
 
 use super::arena::Arena;
 use super::error::OpenError;
 use forebay_block::{Done, Io, Queue};
 
-/// A queue whose I/Os have finished when they are submitted. It never looks at the buffers, nor at offsets.
+/// A queue whose I/Os are complete when they are submitted. It looks at neither buffers nor offsets.
 #[derive(Debug)]
 pub struct NullQueue {
     arena: Arena,
@@ -12,7 +12,7 @@ pub struct NullQueue {
 }
 
 impl NullQueue {
-    /// A queue of `slots` buffers of `buffer_bytes`, whose memory is allocated when touched.
+    /// A queue of `slots` buffers of `buffer_bytes`, whose memory is allocated on first use.
     ///
     /// # Errors
     /// [`OpenError::Buffers`].

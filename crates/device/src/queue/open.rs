@@ -1,4 +1,4 @@
-//! The queues of each kind of target.
+//! Opens the queues of each kind of target.
 
 use super::arena::Arena;
 use super::hold::Hold;
@@ -67,7 +67,7 @@ fn open_calls(medium: &Arc<Medium>, options: &QueueOptions, hipri: bool, count: 
     (0..count).map(one).collect()
 }
 
-/// Rings, or plain calls where the system forbids rings; and how to name what it became.
+/// Opens rings, or plain calls where the system forbids rings. Also returns the name of the means used.
 fn open_rings(
     medium: &Arc<Medium>,
     options: &QueueOptions,
@@ -87,7 +87,7 @@ fn open_rings(
                 let queue = RingQueue::new(Arc::clone(medium), arena, made, polled, options.dsync);
                 queues.push(Box::new(queue));
             }
-            // All or none: queues of one target must not differ in kind.
+            // Either all queues are rings or none is: the queues of one target must not differ.
             Err(refusal) => {
                 let way = format!("{} (io_uring refused: {refusal})", calls_name(false));
                 if options.slots > 1 || polled {
@@ -154,7 +154,7 @@ pub(super) fn open_shared(
     let queue = |_| Ok(Box::new(DeviceQueue::new(handle, options)?) as Box<dyn Queue>);
     let queues = (0..count).map(queue).collect::<Result<Queues, OpenError>>()?;
     let way = if handle.is_synchronous() { "carried out in the calling thread" } else { "queued" };
-    // Those of other jobs at the same time included.
+    // Queues of concurrent jobs count, too.
     let sharing = handle.queues();
     let shared = if sharing > 1 { format!(", one lock shared by {sharing} queues") } else { String::new() };
     Ok(OpenedQueues {

@@ -1,7 +1,7 @@
-//! Queues over any [`forebay_block::Device`]: for targets in memory, which are devices only.
+//! Queues over any [`forebay_block::Device`], for targets in memory, which are only devices.
 //!
-//! A device takes and gives owned buffers, so that writes are copied once; reads are not. It is for trying out and for
-//! tests of the generator, not for finding the limits of memory.
+//! A device takes and returns owned buffers, so writes are copied once; reads are not. These queues are for trials
+//! and for tests of the generator, not for finding the limits of memory.
 
 use super::error::OpenError;
 use super::shared_device::{Handle, QueueNumber};
@@ -9,22 +9,22 @@ use super::{QueueOptions, failure, refusal};
 use forebay_block::{Buf, Completion, Done, Io, IoErrorKind, Op, OpKind, Queue, Request, Vectored};
 use std::time::Duration;
 
-/// How long dropping a queue waits for what it has in flight.
+/// How long dropping a queue waits for its I/Os in flight.
 const DROP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// One of the queues over a device; each may be used by a thread of its own.
+/// One of the queues over a device; each may be used by its own thread.
 pub struct DeviceQueue {
     handle: Handle,
     number: QueueNumber,
     options: QueueOptions,
-    /// Whole while the slot is free; empty while a read has it.
+    /// The buffer of each slot; empty while a read has it.
     buffers: Vec<Buf>,
-    /// What of the buffer a read has left behind.
+    /// The unread rest of each slot's buffer during a read.
     tails: Vec<Buf>,
     gathered: Vec<Request>,
     completions: Vec<Completion>,
     finished: Vec<Done>,
-    /// Given to the device and not taken back, those gathered included.
+    /// Requests passed to the device whose completions were not taken, including gathered ones.
     outstanding: u32,
     synchronous: bool,
 }
@@ -36,10 +36,10 @@ impl std::fmt::Debug for DeviceQueue {
 }
 
 impl DeviceQueue {
-    /// A queue more on a device.
+    /// Adds a queue to a device.
     ///
     /// # Errors
-    /// [`OpenError::Buffers`] where the system refuses what waiting needs.
+    /// [`OpenError::Buffers`] where the system gives no descriptor to wait with.
     pub(super) fn new(handle: &Handle, options: &QueueOptions) -> Result<Self, OpenError> {
         let (slots, buffer_bytes) = (options.slots, options.buffer_bytes);
         let size_bytes = buffer_bytes as u64 * u64::from(slots);
@@ -75,10 +75,10 @@ impl DeviceQueue {
         }
     }
 
-    /// Makes results of completions, and whole buffers of what reads bring back.
+    /// Turns completions into results, and reassembles the buffers of reads.
     fn settle(&mut self) {
         for completion in self.completions.drain(..) {
-            // The lower half of the tag is the slot; the upper, which brought it here, the queue.
+            // The lower half of the tag is the slot. The upper half is the queue, which is this one.
             let slot = completion.tag as u32;
             self.outstanding -= 1;
             if let Some(Vectored::One(mut buf)) = completion.bufs {

@@ -1,7 +1,7 @@
 //! io_uring on a file or block device, with registered buffers and file.
 //!
-//! A ring serves one thread: the first that submits. Another's I/O fails with EEXIST where the kernel knows of one
-//! issuer only.
+//! A ring serves one thread, the first that submits. Where the kernel allows only a single issuer, I/O of another
+//! thread fails with EEXIST.
 
 use super::arena::Arena;
 use super::flight::{Answer, Flight, PUNCH_HOLE, call, rw_flags};
@@ -20,9 +20,9 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long dropping a queue waits for the kernel to let go of its buffers.
+/// How long dropping a queue waits for the kernel to release its buffers.
 const DROP_TIMEOUT: Duration = Duration::from_secs(30);
-/// Calls that one submission may take: each takes entries or ends it.
+/// Most calls in one submission; each takes entries, or ends the submission.
 const ENTERS_MAX: u32 = 64;
 /// `IORING_ENTER_GETEVENTS` (linux/io_uring.h).
 const GETEVENTS: u32 = 1;
@@ -33,18 +33,18 @@ const BLOCK_URING_CMD_DISCARD: u32 = 0x1200;
 /// A queue over a ring of its own.
 pub struct RingQueue {
     ring: IoUring,
-    /// Freed only when the kernel holds nothing of it.
+    /// Freed only when the kernel holds no pointer into it.
     arena: ManuallyDrop<Arena>,
     medium: Arc<Medium>,
     flights: Vec<Flight>,
-    /// Entries made and not answered, those of `by_call` included.
+    /// I/Os submitted and not answered, including those in `by_call`.
     unanswered: u32,
     finished: Vec<Done>,
-    /// Slots whose entry has to be made again.
+    /// Slots whose entry must be submitted again.
     again: Vec<u32>,
-    /// Slots that only a call that waits can serve.
+    /// Slots that only a blocking call can serve.
     by_call: VecDeque<u32>,
-    /// The kernel has no discard for rings.
+    /// Whether the kernel has no discard for rings.
     discards_by_call: bool,
     dsync: bool,
     polled: bool,
@@ -52,7 +52,7 @@ pub struct RingQueue {
     file_registered: bool,
     buffers_registered: bool,
     task_work: TaskWork,
-    /// The ring itself failed: nothing can be asked of it any more.
+    /// The error with which the ring itself failed; it cannot be used any more then.
     broken: Option<i32>,
 }
 
@@ -94,7 +94,7 @@ impl RingQueue {
         }
     }
 
-    /// Puts the entry of a slot into the submission queue, or the slot among those that need a call.
+    /// Puts the entry of a slot into the submission queue, or the slot into `by_call` where it needs a call.
     #[inline]
     fn push(&mut self, slot: u32) {
         let kind = self.flights[slot as usize].io.kind;
@@ -107,7 +107,7 @@ impl RingQueue {
         // SAFETY: the entry's pointer leads into the slot's part of the arena, and its length fits (`refusal`). The
         // arena lives until the kernel has answered, or is leaked; `buffer` and `submit` refuse a busy slot.
         if unsafe { self.ring.submission().push(&entry) }.is_err() {
-            // The queue has an entry for each slot, so that only a kernel that takes none can come here.
+            // The queue has room for an entry of each slot, so only a kernel that takes none can lead here.
             self.end(slot, libc::EBUSY);
         }
     }
@@ -127,7 +127,7 @@ impl RingQueue {
         let (offset_bytes, len) = (flight.offset_bytes(), flight.left_bytes());
         let pointer = self.arena.pointer(slot).wrapping_add(flight.done_bytes as usize);
         let flags = rw_flags(flight.io.kind, self.dsync);
-        // The crate's trait for both kinds of descriptor is sealed.
+        // The crate's trait over both kinds of descriptor is sealed, hence a macro.
         macro_rules! on {
             ($fd:expr) => {
                 match flight.io.kind {
@@ -163,7 +163,7 @@ impl RingQueue {
         if self.file_registered { on!(types::Fixed(0)) } else { on!(types::Fd(self.medium.raw_fd())) }
     }
 
-    /// Hands entries over, and with `events` lets the kernel post completions that wait for this thread to enter.
+    /// Submits entries. With `events` the kernel also posts completions that wait for this thread to enter it.
     fn enter(&mut self, mut events: bool) {
         for _ in 0..ENTERS_MAX {
             let waiting = self.ring.submission().len() as u32;
@@ -179,7 +179,7 @@ impl RingQueue {
                         return;
                     }
                     if error.raw_os_error() != Some(libc::EINTR) {
-                        // For lack of memory or room: entries stay queued, and the next look hands them over.
+                        // Lack of memory or room: entries stay queued, and the next call submits them.
                         return;
                     }
                 }
@@ -187,7 +187,7 @@ impl RingQueue {
         }
     }
 
-    /// False where the ring has failed for good.
+    /// Whether the ring is still usable after this error; marks it as failed otherwise.
     #[cold]
     fn survives(&mut self, error: &io::Error) -> bool {
         match error.raw_os_error().unwrap_or(libc::EIO) {
@@ -200,7 +200,7 @@ impl RingQueue {
         }
     }
 
-    /// The ring is unusable: everything in flight fails, and so does all that comes.
+    /// Marks the ring as unusable: everything in flight and all later I/Os fail.
     #[cold]
     fn fail(&mut self, os_error: i32) {
         self.broken = Some(os_error);
@@ -213,7 +213,7 @@ impl RingQueue {
         }
     }
 
-    /// Takes all answers out of the completion queue.
+    /// Takes all entries out of the completion queue.
     #[inline]
     fn collect(&mut self, done: &mut Vec<Done>) {
         let Self { ring, flights, medium, again, unanswered, .. } = self;
@@ -231,7 +231,7 @@ impl RingQueue {
         }
     }
 
-    /// What `collect` has left: continuations, and discards for which the kernel has no ring operation.
+    /// Continues short transfers, and discards that the ring does not support.
     #[cold]
     fn after_collect(&mut self, done: &mut Vec<Done>) {
         while let Some(slot) = self.again.pop() {
@@ -241,15 +241,15 @@ impl RingQueue {
         done.append(&mut self.finished);
     }
 
-    /// Carries out what only a call can, one I/O in each look, so that its time lies between submission and reaping as
-    /// that of any other.
+    /// Carries out one I/O that needs a blocking call. There is one per poll, so that its time lies between
+    /// submission and completion, as for any other I/O.
     #[cold]
     fn call_one(&mut self, done: &mut Vec<Done>) {
         let Some(slot) = self.by_call.pop_front() else { return };
         let flight = &mut self.flights[slot as usize];
-        // Bounded: each round moves bytes or uses up a retry.
+        // The loop is bounded: each round moves bytes or uses up a retry.
         let error = loop {
-            // SAFETY: nothing but discards and flushes comes here, which use no buffer.
+            // SAFETY: only discards and flushes come here, which use no buffer.
             let result = unsafe { call(&self.medium, flight, self.arena.pointer(slot), 0) };
             if let Answer::Done(error) = flight.answer(result, &self.medium.facts) {
                 break error;
@@ -260,7 +260,7 @@ impl RingQueue {
         done.push(Done { slot, error });
     }
 
-    /// A discard that the ring refused may still work as a call: kernels before 6.12.
+    /// A discard that the ring refused may still work as a call, on kernels before 6.12.
     #[cold]
     fn retry_discards(&mut self, done: &mut [Done]) -> bool {
         let unknown = [libc::EINVAL, libc::EOPNOTSUPP, libc::ENOTTY];
@@ -292,7 +292,7 @@ impl Queue for RingQueue {
     }
 
     /// # Panics
-    /// Where the slot is in flight: the kernel has its buffer.
+    /// The slot is in flight: the kernel has its buffer.
     #[inline]
     fn buffer(&mut self, slot: u32) -> &mut [u8] {
         assert!(!self.flights[slot as usize].busy, "slot {slot} is in flight");
@@ -300,7 +300,7 @@ impl Queue for RingQueue {
     }
 
     /// # Panics
-    /// Where the slot is in flight already.
+    /// The slot is in flight already.
     #[inline]
     fn submit(&mut self, io: &Io) {
         assert!(!self.flights[io.slot as usize].busy, "slot {} is in flight", io.slot);
@@ -342,8 +342,8 @@ impl Queue for RingQueue {
         let before = done.len();
         self.collect(done);
         if done.len() == before && self.again.is_empty() {
-            // Without a system call nothing is there. A polled ring must be asked; otherwise the kernel says whether
-            // completions wait for this thread to come in.
+            // Avoids the system call where nothing can be there. A polled ring must always be asked; otherwise the
+            // kernel says whether completions wait for this thread to enter.
             let submission = self.ring.submission();
             if !(self.polled || submission.taskrun() || !submission.is_empty()) {
                 return;
@@ -397,7 +397,7 @@ impl Drop for RingQueue {
         }
         self.finished.clear();
         while self.broken.is_none() && self.flights.iter().any(|flight| flight.busy) {
-            // Continuations are given up; what the kernel has must come back.
+            // Continuations are dropped; requests in the kernel must complete.
             self.wait(100_000_000);
             self.collect(&mut forgotten);
             for slot in self.again.drain(..) {
@@ -409,7 +409,7 @@ impl Drop for RingQueue {
             }
         }
         // The kernel tears a ring down later, on a thread of its own, and until then the registered file stays open.
-        // From another thread than the ring's it refuses, and the file stays open for that while.
+        // Unregistering it is refused on another thread than the ring's; the file then stays open for that time.
         if self.file_registered {
             let _ = self.ring.submitter().unregister_files();
         }

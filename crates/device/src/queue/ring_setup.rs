@@ -1,4 +1,4 @@
-//! Making a ring for one thread, with what the kernel has for that.
+//! Sets up a ring for one thread, by the best means that the kernel has.
 
 use super::arena::Arena;
 use super::medium::Medium;
@@ -6,33 +6,33 @@ use forebay_block::WaitMethod;
 use io_uring::IoUring;
 use std::io;
 
-/// How the kernel runs the end of an I/O in the submitting thread.
+/// How the kernel runs the completion work of an I/O in the submitting thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TaskWork {
     /// When the thread enters the kernel to look for completions (Linux 6.1).
     Deferred,
-    /// When the thread enters the kernel anyway (Linux 5.19).
+    /// When the thread enters the kernel for any reason (Linux 5.19).
     Cooperative,
     /// By interrupting the thread.
     Interrupting,
 }
 
-/// A ring that is set up, with what was registered.
+/// A ring that is set up, and what was registered with it.
 pub(super) struct Setup {
     pub(super) ring: IoUring,
     pub(super) task_work: TaskWork,
-    /// The ring takes nothing before the thread that will use it has enabled it.
+    /// The ring accepts nothing until the thread that will use it has enabled it.
     pub(super) disabled: bool,
-    /// The file is number 0.
+    /// Whether the file is registered as number 0.
     pub(super) file_registered: bool,
-    /// Why buffers could not be registered; `None` where they are, one for each slot.
+    /// The reason why buffers could not be registered; `None` where they are, one for each slot.
     pub(super) buffers_refusal: Option<String>,
 }
 
-/// Which ways to try, the best first. Measured on Linux 6.18 (4 KiB random reads of a file in ext4, direct, alternating):
-/// at depth 16 sleepers did as much or more with cooperative work, for 2.8 against 4.1 microseconds of CPU a read;
-/// at depth 1, and for spinners, no way was ahead beyond the noise, and deferred work is the one whose completions wait
-/// until they are looked for.
+/// The variants to try, the best one first. Measured on Linux 6.18 (4 KiB random reads of a file in ext4, direct,
+/// alternating): at depth 16, sleeping threads did as much or more with cooperative work, for 2.8 against 4.1
+/// microseconds of CPU a read. At depth 1, and for spinning threads, no variant was ahead beyond the noise; deferred
+/// work keeps completions until the thread looks for them.
 pub(super) fn preferences(wait: WaitMethod) -> [TaskWork; 3] {
     match wait {
         WaitMethod::Sleep => [TaskWork::Cooperative, TaskWork::Deferred, TaskWork::Interrupting],
@@ -42,10 +42,10 @@ pub(super) fn preferences(wait: WaitMethod) -> [TaskWork; 3] {
     }
 }
 
-/// Makes a ring and registers file and buffers.
+/// Sets up a ring, and registers file and buffers.
 ///
 /// # Errors
-/// The operating system's, where io_uring is forbidden or unknown.
+/// io_uring is forbidden or not supported.
 pub(super) fn setup(medium: &Medium, arena: &Arena, ways: &[TaskWork], polled: bool) -> io::Result<Setup> {
     let mut last = io::Error::from_raw_os_error(libc::EINVAL);
     for &task_work in ways {
@@ -60,7 +60,7 @@ pub(super) fn setup(medium: &Medium, arena: &Arena, ways: &[TaskWork], polled: b
                 let disabled = task_work == TaskWork::Deferred;
                 return Ok(Setup { ring, task_work, disabled, file_registered, buffers_refusal });
             }
-            // A flag that this kernel does not know.
+            // This kernel does not know the flag.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => last = error,
             Err(error) => return Err(error),
         }
@@ -75,7 +75,8 @@ fn build(slots: u32, task_work: TaskWork, polled: bool) -> io::Result<IoUring> {
         builder.setup_iopoll();
     }
     match task_work {
-        // The thread that enables the ring is the one that may use it; it is made elsewhere, where errors can be reported.
+        // The thread that enables the ring owns it. The ring is set up earlier on another thread, where errors can be
+        // reported.
         TaskWork::Deferred => {
             builder.setup_submit_all().setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
             builder.setup_r_disabled();

@@ -1,5 +1,5 @@
-//! One device that several queues share: requests go in under a lock, and completions that belong to another queue
-//! are put aside for it. Queues come and go.
+//! One device that several queues share. Requests are submitted under a lock; completions of another queue are put
+//! aside for it. Queues come and go.
 
 use crate::bell::Bell;
 use crate::file::kernel;
@@ -9,36 +9,36 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Looks at a device that completes in `poll` before `carry_out` leaves the rest to `take`.
+/// Polls of a device that completes in `poll` before `carry_out` leaves the rest to `take`.
 const ROUNDS_MAX: u32 = 100_000;
-/// Pause between two looks at a device that tells nobody when it is done.
+/// Pause between two polls of a device that cannot signal its completions.
 const LOOK_PAUSE: Duration = Duration::from_micros(100);
 
-/// A device and who waits for what.
+/// A device and its queues.
 pub(super) struct SharedDevice {
     device: Box<dyn Device>,
-    /// What the device had no room for yet, in order. Bounded by the slots of all queues.
+    /// Requests that the device had no room for yet, in order. Bounded by the slots of all queues.
     backlog: VecDeque<Request>,
-    /// One for each queue that there is.
+    /// Completions put aside, one outbox per queue.
     outboxes: BTreeMap<QueueNumber, Outbox>,
-    /// Number for the next queue.
+    /// Number of the next queue.
     next_number: QueueNumber,
     scratch: Vec<Completion>,
 }
 
 struct Outbox {
     ready: Vec<Completion>,
-    /// Its queue sleeps and wants to be woken by `wake`.
+    /// The queue sleeps, and is to be woken by `wake`.
     waiting: bool,
     wake: Arc<Bell>,
 }
 
-/// The lock around a device. A queue that panicked leaves the device usable: each step ends whole.
+/// A shared handle with a lock. A queue that panicked leaves the device usable, because each step is complete.
 #[derive(Clone)]
 pub(super) struct Handle(Arc<Mutex<SharedDevice>>);
 
-/// The number of a queue, in the upper half of the tags of its requests. Given once, so that what comes late for a
-/// queue that is gone reaches no other; after four thousand million queues numbers begin again.
+/// Number of a queue, in the upper half of its requests' tags. Each is used once, so that a late completion of a
+/// queue that is gone reaches no other one; after 2^32 queues the numbers wrap.
 pub(super) type QueueNumber = u32;
 
 fn number_of(tag: u64) -> QueueNumber {
@@ -46,7 +46,7 @@ fn number_of(tag: u64) -> QueueNumber {
 }
 
 impl Handle {
-    /// Takes a device, which must be idle.
+    /// Takes over a device, which must be idle.
     pub(super) fn new(device: Box<dyn Device>) -> Self {
         let (backlog, outboxes, scratch) = (VecDeque::new(), BTreeMap::new(), Vec::new());
         Self(Arc::new(Mutex::new(SharedDevice { device, backlog, outboxes, next_number: 0, scratch })))
@@ -60,19 +60,19 @@ impl Handle {
         self.lock().device.geometry().clone()
     }
 
-    /// How many queues there are.
+    /// Count of queues.
     pub(super) fn queues(&self) -> usize {
         self.lock().outboxes.len()
     }
 
-    /// A new queue's number.
+    /// Registers a new queue and returns its number.
     ///
     /// # Errors
-    /// The operating system's, where it gives no eventfd.
+    /// The operating system gives no eventfd.
     pub(super) fn enter(&self) -> io::Result<QueueNumber> {
         let outbox = Outbox { ready: Vec::new(), waiting: false, wake: Arc::new(Bell::new()?) };
         let mut shared = self.lock();
-        // Bounded: there are fewer queues than numbers, for each has a descriptor.
+        // The loop ends: there are fewer queues than numbers, since each has a descriptor.
         while shared.outboxes.contains_key(&shared.next_number) {
             shared.next_number = shared.next_number.wrapping_add(1);
         }
@@ -82,9 +82,8 @@ impl Handle {
         Ok(number)
     }
 
-    /// A queue goes, with so many of its requests `outstanding`. Those that the device has not got yet never start; for
-    /// the others it stays until they have ended, so that none of them meets the I/O of queues to come, or for as long
-    /// as `timeout`.
+    /// Removes a queue with `outstanding` requests. Those that were not submitted to the device never start. For the
+    /// others it waits, at most `timeout`, so that they do not disturb the I/O of later queues.
     pub(super) fn leave(&self, number: QueueNumber, outstanding: usize, timeout: Duration) {
         let started = Instant::now();
         let mut left = {
@@ -109,14 +108,14 @@ impl Handle {
         self.lock().outboxes.remove(&number);
     }
 
-    /// Hands requests over.
+    /// Submits requests.
     pub(super) fn give(&self, requests: &mut Vec<Request>) {
         let mut shared = self.lock();
         shared.backlog.extend(requests.drain(..));
         shared.pump();
     }
 
-    /// Hands one request over and stays until it has ended, where the device gets on by being looked at.
+    /// Submits one request and polls until it has ended, where the device progresses only by polling.
     pub(super) fn carry_out(&self, request: Request, number: QueueNumber, into: &mut Vec<Completion>) {
         let tag = request.tag;
         let mut shared = self.lock();
@@ -131,14 +130,14 @@ impl Handle {
         shared.empty(number, into);
     }
 
-    /// Takes what has finished for a queue.
+    /// Takes the completions of a queue.
     pub(super) fn take(&self, number: QueueNumber, into: &mut Vec<Completion>) {
         let mut shared = self.lock();
         shared.pump();
         shared.empty(number, into);
     }
 
-    /// Sleeps until something has finished for a queue, or the time is over.
+    /// Sleeps until a request of the queue has completed, or the time is over.
     pub(super) fn wait(&self, number: QueueNumber, timeout_ns: u64) {
         let started = Instant::now();
         let timeout = Duration::from_nanos(timeout_ns);
@@ -149,14 +148,14 @@ impl Handle {
                 shared.pump();
                 let device_fd = shared.device.wake_fd();
                 let Some(outbox) = shared.outboxes.get_mut(&number) else { return };
-                // Without a descriptor the device gets on by being looked at.
+                // A device without a descriptor progresses only by polling, so this does not sleep.
                 let Some(device_fd) = device_fd.filter(|_| outbox.ready.is_empty()) else { return };
                 outbox.waiting = true;
                 (Arc::clone(&outbox.wake), device_fd)
             };
             let left = timeout.saturating_sub(started.elapsed());
             let want = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-            // The device, and with it its descriptor, lives as long as `self`.
+            // The device lives as long as `self`, and its descriptor with it.
             let mut wanted = [want(device_fd), want(wake.fd())];
             kernel::poll_until(&mut wanted, u64::try_from(left.as_nanos()).unwrap_or(u64::MAX));
             if wanted[1].revents != 0 {
@@ -169,14 +168,14 @@ impl Handle {
         }
     }
 
-    /// Whether requests end inside the calls, on the caller's time.
+    /// Whether requests complete inside the calls, on the caller's time.
     pub(super) fn is_synchronous(&self) -> bool {
         self.lock().device.wake_fd().is_none()
     }
 }
 
 impl SharedDevice {
-    /// Moves what has finished for a queue.
+    /// Moves the completions of a queue.
     fn empty(&mut self, number: QueueNumber, into: &mut Vec<Completion>) {
         if let Some(outbox) = self.outboxes.get_mut(&number) {
             into.append(&mut outbox.ready);
@@ -189,7 +188,7 @@ impl SharedDevice {
         }
     }
 
-    /// Starts what the device has room for and sorts what has finished.
+    /// Submits as many requests as the device has room for, and sorts completions by queue.
     fn pump(&mut self) {
         while self.device.in_flight() < self.device.queue_limit() {
             let Some(request) = self.backlog.pop_front() else { break };
@@ -197,7 +196,7 @@ impl SharedDevice {
         }
         self.device.poll(&mut self.scratch);
         for completion in self.scratch.drain(..) {
-            // What its queue did not stay for is dropped here.
+            // The completion of a queue that did not wait for it is dropped.
             let Some(outbox) = self.outboxes.get_mut(&number_of(completion.tag)) else { continue };
             outbox.ready.push(completion);
             if std::mem::take(&mut outbox.waiting) {

@@ -1,4 +1,4 @@
-//! A target for the length of a session: queues are made from it as often as wanted.
+//! A target for the length of a session, from which any number of queues can be made.
 
 use super::hold::Hold;
 use super::open::{open_file, open_nbd, open_null, open_shared};
@@ -10,11 +10,11 @@ use crate::target::{Target, open};
 use forebay_block::Device;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A target from which queues are made with options of their own, also while others are at work.
+/// A target from which queues with different options are made, even while others are in use.
 ///
-/// A file or block device is held against others from the first opening on: shared while all openings were read-only,
-/// exclusively from the first other one to the end of this value and of the last queue. Memory, and what lies behind a
-/// volatile cache, is opened once, so that every queue sees what those before it have written.
+/// A file or block device is locked from the first opening on: shared while all openings were read-only, exclusive
+/// from the first other one until this value and its last queue are gone. Memory, and a target behind a volatile
+/// cache, is opened once, so that every queue sees the writes of earlier ones.
 #[derive(Debug)]
 pub struct Source {
     name: String,
@@ -71,13 +71,13 @@ impl Source {
         Self { name, kind }
     }
 
-    /// A session on a device of any make, which must be idle.
+    /// A session on a device of any kind, which must be idle.
     #[must_use]
     pub fn over(device: Box<dyn Device>) -> Self {
         Self { name: device.name().to_owned(), kind: Kind::Given(Handle::new(device)) }
     }
 
-    /// Name of the target, as the user writes it.
+    /// Name of the target, as the user wrote it.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -86,13 +86,14 @@ impl Source {
     /// Makes `count` queues, at most [`QUEUES_MAX`].
     ///
     /// # Errors
-    /// [`OpenError`]: what, where, and what to do. Where others have a file, for a second it is tried again.
+    /// [`OpenError`]: what failed, where, and what to do. Where others hold a file, opening it is retried for a
+    /// second.
     pub fn open(&self, options: &QueueOptions, count: usize) -> Result<OpenedQueues, OpenError> {
         check(options, count)?;
         match &self.kind {
             Kind::File(hold) => open_file(hold, options, count),
             Kind::Device { target, opened } => {
-                // A thread that panicked while it opened has left nothing.
+                // A thread that panicked while it opened the device has stored nothing.
                 let mut opened = opened.lock().unwrap_or_else(PoisonError::into_inner);
                 open_shared(&self.name, &device(target, &mut opened, options.read_only)?, options, count)
             }
@@ -103,22 +104,22 @@ impl Source {
     }
 }
 
-/// Opens `count` queues of a target that is opened just once. The last of them gives it up.
+/// Opens `count` queues of a target that is opened just once. Dropping the last queue closes it.
 ///
 /// # Errors
-/// [`OpenError`]: what, where, and what to do.
+/// [`OpenError`]: what failed, where, and what to do.
 pub fn open_queues(target: &Target, options: &QueueOptions, count: usize) -> Result<OpenedQueues, OpenError> {
     Source::new(target.clone()).open(options, count)
 }
 
-/// The one device of a session. For reading and writing from the beginning, so that a writer may join readers; where
-/// that is refused, readers have it read-only, in which nothing can get lost when a writer opens it anew. So have those of a bucket:
-/// opening it to write takes it from the server that has it.
+/// The one device of a session. It is opened for reading and writing from the start, so that a writer may join
+/// readers. Where that is refused, readers open it read-only; nothing is lost when a writer opens it again. A bucket
+/// is opened read-only for readers, too: opening it to write would fence off the server that uses it.
 fn device(target: &Target, opened: &mut Option<OpenedDevice>, read_only: bool) -> Result<Handle, OpenError> {
     if let Some(known) = opened.as_ref().filter(|known| known.writable || read_only) {
         return Ok(known.handle.clone());
     }
-    // A lock of its own would stand in the way.
+    // The lock of the former opening would conflict with the new one.
     *opened = None;
     let is_passive = read_only && target.bucket().is_some();
     let (device, writable) = match open(target, if is_passive { OpenMode::ReadOnly } else { OpenMode::ReadWrite }) {

@@ -1,11 +1,11 @@
-//! Requests in flight and their buffers.
+//! I/Os in flight and their buffers.
 
 use crate::file::transfer::kind_of;
 use crate::queue::arena::Arena;
 use crate::queue::failure;
 use forebay_block::{Done, Io, IoError, OpKind};
 
-/// I/Os in flight and their buffers.
+/// All I/Os in flight and their buffers.
 #[derive(Debug)]
 pub(super) struct Flights {
     pub arena: Arena,
@@ -17,22 +17,22 @@ pub(super) struct Flights {
 #[derive(Debug)]
 pub(super) struct Flight {
     pub io: Io,
-    /// Number of the request; its lower half is the slot.
+    /// Cookie of the request; its lower half is the slot.
     pub cookie: u64,
     pub busy: bool,
-    /// What the server says against it; the reply may go on.
+    /// The server's error. The reply may continue after it.
     pub error: Option<Box<IoError>>,
-    /// Parts of a read that have come, begin and end.
+    /// Received parts of a read: begin and end.
     pub parts: Vec<(u32, u32)>,
 }
 
 impl Flights {
-    /// Takes the answer of the server to an I/O as a whole.
+    /// Completes an I/O after the server's last message on it.
     pub fn end(&mut self, slot: u32, finished: &mut Vec<Done>) -> Result<(), i32> {
         let flight = &mut self.slots[slot as usize];
         let error = flight.error.take();
         if error.is_none() && flight.io.kind == OpKind::Read {
-            // Parts are inside and disjoint, so that their sum decides.
+            // Parts lie inside the range and are disjoint, so their sum shows whether the data is complete.
             let sum: u32 = flight.parts.iter().map(|(begin, end)| end - begin).sum();
             if sum != flight.io.len_bytes {
                 return Err(libc::EPROTO);
@@ -56,8 +56,8 @@ impl Flights {
 
     /// Notes an error that the server reports.
     pub fn refuse(&mut self, slot: u32, errno: u32, offset_bytes: Option<u64>) {
-        // Errors of the protocol have the numbers of Linux (doc/proto.md, "Error values"); one without a number is an
-        // error all the same.
+        // Errors of the protocol have the numbers of Linux (doc/proto.md, "Error values"). An error with number 0 is
+        // an error all the same.
         let os_error = i32::try_from(errno).ok().filter(|&errno| errno != 0).unwrap_or(libc::EINVAL);
         let flight = &mut self.slots[slot as usize];
         let at = offset_bytes.unwrap_or(flight.io.offset_bytes);

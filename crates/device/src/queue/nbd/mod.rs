@@ -1,5 +1,5 @@
-//! A pipelined NBD queue: requests that are submitted together go out in one writev, payloads are read straight into the slots'
-//! buffers. The handshake is that of [`crate::nbd_client`].
+//! A pipelined NBD queue. Requests that are submitted together go out in one writev; payloads are read straight into
+//! the buffers of slots. The handshake is that of [`crate::nbd_client`].
 
 mod flights;
 mod receive;
@@ -19,14 +19,14 @@ use std::time::{Duration, Instant};
 /// How long dropping a queue waits for replies.
 const DROP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Connects and negotiates. A URI that names another machine is a wish to go there.
+/// Connects and negotiates. A URI that names another machine counts as permission to connect there.
 pub(super) fn connect(uri: &NbdUri) -> Result<(Stream, ExportInfo), NbdError> {
     let options = ClientOptions { remote: true, ..ClientOptions::default() };
     let client = NbdClient::connect(&uri.endpoint, &uri.export, &options)?;
     client.into_parts().ok_or(NbdError::Protocol { what: "it speaks before it is asked" })
 }
 
-/// A queue over a connection of its own. A lost connection fails everything in flight and all that comes, with
+/// A queue over a connection of its own. When the connection is lost, all I/Os in flight and all later ones fail with
 /// [`IoErrorKind::Gone`].
 #[derive(Debug)]
 pub struct NbdQueue {
@@ -38,7 +38,7 @@ pub struct NbdQueue {
     finished: Vec<Done>,
     read_only: bool,
     dsync: bool,
-    /// Why the connection is no more: ECONNRESET and kin, or EPROTO where the server broke the protocol.
+    /// The error that ended the connection: ECONNRESET and similar, or EPROTO where the server broke the protocol.
     lost: Option<i32>,
 }
 
@@ -65,7 +65,7 @@ impl NbdQueue {
         }
     }
 
-    /// Why an I/O is not sent.
+    /// The error of an I/O that is not sent.
     #[cold]
     fn why_not(&self, io: &Io) -> Option<Box<IoError>> {
         let fail = |kind, os_error| Some(failure(kind, io.kind, io.offset_bytes, os_error));
@@ -103,7 +103,7 @@ impl NbdQueue {
         self.lost.is_none() && writable && fits && self.is_offered(io.kind)
     }
 
-    /// The connection is of no use any more.
+    /// Marks the connection as lost, and fails everything in flight.
     #[cold]
     fn lose(&mut self, os_error: i32) {
         self.lost = Some(os_error);
@@ -118,7 +118,7 @@ impl NbdQueue {
 
     fn flush(&mut self) {
         if let Err(os_error) = self.sender.send(&mut self.stream, &self.flights) {
-            // What the server said before it closed is still there to be read.
+            // Replies that the server sent before it closed the connection can still be read.
             let _ = self.receiver.receive(&mut self.stream, &mut self.flights, &mut self.finished);
             self.lose(os_error);
         }
@@ -140,7 +140,7 @@ impl Queue for NbdQueue {
     }
 
     /// # Panics
-    /// Where the slot is in flight already.
+    /// The slot is in flight already.
     fn submit(&mut self, io: &Io) {
         let flight = &mut self.flights.slots[io.slot as usize];
         assert!(!flight.busy, "slot {} is in flight", io.slot);
@@ -194,8 +194,8 @@ impl Queue for NbdQueue {
 }
 
 impl Drop for NbdQueue {
-    /// Takes the replies in flight first, as the protocol wants it of a farewell (doc/proto.md, NBD_CMD_DISC), and
-    /// because nbdkit 1.32 dies of an assertion where a client goes in the middle of replies.
+    /// Waits for the replies in flight before it disconnects, as the protocol requires (doc/proto.md, NBD_CMD_DISC).
+    /// Also, nbdkit 1.32 fails an assertion where a client disconnects in the middle of replies.
     fn drop(&mut self) {
         let started = Instant::now();
         let mut forgotten = Vec::new();
@@ -205,7 +205,7 @@ impl Drop for NbdQueue {
             forgotten.clear();
         }
         if self.lost.is_none() && self.flights.busy == 0 {
-            // A farewell; whether the server still listens does not matter.
+            // An error of the last message does not matter.
             let _ = self.stream.write(&send::disconnect());
         }
     }

@@ -1,5 +1,5 @@
-//! Replies on their way in. One read takes the rest of a payload straight into its slot's buffer and what follows into
-//! a small staging area, so that small replies come many at a time and large ones are not copied.
+//! Receives replies. One read places the rest of a payload straight into the slot's buffer, and what follows into a
+//! small staging area. So many small replies arrive at once, and large ones are not copied.
 
 use super::flights::Flights;
 use crate::nbd_client::stream::Stream;
@@ -7,13 +7,13 @@ use crate::nbd_client::wire::{self, Cursor};
 use forebay_block::{Done, OpKind};
 use std::io::{self, IoSliceMut};
 
-/// Bytes that may be read ahead, and then be copied.
+/// Size of the staging area: bytes that may be read ahead and are then copied.
 const STAGING_BYTES: usize = 16 << 10;
-/// Longest chunk of an error: what the strings of the protocol and a little more may take.
+/// Longest error chunk: the strings of the protocol and a little more.
 const ERROR_MAX_BYTES: usize = 64 << 10;
-/// Parts in which a read may come. A server that cuts finer than this breaks no rule, but nobody does.
+/// Most parts of one read. Finer parts break no rule, but no server sends them.
 const PARTS_MAX: usize = 4096;
-/// Reads in one look: a server that sends without end must not hold the caller for ever.
+/// Most reads in one call: a server that sends without end must not hold the caller for ever.
 const READS_MAX: u32 = 4096;
 
 const PROTOCOL: i32 = libc::EPROTO;
@@ -27,7 +27,7 @@ pub(super) struct Receiver {
     state: State,
 }
 
-/// What comes next.
+/// What is expected next.
 #[derive(Clone, Copy, Debug)]
 enum State {
     Header,
@@ -38,7 +38,7 @@ enum State {
         left: usize,
         last: bool,
     },
-    /// The rest of an error, which is only text.
+    /// The rest of an error chunk, which is only text.
     Skip {
         slot: u32,
         left: usize,
@@ -52,10 +52,10 @@ impl Receiver {
         Self { structured, staging, begin: 0, end: 0, state: State::Header }
     }
 
-    /// Takes in what is there, without waiting.
+    /// Takes in what has arrived, without waiting.
     ///
     /// # Errors
-    /// The number of the error that ended the connection; EPROTO where the server broke the protocol.
+    /// The errno that ended the connection; EPROTO where the server broke the protocol.
     pub(super) fn receive(
         &mut self,
         stream: &mut Stream,
@@ -69,7 +69,7 @@ impl Receiver {
                 Ok(count) => {
                     self.take(count);
                     self.parse(flights, finished)?;
-                    // Less than was asked for: there is no more.
+                    // Less than was asked for: nothing more has arrived.
                     if count < asked || flights.busy == 0 {
                         return Ok(());
                     }
@@ -82,7 +82,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// One call. Staged bytes are fewer than a header here, and none while data is awaited.
+    /// One read call. The staging area holds less than a header here, and nothing while data is expected.
     fn read(&mut self, stream: &mut Stream, flights: &mut Flights) -> (usize, io::Result<usize>) {
         self.staging.copy_within(self.begin..self.end, 0);
         (self.begin, self.end) = (0, self.end - self.begin);
@@ -95,7 +95,7 @@ impl Receiver {
         (room.len(), stream.read(room))
     }
 
-    /// Shares what was read between the data and the staging area.
+    /// Splits the bytes read between the slot's buffer and the staging area.
     fn take(&mut self, count: usize) {
         let mut direct = 0;
         if let State::Data { at, left, .. } = &mut self.state {
@@ -106,7 +106,7 @@ impl Receiver {
         self.end += count - direct;
     }
 
-    /// Works through the staged bytes.
+    /// Processes the staged bytes.
     fn parse(&mut self, flights: &mut Flights, finished: &mut Vec<Done>) -> Result<(), i32> {
         loop {
             let staged = self.end - self.begin;
@@ -154,7 +154,7 @@ impl Receiver {
         if last { flights.end(slot, finished) } else { Ok(()) }
     }
 
-    /// Takes a header off the staged bytes; false where it is not complete.
+    /// Consumes a header of the staged bytes; false where it is incomplete.
     fn header(&mut self, flights: &mut Flights, finished: &mut Vec<Done>) -> Result<bool, i32> {
         let staged = &self.staging[self.begin..self.end];
         let mut cursor = Cursor(staged);
@@ -194,7 +194,8 @@ impl Receiver {
         flights.end(slot, finished)
     }
 
-    /// Begins a chunk of a structured reply; tells how many bytes its head takes, `None` where not all are here.
+    /// Begins a chunk of a structured reply. Returns the length of the chunk's own header; `None` where it is
+    /// incomplete.
     fn chunk(
         &mut self,
         flags: u16,
@@ -242,12 +243,12 @@ impl Receiver {
     }
 }
 
-/// Notes a part of a read's data; gives its place in the buffer.
+/// Notes a received part of a read's data; returns its place in the buffer.
 fn part(flights: &mut Flights, slot: u32, offset_bytes: u64, len_bytes: u64) -> Result<usize, i32> {
     let flight = &mut flights.slots[slot as usize];
     let begin = offset_bytes.checked_sub(flight.io.offset_bytes).ok_or(PROTOCOL)?;
     let end = begin.checked_add(len_bytes).filter(|&end| end <= u64::from(flight.io.len_bytes) && len_bytes > 0);
-    // Both are at most the length of the I/O now.
+    // Both are at most the length of the I/O, so they fit 32 bits.
     let (begin, end) = (begin as u32, end.ok_or(PROTOCOL)? as u32);
     let twice = flight.parts.iter().any(|&(other, other_end)| begin < other_end && other < end);
     if twice || flight.parts.len() >= PARTS_MAX {

@@ -1,4 +1,4 @@
-//! Requests on their way out: headers and payloads of many in one writev.
+//! Sends requests: headers and payloads of many requests in one writev.
 
 use super::flights::Flights;
 use crate::nbd_client::stream::Stream;
@@ -8,16 +8,16 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 
 const HEADER_BYTES: usize = 28;
-/// Pieces of memory that one call sends; a limit of our own, far below UIO_MAXIOV.
+/// Most pieces of memory in one call; far below UIO_MAXIOV.
 const PIECES_MAX: usize = 128;
-/// Calls in one submission: a socket that takes a little each time must not hold the caller for ever.
+/// Most calls in one submission: a socket that takes a little each time must not hold the caller for ever.
 const CALLS_MAX: u32 = 4096;
 
 #[derive(Debug)]
 pub(super) struct Sender {
     headers: Vec<[u8; HEADER_BYTES]>,
     queue: VecDeque<u32>,
-    /// Bytes of the first request that are out.
+    /// Bytes of the first request that were sent.
     sent_bytes: usize,
 }
 
@@ -66,17 +66,17 @@ impl Sender {
         };
         let durable = io.kind == OpKind::WriteFua || (dsync && io.kind == OpKind::Write);
         let flags = if durable { wire::CMD_FLAG_FUA } else { 0 };
-        // A flush has neither place nor length (doc/proto.md, NBD_CMD_FLUSH).
+        // A flush has neither offset nor length (doc/proto.md, NBD_CMD_FLUSH).
         let flush = matches!(io.kind, OpKind::Flush | OpKind::Fsync);
         let (offset_bytes, len_bytes) = if flush { (0, 0) } else { (io.offset_bytes, io.len_bytes) };
         self.headers[io.slot as usize] = header(flags, command, cookie, offset_bytes, len_bytes);
         self.queue.push_back(io.slot);
     }
 
-    /// Sends what the socket takes.
+    /// Sends as much as the socket takes.
     ///
     /// # Errors
-    /// The number of the error that ended the connection.
+    /// The errno that ended the connection.
     pub(super) fn send(&mut self, stream: &mut Stream, flights: &Flights) -> Result<(), i32> {
         for _ in 0..CALLS_MAX {
             if self.queue.is_empty() {
