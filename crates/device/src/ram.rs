@@ -1,5 +1,5 @@
 //! A RAM device: anonymous memory that the kernel allocates page by page on first write, so that a terabyte costs
-//! only what is used.
+//! only what is written.
 
 #![allow(unsafe_code)]
 
@@ -7,18 +7,19 @@ use crate::instant::{InstantDevice, Store};
 use std::io;
 use std::ptr::NonNull;
 
-/// Zeroing up to this size fills in place; beyond, giving the pages back to the kernel is cheaper than touching them.
+/// Up to this size zeroing fills pages in place. Beyond, giving the pages back to the kernel is cheaper than touching
+/// them.
 const FILL_MAX_BYTES: u64 = 64 << 10;
 const PAGE_BYTES: u64 = 4096;
 
-/// A device in sparse memory. Requests execute in `submit`, one copy each.
+/// A device in sparse memory. Requests execute inside `submit`, with one copy each.
 pub type RamDevice = InstantDevice<SparseMemory>;
 
 impl RamDevice {
     /// A zeroed device of `size_bytes`, rounded down to whole 512-byte blocks.
     ///
     /// # Errors
-    /// The operating system's error where the address space cannot be had.
+    /// The operating system refuses the address space.
     pub fn new(size_bytes: u64) -> io::Result<Self> {
         let memory = SparseMemory::new(size_bytes)?;
         Ok(Self::over(format!("ram:?size={}", forebay_block::size::format_size(size_bytes)), size_bytes, memory))
@@ -38,10 +39,10 @@ unsafe impl Send for SparseMemory {}
 unsafe impl Sync for SparseMemory {}
 
 impl SparseMemory {
-    /// Reserves `size_bytes` (at least one page); nothing is allocated until written.
+    /// Reserves `size_bytes`, at least one page. Nothing is allocated until it is written.
     ///
     /// # Errors
-    /// The operating system's error where the address space cannot be had.
+    /// The operating system refuses the address space.
     pub fn new(size_bytes: u64) -> io::Result<Self> {
         let len = usize::try_from(size_bytes.max(1))
             .ok()
@@ -66,14 +67,14 @@ impl SparseMemory {
         Ok(Self { pointer, len })
     }
 
-    /// All bytes. Reading them all allocates nothing: untouched pages share the kernel's zero page.
+    /// All bytes. Reading them allocates nothing: untouched pages share the kernel's zero page.
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
         // SAFETY: the mapping is `len` bytes long, readable, zero where untouched, and lives as long as `self`.
         unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.len) }
     }
 
-    /// All bytes, to change.
+    /// All bytes, mutable.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         // SAFETY: as in `as_slice`; `&mut self` proves that nobody else looks.
         unsafe { std::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.len) }
@@ -117,7 +118,7 @@ impl Store for SparseMemory {
             )
         };
         if freed != 0 {
-            // Locked memory cannot be given back; it must read as zeros all the same.
+            // Locked memory cannot be given back, but must read as zeros all the same.
             self.as_mut_slice()[first as usize..last as usize].fill(0);
         }
     }

@@ -1,16 +1,16 @@
-//! Holds requests and completions back and lets them go out of order, as a device with a deep queue may.
+//! Delays requests and completions and releases them out of order, as a device with a deep queue may.
 //!
-//! A request waits before it starts and its completion waits after it finished; a seeded scheduler, or the test
-//! itself, decides when each moves on. Put it *around* a [`crate::VolatileDevice`]: a power cut then meets writes that
-//! never started, and writes that took effect but were not acknowledged.
+//! A request waits before it starts, and its completion waits after it has finished. A seeded scheduler, or the test
+//! itself, decides when each moves on. Put this *around* a [`crate::VolatileDevice`]: a power cut then meets writes
+//! that never started, and writes that took effect but were not acknowledged.
 
 use crate::request::{error, finish, validate};
 use forebay_block::Random;
 use forebay_block::{Completion, Device, Geometry, IoErrorKind, Request};
 
-/// Requests that may be in flight.
+/// Most requests in flight.
 const QUEUE_LIMIT: usize = 1024;
-/// Polls in a row that a seeded scheduler may leave without any movement.
+/// Most polls in succession in which a seeded scheduler moves nothing.
 const IDLE_POLLS_MAX: u32 = 8;
 
 #[derive(Debug)]
@@ -26,17 +26,17 @@ pub struct ReorderDevice<D> {
     schedule: Schedule,
     held: Vec<Request>,
     finished: Vec<Completion>,
-    /// Refused requests: their completions are not held back.
+    /// Completions of refused requests, which are not delayed.
     refused: Vec<Completion>,
 }
 
 impl<D: Device> ReorderDevice<D> {
-    /// A scheduler that follows from `seed`. Every request completes after finitely many polls.
+    /// Scheduled by chance from `seed`. Every request completes after finitely many polls.
     pub fn seeded(inner: D, seed: u64) -> Self {
         Self::with(inner, Schedule::Seeded { random: Random::new(seed), idle_polls: 0 })
     }
 
-    /// Nothing moves until [`Self::start`] and [`Self::release`] say so.
+    /// Nothing moves until the test calls [`Self::start`] and [`Self::release`].
     pub fn manual(inner: D) -> Self {
         Self::with(inner, Schedule::Manual { released: Vec::new() })
     }
@@ -45,24 +45,24 @@ impl<D: Device> ReorderDevice<D> {
         Self { inner, schedule, held: Vec::new(), finished: Vec::new(), refused: Vec::new() }
     }
 
-    /// The device within.
+    /// The wrapped device.
     pub fn inner(&self) -> &D {
         &self.inner
     }
 
-    /// The device within, to change.
+    /// The wrapped device, mutable.
     pub fn inner_mut(&mut self) -> &mut D {
         &mut self.inner
     }
 
-    /// Forgets all requests in flight, as a power cut does, and gives the device within; what had started there may
-    /// have taken effect.
+    /// Drops all requests in flight, as a power cut does, and returns the wrapped device. Requests that had started
+    /// there may have taken effect.
     pub fn into_inner(self) -> D {
         self.inner
     }
 
-    /// Forgets all requests in flight, as a power cut does; what had started within may have taken effect. Cut the
-    /// device within next, so that it forgets them too.
+    /// Drops all requests in flight, as a power cut does. Requests that had started in the wrapped device may have
+    /// taken effect. Cut the wrapped device's power next, so that it drops them, too.
     pub fn forget(&mut self) {
         self.held.clear();
         self.finished.clear();
@@ -72,17 +72,17 @@ impl<D: Device> ReorderDevice<D> {
         }
     }
 
-    /// Tags that were submitted and not started, in order of submission.
+    /// Tags of requests that were submitted and not started, in order of submission.
     pub fn held_tags(&self) -> Vec<u64> {
         self.held.iter().map(|request| request.tag).collect()
     }
 
-    /// Tags that finished within and whose completion is held back.
+    /// Tags of requests that have finished and whose completion is delayed.
     pub fn finished_tags(&self) -> Vec<u64> {
         self.finished.iter().map(|completion| completion.tag).collect()
     }
 
-    /// Passes the held request `tag` to the device within. False where there is none.
+    /// Passes the waiting request `tag` to the wrapped device; false where there is none.
     pub fn start(&mut self, tag: u64) -> bool {
         let Some(index) = self.held.iter().position(|request| request.tag == tag) else { return false };
         let request = self.held.remove(index);
@@ -91,8 +91,8 @@ impl<D: Device> ReorderDevice<D> {
         true
     }
 
-    /// Lets the completion of `tag` out at the next poll after it finished; starts it where it was held. Only for the
-    /// manual schedule; false for the other.
+    /// Releases the completion of `tag` at the next poll after it has finished, and starts the request where it
+    /// waits. Only for a manual schedule; false for a seeded one.
     pub fn release(&mut self, tag: u64) -> bool {
         let manual = if let Schedule::Manual { released } = &mut self.schedule {
             released.push(tag);
@@ -231,7 +231,7 @@ mod tests {
         device.release(2);
         device.poll(&mut done);
         assert_eq!((done.len(), device.in_flight()), (2, 0));
-        // Started last, so it is what the device holds.
+        // It started last, so its content is on the device.
         assert_eq!(device.into_inner().store().to_bytes()[0], 1);
     }
 

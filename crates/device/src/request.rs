@@ -1,17 +1,18 @@
-//! What every target checks of a request before it touches anything: inside the device, aligned, not empty.
+//! The checks that every target applies to a request before it touches anything: inside the device, aligned, not
+//! empty.
 
 use forebay_block::{Completion, Geometry, IoError, IoErrorKind, Op, Request};
 
-/// Whether the operation changes the device.
+/// Whether the operation changes the content of the device.
 #[must_use]
 pub fn is_mutation(op: &Op) -> bool {
     matches!(op, Op::Write { .. } | Op::Discard { .. } | Op::WriteZeroes { .. })
 }
 
-/// Checks range and alignment and returns the length in bytes (0 for a flush, whose offset means nothing).
+/// Checks range and alignment, and returns the length in bytes: 0 for a flush, whose offset is ignored.
 ///
 /// # Errors
-/// [`IoErrorKind::Invalid`] where the request is empty, not a multiple of the logical block, or not inside.
+/// [`IoErrorKind::Invalid`]: the request is empty, not a multiple of the logical block, or not inside the device.
 pub fn validate(geometry: &Geometry, request: &Request) -> Result<u64, IoError> {
     let len = request.op.len_bytes();
     if matches!(request.op, Op::Flush) {
@@ -23,13 +24,13 @@ pub fn validate(geometry: &Geometry, request: &Request) -> Result<u64, IoError> 
     if aligned && inside && len > 0 { Ok(len) } else { Err(error(IoErrorKind::Invalid, request)) }
 }
 
-/// An error without an operating system's number.
+/// An error without an errno.
 #[must_use]
 pub fn error(kind: IoErrorKind, request: &Request) -> IoError {
     IoError { kind, operation: request.op.name(), offset_bytes: request.offset_bytes, os_error: 0 }
 }
 
-/// Ends `request` with `result`, handing a read's buffers back.
+/// Completes `request` with `result`, and returns the buffers of a read.
 #[must_use]
 pub fn finish(request: Request, result: Result<(), IoError>) -> Completion {
     let bufs = match request.op {

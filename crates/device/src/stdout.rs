@@ -1,5 +1,6 @@
-//! Whether this process was given a standard output. Where it was not, Rust's runtime opens /dev/null in its place before `main`: all
-//! that is written there is good, and lost. So it is looked at before that.
+//! Whether this process has a standard output. Where it was closed, Rust's runtime opens /dev/null in its place
+//! before `main`; writes then succeed, and the output is lost. So the descriptor is checked before the runtime
+//! starts.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +19,7 @@ extern "C" fn look() {
 #[unsafe(link_section = ".init_array")]
 static LOOK: extern "C" fn() = look;
 
-/// Whether standard output was closed when the process began (`>&-` of a shell).
+/// Whether standard output was closed when the process started (`>&-` in a shell).
 #[must_use]
 pub fn was_closed() -> bool {
     WAS_CLOSED.load(Ordering::Relaxed)

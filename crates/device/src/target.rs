@@ -16,24 +16,25 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// What a target may be, for messages.
+/// All kinds of targets, for messages.
 const KNOWN: &str = "a path, file:///path, ram:?size=1GiB, null:?size=1GiB, volatile:TARGET[?seed=1], \
      nbd://ADDRESS[:PORT]/EXPORT, nbd+unix:///EXPORT?socket=/PATH, model:p4800x[?size=1GiB&fill=90&host=NAME], \
      emulated:p4800x?size=1GiB&store=ram, s3://BUCKET/PREFIX?size=64GiB, and for measurements pool:CONFIG";
-/// What of these a device of a pool may be.
+/// Kinds of targets that can be devices of a pool, for messages.
 const KNOWN_OF_POOLS: &str = "a path, file:///path, ram:?size=1GiB, volatile:TARGET[?seed=1], \
      emulated:p4800x?size=1GiB&store=ram, s3://BUCKET/PREFIX?size=64GiB, and for measurements in virtual time \
      model:p4800x[?size=1GiB&fill=90]";
-/// What to do with an NBD export, and with a model in virtual time, where a device is wanted.
+/// Advice for an NBD export, and for a model in virtual time, where a device is needed.
 const AS_A_BLOCK_DEVICE: &str = "attach the export as a block device (nbd-client), and name that";
 const IN_REAL_TIME: &str =
     "write emulated:NAME?size=SIZE&store=ram or store=/PATH, which models the same drive in real time";
-/// Seed of a `volatile:` target that names none.
+/// Seed of a `volatile:` target that gives none.
 const DEFAULT_SEED: u64 = 1;
-/// Seed of an emulated SSD: of its refresh and the like.
+/// Seed of an emulated SSD, for random events inside the drive such as refresh.
 const EMULATED_SEED: u64 = 1;
 
-/// Something that can be opened as a device. [`fmt::Display`] writes it so that it reads back equal.
+/// Something that can be opened as a device or for queues. [`fmt::Display`] writes it so that parsing returns an
+/// equal value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A file or block device.
@@ -43,22 +44,22 @@ pub enum Target {
         /// Size in bytes.
         size_bytes: u64,
     },
-    /// Nothing, at once.
+    /// The null device.
     Null {
         /// Size in bytes.
         size_bytes: u64,
     },
-    /// A target behind a volatile write cache in process memory, which leaks a share of it early.
+    /// A target behind a volatile write cache in process memory. Part of the unflushed data reaches the target early.
     Volatile {
-        /// The target with the durable bytes; not itself volatile.
+        /// The target that holds the durable bytes; not volatile itself.
         inner: Box<Target>,
-        /// Seed of the leak.
+        /// Seed of the early writes.
         seed: u64,
     },
-    /// An export of an NBD server: for queues ([`crate::queue`]) only.
+    /// An export of an NBD server; only for queues ([`crate::queue`]).
     Nbd(NbdUri),
-    /// A modelled SSD in virtual time: for worlds of their own ([`crate::queue::ModelSource`], [`crate::VirtualDevice`])
-    /// only.
+    /// A modelled SSD in virtual time; only for measurements in virtual time ([`crate::queue::ModelSource`],
+    /// [`crate::VirtualDevice`]).
     Model(ModelUri),
     /// A modelled SSD in real time, over memory or a file.
     Emulated(ModelUri),
@@ -66,13 +67,13 @@ pub enum Target {
     Bucket(BucketUri),
 }
 
-/// Why a target's name was not understood.
+/// The reason why the notation of a target was not understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
-    /// Nothing was written.
+    /// The text is empty.
     #[error("a target is missing; write one of: {KNOWN}")]
     Empty,
-    /// A scheme that nobody knows.
+    /// The scheme is unknown.
     #[error(
         "unknown kind of target {scheme:?} in {text:?}; known are: {KNOWN}. For a file of that name write ./{text}",
         scheme = shown(scheme),
@@ -89,9 +90,9 @@ pub enum TargetError {
     UnknownParameter {
         /// The whole text.
         text: String,
-        /// The parameter.
+        /// Name of the parameter.
         name: String,
-        /// What this kind of target takes.
+        /// Parameters that this kind of target accepts.
         known: &'static str,
     },
     /// A parameter that is needed.
@@ -99,9 +100,9 @@ pub enum TargetError {
     MissingParameter {
         /// The whole text.
         text: String,
-        /// The parameter.
+        /// Name of the parameter.
         name: &'static str,
-        /// How it looks.
+        /// An example with the parameter.
         example: &'static str,
     },
     /// A size that is none.
@@ -109,10 +110,10 @@ pub enum TargetError {
     Size {
         /// The whole text.
         text: String,
-        /// What is wrong with it.
+        /// The mistake in the size.
         source: SizeError,
     },
-    /// An NBD URI that is none.
+    /// An NBD URI cannot be parsed.
     #[error(transparent)]
     Nbd(#[from] NbdUriError),
     /// Anything else.
@@ -120,13 +121,13 @@ pub enum TargetError {
     Form {
         /// The whole text.
         text: String,
-        /// What is wrong with it.
+        /// What is wrong with the text.
         what: &'static str,
     },
 }
 
 impl TargetError {
-    /// The same for who names a device of a pool, for whom what can only be measured is no choice.
+    /// The error for a device of a pool; it leaves out targets that can only be measured.
     #[must_use]
     pub fn in_pool(&self) -> String {
         match self {
@@ -147,7 +148,7 @@ impl TargetError {
 }
 
 impl Target {
-    /// Whether what is written outlives the process. A pool of other targets is for trying out only.
+    /// Whether writes outlive the process. Pools over other targets are only for trials.
     #[must_use]
     pub fn is_persistent(&self) -> bool {
         match self {
@@ -158,7 +159,8 @@ impl Target {
         }
     }
 
-    /// That only a load generator can use it, with what to do instead; also of one behind a volatile cache.
+    /// The error that only a load generator can use this target, with advice; also for a target behind a volatile
+    /// cache.
     #[must_use]
     pub fn only_measured(&self) -> OpenError {
         let bare = match self {
@@ -172,7 +174,8 @@ impl Target {
         OpenError::NotADevice { target: self.to_string(), advice }
     }
 
-    /// Why a disk cannot be laid over it, with what to do instead; nothing where it can, as far as the target tells. Also of one behind a volatile cache.
+    /// The error that a disk cannot be laid over this target, with advice; `None` where the kind of target allows it.
+    /// Also for a target behind a volatile cache.
     #[must_use]
     pub fn not_a_base(&self) -> Option<OpenError> {
         let advice = match self {
@@ -184,7 +187,7 @@ impl Target {
         Some(OpenError::NotABase { target: self.to_string(), advice })
     }
 
-    /// The bucket, also behind a volatile cache.
+    /// The bucket, also behind a volatile cache; `None` for other targets.
     #[must_use]
     pub fn bucket(&self) -> Option<&BucketUri> {
         match self {
@@ -194,7 +197,7 @@ impl Target {
         }
     }
 
-    /// The path of a file or block device, also behind a volatile cache.
+    /// The path of a file or block device, also behind a volatile cache; `None` for other targets.
     #[must_use]
     pub fn path(&self) -> Option<&std::path::Path> {
         match self {
@@ -216,7 +219,8 @@ impl fmt::Display for Target {
         match self {
             Self::Path(path) => {
                 let text = path.to_string_lossy();
-                // What is no text, or would read as a scheme or lose a query to `volatile:`, needs the escaping form.
+                // The escaping form is needed for a path that is not UTF-8, reads as a scheme, or would lose a query
+                // to `volatile:`.
                 if text.starts_with('/') && (text.contains(['?', '%']) || path.to_str().is_none()) {
                     write!(f, "file://{}", escape(path.as_os_str().as_bytes()))
                 } else if scheme_of(&text).is_some() {
@@ -270,7 +274,7 @@ fn form(text: &str, what: &'static str) -> TargetError {
     TargetError::Form { text: text.to_owned(), what }
 }
 
-/// Scheme and rest, where the text begins with a scheme of RFC 3986, section 3.1.
+/// Scheme and rest, where the text begins with a scheme by RFC 3986, section 3.1.
 fn scheme_of(text: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = text.split_once(':')?;
     let valid = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -335,7 +339,7 @@ fn parse_model(text: &str, rest: &str, is_emulated: bool) -> Result<ModelUri, Ta
 }
 
 fn parse_bucket(text: &str, rest: &str) -> Result<BucketUri, TargetError> {
-    // What may be a key is not repeated: errors go to logs.
+    // A text that may contain a key is not repeated, because errors are logged.
     let text =
         || if text.contains('@') { "s3:".to_owned() } else { text.split('?').next().unwrap_or_default().to_owned() };
     BucketUri::parse(rest).map_err(|wrong| match wrong {
@@ -366,10 +370,10 @@ fn parse_volatile(text: &str, rest: &str) -> Result<Target, TargetError> {
     Ok(Target::Volatile { inner: Box::new(inner.parse()?), seed })
 }
 
-/// Opens a target. A read-only RAM or null target is an empty one that takes writes: there is nothing to protect.
+/// Opens a target. A read-only RAM or null target is empty and takes writes, since there is nothing to protect.
 ///
 /// # Errors
-/// [`OpenError`], naming path or size.
+/// [`OpenError`], with the path or size concerned.
 pub fn open(target: &Target, mode: OpenMode) -> Result<Box<dyn Device>, OpenError> {
     match target {
         Target::Path(path) => Ok(Box::new(FileDevice::open(path, &FileOptions::new(mode))?)),
@@ -417,7 +421,7 @@ fn open_emulated(uri: &ModelUri, mode: OpenMode) -> Result<Box<dyn Device>, Open
     Ok(Box::new(EmulatedDevice::new(BoxedDevice(store), ssd, &target())))
 }
 
-/// A device whose type is known only at run time, where a wrapper wants a type.
+/// A device whose type is known only at run time, for wrappers that need a type.
 pub struct BoxedDevice(pub Box<dyn Device>);
 
 impl Device for BoxedDevice {
@@ -484,7 +488,7 @@ mod tests {
             ("volatile:/x?seed=7", volatile(path("/x"), 7)),
             ("volatile:ram:?size=8MiB&seed=9", volatile(Target::Ram { size_bytes: 8 << 20 }, 9)),
             ("volatile:file:///x?seed=2", volatile(path("/x"), 2)),
-            // A path that is no UTF-8.
+            // A path that is not UTF-8.
             ("file:/%a0b%25", Target::Path(std::ffi::OsStr::from_bytes(b"/\xa0b%").into())),
             ("nbd://[::1]:7/a%20b", Target::Nbd("nbd://[::1]:7/a b".parse().unwrap())),
             ("nbd+unix:///?socket=/s", Target::Nbd("nbd+unix:///?socket=/s".parse().unwrap())),
@@ -590,7 +594,8 @@ mod tests {
         assert!(missing.to_string().contains("/nonexistent/x"));
     }
 
-    /// Of a store that is not there nothing was said but the path, and one that is smaller than the drive was taken, as a smaller drive.
+    /// Regression: a missing store was reported by its path alone, and a store smaller than the drive was accepted as
+    /// a smaller drive.
     #[test]
     fn regression_the_store_of_an_emulated_drive_is_as_large_as_the_drive() {
         let directory = tempfile::TempDir::new().unwrap();

@@ -1,40 +1,42 @@
-//! How often events of one cause are logged: the first at once, others at most once an interval, with their number; and what lasts, when it begins and when it
-//! ends, which is limited only where it comes and goes again and again.
+//! Limits how often events of one cause are logged. The first event is logged at once, later ones at most once per
+//! interval, with their number. A lasting state is logged when it begins and when it ends; its lines are limited only
+//! where it comes and goes again and again.
 
 use std::collections::BTreeMap;
 
-/// Between two lines of one cause, in nanoseconds.
+/// Least time between two lines of one cause, in nanoseconds.
 const INTERVAL_NS: u64 = 60_000_000_000;
-/// Beginnings of one state that are logged within an interval, each with its end.
+/// Most beginnings of one state that are logged within an interval, each with its end.
 const BEGINNINGS_MAX: u32 = 3;
-/// Causes that are remembered; beyond that the one that was quiet longest is forgotten.
+/// Most causes that are remembered; beyond that the one that was quiet longest is forgotten.
 const CAUSES_MAX: usize = 256;
 
-/// Whether a cause is a state that lasts.
+/// Whether a cause is a lasting state at present.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Lasting {
-    /// It is none, or is over.
+    /// It is no state, or the state is over.
     #[default]
     No,
-    /// It lasts, and too many have begun lately for this one to be logged: it will be where it goes on.
+    /// The state lasts. Its beginning was not logged, because too many were logged lately; it is logged later if the
+    /// state goes on.
     Unlogged,
-    /// It lasts, and its end is to be logged.
+    /// The state lasts and was logged, so its end is to be logged.
     Logged,
 }
 
 #[derive(Debug, Default)]
 struct Known {
-    /// When the interval began, which is with a line.
+    /// Start of the interval, which is the time of a line, in nanoseconds.
     since_ns: u64,
-    /// Lines since then.
+    /// Lines within the interval.
     lines: u32,
-    /// Events, or beginnings of the state, that were left out since the last line.
+    /// Events, or beginnings of the state, left out since the last line.
     more: u64,
     lasting: Lasting,
 }
 
 impl Known {
-    /// How many were left out before a line, where an interval with at most `lines_max` has room for one.
+    /// Whether a line is allowed, with at most `lines_max` in an interval. Returns how many were left out before it.
     fn line(&mut self, now_ns: u64, lines_max: u32) -> Option<u64> {
         if self.lines == 0 || now_ns.saturating_sub(self.since_ns) >= INTERVAL_NS {
             (self.since_ns, self.lines) = (now_ns, 0);
@@ -47,14 +49,14 @@ impl Known {
     }
 }
 
-/// The causes known, each with what it is about.
+/// All causes that are remembered, each with what it concerns.
 #[derive(Debug, Default)]
 pub struct Throttle {
     known: BTreeMap<(&'static str, String), Known>,
 }
 
 impl Throttle {
-    /// An event. How many were left out before it, where it is to be logged.
+    /// Counts an event. Returns how many were left out before it where it is to be logged; otherwise `None`.
     pub fn happened(&mut self, now_ns: u64, cause: &'static str, about: &str) -> Option<u64> {
         let known = self.known.entry((cause, about.to_owned())).or_default();
         let line = known.line(now_ns, 1);
@@ -63,8 +65,8 @@ impl Throttle {
         line
     }
 
-    /// The same of a state, which is logged once and then not again until [`Throttle::ended`]. One that begins too often within an interval is logged
-    /// in the next, where it lasts until then.
+    /// As [`Throttle::happened`] for a lasting state, which is logged once and not again until [`Throttle::ended`]. A
+    /// state that begins too often within an interval is logged in the next one, if it still lasts then.
     pub fn lasts(&mut self, now_ns: u64, cause: &'static str, about: &str) -> Option<u64> {
         let known = self.known.entry((cause, about.to_owned())).or_default();
         if known.lasting == Lasting::Logged {
@@ -77,11 +79,11 @@ impl Throttle {
             None => known.more += u64::from(!has_waited),
         }
         self.keep_few();
-        // The one that is logged now is not one more.
+        // The beginning that is logged now was counted as left out before.
         line.map(|more| more.saturating_sub(u64::from(has_waited)))
     }
 
-    /// A state is over. Whether its beginning was logged.
+    /// Notes that a state is over. Returns whether its beginning was logged.
     pub fn ended(&mut self, cause: &'static str, about: &str) -> bool {
         let known = self.known.get_mut(&(cause, about.to_owned()));
         known.is_some_and(|known| std::mem::take(&mut known.lasting) == Lasting::Logged)
@@ -96,7 +98,7 @@ impl Throttle {
     }
 }
 
-/// A message with the number of those that were left out before it.
+/// A message with the number of events left out before it.
 #[must_use]
 pub fn with_number(message: &str, more: u64) -> String {
     match more {
@@ -129,7 +131,8 @@ mod tests {
         assert_eq!(throttle.lasts(300 * SECOND, "test", "a"), Some(0));
     }
 
-    /// A state that began again within a minute was logged when the minute had passed, with the number of looks at it, and its end never.
+    /// Regression: a state that began again within a minute was logged only after the minute, with the number of
+    /// checks instead of beginnings, and its end never.
     #[test]
     fn regression_a_state_that_begins_again_at_once_is_logged() {
         let mut throttle = Throttle::default();
@@ -146,7 +149,7 @@ mod tests {
         let mut logged = Vec::new();
         for second in 0..200 {
             logged.extend(throttle.lasts(second * SECOND, "test", "a").map(|more| (second, more)));
-            // It comes and goes each second, ten times, and then it stays.
+            // The state comes and goes ten times, once a second, and then stays.
             if second < 9 {
                 throttle.ended("test", "a");
             }

@@ -1,8 +1,7 @@
 //! A modelled SSD with contents, in virtual time: a tier of a pool that is measured on models.
 //!
-//! The model says when a command ends; its bytes move at that moment, so that whoever reads what was not yet
-//! acknowledged gets what was there before. Contents lie in sparse memory: only what was written takes any, and a
-//! discard gives it back.
+//! The model decides when a command ends. Its bytes move at that moment, so a read before the acknowledgement returns
+//! the former content. Contents lie in sparse memory: only written data takes memory, and a discard frees it.
 
 use crate::instant::Store;
 use crate::modelled::{ModelError, ModelUri};
@@ -13,18 +12,18 @@ use forebay_model::endurance::Life;
 use forebay_model::ssd::{Command, Counters, Done, Op as Asked, Ssd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Requests that may be in flight: the longest queue of an NVMe drive is longer than any model works at once.
+/// Most requests in flight. The longest queue of an NVMe drive is longer, but no model works on more at once.
 const QUEUE_LIMIT: usize = 1024;
 /// Longest discard in one command of the model, in bytes.
 const DISCARD_MAX_BYTES: u64 = 1 << 30;
 
-/// Why there is no such device.
+/// The reason why the device cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum VirtualDeviceError {
-    /// There is no such model.
+    /// The model does not exist or cannot be built.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// No address space for its contents.
+    /// There is no address space for its contents.
     #[error("no address space of {size_bytes} bytes for the contents: {source}; give the model a smaller size=")]
     Memory {
         /// Size of the drive in bytes.
@@ -34,26 +33,27 @@ pub enum VirtualDeviceError {
     },
 }
 
-/// A request that the model works on.
+/// A request in the model.
 struct Flight {
     request: Request,
-    /// Commands of it that have not ended.
+    /// Commands of the request that have not ended.
     left: u32,
-    /// It must be durable when complete, and the drive has a volatile cache: a flush follows.
+    /// Whether a flush follows, because the request must be durable when complete and the drive has a volatile cache.
     flush_after: bool,
 }
 
 struct Core {
     ssd: Box<dyn Ssd>,
     contents: SparseMemory,
-    /// By the model's tag.
+    /// Requests in the model, indexed by the model's tag.
     flights: Vec<Option<Flight>>,
     free: Vec<u32>,
     ended: Vec<Done>,
     ready: Vec<Completion>,
 }
 
-/// The device. Who holds its clock moves it by [`Device::advance`]; what finished then is found by [`Device::poll`].
+/// The device. The owner of its clock moves it by [`Device::advance`]; [`Device::poll`] returns what has completed by
+/// then.
 pub struct VirtualDevice {
     core: Arc<Mutex<Core>>,
     clock: VirtualClock,
@@ -62,15 +62,15 @@ pub struct VirtualDevice {
     in_flight: usize,
 }
 
-/// What is known of the drive below a device that somebody else owns.
+/// A handle to the drive below a device that is owned elsewhere.
 #[derive(Clone)]
 pub struct Drive {
     core: Arc<Mutex<Core>>,
-    /// Its name as the user wrote it.
+    /// Name of the model as the user wrote it.
     pub name: String,
-    /// In words, for results.
+    /// A description for results.
     pub description: String,
-    /// What its media takes, where its preset rates that.
+    /// Rated endurance; `None` where the preset has none.
     pub life: Option<Life>,
 }
 
@@ -81,12 +81,13 @@ impl std::fmt::Debug for Drive {
 }
 
 fn lock(core: &Mutex<Core>) -> MutexGuard<'_, Core> {
-    // Plain data, whole also where its last user died.
+    // The data is consistent even where a thread panicked.
     core.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl VirtualDevice {
-    /// Makes the drive, with its past behind it, and a handle to what it counts. Devices of one world share a clock.
+    /// Builds the drive, fills it as configured, and returns the device with a handle to the drive's counters.
+    /// Devices of one measurement share a clock.
     ///
     /// # Errors
     /// [`VirtualDeviceError`].
@@ -120,7 +121,7 @@ impl VirtualDevice {
 }
 
 impl Drive {
-    /// What the drive has counted since it was made.
+    /// The drive's counters since it was built.
     #[must_use]
     pub fn counters(&self) -> Counters {
         lock(&self.core).ssd.counters()
@@ -137,7 +138,7 @@ impl Core {
             Op::Read { .. } => Asked::Read,
             Op::Write { .. } => Asked::Write,
             Op::Flush => Asked::Flush,
-            // Drives that write zeroes deallocate: no data crosses the link, and none is programmed.
+            // Drives deallocate for write-zeroes, too: no data crosses the link, and none is programmed.
             Op::Discard { .. } | Op::WriteZeroes { .. } => Asked::Trim,
         };
         let (mut offset_bytes, mut rest_bytes, mut left) = (request.offset_bytes, request.op.len_bytes(), 0);
@@ -154,7 +155,7 @@ impl Core {
         self.flights[tag as usize] = Some(Flight { request, left, flush_after });
     }
 
-    /// Everything up to a time; true where requests have ended.
+    /// Advances the model to `to_ns`; returns whether requests have completed.
     fn happen(&mut self, to_ns: u64) -> bool {
         self.ssd.advance(to_ns, &mut self.ended);
         if self.ended.is_empty() {
@@ -179,7 +180,7 @@ impl Core {
         if std::mem::take(&mut flight.flush_after) {
             flight.left = 1;
             let flush = Command { tag: tag.into(), op: Asked::Flush, offset_bytes: 0, len_bytes: 0, stream: 0 };
-            // What the drive was moved to is past for it.
+            // The model has advanced to `now_ns` already, so the flush cannot begin earlier.
             return self.ssd.submit(at_ns.max(now_ns), flush);
         }
         let Some(Flight { mut request, .. }) = place.take() else { return };
@@ -217,7 +218,7 @@ impl Device for VirtualDevice {
         done.append(&mut core.ready);
     }
 
-    /// Moves the clock to what happens next: for opening and closing, where nobody else moves it.
+    /// Moves the clock to the next event. For opening and closing, where nothing else moves it.
     fn wait(&mut self, timeout_ns: u64) {
         let core = lock(&self.core);
         if core.ready.is_empty() && self.in_flight > 0 {
@@ -241,7 +242,7 @@ impl Device for VirtualDevice {
     fn advance(&mut self, to_ns: u64) -> Option<u64> {
         let core = &mut *lock(&self.core);
         loop {
-            // One time after the other: most events are steps inside the drive, and end nothing.
+            // Step by step, because most events are internal to the drive and complete nothing.
             let next_ns = core.ssd.next_event_ns();
             if next_ns > to_ns {
                 return None;

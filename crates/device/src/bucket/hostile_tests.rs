@@ -1,4 +1,4 @@
-//! The device where others open it at bad moments, where objects are lost, and where the store's answers are not what they should be.
+//! The device where others open it at bad moments, where objects are lost, and where the store gives wrong answers.
 
 use super::fixture::{Moment, clear, made, names, open, opened, put, refused, take, until, with_one_object};
 use super::*;
@@ -51,7 +51,7 @@ fn regression_a_client_that_panics_is_an_error_and_nobody_waits_for_ever() {
     store.panics.store(true, Ordering::SeqCst);
     assert_eq!(blocking::read(&mut device, 0, 4096).unwrap_err().os_error, libc::EIO);
     assert_eq!(*blocking::read(&mut device, 0, 4096).unwrap(), [1; 4096]);
-    // The look at the epoch, too.
+    // The same for the epoch check.
     blocking::write(&mut device, 0, &[2; 4096]).unwrap();
     store.panics.store(true, Ordering::SeqCst);
     assert_eq!(blocking::flush(&mut device).unwrap_err().os_error, libc::EIO);
@@ -64,7 +64,7 @@ fn regression_an_answer_that_claims_to_be_longer_than_memory_is_read_as_it_comes
     let mut device = opened(&store);
     store.swells.store(true, Ordering::SeqCst);
     refused(&store, OpenMode::ReadOnly, "geometry.json cannot be understood");
-    // Two bytes came.
+    // Only two bytes arrive.
     assert_eq!(blocking::read(&mut device, 0, 4096).unwrap_err().os_error, libc::EBADMSG);
 }
 
@@ -94,7 +94,7 @@ fn regression_an_object_of_another_length_is_an_error_and_stays() {
         for len in [512, 4096] {
             assert_eq!(blocking::read(&mut device, 0, len).unwrap_err().os_error, libc::EBADMSG);
         }
-        // Garbage would be gone after this.
+        // This deletes all garbage, so the object would be gone if it counted as garbage.
         blocking::write(&mut device, 8192, &[2; 512]).unwrap();
         blocking::flush(&mut device).unwrap();
         until(&mut device, |device| device.objects().1 == 0);
@@ -112,7 +112,7 @@ fn regression_without_its_roll_nobody_takes_it_that_all_objects_count() {
     for mode in [OpenMode::ReadWrite, OpenMode::ReadOnly] {
         refused(&store, mode, "the object below roll/ that says which objects count is missing");
     }
-    // One that is older than the objects is none either.
+    // A roll that is older than the objects does not count either.
     put(&store, "roll/00000001", br#"{"author":1,"epochs":{}}"#);
     put(&store, "data/00000002-000000000001-0000000000000000-0000000200-zeros", b"");
     refused(&store, OpenMode::ReadWrite, "is missing");
@@ -155,7 +155,7 @@ fn regression_a_list_of_many_pages_goes_on_where_it_was_interrupted() {
             store.inner.put(&Path::from(name), PutPayload::new()).await.unwrap();
         }
     });
-    // No list of them all comes to its end in one go.
+    // No list of all names is completed in one request.
     store.listed_names.store(1500, Ordering::SeqCst);
     assert_eq!(open(&store, "&timeout=1s", OpenMode::ReadOnly).unwrap().objects(), (2500, 0));
 }
@@ -167,7 +167,7 @@ fn regression_a_link_that_is_slow_is_no_dead_one() {
     store.write_ms.store(1500, Ordering::SeqCst);
     blocking::write(&mut device, 0, &[1; 1 << 20]).unwrap();
     blocking::flush(&mut device).unwrap();
-    // Nor does it count against a request that others were sent before it.
+    // Other requests that are sent before this one do not count against its time either.
     let mut device = open(&store, "&timeout=3s", OpenMode::ReadWrite).unwrap();
     store.write_ms.store(2000, Ordering::SeqCst);
     for part in 0..9 {
@@ -181,7 +181,7 @@ fn regression_a_flush_of_many_stretches_waits_for_its_turn_as_long_as_the_store_
     let store = made();
     let mut device = open(&store, "&timeout=1s", OpenMode::ReadWrite).unwrap();
     store.write_ms.store(400, Ordering::SeqCst);
-    // Eight go at once: the last ones wait for twice as long as a request is repeated.
+    // Eight are sent at once, so the last ones wait for twice the time for which a request is repeated.
     for part in 0..48 {
         blocking::write(&mut device, part * 8192, &[2; 512]).unwrap();
     }
@@ -208,7 +208,7 @@ fn those_that_waited_for_a_store_that_is_away_fail_with_those_they_waited_for() 
 #[test]
 fn regression_a_conflict_with_another_request_is_no_object_that_is_there() {
     let store = made();
-    // For the epoch, to whoever asks for the first time and to whoever looks whether conditions are known.
+    // Two conflicts: one for the first attempt to take the epoch, one for the check that the store knows conditions.
     *store.conflicts.lock().unwrap() = vec!["OperationAborted", "ConditionalRequestConflict"];
     let mut device = opened(&store);
     blocking::write(&mut device, 0, &[1; 4096]).unwrap();

@@ -1,4 +1,4 @@
-//! The log against a bucket that fails in all ways that there are (`log_world.rs`), and by itself.
+//! The log against a simulated bucket that fails in all possible ways (`log_world.rs`), and alone.
 
 use super::job::{Answer, Failure, Job};
 use super::log::{Limits, Log};
@@ -51,7 +51,8 @@ fn live(steps: &[Step], seed: u64, may_fail: bool) {
         }
         world.hear();
     }
-    // What waited for room may fail with what it waited for: without faults nothing does.
+    // Writes that waited for room may fail together with the put that they waited for. From here on there are no
+    // faults, and nothing fails.
     world.settle();
     world.replace(true);
 }
@@ -69,7 +70,7 @@ fn regression_zeros_over_a_part_of_an_object_that_was_discarded_outlast_a_restar
     (0..20).for_each(|seed| live(&steps, seed, false));
 }
 
-/// What is asked of the store for this many writes of a sector, each in a unit of its own.
+/// Submits a write of one sector to each of these units.
 fn submit_writes(log: &mut Log, units: std::ops::Range<u64>) {
     for unit in units {
         let op = Op::Write { bufs: Vectored::One(Buf::copy_of(&bytes_of(1)).freeze()), fua: false };
@@ -107,7 +108,7 @@ fn regression_discards_are_remembered_no_longer_than_what_was_sent_before_them()
         submit_writes(&mut log, 0..1);
         log.submit(Request { tag: 100, offset_bytes: 0, stream: 0, op: Op::Flush });
         log.submit(Request { tag: 101, offset_bytes: 8192, stream: 0, op: Op::Discard { len_bytes: 512 } });
-        // There is always one in flight.
+        // One put is always in flight.
         let next = log.take_jobs().into_iter().find(|job| matches!(job, Job::Put { .. }));
         if let Some(before) = std::mem::replace(&mut in_flight, next) {
             log.answer(put_answer(&before));
@@ -118,7 +119,7 @@ fn regression_discards_are_remembered_no_longer_than_what_was_sent_before_them()
 
 #[test]
 fn regression_zeros_over_many_units_take_no_more_memory_than_there_is() {
-    // One of an earlier opening, whose other requests may be on their way.
+    // An object of an earlier opening: other requests of that server may still be in flight.
     let name = "00000001-000000000001-0000000000000000-0000000200-zeros".parse().unwrap();
     let mut log = Log::new(LIMITS, 2, &[name], &[]);
     log.submit(Request { tag: 1, offset_bytes: 0, stream: 0, op: Op::WriteZeroes { len_bytes: 1000 * 4096 } });

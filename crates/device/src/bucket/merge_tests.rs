@@ -1,4 +1,4 @@
-//! Units of many objects, over a bucket in memory.
+//! Merging units of many objects, over a bucket in memory.
 
 use super::job::{Answer, Failure, Job};
 use super::log::{Limits, Log};
@@ -7,11 +7,11 @@ use super::name::{Content, ObjectName};
 use forebay_block::{Buf, IoErrorKind, Op, Request, Vectored};
 use std::collections::BTreeMap;
 
-/// A log and its bucket. The epoch is not what these tests are about.
+/// A log and its bucket. The epoch check always succeeds here.
 struct Scene {
     log: Log,
     stored: Stored,
-    /// Bytes that were asked for at once, and objects read, in all.
+    /// Most bytes requested at once, and count of objects read.
     asked_max_bytes: u64,
     gets: usize,
 }
@@ -41,7 +41,7 @@ impl Scene {
         self.log.answer(answer);
     }
 
-    /// Until nothing is asked of the store.
+    /// Carries out jobs until the log submits no more.
     fn settle(&mut self) {
         let mut jobs = self.log.take_jobs();
         while !jobs.is_empty() {
@@ -57,7 +57,7 @@ impl Scene {
         }
     }
 
-    /// An object for each.
+    /// Flushes after each request, so that each becomes an object.
     fn flushed(&mut self, requests: impl IntoIterator<Item = (u64, Op)>) {
         for (at, op) in requests {
             self.log.submit(sector(at, op));
@@ -67,7 +67,8 @@ impl Scene {
     }
 }
 
-/// One that shows in several places, and what is made one by the last of the objects over it: three show, of two that may.
+/// An object that is visible in several places. The next object over it makes three visible ones, above the limit of
+/// two, and causes a merge.
 fn one_below_two() -> Scene {
     let mut scene = Scene::new(LIMITS);
     scene.flushed([(0, write(8)), (2, write(1))]);
@@ -125,7 +126,7 @@ fn regression_zeros_beside_the_data_are_made_one_with_it() {
     let mut scene = Scene::new(LIMITS);
     scene.flushed([(2, write(1)), (0, zeros()), (4, zeros()), (6, zeros()), (3, write(1))]);
     assert!(scene.log.objects().0 <= 2, "{:?}", scene.stored.keys());
-    // Without any data they are one that is empty.
+    // A unit of zeros alone becomes one empty object.
     let mut scene = Scene::new(LIMITS);
     scene.flushed([(7, write(1)), (7, zeros()), (0, zeros()), (2, zeros()), (4, zeros())]);
     let names: Vec<ObjectName> = scene.stored.keys().map(|name| name.parse().unwrap()).collect();
@@ -152,7 +153,7 @@ fn regression_writes_go_on_after_the_object_that_many_were_made_could_not_be_sen
     };
     scene.settle();
     scene.log.done().clear();
-    // They wait for the memory that it takes; two of them have room afterwards.
+    // These writes wait for the memory of the merged object. Once that has failed, there is room for two of them.
     for at in [8, 16, 24] {
         scene.log.submit(sector(at, write(7)));
     }

@@ -1,4 +1,4 @@
-//! Opening a device and looking whose it is, where one answer of the store is wrong or others are at it at the same time.
+//! Opening a device and checking its epoch, where one answer of the store is wrong, or others act at the same time.
 
 use super::epoch::{Standing, standing_of};
 use super::fixture::{Moment, clear, names, open, opened, put, refused, take, until, with_one_object};
@@ -46,7 +46,7 @@ fn regression_one_wrong_answer_to_a_look_is_no_other_server() {
     assert_eq!(blocking::flush(&mut device).unwrap_err().os_error, libc::EBADMSG);
     blocking::write(&mut device, 0, &[3; 4096]).unwrap();
     blocking::flush(&mut device).unwrap();
-    // Somebody has deleted it by hand, and puts it back.
+    // Somebody has deleted the epoch's object by hand, and restores it later.
     let epoch = take(&store, "epoch/00000002");
     blocking::write(&mut device, 0, &[4; 4096]).unwrap();
     assert_eq!(blocking::flush(&mut device).unwrap_err().os_error, libc::EBADMSG);
@@ -134,7 +134,7 @@ fn regression_a_clear_that_was_overtaken_deletes_nothing_of_its_successors() {
 #[test]
 fn regression_a_clear_deletes_no_objects_of_others() {
     let (store, _) = with_one_object();
-    // A device whose prefix is pool/data.
+    // A device with the prefix pool/data.
     put(&store, "data/geometry.json", b"{}");
     put(&store, "data/data/00000001-000000000001-0000000000000000-0000000200-zeros", b"");
     clear(&store).unwrap();

@@ -1,4 +1,4 @@
-//! The device over a store in memory that loses requests and answers, and goes away.
+//! The device over a store in memory that loses requests and answers, and becomes unreachable.
 
 use super::fixture::{Door, Unsteady, all_names, made, names, open, opened, until, uri};
 use super::*;
@@ -59,7 +59,7 @@ fn many_small_objects_become_one() {
         blocking::flush(&mut device).unwrap();
     }
     until(&mut device, |device| device.objects().0 <= 30 && device.objects().1 == 0);
-    // A page that is written again and again is no reason to write all of it again.
+    // A page that is rewritten often is no reason to rewrite the whole unit.
     for _ in 0..20 {
         for at in 0..8u64 {
             blocking::write(&mut device, at * 8192, &[at as u8 + 1; 4096]).unwrap();
@@ -108,7 +108,7 @@ fn a_dead_store_fails_what_waits_in_time_and_what_was_held_is_sent_when_it_is_ba
     assert_eq!(blocking::flush(&mut device).unwrap_err().os_error, libc::ETIMEDOUT);
     assert_eq!(blocking::read(&mut device, 0, 4096).unwrap_err().os_error, libc::ETIMEDOUT);
     assert_eq!(*blocking::read(&mut device, 4096, 4096).unwrap(), [2; 4096], "what is in memory is read there");
-    // Memory is bounded: in the end writes wait, and fail as flushes do.
+    // Memory is limited: at last writes wait, and fail like flushes.
     let failed = (0..8).find_map(|part| blocking::write(&mut device, 8 * MIB + part * MIB, &[3; MIB as usize]).err());
     assert_eq!(failed.unwrap().os_error, libc::ETIMEDOUT);
     store.is_down.store(false, Ordering::SeqCst);
@@ -159,7 +159,7 @@ fn whoever_reads_only_takes_it_from_nobody_and_writes_nothing() {
     let mut server = opened(&store);
     blocking::write(&mut server, 0, &[1; 4096]).unwrap();
     blocking::flush(&mut server).unwrap();
-    // Garbage that a crash has left is not the reader's either.
+    // A reader does not delete garbage that a crash has left either.
     let name = "00000001-000000000000-0000000000000000-0000000200-zeros";
     let garbage = Path::from(format!("pool/data/{name}"));
     runtime().unwrap().block_on(store.inner.put(&garbage, PutPayload::from(Vec::new()))).unwrap();
@@ -194,7 +194,7 @@ fn refuses_what_is_no_device_and_says_what_was_found() {
     put("pool/photos/cat.jpg", "cat");
     refused(create(&uri("")), "pool/photos/cat.jpg");
     runtime.block_on(store.inner.delete(&Path::from("pool/photos/cat.jpg"))).unwrap();
-    // Another prefix is another's.
+    // Objects under another prefix belong to something else.
     put("pool2/x", "x");
     create(&uri("")).unwrap();
     create(&uri("")).unwrap();
@@ -209,7 +209,7 @@ fn refuses_what_is_no_device_and_says_what_was_found() {
     let before = all_names(&old);
     refused(super::fixture::open(&old, "", OpenMode::ReadWrite).map(|_| ()), "conditional writes");
     assert_eq!(all_names(&old), before, "an epoch was left");
-    // Nothing is left of a device that cannot be made: it was geometry.json, and what opening it left.
+    // Regression: creating a device failed, but left geometry.json behind.
     let new = Arc::new(Unsteady::default());
     new.is_old.store(true, Ordering::SeqCst);
     refused(create_in(Arc::new(Door(new.clone())), &uri("")), "conditional writes");

@@ -1,4 +1,4 @@
-//! Files in all modes against a model in memory, and what opening does.
+//! Files in all modes against a model in memory, and tests of opening.
 
 use super::*;
 use crate::blocking;
@@ -37,7 +37,7 @@ enum Action {
 fn actions() -> impl Strategy<Value = Vec<Action>> {
     let sectors = SIZE_BYTES / 512;
     let range = move || (0..sectors, 1..200usize).prop_map(move |(at, len)| (at * 512, len.min(sectors - at) * 512));
-    // Cuts anywhere, also where segments are not aligned.
+    // The cuts lie anywhere, so that segments are not aligned either.
     let cuts = || prop::collection::vec(0..100usize * 512, 0..4);
     let action = prop_oneof![
         4 => (range(), cuts()).prop_map(|((at, len), cuts)| Action::Read { at, len, cuts }),
@@ -66,7 +66,7 @@ fn cut(whole: Buf, cuts: &[usize]) -> Vectored<Buf> {
     Vectored::Many(parts)
 }
 
-/// Runs actions with many in flight, but never two that overlap, and compares with a model.
+/// Runs actions with many requests in flight, never two that overlap, and compares with a model.
 fn run(device: &mut dyn Device, actions: &[Action]) {
     let mut model = vec![0u8; SIZE_BYTES];
     let mut busy: BTreeMap<u64, (std::ops::Range<usize>, Option<Vec<u8>>)> = BTreeMap::new();
@@ -156,7 +156,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// The wrapper's other tests run over memory, where nothing is ever in flight below it.
+    /// The wrapper's other tests run over memory, where requests below it complete at once.
     #[test]
     fn a_volatile_cache_over_a_file_agrees_with_the_model(actions in actions(), seed: u64, ring: bool) {
         let directory = directory();
@@ -164,7 +164,7 @@ proptest! {
         let inner = FileDevice::open(&path, &options(ring, true)).unwrap();
         let mut device = crate::VolatileDevice::new(inner).with_leak(seed);
         run(&mut device, &actions);
-        // All that was flushed is on the file; a flush and a loss of everything else change nothing.
+        // Everything flushed is in the file. So a flush followed by the loss of everything else changes nothing.
         let before = blocking::read(&mut device, 0, SIZE_BYTES).unwrap();
         blocking::flush(&mut device).unwrap();
         let mut inner = device.into_inner();
@@ -341,13 +341,13 @@ impl Drop for Loop {
     }
 }
 
-/// Is skipped silently where there are no loop devices, which the test of what follows makes up for.
+/// Skipped where there are no loop devices; `write_cache.rs` has a test that needs none.
 #[test]
 fn regression_a_cache_that_is_switched_on_later_is_seen() {
     let directory = directory();
     let Some(device) = Loop::over(&file(&directory, 16 << 20)) else { return };
     let says = Path::new("/sys/block").join(device.0.file_name().unwrap()).join("queue/write_cache");
-    /// The kernel keeps the setting for whoever has this loop device next.
+    /// The kernel keeps the setting for the next user of this loop device.
     struct Restored<'a>(&'a Path, String);
     impl Drop for Restored<'_> {
         fn drop(&mut self) {
@@ -380,7 +380,7 @@ fn regression_a_cache_that_is_switched_on_later_is_seen() {
     FileDevice::open(&device.0, &options(true, true)).unwrap();
 }
 
-/// Is skipped silently where there are no loop devices, which the assertion on files above makes up for.
+/// Skipped where there are no loop devices; the assertion on files above runs in any case.
 #[test]
 fn a_block_device_is_exclusive_and_discards_just_the_given_range() {
     let directory = directory();
@@ -392,7 +392,7 @@ fn a_block_device_is_exclusive_and_discards_just_the_given_range() {
         assert_eq!(device.geometry().size_bytes, 16 << 20);
         assert!(matches!(FileDevice::open(&path, &options(ring, true)), Err(OpenError::InUse { .. })));
         blocking::write(&mut device, 0, &[0xee; 16 << 20]).unwrap();
-        // Every other 64 KiB at once, alternately discarded and zeroed.
+        // Every other 64 KiB, all at once, alternately discarded and zeroed.
         for index in 0..128u64 {
             let len_bytes = 64 << 10;
             let op = if index % 2 == 0 { Op::Discard { len_bytes } } else { Op::WriteZeroes { len_bytes } };

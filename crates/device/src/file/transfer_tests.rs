@@ -1,4 +1,4 @@
-//! Answers that a healthy kernel rarely gives: short counts, interruptions, refusals.
+//! Answers that a healthy kernel gives rarely: short counts, interruptions, refusals.
 
 use super::transfer::{Next, Step, Transfer};
 use super::*;
@@ -117,7 +117,7 @@ fn regression_changes_are_flushed_where_nobody_else_does() {
     static IS_ON: AtomicBool = AtomicBool::new(true);
     let medium = Medium { writes_through: Some(&IS_ON), ..medium(true, true) };
     let write = |fua| Op::Write { bufs: Vectored::One(Buf::zeroed(LEN).freeze()), fua };
-    // (request, the answers before it is flushed, whether it is)
+    // (request, answers before the flush, whether a flush follows)
     let cases = [
         (write(false), vec![LEN as i32], true),
         (write(true), vec![LEN as i32], false),
@@ -142,7 +142,7 @@ fn regression_changes_are_flushed_where_nobody_else_does() {
             assert_eq!(error.kind, IoErrorKind::Medium);
         }
     }
-    // What counts is what is so when it ends: the flush that followed the switch may have been before.
+    // The setting at the end of the write counts: a flush that followed the switch may have come before this write.
     IS_ON.store(false, Ordering::Release);
     let mut late = transfer(write(false), medium);
     assert!(matches!(late.step(), Step::Write { .. }));
@@ -163,7 +163,7 @@ fn errors_are_distinguished_and_say_where() {
     assert_eq!(kind(&[700]).kind, IoErrorKind::Short);
     let late = kind(&[4096, -libc::EIO]);
     assert_eq!((late.offset_bytes, late.os_error), (OFFSET + 4096, libc::EIO));
-    // Retries end.
+    // The number of retries is limited.
     assert_eq!(kind(&[-libc::EAGAIN; 10_001]).kind, IoErrorKind::Medium);
     assert!(ends_with(read(), medium(true, false), &[-libc::EAGAIN; 9_999]).is_none());
 }
@@ -188,12 +188,12 @@ fn zeroing_falls_back_to_writing_and_discarding_to_nothing() {
     assert_eq!(ends_with(discard(), medium(true, false), &[no]), Some(Ok(())));
     assert_eq!(ends_with(discard(), medium(true, true), &[-libc::EINVAL, no]), Some(Ok(())));
     assert_eq!(ends_with(discard(), medium(true, true), &[-libc::EINVAL, 0]), Some(Ok(())));
-    // What failed for another reason has failed.
+    // A write that fails for another reason fails for good.
     for os_error in [libc::EIO, libc::ENOSPC] {
         assert!(ends_with(zero(), medium(true, false), &[-os_error]).unwrap().is_err());
         assert!(ends_with(discard(), medium(true, true), &[-os_error]).unwrap().is_err());
     }
-    // A device that is gone is not one without discards.
+    // A device that is gone must not be taken for one without discards.
     let gone = ends_with(discard(), medium(true, true), &[-libc::ENODEV, -libc::ENODEV]).unwrap().unwrap_err();
     assert_eq!(gone.kind, IoErrorKind::Gone);
 }

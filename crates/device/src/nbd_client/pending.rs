@@ -1,4 +1,4 @@
-//! A command in flight and the pieces of its reply.
+//! A command in flight and the parts of its reply.
 
 use super::error::NbdError;
 use super::wire::{self, Cursor};
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// Longest block status chunk: 2^20 extents (doc/proto.md, `NBD_REPLY_TYPE_BLOCK_STATUS`).
 const STATUS_MAX_BYTES: u32 = 4 + 8 * (1 << 20);
 
-/// What a command asked for.
+/// Kinds of commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Read.
@@ -40,39 +40,39 @@ impl Command {
     }
 }
 
-/// What a server says against a command.
+/// A server's error for a command.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the server reports error {errno}{}{message}", if message.is_empty() { "" } else { ": " })]
 pub struct ServerError {
-    /// Error number of the protocol, which are those of Linux: 1, 5, 12, 22, 28, 75, 95 or 108.
+    /// Error number of the protocol, with the values of Linux: 1, 5, 12, 22, 28, 75, 95 or 108.
     pub errno: u32,
-    /// What the server adds, escaped.
+    /// The server's message, escaped; may be empty.
     pub message: String,
 }
 
-/// A run of bytes of equal status.
+/// A run of bytes with equal status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Length in bytes.
     pub len_bytes: u32,
-    /// Status, as the context defines it.
+    /// Status flags, as the context defines them.
     pub status: u32,
 }
 
-/// The end of a command.
+/// The reply to a command.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    /// The command's number, as its submission returned.
+    /// The command's cookie, as its submission returned it.
     pub cookie: u64,
-    /// What was asked.
+    /// The kind of the command.
     pub command: Command,
-    /// Offset asked for, in bytes.
+    /// Offset of the command, in bytes.
     pub offset_bytes: u64,
-    /// Success, or what the server says against it.
+    /// Success, or the server's error.
     pub result: Result<(), ServerError>,
-    /// Data of a read, as long as was asked; empty otherwise and on error.
+    /// Data of a read, in full length; empty for other commands and on an error.
     pub data: Vec<u8>,
-    /// Block status: extents from the offset asked for, by context identifier.
+    /// Block status: extents from the command's offset on, by context identifier.
     pub extents: BTreeMap<u32, Vec<Extent>>,
 }
 
@@ -82,7 +82,7 @@ pub(super) struct Pending {
     offset_bytes: u64,
     len_bytes: u32,
     data: Vec<u8>,
-    /// Parts of the data that have come: end by start.
+    /// Received parts of the data: end by start.
     parts: BTreeMap<u64, u64>,
     extents: BTreeMap<u32, Vec<Extent>>,
     error: Option<ServerError>,
@@ -99,7 +99,7 @@ impl Pending {
         Self { command, offset_bytes, len_bytes, data, parts, extents, error }
     }
 
-    /// Bytes that follow a simple reply.
+    /// Count of payload bytes that follow a simple reply.
     pub(super) fn simple_payload_len(&self, errno: u32) -> usize {
         if self.command == Command::Read && errno == 0 { self.len_bytes as usize } else { 0 }
     }
@@ -116,7 +116,7 @@ impl Pending {
         Ok(())
     }
 
-    /// Longest payload that a chunk of this type may have in this reply.
+    /// Longest payload of a chunk of this type in this reply.
     pub(super) fn chunk_max_bytes(&self, kind: u16) -> u32 {
         match kind {
             wire::REPLY_TYPE_OFFSET_DATA => self.len_bytes.saturating_add(8),
@@ -137,7 +137,7 @@ impl Pending {
             }
             (wire::REPLY_TYPE_OFFSET_HOLE, Command::Read) if payload.len() == 12 => {
                 let (offset, len) = (cursor.u64().ok_or_else(short)?, cursor.u32().ok_or_else(short)?);
-                // The data began as zeros, and no part comes twice.
+                // The buffer is zero already, and no other part may cover this one.
                 self.part(offset, u64::from(len))?;
             }
             (wire::REPLY_TYPE_BLOCK_STATUS, Command::BlockStatus) => self.status(cursor)?,
@@ -145,7 +145,7 @@ impl Pending {
                 let (errno, len) = (cursor.u32().ok_or_else(short)?, cursor.u16().ok_or_else(short)?);
                 let message = cursor.take(usize::from(len)).ok_or_else(short)?;
                 let message = String::from_utf8_lossy(message).escape_debug().to_string();
-                // An error without a number is an error all the same.
+                // An error with number 0 is an error all the same.
                 let errno = if errno == 0 { libc::EINVAL as u32 } else { errno };
                 self.error.get_or_insert(ServerError { errno, message });
             }
@@ -154,13 +154,13 @@ impl Pending {
         Ok(())
     }
 
-    /// Notes a part of the data; gives its place in the buffer.
+    /// Notes a received part of the data; returns its place in the buffer.
     fn part(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<usize, NbdError> {
         let start =
             offset_bytes.checked_sub(self.offset_bytes).ok_or_else(|| protocol("data before what was asked"))?;
         let end = start.checked_add(len_bytes).filter(|&end| end <= u64::from(self.len_bytes) && len_bytes > 0);
         let end = end.ok_or_else(|| protocol("data beyond what was asked, or none"))?;
-        // Parts are disjoint, so that the last one that begins before our end tells.
+        // Parts are disjoint, so only the last one that begins before `end` can overlap.
         if self.parts.range(..end).next_back().is_some_and(|(_, &before)| before > start) {
             return Err(protocol("the same data twice"));
         }
@@ -193,7 +193,7 @@ impl Pending {
                 Err(error)
             }
             None if self.command == Command::Read => {
-                // Parts are inside and disjoint, so that their sum decides.
+                // Parts lie inside the range and are disjoint, so their sum shows whether the data is complete.
                 let sum: u64 = self.parts.iter().map(|(start, end)| end - start).sum();
                 if sum != u64::from(self.len_bytes) {
                     return Err(protocol("a read with a gap"));

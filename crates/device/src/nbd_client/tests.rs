@@ -1,4 +1,4 @@
-//! The client against foreign servers, where they are installed, and against hostile ones of our own.
+//! The client against foreign servers, where these are installed, and against hostile ones made here.
 
 use super::stream::Stream;
 use super::*;
@@ -30,7 +30,7 @@ fn serve(socket: &Path, program: &str, arguments: &[&str]) -> Option<Server> {
     panic!("{program} did not open its socket");
 }
 
-/// Many commands in flight, of all kinds, checked against a model.
+/// Runs many commands of all kinds at once, and checks them against a model.
 fn exercise(client: &mut NbdClient) {
     const SIZE: usize = 8 << 20;
     assert_eq!(client.info().size_bytes, SIZE as u64);
@@ -44,7 +44,7 @@ fn exercise(client: &mut NbdClient) {
         }
     };
     for round in 0..40 {
-        // One command per 128 KiB slot, so that none of a round overlap.
+        // One command per slot of 128 KiB, so that no commands of a round overlap.
         for slot in 0..(SIZE >> 17) {
             let at = (slot << 17) + random.index(64) * 512;
             let len = 512 * (1 + random.index(120));
@@ -74,7 +74,7 @@ fn exercise(client: &mut NbdClient) {
     let cookie = client.submit_read(0, SIZE as u32).unwrap();
     assert!(client.wait_for(cookie).unwrap().data == model);
     assert!(expected.is_empty());
-    // A command beyond the end is refused by the server, and the connection lives on.
+    // The server refuses a command beyond the end; the connection stays usable.
     let cookie = client.submit_read(SIZE as u64, 512).unwrap();
     let refused = client.wait_for(cookie).unwrap();
     assert!(refused.result.is_err() && refused.data.is_empty());
@@ -99,7 +99,7 @@ fn nbdkit_memory_agrees_with_the_model() {
             let cookie = client.submit_block_status(0, 8 << 20, false).unwrap();
             let reply = client.wait_for(cookie).unwrap();
             let id = client.info().contexts[0].0;
-            // All hole and zero: NBD_STATE_HOLE | NBD_STATE_ZERO.
+            // The whole export is a hole that reads as zeros: NBD_STATE_HOLE | NBD_STATE_ZERO.
             assert_eq!(reply.extents[&id], [Extent { len_bytes: 8 << 20, status: 3 }]);
         } else {
             assert!(matches!(client.submit_block_status(0, 512, false), Err(NbdError::Usage { .. })));
@@ -143,7 +143,7 @@ fn only_loopback_is_connected_to_and_a_missing_server_is_named() {
     assert!(error.contains("/nonexistent/socket") && error.contains("start the server, or name"), "{error}");
 }
 
-/// The server's side of a handshake without options but GO, for an export of 1 MiB.
+/// The server's side of a handshake with GO as its only option, for an export of 1 MiB.
 fn good_handshake(structured: bool) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend(wire::INIT_MAGIC.to_be_bytes());
@@ -167,7 +167,7 @@ fn good_handshake(structured: bool) -> Vec<u8> {
     bytes
 }
 
-/// Connects to a server that says `script` whatever it is asked and then closes; reads 8 KiB at 4 KiB.
+/// Connects to a server that sends `script` whatever it receives, and then closes. Reads 8 KiB at 4 KiB.
 fn read_from(script: Vec<u8>, structured: bool) -> Result<Reply, NbdError> {
     let directory = tempfile::TempDir::new().unwrap();
     let socket = directory.path().join("s");
@@ -249,7 +249,7 @@ fn bytes_of_any_kind_never_panic() {
         let structured = random.chance(1, 2);
         let mut script = good_handshake(structured);
         if round % 3 == 0 {
-            // Damage inside the handshake.
+            // Damages one bit of the handshake.
             let at = random.index(script.len());
             script[at] ^= 1 << random.below(8);
         }

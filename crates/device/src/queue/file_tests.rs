@@ -1,4 +1,4 @@
-//! Files and block devices: what goes wrong, how they are shared, and every way a ring can be set up.
+//! Files and block devices: errors, sharing, and every way to set up a ring.
 
 use super::arena::Arena;
 use super::medium::{Facts, Medium};
@@ -48,7 +48,7 @@ fn a_ring_works_in_every_way_it_can_be_set_up() {
 fn a_ring_made_here_serves_the_thread_that_uses_it_first_and_fails_others_without_hanging() {
     let directory = TempDir::new().unwrap();
     let target = Target::Path(file(directory.path()));
-    // Spinning queues have deferred work, which belongs to one thread.
+    // Spinning queues use deferred work, which is bound to one thread.
     let spinning = QueueOptions { wait: WaitMethod::Spin, ..options() };
     let mut opened = open_queues(&target, &spinning, 2).unwrap();
     assert!(opened.description.starts_with("file, io_uring, registered buffers"), "{}", opened.description);
@@ -95,7 +95,7 @@ fn what_direct_io_cannot_do_fails_as_the_kernel_says() {
     for calls in [Calls::Ring { polled: false }, Calls::Sync { hipri: false }] {
         let opened = open_queues(&target, &QueueOptions { calls, ..options() }, 1).unwrap();
         if !opened.description.ends_with("direct") {
-            // tmpfs before Linux 6.6 and the like; its page cache takes anything.
+            // tmpfs before Linux 6.6, for example; its page cache accepts any alignment.
             return;
         }
         let mut queue = opened.queues.into_iter().next().unwrap();
@@ -127,7 +127,7 @@ fn errors_of_the_medium_are_reported_and_the_queue_lives_on() {
             assert_eq!(queue.buffer(1)[..4096], [0; 4096]);
         }
     }
-    // A directory fails reads with EISDIR, which stands for whatever a medium may say.
+    // Reads of a directory fail with EISDIR, which stands for any error of a medium.
     let mut queue = ring_on(File::open("/").unwrap(), TaskWork::Deferred, true);
     for slot in 0..32 {
         queue.submit(&io(slot, OpKind::Read, 0, 4096));
@@ -161,7 +161,7 @@ fn trims_punch_holes() {
     for calls in [Calls::Ring { polled: false }, Calls::Sync { hipri: false }] {
         std::fs::write(&path, vec![0xee; SIZE_BYTES as usize]).unwrap();
         let mut queue = open_one(&Target::Path(path.clone()), &QueueOptions { calls, ..options() });
-        // Longer than a buffer: a trim has no data.
+        // A trim may be longer than a buffer, because it has no data.
         run(&mut queue, io(0, OpKind::Trim, 1 << 20, 1 << 20)).unwrap();
         let bytes = std::fs::read(&path).unwrap();
         assert!(bytes[..1 << 20].iter().all(|&byte| byte == 0xee) && bytes.len() == SIZE_BYTES as usize);
@@ -185,7 +185,7 @@ fn writers_exclude_all_others_and_readers_share() {
         run(queue, io(0, OpKind::Write, 0, 4096)).unwrap();
     }
     in_use(&reading);
-    // The last of them holds it still.
+    // The last queue still holds the file.
     writers.queues.truncate(1);
     in_use(&options());
     drop(writers);
@@ -236,7 +236,7 @@ fn dropping_with_everything_in_flight_is_harmless() {
 pub(super) struct Loop(std::path::PathBuf);
 
 impl Loop {
-    /// Needs root and loop devices; `None` elsewhere.
+    /// A loop device over `backing`; `None` without root or loop devices.
     pub(super) fn over(backing: &std::path::Path) -> Option<(Self, Target)> {
         let made = std::process::Command::new("losetup").args(["--find", "--show"]).arg(backing).output();
         let made = made.ok().filter(|made| made.status.success())?;
@@ -251,7 +251,7 @@ impl Drop for Loop {
     }
 }
 
-/// Skipped silently where there are no loop devices.
+/// Skipped where there are no loop devices.
 #[test]
 fn a_block_device_is_exclusive_and_trims_just_the_given_range() {
     let directory = TempDir::new().unwrap();

@@ -1,4 +1,4 @@
-//! Sessions: several openings of one target at once and one after the other, and what stays of those that are gone.
+//! Sessions: several openings of one target, at once and one after the other, and what remains of earlier ones.
 
 use super::file_tests::Loop;
 use super::shared_device::Handle;
@@ -38,7 +38,7 @@ fn byte_at(queue: &mut dyn Queue, offset_bytes: u64) -> u8 {
     first
 }
 
-/// A writer, a reader, and writers through the page cache and by calls, all at work at once.
+/// A writer, a reader, and writers through the page cache and by plain calls, all working at once.
 fn share(target: &Target) {
     let source = Source::new(target.clone());
     let sets = [
@@ -64,12 +64,12 @@ fn sets_of_queues_write_one_file_at_once() {
     share(&Target::Path(file(directory.path())));
 }
 
-/// Skipped silently where there are no loop devices.
+/// Skipped where there are no loop devices.
 #[test]
 fn sets_of_queues_write_one_block_device_at_once() {
     let directory = TempDir::new().unwrap();
     let Some((_loop, target)) = Loop::over(&file(directory.path())) else { return };
-    // From a reader's lock to a writer's claim, and another's claim comes after it.
+    // The session's lock goes from a reader's to a writer's claim. A claim of another session fails then.
     let source = Source::new(target.clone());
     let mut reader = open_one(&source, &reading());
     fill(&mut open_one(&source, &options()), 0, 5);
@@ -85,7 +85,7 @@ fn a_reader_a_writer_and_a_probe_are_one_session_that_others_meet_as_one() {
     let target = Target::Path(file(directory.path()));
     let (source, other) = (Source::new(target.clone()), Source::new(target));
     let mut reader = open_one(&source, &reading());
-    // Readers share.
+    // Readers of two sessions share the target.
     let others_reader = open_one(&other, &reading());
     drop((others_reader, other));
     let mut writer = open_one(&source, &options());
@@ -93,11 +93,11 @@ fn a_reader_a_writer_and_a_probe_are_one_session_that_others_meet_as_one() {
     let mut probe = open_one(&source, &QueueOptions { read_only: true, ..QueueOptions::default() });
     assert_eq!((byte_at(&mut probe, 0), byte_at(&mut reader, 0)), (3, 3));
     drop((probe, writer));
-    // Exclusive to the end, also without a writer left.
+    // The lock stays exclusive to the end, even after the last writer is gone.
     let other = Source::new(source.name().parse().unwrap());
     assert_in_use(&other, &reading());
     drop(source);
-    // The last queue holds it still.
+    // The last queue still holds the target.
     assert_in_use(&other, &reading());
     drop(reader);
     open_one(&other, &options());
@@ -111,7 +111,7 @@ fn a_session_that_may_not_become_a_writer_keeps_what_it_has() {
     let mut reader = open_one(&first, &reading());
     let others_reader = open_one(&second, &reading());
     assert_in_use(&first, &options());
-    // The first one's lock is back.
+    // The first session has its lock back.
     assert_in_use(&second, &options());
     drop((others_reader, second));
     fill(&mut open_one(&first, &options()), 4096, 8);
@@ -151,7 +151,7 @@ fn memory_keeps_its_content_between_openings_and_is_one_for_all() {
         assert_eq!(run(&mut late, io(0, OpKind::Write, 0, 4096)).unwrap_err().os_error, libc::EROFS);
         let opened = source.open(&options(), 1).unwrap();
         assert!(opened.description.ends_with("one lock shared by 3 queues"), "{}", opened.description);
-        // The next session begins anew, but for what was durable.
+        // The next session starts anew; only durable content is left.
         drop((opened, early, late, source));
         let expected = if text.contains("ram") { 0..=0 } else { 0..=7 };
         assert!(expected.contains(&byte_at(&mut open_one(&Source::new(text.parse().unwrap()), &options()), 0)));
@@ -171,7 +171,7 @@ fn behind_a_cache_readers_share_what_others_read_too() {
     assert_eq!(byte_at(&mut open_one(&source, &reading()), 0), 1);
 }
 
-/// How many descriptors this process has open; other tests open some meanwhile.
+/// Count of descriptors that this process has open; other tests may open some meanwhile.
 fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
@@ -207,14 +207,14 @@ fn openings_leave_nothing_behind() {
     assert_eq!(handle.queues(), 0);
 }
 
-/// Carries each request out after so many looks at it, at most `looks`, in any order.
+/// A device that carries out each request after a random number of polls, at most `looks`, in any order.
 struct Slow {
     inner: RamDevice,
     looks: Arc<AtomicU32>,
     random: Random,
-    /// Looks that are left.
+    /// Waiting requests, each with the polls that are left.
     held: Vec<(u32, Request)>,
-    /// Always readable, so that waiting looks again at once.
+    /// Always readable, so that a wait polls again at once.
     wake: std::fs::File,
 }
 
@@ -263,7 +263,7 @@ fn a_queue_dropped_with_io_in_flight_confuses_no_later_one() {
     let source = Source::over(Slow::boxed(&looks));
     assert_eq!(source.name(), "slow");
     let mut random = Random::new(5);
-    // What each block may hold: one value, until somebody was dropped in the middle of writing others.
+    // The possible values of each block: one, until a queue was dropped while it wrote others.
     let mut may: Vec<Vec<u8>> = vec![vec![0]; BLOCKS];
     let mut neighbour = open_one(&source, &reading());
     let mut dropped_busy = 0;
@@ -276,7 +276,7 @@ fn a_queue_dropped_with_io_in_flight_confuses_no_later_one() {
             assert!(may[block].contains(&found), "round {round}, block {block}: {found} of {:?}", may[block]);
             may[block] = vec![found];
         }
-        // More than the device takes at a time; each slot writes a block of its own.
+        // More I/Os than the device takes at a time; each slot writes a block of its own.
         let mut busy = Vec::new();
         let shift = random.index(BLOCKS);
         for slot in 0..random.below(33) as u32 {
@@ -366,7 +366,7 @@ fn what_a_queue_did_not_stay_for_is_dropped_when_it_comes() {
     assert_eq!(found.len(), 20);
     for one in found {
         assert_eq!((one.tag >> 32) as u32, later);
-        // Eight had reached the device; what it had no room for has never begun.
+        // Eight requests had reached the device; the others never started.
         let Some(Vectored::One(bytes)) = one.bufs else { panic!("a read without bytes") };
         assert_eq!(bytes[0], u8::from(one.tag as u32 <= 7), "slot {}", one.tag as u32);
     }

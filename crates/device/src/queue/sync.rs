@@ -44,7 +44,7 @@ impl Queue for SyncQueue {
         let error = refusal(io, self.arena.buffer_bytes()).or_else(|| {
             let priority = if io.kind.has_data() { self.priority } else { 0 };
             let flags = rw_flags(io.kind, self.dsync) | priority;
-            // Bounded: each round moves bytes or uses up a retry.
+            // The loop is bounded: each round moves bytes or uses up a retry.
             loop {
                 // SAFETY: the slot's part of the arena holds the length, which `refusal` has compared; `&mut self`
                 // keeps all others away until the call returns.
@@ -75,12 +75,12 @@ impl Queue for SyncQueue {
     }
 }
 
-/// How the calls are named, for messages.
+/// Name of the calls in messages.
 pub(super) fn calls_name(hipri: bool) -> &'static str {
     if hipri { "preadv2/pwritev2 with RWF_HIPRI" } else { "pread/pwrite" }
 }
 
-/// Whether an I/O has to go through a call that waits, because a polled ring only reads and writes (Linux
+/// Whether an I/O needs a blocking call, because a polled ring only supports reads and writes (Linux
 /// io_uring/io_uring.c, io_issue_sqe: others fail with EINVAL or EOPNOTSUPP).
 pub(super) fn is_not_polled(kind: OpKind) -> bool {
     !kind.has_data()

@@ -1,4 +1,4 @@
-//! All queues against a model in memory, and what one has written read by another.
+//! All queues against a model in memory; data written by one queue is read by another.
 
 use super::*;
 use crate::nbd_client::NbdUri;
@@ -32,7 +32,7 @@ pub(super) fn open_one(target: &Target, options: &QueueOptions) -> Box<dyn Queue
     open_queues(target, options, 1).unwrap().queues.pop().unwrap()
 }
 
-/// Kicks, waits and reaps until something has ended.
+/// Kicks, waits and reaps until at least one I/O has ended.
 pub(super) fn finish_some(queue: &mut dyn Queue) -> Vec<Done> {
     let mut done = Vec::new();
     let started = Instant::now();
@@ -45,7 +45,7 @@ pub(super) fn finish_some(queue: &mut dyn Queue) -> Vec<Done> {
     done
 }
 
-/// One I/O to its end.
+/// Runs one I/O to its end.
 pub(super) fn run(queue: &mut dyn Queue, io: Io) -> Result<(), IoError> {
     queue.submit(&io);
     assert_eq!(queue.in_flight(), 1);
@@ -54,7 +54,7 @@ pub(super) fn run(queue: &mut dyn Queue, io: Io) -> Result<(), IoError> {
     done.remove(0).error.map_or(Ok(()), |error| Err(*error))
 }
 
-/// Many in flight, of random sizes, never two that overlap; compares every read and in the end everything.
+/// Runs many I/Os of random sizes at once, never two that overlap. Compares every read, and at the end everything.
 pub(super) fn exercise(queue: &mut dyn Queue, area: Range<u64>, block: u64, seed: u64, spin: bool) {
     let mut random = Random::new(seed);
     let len = area.end - area.start;
@@ -67,7 +67,7 @@ pub(super) fn exercise(queue: &mut dyn Queue, area: Range<u64>, block: u64, seed
     let mut free: Vec<u32> = (0..queue.slots()).collect();
     let mut deepest = 0;
     for round in 0..1500u32 {
-        // Short enough that 32 without overlap happen often.
+        // Short enough that 32 I/Os often fit without overlap.
         let blocks = 1 + random.below((len / 256).min(LONGEST_BYTES as u64) / block);
         let at = random.below(len / block - blocks) * block;
         let (offset_bytes, len_bytes) = (area.start + at, (blocks * block) as u32);
@@ -129,7 +129,7 @@ pub(super) fn exercise(queue: &mut dyn Queue, area: Range<u64>, block: u64, seed
     check(queue, area, &model);
 }
 
-/// Reads everything and compares.
+/// Reads the area and compares it.
 fn check(queue: &mut dyn Queue, area: Range<u64>, expected: &[u8]) {
     for (index, part) in expected.chunks(LONGEST_BYTES).enumerate() {
         let at = area.start + (index * LONGEST_BYTES) as u64;
@@ -240,7 +240,7 @@ fn waiting_ends_when_another_queue_has_taken_the_completion_or_the_time_is_over(
     let text = format!("volatile:{}", file(directory.path()).display());
     let mut queues = open_queues(&text.parse().unwrap(), &options(), 2).unwrap().queues;
     let [first, second] = &mut queues[..] else { panic!() };
-    // Nothing in flight: at once.
+    // Nothing is in flight, so waiting returns at once.
     let started = Instant::now();
     first.wait(10_000_000_000);
     assert!(started.elapsed() < Duration::from_secs(1));
@@ -250,7 +250,7 @@ fn waiting_ends_when_another_queue_has_taken_the_completion_or_the_time_is_over(
     first.kick();
     let mut count = 0;
     while count < 32 {
-        // The other one pumps the device all the time.
+        // The other queue polls the device all the time.
         run(second, io(0, OpKind::Read, 1 << 20, 4096)).unwrap();
         let started = Instant::now();
         first.wait(5_000_000_000);

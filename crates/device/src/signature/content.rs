@@ -1,5 +1,5 @@
-//! Whether anything lies on a device that no signature explains: first, last and sampled blocks are looked at; of an ordinary
-//! file all its data, as the file system knows its holes.
+//! Finds content that no signature explains. On a device the first, the last and sampled blocks are read; of an
+//! ordinary file all data, since the file system knows its holes.
 
 use crate::blocking;
 use crate::file::kernel::{next_data, next_hole};
@@ -11,30 +11,30 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Bytes that are read whole at each end: headers, labels, and the copies of them that many formats keep.
+/// Bytes read completely at each end: headers and labels, and the copies of them that many formats keep.
 const END_BYTES: u64 = 1 << 20;
-/// Longest single read.
+/// Longest single read, in bytes.
 const READ_BYTES: u64 = 256 << 10;
-/// Blocks that are sampled between the ends, one in each of as many equal parts: half a second on an SSD, some seconds on a
-/// hard disk.
+/// Sampled blocks between the ends, one in each of as many equal parts. Reading them takes half a second on an SSD
+/// and some seconds on a hard disk.
 const SAMPLES: u64 = 512;
 const SAMPLE_BYTES: u64 = 4096;
-/// The places of the samples are the same each time, so that a refusal can be reproduced.
+/// Samples lie at the same places each time, so that a refusal can be reproduced.
 const SEED: u64 = 1;
 
-/// Most data of a file that is looked at, seconds of it; beyond, samples have to do.
+/// Most data of a file that is read, which takes seconds. A larger file is sampled like a device.
 const FILE_BYTES_MAX: u64 = 16 << 30;
 
-/// What a file was found to hold.
+/// The content found in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileContent {
-    /// The first byte that is not zero.
+    /// Offset of the first byte that is not zero.
     At(u64),
-    /// A part that cannot be read.
+    /// A part that cannot be read, and therefore may hold anything.
     Unread {
-        /// Where, in bytes.
+        /// Offset of the part, in bytes.
         at: u64,
-        /// Why.
+        /// The error.
         why: String,
     },
 }
@@ -48,7 +48,7 @@ impl fmt::Display for FileContent {
     }
 }
 
-/// What an ordinary file holds; `None` where all its data is zero, or it is no ordinary file.
+/// The content of an ordinary file; `None` where all its data is zero, or it is no ordinary file.
 #[must_use]
 pub fn file_content(path: &Path) -> Option<FileContent> {
     if !path.metadata().is_ok_and(|metadata| metadata.is_file()) {
@@ -71,7 +71,7 @@ fn look(path: &Path) -> Result<Option<FileContent>, (u64, io::Error)> {
             let len = (end - at).min(READ_BYTES) as usize;
             let count = file.read_at(&mut bytes[..len], at).map_err(|error| (at, error))?;
             if count == 0 {
-                // It has become shorter meanwhile.
+                // The file was truncated meanwhile.
                 return Ok(None);
             }
             if let Some(place) = bytes[..count].iter().position(|&byte| byte != 0) {
@@ -87,11 +87,11 @@ fn look(path: &Path) -> Result<Option<FileContent>, (u64, io::Error)> {
     Ok(None)
 }
 
-/// Where the first byte that is not zero lies among the blocks that are looked at; `None`: all of those are zero. The device
-/// must be idle.
+/// Offset of the first byte that is not zero in the blocks that are read; `None` where all of them are zero. The
+/// device must be idle.
 ///
 /// # Errors
-/// The device's: a place that cannot be read is not a place that is empty.
+/// The device's: a block that cannot be read must not count as empty.
 pub fn first_content(device: &mut dyn Device) -> Result<Option<u64>, IoError> {
     let size_bytes = device.geometry().size_bytes;
     let tail = size_bytes.saturating_sub(END_BYTES).max(END_BYTES.min(size_bytes));
@@ -117,7 +117,7 @@ pub fn first_content(device: &mut dyn Device) -> Result<Option<u64>, IoError> {
     in_range(device, tail, size_bytes)
 }
 
-/// The first byte from `start` to `end` that is not zero.
+/// Offset of the first byte from `start` to `end` that is not zero.
 fn in_range(device: &mut dyn Device, start: u64, end: u64) -> Result<Option<u64>, IoError> {
     let mut at = start;
     while at < end {
@@ -135,7 +135,8 @@ fn in_range(device: &mut dyn Device, start: u64, end: u64) -> Result<Option<u64>
 mod tests {
     use super::*;
 
-    /// A file of gigabytes with an island of data between samples was taken for empty, and overwritten.
+    /// Regression: a file of gigabytes with an island of data between two samples was taken for empty, and
+    /// overwritten.
     #[test]
     fn an_island_in_a_sparse_file_is_found() {
         let directory = tempfile::TempDir::new().unwrap();

@@ -1,9 +1,9 @@
-//! What already lies on a device, so that nothing is formatted over by accident.
+//! Recognises the content of a device, so that nothing is formatted over by accident.
 //!
 //! Offsets and magics are those of libblkid (util-linux 2.43, `libblkid/src/superblocks/*.c` and
-//! `libblkid/src/partitions/*.c`), checked there one by one; other sources are named beside their entries. Unlike
-//! libblkid this looks for *any* trace: it does not verify checksums and does not let one finding hide another, because
-//! a false alarm costs a question and a miss costs data.
+//! `libblkid/src/partitions/*.c`), checked one by one; other sources are named beside their entries. Unlike libblkid
+//! this looks for *any* trace: it verifies no checksums, and one finding does not hide another, because a false alarm
+//! costs a question and a miss costs data.
 
 mod content;
 mod places;
@@ -17,27 +17,28 @@ use crate::blocking;
 use forebay_block::{Buf, Device, IoError, IoErrorKind};
 use probe::{Probe, Read};
 
-/// Bytes at the start of the device within which most magics lie; one read serves them all.
+/// Bytes at the start of the device that hold most magics; one read covers them all.
 const HEAD_BYTES: u64 = 68 << 10;
-/// What is read by itself where it may be unreadable.
+/// Size of the reads where some blocks are unreadable.
 const BLOCK_BYTES: u64 = 4096;
-/// Most such blocks: each may take a drive many seconds.
+/// Most unreadable blocks that are tolerated: each may take a drive many seconds.
 const UNREADABLE_MAX: u32 = 16;
 
-/// Looks for everything known, in the order of offsets. The device must be idle. Nothing found means that all places
-/// were read and none held anything known.
+/// All known signatures on a device, in order of their offsets. The device must be idle. An empty list means that all
+/// places were read and none held a known magic.
 ///
 /// # Errors
-/// The device's: a place that cannot be read is not a place that is empty.
+/// The device's: a block that cannot be read must not count as empty.
 pub fn detect(device: &mut dyn Device) -> Result<Vec<Signature>, IoError> {
     let size_bytes = device.geometry().size_bytes;
     look(size_bytes, &mut |offset_bytes, len_bytes| blocking::read_any(device, offset_bytes, len_bytes))
 }
 
-/// The same where some blocks may be unreadable: what they hold is not known, and the first failure is returned beside what was found.
+/// As [`detect`], for a device with some unreadable blocks, whose content stays unknown. The first read error is
+/// returned beside the signatures.
 ///
 /// # Errors
-/// The device's, where it is gone, or fails more than some blocks.
+/// The device's, where it is gone or has too many unreadable blocks.
 pub fn detect_where_readable(device: &mut dyn Device) -> Result<(Vec<Signature>, Option<IoError>), IoError> {
     let size_bytes = device.geometry().size_bytes;
     let mut left = UNREADABLE_MAX;
@@ -47,7 +48,7 @@ pub fn detect_where_readable(device: &mut dyn Device) -> Result<(Vec<Signature>,
             Err(error) if error.kind == IoErrorKind::Medium => {}
             read => return read,
         }
-        // One bad place hides no other: block by block.
+        // Reads block by block, so that an unreadable block does not hide the others.
         let mut bytes = vec![0; len_bytes];
         let end = offset_bytes + len_bytes as u64;
         let mut at = offset_bytes;

@@ -1,4 +1,4 @@
-//! Magics whose place depends on the device's size, or that are too short to be believed alone.
+//! Magics whose place depends on the size of the device, or that are too short to suffice alone.
 
 use super::probe::Probe;
 use forebay_block::IoError;
@@ -31,12 +31,14 @@ fn le16(bytes: &[u8], at: usize) -> u16 {
 /// ext.c: superblock at 1 KiB, two bytes of magic 0x38 into it, distinguished by features as libblkid does.
 fn ext(probe: &mut Probe<'_>) -> Result<(), IoError> {
     let Some(superblock) = probe.bytes(0x400, 0x400)? else { return Ok(()) };
-    // Sixteen bits of magic are little; an empty file system or a block above 64 KiB is none.
+    // A magic of 16 bits proves little, so fields are checked, too: a file system has blocks, and none is above 64
+    // KiB.
     if superblock[0x38..0x3a] != [0x53, 0xef] || le32(&superblock, 0x04) == 0 || le32(&superblock, 0x18) > 6 {
         return Ok(());
     }
     let (compat, incompat, ro_compat) = (le32(&superblock, 0x5c), le32(&superblock, 0x60), le32(&superblock, 0x64));
-    // What ext3 knows: file types, recovery, external journal, meta block groups; sparse, large files, tree directories.
+    // The features that ext3 knows: file types, recovery, external journal, meta block groups; sparse superblocks,
+    // large files, directory trees.
     let name = if incompat & 0x0008 != 0 {
         "ext3/ext4 external journal"
     } else if incompat & !0x0016 != 0 || ro_compat & !0x0007 != 0 {
@@ -64,7 +66,7 @@ fn md(probe: &mut Probe<'_>) -> Result<(), IoError> {
     let size = probe.size_bytes;
     if let Some(offset) = (size & !0xffff).checked_sub(0x1_0000)
         && let Some(bytes) = probe.bytes(offset, 4)?
-        // The old format is in the byte order of the machine that wrote it.
+        // The old format uses the byte order of the machine that wrote it.
         && (le32(&bytes, 0) == MD_MAGIC || le32(&bytes, 0) == MD_MAGIC.swap_bytes())
     {
         probe.report("Linux RAID member (0.90)", offset);
@@ -85,9 +87,9 @@ fn md(probe: &mut Probe<'_>) -> Result<(), IoError> {
     Ok(())
 }
 
-/// zfs.c: four labels of 256 KiB, two at each end of the device rounded down to labels. libblkid walks the name-value
-/// list of a label; this looks for the uberblocks in its second half, which hold a magic of 64 bits each 1 KiB
-/// (OpenZFS, include/sys/vdev_impl.h).
+/// zfs.c: four labels of 256 KiB, two at each end of the device, whose size is rounded down to whole labels. libblkid
+/// parses the name-value list of a label. This looks for the uberblocks in its second half, each of which has a magic
+/// of 64 bits at a multiple of 1 KiB (OpenZFS, include/sys/vdev_impl.h).
 fn zfs(probe: &mut Probe<'_>) -> Result<(), IoError> {
     const LABEL: u64 = 256 << 10;
     let labels = probe.size_bytes / LABEL;
@@ -107,7 +109,7 @@ fn zfs(probe: &mut Probe<'_>) -> Result<(), IoError> {
     Ok(())
 }
 
-/// vfat.c and dos.c: both end in 55 AA; a FAT has a parameter block, else it is a partition table.
+/// vfat.c and dos.c: both end in 55 AA. With a parameter block it is a FAT, otherwise a partition table.
 fn boot_sector(probe: &mut Probe<'_>) -> Result<(), IoError> {
     let Some(sector) = probe.bytes(0, 512)? else { return Ok(()) };
     let boot_signature = sector[510..] == [0x55, 0xaa];
@@ -131,7 +133,7 @@ fn boot_sector(probe: &mut Probe<'_>) -> Result<(), IoError> {
     Ok(())
 }
 
-/// The checks of vfat.c, `fat_valid_superblock`, as far as they concern single fields.
+/// The checks of vfat.c, `fat_valid_superblock`, that concern single fields.
 fn is_fat_parameter_block(sector: &[u8]) -> bool {
     let sector_size = le16(sector, 0x0b);
     let (cluster_size, reserved, fats, media) = (sector[0x0d], le16(sector, 0x0e), sector[0x10], sector[0x15]);
@@ -143,7 +145,7 @@ fn is_fat_parameter_block(sector: &[u8]) -> bool {
         && (media >= 0xf8 || media == 0xf0)
 }
 
-/// Copies at the end of the device.
+/// Copies of headers at the end of the device.
 fn tail(probe: &mut Probe<'_>) -> Result<(), IoError> {
     let size = probe.size_bytes;
     // gpt.c: the backup header is the last block, of 512 or 4096 bytes.

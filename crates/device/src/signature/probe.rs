@@ -1,14 +1,14 @@
-//! A device being looked at, and what was found on it.
+//! A device that is examined, and the signatures found on it.
 
 use forebay_block::{IoError, SharedBuf};
 use std::fmt;
 
-/// Something recognised on a device.
+/// A signature found on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Signature {
-    /// What it is, for people.
+    /// Its name, for people.
     pub name: &'static str,
-    /// Where its magic is, in bytes.
+    /// Offset of its magic, in bytes.
     pub offset_bytes: u64,
 }
 
@@ -21,7 +21,7 @@ impl fmt::Display for Signature {
 /// Reads bytes at an offset.
 pub(super) type Read<'a> = dyn FnMut(u64, usize) -> Result<SharedBuf, IoError> + 'a;
 
-/// A device being looked at.
+/// A device that is examined.
 pub(super) struct Probe<'a> {
     pub read: &'a mut Read<'a>,
     pub size_bytes: u64,
@@ -30,7 +30,7 @@ pub(super) struct Probe<'a> {
 }
 
 impl Probe<'_> {
-    /// Bytes at any place; `None` where they do not lie on the device.
+    /// Bytes at any offset; `None` where the range does not lie on the device.
     pub fn bytes(&mut self, offset_bytes: u64, len_bytes: usize) -> Result<Option<Vec<u8>>, IoError> {
         let Some(end) = offset_bytes.checked_add(len_bytes as u64).filter(|&end| end <= self.size_bytes) else {
             return Ok(None);

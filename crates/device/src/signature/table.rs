@@ -1,6 +1,6 @@
-//! Magics at fixed places that need no second look.
+//! Magics at fixed places that suffice alone.
 
-/// A magic and its places, counted from the start of the device.
+/// A magic and its offsets from the start of the device.
 pub(super) struct Fixed {
     pub(super) name: &'static str,
     pub(super) magic: &'static [u8],
@@ -60,16 +60,17 @@ pub(super) const FIXED: &[Fixed] = &[
     fixed("Stratis pool member", b"!Stra0tis\x86\xff\x02^\x41rh", &[512 + 4, 9 * 512 + 4]),
     // gpt.c: the primary header is in block 1, of 512 or 4096 bytes, whatever the block of this device.
     fixed("GPT partition table", b"EFI PART", &[512, 4096]),
-    // What a user may name by mistake where the target belongs: packed files (RFC 1952 with its only method; RFC 8878),
-    // Parquet (file format, README), and what we record (docs/record.md, docs/telemetry.md).
+    // Files that a user may name by mistake as a target: packed files (RFC 1952 with its only method; RFC 8878),
+    // Parquet (file format, README), and Forebay's own recordings (docs/record.md, docs/telemetry.md).
     fixed("gzip data", b"\x1f\x8b\x08", &[0]),
     fixed("zstd data", b"\x28\xb5\x2f\xfd", &[0]),
     fixed("Parquet file", b"PAR1", &[0]),
     fixed("Forebay recording", b"FOREBAYR", &[0]),
     fixed("Forebay records of I/Os", b"FOREBAYT", &[0]),
-    // Files that hold others' data: databases (sqlite.org/fileformat2.html, 1.3; LMDB and Berkeley DB as in file(1),
-    // magic/Magdir/database), disk images (QEMU, docs/interop/qcow2.rst and block/{vmdk,vdi,vhdx,vpc,qed}.c), archives (POSIX
-    // ustar; APPNOTE.TXT of ZIP; 7zFormat.txt; xz-file-format.txt; bzip2), programs (ELF) and documents (ISO 32000).
+    // Files that hold other data: databases (sqlite.org/fileformat2.html, 1.3; LMDB and Berkeley DB as in file(1),
+    // magic/Magdir/database), disk images (QEMU, docs/interop/qcow2.rst and block/{vmdk,vdi,vhdx,vpc,qed}.c),
+    // archives (POSIX ustar; APPNOTE.TXT of ZIP; 7zFormat.txt; xz-file-format.txt; bzip2), programs (ELF) and
+    // documents (ISO 32000).
     fixed("SQLite database", b"SQLite format 3\0", &[0]),
     fixed("LMDB database", b"\xde\xc0\xef\xbe", &[16]),
     fixed("Berkeley DB", b"\x62\x31\x05\x00", &[12]),
@@ -97,6 +98,6 @@ pub(super) const FIXED: &[Fixed] = &[
     fixed("APFS container", b"NXSB", &[32]),
     fixed("BitLocker volume", b"-FVE-FS-", &[3]),
     fixed("VMFS volume", b"\x0d\xd0\x01\xc0", &[0x10_0000]),
-    // A pool of ours: docs/format.md. The last copy is found by `places`.
+    // A pool of Forebay: docs/format.md. `places` looks for the last copy of its superblock.
     fixed(super::places::FOREBAY_NAME, super::places::FOREBAY_MAGIC, &[0, 64 << 10]),
 ];

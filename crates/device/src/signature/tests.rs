@@ -1,4 +1,4 @@
-//! Every entry is found where it should be and nowhere else; real tools' file systems are recognised.
+//! Every signature is found at its place and nowhere else; file systems made by real tools are recognised.
 
 use super::*;
 use crate::file::{FileDevice, FileOptions, OpenMode};
@@ -34,7 +34,7 @@ fn each_fixed_magic_is_found_at_each_of_its_places() {
             }
             let found = detect_with(&[(offset, entry.magic)]);
             assert_eq!(found, [Signature { name: entry.name, offset_bytes: offset }]);
-            // One byte off is something else.
+            // One byte off the magic is something else.
             let shifted = detect_with(&[(offset + 1, entry.magic)]);
             assert!(!shifted.iter().any(|s| s.offset_bytes == offset), "{} at {offset}", entry.name);
         }
@@ -71,7 +71,7 @@ fn content_is_found_at_both_ends_and_in_between() {
     for size in [512, 4096, 1 << 20, (1 << 20) + 512, 3 << 20, 16 << 20] {
         assert_eq!(first_content(&mut ImageDevice::new(Image::zeroed(size))).unwrap(), None, "{size}");
         for at in [0, size / 2, size - 1].into_iter().chain((0..8).map(|_| random.next_u64() % size)) {
-            // Between the ends of a large device blocks are sampled: not each single byte is found.
+            // Between the ends of a large device only samples are read, so a single byte may be missed.
             if size > 4 << 20 && (1 << 20..size - (1 << 20)).contains(&at) {
                 continue;
             }
@@ -80,7 +80,7 @@ fn content_is_found_at_both_ends_and_in_between() {
             assert_eq!(first_content(&mut ImageDevice::new(image)).unwrap(), Some(at), "{size}");
         }
     }
-    // What is worth keeping is more than a block: a fiftieth of the device anywhere is found.
+    // Data worth keeping is larger than a block: a fiftieth of the device is found anywhere.
     for start in [2u64, 20, 47, 62] {
         let mut image = Image::zeroed(64 << 20);
         image.write(start << 20, &vec![7; 2 << 20]);
@@ -159,7 +159,7 @@ fn one_place_that_cannot_be_read_hides_no_other_and_many_are_an_error() {
     assert!(detect_where_readable(&mut device).is_err());
 }
 
-/// Formats a file with a real tool, where it is installed, and tells what is found.
+/// Formats a file with a real tool, where it is installed, and returns the signatures found.
 fn formatted_by(tool: &str, arguments: &[&str]) -> Option<Vec<&'static str>> {
     let directory = tempfile::TempDir::new().unwrap();
     let path = directory.path().join("image");

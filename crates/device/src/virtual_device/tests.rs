@@ -47,7 +47,7 @@ fn bytes_move_when_a_command_ends_and_not_before() {
     device.poll(&mut done);
     assert!(done.is_empty() && device.in_flight() == 1);
     let mut order = Vec::new();
-    // A short read of another set of dies overtakes a long write.
+    // A short read from other dies overtakes a long write.
     device.submit(write(2, 1 << 20, 2, 128 << 10));
     device.submit(read(3, 2 << 20, 4096));
     device.submit(read(4, 1 << 20, 4096));
@@ -112,6 +112,6 @@ fn geometry_is_the_presets_and_a_durable_write_waits_for_the_flash() {
 fn tiers_have_lives_where_their_presets_rate_them() {
     let life = |text| device(text).1.life.unwrap();
     assert!((life("p4800x?size=1GiB").dwpd(1.0).unwrap() - 30.0).abs() < 1e-6);
-    // 1,500 cycles over five years.
+    // 1,500 program/erase cycles over five years.
     assert!((life("qlc?size=8GiB").dwpd(1.0).unwrap() - 1500.0 / 1825.0).abs() < 1e-6);
 }

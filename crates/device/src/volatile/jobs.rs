@@ -1,5 +1,5 @@
-//! Work on the inner device, one job at a time: two jobs that wrote one sector together could leave the older
-//! version durable after the newer one was.
+//! Runs jobs on the inner device, one at a time: with two jobs that write one sector, the older version could become
+//! durable after the newer one.
 
 use super::job::{Active, Job};
 use super::{VolatileDevice, pieces};
@@ -7,7 +7,7 @@ use forebay_block::{Completion, Device, Op, Request};
 use std::collections::BTreeMap;
 
 impl<D: Device> VolatileDevice<D> {
-    /// Moves everything forward as far as it goes without waiting.
+    /// Advances everything as far as possible without waiting.
     pub(super) fn pump(&mut self) {
         let mut finished = Vec::new();
         loop {
@@ -46,12 +46,13 @@ impl<D: Device> VolatileDevice<D> {
                     self.cache.settle(sector, id);
                 }
             }
-            // What failed stays in the cache: it reads back, and the next flush tries it again.
+            // A failed write stays in the cache: reads still find it, and the next flush tries it again.
             Err(error) => active.result = Err(error),
         }
     }
 
-    /// Ends the active job where its requests are back, and starts the next. True where something happened.
+    /// Ends the active job when all its requests have completed, and starts the next one. Returns whether anything
+    /// changed.
     fn advance(&mut self) -> bool {
         if let Some(active) = &mut self.active {
             if !active.outstanding.is_empty() {
@@ -68,7 +69,7 @@ impl<D: Device> VolatileDevice<D> {
             self.end_active();
             return true;
         }
-        // Leaks only while nothing else waits: a long discard that is still queued would undo a leaked newer write.
+        // Data leaks early only while nothing else waits: a queued long discard would undo a leaked newer write.
         let job = self.jobs.pop_front().or_else(|| self.leak.as_mut()?.next().map(Job::Leak));
         match job {
             Some(job) => {
@@ -113,7 +114,8 @@ impl<D: Device> VolatileDevice<D> {
                 (active.tag, active.id, fua) = (Some(tag), Some(id), true);
                 let wanted = sectors.end - sectors.start;
                 let versions = self.cache.written_by(id, sectors);
-                // What is missing was superseded by a newer write that went to the inner device without FUA.
+                // A missing version was superseded by a newer write, which went to the inner device without FUA, so a
+                // flush is needed.
                 active.flush_after = (versions.len() as u64) < wanted;
                 versions
             }

@@ -1,13 +1,13 @@
-//! A volatile write cache over any device: what was not flushed lives in process memory, apart from the durable bytes
-//! of the inner device, and is lost, torn and reordered by a power cut.
+//! A volatile write cache over any device. Unflushed data lives in process memory, apart from the durable bytes on
+//! the inner device. A power cut loses, tears and reorders it.
 //!
-//! A sector (the inner device's logical block) may survive a cut as its durable content or as any unflushed version
-//! of it, those of writes still in flight included; a version that a newer durable one has superseded may not. A
-//! write takes effect when submitted and counts as completed when `poll` hands its completion out, so that a flush
-//! covers no write which its submitter could not yet know to be complete.
+//! After a power cut a sector (the inner device's logical block) holds its durable content or any unflushed version,
+//! including those of writes in flight; never a version older than the durable one. A write takes effect when it is
+//! submitted, and counts as completed when `poll` returns its completion. So a flush covers no write that its
+//! submitter could not yet know to be complete.
 //!
-//! Discards and write-zeroes are unflushed like writes up to 16 MiB; longer ones go to the inner device at once,
-//! because a per-sector record of terabytes would not fit memory.
+//! Discards and write-zeroes of up to 16 MiB are cached like writes. Longer ones go to the inner device at once,
+//! because a record by sector of terabytes would not fit into memory.
 
 mod job;
 mod jobs;
@@ -26,13 +26,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// Requests that may be in flight.
+/// Most requests in flight.
 const QUEUE_LIMIT: usize = 1024;
 /// Longest discard or write-zeroes that is recorded sector by sector, in bytes.
 const RECORDED_ZERO_MAX_BYTES: u64 = 16 << 20;
-/// Unflushed bytes beyond which completed writes are written back, as a drive's cache does when full.
+/// Unflushed bytes beyond which completed writes are written back, as by a drive's cache that is full.
 const CACHE_LIMIT_BYTES: u64 = 256 << 20;
-/// How long a power cut waits for the inner device to fall silent.
+/// How long a power cut waits for the inner device to become idle.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A read that waits for the inner device.
@@ -40,23 +40,23 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
 struct PendingRead {
     tag: u64,
     offset_bytes: u64,
-    /// Newest unflushed content at submission. Taken then, because a sector may be written back, and so leave the
-    /// cache, after the inner device has read the older bytes.
+    /// The newest unflushed content at submission. It is copied then, because a sector may be written back and leave
+    /// the cache after the inner device has read the older bytes.
     overlay: Vec<(u64, Content)>,
 }
 
-/// What a power cut did.
+/// The result of a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PowerCut {
-    /// How the survivors were chosen.
+    /// How the surviving sectors were chosen.
     pub pattern: Pattern,
-    /// Sectors that were unflushed.
+    /// Count of sectors that were unflushed.
     pub unflushed_sectors: usize,
-    /// Of these, sectors that changed the durable bytes.
+    /// Count of unflushed sectors that became durable.
     pub survived_sectors: usize,
 }
 
-/// The wrapper. `D` is the device that holds the durable bytes; it should lose nothing itself.
+/// The wrapper. `D` holds the durable bytes, and should itself lose nothing.
 #[derive(Debug)]
 pub struct VolatileDevice<D> {
     name: String,
@@ -65,7 +65,7 @@ pub struct VolatileDevice<D> {
     cache: SectorCache<Content>,
     leak: Option<Leak>,
     next_id: u64,
-    /// Numbers of operations whose completion was not handed out yet.
+    /// Numbers of operations whose completion was not returned yet.
     open_ids: BTreeSet<u64>,
     ready: Vec<(Option<u64>, Completion)>,
     reads: BTreeMap<u64, PendingRead>,
@@ -85,7 +85,7 @@ impl VolatileDevice<ImageDevice> {
         Self::new(ImageDevice::new(image))
     }
 
-    /// A cheap copy of the durable bytes.
+    /// A copy of the durable bytes, which is cheap.
     #[must_use]
     pub fn durable(&self) -> Image {
         self.inner.store().clone()
@@ -93,7 +93,8 @@ impl VolatileDevice<ImageDevice> {
 }
 
 impl<D: Device> VolatileDevice<D> {
-    /// Wraps `inner`, which must be idle. Nothing unflushed reaches it before a flush, a FUA write or a power cut.
+    /// Wraps `inner`, which must be idle. Unflushed data reaches it only by a flush, a FUA write, a power cut, or
+    /// because the cache is full.
     pub fn new(inner: D) -> Self {
         let geometry = Geometry { volatile_cache: true, durable_writes: true, ..inner.geometry().clone() };
         Self {
@@ -116,8 +117,8 @@ impl<D: Device> VolatileDevice<D> {
         }
     }
 
-    /// Lets a seeded share of the unflushed sectors reach `inner` early, in random order and torn, so that killing the
-    /// process is as bad as a power cut.
+    /// Lets a random part of the unflushed sectors reach `inner` early, out of order and torn, so that killing the
+    /// process has the effects of a power cut.
     #[must_use]
     pub fn with_leak(mut self, seed: u64) -> Self {
         self.leak = Some(Leak::new(seed));
@@ -129,27 +130,27 @@ impl<D: Device> VolatileDevice<D> {
         &self.inner
     }
 
-    /// The device that holds the durable bytes, to change. Requests sent to it directly confuse the wrapper.
+    /// The device that holds the durable bytes, mutable. Requests sent to it directly confuse the wrapper.
     pub fn inner_mut(&mut self) -> &mut D {
         &mut self.inner
     }
 
-    /// Gives up everything unflushed and keeps the inner device: a power cut that nothing survives.
+    /// Drops everything unflushed and returns the inner device: a power cut that nothing survives.
     pub fn into_inner(self) -> D {
         self.inner
     }
 
-    /// Writes, discards, write-zeroes and flushes accepted so far: the points at which a crash test may cut.
+    /// Count of writes, discards, write-zeroes and flushes accepted so far: the points at which a crash test may cut.
     pub fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// Sectors that a power cut may lose now.
+    /// Count of sectors that a power cut may lose now.
     pub fn unflushed_sectors(&self) -> usize {
         self.cache.sector_count()
     }
 
-    /// Cuts the power with a pattern drawn from `random`; see [`Self::power_cut_with`].
+    /// Cuts the power with a random pattern; see [`Self::power_cut_with`].
     ///
     /// # Errors
     /// The inner device's.
@@ -158,11 +159,11 @@ impl<D: Device> VolatileDevice<D> {
         self.power_cut_with(pattern, random)
     }
 
-    /// Cuts the power: survivors chosen by `pattern` become durable, all else that was unflushed is gone, and so is
-    /// everything in flight; no completion comes for it. The device is idle and usable afterwards.
+    /// Cuts the power. Sectors chosen by `pattern` become durable; all other unflushed data is lost. Requests in
+    /// flight are dropped without a completion. The device is idle and usable afterwards.
     ///
     /// # Errors
-    /// The inner device's, also where it does not fall silent within a minute.
+    /// The inner device's, or it does not become idle within a minute.
     pub fn power_cut_with(&mut self, pattern: Pattern, random: &mut Random) -> Result<PowerCut, IoError> {
         self.drain_inner()?;
         let unflushed_sectors = self.cache.sector_count();
@@ -191,7 +192,7 @@ impl<D: Device> VolatileDevice<D> {
         self.cache.all().filter_map(|(_, versions)| versions.first().map(|v| v.id)).min().unwrap_or(self.next_id)
     }
 
-    /// Waits for what the inner device has in hand; its completions have no taker any more.
+    /// Waits for requests in the inner device and drops their completions.
     fn drain_inner(&mut self) -> Result<(), IoError> {
         let started = Instant::now();
         let mut forgotten = Vec::new();

@@ -1,19 +1,19 @@
-//! Cutting requests into sectors and joining sectors into requests.
+//! Splits requests into sectors, and joins sectors into requests.
 
 use forebay_block::{Buf, Op, SharedBuf, Vectored};
 use forebay_proof::cache::Version;
 
-/// Longest request that joined sectors make, in bytes.
+/// Longest request that is joined from sectors, in bytes.
 const PIECE_MAX_BYTES: usize = 256 << 10;
 
-/// What a sector holds after an operation.
+/// The content of a sector after an operation.
 #[derive(Clone, Debug)]
 pub(super) enum Content {
     /// Written bytes, one sector long.
     Data(SharedBuf),
-    /// Zeros that were asked for.
+    /// Zeros from a write-zeroes.
     Zeroes,
-    /// No longer needed; reads as zeros here.
+    /// Discarded; reads as zeros here.
     Discarded,
 }
 
@@ -27,16 +27,16 @@ impl Content {
     }
 }
 
-/// Adjacent sectors of like content as one operation, and what becomes durable with it.
+/// Adjacent sectors of one kind of content as one operation.
 #[derive(Debug)]
 pub(super) struct Piece {
     pub(super) offset_bytes: u64,
     pub(super) op: Op,
-    /// Sector and operation number.
+    /// Sectors that the operation settles, each with its operation number.
     pub(super) settles: Vec<(u64, u64)>,
 }
 
-/// Cuts the buffers of a write into units. Only a unit that spans two buffers is copied.
+/// Splits the buffers of a write into units. Only a unit that spans two buffers is copied.
 pub(super) fn cut(bufs: &Vectored<SharedBuf>, unit_bytes: usize) -> Vec<SharedBuf> {
     let mut units = Vec::new();
     let mut partial: Vec<u8> = Vec::new();
@@ -59,7 +59,7 @@ pub(super) fn cut(bufs: &Vectored<SharedBuf>, unit_bytes: usize) -> Vec<SharedBu
     units
 }
 
-/// Copies `overlay` (sector and content) over buffers that were read at `offset_bytes`.
+/// Copies the sectors in `overlay` over buffers that were read at `offset_bytes`.
 pub(super) fn lay_over(bufs: &mut Vectored<Buf>, offset_bytes: u64, overlay: &[(u64, Content)], unit_bytes: u64) {
     let mut bytes = vec![0; unit_bytes as usize];
     for (sector, content) in overlay {
@@ -84,7 +84,7 @@ fn scatter(bufs: &mut [Buf], mut at: usize, mut bytes: &[u8]) {
     }
 }
 
-/// Joins adjacent sectors (given in ascending order) into operations on the inner device.
+/// Joins adjacent sectors, given in ascending order, into operations on the inner device.
 pub(super) fn coalesce(
     versions: Vec<(u64, Version<Content>)>,
     unit_bytes: u64,
@@ -129,7 +129,7 @@ fn bytes_of(content: Content) -> Option<SharedBuf> {
     }
 }
 
-/// One buffer out of many: a copy, but a vector of 512-byte pieces would exceed what the kernel takes.
+/// Joins many buffers into one. It copies, but a vector of 512-byte pieces would exceed what the kernel accepts.
 fn join(parts: &[SharedBuf]) -> Vectored<SharedBuf> {
     if let [one] = parts {
         return Vectored::One(one.clone());

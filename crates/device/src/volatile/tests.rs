@@ -42,7 +42,7 @@ fn bytes_of(tag: u32, len: u64) -> Buf {
 
 type Volatile = VolatileDevice<ImageDevice>;
 
-/// A device whose power can be cut; gives the bytes that are left.
+/// A device whose power can be cut; `cut` returns the bytes that are left.
 trait Cuttable: Device {
     fn cut(&mut self, seed: u64) -> Vec<u8>;
 }
@@ -61,20 +61,20 @@ impl Cuttable for ReorderDevice<Volatile> {
     }
 }
 
-/// What a request in flight is to the oracle.
+/// The meaning of a request in flight for the oracle.
 enum Flight {
     Change { made: Vec<Made>, fua: bool },
     Flush { event: u64 },
     Read { at: u64, since: Vec<usize> },
 }
 
-/// A history in progress. To the oracle each sector is a block of which only the first sector is used: a device promises no
-/// more than whole sectors.
+/// A history in progress. For the oracle each sector is a block of which only the first sector is used, because a
+/// device guarantees no more than whole sectors.
 struct History<D> {
     device: D,
     oracle: Oracle,
-    /// Requests in flight and their sectors. A device that reorders may carry out overlapping requests either way round,
-    /// so that its users, and this one, never have two at once.
+    /// Requests in flight with their sectors. A device that reorders may carry out overlapping requests in either
+    /// order, so its users, and this one, never submit two at once.
     flights: BTreeMap<u64, (Range<u64>, Flight)>,
     overlaps: bool,
 }
@@ -153,7 +153,7 @@ fn run<D: Cuttable>(device: D, overlaps: bool, steps: &[Step]) {
     for (index, step) in steps.iter().enumerate() {
         history.step(index as u64 + 1, step);
     }
-    // However the history ended, its last moment is worth a cut.
+    // Every history ends with a power cut.
     history.step(0, &Step::Cut { seed: steps.len() as u64 });
 }
 
@@ -185,7 +185,7 @@ fn fill(value: u8, sectors: usize) -> Vec<u8> {
     vec![value; sectors * 512]
 }
 
-/// The oracle allows much; this shows that the wrapper really does it.
+/// The oracle allows much. This test shows that the wrapper actually does it.
 #[test]
 fn cuts_lose_keep_tear_and_reorder() {
     let mut seen: BTreeSet<(u8, u8)> = BTreeSet::new();
@@ -286,7 +286,7 @@ fn a_full_cache_is_written_back() {
     assert_eq!(blocking::read(&mut device, 0, 512).unwrap()[0], 7);
 }
 
-/// A device whose flush does nothing: what the oracle must notice.
+/// A device whose flush does nothing; the oracle must notice.
 struct LyingFlush(Volatile, Vec<Completion>);
 
 impl Device for LyingFlush {

@@ -1,4 +1,4 @@
-//! Against nbdkit, where it is installed, and against servers of our own that break.
+//! Against nbdkit, where it is installed, and against servers made here that fail.
 
 use super::super::tests::{exercise, finish_some, io, nbdkit, open_one, options, run};
 use super::super::{OpenError, QueueOptions, open_queues};
@@ -120,7 +120,8 @@ fn a_server_that_is_killed_fails_all_in_flight_and_all_that_comes() {
     assert!(gone.contains("socket"), "{gone}");
 }
 
-/// Serves one connection: the handshake for 1 MiB, then each request's header goes to `answer` until it says `None`.
+/// Serves one connection: the handshake for 1 MiB, then `answer` receives the header of each request, until it
+/// returns `None`.
 fn serve(
     directory: &Path,
     structured: bool,
@@ -140,7 +141,7 @@ fn serve(
                 stream.read_exact(&mut vec![0; len as usize]).unwrap();
             }
             let Some(reply) = answer(command, number(8, 16), number(16, 24), len) else { return };
-            // Slowly and in odd pieces, so that headers and payloads arrive torn.
+            // Slowly and in odd pieces, so that headers and payloads arrive in parts.
             for piece in reply.chunks(1777) {
                 if stream.write_all(piece).is_err() {
                     return;
@@ -269,7 +270,7 @@ fn a_server_that_dies_in_the_middle_of_a_payload_fails_all() {
     }
 }
 
-/// What a server says in answer to one read of 8 KiB at 4 KiB.
+/// The result of one read of 8 KiB at 4 KiB, to which the server answers with `script`.
 fn answer_of(script: impl Fn(u64) -> Vec<u8> + Send + 'static, structured: bool) -> Result<(), IoError> {
     let directory = TempDir::new().unwrap();
     let mut said = false;
@@ -278,7 +279,7 @@ fn answer_of(script: impl Fn(u64) -> Vec<u8> + Send + 'static, structured: bool)
     });
     let mut queue = open_one(&target, &options());
     queue.submit(&io(5, OpKind::Read, 4096, 8192));
-    // A server may leave something out for ever; then the connection is closed at the next request.
+    // A server may leave something out for ever. The connection is closed at the next request then.
     queue.kick();
     queue.wait(200_000_000);
     let mut done = Vec::new();
