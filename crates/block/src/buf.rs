@@ -1,8 +1,9 @@
-//! Owned, aligned buffers that travel through the house without copies.
+//! Owned, aligned buffers that are passed from layer to layer without copies.
 //!
-//! A [`Buf`] owns a byte range of an allocation alone and may be written; [`Buf::split_off`] cuts it into disjoint
-//! owners, [`Buf::freeze`] turns it into a [`SharedBuf`], cheap to clone and to slice. Memory comes from a bounded
-//! free list of the thread, because an aligned allocation per I/O costs more than the rest of the path.
+//! A [`Buf`] is the sole owner of a byte range in an allocation, and may be written. [`Buf::split_off`] splits it
+//! into disjoint owners; [`Buf::freeze`] turns it into a [`SharedBuf`], which is cheap to clone and to slice. Memory
+//! comes from a bounded free list per thread, because an aligned allocation per I/O would cost more than the rest of
+//! the path.
 
 #![allow(unsafe_code)]
 
@@ -14,9 +15,9 @@ use std::sync::Arc;
 
 /// Alignment of every allocation in bytes: enough for O_DIRECT on any logical block size.
 pub const ALIGN_BYTES: usize = 4096;
-/// Allocations up to this size are kept for reuse.
+/// Largest allocation that is kept for reuse, in bytes.
 const CACHED_MAX_BYTES: usize = 1 << 20;
-/// Bytes the free lists of one thread may hold.
+/// Most bytes in the free lists of one thread.
 const CACHE_LIMIT_BYTES: usize = 8 << 20;
 
 struct Allocation {
@@ -92,8 +93,8 @@ impl Allocation {
                 return Self { pointer, layout };
             }
         }
-        // Fresh memory is zeroed either way: reading a `Buf` before it is filled must be defined, and recycled
-        // memory has been initialised by this first use.
+        // Fresh memory is always zeroed: reading a `Buf` before it is filled must be defined. Recycled memory was
+        // initialised by its first use.
         // SAFETY: the layout has a non-zero size.
         let raw = unsafe { alloc_zeroed(layout) };
         let Some(pointer) = NonNull::new(raw) else { handle_alloc_error(layout) };
@@ -125,7 +126,7 @@ impl Drop for Allocation {
     }
 }
 
-/// Sole owner of a byte range of an allocation. 4 KiB aligned when fresh.
+/// Sole owner of a byte range of an allocation, aligned to 4 KiB when fresh.
 pub struct Buf {
     /// `None` only where the length is 0.
     allocation: Option<Arc<Allocation>>,
@@ -140,7 +141,7 @@ impl Buf {
         Self { allocation: Some(Arc::new(Allocation::new(len_bytes, false))), offset: 0, len: len_bytes }
     }
 
-    /// No bytes, no memory.
+    /// An empty buffer without memory.
     #[must_use]
     pub fn empty() -> Self {
         Self { allocation: None, offset: 0, len: 0 }
@@ -160,10 +161,10 @@ impl Buf {
         buf
     }
 
-    /// Cuts the buffer in two: `self` keeps the first `at` bytes, the rest is returned. No copy.
+    /// Splits the buffer without a copy: `self` keeps the first `at` bytes, the rest is returned.
     ///
     /// # Panics
-    /// Where `at` is beyond the end.
+    /// `at` is beyond the end.
     #[must_use]
     pub fn split_off(&mut self, at: usize) -> Self {
         assert!(at <= self.len, "split_off({at}) of a buffer of {} bytes", self.len);
@@ -172,10 +173,10 @@ impl Buf {
         rest
     }
 
-    /// Undoes [`Buf::split_off`]: joins `next` to the end where it directly follows in the same allocation.
+    /// Undoes [`Buf::split_off`]: appends `next` where it directly follows in the same allocation.
     ///
     /// # Errors
-    /// Gives `next` back where it does not.
+    /// Returns `next` where it does not follow.
     pub fn try_join(&mut self, next: Self) -> Result<(), Self> {
         let same = match (&self.allocation, &next.allocation) {
             (Some(mine), Some(theirs)) => Arc::ptr_eq(mine, theirs),
@@ -189,12 +190,12 @@ impl Buf {
         }
     }
 
-    /// Shortens the buffer to `len_bytes`; longer is left as it is.
+    /// Shortens the buffer to `len_bytes`; does nothing where it is shorter already.
     pub fn truncate(&mut self, len_bytes: usize) {
         self.len = self.len.min(len_bytes);
     }
 
-    /// Gives up writing in exchange for cheap clones and slices.
+    /// Makes the buffer read-only and cheap to clone and slice.
     #[must_use]
     pub fn freeze(self) -> SharedBuf {
         SharedBuf { allocation: self.allocation, offset: self.offset, len: self.len }
@@ -224,7 +225,7 @@ impl std::fmt::Debug for Buf {
     }
 }
 
-/// A read-only byte range of an allocation, shared by count.
+/// A read-only byte range of an allocation, with shared ownership.
 #[derive(Clone)]
 pub struct SharedBuf {
     /// `None` only where the length is 0.
@@ -237,7 +238,7 @@ impl SharedBuf {
     /// A part of this buffer, without a copy.
     ///
     /// # Panics
-    /// Where the range is not inside.
+    /// The range is not inside the buffer.
     #[must_use]
     pub fn slice(&self, offset: usize, len: usize) -> Self {
         assert!(offset + len <= self.len, "slice {offset}+{len} of a buffer of {} bytes", self.len);

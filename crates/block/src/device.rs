@@ -5,7 +5,7 @@ use crate::buf::{Buf, SharedBuf};
 use crate::geometry::Geometry;
 use std::fmt;
 
-/// One item, or several in order. Most I/O is one buffer; this keeps it free of allocation.
+/// One item, or several in order. The variant for one item avoids an allocation, since most I/O has one buffer.
 #[derive(Debug)]
 pub enum Vectored<T> {
     /// A single buffer.
@@ -33,32 +33,32 @@ impl<T> Vectored<T> {
     }
 }
 
-/// What is asked of a device. Offsets and lengths are multiples of its logical block.
+/// An operation on a device. Offsets and lengths are multiples of its logical block.
 #[derive(Debug)]
 pub enum Op {
-    /// Fill the buffers from the device. The buffers come back in the completion, also on error.
+    /// Fills the buffers from the device. The completion returns the buffers, also on an error.
     Read {
         /// Destination.
         bufs: Vectored<Buf>,
-        /// How often this was read before and was not what it should be: a device that has several copies reads another one
-        /// each time, the others read the same place once more.
+        /// How often this was read before with a wrong result. A device with several copies reads another copy each
+        /// time; others read the same place again.
         attempt: u8,
     },
-    /// Write the buffers.
+    /// Writes the buffers.
     Write {
         /// Source.
         bufs: Vectored<SharedBuf>,
-        /// Durable when complete, without a separate flush.
+        /// Whether the write must be durable when complete, without a separate flush.
         fua: bool,
     },
-    /// Make all writes that completed before this was submitted durable.
+    /// Makes all writes durable that completed before the flush was submitted.
     Flush,
-    /// The range's content is no longer needed.
+    /// The content of the range is no longer needed.
     Discard {
         /// Length in bytes.
         len_bytes: u64,
     },
-    /// The range reads as zeros afterwards.
+    /// Makes the range read as zeros.
     WriteZeroes {
         /// Length in bytes.
         len_bytes: u64,
@@ -66,21 +66,21 @@ pub enum Op {
 }
 
 impl Op {
-    /// Attempt of a read that compares: a device with parity of its own reads that, too, and fails with [`IoErrorKind::Mismatch`] where it is not of
-    /// what lies there. Others read.
+    /// Attempt number of a comparing read. A device with parity also reads the parity, and fails with
+    /// [`IoErrorKind::Mismatch`] where it does not match the data. Other devices just read.
     pub const COMPARE: u8 = u8::MAX;
 
-    /// Beside an attempt: a device of several copies answers of that copy or fails. Otherwise another copy takes the place of one that cannot be read, and
-    /// what is wrong beside that is seen by nobody.
+    /// Bit in the attempt: a device with several copies returns this copy or fails. Without the bit, another copy
+    /// replaces one that cannot be read, and an error in it goes unnoticed.
     pub const ALONE: u8 = 1 << 6;
 
-    /// A first read.
+    /// A first read into `bufs`.
     #[must_use]
     pub fn read(bufs: Vectored<Buf>) -> Self {
         Self::Read { bufs, attempt: 0 }
     }
 
-    /// Its name in messages.
+    /// Name of the operation in messages.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -92,7 +92,8 @@ impl Op {
         }
     }
 
-    /// Length of the range in bytes, 0 for a flush; saturates, so that hostile sums fail range checks instead of wrapping.
+    /// Length of the range in bytes; 0 for a flush. Saturates, so that a hostile sum fails range checks instead of
+    /// wrapping.
     #[must_use]
     pub fn len_bytes(&self) -> u64 {
         let sum = |sum: u64, len: usize| sum.saturating_add(len as u64);
@@ -112,54 +113,56 @@ pub struct Request {
     pub tag: u64,
     /// Byte offset on the device.
     pub offset_bytes: u64,
-    /// Data expected to die together carries the same number; 0 means no hint.
+    /// Number of the write stream: data expected to die together has the same number. 0 means no hint.
     pub stream: u8,
     /// The operation.
     pub op: Op,
 }
 
-/// The end of a request.
+/// The completion of a request.
 #[derive(Debug)]
 pub struct Completion {
     /// The request's tag.
     pub tag: u64,
-    /// Success, or what failed.
+    /// Success, or the error.
     pub result: Result<(), IoError>,
-    /// The buffers of a read.
+    /// The buffers of a read; `None` for other operations.
     pub bufs: Option<Vectored<Buf>>,
 }
 
-/// Kind of a device failure.
+/// Kind of a device error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoErrorKind {
-    /// The medium or its transport failed (EIO and kin).
+    /// The medium or its transport failed (EIO and similar).
     Medium,
-    /// What the device keeps by itself for this place, as an object of a bucket, is not there: no later read will find it.
+    /// What the device itself stores for this place, such as an object in a bucket, does not exist. No later read
+    /// will find it.
     Missing,
-    /// The device is no longer there.
+    /// The device is not there any more.
     Gone,
     /// The device, or the file system under a file, has no space left.
     NoSpace,
-    /// Fewer bytes than asked were transferred.
+    /// Fewer bytes were transferred than requested.
     Short,
-    /// The request lay outside the device or was not aligned: a bug of the caller.
+    /// The request was outside the device or not aligned, which is a bug of the caller.
     Invalid,
-    /// The device does not offer this operation.
+    /// The device does not support this operation.
     Unsupported,
-    /// What was read is not what the device's own parity says, and a read of it by that would give something else ([`Op::COMPARE`]).
+    /// The data read does not match the device's parity: restoring it from parity would give other data
+    /// ([`Op::COMPARE`]).
     Mismatch,
 }
 
-/// A device failure: kind, where, and the operating system's error number where there is one.
+/// A device error: kind, place, and errno where there is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IoError {
-    /// What kind of failure.
+    /// Kind of the error.
     pub kind: IoErrorKind,
-    /// Which operation ("read", "write", "flush", ...).
+    /// Name of the operation ("read", "write", "flush", ...).
     pub operation: &'static str,
     /// Byte offset on the device.
     pub offset_bytes: u64,
-    /// Operating system's error number, 0 where none.
+    /// Errno; 0 where there is none.
     pub os_error: i32,
 }
 
@@ -185,23 +188,23 @@ impl fmt::Display for IoError {
 
 impl std::error::Error for IoError {}
 
-/// A block device, real or modelled. One owner; requests may complete in any order.
+/// A block device, real or modelled. It has one owner. Requests may complete in any order.
 pub trait Device: Send {
-    /// A name for messages: path or URI.
+    /// Path or URI of the device, for messages.
     fn name(&self) -> &str;
 
     /// Size, logical block, band, volatile cache.
     fn geometry(&self) -> &Geometry;
 
-    /// Accepts a request. It may run at once or be queued until [`Device::poll`]; it never waits for the medium.
+    /// Accepts a request, which may start at once or be queued until [`Device::poll`]. Never waits for the medium.
     /// The caller keeps at most [`Device::queue_limit`] requests in flight.
     fn submit(&mut self, request: Request);
 
-    /// Starts what was queued (one batch) and moves finished requests to `done`. Never waits.
+    /// Starts queued requests as one batch, and moves completions to `done`. Never waits.
     fn poll(&mut self, done: &mut Vec<Completion>);
 
-    /// Waits until at least one request in flight has finished or `timeout_ns` has passed. Returns at once where
-    /// nothing is in flight. Finished requests are then found by [`Device::poll`].
+    /// Waits until a request in flight has completed or `timeout_ns` has passed. Returns at once where nothing is in
+    /// flight. [`Device::poll`] returns the completions.
     fn wait(&mut self, timeout_ns: u64);
 
     /// A descriptor that becomes readable (poll(2) POLLIN) when completions wait, for event loops. `None`: requests
@@ -210,29 +213,30 @@ pub trait Device: Send {
         None
     }
 
-    /// Whether requests are in flight whose completion no descriptor tells of: it must be polled.
+    /// Whether requests are in flight whose completion no descriptor signals, so that the device must be polled.
     fn completes_unseen(&self) -> bool {
         self.wake_fd().is_none() && self.in_flight() > 0
     }
 
-    /// All such descriptors, where the device is made of several.
+    /// Appends all such descriptors; there are several where the device consists of several.
     fn wake_fds(&self, out: &mut Vec<i32>) {
         out.extend(self.wake_fd());
     }
 
-    /// How many requests may be in flight.
+    /// Most requests in flight.
     fn queue_limit(&self) -> usize;
 
-    /// Requests submitted and not yet handed out by `poll`.
+    /// Requests that were submitted and whose completion `poll` has not returned.
     fn in_flight(&self) -> usize;
 
-    /// In virtual time: when something happens next inside; `u64::MAX` where it is idle, and for devices of real time.
+    /// In virtual time: when the next event happens inside; `u64::MAX` where the device is idle, and for devices in
+    /// real time.
     fn next_event_ns(&self) -> u64 {
         u64::MAX
     }
 
-    /// In virtual time: lets everything happen up to and including a time, but no further than to the first at which
-    /// requests end. Returns that; the next [`Device::poll`] hands them out.
+    /// In virtual time: processes events up to and including `to_ns`, but stops at the first time at which requests
+    /// complete. Returns that time; the next [`Device::poll`] returns the completions.
     fn advance(&mut self, _to_ns: u64) -> Option<u64> {
         None
     }

@@ -1,6 +1,7 @@
-//! Figures for people: three digits and a unit. Tables of experiments and the pictures of reports show them alike.
+//! Formats figures for people, with three digits and a unit. Tables of experiments and pictures of reports use the
+//! same format.
 
-/// A time in nanoseconds.
+/// A time, given in nanoseconds.
 #[must_use]
 pub fn time(ns: f64) -> String {
     let (value, unit) = match ns {
@@ -12,7 +13,7 @@ pub fn time(ns: f64) -> String {
     format!("{} {unit}", digits(value))
 }
 
-/// A rate a second.
+/// A rate per second.
 #[must_use]
 pub fn rate(per_second: f64) -> String {
     match per_second {
@@ -23,13 +24,13 @@ pub fn rate(per_second: f64) -> String {
     }
 }
 
-/// A throughput in 10^6 bytes a second, as data sheets and the SNIA give it.
+/// A throughput in units of 10^6 bytes per second, as data sheets and the SNIA state it.
 #[must_use]
 pub fn megabytes(bytes_per_second: f64) -> String {
     digits(bytes_per_second / 1e6)
 }
 
-/// A size in binary units.
+/// A size in binary units, given in bytes.
 #[must_use]
 pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -58,7 +59,7 @@ pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// Three digits and more.
+/// A number with at least three digits.
 #[must_use]
 pub fn digits(value: f64) -> String {
     match value.abs() {

@@ -1,4 +1,4 @@
-//! What a device says about itself.
+//! Properties that a device reports.
 
 /// Geometry of a device. All sizes in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -7,14 +7,14 @@ pub struct Geometry {
     pub size_bytes: u64,
     /// Smallest unit of a read or write (512 or 4096), and the alignment of offsets.
     pub logical_block_bytes: u32,
-    /// The size in which the device prefers to be written and freed (zone, superblock), where it tells.
+    /// Unit in which the device prefers to be written and freed (zone, superblock); `None` where it reports none.
     pub optimal_band_bytes: Option<u64>,
-    /// Whether completed writes may be lost by a power cut until a flush completes.
+    /// Whether a power cut may lose completed writes until a flush completes.
     pub volatile_cache: bool,
-    /// Whether the device itself makes a durable (FUA) write durable. Elsewhere the system flushes the cache behind it
-    /// (Linux, Documentation/block/writeback_cache_control.rst), and its failure may be the one report of what else was
-    /// lost there.
+    /// Whether the device itself makes a FUA write durable. Otherwise the system flushes the cache after the write
+    /// (Linux, Documentation/block/writeback_cache_control.rst), and a failure of that flush may be the only report
+    /// that other data in the cache was lost.
     pub durable_writes: bool,
-    /// Whether `Op::Discard` frees space (otherwise it completes and does nothing).
+    /// Whether `Op::Discard` frees space; otherwise it completes without effect.
     pub discards: bool,
 }

@@ -1,14 +1,14 @@
-//! Small identifiers that several rooms share.
+//! Small identifiers that several crates share.
 
-/// A thin disk of the pool. Identifiers are never used again after a disk is removed.
+/// A thin disk of the pool. The identifier of a removed disk is not used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DiskId(pub u16);
 
-/// A data class, an index into the pool's class table (0..=119, the range a map entry can hold).
+/// A data class: an index into the pool's class table (0..=119, the range of a map entry).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId(pub u8);
 
 impl ClassId {
-    /// Highest number of classes a pool may have.
+    /// Most classes in a pool.
     pub const LIMIT: usize = 120;
 }

@@ -1,5 +1,5 @@
-//! The vocabulary of the house, free of the operating system: buffers, checksums, the device trait, geometry and
-//! errors. Every other room speaks in these words; this one imports nothing.
+//! The common vocabulary, free of the operating system: buffers, checksums, the device trait, geometry and errors.
+//! Every other crate uses it; this one imports none of ours.
 
 pub mod buf;
 pub mod checksum;
@@ -21,7 +21,7 @@ pub use queue::{Done, Io, OpKind, Queue, WaitMethod};
 pub use random::Random;
 pub use virtual_time::{VirtualClock, VirtualQueue};
 
-/// Unit of mapping and of atomicity, in bytes.
+/// Unit of mapping and of atomic writes, in bytes.
 pub const BLOCK_BYTES: usize = 4096;
-/// Unit in which locations are counted and in which power cuts tear, in bytes.
+/// Unit of locations, and the smallest unit that a power cut leaves whole, in bytes.
 pub const SECTOR_BYTES: usize = 512;

@@ -1,14 +1,15 @@
-//! What a text of a user has wrong, in words of who writes it: where it stands, the nearest known word to a misspelt one, and the
-//! types that serde calls by the program's names.
+//! Explains mistakes in a user's text in the user's terms: the place, the nearest known word to a misspelt one, and
+//! plain names for the types in serde's messages.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
-/// Longest word that is looked at, or repeated in an error, in characters: the distance of two costs the product of their lengths.
+/// Longest word that is compared, or repeated in an error, in characters: an edit distance costs the product of the
+/// lengths.
 const WORD_CHARS_MAX: usize = 80;
 
-/// Types as serde names them, and what one would write.
+/// Names of types in serde's messages, with plain ones.
 const KINDS: [(&str, &str); 9] = [
     ("u64", "a whole number from 0 on"),
     ("u32", "a whole number from 0 to 4294967295"),
@@ -21,7 +22,7 @@ const KINDS: [(&str, &str); 9] = [
     ("a sequence", "a list in square brackets, such as [0, 2] or [\"a\", \"b\"],"),
 ];
 
-/// A sentence of serde about a value of the wrong kind; any other as it is, in one line.
+/// Rewrites serde's message on a value of the wrong type; any other message is only put on one line.
 fn in_words(message: &str) -> String {
     let message = message.trim().replace('\n', "; ");
     let kinds = ["invalid type: ", "invalid value: "].into_iter().find_map(|begin| message.strip_prefix(begin));
@@ -35,24 +36,25 @@ fn in_words(message: &str) -> String {
     format!("{expected} belongs here, not {found}")
 }
 
-/// A mistake as serde's sentence has it.
+/// A mistake, parsed from serde's message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mistake<'a> {
-    /// A word that nobody knows.
+    /// An unknown word.
     Unknown {
-        /// What it would be: "key" or "value".
+        /// Kind of the word: "key" or "value".
         what: &'static str,
         /// The word.
         word: String,
-        /// All that would be right.
+        /// All words that would be known.
         known: Vec<&'a str>,
     },
-    /// Anything else.
+    /// Any other mistake, in words.
     Other(String),
 }
 
 impl<'a> Mistake<'a> {
-    /// Reads a sentence of serde: "unknown field `x`, expected one of `a`, `b`" quotes the wrong word first, and then all others.
+    /// Parses a message of serde. "unknown field `x`, expected one of `a`, `b`" quotes the wrong word first, then all
+    /// known ones.
     #[must_use]
     pub fn of(message: &'a str) -> Self {
         let kinds = [("unknown field", "key"), ("unknown variant", "value")];
@@ -64,7 +66,7 @@ impl<'a> Mistake<'a> {
     }
 }
 
-/// What an error need not repeat a page of.
+/// Shortens a word for an error message.
 #[must_use]
 pub fn cut(word: &str) -> String {
     word.chars().take(WORD_CHARS_MAX).collect()
@@ -93,7 +95,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     (distance <= 1 + near.len() / 2).then_some(near)
 }
 
-/// The nearest known word as the end of a sentence; nothing where none is near.
+/// The nearest known word as the end of a sentence; empty where none is near.
 #[derive(Clone, Copy, Debug)]
 pub struct Hint<'a>(pub Option<&'a str>);
 
@@ -103,7 +105,7 @@ impl fmt::Display for Hint<'_> {
     }
 }
 
-/// Line and column of a byte, both from 1.
+/// Line and column of a byte offset, both from 1.
 #[must_use]
 pub fn position(text: &str, byte: usize) -> (usize, usize) {
     let before = &text[..text.floor_char_boundary(byte)];
@@ -112,7 +114,7 @@ pub fn position(text: &str, byte: usize) -> (usize, usize) {
     (line, column)
 }
 
-/// A text by its name, with line and column of what is wrong where that is known.
+/// Name of a text, with line and column of the mistake where its span is known.
 #[must_use]
 pub fn place(name: &str, text: &str, span: Option<Range<usize>>) -> String {
     span.map_or_else(
@@ -161,7 +163,7 @@ mod tests {
     fn columns_count_characters() {
         let text = "a\n\u{e4}b = x";
         assert_eq!((position(text, 0), position(text, 4), position(text, 99)), ((1, 1), (2, 2), (2, 7)));
-        // Within a character, as no parser names it.
+        // An offset within a character, which no parser reports.
         assert_eq!(position(text, 3), (2, 1));
         assert_eq!((place("f", text, Some(0..1)), place("f", text, None)), ("f:1:1".to_owned(), "f".to_owned()));
     }

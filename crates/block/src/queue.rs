@@ -1,27 +1,27 @@
-//! A queue of a target as a load generator drives it: fixed buffers, one per slot, so that no I/O allocates, copies or
-//! counts references; submission apart from the call that hands it over, so that both can be timed.
+//! The queue of a target for a load generator. Each slot has a fixed buffer, so that no I/O allocates, copies or
+//! counts references. Gathering I/Os and submitting them are separate calls, so that both can be timed.
 //!
-//! A [`crate::Device`] serves the pool, which passes buffers on; a [`Queue`] serves measurement, which must not pay
+//! A [`crate::Device`] serves the pool, which passes buffers on. A [`Queue`] serves measurement, which must not pay
 //! for that.
 
 use crate::device::IoError;
 use std::fmt;
 
-/// What one I/O does. Each kind has figures of its own.
+/// Kinds of I/O. Results are kept for each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum OpKind {
     /// Read.
     Read = 0,
-    /// Write, durable after the next flush.
+    /// Write; durable after the next flush.
     Write = 1,
-    /// Write, durable when complete.
+    /// Write; durable when complete.
     WriteFua = 2,
     /// Discard.
     Trim = 3,
-    /// Flush: of a file fdatasync(2).
+    /// Flush; on a file fdatasync(2).
     Flush = 4,
-    /// fsync(2), where the target is a file; elsewhere the same as a flush.
+    /// fsync(2) on a file; elsewhere the same as a flush.
     Fsync = 5,
 }
 
@@ -29,7 +29,7 @@ impl OpKind {
     /// All kinds, in the order of their numbers.
     pub const ALL: [Self; 6] = [Self::Read, Self::Write, Self::WriteFua, Self::Trim, Self::Flush, Self::Fsync];
 
-    /// Name in results.
+    /// Name of the kind in results.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -42,55 +42,55 @@ impl OpKind {
         }
     }
 
-    /// Whether it changes what the target holds.
+    /// Whether this kind changes the content of the target.
     #[must_use]
     pub const fn is_destructive(self) -> bool {
         matches!(self, Self::Write | Self::WriteFua | Self::Trim)
     }
 
-    /// Whether bytes are transferred.
+    /// Whether this kind transfers data.
     #[must_use]
     pub const fn has_data(self) -> bool {
         matches!(self, Self::Read | Self::Write | Self::WriteFua)
     }
 }
 
-/// One I/O. Data comes from, or goes to, the first `len_bytes` of the slot's buffer.
+/// One I/O. Its data is in the first `len_bytes` of the slot's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Io {
-    /// Slot, below [`Queue::slots`], not in flight.
+    /// Slot: below [`Queue::slots`], and not in flight.
     pub slot: u32,
-    /// What it does.
+    /// Kind of the I/O.
     pub kind: OpKind,
-    /// Bytes; 0 for flushes. At most [`Queue::buffer_bytes`] where data is transferred.
+    /// Length in bytes; 0 for flushes. At most [`Queue::buffer_bytes`] for kinds that transfer data.
     pub len_bytes: u32,
     /// Byte offset on the target.
     pub offset_bytes: u64,
-    /// What else is known of it, by a number that whoever makes I/Os shares with the target; 0 is nothing. Most targets have
-    /// no use for it.
+    /// A hint: a number whose meaning generator and target share; 0 for none. Most targets ignore it.
     pub hint: u32,
 }
 
-/// The end of an I/O.
+/// A completed I/O.
 #[derive(Debug)]
 pub struct Done {
-    /// Slot, free again.
+    /// The slot, which is free again.
     pub slot: u32,
-    /// What failed, where something did. Boxed: failures are rare, and results pass through a hot loop.
+    /// The error; `None` on success. Boxed, because errors are rare and results pass through a hot loop.
     pub error: Option<Box<IoError>>,
 }
 
-/// How a load generator waits for completions. Said beside every result: it decides latencies of fast targets.
+/// How a load generator waits for completions. Stated with every result, because it decides the latencies of fast
+/// targets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WaitMethod {
-    /// In the kernel, woken by the completion.
+    /// Sleeps in the kernel until a completion.
     #[default]
     Sleep,
-    /// Looking without pause; the core stays awake.
+    /// Polls without pause; the core stays busy.
     Spin,
-    /// Looking for so many nanoseconds, then in the kernel.
+    /// Polls for some time, then sleeps.
     Hybrid {
-        /// Nanoseconds of looking.
+        /// Polling time in nanoseconds.
         spin_ns: u64,
     },
 }
@@ -105,48 +105,51 @@ impl fmt::Display for WaitMethod {
     }
 }
 
-/// A queue with fixed buffers. One owner.
+/// A queue with fixed buffers. It has one owner.
 pub trait Queue: Send {
-    /// How many I/Os may be in flight.
+    /// Most I/Os in flight.
     fn slots(&self) -> u32;
 
-    /// Size of each slot's buffer.
+    /// Size of each slot's buffer, in bytes.
     fn buffer_bytes(&self) -> usize;
 
-    /// The buffer of a slot that is not in flight: to be filled before a write, read after a read.
+    /// The buffer of a slot that is not in flight. The caller fills it before a write, and finds the data there after
+    /// a read.
     fn buffer(&mut self, slot: u32) -> &mut [u8];
 
-    /// Takes an I/O. Synchronous queues carry it out here; others gather it until [`Queue::kick`].
+    /// Accepts an I/O. Synchronous queues carry it out here; others gather it until [`Queue::kick`].
     fn submit(&mut self, io: &Io);
 
-    /// Hands gathered I/Os to the target, in one call where it can.
+    /// Submits gathered I/Os to the target, in one call where possible.
     fn kick(&mut self);
 
-    /// Appends finished I/Os to `done`. Never waits.
+    /// Appends completed I/Os to `done`. Never waits.
     fn reap(&mut self, done: &mut Vec<Done>);
 
-    /// Sleeps until an I/O in flight has finished or `timeout_ns` has passed; returns at once where none is in flight.
+    /// Sleeps until an I/O in flight has completed or `timeout_ns` has passed. Returns at once where none is in
+    /// flight.
     fn wait(&mut self, timeout_ns: u64);
 
-    /// Whether [`Queue::submit`] carries the I/O out before it returns. Its latency then begins before the call, as
-    /// that of a system call does; otherwise when the call that handed it over has returned.
+    /// Whether [`Queue::submit`] carries out the I/O before it returns. The latency then begins before the call, as
+    /// that of a system call; otherwise when the call that submitted it has returned.
     fn is_synchronous(&self) -> bool {
         false
     }
 
-    /// Submitted and not reaped.
+    /// I/Os submitted and not reaped.
     fn in_flight(&self) -> u32;
 
-    /// Whether the host is modelled too: then [`Queue::go_on`] is called when the caller has seen what it reaped, and
-    /// time has passed after it.
+    /// Whether the host is modelled, too. Then the caller calls [`Queue::go_on`] after it has processed what it
+    /// reaped, and time passes there.
     fn is_modelled(&self) -> bool {
         false
     }
 
-    /// The thread goes on to its next I/O: a modelled host spends the time between two I/Os here.
+    /// The thread continues with its next I/O. A modelled host spends the time between two I/Os here.
     fn go_on(&mut self) {}
 
-    /// How long the thread of a modelled host has worked since its begin, in nanoseconds; none where no host is modelled.
+    /// How long the thread of a modelled host has worked since it began, in nanoseconds; `None` where no host is
+    /// modelled.
     fn host_work_ns(&self) -> Option<u64> {
         None
     }

@@ -1,9 +1,9 @@
-//! A named, versioned generator, so that a seed replays for ever.
+//! A random generator with a name and a version, so that a seed gives the same sequence for ever.
 //!
 //! xoshiro256++ 1.0 (Blackman and Vigna, <https://prng.di.unimi.it/xoshiro256plusplus.c>, public domain), its state
 //! filled from the seed by SplitMix64 (<https://prng.di.unimi.it/splitmix64.c>), as its authors advise.
 
-/// Name and version of the sequence. It changes whenever any method here would answer differently for one seed.
+/// Name and version of the sequence. It changes whenever a method here would return another value for a seed.
 pub const GENERATOR: &str = "xoshiro256++/splitmix64 v1";
 
 /// Deterministic random numbers; not for secrets.
@@ -34,7 +34,7 @@ impl Random {
         let c = c ^ a;
         let d = d ^ b;
         self.state = [a ^ d, b ^ c, c ^ (b << 17), d.rotate_left(45)];
-        // The published order of updates: s1 ^= s2 and s0 ^= s3 use the already mixed values, as above.
+        // The published order of updates: s1 ^= s2 and s0 ^= s3 use the values already mixed above.
         result
     }
 
@@ -44,12 +44,12 @@ impl Random {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// An index into a collection of `len` items; 0 where it is empty.
+    /// An index into `len` items; 0 where there are none.
     pub fn index(&mut self, len: usize) -> usize {
         self.below(len as u64) as usize
     }
 
-    /// True with a chance of `numerator` in `denominator`.
+    /// True with probability `numerator / denominator`.
     pub fn chance(&mut self, numerator: u64, denominator: u64) -> bool {
         self.below(denominator) < numerator
     }
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn matches_the_published_sequence() {
-        // The vector of rand_xoshiro's tests for the reference implementation, state 1, 2, 3, 4.
+        // Test vector of rand_xoshiro for the reference implementation, with the state 1, 2, 3, 4.
         let mut random = Random { state: [1, 2, 3, 4] };
         let expected = [
             41_943_041,
@@ -76,7 +76,7 @@ mod tests {
         for value in expected {
             assert_eq!(random.next_u64(), value);
         }
-        // SplitMix64's first output for seed 0.
+        // The first output of SplitMix64 for seed 0.
         assert_eq!(Random::new(0).state[0], 0xe220_a839_7b1d_cdaf);
     }
 

@@ -1,20 +1,20 @@
-//! Sizes and times as people write them, and other numbers with units.
+//! Sizes, times and other numbers with units, as people write them.
 
-/// Why a size was not understood.
+/// The reason why a size was not understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SizeError {
     /// Not a number with a known unit.
     #[error("{text:?} is not a size: write a number of bytes, or a number with {UNITS}")]
     Form {
-        /// What was written.
+        /// The text.
         text: String,
     },
-    /// A unit that tools disagree about.
+    /// A unit that tools interpret differently.
     #[error("{text:?} may mean {number}{letter}iB (powers of 1024) or {number}{letter}B (powers of 1000): write which")]
     Ambiguous {
-        /// What was written.
+        /// The text.
         text: String,
-        /// The number in it.
+        /// The number in the text.
         number: String,
         /// K, M, G, T or P.
         letter: char,
@@ -34,18 +34,18 @@ pub enum SizeError {
     /// A fraction of a unit.
     #[error("{text:?} comes to no whole number of bytes: write it in a smaller unit")]
     Fraction {
-        /// What was written.
+        /// The text.
         text: String,
     },
     /// More than 2^64 - 1 bytes.
     #[error("{text:?} is more than 2^64 - 1 bytes")]
     TooLarge {
-        /// What was written.
+        /// The text.
         text: String,
     },
 }
 
-/// Characters of somebody else's text that an error repeats.
+/// Most characters of a foreign text that an error quotes.
 const SHOWN_CHARS: usize = 80;
 const UNITS: &str = "KiB, MiB, GiB, TiB, PiB (powers of 1024) or kB, MB, GB, TB, PB (powers of 1000)";
 
@@ -64,11 +64,11 @@ const FACTORS: [(&str, u64); 12] = [
     ("pb", 1_000_000_000_000_000),
 ];
 
-/// Reads `65536`, `64MiB`, `1.5 GiB`, `10GB`, as [`with_units`]. A bare `k` is refused: fio, DiskSpd and disk makers mean
-/// different things by it.
+/// Parses `65536`, `64MiB`, `1.5 GiB`, `10GB`, as [`with_units`]. A bare `k` is refused: fio, DiskSpd and makers of
+/// disks mean different things by it.
 ///
 /// # Errors
-/// [`SizeError`], naming the text.
+/// [`SizeError`], with the text.
 pub fn parse_size_bytes(text: &str) -> Result<u64, SizeError> {
     if let Some((number, letter)) = bits(text) {
         return Err(SizeError::Bits { text: text.trim().chars().take(SHOWN_CHARS).collect(), number, letter });
@@ -87,7 +87,7 @@ pub fn parse_size_bytes(text: &str) -> Result<u64, SizeError> {
     })
 }
 
-/// Number and unit of `4k`, `64M` and their like, which mean powers of 1024 to some tools and of 1000 to others.
+/// Number and unit of `4k`, `64M` and the like, which mean powers of 1024 to some tools and of 1000 to others.
 fn ambiguous(text: &str) -> Option<(String, char)> {
     let trimmed = text.trim();
     let letter = trimmed.chars().last()?.to_ascii_uppercase();
@@ -112,14 +112,14 @@ fn bits(text: &str) -> Option<(String, char)> {
 pub enum UnitsError {
     /// Not a number with a known unit.
     Form,
-    /// No whole number of the smallest unit.
+    /// A fraction that is no whole number of the smallest unit.
     Fraction,
     /// More than 2^64 - 1 of the smallest unit.
     TooLarge,
 }
 
-/// Reads a number and one of these units, each so many of the smallest, without regard to case. A fraction must come to
-/// whole ones of the smallest.
+/// Parses a number with one of `units`, each given with its value in the smallest unit; case is ignored. A fraction
+/// must give a whole number of the smallest unit.
 ///
 /// # Errors
 /// [`UnitsError`].
@@ -134,7 +134,7 @@ pub fn with_units(text: &str, units: &[(&str, u64)]) -> Result<u64, UnitsError> 
     if whole.is_empty() || (number.contains('.') && fraction.is_empty()) || fraction.len() > 12 {
         return Err(UnitsError::Form);
     }
-    // Only digits are left in `whole`, so that its one possible failure is size.
+    // `whole` consists of digits only, so parsing can fail only by its size.
     let whole: u64 = whole.parse().map_err(|_| UnitsError::TooLarge)?;
     let mut total = u128::from(whole) * u128::from(factor);
     if !fraction.is_empty() {
@@ -159,8 +159,8 @@ const TIME_UNITS: [(&str, u64); 7] = [
     ("d", 86_400_000_000_000),
 ];
 
-/// Nanoseconds of `10us`, `1.5s`, `10min`, as [`with_units`]. The unit is needed: a bare number means seconds to some keys of
-/// other tools and microseconds to others.
+/// Parses `10us`, `1.5s`, `10min` into nanoseconds, as [`with_units`]. The unit is required: a bare number means
+/// seconds to some keys of other tools and microseconds to others.
 ///
 /// # Errors
 /// A sentence about the text.
@@ -184,7 +184,7 @@ pub fn parse_time_ns(text: &str) -> Result<u64, String> {
     })
 }
 
-/// Writes a size so that [`parse_size_bytes`] reads the same number back: the largest binary unit that divides it.
+/// Formats a size so that [`parse_size_bytes`] returns the same number: with the largest binary unit that divides it.
 #[must_use]
 pub fn format_size(bytes: u64) -> String {
     for (unit, factor) in [("PiB", 1u64 << 50), ("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)]
@@ -200,7 +200,7 @@ pub fn format_size(bytes: u64) -> String {
 mod tests {
     use super::*;
 
-    /// It was said to be no time, with advice that it followed already.
+    /// Regression: a time that is too long was reported as no time, with advice that it followed already.
     #[test]
     fn regression_a_time_that_is_too_long_is_said_to_be() {
         assert!(parse_time_ns("100000000d").unwrap_err().contains("too long: at most 213503 days"));

@@ -1,45 +1,45 @@
-//! Time that somebody moves by hand: what models and simulations run in.
+//! A clock that is moved by hand, for models and simulations.
 
 use crate::queue::Queue;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Nanoseconds that all who hold a clone share.
+/// A time in nanoseconds, shared by all clones.
 #[derive(Clone, Debug, Default)]
 pub struct VirtualClock(Arc<AtomicU64>);
 
 impl VirtualClock {
-    /// Now.
+    /// The present time, in nanoseconds.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
-        // One thread moves a world: the atomic is there only because devices and queues must be `Send`.
+        // Only one thread moves the clock. It is atomic because devices and queues must be `Send`.
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Goes on to a time; one that has passed changes nothing.
+    /// Advances to a time; does nothing where that time has passed.
     pub fn advance_to(&self, time_ns: u64) {
         self.0.fetch_max(time_ns, Ordering::Relaxed);
     }
 
-    /// Shows the time of another who lives in the same world: threads of a simulated machine are moved in turns, each
+    /// Sets the time of another participant, which may be earlier: threads of a simulated machine run in turns, each
     /// at a time of its own.
     pub fn show(&self, time_ns: u64) {
         self.0.store(time_ns, Ordering::Relaxed);
     }
 }
 
-/// A queue of a target in virtual time. What it does with the thread's time it adds to the clock it was made with.
+/// The queue of a target in virtual time. It adds the thread's CPU time to the clock that it was made with.
 ///
-/// Several queues may lead to one device. The device must not be moved beyond the time at which another queue may still
-/// hand something over: that is for the one who moves the clock to know.
+/// Several queues may lead to one device. The device must not be advanced beyond the time at which another queue may
+/// still submit something. The owner of the clock must ensure this.
 pub trait VirtualQueue: Queue {
-    /// When the thread could next see an I/O finished that the device has finished already; `u64::MAX` where none.
+    /// When the thread could next see an I/O that the device has completed already; `u64::MAX` where there is none.
     fn next_seen_ns(&self) -> u64;
 
-    /// When something happens next in the device below, for whichever queue; `u64::MAX` where it is idle.
+    /// When the next event happens in the device below, for any queue; `u64::MAX` where it is idle.
     fn next_event_ns(&self) -> u64;
 
-    /// Lets everything happen in the device up to and including a time, but no further than to the first at which a
-    /// queue of it could see something finished.
+    /// Processes events in the device up to and including `to_ns`, but stops at the first time at which one of its
+    /// queues could see a completion.
     fn advance(&mut self, to_ns: u64);
 }

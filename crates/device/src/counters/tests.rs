@@ -1,4 +1,4 @@
-//! A made-up /sys with a partition, a mapped device and an array; the difference of constructed readings.
+//! An artificial /sys with a partition, a mapped device and an array; differences of artificial readings.
 
 use super::health::tests::known_page as health_page;
 use super::layers::LayerError;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 const STAT: &str = "1 2 3 4 5 6 7 8 0 10 11 12 13 14 15 16 17\n";
 
-/// sysfs as the kernel lays it out: devices in a tree, `dev/block` and `slaves` as links into it.
+/// sysfs as the kernel arranges it: devices in a tree, `dev/block` and `slaves` as links into it.
 struct FakeSys {
     root: TempDir,
 }
@@ -30,7 +30,7 @@ impl FakeSys {
         }
     }
 
-    /// A device at a place under `devices`.
+    /// Creates a device at `place` below `devices`.
     fn device(&self, place: &str, number: &str, files: &[(&str, &str)]) {
         let directory = self.root.path().join("devices").join(place);
         fs::create_dir_all(&directory).expect("made");
@@ -156,7 +156,7 @@ fn the_bus_tells_what_to_ask() {
         drive("a/vda", "8:1", 1, "virtio").expect("known"),
         Bus::Other("vda".into(), "a device of the bus virtio".into())
     );
-    // A disk of libata is asked by its device file, which is not there.
+    // A disk of libata is queried through its device file, which does not exist here.
     let vendor = |place: &str, text: &str| {
         let folder = sys.root.path().join("devices").join(place).join("device");
         fs::create_dir_all(&folder).expect("made");
@@ -166,9 +166,9 @@ fn the_bus_tells_what_to_ask() {
     assert!(drive("a/sdb", "8:4", 4, "scsi").is_err());
     vendor("a/sdc", "SEAGATE \n");
     assert_eq!(drive("a/sdc", "8:5", 5, "scsi").expect("known"), Bus::Scsi("sdc".into()));
-    // No device file: not asked.
+    // Without a device file the drive is not queried.
     assert!(drive("a/nvme0n1", "8:2", 2, "nvme").is_err());
-    // A device file of another device: not asked either.
+    // With the device file of another device it is not queried either.
     fs::create_dir(sys.root.path().join("nodes")).expect("made");
     symlink("/dev/null", sys.root.path().join("nodes/nvme1n1")).expect("linked");
     assert!(matches!(drive("a/nvme1n1", "8:3", 3, "nvme"), Err(LayerError::OtherKind { .. })));
@@ -184,7 +184,7 @@ fn reading_never_fails_as_a_whole() {
     assert!(nowhere.left_out()[1].reason.contains("proc"), "{}", nowhere.left_out()[1]);
     let character = Counters::read(Path::new("/dev/null"));
     assert!(character.left_out()[0].reason.contains("neither a block device nor a file"));
-    // Wherever the tests run, a file has either a device or a reason why not.
+    // On any machine a file has either a device, or a reason why none was found.
     let file = tempfile::NamedTempFile::new().expect("a file");
     let real = Counters::read(file.path());
     assert!(!real.layers().is_empty() || real.left_out().iter().any(|left| left.source == Source::Kernel));
@@ -232,7 +232,7 @@ fn differences_are_in_the_units_they_say() {
     for (name, change) in expected {
         assert_eq!(difference.change(name), Some(change), "{name}");
     }
-    // Eleven fields only: no discards.
+    // The reading has only eleven fields, so no discards.
     assert_eq!(difference.change("device_discards"), None);
     assert!(difference.values().contains(&("device_discards", None, None)));
     let rows = difference.rows();
@@ -249,7 +249,7 @@ fn what_cannot_be_known_is_not_made_up() {
     let one = Health { data_units_read: 0, data_units_written: 0, host_writes: 9, ..Health::default() };
     let two = Health { data_units_written: 2, host_writes: 7, host_reads: u64::MAX, ..one };
     let difference = Difference::between(&reading(&[STAT], Some(one), None), &reading(&[STAT], Some(two), None));
-    // Not reported, gone back, saturated; from nothing to something is a difference.
+    // Not reported; went down; saturated. A change from 0 to something counts as a difference.
     assert_eq!(difference.change("nvme_read_bytes"), None);
     assert!(difference.values().contains(&("nvme_read_bytes", None, None)));
     assert_eq!(difference.change("nvme_host_writes"), None);
