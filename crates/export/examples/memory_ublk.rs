@@ -1,4 +1,4 @@
-//! Serves a disk in memory as a block device: what the driver and this server cost without a pool behind them.
+//! Serves a disk in memory as a block device: the cost of driver and server without a pool behind them.
 //!
 //! `cargo run --release -p forebay-export --example memory_ublk -- 256`
 

@@ -1,4 +1,4 @@
-//! Serves a null disk on a Unix socket: the ceiling of this server with any volume behind it.
+//! Serves a null disk on a Unix socket: the upper limit of this server's speed with any volume behind it.
 //!
 //! `cargo run --release -p forebay-export --example null_server -- /tmp/null.sock [POLL_US]`
 

@@ -1,16 +1,17 @@
-//! Who may see an export: over which kind of socket, with TLS or without, and under which names.
+//! Who may see an export: over which kind of socket, with or without TLS, and under which names.
 
-/// From where an export can be reached, what it asks of a client, and whom it lets in.
+/// From where an export can be reached, what it requires of a client, and whom it admits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Whether it is offered to clients of NBD at all; one that is a block device alone is not, as two writers that do not know
-    /// of each other harm what is on it.
+    /// Whether NBD clients are offered the export at all. An export that is only a block device is not offered: two
+    /// writers that do not know of each other would damage its data.
     pub nbd: bool,
-    /// Whether clients that come by TCP see it; those of Unix sockets always may.
+    /// Whether clients over TCP see it; clients over Unix sockets always may.
     pub network: bool,
-    /// Which connections must be in TLS.
+    /// Which connections must use TLS.
     pub tls: TlsNeed,
-    /// Names that are let in; empty: all. A client has a name only in TLS, so an export with names needs it everywhere.
+    /// Names that are admitted; empty: all clients. A client has a name only in TLS, so an export with names requires
+    /// TLS everywhere.
     pub names: Vec<String>,
 }
 
@@ -20,62 +21,62 @@ impl Default for Access {
     }
 }
 
-/// Which connections must be in TLS.
+/// Which connections must use TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TlsNeed {
     /// None.
     #[default]
     Never,
-    /// Those by TCP.
+    /// Connections over TCP.
     Network,
-    /// All, also those by Unix sockets.
+    /// All connections, including those over Unix sockets.
     Always,
 }
 
-/// The client of a session, as far as it is known.
+/// What is known of a session's client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Client {
-    /// Whether it came by TCP.
+    /// Whether it is connected over TCP.
     pub network: bool,
-    /// How it is connected.
+    /// Whether it uses TLS, or could.
     pub security: Security,
 }
 
-/// How a client is connected.
+/// The security of a client's connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Security {
-    /// In the clear, and TLS is not to be had.
+    /// Unencrypted, and TLS is not available.
     #[default]
     Plain,
-    /// In the clear, and it may ask for TLS.
+    /// Unencrypted, and the client may ask for TLS.
     Offered,
-    /// In TLS, under this identity.
+    /// In TLS, with this proven identity.
     Secured(Identity),
 }
 
-/// Whom a client has proved to be.
+/// The identity that a client has proven.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// The names of its certificate (common names of the subject; DNS names, e-mail addresses and URIs of the alternative
-    /// names), or the identity of its pre-shared key.
+    /// The names in its certificate (common names of the subject; DNS names, e-mail addresses and URIs of the
+    /// alternative names), or the identity of its pre-shared key.
     pub names: Vec<String>,
-    /// Whether it was a pre-shared key.
+    /// Whether it was proven by a pre-shared key.
     pub by_key: bool,
 }
 
-/// What an export says to a client.
+/// Whether a client may use an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// It may use the export.
+    /// The client may use the export.
     Granted,
-    /// Not without TLS, which it can have.
+    /// The client must begin TLS first, which is available.
     NeedsTls,
-    /// For this client there is no such export.
+    /// The export does not exist for this client.
     Hidden,
 }
 
 impl Access {
-    /// What the export says to this client.
+    /// Whether this client may use the export.
     #[must_use]
     pub fn admits(&self, client: &Client) -> Admission {
         if !self.nbd || (client.network && !self.network) {
@@ -124,7 +125,7 @@ mod tests {
             (access(false, TlsNeed::Never, &[]), true, named(&["a"]), Hidden),
             (access(false, TlsNeed::Never, &[]), false, plain.clone(), Granted),
             (access(true, TlsNeed::Network, &[]), true, offered.clone(), NeedsTls),
-            // Without TLS to be had, "TLS required" must not be answered.
+            // Without TLS available, the answer must not be "TLS required".
             (access(true, TlsNeed::Network, &[]), true, plain.clone(), Hidden),
             (access(true, TlsNeed::Network, &[]), false, offered.clone(), Granted),
             (access(true, TlsNeed::Network, &[]), true, named(&[]), Granted),
@@ -132,7 +133,7 @@ mod tests {
             (access(true, TlsNeed::Always, &["a", "b"]), true, named(&["x", "b"]), Granted),
             (access(true, TlsNeed::Always, &["a"]), true, named(&["A", "a.b"]), Hidden),
             (access(true, TlsNeed::Always, &["a"]), true, named(&[]), Hidden),
-            // Names need TLS even where the need was set otherwise.
+            // Names require TLS whatever `tls` says.
             (access(true, TlsNeed::Never, &["a"]), false, offered, NeedsTls),
             (access(true, TlsNeed::Never, &["a"]), false, plain, Hidden),
         ] {

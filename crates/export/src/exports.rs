@@ -1,4 +1,4 @@
-//! What is served: a table of exports, changed live.
+//! The table of exports, which can be changed while the server runs.
 
 use forebay_block::{ClassId, DiskId};
 use thiserror::Error;
@@ -6,10 +6,10 @@ use thiserror::Error;
 use crate::access::{Access, Admission, Client, Security};
 use crate::nbd::wire::STRING_BYTES_MAX;
 
-/// A disk under a name.
+/// A disk served under a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {
-    /// Name, as clients ask for it; at most 4096 bytes, no NUL.
+    /// Name by which clients ask for it; at most 4096 bytes, no NUL.
     pub name: String,
     /// The disk served.
     pub disk: DiskId,
@@ -17,58 +17,58 @@ pub struct Export {
     pub size_bytes: u64,
     /// Whether writes are refused.
     pub read_only: bool,
-    /// Class with which writes are tagged.
+    /// Class of all writes through this export; `None`: the rules decide.
     pub tag: Option<ClassId>,
-    /// For humans; at most 4096 bytes, no NUL. May be empty.
+    /// Description for people; at most 4096 bytes, no NUL. May be empty.
     pub description: String,
-    /// Who may see it.
+    /// Which clients may see it.
     pub access: Access,
 }
 
 impl Export {
-    /// The disk, where clients may write to it.
+    /// The disk, where clients may write to it; `None` for a read-only export.
     pub fn writable_disk(&self) -> Option<DiskId> {
         (!self.read_only).then_some(self.disk)
     }
 }
 
-/// Why the table cannot be changed so.
+/// The reason why a change of the table is refused.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ExportError {
-    /// The name is taken.
+    /// An export of that name exists already.
     #[error("an export named {0:?} exists already")]
     Duplicate(String),
     /// There is no export of that name.
     #[error("there is no export named {0:?}")]
     Unknown(String),
-    /// Name or description too long, or with a NUL.
+    /// Name or description is too long, or contains a NUL.
     #[error("the {field} of an export is at most {STRING_BYTES_MAX} bytes without NUL")]
     BadString {
-        /// Which field.
+        /// Name of the field.
         field: &'static str,
     },
     /// The size is not a multiple of 512.
     #[error("the size of export {name:?}, {size_bytes} bytes, is not a multiple of 512")]
     BadSize {
-        /// The export.
+        /// Name of the export.
         name: String,
-        /// The size given.
+        /// The size, in bytes.
         size_bytes: u64,
     },
-    /// Too many exports at once, or over the life of the server.
+    /// There are too many exports at once, or there were too many over the life of the server.
     #[error("no more than {} exports at a time", Exports::LIMIT)]
     TooMany,
 }
 
-/// The table of exports. An export keeps its index; indices are not used again while the table lives, so a
-/// connection to a removed export can never reach another.
+/// The table of exports. An export keeps its index, and indices are not used again while the table lives. So a
+/// connection to a removed export can never reach another one.
 #[derive(Clone, Debug, Default)]
 pub struct Exports {
     slots: Vec<Option<Export>>,
 }
 
 impl Exports {
-    /// Exports at a time; bounds what one LIST costs.
+    /// Most exports at a time; limits the cost of one LIST.
     pub const LIMIT: usize = 1024;
 
     /// An empty table.
@@ -80,7 +80,7 @@ impl Exports {
     /// Adds an export and returns its index. New connections see it at once.
     ///
     /// # Errors
-    /// Where the name is taken, a string or the size is not allowed, or the table is full.
+    /// The name exists already, a string or the size is not allowed, or the table is full.
     pub fn add(&mut self, export: Export) -> Result<u16, ExportError> {
         let fits = |text: &str| text.len() <= STRING_BYTES_MAX && !text.contains('\0');
         if !fits(&export.name) {
@@ -101,10 +101,10 @@ impl Exports {
         Ok(index)
     }
 
-    /// Removes an export; its connections are ended once their requests in flight are answered.
+    /// Removes an export. Its connections end once their requests in flight are answered.
     ///
     /// # Errors
-    /// Where there is none of that name.
+    /// There is no export of that name.
     pub fn remove(&mut self, name: &str) -> Result<Export, ExportError> {
         self.slots
             .iter_mut()
@@ -113,13 +113,11 @@ impl Exports {
             .ok_or_else(|| ExportError::Unknown(name.to_owned()))
     }
 
-    /// Changes the size. Connected clients learn it when they connect anew (the protocol has no message for it);
-    /// requests beyond a smaller size fail at once.
-    ///
-    /// Returns its index.
+    /// Changes the size of an export and returns its index. Connected clients learn the new size when they connect
+    /// again, because the protocol has no message for it. Requests beyond a smaller size fail at once.
     ///
     /// # Errors
-    /// Where there is none of that name or the size is not a multiple of 512.
+    /// There is no export of that name, or the size is not a multiple of 512.
     pub fn resize(&mut self, name: &str, size_bytes: u64) -> Result<u16, ExportError> {
         check_size(name, size_bytes)?;
         let (index, export) = self.named(name)?;
@@ -127,10 +125,10 @@ impl Exports {
         Ok(index)
     }
 
-    /// Changes who may see an export; counts for clients that choose it from now on.
+    /// Changes who may see an export. This affects clients that choose it from now on.
     ///
     /// # Errors
-    /// Where there is none of that name.
+    /// There is no export of that name.
     pub fn set_access(&mut self, name: &str, access: Access) -> Result<(), ExportError> {
         self.named(name)?.1.access = access;
         Ok(())
@@ -141,7 +139,7 @@ impl Exports {
         there.find(|(_, export)| export.name == name).ok_or_else(|| ExportError::Unknown(name.to_owned()))
     }
 
-    /// The export at `index`, where it still exists.
+    /// The export at `index`; `None` where it was removed.
     #[must_use]
     pub fn get(&self, index: u16) -> Option<&Export> {
         self.slots.get(usize::from(index))?.as_ref()
@@ -153,7 +151,7 @@ impl Exports {
         self.iter().find(|(_, export)| export.name == name)
     }
 
-    /// What a client sees of the table.
+    /// The part of the table that a client may see.
     #[must_use]
     pub fn seen_by<'a>(&'a self, client: &'a Client) -> Seen<'a> {
         Seen { exports: self, client }
@@ -178,21 +176,21 @@ impl<'a> Seen<'a> {
         self.exports.iter().filter(move |(_, export)| export.access.admits(self.client) == Admission::Granted)
     }
 
-    /// One of them. The empty name means the export called so or else the first one (`NBD_OPT_EXPORT_NAME`: "reserved for a
-    /// default export").
+    /// One of these exports by name. The empty name means the export with that name, or else the first one
+    /// (`NBD_OPT_EXPORT_NAME`: "reserved for a default export").
     #[must_use]
     pub fn find(self, name: &str) -> Option<(u16, &'a Export)> {
         let exact = self.iter().find(|(_, export)| export.name == name);
         if exact.is_none() && name.is_empty() { self.iter().next() } else { exact }
     }
 
-    /// Whether the client, still in the clear, would see more in TLS.
+    /// Whether the client, which is not in TLS, would see more exports in TLS.
     #[must_use]
     pub fn needs_tls(self) -> bool {
         self.exports.iter().any(|(_, export)| export.access.admits(self.client) == Admission::NeedsTls)
     }
 
-    /// How the client is connected.
+    /// The security of the client's connection.
     #[must_use]
     pub fn security(self) -> &'a Security {
         &self.client.security

@@ -1,5 +1,6 @@
-//! Front ends: protocol in, volume requests out, no policy. The NBD server, in two layers: [`nbd`] is the protocol
-//! without input and output, [`server`] is the reactor that drives it over sockets, on one thread and without locks.
+//! Front ends, which turn protocols into volume requests and decide no policy. The NBD server has two layers: [`nbd`]
+//! is the protocol without I/O, [`server`] is the reactor that drives it over sockets, on one thread and without
+//! locks.
 
 pub mod access;
 pub mod backend;

@@ -1,5 +1,5 @@
-//! Disks in memory, simple enough to be seen to be right: the oracle of the end-to-end tests, and a server for
-//! trying clients out. Not for data: everything is gone with the process.
+//! Disks in memory, simple enough to be obviously correct: the oracle of the end-to-end tests, and a server for
+//! trying out clients. Not for data: everything is lost with the process.
 
 use super::Backend;
 use forebay_block::{Buf, ClassId, DiskId};
@@ -82,7 +82,7 @@ impl Disk {
     }
 }
 
-/// Blocks that the range touches (`touched`) or covers in full.
+/// Blocks that the range touches (`touched`), or covers completely.
 fn blocks(start: u64, end: u64, touched: bool) -> std::ops::Range<usize> {
     let (first, last) = if touched {
         (start / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES))
@@ -96,7 +96,7 @@ fn blocks(start: u64, end: u64, touched: bool) -> std::ops::Range<usize> {
 #[derive(Debug, Default)]
 pub struct MemoryBackend {
     disks: BTreeMap<DiskId, Disk>,
-    /// Requests taken and the poll at which they are carried out.
+    /// Accepted requests, each with the poll at which it is carried out.
     waiting: VecDeque<(u64, Request)>,
     delay_polls: u64,
     polls: u64,
@@ -111,29 +111,29 @@ impl MemoryBackend {
         Self::default()
     }
 
-    /// Adds an empty disk, or empties one.
+    /// Adds an empty disk, or empties an existing one.
     pub fn add_disk(&mut self, disk: DiskId, size_bytes: u64) {
         self.disks.insert(disk, Disk::new(size_bytes));
     }
 
-    /// Requests are carried out that many polls after they were submitted, so that several are in flight at once.
+    /// Carries out requests this many polls after their submission, so that several are in flight at once.
     pub fn delay_polls(&mut self, polls: u64) {
         self.delay_polls = polls;
     }
 
-    /// Requests that wait are carried out after so many polls more, as are those to come.
+    /// Carries out waiting and later requests within this many further polls.
     pub fn release_after(&mut self, polls: u64) {
         self.delay_polls = polls;
         let due = self.polls + polls;
         self.waiting.iter_mut().for_each(|(at, _)| *at = due.min(*at));
     }
 
-    /// The next request fails so. Several calls make several fail.
+    /// Makes the next request fail with `error`. Several calls make several requests fail.
     pub fn fail_next(&mut self, error: RequestError) {
         self.failures.push_back(error);
     }
 
-    /// Marks the blocks around a range as damaged, until they are written again.
+    /// Marks the blocks that a range touches as damaged, until they are written again.
     pub fn damage(&mut self, disk: DiskId, offset_bytes: u64, len_bytes: u64) {
         if let Some(disk) = self.disks.get_mut(&disk) {
             let range = blocks(offset_bytes, offset_bytes + len_bytes, true);
@@ -143,7 +143,7 @@ impl MemoryBackend {
         }
     }
 
-    /// Flushes carried out.
+    /// Count of flushes carried out.
     #[must_use]
     pub fn flushes(&self) -> u64 {
         self.flushes

@@ -4,7 +4,7 @@ use super::Backend;
 use forebay_block::Buf;
 use forebay_volume::{Completion, Extent, ExtentState, Op, Outcome, Request};
 
-/// Forgets writes and reads zeros. The ceiling of what the server can do with any volume.
+/// Drops writes and reads zeros: the upper limit of the server's speed with any volume.
 #[derive(Debug, Default)]
 pub struct NullBackend {
     done: Vec<Completion>,

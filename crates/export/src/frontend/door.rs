@@ -1,8 +1,9 @@
-//! A door between the server and a front end on a thread of its own: a ring each way, and a bell each way for who sleeps.
+//! A door between the server and a front end on its own thread: a ring in each direction, and a bell in each
+//! direction to wake a sleeper.
 //!
-//! Neither side waits for the other. Who has put something into a ring rings the other's bell only if the other said that it
-//! goes to sleep. That is the store-then-look of both sides with a full fence between (Dekker): of "I sleep, is there
-//! something?" and "here is something, do you sleep?" at least one sees the other.
+//! Neither side waits for the other. After a push into a ring, a side rings the other's bell only if the other has
+//! declared that it sleeps. Each side stores first and then looks, with a full fence between (Dekker's algorithm). So
+//! at least one of the two sees the other: the sleeper finds the new entry, or the pusher finds the sleeper.
 
 use super::{FrontRequest, Frontend, FrontendError};
 use crate::server::Peer;
@@ -13,12 +14,12 @@ use rustix::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Requests taken in one turn, so that one door does not keep the others waiting.
+/// Most requests taken in one iteration, so that one door does not hold up the others.
 const RECEIVE_MAX: usize = 256;
-/// No new size waits to be reported. A size is a multiple of 512.
+/// No new size is to be reported. Real sizes are multiples of 512.
 const NO_SIZE: u64 = u64::MAX;
 
-/// Rings where one side sleeps.
+/// An eventfd that is rung only while its owner sleeps.
 #[derive(Debug)]
 struct Bell {
     fd: OwnedFd,
@@ -32,7 +33,7 @@ impl Bell {
         Ok(Self { fd, asleep: AtomicBool::new(false) })
     }
 
-    /// Something was put where the owner looks.
+    /// Rings the bell if the owner sleeps. To be called after an entry was pushed.
     fn ring_if_asleep(&self) {
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
@@ -41,11 +42,11 @@ impl Bell {
     }
 
     fn ring(&self) {
-        // Fails only where the counter is full, and then it is readable.
+        // Fails only where the counter is full, and then the descriptor is readable already.
         let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
     }
 
-    /// The owner is about to sleep; it has to look once more after this.
+    /// Declares that the owner is about to sleep. The owner must look for entries once more after this.
     fn sleeps(&self) {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -54,26 +55,26 @@ impl Bell {
     fn awake(&self) {
         self.asleep.store(false, Ordering::Relaxed);
         let mut count = [0; 8];
-        // Nothing there: it was not rung.
+        // Fails where the bell was not rung.
         let _ = rustix::io::read(&self.fd, &mut count);
     }
 }
 
-/// A request's token, and what came of it.
+/// A request's token and its result.
 type End = (u16, Result<Outcome, RequestError>);
 
-/// What the server tells the thread.
+/// An event from the server for the front end's thread.
 #[derive(Debug)]
 pub enum Event {
-    /// A request has ended.
+    /// The request with this token has completed.
     Done(u16, Result<Outcome, RequestError>),
-    /// The export has this size in bytes now.
+    /// The export has this new size, in bytes.
     Resized(u64),
-    /// The server stops: requests that come now are refused.
+    /// The server is stopping; requests submitted from now on are refused.
     Stopping,
 }
 
-/// A request that did not fit: as many as the door takes are in flight.
+/// A request that was not accepted, because as many are in flight as the door allows.
 #[derive(Debug)]
 pub struct Refused(pub FrontRequest);
 
@@ -81,17 +82,18 @@ pub struct Refused(pub FrontRequest);
 struct Shared {
     server: Bell,
     front: Bell,
-    /// The server, or the thread, has let go. Beside the rings, so that it is true before the bell rings.
+    /// Whether the server, or the thread, has dropped its side. Stored beside the rings, so that it is set before the
+    /// bell rings.
     server_gone: AtomicBool,
     front_gone: AtomicBool,
-    /// The size to be reported, or [`NO_SIZE`].
+    /// The new size to be reported, or [`NO_SIZE`].
     size_bytes: AtomicU64,
     stopping: AtomicBool,
     peer: Mutex<Option<Peer>>,
     clients: AtomicU64,
 }
 
-/// The server's side.
+/// The server's side of the door.
 #[derive(Debug)]
 pub struct Door {
     requests: Consumer<FrontRequest>,
@@ -101,7 +103,7 @@ pub struct Door {
     was_asleep: bool,
 }
 
-/// The side of the front end's thread.
+/// The front end's side of the door.
 #[derive(Debug)]
 pub struct DoorSide {
     requests: Producer<FrontRequest>,
@@ -111,10 +113,10 @@ pub struct DoorSide {
     in_flight_max: usize,
 }
 
-/// A door for at most so many requests in flight, 1 to 65,535.
+/// Opens a door for at most `in_flight_max` requests in flight (1 to 65,535).
 ///
 /// # Errors
-/// Where the system gives no descriptors.
+/// The system gives no descriptors.
 pub fn open_door(in_flight_max: u16) -> Result<(Door, DoorSide), FrontendError> {
     let in_flight_max = usize::from(in_flight_max.max(1));
     let shared = Arc::new(Shared {
@@ -142,7 +144,7 @@ impl Frontend for Door {
         for _ in 0..RECEIVE_MAX {
             match self.requests.pop() {
                 Ok(request) => requests.push(request),
-                // What was submitted before the end is looked at once more.
+                // Looks once more, for requests that were submitted just before the thread ended.
                 Err(_) if self.shared.front_gone.load(Ordering::Acquire) && self.requests.is_empty() => {
                     return Err(FrontendError::Gone);
                 }
@@ -154,7 +156,7 @@ impl Frontend for Door {
 
     fn complete(&mut self, token: u16, result: Result<Outcome, RequestError>) {
         self.has_sent = true;
-        // The ring holds as many as may be in flight: full it can only be where the thread broke that promise.
+        // The ring has room for all requests in flight. It can be full only where the thread has exceeded the limit.
         let _ = self.ends.push((token, result));
     }
 
@@ -172,7 +174,7 @@ impl Frontend for Door {
     }
 
     fn awake(&mut self) {
-        // Spares a system call in each iteration of a busy server.
+        // Saves a system call in each iteration of a busy server.
         if std::mem::take(&mut self.was_asleep) {
             self.shared.server.awake();
         }
@@ -205,10 +207,10 @@ impl Drop for Door {
 }
 
 impl DoorSide {
-    /// Submits a request; [`DoorSide::knock`] after the last of several.
+    /// Submits a request. Call [`DoorSide::knock`] after the last of several.
     ///
     /// # Errors
-    /// Gives it back where as many as the door takes are in flight.
+    /// Returns the request where as many are in flight as the door allows.
     pub fn push(&mut self, request: FrontRequest) -> Result<(), Refused> {
         if self.in_flight >= self.in_flight_max {
             return Err(Refused(request));
@@ -227,7 +229,7 @@ impl DoorSide {
         self.shared.server.ring_if_asleep();
     }
 
-    /// The next thing that the server says.
+    /// The next event from the server; `None` where there is none.
     pub fn pop(&mut self) -> Option<Event> {
         if self.shared.size_bytes.load(Ordering::Relaxed) != NO_SIZE {
             return Some(Event::Resized(self.shared.size_bytes.swap(NO_SIZE, Ordering::Acquire)));
@@ -240,25 +242,26 @@ impl DoorSide {
         Some(Event::Done(token, result))
     }
 
-    /// Whether the server has let go of the front end: nothing more will be answered.
+    /// Whether the server has dropped its side, and no event is left.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.shared.server_gone.load(Ordering::Acquire) && self.ends.is_empty()
     }
 
-    /// Requests submitted and not ended.
+    /// Requests submitted and not completed.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// Readable when something waits in [`DoorSide::pop`], once [`DoorSide::may_sleep`] was asked.
+    /// A descriptor that becomes readable with an event, after [`DoorSide::may_sleep`] was called.
     #[must_use]
     pub fn fd(&self) -> i32 {
         self.shared.front.fd.as_raw_fd()
     }
 
-    /// Whether nothing waits; if so, what comes from now on is shown by the descriptor. Call [`DoorSide::awake`] afterwards.
+    /// Whether no event waits. If so, the descriptor signals events from now on. Call [`DoorSide::awake`] afterwards
+    /// in any case.
     #[must_use]
     pub fn may_sleep(&self) -> bool {
         self.shared.front.sleeps();
@@ -267,12 +270,13 @@ impl DoorSide {
         is_quiet && self.ends.is_empty() && !self.shared.server_gone.load(Ordering::Acquire)
     }
 
-    /// The sleep has ended, or there was none.
+    /// Must be called after the sleep, or instead of it.
     pub fn awake(&self) {
         self.shared.front.awake();
     }
 
-    /// Says who uses the export now. Nothing of the one before is in flight any more.
+    /// Names the client that uses the export now; `None`: no client. No request of the former client may be in
+    /// flight.
     pub fn set_peer(&self, peer: Option<Peer>) {
         self.shared.clients.fetch_add(u64::from(peer.is_some()), Ordering::Release);
         *self.shared.peer.lock().unwrap_or_else(PoisonError::into_inner) = peer;

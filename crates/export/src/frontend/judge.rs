@@ -1,11 +1,11 @@
-//! What every request of a front end must keep to, whatever its protocol has checked.
+//! Rules for the requests of all front ends, whatever their protocols have checked.
 
 use super::FrontRequest;
 use crate::exports::Export;
 use crate::limits::MIN_BLOCK_BYTES;
 use forebay_volume::{Op, RequestError};
 
-/// Whether the export takes the request. A device's own bounds come from the export, which may have shrunk since.
+/// Checks a request against its export. The bounds come from the export's present size, which may have shrunk.
 pub(crate) fn judge(request: &FrontRequest, export: &Export, payload_bytes_max: u32) -> Result<(), RequestError> {
     let changes = match &request.op {
         Op::Flush => return Ok(()),

@@ -1,6 +1,6 @@
-//! Front ends beside the sockets of NBD: whatever makes block requests of one export and wants them answered. One may run on
-//! the server's own thread, where its descriptors are watched and nothing is passed on; or on a thread of its own, behind a
-//! [`Door`]. Either way the server judges each request by the export before the backend sees it.
+//! Front ends beside NBD sockets: sources of block requests for one export. A front end runs either on the server's
+//! thread, where its descriptors are watched and nothing is passed between threads, or on its own thread behind a
+//! [`Door`]. In both cases the server checks each request against the export before it reaches the backend.
 
 mod door;
 mod judge;
@@ -13,10 +13,11 @@ use forebay_volume::{HintParts, Op, Outcome, RequestError};
 use rustix::io::Errno;
 use thiserror::Error;
 
-/// A request of a front end, for the export that it is attached to.
+/// A request of a front end to its export.
 #[derive(Debug)]
 pub struct FrontRequest {
-    /// The front end's own number for it, returned with its end; not in use by another request in flight.
+    /// The front end's number for the request, which its completion carries. Must be unique among the requests in
+    /// flight.
     pub token: u16,
     /// Byte offset on the export.
     pub offset_bytes: u64,
@@ -24,24 +25,24 @@ pub struct FrontRequest {
     pub len_bytes: u64,
     /// The operation.
     pub op: Op,
-    /// Durable when complete.
+    /// Must be durable when complete.
     pub fua: bool,
-    /// What the host says of the data, where it does.
+    /// Hints of the host on the data; `None` where there are none.
     pub hints: Option<Box<HintParts>>,
 }
 
-/// Why a front end came to its end.
+/// The reason why a front end ended.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum FrontendError {
-    /// The system refused something.
+    /// The system refused a call.
     #[error("{operation} failed: {source}")]
     System {
-        /// What.
+        /// Name of the call.
         operation: &'static str,
-        /// Why.
+        /// The error.
         source: Errno,
     },
-    /// The client broke its protocol.
+    /// The client broke the front end's protocol.
     #[error("the client broke the protocol: {0}")]
     Protocol(String),
     /// The client, or the thread that serves it, has ended.
@@ -49,45 +50,46 @@ pub enum FrontendError {
     Gone,
 }
 
-/// Makes requests and takes their ends, on the server's thread; no method may block.
+/// A source of requests on the server's thread. No method may block.
 pub trait Frontend: std::fmt::Debug + Send {
-    /// Appends descriptors that become readable when [`Frontend::receive`] has something to take, once
-    /// [`Frontend::may_sleep`] was asked. Asked when it is attached and about every 50 ms.
+    /// Appends descriptors that become readable when [`Frontend::receive`] has something to return, after
+    /// [`Frontend::may_sleep`] was called. Called when the front end is attached, and about every 50 ms.
     fn wake_fds(&self, out: &mut Vec<i32>);
 
-    /// Appends requests that wait, a bounded number each time.
+    /// Appends waiting requests, a limited number each time.
     ///
     /// # Errors
-    /// Where it has come to its end: it is detached once what it has in flight has ended.
+    /// The front end has ended. It is detached once all its requests in flight have completed.
     fn receive(&mut self, requests: &mut Vec<FrontRequest>) -> Result<(), FrontendError>;
 
-    /// A request has ended. Its client may learn that with the next [`Frontend::send`].
+    /// Takes the result of a request. The client may receive it with the next [`Frontend::send`].
     fn complete(&mut self, token: u16, result: Result<Outcome, RequestError>);
 
-    /// The turn is over: what completed goes to the client.
+    /// Ends an iteration: passes the results to the client.
     ///
     /// # Errors
-    /// As of [`Frontend::receive`].
+    /// As for [`Frontend::receive`].
     fn send(&mut self) -> Result<(), FrontendError>;
 
-    /// The server wants to sleep. Whether nothing waits to be received; if so, what comes from now on is shown by the
-    /// descriptors.
+    /// Called before the server sleeps. Returns whether no request waits. If so, the descriptors signal requests from
+    /// now on.
     fn may_sleep(&mut self) -> bool;
 
-    /// The server's sleep has ended, or there was none.
+    /// Called after the server's sleep, or instead of it.
     fn awake(&mut self) {}
 
-    /// The export has another size now.
+    /// The export has a new size, in bytes.
     fn resized(&mut self, size_bytes: u64) {
         let _ = size_bytes;
     }
 
-    /// The server stops: what is received from now on is not carried out. What is in flight still ends.
+    /// The server is stopping. Requests received from now on are not carried out; those in flight complete.
     fn begin_shutdown(&mut self) {}
 
-    /// Who uses the export through it now.
+    /// The client that uses the export through this front end; `None` where there is none.
     fn peer(&self) -> Option<Peer>;
 
-    /// How many clients have used it one after the other, with the one that does now. The answers of one are none for the next.
+    /// Count of clients so far, including the present one. It changes with the client, so that the answers of one
+    /// never reach the next.
     fn clients(&self) -> u64;
 }

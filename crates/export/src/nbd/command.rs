@@ -1,5 +1,5 @@
-//! Requests of the transmission phase: taken apart and judged before anything is allocated ("Request message",
-//! "Request types", "Command flags").
+//! Requests of the transmission phase, parsed and checked before anything is allocated ("Request message", "Request
+//! types", "Command flags").
 
 use super::context::ContextSet;
 use super::error::{Errno, ProtocolError};
@@ -8,24 +8,24 @@ use super::wire::{self, command, command_flag as flag, u16_at, u32_at, u64_at};
 use crate::exports::Export;
 use crate::limits::{MIN_BLOCK_BYTES, SessionLimits};
 
-/// A request as it came.
+/// A request as received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Command flags.
     pub flags: u16,
     /// Request type.
     pub kind: u16,
-    /// The client's mark, returned in the reply.
+    /// The client's identifier, returned in the reply.
     pub cookie: u64,
     /// Byte offset.
     pub offset_bytes: u64,
-    /// Length of the range, or of the payload.
+    /// Length of the range or payload, in bytes.
     pub len_bytes: u64,
     /// Bytes that follow the header.
     pub payload_bytes: u32,
 }
 
-/// Operation of a good request.
+/// Operation of a valid request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// READ.
@@ -40,46 +40,46 @@ pub enum Kind {
     Cache,
     /// WRITE_ZEROES.
     WriteZeroes {
-        /// Without NO_HOLE.
+        /// Whether the range may be deallocated (NO_HOLE is not set).
         may_unmap: bool,
     },
     /// BLOCK_STATUS.
     Status {
-        /// REQ_ONE: one extent per context.
+        /// REQ_ONE: at most one extent per context.
         one: bool,
     },
 }
 
 impl Kind {
-    /// Whether a range beyond the end is answered with `NBD_ENOSPC`.
+    /// Whether a range beyond the end is answered by `NBD_ENOSPC`.
     #[must_use]
     pub fn writes(self) -> bool {
         matches!(self, Self::Write | Self::WriteZeroes { .. })
     }
 }
 
-/// What is to be done with a request.
+/// The decision on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Carry it out.
+    /// Carry the request out.
     Accept(Kind),
-    /// Answer with an error, after its payload was skipped.
+    /// Answer with this error after its payload was skipped.
     Refuse(Errno, &'static str),
     /// The client ends the session.
     Disconnect,
 }
 
 impl Header {
-    /// Length of a header on the wire.
+    /// Length of a request header, in bytes.
     #[must_use]
     pub fn wire_bytes(style: Style) -> usize {
         if style == Style::Extended { wire::EXTENDED_REQUEST_BYTES } else { wire::REQUEST_BYTES }
     }
 
-    /// Takes a header apart; `None` where it has not arrived in full.
+    /// Parses a header; `None` where it is not complete.
     ///
     /// # Errors
-    /// Where the magic is wrong or the payload longer than allowed: the stream cannot be followed any further.
+    /// The magic is wrong, or the payload is longer than allowed: the stream cannot be followed any further.
     pub fn parse(bytes: &[u8], style: Style, limits: &SessionLimits) -> Result<Option<Self>, ProtocolError> {
         let expected = if style == Style::Extended { wire::EXTENDED_REQUEST_MAGIC } else { wire::REQUEST_MAGIC };
         let Some(magic) = u32_at(bytes, 0) else {
@@ -112,19 +112,20 @@ impl Header {
         Ok(Some(Self { flags, kind, cookie, offset_bytes, len_bytes, payload_bytes }))
     }
 
-    /// Whether the request asks for durability. Valid, if useless, on every command.
+    /// Whether the request must be durable when answered. The flag is valid on every command, even where it is
+    /// useless.
     #[must_use]
     pub fn fua(&self) -> bool {
         self.flags & flag::FUA != 0
     }
 
-    /// Judges the request.
+    /// Checks the request.
     #[must_use]
     pub fn judge(&self, export: &Export, style: Style, contexts: ContextSet, limits: &SessionLimits) -> Verdict {
         use Verdict::Refuse;
         let (kind, allowed) = match self.kind {
             command::READ => (Kind::Read, if style == Style::Simple { 0 } else { flag::DF }),
-            // PAYLOAD_LEN in a compact header is an unknown flag.
+            // In a compact header PAYLOAD_LEN is an unknown flag.
             command::WRITE => (Kind::Write, if style == Style::Extended { flag::PAYLOAD_LEN } else { 0 }),
             command::DISC => return Verdict::Disconnect,
             command::FLUSH => (Kind::Flush, 0),
@@ -132,7 +133,7 @@ impl Header {
             command::CACHE => (Kind::Cache, 0),
             command::WRITE_ZEROES => (
                 Kind::WriteZeroes { may_unmap: self.flags & flag::NO_HOLE == 0 },
-                // Zeroing is a change of the map here, always faster than writing: FAST_ZERO needs nothing more.
+                // Zeroing only changes the map and is always faster than writing, so FAST_ZERO needs no more.
                 flag::NO_HOLE | flag::FAST_ZERO,
             ),
             command::BLOCK_STATUS => (Kind::Status { one: self.flags & flag::REQ_ONE != 0 }, flag::REQ_ONE),

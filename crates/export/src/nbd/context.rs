@@ -1,8 +1,8 @@
-//! Metadata contexts: what BLOCK_STATUS tells about extents ("Metadata querying").
+//! Metadata contexts: the information on extents that BLOCK_STATUS returns ("Metadata querying").
 //!
 //! `base:allocation` is the protocol's own: bit 0 `NBD_STATE_HOLE`, bit 1 `NBD_STATE_ZERO`.
 //!
-//! `forebay:placement` tells where an extent lies and of which class it is, in 32 bits:
+//! `forebay:placement` reports the place and the class of an extent, in 32 bits:
 //!
 //! | bits | meaning |
 //! |---|---|
@@ -45,7 +45,7 @@ impl Context {
         }
     }
 
-    /// Its id on the wire, the same in every session.
+    /// Its id on the wire, which is the same in every session.
     #[must_use]
     pub fn id(self) -> u32 {
         match self {
@@ -54,7 +54,7 @@ impl Context {
         }
     }
 
-    /// Whether a LIST query finds it: by its name, or its namespace alone.
+    /// Whether a LIST query matches the context: by its name, or by its namespace alone.
     #[must_use]
     pub fn is_listed_by(self, query: &str) -> bool {
         let name = self.name();
@@ -76,8 +76,8 @@ impl Context {
         }
     }
 
-    /// Length and status of the extents, neighbours of equal status joined, cut at `limit_bytes`, at most `max`.
-    /// Empty where the extents are.
+    /// Length and status of the extents, with neighbours of equal status merged, cut at `limit_bytes`, at most `max`.
+    /// Empty where `extents` is.
     pub fn descriptors(self, extents: &[Extent], limit_bytes: u64, max: usize, into: &mut Vec<(u64, u32)>) {
         into.clear();
         let mut left = limit_bytes;
@@ -103,24 +103,24 @@ impl Context {
 pub struct ContextSet(u8);
 
 impl ContextSet {
-    /// Adds one.
+    /// Adds a context.
     pub fn insert(&mut self, context: Context) {
         self.0 |= 1 << context.id();
     }
 
-    /// Whether it is among them.
+    /// Whether the context is selected.
     #[must_use]
     pub fn contains(self, context: Context) -> bool {
         self.0 & 1 << context.id() != 0
     }
 
-    /// Whether there is none.
+    /// Whether no context is selected.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Those selected.
+    /// The selected contexts.
     pub fn iter(self) -> impl Iterator<Item = Context> {
         Context::ALL.into_iter().filter(move |&context| self.contains(context))
     }

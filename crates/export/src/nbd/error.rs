@@ -1,32 +1,32 @@
-//! What goes wrong: errors that end the connection, and errors that are answered.
+//! Errors that end the connection, and errors that are answered.
 
 use forebay_volume::RequestError;
 use thiserror::Error;
 
-/// A breach of the protocol that ends the connection ("Termination of the session", "hard disconnect").
+/// A violation of the protocol that ends the connection ("Termination of the session", "hard disconnect").
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ProtocolError {
-    /// Client flags that this server does not know.
+    /// The client set flags that this server does not know.
     #[error("unknown client flags {0:#x}")]
     ClientFlags(u32),
     /// An option does not start with its magic.
     #[error("an option starts with {0:#018x} instead of its magic")]
     OptionMagic(u64),
-    /// An option of absurd length.
+    /// An option announces an absurd length.
     #[error("option {option} announces {len_bytes} bytes")]
     OptionLength {
         /// Type of the option.
         option: u32,
-        /// Announced length.
+        /// The announced length, in bytes.
         len_bytes: u32,
     },
-    /// More options than allowed.
+    /// The client sent more options than allowed.
     #[error("more than {0} options without choosing an export")]
     TooManyOptions(u32),
-    /// `NBD_OPT_EXPORT_NAME` with a name that is not served; that option has no error reply.
+    /// `NBD_OPT_EXPORT_NAME` with an unknown name. This option has no error reply.
     #[error("no export named {0:?}")]
     NoSuchExport(String),
-    /// `NBD_OPT_EXPORT_NAME` before TLS, which is needed; that option has no error reply.
+    /// `NBD_OPT_EXPORT_NAME` before TLS, which is required. This option has no error reply.
     #[error("it asked for an export without TLS, which is required")]
     NeedsTls,
     /// `NBD_OPT_EXPORT_NAME` after extended headers were agreed.
@@ -35,12 +35,12 @@ pub enum ProtocolError {
     /// A request does not start with its magic.
     #[error("a request starts with {0:#010x} instead of its magic")]
     RequestMagic(u32),
-    /// A payload longer than allowed.
+    /// A request announces a longer payload than allowed.
     #[error("a request announces a payload of {len_bytes} bytes, more than {max_bytes}")]
     PayloadLength {
-        /// Announced length.
+        /// The announced length, in bytes.
         len_bytes: u64,
-        /// Limit.
+        /// The longest allowed, in bytes.
         max_bytes: u32,
     },
     /// The export was removed.
@@ -67,8 +67,8 @@ pub enum Errno {
 }
 
 impl Errno {
-    /// The value for a failed request. `writes`: whether the request writes, for which a range beyond the end is
-    /// `NBD_ENOSPC` instead of `NBD_EINVAL` ("Error values").
+    /// The error value of a failed request. `writes`: the request writes, so a range beyond the end is `NBD_ENOSPC`
+    /// instead of `NBD_EINVAL` ("Error values").
     #[must_use]
     pub fn of(error: &RequestError, writes: bool) -> Self {
         match error {
@@ -80,7 +80,8 @@ impl Errno {
             | RequestError::Device { .. }
             | RequestError::Damaged { .. }
             | RequestError::FlushFailed
-            // An export that is read-only says so, and is asked for no writes. This is a pool that takes none for what its devices do.
+            // A read-only export says so and receives no writes. This is a pool that refuses writes because of errors
+            // of its devices.
             | RequestError::ReadOnly(_) => Self::Io,
             RequestError::NoSpace => Self::NoSpace,
             RequestError::ShuttingDown => Self::Shutdown,
@@ -93,7 +94,8 @@ mod tests {
     use super::*;
     use forebay_block::{IoError, IoErrorKind};
 
-    /// QEMU stops a machine whose disk has no space until somebody makes room, and hands on an I/O error.
+    /// QEMU pauses a machine whose disk has no space until somebody makes room, but passes an I/O error on to the
+    /// guest.
     #[test]
     fn regression_no_space_below_a_device_is_no_space_to_hosts() {
         let of = |kind| {

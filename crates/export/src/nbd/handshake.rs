@@ -1,4 +1,4 @@
-//! From the first byte to the chosen export: fixed newstyle negotiation ("Handshake").
+//! Fixed newstyle negotiation ("Handshake"): from the first byte to the chosen export.
 
 use super::context::{Context, ContextSet};
 use super::error::ProtocolError;
@@ -10,7 +10,7 @@ use crate::access::Security;
 use crate::exports::{Export, Seen};
 use crate::limits::{self, SessionLimits};
 
-/// Shape of replies, as negotiated.
+/// Form of replies, as negotiated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Style {
     /// Simple replies.
@@ -22,18 +22,18 @@ pub enum Style {
     Extended,
 }
 
-/// What came of a step.
+/// Result of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// More bytes are needed.
     Starved,
-    /// Something was understood; there may be more.
+    /// A message was processed; there may be more.
     Advanced,
-    /// The export of that index was chosen: transmission starts.
+    /// The client chose the export with this index; transmission begins.
     Chosen(u16),
     /// The client ends the session.
     Aborted,
-    /// TLS was agreed: everything after this option is TLS.
+    /// TLS was agreed: everything after this option belongs to TLS.
     StartTls,
 }
 
@@ -43,14 +43,14 @@ pub struct Handshake {
     has_client_flags: bool,
     no_zeroes: bool,
     options: u32,
-    /// Shape of replies agreed so far.
+    /// Form of replies agreed so far.
     pub style: Style,
-    /// Contexts selected so far, and for which export.
+    /// Contexts selected so far, and the export that they are for.
     selected: Option<(u16, ContextSet)>,
 }
 
 impl Handshake {
-    /// Starts the negotiation with the server's greeting.
+    /// Starts the negotiation: queues the server's greeting.
     pub fn start(out: &mut Outgoing) -> Self {
         out.put(&wire::INIT_MAGIC.to_be_bytes());
         out.put(&wire::OPTION_MAGIC.to_be_bytes());
@@ -58,15 +58,15 @@ impl Handshake {
         Self::default()
     }
 
-    /// TLS has begun: "the server MUST NOT preserve any negotiation state" (`NBD_OPT_STARTTLS`), which anybody on the way
-    /// could have put there. How many options were sent goes on to count.
+    /// TLS has begun: "the server MUST NOT preserve any negotiation state" (`NBD_OPT_STARTTLS`), because an attacker
+    /// on the network path could have set it. The count of options is kept.
     pub fn secured(&mut self) {
         self.style = Style::Simple;
         self.selected = None;
     }
 
-    /// The contexts that count for `export`: BLOCK_STATUS is only valid where the last SET_META_CONTEXT named the
-    /// export that was chosen.
+    /// The contexts in force for `export`. BLOCK_STATUS is valid only where the last SET_META_CONTEXT named the
+    /// export that was then chosen.
     #[must_use]
     pub fn contexts_for(&self, export: u16) -> ContextSet {
         match self.selected {
@@ -75,10 +75,10 @@ impl Handshake {
         }
     }
 
-    /// Understands at most one message. `stopping`: options are answered with `NBD_REP_ERR_SHUTDOWN`.
+    /// Processes at most one message. `stopping`: options are answered by `NBD_REP_ERR_SHUTDOWN`.
     ///
     /// # Errors
-    /// Where the connection must be ended.
+    /// The connection must be ended.
     pub fn step(
         &mut self,
         inbound: &mut Inbound,
@@ -94,7 +94,7 @@ impl Handshake {
             let Some(flags) = u32_at(inbound.unread(), 0) else {
                 return Ok(Step::Starved);
             };
-            // The client flags have the same bits as the handshake flags they answer.
+            // The client flags have the same bits as the server's handshake flags.
             if flags & !u32::from(wire::FLAG_FIXED_NEWSTYLE | wire::FLAG_NO_ZEROES) != 0 {
                 return Err(ProtocolError::ClientFlags(flags));
             }
@@ -222,7 +222,8 @@ impl Handshake {
             }
         };
         let Some((index, export)) = exports.find(request.name) else {
-            // "MAY reply with NBD_REP_ERR_TLS_REQD if that export is non-existent": the answer does not tell which it is.
+            // "MAY reply with NBD_REP_ERR_TLS_REQD if that export is non-existent": so the answer does not reveal
+            // which exports exist.
             if exports.needs_tls() {
                 put_reply(out, kind, reply::ERR_TLS_REQD, &[b"TLS is required"]);
             } else {
@@ -314,7 +315,7 @@ impl Handshake {
     }
 }
 
-/// "FORCEDTLS mode": without TLS there is nothing that this client may use, so it learns nothing either.
+/// "FORCEDTLS mode": without TLS this client may use no export, so it is not shown any either.
 fn is_tls_forced(exports: Seen<'_>) -> bool {
     *exports.security() == Security::Offered && exports.needs_tls() && exports.iter().next().is_none()
 }

@@ -1,12 +1,12 @@
-//! Bytes from the client, until they are understood.
+//! Bytes received from the client and not yet processed.
 
-/// A receive buffer of fixed size. Bytes are put at its end and taken from its front.
+/// A receive buffer of fixed size. Bytes are appended at its end and consumed from its front.
 #[derive(Debug)]
 pub struct Inbound {
     bytes: Box<[u8]>,
     start: usize,
     end: usize,
-    /// Bytes still to come that nobody wants: the payload of a refused request, an overlong option.
+    /// Bytes still to be dropped: the payload of a refused request, or an overlong option.
     skip_bytes: u64,
 }
 
@@ -14,11 +14,11 @@ impl Inbound {
     /// A buffer of `capacity_bytes`.
     #[must_use]
     pub fn new(capacity_bytes: usize) -> Self {
-        // Large zeroed vectors come straight from fresh pages: memory is used as far as bytes arrive.
+        // Large zeroed vectors consist of fresh pages, which take memory only when bytes arrive.
         Self { bytes: vec![0; capacity_bytes].into_boxed_slice(), start: 0, end: 0, skip_bytes: 0 }
     }
 
-    /// Has this capacity from now on, which is not less than before.
+    /// Enlarges the buffer to `capacity_bytes`, which must not be less than before.
     pub fn grow(&mut self, capacity_bytes: usize) {
         let mut grown = Self::new(capacity_bytes);
         grown.end = self.end - self.start;
@@ -27,7 +27,7 @@ impl Inbound {
         *self = grown;
     }
 
-    /// Where received bytes are to be put; empty only where the buffer is full.
+    /// The free part, where received bytes go; empty only where the buffer is full.
     pub fn space(&mut self) -> &mut [u8] {
         if self.start == self.end {
             self.start = 0;
@@ -40,30 +40,30 @@ impl Inbound {
         &mut self.bytes[self.end..]
     }
 
-    /// Takes over `count` bytes that were put at the start of [`Inbound::space`].
+    /// Accepts `count` bytes that were written to the start of [`Inbound::space`].
     pub fn filled(&mut self, count: usize) {
         self.end = (self.end + count).min(self.bytes.len());
         self.discard();
     }
 
-    /// The bytes not yet consumed.
+    /// The bytes that were not consumed.
     #[must_use]
     pub fn unread(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
 
-    /// Drops `count` bytes from the front.
+    /// Consumes `count` bytes from the front.
     pub fn consume(&mut self, count: usize) {
         self.start = (self.start + count).min(self.end);
     }
 
-    /// Drops the next `count` bytes, also those that have not arrived.
+    /// Drops the next `count` bytes, including those that have not arrived yet.
     pub fn skip(&mut self, count: u64) {
         self.skip_bytes += count;
         self.discard();
     }
 
-    /// Whether bytes to skip are still to come.
+    /// Whether bytes to be dropped have not arrived yet.
     #[must_use]
     pub fn is_skipping(&self) -> bool {
         self.skip_bytes > 0

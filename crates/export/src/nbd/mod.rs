@@ -1,5 +1,5 @@
-//! The NBD protocol, free of input and output. Source of every number and rule: `doc/proto.md` of
-//! <https://github.com/NetworkBlockDevice/nbd> (commit 89ba7b53, May 2026; its sections are quoted by name), and the
+//! The NBD protocol, free of I/O. The source of all numbers and rules is `doc/proto.md` of
+//! <https://github.com/NetworkBlockDevice/nbd> (commit 89ba7b53, May 2026; its sections are quoted by name), and its
 //! branch `extension-ext-header` for extended headers.
 
 pub mod command;

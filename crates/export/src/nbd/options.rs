@@ -1,4 +1,4 @@
-//! Data of options, taken apart ("Option types"). Every length is checked against what is there before it is used.
+//! Parses the data of options ("Option types"). Every length is checked against the bytes present before it is used.
 
 use super::wire::{STRING_BYTES_MAX, u16_at, u32_at};
 
@@ -8,17 +8,17 @@ pub type Malformed = &'static str;
 /// Data of INFO and GO.
 #[derive(Debug, PartialEq, Eq)]
 pub struct InfoRequest<'a> {
-    /// Name of the export.
+    /// Name of the export; empty for the default one.
     pub name: &'a str,
-    /// Information types asked for, two bytes each.
+    /// Requested information types, two bytes each.
     wanted: &'a [u8],
 }
 
 impl<'a> InfoRequest<'a> {
-    /// Takes the data apart.
+    /// Parses the data.
     ///
     /// # Errors
-    /// Where it is malformed.
+    /// The data is malformed.
     pub fn parse(data: &'a [u8]) -> Result<Self, Malformed> {
         let (name, rest) = string(data)?;
         let count = usize::from(u16_at(rest, 0).ok_or("the option ends within the number of information requests")?);
@@ -29,7 +29,7 @@ impl<'a> InfoRequest<'a> {
         Ok(Self { name, wanted })
     }
 
-    /// Whether an information type was asked for.
+    /// Whether an information type was requested.
     #[must_use]
     pub fn wants(&self, info: u16) -> bool {
         self.wanted.chunks_exact(2).any(|pair| pair == info.to_be_bytes())
@@ -41,16 +41,16 @@ impl<'a> InfoRequest<'a> {
 pub struct ContextRequest<'a> {
     /// Name of the export.
     pub name: &'a str,
-    /// Number of queries, as many as [`ContextRequest::queries`] yields.
+    /// Count of queries; [`ContextRequest::queries`] returns that many.
     pub count: usize,
     queries: &'a [u8],
 }
 
 impl<'a> ContextRequest<'a> {
-    /// Takes the data apart and checks all queries.
+    /// Parses the data and checks all queries.
     ///
     /// # Errors
-    /// Where it is malformed.
+    /// The data is malformed.
     pub fn parse(data: &'a [u8]) -> Result<Self, Malformed> {
         let (name, rest) = string(data)?;
         let count = u32_at(rest, 0).ok_or("the option ends within the number of queries")?;
@@ -71,7 +71,7 @@ impl<'a> ContextRequest<'a> {
         Ok(Self { name, count: seen as usize, queries })
     }
 
-    /// The queries.
+    /// The queries, in order.
     pub fn queries(&self) -> impl Iterator<Item = &'a str> {
         let mut left = self.queries;
         std::iter::from_fn(move || {
@@ -82,7 +82,7 @@ impl<'a> ContextRequest<'a> {
     }
 }
 
-/// A string after its 32-bit length, and what follows.
+/// A string with its 32-bit length before it, and the data behind it.
 fn string(data: &[u8]) -> Result<(&str, &[u8]), Malformed> {
     let len = u32_at(data, 0).ok_or("the option ends within the length of a string")? as usize;
     if len > STRING_BYTES_MAX {
@@ -95,7 +95,7 @@ fn string(data: &[u8]) -> Result<(&str, &[u8]), Malformed> {
 /// A string of the protocol: UTF-8 without NUL ("Conventions").
 ///
 /// # Errors
-/// Where it is not.
+/// The bytes are not such a string.
 pub fn text(bytes: &[u8]) -> Result<&str, Malformed> {
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.contains('\0') => Ok(text),

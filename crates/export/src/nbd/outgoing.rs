@@ -1,17 +1,17 @@
-//! Bytes on their way to the client: headers gathered in one arena, payloads in their own buffers, sent by
-//! scatter-gather without a copy.
+//! Bytes to be sent to the client. Headers are gathered in one arena, payloads stay in their own buffers, and
+//! scatter-gather sends both without a copy.
 
 use forebay_block::Buf;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
-/// The arena is compacted when this many bytes at its front have been sent, so that a client that always keeps some
-/// replies waiting does not make it grow.
+/// The arena is compacted when this many bytes at its front were sent, so that it does not grow for a client that
+/// always has some replies waiting.
 const COMPACT_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]
 enum Segment {
-    /// That many bytes of the arena, after those of the segments before.
+    /// This many bytes of the arena, behind those of the segments before.
     Head(usize),
     Data(Buf),
 }
@@ -20,22 +20,22 @@ enum Segment {
 #[derive(Debug, Default)]
 pub struct Outgoing {
     segments: VecDeque<Segment>,
-    /// Bytes of the first segment that were sent already.
+    /// Bytes of the first segment that were sent.
     front_sent: usize,
     arena: Vec<u8>,
-    /// Where the bytes of the first head segment start in the arena.
+    /// Offset in the arena of the first head segment.
     arena_start: usize,
     data_bytes: usize,
 }
 
 impl Outgoing {
-    /// Bytes waiting in all.
+    /// Count of all waiting bytes.
     #[must_use]
     pub fn pending_bytes(&self) -> usize {
         self.head_bytes() + self.data_bytes - if self.front_is_data() { self.front_sent } else { 0 }
     }
 
-    /// Bytes of headers and small replies waiting.
+    /// Count of waiting bytes of headers and small replies.
     #[must_use]
     pub fn head_bytes(&self) -> usize {
         self.arena.len() - self.arena_start - if self.front_is_data() { 0 } else { self.front_sent }
@@ -51,7 +51,7 @@ impl Outgoing {
         matches!(self.segments.front(), Some(Segment::Data(_)))
     }
 
-    /// Appends bytes, by copy.
+    /// Appends a copy of bytes.
     pub fn put(&mut self, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
@@ -71,7 +71,7 @@ impl Outgoing {
         }
     }
 
-    /// Fills `slices` with what is to be sent next and returns how many were used; 0 where nothing waits.
+    /// Fills `slices` with the bytes to be sent next. Returns how many slices are used; 0 where nothing waits.
     pub fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
         let mut arena_at = self.arena_start;
         let mut skip = self.front_sent;
@@ -121,12 +121,12 @@ impl Outgoing {
         }
     }
 
-    /// Forgets everything; for a client that has gone.
+    /// Drops everything, for a client that has gone.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Takes everything as one vector; for tests and tools.
+    /// Takes all waiting bytes as one vector, for tests and tools.
     #[must_use]
     pub fn take_all(&mut self) -> Vec<u8> {
         let mut all = Vec::with_capacity(self.pending_bytes());
@@ -150,7 +150,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// However the socket cuts what it takes, the bytes arrive once and in order.
+        /// However the socket splits the bytes, they arrive once and in order.
         #[test]
         fn partial_sends_lose_and_repeat_nothing(
             pieces in proptest::collection::vec((any::<bool>(), 0usize..9000), 1..40),

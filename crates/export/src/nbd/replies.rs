@@ -1,4 +1,4 @@
-//! Replies of the transmission phase in the three shapes that may be agreed ("Simple reply message", "Structured
+//! Replies of the transmission phase in the three forms that can be negotiated ("Simple reply message", "Structured
 //! reply chunk message", and extended headers).
 
 use super::context::ContextSet;
@@ -12,19 +12,19 @@ use forebay_volume::Extent;
 /// Longest text sent with an error, in bytes; well below the protocol's 4096.
 const MESSAGE_BYTES_MAX: usize = 512;
 
-/// Which request is answered, and how.
+/// The request to be answered, and the form of the reply.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer {
-    /// Shape agreed.
+    /// Negotiated form.
     pub style: Style,
-    /// The client's mark.
+    /// The client's identifier of the request.
     pub cookie: u64,
-    /// Offset of the request; extended replies repeat it.
+    /// Offset of the request in bytes; extended replies repeat it.
     pub offset_bytes: u64,
 }
 
 impl Answer {
-    /// Success without payload. Simple replies stay allowed beside structured ones and are shorter.
+    /// Success without payload. A simple reply is allowed beside structured ones, and is shorter.
     pub fn done(self, out: &mut Outgoing) {
         if self.style == Style::Extended {
             self.chunk(out, wire::CHUNK_DONE, chunk::NONE, 0);
@@ -44,7 +44,7 @@ impl Answer {
         out.put_data(data);
     }
 
-    /// An error with a text, and where it is known the place inside the request.
+    /// An error with a text and, where known, the offset inside the export.
     pub fn error(self, out: &mut Outgoing, errno: Errno, message: &str, at_bytes: Option<u64>) {
         let mut end = message.len().min(MESSAGE_BYTES_MAX);
         while !message.is_char_boundary(end) {
@@ -52,7 +52,7 @@ impl Answer {
         }
         let message = &message.as_bytes()[..end];
         if self.style == Style::Simple {
-            // Old clients know nothing of EOVERFLOW, which belongs to structured replies.
+            // Clients with simple replies do not know EOVERFLOW, which belongs to structured replies.
             let errno = if errno == Errno::Overflow { Errno::Invalid } else { errno };
             self.simple(out, errno as u32);
             return;
@@ -68,11 +68,11 @@ impl Answer {
         }
     }
 
-    /// Extents, one chunk per context. `limit_bytes`: length of the request, beyond which nothing is reported;
-    /// `one`: a single extent each. `scratch` is working space.
+    /// Extents, one chunk per context. Nothing is reported beyond `limit_bytes`, the length of the request. `one`: at
+    /// most one extent per context. `scratch` is working space.
     ///
-    /// The caller makes sure that there is an extent of some length, that structured replies were agreed, and with
-    /// compact headers that `limit_bytes` fits in 32 bits (it came in 32 bits).
+    /// The caller ensures that there is an extent with a length above 0 and that structured replies were negotiated.
+    /// With compact headers `limit_bytes` must fit in 32 bits, as the request's length does.
     pub fn status(
         self,
         out: &mut Outgoing,

@@ -1,4 +1,4 @@
-//! One client's session, free of sockets: bytes in, requests out; completions in, bytes out.
+//! The session of one client, free of sockets: bytes in, requests out; completions in, bytes out.
 //!
 //! ```text
 //! receive_into ── socket ──> received ──> next ──> Request ──> backend
@@ -21,21 +21,21 @@ use crate::limits::{
 use forebay_block::Buf;
 use forebay_volume::{Op, Outcome, Request, RequestError};
 
-/// After a write of at least this many bytes the next one is expected to be as large: little is received into the
-/// common buffer then, so that its payload goes straight where it belongs.
+/// After a write of at least this many bytes the next one is expected to be as large. Then little is received into
+/// the common buffer, so that the payload goes straight into its own buffer.
 const DIRECT_BYTES_MIN: usize = 32 << 10;
-/// The error of requests that come while the server stops.
+/// The error for requests that arrive while the server is stopping.
 const SHUTTING_DOWN: &str = "the server is shutting down";
-/// What is received into the common buffer in that case: a header and some.
+/// Most bytes received into the common buffer in that case: a header and a little more.
 const DIRECT_STAGING_BYTES: usize = 4096;
 
 #[derive(Debug)]
 enum Phase {
     Handshake(Box<Handshake>),
-    /// TLS was agreed; nothing is understood until it has begun.
+    /// TLS was agreed; no message is processed until it has begun.
     StartingTls(Box<Handshake>),
     Transmission,
-    /// The client asked for the end, or the export is gone: nothing more is read, what is in flight is answered.
+    /// The client asked for the end, or the export is gone. Nothing more is read; requests in flight are answered.
     Ending,
 }
 
@@ -44,7 +44,7 @@ struct InFlight {
     cookie: u64,
     offset_bytes: u64,
     len_bytes: u64,
-    /// What it counts against the limit.
+    /// Bytes that it counts against the limit.
     reserved_bytes: usize,
     kind: Kind,
 }
@@ -56,18 +56,18 @@ struct PartialWrite {
     filled: usize,
 }
 
-/// Numbers of a session.
+/// Statistics of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SessionStats {
-    /// Requests handed to the backend.
+    /// Requests passed to the backend.
     pub requests: u64,
-    /// Bytes read by the client.
+    /// Bytes that the client has read.
     pub read_bytes: u64,
-    /// Bytes written by the client.
+    /// Bytes that the client has written.
     pub written_bytes: u64,
 }
 
-/// A session. Start with [`Session::new`], whose greeting waits in [`Session::outgoing`].
+/// A session. [`Session::new`] begins it; its greeting then waits in [`Session::outgoing`].
 #[derive(Debug)]
 pub struct Session {
     limits: SessionLimits,
@@ -76,7 +76,7 @@ pub struct Session {
     stopping: bool,
     style: Style,
     contexts: ContextSet,
-    /// The export, once it is chosen.
+    /// Index of the export; `None` until it is chosen.
     export: Option<u16>,
     inbound: Inbound,
     out: Outgoing,
@@ -85,7 +85,7 @@ pub struct Session {
     in_flight: usize,
     reserved_bytes: usize,
     partial: Option<PartialWrite>,
-    /// An error to answer once the payload of the refused request was skipped.
+    /// An error to be answered once the payload of the refused request was skipped.
     refusal: Option<(Answer, Errno, &'static str)>,
     stalled: bool,
     expects_large: bool,
@@ -94,13 +94,13 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session that greets a client of this machine, in the clear.
+    /// A session with an unencrypted client of this machine.
     #[must_use]
     pub fn new(limits: SessionLimits) -> Self {
         Self::with(limits, Client::default())
     }
 
-    /// A session that greets this client.
+    /// A session with this client.
     #[must_use]
     pub fn with(limits: SessionLimits, client: Client) -> Self {
         let mut out = Outgoing::default();
@@ -134,22 +134,22 @@ impl Session {
         !matches!(self.phase, Phase::Ending | Phase::StartingTls(_)) && !self.stalled
     }
 
-    /// Whether TLS was agreed and has not begun: once [`Session::outgoing`] is sent, nothing in the clear follows in either
-    /// direction. Begin with [`Session::take_unread`] and end with [`Session::secured`].
+    /// Whether TLS was agreed and has not begun. Once [`Session::outgoing`] is sent, nothing unencrypted follows in
+    /// either direction. Take [`Session::take_unread`], begin TLS, and call [`Session::secured`].
     #[must_use]
     pub fn is_starting_tls(&self) -> bool {
         matches!(self.phase, Phase::StartingTls(_))
     }
 
-    /// What was received after the option that agreed on TLS. It belongs to TLS, whatever it is: taken for options, somebody
-    /// on the way could have put them there.
+    /// Takes the bytes received after the option that agreed on TLS. They belong to TLS, whatever they are. Processed
+    /// as options they would be a hole: an attacker on the network path could have inserted them.
     pub fn take_unread(&mut self) -> Vec<u8> {
         let unread = self.inbound.unread().to_vec();
         self.inbound.consume(unread.len());
         unread
     }
 
-    /// TLS has begun, with this client.
+    /// TLS has begun, and the client has proven this identity.
     pub fn secured(&mut self, identity: Identity) {
         self.client.security = Security::Secured(identity);
         match std::mem::replace(&mut self.phase, Phase::Ending) {
@@ -161,13 +161,13 @@ impl Session {
         }
     }
 
-    /// The client, as far as it is known.
+    /// What is known of the client.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Whether requests wait for others to finish: call [`Session::next`] after completions and sends.
+    /// Whether requests wait for others to finish. Call [`Session::next`] after completions and sends.
     #[must_use]
     pub fn is_stalled(&self) -> bool {
         self.stalled
@@ -179,60 +179,61 @@ impl Session {
         matches!(self.phase, Phase::Handshake(_) | Phase::StartingTls(_))
     }
 
-    /// Index of the export, once chosen.
+    /// Index of the export; `None` until it is chosen.
     #[must_use]
     pub fn export(&self) -> Option<u16> {
         self.export
     }
 
-    /// Requests handed out by [`Session::next`] and not completed.
+    /// Requests that [`Session::next`] has returned and that are not completed.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// Whether the session has come to its end and all was answered and sent: the connection is to be closed.
+    /// Whether the session has ended and all answers were sent, so that the connection is to be closed.
     #[must_use]
     pub fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Ending) && self.in_flight == 0 && self.out.is_empty()
     }
 
-    /// Numbers so far.
+    /// Statistics so far.
     #[must_use]
     pub fn stats(&self) -> SessionStats {
         self.stats
     }
 
-    /// Bytes for the client. Remove what was sent by [`Session::sent`].
+    /// Bytes to be sent to the client. Call [`Session::sent`] for those that were sent.
     #[must_use]
     pub fn outgoing(&self) -> &Outgoing {
         &self.out
     }
 
-    /// Takes note that `count` bytes were sent.
+    /// Removes `count` bytes, which were sent.
     pub fn sent(&mut self, count: usize) {
         self.out.sent(count);
     }
 
-    /// From now on requests are answered with `NBD_ESHUTDOWN` and options with `NBD_REP_ERR_SHUTDOWN`.
+    /// From now on requests are answered by `NBD_ESHUTDOWN` and options by `NBD_REP_ERR_SHUTDOWN`.
     pub fn begin_shutdown(&mut self) {
         self.stopping = true;
     }
 
-    /// Ends the session: nothing more is read; what is in flight is still answered.
+    /// Ends the session: nothing more is read, and requests in flight are still answered.
     pub fn end(&mut self) {
         self.phase = Phase::Ending;
         self.stalled = false;
         self.partial = None;
     }
 
-    /// The client is gone: forgets what was to be sent. Requests in flight still complete.
+    /// Drops all bytes to be sent, because the client has gone. Requests in flight still complete.
     pub fn abandon(&mut self) {
         self.end();
         self.out.clear();
     }
 
-    /// Where the next bytes go: first the rest of a write's payload (empty if none), then the common buffer.
+    /// Where the next received bytes go: first the rest of a write's payload (empty if there is none), then the
+    /// common buffer.
     pub fn receive_into(&mut self) -> (&mut [u8], &mut [u8]) {
         let payload = match &mut self.partial {
             Some(partial) => &mut partial.buf[partial.filled..],
@@ -243,7 +244,7 @@ impl Session {
         (payload, &mut space[..cap])
     }
 
-    /// Takes over `count` bytes that were put at where [`Session::receive_into`] said, in that order.
+    /// Accepts `count` bytes that were written to the two parts of [`Session::receive_into`], in that order.
     pub fn received(&mut self, count: usize) {
         let mut count = count;
         if let Some(partial) = &mut self.partial {
@@ -254,7 +255,7 @@ impl Session {
         self.inbound.filled(count);
     }
 
-    /// Receives by copy; for tests and tools. Returns how many bytes were taken.
+    /// Receives by copy, for tests and tools. Returns how many bytes were accepted.
     pub fn receive(&mut self, bytes: &[u8]) -> usize {
         let (payload, space) = self.receive_into();
         let first = payload.len().min(bytes.len());
@@ -265,12 +266,12 @@ impl Session {
         first + second
     }
 
-    /// The next request for the backend, its token being a number below [`SessionLimits::requests_max`] that
-    /// [`Session::complete`] wants back; `None` where more bytes or completions are needed first. Negotiation and
-    /// bad requests are answered on the way.
+    /// The next request for the backend; `None` where more bytes or completions are needed first. Its token is a
+    /// number below [`SessionLimits::requests_max`], to be passed to [`Session::complete`]. Negotiation and invalid
+    /// requests are answered here.
     ///
     /// # Errors
-    /// Where the client broke the protocol: call [`Session::abandon`] and close the connection.
+    /// The client broke the protocol: call [`Session::abandon`] and close the connection.
     pub fn next(&mut self, exports: &Exports) -> Result<Option<Request>, ProtocolError> {
         self.stalled = false;
         loop {
@@ -320,7 +321,7 @@ impl Session {
                 return Ok(Found::Nothing);
             }
             if self.stopping {
-                // Carried out now, it would be acknowledged after the last flush.
+                // Carried out now, the write would be acknowledged after the last flush of the stop.
                 self.reserved_bytes -= reserve_of(Kind::Write, partial.header.len_bytes);
                 self.answer_to(&partial.header).error(&mut self.out, Errno::Shutdown, SHUTTING_DOWN, None);
                 return Ok(Found::Answered);
@@ -405,7 +406,7 @@ impl Session {
                 slot
             }
             None => {
-                // At most `requests_max` entries, which is a u16.
+                // At most `requests_max` entries, whose count is a u16.
                 self.slots.push(Some(entry));
                 (self.slots.len() - 1) as u16
             }
@@ -426,7 +427,8 @@ impl Session {
             (Kind::Trim, _) => Op::Discard,
             (Kind::Cache, _) => Op::Cache,
             (Kind::WriteZeroes { may_unmap }, _) => Op::WriteZeroes { may_unmap },
-            // Also for a single extent more are asked for, since neighbours may look alike in the context.
+            // More extents are requested even for a single one, because neighbours may have the same status in the
+            // context and are merged.
             (Kind::Status { .. }, _) => Op::Status { max_extents: STATUS_EXTENTS_MAX },
         };
         Found::Request(Request {
@@ -443,7 +445,7 @@ impl Session {
         })
     }
 
-    /// Answers the request that had `token`. A token that is not in flight is ignored.
+    /// Answers the request with this `token`. A token that is not in flight is ignored.
     pub fn complete(&mut self, token: u64, result: Result<Outcome, RequestError>) {
         let Ok(slot) = u16::try_from(token) else {
             return;
@@ -483,19 +485,19 @@ impl Session {
     }
 }
 
-/// What came of looking for a request.
+/// Result of the search for a request.
 enum Found {
     Request(Request),
     Answered,
     Nothing,
 }
 
-/// What a request counts against the limit of bytes in flight.
+/// Bytes that a request counts against the limit of bytes in flight.
 fn reserve_of(kind: Kind, len_bytes: u64) -> usize {
     match kind {
-        // Both were checked against the maximum payload, 32 bits.
+        // Both were checked against the maximum payload, which has 32 bits.
         Kind::Read | Kind::Write => len_bytes as usize,
-        // At most two contexts, of extents with 16 bytes each where headers are extended.
+        // At most two contexts, with 16 bytes per extent where headers are extended.
         Kind::Status { .. } => STATUS_EXTENTS_MAX * 2 * 16,
         _ => 0,
     }

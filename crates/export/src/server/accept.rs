@@ -1,5 +1,5 @@
-//! New connections: accepting, making room, counting those that have become clients, and pausing while the system has no
-//! descriptors left.
+//! New connections: accepts them, makes room for them, counts those that have become clients, and pauses while the
+//! system has no descriptors left.
 
 use super::address::Listen;
 use super::admission::{Origin, gives_way};
@@ -15,11 +15,11 @@ use crate::nbd::session::Session;
 use forebay_volume::RequestError;
 use rustix::io::Errno;
 
-/// Connections accepted per listener and turn, so that many at once do not hold up those that are served.
+/// Most connections accepted per listener and iteration, so that many at once do not hold up existing ones.
 const ACCEPTS_MAX: usize = 4;
 
 impl Reactor {
-    /// Accepts what waits at a listener.
+    /// Accepts the connections that wait at a listener.
     pub(super) fn accept<B: Backend>(&mut self, run: &mut Run<'_, B>, listener: u16) {
         for _ in 0..ACCEPTS_MAX {
             let Some(open) = self.listeners.get(usize::from(listener)) else {
@@ -29,7 +29,7 @@ impl Reactor {
                 Ok(Some(socket)) => socket,
                 Ok(None) => return,
                 Err(why) => {
-                    // Out of descriptors or memory: the listener stays readable and would be reported without end.
+                    // Out of descriptors or memory. The listener would stay readable, and the loop would spin.
                     self.pause_accepting(why);
                     return;
                 }
@@ -61,7 +61,7 @@ impl Reactor {
         }
     }
 
-    /// Ends a handshake where there are as many as there may be.
+    /// Ends a handshake where as many are in progress as allowed.
     fn make_room<B: Backend>(&mut self, run: &mut Run<'_, B>, newcomer: Origin) {
         let shaking = self.connections.iter().filter(|(_, c)| c.is_shaking_hands() && c.origin.shares_limit(newcomer));
         let shaking: Vec<_> = shaking.map(|(index, c)| (index, c.origin, c.accepted_ns)).collect();
@@ -72,8 +72,8 @@ impl Reactor {
         }
     }
 
-    /// Counts a connection that has just chosen an export among the clients. Returns whether it may stay; where not, the request
-    /// that came right behind its choice is over, too.
+    /// Counts a connection that has just chosen an export as a client. Returns whether it may stay. Otherwise the
+    /// request that arrived right behind the choice (`parsed`) is completed, too.
     pub(super) fn admit<B: Backend>(&mut self, run: &mut Run<'_, B>, index: u16, parsed: Option<u64>) -> bool {
         let Some(connection) = self.connections.get_mut(index) else {
             return false;
@@ -81,7 +81,7 @@ impl Reactor {
         connection.is_client = true;
         let clients = self.connections.chose_one();
         if clients > usize::from(self.config.connections_max) {
-            // Without itself.
+            // Without the new one.
             self.stats.refuse(clients - 1);
             if let (Some(token), Some(connection)) = (parsed, self.connections.get_mut(index)) {
                 connection.session.complete(token, Err(RequestError::ShuttingDown));
@@ -96,7 +96,7 @@ impl Reactor {
         true
     }
 
-    /// Ends the connections that have taken too long to choose an export, and those whose export is gone.
+    /// Ends connections that have taken too long to choose an export, and those whose export is gone.
     pub(super) fn expire<B: Backend>(&mut self, run: &mut Run<'_, B>) {
         for index in self.connections.indices() {
             let Some(connection) = self.connections.get_mut(index) else {
@@ -123,20 +123,20 @@ impl Reactor {
         self.accepting_paused = true;
         self.stats.not_accepted = Some(why);
         for (index, listener) in (0u16..).zip(&self.listeners) {
-            // Not registered: nothing to pause.
+            // Fails where the listener is not registered; then there is nothing to pause.
             let _ = self.poller.remove(&listener.socket, Source::Listener(index));
         }
     }
 
-    /// Takes up accepting again after a pause.
+    /// Resumes accepting after a pause.
     pub(super) fn resume_accepting(&mut self) {
         self.accepting_paused = false;
         self.stats.not_accepted = None;
         for (index, listener) in (0u16..).zip(&self.listeners) {
             let source = Source::Listener(index);
-            // Where an earlier attempt succeeded for this one already, it is registered.
+            // The listener may be registered already by an earlier attempt.
             let _ = self.poller.remove(&listener.socket, source);
-            // A failure leaves it paused until the next tick.
+            // Where this fails, accepting stays paused until the next tick.
             self.accepting_paused |= self.poller.add(&listener.socket, source, true, false).is_err();
         }
     }

@@ -1,4 +1,4 @@
-//! Where a server listens.
+//! The addresses at which a server listens.
 
 use crate::access::{Admission, Client, Security};
 use crate::exports::Export;
@@ -19,7 +19,7 @@ pub enum Listen {
     Tcp(SocketAddr),
 }
 
-/// An address that cannot be understood.
+/// The reason why an address cannot be parsed.
 #[derive(Debug, Error)]
 pub enum AddressError {
     /// Neither `unix:` nor `tcp:`.
@@ -31,9 +31,9 @@ pub enum AddressError {
     /// The host or port cannot be resolved.
     #[error("{:?} is not a host and port", shown(address))]
     Resolve {
-        /// What was given.
+        /// The address as given.
         address: String,
-        /// Why not.
+        /// The reason.
         source: std::io::Error,
     },
 }
@@ -71,15 +71,15 @@ impl fmt::Display for Listen {
 }
 
 impl Listen {
-    /// URI of an export at this address, as clients take it (`doc/uri.md` of the NBD project):
-    /// `nbd+unix:///EXPORT?socket=PATH` or `nbd://HOST:PORT/EXPORT`.
+    /// URI of an export at this address (`doc/uri.md` of the NBD project): `nbd+unix:///EXPORT?socket=PATH` or
+    /// `nbd://HOST:PORT/EXPORT`.
     #[must_use]
     pub fn uri(&self, export: &str) -> String {
         self.uri_by("nbd", export)
     }
 
-    /// URI of an export as clients of this address are to take it, `nbds` where they need TLS; `None` where it cannot be
-    /// reached here.
+    /// URI of an export for clients at this address, with `nbds` where they need TLS. `None` where the export cannot
+    /// be reached here.
     #[must_use]
     pub fn uri_of(&self, export: &Export) -> Option<String> {
         let client = Client { network: matches!(self, Self::Tcp(_)), security: Security::Offered };
@@ -90,7 +90,7 @@ impl Listen {
         }
     }
 
-    /// URI of an export that virtual machines find here: `vhost+unix:///EXPORT?socket=PATH`.
+    /// URI of an export for virtual machines at this address: `vhost+unix:///EXPORT?socket=PATH`.
     #[must_use]
     pub fn vhost_uri(&self, export: &str) -> String {
         self.uri_by("vhost", export)

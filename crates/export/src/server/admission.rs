@@ -1,23 +1,23 @@
-//! Who of those that have not finished their handshake gives way to a newcomer: who connects and says nothing must not keep
+//! Decides which unfinished handshake ends for a new connection: clients that connect and send nothing must not keep
 //! others out.
 
 use super::peer::Peer;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// Where a connection comes from, as far as handshakes are counted.
+/// Origin of a connection, by which handshakes are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
-    /// A Unix socket: whom its mode and group let in.
+    /// A Unix socket, whose mode and group decide who may connect.
     Machine,
-    /// An address of the network: of IPv4 a whole one, of IPv6 the upper half, since a host may have all of the lower one
-    /// (RFC 4291, "Interface Identifiers").
+    /// A network address: of IPv4 the whole address; of IPv6 the upper half, because a host may have all addresses in
+    /// the lower one (RFC 4291, "Interface Identifiers").
     Network(IpAddr),
 }
 
 impl Origin {
-    /// Where a client of a TCP or of a Unix socket comes from. One of TCP that has gone already counts with the others of
-    /// whom no address is known.
+    /// Origin of a client over TCP (`is_network`) or a Unix socket. A TCP client that has gone already counts with
+    /// all others whose address is unknown.
     pub fn of(is_network: bool, peer: impl FnOnce() -> Peer) -> Self {
         match is_network.then(peer) {
             None => Self::Machine,
@@ -29,15 +29,15 @@ impl Origin {
         }
     }
 
-    /// Whether handshakes of both count against the same limit.
+    /// Whether handshakes of both origins count against the same limit.
     pub fn shares_limit(self, other: Self) -> bool {
         (self == Self::Machine) == (other == Self::Machine)
     }
 }
 
-/// The place of the one that gives way to a newcomer, of those that shake hands (place, where from, since when): the oldest of
-/// the address that has most of them, the newcomer counted. So an address that opens many takes its own places, and who
-/// comes from another keeps his.
+/// Chooses the handshake that ends for a new connection: the oldest one of the origin that has most of them, counting
+/// the new one. So a client that opens many connections loses its own, and clients from elsewhere keep theirs.
+/// `shaking` holds place, origin and start of each handshake; returns the place.
 pub fn gives_way(shaking: &[(u16, Origin, u64)], newcomer: Origin) -> Option<u16> {
     let mut counts = BTreeMap::from([(newcomer, 1usize)]);
     for &(_, origin, _) in shaking {

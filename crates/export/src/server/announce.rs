@@ -1,4 +1,4 @@
-//! Who is there, for the log.
+//! Reports clients to the hooks, for the log.
 
 use super::peer::peer;
 use super::reactor::{Reactor, Run};
@@ -6,7 +6,7 @@ use crate::access::Security;
 use crate::backend::Backend;
 
 impl Reactor {
-    /// Tells the hooks of a client in TLS that has chosen an export, once.
+    /// Reports a client in TLS that has chosen an export, once.
     pub(super) fn announce<B: Backend>(&mut self, run: &mut Run<'_, B>, index: u16) {
         let Some(connection) = self.connections.get_mut(index) else {
             return;

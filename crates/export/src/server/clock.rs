@@ -1,4 +1,4 @@
-//! The loop's time.
+//! The clock of the event loop.
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -6,6 +6,6 @@ use rustix::time::{ClockId, clock_gettime};
 #[must_use]
 pub fn monotonic_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
-    // Since boot: never negative, and 64 bits last 584 years.
+    // Time since boot: never negative, and 64 bits last 584 years.
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

@@ -11,20 +11,21 @@ use thiserror::Error;
 pub struct ServerConfig {
     /// Limits of one client.
     pub session: SessionLimits,
-    /// Clients that have chosen an export at a time, 1 to 16,384; further ones are refused. Those that have not yet have places
-    /// of their own: see [`ServerConfig::handshakes_max`].
+    /// Most clients that have chosen an export, 1 to 16,384; further ones are refused. Clients that have not chosen
+    /// one are counted separately: see [`ServerConfig::handshakes_max`].
     pub connections_max: u16,
-    /// Time a client has to choose an export, TLS and all, in nanoseconds.
+    /// Time in which a client must choose an export, including TLS, in nanoseconds.
     pub handshake_timeout_ns: u64,
-    /// Time for the last replies and flushes of a clean stop, in nanoseconds.
+    /// Time limit for the last replies and flushes of a clean stop, in nanoseconds.
     pub stop_timeout_ns: u64,
-    /// How long to look for new requests before sleeping, in nanoseconds; 0: sleep at once. Polling saves the time
-    /// of falling asleep and waking up on every request at low queue depth, for up to a whole core while clients
-    /// are busy. Without requests for this long the server sleeps, and polls again once they come close together.
+    /// How long to poll for new requests before sleeping, in nanoseconds; 0: sleep at once. At low queue depth
+    /// polling saves the time of falling asleep and waking up for every request. It costs up to a whole core while
+    /// clients are busy. After this long without requests the server sleeps, and polls again once requests come in
+    /// quick succession.
     pub poll_ns: u64,
-    /// Whether TCP addresses beyond loopback may be listened on. What clients see there without TLS is up to the exports.
+    /// Whether to allow TCP addresses beyond loopback. The exports decide what clients see there without TLS.
     pub allow_remote: bool,
-    /// Whether Unix sockets are made for this user only, until the owner gives them a mode.
+    /// Whether Unix sockets are created for this user only, until the owner changes their mode.
     pub private_sockets: bool,
 }
 
@@ -42,87 +43,87 @@ impl Default for ServerConfig {
     }
 }
 
-/// Why the server cannot start or go on.
+/// The reason why the server cannot start or continue.
 #[derive(Debug, Error)]
 pub enum ServerError {
-    /// A system call of the loop failed.
+    /// A system call of the event loop failed.
     #[error("{operation} failed")]
     System {
-        /// Which.
+        /// Name of the call.
         operation: &'static str,
-        /// Why.
+        /// The error.
         source: Errno,
     },
     /// Listening failed.
     #[error("cannot listen on {address}: {operation} failed")]
     Listen {
-        /// Where.
+        /// Address.
         address: Listen,
-        /// What failed.
+        /// Name of the call.
         operation: &'static str,
-        /// Why.
+        /// The error.
         source: Errno,
     },
-    /// Another server listens there.
+    /// Another server listens at the address.
     #[error("cannot listen on {address}: a server listens there already; stop it, or choose another address")]
     InUse {
-        /// Where.
+        /// Address.
         address: Listen,
     },
     /// The path exists and is no socket.
     #[error("cannot listen on {address}: the path exists and is not a socket; remove it or choose another")]
     NotASocket {
-        /// Where.
+        /// Address.
         address: Listen,
     },
-    /// A TCP address beyond loopback, not asked for by name.
+    /// The TCP address is beyond loopback, which was not allowed explicitly.
     #[error("refusing to listen on {address}, which others can reach: allow it explicitly if that is meant")]
     Remote {
-        /// Where.
+        /// Address.
         address: Listen,
     },
-    /// The server stops: whoever came now would not hear of it.
+    /// The server is stopping, so a new client would not be notified of its end.
     #[error("not listening on {address}: the server stops")]
     Stopping {
-        /// Where.
+        /// Address.
         address: Listen,
     },
     /// An option is out of range.
     #[error("option {option} is out of range: {allowed}")]
     Config {
-        /// Which.
+        /// Name of the option.
         option: &'static str,
-        /// What is allowed.
+        /// Its range, in words.
         allowed: &'static str,
     },
-    /// The flush at the end failed.
+    /// The flush at the end of a stop failed.
     #[error("the flush at the end failed: acknowledged writes since the last good flush may be lost")]
     FinalFlush {
-        /// Why.
+        /// The error.
         source: RequestError,
     },
-    /// Requests did not finish within the time for stopping.
+    /// Requests did not complete within the time limit of a stop.
     #[error("stopped with {requests} request{} unfinished after {} s", if *requests == 1 { "" } else { "s" }, *timeout_ns as f64 / 1e9)]
     StopTimedOut {
-        /// How many.
+        /// Count of these requests.
         requests: usize,
-        /// The limit.
+        /// The time limit, in nanoseconds.
         timeout_ns: u64,
     },
 }
 
 impl ServerConfig {
-    /// Connections that may be on their way to an export at a time by TCP, and as many by Unix sockets: as many as there may
-    /// be clients, but at least 16 and at most 128. At the limit one of them gives way to a new one.
+    /// Most connections by TCP that have not chosen an export yet, and as many by Unix sockets. This is the limit of
+    /// clients, but at least 16 and at most 128. At the limit one of them ends for a new connection.
     #[must_use]
     pub fn handshakes_max(&self) -> usize {
         usize::from(self.connections_max).clamp(16, 128)
     }
 
-    /// Checks the ranges given at the fields.
+    /// Checks all fields against their documented ranges.
     ///
     /// # Errors
-    /// Names the first option out of range.
+    /// Names the first option that is out of range.
     pub fn check(&self) -> Result<(), ServerError> {
         let bad = |option, allowed| Err(ServerError::Config { option, allowed });
         if !(1..=16_384).contains(&self.connections_max) {
@@ -142,7 +143,7 @@ impl ServerConfig {
 mod tests {
     use super::*;
 
-    /// It was said in nanoseconds.
+    /// Regression: the message stated the time in nanoseconds.
     #[test]
     fn regression_the_time_of_a_stop_is_said_in_seconds() {
         let error = |requests, timeout_ns| ServerError::StopTimedOut { requests, timeout_ns }.to_string();

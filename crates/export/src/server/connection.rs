@@ -13,45 +13,45 @@ use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Buffers gathered into one send.
+/// Most buffers in one send.
 const SLICES_MAX: usize = 128;
-/// Receives per connection and turn.
+/// Most receives per connection and iteration.
 const RECEIVES_MAX: usize = 4;
 
-/// A connection. After its socket is closed it stays until its last request came back from the backend, so that
-/// no token is ever taken for another's.
+/// A connection. After its socket is closed it stays until the backend has completed its last request, so that no
+/// completion reaches another connection.
 #[derive(Debug)]
 pub struct Connection {
     /// The socket; `None` after the end.
     pub socket: Option<OwnedFd>,
     /// The session.
     pub session: Session,
-    /// What TLS is begun with where the client asks for it.
+    /// The TLS context for the client's request to begin TLS; `None` where TLS is not offered.
     pub offer: Option<TlsContext>,
-    /// Between socket and session, once the client asked for it.
+    /// The TLS layer between socket and session, once the client has begun it.
     pub tls: Option<Box<TlsStream>>,
-    /// Its TLS is lent to the thread that does a step of the handshake, which looks here whether that is still wanted; until it is
-    /// back nothing is received or sent.
+    /// Set while the TLS layer is lent to the thread that does handshake steps; the thread checks here whether the
+    /// step is still wanted. Nothing is received or sent until the layer is back.
     pub lent: Option<Arc<AtomicBool>>,
-    /// Where it comes from.
+    /// Origin of the connection.
     pub origin: Origin,
-    /// It has chosen an export and is counted among the clients.
+    /// Whether it has chosen an export and counts as a client.
     pub is_client: bool,
-    /// What the backend knows the client by, once it is one.
+    /// The backend's session number, once it is a client.
     pub number: u64,
-    /// The hooks know of this client.
+    /// Whether it was reported to the hooks.
     pub announced: bool,
-    /// When it was accepted, monotonic.
+    /// Time at which it was accepted, monotonic, in nanoseconds.
     pub accepted_ns: u64,
-    /// What epoll watches for: read, write.
+    /// Events that the poller watches for: read, write.
     pub watched: (bool, bool),
-    /// Listed as having something to send or to decide on at the end of this turn.
+    /// Whether it is listed for the end of this iteration, to send or to decide on.
     pub listed: bool,
-    /// The socket took no more at the last send.
+    /// Whether the socket took no more at the last send.
     pub send_blocked: bool,
-    /// What the socket has taken in all.
+    /// Count of all bytes that the socket has taken.
     pub taken_bytes: u64,
-    /// It said something since the last tick.
+    /// Whether the client has sent anything since the last tick.
     pub heard: bool,
 }
 
@@ -77,25 +77,25 @@ impl Connection {
         }
     }
 
-    /// Has it looked after at the end of this turn.
+    /// Lists the connection for the end of this iteration.
     pub fn list(&mut self, index: u16, listed: &mut Vec<u16>) {
         if !std::mem::replace(&mut self.listed, true) {
             listed.push(index);
         }
     }
 
-    /// Who is at the other end.
+    /// The peer of the connection.
     pub fn peer(&self) -> Peer {
         self.socket.as_ref().map_or(Peer::Unknown, peer)
     }
 
-    /// How many times [`Connection::receive`] may be called in a turn.
+    /// Most calls of [`Connection::receive`] per iteration.
     pub const RECEIVES_MAX: usize = RECEIVES_MAX;
 
-    /// Receives once what is there, payloads of large writes into their own buffers.
+    /// Receives what is there in one call; the payload of a large write goes into its own buffer.
     ///
     /// # Errors
-    /// Where the socket failed or the client closed it.
+    /// The socket failed, or the client closed it.
     pub fn receive(&mut self) -> Result<Received, CloseReason> {
         let Some(socket) = &self.socket else {
             return Ok(Received::Nothing);
@@ -128,7 +128,7 @@ impl Connection {
     /// Sends what waits, many replies per call.
     ///
     /// # Errors
-    /// Where the socket failed or the client closed it.
+    /// The socket failed, or the client closed it.
     pub fn send(&mut self) -> Result<(), CloseReason> {
         self.send_blocked = false;
         let Some(socket) = &self.socket else {
@@ -164,12 +164,13 @@ impl Connection {
                 Err(error) => return Err(CloseReason::Socket(error)),
             }
         }
-        // More waits although the socket takes it: epoll says at once that it can be written, after the others' turn.
+        // More waits although the socket may take it. It is sent in the next iteration, after the other connections:
+        // the poller reports the socket as writable at once.
         self.send_blocked = !self.session.outgoing().is_empty();
         if self.send_blocked { Ok(()) } else { self.begin_tls() }
     }
 
-    /// Begins TLS where that was agreed; all before it has been sent.
+    /// Begins TLS where it was agreed and everything before it was sent.
     fn begin_tls(&mut self) -> Result<(), CloseReason> {
         if self.session.is_starting_tls()
             && self.lent.is_none()
@@ -181,37 +182,37 @@ impl Connection {
         Ok(())
     }
 
-    /// TLS to be lent out, where a step of its handshake is due.
+    /// Lends out the TLS layer where a step of its handshake is due.
     pub fn lend_tls(&mut self) -> Option<Box<TlsStream>> {
         self.tls.take_if(|tls| !tls.is_established() && tls.holds_received())
     }
 
-    /// Whether the client is still on its way to an export.
+    /// Whether the client has not chosen an export yet.
     pub fn is_shaking_hands(&self) -> bool {
         self.socket.is_some() && self.session.export().is_none()
     }
 
-    /// Whether bytes of the socket should be received.
+    /// Whether bytes should be received from the socket.
     pub fn wants_input(&self) -> bool {
         self.session.wants_input() || self.tls.is_some() && self.session.is_starting_tls()
     }
 
-    /// Whether received bytes wait within TLS.
+    /// Whether received bytes wait inside the TLS layer.
     pub fn holds_received(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.holds_received())
     }
 
-    /// Whether something waits to be sent.
+    /// Whether anything waits to be sent.
     pub fn has_unsent(&self) -> bool {
         !self.session.outgoing().is_empty() || self.tls.as_ref().is_some_and(|tls| !tls.outbound().is_empty())
     }
 
-    /// Whether the session is over, and its last answer is sent.
+    /// Whether the session has ended and its last answer was sent.
     pub fn is_over(&self) -> bool {
         self.session.is_over() && !self.has_unsent()
     }
 
-    /// Says in TLS that the connection ends, and why where it failed; not waiting for anything.
+    /// Sends the end of TLS, with the reason where it failed; does not wait.
     pub fn say_goodbye(&mut self) {
         if let (Some(tls), Some(socket)) = (&mut self.tls, &self.socket) {
             secure::say_goodbye(tls, socket);

@@ -3,32 +3,33 @@
 use super::connection::Connection;
 use super::poller::{DIRECT_MAX, Poller, Source};
 
-/// A place for a connection. The generation tells its tenants apart.
+/// A place for a connection. The generation distinguishes its successive connections.
 #[derive(Debug, Default)]
 struct Place {
     generation: u32,
     connection: Option<Connection>,
 }
 
-/// The connections, at most 16,384.
+/// All connections, at most 16,384.
 #[derive(Debug, Default)]
 pub struct Connections {
     places: Vec<Place>,
     free: Vec<u16>,
     open: usize,
-    /// Those that have chosen an export.
+    /// Count of connections that have chosen an export.
     clients: usize,
 }
 
-/// Tokens from here on are the server's own (flushes at the end). Places end far below.
+/// First token of the server's own requests (flushes at the end). Tokens of places stay far below.
 const OWN_TOKENS: u64 = 0xffff << 16;
 
 impl Connections {
-    /// Adds a connection; returns its place and generation.
+    /// Adds a connection. Returns its place and generation.
     pub fn insert(&mut self, connection: Connection) -> (u16, u32) {
         let index = self.free.pop().unwrap_or_else(|| {
             self.places.push(Place::default());
-            // Bounded by `connections_max` and those that still wait for the backend; `is_full` is asked before.
+            // The count fits: `is_full` is checked before, and the places are bounded by `connections_max` and by
+            // ended connections that wait for the backend.
             (self.places.len() - 1) as u16
         });
         let place = &mut self.places[usize::from(index)];
@@ -37,28 +38,28 @@ impl Connections {
         (index, place.generation)
     }
 
-    /// Whether every place is taken, also by ended connections that still wait for the backend.
+    /// Whether every place is taken, including those of ended connections that still wait for the backend.
     pub fn is_full(&self) -> bool {
         self.free.is_empty() && self.places.len() >= 0xff00
     }
 
-    /// Connections whose socket is open.
+    /// Count of connections whose socket is open.
     pub fn open(&self) -> usize {
         self.open
     }
 
-    /// Connections whose socket is open and that have chosen an export.
+    /// Count of connections that have chosen an export and whose socket is open.
     pub fn clients(&self) -> usize {
         self.clients
     }
 
-    /// Takes note that a connection has chosen an export. Returns how many have.
+    /// Notes that a connection has chosen an export. Returns how many have.
     pub fn chose_one(&mut self) -> usize {
         self.clients += 1;
         self.clients
     }
 
-    /// Takes note that a connection's socket was closed, one that had chosen an export or not.
+    /// Notes that the socket of a connection was closed; `was_client`: it had chosen an export.
     pub fn closed_one(&mut self, was_client: bool) {
         self.open -= 1;
         self.clients -= usize::from(was_client);
@@ -69,13 +70,13 @@ impl Connections {
         self.places.get_mut(usize::from(index))?.connection.as_mut()
     }
 
-    /// The connection at a place, if it still is the same.
+    /// The connection at a place, if the generation still matches.
     pub fn get_same(&mut self, index: u16, generation: u32) -> Option<&mut Connection> {
         let place = self.places.get_mut(usize::from(index))?;
         if place.generation == generation { place.connection.as_mut() } else { None }
     }
 
-    /// Generation of a place.
+    /// The generation of a place.
     pub fn generation(&self, index: u16) -> u32 {
         self.places.get(usize::from(index)).map_or(0, |place| place.generation)
     }
@@ -89,7 +90,7 @@ impl Connections {
         Some(connection)
     }
 
-    /// Places in use.
+    /// All places.
     pub fn indices(&self) -> impl Iterator<Item = u16> + use<> {
         0..self.places.len() as u16
     }
@@ -99,12 +100,13 @@ impl Connections {
         (0u16..).zip(&self.places).filter_map(|(index, place)| place.connection.as_ref().map(|c| (index, c)))
     }
 
-    /// Requests in flight.
+    /// Count of requests in flight.
     pub fn in_flight(&self) -> usize {
         self.iter().map(|(_, connection)| connection.session.in_flight()).sum()
     }
 
-    /// With more connections than poll(2) waits for, those that spoke since the last tick have precedence.
+    /// With more connections than poll(2) waits for, connections that have sent something since the last tick take
+    /// precedence.
     pub fn sort(&mut self, poller: &mut Poller) {
         let crowded = self.open > DIRECT_MAX;
         for promoting in [false, true] {
@@ -128,8 +130,8 @@ impl Connections {
         }
     }
 
-    /// Connections that have chosen an export and are waited for to say something, in so many places; how many these are, and
-    /// whether they are all that have chosen one.
+    /// Fills `places` with connections that have chosen an export and that only wait to receive. Returns how many
+    /// there are, and whether these are all connections that have chosen one.
     pub fn only_reading(&self, places: &mut [(u16, u32)]) -> (usize, bool) {
         let (mut used, mut are_all) = (0, true);
         for (index, connection) in self.iter() {
@@ -147,12 +149,12 @@ impl Connections {
         (used, are_all)
     }
 
-    /// Token for the backend: whose request, and which of theirs.
+    /// The token for the backend: place and generation of the connection, and the number of its request.
     pub fn token(&self, index: u16, request: u64) -> u64 {
         u64::from(self.generation(index)) << 32 | u64::from(index) << 16 | request & 0xffff
     }
 
-    /// The server's own token with that number.
+    /// The server's own token with this number.
     pub fn own_token(number: u16) -> u64 {
         OWN_TOKENS | u64::from(number)
     }
@@ -162,7 +164,7 @@ impl Connections {
         token & OWN_TOKENS == OWN_TOKENS
     }
 
-    /// Connection, place and the session's token that belong to a token.
+    /// Place of the connection, its session's token and the connection itself, for a token of the backend.
     pub fn resolve(&mut self, token: u64) -> Option<(u16, u64, &mut Connection)> {
         let index = (token >> 16) as u16;
         let connection = self.get_same(index, (token >> 32) as u32)?;

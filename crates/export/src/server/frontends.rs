@@ -1,4 +1,4 @@
-//! The front ends that are attached, beside the connections of NBD: their requests in, the ends of these out.
+//! The attached front ends, beside the NBD connections: passes on their requests and the results.
 
 use super::outcome::CloseReason;
 use crate::backend::Backend;
@@ -9,12 +9,12 @@ use crate::server::Peer;
 use forebay_volume::{Completion, Op, Request, RequestError};
 use thiserror::Error;
 
-/// Front ends at a time. Their tokens lie between those of connections and the server's own.
+/// Most front ends at a time. Their tokens lie between those of connections and the server's own.
 pub const FRONTENDS_MAX: usize = 0xff;
-/// The first place of theirs in a token, see `Connections::token`.
+/// First place of front ends in a token, see `Connections::token`.
 const PLACE_FIRST: u64 = 0xff00;
 
-/// More front ends than there may be.
+/// There are as many front ends as allowed.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("no more than {FRONTENDS_MAX} front ends at a time")]
 pub struct TooManyFrontends;
@@ -23,30 +23,30 @@ pub struct TooManyFrontends;
 struct Attached {
     frontend: Box<dyn Frontend>,
     export: u16,
-    /// What the backend knows the client by; 0 before the first.
+    /// The backend's session number of the client; 0 before the first client.
     number: u64,
-    /// How many clients it has had.
+    /// Count of clients so far.
     clients: u64,
     in_flight: usize,
-    /// Why it is to be detached, once nothing of it is in flight.
+    /// The reason for detaching it, once it has nothing in flight.
     over: Option<CloseReason>,
-    /// Something completed since the last send.
+    /// Whether any request completed since the last send.
     listed: bool,
 }
 
-/// A place; the generation tells its tenants apart.
+/// A place for a front end. The generation distinguishes its successive front ends.
 #[derive(Debug, Default)]
 struct Place {
     generation: u32,
     attached: Option<Attached>,
 }
 
-/// The front ends that are attached.
+/// All attached front ends.
 #[derive(Debug, Default)]
 pub struct Frontends {
     places: Vec<Place>,
     used: usize,
-    /// Whether descriptors have changed since they were asked for.
+    /// Whether the set of front ends has changed since the descriptors were collected.
     changed: bool,
     received: Vec<FrontRequest>,
 }
@@ -66,38 +66,38 @@ impl Frontends {
         Ok(())
     }
 
-    /// Whether there is none: the usual case costs one comparison.
+    /// Whether there is none; this common case costs one comparison.
     pub fn is_empty(&self) -> bool {
         self.used == 0
     }
 
-    /// Whether a token is one of theirs.
+    /// Whether a token belongs to a front end.
     pub fn is_theirs(token: u64) -> bool {
         let place = token >> 16 & 0xffff;
         (PLACE_FIRST..PLACE_FIRST + FRONTENDS_MAX as u64).contains(&place)
     }
 
-    /// Requests in flight.
+    /// Count of requests in flight.
     pub fn in_flight(&self) -> usize {
         self.iter().map(|attached| attached.in_flight).sum()
     }
 
-    /// Who uses an export now.
+    /// Clients that use an export through front ends now.
     pub fn peers(&self, export: u16) -> impl Iterator<Item = Peer> {
         self.iter().filter(move |attached| attached.export == export).filter_map(|attached| attached.frontend.peer())
     }
 
-    /// Whether the descriptors have to be asked for anew.
+    /// Whether the descriptors must be collected again; resets the answer.
     pub fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }
 
-    /// Descriptors that tell of requests.
+    /// Appends descriptors that signal requests.
     pub fn wake_fds(&self, out: &mut Vec<i32>) {
         self.iter().filter(|attached| attached.over.is_none()).for_each(|attached| attached.frontend.wake_fds(out));
     }
 
-    /// Submits what waits. Returns whether there was something.
+    /// Submits waiting requests. Returns whether there were any.
     pub fn receive<B: Backend>(
         &mut self,
         exports: &Exports,
@@ -119,7 +119,8 @@ impl Frontends {
                 attached.over = Some(CloseReason::Frontend(error));
             }
             any |= !self.received.is_empty();
-            // What was received is of the newest client: none follows another before all of that has ended.
+            // The received requests belong to the newest client: a client only follows another when all requests of
+            // that one have ended.
             let clients = attached.frontend.clients();
             if clients != attached.clients {
                 backend.end_session(attached.number);
@@ -156,9 +157,9 @@ impl Frontends {
         any
     }
 
-    /// Gives a request's end to whom it belongs.
+    /// Passes a completion to its front end.
     pub fn complete(&mut self, completion: Completion) {
-        // The caller has asked `is_theirs`.
+        // The caller has checked `is_theirs`.
         let place = ((completion.token >> 16 & 0xffff) - PLACE_FIRST) as usize;
         let same = |place: &&mut Place| u64::from(place.generation) == completion.token >> 32;
         let Some(attached) = self.places.get_mut(place).filter(same).and_then(|place| place.attached.as_mut()) else {
@@ -169,7 +170,8 @@ impl Frontends {
         attached.frontend.complete(completion.token as u16, completion.result);
     }
 
-    /// The turn is over: clients learn of what completed. Hands out why and whose front ends have come to their end.
+    /// Ends an iteration: results go to the clients. Calls `ended` with reason, peer and session number of each front
+    /// end that was detached.
     pub fn send(&mut self, mut ended: impl FnMut(CloseReason, Peer, u64)) {
         for place in &mut self.places {
             let Some(attached) = &mut place.attached else {
@@ -192,33 +194,33 @@ impl Frontends {
         }
     }
 
-    /// Whether the server may sleep, as far as these know. [`Frontends::awake`] comes after it.
+    /// Whether the front ends allow the server to sleep. [`Frontends::awake`] must follow.
     pub fn may_sleep(&mut self) -> bool {
         let mut all = true;
         for attached in self.iter_mut().filter(|attached| attached.over.is_none()) {
-            // Each is asked, as each has to tell from now on.
+            // All of them are called, because each must signal from now on.
             all &= attached.frontend.may_sleep();
         }
         all
     }
 
-    /// The sleep is over.
+    /// Called after the server's sleep, or instead of it.
     pub fn awake(&mut self) {
         self.iter_mut().for_each(|attached| attached.frontend.awake());
     }
 
-    /// An export has another size.
+    /// Passes on the new size of an export.
     pub fn resized(&mut self, export: u16, size_bytes: u64) {
         let of_export = self.iter_mut().filter(|attached| attached.export == export);
         of_export.for_each(|attached| attached.frontend.resized(size_bytes));
     }
 
-    /// The server stops.
+    /// Notifies all front ends that the server is stopping.
     pub fn begin_shutdown(&mut self) {
         self.iter_mut().for_each(|attached| attached.frontend.begin_shutdown());
     }
 
-    /// Lets go of all.
+    /// Detaches all front ends.
     pub fn close(&mut self, mut ended: impl FnMut(CloseReason, Peer)) {
         for place in &mut self.places {
             if let Some(attached) = place.attached.take() {

@@ -1,4 +1,4 @@
-//! Handshakes of TLS between the loop and the thread that does their arithmetic.
+//! Passes TLS handshakes between the event loop and the thread that computes their steps.
 
 use super::outcome::CloseReason;
 use super::poller::Source;
@@ -11,12 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 impl Reactor {
-    /// Has a step of a connection's handshake done.
+    /// Passes a step of a connection's handshake to the thread.
     pub(super) fn pass_on<B: Backend>(&mut self, run: &mut Run<'_, B>, index: u16, stream: Box<TlsStream>) {
         let generation = self.connections.generation(index);
-        // Not watched meanwhile: a hang-up would be reported again and again.
+        // The socket is not watched meanwhile: a hang-up would be reported again and again.
         if let Some(socket) = self.connections.get_mut(index).and_then(|connection| connection.socket.as_ref()) {
-            // Fails only where it was never added.
+            // Fails only where the socket was never added.
             let _ = self.poller.remove(socket, Source::Connection { index, generation });
         }
         let is_wanted = Arc::new(AtomicBool::new(true));
@@ -33,12 +33,12 @@ impl Reactor {
         }
     }
 
-    /// Goes on with the connections whose step is done.
+    /// Continues with the connections whose step is done.
     pub(super) fn take_shaken<B: Backend>(&mut self, run: &mut Run<'_, B>) {
         let mut done = Vec::new();
         self.shaker.take_done(&mut done);
         for (Job { index, generation, stream, .. }, step) in done {
-            // It has gone meanwhile.
+            // The connection has ended meanwhile.
             let Some(connection) = self.connections.get_same(index, generation) else {
                 continue;
             };
@@ -55,7 +55,7 @@ impl Reactor {
                     if let Some(identity) = identity {
                         connection.session.secured(identity);
                     }
-                    // Also lists it, so that what the step has left to send is sent.
+                    // This also lists the connection, so that bytes of the step are sent.
                     self.serve(run, index, false);
                 }
                 Err(failure) => self.close(run, index, failure.into()),

@@ -1,4 +1,5 @@
-//! How the daemon around the server takes part in its loop: descriptors of its own, and changes while it runs.
+//! Lets the surrounding daemon take part in the event loop, with descriptors of its own and changes while the server
+//! runs.
 
 use super::config::{ServerConfig, ServerError};
 use super::connection::Connection;
@@ -16,24 +17,24 @@ use crate::server::address::Listen;
 use crate::server::connections::Connections;
 use crate::tls::TlsContext;
 
-/// Takes part in the loop, on the server's thread; no method may block. `B` is the backend, so that a control
+/// Calls from the event loop, on the server's thread. No method may block. `B` is the backend, so that a control
 /// request can reach the pool.
 pub trait Hooks<B> {
-    /// Appends the descriptors to watch. Asked at the start and after every call of the others.
+    /// Appends the descriptors to watch. Called at the start and after every call of the other methods.
     fn watch(&self, fds: &mut Vec<Interest>);
 
-    /// The descriptor can be read or written.
+    /// A watched descriptor can be read or written.
     fn ready(&mut self, fd: i32, backend: &mut B, server: &mut ServerControl<'_>);
 
-    /// About every 50 ms, with a monotonic time in nanoseconds.
+    /// Called about every 50 ms, with a monotonic time in nanoseconds.
     fn tick(&mut self, now_ns: u64, backend: &mut B, server: &mut ServerControl<'_>);
 
-    /// A client in TLS has chosen an export; for the log.
+    /// A client in TLS has chosen an export. For the log.
     fn opened(&mut self, identity: &Identity, peer: Peer, export: &Export) {
         let _ = (identity, peer, export);
     }
 
-    /// The connection of this peer ended; for the log.
+    /// The connection of this peer has ended. For the log.
     fn closed(&mut self, reason: &CloseReason, peer: Peer) {
         let _ = (reason, peer);
     }
@@ -49,7 +50,7 @@ impl<B> Hooks<B> for NoHooks {
     fn tick(&mut self, _now_ns: u64, _backend: &mut B, _server: &mut ServerControl<'_>) {}
 }
 
-/// What hooks may do to the running server.
+/// What hooks may change in the running server.
 #[derive(Debug)]
 pub struct ServerControl<'a> {
     pub(super) exports: &'a mut Exports,
@@ -64,15 +65,16 @@ pub struct ServerControl<'a> {
 }
 
 impl ServerControl<'_> {
-    /// The exports, to look at or to change; changes count from the next message of a client on.
+    /// The exports, to read or to change. A change takes effect with the next message of a client.
     pub fn exports(&mut self) -> &mut Exports {
         self.exports
     }
 
-    /// Listens at one more address; returns it with the port chosen where 0 was asked for.
+    /// Listens at one more address; returns it with the actual port where 0 was given.
     ///
     /// # Errors
-    /// Where another server listens there, the address is beyond loopback and not allowed, the server stops, or the system refuses.
+    /// Another server listens there, the address is beyond loopback and not allowed, the server is stopping, or the
+    /// system refuses.
     pub fn listen(&mut self, address: &Listen) -> Result<Listen, ServerError> {
         if *self.stop {
             return Err(ServerError::Stopping { address: address.clone() });
@@ -80,29 +82,29 @@ impl ServerControl<'_> {
         listen(self.config, self.poller, self.listeners, address)
     }
 
-    /// Attaches a front end to the export at an index; it is detached when it ends or the export is removed.
+    /// Attaches a front end to the export with this index. It is detached when it ends or the export is removed.
     ///
     /// # Errors
-    /// Where there are too many.
+    /// There are too many front ends.
     pub fn attach(&mut self, frontend: Box<dyn Frontend>, export: u16) -> Result<(), TooManyFrontends> {
         self.frontends.attach(frontend, export)
     }
 
-    /// Changes the size of an export, and tells the front ends that can pass it on. Clients of NBD learn it when they
-    /// connect anew.
+    /// Changes the size of an export, and notifies front ends that can pass it on. NBD clients learn it when they
+    /// connect again.
     ///
     /// # Errors
-    /// As of [`Exports::resize`].
+    /// As for [`Exports::resize`].
     pub fn resize(&mut self, name: &str, size_bytes: u64) -> Result<(), ExportError> {
         let export = self.exports.resize(name, size_bytes)?;
         self.frontends.resized(export, size_bytes);
         Ok(())
     }
 
-    /// Takes so many connections at a time from now on; those that are there stay.
+    /// Sets the limit of connections at a time. Existing connections stay.
     ///
     /// # Errors
-    /// Where the number is out of range.
+    /// The number is out of range.
     pub fn set_connections_max(&mut self, connections_max: u16) -> Result<(), ServerError> {
         let config = ServerConfig { connections_max, ..*self.config };
         config.check()?;
@@ -110,42 +112,44 @@ impl ServerControl<'_> {
         Ok(())
     }
 
-    /// Looks for new requests so long before it sleeps, in nanoseconds.
+    /// Sets how long the server polls for requests before it sleeps, in nanoseconds.
     pub fn set_poll_ns(&mut self, poll_ns: u64) {
         self.config.poll_ns = poll_ns;
     }
 
-    /// Offers TLS to clients that connect from now on, or no longer; those that are there stay as they are.
+    /// Sets the TLS context for clients that connect from now on; `None`: TLS is not offered. Existing connections
+    /// are not affected.
     pub fn set_tls(&mut self, tls: Option<TlsContext>) {
         *self.tls = tls;
     }
 
-    /// Who is connected to an export now.
+    /// Peers of all clients that use an export now.
     pub fn clients(&self, export: u16) -> impl Iterator<Item = Peer> {
         let all = self.connections.iter().map(|(_, connection)| connection);
         let connected = all.filter(move |c| c.socket.is_some() && c.session.export() == Some(export));
         connected.map(Connection::peer).chain(self.frontends.peers(export))
     }
 
-    /// Stops the server cleanly: no new connections, what is in flight is answered, a flush, end.
+    /// Stops the server cleanly: no new connections, requests in flight are answered, everything is flushed, and the
+    /// server ends.
     pub fn stop(&mut self) {
         *self.stop = true;
     }
 
-    /// Whether it was asked to stop.
+    /// Whether a stop was requested.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         *self.stop
     }
 
-    /// Numbers as of this iteration of the loop.
+    /// Statistics as of this iteration of the event loop.
     #[must_use]
     pub fn stats(&self) -> ServerStats {
         self.stats
     }
 }
 
-/// Opens a listener and has it watched.
+/// Opens a listener and watches it.
 pub(super) fn listen(
     config: &ServerConfig,
     poller: &mut Poller,

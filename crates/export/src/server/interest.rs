@@ -1,12 +1,12 @@
-//! Descriptors of the daemon around the server that its loop watches.
+//! Descriptors of the surrounding daemon that the event loop watches.
 
-/// A descriptor whose events hooks want.
+/// A descriptor to be watched for the hooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interest {
-    /// The descriptor; stays open until it is no longer named by [`crate::Hooks::watch`].
+    /// The descriptor. It must stay open until [`crate::Hooks::watch`] no longer returns it.
     pub fd: i32,
-    /// Report when it can be read (hang-up and errors are always reported).
+    /// Report when it can be read. Hang-ups and errors are always reported.
     pub read: bool,
-    /// Tell when it can be written.
+    /// Report when it can be written.
     pub write: bool,
 }

@@ -1,4 +1,4 @@
-//! Listening sockets. A stale socket file is replaced only where nobody listens.
+//! Listening sockets. A stale socket file is replaced only where no process listens.
 
 use super::address::Listen;
 use super::config::ServerError;
@@ -10,9 +10,9 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-/// Connections that may wait to be accepted.
+/// Most connections that wait to be accepted.
 const BACKLOG: i32 = 128;
-/// Send buffer asked for on Unix sockets, in bytes.
+/// Requested send buffer of Unix sockets, in bytes.
 const SEND_BUFFER_BYTES: usize = 2 << 20;
 
 /// A listening socket.
@@ -20,15 +20,15 @@ const SEND_BUFFER_BYTES: usize = 2 << 20;
 pub struct Listener {
     /// The socket.
     pub socket: OwnedFd,
-    /// Where it listens; a TCP port 0 is replaced by the one chosen.
+    /// The address; a TCP port 0 is replaced by the actual one.
     pub address: Listen,
-    /// Device and inode of our socket file, so that a successor's is not removed.
+    /// Device and inode of the socket's file, so that a successor's file is not removed.
     file: Option<(u64, u64)>,
 }
 
 impl Listener {
-    /// Listens. A Unix socket is `private` where it is to be this user's alone until the owner gives it another mode: whoever connects before that
-    /// would stay.
+    /// Listens. A `private` Unix socket is created for this user alone, until the owner gives it another mode: a
+    /// client that connects before that would stay connected.
     pub fn open(address: &Listen, allow_remote: bool, private: bool) -> Result<Self, ServerError> {
         match address {
             Listen::Unix(path) => open_unix(address, path, private),
@@ -45,12 +45,13 @@ impl Listener {
     pub fn accept(&self) -> Result<Option<OwnedFd>, Errno> {
         match net::accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
             Ok(socket) => {
-                // A socket that refuses its option still works.
+                // A socket that refuses an option still works.
                 let _ = match self.address {
-                    // Replies leave in whole turns already; waiting for more to say only costs latency. And a client whose
-                    // machine has gone must not keep its place for ever.
+                    // Replies are sent in batches already, so delaying them would only add latency. And a client
+                    // whose machine has gone must not keep its place for ever.
                     Listen::Tcp(_) => sockopt::set_tcp_nodelay(&socket, true).and_then(|()| notice_silence(&socket)),
-                    // More of a large answer leaves at once. The kernel cuts it to its limit (wmem_max).
+                    // A larger part of a long answer is sent at once. The kernel cuts the size to its limit
+                    // (wmem_max).
                     Listen::Unix(_) => sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES),
                 };
                 Ok(Some(socket))
@@ -61,21 +62,22 @@ impl Listener {
     }
 }
 
-/// Finds out whether it can be listened at an address, and leaves it as it was.
+/// Checks that the server could listen at an address, and frees it again.
 ///
 /// # Errors
-/// Where another server listens there, the address is beyond loopback and not allowed, or the system refuses.
+/// Another server listens there, the address is beyond loopback and not allowed, or the system refuses.
 pub fn can_listen(address: &Listen, allow_remote: bool) -> Result<(), ServerError> {
     Listener::open(address, allow_remote, true).map(drop)
 }
 
-/// Has the kernel end a connection whose other end answers nothing for about two minutes (tcp(7)); where answers are on their way to it, after a quarter of an
-/// hour (`tcp_retries2`): meanwhile the kernel asks nothing.
+/// Makes the kernel end a connection whose peer answers nothing for about two minutes (tcp(7)). While answers are in
+/// flight to the peer, the kernel sends no probes, and the connection ends after a quarter of an hour
+/// (`tcp_retries2`).
 fn notice_silence(socket: &OwnedFd) -> Result<(), Errno> {
     sockopt::set_socket_keepalive(socket, true)?;
     sockopt::set_tcp_keepidle(socket, Duration::from_secs(60))?;
     sockopt::set_tcp_keepintvl(socket, Duration::from_secs(10))?;
-    // No TCP_USER_TIMEOUT: it would end who lives and takes nothing for a while, such as a machine that is paused.
+    // No TCP_USER_TIMEOUT: it would end a live client that accepts nothing for a while, such as a paused machine.
     sockopt::set_tcp_keepcnt(socket, 6)
 }
 
@@ -84,7 +86,7 @@ impl Drop for Listener {
         if let (Listen::Unix(path), Some(file)) = (&self.address, self.file)
             && identity(path) == Some(file)
         {
-            // Nothing to be done about a failure; the next start replaces the file.
+            // An error has no consequence: the next start replaces the file.
             let _ = rustix::fs::unlink(path);
         }
     }
@@ -102,7 +104,8 @@ fn open_unix(address: &Listen, path: &Path, private: bool) -> Result<Listener, S
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(failed("socket"))?;
     if private {
-        // What Linux makes the file with (unix_bind), without the umask, which is the whole process's.
+        // Linux creates the file with the socket's own mode (unix_bind). The umask would not do: it applies to the
+        // whole process.
         rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR).map_err(failed("fchmod"))?;
     }
     match net::bind(&socket, &name) {
@@ -116,9 +119,9 @@ fn open_unix(address: &Listen, path: &Path, private: bool) -> Result<Listener, S
             let probe =
                 net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(failed("socket"))?;
             match net::connect(&probe, &name) {
-                // Nobody listens any more; or the file went away meanwhile.
+                // No process listens any more, or the file has been removed meanwhile.
                 Err(Errno::CONNREFUSED | Errno::NOENT) => {}
-                // Connected, or a full backlog: somebody does.
+                // Connected, or the backlog is full: a process listens.
                 Ok(()) | Err(Errno::AGAIN) => {
                     return Err(ServerError::InUse { address: address.clone() });
                 }
@@ -141,8 +144,8 @@ fn open_tcp(address: &Listen, wanted: SocketAddr) -> Result<Listener, ServerErro
     let family = if wanted.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = net::socket_with(family, SocketType::STREAM, flags, None).map_err(failed("socket"))?;
-    // A restarted server must not wait for its predecessor's connections to leave TIME_WAIT. Two listeners at once
-    // stay impossible on Linux.
+    // A restarted server must not wait until its predecessor's connections leave TIME_WAIT. Linux still refuses two
+    // listeners at once.
     sockopt::set_socket_reuseaddr(&socket, true).map_err(failed("SO_REUSEADDR"))?;
     match net::bind(&socket, &wanted) {
         Ok(()) => {}
@@ -190,7 +193,7 @@ mod tests {
         let path = scratch("successor");
         let listener = Listener::open(&Listen::Unix(path.clone()), false, false).unwrap();
         std::fs::remove_file(&path).unwrap();
-        // The inode number may be used again at once, so another file takes it first.
+        // An inode number may be used again at once, so another file takes it first.
         std::fs::write(path.with_extension("filler"), "x").unwrap();
         let successor = UnixListener::bind(&path).unwrap();
         drop(listener);
@@ -216,7 +219,7 @@ mod tests {
         assert!(matches!(Listener::open(&Listen::Unix(path), false, false), Err(ServerError::Listen { .. })));
     }
 
-    /// Sockets stood open under the umask for a moment before they got the mode that was configured.
+    /// Regression: sockets were open under the umask for a moment, before they got the configured mode.
     #[test]
     fn regression_a_private_socket_is_so_from_the_beginning() {
         use std::os::unix::fs::PermissionsExt;

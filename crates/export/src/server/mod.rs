@@ -1,4 +1,4 @@
-//! The server: sockets, connections and the loop, on one thread.
+//! The server: sockets, connections and the event loop, on one thread.
 
 mod accept;
 mod address;

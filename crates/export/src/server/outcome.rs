@@ -1,4 +1,4 @@
-//! What comes of a connection: bytes, or its end.
+//! Results of a connection: received bytes, or the reason for its end.
 
 use crate::frontend::FrontendError;
 use crate::nbd::error::ProtocolError;
@@ -6,28 +6,28 @@ use crate::tls::TlsFailure;
 use rustix::io::Errno;
 use thiserror::Error;
 
-/// Why a connection ended.
+/// The reason for a connection's end.
 #[derive(Debug, Error)]
 pub enum CloseReason {
-    /// The client closed it, with or without saying so.
+    /// The client closed it, with or without announcing it.
     #[error("closed by the client")]
     Client,
     /// The client broke the protocol.
     #[error("the client broke the protocol: {0}")]
     Protocol(#[from] ProtocolError),
-    /// TLS could not begin or go on.
+    /// TLS failed, at its begin or later.
     #[error("{0}")]
     Tls(TlsFailure),
     /// The socket failed.
     #[error("the socket failed: {0}")]
     Socket(Errno),
-    /// No export was chosen in time.
+    /// The client chose no export in time.
     #[error("no export was chosen in time")]
     HandshakeTimeout,
-    /// Made room for a newer connection while it had not chosen an export.
+    /// It had chosen no export, and ended to make room for a newer connection.
     #[error("it gave way to a new connection, having chosen no export")]
     Evicted,
-    /// As many others had chosen an export before it did.
+    /// When it chose an export, there were as many clients as allowed.
     #[error("the server has as many clients as it takes")]
     Full,
     /// The export was removed.
@@ -36,22 +36,22 @@ pub enum CloseReason {
     /// The server stopped.
     #[error("the server stopped")]
     Stopped,
-    /// The server stopped, and did not wait for this one any longer.
+    /// The server stopped, and the client did not take its last answers.
     #[error("the server stopped, and it did not take its answers")]
     Unread,
-    /// A front end beside NBD came to its end.
+    /// A front end other than NBD ended.
     #[error("{0}")]
     Frontend(FrontendError),
 }
 
-/// What came of receiving.
+/// Result of receiving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// Bytes, and perhaps more wait.
+    /// Bytes were received; more may wait.
     Bytes,
-    /// Bytes, and the socket is empty now.
+    /// Bytes were received, and the socket is empty now.
     Last,
-    /// Nothing there.
+    /// Nothing was received.
     Nothing,
 }
 

@@ -1,24 +1,24 @@
-//! Who is at the other end of a connection.
+//! The peers of connections.
 
 use rustix::fd::OwnedFd;
 use rustix::net::getpeername;
 use rustix::net::sockopt::socket_peercred;
 use std::net::SocketAddr;
 
-/// Who is at the other end of a connection.
+/// The peer of a connection or front end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
-    /// A process of this machine, by a Unix socket.
+    /// A process of this machine, connected over a Unix socket.
     Process(i32),
-    /// An address.
+    /// A network address.
     Address(SocketAddr),
     /// A block device of this machine's kernel, by its number: `/dev/ublkbN`.
     Ublk(u32),
-    /// The system does not tell, or the connection has ended.
+    /// Unknown: the system does not report the peer, or the connection has ended.
     Unknown,
 }
 
-/// Who is at the other end of a socket.
+/// The peer of a socket.
 pub fn peer(socket: &OwnedFd) -> Peer {
     let address = getpeername(socket).ok().flatten().and_then(|address| SocketAddr::try_from(address).ok());
     match (address, socket_peercred(socket)) {

@@ -1,6 +1,6 @@
-//! The event loop. One iteration: receive from every readable socket, hand all requests to the backend, poll it once, answer
-//! with one send per connection. A request on an idle server is received, carried out and answered within one iteration,
-//! without a change of threads.
+//! The event loop. One iteration receives from every readable socket, submits all requests to the backend, polls the
+//! backend once, and answers with one send per connection. On an idle server a request is received, carried out and
+//! answered within one iteration, without a change of threads.
 
 use super::address::Listen;
 use super::clock::monotonic_ns;
@@ -24,15 +24,15 @@ use crate::tls::TlsContext;
 use forebay_volume::Completion;
 use std::sync::atomic::Ordering;
 
-/// Between two ticks.
+/// Interval of ticks, in nanoseconds.
 const TICK_NS: u64 = 50_000_000;
-/// Connections that are polled directly; the others wait for events of epoll.
+/// Most connections that are polled directly; events of the others come through the poller.
 const SPIN_CONNECTIONS_MAX: usize = 4;
-/// Polls that find nothing between two calls of `epoll_wait` (listeners, hooks, other connections).
+/// Polls that find nothing, after which `epoll_wait` is called for listeners, hooks and other connections.
 const EMPTY_POLLS_MAX: u32 = 64;
-/// Iterations of the loop that find requests by polling between two calls of `epoll_wait`.
+/// Iterations that find requests by polling, after which `epoll_wait` is called.
 const ITERATIONS_WITHOUT_EPOLL_MAX: u32 = 64;
-/// Longest sleep while stopping, whose steps no descriptor announces.
+/// Longest sleep during a stop, whose steps no descriptor signals, in nanoseconds.
 const STOPPING_SLEEP_NS: u64 = 1_000_000;
 
 /// The server.
@@ -45,28 +45,28 @@ pub struct Reactor {
     pub(super) connections: Connections,
     frontends: Frontends,
     pub(super) stats: ServerStats,
-    /// Accepting waits for the next tick: out of descriptors.
+    /// Whether accepting waits for the next tick, because there are no descriptors left.
     pub(super) accepting_paused: bool,
     pub(super) stop_asked: bool,
-    /// What TLS is begun with.
+    /// The TLS context for new connections; `None`: TLS is not offered.
     pub(super) tls: Option<TlsContext>,
     pub(super) shaker: Shaker,
 }
 
-/// What a run needs beside the server.
+/// State of one run of the event loop.
 pub(super) struct Run<'a, B: Backend> {
     pub(super) backend: &'a mut B,
     pub(super) hooks: &'a mut dyn Hooks<B>,
-    /// Connections to look after at the end of the iteration.
+    /// Connections to be handled at the end of the iteration.
     pub(super) listed: Vec<u16>,
     done: Vec<Completion>,
     ready: Vec<Ready>,
     pub(super) now_ns: u64,
-    /// Requests were submitted after the backend was polled.
+    /// Whether requests were submitted after the backend was polled.
     submitted_late: bool,
-    /// Something came from a client in this iteration.
+    /// Whether a client sent anything in this iteration.
     busy: bool,
-    /// Connections with received bytes that wait within TLS, where the poller does not see them.
+    /// Connections whose received bytes wait inside the TLS layer, where the poller does not see them.
     held: Vec<Ready>,
 }
 
@@ -74,7 +74,7 @@ impl Reactor {
     /// A server without exports and listeners.
     ///
     /// # Errors
-    /// Where an option is out of range or the system refuses an epoll instance.
+    /// An option is out of range, or the system refuses an epoll instance.
     pub fn new(config: ServerConfig) -> Result<Self, ServerError> {
         config.check()?;
         Ok(Self {
@@ -92,7 +92,7 @@ impl Reactor {
         })
     }
 
-    /// Offers TLS to clients that connect from now on, or no longer.
+    /// Sets the TLS context for clients that connect from now on; `None`: TLS is not offered.
     pub fn set_tls(&mut self, tls: Option<TlsContext>) {
         self.tls = tls;
     }
@@ -102,28 +102,28 @@ impl Reactor {
         &mut self.exports
     }
 
-    /// Listens at an address; returns it with the port chosen where 0 was asked for. Clients can connect from now
-    /// on and are served once [`Reactor::run`] runs.
+    /// Listens at an address; returns it with the actual port where 0 was given. Clients can connect from now on, and
+    /// are served once [`Reactor::run`] runs.
     ///
     /// # Errors
-    /// Where another server listens there, the address is beyond loopback and not allowed, or the system refuses.
+    /// Another server listens there, the address is beyond loopback and not allowed, or the system refuses.
     pub fn listen(&mut self, address: &Listen) -> Result<Listen, ServerError> {
         listen(&self.config, &mut self.poller, &mut self.listeners, address)
     }
 
-    /// Attaches a front end to the export at an index; it is served once [`Reactor::run`] runs.
+    /// Attaches a front end to the export with this index; it is served once [`Reactor::run`] runs.
     ///
     /// # Errors
-    /// Where there are too many.
+    /// There are too many front ends.
     pub fn attach(&mut self, frontend: Box<dyn Frontend>, export: u16) -> Result<(), TooManyFrontends> {
         self.frontends.attach(frontend, export)
     }
 
-    /// Serves until a hook asks to stop; then stops accepting, finishes what is in flight, flushes every disk that
-    /// is exported, answers and closes.
+    /// Serves until a hook asks to stop. Then it stops accepting, completes requests in flight, flushes every
+    /// writable exported disk, sends all answers and closes.
     ///
     /// # Errors
-    /// Where the loop's system calls fail, the last flush fails, or stopping takes too long.
+    /// A system call of the event loop fails, the last flush fails, or stopping takes too long.
     pub fn run<B: Backend>(&mut self, backend: &mut B, hooks: &mut dyn Hooks<B>) -> Result<(), ServerError> {
         let mut run = Run {
             backend,
@@ -153,7 +153,7 @@ impl Reactor {
                     run.now_ns,
                     self.config.stop_timeout_ns,
                 ));
-                // Closing them removes the socket files.
+                // Dropping a listener removes its socket file.
                 for (index, listener) in self.listeners.drain(..).enumerate() {
                     let _ = self.poller.remove(&listener.socket, Source::Listener(index as u16));
                 }
@@ -252,7 +252,7 @@ impl Reactor {
                 }
             }
             Source::Listener(index) => self.accept(run, index),
-            // Looked at in every turn.
+            // Examined in every iteration anyway.
             Source::Backend | Source::Frontend => {}
             Source::Handshakes => self.take_shaken(run),
             Source::Hook(fd) => {
@@ -264,13 +264,13 @@ impl Reactor {
         }
     }
 
-    /// Submits what front ends beside the connections ask for.
+    /// Submits requests of front ends other than NBD.
     fn receive<B: Backend>(&mut self, run: &mut Run<'_, B>) -> bool {
         let payload_bytes_max = self.config.session.payload_bytes_max;
         self.frontends.receive(&self.exports, payload_bytes_max, self.stop_asked, &mut self.stats.sessions, run.backend)
     }
 
-    /// Receives from a connection and submits what it asks for.
+    /// Receives from a connection and submits its requests.
     pub(super) fn serve<B: Backend>(&mut self, run: &mut Run<'_, B>, index: u16, hung_up: bool) -> bool {
         let mut heard = false;
         for _ in 0..Connection::RECEIVES_MAX {
@@ -367,7 +367,7 @@ impl Reactor {
         run.done = done;
     }
 
-    /// Answers, goes on where a connection was held back, and closes what has come to its end.
+    /// Ends an iteration: sends answers, continues connections that were held back, and closes those that have ended.
     fn finish_turn<B: Backend>(&mut self, run: &mut Run<'_, B>) {
         let mut listed = std::mem::take(&mut run.listed);
         for index in listed.drain(..) {
@@ -384,7 +384,7 @@ impl Reactor {
             }
             self.settle(run, index);
         }
-        // Keeps the allocation; closing lists nobody.
+        // Keeps the allocation; closing lists no connection.
         listed.append(&mut run.listed);
         run.listed = listed;
         if !self.frontends.is_empty() {
@@ -398,7 +398,7 @@ impl Reactor {
         }
     }
 
-    /// Closes a connection that is over, or watches for what it needs next.
+    /// Closes a connection that has ended, or watches for what it needs next.
     fn settle<B: Backend>(&mut self, run: &mut Run<'_, B>, index: u16) {
         let source = Source::Connection { index, generation: self.connections.generation(index) };
         let Some(connection) = self.connections.get_mut(index) else {
@@ -417,7 +417,7 @@ impl Reactor {
         }
         let wanted = (
             connection.wants_input(),
-            // Also replies that arose after the send of this turn (a held-back client that goes on with errors).
+            // Includes replies that arose after this iteration's send, when a held-back client continued with errors.
             connection.send_blocked || connection.has_unsent(),
         );
         if wanted.0 && connection.holds_received() {
@@ -445,7 +445,7 @@ impl Reactor {
         let Some(socket) = connection.socket.take() else {
             return;
         };
-        // Fails only where it was never added.
+        // Fails only where the socket was never added.
         let _ = self.poller.remove(&socket, source);
         let peer = peer(&socket);
         drop(socket);
@@ -465,8 +465,8 @@ impl Reactor {
         run.hooks.closed(&reason, peer);
     }
 
-    /// Looks for requests and completions without sleeping, for as long as that pays. Returns whether something was
-    /// found; what was received is submitted then, what completed waits in `run.done`.
+    /// Polls for requests and completions without sleeping, as long as that pays. Returns whether it found any.
+    /// Received requests are submitted by then; completions wait in `run.done`.
     fn look<B: Backend>(&mut self, run: &mut Run<'_, B>, spin: &mut Spin, next_tick_ns: u64) -> bool {
         let Some(deadline_ns) = spin.deadline_ns(self.config.poll_ns) else {
             return false;
@@ -487,7 +487,7 @@ impl Reactor {
             run.backend.poll(&mut run.done);
             found |= !run.done.is_empty();
             if !found && (!all_direct || round.is_multiple_of(EMPTY_POLLS_MAX)) {
-                // A failure shows again when the loop asks.
+                // An error occurs again in the event loop's own wait.
                 found = self.poller.wait(0, &mut run.ready).is_ok() && !run.ready.is_empty();
             }
             run.now_ns = monotonic_ns();
@@ -499,7 +499,7 @@ impl Reactor {
             }
             std::hint::spin_loop();
         }
-        // Ended by a tick that is due, it was not in vain.
+        // Polling that was ended by a due tick was not in vain.
         if run.now_ns < next_tick_ns {
             spin.in_vain();
         }

@@ -1,4 +1,4 @@
-//! TLS between the socket of a connection and its session.
+//! The TLS layer between the socket of a connection and its session.
 
 use super::outcome::{CloseReason, Received};
 use crate::nbd::session::Session;
@@ -7,10 +7,11 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 
-/// Sends per connection and turn, so that one fast reader does not keep the others waiting.
+/// Most sends per connection and iteration, so that one fast reader does not hold up the others.
 pub const SENDS_MAX: usize = 8;
 
-/// Receives what is there, at most one call of the socket, and decrypts it into the session. In the handshake it is only kept.
+/// Receives what is there, with at most one call on the socket, and decrypts it into the session. During the
+/// handshake the bytes are only stored.
 pub fn receive(tls: &mut TlsStream, socket: &OwnedFd, session: &mut Session) -> Result<Received, CloseReason> {
     let mut more = true;
     if !tls.holds_received() {
@@ -31,11 +32,11 @@ pub fn receive(tls: &mut TlsStream, socket: &OwnedFd, session: &mut Session) -> 
         }
     }
     if !tls.is_established() {
-        // A step of the handshake is not done here: see `Shaker`.
+        // The handshake step is computed elsewhere: see `Shaker`.
         return Ok(Received::Last);
     }
-    // As much as the session offers for the common buffer now: where it expects a long payload that is little, and the rest
-    // goes straight where it belongs once the session has understood the header.
+    // Decrypts as much as the session's common buffer accepts now. Where the session expects a long payload that is
+    // little; the rest goes straight into the payload's buffer once the session has parsed the header.
     let mut room = session.receive_into().1.len();
     loop {
         let (payload, staging) = session.receive_into();
@@ -54,12 +55,12 @@ pub fn receive(tls: &mut TlsStream, socket: &OwnedFd, session: &mut Session) -> 
     }
 }
 
-/// What came of a send.
+/// Result of a send.
 #[derive(Debug)]
 pub struct Sent {
-    /// What the socket took.
+    /// Bytes that the socket took.
     pub bytes: u64,
-    /// Whether it took no more, or may take more at the next turn.
+    /// Whether the send stopped early: the socket took no more, or the limit of this iteration was reached.
     pub is_blocked: bool,
 }
 
@@ -88,11 +89,11 @@ pub fn send(tls: &mut TlsStream, socket: &OwnedFd, session: &mut Session) -> Res
     Ok(Sent { bytes, is_blocked: !tls.outbound().is_empty() || !session.outgoing().is_empty() })
 }
 
-/// Says that nothing more comes, and why where that is a failure; not waiting for anything.
+/// Sends the end of TLS, with the reason where it failed; does not wait.
 pub fn say_goodbye(tls: &mut TlsStream, socket: &OwnedFd) {
     tls.close();
     if !tls.outbound().is_empty() {
-        // A client that does not take it learns of the end when the connection is gone.
+        // A client that does not receive it notices the end when the connection is gone.
         let _ = rustix::net::send(socket, tls.outbound(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 }

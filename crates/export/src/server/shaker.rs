@@ -1,6 +1,7 @@
-//! TLS handshakes on a thread of their own. One costs about a millisecond of arithmetic with a key of RSA, in which the loop would
-//! serve nobody: a client in its handshake lends its TLS to the thread for each step and has it back afterwards. Sockets stay
-//! with the loop. Between the two is a ring each way, so that the loop never waits for a lock that the thread holds.
+//! Computes TLS handshakes on a thread of its own. A handshake with an RSA key takes about a millisecond of CPU time,
+//! during which the event loop would serve nobody. A connection lends its TLS layer to the thread for each step and
+//! gets it back afterwards. Sockets stay with the event loop. A ring in each direction connects the two, so that the
+//! event loop never waits for a lock held by the thread.
 
 use crate::access::Identity;
 use crate::tls::{TlsFailure, TlsStream};
@@ -13,36 +14,37 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 
-/// How much less of a processor the thread gets than others, by setpriority(2), which on Linux is of a thread.
+/// Niceness of the thread by setpriority(2), which on Linux applies to a single thread.
 const NICE: i32 = 10;
-/// Steps that may wait: more than connections that may be in their handshake, since some of those that wait have gone.
+/// Most steps that wait. This is more than the handshakes in progress, because steps of ended connections may still
+/// wait.
 const WAITING_MAX: usize = 1024;
 
-/// A connection's TLS with a step of its handshake to do.
+/// The TLS layer of a connection, with a step of its handshake to compute.
 pub struct Job {
-    /// The connection's place.
+    /// Place of the connection.
     pub index: u16,
-    /// The generation of that place.
+    /// Generation of the place.
     pub generation: u32,
-    /// Its TLS.
+    /// The TLS layer.
     pub stream: Box<TlsStream>,
-    /// Whether the connection is still there.
+    /// Whether the connection still exists.
     pub is_wanted: Arc<AtomicBool>,
 }
 
-/// What came of a step: the client's identity where it was the last.
+/// Result of a step: after the last step the client's identity, otherwise `None`.
 pub type Step = Result<Option<Identity>, TlsFailure>;
 
 struct Thread {
     jobs: Producer<Job>,
     done: Consumer<(Job, Step)>,
-    /// Readable once something is done.
+    /// Readable once a step is done.
     bell: Arc<OwnedFd>,
     is_over: Arc<AtomicBool>,
     handle: Option<JoinHandle<()>>,
 }
 
-/// The thread, which begins with the first handshake.
+/// The thread, which is started with the first handshake.
 #[derive(Default)]
 pub struct Shaker {
     thread: Option<Thread>,
@@ -55,10 +57,11 @@ impl fmt::Debug for Shaker {
 }
 
 impl Shaker {
-    /// Has a step done. Returns whether the thread was begun for it, so that [`Shaker::wake_fd`] is new.
+    /// Passes a step to the thread. Returns whether the thread was started for it, so that [`Shaker::wake_fd`] is
+    /// new.
     ///
     /// # Errors
-    /// Where the system gives no thread, or too much waits.
+    /// The system gives no thread, or too many steps wait.
     pub fn pass_on(&mut self, job: Job) -> Result<bool, Error> {
         let is_new = self.thread.as_ref().is_none_or(Thread::has_ended);
         if is_new {
@@ -74,16 +77,16 @@ impl Shaker {
         }
     }
 
-    /// Readable once something is done.
+    /// A descriptor that becomes readable once a step is done; `None` where there is no thread.
     pub fn wake_fd(&self) -> Option<i32> {
         self.thread.as_ref().map(|thread| thread.bell.as_raw_fd())
     }
 
-    /// Appends what is done.
+    /// Appends the steps that are done.
     pub fn take_done(&mut self, done: &mut Vec<(Job, Step)>) {
         let Some(thread) = &mut self.thread else { return };
         let mut count = [0; 8];
-        // Nothing there: another descriptor of the same kind was ready.
+        // The read fails where nothing is done: another descriptor of the same kind was ready.
         if rustix::io::read(&*thread.bell, &mut count).is_ok() {
             done.extend(std::iter::from_fn(|| thread.done.pop().ok()));
         }
@@ -95,11 +98,12 @@ impl Thread {
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let is_over = Arc::new(AtomicBool::new(false));
         let (jobs, mut waiting) = RingBuffer::new(WAITING_MAX);
-        // As many as can wait, and the one that is being done.
+        // Room for all waiting steps and the one being computed.
         let (mut ended, done) = RingBuffer::new(WAITING_MAX + 1);
         let (to_ring, asked_to_end) = (Arc::clone(&bell), Arc::clone(&is_over));
         let work = move || {
-            // Behind the loop where there are too few processors for both; where the system does not let us it is as it was.
+            // Where there are too few processors for both, the event loop comes first. If the system refuses, the
+            // priority stays as it is.
             let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
             while !asked_to_end.load(Ordering::Acquire) {
                 match waiting.pop() {
@@ -112,7 +116,7 @@ impl Thread {
         Ok(Self { jobs, done, bell, is_over, handle: Some(handle) })
     }
 
-    /// Whether it has panicked. What it had to do then waits for the time limit of the connections.
+    /// Whether the thread has panicked. Its steps are then left to the time limit of their connections.
     fn has_ended(&self) -> bool {
         self.handle.as_ref().is_none_or(JoinHandle::is_finished)
     }
@@ -129,9 +133,10 @@ fn work_on(mut job: Job, ended: &mut Producer<(Job, Step)>, bell: &OwnedFd) {
         return;
     }
     let step = job.stream.handshake();
-    // Full it can only be where the loop has taken nothing for as long as a ring of steps takes; that connection ends by its time limit.
+    // The ring is full only where the event loop has taken nothing for as long as a whole ring of steps takes. That
+    // connection then ends by its time limit.
     let _ = ended.push((job, step));
-    // Fails only where the counter is full, and then it is readable.
+    // Fails only where the counter is full, and then the descriptor is readable already.
     let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
 }
 
@@ -140,7 +145,7 @@ impl Drop for Thread {
         self.is_over.store(true, Ordering::Release);
         self.wake();
         if let Some(handle) = self.handle.take() {
-            // It has panicked otherwise, which has been said.
+            // A panic of the thread was printed already.
             let _ = handle.join();
         }
     }

@@ -1,4 +1,5 @@
-//! A clean stop: finish what is in flight, flush every exported disk, let clients take their answers.
+//! A clean stop: complete requests in flight, flush every writable exported disk, and let clients receive their
+//! answers.
 
 use super::config::ServerError;
 use super::connections::Connections;
@@ -9,32 +10,32 @@ use crate::exports::Exports;
 use forebay_volume::{Completion, Op, Request, RequestError};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// All is flushed, and a client whose socket takes nothing of its answers for so long reads none: it is not waited for. One that takes them
-/// slowly is, to the end of the time for the whole stop.
+/// After the flush, a client whose socket takes nothing for this long counts as one that does not read, and is not
+/// waited for. A client that reads slowly is waited for until the time limit of the whole stop.
 const SILENCE_NS: u64 = 3_000_000_000;
 
-/// A client that has not taken all its answers.
+/// A client that has not received all its answers.
 #[derive(Debug)]
 struct Unsent {
-    /// What its socket had taken at the last change.
+    /// Count of bytes that its socket had taken at the last change.
     taken_bytes: u64,
     since_ns: u64,
 }
 
-/// Where a stop has got to.
+/// Progress of a stop.
 #[derive(Debug)]
 pub struct Shutdown {
     deadline_ns: u64,
     timeout_ns: u64,
-    /// Flushes not yet completed; `None` before they were submitted.
+    /// Flushes in flight; `None` before they are submitted.
     flushes: Option<usize>,
     failure: Option<RequestError>,
-    /// By the places of connections, in which nobody follows another any more.
+    /// By the place of the connection; no place gets another connection during a stop.
     unsent: BTreeMap<u16, Unsent>,
 }
 
 impl Shutdown {
-    /// Starts to stop: from now on clients get an error that says so.
+    /// Begins the stop: from now on requests are answered by an error that says so.
     pub fn begin(connections: &mut Connections, frontends: &mut Frontends, now_ns: u64, timeout_ns: u64) -> Self {
         for index in connections.indices() {
             if let Some(connection) = connections.get_mut(index) {
@@ -51,10 +52,10 @@ impl Shutdown {
         }
     }
 
-    /// Does the next step; returns whether all is done and connections can be closed.
+    /// Advances the stop. Returns whether everything is done, so that connections can be closed.
     ///
     /// # Errors
-    /// Where the flush failed, or requests did not finish in time.
+    /// The flush failed, or requests did not complete in time.
     pub fn advance<B: Backend>(
         &mut self,
         connections: &Connections,
@@ -99,7 +100,7 @@ impl Shutdown {
         }
     }
 
-    /// Whether each client has its answers, or takes none.
+    /// Whether each client has received its answers, or has stopped reading.
     fn all_have_answers(&mut self, connections: &Connections, now_ns: u64) -> bool {
         let mut all = true;
         for (index, connection) in connections.iter() {
@@ -119,12 +120,12 @@ impl Shutdown {
         all
     }
 
-    /// Why a connection ends that is there when all is done.
+    /// The reason with which a connection is closed that still exists at the end.
     pub fn reason(&self, index: u16) -> CloseReason {
         if self.unsent.contains_key(&index) { CloseReason::Unread } else { CloseReason::Stopped }
     }
 
-    /// Takes note of a flush's end.
+    /// Takes the completion of a flush.
     pub fn flushed(&mut self, completion: Completion) {
         if let Some(left) = &mut self.flushes {
             *left = left.saturating_sub(1);

@@ -1,16 +1,16 @@
-//! Adaptive polling: whether it pays to look for requests instead of sleeping.
+//! Adaptive polling: decides whether polling for requests pays compared with sleeping.
 //!
 //! Falling asleep and waking up costs more than a request. Where requests come closer together than `poll_ns`, the
-//! server looks for the next one for that long before it sleeps. Once nothing came in that time it sleeps, and does
-//! not poll again before a sleep turned out shorter than `poll_ns`: an idle or slow client costs no processor time.
+//! server polls for the next one for that time before it sleeps. When nothing comes in that time it sleeps, and does
+//! not poll again until a sleep turns out shorter than `poll_ns`. So an idle or slow client costs no CPU time.
 //!
-//! With `poll_ns` 0 this comes down to one look before a sleep while sleeps are too short to be any: on a busy socket
-//! it saves asking whether there is something before taking it.
+//! With `poll_ns` 0 this amounts to one poll before a sleep, while sleeps are too short to count. On a busy socket
+//! that saves asking whether there is something before receiving it.
 
-/// A wait shorter than this was none: requests were there already.
+/// A wait shorter than this did not sleep: requests were there already. In nanoseconds.
 const NO_SLEEP_NS: u64 = 3_000;
 
-/// What was learnt.
+/// The state of the decision.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spin {
     pays: bool,
@@ -18,17 +18,17 @@ pub struct Spin {
 }
 
 impl Spin {
-    /// Until when to look, monotonic and at least once; `None` where to sleep at once.
+    /// Until when to poll, at least once, on the monotonic clock; `None`: sleep at once.
     pub fn deadline_ns(&self, poll_ns: u64) -> Option<u64> {
         if self.pays { Some(self.last_busy_ns.saturating_add(poll_ns)) } else { None }
     }
 
-    /// Looking was in vain.
+    /// Polling has found nothing.
     pub fn in_vain(&mut self) {
         self.pays = false;
     }
 
-    /// Requests came at `now_ns`, after a sleep of that length (0: without one).
+    /// Requests came at `now_ns`, after a sleep of `slept_ns` (0: no sleep).
     pub fn busy(&mut self, now_ns: u64, slept_ns: u64, poll_ns: u64) {
         self.last_busy_ns = now_ns;
         self.pays |= slept_ns <= poll_ns.max(NO_SLEEP_NS);

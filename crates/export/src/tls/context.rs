@@ -1,4 +1,4 @@
-//! What the server shows and asks for in TLS, read from files.
+//! The TLS context of the server: certificates, keys and settings, read from files.
 
 use super::identity::Offered;
 use super::keys::{KeyFileError, Keys};
@@ -14,44 +14,44 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use thiserror::Error;
 
-/// In the server's order. OpenSSL binds pre-shared keys to SHA-256 and falls back to certificates once a suite with another
-/// hash is chosen (SSL_CTX_set_psk_server_callback(3), "NOTES"), so those come first; ChaCha20 goes before AES where the
-/// client prefers it, being without instructions for AES.
+/// The cipher suites in the server's order. OpenSSL binds pre-shared keys to SHA-256, and falls back to certificates
+/// once a suite with another hash is chosen (SSL_CTX_set_psk_server_callback(3), "NOTES"). So suites with SHA-256
+/// come first. ChaCha20 is preferred to AES where the client prefers it because it has no AES instructions.
 const SUITES: &str = "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256:TLS_AES_256_GCM_SHA384";
 
-/// The files. Either the first three are all there, or none is; there are certificates or keys or both.
+/// The files of TLS. Either all of the first three are set or none; there are certificates, pre-shared keys, or both.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The server's certificate and what leads to a root, PEM.
+    /// The server's certificate with the chain to its root, PEM.
     pub certificate: Option<PathBuf>,
-    /// Its private key, PEM.
+    /// The private key of `certificate`, PEM.
     pub key: Option<PathBuf>,
-    /// The authorities whose clients are let in, PEM.
+    /// The authorities that must have issued clients' certificates, PEM.
     pub client_ca: Option<PathBuf>,
-    /// Pre-shared keys, as psktool writes them.
+    /// Pre-shared keys, in the format of psktool.
     pub psk_file: Option<PathBuf>,
 }
 
 impl TlsFiles {
-    /// Whether they make sense together.
+    /// Checks that the set of files is complete.
     ///
     /// # Errors
-    /// Where they do not.
+    /// [`TlsError::Incomplete`].
     pub fn check(&self) -> Result<(), TlsError> {
         let count = [&self.certificate, &self.key, &self.client_ca].iter().filter(|path| path.is_some()).count();
         if count == 3 || count == 0 && self.psk_file.is_some() { Ok(()) } else { Err(TlsError::Incomplete) }
     }
 
-    /// Those that are there.
+    /// All files that are set.
     pub fn iter(&self) -> impl Iterator<Item = &PathBuf> {
         [&self.certificate, &self.key, &self.client_ca, &self.psk_file].into_iter().flatten()
     }
 }
 
-/// Why TLS cannot be had with these files.
+/// The reason why TLS cannot be set up with these files.
 #[derive(Debug, Error)]
 pub enum TlsError {
-    /// Files that do not make sense together.
+    /// The set of files is incomplete.
     #[error(
         "[tls] needs `certificate`, `key` and `client_ca` together, or `psk_file`, or all four: a client must prove who it is"
     )]
@@ -59,41 +59,41 @@ pub enum TlsError {
     /// A file cannot be read.
     #[error("cannot read {}", .path.display())]
     Read {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: std::io::Error,
     },
-    /// A file holds something else.
+    /// A file does not hold what it should.
     #[error("{} holds no {what}: {}", .path.display(), reason(.source))]
     Content {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What it should hold.
+        /// What the file should hold.
         what: &'static str,
-        /// Why.
+        /// The error.
         source: ErrorStack,
     },
-    /// Keys that cannot be used.
+    /// The file of pre-shared keys cannot be used.
     #[error("{}: {source}", .path.display())]
     Keys {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// What is wrong with it.
         source: KeyFileError,
     },
-    /// The library refuses.
+    /// The TLS library refuses.
     #[error("TLS cannot be set up: {}", reason(.0))]
     Library(#[from] ErrorStack),
 }
 
-/// The last error of the library, in its words.
+/// The last error of the TLS library, in its own words.
 pub fn reason(stack: &ErrorStack) -> String {
     let last = stack.errors().last();
     last.and_then(openssl::error::Error::reason).map_or_else(|| "no reason given".to_owned(), str::to_owned)
 }
 
-/// What connections need to speak TLS. Cheap to clone; a connection keeps the one that it started with.
+/// The settings with which connections begin TLS. Cheap to clone; a connection keeps the context that it began with.
 #[derive(Clone)]
 pub struct TlsContext {
     context: SslContext,
@@ -107,18 +107,18 @@ impl fmt::Debug for TlsContext {
 }
 
 impl TlsContext {
-    /// Reads the files.
+    /// Reads the files and sets up the context.
     ///
     /// # Errors
-    /// Where a file is missing or does not hold what it should.
+    /// A file is missing, or does not hold what it should.
     pub fn load(files: &TlsFiles) -> Result<Self, TlsError> {
         files.check()?;
         let offered = offered_index()?;
         let mut builder = SslContext::builder(SslMethod::tls_server())?;
         builder.set_min_proto_version(Some(SslVersion::TLS1_3))?;
         builder.set_max_proto_version(Some(SslVersion::TLS1_3))?;
-        // No session outlives its connection: what a client may do is looked up when it connects, and a key or certificate
-        // that was taken away is not replaced by a ticket.
+        // No TLS session outlives its connection. A client's permissions are checked whenever it connects, and no
+        // ticket can replace a certificate or key that was withdrawn.
         builder.set_session_cache_mode(SslSessionCacheMode::OFF);
         builder.set_options(
             SslOptions::NO_TICKET
@@ -128,7 +128,7 @@ impl TlsContext {
         );
         builder.set_num_tickets(0)?;
         builder.set_ciphersuites(SUITES)?;
-        // Needed where clients are verified, although nothing is resumed.
+        // Required where clients are verified, although no session is resumed.
         builder.set_session_id_context(b"forebay")?;
         if let (Some(certificate), Some(key), Some(client_ca)) = (&files.certificate, &files.key, &files.client_ca) {
             certificates(&mut builder, certificate, key, client_ca)?;
@@ -142,7 +142,7 @@ impl TlsContext {
                     offered,
                     Offered { identity: identity.chars().take(128).collect(), known: key.is_some() },
                 );
-                // 0: no key of that identity.
+                // 0: there is no key for this identity.
                 Ok(key.map_or(0, |(key, into)| {
                     into.copy_from_slice(key);
                     key.len()
@@ -152,13 +152,13 @@ impl TlsContext {
         Ok(Self { context: builder.build(), offered })
     }
 
-    /// A session of its own, and where it keeps what its client offered.
+    /// A new TLS session, and the index of the data that it keeps on its client's offer.
     pub(super) fn session(&self) -> Result<(Ssl, Index<Ssl, Offered>), ErrorStack> {
         Ok((Ssl::new(&self.context)?, self.offered))
     }
 }
 
-/// Names the place of a value beside each session; one for the process, since they are never given back.
+/// The index of the extra data of a session. One index serves the whole process, because indices are never freed.
 fn offered_index() -> Result<Index<Ssl, Offered>, ErrorStack> {
     static INDEX: OnceLock<Index<Ssl, Offered>> = OnceLock::new();
     match INDEX.get() {
@@ -177,7 +177,7 @@ fn certificates(
         let path = path.to_owned();
         move |source| TlsError::Content { path, what, source }
     };
-    // Read here first: of a file that is not there the library says no more than "system lib".
+    // Read here first, because the library only says "system lib" about a missing file.
     for path in [certificate, key] {
         read(path)?;
     }

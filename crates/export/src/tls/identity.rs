@@ -1,4 +1,4 @@
-//! Whom a client has proved to be, once its handshake is over.
+//! Determines the identity that a client has proven in its handshake.
 
 use crate::access::Identity;
 use openssl::ex_data::Index;
@@ -6,23 +6,23 @@ use openssl::nid::Nid;
 use openssl::ssl::{Ssl, SslRef, SslVersion};
 use openssl::x509::X509Ref;
 
-/// Names taken of one certificate.
+/// Most names taken from one certificate.
 const NAMES_MAX: usize = 64;
 
-/// What a client said of its pre-shared key, beside the TLS session.
+/// What a client claimed about its pre-shared key; stored beside the TLS session.
 #[derive(Clone, Debug, Default)]
 pub struct Offered {
-    /// The identity it named last, as far as it is text.
+    /// The last identity that it named; empty where it is not text.
     pub identity: String,
-    /// Whether there is a key of that identity.
+    /// Whether a key of this identity exists.
     pub known: bool,
 }
 
-/// The identity; `None` where it proved none.
+/// The proven identity; `None` where the client proved none.
 ///
-/// A pre-shared key counts only where the session was made from it: a client may name an identity whose key it lacks, and
-/// then go on with a certificate. Sessions are neither cached nor resumed by tickets here, so one that is "reused" comes
-/// from a pre-shared key.
+/// A pre-shared key counts only where the session was made from it. A client may name an identity whose key it lacks,
+/// and then continue with a certificate. Sessions are neither cached nor resumed by tickets here, so a session that
+/// counts as "reused" comes from a pre-shared key.
 pub fn proven(ssl: &SslRef, index: Index<Ssl, Offered>) -> Option<Identity> {
     if ssl.version2() != Some(SslVersion::TLS1_3) {
         return None;
@@ -35,11 +35,11 @@ pub fn proven(ssl: &SslRef, index: Index<Ssl, Offered>) -> Option<Identity> {
     Some(Identity { names: names_of(&certificate), by_key: false })
 }
 
-/// The names of a certificate that was verified.
+/// The names in a verified certificate.
 fn names_of(certificate: &X509Ref) -> Vec<String> {
     let common = certificate.subject_name().entries_by_nid(Nid::COMMONNAME).filter_map(|entry| {
-        // By its own encoding: the bytes of a string with two for each character, read as they lie, would be another name. And
-        // where OpenSSL's text ends at a NUL it must not be taken for what stands before: "alice\0.example" is not alice.
+        // Decoded by its own encoding: a string with two bytes per character, read as plain bytes, would be another
+        // name. And a name with a NUL must not be cut there: "alice\0.example" is not alice.
         entry.data().to_string().ok().filter(|name| !name.contains(['\0', char::REPLACEMENT_CHARACTER]))
     });
     let mut names: Vec<String> = common.take(NAMES_MAX).collect();

@@ -4,16 +4,16 @@ use std::collections::HashMap;
 use std::fmt;
 use thiserror::Error;
 
-/// Shortest key taken, in bytes. RFC 9257, "Security Considerations": at least 128 bits.
+/// Shortest key accepted, in bytes. RFC 9257, "Security Considerations": at least 128 bits.
 const KEY_BYTES_MIN: usize = 16;
-/// Longest key taken, in bytes; psktool makes at most so many.
+/// Longest key accepted, in bytes: the longest that psktool makes.
 const KEY_BYTES_MAX: usize = 64;
-/// Longest identity taken, in bytes: what OpenSSL takes of TLS 1.2 clients, ample for a name.
+/// Longest identity accepted, in bytes: the limit of OpenSSL for TLS 1.2 clients, which is ample for a name.
 const IDENTITY_BYTES_MAX: usize = 128;
-/// Keys in a file.
+/// Most keys in a file.
 const KEYS_MAX: usize = 4096;
 
-/// Why a file of keys cannot be used. Keys are never shown.
+/// The reason why a file of keys cannot be used. Keys are never shown.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum KeyFileError {
     /// A line is not `identity:key`.
@@ -21,18 +21,18 @@ pub enum KeyFileError {
         "line {0} is not identity:key, with 16 to 64 bytes of key in hexadecimal and an identity of 1 to 128 bytes"
     )]
     Line(usize),
-    /// The same identity again.
+    /// An identity occurs twice.
     #[error("line {line} names identity {identity:?} a second time")]
     Twice {
-        /// Where.
+        /// Number of the second line.
         line: usize,
-        /// Which.
+        /// The identity.
         identity: String,
     },
-    /// No key at all.
+    /// The file holds no key.
     #[error("there is no key in it")]
     Empty,
-    /// Too many.
+    /// The file holds too many keys.
     #[error("there are more than {KEYS_MAX} keys in it")]
     TooMany,
 }
@@ -48,7 +48,7 @@ impl fmt::Debug for Keys {
 }
 
 impl Keys {
-    /// Reads lines; those that are empty or start with `#` count for nothing.
+    /// Parses the lines of a file. Empty lines and lines that start with `#` are ignored.
     pub fn parse(text: &str) -> Result<Self, KeyFileError> {
         let mut keys = HashMap::new();
         for (number, line) in (1..).zip(text.lines()) {
@@ -56,7 +56,7 @@ impl Keys {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            // An identity may have colons, a key has none.
+            // An identity may contain colons, a key may not.
             let parsed = line.rsplit_once(':').and_then(|(identity, key)| Some((identity, bytes_of(key)?)));
             let Some((identity, key)) = parsed else {
                 return Err(KeyFileError::Line(number));
@@ -75,7 +75,7 @@ impl Keys {
         if keys.is_empty() { Err(KeyFileError::Empty) } else { Ok(Self(keys)) }
     }
 
-    /// The key of an identity.
+    /// The key of an identity; `None` where there is none.
     pub fn of(&self, identity: &str) -> Option<&[u8]> {
         self.0.get(identity).map(Vec::as_slice)
     }
@@ -87,7 +87,7 @@ fn bytes_of(hexadecimal: &str) -> Option<Vec<u8>> {
         return None;
     }
     let digit = |byte: u8| char::from(byte).to_digit(16);
-    // Two digits of four bits each are a byte.
+    // Two digits of four bits each make a byte.
     digits.chunks_exact(2).map(|pair| Some((digit(pair[0])? << 4 | digit(pair[1])?) as u8)).collect()
 }
 

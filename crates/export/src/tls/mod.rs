@@ -1,9 +1,9 @@
-//! TLS for NBD: version 1.3 alone, by certificates of both sides or by pre-shared keys; free of sockets.
+//! TLS for NBD: version 1.3 only, with certificates on both sides or with pre-shared keys; free of sockets.
 //!
-//! OpenSSL carries it, since clients of NBD (libnbd, QEMU) offer pre-shared keys made by hand, which rustls does not know
-//! (<https://github.com/rustls/rustls/issues/174>). "TLS versions" of the protocol document asks for 1.2 as well; every
-//! client of today speaks 1.3, and there every key exchange is forward secret, nothing is renegotiated, and no cipher is
-//! weak.
+//! Implemented by OpenSSL, because NBD clients (libnbd, QEMU) offer manually distributed pre-shared keys, which
+//! rustls does not support (<https://github.com/rustls/rustls/issues/174>). "TLS versions" of the protocol document
+//! asks for 1.2 as well. But every present client speaks 1.3, where every key exchange has forward secrecy, nothing
+//! is renegotiated, and no cipher is weak.
 
 mod context;
 mod identity;

@@ -1,4 +1,5 @@
-//! One connection's TLS, free of sockets: bytes of the socket in and out on one side, bytes of the session on the other.
+//! The TLS layer of one connection, free of sockets: encrypted bytes of the socket on one side, plain bytes of the
+//! session on the other.
 
 use super::context::{TlsContext, reason};
 use super::identity::{Offered, proven};
@@ -12,44 +13,45 @@ use std::fmt;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use thiserror::Error;
 
-/// Bytes from the socket that may wait to be decrypted: four records of full size.
+/// Most encrypted bytes that wait to be decrypted: four records of full size.
 const INBOUND_BYTES: usize = 68 << 10;
-/// Once so many bytes wait for the socket, nothing more is encrypted.
+/// Nothing more is encrypted while this many bytes wait for the socket.
 const OUTBOUND_BYTES: usize = 128 << 10;
-/// Bytes beyond which even the library's own messages are refused; a record and what a handshake sends fit many times.
+/// Beyond this many waiting bytes even the library's own messages are refused. A record and the messages of a
+/// handshake fit many times.
 const OUTBOUND_BYTES_MAX: usize = OUTBOUND_BYTES + (64 << 10);
-/// Plain bytes of one record at most (RFC 8446, "Record Layer").
+/// Most plain bytes in one record (RFC 8446, "Record Layer").
 const RECORD_BYTES: usize = 16 << 10;
-/// Pieces of replies that are looked at at once to fill records.
+/// Most pieces of replies that are gathered at once to fill records.
 const SLICES_MAX: usize = 64;
 
-/// Why TLS ends.
+/// The reason for the end of TLS.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum TlsFailure {
-    /// The client said that it ends.
+    /// The client announced the end.
     #[error("closed by the client")]
     Closed,
     /// The handshake failed.
     #[error("the TLS handshake failed: {why}{detail}")]
     Handshake {
-        /// Why, in the library's words: one of few.
+        /// The reason in the library's words, one of few texts.
         why: String,
-        /// What the client said of itself, unproven.
+        /// What the client claimed about itself, unproven.
         detail: String,
     },
-    /// What came is not TLS, or was changed on the way.
+    /// The received bytes are not TLS, or were changed in transit.
     #[error("TLS failed: {0}")]
     Broken(String),
 }
 
 impl TlsFailure {
-    /// A failed handshake of which no more is known.
+    /// A failed handshake without details on the client.
     pub fn handshake(why: &str) -> Self {
         Self::Handshake { why: why.to_owned(), detail: String::new() }
     }
 }
 
-/// Where the library reads and writes.
+/// The buffers that the TLS library reads and writes.
 struct Wire {
     inbound: Inbound,
     outbound: Vec<u8>,
@@ -87,14 +89,14 @@ impl Write for Wire {
     }
 }
 
-/// TLS of one connection, the server's side.
+/// The server's side of TLS on one connection.
 pub struct TlsStream {
     stream: SslStream<Wire>,
     offered: Index<Ssl, Offered>,
     established: bool,
-    /// Bytes were received since the library last asked for more.
+    /// Whether bytes were received since the library last asked for more.
     holds: bool,
-    /// Small pieces on their way into one record.
+    /// Small pieces that are gathered into one record.
     record: Vec<u8>,
 }
 
@@ -105,10 +107,10 @@ impl fmt::Debug for TlsStream {
 }
 
 impl TlsStream {
-    /// Waits for a client's handshake, of which `received` is the beginning.
+    /// Waits for a client's handshake, which begins with the bytes in `received`.
     ///
     /// # Errors
-    /// Where more was received than a handshake begins with, or the library refuses.
+    /// `received` is longer than the begin of a handshake can be, or the library refuses.
     pub fn accept(context: &TlsContext, received: &[u8]) -> Result<Self, TlsFailure> {
         let mut inbound = Inbound::new(INBOUND_BYTES);
         let place = inbound.space().get_mut(..received.len());
@@ -122,34 +124,34 @@ impl TlsStream {
         Ok(Self { stream, offered, established: false, holds, record: Vec::with_capacity(RECORD_BYTES) })
     }
 
-    /// Whether the handshake is over.
+    /// Whether the handshake is complete.
     #[must_use]
     pub fn is_established(&self) -> bool {
         self.established
     }
 
-    /// Whether bytes are here that [`TlsStream::handshake`] or [`TlsStream::read`] have not looked at: no socket announces
-    /// those.
+    /// Whether received bytes wait here that [`TlsStream::handshake`] or [`TlsStream::read`] has not processed. No
+    /// socket signals these.
     #[must_use]
     pub fn holds_received(&self) -> bool {
         self.holds
     }
 
-    /// Where bytes of the socket are to be put.
+    /// The free part of the buffer for bytes from the socket.
     pub fn space(&mut self) -> &mut [u8] {
         self.stream.get_mut().inbound.space()
     }
 
-    /// Takes over `count` bytes that were put at the start of [`TlsStream::space`].
+    /// Accepts `count` bytes that were written to the start of [`TlsStream::space`].
     pub fn filled(&mut self, count: usize) {
         self.stream.get_mut().inbound.filled(count);
         self.holds |= count > 0;
     }
 
-    /// Goes on with the handshake. The client's identity, once it is over.
+    /// Continues the handshake. Returns the client's identity once it is complete.
     ///
     /// # Errors
-    /// Where it failed; what is to be sent says so to the client.
+    /// The handshake failed. An alert for the client is among the bytes to be sent.
     pub fn handshake(&mut self) -> Result<Option<Identity>, TlsFailure> {
         match self.stream.do_handshake() {
             Ok(()) => {
@@ -166,10 +168,10 @@ impl TlsStream {
         }
     }
 
-    /// Decrypts into `into`; `None` where more bytes of the socket are needed first.
+    /// Decrypts into `into`; `None` where more bytes from the socket are needed.
     ///
     /// # Errors
-    /// Where the client ended, or what it sent is not of this session.
+    /// The client has ended TLS, or sent bytes that do not belong to this session.
     pub fn read(&mut self, into: &mut [u8]) -> Result<Option<usize>, TlsFailure> {
         match self.stream.ssl_read(into) {
             Ok(count) => Ok(Some(count)),
@@ -182,10 +184,10 @@ impl TlsStream {
         }
     }
 
-    /// Encrypts the beginning of `plain` as far as there is room; returns how many of its bytes that were.
+    /// Encrypts the beginning of `plain`, as far as there is room. Returns how many of its bytes were encrypted.
     ///
     /// # Errors
-    /// Where the library refuses.
+    /// The library refuses.
     pub fn write(&mut self, plain: &Outgoing) -> Result<usize, TlsFailure> {
         let mut slices = [IoSlice::new(&[]); SLICES_MAX];
         let used = plain.gather(&mut slices);
@@ -227,14 +229,14 @@ impl TlsStream {
         wire.outbound.len() - wire.sent
     }
 
-    /// Bytes for the socket. Remove what was sent by [`TlsStream::sent`].
+    /// Bytes to be sent to the socket. Call [`TlsStream::sent`] for those that were sent.
     #[must_use]
     pub fn outbound(&self) -> &[u8] {
         let wire = self.stream.get_ref();
         &wire.outbound[wire.sent..]
     }
 
-    /// Takes note that `count` bytes were sent.
+    /// Removes `count` bytes, which were sent.
     pub fn sent(&mut self, count: usize) {
         let wire = self.stream.get_mut();
         wire.sent = (wire.sent + count).min(wire.outbound.len());
@@ -244,10 +246,10 @@ impl TlsStream {
         }
     }
 
-    /// Says to the client that nothing more comes.
+    /// Queues the announcement to the client that nothing more comes.
     pub fn close(&mut self) {
         if self.established {
-            // A session that failed cannot say so; its alert is among what is to be sent already.
+            // A session that failed cannot announce its end; its alert is among the bytes to be sent already.
             let _ = self.stream.shutdown();
         }
     }
@@ -261,7 +263,7 @@ impl TlsStream {
         why
     }
 
-    /// The identity that the client named, proven or not.
+    /// What the client claimed about its identity, proven or not, for messages.
     fn claim(&self) -> String {
         match self.stream.ssl().ex_data(self.offered) {
             Some(Offered { identity, known: true }) => format!(", with the pre-shared key of identity {identity:?}"),
@@ -271,7 +273,7 @@ impl TlsStream {
     }
 }
 
-/// Encrypts one record. The wire takes it whole, since there was room for many.
+/// Encrypts one record. It is always written as a whole, because there was room for many.
 fn put(stream: &mut SslStream<Wire>, record: &[u8]) -> Result<(), TlsFailure> {
     let broken = |why: String| TlsFailure::Broken(why);
     match stream.ssl_write(record) {

@@ -1,4 +1,4 @@
-//! Control commands that are waited for: `/dev/ublk-control`.
+//! Blocking control commands to `/dev/ublk-control`.
 
 #![allow(unsafe_code)]
 
@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::fmt;
 
-/// The driver.
+/// A connection to the driver.
 pub struct Control {
     ring: IoUring<squeue::Entry128, cqueue::Entry>,
     fd: OwnedFd,
@@ -23,10 +23,10 @@ impl fmt::Debug for Control {
 }
 
 impl Control {
-    /// Opens it.
+    /// Opens the driver.
     ///
     /// # Errors
-    /// Where the kernel has no ublk, or does not let us.
+    /// The kernel has no ublk, or this user may not use it.
     pub fn open() -> Result<Self, UblkError> {
         let fd = rustix::fs::open("/dev/ublk-control", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
             .map_err(|source| UblkError::NoDriver { source })?;
@@ -84,23 +84,23 @@ impl Control {
         self.run("UBLK_CMD_START_USER_RECOVERY", abi::START_USER_RECOVERY, bytes)
     }
 
-    /// Takes a device away; what still has it open is not waited for.
+    /// Deletes a device, without waiting for processes that still have it open.
     pub(super) fn delete(&mut self, number: u32) -> Result<(), UblkError> {
         self.run("UBLK_CMD_DEL_DEV_ASYNC", abi::DEL_DEV_ASYNC, abi::control_command(number, 0, 0, 0))
     }
 
-    /// The device with this mark.
+    /// The device with this mark; `None` where there is none.
     pub(super) fn find(&mut self, marker: u64) -> Option<DeviceInfo> {
         self.all().into_iter().find(|info| info.marker == marker)
     }
 
-    /// All devices that may be looked at.
+    /// All devices that this user may examine.
     pub(super) fn all(&mut self) -> Vec<DeviceInfo> {
         let Ok(entries) = std::fs::read_dir("/sys/class/ublk-char") else { return Vec::new() };
         let numbers = entries.filter_map(|entry| {
             entry.ok()?.file_name().to_str()?.strip_prefix("ublkc").and_then(|number| number.parse::<u32>().ok())
         });
-        // One that cannot be looked at belongs to another user, or has just gone.
+        // A device that cannot be examined belongs to another user, or has just gone.
         numbers.filter_map(|number| self.info(number).ok()).collect()
     }
 }

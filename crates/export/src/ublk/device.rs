@@ -1,4 +1,4 @@
-//! The device: requests fetched from the kernel, and their ends committed.
+//! The device: fetches requests from the kernel, and commits their results.
 
 #![allow(unsafe_code)]
 
@@ -20,31 +20,31 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use std::{fmt, ptr};
 
-/// Queues of a device at most; one thread serves them all.
+/// Most queues of a device; one thread serves them all.
 const QUEUES_MAX: u16 = 4;
-/// Requests in flight of each queue.
+/// Requests in flight per queue.
 const DEPTH: u16 = 64;
-/// Longest read or write, in bytes. A slot of that size for each request is memory once it was used.
+/// Longest read or write, in bytes. Each request has a slot of this size, which takes memory once it was used.
 const IO_BYTES_MAX: u32 = 256 << 10;
-/// How long the kernel may take to notice that the server before has gone.
+/// How long the kernel may take to notice that the former server has gone.
 const RECOVERY_LIMIT: Duration = Duration::from_secs(20);
-/// Requests taken in one turn.
+/// Most requests taken in one iteration.
 const RECEIVE_MAX: usize = 256;
-/// The completion of the command that makes the device live. Those of requests are their tokens.
+/// User data of the command that makes the device live. That of requests is their token.
 const STARTED: u64 = u64::MAX;
 /// `IORING_ENTER_GETEVENTS` (linux/io_uring.h).
 const GETEVENTS: u32 = 1;
 /// linux/prctl.h.
 const PR_SET_IO_FLUSHER: i32 = 57;
-/// `UBLK_IO_RES_ABORT`: no more requests come.
+/// `UBLK_IO_RES_ABORT`: no more requests will come.
 const ABORT: i32 = -libc::ENODEV;
 
-/// A device that is wanted.
+/// The properties of a device to be made or taken over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// Its number; any free one where left out.
+    /// Number of the device; `None`: any free one.
     pub number: Option<u32>,
-    /// What tells this export of this pool from all others.
+    /// Mark that distinguishes this export of this pool from all others.
     pub marker: u64,
     /// Size in bytes.
     pub size_bytes: u64,
@@ -52,21 +52,21 @@ pub struct Wanted {
     pub read_only: bool,
 }
 
-/// How far it has come; shared with whom it interests.
+/// The state of a device, shared with its observers.
 #[derive(Clone, Debug)]
 pub struct UblkState {
     /// `N` of `/dev/ublkbN`.
     pub number: u32,
-    /// Whether it waited for a server, and was not made anew.
+    /// Whether the device waited for a server, instead of being made anew.
     pub is_recovered: bool,
-    /// Its size in bytes: one that waited has the one that its export had.
+    /// Size in bytes. A device that waited keeps the size that its export had then.
     pub size_bytes: u64,
-    /// 0: not yet, 1: live, else an error's number above 1.
+    /// 0: not live yet; 1: live; otherwise an errno above 1.
     state: Arc<AtomicU32>,
 }
 
 impl UblkState {
-    /// Whether the device can be used; `None`: not yet.
+    /// Whether the device can be used; `None` while it starts.
     #[must_use]
     pub fn is_live(&self) -> Option<bool> {
         match self.state.load(Ordering::Acquire) {
@@ -91,29 +91,29 @@ impl Drop for Mapping {
     }
 }
 
-/// A device being served. Dropped, it waits for its next server.
+/// A device being served. When this is dropped, the device waits for its next server.
 pub struct Ublk {
-    // Before what its commands point into.
+    // Declared, and so dropped, before the memory that its commands point into.
     ring: IoUring<squeue::Entry128, cqueue::Entry>,
     char_device: OwnedFd,
     control: OwnedFd,
     info: DeviceInfo,
     descriptors: Vec<Mapping>,
     slots: ManuallyDrop<Mapping>,
-    /// Lengths of what is in flight, by token.
+    /// Lengths of requests in flight, by token.
     lens: Vec<u32>,
     commits: Vec<(u16, i32)>,
     state: UblkState,
     is_begun: bool,
     is_stopping: bool,
-    /// The kernel has taken the device away: nothing is copied any more.
+    /// Whether the kernel has removed the device; nothing is copied any more then.
     is_gone: bool,
 }
 
 impl Drop for Ublk {
     fn drop(&mut self) {
-        // Commands that wait end some time after the ring was closed, and until then the kernel may copy a write into a slot.
-        // That memory must not become somebody else's.
+        // Pending commands end some time after the ring is closed. Until then the kernel may copy a write into a
+        // slot, so that memory must not be freed and reused.
         if self.is_gone || !self.is_begun {
             // SAFETY: it is not used after this.
             unsafe { ManuallyDrop::drop(&mut self.slots) };
@@ -132,11 +132,11 @@ fn system(operation: &'static str) -> impl Fn(Errno) -> UblkError {
 }
 
 impl Ublk {
-    /// Makes a device, or takes over the one that waits. It is live some time after the server has begun to run, as the kernel
-    /// looks for partitions first, which the server has to answer.
+    /// Makes a device, or takes over the one that waits. It becomes live some time after the server has begun to run:
+    /// the kernel first looks for partitions, and the server must answer these reads.
     ///
     /// # Errors
-    /// Where the kernel has no ublk, or refuses.
+    /// The kernel has no ublk, or refuses.
     pub fn open(wanted: Wanted) -> Result<Self, UblkError> {
         let mut control = Control::open()?;
         let recovered = match control.find(wanted.marker) {
@@ -159,8 +159,9 @@ impl Ublk {
         // SAFETY: a new mapping at a place of the kernel's choice.
         let slots = unsafe { mmap_anonymous(ptr::null_mut(), len_bytes, both, private) }.map_err(system("mmap"))?;
         let slots = ManuallyDrop::new(Mapping { pointer: slots.cast(), len_bytes });
-        // The thread that enables the ring is the one that uses it. Not with deferred work: the driver adds requests without
-        // waking who polls such a ring's descriptor, and at depth 1 each would wait for a tick.
+        // The thread that enables the ring is the one that uses it. Deferred work is not used: the driver adds
+        // requests without waking a thread that polls such a ring's descriptor, and at depth 1 each would wait for a
+        // tick.
         let ring = IoUring::builder()
             .dontfork()
             .setup_submit_all()
@@ -186,17 +187,17 @@ impl Ublk {
         })
     }
 
-    /// How far it has come.
+    /// The state of the device.
     #[must_use]
     pub fn state(&self) -> UblkState {
         self.state.clone()
     }
 
-    /// Asks for requests, on the thread that will take them: the kernel binds them to it.
+    /// Fetches requests, on the thread that will process them: the kernel binds them to it.
     fn begin(&mut self) -> Result<(), FrontendError> {
         self.is_begun = true;
-        // This thread writes what the kernel writes to get memory free: it must not wait for such a write itself (prctl(2),
-        // PR_SET_IO_FLUSHER). Refused without CAP_SYS_RESOURCE; then it goes on without.
+        // This thread carries out writes by which the kernel frees memory, so it must not itself wait for such writes
+        // (prctl(2), PR_SET_IO_FLUSHER). Without CAP_SYS_RESOURCE this is refused; the thread then runs without it.
         // SAFETY: passes numbers only.
         unsafe { libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) };
         let enabled = self.ring.submitter().register_enable_rings();
@@ -204,11 +205,12 @@ impl Ublk {
         for token in 0..self.lens.len() as u16 {
             self.push(token, abi::FETCH_REQ, 0)?;
         }
-        // All in one call, which no signal interrupts: of a queue that has asked for some only the kernel could not let go.
+        // All in one call, which no signal interrupts: the kernel could not release a queue that has fetched only
+        // some of its requests.
         self.enter(true)?;
-        // Only now: until a server has asked for requests the kernel begins no second recovery, and lets no process but the first
-        // that mapped these see them (drivers/block/ublk_drv.c, `ublk_ctrl_start_recovery` and `ublk_ch_mmap`). A server that is
-        // killed before this line has mapped nothing, and one that is killed after it has asked.
+        // Not earlier: before a server has fetched requests, the kernel begins no second recovery, and lets only the
+        // first process that mapped the descriptors see them (drivers/block/ublk_drv.c, `ublk_ctrl_start_recovery`
+        // and `ublk_ch_mmap`). A server killed before this line has mapped nothing; one killed after it has fetched.
         self.map_descriptors()?;
         planted("ublk_recovery_fetched");
         let command = if self.state.is_recovered { abi::END_USER_RECOVERY } else { abi::START_DEV };
@@ -245,11 +247,11 @@ impl Ublk {
         let entry = opcode::UringCmd80::new(types::Fd(self.char_device.as_raw_fd()), command).cmd(bytes).build();
         // SAFETY: the slot lives until the ring has gone.
         let pushed = unsafe { self.ring.submission().push(&entry.user_data(u64::from(token))) };
-        // There is room for each token once.
+        // The queue has room for each token once.
         pushed.map_err(|_| FrontendError::System { operation: "io_uring", source: Errno::AGAIN })
     }
 
-    /// Passes on what was pushed, and with `events` lets the kernel do its part.
+    /// Submits entries; with `events` it also lets the kernel run completion work.
     fn enter(&mut self, events: bool) -> Result<(), FrontendError> {
         loop {
             let waiting = self.ring.submission().len() as u32;
@@ -257,7 +259,7 @@ impl Ublk {
             // SAFETY: no argument is passed.
             match unsafe { self.ring.submitter().enter::<libc::sigset_t>(waiting, 0, flags, None) } {
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                // Out of memory for the moment: what was pushed stays where it is, and the next turn passes it on.
+                // Temporary lack of memory: entries stay queued, and the next iteration submits them.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY)) => return Ok(()),
                 Err(error) => return Err(failed("io_uring_enter", &error)),
                 Ok(_) => return Ok(()),
@@ -265,7 +267,7 @@ impl Ublk {
         }
     }
 
-    /// Takes requests, a bounded number.
+    /// Takes a limited number of requests.
     fn fetch(&mut self, requests: &mut Vec<FrontRequest>) -> Result<(), FrontendError> {
         if self.is_stopping {
             return Ok(());
@@ -330,7 +332,8 @@ impl Ublk {
     }
 }
 
-/// Takes the device of the server before over, and gives its size in bytes; `None` where it was never live, and is of no use.
+/// Takes over the device of a former server. Returns its size in bytes; `None` where it never became live and was
+/// deleted.
 fn recover(control: &mut Control, found: DeviceInfo) -> Result<Option<u64>, UblkError> {
     let path = format!("/sys/class/block/ublkb{}/size", found.number);
     let sectors = std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<u64>().ok());
@@ -342,13 +345,14 @@ fn recover(control: &mut Control, found: DeviceInfo) -> Result<Option<u64>, Ublk
     loop {
         match control.start_recovery(found.number) {
             Ok(()) => return Ok(Some(device_bytes)),
-            // The server before has begun, and was killed before it had asked for requests: what it began is gone on with.
+            // The former server began a recovery and was killed before it fetched requests: that recovery is
+            // continued.
             Err(UblkError::System { source: Errno::INVAL, .. })
                 if control.info(found.number).is_ok_and(|info| info.state == abi::QUIESCED) =>
             {
                 return Ok(Some(device_bytes));
             }
-            // The kernel still clears up after the server before.
+            // The kernel is still cleaning up after the former server.
             Err(UblkError::System { source: Errno::BUSY, .. }) if begun.elapsed() < RECOVERY_LIMIT => {
                 std::thread::sleep(Duration::from_millis(5));
             }
@@ -357,7 +361,7 @@ fn recover(control: &mut Control, found: DeviceInfo) -> Result<Option<u64>, Ublk
     }
 }
 
-/// Opens the device of requests. Only one process may have it: one that was killed may be on its way out.
+/// Opens the device of requests. Only one process may have it open, and a killed one may still be ending.
 fn open_char_device(number: u32) -> Result<OwnedFd, UblkError> {
     let (path, flags) = (format!("/dev/ublkc{number}"), OFlags::RDWR | OFlags::CLOEXEC);
     let begun = Instant::now();
@@ -369,7 +373,7 @@ fn open_char_device(number: u32) -> Result<OwnedFd, UblkError> {
     }
 }
 
-/// Ends this process, as if it were killed here, where the variable FOREBAY_PLANT names this point.
+/// Kills this process where the variable FOREBAY_PLANT names this point.
 #[cfg(feature = "planted-faults")]
 fn planted(point: &str) {
     let named = std::env::var("FOREBAY_PLANT").unwrap_or_default();
@@ -394,7 +398,7 @@ fn make(control: &mut Control, wanted: &Wanted) -> Result<DeviceInfo, UblkError>
     let info = control.add(info, wanted.number.unwrap_or(u32::MAX))?;
     let parameters = abi::parameters(wanted.size_bytes, info.io_bytes_max, wanted.read_only);
     if let Err(error) = control.set_parameters(info.number, &parameters) {
-        // What failed first is what is reported.
+        // The first error is the one to be reported.
         let _ = control.delete(info.number);
         return Err(error);
     }
@@ -405,7 +409,7 @@ fn failed(operation: &'static str, error: &std::io::Error) -> FrontendError {
     FrontendError::System { operation, source: Errno::from_io_error(error).unwrap_or(Errno::IO) }
 }
 
-/// As the kernel takes it.
+/// The errno for the kernel.
 fn errno(error: &RequestError) -> i32 {
     match error {
         RequestError::OutOfRange | RequestError::NoDisk => -libc::EINVAL,
@@ -424,7 +428,7 @@ impl Frontend for Ublk {
     fn receive(&mut self, requests: &mut Vec<FrontRequest>) -> Result<(), FrontendError> {
         let received = self.fetch(requests);
         if received.is_err() {
-            // Who waits for the device to start learns that it will not.
+            // Observers that wait for the start are notified that it will not come.
             let (waiting, failed) = (0, Errno::IO.raw_os_error().unsigned_abs());
             let _ = self.state.state.compare_exchange(waiting, failed, Ordering::AcqRel, Ordering::Acquire);
         }
@@ -441,7 +445,7 @@ impl Frontend for Ublk {
             }
             Ok(Outcome::Data(_)) => -libc::EIO,
             Ok(_) => len_bytes.cast_signed(),
-            // Unanswered: the next server is asked again.
+            // Not answered: the kernel submits it again to the next server.
             Err(RequestError::ShuttingDown) => return,
             Err(error) => errno(&error),
         };

@@ -1,4 +1,4 @@
-//! Devices that servers before this one have left, and those that nobody needs any more.
+//! Devices that former servers have left, and devices that are not needed any more.
 
 use super::UblkError;
 use super::abi::{self, DeviceInfo};
@@ -8,25 +8,25 @@ use rustix::io::Errno;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-/// How long somebody may look at a device that was just written to.
+/// How long another process may briefly have a device open that was just written to.
 const LOOK_LIMIT: Duration = Duration::from_secs(2);
 
-/// Whether a device with this mark waits for a server. Where the kernel has no ublk there is none.
+/// Whether a device with this mark waits for a server. False where the kernel has no ublk.
 #[must_use]
 pub fn is_waiting(marker: u64) -> bool {
     Control::open().is_ok_and(|mut control| control.find(marker).is_some())
 }
 
-/// A device that was left behind.
+/// A device left by a former server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Left {
     /// `N` of `/dev/ublkbN`.
     pub number: u32,
-    /// The mark that it was made with.
+    /// The mark with which it was made.
     pub marker: u64,
 }
 
-/// Devices like ours that wait for a server and whose mark is such a one. Where the kernel has no ublk there are none.
+/// Devices of Forebay that wait for a server and whose mark `is_meant` accepts. Empty where the kernel has no ublk.
 #[must_use]
 pub fn waiting(is_meant: impl Fn(u64) -> bool) -> Vec<Left> {
     let Ok(mut control) = Control::open() else { return Vec::new() };
@@ -34,39 +34,39 @@ pub fn waiting(is_meant: impl Fn(u64) -> bool) -> Vec<Left> {
     all.map(|info| Left { number: info.number, marker: info.marker }).collect()
 }
 
-/// Whether a device was made as ours are, and its server has gone. One that still is served belongs to a server of another copy
-/// of the pool.
+/// Whether a device was made with Forebay's flags, and its server has gone. A device that is still served belongs to
+/// the server of another copy of the pool.
 fn is_left(info: &DeviceInfo) -> bool {
     let has_server = || std::path::Path::new(&format!("/proc/{}", info.server_pid)).exists();
     info.flags & abi::FLAGS == abi::FLAGS && (info.state == abi::QUIESCED || !has_server())
 }
 
-/// Takes a device away that was left behind, unless it is in use or has gone meanwhile, so that its number may be another's; whether
-/// it was taken away.
+/// Deletes a device that a former server left, unless it is in use. It may have gone meanwhile, and its number may
+/// belong to another device, which is not touched. Returns whether it was deleted.
 ///
 /// # Errors
-/// Where the kernel refuses.
+/// The kernel refuses.
 pub fn release_left(left: Left) -> Result<bool, UblkError> {
     release_where(left.number, |info| info.marker == left.marker && is_left(info))
 }
 
-/// Takes a device away, unless it is in use; whether it was taken away. While it is served, and never on the thread that does
-/// that: who opens it may wait for a read, and the kernel may ask for a last write.
+/// Deletes a device, unless it is in use. Returns whether it was deleted. The device must still be served, on another
+/// thread than this: a process that opens it may wait for a read, and the kernel may submit a last write.
 ///
 /// # Errors
-/// Where the kernel refuses.
+/// The kernel refuses.
 pub fn release(number: u32) -> Result<bool, UblkError> {
     release_where(number, |_| true)
 }
 
 fn release_where(number: u32, is_it: impl Fn(&DeviceInfo) -> bool) -> Result<bool, UblkError> {
-    // Mounted, or below another device: the kernel gives it to nobody else.
+    // A device that is mounted, or lies below another device, cannot be opened exclusively.
     let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
     let claimed = rustix::fs::open(format!("/dev/ublkb{number}"), flags, Mode::empty());
     if !matches!(claimed, Ok(_) | Err(Errno::NOENT | Errno::NXIO)) {
         return Ok(false);
     }
-    // Who looks at each device that was written to (udev) has it open for a moment.
+    // A process that examines each device after a write (udev) has it open for a moment.
     let begun = Instant::now();
     while is_open(number) {
         if begun.elapsed() >= LOOK_LIMIT {
@@ -74,7 +74,7 @@ fn release_where(number: u32, is_it: impl Fn(&DeviceInfo) -> bool) -> Result<boo
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    // Still claimed: nobody mounts it meanwhile, and it stays what it is.
+    // The exclusive open is still held, so nobody can mount the device meanwhile.
     let mut control = Control::open()?;
     if !is_it(&control.info(number)?) {
         return Ok(false);
@@ -83,8 +83,8 @@ fn release_where(number: u32, is_it: impl Fn(&DeviceInfo) -> bool) -> Result<boo
     Ok(true)
 }
 
-/// Whether another process has the device or a partition of it open, as far as this one may see: without claiming it, such as a
-/// virtual machine or a database does.
+/// Whether another process has the device or one of its partitions open without claiming it, as virtual machines and
+/// databases do; as far as this user may see.
 fn is_open(number: u32) -> bool {
     let Ok(processes) = std::fs::read_dir("/proc") else { return false };
     let devices: Vec<u64> = std::fs::read_dir("/dev")
@@ -118,7 +118,7 @@ mod tests {
         let live = DeviceInfo { flags: abi::FLAGS, state: 1, server_pid: own, ..DeviceInfo::default() };
         assert!(!is_left(&live), "its server is there: this process");
         assert!(is_left(&DeviceInfo { state: abi::QUIESCED, ..live }));
-        // No process has that number (proc(5), pid_max).
+        // No process has this number (proc(5), pid_max).
         assert!(is_left(&DeviceInfo { server_pid: i32::MAX, ..live }), "killed a moment ago");
         assert!(!is_left(&DeviceInfo { flags: 1 << 6, state: abi::QUIESCED, ..live }), "of another program");
     }

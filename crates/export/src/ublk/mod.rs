@@ -1,8 +1,8 @@
 //! A block device of this machine's kernel, `/dev/ublkbN`, on the server's own thread (Documentation/block/ublk.rst).
 //!
-//! The device outlives its server: while none is there requests wait, and the next server of the same export, known by a mark
-//! that the kernel keeps with the device, gets what was in flight once more. What the kernel copies into the slots is copied
-//! again into a buffer of ours, before which no checksum is made.
+//! The device outlives its server. While there is no server, requests wait. The next server of the same export, which
+//! it recognises by a mark that the kernel keeps with the device, gets the requests in flight once more. Data that
+//! the kernel copies into the slots is copied again into a private buffer before its checksum is computed.
 
 mod abi;
 mod control;
@@ -15,21 +15,21 @@ pub use left::{Left, is_waiting, release, release_left, waiting};
 use rustix::io::Errno;
 use thiserror::Error;
 
-/// Why there is no device.
+/// The reason why there is no device.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum UblkError {
-    /// No driver, or no right to use it.
+    /// There is no driver, or this user may not use it.
     #[error("cannot open /dev/ublk-control")]
     NoDriver {
-        /// Why.
+        /// The error.
         source: Errno,
     },
-    /// The system refused something.
+    /// The system refused a call.
     #[error("{operation} failed")]
     System {
-        /// What.
+        /// Name of the call.
         operation: &'static str,
-        /// Why.
+        /// The error.
         source: Errno,
     },
 }

@@ -1,42 +1,42 @@
-//! Descriptor chains of a split virtqueue (Virtual I/O Device, 2.7.5 and 2.7.5.3). Everything in them comes from the guest, and
-//! may change while it is read: each descriptor is read once.
+//! Descriptor chains of a split virtqueue (Virtual I/O Device, 2.7.5 and 2.7.5.3). All of it comes from the guest and
+//! may change while it is read, so each descriptor is read once.
 
 use thiserror::Error;
 use vm_memory::{Bytes, GuestAddress, GuestMemory, GuestMemoryMmap, Permissions};
 
-/// Descriptors of one chain, its tables of indirect ones included.
+/// Most descriptors in one chain, including indirect tables.
 pub const DESCRIPTORS_MAX: usize = 1024;
 /// `VIRTQ_DESC_F_NEXT`, `_WRITE`, `_INDIRECT`.
 const NEXT: u16 = 1;
 const WRITE: u16 = 2;
 const INDIRECT: u16 = 4;
-/// Of a descriptor.
+/// Length of a descriptor.
 const DESCRIPTOR_BYTES: u64 = 16;
 
-/// Why a ring cannot be used any further: the guest's driver is broken, or the guest hostile.
+/// The reason why a ring cannot be used any further: the guest's driver is broken, or the guest is hostile.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum ChainError {
-    /// It never ends.
+    /// The chain has a loop or is too long.
     #[error("a chain of descriptors has a loop, or is longer than {DESCRIPTORS_MAX}")]
     Endless,
-    /// It leads out of its table.
+    /// A descriptor leads out of its table.
     #[error("a descriptor {0} lies beyond its table")]
     BeyondTable(u16),
-    /// The table is not in memory.
+    /// The table is not in mapped memory.
     #[error("a table of descriptors is not in the guest's memory")]
     TableNotMapped,
-    /// Indirect within indirect, or a length that is no table's.
+    /// An indirect table inside another one, or with an invalid length.
     #[error("an indirect table of descriptors is malformed")]
     Indirect,
-    /// Something to read after something to write.
+    /// A readable descriptor follows a writable one.
     #[error("a descriptor to be read follows one to be written")]
     Order,
-    /// No room for what every request has.
+    /// There is no room for the header or status that every request has.
     #[error("a request has no header, or no room for its status")]
     NoFrame,
 }
 
-/// A piece of the guest's memory. It may lie outside of what is mapped.
+/// A range of the guest's memory, which may lie outside the mapped memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// Address in the guest.
@@ -46,7 +46,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Whether all of it is mapped.
+    /// Whether the whole range is mapped.
     pub fn is_mapped(&self, memory: &GuestMemoryMmap) -> bool {
         memory.check_range(GuestAddress(self.address), self.len as usize, Permissions::ReadWrite)
     }
@@ -57,16 +57,16 @@ pub fn len_bytes(segments: &[Segment]) -> u64 {
     segments.iter().map(|segment| u64::from(segment.len)).sum()
 }
 
-/// A chain, read.
+/// A chain after parsing.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Chain {
-    /// What the device reads.
+    /// Ranges that the device reads.
     pub readable: Vec<Segment>,
-    /// What it writes.
+    /// Ranges that the device writes.
     pub writable: Vec<Segment>,
 }
 
-/// Reads the chain that begins at `head`.
+/// Parses the chain that begins at `head`.
 pub fn read_chain(memory: &GuestMemoryMmap, table: u64, size: u16, head: u16) -> Result<Chain, ChainError> {
     let (mut table, mut size, mut index) = (table, size, head);
     let mut is_indirect = false;
@@ -76,7 +76,7 @@ pub fn read_chain(memory: &GuestMemoryMmap, table: u64, size: u16, head: u16) ->
             return Err(ChainError::BeyondTable(index));
         }
         let at = table.checked_add(u64::from(index) * DESCRIPTOR_BYTES).ok_or(ChainError::TableNotMapped)?;
-        // `struct virtq_desc`: address, length, flags, the next one's index.
+        // `struct virtq_desc`: address, length, flags, index of the next descriptor.
         let mut raw = [0; DESCRIPTOR_BYTES as usize];
         memory.read_slice(&mut raw, GuestAddress(at)).map_err(|_| ChainError::TableNotMapped)?;
         let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = raw;
@@ -109,7 +109,7 @@ pub fn read_chain(memory: &GuestMemoryMmap, table: u64, size: u16, head: u16) ->
     Err(ChainError::Endless)
 }
 
-/// Takes the first bytes away, across segments; `None` where there are fewer.
+/// Removes and reads the first bytes, across segments; `None` where there are fewer.
 pub fn take_first(memory: &GuestMemoryMmap, segments: &mut Vec<Segment>, bytes: &mut [u8]) -> Option<()> {
     let mut done = 0;
     while done < bytes.len() {
@@ -126,7 +126,7 @@ pub fn take_first(memory: &GuestMemoryMmap, segments: &mut Vec<Segment>, bytes: 
     Some(())
 }
 
-/// Takes the last byte away: its address.
+/// Removes the last byte, and returns its address; `None` where there is none.
 pub fn take_last(segments: &mut Vec<Segment>) -> Option<u64> {
     loop {
         let segment = segments.last_mut()?;

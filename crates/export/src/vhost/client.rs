@@ -1,4 +1,4 @@
-//! The device as one client after the other sees it: what the client sets up, its requests to the server and their ends back.
+//! The device as its successive clients see it: their configuration, their requests to the server, and the results.
 
 use super::chain::len_bytes;
 use super::device::{EVENT_IDX, FLUSH, PROTOCOL_FEATURES, QUEUES_MAX, features};
@@ -14,25 +14,25 @@ use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use std::os::fd::RawFd;
 
-/// Requests in flight at a time, and bytes of their data, a last request aside.
+/// Most requests in flight, and the bytes of their data at which no further request with data is taken.
 pub const IN_FLIGHT_MAX: u16 = 256;
 const IN_FLIGHT_BYTES_MAX: u64 = 32 << 20;
-/// Requests of one ring in a turn, and of these as many at a time before it is another ring's turn.
+/// Most requests of one ring in an iteration, and how many of them are taken before the next ring is served.
 const TURN_MAX: u16 = 256;
 const SHARE: u16 = 8;
-/// How long a wait for the server's answers lasts before it is looked whether the server is still there.
+/// Interval of a wait for results, after which the server's existence is checked again.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// A request in flight.
 #[derive(Debug)]
 struct Pending {
-    /// Its ring and head; `None` once its client has gone.
+    /// Ring and head of the request; `None` once its client has gone.
     from: Option<(usize, u16)>,
     answer: Answer,
     held_bytes: u64,
 }
 
-/// Where the thread is with its client.
+/// The state of the thread with its client.
 #[derive(Debug)]
 pub struct Device {
     side: DoorSide,
@@ -42,7 +42,7 @@ pub struct Device {
     pub memory: Memory,
     pub rings: Vec<Ring>,
     pub inflight: Option<Inflight>,
-    /// What the client has accepted of the features.
+    /// Features that the client has accepted.
     pub accepted: u64,
     slots: Vec<Option<Pending>>,
     free: Vec<u16>,
@@ -50,9 +50,9 @@ pub struct Device {
     is_stopping: bool,
     /// Ends the connection where a message takes too long.
     pub watchdog: Watchdog,
-    /// Ring that is looked at first.
+    /// The ring that is served first.
     first: usize,
-    /// Something was done since the last look.
+    /// Whether anything was done in this iteration.
     has_moved: bool,
 }
 
@@ -61,7 +61,7 @@ fn rings() -> Vec<Ring> {
 }
 
 impl Device {
-    /// For an export; nobody is there yet.
+    /// The device of an export, without a client.
     pub fn new(side: DoorSide, name: &str, size_bytes: u64, read_only: bool) -> Self {
         let mut id = [0; ID_BYTES];
         id.iter_mut().zip(name.bytes()).for_each(|(at, byte)| *at = byte);
@@ -84,17 +84,17 @@ impl Device {
         }
     }
 
-    /// The door, to wait at.
+    /// The front end's side of the door, to wait at.
     pub fn side(&self) -> &DoorSide {
         &self.side
     }
 
-    /// Whether the server stops, or has gone.
+    /// Whether the server is stopping or has gone.
     pub fn is_stopping(&self) -> bool {
         self.is_stopping || self.side.is_closed()
     }
 
-    /// Takes what the client accepts.
+    /// Sets the features that the client accepts.
     pub fn accept(&mut self, accepted: u64) -> bool {
         self.accepted = accepted;
         if accepted & PROTOCOL_FEATURES == 0 {
@@ -103,28 +103,30 @@ impl Device {
         accepted & !features(self.read_only) == 0
     }
 
-    /// Other memory, all of it: rings that are served must lie in it, too.
+    /// Replaces the whole memory. The parts of rings being served must lie in it.
     ///
     /// # Errors
-    /// Where one does not.
+    /// A ring does not lie in the memory.
     pub fn set_memory(&mut self, memory: Memory) -> Result<(), RingError> {
         self.memory = memory;
         let memory = &self.memory;
         self.rings.iter_mut().filter(|ring| ring.is_started()).try_for_each(|ring| ring.find(memory))
     }
 
-    /// A region more or less. Rings in what has gone are not served until it is there again.
+    /// Replaces the memory after a region was added or removed. Rings in a removed region are not served until it is
+    /// there again.
     pub fn change_memory(&mut self, memory: Memory) {
         self.rings.iter_mut().filter(|ring| ring.is_started()).for_each(|ring| ring.follow(&memory));
         self.memory = memory;
     }
 
-    /// Begins to serve a ring.
+    /// Starts serving a ring.
     pub fn start(&mut self, index: usize) -> Result<(), RingError> {
         self.rings[index].start(&self.memory, self.inflight.as_ref(), self.accepted & EVENT_IDX != 0)
     }
 
-    /// Forgets the client. What it has in flight ends without an answer, so that it is asked for again.
+    /// Forgets the client. Its requests in flight end without an answer, so that its next connection submits them
+    /// again.
     pub fn forget_client(&mut self) {
         self.memory = Memory::default();
         self.rings = rings();
@@ -133,10 +135,10 @@ impl Device {
         self.slots.iter_mut().flatten().for_each(|pending| pending.from = None);
     }
 
-    /// Takes requests from the rings and gives their ends back, a bounded number. Whether there was something.
+    /// Takes a limited number of requests from the rings, and returns results. Returns whether anything was done.
     ///
     /// # Errors
-    /// Where the client broke a ring.
+    /// The client broke a ring.
     pub fn turn(&mut self) -> Result<bool, RingError> {
         self.has_moved = false;
         self.take_events()?;
@@ -150,10 +152,10 @@ impl Device {
         Ok(self.has_moved)
     }
 
-    /// Waits for what is in flight: of a ring, or of all.
+    /// Waits for the requests in flight of one ring, or of all.
     ///
     /// # Errors
-    /// Where the client broke a ring, or the server goes.
+    /// The client broke a ring, or the server has gone or is stopping.
     pub fn drain(&mut self, index: Option<usize>) -> Result<(), DrainError> {
         let _paused = self.watchdog.pause();
         loop {
@@ -173,7 +175,7 @@ impl Device {
         for ring in self.rings.iter_mut().filter(|ring| ring.is_started()) {
             ring.notify(self.memory.map())?;
         }
-        // What the server refused, as it stops, is not done: nobody may believe that it is.
+        // Requests that a stopping server refused were not carried out, and must not count as completed.
         if self.is_stopping { Err(DrainError::ServerGone) } else { Ok(()) }
     }
 
@@ -189,14 +191,16 @@ impl Device {
         Ok(())
     }
 
-    /// A few of each ring, then the next few, beginning with another ring each time: none waits for what others have to offer.
+    /// Takes a few requests of each ring in rotation, beginning with another ring each time, so that no ring has to
+    /// wait until another one is empty.
     fn take_requests(&mut self) -> Result<(), RingError> {
         self.first = (self.first + 1) % QUEUES_MAX;
         let mut left = [TURN_MAX; QUEUES_MAX];
         while left.iter().any(|&left| left > 0) {
             for index in (self.first..QUEUES_MAX).chain(0..self.first) {
                 for _ in 0..SHARE.min(left[index]) {
-                    // A ring that has nothing, or nothing now, is looked at in the next turn.
+                    // A ring without a request, or without one that can be taken now, is examined again in the next
+                    // iteration.
                     if !self.take_request(index)? {
                         left[index] = 0;
                         break;
@@ -208,7 +212,7 @@ impl Device {
         Ok(())
     }
 
-    /// Whether there was one that could be taken.
+    /// Takes one request; returns whether there was one that could be taken.
     fn take_request(&mut self, index: usize) -> Result<bool, RingError> {
         let ring = &mut self.rings[index];
         if !ring.is_pending || !ring.is_served() || self.is_stopping || self.free.is_empty() {
@@ -244,12 +248,12 @@ impl Device {
     ) -> Result<(), RingError> {
         let Some(token) = self.free.pop() else { return self.answer(index, head, &answer, &[], Status::IoError) };
         let held_bytes = if matches!(op, Op::Read | Op::Write(_)) { len_bytes } else { 0 };
-        // A driver that knows of no flush takes what was answered for durable (5.2.6.2).
+        // A driver without flushes expects each completed write to be durable (5.2.6.2).
         let changes = matches!(op, Op::Write(_) | Op::WriteZeroes { .. } | Op::Discard);
         let fua = changes && self.accepted & FLUSH == 0;
         let request = FrontRequest { token, offset_bytes, len_bytes, op, fua, hints: None };
         if self.side.push(request).is_err() {
-            // There are as many tokens as the door takes.
+            // Cannot happen: there are as many tokens as the door allows.
             self.free.push(token);
             return self.answer(index, head, &answer, &[], Status::IoError);
         }
@@ -270,7 +274,7 @@ impl Device {
             }
             Ok(Outcome::Data(_)) => self.answer(index, head, answer, &[], Status::IoError),
             Ok(_) => self.answer(index, head, answer, &[], Status::Ok),
-            // Unanswered: the next server is asked again.
+            // Not answered: the guest submits it again to the next server.
             Err(RequestError::ShuttingDown) => {
                 self.is_stopping = true;
                 self.rings[index].forget(head);
@@ -293,21 +297,21 @@ impl Device {
     }
 }
 
-/// Why what is in flight could not be waited for.
+/// The reason why requests in flight could not be waited for.
 #[derive(Debug, thiserror::Error)]
 pub enum DrainError {
-    /// The client.
+    /// The client broke a ring.
     #[error(transparent)]
     Ring(#[from] RingError),
-    /// The server.
+    /// The server has gone or is stopping.
     #[error("the server stops")]
     ServerGone,
-    /// The system.
+    /// The wait itself failed.
     #[error("waiting failed: {0}")]
     Wait(#[from] Errno),
 }
 
-/// Waits until one of the descriptors has something; gives what each has.
+/// Waits until one of the descriptors is ready; returns the events of each.
 pub fn wait(fds: &[(RawFd, PollFlags)], limit: Option<&Timespec>) -> Result<Vec<PollFlags>, Errno> {
     let mut polled: Vec<PollFd<'_>> = fds
         .iter()

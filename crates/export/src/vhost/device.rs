@@ -1,20 +1,21 @@
-//! What the device says of itself: features and the configuration space of a virtio block device (Virtual I/O Device, 5.2.3
-//! and 5.2.4; include/uapi/linux/virtio_blk.h).
+//! Features and configuration space of a virtio block device (Virtual I/O Device, 5.2.3 and 5.2.4;
+//! include/uapi/linux/virtio_blk.h).
 
-/// Queues that a machine may use. One thread serves them all.
+/// Most queues that a machine may use. One thread serves them all.
 pub const QUEUES_MAX: usize = 16;
-/// Entries of a queue; a power of two.
+/// Most entries of a queue; a power of two.
 pub const QUEUE_SIZE_MAX: u16 = 1024;
-/// Most pieces of a request's data, and bytes of each: together no more than what the server takes at once.
+/// Most segments of a request's data, and bytes of each. Their product is the most that the server accepts in one
+/// request.
 const SEGMENTS_MAX: u32 = 126;
 const SEGMENT_BYTES_MAX: u32 = 64 << 10;
 /// Longest data of one request, in bytes.
 pub const PAYLOAD_BYTES_MAX: u64 = SEGMENTS_MAX as u64 * SEGMENT_BYTES_MAX as u64;
-/// Most bytes of one discard, or of zeros written at once.
+/// Most bytes of one discard or write-zeroes.
 pub const ZEROES_BYTES_MAX: u32 = 1 << 30;
-/// A sector, whatever the block size.
+/// Unit of offsets, whatever the block size is.
 pub const SECTOR_BYTES: u64 = 512;
-/// Length of the configuration space, as far as there is something in it, and as the protocol carries it.
+/// Lengths of the configuration space: the used part, and the part that the protocol can transfer.
 const CONFIG_BYTES: usize = 60;
 const CONFIG_BYTES_MAX: usize = 256;
 
@@ -28,7 +29,7 @@ const TOPOLOGY: u64 = 1 << 10;
 const MQ: u64 = 1 << 12;
 const DISCARD: u64 = 1 << 13;
 const WRITE_ZEROES: u64 = 1 << 14;
-/// Header, data and status may be cut into pieces as the driver likes.
+/// Header, data and status may be split as the driver likes.
 const ANY_LAYOUT: u64 = 1 << 27;
 const INDIRECT_DESC: u64 = 1 << 28;
 pub const EVENT_IDX: u64 = 1 << 29;
@@ -43,7 +44,7 @@ pub fn features(read_only: bool) -> u64 {
     always | ring | if read_only { RO } else { DISCARD | WRITE_ZEROES }
 }
 
-/// A part of `struct virtio_blk_config`; `None` beyond its end.
+/// Part of `struct virtio_blk_config`; `None` beyond its end.
 pub fn config_space(size_bytes: u64, offset: u32, len: u32) -> Option<Vec<u8>> {
     let mut all = [0; CONFIG_BYTES_MAX];
     let mut put = |at: usize, bytes: &[u8]| all[at..at + bytes.len()].copy_from_slice(bytes);
@@ -52,14 +53,14 @@ pub fn config_space(size_bytes: u64, offset: u32, len: u32) -> Option<Vec<u8>> {
     put(8, &SEGMENT_BYTES_MAX.to_le_bytes());
     put(12, &SEGMENTS_MAX.to_le_bytes());
     put(20, &(SECTOR_BYTES as u32).to_le_bytes());
-    // Topology: blocks of the pool are of 4 KiB, eight sectors; least and best I/O are one of them.
+    // Topology: blocks of the pool have 4 KiB, eight sectors; least and optimal I/O are one block.
     put(24, &[3, 0]);
     put(26, &8u16.to_le_bytes());
     put(28, &8u32.to_le_bytes());
-    // A volatile cache, so that flushes come.
+    // There is a volatile cache, so that the guest sends flushes.
     put(32, &[1]);
     put(34, &(QUEUES_MAX as u16).to_le_bytes());
-    // Discards, then zeros: most sectors, segments, and the alignment or that they may unmap.
+    // Discards, then write-zeroes: most sectors, most segments, and the alignment or whether they may unmap.
     put(36, &zeroes);
     put(40, &1u32.to_le_bytes());
     put(44, &8u32.to_le_bytes());

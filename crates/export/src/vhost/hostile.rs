@@ -1,4 +1,4 @@
-//! What a guest writes, as bytes: for the fuzzer, and for a test that runs what it found.
+//! Entries for guest-written bytes: for the fuzzer, and for a test that runs what it found.
 
 use super::chain::{len_bytes, read_chain};
 use super::device::PAYLOAD_BYTES_MAX;
@@ -9,15 +9,15 @@ use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::fs::File;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
-/// Of the guest's memory, which begins with the input; all else is zero.
+/// Size of the guest's memory, which begins with the input; the rest is zero.
 const MEMORY_BYTES: usize = 0x1_0000;
 const ENTRIES: u16 = 8;
 
-/// Reads a request whose chain begins at the first descriptor of a table at address 0, and answers it. How many bytes it asks for,
+/// Parses and answers a request whose chain begins at the first descriptor of a table at address 0. Returns how many
+/// bytes it concerns; `None` where it concerns none.
 /// where it does.
-///
 /// # Panics
-/// Where it asks for more than was offered, or the answer is longer than the room for it.
+/// The request concerns more than was offered, or the answer is longer than its room.
 #[must_use]
 pub fn read_request(input: &[u8]) -> Option<u64> {
     let memory = GuestMemoryMmap::<()>::from_ranges(&[(GuestAddress(0), MEMORY_BYTES)]).ok()?;
@@ -38,10 +38,11 @@ pub fn read_request(input: &[u8]) -> Option<u64> {
     asked_bytes
 }
 
-/// Reads a note of what is in flight, of two queues, after a server's death, and goes on with it. How many heads are done again.
+/// Recovers from inflight memory of two queues after a server's death, and continues with it. Returns how many heads
+/// are submitted again.
 ///
 /// # Panics
-/// Where a head is done twice, or is none; or what was found is not what a next server finds.
+/// A head is submitted twice or is invalid; or a second recovery has another result.
 #[must_use]
 pub fn recover_inflight(input: &[u8]) -> Option<usize> {
     let (used_index, note) = input.split_first_chunk().map(|(index, note)| (u16::from_le_bytes(*index), note))?;
@@ -50,7 +51,7 @@ pub fn recover_inflight(input: &[u8]) -> Option<usize> {
     std::os::unix::fs::FileExt::write_all_at(&file, &note[..note.len().min(MEMORY_BYTES)], 0).ok()?;
     let inflight = Inflight::open(file, 0, MEMORY_BYTES as u64, 2, ENTRIES).ok()?;
     let found = (0..2).map(|queue| {
-        // A note that was never begun has nothing in flight, whatever else it says.
+        // In inflight memory that was never initialised nothing is in flight, whatever else it holds.
         let first = inflight.recover(queue, ENTRIES, used_index);
         let second = inflight.recover(queue, ENTRIES, used_index);
         assert!(first == second || first == Left::default(), "{first:?}, {second:?}");
@@ -88,7 +89,7 @@ mod tests {
         assert_eq!(read_request(corpus!("request/in_one_piece")), Some(512));
         assert_eq!(read_request(corpus!("request/zeroes")), Some(4096));
         assert_eq!(read_request(corpus!("request/loop")), None);
-        // One of the three has got into the used ring.
+        // One of the three requests has reached the used ring.
         assert_eq!(recover_inflight(corpus!("inflight/three")), Some(2));
         assert_eq!(recover_inflight(corpus!("inflight/fresh")), Some(0));
     }
